@@ -1,0 +1,432 @@
+// The buffer: many producers put fresh examples, and each is served as often as the
+// factor says, in shuffled batches.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "echobuf/drawer.hpp"
+#include "echobuf/event_count.hpp"
+#include "echobuf/options.hpp"
+#include "echobuf/prefetcher.hpp"
+#include "echobuf/turn.hpp"
+
+namespace echobuf {
+
+/// A batch in memory of the buffer's; the memory is the caller's until it is dropped.
+struct Batch {
+  Block block;
+  std::uint64_t count = 0;  // records; rows, if records are ragged
+};
+
+/// Memory of a buffer: slots, allocated once, and batches.
+struct BufferNeeds {
+  std::uint64_t slots;
+  std::uint64_t bytes_per_slot;
+  std::uint64_t bytes_per_batch;
+};
+
+struct BufferStats {
+  std::uint64_t fresh = 0;
+  std::uint64_t served = 0;
+  std::uint64_t passes = 0;
+  std::uint64_t resident = 0;
+  std::uint64_t bytes = 0;
+  double put_wait_s = 0;
+  double next_wait_s = 0;
+};
+
+/// Where the batches handed out so far have come to: enough to go on from there.
+struct Checkpoint {
+  std::uint64_t epoch;
+  Sweep sweep;
+  std::optional<std::uint64_t> total;  // length of upstream, once it has ended
+  bool epoch_done;                     // nothing of this epoch is left to serve
+};
+
+/// All calls may come from any number of threads at once. Calls that wait take a
+/// deadline and return kTimeout when it has passed; call again to go on.
+class Buffer {
+ public:
+  /// Throws std::bad_alloc. Everything but batch memory is allocated here, once.
+  explicit Buffer(const BufferOptions& options)
+      : options_(options),
+        ring_(ring_capacity(options)),
+        store_(RecordLayout(options.fields, options.ragged), ring_.capacity()),
+        layout_(store_.layout(), options.batch_size),
+        pool_(std::make_shared<BatchPool>(layout_.bytes(), options.prefetch + kIdle)),
+        drawer_(options_, ring_, store_, layout_, pool_),
+        handed_(drawer_.sweep()) {
+    if (options.prefetch > 0)
+      prefetcher_.emplace(options.prefetch, [this](Ahead& ahead) { return make(ahead); });
+  }
+
+  ~Buffer() { shut_down(); }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  /// What a buffer will take; the products can pass 2^64, so they are left apart.
+  static BufferNeeds needs(const BufferOptions& options) {
+    const RecordLayout record(options.fields, options.ragged);
+    return {ring_capacity(options), HostStore::bytes(record, 1) + Ring::bytes(1),
+            BatchLayout(record, options.batch_size).bytes()};
+  }
+
+  const BufferOptions& options() const { return options_; }
+  const BatchLayout& layout() const { return layout_; }
+  const RecordLayout& record() const { return store_.layout(); }
+  bool of_this_process() const { return generation_ == fork_generation(); }
+
+  // ---- upstream
+
+  /// A put goes on over several calls; it belongs to the term in which it began.
+  std::uint64_t term() const { return ring_.term(); }
+
+  /// Puts examples `done` ... n-1 of `leaves` and counts them in `done`. `rows`: of
+  /// each, if records are ragged.
+  Status put(std::uint64_t term, const SourceLeaf* leaves, std::uint64_t n,
+             std::size_t rows, std::uint64_t& done, Deadline deadline, Poll* poll) {
+    const std::uint64_t chunk =
+        std::max<std::uint64_t>(1, kPutBytes / store_.layout().stride());
+    if (n == 0 && ring_.claim(0, term).closed) return Status::kClosed;
+    while (done < n) {
+      const Ring::Claim claim = ring_.claim(std::min(chunk, n - done), term);
+      if (claim.closed) return Status::kClosed;
+      if (claim.count == 0) {
+        const Status status = wait_for_room(term, deadline);
+        if (status != Status::kOk) return status;
+        continue;
+      }
+      store_.write(ring_.slot(claim.first), claim.count, leaves, done, rows);
+      ring_.commit(claim.first, claim.count);
+      done += claim.count;
+      if (poll && done < n && !poll->go_on()) return Status::kInterrupted;
+    }
+    return Status::kOk;
+  }
+
+  void close() { ring_.close(); }
+
+  /// Upstream failed: nothing more is served.
+  void fail() {
+    failed_.store(true, std::memory_order_release);
+    ring_.close();
+    wake_all();
+  }
+
+  // ---- downstream
+
+  Status next(Batch& batch, Deadline deadline, Poll* poll = nullptr) {
+    if (prefetcher_) return pop(batch, deadline);
+    return wait_for(deadline, &next_wait_, [&] {
+      return draw([&] { return drawer_.draw(batch.block, batch.count, poll); });
+    });
+  }
+
+  /// Draws into the caller's leaves.
+  Status next_into(Target& target, Deadline deadline, Poll* poll = nullptr) {
+    if (prefetcher_) {
+      Batch batch;
+      const Status status = pop(batch, deadline);
+      if (status != Status::kOk) return status;
+      target.count = batch.count;
+      drawer_.copy_out(batch.block, target);
+      return status;
+    }
+    return wait_for(deadline, &next_wait_, [&] {
+      return draw([&] { return drawer_.draw_into(target, poll); });
+    });
+  }
+
+  bool prefetches() const { return prefetcher_.has_value(); }
+
+  /// Whether next() would return, with a batch or an end, without waiting. Nothing if
+  /// somebody is drawing: ask again, or wait for the turn with ready().
+  std::optional<bool> try_ready() {
+    if (early_end()) return true;
+    if (prefetcher_) return prefetcher_->ready();
+    const Turn::Guard turn(turn_, std::try_to_lock);
+    if (!turn) return std::nullopt;
+    return drawer_.ready();
+  }
+  bool ready() {
+    if (const auto ready = try_ready()) return *ready;
+    const Turn::Guard turn(turn_);
+    return drawer_.ready();
+  }
+
+  // ---- life
+
+  /// Ends the epoch as it stands and begins another, in the same memory.
+  void reset(std::uint64_t epoch) {
+    restart([&](Epoch& next) {
+      next.number = epoch;
+      drawer_.restart(next);
+    });
+  }
+
+  /// Goes on from a checkpoint. False if anything was put or drawn in this epoch.
+  bool restore(const Checkpoint& from) {
+    {
+      std::lock_guard lock(mutex_);
+      if (ring_.tail() != epoch_.base || epoch_.origin != 0 || draws(handed_) != 0)
+        return false;
+    }
+    restart([&](Epoch& next) {
+      next.number = from.epoch;
+      next.origin = oldest_record(from.sweep);
+      next.required_end =
+          std::visit([](const auto& s) { return s.resident_end(); }, from.sweep);
+      next.total = from.total;
+      drawer_.restore(next, from.sweep);
+    });
+    return true;
+  }
+
+  Checkpoint checkpoint() {
+    std::lock_guard lock(mutex_);
+    Checkpoint point{epoch_.number, handed_, epoch_.total, false};
+    // Every claim is committed soon, and the end is where claims end. An upstream that
+    // failed has not ended: it may come back with more.
+    if (ring_.closed() && !has_failed()) {
+      const std::uint64_t n = epoch_.record(ring_.tail());
+      if (n >= epoch_.required_end && (!epoch_.total || *epoch_.total == n)) {
+        point.total = n;
+        const std::uint64_t left =
+            std::visit([&](const auto& s) { return s.remaining(n); }, handed_);
+        point.epoch_done = left == 0 || (options_.drop_last && left < options_.batch_size);
+      }
+    }
+    return point;
+  }
+
+  static std::uint64_t oldest_record(const Sweep& sweep) {
+    return std::visit([](const auto& s) { return s.oldest_record(); }, sweep);
+  }
+
+  BufferStats stats() {
+    BufferStats stats;
+    {
+      std::lock_guard lock(mutex_);
+      stats.fresh = epoch_.record(ring_.tail());
+      stats.served = draws(handed_);
+      stats.passes =
+          std::visit([](const auto& s) { return s.passes_begun(); }, handed_);
+    }
+    const std::uint64_t tail = ring_.tail();
+    stats.resident = tail - std::min(tail, ring_.released());
+    stats.bytes = HostStore::bytes(store_.layout(), ring_.capacity()) +
+                  Ring::bytes(ring_.capacity()) + pool_->held();
+    stats.put_wait_s = seconds(put_wait_);
+    stats.next_wait_s = seconds(next_wait_);
+    return stats;
+  }
+
+  /// Wakes everybody; every call from now on ends with kClosed. Stops the thread.
+  void shut_down() {
+    down_.store(true, std::memory_order_release);
+    ring_.close();
+    wake_all();
+    if (prefetcher_) prefetcher_->stop();
+  }
+  bool is_down() const { return down_.load(std::memory_order_acquire); }
+  bool has_failed() const { return failed_.load(std::memory_order_acquire); }
+
+ private:
+  static constexpr std::size_t kIdle = 2;  // blocks kept beside those made ahead
+  static constexpr std::size_t kPutBytes = std::size_t{4} << 20;
+  static constexpr auto kSlice = std::chrono::milliseconds(50);
+
+  /// A batch assembled ahead, and where it leaves the schedule.
+  struct Ahead {
+    Batch batch;
+    std::optional<Sweep> after;
+  };
+
+  static std::uint64_t draws(const Sweep& sweep) {
+    return std::visit([](const auto& s) { return s.position().draws; }, sweep);
+  }
+
+  static double seconds(const std::atomic<std::int64_t>& ns) {
+    return static_cast<double>(ns.load(std::memory_order_relaxed)) * 1e-9;
+  }
+
+  /// Adds the time of its own life to a counter.
+  class Stopwatch {
+   public:
+    explicit Stopwatch(std::atomic<std::int64_t>& total) : total_(total) {}
+    ~Stopwatch() {
+      const auto spent = std::chrono::duration_cast<std::chrono::nanoseconds>(
+          Clock::now() - start_);
+      total_.fetch_add(spent.count(), std::memory_order_relaxed);
+    }
+
+   private:
+    std::atomic<std::int64_t>& total_;
+    const Deadline start_ = Clock::now();
+  };
+
+  Status wait_for_room(std::uint64_t term, Deadline deadline) {
+    const std::uint32_t key = ring_.room().prepare();
+    const Ring::Claim look = ring_.claim(0, term);
+    if (look.closed) return Status::kClosed;
+    if (ring_.has_room()) return Status::kOk;
+    if (Clock::now() >= deadline) return Status::kTimeout;
+    const Stopwatch watch(put_wait_);
+    ring_.room().wait(key, deadline);
+    return Status::kOk;
+  }
+
+  void wake_all() {
+    ring_.wake_all();
+    turn_.event().notify();
+    if (prefetcher_) prefetcher_->filled().notify();
+  }
+
+  /// What may end a call before any drawing.
+  std::optional<Status> early_end() const {
+    if (down_.load(std::memory_order_acquire)) return Status::kClosed;
+    if (failed_.load(std::memory_order_acquire)) return Status::kFailed;
+    return std::nullopt;
+  }
+
+  struct Attempt {
+    Status status;                             // kTimeout: would wait
+    EventCount* event = nullptr;               // for this
+    std::optional<std::uint64_t> wanted = {};  // and for this position
+  };
+
+  /// One attempt at drawing, if nobody else is at it.
+  template <class Draw>
+  Attempt draw(Draw&& draw_once) {
+    if (const auto end = early_end()) return {*end};
+    Turn::Guard turn(turn_, std::try_to_lock);
+    if (!turn) return {Status::kTimeout, &turn_.event()};
+    using Outcome = Drawer::Outcome;
+    switch (draw_once()) {
+      case Outcome::kBatch:
+        break;
+      case Outcome::kWait:
+        return {Status::kTimeout, &ring_.filled(), drawer_.wanted()};
+      case Outcome::kFinished:
+        return {Status::kFinished};
+      case Outcome::kShort:
+        return {Status::kShort};
+      case Outcome::kInterrupted:
+        return {Status::kInterrupted};
+    }
+    if (!prefetcher_) hand_out(drawer_.sweep());
+    return {Status::kOk};
+  }
+
+  void hand_out(const Sweep& after) {
+    std::lock_guard lock(mutex_);
+    handed_ = after;
+  }
+
+  /// Attempts until it is not kTimeout, asleep in between.
+  template <class Try>
+  Status wait_for(Deadline deadline, std::atomic<std::int64_t>* waited,
+                  Try&& attempt_once) {
+    Attempt attempt = attempt_once();
+    std::optional<Stopwatch> watch;
+    while (attempt.status == Status::kTimeout) {
+      EventCount& event = *attempt.event;
+      const std::optional<std::uint64_t> wanted = attempt.wanted;
+      if (wanted) ring_.want(*wanted);
+      const std::uint32_t key = event.prepare();
+      attempt = attempt_once();
+      if (attempt.status != Status::kTimeout) break;
+      if (attempt.event != &event || attempt.wanted != wanted) continue;
+      if (Clock::now() >= deadline) return Status::kTimeout;
+      if (!watch && waited) watch.emplace(*waited);
+      event.wait(key, deadline);
+      attempt = attempt_once();
+    }
+    return attempt.status;
+  }
+
+  Status pop(Batch& batch, Deadline deadline) {
+    Ahead ahead;
+    const Status status = wait_for(deadline, &next_wait_, [&]() -> Attempt {
+      if (const auto end = early_end()) return {*end};
+      std::lock_guard lock(handing_out_);
+      const Status popped = prefetcher_->pop(ahead);
+      if (popped == Status::kOk) hand_out(*ahead.after);
+      return {popped, &prefetcher_->filled()};
+    });
+    if (status == Status::kOk) batch = std::move(ahead.batch);
+    return status;
+  }
+
+  Status make(Ahead& ahead) try {
+    Batch& batch = ahead.batch;
+    const Status status = wait_for(Clock::now() + kSlice, nullptr, [&] {
+      return draw([&] {
+        const auto outcome = drawer_.draw(batch.block, batch.count, nullptr);
+        if (outcome == Drawer::Outcome::kBatch) ahead.after = drawer_.sweep();
+        return outcome;
+      });
+    });
+    return status;
+  } catch (const std::bad_alloc&) {
+    return Status::kNoMemory;
+  }
+
+  template <class Begin>
+  void restart(Begin&& begin) {
+    ring_.close();
+    if (prefetcher_) prefetcher_->pause();
+    {
+      const Turn::Guard turn(turn_);
+      // Producers that had claimed before are copying; that ends by itself.
+      while (ring_.committed() != ring_.tail())
+        std::this_thread::sleep_for(std::chrono::microseconds(20));
+      std::lock_guard lock(mutex_);
+      Epoch next;
+      next.base = ring_.tail();
+      begin(next);
+      epoch_ = next;
+      handed_ = drawer_.sweep();
+      ring_.release(next.base);
+      ring_.clear_held_back();
+      failed_.store(false, std::memory_order_release);
+      put_wait_.store(0, std::memory_order_relaxed);
+      next_wait_.store(0, std::memory_order_relaxed);
+      if (!down_.load(std::memory_order_acquire)) ring_.reopen();
+    }
+    if (prefetcher_) prefetcher_->restart();
+  }
+
+  const BufferOptions options_;
+  const std::uint32_t generation_ = fork_generation();
+  Ring ring_;
+  HostStore store_;
+  const BatchLayout layout_;
+  const std::shared_ptr<BatchPool> pool_;
+
+  Turn turn_;  // guards the drawer
+  Drawer drawer_;
+
+  std::mutex handing_out_;  // batches made ahead leave in order
+  std::mutex mutex_;        // guards what follows
+  Epoch epoch_;
+  Sweep handed_;  // the schedule after the last batch handed out
+
+  std::atomic<bool> failed_{false};
+  std::atomic<bool> down_{false};
+  std::atomic<std::int64_t> put_wait_{0};
+  std::atomic<std::int64_t> next_wait_{0};
+
+  std::optional<Prefetcher<Ahead>> prefetcher_;  // last: its thread uses the rest
+};
+
+}  // namespace echobuf

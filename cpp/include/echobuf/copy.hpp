@@ -1,0 +1,112 @@
+// Copying one row: through the caches where it is small, past them where a batch is
+// larger than they are.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "echobuf/cpu.hpp"
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define ECHOBUF_X86 1
+#include <immintrin.h>
+#endif
+
+namespace echobuf {
+
+using RowCopy = void (*)(std::byte* to, const std::byte* from, std::size_t bytes);
+
+/// Batches from here on are written with non-temporal stores: they would only push the
+/// window and the model out of the caches, and cost a read of every line written.
+inline constexpr std::size_t kStreamFrom = std::size_t{4} << 20;
+/// Rows shorter than this have too many unaligned ends for it to pay.
+inline constexpr std::size_t kStreamRow = 1024;
+
+inline void copy_row(std::byte* to, const std::byte* from, std::size_t bytes) {
+  std::memcpy(to, from, bytes);
+}
+
+#ifdef ECHOBUF_X86
+
+namespace detail {
+
+/// Copies up to the next line of the target, and says how many bytes that were.
+inline std::size_t copy_head(std::byte* to, const std::byte* from, std::size_t bytes) {
+  std::size_t head = (64 - reinterpret_cast<std::uintptr_t>(to) % 64) % 64;
+  if (head > bytes) head = bytes;
+  std::memcpy(to, from, head);
+  return head;
+}
+
+__attribute__((target("avx512f"))) inline void stream_avx512(std::byte* to,
+                                                             const std::byte* from,
+                                                             std::size_t bytes) {
+  std::size_t i = copy_head(to, from, bytes);
+  for (; i + 128 <= bytes; i += 128) {
+    const __m512i a = _mm512_loadu_si512(from + i);
+    const __m512i b = _mm512_loadu_si512(from + i + 64);
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(to + i), a);
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(to + i + 64), b);
+  }
+  std::memcpy(to + i, from + i, bytes - i);
+}
+
+__attribute__((target("avx2"))) inline void stream_avx2(std::byte* to,
+                                                        const std::byte* from,
+                                                        std::size_t bytes) {
+  std::size_t i = copy_head(to, from, bytes);
+  for (; i + 64 <= bytes; i += 64) {
+    const auto* source = reinterpret_cast<const __m256i*>(from + i);
+    auto* target = reinterpret_cast<__m256i*>(to + i);
+    const __m256i a = _mm256_loadu_si256(source);
+    const __m256i b = _mm256_loadu_si256(source + 1);
+    _mm256_stream_si256(target, a);
+    _mm256_stream_si256(target + 1, b);
+  }
+  std::memcpy(to + i, from + i, bytes - i);
+}
+
+inline void stream_sse2(std::byte* to, const std::byte* from, std::size_t bytes) {
+  std::size_t i = copy_head(to, from, bytes);
+  for (; i + 64 <= bytes; i += 64) {
+    const auto* source = reinterpret_cast<const __m128i*>(from + i);
+    auto* target = reinterpret_cast<__m128i*>(to + i);
+    for (int k = 0; k < 4; ++k) _mm_stream_si128(target + k, _mm_loadu_si128(source + k));
+  }
+  std::memcpy(to + i, from + i, bytes - i);
+}
+
+}  // namespace detail
+
+/// The copy that writes past the caches; finish_streaming() must follow.
+inline RowCopy streaming_copy(CpuLevel level = cpu_level()) {
+  switch (level) {
+    case CpuLevel::kAvx512:
+      return detail::stream_avx512;
+    case CpuLevel::kAvx2:
+      return detail::stream_avx2;
+    default:
+      return detail::stream_sse2;
+  }
+}
+
+/// Non-temporal stores are not ordered by release stores: this orders them.
+inline void finish_streaming() { _mm_sfence(); }
+
+#else
+
+inline RowCopy streaming_copy(CpuLevel = cpu_level()) { return copy_row; }
+inline void finish_streaming() {}
+
+#endif
+
+inline void prefetch_for_read(const std::byte* address) {
+#ifdef __GNUC__
+  __builtin_prefetch(address, 0, 3);
+#else
+  (void)address;
+#endif
+}
+
+}  // namespace echobuf

@@ -1,0 +1,338 @@
+// Drawing batches: from the schedule to filled leaves. One caller at a time.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "echobuf/gather.hpp"
+#include "echobuf/options.hpp"
+#include "echobuf/pool.hpp"
+#include "echobuf/ring.hpp"
+#include "echobuf/store_host.hpp"
+#include "echobuf/sweep.hpp"
+
+namespace echobuf {
+
+using Sweep = std::variant<FixedSweep, AutoSweep>;
+
+inline Sweep make_sweep(const BufferOptions& options) {
+  if (options.automatic)
+    return AutoSweep(options.window, options.batch_size, options.max_factor);
+  return FixedSweep(options.window, options.factor);
+}
+
+inline std::uint64_t ring_capacity(const BufferOptions& options) {
+  return std::visit([](const auto& sweep) { return sweep.schedule().capacity(); },
+                    make_sweep(options));
+}
+
+/// Where the records of an epoch lie among the ring's positions, and what a loaded
+/// state demands of them.
+struct Epoch {
+  std::uint64_t number = 0;
+  std::uint64_t base = 0;          // ring position of the first record put
+  std::uint64_t origin = 0;        // its index among the epoch's fresh examples
+  std::uint64_t required_end = 0;  // records that were resident when a state was taken
+  std::optional<std::uint64_t> total;  // length of upstream, where the state knows it
+
+  std::uint64_t position(std::uint64_t record) const { return base + (record - origin); }
+  std::uint64_t record(std::uint64_t position) const { return position - base + origin; }
+};
+
+/// The leaves that a batch is drawn into, and how much of it there is.
+struct Target {
+  std::byte* const* leaves;
+  std::uint64_t count = 0;  // records; rows, if ragged
+};
+
+class Drawer {
+ public:
+  enum class Outcome { kBatch, kWait, kFinished, kShort, kInterrupted };
+
+  Drawer(const BufferOptions& options, Ring& ring, HostStore& store,
+         const BatchLayout& batch, std::shared_ptr<BatchPool> pool)
+      : options_(options),
+        ring_(ring),
+        store_(store),
+        layout_(batch),
+        pool_(std::move(pool)),
+        stream_(batch.bytes() >= kStreamFrom),
+        sweep_(make_sweep(options)),
+        leaves_(batch.leaves()) {
+    epoch_.number = options.epoch;
+  }
+
+  /// Draws into a block from the pool. Memory is found before anything is claimed.
+  Outcome draw(Block& block, std::uint64_t& count, Poll* poll) {
+    return std::visit(
+        [&](auto& sweep) {
+          if constexpr (std::decay_t<decltype(sweep)>::kDrawsPartly)
+            return draw_partly(sweep, block, count, poll);
+          else
+            return draw_whole(sweep, block, count, poll);
+        },
+        sweep_);
+  }
+
+  /// Draws into the caller's leaves: all of a batch or nothing.
+  Outcome draw_into(Target& target, Poll* poll) {
+    if (auto* fixed = std::get_if<FixedSweep>(&sweep_)) {
+      const Outcome outcome = plan(*fixed);
+      if (outcome != Outcome::kBatch) return outcome;
+      return follow_plan(*fixed, target, poll);
+    }
+    Block block;
+    const Outcome outcome = draw(block, target.count, poll);
+    if (outcome == Outcome::kBatch) copy_out(block, target);
+    return outcome;
+  }
+
+  /// Copies a batch of `target.count` out of its block.
+  void copy_out(const Block& block, const Target& target) const {
+    for (std::size_t f = 0; f < layout_.leaves(); ++f)
+      std::memcpy(target.leaves[f], block.data() + layout_.offset(f),
+                  target.count * bytes_per_count(f));
+  }
+
+  /// True if a draw would not wait. Changes nothing.
+  bool ready() {
+    return std::visit(
+        [&](auto sweep) {  // a copy
+          std::uint64_t count = partial_count_;
+          Part part;
+          while (count < options_.batch_size) {
+            const Supply supply = look(sweep);
+            if (lacking(supply)) return supply.ended;
+            const Step step = sweep.step(supply, options_.batch_size - count, part);
+            if (step == Step::kWait) return false;
+            if (step == Step::kFinished) return true;
+            count += part.count;
+          }
+          return true;
+        },
+        sweep_);
+  }
+
+  /// After kWait: the ring position to wait for. The last one that is missing, so that
+  /// a segment costs one wake-up; if that is there and others are late, the first hole.
+  std::uint64_t wanted() {
+    const std::uint64_t need = std::visit([](const auto& s) { return s.need(); }, sweep_);
+    const std::uint64_t last =
+        epoch_.position(std::max(need, epoch_.required_end)) - 1;
+    return ring_.is_committed(last) ? ring_.committed() : last;
+  }
+
+  void restart(const Epoch& epoch) {
+    epoch_ = epoch;
+    sweep_ = make_sweep(options_);
+    drop_partial();
+  }
+  void restore(const Epoch& epoch, const Sweep& sweep) {
+    epoch_ = epoch;
+    sweep_ = sweep;
+    drop_partial();
+  }
+
+  const Epoch& epoch() const { return epoch_; }
+  const Sweep& sweep() const { return sweep_; }
+
+ private:
+  static constexpr std::size_t kChunk = 256;
+  static constexpr std::size_t kPollBytes = std::size_t{16} << 20;
+
+  template <class S>
+  Supply look(const S& sweep) {
+    Supply supply;
+    const bool closed = ring_.closed();
+    const std::uint64_t tail = ring_.tail();
+    const std::uint64_t committed = ring_.committed();
+    supply.committed = epoch_.record(committed);
+    supply.ended = closed && committed == tail;
+    supply.free = ring_.released() + ring_.capacity() - tail;
+    if constexpr (S::kDrawsPartly)
+      supply.held_back = sweep.between_passes() && ring_.held_back();
+    return supply;
+  }
+
+  /// A loaded state demands records that are not there (yet).
+  bool lacking(const Supply& supply) const {
+    if (epoch_.total && supply.committed > *epoch_.total) return true;
+    if (epoch_.total && supply.ended && supply.committed != *epoch_.total) return true;
+    return supply.committed < epoch_.required_end;
+  }
+  Outcome why_lacking(const Supply& supply) const {
+    const bool too_many = epoch_.total && supply.committed > *epoch_.total;
+    return supply.ended || too_many ? Outcome::kShort : Outcome::kWait;
+  }
+
+  /// Walks a copy of the schedule until a whole batch is sure.
+  Outcome plan(const FixedSweep& sweep) {
+    parts_.clear();
+    planned_ = 0;
+    const Supply supply = look(sweep);
+    if (lacking(supply)) return why_lacking(supply);
+    FixedSweep walk = sweep;
+    while (planned_ < options_.batch_size) {
+      Part part;
+      const Step step = walk.step(supply, options_.batch_size - planned_, part);
+      if (step == Step::kWait) {
+        std::get<FixedSweep>(sweep_).note_need(walk.need());
+        return Outcome::kWait;
+      }
+      if (step == Step::kFinished) break;
+      parts_.push_back(part);
+      planned_ += part.count;
+    }
+    if (!servable(planned_)) return Outcome::kFinished;
+    after_plan_.emplace(walk);
+    return Outcome::kBatch;
+  }
+
+  Outcome follow_plan(FixedSweep& sweep, Target& target, Poll* poll) {
+    std::uint64_t row = 0;
+    for (const Part& part : parts_) {
+      if (!gather(part, target, row, poll)) return Outcome::kInterrupted;
+      row += part.count;
+    }
+    if (!options_.ragged) target.count = row;
+    sweep = *after_plan_;
+    release(sweep.oldest_record());
+    return Outcome::kBatch;
+  }
+
+  Outcome draw_whole(FixedSweep& sweep, Block& block, std::uint64_t& count, Poll* poll) {
+    const Outcome outcome = plan(sweep);
+    if (outcome != Outcome::kBatch) return outcome;
+    Block memory = pool_->take();
+    Target target{point_to(memory)};
+    const Outcome done = follow_plan(sweep, target, poll);
+    if (done == Outcome::kBatch) {
+      block = std::move(memory);
+      count = target.count;
+    }
+    return done;
+  }
+
+  /// Draws what there is; what a wait cuts off stays in a block of our own.
+  Outcome draw_partly(AutoSweep& sweep, Block& block, std::uint64_t& count, Poll* poll) {
+    if (!partial_) partial_ = pool_->take();
+    Target target{point_to(partial_)};
+    target.count = partial_rows_;
+    while (partial_count_ < options_.batch_size) {
+      const Supply supply = look(sweep);
+      if (lacking(supply)) return why_lacking(supply);
+      AutoSweep walk = sweep;
+      Part part;
+      const Step step = walk.step(supply, options_.batch_size - partial_count_, part);
+      if (step == Step::kFinished) break;
+      if (step == Step::kPart && !gather(part, target, partial_count_, poll))
+        return Outcome::kInterrupted;
+      if (sweep.between_passes()) ring_.clear_held_back();
+      sweep = walk;
+      release(sweep.oldest_record());
+      if (step == Step::kWait) return Outcome::kWait;
+      partial_count_ += part.count;
+      partial_rows_ = options_.ragged ? target.count : partial_count_;
+    }
+    if (!servable(partial_count_)) return Outcome::kFinished;
+    count = partial_rows_;
+    block = std::move(partial_);
+    drop_partial();
+    return Outcome::kBatch;
+  }
+
+  bool servable(std::uint64_t count) const {
+    return count == options_.batch_size || (count > 0 && !options_.drop_last);
+  }
+
+  void drop_partial() {
+    partial_ = Block();
+    partial_count_ = partial_rows_ = 0;
+  }
+
+  std::byte* const* point_to(const Block& block) {
+    for (std::size_t f = 0; f < leaves_.size(); ++f)
+      leaves_[f] = block.data() + layout_.offset(f);
+    return leaves_.data();
+  }
+
+  std::size_t bytes_per_count(std::size_t leaf) const {
+    const Field& field = store_.layout().fields()[leaf];
+    return options_.ragged ? field.row_bytes : field.bytes();
+  }
+
+  const Permutation& order_of(const Part& part) {
+    const auto size = static_cast<std::uint32_t>(part.window.count);
+    if (!order_ || order_pass_ != part.pass || order_epoch_ != epoch_.number ||
+        order_->size() != size) {
+      order_.emplace(size, permutation_key(options_.seed, epoch_.number, part.pass));
+      order_pass_ = part.pass;
+      order_epoch_ = epoch_.number;
+    }
+    return *order_;
+  }
+
+  bool gather(const Part& part, Target& target, std::uint64_t row, Poll* poll) {
+    const Permutation& order = order_of(part);
+    const SlotView view = store_.view(ring_.slot(epoch_.position(part.window.first)));
+    if (options_.ragged) {
+      const std::uint64_t slot =
+          view.slot(order(static_cast<std::uint32_t>(part.offset)));
+      store_.gather_ragged(slot, target.leaves);
+      target.count = store_.length(slot);
+      return true;
+    }
+    const std::size_t stride = store_.layout().stride();
+    const std::uint64_t chunk = std::clamp<std::uint64_t>(kPollBytes / stride, 1, kChunk);
+    std::uint32_t records[kChunk];
+    for (std::uint64_t done = 0; done < part.count; done += chunk) {
+      const auto count = std::min(chunk, part.count - done);
+      permute_range(order, static_cast<std::uint32_t>(part.offset + done),
+                    static_cast<std::uint32_t>(count), records);
+      gather_records(store_.layout(), view, records, count, target.leaves, row + done,
+                     stream_);
+      copied_ += count * stride;
+      if (poll && copied_ >= kPollBytes) {
+        copied_ = 0;
+        if (!poll->go_on()) return false;
+      }
+    }
+    if (stream_) finish_streaming();
+    return true;
+  }
+
+  void release(std::uint64_t oldest) {
+    const std::uint64_t position = epoch_.position(oldest);
+    ring_.release(std::min(position, ring_.committed()));
+  }
+
+  const BufferOptions& options_;
+  Ring& ring_;
+  HostStore& store_;
+  const BatchLayout& layout_;
+  const std::shared_ptr<BatchPool> pool_;
+  const bool stream_;
+
+  Epoch epoch_;
+  Sweep sweep_;
+  std::vector<Part> parts_;  // of the batch being planned
+  std::uint64_t planned_ = 0;
+  std::optional<FixedSweep> after_plan_;
+  Block partial_;  // "auto" alone: a batch that a wait has cut in two
+  std::uint64_t partial_count_ = 0;
+  std::uint64_t partial_rows_ = 0;
+  std::vector<std::byte*> leaves_;
+  std::optional<Permutation> order_;
+  std::uint64_t order_pass_ = 0;
+  std::uint64_t order_epoch_ = 0;
+  std::size_t copied_ = 0;
+};
+
+}  // namespace echobuf

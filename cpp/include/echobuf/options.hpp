@@ -1,0 +1,43 @@
+// What a buffer is made from, and how its calls can end.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "echobuf/record.hpp"
+#include "echobuf/schedule.hpp"
+
+namespace echobuf {
+
+struct BufferOptions {
+  std::vector<RecordLayout::Shape> fields;  // of one record, in the order of the leaves
+  bool ragged = false;                      // a record is a whole batch, with a length
+  std::uint64_t batch_size = 1;             // records a draw; 1 if ragged
+  std::uint64_t window = 1;                 // records
+  bool automatic = false;                   // factor="auto"; else `factor`
+  Ratio factor{1, 1};
+  std::uint32_t max_factor = 8;
+  std::uint64_t seed = 0;
+  std::uint64_t epoch = 0;
+  bool drop_last = false;
+  std::uint32_t prefetch = 0;  // batches that a thread assembles ahead
+};
+
+enum class Status : int {
+  kOk = 0,
+  kTimeout,      // nothing happened (a put: the rest did not)
+  kClosed,       // a put after close(), or any call after shut_down()
+  kFailed,       // upstream failed: fail() was called
+  kFinished,     // everything has been served
+  kShort,        // upstream ended otherwise than the loaded state says
+  kInterrupted,  // the caller's poll said stop
+  kNoMemory,     // the thread that assembles ahead found no memory for a batch
+};
+
+/// Asked between chunks of long copies; false stops the call.
+struct Poll {
+  virtual ~Poll() = default;
+  virtual bool go_on() = 0;
+};
+
+}  // namespace echobuf

@@ -1,0 +1,37 @@
+#pragma once
+
+// What the headers that are compiled twice (host C++20, and CUDA through NVRTC)
+// need to know about their compiler. Nothing here depends on the standard library
+// at run time: NVRTC ships none.
+
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+#define ECHOBUF_HD __host__ __device__
+#else
+#define ECHOBUF_HD
+#endif
+
+#if !defined(__CUDACC_RTC__)
+#include <cstdint>
+#endif
+
+namespace echobuf {
+
+#if defined(__CUDACC_RTC__)
+// NVRTC finds <cstdint> only where an include path of the toolkit is given, and a
+// machine without the toolkit has none. CUDA fixes the widths of these types.
+using int32_t = int;
+using int64_t = long long;
+using uint8_t = unsigned char;
+using uint16_t = unsigned short;
+using uint32_t = unsigned int;
+using uint64_t = unsigned long long;
+#else
+using std::int32_t;
+using std::int64_t;
+using std::uint16_t;
+using std::uint32_t;
+using std::uint64_t;
+using std::uint8_t;
+#endif
+
+}  // namespace echobuf

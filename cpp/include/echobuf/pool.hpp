@@ -1,0 +1,102 @@
+// Batch memory that is used again: the caller owns a block until it is dropped, then it
+// waits here for the next batch.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "echobuf/memory.hpp"
+#include "echobuf/process.hpp"
+
+namespace echobuf {
+
+class BatchPool;
+
+/// One batch's memory. Goes back to its pool, from whatever thread, when destroyed.
+class Block {
+ public:
+  Block() = default;
+  Block(std::shared_ptr<BatchPool> pool, std::unique_ptr<HostMemory> memory)
+      : pool_(std::move(pool)), memory_(std::move(memory)) {}
+  ~Block();
+
+  Block(Block&& other) noexcept = default;
+  Block& operator=(Block&& other) noexcept {
+    std::swap(pool_, other.pool_);
+    std::swap(memory_, other.memory_);
+    return *this;
+  }
+
+  std::byte* data() const { return memory_->data(); }
+  explicit operator bool() const { return memory_ != nullptr; }
+
+ private:
+  std::shared_ptr<BatchPool> pool_;
+  std::unique_ptr<HostMemory> memory_;
+};
+
+class BatchPool : public std::enable_shared_from_this<BatchPool> {
+ public:
+  /// Keeps at most `keep` idle blocks of `bytes` each; more are given back to the
+  /// system, so that a caller who once held many batches does not hold them for ever.
+  BatchPool(std::size_t bytes, std::size_t keep) : bytes_(bytes), keep_(keep) {
+    idle_.reserve(keep);
+  }
+
+  /// Throws std::bad_alloc.
+  Block take() {
+    {
+      std::lock_guard lock(mutex_);
+      if (!idle_.empty()) {
+        auto memory = std::move(idle_.back());  // the one still warm in the caches
+        idle_.pop_back();
+        return Block(shared_from_this(), std::move(memory));
+      }
+    }
+    auto memory = std::make_unique<HostMemory>(bytes_);
+    held_.fetch_add(memory->bytes(), std::memory_order_relaxed);
+    return Block(shared_from_this(), std::move(memory));
+  }
+
+  /// Bytes in blocks, idle and in use.
+  std::size_t held() const { return held_.load(std::memory_order_relaxed); }
+  std::size_t block_bytes() const { return bytes_; }
+
+  bool of_this_process() const { return generation_ == fork_generation(); }
+
+  void give_back(std::unique_ptr<HostMemory> memory) {
+    {
+      std::lock_guard lock(mutex_);
+      if (idle_.size() < keep_) {
+        idle_.push_back(std::move(memory));
+        return;
+      }
+    }
+    held_.fetch_sub(memory->bytes(), std::memory_order_relaxed);
+  }
+
+ private:
+  const std::size_t bytes_;
+  const std::size_t keep_;
+  const std::uint32_t generation_ = fork_generation();
+  std::atomic<std::size_t> held_{0};
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<HostMemory>> idle_;
+};
+
+inline Block::~Block() {
+  if (!memory_) return;
+  if (pool_->of_this_process()) {
+    pool_->give_back(std::move(memory_));
+    return;
+  }
+  // In a forked child the pool's lock may be held by a thread that is not here.
+  memory_.release();                              // NOLINT: left to the parent
+  new std::shared_ptr<BatchPool>(std::move(pool_));  // never destroyed, on purpose
+}
+
+}  // namespace echobuf

@@ -1,0 +1,77 @@
+// How the fields of one example lie in a slot, and how the fields of a batch lie in a
+// block of batch memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace echobuf {
+
+inline constexpr std::size_t kFieldAlignment = 16;  // one vector load
+inline constexpr std::size_t kLeafAlignment = 64;   // JAX shares host memory from 64 up
+
+constexpr std::size_t round_up(std::size_t value, std::size_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+/// One field of a record. A field is `rows` rows of `row_bytes` each; records of a
+/// ragged kind fill only their first rows (batch echoing: a short last batch).
+struct Field {
+  std::size_t offset;     // in the slot
+  std::size_t row_bytes;
+  std::size_t rows;
+
+  std::size_t bytes() const { return row_bytes * rows; }
+};
+
+/// The layout of a record: each field at a 16-byte boundary, so that one copy moves a
+/// run of slots and vector loads never straddle a field's start.
+class RecordLayout {
+ public:
+  struct Shape {
+    std::size_t row_bytes;
+    std::size_t rows;
+  };
+
+  /// `ragged`: every record has a length, its number of rows, shared by all fields.
+  RecordLayout(const std::vector<Shape>& shapes, bool ragged) : ragged_(ragged) {
+    for (const Shape& shape : shapes) {
+      fields_.push_back({stride_, shape.row_bytes, shape.rows});
+      stride_ += round_up(shape.row_bytes * shape.rows, kFieldAlignment);
+    }
+    if (stride_ == 0) stride_ = kFieldAlignment;  // records of no bytes are counted too
+  }
+
+  const std::vector<Field>& fields() const { return fields_; }
+  std::size_t stride() const { return stride_; }
+  bool ragged() const { return ragged_; }
+
+ private:
+  std::vector<Field> fields_;
+  std::size_t stride_ = 0;
+  bool ragged_;
+};
+
+/// Where each leaf of a batch of `batch_size` records starts in its block.
+class BatchLayout {
+ public:
+  BatchLayout(const RecordLayout& record, std::size_t batch_size) {
+    for (const Field& field : record.fields()) {
+      offsets_.push_back(bytes_);
+      bytes_ += round_up(field.bytes() * batch_size, kLeafAlignment);
+    }
+    if (bytes_ == 0) bytes_ = kLeafAlignment;
+  }
+
+  std::size_t offset(std::size_t leaf) const { return offsets_[leaf]; }
+  std::size_t leaves() const { return offsets_.size(); }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  std::vector<std::size_t> offsets_;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace echobuf

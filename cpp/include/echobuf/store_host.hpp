@@ -1,0 +1,82 @@
+// The window in host memory: slots that producers write into and draws read from.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "echobuf/gather.hpp"
+#include "echobuf/memory.hpp"
+#include "echobuf/record.hpp"
+
+namespace echobuf {
+
+/// The rows of one leaf of what is put: contiguous each, `stride` bytes apart.
+struct SourceLeaf {
+  const std::byte* data;
+  std::ptrdiff_t stride;
+};
+
+class HostStore {
+ public:
+  HostStore(RecordLayout layout, std::uint64_t capacity)
+      : layout_(std::move(layout)),
+        capacity_(capacity),
+        memory_(capacity * layout_.stride()),
+        lengths_(layout_.ragged() ? capacity : 0) {}
+
+  static std::size_t bytes(const RecordLayout& layout, std::uint64_t capacity) {
+    return capacity * (layout.stride() + (layout.ragged() ? sizeof(std::uint64_t) : 0));
+  }
+
+  const RecordLayout& layout() const { return layout_; }
+
+  /// Writes examples `from`, `from`+1, ... of `leaves` into `count` slots; each has
+  /// `rows` rows if records are ragged.
+  void write(std::uint64_t slot, std::uint64_t count, const SourceLeaf* leaves,
+             std::uint64_t from, std::size_t rows) {
+    for (std::uint64_t i = 0; i < count; ++i) {
+      std::byte* record = memory_.data() + slot * layout_.stride();
+      for (std::size_t f = 0; f < layout_.fields().size(); ++f) {
+        const Field& field = layout_.fields()[f];
+        const std::byte* row =
+            leaves[f].data + static_cast<std::ptrdiff_t>(from + i) * leaves[f].stride;
+        detail::copy_field(record + field.offset, row,
+                           layout_.ragged() ? rows * field.row_bytes : field.bytes());
+      }
+      if (layout_.ragged()) lengths_[slot] = rows;
+      if (++slot == capacity_) slot = 0;
+    }
+  }
+
+  /// The number of rows of a ragged record.
+  std::size_t length(std::uint64_t slot) const { return lengths_[slot]; }
+
+  SlotView view(std::uint64_t first_slot) const {
+    return {memory_.data(), capacity_, first_slot};
+  }
+
+  /// Draws one ragged record.
+  void gather_ragged(std::uint64_t slot, std::byte* const* leaves) const {
+    const std::byte* record = memory_.data() + slot * layout_.stride();
+    for (std::size_t f = 0; f < layout_.fields().size(); ++f) {
+      const Field& field = layout_.fields()[f];
+      const std::size_t bytes = lengths_[slot] * field.row_bytes;
+      if (bytes >= kStreamFrom) {
+        streaming_copy()(leaves[f], record + field.offset, bytes);
+        finish_streaming();
+      } else {
+        std::memcpy(leaves[f], record + field.offset, bytes);
+      }
+    }
+  }
+
+ private:
+  RecordLayout layout_;
+  std::uint64_t capacity_;
+  HostMemory memory_;
+  std::vector<std::uint64_t> lengths_;
+};
+
+}  // namespace echobuf

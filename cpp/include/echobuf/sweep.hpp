@@ -1,0 +1,167 @@
+// Walking along a schedule: which records the next draws come from. Small values, so a
+// walk can be tried on a copy and thrown away.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "echobuf/auto_schedule.hpp"
+#include "echobuf/schedule.hpp"
+
+namespace echobuf {
+
+/// A place in the chain of passes.
+struct Position {
+  std::uint64_t pass = 0;
+  std::uint64_t offset = 0;  // draws taken from this pass
+  std::uint64_t draws = 0;   // draws taken in all
+};
+
+/// The next draws: `count` of them from `pass` over `window`, from `offset` on.
+struct Part {
+  std::uint64_t pass = 0;
+  Span window{0, 0};
+  std::uint64_t offset = 0;
+  std::uint64_t count = 0;
+};
+
+enum class Step { kPart, kWait, kFinished };
+
+/// The walk for a fixed factor. It never depends on timing: a pass begins only when
+/// its segment is full or upstream has ended.
+class FixedSweep {
+ public:
+  /// A batch is drawn in one go or not at all.
+  static constexpr bool kDrawsPartly = false;
+
+  FixedSweep(std::uint64_t window, Ratio factor) : schedule_(window, factor) {}
+
+  Step step(const Supply& supply, std::uint64_t most, Part& part) {
+    for (;;) {
+      const std::uint64_t full = schedule_.segment_start(position_.pass + 1);
+      std::uint64_t end = full;
+      if (supply.committed < full) {
+        need_ = full;
+        if (!supply.ended) return Step::kWait;
+        if (position_.pass >= schedule_.passes(supply.committed)) return Step::kFinished;
+        end = supply.committed;
+      }
+      const std::uint64_t first = schedule_.oldest_record(position_.pass);
+      const std::uint64_t left = end - first - position_.offset;
+      if (left == 0) {
+        ++position_.pass;
+        position_.offset = 0;
+        continue;
+      }
+      part = {position_.pass, {first, end - first}, position_.offset,
+              std::min(most, left)};
+      position_.offset += part.count;
+      position_.draws += part.count;
+      done_ = part.count == left;
+      resident_end_ = end;
+      return Step::kPart;
+    }
+  }
+
+  /// The oldest record still needed: at the end of a pass, that of the next one.
+  std::uint64_t oldest_record() const {
+    return schedule_.oldest_record(position_.pass + (done_ ? 1 : 0));
+  }
+
+  /// The number of records that kWait waits for.
+  std::uint64_t need() const { return need_; }
+  void note_need(std::uint64_t need) { need_ = need; }
+  /// Where the window of the current pass ends: records that a resume must put again.
+  std::uint64_t resident_end() const { return resident_end_; }
+  const Position& position() const { return position_; }
+
+  /// Draws still to come once upstream has ended after n records.
+  std::uint64_t remaining(std::uint64_t n) const {
+    return schedule_.total_draws(n) - position_.draws;
+  }
+
+  const FixedSchedule& schedule() const { return schedule_; }
+
+  void restore(const Position& position, bool done, std::uint64_t resident_end) {
+    position_ = position;
+    done_ = done;
+    resident_end_ = resident_end;
+  }
+  bool pass_done() const { return done_; }
+  std::uint64_t passes_begun() const {
+    return position_.draws ? position_.pass + 1 : 0;
+  }
+
+ private:
+  FixedSchedule schedule_;
+  Position position_;
+  bool done_ = false;  // the current pass has been drawn to its end
+  std::uint64_t need_ = 0;
+  std::uint64_t resident_end_ = 0;
+};
+
+/// The walk for factor="auto". What the next pass sweeps is decided when it begins, so
+/// a batch can be cut by a wait in its middle.
+class AutoSweep {
+ public:
+  static constexpr bool kDrawsPartly = true;
+
+  AutoSweep(std::uint64_t window, std::uint64_t batch_size, std::uint32_t max_factor)
+      : schedule_(window, batch_size, max_factor) {}
+
+  /// True if the next step ends a pass, or goes on waiting after one, and so uses up
+  /// what is known of upstream.
+  bool between_passes() const {
+    return !schedule_.state().begun || schedule_.state().waiting ||
+           offset_ == schedule_.span().count;
+  }
+
+  Step step(const Supply& supply, std::uint64_t most, Part& part) {
+    if (between_passes()) {
+      switch (schedule_.advance(supply)) {
+        case AutoSchedule::Next::kWait:
+          return Step::kWait;
+        case AutoSchedule::Next::kFinished:
+          return Step::kFinished;
+        case AutoSchedule::Next::kPass:
+          offset_ = 0;
+      }
+    }
+    const Span window = schedule_.span();
+    part = {schedule_.state().pass, window, offset_,
+            std::min(most, window.count - offset_)};
+    offset_ += part.count;
+    draws_ += part.count;
+    return Step::kPart;
+  }
+
+  std::uint64_t oldest_record() const { return schedule_.oldest_record(); }
+  std::uint64_t need() const { return schedule_.need(); }
+  std::uint64_t resident_end() const { return schedule_.state().end_record; }
+  Position position() const { return {schedule_.state().pass, offset_, draws_}; }
+
+  std::uint64_t remaining(std::uint64_t n) const {
+    const AutoSchedule::State& state = schedule_.state();
+    const std::uint64_t in_pass =
+        state.begun && !state.waiting ? schedule_.span().count - offset_ : 0;
+    return in_pass + (n - state.end_record);
+  }
+
+  const AutoSchedule& schedule() const { return schedule_; }
+
+  void restore(const AutoSchedule::State& state, const Position& position) {
+    schedule_.restore(state);
+    offset_ = position.offset;
+    draws_ = position.draws;
+  }
+  std::uint64_t passes_begun() const {
+    return schedule_.state().begun ? schedule_.state().pass + 1 : 0;
+  }
+
+ private:
+  AutoSchedule schedule_;
+  std::uint64_t offset_ = 0;
+  std::uint64_t draws_ = 0;
+};
+
+}  // namespace echobuf

@@ -1,0 +1,57 @@
+// Whose turn it is to draw. Not a mutex: a turn can last as long as a large copy, and
+// the others must be able to wait with a deadline, or to give up.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <mutex>
+
+#include "echobuf/event_count.hpp"
+
+namespace echobuf {
+
+class Turn {
+ public:
+  class Guard {
+   public:
+    /// Takes the turn if it is free.
+    Guard(Turn& turn, std::try_to_lock_t) : turn_(turn), mine_(turn.take()) {}
+
+    /// Waits for the turn.
+    explicit Guard(Turn& turn) : turn_(turn), mine_(turn.take()) {
+      while (!mine_) {
+        const std::uint32_t key = turn.event_.prepare();
+        mine_ = turn.take();
+        if (mine_) break;
+        turn.event_.wait(key, Clock::now() + std::chrono::milliseconds(50));
+        mine_ = turn.take();
+      }
+    }
+    ~Guard() {
+      if (mine_) turn_.give_back();
+    }
+    Guard(const Guard&) = delete;
+    Guard& operator=(const Guard&) = delete;
+
+    explicit operator bool() const { return mine_; }
+
+   private:
+    Turn& turn_;
+    bool mine_;
+  };
+
+  EventCount& event() { return event_; }
+
+ private:
+  // Acquire pairs with the release in give_back(): what the last one did is seen.
+  bool take() { return !taken_.exchange(true, std::memory_order_acquire); }
+  void give_back() {
+    taken_.store(false, std::memory_order_release);
+    event_.notify();
+  }
+
+  std::atomic<bool> taken_{false};
+  EventCount event_;
+};
+
+}  // namespace echobuf
