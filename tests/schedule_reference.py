@@ -1,0 +1,219 @@
+"""A slow, obviously right reference of the pass schedule: it simulates.
+
+Segments are lists of example numbers, uses are counted one by one, ratios are
+`Fraction`s. Nothing here is shared with the native code.
+"""
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import islice, repeat
+
+Order = Callable[[int, int], Sequence[int]]
+"""(number of the pass, records in its window) -> the shuffled record numbers."""
+
+
+def ratio(factor: float | Fraction) -> Fraction:
+    """The exact ratio that a factor stands for."""
+    return Fraction(factor).limit_denominator(1_000_000)
+
+
+def shares(step: Fraction) -> Iterable[int]:
+    """Whole parts that add up to `step` a turn: what is left over is carried on."""
+    credit = Fraction(0)
+    while True:
+        credit += step
+        whole = math.floor(credit)
+        credit -= whole
+        yield whole
+
+
+def segment_sizes(window: int, factor: Fraction) -> Iterable[int]:
+    """How many records segment 0, 1, 2, ... of a fixed factor has."""
+    per_window = math.ceil(factor)
+    if factor.denominator == 1:
+        return shares(Fraction(window, per_window))
+    return repeat(window // per_window)
+
+
+def segments(window: int, factor: Fraction, n: int) -> list[list[int]]:
+    """The examples 0..n-1 dealt into segments; the last one may be partial."""
+    fresh = iter(range(n))
+    dealt = []
+    for size in segment_sizes(window, factor):
+        segment = list(islice(fresh, size))
+        if not segment:
+            break
+        dealt.append(segment)
+    return dealt
+
+
+def fixed_passes(window: int, factor: Fraction, n: int) -> list[list[int]]:
+    """The window of every pass, in fresh order, for an upstream of n examples."""
+    waiting = deque(segments(window, factor, n))
+    lifetimes = iter(shares(factor))
+    live: list[tuple[int, list[int]]] = []
+    passes = []
+    while waiting or live:
+        if waiting:
+            live.append((next(lifetimes), waiting.popleft()))
+        passes.append([example for _, segment in live for example in segment])
+        live = [(left - 1, segment) for left, segment in live if left > 1]
+    return passes
+
+
+def draws(passes: Iterable[Sequence[int]], order: Order) -> list[int]:
+    """The examples in the order in which they are served."""
+    return [
+        window[record]
+        for number, window in enumerate(passes)
+        for record in order(number, len(window))
+    ]
+
+
+def batches(stream: Sequence[int], size: int, *, drop_last: bool) -> list[list[int]]:
+    """Consecutive draws cut into batches."""
+    cut = [list(stream[at : at + size]) for at in range(0, len(stream), size)]
+    return cut[:-1] if drop_last and cut and len(cut[-1]) < size else cut
+
+
+def fresh_offset(passes: Iterable[Sequence[int]], drawn: int) -> int | None:
+    """The oldest example still needed after `drawn` draws; None: all are served."""
+    for window in passes:
+        if drawn < len(window):
+            return window[0]
+        drawn -= len(window)
+    return None
+
+
+def fixed_capacity(window: int, factor: Fraction) -> int:
+    """Slots in the ring: the window, a segment, and for fractions half of one."""
+    segment = math.ceil(Fraction(window, math.ceil(factor)))
+    return window + segment + (segment // 2 if factor.denominator > 1 else 0)
+
+
+@dataclass
+class Ring:
+    """A producer and a consumer taking turns at a ring, each as far as it can go."""
+
+    passes: list[list[int]]
+    batch: int
+    capacity: int
+
+    def stalls(self, n: int) -> bool:
+        """Whether the two wait for each other before all n examples are served."""
+        left = deque([len(window), window[0], window[-1]] for window in self.passes)
+        freed = 0
+        while left:
+            filled = min(n, freed + self.capacity)
+            if self._last_needed(left) >= filled:
+                return True
+            self._draw(left)
+            freed = left[0][1] if left else n
+        return False
+
+    def _last_needed(self, left: Iterable[list[int]]) -> int:
+        """The newest example that a pass under the next batch covers."""
+        wanted = self.batch
+        last = -1
+        for draws_left, _, newest in left:
+            if wanted > 0:
+                last = newest
+            wanted -= draws_left
+        return last
+
+    def _draw(self, left: deque[list[int]]) -> None:
+        """Takes one batch; passes that are fully drawn go."""
+        wanted = self.batch
+        while wanted and left:
+            part = min(wanted, left[0][0])
+            left[0][0] -= part
+            wanted -= part
+            if not left[0][0]:
+                left.popleft()
+
+
+@dataclass
+class Auto:
+    """The schedule of factor "auto", told at each pass's end how the ring stands."""
+
+    window: int
+    batch_size: int
+    max_factor: int
+    lo: int = 0
+    hi: int = 0
+    slack: int = 0
+    uses: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Sets the sizes that depend on the arguments alone."""
+        roughly = max(4, min(16, self.window // self.batch_size))
+        self.segments = min(self.window, roughly)
+        self.first = max(math.ceil(Fraction(self.window, 4)), self.batch_size)
+        share = Fraction(self.first * self.segments, self.window)
+        self.first_segments = math.ceil(share)
+        self.segment = math.ceil(Fraction(self.window, self.segments))
+        self.capacity = self.window + self.segment
+        self.limit = self.segments
+        self.least = max(1, (self.segments + 1) // 2)
+
+    def start(self, number: int) -> int:
+        """The first record of a segment."""
+        later = number - self.first_segments
+        if later <= 0:
+            return math.floor(Fraction(number * self.first, self.first_segments))
+        return self.first + math.floor(Fraction(later * self.window, self.segments))
+
+    def first_pass(self, filled: int, *, ended: bool) -> bool:
+        """Begins the first pass, once enough is filled."""
+        if not filled or (filled < self.first_segments and not ended):
+            return False
+        self._enter(min(filled, self.limit))
+        return True
+
+    def end_pass(self, filled: int, free: int, *, blocked: bool, ended: bool) -> str:
+        """Closes a pass; "pass" if another begins at once."""
+        self.uses = [use + 1 for use in self.uses]
+        self._adapt(free, blocked=blocked)
+        while self.uses and self.uses[0] >= self.max_factor:
+            self._leave()
+        return self.resume(filled, ended=ended)
+
+    def resume(self, filled: int, *, ended: bool) -> str:
+        """Begins the next pass, if there is anything to sweep."""
+        ready = filled - self.hi
+        if ready > 0 and ended:
+            while self.uses:
+                self._leave()
+            self._enter(min(ready, self.segments))
+        elif ready > 0:
+            self._enter(min(ready, self.limit))
+        elif ended:
+            return "finished"
+        while len(self.uses) > self.limit and not ended:
+            self._leave()
+        return "pass" if self.uses else "wait"
+
+    def _adapt(self, free: int, *, blocked: bool) -> None:
+        """Gives room fast to an upstream held back, and takes it back slowly."""
+        if blocked:
+            step = max(1, (self.limit - self.least + 1) // 2)
+            self.limit = max(self.least, self.limit - step)
+            self.slack = 0
+        elif free >= 2 * self.segment:
+            self.slack += 1
+        else:
+            self.slack = 0
+        if self.slack == 4:
+            self.limit = min(self.segments, self.limit + 1)
+            self.slack = 0
+
+    def _enter(self, number: int) -> None:
+        self.hi += number
+        self.uses += [0] * number
+
+    def _leave(self) -> None:
+        self.lo += 1
+        self.uses.pop(0)
