@@ -23,14 +23,15 @@ inline SimdLevel best_simd_level() {
 
 namespace detail {
 
-/// `kLanes` indices side by side: a chain of dependent multiplications a lane, of which
-/// the processor overlaps several, or the compiler makes vectors.
-template <uint32_t kLanes>
+inline constexpr uint32_t kBaselineBlock = 32;
+
+/// A block of indices side by side: each is one long chain of multiplications, of which
+/// the processor then overlaps several, or the compiler makes vectors.
 inline void permute_block_baseline(const Permutation& permutation, uint32_t first,
                                    uint32_t* out) {
   const feistel::Domain domain = permutation.domain();
-  uint32_t left[kLanes], right[kLanes];
-  for (uint32_t i = 0; i < kLanes; ++i) {
+  uint32_t left[kBaselineBlock], right[kBaselineBlock];
+  for (uint32_t i = 0; i < kBaselineBlock; ++i) {
     const uint32_t t = std::min(first + i, domain.size - 1);
     right[i] = feistel::high_product(t, domain.reciprocal) >> domain.shift;
     left[i] = t - right[i] * domain.left;
@@ -38,16 +39,16 @@ inline void permute_block_baseline(const Permutation& permutation, uint32_t firs
   for (int r = 0; r < permutation.rounds(); r += 2) {
     const uint32_t key0 = permutation.round_key(r);
     const uint32_t key1 = permutation.round_key(r + 1);
-    for (uint32_t i = 0; i < kLanes; ++i) {
+    for (uint32_t i = 0; i < kBaselineBlock; ++i) {
       const uint32_t step = feistel::draw(right[i], key0, domain.left);
       left[i] = feistel::add_modulo(left[i], step, domain.left);
     }
-    for (uint32_t i = 0; i < kLanes; ++i) {
+    for (uint32_t i = 0; i < kBaselineBlock; ++i) {
       const uint32_t step = feistel::draw(left[i], key1, domain.right);
       right[i] = feistel::add_modulo(right[i], step, domain.right);
     }
   }
-  for (uint32_t i = 0; i < kLanes; ++i) {
+  for (uint32_t i = 0; i < kBaselineBlock; ++i) {
     const uint32_t x = left[i] + right[i] * domain.left;
     // Cycle walking starts over from x: rare, and x may be past 2^31 here.
     out[i] = x < domain.size ? x : permutation.walk(left[i], right[i]);
@@ -73,20 +74,20 @@ inline void permute_range(const Permutation& permutation, uint32_t first,
   switch (level) {
 #if defined(ECHOBUF_PERMUTATION_X86)
     case SimdLevel::kAvx512:
-      return detail::permute_blocks<64>(
+      return detail::permute_blocks<detail::Avx512Lanes::kBlock>(
           first, count, out, [&](uint32_t begin, uint32_t* to) {
             detail::permute_block_avx512(permutation, begin, to);
           });
     case SimdLevel::kAvx2:
-      return detail::permute_blocks<32>(
+      return detail::permute_blocks<detail::Avx2Lanes::kBlock>(
           first, count, out, [&](uint32_t begin, uint32_t* to) {
             detail::permute_block_avx2(permutation, begin, to);
           });
 #endif
     default:
-      return detail::permute_blocks<16>(
+      return detail::permute_blocks<detail::kBaselineBlock>(
           first, count, out, [&](uint32_t begin, uint32_t* to) {
-            detail::permute_block_baseline<16>(permutation, begin, to);
+            detail::permute_block_baseline(permutation, begin, to);
           });
   }
 }

@@ -4,8 +4,10 @@
 // instruction set by an attribute, so that one binary holds all of them and no flag of
 // the whole build changes; permutation_range.hpp picks one at run time.
 //
-// The lanes do what Permutation::operator() does, step by step. Four vectors go through
-// the rounds together: one alone would wait for its own multiplications.
+// The lanes do what Permutation::operator() does, step by step. Eight vectors go
+// through the rounds together: fewer would wait for their own multiplications.
+// Measured, AVX2 / AVX-512, ns for 256 indices: 4 vectors 1140 / 690, 6: 1030 / 600, 8:
+// 820 / 500 (gcc 12 and clang 14 at -O3), although eight spill registers.
 
 #include "echobuf/permutation.hpp"
 
@@ -20,7 +22,8 @@ namespace echobuf::detail {
 
 struct Avx2Lanes {
   static constexpr uint32_t kLanes = 8;
-  static constexpr int kVectors = 4;
+  static constexpr int kVectors = 8;
+  static constexpr uint32_t kBlock = kLanes * kVectors;
 
   const Permutation& permutation;
 
@@ -36,8 +39,8 @@ struct Avx2Lanes {
   }
 
   ECHOBUF_AVX2 static __m256i step(__m256i to, __m256i from, __m256i key, __m256i m) {
-    __m256i x = _mm256_mullo_epi32(_mm256_xor_si256(from, key),
-                                   set(feistel::kMultiplier0));
+    __m256i x =
+        _mm256_mullo_epi32(_mm256_xor_si256(from, key), set(feistel::kMultiplier0));
     x = _mm256_xor_si256(x, _mm256_srli_epi32(x, feistel::kShift));
     x = _mm256_mullo_epi32(x, set(feistel::kMultiplier1));
     const __m256i sum = _mm256_add_epi32(to, high_product(x, m));
@@ -79,11 +82,11 @@ struct Avx2Lanes {
     __m256i left[kVectors], right[kVectors];
     for (int i = 0; i < kVectors; ++i) {
       const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-      __m256i t = _mm256_add_epi32(set(first + static_cast<uint32_t>(i) * kLanes), lane);
+      __m256i t =
+          _mm256_add_epi32(set(first + static_cast<uint32_t>(i) * kLanes), lane);
       t = _mm256_min_epu32(t, set(domain.size - 1));
       right[i] = _mm256_srl_epi32(high_product(t, reciprocal), shift);
-      left[i] =
-          _mm256_sub_epi32(t, _mm256_mullo_epi32(right[i], set(domain.left)));
+      left[i] = _mm256_sub_epi32(t, _mm256_mullo_epi32(right[i], set(domain.left)));
     }
     rounds<kVectors>(left, right);
     for (int i = 0; i < kVectors; ++i) {
@@ -93,9 +96,14 @@ struct Avx2Lanes {
   }
 };
 
+// The maskz forms with a full mask compile to the plain instructions. The plain forms
+// of some intrinsics make gcc 12 warn about its own header (its bug 105593).
 struct Avx512Lanes {
   static constexpr uint32_t kLanes = 16;
-  static constexpr int kVectors = 4;
+  static constexpr int kVectors = 8;
+  static constexpr uint32_t kBlock = kLanes * kVectors;
+  static constexpr __mmask16 kAll32 = 0xFFFF;
+  static constexpr __mmask8 kAll64 = 0xFF;
 
   const Permutation& permutation;
 
@@ -105,18 +113,19 @@ struct Avx512Lanes {
 
   /// High halves of x * y in all lanes; y is the same in all of them.
   ECHOBUF_AVX512 static __m512i high_product(__m512i x, __m512i y) {
-    const __m512i even = _mm512_mul_epu32(x, y);
-    const __m512i odd = _mm512_mul_epu32(_mm512_srli_epi64(x, 32), y);
+    const __m512i even = _mm512_maskz_mul_epu32(kAll64, x, y);
+    const __m512i odd =
+        _mm512_maskz_mul_epu32(kAll64, _mm512_maskz_srli_epi64(kAll64, x, 32), y);
     return _mm512_mask_shuffle_epi32(odd, 0x5555, even, _MM_PERM_DDBB);
   }
 
   ECHOBUF_AVX512 static __m512i step(__m512i to, __m512i from, __m512i key, __m512i m) {
-    __m512i x = _mm512_mullo_epi32(_mm512_xor_si512(from, key),
-                                   set(feistel::kMultiplier0));
-    x = _mm512_xor_si512(x, _mm512_srli_epi32(x, feistel::kShift));
+    __m512i x =
+        _mm512_mullo_epi32(_mm512_xor_si512(from, key), set(feistel::kMultiplier0));
+    x = _mm512_xor_si512(x, _mm512_maskz_srli_epi32(kAll32, x, feistel::kShift));
     x = _mm512_mullo_epi32(x, set(feistel::kMultiplier1));
     const __m512i sum = _mm512_add_epi32(to, high_product(x, m));
-    return _mm512_min_epu32(sum, _mm512_sub_epi32(sum, m));
+    return _mm512_maskz_min_epu32(kAll32, sum, _mm512_sub_epi32(sum, m));
   }
 
   template <int kCount>
@@ -155,11 +164,11 @@ struct Avx512Lanes {
         _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     __m512i left[kVectors], right[kVectors];
     for (int i = 0; i < kVectors; ++i) {
-      __m512i t = _mm512_add_epi32(set(first + static_cast<uint32_t>(i) * kLanes), lane);
-      t = _mm512_min_epu32(t, set(domain.size - 1));
-      right[i] = _mm512_srl_epi32(high_product(t, reciprocal), shift);
-      left[i] =
-          _mm512_sub_epi32(t, _mm512_mullo_epi32(right[i], set(domain.left)));
+      __m512i t =
+          _mm512_add_epi32(set(first + static_cast<uint32_t>(i) * kLanes), lane);
+      t = _mm512_maskz_min_epu32(kAll32, t, set(domain.size - 1));
+      right[i] = _mm512_maskz_srl_epi32(kAll32, high_product(t, reciprocal), shift);
+      left[i] = _mm512_sub_epi32(t, _mm512_mullo_epi32(right[i], set(domain.left)));
     }
     rounds<kVectors>(left, right);
     for (int i = 0; i < kVectors; ++i) {

@@ -1,0 +1,91 @@
+#include "checkpoint_dict.hpp"
+
+#include <pybind11/stl.h>
+
+#include <stdexcept>
+#include <variant>
+#include <vector>
+
+namespace echobuf::python {
+namespace {
+
+namespace py = pybind11;
+using namespace py::literals;
+
+template <class T = std::uint64_t>
+T get(const py::dict& state, const char* key) {
+  return state[key].cast<T>();
+}
+
+void add_sweep(py::dict& state, const FixedSweep& sweep) {
+  state["pass_done"] = sweep.pass_done();
+}
+
+void add_sweep(py::dict& state, const AutoSweep& sweep) {
+  const AutoSchedule::State& s = sweep.schedule().state();
+  std::vector<std::uint32_t> uses;
+  for (std::uint64_t i = s.lo; i < s.hi; ++i) uses.push_back(sweep.schedule().uses(i));
+  state["auto"] =
+      py::dict("lo"_a = s.lo, "hi"_a = s.hi, "limit"_a = s.limit, "slack"_a = s.slack,
+               "begun"_a = s.begun, "waiting"_a = s.waiting, "uses"_a = uses);
+}
+
+void restore(FixedSweep& sweep, const py::dict& state, const Position& position) {
+  const auto resident_end = get(state, "resident_end");
+  const std::uint64_t first = sweep.schedule().oldest_record(position.pass);
+  if (position.draws > 0 &&
+      (resident_end < first || position.offset > resident_end - first))
+    throw std::invalid_argument("the position lies outside its pass");
+  sweep.restore(position, get<bool>(state, "pass_done"), resident_end);
+}
+
+void restore(AutoSweep& sweep, const py::dict& state, const Position& position) {
+  const auto inner = get<py::dict>(state, "auto");
+  AutoSchedule::State s;
+  s.pass = position.pass;
+  s.lo = get(inner, "lo");
+  s.hi = get(inner, "hi");
+  s.end_record = get(state, "resident_end");
+  s.limit = get(inner, "limit");
+  s.slack = get<std::uint32_t>(inner, "slack");
+  s.begun = get<bool>(inner, "begun");
+  s.waiting = get<bool>(inner, "waiting");
+  const auto uses = get<std::vector<std::uint32_t>>(inner, "uses");
+  if (s.hi < s.lo || s.hi - s.lo > AutoSchedule::kMaxSegments ||
+      uses.size() != s.hi - s.lo)
+    throw std::invalid_argument("the window has too many segments");
+  for (std::uint64_t i = s.lo; i < s.hi; ++i)
+    s.uses[i % AutoSchedule::kMaxSegments] = uses[i - s.lo];
+  sweep.restore(s, position);
+  if (position.offset > sweep.schedule().span().count)
+    throw std::invalid_argument("the position lies outside its pass");
+}
+
+}  // namespace
+
+py::dict to_dict(const Checkpoint& checkpoint) {
+  return std::visit(
+      [&](const auto& sweep) {
+        const Position at = sweep.position();
+        py::dict state("epoch"_a = checkpoint.epoch, "epoch_done"_a = checkpoint.epoch_done,
+                       "fresh_offset"_a = sweep.oldest_record(), "pass"_a = at.pass,
+                       "offset"_a = at.offset, "draws"_a = at.draws,
+                       "resident_end"_a = sweep.resident_end(),
+                       "upstream_length"_a = checkpoint.total);
+        add_sweep(state, sweep);
+        return state;
+      },
+      checkpoint.sweep);
+}
+
+Checkpoint from_dict(const py::dict& state, const BufferOptions& options) {
+  const Position position{get(state, "pass"), get(state, "offset"), get(state, "draws")};
+  Sweep sweep = make_sweep(options);
+  std::visit([&](auto& s) { restore(s, state, position); }, sweep);
+  if (Buffer::oldest_record(sweep) != get(state, "fresh_offset"))
+    throw std::invalid_argument("`fresh_offset` does not fit the position");
+  return {get(state, "epoch"), sweep,
+          get<std::optional<std::uint64_t>>(state, "upstream_length"), false};
+}
+
+}  // namespace echobuf::python

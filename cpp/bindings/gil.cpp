@@ -1,0 +1,58 @@
+#include "gil.hpp"
+
+#include <pybind11/pybind11.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+namespace echobuf::python {
+namespace {
+
+std::atomic<bool> exiting{false};
+std::atomic<int> coming_back{0};
+std::atomic<unsigned long> main_thread{0};  // as PyThread_get_thread_ident() says it
+
+[[noreturn]] void sleep_for_ever() {
+  for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+}
+
+}  // namespace
+
+void GilRelease::take_back(PyThreadState* state) {
+  // Sequentially consistent, with interpreter_exits(): either we see that the
+  // interpreter exits, or it sees us coming and waits until we have the GIL.
+  coming_back.fetch_add(1);
+  if (exiting.load() && !on_main_thread()) {
+    coming_back.fetch_sub(1);
+    sleep_for_ever();
+  }
+  PyEval_RestoreThread(state);
+  coming_back.fetch_sub(1);
+}
+
+bool GilRelease::check_signals() {
+  take_back(state_);
+  const bool quiet = PyErr_CheckSignals() == 0;
+  state_ = PyEval_SaveThread();
+  return quiet;
+}
+
+bool on_main_thread() { return PyThread_get_thread_ident() == main_thread.load(); }
+
+void remember_main_thread() {
+  namespace py = pybind11;
+  const py::object main = py::module_::import("threading").attr("main_thread")();
+  main_thread.store(main.attr("ident").cast<unsigned long>());
+}
+
+void interpreter_exits() {
+  main_thread.store(PyThread_get_thread_ident());
+  exiting.store(true);
+  PyThreadState* state = PyEval_SaveThread();
+  while (coming_back.load() != 0)
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  PyEval_RestoreThread(state);
+}
+
+}  // namespace echobuf::python

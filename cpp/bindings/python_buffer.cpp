@@ -1,0 +1,263 @@
+#include "python_buffer.hpp"
+
+#include <pybind11/stl.h>
+
+#include <utility>
+
+#include "checkpoint_dict.hpp"
+#include "gil.hpp"
+#include "waiting.hpp"
+
+namespace echobuf::python {
+namespace {
+
+Leaf make_leaf(const py::handle& item, bool ragged) {
+  const auto pair = item.cast<py::tuple>();
+  Leaf leaf{pair[0].cast<py::dtype>(), pair[1].cast<std::vector<py::ssize_t>>(), 0};
+  leaf.row_bytes = static_cast<std::size_t>(leaf.dtype.itemsize());
+  for (std::size_t i = ragged ? 1 : 0; i < leaf.shape.size(); ++i)
+    leaf.row_bytes *= static_cast<std::size_t>(leaf.shape[i]);
+  return leaf;
+}
+
+bool same_dtype(const py::array& array, const py::dtype& dtype) {
+  const auto* own = py::detail::array_proxy(array.ptr())->descr;
+  if (own == dtype.ptr()) return true;
+  return py::detail::npy_api::get().PyArray_EquivTypes_(const_cast<PyObject*>(own),
+                                                        dtype.ptr());
+}
+
+/// True if everything but axis 0 is laid out without gaps.
+bool rows_contiguous(const py::array& array, py::ssize_t first_axis) {
+  if (array.flags() & py::array::c_style) return true;
+  py::ssize_t expected = array.itemsize();
+  for (py::ssize_t axis = array.ndim() - 1; axis >= first_axis; --axis) {
+    if (array.strides(axis) != expected) return false;
+    expected *= array.shape(axis);
+  }
+  return true;
+}
+
+bool shape_from(const py::array& array, py::ssize_t axis, const Leaf& leaf,
+                std::size_t leaf_axis) {
+  const auto rest = static_cast<py::ssize_t>(leaf.shape.size() - leaf_axis);
+  if (array.ndim() - axis != rest) return false;
+  for (py::ssize_t i = 0; i < rest; ++i)
+    if (array.shape(axis + i) != leaf.shape[leaf_axis + static_cast<std::size_t>(i)])
+      return false;
+  return true;
+}
+
+int code(Status status) { return static_cast<int>(status); }
+
+}  // namespace
+
+BufferOptions PythonBuffer::options(
+    const py::list& leaves, bool ragged, std::uint64_t batch_size, std::uint64_t window,
+    std::optional<std::pair<std::uint64_t, std::uint64_t>> factor,
+    std::uint32_t max_factor, std::uint64_t seed, std::uint64_t epoch, bool drop_last,
+    std::uint32_t prefetch) {
+  BufferOptions options;
+  for (const py::handle& item : leaves) {
+    const Leaf leaf = make_leaf(item, ragged);
+    const std::size_t rows = ragged ? static_cast<std::size_t>(leaf.shape.at(0)) : 1;
+    options.fields.push_back({leaf.row_bytes, rows});
+  }
+  options.ragged = ragged;
+  options.batch_size = batch_size;
+  options.window = window;
+  options.automatic = !factor;
+  if (factor) options.factor = {factor->first, factor->second};
+  options.max_factor = max_factor;
+  options.seed = seed;
+  options.epoch = epoch;
+  options.drop_last = drop_last;
+  options.prefetch = prefetch;
+  return options;
+}
+
+PythonBuffer::PythonBuffer(const py::list& leaves, const BufferOptions& options)
+    : buffer_(std::make_shared<Buffer>(options)) {
+  for (const py::handle& item : leaves)
+    leaves_.push_back(make_leaf(item, options.ragged));
+}
+
+PythonBuffer::~PythonBuffer() {
+  // A forked child must leave the parent's threads and locks alone.
+  if (buffer_ && !buffer_->of_this_process())
+    new std::shared_ptr<Buffer>(std::move(buffer_));
+}
+
+int PythonBuffer::refuse() const {
+  if (!buffer_) return code(Status::kClosed);
+  return buffer_->of_this_process() ? 0 : kForked;
+}
+
+/// Finds where the rows of each leaf lie; the index of a leaf that does not fit.
+std::optional<std::size_t> PythonBuffer::bind(const py::list& arrays, bool stacked,
+                                              std::vector<SourceLeaf>& sources,
+                                              std::uint64_t& n,
+                                              std::size_t& rows) const {
+  const bool ragged = buffer_->options().ragged;
+  const py::ssize_t rows_axis = stacked ? 1 : 0;
+  const py::ssize_t rest = rows_axis + (ragged ? 1 : 0);
+  for (std::size_t i = 0; i < leaves_.size(); ++i) {
+    const py::handle item = PyList_GET_ITEM(arrays.ptr(), static_cast<py::ssize_t>(i));
+    if (!py::isinstance<py::array>(item)) return i;
+    const auto array = py::reinterpret_borrow<py::array>(item);
+    const Leaf& leaf = leaves_[i];
+    if (array.ndim() < rest || !same_dtype(array, leaf.dtype)) return i;
+    if (!shape_from(array, rest, leaf, ragged ? 1 : 0)) return i;
+    if (!rows_contiguous(array, rows_axis)) return i;
+    const auto leaf_n = stacked ? static_cast<std::uint64_t>(array.shape(0)) : 1;
+    const auto leaf_rows = ragged ? static_cast<std::size_t>(array.shape(rows_axis)) : 0;
+    if (i == 0) {
+      n = leaf_n;
+      rows = leaf_rows;
+    }
+    if (leaf_n != n || leaf_rows != rows) return i;
+    if (ragged && leaf_rows > static_cast<std::size_t>(leaf.shape[0])) return i;
+    sources.push_back({static_cast<const std::byte*>(array.data()),
+                       stacked ? array.strides(0) : 0});
+  }
+  return std::nullopt;
+}
+
+py::object PythonBuffer::put(const py::list& arrays, bool stacked,
+                             std::optional<double> timeout_s) {
+  if (const int refused = refuse()) return py::make_tuple(refused, 0);
+  const std::shared_ptr<Buffer> buffer = buffer_;
+  std::vector<SourceLeaf> sources;
+  sources.reserve(leaves_.size());
+  std::uint64_t n = 0;
+  std::uint64_t done = 0;
+  std::size_t rows = 0;
+  if (const auto leaf = bind(arrays, stacked, sources, n, rows))
+    return py::make_tuple(kMismatch, *leaf);
+  const std::uint64_t term = buffer->term();
+  const bool brief = n <= kKeepGil / buffer->record().stride();
+  const Status status = run(brief, timeout_s, [&](Deadline deadline, Poll* poll) {
+    return buffer->put(term, sources.data(), n, rows, done, deadline, poll);
+  });
+  if (status == Status::kOk) return py::none();
+  if (status == Status::kInterrupted) {
+    py::error_already_set error;
+    error.value().attr("accepted") = done;
+    throw error;
+  }
+  return py::make_tuple(code(status), done);
+}
+
+py::list PythonBuffer::wrap(Batch batch) const {
+  const bool ragged = buffer_->options().ragged;
+  const BatchLayout& layout = buffer_->layout();
+  std::byte* data = batch.block.data();
+  auto* owner = new Block(std::move(batch.block));
+  const py::capsule base(owner, [](void* block) { delete static_cast<Block*>(block); });
+  py::list arrays(leaves_.size());
+  for (std::size_t i = 0; i < leaves_.size(); ++i) {
+    const Leaf& leaf = leaves_[i];
+    std::vector<py::ssize_t> shape;
+    shape.reserve(leaf.shape.size() + 1);
+    shape.push_back(static_cast<py::ssize_t>(batch.count));
+    shape.insert(shape.end(), leaf.shape.begin() + (ragged ? 1 : 0), leaf.shape.end());
+    py::array array(leaf.dtype, std::move(shape), {}, data + layout.offset(i), base);
+    PyList_SET_ITEM(arrays.ptr(), static_cast<py::ssize_t>(i), array.release().ptr());
+  }
+  return arrays;
+}
+
+py::object PythonBuffer::next(std::optional<double> timeout_s) {
+  if (const int refused = refuse()) return py::int_(refused);
+  const std::shared_ptr<Buffer> buffer = buffer_;
+  Batch batch;
+  const bool brief = buffer->prefetches() || buffer->layout().bytes() <= kKeepGil;
+  const Status status = run(brief, timeout_s, [&](Deadline deadline, Poll* poll) {
+    return buffer->next(batch, deadline, poll);
+  });
+  if (status == Status::kInterrupted) throw py::error_already_set();
+  if (status != Status::kOk) return py::int_(code(status));
+  return wrap(std::move(batch));
+}
+
+py::ssize_t PythonBuffer::next_into(const py::list& arrays,
+                                    std::optional<double> timeout_s) {
+  if (const int refused = refuse()) return -refused;
+  const std::shared_ptr<Buffer> buffer = buffer_;
+  std::vector<std::byte*> leaves;
+  for (const py::handle& item : arrays) {
+    auto array = py::reinterpret_borrow<py::array>(item);
+    leaves.push_back(static_cast<std::byte*>(array.mutable_data()));
+  }
+  Target target{leaves.data()};
+  const bool brief = buffer->layout().bytes() <= kKeepGil;
+  const Status status = run(brief, timeout_s, [&](Deadline deadline, Poll* poll) {
+    return buffer->next_into(target, deadline, poll);
+  });
+  if (status == Status::kInterrupted) throw py::error_already_set();
+  if (status != Status::kOk) return -code(status);
+  return static_cast<py::ssize_t>(target.count);
+}
+
+int PythonBuffer::ready() {
+  if (const int refused = refuse()) return refused;
+  const std::shared_ptr<Buffer> buffer = buffer_;
+  if (const auto ready = buffer->try_ready()) return *ready ? 1 : 0;
+  const GilRelease released;
+  return buffer->ready() ? 1 : 0;
+}
+
+int PythonBuffer::close() {
+  if (const int refused = refuse()) return refused;
+  buffer_->close();
+  return 0;
+}
+
+int PythonBuffer::fail() {
+  if (const int refused = refuse()) return refused;
+  buffer_->fail();
+  return 0;
+}
+
+int PythonBuffer::reset(std::uint64_t epoch) {
+  if (const int refused = refuse()) return refused;
+  const std::shared_ptr<Buffer> buffer = buffer_;
+  const GilRelease released;
+  buffer->reset(epoch);
+  return 0;
+}
+
+py::object PythonBuffer::checkpoint() {
+  if (const int refused = refuse()) return py::int_(refused);
+  return to_dict(buffer_->checkpoint());
+}
+
+int PythonBuffer::restore(const py::dict& state) {
+  if (const int refused = refuse()) return refused;
+  const std::shared_ptr<Buffer> buffer = buffer_;
+  const Checkpoint checkpoint = from_dict(state, buffer->options());
+  const GilRelease released;
+  return buffer->restore(checkpoint) ? 0 : kMismatch;
+}
+
+py::object PythonBuffer::stats() {
+  if (const int refused = refuse()) return py::int_(refused);
+  const BufferStats stats = buffer_->stats();
+  return py::make_tuple(stats.fresh, stats.served, stats.passes, stats.resident,
+                        stats.bytes, stats.put_wait_s, stats.next_wait_s);
+}
+
+void PythonBuffer::release() {
+  if (!buffer_) return;
+  std::shared_ptr<Buffer> buffer = std::move(buffer_);
+  buffer_.reset();
+  if (!buffer->of_this_process()) {
+    new std::shared_ptr<Buffer>(std::move(buffer));
+    return;
+  }
+  const GilRelease released;
+  buffer->shut_down();
+  buffer.reset();
+}
+
+}  // namespace echobuf::python

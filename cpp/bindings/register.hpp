@@ -1,0 +1,9 @@
+// Each register_*.cpp adds one topic to the module.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+void register_buffer(pybind11::module_& m);
+void register_cpu(pybind11::module_& m);
+void register_permutation(pybind11::module_& m);
+void register_schedule(pybind11::module_& m);

@@ -1,0 +1,109 @@
+// The schedules as pure values, for len(), for checkpoints and for the tests.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "echobuf/auto_schedule.hpp"
+#include "echobuf/schedule.hpp"
+#include "register.hpp"
+
+namespace py = pybind11;
+using echobuf::AutoSchedule;
+using echobuf::FixedSchedule;
+using echobuf::Supply;
+
+namespace {
+
+using Spans = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
+
+FixedSchedule fixed(std::uint64_t window, std::uint64_t num, std::uint64_t den) {
+  return {window, {num, den}};
+}
+
+Spans fixed_passes(std::uint64_t window, std::uint64_t num, std::uint64_t den,
+                   std::uint64_t n) {
+  const FixedSchedule schedule = fixed(window, num, den);
+  Spans spans;
+  for (std::uint64_t pass = 0; pass < schedule.passes(n); ++pass) {
+    const std::uint64_t first = schedule.oldest_record(pass);
+    const std::uint64_t end = std::min(n, schedule.segment_start(pass + 1));
+    spans.emplace_back(first, end - first);
+  }
+  return spans;
+}
+
+std::string name(AutoSchedule::Next next) {
+  switch (next) {
+    case AutoSchedule::Next::kPass:
+      return "pass";
+    case AutoSchedule::Next::kWait:
+      return "wait";
+    case AutoSchedule::Next::kFinished:
+      break;
+  }
+  return "finished";
+}
+
+std::vector<std::uint32_t> uses(const AutoSchedule& schedule) {
+  std::vector<std::uint32_t> uses;
+  for (std::uint64_t i = schedule.state().lo; i < schedule.state().hi; ++i)
+    uses.push_back(schedule.uses(i));
+  return uses;
+}
+
+}  // namespace
+
+void register_schedule(py::module_& m) {
+  m.def("fixed_passes", &fixed_passes, py::arg("window"), py::arg("num"),
+        py::arg("den"), py::arg("n"));
+  m.def(
+      "fixed_total_draws",
+      [](std::uint64_t window, std::uint64_t num, std::uint64_t den, std::uint64_t n) {
+        return fixed(window, num, den).total_draws(n);
+      },
+      py::arg("window"), py::arg("num"), py::arg("den"), py::arg("n"));
+  m.def(
+      "fixed_capacity",
+      [](std::uint64_t window, std::uint64_t num, std::uint64_t den) {
+        return fixed(window, num, den).capacity();
+      },
+      py::arg("window"), py::arg("num"), py::arg("den"));
+
+  py::class_<AutoSchedule>(m, "AutoSchedule")
+      .def(py::init<std::uint64_t, std::uint64_t, std::uint32_t>(), py::arg("window"),
+           py::arg("batch_size"), py::arg("max_factor"))
+      .def_property_readonly("capacity", &AutoSchedule::capacity)
+      .def_property_readonly("segments", &AutoSchedule::segments)
+      .def("start", &AutoSchedule::segment_start)
+      // The end of a pass as the tests tell it: in filled segments.
+      .def(
+          "first_pass",
+          [](AutoSchedule& schedule, std::uint64_t filled, bool ended) {
+            const Supply supply{schedule.segment_start(filled), 0, false, ended};
+            return schedule.advance(supply) == AutoSchedule::Next::kPass;
+          },
+          py::arg("filled"), py::arg("ended"))
+      .def(
+          "end_pass",
+          [](AutoSchedule& schedule, std::uint64_t filled, std::uint64_t free,
+             bool blocked, bool ended) {
+            return name(schedule.advance(
+                {schedule.segment_start(filled), free, blocked, ended}));
+          },
+          py::arg("filled"), py::arg("free"), py::arg("blocked"), py::arg("ended"))
+      .def(
+          "resume",
+          [](AutoSchedule& schedule, std::uint64_t filled, bool ended) {
+            return name(
+                schedule.advance({schedule.segment_start(filled), 0, false, ended}));
+          },
+          py::arg("filled"), py::arg("ended"))
+      .def_property_readonly("lo", [](const AutoSchedule& s) { return s.state().lo; })
+      .def_property_readonly("hi", [](const AutoSchedule& s) { return s.state().hi; })
+      .def_property_readonly("limit", [](const AutoSchedule& s) { return s.state().limit; })
+      .def_property_readonly("slack", [](const AutoSchedule& s) { return s.state().slack; })
+      .def_property_readonly("uses", &uses);
+}

@@ -1,0 +1,42 @@
+"""Data echoing without the copies.
+
+Training often waits for its input. echobuf uses each fresh example several times while
+it waits (Choi et al. 2019, arXiv:1907.05550): it keeps a window of examples, each stored
+once, and serves them in shuffled batches from native code.
+"""
+
+from echobuf._lifetime import get_include, warmup
+from echobuf.buffer import EchoBuffer
+from echobuf.errors import (
+    CapacityError,
+    ClosedError,
+    DeviceError,
+    EchobufError,
+    ForkError,
+    OptionError,
+    SpecError,
+    StateError,
+    UpstreamError,
+)
+from echobuf.field import Field
+from echobuf.stats import Stats
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CapacityError",
+    "ClosedError",
+    "DeviceError",
+    "EchoBuffer",
+    "EchobufError",
+    "Field",
+    "ForkError",
+    "OptionError",
+    "SpecError",
+    "StateError",
+    "Stats",
+    "UpstreamError",
+    "__version__",
+    "get_include",
+    "warmup",
+]

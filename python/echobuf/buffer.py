@@ -1,0 +1,420 @@
+"""`EchoBuffer`: put fresh examples in, draw shuffled batches out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from types import TracebackType
+from typing import Any, NoReturn
+
+import numpy as np
+
+from echobuf import _core, capacity, state
+from echobuf.arrays import Array, prepare_out, prepare_put
+from echobuf.errors import (
+    ClosedError,
+    EchobufError,
+    ForkError,
+    OptionError,
+    SpecError,
+    StateError,
+    UpstreamError,
+)
+from echobuf.options import check_epoch, check_options, check_timeout
+from echobuf.stats import Stats, make_stats
+from echobuf.tree import describe, make_spec
+
+
+class EchoBuffer:
+    """A window of examples, each stored once and served as often as `factor` says.
+
+    Fresh examples enter in the order of `put`; batches are drawn in shuffled passes over
+    the window (data echoing: Choi et al. 2019, arXiv:1907.05550). All calls may come
+    from any number of threads.
+
+    Args:
+        spec: a pytree whose leaves are `Field`s, or arrays that give shape and dtype,
+            of one example (of one whole batch with `unit="batch"`).
+        batch_size: examples in a batch; left out with `unit="batch"`.
+        window: examples (batches with `unit="batch"`) that one shuffled pass covers; at
+            least `batch_size` and `factor`.
+        factor: how many times each fresh example is served: a number >= 1 (2.5 is
+            fine), or "auto", which echoes only while upstream is behind.
+        max_factor: the most that "auto" serves an example.
+        unit: "example" or "batch": what is put, echoed and shuffled.
+        device: "cpu".
+        seed: with it, the order of `put`, `window` and `factor`, the order of draws is
+            fixed (an int from 0 to 2**64 - 1).
+        transform: not available in this version.
+        prefetch: batches that a native thread assembles ahead.
+        drop_last: leave out a last batch that is shorter than `batch_size`.
+        max_bytes: the most memory that the buffer may take.
+
+    Raises:
+        SpecError: the spec is empty or has leaves that cannot be stored.
+        OptionError: an argument is out of range.
+        CapacityError: it would not fit `max_bytes` or the memory there is.
+        DeviceError: the device cannot be used.
+    """
+
+    def __init__(
+        self,
+        spec: Any,
+        *,
+        batch_size: int | None = None,
+        window: int,
+        factor: float | Fraction | str = 2,
+        max_factor: int = 8,
+        unit: str = "example",
+        device: str = "cpu",
+        seed: int = 0,
+        transform: None = None,
+        prefetch: int = 0,
+        drop_last: bool = False,
+        max_bytes: int | None = None,
+    ) -> None:
+        self._options = check_options(
+            batch_size=batch_size,
+            window=window,
+            factor=factor,
+            max_factor=max_factor,
+            unit=unit,
+            device=device,
+            seed=seed,
+            transform=transform,
+            prefetch=prefetch,
+            drop_last=drop_last,
+            max_bytes=max_bytes,
+        )
+        self._spec = make_spec(spec)
+        self._check_batch_axis()
+        self._epoch = 0
+        self._upstream_error: BaseException | None = None
+        self._core = self._allocate()
+        self._unflatten = self._spec.treespec.unflatten
+        self._arguments = state.arguments_of(self._options, describe(self._spec))
+
+    def _check_batch_axis(self) -> None:
+        if not self._options.ragged:
+            return
+        extents = [field.shape[:1] for field in self._spec.fields]
+        for extent, path in zip(extents, self._spec.paths, strict=True):
+            if extent != extents[0] or not extent:
+                raise SpecError(
+                    f"`spec{path}` has {list(extent)} as its batch axis, "
+                    f"`spec{self._spec.paths[0]}` has {list(extents[0])}; with "
+                    "unit='batch' every shape includes the batch axis, as axis 0, and "
+                    "it is the same for all leaves."
+                )
+
+    def _allocate(self) -> _core.Buffer:
+        options = self._options
+        capacity.check_size(self._spec, options)
+        leaves = [(field.dtype, field.shape) for field in self._spec.fields]
+        core_options = _core.BufferOptions(
+            leaves=leaves,
+            ragged=options.ragged,
+            batch_size=options.batch_size,
+            window=options.window,
+            factor=options.ratio,
+            max_factor=options.max_factor,
+            seed=options.seed,
+            epoch=self._epoch,
+            drop_last=options.drop_last,
+            prefetch=options.prefetch,
+        )
+        self._needs = core_options.needs()
+        capacity.check_capacity(self._needs, options)
+        try:
+            return _core.Buffer(leaves, core_options)
+        except MemoryError:
+            raise capacity.out_of_memory(self._needs, options) from None
+
+    def __repr__(self) -> str:
+        options = self._options
+        size = "" if options.ragged else f"batch_size={options.batch_size}, "
+        factor = "'auto'" if options.factor is None else f"{float(options.factor):g}"
+        return (
+            f"EchoBuffer({describe(self._spec)}, {size}window={options.window}, "
+            f"factor={factor}, unit={options.unit!r}, device={options.device!r})"
+        )
+
+    # ---- upstream
+
+    def put(self, example: Any, timeout: float | None = None) -> None:
+        """Adds one fresh example, and waits while the ring is full.
+
+        Args:
+            example: a pytree like the spec; with `unit="batch"` a whole batch, whose
+                axis 0 may be shorter than the spec says.
+            timeout: seconds to wait for room at most.
+
+        Raises:
+            SpecError: it does not fit the spec; nothing was put.
+            TimeoutError: the time ran out; nothing was put.
+            ClosedError: the buffer is closed.
+        """
+        self._put(example, False, timeout)
+
+    def put_batch(self, batch: Any, timeout: float | None = None) -> None:
+        """Adds `n` fresh examples, stacked on axis 0, any `n` >= 0.
+
+        Args:
+            batch: a pytree like the spec, leaves `[n, *shape]`.
+            timeout: seconds to wait for room at most, in all.
+
+        Raises:
+            SpecError: it does not fit the spec; nothing was put.
+            TimeoutError: the time ran out; the first `accepted` (an attribute of the
+                exception) examples were put.
+            ClosedError: the buffer is, or was meanwhile, closed; `accepted` as above.
+        """
+        self._put(batch, True, timeout)
+
+    def _put(self, tree: Any, stacked: bool, timeout: float | None) -> None:
+        if timeout is not None:
+            timeout = check_timeout(timeout)
+        what = "batch" if stacked else "example"
+        leaves = self._spec.flatten(tree, what)
+        outcome = self._core.put(leaves, stacked, timeout)
+        if outcome is not None and outcome[0] == _core.MISMATCH:
+            ready = prepare_put(
+                leaves, self._spec, stacked=stacked, ragged=self._options.ragged
+            )
+            outcome = self._core.put(ready, stacked, timeout)
+        if outcome is not None:
+            self._refuse_put(*outcome)
+
+    def _refuse_put(self, code: int, accepted: int) -> NoReturn:
+        error: EchobufError | TimeoutError
+        if code == _core.FORKED:
+            raise _fork_error()
+        if code == _core.TIMEOUT:
+            error = TimeoutError(
+                f"the ring stayed full until `timeout`; {accepted} examples were put. "
+                "Draw batches meanwhile, or wait longer."
+            )
+        elif code == _core.MISMATCH:
+            raise SpecError("an array was changed by another thread during the put.")
+        elif self._upstream_error is not None:
+            error = ClosedError("`fail` was called; `reset` begins another epoch.")
+        else:
+            error = ClosedError(
+                f"the buffer is closed; {accepted} examples were put. `reset` begins "
+                "another epoch."
+            )
+        error.accepted = accepted  # type: ignore[union-attr]
+        raise error
+
+    def close(self) -> None:
+        """Says that upstream has ended; what is resident is still served out.
+
+        Calling it twice, or after leaving the context, does nothing.
+        """
+        code = self._core.close()
+        if code == _core.FORKED:
+            raise _fork_error()
+
+    def fail(self, exc: BaseException) -> None:
+        """Says that upstream failed: every `next_batch` raises `UpstreamError` from it.
+
+        What was assembled or is resident is given up; `reset` begins anew.
+        """
+        if not isinstance(exc, BaseException):
+            raise OptionError(f"`exc` is {exc!r}; it must be an exception.")
+        self._upstream_error = exc
+        self._check(self._core.fail())
+
+    # ---- downstream
+
+    def next_batch(
+        self, out: Any = None, timeout: float | None = None, stream: None = None
+    ) -> Any:
+        """The next batch.
+
+        Args:
+            out: a pytree like the spec of writable arrays or CPU tensors, leaves
+                `[batch_size, *shape]` (`unit="batch"`: as the spec), to write into. A
+                shorter last batch comes back as views of their first rows.
+            timeout: seconds to wait at most.
+            stream: for CUDA alone.
+
+        Returns:
+            A pytree like the spec with leaves `[batch_size, *shape]`, 64-byte aligned,
+            which are the caller's; or `out`.
+
+        Raises:
+            StopIteration: everything has been served.
+            TimeoutError: the time ran out; nothing is lost.
+            UpstreamError: `fail` was called.
+            SpecError: `out` does not fit.
+            StateError: upstream ended before what was resident when the loaded state
+                was taken had been put again.
+            ClosedError: the context was left.
+        """
+        if timeout is not None:
+            timeout = check_timeout(timeout)
+        if stream is not None:
+            raise OptionError(
+                f"`stream` is {stream!r}; on device 'cpu' it must be None."
+            )
+        if out is not None:
+            return self._next_into(out, timeout)
+        leaves = self._core.next(timeout)
+        if isinstance(leaves, int):
+            self._end_next(leaves)
+        return self._unflatten(leaves)
+
+    def _next_into(self, out: Any, timeout: float | None) -> Any:
+        lead = () if self._options.ragged else (self._options.batch_size,)
+        leaves = self._spec.flatten(out, "out")
+        arrays = prepare_out(leaves, self._spec, lead)
+        full = self._full_length()
+        if all(array.flags.c_contiguous for array in arrays):
+            count = self._core.next_into(arrays, timeout)
+            if count < 0:
+                self._end_next(-count)
+        else:
+            count = self._next_through_copy(arrays, timeout)
+        if count == full:
+            return out
+        return self._unflatten([leaf[:count] for leaf in leaves])
+
+    def _next_through_copy(self, arrays: list[Array], timeout: float | None) -> int:
+        drawn = self._core.next(timeout)
+        if isinstance(drawn, int):
+            self._end_next(drawn)
+        count = int(drawn[0].shape[0])
+        for array, leaf in zip(arrays, drawn, strict=True):
+            np.copyto(array[:count], leaf)
+        return count
+
+    def _full_length(self) -> int:
+        if self._options.ragged:
+            return self._spec.fields[0].shape[0]
+        return self._options.batch_size
+
+    def _end_next(self, code: int) -> NoReturn:
+        if code == _core.FINISHED:
+            raise StopIteration
+        if code == _core.TIMEOUT:
+            raise TimeoutError("no batch was ready before `timeout`.")
+        if code == _core.FAILED:
+            raise UpstreamError(
+                f"upstream failed: {self._upstream_error!r}"
+            ) from self._upstream_error
+        if code == _core.SHORT:
+            raise StateError(
+                "upstream ended otherwise than `state` says: put the same fresh "
+                "examples again, from `fresh_offset` on."
+            )
+        if code == _core.NO_MEMORY:
+            raise capacity.out_of_memory(self._needs, self._options)
+        self._check(code)
+        raise AssertionError(code)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        return self.next_batch()
+
+    def ready(self) -> bool:
+        """Whether `next_batch()` would return, or raise, without waiting."""
+        answer = self._core.ready()
+        if answer > 1:
+            self._check(answer)
+        return answer == 1
+
+    # ---- life
+
+    def reset(self, epoch: int | None = None) -> None:
+        """Empties the buffer for another epoch, in the same memory, in another order.
+
+        The epoch ends as it stands: what was not served is given up, and a `put` that
+        waits raises `ClosedError`.
+
+        Args:
+            epoch: which; the next one unless told.
+        """
+        number = self._epoch + 1 if epoch is None else check_epoch(epoch)
+        self._check(self._core.reset(number))
+        self._epoch = number
+        self._upstream_error = None
+
+    def stats(self) -> Stats:
+        """What the buffer has done in this epoch."""
+        raw = self._core.stats()
+        if isinstance(raw, int):
+            self._check(raw)
+            raise AssertionError(raw)
+        return make_stats(raw)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the batches handed out so far have come to, for `json` to keep.
+
+        `state["fresh_offset"]` is the index of the oldest fresh example still needed;
+        `state["epoch"]` the epoch it belongs to.
+        """
+        checkpoint = self._core.checkpoint()
+        if isinstance(checkpoint, int):
+            self._check(checkpoint)
+            raise AssertionError(checkpoint)
+        return state.seal(self._arguments, state.position_of(checkpoint))
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Goes on where a buffer with the same arguments was.
+
+        Call it before the first `put`; then put the fresh examples of epoch
+        `state["epoch"]` from `state["fresh_offset"]` on.
+
+        Raises:
+            StateError: the state is damaged or of other arguments, or this buffer has
+                been used.
+        """
+        position = state.unseal(state_dict, self._arguments)
+        stats = self.stats()
+        if stats.fresh or stats.served:
+            raise StateError(
+                f"the buffer has been used ({stats.fresh} examples put); load a state "
+                "before the first `put`, or after `reset`."
+            )
+        checkpoint = state.as_checkpoint(position)
+        if checkpoint is None:
+            self.reset(position["epoch"])
+            return
+        try:
+            self._check(self._core.restore(checkpoint))
+        except (ValueError, TypeError, KeyError, RuntimeError) as error:
+            if isinstance(error, EchobufError):
+                raise
+            raise StateError(f"`state` is damaged: {error}.") from None
+        self._epoch = position["epoch"]
+
+    def __enter__(self) -> EchoBuffer:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._core.release()
+
+    def _check(self, code: int) -> None:
+        """Raises for a code that any call can end with."""
+        if code == 0:
+            return
+        if code == _core.FORKED:
+            raise _fork_error()
+        if code == _core.MISMATCH:
+            raise StateError("the buffer was used while a state was loaded into it.")
+        raise ClosedError("the context of this buffer was left; make a new one.")
+
+
+def _fork_error() -> ForkError:
+    return ForkError(
+        "this buffer belongs to the parent process: its threads do not exist here. "
+        "Make a buffer in this process, or use the start method 'spawn'."
+    )

@@ -1,0 +1,101 @@
+"""Whether a buffer fits, asked before anything is allocated."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+
+from echobuf.errors import CapacityError, OptionError
+from echobuf.options import MAX_WINDOW, Options
+from echobuf.tree import Spec
+
+_MEMINFO = Path("/proc/meminfo")
+_CGROUP = Path("/sys/fs/cgroup")
+
+
+def check_size(spec: Spec, options: Options) -> None:
+    """Refuses what is too large for the core's own integers.
+
+    Raises:
+        CapacityError: the window alone would not fit.
+        OptionError: it would, but has more records than can be numbered.
+    """
+    record = sum(
+        math.prod(field.shape) * field.dtype.itemsize for field in spec.fields
+    )
+    _check(options.window * record, options)
+    if options.window > MAX_WINDOW:
+        raise OptionError(
+            f"`window` is {options.window}; it must be an int from 1 to {MAX_WINDOW}."
+        )
+
+
+def check_capacity(needs: tuple[int, int, int], options: Options) -> None:
+    """Compares what the buffer will take with `max_bytes` and with the memory there is.
+
+    Counted are the slots and the batches assembled ahead; batches in the caller's hands
+    are the caller's.
+
+    Raises:
+        CapacityError: says the bytes needed and available, and what to change.
+    """
+    slots, bytes_per_slot, bytes_per_batch = needs
+    own = slots * bytes_per_slot + options.prefetch * bytes_per_batch
+    _check(own, options, bytes_per_batch)
+
+
+def out_of_memory(needs: tuple[int, int, int], options: Options) -> CapacityError:
+    """The error for an allocation that the system refused after all."""
+    slots, bytes_per_slot, bytes_per_batch = needs
+    needed = slots * bytes_per_slot + (options.prefetch + 1) * bytes_per_batch
+    return CapacityError(_message(needed, options, "the system refused them"))
+
+
+def _check(own: int, options: Options, in_use: int = 0) -> None:
+    if options.max_bytes is not None and own > options.max_bytes:
+        raise CapacityError(
+            _message(own, options, f"`max_bytes` allows {options.max_bytes:,}")
+        )
+    available = available_bytes()
+    if own + in_use > available:
+        limit = f"this machine has {available:,} available"
+        raise CapacityError(_message(own + in_use, options, limit))
+
+
+def _message(needed: int, options: Options, limit: str) -> str:
+    change = f"Make `window`, which is {options.window}, smaller"
+    if options.prefetch:
+        change += f", or `prefetch`, which is {options.prefetch}"
+    if "max_bytes" in limit:
+        change += ", or raise `max_bytes`"
+    return f"the buffer needs {needed:,} bytes, but {limit}. {change}."
+
+
+def available_bytes() -> int:
+    """Memory that this process can still get, as far as the system says."""
+    known = [size for size in (_free_bytes(), _cgroup_bytes()) if size is not None]
+    return min(known, default=2**62)
+
+
+def _free_bytes() -> int | None:
+    try:
+        for line in _MEMINFO.read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        pass
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
+def _cgroup_bytes() -> int | None:
+    """What a container's limit leaves (cgroup version 2)."""
+    try:
+        limit = (_CGROUP / "memory.max").read_text().strip()
+        used = int((_CGROUP / "memory.current").read_text())
+        return None if limit == "max" else max(0, int(limit) - used)
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,43 @@
+"""Every error that echobuf raises."""
+
+
+class EchobufError(Exception):
+    """The base of all errors of echobuf."""
+
+
+class SpecError(EchobufError, ValueError):
+    """A leaf has another structure, shape or dtype than the spec."""
+
+
+class OptionError(EchobufError, ValueError):
+    """An argument is out of range."""
+
+
+class ClosedError(EchobufError, RuntimeError):
+    """A put after `close()`, or any call after leaving the context.
+
+    Attributes:
+        accepted: for `put_batch`, how many examples were put before the buffer closed.
+    """
+
+    accepted: int = 0
+
+
+class UpstreamError(EchobufError, RuntimeError):
+    """Upstream raised; the original is the `__cause__`."""
+
+
+class CapacityError(EchobufError, MemoryError):
+    """The buffer would not fit `max_bytes` or the device."""
+
+
+class DeviceError(EchobufError, RuntimeError):
+    """No such device, no driver, or no CuPy."""
+
+
+class StateError(EchobufError, ValueError):
+    """A state that does not fit these arguments, or is damaged."""
+
+
+class ForkError(EchobufError, RuntimeError):
+    """A buffer was used in a forked child."""

@@ -1,0 +1,81 @@
+"""`Field`: the shape and dtype of one array of an example."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, SupportsIndex
+
+import numpy as np
+import numpy.typing as npt
+
+from echobuf.errors import SpecError
+
+
+@dataclass(frozen=True, init=False)
+class Field:
+    """One array of an example, without the batch axis.
+
+    Args:
+        shape: the shape of one example's array; an int is a shape of one axis, `()` a
+            scalar. With `unit="batch"` it includes the batch axis, as axis 0.
+        dtype: anything that `numpy.dtype` takes, of a fixed size: no objects, no
+            strings.
+
+    Raises:
+        SpecError: for a negative extent, or a dtype that cannot be stored.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    def __init__(
+        self, shape: SupportsIndex | Sequence[SupportsIndex], dtype: npt.DTypeLike
+    ) -> None:
+        object.__setattr__(self, "shape", _as_shape(shape))
+        object.__setattr__(self, "dtype", _as_dtype(dtype))
+
+
+def _as_shape(shape: SupportsIndex | Sequence[SupportsIndex]) -> tuple[int, ...]:
+    try:
+        extents = shape if isinstance(shape, Sequence) else tuple(shape)  # type: ignore[arg-type]
+    except TypeError:
+        extents = (shape,)  # type: ignore[assignment]
+    try:
+        result = tuple(operator.index(extent) for extent in extents)
+    except TypeError:
+        raise SpecError(
+            f"`shape` is {shape!r}; it must be an int or a sequence of ints."
+        ) from None
+    if any(extent < 0 for extent in result):
+        raise SpecError(f"`shape` is {result}; no extent may be negative.")
+    return result
+
+
+def _as_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
+    try:
+        result = np.dtype(dtype)
+    except TypeError as error:
+        raise SpecError(
+            f"`dtype` is {dtype!r}, which NumPy does not know: {error}."
+        ) from None
+    why = why_not_storable(result)
+    if why:
+        raise SpecError(f"`dtype` is {result}: {why}")
+    return result
+
+
+def why_not_storable(dtype: np.dtype[Any]) -> str | None:
+    """Says why arrays of `dtype` cannot be kept as plain bytes, or None if they can."""
+    if dtype.hasobject:
+        return (
+            "Python objects cannot be stored; convert them to numbers, or keep them "
+            "outside and store an index."
+        )
+    if dtype.kind in "SUT" or dtype.itemsize == 0:
+        return (
+            "strings cannot be stored; encode them as numbers (bytes as uint8, labels "
+            "as integers)."
+        )
+    return None

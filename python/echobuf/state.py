@@ -1,0 +1,128 @@
+"""Checkpoints: the position of a buffer as a small dict that JSON can hold."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+from echobuf.errors import StateError
+from echobuf.options import Options
+
+State = dict[str, Any]
+
+_FORMAT = "echobuf-state"
+_VERSION = 1
+
+
+def arguments_of(options: Options, spec: str | None) -> State:
+    """The arguments that the order of batches depends on.
+
+    Args:
+        options: the buffer's.
+        spec: the spec in one line; None while a loader does not know it yet.
+    """
+    return {
+        "spec": spec,
+        "batch_size": options.batch_size,
+        "window": options.window,
+        "factor": "auto" if options.factor is None else str(options.factor),
+        "max_factor": options.max_factor if options.factor is None else None,
+        "unit": options.unit,
+        "seed": options.seed,
+        "drop_last": options.drop_last,
+    }
+
+
+def start_of(epoch: int) -> State:
+    """The position at the start of an epoch."""
+    return {"epoch": epoch, "fresh_offset": 0, "position": None}
+
+
+def position_of(checkpoint: State) -> State:
+    """The position that a checkpoint of the core stands for."""
+    if checkpoint["epoch_done"]:
+        return start_of(checkpoint["epoch"] + 1)
+    position = {
+        key: value
+        for key, value in checkpoint.items()
+        if key not in ("epoch", "fresh_offset", "epoch_done")
+    }
+    return {
+        "epoch": checkpoint["epoch"],
+        "fresh_offset": checkpoint["fresh_offset"],
+        "position": position if checkpoint["draws"] else None,
+    }
+
+
+def seal(arguments: State, position: State) -> State:
+    """The state as the caller gets it, with a checksum."""
+    state = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        **position,
+        "arguments": arguments,
+    }
+    return {**state, "checksum": _checksum(state)}
+
+
+def unseal(state: Any, arguments: State) -> State:
+    """Checks a state and gives its position.
+
+    Raises:
+        StateError: it is damaged, of another version, or of other arguments.
+    """
+    if not isinstance(state, Mapping) or state.get("format") != _FORMAT:
+        raise StateError(
+            f"`state` is {_shorten(state)}; it must be what `state_dict()` returned."
+        )
+    if state.get("version") != _VERSION:
+        raise StateError(
+            f"`state` has version {state.get('version')!r}; this version of echobuf "
+            f"reads version {_VERSION}."
+        )
+    body = {key: value for key, value in state.items() if key != "checksum"}
+    if _checksum(body) != state.get("checksum"):
+        raise StateError(
+            "`state` is damaged: its checksum does not fit. Use a state that "
+            "`state_dict()` returned, unchanged."
+        )
+    _check_arguments(body["arguments"], arguments)
+    return {key: body[key] for key in ("epoch", "fresh_offset", "position")}
+
+
+def _check_arguments(theirs: State, ours: State) -> None:
+    for name, own in ours.items():
+        other = theirs[name]
+        if name == "spec" and (own is None or other is None):
+            continue
+        if other != own:
+            raise StateError(
+                f"`state` was taken with `{name}` {other!r}, but here it is {own!r}; "
+                "make the buffer with the same arguments."
+            )
+
+
+def as_checkpoint(position: State) -> State | None:
+    """The position as the core takes it; None at the start of an epoch."""
+    if position["position"] is None:
+        return None
+    return {
+        "epoch": position["epoch"],
+        "fresh_offset": position["fresh_offset"],
+        **position["position"],
+    }
+
+
+def _checksum(state: Mapping[str, Any]) -> int:
+    try:
+        text = json.dumps(state, sort_keys=True, allow_nan=False)
+    except (TypeError, ValueError):
+        return -1
+    return zlib.crc32(text.encode())
+
+
+def _shorten(value: Any, most: int = 60) -> str:
+    text = repr(value)
+    return text if len(text) <= most else text[:most] + "..."

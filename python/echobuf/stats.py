@@ -1,0 +1,51 @@
+"""`Stats`: what a buffer has done in this epoch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Stats:
+    """What a buffer has done since it was made, reset, or loaded a state.
+
+    With `unit="batch"`, examples are whole batches here.
+
+    Attributes:
+        fresh: fresh examples put (those before a loaded state counted in).
+        served: draws handed out.
+        effective_factor: served / fresh; 0.0 before the first put.
+        passes: passes over the window begun.
+        resident: examples in the ring, the segment being filled counted in.
+        bytes_device: bytes of memory on an accelerator; 0 on the CPU.
+        bytes_host: bytes of host memory: the ring, and all batch memory that is in use
+            or kept for the next batch.
+        put_wait_s: seconds that producers have waited for room.
+        next_wait_s: seconds that consumers have waited for a batch.
+    """
+
+    fresh: int
+    served: int
+    effective_factor: float
+    passes: int
+    resident: int
+    bytes_device: int
+    bytes_host: int
+    put_wait_s: float
+    next_wait_s: float
+
+
+def make_stats(raw: tuple[int, int, int, int, int, float, float]) -> Stats:
+    """From the tuple that the core gives."""
+    fresh, served, passes, resident, bytes_host, put_wait_s, next_wait_s = raw
+    return Stats(
+        fresh=fresh,
+        served=served,
+        effective_factor=served / fresh if fresh else 0.0,
+        passes=passes,
+        resident=resident,
+        bytes_device=0,
+        bytes_host=bytes_host,
+        put_wait_s=put_wait_s,
+        next_wait_s=next_wait_s,
+    )

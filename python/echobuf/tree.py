@@ -1,0 +1,120 @@
+"""Trees of arrays: the structure of an example, and the names of its leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import optree
+
+from echobuf.errors import SpecError
+from echobuf.field import Field, why_not_storable
+
+Unflatten = Callable[[list[Any]], Any]
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What one example (or one whole batch) looks like.
+
+    Attributes:
+        treespec: the structure.
+        fields: the leaves, in the order of the structure.
+        paths: where in the structure, such as `['image']`; messages put the name of
+            the whole before it.
+    """
+
+    treespec: optree.PyTreeSpec
+    fields: tuple[Field, ...]
+    paths: tuple[str, ...]
+
+    def flatten(self, tree: Any, what: str) -> list[Any]:
+        """The leaves of `tree`, which must have the structure of the spec."""
+        try:
+            return cast("list[Any]", self.treespec.flatten_up_to(tree))
+        except (ValueError, TypeError) as error:
+            raise SpecError(
+                f"`{what}` has another structure than `spec`: {error} The spec is "
+                f"{describe(self)}."
+            ) from None
+
+
+def describe(spec: Spec) -> str:
+    """The spec in one line, as `{'image': uint8[3, 4], 'label': int64[]}`."""
+    leaves = [_Shown(field) for field in spec.fields]
+    return repr(optree.tree_unflatten(spec.treespec, leaves))
+
+
+class _Shown:
+    def __init__(self, field: Field) -> None:
+        self.field = field
+
+    def __repr__(self) -> str:
+        return f"{self.field.dtype}{list(self.field.shape)}"
+
+
+def make_spec(spec: Any) -> Spec:
+    """Reads a pytree of `Field`s and arrays.
+
+    Raises:
+        SpecError: if it is empty, or a leaf is neither a `Field` nor an array of a
+            dtype that can be stored.
+    """
+    accessors, leaves, treespec = optree.tree_flatten_with_accessor(
+        spec, is_leaf=lambda node: isinstance(node, Field)
+    )
+    paths = tuple(accessor.codify("") for accessor in accessors)
+    if not leaves:
+        raise SpecError(
+            f"`spec` is {spec!r}, which has no leaves; give at least one `Field` or "
+            "array."
+        )
+    fields = tuple(
+        _as_field(leaf, "spec" + path) for leaf, path in zip(leaves, paths, strict=True)
+    )
+    return Spec(treespec, fields, paths)
+
+
+def _as_field(leaf: Any, name: str) -> Field:
+    if isinstance(leaf, Field):
+        return leaf
+    array = as_array(leaf, name)
+    return Field(array.shape, array.dtype)
+
+
+def as_array(leaf: Any, name: str) -> np.ndarray[Any, Any]:
+    """The leaf as a NumPy array, without a copy where that is possible.
+
+    Python numbers become what NumPy makes of them: int64, float64, bool, complex128.
+    """
+    if isinstance(leaf, np.ndarray):
+        array = leaf
+    elif not _is_numeric(leaf):
+        raise SpecError(
+            f"`{name}` is a {type(leaf).__name__}, not an array; convert it to a NumPy "
+            "array or a tensor of numbers."
+        )
+    else:
+        array = _convert(leaf, name)
+    why = why_not_storable(array.dtype)
+    if why:
+        raise SpecError(f"`{name}` has dtype {array.dtype}: {why}")
+    return array
+
+
+def _is_numeric(leaf: Any) -> bool:
+    if isinstance(leaf, bool | int | float | complex | np.generic):
+        return True
+    return hasattr(leaf, "__array__") or hasattr(leaf, "__array_interface__")
+
+
+def _convert(leaf: Any, name: str) -> np.ndarray[Any, Any]:
+    try:
+        return np.asarray(leaf)
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        raise SpecError(
+            f"`{name}` is a {type(leaf).__name__} that NumPy cannot read: {error}. "
+            "Convert it first (a tensor: detach it and bring it to the CPU)."
+        ) from error
