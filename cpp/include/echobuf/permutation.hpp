@@ -20,7 +20,8 @@
 //                                 x = x xor (x div 2^15)
 //                                 x = x * 0x846CA68B mod 2^32
 //                                 F = x * range div 2^32
-//   rounds   for r = 0, 2, 4, ... below the number of rounds:
+//   rounds   36 for n < 32, 16 for n < 256, 12 for n < 1024, else 10;
+//            for r = 0, 2, 4, ... below that number:
 //              left  = (left  + F(right, k[r], a)) mod a
 //              right = (right + F(left, k[r + 1], b)) mod b
 //            with k[r] = key[r mod 16] + (r div 16) * 0x9E3779B9 mod 2^32
@@ -28,8 +29,9 @@
 //
 // Source: the mixed-radix Feistel network and the cycle walking are J. Black and
 // P. Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002, sections 4 and 5.
-// F is multiply, shift, multiply, with the constants of C. Wellons' "lowbias32" hash;
-// the last shift of that hash is left out, since only the high bits are used.
+// F is multiply, shift, multiply, with the constants of C. Wellons' "lowbias32" hash.
+// Its last shift is left out, since only the high bits are used, and its first, since
+// the key reaches all bits already: the tests cannot tell it from a costlier F.
 //
 // Why `a` is even: with two odd radices every round is an even permutation (it moves
 // cycles of odd length), and half of all orders could never come. Why the least a*b:
@@ -70,29 +72,35 @@ ECHOBUF_HD constexpr PermutationKey permutation_key(uint64_t seed, uint64_t epoc
 /// How many Feistel rounds a permutation of n elements gets: the fewest that passed,
 /// and about half as many again.
 ///
-/// Small networks mix worse a round (with a = 2, b = 3 there is little to choose from),
+/// Small networks mix less a round (with a = 2, b = 3 there is little to choose from),
 /// so one number for all n would make the large ones pay. Found by chi-squared over the
-/// joint outcome of the positions given, 3 to 20 million keys, as a z-score by rounds:
+/// joint outcome of the positions named, 3 million keys (n < 32) or 20 million, as a
+/// z-score by number of rounds:
 ///
-///     n            positions    4     6     8    10    12    14    16    18    20 22
-///     24 4            all                54    17   2.9   1.2   0.4 6            all
-///     656   392   227   125    61    26   7.6   2.5   1.1   0.8 8            all 2501
-///     1412   776   397   180    74    27    12   3.1   0.2 12           0 1 4 5 547
-///     151    24   2.9  -1.0   1.0 16           0 1 4 5           362    37   1.0  -0.9
-///     20           0 1 4 5           227    14   3.7  -1.3
-///     33           0 1 6             183   6.2   0.0  -0.8
-///     64           0 1 8              58   1.3  -0.4  -0.3
-///     151          0 1                28   0.3   1.1  -0.4
-///     256          0 1        892     11   1.0  -1.2  -0.4
-///     1000         0 1        328   -1.0   1.1  -0.3
+///     n     positions    4     6     8    10    12    14    16    18    20    22    24
+///     4     all               54    17   2.9   1.2   0.4
+///     6     all              656   392   227   125    61    26   7.6   2.5   1.1   0.8
+///     8     all             2501  1412   776   397   180    74    27    12   3.1   0.2
+///     12    0 1 4 5          547   151    24   2.9  -1.0   1.0
+///     20    0 1 4 5          227    14   3.7  -1.3
+///     31    0 1 6 7           16   0.3  -1.6  -0.7
+///     33    0 1 6            183   6.2   0.0  -0.8
+///     64    0 1 8             58   1.3  -0.4  -0.3
+///     151   0 1               62  -1.9   0.3   0.0
+///     256   0 1        892    11   1.0  -1.2  -0.4
+///     300   0 1       1074    18   1.8  -2.3   0.5
+///     1000  0 1        647   0.7   0.3   0.8
+///     4096  0 1         53  -1.3   1.4  -1.0
 ///
-/// So 24 pass for n <= 8, 14 for n <= 31, 10 for n <= 255, and 8 for all above (7, if
-/// the last half round is left out). 2 and 4 rounds fail everywhere, at n = 4096 too.
+/// So the fewest are 24 for n <= 8, 14 up to 31, 10 up to 255, 8 up to 400 and 6 from
+/// 1000 on. tests/test_permutation_quality.py keeps a smaller version of this.
 ECHOBUF_HD constexpr int permutation_rounds(uint32_t n) {
-  return n < 32 ? 36 : n < 256 ? 16 : 10;
+  if (n < 32) return 36;
+  if (n < 256) return 16;
+  return n < 1024 ? 12 : 10;
 }
 
-/// The arithmetic of one Feistel round, shared with the vectorised code's tail.
+/// The arithmetic of one Feistel round, shared with permutation_range.hpp.
 namespace feistel {
 
 inline constexpr uint32_t kMultiplier0 = 0x7FEB352Du;
