@@ -146,6 +146,7 @@ class Auto:
     hi: int = 0
     slack: int = 0
     uses: list[int] = field(default_factory=list)
+    state: str = "first"
 
     def __post_init__(self) -> None:
         """Sets the sizes that depend on the arguments alone."""
@@ -166,23 +167,40 @@ class Auto:
             return math.floor(Fraction(number * self.first, self.first_segments))
         return self.first + math.floor(Fraction(later * self.window, self.segments))
 
-    def first_pass(self, filled: int, *, ended: bool) -> bool:
-        """Begins the first pass, once enough is filled."""
-        if not filled or (filled < self.first_segments and not ended):
-            return False
-        self._enter(min(filled, self.limit))
-        return True
+    def filled(self, committed: int, *, ended: bool) -> int:
+        """Segments that are filled; after the end a partial one is filled too."""
+        number = self.hi
+        while self.start(number + 1) <= committed:
+            number += 1
+        return number + 1 if ended and self.start(number) < committed else number
 
-    def end_pass(self, filled: int, free: int, *, blocked: bool, ended: bool) -> str:
-        """Closes a pass; "pass" if another begins at once."""
+    def advance(
+        self, committed: int, free: int = 0, *, blocked: bool = False, ended: bool
+    ) -> str:
+        """Told how the ring stands: "pass" if one begins, else "wait" or "finished"."""
+        filled = self.filled(committed, ended=ended)
+        if self.state == "first":
+            return self._first_pass(filled, ended=ended)
+        if self.state == "pass":
+            self._end_pass(free, blocked=blocked)
+        self.state = self._next_pass(filled, ended=ended)
+        return self.state
+
+    def _first_pass(self, filled: int, *, ended: bool) -> str:
+        if filled < self.first_segments and not ended:
+            return "wait"
+        self._enter(min(filled, self.limit))
+        self.state = "pass" if filled else "finished"
+        return self.state
+
+    def _end_pass(self, free: int, *, blocked: bool) -> None:
+        """Does the books: uses, the share left free, segments that are spent."""
         self.uses = [use + 1 for use in self.uses]
         self._adapt(free, blocked=blocked)
         while self.uses and self.uses[0] >= self.max_factor:
             self._leave()
-        return self.resume(filled, ended=ended)
 
-    def resume(self, filled: int, *, ended: bool) -> str:
-        """Begins the next pass, if there is anything to sweep."""
+    def _next_pass(self, filled: int, *, ended: bool) -> str:
         ready = filled - self.hi
         if ready > 0 and ended:
             while self.uses:

@@ -1,7 +1,5 @@
 """The native schedule of factor "auto" against the reference, step by step."""
 
-from typing import Any
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -34,6 +32,21 @@ class Pair:
         self.native = _core.AutoSchedule(*case)
         self.reference = Auto(*case)
 
+    def advance(
+        self, committed: int, free: int = 0, *, blocked: bool = False, ended: bool
+    ) -> str:
+        filled = self.reference.filled(committed, ended=ended)
+        before = self.reference.state
+        answer = self.reference.advance(committed, free, blocked=blocked, ended=ended)
+        if before == "first":
+            assert self.native.first_pass(filled, ended) is (answer == "pass")
+        elif before == "pass":
+            assert self.native.end_pass(filled, free, blocked, ended) == answer
+        else:
+            assert self.native.resume(filled, ended) == answer
+        self.check()
+        return answer
+
     def check(self) -> None:
         """Both are in the same state, and it is a lawful one."""
         native, reference = self.native, self.reference
@@ -44,79 +57,54 @@ class Pair:
         assert reference.least <= reference.limit <= reference.segments
         assert all(use < reference.max_factor for use in reference.uses)
 
-    def first_pass(self, filled: int, *, ended: bool) -> bool:
-        begun = self.reference.first_pass(filled, ended=ended)
-        assert self.native.first_pass(filled, ended) is begun
-        self.check()
-        return begun
-
-    def end_pass(self, filled: int, free: int, *, blocked: bool, ended: bool) -> str:
-        told = {"blocked": blocked, "ended": ended}
-        answer = self.reference.end_pass(filled, free, **told)
-        assert self.native.end_pass(filled, free, blocked, ended) == answer
-        self.check()
-        return answer
-
-    def resume(self, filled: int, *, ended: bool) -> str:
-        answer = self.reference.resume(filled, ended=ended)
-        assert self.native.resume(filled, ended) == answer
-        self.check()
-        return answer
-
-
-def step(data: Any, pair: Pair, state: str, filled: int, *, ended: bool) -> str:
-    """One decision of the schedule."""
-    if state == "first":
-        return "pass" if pair.first_pass(filled, ended=ended) else state
-    if state == "wait":
-        return pair.resume(filled, ended=ended)
-    free = data.draw(st.integers(0, pair.reference.capacity))
-    blocked = data.draw(st.booleans())
-    return pair.end_pass(filled, free, blocked=blocked, ended=ended)
-
 
 @settings(deadline=None, max_examples=300)
-@given(sizes(), st.data())
-def test_every_decision_is_that_of_the_reference(case, data):
+@given(
+    sizes(),
+    st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 10**6), st.booleans())),
+)
+def test_every_decision_is_that_of_the_reference(case, turns):
     pair = Pair(case)
-    state, filled = "first", 0
-    for _ in range(data.draw(st.integers(0, 40))):
-        room = pair.reference.segments + 1 - (filled - pair.reference.lo)
-        filled += data.draw(st.integers(0, max(0, room)))
-        state = step(data, pair, state, filled, ended=False)
-    filled += data.draw(st.integers(0, 2))
-    while state != "finished" and filled:
-        state = step(data, pair, state, filled, ended=True)
+    reference = pair.reference
+    committed = 0
+    for many, free, blocked in turns:
+        room = reference.capacity - (committed - reference.start(reference.lo))
+        committed += many % (max(room, 0) + 1)
+        left = free % (reference.capacity + 1)
+        pair.advance(committed, left, blocked=blocked, ended=False)
+    passes = 0
+    while pair.advance(committed, ended=True) == "pass":
+        passes += 1
+    assert passes <= 3
 
 
 @settings(deadline=None)
 @given(sizes())
 def test_a_fast_upstream_brings_the_factor_down_to_one(case):
     pair = Pair(case)
-    filled = pair.reference.segments
-    assert pair.first_pass(filled, ended=False)
+    reference = pair.reference
     for _ in range(10):
-        filled = pair.reference.lo + pair.reference.segments + 1
-        assert pair.end_pass(filled, 0, blocked=True, ended=False) == "pass"
-    assert pair.reference.limit == pair.reference.least
-    assert pair.reference.uses == [0] * pair.reference.least
+        committed = reference.start(reference.lo + reference.segments + 1)
+        assert pair.advance(committed, blocked=True, ended=False) == "pass"
+    assert reference.limit == reference.least
+    assert reference.uses == [0] * reference.least
 
 
-@pytest.mark.parametrize("limit", [1, 3, 8])
-def test_a_stopped_upstream_is_waited_for_once_all_is_spent(limit):
-    pair = Pair((64, 8, limit))
-    assert pair.first_pass(2, ended=False)
-    for _ in range(limit - 1):
-        assert pair.end_pass(2, 40, blocked=False, ended=False) == "pass"
-    assert pair.end_pass(2, 40, blocked=False, ended=False) == "wait"
-    assert pair.resume(2, ended=False) == "wait"
-    assert pair.resume(3, ended=False) == "pass"
-    assert pair.end_pass(4, 40, blocked=False, ended=True) == "pass"
+@pytest.mark.parametrize("most", [1, 3, 8])
+def test_a_stopped_upstream_is_waited_for_once_all_is_spent(most):
+    pair = Pair((64, 8, most))
+    assert pair.advance(15, ended=False) == "wait"
+    for _ in range(most):
+        assert pair.advance(16, free=40, ended=False) == "pass"
+    assert pair.advance(16, free=40, ended=False) == "wait"
+    assert pair.advance(23, ended=False) == "wait"
+    assert pair.advance(24, ended=False) == "pass"
+    assert pair.advance(27, free=40, ended=True) == "pass"
     assert (pair.reference.lo, pair.reference.hi) == (3, 4)
-    assert pair.end_pass(4, 40, blocked=False, ended=True) == "finished"
+    assert pair.advance(27, free=40, ended=True) == "finished"
 
 
-def test_nothing_at_all_begins_no_pass():
-    native = _core.AutoSchedule(64, 8, 8)
-    assert not native.first_pass(0, False)
-    assert not native.first_pass(0, True)
+def test_nothing_at_all_is_nothing_to_sweep():
+    pair = Pair((64, 8, 8))
+    assert pair.advance(0, ended=False) == "wait"
+    assert pair.advance(0, ended=True) == "finished"

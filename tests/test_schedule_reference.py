@@ -128,25 +128,16 @@ def effective_factor(auto: Auto, upstream_ratio: int, n: int) -> float:
     """Served / fresh with an upstream that makes one example every few draws."""
     put = drawn = 0
     made = 0.0
-    filled = 0
-    state = "wait"
     while put < n:
         free = auto.capacity - (put - min(put, auto.start(auto.lo)))
-        swept = auto.start(auto.hi) - auto.start(auto.lo) if state == "pass" else 1
+        swept = auto.start(auto.hi) - auto.start(auto.lo) if auto.uses else 1
         made += swept / upstream_ratio
         new = min(int(made), free)
         blocked = made - new >= 1
         made = min(made - new, 1.0)
         put += new
-        while auto.start(filled + 1) <= put:
-            filled += 1
-        if state == "pass":
-            drawn += swept
-            state = auto.end_pass(filled, free - new, blocked=blocked, ended=False)
-        elif auto.hi:
-            state = auto.resume(filled, ended=False)
-        else:
-            state = "pass" if auto.first_pass(filled, ended=False) else "wait"
+        drawn += swept if auto.uses else 0
+        auto.advance(put, free - new, blocked=blocked, ended=False)
     return drawn / auto.start(auto.hi)
 
 
