@@ -19,6 +19,7 @@ from echobuf.errors import (
     UpstreamError,
 )
 from echobuf.field import Field
+from echobuf.loader import EchoLoader
 from echobuf.stats import Stats
 
 __version__ = "0.1.0"
@@ -28,6 +29,7 @@ __all__ = [
     "ClosedError",
     "DeviceError",
     "EchoBuffer",
+    "EchoLoader",
     "EchobufError",
     "Field",
     "ForkError",

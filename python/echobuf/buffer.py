@@ -379,6 +379,9 @@ class EchoBuffer:
                 f"the buffer has been used ({stats.fresh} examples put); load a state "
                 "before the first `put`, or after `reset`."
             )
+        self._restore(position)
+
+    def _restore(self, position: state.State) -> None:
         checkpoint = state.as_checkpoint(position)
         if checkpoint is None:
             self.reset(position["epoch"])
@@ -390,6 +393,10 @@ class EchoBuffer:
                 raise
             raise StateError(f"`state` is damaged: {error}.") from None
         self._epoch = position["epoch"]
+
+    def _abandon(self) -> None:
+        """Ends the epoch for producers: a loader's loop was left half-way."""
+        self._core.fail()
 
     def __enter__(self) -> EchoBuffer:
         return self

@@ -14,6 +14,7 @@ State = dict[str, Any]
 
 _FORMAT = "echobuf-state"
 _VERSION = 1
+_LEARNT = ("spec", "batch_size")  # a loader may know them with its first item only
 
 
 def arguments_of(options: Options, spec: str | None) -> State:
@@ -21,7 +22,7 @@ def arguments_of(options: Options, spec: str | None) -> State:
 
     Args:
         options: the buffer's.
-        spec: the spec in one line; None while a loader does not know it yet.
+        spec: the spec in one line; None while it is not known.
     """
     return {
         "spec": spec,
@@ -95,7 +96,7 @@ def unseal(state: Any, arguments: State) -> State:
 def _check_arguments(theirs: State, ours: State) -> None:
     for name, own in ours.items():
         other = theirs[name]
-        if name == "spec" and (own is None or other is None):
+        if name in _LEARNT and (own is None or other is None):
             continue
         if other != own:
             raise StateError(

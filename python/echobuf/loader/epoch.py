@@ -1,0 +1,88 @@
+"""One epoch: the iterator that a training loop draws batches from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from echobuf.buffer import EchoBuffer
+from echobuf.errors import ClosedError, UpstreamError
+from echobuf.loader.feeder import BadItemError, Feeder
+
+
+class Epoch(Iterator[Any]):
+    """Draws the batches of one epoch, and stops upstream when it is dropped.
+
+    Args:
+        buffer: None if upstream yielded nothing.
+        feeder: the thread that feeds it.
+        write: brings a batch into the form that the caller gets.
+        finished: called once, when everything has been served.
+        error: raised at the first draw, in place of it.
+    """
+
+    def __init__(
+        self,
+        buffer: EchoBuffer | None,
+        feeder: Feeder | None,
+        write: Callable[[Any], Any] | None,
+        finished: Callable[[], None],
+        error: BaseException | None = None,
+    ) -> None:
+        self._buffer = buffer
+        self._feeder = feeder
+        self._write = write
+        self._finished: Callable[[], None] | None = finished
+        self._error = error
+        self._superseded = False
+
+    def __iter__(self) -> Epoch:
+        return self
+
+    def __next__(self) -> Any:
+        if self._superseded:
+            raise ClosedError(
+                "another epoch of this loader was begun; a loader has one iterator at a "
+                "time."
+            )
+        if self._error is not None:
+            raise UpstreamError(f"upstream failed: {self._error!r}") from self._error
+        if self._buffer is None:
+            self._end()
+            raise StopIteration
+        try:
+            batch = self._buffer.next_batch()
+        except StopIteration:
+            self._end()
+            raise
+        except UpstreamError as error:
+            raise _explain(error) from error.__cause__
+        return batch if self._write is None else self._write(batch)
+
+    def _end(self) -> None:
+        self._buffer = None
+        if self._finished is not None:
+            self._finished()
+            self._finished = None
+
+    def supersede(self) -> None:
+        """Ends this epoch for good; waits until upstream's current call returns."""
+        self._superseded = True
+        self.stop()
+        if self._feeder is not None:
+            self._feeder.join()
+
+    def stop(self) -> None:
+        """Tells upstream's thread to end, and does not wait for it."""
+        if self._feeder is not None:
+            self._feeder.stop()
+
+    def __del__(self) -> None:
+        if getattr(self, "_feeder", None) is not None:
+            self.stop()
+
+
+def _explain(error: UpstreamError) -> UpstreamError:
+    """An item that did not fit is a `SpecError` too."""
+    cause = error.__cause__
+    return BadItemError(*cause.args) if isinstance(cause, BadItemError) else error

@@ -1,0 +1,103 @@
+"""The thread that iterates upstream and puts what it yields."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from echobuf.buffer import EchoBuffer
+from echobuf.errors import ClosedError, SpecError, UpstreamError
+from echobuf.loader.source import length_of, skip
+
+
+class BadItemError(UpstreamError, SpecError):
+    """Upstream yielded something that does not fit the spec of its first item."""
+
+
+class Feeder:
+    """Feeds one epoch of upstream into a buffer, on a thread of its own.
+
+    The thread holds neither the loader nor the loop that draws, so dropping those ends
+    it: at once while it waits for room, else when upstream's current call returns. It
+    is a daemon, and the exit of the interpreter does not wait for it.
+
+    Args:
+        buffer: open, for this epoch.
+        items: what is left of upstream.
+        first: its first item, taken already.
+        batched: items hold examples stacked on axis 0.
+        read: brings an item into the form that the buffer takes.
+        skipped: examples at the start that a resumed buffer does not need.
+    """
+
+    def __init__(
+        self,
+        buffer: EchoBuffer,
+        items: Iterator[Any],
+        first: Any,
+        *,
+        batched: bool,
+        read: Callable[[Any], Any],
+        skipped: int,
+    ) -> None:
+        self._buffer = buffer
+        self._put = buffer.put_batch if batched else buffer.put
+        self._batched = batched
+        self._read = read
+        self._skipped = skipped
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(
+            target=self._run, args=(items, first), name="echobuf-feeder", daemon=True
+        )
+        # The thread's arguments are the only references, so that what upstream holds
+        # goes when the thread ends.
+        del items, first
+        self.ended = False
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Tells the thread to end, and does not wait for it."""
+        self._stopped.set()
+        if not self.ended:
+            self._buffer._abandon()
+
+    def join(self) -> None:
+        """Waits until the thread has ended; Ctrl-C gets through."""
+        if self._thread is threading.current_thread():
+            return
+        while self._thread.is_alive():
+            self._thread.join(0.1)
+
+    def _run(self, items: Iterator[Any], item: Any) -> None:
+        try:
+            while not self._stopped.is_set():
+                self._feed(item)
+                item = next(items)
+        except StopIteration:
+            self.ended = True
+            self._buffer.close()
+        except ClosedError as error:
+            if not self._stopped.is_set():
+                self._buffer.fail(error)
+        except BaseException as error:
+            self._buffer.fail(error)
+
+    def _feed(self, item: Any) -> None:
+        try:
+            if self._skipped:
+                item = self._skip(item)
+                if item is None:
+                    return
+            self._put(self._read(item))
+        except SpecError as error:
+            raise BadItemError(f"upstream yielded what does not fit: {error}") from error
+
+    def _skip(self, item: Any) -> Any:
+        if not self._batched:
+            self._skipped -= 1
+            return None
+        length = length_of(item)
+        cut = min(length, self._skipped)
+        self._skipped -= cut
+        return skip(item, cut) if cut < length else None

@@ -1,0 +1,100 @@
+"""What upstream yields: how it is read, and how long it is."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import optree
+
+from echobuf.errors import OptionError, SpecError, UpstreamError
+from echobuf.field import Field
+from echobuf.tree import as_array
+
+
+def check_iterable(upstream: Any) -> None:
+    """Refuses what cannot be iterated."""
+    if not (hasattr(upstream, "__iter__") or hasattr(upstream, "__getitem__")):
+        raise OptionError(
+            f"`upstream` is a {type(upstream).__name__}; it must be an iterable of "
+            "examples or of batches."
+        )
+
+
+def is_one_shot(upstream: Iterable[Any], iterator: Iterator[Any]) -> bool:
+    """Whether `upstream` is its own iterator, and so cannot begin again."""
+    return iterator is upstream
+
+
+def one_shot_error(upstream: Any) -> UpstreamError:
+    """For a second epoch over a generator."""
+    return UpstreamError(
+        f"`upstream` is a {type(upstream).__name__}, which gives one epoch only and "
+        "has been used. For more epochs pass an object whose `__iter__` begins anew, "
+        "such as a list, a DataLoader, or a class with a generator as `__iter__`."
+    )
+
+
+def as_data_loader(upstream: Any) -> Any:
+    """The upstream if it is a torch DataLoader, else None; imports nothing."""
+    module = sys.modules.get("torch.utils.data")
+    if module is not None and isinstance(upstream, module.DataLoader):
+        return upstream
+    return None
+
+
+def loader_batch_size(upstream: Any) -> int | None:
+    """The batch size that a torch DataLoader was made with, if any."""
+    loader = as_data_loader(upstream)
+    if loader is None:
+        return None
+    size = loader.batch_size
+    if size is None and loader.batch_sampler is not None:
+        size = getattr(loader.batch_sampler, "batch_size", None)
+    return size if isinstance(size, int) else None
+
+
+def infer_example(batch: Any) -> tuple[Any, int]:
+    """The spec of one example, from a batch of them, and the length of that batch."""
+    accessors, leaves, treespec = optree.tree_flatten_with_accessor(batch)
+    fields = []
+    lengths = []
+    for accessor, leaf in zip(accessors, leaves, strict=True):
+        name = accessor.codify("batch")
+        array = as_array(leaf, name)
+        if array.ndim == 0:
+            raise SpecError(
+                f"`{name}` is a scalar; with batched=True every leaf has the batch "
+                "axis as axis 0. Pass batched=False if upstream yields examples."
+            )
+        fields.append(Field(array.shape[1:], array.dtype))
+        lengths.append(array.shape[0])
+    if any(length != lengths[0] for length in lengths):
+        raise SpecError(
+            f"the leaves of the first batch have lengths {lengths} on axis 0; they must "
+            "be equal. Pass batched=False if upstream yields examples."
+        )
+    return treespec.unflatten(fields), lengths[0] if lengths else 0
+
+
+def infer_whole(batch: Any, batch_size: int | None) -> Any:
+    """The spec of a whole batch, from the first one, which may be short."""
+    example, length = infer_example(batch)
+    extent = max(length, batch_size or 0)
+    return optree.tree_map(
+        lambda field: Field((extent, *field.shape), field.dtype),
+        example,
+        is_leaf=lambda node: isinstance(node, Field),
+    )
+
+
+def skip(item: Any, count: int) -> Any:
+    """A batch without its first `count` examples."""
+    return optree.tree_map(lambda leaf: as_array(leaf, "batch")[count:], item)
+
+
+def length_of(item: Any) -> int:
+    """The number of examples in a batch."""
+    leaves = optree.tree_leaves(item)
+    return int(as_array(leaves[0], "batch").shape[0]) if leaves else 0
