@@ -1,8 +1,8 @@
 """Data echoing without the copies.
 
-Training often waits for its input. echobuf uses each fresh example several times while
-it waits (Choi et al. 2019, arXiv:1907.05550): it keeps a window of examples, each stored
-once, and serves them in shuffled batches from native code.
+Training often waits for its input. echobuf uses each fresh example several times
+meanwhile (Choi et al. 2019, arXiv:1907.05550): it keeps a window of examples, each
+stored once, and serves them in shuffled batches from native code.
 """
 
 from echobuf._lifetime import get_include, warmup

@@ -174,7 +174,7 @@ def _share_memory(one: Array, other: Array) -> bool:
     if not np.may_share_memory(one, other):
         return False
     try:
-        return np.shares_memory(one, other, max_work=10_000)
+        return np.shares_memory(one, other, max_work=10_000)  # type: ignore[arg-type]
     except Exception as error:  # TooHardError moved between NumPy's versions
         if type(error).__name__ != "TooHardError":
             raise

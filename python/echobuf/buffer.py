@@ -28,9 +28,9 @@ from echobuf.tree import describe, make_spec
 class EchoBuffer:
     """A window of examples, each stored once and served as often as `factor` says.
 
-    Fresh examples enter in the order of `put`; batches are drawn in shuffled passes over
-    the window (data echoing: Choi et al. 2019, arXiv:1907.05550). All calls may come
-    from any number of threads.
+    Fresh examples enter in the order of `put`; batches are drawn in shuffled passes
+    over the window (data echoing: Choi et al. 2019, arXiv:1907.05550). All calls may
+    come from any number of threads.
 
     Args:
         spec: a pytree whose leaves are `Field`s, or arrays that give shape and dtype,

@@ -21,9 +21,7 @@ def check_size(spec: Spec, options: Options) -> None:
         CapacityError: the window alone would not fit.
         OptionError: it would, but has more records than can be numbered.
     """
-    record = sum(
-        math.prod(field.shape) * field.dtype.itemsize for field in spec.fields
-    )
+    record = sum(math.prod(field.shape) * field.dtype.itemsize for field in spec.fields)
     _check(options.window * record, options)
     if options.window > MAX_WINDOW:
         raise OptionError(

@@ -130,9 +130,9 @@ def _check_together(options: Options) -> None:
     if batch_size > most:
         raise OptionError(
             f"`batch_size` is {batch_size}; with the fractional `factor` "
-            f"{float(factor):g} and `window` {window} it must be at most floor(factor) "
-            f"* (window // ceil(factor)) = {most}. Make the window larger, or round the "
-            "factor."
+            f"{float(factor):g} and `window` {window} it must be at most "
+            f"floor(factor) * (window // ceil(factor)) = {most}. Make the window "
+            "larger, or round the factor."
         )
 
 

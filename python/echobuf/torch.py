@@ -60,7 +60,7 @@ class EchoLoader(_EchoLoader):
         return buffer
 
     @staticmethod
-    def _read(item: Any) -> Any:  # type: ignore[override]
+    def _read(item: Any) -> Any:
         return optree.tree_map(_to_array, item)
 
     def _write(self, batch: Any) -> Any:

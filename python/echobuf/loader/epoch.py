@@ -42,8 +42,8 @@ class Epoch(Iterator[Any]):
     def __next__(self) -> Any:
         if self._superseded:
             raise ClosedError(
-                "another epoch of this loader was begun; a loader has one iterator at a "
-                "time."
+                "another epoch of this loader was begun; a loader has one iterator "
+                "at a time."
             )
         if self._error is not None:
             raise UpstreamError(f"upstream failed: {self._error!r}") from self._error

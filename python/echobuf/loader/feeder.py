@@ -91,7 +91,9 @@ class Feeder:
                     return
             self._put(self._read(item))
         except SpecError as error:
-            raise BadItemError(f"upstream yielded what does not fit: {error}") from error
+            raise BadItemError(
+                f"upstream yielded what does not fit: {error}"
+            ) from error
 
     def _skip(self, item: Any) -> Any:
         if not self._batched:

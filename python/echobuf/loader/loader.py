@@ -69,9 +69,7 @@ class EchoLoader:
         source.check_iterable(upstream)
         self._upstream = upstream
         self._batched = self._check_batched(batched, unit)
-        self._length = (
-            None if length is None else check_int("length", length, 0, None)
-        )
+        self._length = None if length is None else check_int("length", length, 0, None)
         if batch_size is None and unit == "example" and self._batched:
             batch_size = source.loader_batch_size(upstream)
         self._arguments: dict[str, Any] = {
@@ -105,8 +103,8 @@ class EchoLoader:
             raise OptionError(f"`batched` is {batched!r}; it must be True or False.")
         if unit == "batch" and not batched:
             raise OptionError(
-                "`batched` is False; with unit='batch' upstream yields the batches that "
-                "are echoed, so it must be True or left out."
+                "`batched` is False; with unit='batch' upstream yields the batches "
+                "that are echoed, so it must be True or left out."
             )
         return batched
 
@@ -181,9 +179,7 @@ class EchoLoader:
             self._buffer.close()
         return Epoch(None, None, None, functools.partial(_finish, weakref.ref(self)))
 
-    def _open(
-        self, first: Any, number: int, resume: state.State | None
-    ) -> EchoBuffer:
+    def _open(self, first: Any, number: int, resume: state.State | None) -> EchoBuffer:
         if self._buffer is None:
             self._buffer = self._make_buffer(self._read_first(first))
         self._buffer.reset(number)
@@ -193,9 +189,7 @@ class EchoLoader:
 
     def _make_buffer(self, first: Any) -> EchoBuffer:
         if self._options.ragged:
-            spec = source.infer_whole(
-                first, source.loader_batch_size(self._upstream)
-            )
+            spec = source.infer_whole(first, source.loader_batch_size(self._upstream))
         elif self._batched:
             spec, length = source.infer_example(first)
             if self._arguments["batch_size"] is None:
@@ -234,9 +228,8 @@ class EchoLoader:
                 self._upstream, batched=self._batched, whole=options.ragged
             )
         draws = _core.fixed_total_draws(options.window, *options.ratio, units)
-        if options.drop_last:
-            return draws // options.batch_size
-        return -(-draws // options.batch_size)
+        rest = 0 if options.drop_last else options.batch_size - 1
+        return (draws + rest) // options.batch_size
 
     def set_epoch(self, epoch: int) -> None:
         """Fixes the number, and so the order, of the epoch that the next `iter` begins.

@@ -72,8 +72,8 @@ def infer_example(batch: Any) -> tuple[Any, int]:
         lengths.append(array.shape[0])
     if any(length != lengths[0] for length in lengths):
         raise SpecError(
-            f"the leaves of the first batch have lengths {lengths} on axis 0; they must "
-            "be equal. Pass batched=False if upstream yields examples."
+            f"the leaves of the first batch have lengths {lengths} on axis 0; they "
+            "must be equal. Pass batched=False if upstream yields examples."
         )
     return treespec.unflatten(fields), lengths[0] if lengths else 0
 
