@@ -15,13 +15,13 @@ using echobuf::best_simd_level;
 using echobuf::Permutation;
 using echobuf::permutation_key;
 using echobuf::permute_range;
-using echobuf::SimdLevel;
+using echobuf::CpuLevel;
 namespace feistel = echobuf::feistel;
 
-std::vector<SimdLevel> levels() {
-  std::vector<SimdLevel> all;
-  for (int level = 0; level <= static_cast<int>(best_simd_level()); ++level) {
-    all.push_back(static_cast<SimdLevel>(level));
+std::vector<CpuLevel> levels() {
+  std::vector<CpuLevel> all;
+  for (int level = 0; level <= static_cast<int>(cpu_level()); ++level) {
+    all.push_back(static_cast<CpuLevel>(level));
   }
   return all;
 }
@@ -35,7 +35,7 @@ bool is_bijection(const std::vector<uint32_t>& values) {
   return true;
 }
 
-std::vector<uint32_t> whole(const Permutation& permutation, SimdLevel level) {
+std::vector<uint32_t> whole(const Permutation& permutation, CpuLevel level) {
   std::vector<uint32_t> out(permutation.size());
   permute_range(permutation, 0, permutation.size(), out.data(), level);
   return out;
@@ -92,14 +92,14 @@ TEST(Permutation, IsUsableAtCompileTime) {
 TEST(Permutation, IsABijectionForEverySmallSize) {
   for (uint32_t n = 1; n <= 4096; ++n) {
     const Permutation permutation(n, permutation_key(n, 1, 2));
-    ASSERT_TRUE(is_bijection(whole(permutation, best_simd_level()))) << n;
+    ASSERT_TRUE(is_bijection(whole(permutation, cpu_level()))) << n;
   }
 }
 
 TEST(Permutation, IsABijectionAroundPowersOfTwo) {
   for (const uint32_t n : sizes_around_powers_of_two(12, 22)) {
     const Permutation permutation(n, permutation_key(1, n, 2));
-    ASSERT_TRUE(is_bijection(whole(permutation, best_simd_level()))) << n;
+    ASSERT_TRUE(is_bijection(whole(permutation, cpu_level()))) << n;
   }
 }
 
@@ -125,7 +125,7 @@ TEST(Permutation, IsABijectionWithAnyNumberOfRounds) {
   for (const int rounds : {2, 4, 10, 16, 18, 40}) {
     for (const uint32_t n : {1u, 2u, 3u, 5u, 31u, 257u, 1009u}) {
       const Permutation permutation(n, permutation_key(3, 2, 1), rounds);
-      for (const SimdLevel level : levels()) {
+      for (const CpuLevel level : levels()) {
         ASSERT_TRUE(is_bijection(whole(permutation, level))) << n << " " << rounds;
       }
     }
@@ -135,7 +135,7 @@ TEST(Permutation, IsABijectionWithAnyNumberOfRounds) {
 TEST(Permutation, EveryPartOfTheKeyEnters) {
   const auto order = [](uint64_t seed, uint64_t epoch, uint64_t pass) {
     return whole(Permutation(1000, permutation_key(seed, epoch, pass)),
-                 SimdLevel::kBaseline);
+                 CpuLevel::kBaseline);
   };
   const std::vector<uint32_t> base = order(0, 0, 0);
   EXPECT_EQ(base, order(0, 0, 0));
@@ -182,7 +182,7 @@ TEST(Domain, DividesExactlyByMultiplication) {
   }
 }
 
-class PermuteRange : public testing::TestWithParam<SimdLevel> {};
+class PermuteRange : public testing::TestWithParam<CpuLevel> {};
 
 TEST_P(PermuteRange, EqualsTheCallOperatorForEveryFirstAndCount) {
   for (const uint32_t n : {1u, 2u, 7u, 63u, 64u, 65u, 150u, 263u, 300u}) {
@@ -220,9 +220,9 @@ TEST_P(PermuteRange, EqualsTheCallOperatorAtManySizes) {
 INSTANTIATE_TEST_SUITE_P(Levels, PermuteRange, testing::ValuesIn(levels()),
                          [](const auto& info) {
                            switch (info.param) {
-                             case SimdLevel::kAvx512:
+                             case CpuLevel::kAvx512:
                                return "Avx512";
-                             case SimdLevel::kAvx2:
+                             case CpuLevel::kAvx2:
                                return "Avx2";
                              default:
                                return "Baseline";

@@ -4,22 +4,11 @@
 
 #include <algorithm>
 
+#include "echobuf/cpu.hpp"
 #include "echobuf/permutation.hpp"
 #include "echobuf/permutation_x86.hpp"
 
 namespace echobuf {
-
-/// Instruction sets that permute_range is written for, in rising order.
-enum class SimdLevel { kBaseline, kAvx2, kAvx512 };
-
-/// The highest level that this processor and operating system support.
-inline SimdLevel best_simd_level() {
-#if defined(ECHOBUF_PERMUTATION_X86)
-  if (__builtin_cpu_supports("avx512f")) return SimdLevel::kAvx512;
-  if (__builtin_cpu_supports("avx2")) return SimdLevel::kAvx2;
-#endif
-  return SimdLevel::kBaseline;
-}
 
 namespace detail {
 
@@ -68,17 +57,17 @@ inline void permute_blocks(uint32_t first, uint32_t count, uint32_t* out, Block 
 
 }  // namespace detail
 
-/// As permute_range below, at a level that best_simd_level() allows.
+/// As permute_range below, at a level that cpu_level() allows.
 inline void permute_range(const Permutation& permutation, uint32_t first,
-                          uint32_t count, uint32_t* out, SimdLevel level) {
+                          uint32_t count, uint32_t* out, CpuLevel level) {
   switch (level) {
 #if defined(ECHOBUF_PERMUTATION_X86)
-    case SimdLevel::kAvx512:
+    case CpuLevel::kAvx512:
       return detail::permute_blocks<detail::Avx512Lanes::kBlock>(
           first, count, out, [&](uint32_t begin, uint32_t* to) {
             detail::permute_block_avx512(permutation, begin, to);
           });
-    case SimdLevel::kAvx2:
+    case CpuLevel::kAvx2:
       return detail::permute_blocks<detail::Avx2Lanes::kBlock>(
           first, count, out, [&](uint32_t begin, uint32_t* to) {
             detail::permute_block_avx2(permutation, begin, to);
@@ -97,8 +86,7 @@ inline void permute_range(const Permutation& permutation, uint32_t first,
 /// first + count <= permutation.size(). Bit-identical to operator() at every level.
 inline void permute_range(const Permutation& permutation, uint32_t first,
                           uint32_t count, uint32_t* out) {
-  static const SimdLevel level = best_simd_level();
-  permute_range(permutation, first, count, out, level);
+  permute_range(permutation, first, count, out, cpu_level());
 }
 
 }  // namespace echobuf
