@@ -11,11 +11,11 @@
 
 namespace {
 
-using echobuf::best_simd_level;
+using echobuf::cpu_level;
+using echobuf::CpuLevel;
 using echobuf::Permutation;
 using echobuf::permutation_key;
 using echobuf::permute_range;
-using echobuf::CpuLevel;
 namespace feistel = echobuf::feistel;
 
 std::vector<CpuLevel> levels() {

@@ -1,0 +1,53 @@
+"""Settings for all tests.
+
+A test that is skipped because a package is missing is a failure where CI is set: there
+everything is installed, and a skip would hide that a test no longer runs.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+_MISSING = "could not import"
+
+
+def _becomes_failure(report: Any) -> bool:
+    return bool(
+        os.environ.get("CI") and report.skipped and _MISSING in str(report.longrepr)
+    )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if _becomes_failure(report):
+        report.outcome = "failed"
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    if _becomes_failure(report):
+        report.outcome = "failed"
+    return report
+
+
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    """Tests that need a GPU run where they are asked for: `-m gpu`."""
+    if "gpu" in config.option.markexpr:
+        return
+    gpu = [item for item in items if "gpu" in item.keywords]
+    if gpu:
+        config.hook.pytest_deselected(items=gpu)
+        items[:] = [item for item in items if "gpu" not in item.keywords]
