@@ -1,0 +1,135 @@
+"""The command `echobuf demo`: its options; what it does is in `session`."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import tempfile
+from pathlib import Path
+
+from echobuf.cli import UsageError, require
+from echobuf.cli.demo.settings import Settings
+from echobuf.cli.interrupt import ending_on_interrupt
+
+__all__ = ["configure", "run"]
+
+_NEEDED = {
+    "torch": "torch",
+    "rich": "rich",
+    "matplotlib": "matplotlib",
+    "PIL": "Pillow",
+    "sklearn": "scikit-learn",
+}
+_DEFAULT = Settings()
+_SEEDS = 2**63
+_SLOWEST_KB_S = 1.0  # below it, one batch takes longer than a run may
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the demo."""
+    parser.epilog = (
+        "Trains a small network on handwritten digits to a given test accuracy, "
+        "three times: without echoing, with batch echoing, with example echoing. The "
+        "digits come from a web server with a bandwidth limit, so that loading is "
+        "slower than training. Takes about one to two minutes on two cores."
+    )
+    parser.add_argument(
+        "--seed",
+        type=_seed,
+        default=_DEFAULT.seed,
+        help="seeds weights, order and distortions (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--target",
+        type=_target,
+        default=_DEFAULT.target,
+        help="test accuracy to reach, between 0 and 1 (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--bandwidth",
+        type=_bandwidth,
+        metavar="KB_S",
+        help="bandwidth of the web server in kB/s, 1000 bytes a second (default: "
+        f"measured and set so that R is about {_DEFAULT.ratio:g})",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=_DEFAULT.out,
+        metavar="FOLDER",
+        help="folder for the picture and the JSON file (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--no-progress",
+        dest="progress",
+        action="store_false",
+        help="print the result only",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Runs the demo.
+
+    Raises:
+        UsageError: The folder cannot be written to.
+        CommandError: A package is missing.
+    """
+    require("demo", _NEEDED)
+    _make_writable(options.out)
+    with ending_on_interrupt():  # these imports take seconds
+        from echobuf.cli.demo.session import run_demo
+
+    settings = Settings(
+        seed=options.seed,
+        target=options.target,
+        bandwidth_kb_s=options.bandwidth,
+        out=options.out,
+        progress=options.progress,
+    )
+    run_demo(settings, options.command_line)
+    return 0
+
+
+def _make_writable(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(
+            f"argument --out: cannot write to {str(folder)!r}: {reason}"
+        ) from None
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"not a number: {text!r}") from None
+
+
+def _seed(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"not an integer: {text!r}") from None
+    if not 0 <= value < _SEEDS:
+        raise argparse.ArgumentTypeError(f"must be from 0 to 2**63 - 1, not {text}")
+    return value
+
+
+def _target(text: str) -> float:
+    value = _number(text)
+    if not 0 < value < 1:  # false for NaN too
+        raise argparse.ArgumentTypeError(f"must be between 0 and 1, not {text}")
+    return value
+
+
+def _bandwidth(text: str) -> float:
+    value = _number(text)
+    if not (math.isfinite(value) and value >= _SLOWEST_KB_S):
+        raise argparse.ArgumentTypeError(
+            f"must be a number of kB/s, at least {_SLOWEST_KB_S:g}, not {text}"
+        )
+    return value

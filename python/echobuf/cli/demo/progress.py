@@ -1,0 +1,147 @@
+"""Progress while the demo runs: live on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+
+from echobuf.cli.demo.settings import Condition, Settings
+from echobuf.cli.demo.training import Point
+
+__all__ = ["Display", "Lines", "Live", "Silent", "display"]
+
+_LIVE_S = 0.25
+_LINE_S = 5.0
+
+
+class Silent:
+    """Shows nothing; the other displays build on it."""
+
+    def begin(self, condition: Condition) -> None:
+        """A run begins."""
+
+    def seen(self, point: Point) -> None:
+        """An evaluation has been made."""
+
+    def end(self) -> None:
+        """The run has ended."""
+
+    def __enter__(self) -> Silent:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        return None
+
+
+Display = Silent
+
+
+class Lines(Silent):
+    """Prints a line every few seconds of a run, for logs and pipes.
+
+    Args:
+        write: Prints one line.
+    """
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self._write = write
+        self._title = ""
+        self._last: Point | None = None
+        self._next_s = 0.0
+
+    def begin(self, condition: Condition) -> None:
+        """Remembers the run's name."""
+        self._title, self._last, self._next_s = condition.title, None, _LINE_S
+
+    def seen(self, point: Point) -> None:
+        """Prints the evaluation if the last line is some time ago."""
+        self._last = point
+        if point.seconds >= self._next_s:
+            self._next_s = point.seconds + _LINE_S
+            self._print()
+
+    def end(self) -> None:
+        """Prints where the run ended."""
+        self._print()
+
+    def _print(self) -> None:
+        if self._last is not None:
+            self._write(f"{self._title:<15} {_text(self._last)}")
+            self._last = None
+
+
+class Live(Silent):
+    """Bars on a terminal, drawn between training steps and not by a thread.
+
+    Args:
+        console: The terminal.
+        target: The accuracy at which a bar is full.
+    """
+
+    def __init__(self, console: Console, target: float) -> None:
+        self._target = target
+        self._drawn_at = 0.0
+        self._task = TaskID(0)
+        self._bars = Progress(
+            TextColumn("{task.description:<15}"),
+            BarColumn(bar_width=16),
+            TextColumn("{task.fields[text]}"),
+            console=console,
+            auto_refresh=False,
+        )
+
+    def begin(self, condition: Condition) -> None:
+        """Adds the run's bar."""
+        text = "starting"
+        self._task = self._bars.add_task(condition.title, total=self._target, text=text)
+        self._bars.refresh()
+
+    def seen(self, point: Point) -> None:
+        """Moves the bar."""
+        done = min(point.smoothed, self._target)
+        self._bars.update(self._task, completed=done, text=_text(point))
+        if time.monotonic() - self._drawn_at >= _LIVE_S:
+            self._drawn_at = time.monotonic()
+            self._bars.refresh()
+
+    def end(self) -> None:
+        """Draws the last state of the bar."""
+        self._bars.refresh()
+
+    def __enter__(self) -> Live:
+        self._bars.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bars.stop()
+
+
+def display(
+    settings: Settings, console: Console, write: Callable[[str], None]
+) -> Display:
+    """The display that suits the settings and where the output goes."""
+    if not settings.progress:
+        return Silent()
+    live = console.is_terminal and not console.is_dumb_terminal
+    return Live(console, settings.target) if live else Lines(write)
+
+
+def _text(point: Point) -> str:
+    return (
+        f"{point.smoothed:6.1%} {point.seconds:5.1f} s {point.fresh:6d} fresh "
+        f"{point.steps:5d} steps x{point.factor:.2f}"
+    )

@@ -1,0 +1,75 @@
+"""What one run of the demo is made of; every figure that is chosen, not measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+__all__ = ["CONDITIONS", "Condition", "Settings"]
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One way to feed the same training from the same upstream.
+
+    Attributes:
+        key: Short name, used in the JSON file.
+        title: Name for people.
+        unit: What is echoed, as in `echobuf.EchoLoader`.
+        factor: The echoing factor, as in `echobuf.EchoLoader`.
+        window_batches: The window, in batches.
+    """
+
+    key: str
+    title: str
+    unit: Literal["example", "batch"]
+    factor: float | Literal["auto"]
+    window_batches: int
+
+
+# Both ways of echoing have the same memory. Without echoing a window has nothing to
+# add, as the upstream is shuffled: two batches let loading and training overlap.
+CONDITIONS = (
+    Condition("none", "no echoing", "batch", 1, 2),
+    Condition("batch", "batch echoing", "batch", 6, 32),
+    Condition("example", "example echoing", "example", "auto", 32),
+)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The choices behind one demo.
+
+    Attributes:
+        seed: Seeds the first weights, the order, the distortions and echobuf.
+        target: Test accuracy to reach, averaged over `smoothing` evaluations.
+        bandwidth_kb_s: Bandwidth of the server in kB/s (1000 bytes a second), or
+            `None` to choose it such that R comes out near `ratio`.
+        out: Folder for the picture and the JSON file.
+        progress: Whether to show progress.
+        ratio: The R to aim at when the bandwidth is not given.
+        budget_s: Seconds after which one run stops short of the target.
+        calibration_s: Seconds of one round of calibration.
+        batch_size: Examples per step.
+        learning_rate: The same for all runs, as is `momentum`.
+        momentum: Of stochastic gradient descent.
+        evaluate_every: Steps between two evaluations.
+        smoothing: Evaluations in the running mean that has to reach the target.
+        conditions: The runs, in order.
+    """
+
+    seed: int = 0
+    target: float = 0.95
+    bandwidth_kb_s: float | None = None
+    out: Path = field(default=Path("echobuf-demo"))
+    progress: bool = True
+    ratio: float = 6.0
+    budget_s: float = 75.0
+    calibration_s: float = 1.5
+    batch_size: int = 32
+    learning_rate: float = 0.03
+    momentum: float = 0.9
+    evaluate_every: int = 20
+    smoothing: int = 5
+    conditions: tuple[Condition, ...] = CONDITIONS

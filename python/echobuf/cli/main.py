@@ -1,0 +1,126 @@
+"""The front end: `echobuf COMMAND ...`; a command is imported only when chosen."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from echobuf.cli import CommandError, UsageError
+from echobuf.cli.interrupt import EXIT_CODE, MESSAGE
+
+__all__ = ["main"]
+
+_PROG = "echobuf"
+# Name of a command to its module and what it does. A module has `configure(parser)`,
+# which must stay cheap to import, and `run(options) -> exit code`.
+_COMMANDS = {
+    "demo": (
+        "echobuf.cli.demo.command",
+        "train a small model from a slow input, with and without echoing",
+    ),
+    "doctor": (
+        "echobuf.cli.doctor",
+        "print versions and devices, and test this installation",
+    ),
+    "cmake-dir": (
+        "echobuf.cli.cmake_dir",
+        "print the folder of the CMake package, for C++ trainers",
+    ),
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        line = " ".join(message.split())
+        self.exit(2, f"{self.prog}: {line} (see '{self.prog} --help')\n")
+
+
+class _CommandParser(_Parser):
+    """The parser of one command; its module is imported when it is used."""
+
+    module = ""
+
+    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
+        if self.module:
+            module = importlib.import_module(self.module)
+            self.module = ""
+            self.set_defaults(run=module.run)
+            module.configure(self)
+        return super().parse_known_args(args, namespace)
+
+
+def _version() -> str:
+    from echobuf import __version__
+
+    return f"echobuf {__version__}"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog=_PROG,
+        description="Data echoing: keep training while the input is slow.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=_version())
+    commands = parser.add_subparsers(
+        title="commands",
+        dest="command",
+        metavar="COMMAND",
+        required=True,
+        parser_class=_CommandParser,
+    )
+    for name, (module, text) in _COMMANDS.items():
+        command = commands.add_parser(
+            name, help=text, description=f"{text.capitalize()}.", allow_abbrev=False
+        )
+        command.module = module
+    return parser
+
+
+def _fail(options: argparse.Namespace, error: CommandError) -> int:
+    line = " ".join(str(error).split())
+    print(f"{_PROG} {options.command}: {line}", file=sys.stderr)
+    return 2 if isinstance(error, UsageError) else 1
+
+
+def _discard_output() -> None:
+    # The reader has gone (`echobuf doctor | head`): what is still in the buffer
+    # must not raise again when the interpreter flushes it.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command.
+
+    Args:
+        argv: The arguments without the program's name; by default `sys.argv[1:]`.
+
+    Returns:
+        The exit code: 0 for success, 1 if the command failed, 2 for bad usage,
+        130 after Ctrl-C.
+    """
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    options = argparse.Namespace(command="", command_line=[_PROG, *arguments])
+    try:
+        _parser().parse_args(arguments, options)
+        return int(options.run(options))
+    except SystemExit as stop:  # argparse: --help, --version and bad usage
+        return int(stop.code or 0)
+    except CommandError as error:
+        return _fail(options, error)
+    except KeyboardInterrupt:
+        print(MESSAGE, file=sys.stderr)
+        return EXIT_CODE
+    except BrokenPipeError:
+        _discard_output()
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
