@@ -1,7 +1,10 @@
 """What the tests of the buffer share: checksummed examples, producers, draining."""
 
+import itertools
 import math
+import os
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
@@ -127,25 +130,16 @@ class Worker(threading.Thread):
         return self._value
 
 
-def puts(
-    ids: Sequence[int], sizes: Sequence[int]
-) -> Iterator[tuple[bool, Sequence[int]]]:
-    """Cuts ids into what is put at once: (whether by `put`, the ids)."""
-    at = turn = 0
-    while at < len(ids):
-        size = sizes[turn % len(sizes)]
-        turn += 1
-        yield not size, ids[at : at + max(size, 1)]
-        at += max(size, 1)
-
-
 def put_all(buffer: Any, ids: Sequence[int], sizes: Sequence[int]) -> None:
     """A producer: `put` and `put_batch` in turn, as `sizes` says."""
-    for single, part in puts(ids, sizes):
-        if single:
-            buffer.put(example(part[0]), timeout=WAIT_S)
+    turns = itertools.cycle(sizes)
+    at = 0
+    while at < len(ids):
+        if size := next(turns):
+            buffer.put_batch(stack(ids[at : at + size]), timeout=WAIT_S)
         else:
-            buffer.put_batch(stack(part), timeout=WAIT_S)
+            buffer.put(example(ids[at]), timeout=WAIT_S)
+        at += max(size, 1)
 
 
 def feed(buffer: Any, ids: Sequence[int], sizes: Sequence[int]) -> None:
@@ -162,6 +156,14 @@ def drain(buffer: Any) -> Iterator[list[int]]:
         except StopIteration:
             return
         yield ids_of(batch)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Returns once a condition that another thread brings about holds."""
+    end = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < end
+        os.sched_yield()
 
 
 def put_what_fits(buffer: Any, ids: Sequence[int]) -> int:
