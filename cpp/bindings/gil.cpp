@@ -1,5 +1,6 @@
 #include "gil.hpp"
 
+#include <pthread.h>
 #include <pybind11/pybind11.h>
 
 #include <atomic>
@@ -15,6 +16,13 @@ std::atomic<unsigned long> main_thread{0};  // as PyThread_get_thread_ident() sa
 
 [[noreturn]] void sleep_for_ever() {
   for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+}
+
+/// In a forked child there is one thread, and it is the main one.
+void start_anew() {
+  coming_back.store(0);
+  exiting.store(false);
+  main_thread.store(PyThread_get_thread_ident());
 }
 
 }  // namespace
@@ -41,6 +49,7 @@ bool GilRelease::check_signals() {
 bool on_main_thread() { return PyThread_get_thread_ident() == main_thread.load(); }
 
 void remember_main_thread() {
+  pthread_atfork(nullptr, nullptr, start_anew);
   namespace py = pybind11;
   const py::object main = py::module_::import("threading").attr("main_thread")();
   main_thread.store(main.attr("ident").cast<unsigned long>());

@@ -148,9 +148,9 @@ py::object PythonBuffer::put(const py::list& arrays, bool stacked,
   return py::make_tuple(code(status), done);
 }
 
-py::list PythonBuffer::wrap(Batch batch) const {
-  const bool ragged = buffer_->options().ragged;
-  const BatchLayout& layout = buffer_->layout();
+py::list PythonBuffer::wrap(const Buffer& buffer, Batch batch) const {
+  const bool ragged = buffer.options().ragged;
+  const BatchLayout& layout = buffer.layout();
   std::byte* data = batch.block.data();
   auto* owner = new Block(std::move(batch.block));
   const py::capsule base(owner, [](void* block) { delete static_cast<Block*>(block); });
@@ -177,7 +177,7 @@ py::object PythonBuffer::next(std::optional<double> timeout_s) {
   });
   if (status == Status::kInterrupted) throw py::error_already_set();
   if (status != Status::kOk) return py::int_(code(status));
-  return wrap(std::move(batch));
+  return wrap(*buffer, std::move(batch));
 }
 
 py::ssize_t PythonBuffer::next_into(const py::list& arrays,

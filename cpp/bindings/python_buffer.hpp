@@ -70,7 +70,7 @@ class PythonBuffer {
   std::optional<std::size_t> bind(const py::list& arrays, bool stacked,
                                   std::vector<SourceLeaf>& sources, std::uint64_t& n,
                                   std::size_t& rows) const;
-  py::list wrap(Batch batch) const;
+  py::list wrap(const Buffer& buffer, Batch batch) const;
 
   std::vector<Leaf> leaves_;
   std::shared_ptr<Buffer> buffer_;  // empty after release()

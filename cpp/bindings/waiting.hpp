@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 #include <optional>
 
 #include "echobuf/event_count.hpp"
@@ -43,7 +44,7 @@ inline Deadline deadline_after(std::optional<double> timeout_s) {
 /// Calls `call(deadline, poll)` until it is done or the time is over. If `brief`, the
 /// first attempt keeps the GIL. kInterrupted: the Python error is set.
 template <class Call>
-Status run(bool brief, std::optional<double> timeout_s, Call&& call) {
+Status run(bool brief, std::optional<double> timeout_s, Call&& call) try {
   const Deadline end = deadline_after(timeout_s);
   if (brief) {
     const Status status = call(Deadline::min(), static_cast<Poll*>(nullptr));
@@ -58,6 +59,8 @@ Status run(bool brief, std::optional<double> timeout_s, Call&& call) {
     if (status != Status::kTimeout || Clock::now() >= end) return status;
     if (main && !released.check_signals()) return Status::kInterrupted;
   }
+} catch (const std::bad_alloc&) {
+  return Status::kNoMemory;
 }
 
 }  // namespace echobuf::python

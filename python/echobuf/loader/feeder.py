@@ -11,6 +11,9 @@ from echobuf.errors import ClosedError, SpecError, UpstreamError
 from echobuf.loader.source import length_of, skip
 
 
+_END = object()
+
+
 class BadItemError(UpstreamError, SpecError):
     """Upstream yielded something that does not fit the spec of its first item."""
 
@@ -71,17 +74,18 @@ class Feeder:
 
     def _run(self, items: Iterator[Any], item: Any) -> None:
         try:
-            while not self._stopped.is_set():
+            while item is not _END and not self._stopped.is_set():
                 self._feed(item)
-                item = next(items)
-        except StopIteration:
-            self.ended = True
-            self._buffer.close()
-        except ClosedError as error:
-            if not self._stopped.is_set():
-                self._buffer.fail(error)
+                item = next(items, _END)
+            if item is _END:
+                self.ended = True
+                self._buffer.close()
         except BaseException as error:
-            self._buffer.fail(error)
+            # The error keeps this frame; what upstream holds must go all the same.
+            del items, item
+            # A put that the end of the epoch cut off is no failure of upstream's.
+            if not (isinstance(error, ClosedError) and self._stopped.is_set()):
+                self._buffer.fail(error)
 
     def _feed(self, item: Any) -> None:
         try:
