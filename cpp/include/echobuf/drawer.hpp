@@ -121,12 +121,14 @@ class Drawer {
   }
 
   /// After kWait: the ring position to wait for. The last one that is missing, so that
-  /// a segment costs one wake-up; if that is there and others are late, the first hole.
+  /// a segment costs one wake-up; if that is there and others are late, or may never
+  /// come because upstream has ended, the first hole.
   std::uint64_t wanted() {
     const std::uint64_t need = std::visit([](const auto& s) { return s.need(); }, sweep_);
     const std::uint64_t last =
         epoch_.position(std::max(need, epoch_.required_end)) - 1;
-    return ring_.is_committed(last) ? ring_.committed() : last;
+    const bool first_hole = ring_.closed() || ring_.is_committed(last);
+    return first_hole ? ring_.committed() : last;
   }
 
   void restart(const Epoch& epoch) {
