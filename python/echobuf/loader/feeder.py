@@ -10,7 +10,6 @@ from echobuf.buffer import EchoBuffer
 from echobuf.errors import ClosedError, SpecError, UpstreamError
 from echobuf.loader.source import length_of, skip
 
-
 _END = object()
 
 
