@@ -26,8 +26,10 @@ void register_buffer(py::module_& m) {
            py::arg("drop_last"), py::arg("prefetch"))
       .def("needs", [](const BufferOptions& options) {
         const echobuf::BufferNeeds needs = echobuf::Buffer::needs(options);
-        return py::make_tuple(needs.slots, needs.bytes_per_slot, needs.bytes_per_batch);
-      });
+        return py::make_tuple(needs.slots, needs.bytes_per_slot, needs.batches,
+                              needs.bytes_per_batch);
+      })
+      .def_readwrite("idle", &BufferOptions::idle);
 
   py::class_<PythonBuffer>(m, "Buffer")
       .def(py::init<const py::list&, const BufferOptions&>(), py::arg("leaves"),

@@ -68,8 +68,9 @@ class BufferOptions:
         drop_last: bool,
         prefetch: int,
     ) -> None: ...
-    def needs(self) -> tuple[int, int, int]:
-        """Slots, bytes a slot, bytes a batch."""
+    idle: int
+    def needs(self) -> tuple[int, int, int, int]:
+        """Slots, bytes a slot, batches held, bytes a batch."""
 
 class Buffer:
     def __init__(

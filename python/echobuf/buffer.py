@@ -50,7 +50,9 @@ class EchoBuffer:
         transform: not available in this version.
         prefetch: batches that a native thread assembles ahead.
         drop_last: leave out a last batch that is shorter than `batch_size`.
-        max_bytes: the most memory that the buffer may take.
+        max_bytes: the most memory that the buffer may take: its ring, batches made
+            ahead, and batch memory kept for the next batch. Batches that you hold are
+            yours.
 
     Raises:
         SpecError: the spec is empty or has leaves that cannot be stored.
@@ -128,6 +130,7 @@ class EchoBuffer:
         )
         self._needs = core_options.needs()
         capacity.check_capacity(self._needs, options)
+        core_options.idle = capacity.idle_blocks(self._needs, options)
         try:
             return _core.Buffer(leaves, core_options)
         except MemoryError:
@@ -376,7 +379,9 @@ class EchoBuffer:
         """Where the batches handed out so far have come to, for `json` to keep.
 
         `state["fresh_offset"]` is the index of the oldest fresh example still needed;
-        `state["epoch"]` the epoch it belongs to.
+        `state["epoch"]` the epoch it belongs to. Once upstream has ended and the last
+        batch is out, that is the start of the next epoch; before `close()` nothing can
+        tell which batch is the last.
         """
         checkpoint = self._core.checkpoint()
         if isinstance(checkpoint, int):
@@ -421,6 +426,7 @@ class EchoBuffer:
         self._core.fail()
 
     def __enter__(self) -> EchoBuffer:
+        self.ready()  # raises if the context was left
         return self
 
     def __exit__(

@@ -10,6 +10,9 @@ from echobuf.errors import CapacityError, OptionError
 from echobuf.options import MAX_WINDOW, Options
 from echobuf.tree import Spec
 
+Needs = tuple[int, int, int, int]  # slots, bytes a slot, batches, bytes a batch
+
+_IDLE = 2
 _MEMINFO = Path("/proc/meminfo")
 _CGROUP = Path("/sys/fs/cgroup")
 
@@ -29,25 +32,34 @@ def check_size(spec: Spec, options: Options) -> None:
         )
 
 
-def check_capacity(needs: tuple[int, int, int], options: Options) -> None:
+def check_capacity(needs: Needs, options: Options) -> None:
     """Compares what the buffer will take with `max_bytes` and with the memory there is.
 
-    Counted are the slots and the batches assembled ahead; batches in the caller's hands
-    are the caller's.
+    Counted are the slots and the batches that the buffer holds itself; batches in the
+    caller's hands are the caller's.
 
     Raises:
         CapacityError: says the bytes needed and available, and what to change.
     """
-    slots, bytes_per_slot, bytes_per_batch = needs
-    own = slots * bytes_per_slot + options.prefetch * bytes_per_batch
-    _check(own, options, bytes_per_batch)
+    _check(_own_bytes(needs), options, needs[3])
 
 
-def out_of_memory(needs: tuple[int, int, int], options: Options) -> CapacityError:
+def idle_blocks(needs: Needs, options: Options) -> int:
+    """How many blocks of batch memory may be kept for the batches to come."""
+    if options.max_bytes is None:
+        return _IDLE
+    return min(_IDLE, (options.max_bytes - _own_bytes(needs)) // needs[3])
+
+
+def out_of_memory(needs: Needs, options: Options) -> CapacityError:
     """The error for an allocation that the system refused after all."""
-    slots, bytes_per_slot, bytes_per_batch = needs
-    needed = slots * bytes_per_slot + (options.prefetch + 1) * bytes_per_batch
+    needed = _own_bytes(needs) + needs[3]
     return CapacityError(_message(needed, options, "the system refused them"))
+
+
+def _own_bytes(needs: Needs) -> int:
+    slots, bytes_per_slot, batches, bytes_per_batch = needs
+    return slots * bytes_per_slot + batches * bytes_per_batch
 
 
 def _check(own: int, options: Options, in_use: int = 0) -> None:

@@ -27,10 +27,11 @@ struct Batch {
   std::uint64_t count = 0;  // records; rows, if records are ragged
 };
 
-/// Memory of a buffer: slots, allocated once, and batches.
+/// Memory of a buffer: slots, allocated once, and the batches that it holds itself.
 struct BufferNeeds {
   std::uint64_t slots;
   std::uint64_t bytes_per_slot;
+  std::uint64_t batches;
   std::uint64_t bytes_per_batch;
 };
 
@@ -62,7 +63,7 @@ class Buffer {
         ring_(ring_capacity(options)),
         store_(RecordLayout(options.fields, options.ragged), ring_.capacity()),
         layout_(store_.layout(), options.batch_size),
-        pool_(std::make_shared<BatchPool>(layout_.bytes(), options.prefetch + kIdle)),
+        pool_(std::make_shared<BatchPool>(layout_.bytes(), options.idle)),
         drawer_(options_, ring_, store_, layout_, pool_),
         handed_(drawer_.sweep()) {
     if (options.prefetch > 0)
@@ -76,7 +77,9 @@ class Buffer {
   /// What a buffer will take; the products can pass 2^64, so they are left apart.
   static BufferNeeds needs(const BufferOptions& options) {
     const RecordLayout record(options.fields, options.ragged);
+    // "auto" has one more: a batch that a wait has cut in two.
     return {ring_capacity(options), HostStore::bytes(record, 1) + Ring::bytes(1),
+            options.prefetch + (options.automatic ? 1u : 0u),
             BatchLayout(record, options.batch_size).bytes()};
   }
 
@@ -241,7 +244,6 @@ class Buffer {
   bool has_failed() const { return failed_.load(std::memory_order_acquire); }
 
  private:
-  static constexpr std::size_t kIdle = 2;  // blocks kept beside those made ahead
   static constexpr std::size_t kPutBytes = std::size_t{4} << 20;
   static constexpr auto kSlice = std::chrono::milliseconds(50);
 

@@ -21,6 +21,7 @@ struct BufferOptions {
   std::uint64_t epoch = 0;
   bool drop_last = false;
   std::uint32_t prefetch = 0;  // batches that a thread assembles ahead
+  std::uint32_t idle = 2;      // blocks of batch memory kept for the batches to come
 };
 
 enum class Status : int {
