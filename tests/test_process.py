@@ -59,7 +59,6 @@ CALLS = {
     "put_batch": ("buffer.put_batch(np.zeros((1000, 1000)))", True, 0),
     "next_batch": ("buffer.next_batch()", False, 0),
     "next_batch into": ("buffer.next_batch(out=np.zeros((8, 1000)))", False, 2),
-    "next_batch of a thread": ("buffer.next_batch()", False, 2),
     "iteration": ("next(buffer)", False, 2),
 }
 
