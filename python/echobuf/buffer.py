@@ -22,7 +22,12 @@ from echobuf.errors import (
     StateError,
     UpstreamError,
 )
-from echobuf.options import check_epoch, check_options, check_timeout
+from echobuf.options import (
+    check_epoch,
+    check_options,
+    check_timeout,
+    show_factor,
+)
 from echobuf.stats import Stats, make_stats
 from echobuf.tree import describe, make_spec
 
@@ -139,10 +144,10 @@ class EchoBuffer:
     def __repr__(self) -> str:
         options = self._options
         size = "" if options.ragged else f"batch_size={options.batch_size}, "
-        factor = "'auto'" if options.factor is None else f"{float(options.factor):g}"
         return (
             f"EchoBuffer({describe(self._spec)}, {size}window={options.window}, "
-            f"factor={factor}, unit={options.unit!r}, device={options.device!r})"
+            f"factor={show_factor(options.factor)}, unit={options.unit!r}, "
+            f"device={options.device!r})"
         )
 
     # ---- upstream
@@ -180,8 +185,7 @@ class EchoBuffer:
     def _put(self, tree: Any, stacked: bool, timeout: float | None) -> None:
         if timeout is not None:
             timeout = check_timeout(timeout)
-        what = "batch" if stacked else "example"
-        leaves = self._spec.flatten(tree, what)
+        leaves = self._flatten(tree, "batch" if stacked else "example")
         outcome = self._core.put(leaves, stacked, timeout)
         if outcome is not None and outcome[0] == _core.MISMATCH:
             ready = prepare_put(
@@ -190,6 +194,13 @@ class EchoBuffer:
             outcome = self._core.put(ready, stacked, timeout)
         if outcome is not None:
             self._refuse_put(*outcome)
+
+    def _flatten(self, tree: Any, what: str) -> list[Any]:
+        try:
+            return self._spec.flatten(tree, what)
+        except SpecError:
+            self.ready()  # a buffer whose context was left says that first
+            raise
 
     def _refuse_put(self, code: int, accepted: int) -> NoReturn:
         error: EchobufError | TimeoutError
@@ -272,7 +283,7 @@ class EchoBuffer:
         return self._unflatten(leaves)
 
     def _next_into(self, out: Any, timeout: float | None) -> Any:
-        leaves = self._spec.flatten(out, "out")
+        leaves = self._flatten(out, "out")
         arrays = leaves if self._is_known_out(leaves) else self._check_out(leaves)
         if arrays is not None:
             count = self._core.next_into(arrays, timeout)

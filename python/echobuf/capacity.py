@@ -13,6 +13,7 @@ from echobuf.tree import Spec
 Needs = tuple[int, int, int, int]  # slots, bytes a slot, batches, bytes a batch
 
 _IDLE = 2
+_MOST = 2**60  # bytes; more than any machine has, and far from overflow
 _MEMINFO = Path("/proc/meminfo")
 _CGROUP = Path("/sys/fs/cgroup")
 
@@ -25,7 +26,8 @@ def check_size(spec: Spec, options: Options) -> None:
         OptionError: it would, but has more records than can be numbered.
     """
     record = sum(math.prod(field.shape) * field.dtype.itemsize for field in spec.fields)
-    _check(options.window * record, options)
+    if options.window > MAX_WINDOW or options.window * record > _MOST:
+        _check(options.window * record, options)
     if options.window > MAX_WINDOW:
         raise OptionError(
             f"`window` is {options.window}; it must be an int from 1 to {MAX_WINDOW}."
@@ -85,7 +87,7 @@ def _message(needed: int, options: Options, limit: str) -> str:
 def available_bytes() -> int:
     """Memory that this process can still get, as far as the system says."""
     known = [size for size in (_free_bytes(), _cgroup_bytes()) if size is not None]
-    return min(known, default=2**62)
+    return min(known, default=_MOST)
 
 
 def _free_bytes() -> int | None:

@@ -50,13 +50,21 @@ def _as_shape(shape: SupportsIndex | Sequence[SupportsIndex]) -> tuple[int, ...]
         ) from None
     if any(extent < 0 for extent in result):
         raise SpecError(f"`shape` is {result}; no extent may be negative.")
+    try:
+        np.empty((0, *(min(extent, 1) for extent in result)))  # with a batch axis
+        if 0 in result:
+            np.empty(result, np.uint8)
+    except (ValueError, MemoryError) as error:
+        raise SpecError(
+            f"`shape` is {result}, which NumPy does not allow: {error}."
+        ) from None
     return result
 
 
 def _as_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
     try:
         result = np.dtype(dtype)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise SpecError(
             f"`dtype` is {dtype!r}, which NumPy does not know: {error}."
         ) from None
@@ -73,6 +81,8 @@ def why_not_storable(dtype: np.dtype[Any]) -> str | None:
             "Python objects cannot be stored; convert them to numbers, or keep them "
             "outside and store an index."
         )
+    if dtype.subdtype is not None:
+        return "it has a shape of its own; make that part of `shape`."
     if dtype.kind in "SUT" or dtype.itemsize == 0:
         return (
             "strings cannot be stored; encode them as numbers (bytes as uint8, labels "

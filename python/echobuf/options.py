@@ -19,6 +19,7 @@ _MAX_EPOCH = 2**63 - 1
 # 3.3 means 33/10, and drifts by less than a record in 10^6 of them.
 _MAX_DENOMINATOR = 1_000_000
 _EXACT = (numbers.Rational, Decimal)
+_REAL = (numbers.Real, Decimal)
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ def _check_together(options: Options) -> None:
     if window < factor:
         raise OptionError(
             f"`window` is {window}; it must be at least `factor`, which is "
-            f"{float(factor):g}. Make the window larger or the factor smaller."
+            f"{show_factor(factor)}. Make the window larger or the factor smaller."
         )
     if factor.denominator == 1:
         return
@@ -130,10 +131,17 @@ def _check_together(options: Options) -> None:
     if batch_size > most:
         raise OptionError(
             f"`batch_size` is {batch_size}; with the fractional `factor` "
-            f"{float(factor):g} and `window` {window} it must be at most "
+            f"{show_factor(factor)} and `window` {window} it must be at most "
             f"floor(factor) * (window // ceil(factor)) = {most}. Make the window "
             "larger, or round the factor."
         )
+
+
+def show_factor(factor: Fraction | None) -> str:
+    """The factor as the caller may have written it."""
+    if factor is None:
+        return "'auto'"
+    return str(factor) if factor.denominator == 1 else f"{float(factor):g}"
 
 
 def check_int(name: str, value: Any, least: int, most: int | None) -> int:
@@ -168,9 +176,9 @@ def check_factor(factor: Any) -> Fraction | None:
     if isinstance(factor, str) and factor == "auto":
         return None
     try:
-        if isinstance(factor, bool) or not isinstance(factor, numbers.Number):
+        if isinstance(factor, bool) or not isinstance(factor, _REAL):
             raise TypeError
-        exact = Fraction(factor if isinstance(factor, _EXACT) else float(factor))  # type: ignore[arg-type]
+        exact = Fraction(factor if isinstance(factor, _EXACT) else float(factor))
     except (TypeError, ValueError, OverflowError):  # complex, NaN, infinity
         raise OptionError(
             f"`factor` is {factor!r}; it must be a finite number >= 1, or 'auto'."
@@ -208,7 +216,7 @@ def check_timeout(timeout: Any) -> float | None:
     if timeout is None:
         return None
     try:
-        if isinstance(timeout, bool | str):
+        if isinstance(timeout, bool) or not isinstance(timeout, _REAL):
             raise TypeError
         seconds = float(timeout)
     except (TypeError, ValueError, OverflowError):

@@ -84,7 +84,8 @@ def unseal(state: Any, arguments: State) -> State:
             f"reads version {_VERSION}."
         )
     body = {key: value for key, value in state.items() if key != "checksum"}
-    if _checksum(body) != state.get("checksum"):
+    checksum = _checksum(body)
+    if checksum is None or checksum != state.get("checksum"):
         raise StateError(
             "`state` is damaged: its checksum does not fit. Use a state that "
             "`state_dict()` returned, unchanged."
@@ -116,11 +117,11 @@ def as_checkpoint(position: State) -> State | None:
     }
 
 
-def _checksum(state: Mapping[str, Any]) -> int:
+def _checksum(state: Mapping[str, Any]) -> int | None:
     try:
         text = json.dumps(state, sort_keys=True, allow_nan=False)
     except (TypeError, ValueError):
-        return -1
+        return None
     return zlib.crc32(text.encode())
 
 
