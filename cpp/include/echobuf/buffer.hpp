@@ -386,6 +386,7 @@ class Buffer {
   template <class Begin>
   void restart(Begin&& begin) {
     ring_.close();
+    const std::lock_guard none_leaves(handing_out_);
     if (prefetcher_) prefetcher_->pause();
     {
       const Turn::Guard turn(turn_);
