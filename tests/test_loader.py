@@ -41,7 +41,7 @@ def numbers_of(batches, key="id"):
 
 
 def no_feeder():
-    """Waits until no thread of a loader is left; short, as a failed test keeps its."""
+    """Waits until no thread is left; not for long, as a failed test keeps its own."""
     gc.collect()
     for thread in threading.enumerate():
         if "echobuf" in thread.name:
@@ -208,7 +208,6 @@ def test_a_first_item_that_cannot_be_stored_is_a_clear_error(first):
 @pytest.mark.parametrize(
     ("kwargs", "name"),
     [
-        ({"batch_size": None}, "`batch_size`"),
         ({"batched": 1}, "`batched`"),
         ({"unit": "batch", "batch_size": None, "batched": False}, "`batched`"),
         ({"length": 2.5}, "`length`"),

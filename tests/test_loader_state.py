@@ -181,3 +181,12 @@ def test_what_is_no_state_is_refused(state):
     with pytest.raises(echobuf.StateError, match="`state`"):
         loader.load_state_dict(state)
     assert ids(loader) == ids(make())
+
+
+def test_stats_are_those_of_the_epoch():
+    loader = make(n=10)
+    assert loader.stats().fresh == loader.stats().served == 0
+    for _ in range(2):
+        assert sum(len(batch["id"]) for batch in loader) == 20
+        stats = loader.stats()
+        assert (stats.fresh, stats.served, stats.effective_factor) == (10, 20, 2)
