@@ -103,7 +103,8 @@ std::optional<std::size_t> PythonBuffer::bind(const py::list& arrays, bool stack
   const py::ssize_t rest = rows_axis + (ragged ? 1 : 0);
   for (std::size_t i = 0; i < leaves_.size(); ++i) {
     const py::handle item = PyList_GET_ITEM(arrays.ptr(), static_cast<py::ssize_t>(i));
-    if (!py::isinstance<py::array>(item)) return i;
+    // Subclasses can mean more than their bytes say (masked arrays).
+    if (!Py_IS_TYPE(item.ptr(), py::detail::npy_api::get().PyArray_Type_)) return i;
     const auto array = py::reinterpret_borrow<py::array>(item);
     const Leaf& leaf = leaves_[i];
     if (array.ndim() < rest || !same_dtype(array, leaf.dtype)) return i;
@@ -201,10 +202,7 @@ py::ssize_t PythonBuffer::next_into(const py::list& arrays,
 
 int PythonBuffer::ready() {
   if (const int refused = refuse()) return refused;
-  const std::shared_ptr<Buffer> buffer = buffer_;
-  if (const auto ready = buffer->try_ready()) return *ready ? 1 : 0;
-  const GilRelease released;
-  return buffer->ready() ? 1 : 0;
+  return buffer_->ready() ? 1 : 0;
 }
 
 int PythonBuffer::close() {

@@ -356,7 +356,10 @@ class EchoBuffer:
         return self.next_batch()
 
     def ready(self) -> bool:
-        """Whether `next_batch()` would return, or raise, without waiting."""
+        """Whether `next_batch()` would return, or raise, without waiting.
+
+        While another thread draws it would wait for its turn.
+        """
         answer = self._core.ready()
         if answer > 1:
             self._check(answer)

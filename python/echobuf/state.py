@@ -62,14 +62,16 @@ def seal(arguments: State, position: State) -> State:
     state = {
         "format": _FORMAT,
         "version": _VERSION,
-        **position,
+        "epoch": position["epoch"],
+        "fresh_offset": position["fresh_offset"],
+        "position": position["position"],
         "arguments": arguments,
     }
     return {**state, "checksum": _checksum(state)}
 
 
 def unseal(state: Any, arguments: State) -> State:
-    """Checks a state and gives its position.
+    """Checks a state and gives its position, and the arguments it was taken with.
 
     Raises:
         StateError: it is damaged, of another version, or of other arguments.
@@ -90,11 +92,14 @@ def unseal(state: Any, arguments: State) -> State:
             "`state` is damaged: its checksum does not fit. Use a state that "
             "`state_dict()` returned, unchanged."
         )
-    _check_arguments(body["arguments"], arguments)
-    return {key: body[key] for key in ("epoch", "fresh_offset", "position")}
+    check_arguments(body["arguments"], arguments)
+    return {
+        key: body[key] for key in ("epoch", "fresh_offset", "position", "arguments")
+    }
 
 
-def _check_arguments(theirs: State, ours: State) -> None:
+def check_arguments(theirs: State, ours: State) -> None:
+    """Raises `StateError` if a state's arguments are not those that are used here."""
     for name, own in ours.items():
         other = theirs[name]
         if name in _LEARNT and (own is None or other is None):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import optree
@@ -47,21 +49,20 @@ class EchoLoader(_EchoLoader):
         )
 
     def _read_first(self, item: Any) -> Any:
-        leaves, treespec = optree.tree_flatten(item)
+        accessors, leaves, treespec = optree.tree_flatten_with_accessor(item)
+        self._treespec = treespec
         self._dtypes = [_carried(leaf) for leaf in leaves]
-        arrays = [_to_array(leaf) for leaf in leaves]
-        return treespec.unflatten(arrays)
+        self._paths = [accessor.codify("") for accessor in accessors]
+        return self._reader()(item)
+
+    def _reader(self) -> Callable[[Any], Any]:
+        return functools.partial(_read, self._treespec, self._dtypes, self._paths)
 
     def _make_buffer(self, first: Any) -> Any:
         buffer = super()._make_buffer(first)
         for field, path in zip(buffer._spec.fields, buffer._spec.paths, strict=True):
             _check_torch_dtype(field, path)
-        self._treespec = buffer._spec.treespec
         return buffer
-
-    @staticmethod
-    def _read(item: Any) -> Any:
-        return optree.tree_map(_to_array, item)
 
     def _write(self, batch: Any) -> Any:
         leaves = self._treespec.flatten_up_to(batch)
@@ -76,24 +77,48 @@ class EchoLoader(_EchoLoader):
 
 
 def _carried(leaf: Any) -> torch.dtype | None:
+    """The dtype of a tensor that NumPy lacks."""
     if isinstance(leaf, torch.Tensor) and leaf.dtype in _CARRIERS:
         return leaf.dtype
     return None
 
 
-def _to_array(leaf: Any) -> Any:
+def _read(
+    treespec: optree.PyTreeSpec,
+    dtypes: list[torch.dtype | None],
+    paths: list[str],
+    item: Any,
+) -> Any:
+    """The item with arrays for tensors, if it is like the first one."""
+    try:
+        leaves = treespec.flatten_up_to(item)
+    except (ValueError, TypeError):
+        return item  # the buffer says what is wrong
+    arrays = []
+    for leaf, dtype, path in zip(leaves, dtypes, paths, strict=True):
+        if _carried(leaf) is not dtype:
+            raise SpecError(
+                f"`example{path}` has dtype {getattr(leaf, 'dtype', type(leaf))}; "
+                f"the first item's is {dtype or 'one that NumPy has'}. Nothing is "
+                "converted silently."
+            )
+        arrays.append(_to_array(leaf, "example" + path))
+    return treespec.unflatten(arrays)
+
+
+def _to_array(leaf: Any, name: str) -> Any:
     if not isinstance(leaf, torch.Tensor):
         return leaf
     tensor = leaf.detach()
-    carrier = _CARRIERS.get(tensor.dtype)
-    if carrier is not None:
-        tensor = tensor.contiguous().view(carrier)
     try:
+        carrier = _CARRIERS.get(tensor.dtype)
+        if carrier is not None:
+            tensor = tensor.contiguous().view(carrier)
         return tensor.numpy()
     except (TypeError, RuntimeError) as error:
         raise SpecError(
-            f"a tensor on {tensor.device} with dtype {tensor.dtype} cannot be read: "
-            f"{error}. Yield dense tensors on the CPU."
+            f"`{name}` is a tensor with dtype {tensor.dtype} on {tensor.device} that "
+            f"cannot be read: {error}. Yield dense tensors on the CPU."
         ) from error
 
 

@@ -89,8 +89,13 @@ def as_array(leaf: Any, name: str) -> np.ndarray[Any, Any]:
 
     Python numbers become what NumPy makes of them: int64, float64, bool, complex128.
     """
+    if isinstance(leaf, np.ma.MaskedArray):
+        raise SpecError(
+            f"`{name}` is a masked array, whose mask would be lost; fill it, or make "
+            "the mask a leaf of its own."
+        )
     if isinstance(leaf, np.ndarray):
-        array = leaf
+        array = np.asarray(leaf)  # of subclasses, the plain array
     elif not _is_numeric(leaf):
         raise SpecError(
             f"`{name}` is a {type(leaf).__name__}, not an array; convert it to a NumPy "

@@ -151,19 +151,13 @@ class Buffer {
 
   bool prefetches() const { return prefetcher_.has_value(); }
 
-  /// Whether next() would return, with a batch or an end, without waiting. Nothing if
-  /// somebody is drawing: ask again, or wait for the turn with ready().
-  std::optional<bool> try_ready() {
+  /// Whether next() would return, with a batch or an end, without waiting. Not while
+  /// somebody else is drawing.
+  bool ready() {
     if (early_end()) return true;
     if (prefetcher_) return prefetcher_->ready();
     const Turn::Guard turn(turn_, std::try_to_lock);
-    if (!turn) return std::nullopt;
-    return drawer_.ready();
-  }
-  bool ready() {
-    if (const auto ready = try_ready()) return *ready;
-    const Turn::Guard turn(turn_);
-    return drawer_.ready();
+    return turn && drawer_.ready();
   }
 
   // ---- life

@@ -55,13 +55,15 @@ class Feeder:
         # The thread's arguments are the only references, so that what upstream holds
         # goes when the thread ends.
         del items, first
-        self.ended = False
+        self._ended = False
         self._thread.start()
 
     def stop(self) -> None:
         """Tells the thread to end, and does not wait for it."""
         self._stopped.set()
-        if not self.ended:
+        # A thread that has ended has nothing to be woken from, and the buffer may be
+        # in another epoch by now.
+        if self._thread.is_alive() and not self._ended:
             self._buffer._abandon()
 
     def join(self) -> None:
@@ -77,7 +79,7 @@ class Feeder:
                 self._feed(item)
                 item = next(items, _END)
             if item is _END:
-                self.ended = True
+                self._ended = True
                 self._buffer.close()
         except BaseException as error:
             # The error keeps this frame; what upstream holds must go all the same.
@@ -88,11 +90,12 @@ class Feeder:
 
     def _feed(self, item: Any) -> None:
         try:
+            item = self._read(item)
             if self._skipped:
                 item = self._skip(item)
                 if item is None:
                     return
-            self._put(self._read(item))
+            self._put(item)
         except SpecError as error:
             raise BadItemError(
                 f"upstream yielded what does not fit: {error}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -92,6 +92,8 @@ class EchoLoader:
         self._between = True  # at the start of `_next_epoch`, in no epoch
         self._resume: state.State | None = None
         self._used_up = False
+        self._iterator: weakref.ref[Any] | None = None  # upstream's, of the last epoch
+        self._feeder: Feeder | None = None
 
     def _default_batched(self) -> bool:
         return False
@@ -143,19 +145,17 @@ class EchoLoader:
         elif self._feeder is not None:
             self._feeder.join()
 
-    _feeder: Feeder | None = None
-
     def _begin(self, number: int, resume: state.State | None) -> Epoch:
         finished = functools.partial(_finish, weakref.ref(self))
         try:
             items = iter(self._upstream)
-            self._used_up = source.is_one_shot(self._upstream, items)
+            self._check_new(items)
             first = next(items)
         except StopIteration:
             return self._begin_empty(number, resume)
         except Exception as error:
-            if self._buffer is not None:
-                self._buffer.reset(number)
+            # Nothing of this epoch has happened: it can be tried again.
+            self._next_epoch, self._resume, self._between = number, resume, True
             return Epoch(None, None, None, finished, error)
         buffer = self._open(first, number, resume)
         self._feeder = Feeder(
@@ -163,10 +163,21 @@ class EchoLoader:
             items,
             first,
             batched=self._batched and not self._options.ragged,
-            read=self._read,
+            read=self._reader(),
             skipped=0 if resume is None else resume["fresh_offset"],
         )
         return Epoch(buffer, self._feeder, self._write, finished)
+
+    def _check_new(self, items: Iterator[Any]) -> None:
+        """Notes whether upstream can begin again, and refuses it if it did not."""
+        last = None if self._iterator is None else self._iterator()
+        if last is items and source.as_data_loader(self._upstream) is None:
+            raise source.one_shot_error(self._upstream)
+        self._used_up = items is self._upstream
+        try:
+            self._iterator = weakref.ref(items)
+        except TypeError:  # built-in iterators; those of containers are made anew
+            self._iterator = None
 
     def _begin_empty(self, number: int, resume: state.State | None) -> Epoch:
         if resume is not None and resume["position"] is not None:
@@ -183,7 +194,8 @@ class EchoLoader:
         if self._buffer is None:
             self._buffer = self._make_buffer(self._read_first(first))
         self._buffer.reset(number)
-        if resume is not None and resume["position"] is not None:
+        if resume is not None:
+            state.check_arguments(resume["arguments"], self._buffer._arguments)
             self._buffer._restore(resume)
         return self._buffer
 
@@ -206,7 +218,10 @@ class EchoLoader:
         """The first item, from which the spec is inferred."""
         return item
 
-    _read = staticmethod(lambda item: item)
+    def _reader(self) -> Callable[[Any], Any]:
+        """What brings items into the form that the buffer takes; holds no loader."""
+        return _as_it_is
+
     _write: Any = None
 
     # ---- length, state
@@ -267,19 +282,28 @@ class EchoLoader:
         Raises:
             StateError: the state is damaged, or of other arguments.
         """
-        position = state.unseal(state_dict, self._sealed_arguments())
+        position = state.unseal(state_dict, self._own_arguments())
         self._end_current()
         self._next_epoch = position["epoch"]
         self._resume = position
         self._between = True
 
     def _sealed_arguments(self) -> state.State:
+        if self._resume is not None:
+            return dict(self._resume["arguments"])
+        return self._own_arguments()
+
+    def _own_arguments(self) -> state.State:
         if self._buffer is not None:
             return self._buffer._arguments
         arguments = state.arguments_of(self._options, None)
         if self._arguments["batch_size"] is None and not self._options.ragged:
             arguments["batch_size"] = None
         return arguments
+
+
+def _as_it_is(item: Any) -> Any:
+    return item
 
 
 def _finish(loader: weakref.ref[EchoLoader]) -> None:

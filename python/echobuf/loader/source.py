@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
 from typing import Any
 
 import optree
@@ -20,11 +19,6 @@ def check_iterable(upstream: Any) -> None:
             f"`upstream` is a {type(upstream).__name__}; it must be an iterable of "
             "examples or of batches."
         )
-
-
-def is_one_shot(upstream: Iterable[Any], iterator: Iterator[Any]) -> bool:
-    """Whether `upstream` is its own iterator, and so cannot begin again."""
-    return iterator is upstream
 
 
 def one_shot_error(upstream: Any) -> UpstreamError:
