@@ -66,6 +66,7 @@ class Buffer {
         pool_(std::make_shared<BatchPool>(layout_.bytes(), options.idle)),
         drawer_(options_, ring_, store_, layout_, pool_),
         handed_(drawer_.sweep()) {
+    epoch_.number = options.epoch;
     if (options.prefetch > 0)
       prefetcher_.emplace(options.prefetch, [this](Ahead& ahead) { return make(ahead); });
   }
@@ -164,6 +165,7 @@ class Buffer {
 
   /// Ends the epoch as it stands and begins another, in the same memory.
   void reset(std::uint64_t epoch) {
+    std::lock_guard alone(restarting_);
     restart([&](Epoch& next) {
       next.number = epoch;
       drawer_.restart(next);
@@ -172,6 +174,7 @@ class Buffer {
 
   /// Goes on from a checkpoint. False if anything was put or drawn in this epoch.
   bool restore(const Checkpoint& from) {
+    std::lock_guard alone(restarting_);
     {
       std::lock_guard lock(mutex_);
       if (ring_.tail() != epoch_.base || epoch_.origin != 0 || draws(handed_) != 0)
@@ -307,7 +310,10 @@ class Buffer {
     Turn::Guard turn(turn_, std::try_to_lock);
     if (!turn) return {Status::kTimeout, &turn_.event()};
     using Outcome = Drawer::Outcome;
-    switch (draw_once()) {
+    const Outcome outcome = draw_once();
+    // fail() and shut_down() close the ring, which looks like the end of upstream.
+    if (const auto end = early_end()) return {*end};
+    switch (outcome) {
       case Outcome::kBatch:
         break;
       case Outcome::kWait:
@@ -328,21 +334,42 @@ class Buffer {
     handed_ = after;
   }
 
+  /// Wakes the other consumers if this one said what it waits for and then came back
+  /// without waiting: the commits since named it, not them.
+  class Relay {
+   public:
+    ~Relay() {
+      if (event_) event_->notify();
+    }
+    void arm(EventCount& event) { event_ = &event; }
+    void disarm() { event_ = nullptr; }
+
+   private:
+    EventCount* event_ = nullptr;
+  };
+
   /// Attempts until it is not kTimeout, asleep in between.
   template <class Try>
   Status wait_for(Deadline deadline, std::atomic<std::int64_t>* waited,
                   Try&& attempt_once) {
     Attempt attempt = attempt_once();
     std::optional<Stopwatch> watch;
+    Relay relay;
     while (attempt.status == Status::kTimeout) {
       EventCount& event = *attempt.event;
       const std::optional<std::uint64_t> wanted = attempt.wanted;
-      if (wanted) ring_.want(*wanted);
+      if (wanted) {
+        relay.arm(event);
+        ring_.want(*wanted);
+      }
       const std::uint32_t key = event.prepare();
       attempt = attempt_once();
       if (attempt.status != Status::kTimeout) break;
       if (attempt.event != &event || attempt.wanted != wanted) continue;
-      if (Clock::now() >= deadline) return Status::kTimeout;
+      if (Clock::now() >= deadline) {
+        relay.disarm();
+        return Status::kTimeout;
+      }
       if (!watch && waited) watch.emplace(*waited);
       event.wait(key, deadline);
       attempt = attempt_once();
@@ -380,14 +407,14 @@ class Buffer {
   template <class Begin>
   void restart(Begin&& begin) {
     ring_.close();
-    const std::lock_guard none_leaves(handing_out_);
     if (prefetcher_) prefetcher_->pause();
     {
       const Turn::Guard turn(turn_);
       // Producers that had claimed before are copying; that ends by itself.
       while (ring_.committed() != ring_.tail())
         std::this_thread::sleep_for(std::chrono::microseconds(20));
-      std::lock_guard lock(mutex_);
+      // Batches popped before the pause have been counted when this lock is held.
+      std::scoped_lock lock(handing_out_, mutex_);
       Epoch next;
       next.base = ring_.tail();
       begin(next);
@@ -398,7 +425,10 @@ class Buffer {
       failed_.store(false, std::memory_order_release);
       put_wait_.store(0, std::memory_order_relaxed);
       next_wait_.store(0, std::memory_order_relaxed);
-      if (!down_.load(std::memory_order_acquire)) ring_.reopen();
+      // Looked at after the exchange in reopen(): a close() that came before is undone
+      // by it, but then what led to that close() is seen here.
+      if (!is_down()) ring_.reopen();
+      if (early_end()) ring_.close();
     }
     if (prefetcher_) prefetcher_->restart();
   }
@@ -413,6 +443,7 @@ class Buffer {
   Turn turn_;  // guards the drawer
   Drawer drawer_;
 
+  std::mutex restarting_;   // one reset at a time
   std::mutex handing_out_;  // batches made ahead leave in order
   std::mutex mutex_;        // guards what follows
   Epoch epoch_;

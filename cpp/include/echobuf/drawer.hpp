@@ -109,7 +109,7 @@ class Drawer {
           Part part;
           while (count < options_.batch_size) {
             const Supply supply = look(sweep);
-            if (lacking(supply)) return supply.ended;
+            if (lacking(supply)) return why_lacking(supply) == Outcome::kShort;
             const Step step = sweep.step(supply, options_.batch_size - count, part);
             if (step == Step::kWait) return false;
             if (step == Step::kFinished) return true;

@@ -69,6 +69,7 @@ class Prefetcher {
       stopped_ = true;
       room_.notify_one();
     }
+    std::lock_guard lock(joining_);
     if (thread_.joinable()) thread_.join();
   }
 
@@ -99,6 +100,7 @@ class Prefetcher {
   const std::uint32_t depth_;
   const Make make_;
   std::mutex mutex_;
+  std::mutex joining_;  // stop() may be called by several
   std::condition_variable room_;
   std::condition_variable idle_;
   EventCount filled_;

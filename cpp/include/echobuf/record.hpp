@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -11,6 +13,14 @@ namespace echobuf {
 
 inline constexpr std::size_t kFieldAlignment = 16;  // one vector load
 inline constexpr std::size_t kLeafAlignment = 64;   // JAX shares host memory from 64 up
+
+/// A product of sizes. Throws std::bad_alloc where it passes 64 bits: wrapped around it
+/// would be a small block with large records in it.
+inline std::size_t size_product(std::size_t a, std::size_t b) {
+  if (b != 0 && a > std::numeric_limits<std::size_t>::max() / 2 / b)
+    throw std::bad_alloc();
+  return a * b;
+}
 
 constexpr std::size_t round_up(std::size_t value, std::size_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
@@ -39,7 +49,7 @@ class RecordLayout {
   RecordLayout(const std::vector<Shape>& shapes, bool ragged) : ragged_(ragged) {
     for (const Shape& shape : shapes) {
       fields_.push_back({stride_, shape.row_bytes, shape.rows});
-      stride_ += round_up(shape.row_bytes * shape.rows, kFieldAlignment);
+      stride_ += round_up(size_product(shape.row_bytes, shape.rows), kFieldAlignment);
     }
     if (stride_ == 0) stride_ = kFieldAlignment;  // records of no bytes are counted too
   }
@@ -60,7 +70,7 @@ class BatchLayout {
   BatchLayout(const RecordLayout& record, std::size_t batch_size) {
     for (const Field& field : record.fields()) {
       offsets_.push_back(bytes_);
-      bytes_ += round_up(field.bytes() * batch_size, kLeafAlignment);
+      bytes_ += round_up(size_product(field.bytes(), batch_size), kLeafAlignment);
     }
     if (bytes_ == 0) bytes_ = kLeafAlignment;
   }

@@ -43,8 +43,9 @@ class Ring {
 
   /// Takes up to `want` positions that may be written now; fewer when nearly full.
   Claim claim(std::uint64_t want, std::uint64_t term) {
-    // Relaxed: the exchange below fails if this value is stale.
-    std::uint64_t tail = tail_.load(std::memory_order_relaxed);
+    // Acquire: pairs with the release below. Whoever brought the tail here had read a
+    // limit at least as far; we must not read an older one, or `room` wraps around.
+    std::uint64_t tail = tail_.load(std::memory_order_acquire);
     for (;;) {
       if ((tail & (kClosed | kTerm)) != term) return {0, 0, true};
       // Acquire: pairs with release(); the consumer's reads of these slots are done.
@@ -53,8 +54,9 @@ class Ring {
       const std::uint64_t count = want < room ? want : room;
       if (count < want) held_back_.store(true, std::memory_order_relaxed);
       if (count == 0) return {0, 0, false};
-      // Relaxed: the claim itself publishes nothing; commit() does.
-      if (tail_.compare_exchange_weak(tail, tail + count, std::memory_order_relaxed))
+      // Release: see above. The records are published by commit().
+      if (tail_.compare_exchange_weak(tail, tail + count, std::memory_order_acq_rel,
+                                      std::memory_order_acquire))
         return {tail & kPosition, count, false};
     }
   }
@@ -149,11 +151,12 @@ class Ring {
   }
 
   /// Opens a closed ring again, for a new term. Everything claimed must be committed
-  /// and released. Nobody changes a closed ring's word but this, so it can be stored.
+  /// and released. Nobody changes a closed ring's word but this and another close(),
+  /// which the exchange acquires: what came before that is seen after this.
   void reopen() {
     const std::uint64_t tail = tail_.load(std::memory_order_acquire);
-    tail_.store((tail & kPosition) | ((tail + kTermStep) & kTerm),
-                std::memory_order_release);
+    tail_.exchange((tail & kPosition) | ((tail + kTermStep) & kTerm),
+                   std::memory_order_acq_rel);
   }
 
  private:

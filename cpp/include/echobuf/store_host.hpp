@@ -23,7 +23,7 @@ class HostStore {
   HostStore(RecordLayout layout, std::uint64_t capacity)
       : layout_(std::move(layout)),
         capacity_(capacity),
-        memory_(capacity * layout_.stride()),
+        memory_(size_product(capacity, layout_.stride())),
         lengths_(layout_.ragged() ? capacity : 0) {}
 
   static std::size_t bytes(const RecordLayout& layout, std::uint64_t capacity) {
