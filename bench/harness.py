@@ -1,8 +1,8 @@
 """What all benchmarks share: interleaved rounds, medians, and a result file.
 
 A benchmark compares candidates side by side in one run. Each round calls every
-candidate once, in an order that rotates, so that a drift of the machine meets all alike;
-what is reported is the median over rounds, and ratios of medians.
+candidate once, in an order that rotates, so that a drift of the machine meets all
+alike; what is reported is the median over rounds, and ratios of medians.
 """
 
 from __future__ import annotations

@@ -7,9 +7,9 @@ The yardstick is a plain copy of the same bytes by one thread, into memory that 
 from __future__ import annotations
 
 import numpy as np
-from harness import interleave, parser, summarise, timed, write
 
 from echobuf import EchoBuffer, Field
+from harness import interleave, parser, summarise, timed, write
 
 SHAPE = (224, 224, 3)
 BATCH = 256
@@ -24,14 +24,8 @@ def main() -> None:
     taken = np.zeros_like(target)
     starts = iter(np.tile(np.arange(0, WINDOW - BATCH, BATCH), 10_000))
 
-    # factor: so large that the window never runs empty.
     buffer = EchoBuffer(Field(SHAPE, "u1"), batch_size=BATCH, window=WINDOW, factor=1)
     buffer.put_batch(images)
-
-    def draw() -> None:
-        if not buffer.ready():
-            buffer.put_batch(images)
-        buffer.next_batch()
 
     def echo() -> float:
         if not buffer.ready():

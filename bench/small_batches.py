@@ -1,17 +1,17 @@
 """Small records: a batch of 256 records of float32[32] and an int64, from 100,000.
 
 Time from Python, shuffling included. `numpy.take` and `torch.index_select` write into
-arrays that are used again, and are given for nothing the random index of a pass over the
-whole window.
+arrays that are used again, and are given for nothing the random index of a pass over
+the whole window.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import torch
-from harness import interleave, parser, summarise, timed, write
 
 from echobuf import EchoBuffer, Field
+from harness import interleave, parser, summarise, timed, write
 
 BATCH = 256
 WINDOW = 100_000

@@ -12,10 +12,10 @@ import threading
 import time
 
 import numpy as np
-from harness import parser, write
-from pacing import Pace
 
 from echobuf import EchoBuffer, Field
+from harness import parser, write
+from pacing import Pace
 
 BATCH = 32
 WINDOW = 512

@@ -67,7 +67,8 @@ py::dict to_dict(const Checkpoint& checkpoint) {
   return std::visit(
       [&](const auto& sweep) {
         const Position at = sweep.position();
-        py::dict state("epoch"_a = checkpoint.epoch, "epoch_done"_a = checkpoint.epoch_done,
+        py::dict state("epoch"_a = checkpoint.epoch,
+                       "epoch_done"_a = checkpoint.epoch_done,
                        "fresh_offset"_a = sweep.oldest_record(), "pass"_a = at.pass,
                        "offset"_a = at.offset, "draws"_a = at.draws,
                        "resident_end"_a = sweep.resident_end(),
@@ -79,7 +80,8 @@ py::dict to_dict(const Checkpoint& checkpoint) {
 }
 
 Checkpoint from_dict(const py::dict& state, const BufferOptions& options) {
-  const Position position{get(state, "pass"), get(state, "offset"), get(state, "draws")};
+  const Position position{get(state, "pass"), get(state, "offset"),
+                          get(state, "draws")};
   Sweep sweep = make_sweep(options);
   std::visit([&](auto& s) { restore(s, state, position); }, sweep);
   if (Buffer::oldest_record(sweep) != get(state, "fresh_offset"))

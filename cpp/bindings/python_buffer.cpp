@@ -111,15 +111,16 @@ std::optional<std::size_t> PythonBuffer::bind(const py::list& arrays, bool stack
     if (!shape_from(array, rest, leaf, ragged ? 1 : 0)) return i;
     if (!rows_contiguous(array, rows_axis)) return i;
     const auto leaf_n = stacked ? static_cast<std::uint64_t>(array.shape(0)) : 1;
-    const auto leaf_rows = ragged ? static_cast<std::size_t>(array.shape(rows_axis)) : 0;
+    const auto leaf_rows =
+        ragged ? static_cast<std::size_t>(array.shape(rows_axis)) : 0;
     if (i == 0) {
       n = leaf_n;
       rows = leaf_rows;
     }
     if (leaf_n != n || leaf_rows != rows) return i;
     if (ragged && leaf_rows > static_cast<std::size_t>(leaf.shape[0])) return i;
-    sources.push_back({static_cast<const std::byte*>(array.data()),
-                       stacked ? array.strides(0) : 0});
+    sources.push_back(
+        {static_cast<const std::byte*>(array.data()), stacked ? array.strides(0) : 0});
   }
   return std::nullopt;
 }

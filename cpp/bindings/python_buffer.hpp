@@ -57,12 +57,12 @@ class PythonBuffer {
   /// Ends all calls and gives the memory back, once the last call has left.
   void release();
 
-  static BufferOptions options(const py::list& leaves, bool ragged,
-                               std::uint64_t batch_size, std::uint64_t window,
-                               std::optional<std::pair<std::uint64_t, std::uint64_t>> factor,
-                               std::uint32_t max_factor, std::uint64_t seed,
-                               std::uint64_t epoch, bool drop_last,
-                               std::uint32_t prefetch);
+  static BufferOptions options(
+      const py::list& leaves, bool ragged, std::uint64_t batch_size,
+      std::uint64_t window,
+      std::optional<std::pair<std::uint64_t, std::uint64_t>> factor,
+      std::uint32_t max_factor, std::uint64_t seed, std::uint64_t epoch, bool drop_last,
+      std::uint32_t prefetch);
 
  private:
   /// 0 if a call may go on, else the code that ends it.

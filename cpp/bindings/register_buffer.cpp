@@ -24,11 +24,12 @@ void register_buffer(py::module_& m) {
            py::arg("ragged"), py::arg("batch_size"), py::arg("window"),
            py::arg("factor"), py::arg("max_factor"), py::arg("seed"), py::arg("epoch"),
            py::arg("drop_last"), py::arg("prefetch"))
-      .def("needs", [](const BufferOptions& options) {
-        const echobuf::BufferNeeds needs = echobuf::Buffer::needs(options);
-        return py::make_tuple(needs.slots, needs.bytes_per_slot, needs.batches,
-                              needs.bytes_per_batch);
-      })
+      .def("needs",
+           [](const BufferOptions& options) {
+             const echobuf::BufferNeeds needs = echobuf::Buffer::needs(options);
+             return py::make_tuple(needs.slots, needs.bytes_per_slot, needs.batches,
+                                   needs.bytes_per_batch);
+           })
       .def_readwrite("idle", &BufferOptions::idle);
 
   py::class_<PythonBuffer>(m, "Buffer")

@@ -103,7 +103,9 @@ void register_schedule(py::module_& m) {
           py::arg("filled"), py::arg("ended"))
       .def_property_readonly("lo", [](const AutoSchedule& s) { return s.state().lo; })
       .def_property_readonly("hi", [](const AutoSchedule& s) { return s.state().hi; })
-      .def_property_readonly("limit", [](const AutoSchedule& s) { return s.state().limit; })
-      .def_property_readonly("slack", [](const AutoSchedule& s) { return s.state().slack; })
+      .def_property_readonly("limit",
+                             [](const AutoSchedule& s) { return s.state().limit; })
+      .def_property_readonly("slack",
+                             [](const AutoSchedule& s) { return s.state().slack; })
       .def_property_readonly("uses", &uses);
 }

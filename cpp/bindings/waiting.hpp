@@ -37,8 +37,8 @@ class SignalPoll final : public Poll {
 
 inline Deadline deadline_after(std::optional<double> timeout_s) {
   if (!timeout_s || *timeout_s > 1e9) return Deadline::max();
-  return Clock::now() +
-         std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(*timeout_s));
+  return Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                            std::chrono::duration<double>(*timeout_s));
 }
 
 /// Calls `call(deadline, poll)` until it is done or the time is over. If `brief`, the

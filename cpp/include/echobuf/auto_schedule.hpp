@@ -63,7 +63,8 @@ class AutoSchedule {
   std::uint64_t segment_start(std::uint64_t i) const {
     if (i <= quarter_segments_) return i * quarter_ / quarter_segments_;
     const std::uint64_t more = i - quarter_segments_;
-    return quarter_ + more / segments_ * window_ + more % segments_ * window_ / segments_;
+    return quarter_ + more / segments_ * window_ +
+           more % segments_ * window_ / segments_;
   }
 
   const State& state() const { return state_; }
@@ -102,7 +103,9 @@ class AutoSchedule {
   }
 
  private:
-  std::uint64_t largest_segment() const { return (window_ + segments_ - 1) / segments_; }
+  std::uint64_t largest_segment() const {
+    return (window_ + segments_ - 1) / segments_;
+  }
 
   std::uint64_t smallest_limit() const { return (segments_ + 1) / 2; }
 
@@ -134,7 +137,8 @@ class AutoSchedule {
   void adapt(const Supply& supply) {
     const std::uint64_t least = smallest_limit();
     if (supply.held_back) {
-      const std::uint64_t give = std::max<std::uint64_t>(1, (state_.limit - least + 1) / 2);
+      const std::uint64_t give =
+          std::max<std::uint64_t>(1, (state_.limit - least + 1) / 2);
       state_.limit = std::max(least, state_.limit - std::min(give, state_.limit));
       state_.slack = 0;
     } else if (supply.free < 2 * largest_segment()) {
@@ -150,7 +154,8 @@ class AutoSchedule {
     // After the end only what was never served is swept, once.
     const std::uint64_t most = supply.ended ? segments_ : state_.limit;
     const std::uint64_t entering = std::min(ready, most);
-    for (std::uint64_t i = hi; i < hi + entering; ++i) state_.uses[i % kMaxSegments] = 0;
+    for (std::uint64_t i = hi; i < hi + entering; ++i)
+      state_.uses[i % kMaxSegments] = 0;
     state_.hi = hi + entering;
     state_.end_record = std::min(segment_start(state_.hi), supply.committed);
     if (supply.ended) state_.lo = hi;

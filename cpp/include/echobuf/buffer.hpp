@@ -68,7 +68,8 @@ class Buffer {
         handed_(drawer_.sweep()) {
     epoch_.number = options.epoch;
     if (options.prefetch > 0)
-      prefetcher_.emplace(options.prefetch, [this](Ahead& ahead) { return make(ahead); });
+      prefetcher_.emplace(options.prefetch,
+                          [this](Ahead& ahead) { return make(ahead); });
   }
 
   ~Buffer() { shut_down(); }
@@ -202,7 +203,8 @@ class Buffer {
         point.total = n;
         const std::uint64_t left =
             std::visit([&](const auto& s) { return s.remaining(n); }, handed_);
-        point.epoch_done = left == 0 || (options_.drop_last && left < options_.batch_size);
+        point.epoch_done =
+            left == 0 || (options_.drop_last && left < options_.batch_size);
       }
     }
     return point;
@@ -263,8 +265,8 @@ class Buffer {
    public:
     explicit Stopwatch(std::atomic<std::int64_t>& total) : total_(total) {}
     ~Stopwatch() {
-      const auto spent = std::chrono::duration_cast<std::chrono::nanoseconds>(
-          Clock::now() - start_);
+      const auto spent =
+          std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start_);
       total_.fetch_add(spent.count(), std::memory_order_relaxed);
     }
 

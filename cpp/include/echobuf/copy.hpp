@@ -72,7 +72,8 @@ inline void stream_sse2(std::byte* to, const std::byte* from, std::size_t bytes)
   for (; i + 64 <= bytes; i += 64) {
     const auto* source = reinterpret_cast<const __m128i*>(from + i);
     auto* target = reinterpret_cast<__m128i*>(to + i);
-    for (int k = 0; k < 4; ++k) _mm_stream_si128(target + k, _mm_loadu_si128(source + k));
+    for (int k = 0; k < 4; ++k)
+      _mm_stream_si128(target + k, _mm_loadu_si128(source + k));
   }
   std::memcpy(to + i, from + i, bytes - i);
 }

@@ -42,8 +42,12 @@ struct Epoch {
   std::uint64_t required_end = 0;  // records that were resident when a state was taken
   std::optional<std::uint64_t> total;  // length of upstream, where the state knows it
 
-  std::uint64_t position(std::uint64_t record) const { return base + (record - origin); }
-  std::uint64_t record(std::uint64_t position) const { return position - base + origin; }
+  std::uint64_t position(std::uint64_t record) const {
+    return base + (record - origin);
+  }
+  std::uint64_t record(std::uint64_t position) const {
+    return position - base + origin;
+  }
 };
 
 /// The leaves that a batch is drawn into, and how much of it there is.
@@ -124,9 +128,9 @@ class Drawer {
   /// a segment costs one wake-up; if that is there and others are late, or may never
   /// come because upstream has ended, the first hole.
   std::uint64_t wanted() {
-    const std::uint64_t need = std::visit([](const auto& s) { return s.need(); }, sweep_);
-    const std::uint64_t last =
-        epoch_.position(std::max(need, epoch_.required_end)) - 1;
+    const std::uint64_t need =
+        std::visit([](const auto& s) { return s.need(); }, sweep_);
+    const std::uint64_t last = epoch_.position(std::max(need, epoch_.required_end)) - 1;
     const bool first_hole = ring_.closed() || ring_.is_committed(last);
     return first_hole ? ring_.committed() : last;
   }
@@ -209,7 +213,8 @@ class Drawer {
     return Outcome::kBatch;
   }
 
-  Outcome draw_whole(FixedSweep& sweep, Block& block, std::uint64_t& count, Poll* poll) {
+  Outcome draw_whole(FixedSweep& sweep, Block& block, std::uint64_t& count,
+                     Poll* poll) {
     const Outcome outcome = plan(sweep);
     if (outcome != Outcome::kBatch) return outcome;
     Block memory = pool_->take();
@@ -223,7 +228,8 @@ class Drawer {
   }
 
   /// Draws what there is; what a wait cuts off stays in a block of our own.
-  Outcome draw_partly(AutoSweep& sweep, Block& block, std::uint64_t& count, Poll* poll) {
+  Outcome draw_partly(AutoSweep& sweep, Block& block, std::uint64_t& count,
+                      Poll* poll) {
     if (!partial_) partial_ = pool_->take();
     Target target{point_to(partial_)};
     target.count = partial_rows_;
@@ -292,7 +298,8 @@ class Drawer {
       return true;
     }
     const std::size_t stride = store_.layout().stride();
-    const std::uint64_t chunk = std::clamp<std::uint64_t>(kPollBytes / stride, 1, kChunk);
+    const std::uint64_t chunk =
+        std::clamp<std::uint64_t>(kPollBytes / stride, 1, kChunk);
     std::uint32_t records[kChunk];
     for (std::uint64_t done = 0; done < part.count; done += chunk) {
       const auto count = std::min(chunk, part.count - done);

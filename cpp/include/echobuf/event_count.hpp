@@ -75,8 +75,8 @@ inline void EventCount::wake() {
 }
 
 inline void EventCount::wait(std::uint32_t key, Deadline deadline) {
-  const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(
-      deadline - Clock::now());
+  const auto left =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(deadline - Clock::now());
   if (left.count() <= 0) return;
   timespec time{};
   time.tv_sec = static_cast<time_t>(left.count() / 1'000'000'000);
@@ -96,9 +96,8 @@ inline void EventCount::wake() {
 
 inline void EventCount::wait(std::uint32_t key, Deadline deadline) {
   std::unique_lock lock(mutex_);
-  woken_.wait_until(lock, deadline, [&] {
-    return word_.load(std::memory_order_relaxed) != key;
-  });
+  woken_.wait_until(lock, deadline,
+                    [&] { return word_.load(std::memory_order_relaxed) != key; });
 }
 
 #endif

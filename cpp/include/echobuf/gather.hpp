@@ -80,7 +80,8 @@ inline void gather_records(const RecordLayout& layout, const SlotView& view,
   const std::size_t ahead = prefetch_distance(stride);
   for (std::size_t i = 0; i < count; ++i) {
     if (i + ahead < count)
-      detail::prefetch_record(view.slots + view.slot(order[i + ahead]) * stride, stride);
+      detail::prefetch_record(view.slots + view.slot(order[i + ahead]) * stride,
+                              stride);
     const std::byte* record = view.slots + view.slot(order[i]) * stride;
     for (std::size_t f = 0; f < layout.fields().size(); ++f) {
       const Field& field = layout.fields()[f];

@@ -16,7 +16,8 @@ namespace echobuf {
 class HostMemory {
  public:
   explicit HostMemory(std::size_t bytes)
-      : bytes_(round_up(bytes ? bytes : 1, kLeafAlignment)), mapped_(bytes >= kMapFrom) {
+      : bytes_(round_up(bytes ? bytes : 1, kLeafAlignment)),
+        mapped_(bytes >= kMapFrom) {
     if (!mapped_) {
       data_ = std::aligned_alloc(kLeafAlignment, bytes_);
       if (!data_) throw std::bad_alloc();

@@ -95,7 +95,7 @@ inline Block::~Block() {
     return;
   }
   // In a forked child the pool's lock may be held by a thread that is not here.
-  memory_.release();                              // NOLINT: left to the parent
+  memory_.release();                                 // NOLINT: left to the parent
   new std::shared_ptr<BatchPool>(std::move(pool_));  // never destroyed, on purpose
 }
 

@@ -29,7 +29,7 @@ constexpr std::size_t round_up(std::size_t value, std::size_t multiple) {
 /// One field of a record. A field is `rows` rows of `row_bytes` each; records of a
 /// ragged kind fill only their first rows (batch echoing: a short last batch).
 struct Field {
-  std::size_t offset;     // in the slot
+  std::size_t offset;  // in the slot
   std::size_t row_bytes;
   std::size_t rows;
 

@@ -75,14 +75,11 @@ class Ring {
     }
     // The consumer names the one slot that it misses, so that a segment of a thousand
     // records costs one wake-up. Relaxed: ordered by announce() and prepare().
-    if (filled_.announce() &&
-        wanted_.load(std::memory_order_relaxed) - first < count)
+    if (filled_.announce() && wanted_.load(std::memory_order_relaxed) - first < count)
       filled_.wake();
   }
 
-  bool has_room() const {
-    return tail() < limit_.load(std::memory_order_acquire);
-  }
+  bool has_room() const { return tail() < limit_.load(std::memory_order_acquire); }
 
   /// Waited on for room: prepare, claim again, wait.
   EventCount& room() { return room_; }

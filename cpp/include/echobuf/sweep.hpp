@@ -43,7 +43,8 @@ class FixedSweep {
       if (supply.committed < full) {
         need_ = full;
         if (!supply.ended) return Step::kWait;
-        if (position_.pass >= schedule_.passes(supply.committed)) return Step::kFinished;
+        if (position_.pass >= schedule_.passes(supply.committed))
+          return Step::kFinished;
         end = supply.committed;
       }
       const std::uint64_t first = schedule_.oldest_record(position_.pass);
@@ -53,8 +54,8 @@ class FixedSweep {
         position_.offset = 0;
         continue;
       }
-      part = {position_.pass, {first, end - first}, position_.offset,
-              std::min(most, left)};
+      part = {
+          position_.pass, {first, end - first}, position_.offset, std::min(most, left)};
       position_.offset += part.count;
       position_.draws += part.count;
       done_ = part.count == left;
