@@ -190,7 +190,7 @@ TEST_P(PermuteRange, EqualsTheCallOperatorForEveryFirstAndCount) {
     std::vector<uint32_t> expected(n);
     for (uint32_t t = 0; t < n; ++t) expected[t] = permutation(t);
     std::vector<uint32_t> out(n + 2);
-    for (uint32_t first = 0; first<n; first += n> 100 ? 3 : 1) {
+    for (uint32_t first = 0; first < n; first += n > 100 ? 3 : 1) {
       for (uint32_t count = 0; first + count <= n; count += n > 100 ? 5 : 1) {
         // Starts one word in: `out` need not be aligned.
         std::fill(out.begin(), out.end(), 0xFFFFFFFFu);

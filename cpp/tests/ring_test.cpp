@@ -1,0 +1,229 @@
+#include "echobuf/ring.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <random>
+#include <vector>
+
+#include "support.hpp"
+
+namespace {
+
+using echobuf::Clock;
+using echobuf::Deadline;
+using echobuf::Ring;
+using echobuf::test::far_off;
+using echobuf::test::Threads;
+
+/// What the ring is: a state a position, looked at one by one.
+class Model {
+ public:
+  explicit Model(std::uint64_t capacity) : capacity_(capacity) {}
+
+  std::uint64_t claim(std::uint64_t want) {
+    const std::uint64_t count = std::min(want, released_ + capacity_ - tail());
+    done_.resize(done_.size() + count, false);
+    return count;
+  }
+  void commit(std::uint64_t first, std::uint64_t count) {
+    for (std::uint64_t p = first; p < first + count; ++p) done_[p] = true;
+  }
+  void release(std::uint64_t position) { released_ = position; }
+
+  std::uint64_t tail() const { return done_.size(); }
+  std::uint64_t released() const { return released_; }
+  std::uint64_t committed() const {
+    return static_cast<std::uint64_t>(std::find(done_.begin(), done_.end(), false) -
+                                      done_.begin());
+  }
+
+ private:
+  std::uint64_t capacity_;
+  std::uint64_t released_ = 0;
+  std::vector<bool> done_;
+};
+
+class RingOfCapacity : public testing::TestWithParam<std::uint64_t> {};
+INSTANTIATE_TEST_SUITE_P(Ring, RingOfCapacity, testing::Values(1, 2, 3, 5, 7, 16, 100));
+
+TEST_P(RingOfCapacity, DoesWhatAModelDoes) {
+  const std::uint64_t capacity = GetParam();
+  std::mt19937_64 random(capacity);
+  Ring ring(capacity);
+  Model model(capacity);
+  std::deque<Ring::Claim> open;
+  for (int step = 0; step < 20000; ++step) {
+    switch (random() % 3) {
+      case 0: {
+        const std::uint64_t want = random() % (capacity + 2);
+        const std::uint64_t tail = model.tail();
+        const Ring::Claim claim = ring.claim(want, ring.term());
+        ASSERT_FALSE(claim.closed);
+        ASSERT_EQ(claim.count, model.claim(want));
+        if (claim.count == 0) break;
+        ASSERT_EQ(claim.first, tail);
+        open.push_back(claim);
+        break;
+      }
+      case 1: {
+        if (open.empty()) break;
+        const auto any =
+            open.begin() + static_cast<std::ptrdiff_t>(random() % open.size());
+        ring.commit(any->first, any->count);
+        model.commit(any->first, any->count);
+        open.erase(any);
+        break;
+      }
+      default: {
+        const std::uint64_t held = model.committed() - model.released();
+        model.release(model.released() + random() % (held + 1));
+        ring.release(model.released());
+      }
+    }
+    ASSERT_EQ(ring.tail(), model.tail());
+    ASSERT_EQ(ring.committed(), model.committed());
+    ASSERT_EQ(ring.released(), model.released());
+    ASSERT_EQ(ring.has_room(), model.tail() < model.released() + capacity);
+    if (ring.tail() > ring.committed()) {
+      ASSERT_FALSE(ring.is_committed(ring.committed()));
+    }
+    if (ring.committed() > ring.released()) {
+      ASSERT_TRUE(ring.is_committed(ring.committed() - 1));
+    }
+  }
+  ASSERT_GT(ring.tail(), 10 * capacity) << "went around";
+}
+
+TEST_P(RingOfCapacity, CarriesEveryRecordOfSeveralProducers) {
+  const std::uint64_t capacity = GetParam();
+  constexpr std::uint64_t kProducers = 3, kEach = 3000;
+  Ring ring(capacity);
+  std::vector<std::uint64_t> slots(
+      capacity);  // plain: ThreadSanitizer checks the order
+  std::atomic<bool> lost{false};
+  const auto wait = [&](echobuf::EventCount& event, std::uint32_t key) {
+    const Deadline deadline = far_off();
+    event.wait(key, deadline);
+    if (Clock::now() >= deadline) lost = true;
+  };
+  Threads threads;
+  for (std::uint64_t p = 0; p < kProducers; ++p)
+    threads.start([&, p] {
+      std::mt19937_64 random(p);
+      std::uint64_t value = p * kEach;
+      while (value < (p + 1) * kEach && !lost) {
+        const std::uint64_t want = std::min(1 + random() % 7, (p + 1) * kEach - value);
+        const std::uint32_t key = ring.room().prepare();
+        const Ring::Claim claim = ring.claim(want, ring.term());
+        if (claim.count == 0) wait(ring.room(), key);
+        for (std::uint64_t i = 0; i < claim.count; ++i)
+          slots[ring.slot(claim.first + i)] = value++;
+        if (claim.count > 0) ring.commit(claim.first, claim.count);
+      }
+    });
+  std::vector<std::uint64_t> next(kProducers, 0);
+  std::uint64_t read = 0;
+  while (read < kProducers * kEach && !lost) {
+    ring.want(read);
+    const std::uint32_t key = ring.filled().prepare();
+    const std::uint64_t committed = ring.committed();
+    if (committed == read) wait(ring.filled(), key);
+    for (; read < committed; ++read) {
+      const std::uint64_t value = slots[ring.slot(read)];
+      ASSERT_EQ(value % kEach, next[value / kEach]++)
+          << "each producer's in order, once";
+    }
+    ring.release(read);
+  }
+  threads.join();
+  EXPECT_FALSE(lost) << "a wake-up was lost";
+  EXPECT_EQ(ring.tail(), kProducers * kEach);
+}
+
+TEST(Ring, GivesPartOfAClaimWhenNearlyFull) {
+  Ring ring(5);
+  EXPECT_EQ(ring.claim(3, ring.term()).count, 3u);
+  EXPECT_FALSE(ring.held_back());
+  EXPECT_EQ(ring.claim(2, ring.term()).count, 2u);
+  EXPECT_FALSE(ring.held_back()) << "all that was wanted";
+  ring.commit(0, 5);
+  ring.release(ring.committed());
+  EXPECT_EQ(ring.claim(6, ring.term()).count, 5u);
+  EXPECT_TRUE(ring.held_back());
+  ring.clear_held_back();
+  EXPECT_FALSE(ring.held_back());
+  EXPECT_EQ(ring.claim(1, ring.term()).count, 0u);
+  EXPECT_TRUE(ring.held_back());
+}
+
+TEST(Ring, RefusesClaimsWhenClosed) {
+  Ring ring(4);
+  const std::uint64_t term = ring.term();
+  const Ring::Claim before = ring.claim(2, term);
+  ring.close();
+  EXPECT_TRUE(ring.closed());
+  EXPECT_TRUE(ring.claim(1, term).closed);
+  EXPECT_TRUE(ring.claim(0, term).closed);
+  ring.commit(before.first, before.count);
+  EXPECT_EQ(ring.committed(), 2u) << "what was claimed before still comes";
+  ring.close();
+  EXPECT_TRUE(ring.closed()) << "twice is fine";
+  EXPECT_EQ(ring.tail(), 2u);
+}
+
+TEST(Ring, KnowsPutsOfAnEarlierTerm) {
+  Ring ring(4);
+  const std::uint64_t old = ring.term();
+  ring.claim(3, old);
+  ring.commit(0, 3);
+  ring.close();
+  ring.release(ring.committed());
+  ring.reopen();
+  EXPECT_FALSE(ring.closed());
+  EXPECT_NE(ring.term(), old);
+  EXPECT_TRUE(ring.claim(1, old).closed);
+  const Ring::Claim claim = ring.claim(4, ring.term());
+  EXPECT_EQ(claim.first, 3u) << "positions go on";
+  EXPECT_EQ(claim.count, 4u);
+}
+
+TEST(Ring, GoesThroughAllTermsWithoutTouchingThePositions) {
+  Ring ring(2);
+  ring.claim(1, ring.term());
+  ring.commit(0, 1);
+  ring.release(ring.committed());
+  for (int i = 0; i < (1 << 15) + 3; ++i) {
+    ring.close();
+    ASSERT_TRUE(ring.closed());
+    ring.reopen();
+    ASSERT_FALSE(ring.closed());
+    ASSERT_EQ(ring.tail(), 1u);
+  }
+}
+
+TEST(Ring, LetsNoClaimThroughAfterClose) {
+  for (int round = 0; round < 300; ++round) {
+    Ring ring(1 << 12);
+    const std::uint64_t term = ring.term();
+    Threads threads;
+    for (int p = 0; p < 2; ++p)
+      threads.start([&] {
+        for (;;) {
+          const Ring::Claim claim = ring.claim(1, term);
+          if (claim.count == 0) return;
+          ring.commit(claim.first, claim.count);
+        }
+      });
+    ring.close();
+    const std::uint64_t tail = ring.tail();
+    threads.join();
+    ASSERT_EQ(ring.tail(), tail);
+    ASSERT_EQ(ring.committed(), tail);
+  }
+}
+
+}  // namespace
