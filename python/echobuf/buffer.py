@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import operator
-import weakref
 from collections.abc import Iterator
 from fractions import Fraction
 from types import TracebackType
@@ -12,7 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from echobuf import _core, capacity, state
-from echobuf.arrays import Array, prepare_out, prepare_put
+from echobuf.arrays import Array, prepare_put
 from echobuf.errors import (
     ClosedError,
     EchobufError,
@@ -28,6 +26,7 @@ from echobuf.options import (
     check_timeout,
     show_factor,
 )
+from echobuf.out import OutArrays
 from echobuf.stats import Stats, make_stats
 from echobuf.tree import describe, make_spec
 
@@ -99,9 +98,10 @@ class EchoBuffer:
         self._check_batch_axis()
         self._epoch = 0
         self._upstream_error: BaseException | None = None
-        self._known_out: list[weakref.ref[Array]] = []
         self._core = self._allocate()
         self._unflatten = self._spec.treespec.unflatten
+        lead = () if self._options.ragged else (self._options.batch_size,)
+        self._out = OutArrays(self._spec, lead)
         self._arguments = state.arguments_of(self._options, describe(self._spec))
 
     def _check_batch_axis(self) -> None:
@@ -284,39 +284,18 @@ class EchoBuffer:
 
     def _next_into(self, out: Any, timeout: float | None) -> Any:
         leaves = self._flatten(out, "out")
-        arrays = leaves if self._is_known_out(leaves) else self._check_out(leaves)
-        if arrays is not None:
+        arrays = self._out.check(leaves)
+        if all(array.flags.c_contiguous for array in arrays):
             count = self._core.next_into(arrays, timeout)
             if count < 0:
                 self._end_next(-count)
         else:
-            count = self._next_through_copy(leaves, timeout)
+            count = self._next_through_copy(arrays, timeout)
         if count == self._full_length():
             return out
         return self._unflatten([leaf[:count] for leaf in leaves])
 
-    def _is_known_out(self, leaves: list[Any]) -> bool:
-        """Whether these are the arrays that were checked last time."""
-        known = self._known_out
-        if len(known) != len(leaves):
-            return False
-        return all(ref() is leaf for ref, leaf in zip(known, leaves, strict=True))
-
-    def _check_out(self, leaves: list[Any]) -> list[Array] | None:
-        """The arrays to write into, None if they are not contiguous."""
-        arrays = self._prepare_out(leaves)
-        if not all(array.flags.c_contiguous for array in arrays):
-            return None
-        if all(map(operator.is_, arrays, leaves)):
-            self._known_out = [weakref.ref(array) for array in arrays]
-        return arrays
-
-    def _prepare_out(self, leaves: list[Any]) -> list[Array]:
-        lead = () if self._options.ragged else (self._options.batch_size,)
-        return prepare_out(leaves, self._spec, lead)
-
-    def _next_through_copy(self, leaves: list[Any], timeout: float | None) -> int:
-        arrays = self._prepare_out(leaves)
+    def _next_through_copy(self, arrays: list[Array], timeout: float | None) -> int:
         drawn = self._core.next(timeout)
         if isinstance(drawn, int):
             self._end_next(drawn)

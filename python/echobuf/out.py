@@ -1,0 +1,127 @@
+"""Arrays that batches are written into: checked leaf by leaf."""
+
+from __future__ import annotations
+
+import operator
+import weakref
+from typing import Any
+
+import numpy as np
+
+from echobuf.arrays import Array, check_dtype
+from echobuf.errors import SpecError
+from echobuf.field import Field
+from echobuf.tree import Spec, as_array
+
+
+class OutArrays:
+    """Checks what is given as `out`, and remembers the arrays that it checked last.
+
+    Args:
+        spec: of one example, or of one whole batch.
+        lead: extents before the shape that the spec says: `(batch_size,)` or `()`.
+    """
+
+    def __init__(self, spec: Spec, lead: tuple[int, ...]) -> None:
+        self._spec = spec
+        self._lead = lead
+        self._known: list[weakref.ref[Array]] = []
+
+    def check(self, leaves: list[Any]) -> list[Array]:
+        """The leaves as writable arrays that share the caller's memory.
+
+        Args:
+            leaves: in the order of the spec.
+
+        Raises:
+            SpecError: names the leaf that has another shape or dtype, is read-only, or
+                overlaps itself or another.
+        """
+        if self._are_known(leaves):
+            return leaves
+        arrays: list[Array] = []
+        paths = self._spec.paths
+        for leaf, field, path in zip(leaves, self._spec.fields, paths, strict=True):
+            array = self._check_leaf(leaf, field, "out" + path)
+            for other, other_path in zip(arrays, paths, strict=False):
+                if _share_memory(array, other):
+                    raise SpecError(
+                        f"`out{path}` overlaps `out{other_path}`; give arrays that "
+                        "share no memory."
+                    )
+            arrays.append(array)
+        if all(map(operator.is_, arrays, leaves)):
+            self._known = [weakref.ref(array) for array in arrays]
+        return arrays
+
+    def _are_known(self, leaves: list[Any]) -> bool:
+        if len(self._known) != len(leaves):
+            return False
+        return all(ref() is leaf for ref, leaf in zip(self._known, leaves, strict=True))
+
+    def _check_leaf(self, leaf: Any, field: Field, name: str) -> Array:
+        array = _writable_view(leaf, name)
+        check_dtype(array, field, name)
+        if array.shape != self._lead + field.shape:
+            raise SpecError(
+                f"`{name}` has shape {list(array.shape)}; it must be "
+                f"{list(self._lead + field.shape)}, a whole batch."
+            )
+        if _overlaps_itself(array):
+            raise SpecError(
+                f"`{name}` overlaps itself (strides {array.strides}); give an array "
+                "whose elements have memory of their own."
+            )
+        return array
+
+
+def _writable_view(leaf: Any, name: str) -> Array:
+    array = leaf if isinstance(leaf, np.ndarray) else _host_view(leaf, name)
+    if not array.flags.writeable:
+        raise SpecError(f"`{name}` is read-only; give a writable array.")
+    return array
+
+
+def _host_view(leaf: Any, name: str) -> Array:
+    """A view of a tensor's memory; never a copy, into which a batch would vanish."""
+    array = as_array(leaf, name)
+    address = getattr(leaf, "data_ptr", None)
+    shares = (
+        address() == array.ctypes.data
+        if callable(address)
+        else hasattr(leaf, "__array_interface__")
+    )
+    if not shares:
+        raise SpecError(
+            f"`{name}` is a {type(leaf).__name__}, whose memory cannot be written "
+            "into; give a NumPy array or a CPU tensor."
+        )
+    return array
+
+
+def _overlaps_itself(array: Array) -> bool:
+    """True unless each axis steps over all that the smaller axes cover."""
+    covered = array.itemsize
+    axes = sorted(
+        (abs(stride), extent)
+        for stride, extent in zip(array.strides, array.shape, strict=True)
+        if extent > 1
+    )
+    if array.size == 0:
+        return False
+    for stride, extent in axes:
+        if stride < covered:
+            return True
+        covered = stride * (extent - 1) + covered
+    return False
+
+
+def _share_memory(one: Array, other: Array) -> bool:
+    if not np.may_share_memory(one, other):
+        return False
+    try:
+        return np.shares_memory(one, other, max_work=10_000)  # type: ignore[arg-type]
+    except Exception as error:  # TooHardError moved between NumPy's versions
+        if type(error).__name__ != "TooHardError":
+            raise
+        return True
