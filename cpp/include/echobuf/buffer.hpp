@@ -13,6 +13,7 @@
 #include <thread>
 #include <utility>
 
+#include "echobuf/attempt.hpp"
 #include "echobuf/drawer.hpp"
 #include "echobuf/event_count.hpp"
 #include "echobuf/options.hpp"
@@ -131,7 +132,7 @@ class Buffer {
 
   Status next(Batch& batch, Deadline deadline, Poll* poll = nullptr) {
     if (prefetcher_) return pop(batch, deadline);
-    return wait_for(deadline, &next_wait_, [&] {
+    return wait_for(ring_, deadline, &next_wait_, [&] {
       return draw([&] { return drawer_.draw(batch.block, batch.count, poll); });
     });
   }
@@ -146,7 +147,7 @@ class Buffer {
       drawer_.copy_out(batch.block, target);
       return status;
     }
-    return wait_for(deadline, &next_wait_, [&] {
+    return wait_for(ring_, deadline, &next_wait_, [&] {
       return draw([&] { return drawer_.draw_into(target, poll); });
     });
   }
@@ -260,21 +261,6 @@ class Buffer {
     return static_cast<double>(ns.load(std::memory_order_relaxed)) * 1e-9;
   }
 
-  /// Adds the time of its own life to a counter.
-  class Stopwatch {
-   public:
-    explicit Stopwatch(std::atomic<std::int64_t>& total) : total_(total) {}
-    ~Stopwatch() {
-      const auto spent =
-          std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start_);
-      total_.fetch_add(spent.count(), std::memory_order_relaxed);
-    }
-
-   private:
-    std::atomic<std::int64_t>& total_;
-    const Deadline start_ = Clock::now();
-  };
-
   Status wait_for_room(std::uint64_t term, Deadline deadline) {
     const std::uint32_t key = ring_.room().prepare();
     const Ring::Claim look = ring_.claim(0, term);
@@ -298,12 +284,6 @@ class Buffer {
     if (failed_.load(std::memory_order_acquire)) return Status::kFailed;
     return std::nullopt;
   }
-
-  struct Attempt {
-    Status status;                             // kTimeout: would wait
-    EventCount* event = nullptr;               // for this
-    std::optional<std::uint64_t> wanted = {};  // and for this position
-  };
 
   /// One attempt at drawing, if nobody else is at it.
   template <class Draw>
@@ -336,52 +316,9 @@ class Buffer {
     handed_ = after;
   }
 
-  /// Wakes the other consumers if this one said what it waits for and then came back
-  /// without waiting: the commits since named it, not them.
-  class Relay {
-   public:
-    ~Relay() {
-      if (event_) event_->notify();
-    }
-    void arm(EventCount& event) { event_ = &event; }
-    void disarm() { event_ = nullptr; }
-
-   private:
-    EventCount* event_ = nullptr;
-  };
-
-  /// Attempts until it is not kTimeout, asleep in between.
-  template <class Try>
-  Status wait_for(Deadline deadline, std::atomic<std::int64_t>* waited,
-                  Try&& attempt_once) {
-    Attempt attempt = attempt_once();
-    std::optional<Stopwatch> watch;
-    Relay relay;
-    while (attempt.status == Status::kTimeout) {
-      EventCount& event = *attempt.event;
-      const std::optional<std::uint64_t> wanted = attempt.wanted;
-      if (wanted) {
-        relay.arm(event);
-        ring_.want(*wanted);
-      }
-      const std::uint32_t key = event.prepare();
-      attempt = attempt_once();
-      if (attempt.status != Status::kTimeout) break;
-      if (attempt.event != &event || attempt.wanted != wanted) continue;
-      if (Clock::now() >= deadline) {
-        relay.disarm();
-        return Status::kTimeout;
-      }
-      if (!watch && waited) watch.emplace(*waited);
-      event.wait(key, deadline);
-      attempt = attempt_once();
-    }
-    return attempt.status;
-  }
-
   Status pop(Batch& batch, Deadline deadline) {
     Ahead ahead;
-    const Status status = wait_for(deadline, &next_wait_, [&]() -> Attempt {
+    const Status status = wait_for(ring_, deadline, &next_wait_, [&]() -> Attempt {
       if (const auto end = early_end()) return {*end};
       std::lock_guard lock(handing_out_);
       const Status popped = prefetcher_->pop(ahead);
@@ -394,7 +331,7 @@ class Buffer {
 
   Status make(Ahead& ahead) try {
     Batch& batch = ahead.batch;
-    const Status status = wait_for(Clock::now() + kSlice, nullptr, [&] {
+    const Status status = wait_for(ring_, Clock::now() + kSlice, nullptr, [&] {
       return draw([&] {
         const auto outcome = drawer_.draw(batch.block, batch.count, nullptr);
         if (outcome == Drawer::Outcome::kBatch) ahead.after = drawer_.sweep();
