@@ -247,3 +247,20 @@ def test_an_unknown_length_is_a_type_error(kind):
 def test_a_length_that_is_given_is_believed(factor):
     loader = make(n=33, factor=factor, length=33)
     assert len(loader) == len(list(loader))
+
+
+class _Stored:
+    """Gives the same iterator at every `iter`, as some wrappers do."""
+
+    def __init__(self):
+        self._items = (np.int64(i) for i in range(8))
+
+    def __iter__(self):
+        return self._items
+
+
+def test_a_stored_iterator_is_no_second_epoch():
+    loader = echobuf.EchoLoader(_Stored(), batch_size=4, window=8, factor=1)
+    assert len(list(loader)) == 2
+    with pytest.raises(echobuf.UpstreamError, match="gives one epoch only"):
+        iter(loader)

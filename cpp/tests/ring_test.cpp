@@ -37,7 +37,8 @@ class Model {
   std::uint64_t tail() const { return done_.size(); }
   std::uint64_t released() const { return released_; }
   std::uint64_t committed() const {
-    return static_cast<std::uint64_t>(std::find(done_.begin(), done_.end(), false) -
+    const auto from = done_.begin() + static_cast<std::ptrdiff_t>(released_);
+    return static_cast<std::uint64_t>(std::find(from, done_.end(), false) -
                                       done_.begin());
   }
 

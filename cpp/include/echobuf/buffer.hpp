@@ -293,6 +293,8 @@ class Buffer {
     if (!turn) return {Status::kTimeout, &turn_.event()};
     using Outcome = Drawer::Outcome;
     const Outcome outcome = draw_once();
+    // The poll has noted why: that must be said first.
+    if (outcome == Outcome::kInterrupted) return {Status::kInterrupted};
     // fail() and shut_down() close the ring, which looks like the end of upstream.
     if (const auto end = early_end()) return {*end};
     switch (outcome) {
@@ -305,7 +307,7 @@ class Buffer {
       case Outcome::kShort:
         return {Status::kShort};
       case Outcome::kInterrupted:
-        return {Status::kInterrupted};
+        break;
     }
     if (!prefetcher_) hand_out(drawer_.sweep());
     return {Status::kOk};

@@ -134,9 +134,17 @@ class EchoLoader:
         number = self._next_epoch if resume is None else resume["epoch"]
         self._next_epoch = number + 1
         self._between = False
-        epoch = self._begin(number, resume)
+        try:
+            epoch = self._begin(number, resume)
+        except BaseException:
+            self._take_back(number, resume)
+            raise
         self._epoch = weakref.ref(epoch)
         return epoch
+
+    def _take_back(self, number: int, resume: state.State | None) -> None:
+        """Nothing of this epoch has happened: it can be tried again."""
+        self._next_epoch, self._resume, self._between = number, resume, True
 
     def _end_current(self) -> None:
         current = None if self._epoch is None else self._epoch()
@@ -149,14 +157,15 @@ class EchoLoader:
         finished = functools.partial(_finish, weakref.ref(self))
         try:
             items = iter(self._upstream)
-            self._check_new(items)
-            first = next(items)
+            repeated = self._is_repeated(items)
+            first = None if repeated else next(items)
         except StopIteration:
             return self._begin_empty(number, resume)
         except Exception as error:
-            # Nothing of this epoch has happened: it can be tried again.
-            self._next_epoch, self._resume, self._between = number, resume, True
+            self._take_back(number, resume)
             return Epoch(None, None, None, finished, error)
+        if repeated:
+            raise source.one_shot_error(self._upstream)
         buffer = self._open(first, number, resume)
         self._feeder = Feeder(
             buffer,
@@ -168,16 +177,17 @@ class EchoLoader:
         )
         return Epoch(buffer, self._feeder, self._write, finished)
 
-    def _check_new(self, items: Iterator[Any]) -> None:
-        """Notes whether upstream can begin again, and refuses it if it did not."""
+    def _is_repeated(self, items: Iterator[Any]) -> bool:
+        """Whether upstream gave the last epoch's iterator again. Notes this one's."""
         last = None if self._iterator is None else self._iterator()
         if last is items and source.as_data_loader(self._upstream) is None:
-            raise source.one_shot_error(self._upstream)
+            return True
         self._used_up = items is self._upstream
         try:
             self._iterator = weakref.ref(items)
         except TypeError:  # built-in iterators; those of containers are made anew
             self._iterator = None
+        return False
 
     def _begin_empty(self, number: int, resume: state.State | None) -> Epoch:
         if resume is not None and resume["position"] is not None:
