@@ -40,8 +40,10 @@ def status_of(child):
 
 def run(code, *, status=0):
     """What a process that ran `code` wrote; it must end well and say nothing else."""
+    # Python 3.12 and later warn of every fork beside a thread.
+    quiet = "ignore:This process:DeprecationWarning"
     done = subprocess.run(
-        [sys.executable, "-c", SETUP + textwrap.dedent(code)],
+        [sys.executable, "-W", quiet, "-c", SETUP + textwrap.dedent(code)],
         capture_output=True,
         text=True,
         timeout=LIMIT_S,
