@@ -1,0 +1,61 @@
+"""The README says what works: its code runs, and its commands are those that CI runs."""
+
+from __future__ import annotations
+
+import re
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+
+
+def test_the_first_two_commands_are_one_line_each():
+    for block in blocks("sh")[:2]:
+        assert len(block.splitlines()) == 1
+
+
+def test_ci_runs_the_second_command_as_it_stands():
+    assert blocks("sh")[1].strip() in (ROOT / ".ci" / "run").read_text().splitlines()
+
+
+def test_the_loader_example(capsys: pytest.CaptureFixture[str]):
+    data = TensorDataset(torch.zeros(100, 3), torch.arange(100))
+    steps: list[int] = []
+    names = {
+        "data_loader": DataLoader(data, batch_size=10),
+        "train_step": lambda images, labels: steps.append(len(labels)),
+    }
+    exec(blocks("python")[0], names)
+    assert sum(steps) >= 10 * 100
+    assert float(capsys.readouterr().out.splitlines()[0]) >= 1
+
+
+def test_the_buffer_example():
+    counts = np.zeros(5000, int)
+
+    def start_producers(put):
+        def produce():
+            image = np.zeros((64, 64, 3), np.uint8)
+            for i in range(len(counts)):
+                put({"image": image, "label": np.int64(i)})
+            put.__self__.close()
+
+        threading.Thread(target=produce).start()
+
+    def train_step(image, label):
+        assert image.shape[1:] == (64, 64, 3)
+        np.add.at(counts, label, 1)
+
+    names = {"start_producers": start_producers, "train_step": train_step}
+    exec(blocks("python")[1], names)
+    assert (counts == 4).all()
