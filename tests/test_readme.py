@@ -1,4 +1,4 @@
-"""The README says what works: its code runs, and its commands are those that CI runs."""
+"""The README says what works: its code runs, and CI runs its second command."""
 
 from __future__ import annotations
 
