@@ -295,6 +295,7 @@ class Buffer {
     const Outcome outcome = draw_once();
     // The poll has noted why: that must be said first.
     if (outcome == Outcome::kInterrupted) return {Status::kInterrupted};
+    if (restarts_.load(std::memory_order_acquire)) return after_restart();
     // fail() and shut_down() close the ring, which looks like the end of upstream.
     if (const auto end = early_end()) return {*end};
     switch (outcome) {
@@ -311,6 +312,14 @@ class Buffer {
     }
     if (!prefetcher_) hand_out(drawer_.sweep());
     return {Status::kOk};
+  }
+
+  /// A reset closes the ring, which looks like the end of upstream: what was drawn
+  /// belongs to an epoch that is given up. A caller goes on waiting, in the next epoch;
+  /// the thread that assembles ahead comes back at once, since the reset waits for it.
+  Attempt after_restart() {
+    if (prefetcher_) return {Status::kInterrupted};
+    return {Status::kTimeout, &turn_.event()};
   }
 
   void hand_out(const Sweep& after) {
@@ -340,13 +349,15 @@ class Buffer {
         return outcome;
       });
     });
-    return status;
+    return status == Status::kInterrupted ? Status::kTimeout : status;
   } catch (const std::bad_alloc&) {
     return Status::kNoMemory;
   }
 
   template <class Begin>
   void restart(Begin&& begin) {
+    // Release, and before the close: who sees the ring closed sees this too.
+    restarts_.store(true, std::memory_order_release);
     ring_.close();
     if (prefetcher_) prefetcher_->pause();
     {
@@ -370,6 +381,7 @@ class Buffer {
       // by it, but then what led to that close() is seen here.
       if (!is_down()) ring_.reopen();
       if (early_end()) ring_.close();
+      restarts_.store(false, std::memory_order_release);
     }
     if (prefetcher_) prefetcher_->restart();
   }
@@ -392,6 +404,7 @@ class Buffer {
 
   std::atomic<bool> failed_{false};
   std::atomic<bool> down_{false};
+  std::atomic<bool> restarts_{false};  // a reset is under way
   std::atomic<std::int64_t> put_wait_{0};
   std::atomic<std::int64_t> next_wait_{0};
 
