@@ -132,7 +132,7 @@ class Buffer {
 
   Status next(Batch& batch, Deadline deadline, Poll* poll = nullptr) {
     if (prefetcher_) return pop(batch, deadline);
-    return wait_for(ring_, deadline, &next_wait_, [&] {
+    return wait_for(deadline, &next_wait_, [&] {
       return draw([&] { return drawer_.draw(batch.block, batch.count, poll); });
     });
   }
@@ -147,7 +147,7 @@ class Buffer {
       drawer_.copy_out(batch.block, target);
       return status;
     }
-    return wait_for(ring_, deadline, &next_wait_, [&] {
+    return wait_for(deadline, &next_wait_, [&] {
       return draw([&] { return drawer_.draw_into(target, poll); });
     });
   }
@@ -285,6 +285,43 @@ class Buffer {
     return std::nullopt;
   }
 
+  /// Wakes the other consumers, unless told that none can have been missed.
+  class WakeOthers {
+   public:
+    explicit WakeOthers(EventCount& event) : event_(&event) {}
+    ~WakeOthers() {
+      if (event_) event_->notify();
+    }
+    WakeOthers(const WakeOthers&) = delete;
+    WakeOthers& operator=(const WakeOthers&) = delete;
+    void dismiss() { event_ = nullptr; }
+
+   private:
+    EventCount* event_;
+  };
+
+  /// Draws, or says what is waited for and looks again: with the turn all the while, so
+  /// that what the ring holds as wanted is always what the last look found missing, and
+  /// every sleeper needs it. Only a look that then finds it there leaves sleepers whom
+  /// that commit did not wake, since it may have read what was wanted before.
+  template <class Draw>
+  Drawer::Outcome draw_or_prepare(Draw&& draw_once, std::uint32_t& key) {
+    auto outcome = draw_once();
+    if (outcome != Drawer::Outcome::kWait) return outcome;
+    WakeOthers others(ring_.filled());
+    for (std::uint64_t wanted = drawer_.wanted();;) {
+      ring_.want(wanted);
+      key = ring_.filled().prepare();
+      outcome = draw_once();
+      if (outcome != Drawer::Outcome::kWait) return outcome;
+      const std::uint64_t now = drawer_.wanted();
+      if (now == wanted) break;
+      wanted = now;
+    }
+    others.dismiss();
+    return outcome;
+  }
+
   /// One attempt at drawing, if nobody else is at it.
   template <class Draw>
   Attempt draw(Draw&& draw_once) {
@@ -292,7 +329,8 @@ class Buffer {
     Turn::Guard turn(turn_, std::try_to_lock);
     if (!turn) return {Status::kTimeout, &turn_.event()};
     using Outcome = Drawer::Outcome;
-    const Outcome outcome = draw_once();
+    std::uint32_t key = 0;
+    const Outcome outcome = draw_or_prepare(draw_once, key);
     // The poll has noted why: that must be said first.
     if (outcome == Outcome::kInterrupted) return {Status::kInterrupted};
     if (restarts_.load(std::memory_order_acquire)) return after_restart();
@@ -302,7 +340,7 @@ class Buffer {
       case Outcome::kBatch:
         break;
       case Outcome::kWait:
-        return {Status::kTimeout, &ring_.filled(), drawer_.wanted()};
+        return {Status::kTimeout, &ring_.filled(), key};
       case Outcome::kFinished:
         return {Status::kFinished};
       case Outcome::kShort:
@@ -329,7 +367,7 @@ class Buffer {
 
   Status pop(Batch& batch, Deadline deadline) {
     Ahead ahead;
-    const Status status = wait_for(ring_, deadline, &next_wait_, [&]() -> Attempt {
+    const Status status = wait_for(deadline, &next_wait_, [&]() -> Attempt {
       if (const auto end = early_end()) return {*end};
       std::lock_guard lock(handing_out_);
       const Status popped = prefetcher_->pop(ahead);
@@ -342,7 +380,7 @@ class Buffer {
 
   Status make(Ahead& ahead) try {
     Batch& batch = ahead.batch;
-    const Status status = wait_for(ring_, Clock::now() + kSlice, nullptr, [&] {
+    const Status status = wait_for(Clock::now() + kSlice, nullptr, [&] {
       return draw([&] {
         const auto outcome = drawer_.draw(batch.block, batch.count, nullptr);
         if (outcome == Drawer::Outcome::kBatch) ahead.after = drawer_.sweep();
