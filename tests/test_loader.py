@@ -225,7 +225,7 @@ def test_arguments_are_checked_at_once(kwargs, name):
 
 def test_dropping_everything_half_way_ends_upstream():
     loader = echobuf.EchoLoader(Numbers(10**9), **KWARGS, prefetch=2)
-    upstream = weakref.ref(loader._upstream)
+    upstream = weakref.ref(loader._upstream.iterable)
     for _, batch in zip(range(3), loader, strict=False):
         kept = batch["x"]
     expected = kept.tolist()

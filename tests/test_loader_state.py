@@ -123,7 +123,7 @@ def test_a_failure_before_the_first_batch_leaves_the_state_as_it_was():
     for state in (make().state_dict(), loader.state_dict()):
         again = make()
         again.load_state_dict(state)
-        again._upstream.fail_at = 0
+        again._upstream.iterable.fail_at = 0
         with pytest.raises(echobuf.UpstreamError):
             list(again)
         kept = again.state_dict()

@@ -226,6 +226,25 @@ int PythonBuffer::reset(std::uint64_t epoch) {
   return 0;
 }
 
+int PythonBuffer::draining() {
+  if (const int refused = refuse()) return refused;
+  return buffer_->draining() ? 1 : 0;
+}
+
+int PythonBuffer::open_ahead(std::uint64_t epoch) {
+  if (const int refused = refuse()) return refused;
+  const std::shared_ptr<Buffer> buffer = buffer_;
+  const GilRelease released;
+  return buffer->open_ahead(epoch) ? 1 : 0;
+}
+
+int PythonBuffer::go_ahead() {
+  if (const int refused = refuse()) return refused;
+  const std::shared_ptr<Buffer> buffer = buffer_;
+  const GilRelease released;
+  return buffer->go_ahead() ? 1 : 0;
+}
+
 py::object PythonBuffer::checkpoint() {
   if (const int refused = refuse()) return py::int_(refused);
   return to_dict(buffer_->checkpoint());

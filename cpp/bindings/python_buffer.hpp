@@ -49,6 +49,11 @@ class PythonBuffer {
   int fail();
   int reset(std::uint64_t epoch);
 
+  /// An epoch opened for upstream before this one is served out: 0, 1, or a code.
+  int draining();
+  int open_ahead(std::uint64_t epoch);
+  int go_ahead();
+
   py::object checkpoint();
   /// 0, a code, or kMismatch if the buffer has been used.
   int restore(const py::dict& state);

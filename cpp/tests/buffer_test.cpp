@@ -16,30 +16,6 @@ namespace {
 using namespace echobuf;        // NOLINT(google-build-using-namespace)
 using namespace echobuf::test;  // NOLINT(google-build-using-namespace)
 
-const std::vector<BufferOptions> kFixed = {
-    numbered(1, 1, {1, 1}),   numbered(8, 4, {1, 1}),  numbered(12, 4, {2, 1}),
-    numbered(12, 12, {3, 1}), numbered(13, 5, {4, 1}), numbered(16, 4, {5, 2}),
-    numbered(9, 3, {10, 3}),  numbered(40, 7, {3, 2}), numbered(50, 11, {7, 5})};
-
-std::string name_of(const BufferOptions& options) {
-  return "window " + std::to_string(options.window) + " batch " +
-         std::to_string(options.batch_size) + " factor " +
-         std::to_string(options.factor.num) + "/" + std::to_string(options.factor.den) +
-         " prefetch " + std::to_string(options.prefetch);
-}
-
-/// What a buffer with a fixed factor must serve, by simulation.
-Ids expected_draws(const BufferOptions& options, std::uint64_t n, std::uint64_t epoch) {
-  Ids draws;
-  const auto passes = simulated_passes(options.window, options.factor, n);
-  for (std::uint64_t p = 0; p < passes.size(); ++p) {
-    const auto size = static_cast<std::uint32_t>(passes[p].size());
-    const Permutation order(size, permutation_key(options.seed, epoch, p));
-    for (std::uint32_t t = 0; t < size; ++t) draws.push_back(passes[p][order(t)]);
-  }
-  return draws;
-}
-
 std::vector<Ids> cut(const Ids& draws, std::uint64_t batch_size, bool drop_last) {
   std::vector<Ids> batches;
   for (std::size_t at = 0; at < draws.size(); at += batch_size) {
@@ -203,42 +179,6 @@ TEST(Buffer, SaysWhenUpstreamEndsOtherwiseThanTheCheckpointSays) {
   }
 }
 
-TEST(Buffer, BeginsAnotherEpochInTheSameMemory) {
-  for (BufferOptions options : kFixed)
-    for (const std::uint32_t prefetch : {0u, 2u}) {
-      options.prefetch = prefetch;
-      SCOPED_TRACE(name_of(options));
-      Buffer buffer(options);
-      const std::uint64_t bytes = buffer.stats().bytes;
-      for (const std::uint64_t epoch : {0u, 1u, 2u}) {
-        if (epoch > 0) buffer.reset(epoch);
-        const std::uint64_t n = 3 * options.window + epoch;
-        ASSERT_EQ(joined(serve(buffer, n).batches), expected_draws(options, n, epoch));
-      }
-      ASSERT_LE(buffer.stats().bytes,
-                bytes + (options.prefetch + 3) * (buffer.layout().bytes() + 64));
-    }
-}
-
-TEST(Buffer, DropsWhatIsResidentWhenReset) {
-  for (BufferOptions options : {numbered(12, 4, {2, 1}), numbered_auto(12, 4)})
-    for (const std::uint32_t prefetch : {0u, 2u}) {
-      options.prefetch = prefetch;
-      Buffer buffer(options);
-      for (std::uint64_t epoch = 1; epoch < 30; ++epoch) {
-        put_what_fits(buffer, 1000, 1000 + epoch);
-        Ids ids;
-        if (epoch % 2) next(buffer, ids, kAtOnce);
-        if (epoch % 3 == 0) buffer.close();
-        buffer.reset(epoch);
-        ASSERT_EQ(buffer.stats().served, 0u);
-        ASSERT_EQ(buffer.stats().resident, 0u);
-      }
-      const Ids count = uses(joined(serve(buffer, 50).batches), 50);
-      for (const std::uint64_t times : count) ASSERT_GE(times, 1u);
-    }
-}
-
 TEST(Buffer, LeavesBatchesAloneThatTheCallerHolds) {
   BufferOptions options = numbered(8, 4, {2, 1});
   auto buffer = std::make_unique<Buffer>(options);
@@ -255,24 +195,6 @@ TEST(Buffer, LeavesBatchesAloneThatTheCallerHolds) {
   serve(*buffer, 40);
   buffer.reset();
   for (std::size_t i = 1; i < held.size(); ++i) EXPECT_EQ(ids_of(held[i]), before[i]);
-}
-
-TEST(Buffer, FailsUntilReset) {
-  for (const std::uint32_t prefetch : {0u, 2u}) {
-    BufferOptions options = numbered(8, 4, {2, 1});
-    options.prefetch = prefetch;
-    Buffer buffer(options);
-    put_what_fits(buffer, 0, 8);
-    buffer.fail();
-    Ids ids;
-    EXPECT_TRUE(buffer.ready());
-    EXPECT_EQ(next(buffer, ids), Status::kFailed);
-    EXPECT_EQ(put(buffer, {1}), Status::kClosed);
-    EXPECT_FALSE(buffer.checkpoint().total) << "a failure is no end";
-    buffer.reset(1);
-    EXPECT_FALSE(buffer.has_failed());
-    EXPECT_EQ(joined(serve(buffer, 20).batches), expected_draws(options, 20, 1));
-  }
 }
 
 TEST(Buffer, CountsWhatWasPutWhenCutShort) {
@@ -308,19 +230,6 @@ TEST(Buffer, CountsWhatWasPutWhenCutShort) {
     while (next(buffer, batch) == Status::kOk) drawn += batch.size();
     ASSERT_EQ(drawn, 2 * done) << "those that were put are served";
   }
-}
-
-TEST(Buffer, KnowsAPutThatBeganBeforeAReset) {
-  Buffer buffer(numbered(8, 4, {2, 1}));
-  const std::uint64_t old = buffer.term();
-  buffer.reset(1);
-  const Ids ids{1, 2};
-  const SourceLeaf leaf = leaf_of(ids);
-  std::uint64_t done = 0;
-  EXPECT_EQ(buffer.put(old, &leaf, 2, 0, done, far_off(), nullptr), Status::kClosed);
-  EXPECT_EQ(done, 0u);
-  EXPECT_EQ(buffer.put(old, &leaf, 0, 0, done, far_off(), nullptr), Status::kClosed);
-  EXPECT_EQ(put(buffer, ids), Status::kOk);
 }
 
 TEST(Buffer, TimesOutAtItsDeadline) {
@@ -469,58 +378,6 @@ TEST(Buffer, LosesNoWakeUpBetweenTwoConsumers) {
   }
 }
 
-TEST(Buffer, MayBeResetFromSeveralThreadsAtOnce) {
-  // Each example is the term in which it was put, so one in a later epoch shows.
-  for (const std::uint32_t prefetch : {0u, 2u}) {
-    BufferOptions options = numbered(4096, 64, {1, 1});
-    options.prefetch = prefetch;
-    Buffer buffer(options);
-    for (std::uint64_t round = 0; round < 150; ++round) {
-      std::atomic<bool> stop{false};
-      Threads producer, resetters;
-      producer.start([&] {
-        while (!stop) {
-          const std::uint64_t term = buffer.term();
-          const Ids ids(3, term);
-          const SourceLeaf leaf = leaf_of(ids);
-          std::uint64_t done = 0;
-          buffer.put(term, &leaf, 3, 0, done, kAtOnce, nullptr);
-        }
-      });
-      for (std::uint64_t r = 0; r < 2; ++r)
-        resetters.start([&, r] { buffer.reset(2 * round + r); });
-      resetters.join();
-      stop = true;
-      producer.join();
-      buffer.close();
-      const std::uint64_t n = buffer.stats().fresh;
-      Ids ids, all;
-      while (next(buffer, ids) == Status::kOk)
-        all.insert(all.end(), ids.begin(), ids.end());
-      const std::uint64_t term = buffer.term();
-      ASSERT_EQ(all.size(), n);
-      ASSERT_EQ(std::count(all.begin(), all.end(), term), static_cast<long>(n))
-          << "an epoch holds another one's examples";
-      buffer.reset(0);
-    }
-  }
-}
-
-TEST(Buffer, StaysDownWhenShutDownDuringAReset) {
-  for (int round = 0; round < 400; ++round) {
-    Buffer buffer(numbered(8, 4, {2, 1}));
-    std::atomic<std::uint64_t> resets{0};
-    Threads threads;
-    threads.start([&] {
-      while (!buffer.is_down()) buffer.reset(++resets);
-    });
-    while (resets < static_cast<std::uint64_t>(round % 20)) continue;
-    buffer.shut_down();
-    threads.join();
-    ASSERT_EQ(put(buffer, {1}), Status::kClosed) << "round " << round;
-  }
-}
-
 TEST(Buffer, MayBeShutDownFromSeveralThreadsAtOnce) {
   for (int round = 0; round < 200; ++round) {
     BufferOptions options = numbered(8, 4, {2, 1});
@@ -529,35 +386,6 @@ TEST(Buffer, MayBeShutDownFromSeveralThreadsAtOnce) {
     Threads threads;
     for (int t = 0; t < 2; ++t) threads.start([&] { buffer.shut_down(); });
     threads.join();
-  }
-}
-
-TEST(Buffer, ForgetsBatchesHandedOutBeforeAReset) {
-  // A batch taken just before a reset belongs to the old epoch, so a checkpoint of the
-  // new one must not count it.
-  for (const std::uint32_t prefetch : {0u, 2u}) {
-    BufferOptions options = numbered(1024, 1, {4, 1});
-    options.prefetch = prefetch;
-    Buffer buffer(options);
-    std::atomic<bool> stop{false};
-    Threads others;
-    for (int t = 0; t < 2; ++t)
-      others.start([&] {
-        Ids ids;
-        while (!stop) next(buffer, ids, kAtOnce);
-      });
-    const Ids some = range(0, 256);
-    std::uint64_t served = 0;
-    for (std::uint64_t epoch = 0; epoch < 100 && served == 0; ++epoch) {
-      EXPECT_EQ(put(buffer, some), Status::kOk);
-      for (std::uint64_t i = 0; i < epoch % 20; ++i) std::this_thread::yield();
-      buffer.reset(epoch);
-      // Nothing has been put since, so nothing can have been served.
-      for (int look = 0; look < 50; ++look) served += buffer.stats().served;
-    }
-    stop = true;
-    others.join();
-    EXPECT_EQ(served, 0u);
   }
 }
 

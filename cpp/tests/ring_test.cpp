@@ -227,4 +227,33 @@ TEST(Ring, LetsNoClaimThroughAfterClose) {
   }
 }
 
+TEST(Ring, OpensATermAheadOfTheConsumer) {
+  Ring ring(4);
+  const std::uint64_t term = ring.term();
+  ring.commit(ring.claim(2, term).first, 2);
+  EXPECT_EQ(ring.end(), std::nullopt);
+  EXPECT_FALSE(ring.extent().closed);
+  const Ring::Claim late = ring.claim(1, term);  // being written when the term ends
+  ring.close();
+  EXPECT_EQ(ring.end(), 3u);
+  ring.reopen_ahead();
+  EXPECT_TRUE(ring.opened_ahead());
+  EXPECT_TRUE(ring.claim(1, term).closed);
+  ring.commit(ring.claim(1, ring.term()).first, 1);
+  EXPECT_EQ(ring.extent().committed, 2u);
+  ring.commit(late.first, 1);
+  for (int look = 0; look < 2; ++look) {
+    EXPECT_EQ(ring.extent().committed, 3u) << "the consumer's term alone";
+    EXPECT_EQ(ring.extent().tail, 3u);
+    EXPECT_TRUE(ring.extent().closed);
+    EXPECT_EQ(ring.end(), 3u);
+    ring.close();  // of the term ahead
+  }
+  ring.release(3);
+  ring.cross_border();
+  EXPECT_EQ(ring.extent().committed, 4u);
+  EXPECT_EQ(ring.end(), 4u);
+  EXPECT_TRUE(ring.extent().closed);
+}
+
 }  // namespace

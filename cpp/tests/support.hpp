@@ -206,4 +206,30 @@ inline std::vector<Ids> simulated_passes(std::uint64_t window, Ratio factor,
   return passes;
 }
 
+/// Windows, batches and factors of all kinds.
+inline const std::vector<BufferOptions> kFixed = {
+    numbered(1, 1, {1, 1}),   numbered(8, 4, {1, 1}),  numbered(12, 4, {2, 1}),
+    numbered(12, 12, {3, 1}), numbered(13, 5, {4, 1}), numbered(16, 4, {5, 2}),
+    numbered(9, 3, {10, 3}),  numbered(40, 7, {3, 2}), numbered(50, 11, {7, 5})};
+
+inline std::string name_of(const BufferOptions& options) {
+  return "window " + std::to_string(options.window) + " batch " +
+         std::to_string(options.batch_size) + " factor " +
+         std::to_string(options.factor.num) + "/" + std::to_string(options.factor.den) +
+         " prefetch " + std::to_string(options.prefetch);
+}
+
+/// What a buffer with a fixed factor must serve, by simulation.
+inline Ids expected_draws(const BufferOptions& options, std::uint64_t n,
+                          std::uint64_t epoch) {
+  Ids draws;
+  const auto passes = simulated_passes(options.window, options.factor, n);
+  for (std::uint64_t p = 0; p < passes.size(); ++p) {
+    const auto size = static_cast<std::uint32_t>(passes[p].size());
+    const Permutation order(size, permutation_key(options.seed, epoch, p));
+    for (std::uint32_t t = 0; t < size; ++t) draws.push_back(passes[p][order(t)]);
+  }
+  return draws;
+}
+
 }  // namespace echobuf::test

@@ -414,6 +414,22 @@ class EchoBuffer:
             raise StateError(f"`state` is damaged: {error}.") from None
         self._epoch = position["epoch"]
 
+    def _draining(self) -> bool:
+        """Whether upstream has ended and all that it put has entered the window."""
+        return self._core.draining() == 1
+
+    def _open_ahead(self, epoch: int) -> bool:
+        """Opens an epoch for `put` while the last one, draining, is served out."""
+        return self._core.open_ahead(epoch) == 1
+
+    def _go_ahead(self, epoch: int) -> None:
+        """Goes over to the epoch opened ahead; gives up what is left of this one."""
+        answer = self._core.go_ahead()
+        if answer != 1:
+            self._check(answer)
+            raise AssertionError("no epoch was opened ahead")
+        self._epoch = epoch
+
     def _abandon(self) -> None:
         """Ends the epoch for producers: a loader's loop was left half-way."""
         self._core.fail()

@@ -86,7 +86,7 @@ def check_options(
         device=check_device(device),
         seed=check_int("seed", seed, 0, _MAX_SEED),
         prefetch=check_int("prefetch", prefetch, 0, 2**20),
-        drop_last=_check_bool("drop_last", drop_last),
+        drop_last=check_bool("drop_last", drop_last),
         max_bytes=None
         if max_bytes is None
         else check_int("max_bytes", max_bytes, 0, None),
@@ -165,7 +165,8 @@ def check_epoch(epoch: Any) -> int:
     return check_int("epoch", epoch, 0, _MAX_EPOCH)
 
 
-def _check_bool(name: str, value: Any) -> bool:
+def check_bool(name: str, value: Any) -> bool:
+    """True or False, and nothing that merely counts as such."""
     if value is True or value is False:
         return bool(value)
     raise OptionError(f"`{name}` is {value!r}; it must be True or False.")

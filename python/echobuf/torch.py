@@ -43,7 +43,7 @@ class EchoLoader(_EchoLoader):
     """
 
     def _default_batched(self) -> bool:
-        loader: DataLoader[Any] | None = as_data_loader(self._upstream)
+        loader: DataLoader[Any] | None = as_data_loader(self._upstream.iterable)
         return loader is not None and (
             loader.batch_size is not None or loader.batch_sampler is not None
         )

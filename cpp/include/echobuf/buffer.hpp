@@ -167,16 +167,54 @@ class Buffer {
 
   /// Ends the epoch as it stands and begins another, in the same memory.
   void reset(std::uint64_t epoch) {
-    std::lock_guard alone(restarting_);
+    std::lock_guard alone(between_epochs_);
     restart([&](Epoch& next) {
       next.number = epoch;
       drawer_.restart(next);
     });
   }
 
+  /// True once upstream has ended and all that it put has entered the window: what is
+  /// freed from now on is room for the next epoch.
+  bool draining() {
+    std::lock_guard lock(mutex_);
+    const std::optional<std::uint64_t> end = ring_.end();
+    const std::uint64_t entered =
+        std::visit([](const auto& s) { return s.resident_end(); }, handed_);
+    return end && !failed_here() && entered >= epoch_.record(*end);
+  }
+
+  /// Opens the next epoch for upstream while this one, whose upstream has ended, is
+  /// served out. A failure from now on is the next epoch's. False if upstream has not
+  /// ended or has failed, or if an epoch was opened ahead already.
+  bool open_ahead(std::uint64_t epoch) {
+    std::lock_guard alone(between_epochs_);
+    std::lock_guard lock(mutex_);
+    if (!ring_.closed() || has_failed() || is_down() || ahead_) return false;
+    ahead_.emplace();
+    ahead_->number = epoch;
+    ahead_->base = ring_.tail();
+    ring_.reopen_ahead();
+    if (is_down()) ring_.close();  // see restart()
+    return true;
+  }
+
+  /// Goes over to the epoch that was opened ahead; what is left of this one is given
+  /// up. False if there is none.
+  bool go_ahead() {
+    std::lock_guard alone(between_epochs_);
+    if (!ahead_) return false;
+    const Pause pause(*this);
+    await_writers(ahead_->base);
+    std::scoped_lock lock(handing_out_, mutex_);
+    drawer_.restart(*ahead_);
+    begin(*ahead_);
+    return true;
+  }
+
   /// Goes on from a checkpoint. False if anything was put or drawn in this epoch.
   bool restore(const Checkpoint& from) {
-    std::lock_guard alone(restarting_);
+    std::lock_guard alone(between_epochs_);
     {
       std::lock_guard lock(mutex_);
       if (ring_.tail() != epoch_.base || epoch_.origin != 0 || draws(handed_) != 0)
@@ -198,8 +236,9 @@ class Buffer {
     Checkpoint point{epoch_.number, handed_, epoch_.total, false};
     // Every claim is committed soon, and the end is where claims end. An upstream that
     // failed has not ended: it may come back with more.
-    if (ring_.closed() && !has_failed()) {
-      const std::uint64_t n = epoch_.record(ring_.tail());
+    const std::optional<std::uint64_t> end = ring_.end();
+    if (end && !failed_here()) {
+      const std::uint64_t n = epoch_.record(*end);
       if (n >= epoch_.required_end && (!epoch_.total || *epoch_.total == n)) {
         point.total = n;
         const std::uint64_t left =
@@ -219,7 +258,7 @@ class Buffer {
     BufferStats stats;
     {
       std::lock_guard lock(mutex_);
-      stats.fresh = epoch_.record(ring_.tail());
+      stats.fresh = epoch_.record(ring_.end().value_or(ring_.tail()));
       stats.served = draws(handed_);
       stats.passes =
           std::visit([](const auto& s) { return s.passes_begun(); }, handed_);
@@ -275,15 +314,19 @@ class Buffer {
   void wake_all() {
     ring_.wake_all();
     turn_.event().notify();
+    resumed_.notify();
     if (prefetcher_) prefetcher_->filled().notify();
   }
 
   /// What may end a call before any drawing.
   std::optional<Status> early_end() const {
     if (down_.load(std::memory_order_acquire)) return Status::kClosed;
-    if (failed_.load(std::memory_order_acquire)) return Status::kFailed;
+    if (failed_here()) return Status::kFailed;
     return std::nullopt;
   }
+
+  /// Not if it is the epoch opened ahead that failed; that was opened before.
+  bool failed_here() const { return has_failed() && !ring_.opened_ahead(); }
 
   /// Wakes the other consumers, unless told that none can have been missed.
   class WakeOthers {
@@ -333,7 +376,7 @@ class Buffer {
     const Outcome outcome = draw_or_prepare(draw_once, key);
     // The poll has noted why: that must be said first.
     if (outcome == Outcome::kInterrupted) return {Status::kInterrupted};
-    if (restarts_.load(std::memory_order_acquire)) return after_restart();
+    if (paused_.load(std::memory_order_acquire)) return while_paused();
     // fail() and shut_down() close the ring, which looks like the end of upstream.
     if (const auto end = early_end()) return {*end};
     switch (outcome) {
@@ -355,9 +398,9 @@ class Buffer {
   /// A reset closes the ring, which looks like the end of upstream: what was drawn
   /// belongs to an epoch that is given up. A caller goes on waiting, in the next epoch;
   /// the thread that assembles ahead comes back at once, since the reset waits for it.
-  Attempt after_restart() {
+  Attempt while_paused() {
     if (prefetcher_) return {Status::kInterrupted};
-    return {Status::kTimeout, &turn_.event()};
+    return {Status::kTimeout, &resumed_};
   }
 
   void hand_out(const Sweep& after) {
@@ -392,36 +435,65 @@ class Buffer {
     return Status::kNoMemory;
   }
 
-  template <class Begin>
-  void restart(Begin&& begin) {
-    // Release, and before the close: who sees the ring closed sees this too.
-    restarts_.store(true, std::memory_order_release);
-    ring_.close();
-    if (prefetcher_) prefetcher_->pause();
-    {
-      const Turn::Guard turn(turn_);
-      // Producers that had claimed before are copying; that ends by itself.
-      while (ring_.committed() != ring_.tail())
-        std::this_thread::sleep_for(std::chrono::microseconds(20));
-      // Batches popped before the pause have been counted when this lock is held.
-      std::scoped_lock lock(handing_out_, mutex_);
-      Epoch next;
-      next.base = ring_.tail();
-      begin(next);
-      epoch_ = next;
-      handed_ = drawer_.sweep();
-      ring_.release(next.base);
-      ring_.clear_held_back();
-      failed_.store(false, std::memory_order_release);
-      put_wait_.store(0, std::memory_order_relaxed);
-      next_wait_.store(0, std::memory_order_relaxed);
-      // Looked at after the exchange in reopen(): a close() that came before is undone
-      // by it, but then what led to that close() is seen here.
-      if (!is_down()) ring_.reopen();
-      if (early_end()) ring_.close();
-      restarts_.store(false, std::memory_order_release);
+  /// While this lives it has the turn, and nothing is assembled ahead; what others
+  /// drew since it wanted the turn is given up.
+  class Pause {
+   public:
+    explicit Pause(Buffer& buffer) : buffer_(buffer) {
+      buffer_.paused_.store(true, std::memory_order_release);
+      buffer_.ring_.filled().notify();  // a thread that waits there comes back
+      if (buffer_.prefetcher_) buffer_.prefetcher_->pause();
+      turn_.emplace(buffer_.turn_);
     }
-    if (prefetcher_) prefetcher_->restart();
+    ~Pause() {
+      // Before the turn goes: what the next one draws counts.
+      buffer_.paused_.store(false, std::memory_order_release);
+      turn_.reset();
+      buffer_.resumed_.notify();
+      if (buffer_.prefetcher_) buffer_.prefetcher_->restart();
+    }
+    Pause(const Pause&) = delete;
+    Pause& operator=(const Pause&) = delete;
+
+   private:
+    Buffer& buffer_;
+    std::optional<Turn::Guard> turn_;
+  };
+
+  /// Producers that claimed below `end` are copying; that ends by itself.
+  void await_writers(std::uint64_t end) {
+    while (ring_.committed() < end)
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+
+  /// The drawer is in the epoch `next`: so is everything else from now on. With the
+  /// turn, and with both locks: batches popped before the pause have been counted.
+  void begin(const Epoch& next) {
+    epoch_ = next;
+    ahead_.reset();
+    handed_ = drawer_.sweep();
+    ring_.release(next.base);
+    ring_.cross_border();
+    ring_.clear_held_back();
+    put_wait_.store(0, std::memory_order_relaxed);
+    next_wait_.store(0, std::memory_order_relaxed);
+  }
+
+  template <class Prepare>
+  void restart(Prepare&& prepare) {
+    const Pause pause(*this);
+    ring_.close();
+    await_writers(ring_.tail());
+    std::scoped_lock lock(handing_out_, mutex_);
+    Epoch next;
+    next.base = ring_.tail();
+    prepare(next);
+    begin(next);
+    failed_.store(false, std::memory_order_release);
+    // Looked at after the exchange in reopen(): a close() that came before is undone
+    // by it, but then what led to that close() is seen here.
+    if (!is_down()) ring_.reopen();
+    if (early_end()) ring_.close();
   }
 
   const BufferOptions options_;
@@ -434,15 +506,17 @@ class Buffer {
   Turn turn_;  // guards the drawer
   Drawer drawer_;
 
-  std::mutex restarting_;   // one reset at a time
-  std::mutex handing_out_;  // batches made ahead leave in order
-  std::mutex mutex_;        // guards what follows
+  std::mutex between_epochs_;  // one change of epoch at a time
+  std::mutex handing_out_;     // batches made ahead leave in order
+  std::mutex mutex_;           // guards what follows
   Epoch epoch_;
-  Sweep handed_;  // the schedule after the last batch handed out
+  std::optional<Epoch> ahead_;  // open for upstream already
+  Sweep handed_;                // the schedule after the last batch handed out
 
   std::atomic<bool> failed_{false};
   std::atomic<bool> down_{false};
-  std::atomic<bool> restarts_{false};  // a reset is under way
+  std::atomic<bool> paused_{false};  // between two epochs
+  EventCount resumed_;
   std::atomic<std::int64_t> put_wait_{0};
   std::atomic<std::int64_t> next_wait_{0};
 

@@ -131,8 +131,9 @@ class Drawer {
     const std::uint64_t need =
         std::visit([](const auto& s) { return s.need(); }, sweep_);
     const std::uint64_t last = epoch_.position(std::max(need, epoch_.required_end)) - 1;
-    const bool first_hole = ring_.closed() || ring_.is_committed(last);
-    return first_hole ? ring_.committed() : last;
+    const Ring::Extent extent = ring_.extent();
+    const bool first_hole = extent.closed || ring_.is_committed(last);
+    return first_hole ? extent.committed : last;
   }
 
   void restart(const Epoch& epoch) {
@@ -156,14 +157,13 @@ class Drawer {
   template <class S>
   Supply look(const S& sweep) {
     Supply supply;
-    const bool closed = ring_.closed();
-    const std::uint64_t tail = ring_.tail();
-    const std::uint64_t committed = ring_.committed();
-    supply.committed = epoch_.record(committed);
-    supply.ended = closed && committed == tail;
-    supply.free = ring_.released() + ring_.capacity() - tail;
-    if constexpr (S::kDrawsPartly)
+    const Ring::Extent extent = ring_.extent();
+    supply.committed = epoch_.record(extent.committed);
+    supply.ended = extent.closed && extent.committed == extent.tail;
+    if constexpr (S::kDrawsPartly) {
+      supply.free = ring_.released() + ring_.capacity() - ring_.tail();
       supply.held_back = sweep.between_passes() && ring_.held_back();
+    }
     return supply;
   }
 
@@ -319,7 +319,7 @@ class Drawer {
 
   void release(std::uint64_t oldest) {
     const std::uint64_t position = epoch_.position(oldest);
-    ring_.release(std::min(position, ring_.committed()));
+    ring_.release(std::min(position, ring_.extent().committed));
   }
 
   const BufferOptions& options_;

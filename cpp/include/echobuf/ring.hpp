@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "echobuf/event_count.hpp"
 
@@ -117,6 +118,25 @@ class Ring {
     return limit_.load(std::memory_order_relaxed) - capacity_;
   }
 
+  /// The consumer's term as far as it is known: complete up to `committed`, claimed up
+  /// to `tail`, and no more to come if `closed`.
+  struct Extent {
+    std::uint64_t committed;
+    std::uint64_t tail;
+    bool closed;
+  };
+  Extent extent() {
+    const std::uint64_t word = tail_.load(std::memory_order_acquire);
+    const std::uint64_t end = committed();
+    // Last: whoever saw anything of a term opened ahead sees where it begins.
+    const std::uint64_t border = border_.load(std::memory_order_acquire);
+    if (border != kNoBorder) return {end < border ? end : border, border, true};
+    return {end, word & kPosition, (word & kClosed) != 0};
+  }
+
+  /// Goes over to the term that was opened ahead.
+  void cross_border() { border_.store(kNoBorder, std::memory_order_release); }
+
   /// Says which position is waited for; then prepare on filled(), look, wait.
   void want(std::uint64_t position) {
     wanted_.store(position, std::memory_order_relaxed);
@@ -142,21 +162,43 @@ class Ring {
   }
   bool closed() const { return tail_.load(std::memory_order_acquire) & kClosed; }
 
+  /// Where the consumer's term ends, if that is known.
+  std::optional<std::uint64_t> end() const {
+    const std::uint64_t word = tail_.load(std::memory_order_acquire);
+    const std::uint64_t border = border_.load(std::memory_order_acquire);
+    if (border != kNoBorder) return border;
+    if (word & kClosed) return word & kPosition;
+    return std::nullopt;
+  }
+
   /// The number of positions ever claimed.
   std::uint64_t tail() const {
     return tail_.load(std::memory_order_acquire) & kPosition;
   }
 
-  /// Opens a closed ring again, for a new term. Everything claimed must be committed
-  /// and released. Nobody changes a closed ring's word but this and another close(),
-  /// which the exchange acquires: what came before that is seen after this.
+  /// Opens a closed ring again, for a new term. Nobody changes a closed ring's word but
+  /// this and another close(), which the exchange acquires: what came before that is
+  /// seen after this.
   void reopen() {
     const std::uint64_t tail = tail_.load(std::memory_order_acquire);
     tail_.exchange((tail & kPosition) | ((tail + kTermStep) & kTerm),
                    std::memory_order_acq_rel);
   }
 
+  /// Opens a closed ring for the next term while the consumer is still in this one,
+  /// which ends where the next begins.
+  void reopen_ahead() {
+    // Release, and before the word changes: see extent().
+    border_.store(tail(), std::memory_order_release);
+    reopen();
+  }
+  bool opened_ahead() const {
+    return border_.load(std::memory_order_acquire) != kNoBorder;
+  }
+
  private:
+  static constexpr std::uint64_t kNoBorder = ~std::uint64_t{0};
+
   // The word that claims go through: closed, term, position. 2^48 positions last
   // three days at a record a nanosecond, years at any real rate.
   static constexpr std::uint64_t kClosed = std::uint64_t{1} << 63;
@@ -178,6 +220,7 @@ class Ring {
   EventCount room_;
   alignas(kNoSharing) EventCount filled_;
   std::atomic<std::uint64_t> wanted_{0};
+  std::atomic<std::uint64_t> border_{kNoBorder};  // of a term opened ahead
   alignas(kNoSharing) std::uint64_t committed_ = 0;
 };
 

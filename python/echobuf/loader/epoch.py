@@ -19,6 +19,8 @@ class Epoch(Iterator[Any]):
         write: brings a batch into the form that the caller gets.
         finished: called once, when everything has been served.
         error: raised at the first draw, in place of it.
+        overlap: called before each draw, to begin the next epoch's upstream, until it
+            returns True.
     """
 
     def __init__(
@@ -28,12 +30,14 @@ class Epoch(Iterator[Any]):
         write: Callable[[Any], Any] | None,
         finished: Callable[[], None],
         error: BaseException | None = None,
+        overlap: Callable[[], bool] | None = None,
     ) -> None:
         self._buffer = buffer
         self._feeder = feeder
         self._write = write
         self._finished: Callable[[], None] | None = finished
         self._error = error
+        self._overlap = overlap
         self._superseded = False
 
     def __iter__(self) -> Epoch:
@@ -50,6 +54,8 @@ class Epoch(Iterator[Any]):
         if self._buffer is None:
             self._end()
             raise StopIteration
+        if self._overlap is not None and self._overlap():
+            self._overlap = None
         try:
             batch = self._buffer.next_batch()
         except StopIteration:

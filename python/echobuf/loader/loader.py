@@ -10,12 +10,20 @@ from typing import Any
 
 from echobuf import _core, state
 from echobuf.buffer import EchoBuffer
-from echobuf.errors import OptionError, StateError
+from echobuf.errors import OptionError, StateError, UpstreamError
 from echobuf.loader import source
+from echobuf.loader.ahead import Ahead
 from echobuf.loader.epoch import Epoch
 from echobuf.loader.feeder import Feeder
 from echobuf.loader.length import count_units
-from echobuf.options import Options, check_epoch, check_int, check_options
+from echobuf.loader.upstream import Start, Upstream
+from echobuf.options import (
+    Options,
+    check_bool,
+    check_epoch,
+    check_int,
+    check_options,
+)
 from echobuf.stats import Stats, make_stats
 
 
@@ -36,6 +44,11 @@ class EchoLoader:
             unless told, True with `unit="batch"`.
         length: how many examples (batches with `unit="batch"`) upstream yields, where
             it does not say; for `len(loader)`.
+        overlap_epochs: begin the next epoch's upstream as soon as all examples of this
+            one have entered the window, so that short epochs do not pay for filling
+            and draining it. `iter(upstream)` and its first `next` then run inside a
+            `next` of this epoch; what is set between epochs (a sampler's epoch) comes
+            too late for them; and one epoch more is begun than is used.
         max_factor: as for `EchoBuffer`, like the arguments that follow.
         device: see there.
         seed: see there.
@@ -58,6 +71,7 @@ class EchoLoader:
         unit: str = "example",
         batched: bool | None = None,
         length: int | None = None,
+        overlap_epochs: bool = False,
         max_factor: int = 8,
         device: str = "cpu",
         seed: int = 0,
@@ -67,9 +81,10 @@ class EchoLoader:
         max_bytes: int | None = None,
     ) -> None:
         source.check_iterable(upstream)
-        self._upstream = upstream
+        self._upstream = Upstream(upstream)
         self._batched = self._check_batched(batched, unit)
         self._length = None if length is None else check_int("length", length, 0, None)
+        self._overlap_epochs = check_bool("overlap_epochs", overlap_epochs)
         if batch_size is None and unit == "example" and self._batched:
             batch_size = source.loader_batch_size(upstream)
         self._arguments: dict[str, Any] = {
@@ -91,9 +106,8 @@ class EchoLoader:
         self._next_epoch = 0
         self._between = True  # at the start of `_next_epoch`, in no epoch
         self._resume: state.State | None = None
-        self._used_up = False
-        self._iterator: weakref.ref[Any] | None = None  # upstream's, of the last epoch
         self._feeder: Feeder | None = None
+        self._ahead: Ahead | None = None
 
     def _default_batched(self) -> bool:
         return False
@@ -128,8 +142,6 @@ class EchoLoader:
             CapacityError: the window does not fit the memory.
         """
         self._end_current()
-        if self._used_up:
-            raise source.one_shot_error(self._upstream)
         resume, self._resume = self._resume, None
         number = self._next_epoch if resume is None else resume["epoch"]
         self._next_epoch = number + 1
@@ -154,40 +166,74 @@ class EchoLoader:
             self._feeder.join()
 
     def _begin(self, number: int, resume: state.State | None) -> Epoch:
+        start, feeder = self._start(number, resume)
         finished = functools.partial(_finish, weakref.ref(self))
-        try:
-            items = iter(self._upstream)
-            repeated = self._is_repeated(items)
-            first = None if repeated else next(items)
-        except StopIteration:
-            return self._begin_empty(number, resume)
-        except Exception as error:
+        if start.error is not None:
             self._take_back(number, resume)
-            return Epoch(None, None, None, finished, error)
-        if repeated:
-            raise source.one_shot_error(self._upstream)
-        buffer = self._open(first, number, resume)
-        self._feeder = Feeder(
+            return Epoch(None, None, None, finished, start.error)
+        if start.items is None:
+            return self._begin_empty(number, resume)
+        if feeder is None:
+            buffer = self._open(start.first, number, resume)
+            feeder = self._feed(buffer, start, resume)
+        else:
+            buffer = self._go_ahead(number)
+        self._feeder = feeder
+        return Epoch(buffer, feeder, self._write, finished, overlap=self._overlap())
+
+    def _start(
+        self, number: int, resume: state.State | None
+    ) -> tuple[Start, Feeder | None]:
+        """Upstream of an epoch: begun ahead, if that is the one that is wanted."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            if ahead.number == number and resume is None:
+                return ahead.take()
+            ahead.cancel()
+        self._upstream.check_fresh()
+        return self._upstream.begin(), None
+
+    def _feed(
+        self, buffer: EchoBuffer, start: Start, resume: state.State | None
+    ) -> Feeder:
+        assert start.items is not None
+        return Feeder(
             buffer,
-            items,
-            first,
+            start.items,
+            start.first,
             batched=self._batched and not self._options.ragged,
             read=self._reader(),
             skipped=0 if resume is None else resume["fresh_offset"],
         )
-        return Epoch(buffer, self._feeder, self._write, finished)
 
-    def _is_repeated(self, items: Iterator[Any]) -> bool:
-        """Whether upstream gave the last epoch's iterator again. Notes this one's."""
-        last = None if self._iterator is None else self._iterator()
-        if last is items and source.as_data_loader(self._upstream) is None:
-            return True
-        self._used_up = items is self._upstream
+    # ---- the next epoch's upstream, while this one is served out
+
+    def _overlap(self) -> Callable[[], bool] | None:
+        if not self._overlap_epochs:
+            return None
+        return functools.partial(_begin_ahead, weakref.ref(self))
+
+    def _begin_ahead(self) -> bool:
+        """Begins the next epoch's upstream once it is time; True when that is done."""
+        buffer = self._buffer
+        if self._ahead is not None or buffer is None or not buffer._draining():
+            return self._ahead is not None
+        number = self._next_epoch
         try:
-            self._iterator = weakref.ref(items)
-        except TypeError:  # built-in iterators; those of containers are made anew
-            self._iterator = None
-        return False
+            self._upstream.check_fresh()
+            start = self._upstream.begin()
+        except UpstreamError:
+            return True  # the next `iter` says so
+        feeder = None
+        if start.items is not None and buffer._open_ahead(number):
+            feeder = self._feed(buffer, start, None)
+        self._ahead = Ahead(number, start, feeder)
+        return True
+
+    def _go_ahead(self, number: int) -> EchoBuffer:
+        assert self._buffer is not None
+        self._buffer._go_ahead(number)
+        return self._buffer
 
     def _begin_empty(self, number: int, resume: state.State | None) -> Epoch:
         if resume is not None and resume["position"] is not None:
@@ -211,7 +257,8 @@ class EchoLoader:
 
     def _make_buffer(self, first: Any) -> EchoBuffer:
         if self._options.ragged:
-            spec = source.infer_whole(first, source.loader_batch_size(self._upstream))
+            size = source.loader_batch_size(self._upstream.iterable)
+            spec = source.infer_whole(first, size)
         elif self._batched:
             spec, length = source.infer_example(first)
             if self._arguments["batch_size"] is None:
@@ -250,7 +297,7 @@ class EchoLoader:
         units = self._length
         if units is None:
             units = count_units(
-                self._upstream, batched=self._batched, whole=options.ragged
+                self._upstream.iterable, batched=self._batched, whole=options.ragged
             )
         draws = _core.fixed_total_draws(options.window, *options.ratio, units)
         rest = 0 if options.drop_last else options.batch_size - 1
@@ -294,6 +341,9 @@ class EchoLoader:
         """
         position = state.unseal(state_dict, self._own_arguments())
         self._end_current()
+        if self._ahead is not None:
+            self._ahead.cancel()
+            self._ahead = None
         self._next_epoch = position["epoch"]
         self._resume = position
         self._between = True
@@ -314,6 +364,12 @@ class EchoLoader:
 
 def _as_it_is(item: Any) -> Any:
     return item
+
+
+def _begin_ahead(loader: weakref.ref[EchoLoader]) -> bool:
+    """True when there is nothing more to begin."""
+    alive = loader()
+    return True if alive is None else alive._begin_ahead()
 
 
 def _finish(loader: weakref.ref[EchoLoader]) -> None:

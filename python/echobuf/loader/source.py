@@ -7,7 +7,7 @@ from typing import Any
 
 import optree
 
-from echobuf.errors import OptionError, SpecError, UpstreamError
+from echobuf.errors import OptionError, SpecError
 from echobuf.field import Field
 from echobuf.tree import as_array
 
@@ -19,15 +19,6 @@ def check_iterable(upstream: Any) -> None:
             f"`upstream` is a {type(upstream).__name__}; it must be an iterable of "
             "examples or of batches."
         )
-
-
-def one_shot_error(upstream: Any) -> UpstreamError:
-    """For a second epoch over a generator."""
-    return UpstreamError(
-        f"`upstream` is a {type(upstream).__name__}, which gives one epoch only and "
-        "has been used. For more epochs pass an object whose `__iter__` begins anew, "
-        "such as a list, a DataLoader, or a class with a generator as `__iter__`."
-    )
 
 
 def as_data_loader(upstream: Any) -> Any:

@@ -1,0 +1,36 @@
+"""An epoch whose upstream runs already while the one before is served out."""
+
+from __future__ import annotations
+
+from echobuf.loader.feeder import Feeder
+from echobuf.loader.upstream import Start
+
+
+class Ahead:
+    """The next epoch of a loader, begun early; dropping it stops its upstream.
+
+    Args:
+        number: of the epoch.
+        start: what came of beginning upstream.
+        feeder: the thread that feeds it; None if there is nothing to feed.
+    """
+
+    def __init__(self, number: int, start: Start, feeder: Feeder | None) -> None:
+        self.number = number
+        self.start = start
+        self._feeder = feeder
+
+    def take(self) -> tuple[Start, Feeder | None]:
+        """The epoch's upstream, which from now on is the caller's."""
+        feeder, self._feeder = self._feeder, None
+        return self.start, feeder
+
+    def cancel(self) -> None:
+        """Ends its upstream; waits until the current call of that returns."""
+        if self._feeder is not None:
+            self._feeder.stop()
+            self._feeder.join()
+
+    def __del__(self) -> None:
+        if getattr(self, "_feeder", None) is not None:
+            self._feeder.stop()  # type: ignore[union-attr]
