@@ -1,8 +1,9 @@
-"""Wall time of short epochs with a slow upstream, over max(t_upstream, e * t_downstream).
+"""Wall time of short epochs, over max(t_upstream, e * t_downstream).
 
-Epochs of three windows, for R = t_upstream / t_downstream and factors e; upstream and
-downstream only sleep. Filling and draining the window costs a good part of an epoch as
-short, unless the next epoch's upstream runs meanwhile: `overlap_epochs=True`.
+Epochs of three windows with a slow upstream, for R = t_upstream / t_downstream and
+factors e; upstream and downstream only sleep. Filling and draining the window costs a
+good part of an epoch as short, unless the next epoch's upstream runs meanwhile:
+`overlap_epochs=True`.
 """
 
 from __future__ import annotations

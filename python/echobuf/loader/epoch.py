@@ -19,7 +19,7 @@ class Epoch(Iterator[Any]):
         write: brings a batch into the form that the caller gets.
         finished: called once, when everything has been served.
         error: raised at the first draw, in place of it.
-        overlap: called before each draw, to begin the next epoch's upstream, until it
+        overlap: called after each draw, to begin the next epoch's upstream, until it
             returns True.
     """
 
@@ -38,6 +38,7 @@ class Epoch(Iterator[Any]):
         self._finished: Callable[[], None] | None = finished
         self._error = error
         self._overlap = overlap
+        self._held: Any = None  # a batch drawn before Ctrl-C came
         self._superseded = False
 
     def __iter__(self) -> Epoch:
@@ -54,16 +55,23 @@ class Epoch(Iterator[Any]):
         if self._buffer is None:
             self._end()
             raise StopIteration
-        if self._overlap is not None and self._overlap():
-            self._overlap = None
+        batch = self._draw(self._buffer)
+        return batch if self._write is None else self._write(batch)
+
+    def _draw(self, buffer: EchoBuffer) -> Any:
         try:
-            batch = self._buffer.next_batch()
+            batch = buffer.next_batch() if self._held is None else self._held
         except StopIteration:
             self._end()
             raise
         except UpstreamError as error:
             raise _explain(error) from error.__cause__
-        return batch if self._write is None else self._write(batch)
+        if self._overlap is not None:
+            self._held = batch
+            if self._overlap():
+                self._overlap = None
+            self._held = None
+        return batch
 
     def _end(self) -> None:
         self._buffer = None
