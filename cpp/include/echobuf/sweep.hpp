@@ -37,37 +37,23 @@ class FixedSweep {
   FixedSweep(std::uint64_t window, Ratio factor) : schedule_(window, factor) {}
 
   Step step(const Supply& supply, std::uint64_t most, Part& part) {
-    for (;;) {
-      const std::uint64_t full = schedule_.segment_start(position_.pass + 1);
-      std::uint64_t end = full;
-      if (supply.committed < full) {
-        need_ = full;
-        if (!supply.ended) return Step::kWait;
-        if (position_.pass >= schedule_.passes(supply.committed))
-          return Step::kFinished;
-        end = supply.committed;
-      }
-      const std::uint64_t first = schedule_.oldest_record(position_.pass);
-      const std::uint64_t left = end - first - position_.offset;
-      if (left == 0) {
-        ++position_.pass;
-        position_.offset = 0;
-        continue;
-      }
-      part = {
-          position_.pass, {first, end - first}, position_.offset, std::min(most, left)};
-      position_.offset += part.count;
-      position_.draws += part.count;
-      done_ = part.count == left;
-      resident_end_ = end;
-      return Step::kPart;
+    if (position_.offset == 0 || done_) {
+      const Step begun = begin_pass(supply);
+      if (begun != Step::kPart) return begun;
     }
+    // The window stays as it was when the pass began, whatever has come since.
+    const std::uint64_t size = resident_end_ - oldest_;
+    const std::uint64_t left = size - position_.offset;
+    part = {position_.pass, {oldest_, size}, position_.offset, std::min(most, left)};
+    position_.offset += part.count;
+    position_.draws += part.count;
+    done_ = part.count == left;
+    if (done_) oldest_ = schedule_.oldest_record(position_.pass + 1);
+    return Step::kPart;
   }
 
   /// The oldest record still needed: at the end of a pass, that of the next one.
-  std::uint64_t oldest_record() const {
-    return schedule_.oldest_record(position_.pass + (done_ ? 1 : 0));
-  }
+  std::uint64_t oldest_record() const { return oldest_; }
 
   /// The number of records that kWait waits for.
   std::uint64_t need() const { return need_; }
@@ -87,6 +73,7 @@ class FixedSweep {
     position_ = position;
     done_ = done;
     resident_end_ = resident_end;
+    oldest_ = schedule_.oldest_record(position.pass + (done ? 1 : 0));
   }
   bool pass_done() const { return done_; }
   std::uint64_t passes_begun() const {
@@ -94,10 +81,34 @@ class FixedSweep {
   }
 
  private:
+  /// Begins the next pass that has any records. kPart: one has begun.
+  Step begin_pass(const Supply& supply) {
+    std::uint64_t pass = position_.pass + (done_ ? 1 : 0);
+    for (;; ++pass) {
+      const std::uint64_t full = schedule_.segment_start(pass + 1);
+      std::uint64_t end = full;
+      if (supply.committed < full) {
+        need_ = full;
+        if (!supply.ended) return Step::kWait;
+        if (pass >= schedule_.passes(supply.committed)) return Step::kFinished;
+        end = supply.committed;
+      }
+      const std::uint64_t first = schedule_.oldest_record(pass);
+      if (first == end) continue;
+      position_.pass = pass;
+      position_.offset = 0;
+      done_ = false;
+      oldest_ = first;
+      resident_end_ = end;
+      return Step::kPart;
+    }
+  }
+
   FixedSchedule schedule_;
   Position position_;
   bool done_ = false;  // the current pass has been drawn to its end
   std::uint64_t need_ = 0;
+  std::uint64_t oldest_ = 0;
   std::uint64_t resident_end_ = 0;
 };
 
