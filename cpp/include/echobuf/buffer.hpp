@@ -69,11 +69,18 @@ class Buffer {
         handed_(drawer_.sweep()) {
     epoch_.number = options.epoch;
     if (options.prefetch > 0)
-      prefetcher_.emplace(options.prefetch,
-                          [this](Ahead& ahead) { return make(ahead); });
+      prefetcher_ = std::make_unique<Prefetcher<Ahead>>(
+          options.prefetch, [this](Ahead& ahead) { return make(ahead); });
   }
 
-  ~Buffer() { shut_down(); }
+  /// Nobody may be inside a call. In a forked child the thread that assembles ahead is
+  /// not there to be joined, and its locks may be held for ever: they are left alone.
+  ~Buffer() {
+    if (of_this_process())
+      shut_down();
+    else
+      static_cast<void>(prefetcher_.release());
+  }
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
@@ -89,6 +96,7 @@ class Buffer {
   const BufferOptions& options() const { return options_; }
   const BatchLayout& layout() const { return layout_; }
   const RecordLayout& record() const { return store_.layout(); }
+  /// False in a forked child, which may do nothing with it but destroy it.
   bool of_this_process() const { return generation_ == fork_generation(); }
 
   // ---- upstream
@@ -152,7 +160,7 @@ class Buffer {
     });
   }
 
-  bool prefetches() const { return prefetcher_.has_value(); }
+  bool prefetches() const { return prefetcher_ != nullptr; }
 
   /// Whether next() would return, with a batch or an end, without waiting. Not while
   /// somebody else is drawing.
@@ -446,7 +454,7 @@ class Buffer {
   std::atomic<std::int64_t> put_wait_{0};
   std::atomic<std::int64_t> next_wait_{0};
 
-  std::optional<Prefetcher<Ahead>> prefetcher_;  // last: its thread uses the rest
+  std::unique_ptr<Prefetcher<Ahead>> prefetcher_;  // last: its thread uses the rest
 };
 
 }  // namespace echobuf
