@@ -51,7 +51,7 @@ struct Checkpoint {
   std::uint64_t epoch;
   Sweep sweep;
   std::optional<std::uint64_t> total;  // length of upstream, once it has ended
-  bool epoch_done;                     // nothing of this epoch is left to serve
+  bool epoch_done;  // nothing is left to serve: begin the next one, by reset()
 };
 
 /// All calls may come from any number of threads at once. Calls that wait take a
