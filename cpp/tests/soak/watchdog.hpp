@@ -18,7 +18,7 @@ namespace echobuf::soak {
 class Watchdog {
  public:
   /// No correct wait is as long, under a sanitizer on a busy machine either.
-  static constexpr auto kHang = std::chrono::seconds(60);
+  static constexpr auto kHang = std::chrono::seconds(30);
 
   Watchdog() : thread_([this] { watch(); }) {}
   ~Watchdog() {
@@ -57,7 +57,7 @@ class Watchdog {
     std::uint64_t seen = steps_.load(std::memory_order_relaxed);
     while (!changed_.wait_for(lock, kHang, [this] { return stopped_; })) {
       const std::uint64_t now = steps_.load(std::memory_order_relaxed);
-      if (now == seen) say("nothing happened for a minute: a hang");
+      if (now == seen) say("nothing happened for 30 seconds: a hang");
       seen = now;
     }
   }
