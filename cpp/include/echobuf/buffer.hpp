@@ -51,16 +51,24 @@ struct Checkpoint {
   std::uint64_t epoch;
   Sweep sweep;
   std::optional<std::uint64_t> total;  // length of upstream, once it has ended
-  bool epoch_done;  // nothing is left to serve: begin the next one, by reset()
+  bool epoch_done;  // nothing is left to serve: restore() begins the next one
+
+  /// The oldest fresh example still needed: what to put first after restore(), of the
+  /// epoch that the buffer is then in.
+  std::uint64_t fresh_offset() const {
+    if (epoch_done) return 0;
+    return std::visit([](const auto& s) { return s.oldest_record(); }, sweep);
+  }
 };
 
 /// All calls may come from any number of threads at once. Calls that wait take a
 /// deadline and return kTimeout when it has passed; call again to go on.
 class Buffer {
  public:
-  /// Throws std::bad_alloc. Everything but batch memory is allocated here, once.
+  /// Throws std::bad_alloc, or std::invalid_argument for what cannot work. Everything
+  /// but batch memory is allocated here, once.
   explicit Buffer(const BufferOptions& options)
-      : options_(options),
+      : options_(options.checked()),
         ring_(ring_capacity(options)),
         store_(RecordLayout(options.fields, options.ragged), ring_.capacity()),
         layout_(store_.layout(), options.batch_size),
@@ -127,6 +135,14 @@ class Buffer {
     return Status::kOk;
   }
 
+  /// Puts one example; `leaves` has one for each field. `rows`: if records are ragged.
+  Status put(const SourceLeaf* leaves, Deadline deadline = Deadline::max(),
+             std::size_t rows = 0) {
+    std::uint64_t done = 0;
+    return put(term(), leaves, 1, rows, done, deadline, nullptr);
+  }
+
+  /// Says that upstream has ended; what is there is still served out.
   void close() { ring_.close(); }
 
   /// Upstream failed: nothing more is served.
@@ -138,7 +154,8 @@ class Buffer {
 
   // ---- downstream
 
-  Status next(Batch& batch, Deadline deadline, Poll* poll = nullptr) {
+  /// The next batch; the memory that `batch` had is dropped.
+  Status next(Batch& batch, Deadline deadline = Deadline::max(), Poll* poll = nullptr) {
     if (prefetcher_) return pop(batch, deadline);
     return wait_for(deadline, &next_wait_, [&] {
       return draw([&] { return drawer_.draw(batch.block, batch.count, poll); });
@@ -158,6 +175,12 @@ class Buffer {
     return wait_for(deadline, &next_wait_, [&] {
       return draw([&] { return drawer_.draw_into(target, poll); });
     });
+  }
+
+  /// Where field `index` of a batch lies: `count` times its bytes, 64-byte aligned.
+  template <class T>
+  T* field(const Batch& batch, std::size_t index) const {
+    return reinterpret_cast<T*>(batch.block.data() + layout_.offset(index));
   }
 
   bool prefetches() const { return prefetcher_ != nullptr; }
@@ -182,7 +205,8 @@ class Buffer {
     });
   }
 
-  /// Goes on from a checkpoint. False if anything was put or drawn in this epoch.
+  /// Goes on from a checkpoint of a buffer with the same options. False if anything was
+  /// put or drawn in this epoch.
   bool restore(const Checkpoint& from) {
     std::lock_guard alone(restarting_);
     {
@@ -191,7 +215,8 @@ class Buffer {
         return false;
     }
     restart([&](Epoch& next) {
-      next.number = from.epoch;
+      next.number = from.epoch + (from.epoch_done ? 1 : 0);
+      if (from.epoch_done) return drawer_.restart(next);
       next.origin = oldest_record(from.sweep);
       next.required_end =
           std::visit([](const auto& s) { return s.resident_end(); }, from.sweep);
