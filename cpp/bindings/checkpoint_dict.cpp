@@ -6,6 +6,8 @@
 #include <variant>
 #include <vector>
 
+#include "echobuf/checkpoint.hpp"
+
 namespace echobuf::python {
 namespace {
 
@@ -31,18 +33,13 @@ void add_sweep(py::dict& state, const AutoSweep& sweep) {
 }
 
 void restore(FixedSweep& sweep, const py::dict& state, const Position& position) {
-  const auto resident_end = get(state, "resident_end");
-  const std::uint64_t first = sweep.schedule().oldest_record(position.pass);
-  if (position.draws > 0 &&
-      (resident_end < first || position.offset > resident_end - first))
-    throw std::invalid_argument("the position lies outside its pass");
-  sweep.restore(position, get<bool>(state, "pass_done"), resident_end);
+  restore_sweep(sweep, position, get<bool>(state, "pass_done"),
+                get(state, "resident_end"));
 }
 
 void restore(AutoSweep& sweep, const py::dict& state, const Position& position) {
   const auto inner = get<py::dict>(state, "auto");
   AutoSchedule::State s;
-  s.pass = position.pass;
   s.lo = get(inner, "lo");
   s.hi = get(inner, "hi");
   s.end_record = get(state, "resident_end");
@@ -50,15 +47,7 @@ void restore(AutoSweep& sweep, const py::dict& state, const Position& position) 
   s.slack = get<std::uint32_t>(inner, "slack");
   s.begun = get<bool>(inner, "begun");
   s.waiting = get<bool>(inner, "waiting");
-  const auto uses = get<std::vector<std::uint32_t>>(inner, "uses");
-  if (s.hi < s.lo || s.hi - s.lo > AutoSchedule::kMaxSegments ||
-      uses.size() != s.hi - s.lo)
-    throw std::invalid_argument("the window has too many segments");
-  for (std::uint64_t i = s.lo; i < s.hi; ++i)
-    s.uses[i % AutoSchedule::kMaxSegments] = uses[i - s.lo];
-  sweep.restore(s, position);
-  if (position.offset > sweep.schedule().span().count)
-    throw std::invalid_argument("the position lies outside its pass");
+  restore_sweep(sweep, position, s, get<std::vector<std::uint32_t>>(inner, "uses"));
 }
 
 }  // namespace

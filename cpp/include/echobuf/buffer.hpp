@@ -51,16 +51,24 @@ struct Checkpoint {
   std::uint64_t epoch;
   Sweep sweep;
   std::optional<std::uint64_t> total;  // length of upstream, once it has ended
-  bool epoch_done;                     // nothing of this epoch is left to serve
+  bool epoch_done;  // nothing is left to serve: restore() begins the next one
+
+  /// The oldest fresh example still needed: what to put first after restore(), of the
+  /// epoch that the buffer is then in.
+  std::uint64_t fresh_offset() const {
+    if (epoch_done) return 0;
+    return std::visit([](const auto& s) { return s.oldest_record(); }, sweep);
+  }
 };
 
 /// All calls may come from any number of threads at once. Calls that wait take a
 /// deadline and return kTimeout when it has passed; call again to go on.
 class Buffer {
  public:
-  /// Throws std::bad_alloc. Everything but batch memory is allocated here, once.
+  /// Throws std::bad_alloc, or std::invalid_argument for what cannot work. Everything
+  /// but batch memory is allocated here, once.
   explicit Buffer(const BufferOptions& options)
-      : options_(options),
+      : options_(options.checked()),
         ring_(ring_capacity(options)),
         store_(RecordLayout(options.fields, options.ragged), ring_.capacity()),
         layout_(store_.layout(), options.batch_size),
@@ -69,11 +77,18 @@ class Buffer {
         handed_(drawer_.sweep()) {
     epoch_.number = options.epoch;
     if (options.prefetch > 0)
-      prefetcher_.emplace(options.prefetch,
-                          [this](Ahead& ahead) { return make(ahead); });
+      prefetcher_ = std::make_unique<Prefetcher<Ahead>>(
+          options.prefetch, [this](Ahead& ahead) { return make(ahead); });
   }
 
-  ~Buffer() { shut_down(); }
+  /// Nobody may be inside a call. In a forked child the thread that assembles ahead is
+  /// not there to be joined, and its locks may be held for ever: they are left alone.
+  ~Buffer() {
+    if (of_this_process())
+      shut_down();
+    else
+      static_cast<void>(prefetcher_.release());
+  }
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
@@ -89,6 +104,7 @@ class Buffer {
   const BufferOptions& options() const { return options_; }
   const BatchLayout& layout() const { return layout_; }
   const RecordLayout& record() const { return store_.layout(); }
+  /// False in a forked child, which may do nothing with it but destroy it.
   bool of_this_process() const { return generation_ == fork_generation(); }
 
   // ---- upstream
@@ -119,6 +135,14 @@ class Buffer {
     return Status::kOk;
   }
 
+  /// Puts one example; `leaves` has one for each field. `rows`: if records are ragged.
+  Status put(const SourceLeaf* leaves, Deadline deadline = Deadline::max(),
+             std::size_t rows = 0) {
+    std::uint64_t done = 0;
+    return put(term(), leaves, 1, rows, done, deadline, nullptr);
+  }
+
+  /// Says that upstream has ended; what is there is still served out.
   void close() { ring_.close(); }
 
   /// Upstream failed: nothing more is served.
@@ -130,7 +154,8 @@ class Buffer {
 
   // ---- downstream
 
-  Status next(Batch& batch, Deadline deadline, Poll* poll = nullptr) {
+  /// The next batch; the memory that `batch` had is dropped.
+  Status next(Batch& batch, Deadline deadline = Deadline::max(), Poll* poll = nullptr) {
     if (prefetcher_) return pop(batch, deadline);
     return wait_for(deadline, &next_wait_, [&] {
       return draw([&] { return drawer_.draw(batch.block, batch.count, poll); });
@@ -152,7 +177,13 @@ class Buffer {
     });
   }
 
-  bool prefetches() const { return prefetcher_.has_value(); }
+  /// Where field `index` of a batch lies: `count` times its bytes, 64-byte aligned.
+  template <class T>
+  T* field(const Batch& batch, std::size_t index) const {
+    return reinterpret_cast<T*>(batch.block.data() + layout_.offset(index));
+  }
+
+  bool prefetches() const { return prefetcher_ != nullptr; }
 
   /// Whether next() would return, with a batch or an end, without waiting. Not while
   /// somebody else is drawing.
@@ -212,7 +243,8 @@ class Buffer {
     return true;
   }
 
-  /// Goes on from a checkpoint. False if anything was put or drawn in this epoch.
+  /// Goes on from a checkpoint of a buffer with the same options. False if anything was
+  /// put or drawn in this epoch.
   bool restore(const Checkpoint& from) {
     std::lock_guard alone(between_epochs_);
     {
@@ -221,7 +253,8 @@ class Buffer {
         return false;
     }
     restart([&](Epoch& next) {
-      next.number = from.epoch;
+      next.number = from.epoch + (from.epoch_done ? 1 : 0);
+      if (from.epoch_done) return drawer_.restart(next);
       next.origin = oldest_record(from.sweep);
       next.required_end =
           std::visit([](const auto& s) { return s.resident_end(); }, from.sweep);
@@ -520,7 +553,7 @@ class Buffer {
   std::atomic<std::int64_t> put_wait_{0};
   std::atomic<std::int64_t> next_wait_{0};
 
-  std::optional<Prefetcher<Ahead>> prefetcher_;  // last: its thread uses the rest
+  std::unique_ptr<Prefetcher<Ahead>> prefetcher_;  // last: its thread uses the rest
 };
 
 }  // namespace echobuf

@@ -2,6 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
+#include <numeric>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "echobuf/record.hpp"
@@ -22,6 +26,34 @@ struct BufferOptions {
   bool drop_last = false;
   std::uint32_t prefetch = 0;  // batches that a thread assembles ahead
   std::uint32_t idle = 2;      // blocks of batch memory kept for the batches to come
+
+  /// What `batch_size` may be at most.
+  std::uint64_t largest_batch() const {
+    if (automatic || factor.den == 1) return window;
+    return factor.num / factor.den * (window / factor.ceil());
+  }
+
+  /// Throws std::invalid_argument where a draw would wait for ever, or worse.
+  BufferOptions checked() const {
+    const auto demand = [](bool fulfilled, const std::string& what) {
+      if (!fulfilled) throw std::invalid_argument("BufferOptions: " + what);
+    };
+    demand(automatic || (factor.den > 0 && factor.num >= factor.den),
+           "`factor` must be >= 1");
+    demand(automatic || std::gcd(factor.num, factor.den) == 1,
+           "`factor` must be in lowest terms: {5, 2}, not {10, 4}");
+    demand(!automatic || max_factor >= 1, "`max_factor` must be >= 1");
+    demand(window <= std::numeric_limits<std::int32_t>::max(),
+           "`window` must be below 2^31");
+    demand(window >= (automatic ? 1 : factor.ceil()),
+           "`window` must be at least `factor`, and 1");
+    demand(batch_size >= 1 && batch_size <= largest_batch(),
+           "`batch_size` must be from 1 to " + std::to_string(largest_batch()) +
+               " with this `window` and `factor`");
+    demand(!ragged || batch_size == 1,
+           "`batch_size` must be 1 if records are ragged: each is a batch");
+    return *this;
+  }
 };
 
 enum class Status : int {

@@ -173,7 +173,7 @@ struct Avx512Lanes {
     rounds<kVectors>(left, right);
     for (int i = 0; i < kVectors; ++i) {
       const __m512i x = walk(join(left[i], right[i]), left[i], right[i]);
-      _mm512_storeu_si512(out + static_cast<uint32_t>(i) * kLanes, x);
+      _mm512_storeu_si512(reinterpret_cast<__m512i*>(out) + i, x);
     }
   }
 };

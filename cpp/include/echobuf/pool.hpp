@@ -94,9 +94,15 @@ inline Block::~Block() {
     pool_->give_back(std::move(memory_));
     return;
   }
-  // In a forked child the pool's lock may be held by a thread that is not here.
-  memory_.release();                                 // NOLINT: left to the parent
-  new std::shared_ptr<BatchPool>(std::move(pool_));  // never destroyed, on purpose
+  // In a forked child the pool's lock may be held by a thread that is not here: memory
+  // and pool are left to the parent. What is moved into a union is never destroyed.
+  static_cast<void>(memory_.release());
+  union Forgotten {
+    std::shared_ptr<BatchPool> pool;
+    explicit Forgotten(std::shared_ptr<BatchPool>&& p) : pool(std::move(p)) {}
+    ~Forgotten() {}  // NOLINT(modernize-use-equals-default): that would be deleted
+  };
+  const Forgotten forgotten(std::move(pool_));
 }
 
 }  // namespace echobuf

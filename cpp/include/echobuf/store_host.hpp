@@ -16,6 +16,12 @@ namespace echobuf {
 struct SourceLeaf {
   const std::byte* data;
   std::ptrdiff_t stride;
+
+  /// One value, or the first of an array of values one after another.
+  template <class T>
+  static SourceLeaf of(const T* values) {
+    return {reinterpret_cast<const std::byte*>(values), sizeof(T)};
+  }
 };
 
 class HostStore {

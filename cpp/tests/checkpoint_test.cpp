@@ -1,0 +1,112 @@
+#include "echobuf/checkpoint.hpp"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+#include "support.hpp"
+
+namespace {
+
+using namespace echobuf;        // NOLINT(google-build-using-namespace)
+using namespace echobuf::test;  // NOLINT(google-build-using-namespace)
+using Words = std::vector<std::uint64_t>;
+
+const BufferOptions kOptions[] = {numbered(64, 8, {3, 1}), numbered(64, 8, {5, 2}),
+                                  numbered_auto(64, 8)};
+
+class KeptCheckpoint : public testing::TestWithParam<BufferOptions> {};
+INSTANTIATE_TEST_SUITE_P(Checkpoint, KeptCheckpoint, testing::ValuesIn(kOptions));
+
+/// Some batches of an epoch of 200, and the checkpoint after them.
+Ids begin(Buffer& buffer, std::size_t batches, Words& words) {
+  Ids draws, ids;
+  std::uint64_t fresh = 0;
+  while (batches > 0) {
+    fresh = put_what_fits(buffer, fresh, 200);
+    if (next(buffer, ids, kAtOnce) != Status::kOk) continue;
+    draws.insert(draws.end(), ids.begin(), ids.end());
+    --batches;
+  }
+  words = to_words(buffer.checkpoint(), buffer.options());
+  return draws;
+}
+
+TEST_P(KeptCheckpoint, GoesOnWhereItWas) {
+  for (const std::size_t batches : {1, 2, 7, 20}) {
+    Buffer first(GetParam()), second(GetParam());
+    Words words;
+    Ids draws = begin(first, batches, words);
+    const Checkpoint point = from_words(words, second.options());
+    EXPECT_EQ(to_words(point, second.options()), words);
+    ASSERT_TRUE(second.restore(point));
+    const Ids rest = joined(serve(second, 200, point.fresh_offset()).batches);
+    draws.insert(draws.end(), rest.begin(), rest.end());
+    for (const std::uint64_t times : uses(draws, 200)) {
+      const BufferOptions& options = GetParam();
+      EXPECT_GE(times, options.automatic ? 1 : options.factor.num / options.factor.den);
+      EXPECT_LE(times, options.automatic ? options.max_factor : options.factor.ceil());
+    }
+  }
+}
+
+TEST_P(KeptCheckpoint, IsRefusedWithOtherOptions) {
+  Buffer buffer(GetParam());
+  Words words;
+  begin(buffer, 3, words);
+  BufferOptions other = GetParam();
+  other.seed += 1;
+  EXPECT_THROW(from_words(words, other), std::invalid_argument);
+  other = GetParam();
+  other.window += 1;
+  EXPECT_THROW(from_words(words, other), std::invalid_argument);
+}
+
+TEST_P(KeptCheckpoint, IsRefusedWhenCutOffOrTooLong) {
+  Buffer buffer(GetParam());
+  Words words;
+  begin(buffer, 3, words);
+  for (std::size_t size = 0; size < words.size(); ++size)
+    EXPECT_THROW(from_words({words.begin(), words.begin() + static_cast<long>(size)},
+                            GetParam()),
+                 std::invalid_argument);
+  words.push_back(1);
+  EXPECT_THROW(from_words(words, GetParam()), std::invalid_argument);
+}
+
+TEST_P(KeptCheckpoint, OfAnEpochThatIsDoneBeginsTheNext) {
+  for (const std::uint64_t n : {30, 64, 200}) {
+    Buffer first(GetParam()), second(GetParam());
+    serve(first, n);
+    const Checkpoint point =
+        from_words(to_words(first.checkpoint(), first.options()), GetParam());
+    EXPECT_TRUE(point.epoch_done);
+    EXPECT_EQ(point.total, n);
+    EXPECT_EQ(point.fresh_offset(), 0u);
+    ASSERT_TRUE(second.restore(point));
+    EXPECT_EQ(second.checkpoint().epoch, first.checkpoint().epoch + 1);
+    first.reset(first.checkpoint().epoch + 1);
+    EXPECT_EQ(serve(first, n).batches, serve(second, n).batches);
+  }
+}
+
+TEST(Buffer, TakesExamplesOfSeveralFieldsOneByOne) {
+  BufferOptions options = numbered(16, 4, {2, 1});
+  options.fields = {{3, 1}, {sizeof(double), 1}};
+  Buffer buffer(options);
+  for (int i = 0; i < 16; ++i) {
+    const std::uint8_t pixels[3] = {std::uint8_t(i), std::uint8_t(2 * i), 7};
+    const double number = i;
+    const SourceLeaf leaves[] = {SourceLeaf::of(pixels), SourceLeaf::of(&number)};
+    ASSERT_EQ(buffer.put(leaves), Status::kOk);
+  }
+  buffer.close();
+  Batch batch;
+  while (buffer.next(batch) == Status::kOk)
+    for (std::uint64_t row = 0; row < batch.count; ++row) {
+      const double number = buffer.field<double>(batch, 1)[row];
+      EXPECT_EQ(buffer.field<std::uint8_t>(batch, 0)[3 * row + 1], 2 * number);
+    }
+}
+
+}  // namespace

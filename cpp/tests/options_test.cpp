@@ -1,0 +1,68 @@
+#include "echobuf/options.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <stdexcept>
+
+#include "support.hpp"
+
+namespace {
+
+using namespace echobuf;        // NOLINT(google-build-using-namespace)
+using namespace echobuf::test;  // NOLINT(google-build-using-namespace)
+
+struct Wrong {
+  const char* names;  // the option that the message must name
+  std::function<void(BufferOptions&)> spoil;
+};
+
+const Wrong kWrong[] = {
+    {"`factor`", [](auto& o) { o.factor = {1, 2}; }},
+    {"`factor`", [](auto& o) { o.factor = {1, 0}; }},
+    {"`factor`", [](auto& o) { o.factor = {10, 4}; }},
+    {"`window`", [](auto& o) { o.window = 0; }},
+    {"`window`", [](auto& o) { o.window = std::uint64_t{1} << 31; }},
+    {"`window`", [](auto& o) { o.factor = {61, 1}; }},
+    {"`batch_size`", [](auto& o) { o.batch_size = 0; }},
+    {"`batch_size`", [](auto& o) { o.batch_size = 61; }},
+    {"`batch_size`",
+     [](auto& o) {
+       o.factor = {5, 2};
+       o.batch_size = 41;
+     }},
+    {"`batch_size`", [](auto& o) { o.ragged = true; }},
+    {"`max_factor`",
+     [](auto& o) {
+       o.automatic = true;
+       o.max_factor = 0;
+     }},
+};
+
+class WrongOptions : public testing::TestWithParam<Wrong> {};
+INSTANTIATE_TEST_SUITE_P(Options, WrongOptions, testing::ValuesIn(kWrong));
+
+TEST_P(WrongOptions, AreRefusedByName) {
+  BufferOptions options = numbered(60, 20, {2, 1});
+  EXPECT_NO_THROW(Buffer{options});
+  GetParam().spoil(options);
+  try {
+    const Buffer buffer(options);
+    FAIL() << "taken";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_NE(std::string(error.what()).find(GetParam().names), std::string::npos)
+        << error.what();
+  }
+}
+
+TEST(Options, OfTheLargestBatchServe) {
+  for (const Ratio factor : {Ratio{1, 1}, Ratio{4, 1}, Ratio{5, 2}, Ratio{29, 7}}) {
+    BufferOptions options = numbered(60, 1, factor);
+    options.batch_size = options.largest_batch();
+    Buffer buffer(options);
+    const Ids draws = joined(serve(buffer, 500).batches);
+    EXPECT_EQ(draws.size(), FixedSchedule(60, factor).total_draws(500));
+  }
+}
+
+}  // namespace
