@@ -73,7 +73,7 @@ Checkpoint from_dict(const py::dict& state, const BufferOptions& options) {
                           get(state, "draws")};
   Sweep sweep = make_sweep(options);
   std::visit([&](auto& s) { restore(s, state, position); }, sweep);
-  if (Buffer::oldest_record(sweep) != get(state, "fresh_offset"))
+  if (oldest_record(sweep) != get(state, "fresh_offset"))
     throw std::invalid_argument("`fresh_offset` does not fit the position");
   return {get(state, "epoch"), sweep,
           get<std::optional<std::uint64_t>>(state, "upstream_length"), false};

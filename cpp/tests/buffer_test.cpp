@@ -120,7 +120,7 @@ TEST(Buffer, GoesOnFromACheckpointAfterAnyBatch) {
         ASSERT_FALSE(all.after[k].epoch_done);
         Buffer rest(options);
         ASSERT_TRUE(rest.restore(all.after[k]));
-        const std::uint64_t first = Buffer::oldest_record(all.after[k].sweep);
+        const std::uint64_t first = oldest_record(all.after[k].sweep);
         const Epochs got = serve(rest, n, first);
         const std::vector<Ids> left(
             all.batches.begin() + static_cast<std::ptrdiff_t>(k) + 1,
@@ -145,7 +145,7 @@ TEST(Buffer, ContinuesTheCurrentPassFromACheckpointIfAutomatic) {
     if (left < options.batch_size) continue;
     Buffer rest(options);
     ASSERT_TRUE(rest.restore(point));
-    const std::uint64_t first = Buffer::oldest_record(point.sweep);
+    const std::uint64_t first = oldest_record(point.sweep);
     ASSERT_EQ(put_what_fits(rest, first, sweep.resident_end()), sweep.resident_end());
     Ids theirs;
     ASSERT_EQ(next(rest, theirs, kAtOnce), Status::kOk);
@@ -167,7 +167,7 @@ TEST(Buffer, SaysWhenUpstreamEndsOtherwiseThanTheCheckpointSays) {
   const Epochs all = serve(whole, 20);
   const Checkpoint late = all.after[all.after.size() - 2];  // knows the length
   ASSERT_TRUE(late.total);
-  const std::uint64_t first = Buffer::oldest_record(late.sweep);
+  const std::uint64_t first = oldest_record(late.sweep);
   for (const std::uint64_t n : {std::uint64_t{19}, std::uint64_t{21}}) {
     Buffer rest(options);
     ASSERT_TRUE(rest.restore(late));

@@ -14,10 +14,14 @@
 #include <utility>
 
 #include "echobuf/attempt.hpp"
+#include "echobuf/draw_or_prepare.hpp"
 #include "echobuf/drawer.hpp"
 #include "echobuf/event_count.hpp"
+#include "echobuf/inlet.hpp"
+#include "echobuf/ledger.hpp"
 #include "echobuf/options.hpp"
 #include "echobuf/prefetcher.hpp"
+#include "echobuf/stats.hpp"
 #include "echobuf/turn.hpp"
 
 namespace echobuf {
@@ -26,39 +30,6 @@ namespace echobuf {
 struct Batch {
   Block block;
   std::uint64_t count = 0;  // records; rows, if records are ragged
-};
-
-/// Memory of a buffer: slots, allocated once, and the batches that it holds itself.
-struct BufferNeeds {
-  std::uint64_t slots;
-  std::uint64_t bytes_per_slot;
-  std::uint64_t batches;
-  std::uint64_t bytes_per_batch;
-};
-
-struct BufferStats {
-  std::uint64_t fresh = 0;
-  std::uint64_t served = 0;
-  std::uint64_t passes = 0;
-  std::uint64_t resident = 0;
-  std::uint64_t bytes = 0;
-  double put_wait_s = 0;
-  double next_wait_s = 0;
-};
-
-/// Where the batches handed out so far have come to: enough to go on from there.
-struct Checkpoint {
-  std::uint64_t epoch;
-  Sweep sweep;
-  std::optional<std::uint64_t> total;  // length of upstream, once it has ended
-  bool epoch_done;  // nothing is left to serve: restore() begins the next one
-
-  /// The oldest fresh example still needed: what to put first after restore(), of the
-  /// epoch that the buffer is then in.
-  std::uint64_t fresh_offset() const {
-    if (epoch_done) return 0;
-    return std::visit([](const auto& s) { return s.oldest_record(); }, sweep);
-  }
 };
 
 /// All calls may come from any number of threads at once. Calls that wait take a
@@ -73,9 +44,9 @@ class Buffer {
         store_(RecordLayout(options.fields, options.ragged), ring_.capacity()),
         layout_(store_.layout(), options.batch_size),
         pool_(std::make_shared<BatchPool>(layout_.bytes(), options.idle)),
+        inlet_(ring_, store_),
         drawer_(options_, ring_, store_, layout_, pool_),
-        handed_(drawer_.sweep()) {
-    epoch_.number = options.epoch;
+        ledger_(options_, ring_, drawer_.sweep()) {
     if (options.prefetch > 0)
       prefetcher_ = std::make_unique<Prefetcher<Ahead>>(
           options.prefetch, [this](Ahead& ahead) { return make(ahead); });
@@ -116,23 +87,7 @@ class Buffer {
   /// each, if records are ragged.
   Status put(std::uint64_t term, const SourceLeaf* leaves, std::uint64_t n,
              std::size_t rows, std::uint64_t& done, Deadline deadline, Poll* poll) {
-    const std::uint64_t chunk =
-        std::max<std::uint64_t>(1, kPutBytes / store_.layout().stride());
-    if (n == 0 && ring_.claim(0, term).closed) return Status::kClosed;
-    while (done < n) {
-      const Ring::Claim claim = ring_.claim(std::min(chunk, n - done), term);
-      if (claim.closed) return Status::kClosed;
-      if (claim.count == 0) {
-        const Status status = wait_for_room(term, deadline);
-        if (status != Status::kOk) return status;
-        continue;
-      }
-      store_.write(ring_.slot(claim.first), claim.count, leaves, done, rows);
-      ring_.commit(claim.first, claim.count);
-      done += claim.count;
-      if (poll && done < n && !poll->go_on()) return Status::kInterrupted;
-    }
-    return Status::kOk;
+    return inlet_.put(term, leaves, n, rows, done, deadline, poll);
   }
 
   /// Puts one example; `leaves` has one for each field. `rows`: if records are ragged.
@@ -207,25 +162,15 @@ class Buffer {
 
   /// True once upstream has ended and all that it put has entered the window: what is
   /// freed from now on is room for the next epoch.
-  bool draining() {
-    std::lock_guard lock(mutex_);
-    const std::optional<std::uint64_t> end = ring_.end();
-    const std::uint64_t entered =
-        std::visit([](const auto& s) { return s.resident_end(); }, handed_);
-    return end && !failed_here() && entered >= epoch_.record(*end);
-  }
+  bool draining() { return !failed_here() && ledger_.draining(); }
 
   /// Opens the next epoch for upstream while this one, whose upstream has ended, is
   /// served out. A failure from now on is the next epoch's. False if upstream has not
   /// ended or has failed, or if an epoch was opened ahead already.
   bool open_ahead(std::uint64_t epoch) {
     std::lock_guard alone(between_epochs_);
-    std::lock_guard lock(mutex_);
-    if (!ring_.closed() || has_failed() || is_down() || ahead_) return false;
-    ahead_.emplace();
-    ahead_->number = epoch;
-    ahead_->base = ring_.tail();
-    ring_.reopen_ahead();
+    if (!ring_.closed() || has_failed() || is_down()) return false;
+    if (!ledger_.open_ahead(epoch)) return false;
     if (is_down()) ring_.close();  // see restart()
     return true;
   }
@@ -234,12 +179,13 @@ class Buffer {
   /// up. False if there is none.
   bool go_ahead() {
     std::lock_guard alone(between_epochs_);
-    if (!ahead_) return false;
+    const std::optional<Epoch> next = ledger_.ahead();
+    if (!next) return false;
     const Pause pause(*this);
-    await_writers(ahead_->base);
-    std::scoped_lock lock(handing_out_, mutex_);
-    drawer_.restart(*ahead_);
-    begin(*ahead_);
+    await_writers(next->base);
+    std::lock_guard lock(handing_out_);
+    drawer_.restart(*next);
+    begin(*next, [] {});
     return true;
   }
 
@@ -247,60 +193,28 @@ class Buffer {
   /// put or drawn in this epoch.
   bool restore(const Checkpoint& from) {
     std::lock_guard alone(between_epochs_);
-    {
-      std::lock_guard lock(mutex_);
-      if (ring_.tail() != epoch_.base || epoch_.origin != 0 || draws(handed_) != 0)
-        return false;
-    }
+    if (!ledger_.untouched()) return false;
     restart([&](Epoch& next) {
       next.number = from.epoch + (from.epoch_done ? 1 : 0);
       if (from.epoch_done) return drawer_.restart(next);
       next.origin = oldest_record(from.sweep);
-      next.required_end =
-          std::visit([](const auto& s) { return s.resident_end(); }, from.sweep);
+      next.required_end = resident_end(from.sweep);
       next.total = from.total;
       drawer_.restore(next, from.sweep);
     });
     return true;
   }
 
-  Checkpoint checkpoint() {
-    std::lock_guard lock(mutex_);
-    Checkpoint point{epoch_.number, handed_, epoch_.total, false};
-    // Every claim is committed soon, and the end is where claims end. An upstream that
-    // failed has not ended: it may come back with more.
-    const std::optional<std::uint64_t> end = ring_.end();
-    if (end && !failed_here()) {
-      const std::uint64_t n = epoch_.record(*end);
-      if (n >= epoch_.required_end && (!epoch_.total || *epoch_.total == n)) {
-        point.total = n;
-        const std::uint64_t left =
-            std::visit([&](const auto& s) { return s.remaining(n); }, handed_);
-        point.epoch_done =
-            left == 0 || (options_.drop_last && left < options_.batch_size);
-      }
-    }
-    return point;
-  }
-
-  static std::uint64_t oldest_record(const Sweep& sweep) {
-    return std::visit([](const auto& s) { return s.oldest_record(); }, sweep);
-  }
+  /// An upstream that failed has not ended: it may come back with more.
+  Checkpoint checkpoint() { return ledger_.checkpoint(failed_here()); }
 
   BufferStats stats() {
-    BufferStats stats;
-    {
-      std::lock_guard lock(mutex_);
-      stats.fresh = epoch_.record(ring_.end().value_or(ring_.tail()));
-      stats.served = draws(handed_);
-      stats.passes =
-          std::visit([](const auto& s) { return s.passes_begun(); }, handed_);
-    }
+    BufferStats stats = ledger_.stats();
     const std::uint64_t tail = ring_.tail();
     stats.resident = tail - std::min(tail, ring_.released());
     stats.bytes = HostStore::bytes(store_.layout(), ring_.capacity()) +
                   Ring::bytes(ring_.capacity()) + pool_->held();
-    stats.put_wait_s = seconds(put_wait_);
+    stats.put_wait_s = seconds(inlet_.waited());
     stats.next_wait_s = seconds(next_wait_);
     return stats;
   }
@@ -316,7 +230,6 @@ class Buffer {
   bool has_failed() const { return failed_.load(std::memory_order_acquire); }
 
  private:
-  static constexpr std::size_t kPutBytes = std::size_t{4} << 20;
   static constexpr auto kSlice = std::chrono::milliseconds(50);
 
   /// A batch assembled ahead, and where it leaves the schedule.
@@ -325,23 +238,8 @@ class Buffer {
     std::optional<Sweep> after;
   };
 
-  static std::uint64_t draws(const Sweep& sweep) {
-    return std::visit([](const auto& s) { return s.position().draws; }, sweep);
-  }
-
   static double seconds(const std::atomic<std::int64_t>& ns) {
     return static_cast<double>(ns.load(std::memory_order_relaxed)) * 1e-9;
-  }
-
-  Status wait_for_room(std::uint64_t term, Deadline deadline) {
-    const std::uint32_t key = ring_.room().prepare();
-    const Ring::Claim look = ring_.claim(0, term);
-    if (look.closed) return Status::kClosed;
-    if (ring_.has_room()) return Status::kOk;
-    if (Clock::now() >= deadline) return Status::kTimeout;
-    const Stopwatch watch(put_wait_);
-    ring_.room().wait(key, deadline);
-    return Status::kOk;
   }
 
   void wake_all() {
@@ -361,43 +259,6 @@ class Buffer {
   /// Not if it is the epoch opened ahead that failed; that was opened before.
   bool failed_here() const { return has_failed() && !ring_.opened_ahead(); }
 
-  /// Wakes the other consumers, unless told that none can have been missed.
-  class WakeOthers {
-   public:
-    explicit WakeOthers(EventCount& event) : event_(&event) {}
-    ~WakeOthers() {
-      if (event_) event_->notify();
-    }
-    WakeOthers(const WakeOthers&) = delete;
-    WakeOthers& operator=(const WakeOthers&) = delete;
-    void dismiss() { event_ = nullptr; }
-
-   private:
-    EventCount* event_;
-  };
-
-  /// Draws, or says what is waited for and looks again: with the turn all the while, so
-  /// that what the ring holds as wanted is always what the last look found missing, and
-  /// every sleeper needs it. Only a look that then finds it there leaves sleepers whom
-  /// that commit did not wake, since it may have read what was wanted before.
-  template <class Draw>
-  Drawer::Outcome draw_or_prepare(Draw&& draw_once, std::uint32_t& key) {
-    auto outcome = draw_once();
-    if (outcome != Drawer::Outcome::kWait) return outcome;
-    WakeOthers others(ring_.filled());
-    for (std::uint64_t wanted = drawer_.wanted();;) {
-      ring_.want(wanted);
-      key = ring_.filled().prepare();
-      outcome = draw_once();
-      if (outcome != Drawer::Outcome::kWait) return outcome;
-      const std::uint64_t now = drawer_.wanted();
-      if (now == wanted) break;
-      wanted = now;
-    }
-    others.dismiss();
-    return outcome;
-  }
-
   /// One attempt at drawing, if nobody else is at it.
   template <class Draw>
   Attempt draw(Draw&& draw_once) {
@@ -406,7 +267,7 @@ class Buffer {
     if (!turn) return {Status::kTimeout, &turn_.event()};
     using Outcome = Drawer::Outcome;
     std::uint32_t key = 0;
-    const Outcome outcome = draw_or_prepare(draw_once, key);
+    const Outcome outcome = draw_or_prepare(ring_, drawer_, draw_once, key);
     // The poll has noted why: that must be said first.
     if (outcome == Outcome::kInterrupted) return {Status::kInterrupted};
     if (paused_.load(std::memory_order_acquire)) return while_paused();
@@ -424,7 +285,7 @@ class Buffer {
       case Outcome::kInterrupted:
         break;
     }
-    if (!prefetcher_) hand_out(drawer_.sweep());
+    if (!prefetcher_) ledger_.hand_out(drawer_.sweep());
     return {Status::kOk};
   }
 
@@ -436,18 +297,13 @@ class Buffer {
     return {Status::kTimeout, &resumed_};
   }
 
-  void hand_out(const Sweep& after) {
-    std::lock_guard lock(mutex_);
-    handed_ = after;
-  }
-
   Status pop(Batch& batch, Deadline deadline) {
     Ahead ahead;
     const Status status = wait_for(deadline, &next_wait_, [&]() -> Attempt {
       if (const auto end = early_end()) return {*end};
       std::lock_guard lock(handing_out_);
       const Status popped = prefetcher_->pop(ahead);
-      if (popped == Status::kOk) hand_out(*ahead.after);
+      if (popped == Status::kOk) ledger_.hand_out(*ahead.after);
       return {popped, &prefetcher_->filled()};
     });
     if (status == Status::kOk) batch = std::move(ahead.batch);
@@ -499,16 +355,12 @@ class Buffer {
       std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
 
-  /// The drawer is in the epoch `next`: so is everything else from now on. With the
-  /// turn, and with both locks: batches popped before the pause have been counted.
-  void begin(const Epoch& next) {
-    epoch_ = next;
-    ahead_.reset();
-    handed_ = drawer_.sweep();
-    ring_.release(next.base);
-    ring_.cross_border();
-    ring_.clear_held_back();
-    put_wait_.store(0, std::memory_order_relaxed);
+  /// The drawer is in the epoch `next`: so is everything else from now on. With
+  /// `handing_out_`, so that batches popped before the pause have been counted.
+  template <class Open>
+  void begin(const Epoch& next, Open&& open) {
+    ledger_.begin(next, drawer_.sweep(), std::forward<Open>(open));
+    inlet_.waited().store(0, std::memory_order_relaxed);
     next_wait_.store(0, std::memory_order_relaxed);
   }
 
@@ -517,16 +369,17 @@ class Buffer {
     const Pause pause(*this);
     ring_.close();
     await_writers(ring_.tail());
-    std::scoped_lock lock(handing_out_, mutex_);
+    std::lock_guard lock(handing_out_);
     Epoch next;
     next.base = ring_.tail();
     prepare(next);
-    begin(next);
-    failed_.store(false, std::memory_order_release);
-    // Looked at after the exchange in reopen(): a close() that came before is undone
-    // by it, but then what led to that close() is seen here.
-    if (!is_down()) ring_.reopen();
-    if (early_end()) ring_.close();
+    begin(next, [&] {
+      failed_.store(false, std::memory_order_release);
+      // Looked at after the exchange in reopen(): a close() that came before is undone
+      // by it, but then what led to that close() is seen here.
+      if (!is_down()) ring_.reopen();
+      if (early_end()) ring_.close();
+    });
   }
 
   const BufferOptions options_;
@@ -536,21 +389,18 @@ class Buffer {
   const BatchLayout layout_;
   const std::shared_ptr<BatchPool> pool_;
 
+  Inlet inlet_;
   Turn turn_;  // guards the drawer
   Drawer drawer_;
+  Ledger ledger_;
 
   std::mutex between_epochs_;  // one change of epoch at a time
   std::mutex handing_out_;     // batches made ahead leave in order
-  std::mutex mutex_;           // guards what follows
-  Epoch epoch_;
-  std::optional<Epoch> ahead_;  // open for upstream already
-  Sweep handed_;                // the schedule after the last batch handed out
 
   std::atomic<bool> failed_{false};
   std::atomic<bool> down_{false};
   std::atomic<bool> paused_{false};  // between two epochs
   EventCount resumed_;
-  std::atomic<std::int64_t> put_wait_{0};
   std::atomic<std::int64_t> next_wait_{0};
 
   std::unique_ptr<Prefetcher<Ahead>> prefetcher_;  // last: its thread uses the rest

@@ -134,7 +134,7 @@ inline Checkpoint from_words(const std::vector<std::uint64_t>& words,
   const std::uint64_t oldest = in.next();
   std::visit([&](auto& s) { detail::read_words(in, s, position, resident_end); },
              point.sweep);
-  if (!in.done() || Buffer::oldest_record(point.sweep) != oldest)
+  if (!in.done() || oldest_record(point.sweep) != oldest)
     throw std::invalid_argument("the checkpoint is damaged");
   return point;
 }

@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "echobuf/epoch.hpp"
 #include "echobuf/gather.hpp"
 #include "echobuf/options.hpp"
 #include "echobuf/pool.hpp"
@@ -19,36 +20,6 @@
 #include "echobuf/sweep.hpp"
 
 namespace echobuf {
-
-using Sweep = std::variant<FixedSweep, AutoSweep>;
-
-inline Sweep make_sweep(const BufferOptions& options) {
-  if (options.automatic)
-    return AutoSweep(options.window, options.batch_size, options.max_factor);
-  return FixedSweep(options.window, options.factor);
-}
-
-inline std::uint64_t ring_capacity(const BufferOptions& options) {
-  return std::visit([](const auto& sweep) { return sweep.schedule().capacity(); },
-                    make_sweep(options));
-}
-
-/// Where the records of an epoch lie among the ring's positions, and what a loaded
-/// state demands of them.
-struct Epoch {
-  std::uint64_t number = 0;
-  std::uint64_t base = 0;          // ring position of the first record put
-  std::uint64_t origin = 0;        // its index among the epoch's fresh examples
-  std::uint64_t required_end = 0;  // records that were resident when a state was taken
-  std::optional<std::uint64_t> total;  // length of upstream, where the state knows it
-
-  std::uint64_t position(std::uint64_t record) const {
-    return base + (record - origin);
-  }
-  std::uint64_t record(std::uint64_t position) const {
-    return position - base + origin;
-  }
-};
 
 /// The leaves that a batch is drawn into, and how much of it there is.
 struct Target {

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <variant>
 
 #include "echobuf/auto_schedule.hpp"
+#include "echobuf/options.hpp"
 #include "echobuf/schedule.hpp"
 
 namespace echobuf {
@@ -175,5 +177,32 @@ class AutoSweep {
   std::uint64_t offset_ = 0;
   std::uint64_t draws_ = 0;
 };
+
+using Sweep = std::variant<FixedSweep, AutoSweep>;
+
+inline Sweep make_sweep(const BufferOptions& options) {
+  if (options.automatic)
+    return AutoSweep(options.window, options.batch_size, options.max_factor);
+  return FixedSweep(options.window, options.factor);
+}
+
+inline std::uint64_t ring_capacity(const BufferOptions& options) {
+  return std::visit([](const auto& sweep) { return sweep.schedule().capacity(); },
+                    make_sweep(options));
+}
+
+/// The oldest record still needed.
+inline std::uint64_t oldest_record(const Sweep& sweep) {
+  return std::visit([](const auto& s) { return s.oldest_record(); }, sweep);
+}
+
+/// Where the window of the current pass ends.
+inline std::uint64_t resident_end(const Sweep& sweep) {
+  return std::visit([](const auto& s) { return s.resident_end(); }, sweep);
+}
+
+inline std::uint64_t draws(const Sweep& sweep) {
+  return std::visit([](const auto& s) { return s.position().draws; }, sweep);
+}
 
 }  // namespace echobuf

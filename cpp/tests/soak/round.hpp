@@ -153,7 +153,7 @@ class Round {
     ending_.store(0);
     buffer_ = std::make_unique<Buffer>(plan_.options);
     if (!buffer_->restore(point)) watchdog_.fail("restore() refused a new buffer");
-    next_.store(Buffer::oldest_record(point.sweep));
+    next_.store(oldest_record(point.sweep));
     start();
     return true;
   }

@@ -1,0 +1,68 @@
+// Where fresh examples come in: any number of threads put them into the ring's slots.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "echobuf/attempt.hpp"
+#include "echobuf/options.hpp"
+#include "echobuf/ring.hpp"
+#include "echobuf/store_host.hpp"
+
+namespace echobuf {
+
+class Inlet {
+ public:
+  Inlet(Ring& ring, HostStore& store)
+      : ring_(ring),
+        store_(store),
+        chunk_(std::max<std::uint64_t>(1, kChunkBytes / store.layout().stride())) {}
+
+  /// Puts examples `done` ... n-1 of `leaves` and counts them in `done`. `rows`: of
+  /// each, if records are ragged.
+  Status put(std::uint64_t term, const SourceLeaf* leaves, std::uint64_t n,
+             std::size_t rows, std::uint64_t& done, Deadline deadline, Poll* poll) {
+    if (n == 0 && ring_.claim(0, term).closed) return Status::kClosed;
+    while (done < n) {
+      const Ring::Claim claim = ring_.claim(std::min(chunk_, n - done), term);
+      if (claim.closed) return Status::kClosed;
+      if (claim.count == 0) {
+        const Status status = wait_for_room(term, deadline);
+        if (status != Status::kOk) return status;
+        continue;
+      }
+      store_.write(ring_.slot(claim.first), claim.count, leaves, done, rows);
+      ring_.commit(claim.first, claim.count);
+      done += claim.count;
+      if (poll && done < n && !poll->go_on()) return Status::kInterrupted;
+    }
+    return Status::kOk;
+  }
+
+  /// Nanoseconds that puts have waited for room.
+  std::atomic<std::int64_t>& waited() { return waited_; }
+
+ private:
+  /// So much is claimed at once: a draw need not wait for the whole of a large put.
+  static constexpr std::size_t kChunkBytes = std::size_t{4} << 20;
+
+  Status wait_for_room(std::uint64_t term, Deadline deadline) {
+    const std::uint32_t key = ring_.room().prepare();
+    const Ring::Claim look = ring_.claim(0, term);
+    if (look.closed) return Status::kClosed;
+    if (ring_.has_room()) return Status::kOk;
+    if (Clock::now() >= deadline) return Status::kTimeout;
+    const Stopwatch watch(waited_);
+    ring_.room().wait(key, deadline);
+    return Status::kOk;
+  }
+
+  Ring& ring_;
+  HostStore& store_;
+  const std::uint64_t chunk_;
+  std::atomic<std::int64_t> waited_{0};
+};
+
+}  // namespace echobuf

@@ -1,0 +1,27 @@
+// A buffer in numbers: what it needs, and what it has done.
+#pragma once
+
+#include <cstdint>
+
+namespace echobuf {
+
+/// Memory of a buffer: slots, allocated once, and the batches that it holds itself.
+struct BufferNeeds {
+  std::uint64_t slots;
+  std::uint64_t bytes_per_slot;
+  std::uint64_t batches;
+  std::uint64_t bytes_per_batch;
+};
+
+/// Of the current epoch, but for `resident` and `bytes`, which are of the memory.
+struct BufferStats {
+  std::uint64_t fresh = 0;
+  std::uint64_t served = 0;
+  std::uint64_t passes = 0;
+  std::uint64_t resident = 0;
+  std::uint64_t bytes = 0;
+  double put_wait_s = 0;
+  double next_wait_s = 0;
+};
+
+}  // namespace echobuf
