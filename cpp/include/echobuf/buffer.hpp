@@ -73,8 +73,8 @@ class Buffer {
         store_(RecordLayout(options.fields, options.ragged), ring_.capacity()),
         layout_(store_.layout(), options.batch_size),
         pool_(std::make_shared<BatchPool>(layout_.bytes(), options.idle)),
-        drawer_(options_, ring_, store_, layout_, pool_),
-        handed_(drawer_.sweep()) {
+        drawer_(std::make_unique<Drawer>(options_, ring_, store_, layout_, pool_)),
+        handed_(drawer_->sweep()) {
     epoch_.number = options.epoch;
     if (options.prefetch > 0)
       prefetcher_ = std::make_unique<Prefetcher<Ahead>>(
@@ -82,12 +82,15 @@ class Buffer {
   }
 
   /// Nobody may be inside a call. In a forked child the thread that assembles ahead is
-  /// not there to be joined, and its locks may be held for ever: they are left alone.
+  /// not there to be joined, locks may be held for ever, and the fork may have come in
+  /// the middle of a draw: what threads change is left alone, and the pool with it.
   ~Buffer() {
-    if (of_this_process())
+    if (of_this_process()) {
       shut_down();
-    else
+    } else {
       static_cast<void>(prefetcher_.release());
+      static_cast<void>(drawer_.release());
+    }
   }
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
@@ -158,7 +161,7 @@ class Buffer {
   Status next(Batch& batch, Deadline deadline = Deadline::max(), Poll* poll = nullptr) {
     if (prefetcher_) return pop(batch, deadline);
     return wait_for(deadline, &next_wait_, [&] {
-      return draw([&] { return drawer_.draw(batch.block, batch.count, poll); });
+      return draw([&] { return drawer_->draw(batch.block, batch.count, poll); });
     });
   }
 
@@ -169,11 +172,11 @@ class Buffer {
       const Status status = pop(batch, deadline);
       if (status != Status::kOk) return status;
       target.count = batch.count;
-      drawer_.copy_out(batch.block, target);
+      drawer_->copy_out(batch.block, target);
       return status;
     }
     return wait_for(deadline, &next_wait_, [&] {
-      return draw([&] { return drawer_.draw_into(target, poll); });
+      return draw([&] { return drawer_->draw_into(target, poll); });
     });
   }
 
@@ -191,7 +194,7 @@ class Buffer {
     if (early_end()) return true;
     if (prefetcher_) return prefetcher_->ready();
     const Turn::Guard turn(turn_, std::try_to_lock);
-    return turn && drawer_.ready();
+    return turn && drawer_->ready();
   }
 
   // ---- life
@@ -201,7 +204,7 @@ class Buffer {
     std::lock_guard alone(restarting_);
     restart([&](Epoch& next) {
       next.number = epoch;
-      drawer_.restart(next);
+      drawer_->restart(next);
     });
   }
 
@@ -216,12 +219,12 @@ class Buffer {
     }
     restart([&](Epoch& next) {
       next.number = from.epoch + (from.epoch_done ? 1 : 0);
-      if (from.epoch_done) return drawer_.restart(next);
+      if (from.epoch_done) return drawer_->restart(next);
       next.origin = oldest_record(from.sweep);
       next.required_end =
           std::visit([](const auto& s) { return s.resident_end(); }, from.sweep);
       next.total = from.total;
-      drawer_.restore(next, from.sweep);
+      drawer_->restore(next, from.sweep);
     });
     return true;
   }
@@ -342,12 +345,12 @@ class Buffer {
     auto outcome = draw_once();
     if (outcome != Drawer::Outcome::kWait) return outcome;
     WakeOthers others(ring_.filled());
-    for (std::uint64_t wanted = drawer_.wanted();;) {
+    for (std::uint64_t wanted = drawer_->wanted();;) {
       ring_.want(wanted);
       key = ring_.filled().prepare();
       outcome = draw_once();
       if (outcome != Drawer::Outcome::kWait) return outcome;
-      const std::uint64_t now = drawer_.wanted();
+      const std::uint64_t now = drawer_->wanted();
       if (now == wanted) break;
       wanted = now;
     }
@@ -381,7 +384,7 @@ class Buffer {
       case Outcome::kInterrupted:
         break;
     }
-    if (!prefetcher_) hand_out(drawer_.sweep());
+    if (!prefetcher_) hand_out(drawer_->sweep());
     return {Status::kOk};
   }
 
@@ -415,8 +418,8 @@ class Buffer {
     Batch& batch = ahead.batch;
     const Status status = wait_for(Clock::now() + kSlice, nullptr, [&] {
       return draw([&] {
-        const auto outcome = drawer_.draw(batch.block, batch.count, nullptr);
-        if (outcome == Drawer::Outcome::kBatch) ahead.after = drawer_.sweep();
+        const auto outcome = drawer_->draw(batch.block, batch.count, nullptr);
+        if (outcome == Drawer::Outcome::kBatch) ahead.after = drawer_->sweep();
         return outcome;
       });
     });
@@ -442,7 +445,7 @@ class Buffer {
       next.base = ring_.tail();
       begin(next);
       epoch_ = next;
-      handed_ = drawer_.sweep();
+      handed_ = drawer_->sweep();
       ring_.release(next.base);
       ring_.clear_held_back();
       failed_.store(false, std::memory_order_release);
@@ -465,7 +468,7 @@ class Buffer {
   const std::shared_ptr<BatchPool> pool_;
 
   Turn turn_;  // guards the drawer
-  Drawer drawer_;
+  std::unique_ptr<Drawer> drawer_;
 
   std::mutex restarting_;   // one reset at a time
   std::mutex handing_out_;  // batches made ahead leave in order
