@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from pathlib import Path
 
@@ -11,12 +10,13 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
+import markdown
+
 ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text()
 
 
 def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+    return markdown.blocks(ROOT / "README.md", language)
 
 
 def test_the_first_two_commands_are_one_line_each():

@@ -109,12 +109,6 @@ PythonBuffer::PythonBuffer(const py::list& leaves, const BufferOptions& options)
     leaves_.push_back(make_leaf(item, options.ragged));
 }
 
-PythonBuffer::~PythonBuffer() {
-  // A forked child must leave the parent's threads and locks alone.
-  if (buffer_ && !buffer_->of_this_process())
-    new std::shared_ptr<Buffer>(std::move(buffer_));
-}
-
 int PythonBuffer::refuse() const {
   if (!buffer_) return code(Status::kClosed);
   return buffer_->of_this_process() ? 0 : kForked;
@@ -292,10 +286,7 @@ void PythonBuffer::release() {
   if (!buffer_) return;
   std::shared_ptr<Buffer> buffer = std::move(buffer_);
   buffer_.reset();
-  if (!buffer->of_this_process()) {
-    new std::shared_ptr<Buffer>(std::move(buffer));
-    return;
-  }
+  if (!buffer->of_this_process()) return;  // its destructor leaves the parent's alone
   const GilRelease released;
   buffer->shut_down();
   buffer.reset();

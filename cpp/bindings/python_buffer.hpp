@@ -29,7 +29,6 @@ inline constexpr int kMismatch = 101;
 class PythonBuffer {
  public:
   PythonBuffer(const py::list& leaves, const BufferOptions& options);
-  ~PythonBuffer();
 
   /// Puts one example, or those stacked on axis 0. Returns None, or a tuple of a code
   /// and the number of examples put (kMismatch: of the leaf that does not fit, or is no

@@ -45,20 +45,23 @@ class Buffer {
         layout_(store_.layout(), options.batch_size),
         pool_(std::make_shared<BatchPool>(layout_.bytes(), options.idle)),
         inlet_(ring_, store_),
-        drawer_(options_, ring_, store_, layout_, pool_),
-        ledger_(options_, ring_, drawer_.sweep()) {
+        drawer_(std::make_unique<Drawer>(options_, ring_, store_, layout_, pool_)),
+        ledger_(options_, ring_, drawer_->sweep()) {
     if (options.prefetch > 0)
       prefetcher_ = std::make_unique<Prefetcher<Ahead>>(
           options.prefetch, [this](Ahead& ahead) { return make(ahead); });
   }
 
   /// Nobody may be inside a call. In a forked child the thread that assembles ahead is
-  /// not there to be joined, and its locks may be held for ever: they are left alone.
+  /// not there to be joined, locks may be held for ever, and the fork may have come in
+  /// the middle of a draw: what threads change is left alone, and the pool with it.
   ~Buffer() {
-    if (of_this_process())
+    if (of_this_process()) {
       shut_down();
-    else
+    } else {
       static_cast<void>(prefetcher_.release());
+      static_cast<void>(drawer_.release());
+    }
   }
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
@@ -113,7 +116,7 @@ class Buffer {
   Status next(Batch& batch, Deadline deadline = Deadline::max(), Poll* poll = nullptr) {
     if (prefetcher_) return pop(batch, deadline);
     return wait_for(deadline, &next_wait_, [&] {
-      return draw([&] { return drawer_.draw(batch.block, batch.count, poll); });
+      return draw([&] { return drawer_->draw(batch.block, batch.count, poll); });
     });
   }
 
@@ -124,11 +127,11 @@ class Buffer {
       const Status status = pop(batch, deadline);
       if (status != Status::kOk) return status;
       target.count = batch.count;
-      drawer_.copy_out(batch.block, target);
+      drawer_->copy_out(batch.block, target);
       return status;
     }
     return wait_for(deadline, &next_wait_, [&] {
-      return draw([&] { return drawer_.draw_into(target, poll); });
+      return draw([&] { return drawer_->draw_into(target, poll); });
     });
   }
 
@@ -146,7 +149,7 @@ class Buffer {
     if (early_end()) return true;
     if (prefetcher_) return prefetcher_->ready();
     const Turn::Guard turn(turn_, std::try_to_lock);
-    return turn && drawer_.ready();
+    return turn && drawer_->ready();
   }
 
   // ---- life
@@ -156,7 +159,7 @@ class Buffer {
     std::lock_guard alone(between_epochs_);
     restart([&](Epoch& next) {
       next.number = epoch;
-      drawer_.restart(next);
+      drawer_->restart(next);
     });
   }
 
@@ -184,7 +187,7 @@ class Buffer {
     const Pause pause(*this);
     await_writers(next->base);
     std::lock_guard lock(handing_out_);
-    drawer_.restart(*next);
+    drawer_->restart(*next);
     begin(*next, [] {});
     return true;
   }
@@ -196,11 +199,11 @@ class Buffer {
     if (!ledger_.untouched()) return false;
     restart([&](Epoch& next) {
       next.number = from.epoch + (from.epoch_done ? 1 : 0);
-      if (from.epoch_done) return drawer_.restart(next);
+      if (from.epoch_done) return drawer_->restart(next);
       next.origin = oldest_record(from.sweep);
       next.required_end = resident_end(from.sweep);
       next.total = from.total;
-      drawer_.restore(next, from.sweep);
+      drawer_->restore(next, from.sweep);
     });
     return true;
   }
@@ -267,7 +270,7 @@ class Buffer {
     if (!turn) return {Status::kTimeout, &turn_.event()};
     using Outcome = Drawer::Outcome;
     std::uint32_t key = 0;
-    const Outcome outcome = draw_or_prepare(ring_, drawer_, draw_once, key);
+    const Outcome outcome = draw_or_prepare(ring_, *drawer_, draw_once, key);
     // The poll has noted why: that must be said first.
     if (outcome == Outcome::kInterrupted) return {Status::kInterrupted};
     if (paused_.load(std::memory_order_acquire)) return while_paused();
@@ -285,7 +288,7 @@ class Buffer {
       case Outcome::kInterrupted:
         break;
     }
-    if (!prefetcher_) ledger_.hand_out(drawer_.sweep());
+    if (!prefetcher_) ledger_.hand_out(drawer_->sweep());
     return {Status::kOk};
   }
 
@@ -314,8 +317,8 @@ class Buffer {
     Batch& batch = ahead.batch;
     const Status status = wait_for(Clock::now() + kSlice, nullptr, [&] {
       return draw([&] {
-        const auto outcome = drawer_.draw(batch.block, batch.count, nullptr);
-        if (outcome == Drawer::Outcome::kBatch) ahead.after = drawer_.sweep();
+        const auto outcome = drawer_->draw(batch.block, batch.count, nullptr);
+        if (outcome == Drawer::Outcome::kBatch) ahead.after = drawer_->sweep();
         return outcome;
       });
     });
@@ -328,16 +331,10 @@ class Buffer {
   /// drew since it wanted the turn is given up.
   class Pause {
    public:
-    explicit Pause(Buffer& buffer) : buffer_(buffer) {
-      buffer_.paused_.store(true, std::memory_order_release);
-      buffer_.ring_.filled().notify();  // a thread that waits there comes back
-      if (buffer_.prefetcher_) buffer_.prefetcher_->pause();
-      turn_.emplace(buffer_.turn_);
-    }
+    explicit Pause(Buffer& buffer) : buffer_(announce(buffer)), turn_(buffer.turn_) {}
     ~Pause() {
-      // Before the turn goes: what the next one draws counts.
+      // The turn goes last: what the next one draws counts.
       buffer_.paused_.store(false, std::memory_order_release);
-      turn_.reset();
       buffer_.resumed_.notify();
       if (buffer_.prefetcher_) buffer_.prefetcher_->restart();
     }
@@ -345,8 +342,15 @@ class Buffer {
     Pause& operator=(const Pause&) = delete;
 
    private:
+    static Buffer& announce(Buffer& buffer) {
+      buffer.paused_.store(true, std::memory_order_release);
+      buffer.ring_.filled().notify();  // a thread that waits there comes back
+      if (buffer.prefetcher_) buffer.prefetcher_->pause();
+      return buffer;
+    }
+
     Buffer& buffer_;
-    std::optional<Turn::Guard> turn_;
+    const Turn::Guard turn_;
   };
 
   /// Producers that claimed below `end` are copying; that ends by itself.
@@ -359,7 +363,7 @@ class Buffer {
   /// `handing_out_`, so that batches popped before the pause have been counted.
   template <class Open>
   void begin(const Epoch& next, Open&& open) {
-    ledger_.begin(next, drawer_.sweep(), std::forward<Open>(open));
+    ledger_.begin(next, drawer_->sweep(), std::forward<Open>(open));
     inlet_.waited().store(0, std::memory_order_relaxed);
     next_wait_.store(0, std::memory_order_relaxed);
   }
@@ -391,7 +395,7 @@ class Buffer {
 
   Inlet inlet_;
   Turn turn_;  // guards the drawer
-  Drawer drawer_;
+  std::unique_ptr<Drawer> drawer_;
   Ledger ledger_;
 
   std::mutex between_epochs_;  // one change of epoch at a time

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <chrono>
 #include <cstring>
+#include <exception>
 #include <iostream>
 #include <random>
 #include <sstream>
@@ -28,7 +29,7 @@ std::uint64_t number(const char* text) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   if (argc < 2 || argc > 3) {
     std::cerr << "usage: soak SECONDS [SEED]\n";
     return 2;
@@ -50,4 +51,7 @@ int main(int argc, char** argv) {
   } while (Clock::now() < end);
   std::cout << rounds << " rounds, " << draws << " draws, last seed " << seed - 1
             << std::endl;
+} catch (const std::exception& error) {
+  std::cerr << error.what() << std::endl;
+  return 2;
 }
