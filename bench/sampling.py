@@ -46,6 +46,9 @@ def plain() -> tuple[Candidate, ...]:
 
 def replay() -> tuple[Candidate, ...]:
     """The peers that can sample batches."""
-    return tuple(
+    peers = [
         Candidate(name, f"peers.{module}:Sample") for name, module in REPLAY.items()
-    )
+    ]
+    random = {"replacement": True}
+    peers.append(Candidate("TorchRL, replacement", peers[2].target, random))
+    return tuple(peers)

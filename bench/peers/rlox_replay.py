@@ -50,8 +50,8 @@ class Rlox(Store):
             for array in (a.reshape(count, -1) for a in records.values())
         ]
         rows = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
-        zeros = np.zeros(count, np.float32)
-        self.buffer.push_batch(rows.ravel(), rows.ravel(), zeros, zeros, zeros, zeros)
+        zeros, no = np.zeros(count, np.float32), np.zeros(count, np.uint8)
+        self.buffer.push_batch(rows.ravel(), rows.ravel(), zeros, zeros, no, no)
 
     def sample(self) -> Any:
         self.seed += 1

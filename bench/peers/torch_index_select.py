@@ -22,7 +22,8 @@ class Select:
     def __init__(self, settings: dict[str, Any]) -> None:
         import torch
 
-        torch.set_num_threads(settings.get("threads", 1))
+        if "threads" in settings:
+            torch.set_num_threads(settings["threads"])
         self.torch = torch
         self.settings = settings
         self.records = make_records(settings)
