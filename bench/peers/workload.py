@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 Records = dict[str, Any]
-_BLOCK = 1 << 26
+_BLOCK = 1 << 22  # of noise, laid one after the other
 
 
 def make_records(settings: Mapping[str, Any]) -> Records:
