@@ -6,10 +6,13 @@ own start is not in it.
 
 from __future__ import annotations
 
+import statistics
 import subprocess
 import sys
 
-from harness import interleave, parser, summarise, write
+from echobuf.cli.bench.options import make_parser
+from echobuf.cli.bench.report import write_figures
+from sampling import RESULTS
 
 FRAMEWORKS = ("torch", "jax", "cupy", "tensorflow")
 TIMED = """
@@ -42,22 +45,29 @@ def frameworks_imported() -> list[str]:
 
 
 def main() -> None:
-    options = parser(__doc__).parse_args()
-    candidates = {
-        "numpy": lambda: fresh_import("numpy"),
-        "echobuf": lambda: fresh_import("echobuf"),
-    }
-    summary = summarise(interleave(candidates, options.rounds))
-    over = summary["echobuf"]["median_s"] - summary["numpy"]["median_s"]
-    for name, row in summary.items():
-        print(f"{name:>8}: {row['median_s'] * 1e3:6.1f} ms")
+    options = make_parser(__doc__, RESULTS).parse_args()
+    times: dict[str, list[float]] = {"numpy": [], "echobuf": []}
+    for module in times:
+        fresh_import(module)  # into the page cache
+    for _ in range(options.rounds):
+        for module, seconds in times.items():
+            seconds.append(fresh_import(module))
+    medians = {module: statistics.median(row) for module, row in times.items()}
+    for module, median in medians.items():
+        print(f"{module:>8}: {median * 1e3:6.1f} ms")
+    over = medians["echobuf"] - medians["numpy"]
     print(f"echobuf over numpy: {over * 1e3:.1f} ms")
     imported = frameworks_imported()
     print(f"frameworks imported: {', '.join(imported) or 'none'}")
-    write(
+    write_figures(
         "import_time",
         options.out,
-        {"results": summary, "over_numpy_s": over, "frameworks_imported": imported},
+        {
+            "median_s": medians,
+            "rounds_s": times,
+            "over_numpy_s": over,
+            "frameworks_imported": imported,
+        },
     )
 
 

@@ -20,7 +20,9 @@ import time
 import numpy as np
 
 from echobuf import ClosedError, EchoBuffer, Field
-from harness import parser, write
+from echobuf.cli.bench.options import make_parser
+from echobuf.cli.bench.report import write_figures
+from sampling import RESULTS
 
 BATCH = 256
 CASES = {  # record bytes, window, factor, prefetch, batches
@@ -95,7 +97,7 @@ def run(case: str) -> dict[str, float]:
 
 
 def main() -> None:
-    options = parser(__doc__)
+    options = make_parser(__doc__, RESULTS)
     options.add_argument("--case", choices=CASES, help="one alone, in this process")
     chosen = options.parse_args()
     if chosen.case:
@@ -117,7 +119,7 @@ def main() -> None:
             f"{row['growth_bytes'] / 1e6:.1f} MB over {row['batches']:,} batches",
             flush=True,
         )
-    write("resident_memory", chosen.out, {"results": results})
+    write_figures("resident_memory", chosen.out, {"results": results})
 
 
 if __name__ == "__main__":

@@ -15,8 +15,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from echobuf import EchoLoader
-from harness import parser, write
+from echobuf.cli.bench.options import make_parser
+from echobuf.cli.bench.report import write_figures
 from pacing import Pace
+from sampling import RESULTS
 
 BATCH = 32
 WINDOW = 512
@@ -74,7 +76,7 @@ def run(
 
 
 def main() -> None:
-    options = parser(__doc__)
+    options = make_parser(__doc__, RESULTS)
     options.add_argument("--slower-us", type=float, default=150.0)
     options.add_argument("--epochs", type=int, default=17)
     chosen = options.parse_args()
@@ -95,7 +97,7 @@ def main() -> None:
         for name, rows in results.items()
     }
     print(f"worst: {worst}")
-    write(
+    write_figures(
         "short_epochs",
         chosen.out,
         {

@@ -14,8 +14,10 @@ import time
 import numpy as np
 
 from echobuf import EchoBuffer, Field
-from harness import parser, write
+from echobuf.cli.bench.options import make_parser
+from echobuf.cli.bench.report import write_figures
 from pacing import Pace
+from sampling import RESULTS
 
 BATCH = 32
 WINDOW = 512
@@ -67,7 +69,7 @@ def run(ratio: float, factor: float, slower_s: float, prefetch: int) -> float:
 
 
 def main() -> None:
-    options = parser(__doc__)
+    options = make_parser(__doc__, RESULTS)
     options.add_argument("--slower-us", type=float, default=150.0)
     options.add_argument("--prefetch", type=int, default=0)
     chosen = options.parse_args()
@@ -82,7 +84,7 @@ def main() -> None:
         print(f"{factor:>5} " + "".join(f"{cell:8.3f}" for cell in cells), flush=True)
     worst = max(max(row.values()) for row in rows.values())
     print(f"worst: {worst:.3f}")
-    write(
+    write_figures(
         "throttled",
         chosen.out,
         {

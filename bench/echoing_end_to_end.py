@@ -1,0 +1,57 @@
+"""Example echoing end to end: uint8 64x64x3, e = 4, window 4,096, batches of 128.
+
+Upstream is an array of 32,768 examples in memory; filling and draining the window are
+in the time. The reference is the bare copy limit: one copy in for each fresh example,
+one out for each draw, by `numpy.copyto`, one thread, warm memory. In the warm-up each
+candidate that claims exact use is checked for it.
+"""
+
+from echobuf.cli.bench import Candidate, Question
+from echobuf.cli.bench.options import make_parser, run
+from sampling import HERE, REPLAY, RESULTS
+
+OWN = "own_echoing"
+OUT = {"out": True}
+STREAMS = (
+    Candidate("DataLoader, 0 workers", "peers.torch_dataloader:Echo"),
+    Candidate("DataLoader, 2 workers", "peers.torch_dataloader:Echo", {"workers": 2}),
+    Candidate("tf.data flat_map(repeat), shuffle", "peers.tf_data:Echo"),
+    Candidate("tf.data batch, repeat", "peers.tf_data:BatchEcho"),
+    Candidate("webdataset", "peers.webdataset_pipeline:Echo"),
+    Candidate("grain", "peers.grain_dataset:Echo"),
+    Candidate("torchdata nodes", "peers.torchdata_nodes:Echo"),
+    Candidate(
+        "torchdata nodes, Prefetcher", "peers.torchdata_nodes:Echo", {"prefetch": 4}
+    ),
+    Candidate("MONAI ThreadDataLoader(repeats=)", "peers.monai_loader:Echo"),
+)
+
+QUESTION = Question(
+    "echoing_end_to_end",
+    "example",
+    (
+        Candidate("bare copy limit", "peers.copy_limit:Echo"),
+        Candidate("echobuf, thread", f"{OWN}:Threaded"),
+        Candidate("echobuf, thread, out=", f"{OWN}:Threaded", OUT),
+        Candidate("echobuf, same thread", f"{OWN}:SameThread"),
+        Candidate("echobuf, same thread, out=", f"{OWN}:SameThread", OUT),
+        Candidate("echobuf EchoLoader", f"{OWN}:Loader"),
+        *(Candidate(name, f"peers.{module}:Echo") for name, module in REPLAY.items()),
+        *STREAMS,
+    ),
+    reference="bare copy limit",
+    settings={
+        "fields": {"image": [[64, 64, 3], "uint8"]},
+        "key": "image",
+        "records": 32_768,
+        "batch": 128,
+        "window": 4096,
+        "factor": 4,
+    },
+    path=(HERE,),
+    resident=7,  # each holds upstream, 0.4 GB, and its own buffers
+    timeout_s=300,
+)
+
+if __name__ == "__main__":
+    run(QUESTION, make_parser(__doc__, RESULTS).parse_args())

@@ -1,0 +1,1 @@
+"""Candidates of the benchmarks: one file a peer, none imports echobuf."""

@@ -1,0 +1,45 @@
+"""cpprb: a replay buffer in Cython."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from peers.base import REPLAY, ReplayEchoing, Sampling, Store
+from peers.workload import Records
+
+GUARANTEES = (
+    *REPLAY,
+    ("batch", "copied; the caller's"),
+    ("timed", "the copy and the random indices"),
+)
+
+
+class Cpprb(Store):
+    """`cpprb.ReplayBuffer` with the dtypes of the records."""
+
+    packages = ("cpprb", "numpy")
+    guarantees = GUARANTEES
+
+    def open(self, settings: dict[str, Any], capacity: int) -> None:
+        from cpprb import ReplayBuffer
+
+        fields = {
+            name: {"shape": tuple(shape) or 1, "dtype": dtype}
+            for name, (shape, dtype) in settings["fields"].items()
+        }
+        self.buffer = ReplayBuffer(capacity, fields)
+        self.size = settings["batch"]
+
+    def add(self, records: Records) -> None:
+        self.buffer.add(**records)
+
+    def sample(self) -> Any:
+        return self.buffer.sample(self.size)
+
+
+class Sample(Cpprb, Sampling):
+    """Samples of records that stay."""
+
+
+class Echo(Cpprb, ReplayEchoing):
+    """Echoing by sampling."""

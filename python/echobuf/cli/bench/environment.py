@@ -1,0 +1,70 @@
+"""Where figures were taken: commit, machine, versions, command."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+__all__ = ["environment"]
+
+# Result files that a run before this one has written are no change of the code.
+_CHANGES = ("status", "--porcelain", "--", ".", ":!bench/results")
+
+
+def environment() -> dict[str, Any]:
+    """Commit, machine, Python and command, for a result file.
+
+    The commit is that of the checkout this module lies in; `None` where it is
+    installed without one.
+    """
+    return {
+        "commit": _git("rev-parse", "--short", "HEAD"),
+        "uncommitted_changes": bool(_git(*_CHANGES)),
+        "date": time.strftime("%Y-%m-%d"),
+        "cpu": _cpu_name(),
+        "cores": os.cpu_count(),
+        "load_average": _load(),
+        "python": platform.python_version(),
+        "command": shlex.join(["python", *sys.argv]),
+    }
+
+
+def _git(*arguments: str) -> str | None:
+    here = Path(__file__).resolve().parent
+    try:
+        # An installed copy inside somebody's repository is not part of that one.
+        _run(here, "ls-files", "--error-unmatch", Path(__file__).name)
+        top = _run(here, "rev-parse", "--show-toplevel")
+        return _run(Path(top), *arguments)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def _run(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        ["git", *arguments], cwd=folder, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def _cpu_name() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _load() -> float | None:
+    try:
+        return os.getloadavg()[0]
+    except OSError:
+        return None

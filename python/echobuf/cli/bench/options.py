@@ -1,0 +1,76 @@
+"""The options that every benchmark script has."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+from echobuf.cli.bench.question import Candidate, Question
+from echobuf.cli.bench.report import print_table, write
+from echobuf.cli.bench.rounds import measure
+
+__all__ = ["make_parser", "run", "select"]
+
+
+def make_parser(description: str | None, out: Path) -> argparse.ArgumentParser:
+    """A parser with the options that every benchmark has; results go to `out`."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument(
+        "--rounds", type=_positive, default=11, help="rounds measured (11)"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=out, help="folder of the result file"
+    )
+    parser.add_argument(
+        "--only",
+        default="",
+        metavar="A,B",
+        help="only candidates with one of these words in their name or module; "
+        "the reference is always there",
+    )
+    parser.add_argument(
+        "--python",
+        action="append",
+        default=[],
+        metavar="PEER=PATH",
+        help="interpreter for the candidates with this word in their name or module "
+        "(PATH alone: for all); may be given several times",
+    )
+    return parser
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{value} is less than 1")
+    return value
+
+
+def select(question: Question, options: argparse.Namespace) -> Question:
+    """The question with the candidates and interpreters that the options choose."""
+    words = [word for word in options.only.split(",") if word]
+    kept = [c for c in question.candidates if not words or _is_any(c, words)]
+    needed = {question.reference, *(question.reference_of(c) for c in kept)}
+    candidates = [c for c in question.candidates if c in kept or c.name in needed]
+    for choice in options.python:
+        word, separator, path = choice.rpartition("=")
+        if not separator:
+            word = ""
+        candidates = [
+            replace(c, python=path) if _is_any(c, [word]) else c for c in candidates
+        ]
+    return replace(question, candidates=tuple(candidates))
+
+
+def _is_any(candidate: Candidate, words: list[str]) -> bool:
+    text = f"{candidate.name} {candidate.target.partition(':')[0]}".lower()
+    return any(word.strip().lower() in text for word in words)
+
+
+def run(question: Question, options: argparse.Namespace) -> None:
+    """Measures what the options choose, prints the table, writes the file."""
+    chosen = select(question, options)
+    outcomes = measure(chosen, options.rounds)
+    print_table(chosen, outcomes)
+    write(chosen, outcomes, options.out)

@@ -1,0 +1,102 @@
+"""The table that a benchmark prints, and the file that it writes."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from echobuf.cli.bench.environment import environment
+from echobuf.cli.bench.question import Question
+from echobuf.cli.bench.rounds import Failed, Measured, Outcome
+
+__all__ = ["print_table", "summary", "write", "write_figures"]
+
+_WIDTH = 100
+_SCALES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
+
+
+def summary(question: Question, outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
+    """The figures of each candidate, or why there are none."""
+    return {name: _row(question, outcome) for name, outcome in outcomes.items()}
+
+
+def _row(question: Question, outcome: Outcome) -> dict[str, Any]:
+    candidate = outcome.candidate
+    settings = {**question.settings, **candidate.settings}
+    if isinstance(outcome, Failed):
+        return {"failed_at": outcome.stage, "reason": outcome.reason}
+    return {
+        "median_s": outcome.median_s,
+        "min_s": min(outcome.seconds),
+        "max_s": max(outcome.seconds),
+        "rate_per_s": 1 / outcome.median_s,
+        "reference": question.reference_of(candidate),
+        "speed_over_reference": outcome.ratio,
+        "minor_faults": _median(outcome, "minor_faults"),
+        "major_faults": _median(outcome, "major_faults"),
+        "peak_bytes": max(row["peak_bytes"] for row in outcome.rounds),
+        "units_per_round": _median(outcome, "units"),
+        "rounds_s": outcome.seconds,
+        "settings": settings,
+        **outcome.about,
+    }
+
+
+def _median(outcome: Measured, key: str) -> float:
+    return float(statistics.median(row[key] for row in outcome.rounds))
+
+
+def print_table(question: Question, outcomes: Mapping[str, Outcome]) -> None:
+    """Prints a line for each candidate, at most 100 characters wide."""
+    measured = [o for o in outcomes.values() if isinstance(o, Measured)]
+    print(f"\n{question.name}: time for one {question.unit}, speed over the reference")
+    print(
+        f"{'':34}{'median':>9} {'min .. max':>17} {'rate/s':>9}"
+        f" {'speed':>6} {'faults':>8} {'peak MB':>8}"
+    )
+    for outcome in measured:
+        print(_line(question, outcome))
+    for name, other in outcomes.items():
+        if isinstance(other, Failed):
+            print(f"{name}: no figure ({other.stage}: {other.reason})"[:_WIDTH])
+
+
+def _line(question: Question, outcome: Measured) -> str:
+    scale, suffix = _scale(outcome.median_s)
+    low, high = min(outcome.seconds) / scale, max(outcome.seconds) / scale
+    faults = _median(outcome, "minor_faults") + _median(outcome, "major_faults")
+    peak = max(row["peak_bytes"] for row in outcome.rounds) / 1e6
+    own = outcome.candidate.name == question.reference_of(outcome.candidate)
+    speed = "1" if own else "-" if outcome.ratio is None else f"{outcome.ratio:.3f}"
+    return (
+        f"{outcome.candidate.name[:34]:34}{outcome.median_s / scale:6.2f} {suffix:2}"
+        f" {low:7.2f} .. {high:<6.2f} {1 / outcome.median_s:9.4g}"
+        f" {speed:>6} {faults:8.0f} {peak:8.0f}"
+    )
+
+
+def _scale(seconds: float) -> tuple[float, str]:
+    return next((s for s in _SCALES if seconds >= s[0]), _SCALES[-1])
+
+
+def write(question: Question, outcomes: Mapping[str, Outcome], out: Path) -> Path:
+    """Writes the figures of a question to `out/NAME.json`, and says so."""
+    figures = {
+        "unit": f"seconds for one {question.unit}",
+        "reference": question.reference,
+        "results": summary(question, outcomes),
+    }
+    return write_figures(question.name, out, figures)
+
+
+def write_figures(name: str, out: Path, figures: Mapping[str, Any]) -> Path:
+    """Writes any figures with the environment they were taken in, and says so."""
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / f"{name}.json"
+    content = {"environment": environment(), **figures}
+    path.write_text(json.dumps(content, indent=1) + "\n")
+    print(f"written: {path}")
+    return path

@@ -1,0 +1,135 @@
+"""The benchmark harness: nothing is dropped, and one failure stops nothing."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from echobuf.cli.bench import Candidate, Failed, Question, measure, print_table, write
+from echobuf.cli.bench.options import make_parser, select
+
+MODULE = "harness_candidates"
+FOLDER = Path(__file__).parent / "bench_candidates"
+
+
+def candidate(name, kind="Adds", **more):
+    return Candidate(name, f"{MODULE}:{kind}", **more)
+
+
+def question(*candidates, settle_s=0, **more):
+    return Question(
+        "sums",
+        "sum",
+        (candidate("plain"), *candidates),
+        reference="plain",
+        path=(FOLDER,),
+        settings={"count": 1000, "chunks": 2},
+        settle_s=settle_s,
+        **more,
+    )
+
+
+@pytest.fixture(scope="module")
+def answered():
+    asked = question(
+        candidate("twice", settings={"count": 2000}),
+        candidate("absent", "NotInstalled"),
+        candidate("dishonest", "Refuses"),
+        candidate("crashing", "Crashes"),
+        candidate("no interpreter", python="/nonexistent/python"),
+        candidate("misspelt", "NoSuchClass"),
+        settle_s=0.2,
+    )
+    return asked, measure(asked, 3)
+
+
+def test_each_candidate_has_figures_or_a_reason(answered):
+    asked, outcomes = answered
+    assert list(outcomes) == [c.name for c in asked.candidates]
+    failed = {n: (o.stage, o.reason) for n, o in outcomes.items() if _failed(o)}
+    assert failed.keys() == {
+        "absent",
+        "dishonest",
+        "crashing",
+        "no interpreter",
+        "misspelt",
+    }
+    assert failed["absent"][0] == "import"
+    assert "no_such_peer" in failed["absent"][1]
+    assert failed["dishonest"] == ("warm_up", "ValueError: only 3 of 4 uses")
+    assert failed["crashing"][0] == "round"
+    assert "SIGABRT" in failed["crashing"][1]
+    assert failed["no interpreter"][0] == "start"
+    assert "NoSuchClass" in failed["misspelt"][1]
+
+
+def _failed(outcome):
+    return isinstance(outcome, Failed)
+
+
+def test_rounds_count_the_work_of_all_chunks(answered):
+    outcomes = answered[1]
+    assert [row["units"] for row in outcomes["plain"].rounds] == [2000] * 3
+    assert [row["units"] for row in outcomes["twice"].rounds] == [4000] * 3
+    assert outcomes["plain"].ratio == 1
+    expected = outcomes["plain"].median_s / outcomes["twice"].median_s
+    assert outcomes["twice"].ratio == expected
+
+
+def test_table_and_file_name_every_candidate(answered, tmp_path, capsys):
+    asked, outcomes = answered
+    print_table(asked, outcomes)
+    printed = capsys.readouterr().out
+    assert max(map(len, printed.splitlines())) <= 100
+    path = write(asked, outcomes, tmp_path)
+    content = json.loads(path.read_text())
+    for name in outcomes:
+        assert name in printed
+        assert name in content["results"]
+    plain = content["results"]["plain"]
+    assert plain["versions"]["pip"] is not None
+    assert plain["versions"]["no-such-package"] is None
+    assert plain["guarantees"] == {"exact use": "yes"}
+    assert {"commit", "uncommitted_changes", "date", "cpu", "cores", "command"} <= (
+        content["environment"].keys()
+    )
+
+
+def test_a_hang_is_ended_and_named():
+    outcomes = measure(question(candidate("hanging", "Hangs"), timeout_s=1.5), 1)
+    assert outcomes["hanging"].stage == "round"
+    assert "no answer within 1.5 s" in outcomes["hanging"].reason
+    assert len(outcomes["plain"].rounds) == 1
+
+
+def test_groups_compare_with_their_own_rounds_of_the_reference():
+    asked = question(candidate("a"), candidate("b"), candidate("c"), resident=2)
+    outcomes = measure(asked, 1, warm_up=0)
+    assert len(outcomes["plain"].rounds) == 3
+    assert all(outcomes[name].ratio is not None for name in "abc")
+
+
+def test_faults_and_peak_memory_are_seen():
+    asked = question(candidate("touching", "Touches", settings={"chunks": 1}))
+    outcomes = measure(asked, 1, warm_up=0)
+    touching, plain = outcomes["touching"].rounds[0], outcomes["plain"].rounds[0]
+    assert touching["peak_bytes"] > plain["peak_bytes"] + (1 << 25)
+    assert touching["minor_faults"] > plain["minor_faults"]
+
+
+def test_options_choose_candidates_and_interpreters(tmp_path):
+    asked = question(
+        candidate("one"), candidate("two", reference="one"), candidate("three")
+    )
+    parser = make_parser(None, tmp_path)
+    chosen = select(asked, parser.parse_args(["--only", "TWO", "--python", "one=/p"]))
+    assert [c.name for c in chosen.candidates] == ["plain", "one", "two"]
+    assert [c.python for c in chosen.candidates] == [None, "/p", None]
+    everyone = select(asked, parser.parse_args(["--python", sys.executable]))
+    assert {c.python for c in everyone.candidates} == {sys.executable}
+
+
+def test_a_reference_must_be_a_candidate():
+    with pytest.raises(ValueError, match="nobody"):
+        question(candidate("one", reference="nobody"))
