@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -165,17 +164,21 @@ class Buffer {
 
   // ---- life
 
-  /// Ends the epoch as it stands and begins another, in the same memory.
-  void reset(std::uint64_t epoch) {
+  /// Ends the epoch as it stands and begins another, in the same memory. kReentrant if
+  /// called from the poll of a draw: the reset would wait for it.
+  Status reset(std::uint64_t epoch) {
+    if (turn_.is_mine()) return Status::kReentrant;
     std::lock_guard alone(restarting_);
     restart([&](Epoch& next) {
       next.number = epoch;
       drawer_.restart(next);
     });
+    return Status::kOk;
   }
 
   /// Goes on from a checkpoint. False if anything was put or drawn in this epoch.
   bool restore(const Checkpoint& from) {
+    if (turn_.is_mine()) return false;  // from the poll of a draw
     std::lock_guard alone(restarting_);
     {
       std::lock_guard lock(mutex_);
@@ -327,7 +330,10 @@ class Buffer {
   Attempt draw(Draw&& draw_once) {
     if (const auto end = early_end()) return {*end};
     Turn::Guard turn(turn_, std::try_to_lock);
-    if (!turn) return {Status::kTimeout, &turn_.event()};
+    if (!turn) {
+      if (turn_.is_mine()) return {Status::kReentrant};
+      return {Status::kTimeout, &turn_.event()};
+    }
     using Outcome = Drawer::Outcome;
     std::uint32_t key = 0;
     const Outcome outcome = draw_or_prepare(draw_once, key);
@@ -378,7 +384,7 @@ class Buffer {
     return status;
   }
 
-  Status make(Ahead& ahead) try {
+  Status make(Ahead& ahead) {
     Batch& batch = ahead.batch;
     const Status status = wait_for(Clock::now() + kSlice, nullptr, [&] {
       return draw([&] {
@@ -388,8 +394,6 @@ class Buffer {
       });
     });
     return status == Status::kInterrupted ? Status::kTimeout : status;
-  } catch (const std::bad_alloc&) {
-    return Status::kNoMemory;
   }
 
   template <class Begin>
