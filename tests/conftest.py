@@ -1,7 +1,8 @@
 """Settings for all tests.
 
 A test that is skipped because a package is missing is a failure where CI is set: there
-everything is installed, and a skip would hide that a test no longer runs.
+everything is installed, and a skip would hide that a test no longer runs. The random
+tests are the same in every run there; `--hypothesis-profile=thorough` runs much longer.
 """
 
 from __future__ import annotations
@@ -11,6 +12,12 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+# In force unless another one is asked for; tests name their own `max_examples`.
+settings.register_profile("usual", deadline=None, derandomize="CI" in os.environ)
+settings.register_profile("thorough", deadline=None, max_examples=10_000)
+settings.load_profile("usual")
 
 _MISSING = "could not import"
 

@@ -175,8 +175,10 @@ py::list PythonBuffer::wrap(const Buffer& buffer, Batch batch) const {
   const bool ragged = buffer.options().ragged;
   const BatchLayout& layout = buffer.layout();
   std::byte* data = batch.block.data();
-  auto* owner = new Block(std::move(batch.block));
-  const py::capsule base(owner, [](void* block) { delete static_cast<Block*>(block); });
+  auto owner = std::make_unique<Block>(std::move(batch.block));
+  const py::capsule base(owner.get(),
+                         [](void* block) { delete static_cast<Block*>(block); });
+  owner.release();  // NOLINT: the capsule's
   py::list arrays(leaves_.size());
   for (std::size_t i = 0; i < leaves_.size(); ++i) {
     py::object array =
@@ -239,8 +241,7 @@ int PythonBuffer::reset(std::uint64_t epoch) {
   if (const int refused = refuse()) return refused;
   const std::shared_ptr<Buffer> buffer = buffer_;
   const GilRelease released;
-  buffer->reset(epoch);
-  return 0;
+  return code(buffer->reset(epoch));
 }
 
 int PythonBuffer::draining() {

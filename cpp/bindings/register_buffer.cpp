@@ -16,6 +16,7 @@ void register_buffer(py::module_& m) {
   m.attr("FINISHED") = static_cast<int>(Status::kFinished);
   m.attr("SHORT") = static_cast<int>(Status::kShort);
   m.attr("NO_MEMORY") = static_cast<int>(Status::kNoMemory);
+  m.attr("REENTRANT") = static_cast<int>(Status::kReentrant);
   m.attr("FORKED") = echobuf::python::kForked;
   m.attr("MISMATCH") = echobuf::python::kMismatch;
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <new>
 
 #include "support.hpp"
 
@@ -64,6 +65,21 @@ TEST(Prefetcher, AsksAgainAfterATimeout) {
   int item = 0;
   ASSERT_EQ(take(prefetcher, item), Status::kOk);
   EXPECT_EQ(item, 5);
+}
+
+TEST(Prefetcher, SaysOnceThatThereIsNoMemoryAndTriesAgain) {
+  int asked = 0;
+  Prefetcher<int> prefetcher(2, [&](int& item) {
+    item = asked++ / 2;
+    if (asked % 2 == 1) throw std::bad_alloc();
+    return Status::kOk;
+  });
+  for (int i = 0; i < 500; ++i) {
+    int item = -1;
+    ASSERT_EQ(take(prefetcher, item), Status::kNoMemory);
+    ASSERT_EQ(take(prefetcher, item), Status::kOk);
+    ASSERT_EQ(item, i) << "the failure cost an item";
+  }
 }
 
 TEST(Prefetcher, MakesNothingBetweenPauseAndRestart) {

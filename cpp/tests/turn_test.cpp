@@ -30,6 +30,18 @@ TEST(Turn, IsOneThreadsAtATime) {
   EXPECT_EQ(count, kThreads * kRounds);
 }
 
+TEST(Turn, KnowsWhoseItIs) {
+  Turn turn;
+  EXPECT_FALSE(turn.is_mine());
+  {
+    const Turn::Guard mine(turn, std::try_to_lock);
+    EXPECT_TRUE(turn.is_mine());
+    Threads other;
+    other.start([&] { EXPECT_FALSE(turn.is_mine()); });
+  }
+  EXPECT_FALSE(turn.is_mine());
+}
+
 TEST(Turn, IsRefusedWhileTaken) {
   Turn turn;
   {

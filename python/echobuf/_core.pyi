@@ -13,6 +13,7 @@ FAILED: int
 FINISHED: int
 SHORT: int
 NO_MEMORY: int
+REENTRANT: int
 FORKED: int
 MISMATCH: int
 

@@ -426,8 +426,7 @@ class EchoBuffer:
         """Goes over to the epoch opened ahead; gives up what is left of this one."""
         answer = self._core.go_ahead()
         if answer != 1:
-            self._check(answer)
-            raise AssertionError("no epoch was opened ahead")
+            self._check(answer or _core.REENTRANT)
         self._epoch = epoch
 
     def _abandon(self) -> None:
@@ -452,6 +451,12 @@ class EchoBuffer:
             return
         if code == _core.FORKED:
             raise _fork_error()
+        if code == _core.REENTRANT:
+            raise RuntimeError(
+                "called from a signal handler that interrupted a draw of this buffer "
+                "in this thread, and would wait for it for ever. Set a flag in the "
+                "handler, and make the call after the draw."
+            )
         if code == _core.MISMATCH:
             raise StateError("the buffer was used while a state was loaded into it.")
         raise ClosedError("the context of this buffer was left; make a new one.")

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -154,13 +153,16 @@ class Buffer {
 
   // ---- life
 
-  /// Ends the epoch as it stands and begins another, in the same memory.
-  void reset(std::uint64_t epoch) {
+  /// Ends the epoch as it stands and begins another, in the same memory. kReentrant if
+  /// called from the poll of a draw: the reset would wait for it.
+  Status reset(std::uint64_t epoch) {
+    if (turn_.is_mine()) return Status::kReentrant;
     std::lock_guard alone(between_epochs_);
     restart([&](Epoch& next) {
       next.number = epoch;
       drawer_->restart(next);
     });
+    return Status::kOk;
   }
 
   /// True once upstream has ended and all that it put has entered the window: what is
@@ -181,6 +183,7 @@ class Buffer {
   /// Goes over to the epoch that was opened ahead; what is left of this one is given
   /// up. False if there is none.
   bool go_ahead() {
+    if (turn_.is_mine()) return false;  // from the poll of a draw
     std::lock_guard alone(between_epochs_);
     const std::optional<Epoch> next = ledger_.ahead();
     if (!next) return false;
@@ -195,6 +198,7 @@ class Buffer {
   /// Goes on from a checkpoint of a buffer with the same options. False if anything was
   /// put or drawn in this epoch.
   bool restore(const Checkpoint& from) {
+    if (turn_.is_mine()) return false;  // from the poll of a draw
     std::lock_guard alone(between_epochs_);
     if (!ledger_.untouched()) return false;
     restart([&](Epoch& next) {
@@ -267,7 +271,10 @@ class Buffer {
   Attempt draw(Draw&& draw_once) {
     if (const auto end = early_end()) return {*end};
     Turn::Guard turn(turn_, std::try_to_lock);
-    if (!turn) return {Status::kTimeout, &turn_.event()};
+    if (!turn) {
+      if (turn_.is_mine()) return {Status::kReentrant};
+      return {Status::kTimeout, &turn_.event()};
+    }
     using Outcome = Drawer::Outcome;
     std::uint32_t key = 0;
     const Outcome outcome = draw_or_prepare(ring_, *drawer_, draw_once, key);
@@ -313,7 +320,7 @@ class Buffer {
     return status;
   }
 
-  Status make(Ahead& ahead) try {
+  Status make(Ahead& ahead) {
     Batch& batch = ahead.batch;
     const Status status = wait_for(Clock::now() + kSlice, nullptr, [&] {
       return draw([&] {
@@ -323,8 +330,6 @@ class Buffer {
       });
     });
     return status == Status::kInterrupted ? Status::kTimeout : status;
-  } catch (const std::bad_alloc&) {
-    return Status::kNoMemory;
   }
 
   /// While this lives it has the turn, and nothing is assembled ahead; what others

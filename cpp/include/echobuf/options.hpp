@@ -64,7 +64,8 @@ enum class Status : int {
   kFinished,     // everything has been served
   kShort,        // upstream ended otherwise than the loaded state says
   kInterrupted,  // the caller's poll said stop
-  kNoMemory,     // the thread that assembles ahead found no memory for a batch
+  kNoMemory,     // no memory for a batch; nothing is lost, the next call tries again
+  kReentrant,    // called from the poll of a draw, which it would have to wait for
 };
 
 /// Asked between chunks of long copies; false stops the call.

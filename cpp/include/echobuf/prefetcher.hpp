@@ -4,10 +4,12 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <functional>
+#include <list>
 #include <mutex>
+#include <new>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -18,21 +20,24 @@ namespace echobuf {
 
 /// Calls `make` on a thread of its own and keeps up to `depth` results. When `make`
 /// ends otherwise than kOk the end is kept behind the results, and the thread rests
-/// until restart(). Neither side ever touches Python.
+/// until restart(); kNoMemory is said once, and then tried again. Neither side ever
+/// touches Python.
 template <class Item>
 class Prefetcher {
  public:
-  /// Fills the item, or says why not; kTimeout: asked again at once.
+  /// Fills the item, or says why not; kTimeout: asked again at once. May throw
+  /// std::bad_alloc, having taken nothing.
   using Make = std::function<Status(Item&)>;
 
+  /// Throws std::bad_alloc.
   Prefetcher(std::uint32_t depth, Make make)
-      : depth_(depth), make_(std::move(make)), thread_([this] { run(); }) {}
+      : depth_(depth), make_(std::move(make)), thread_(start()) {}
   ~Prefetcher() { stop(); }
 
   /// The next item, or the end, or kTimeout if there is neither yet.
   Status pop(Item& item) {
     std::lock_guard lock(mutex_);
-    if (ready_.empty()) return end_.value_or(Status::kTimeout);
+    if (ready_.empty()) return end();
     item = std::move(ready_.front());
     ready_.pop_front();
     room_.notify_one();
@@ -49,7 +54,7 @@ class Prefetcher {
   /// Holds the thread back: on return it is not inside `make`, and will not go in
   /// before restart(). Items made are dropped.
   void pause() {
-    std::deque<Item> dropped;
+    std::list<Item> dropped;
     std::unique_lock lock(mutex_);
     paused_ = true;
     idle_.wait(lock, [&] { return !making_; });
@@ -74,6 +79,31 @@ class Prefetcher {
   }
 
  private:
+  /// A thread needs memory for its stack.
+  std::thread start() try {
+    return std::thread([this] { run(); });
+  } catch (const std::system_error&) {
+    throw std::bad_alloc();
+  }
+
+  /// Why there is no item; with the lock.
+  Status end() {
+    const Status end = end_.value_or(Status::kTimeout);
+    if (end == Status::kNoMemory) {  // one caller is told; there may be some by now
+      end_.reset();
+      room_.notify_one();
+    }
+    return end;
+  }
+
+  /// Memory of our own is found first: an item that was made is never given up.
+  Status make(std::list<Item>& made) try {
+    made.emplace_back();
+    return make_(made.front());
+  } catch (const std::bad_alloc&) {
+    return Status::kNoMemory;
+  }
+
   void run() {
     std::unique_lock lock(mutex_);
     for (;;) {
@@ -83,14 +113,14 @@ class Prefetcher {
       if (stopped_) return;
       making_ = true;
       lock.unlock();
-      Item item{};
-      const Status status = make_(item);
+      std::list<Item> made;
+      const Status status = make(made);
       lock.lock();
       making_ = false;
       idle_.notify_all();
       if (paused_ || status == Status::kTimeout) continue;
       if (status == Status::kOk)
-        ready_.push_back(std::move(item));
+        ready_.splice(ready_.end(), made);
       else
         end_ = status;
       filled_.notify();
@@ -104,7 +134,7 @@ class Prefetcher {
   std::condition_variable room_;
   std::condition_variable idle_;
   EventCount filled_;
-  std::deque<Item> ready_;
+  std::list<Item> ready_;
   std::optional<Status> end_;
   bool making_ = false;
   bool paused_ = false;

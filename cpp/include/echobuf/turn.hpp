@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <mutex>
+#include <thread>
 
 #include "echobuf/event_count.hpp"
 
@@ -42,15 +43,28 @@ class Turn {
 
   EventCount& event() { return event_; }
 
+  /// True if this thread has the turn: to wait for it would last for ever.
+  bool is_mine() const {
+    return owner_.load(std::memory_order_relaxed) == std::this_thread::get_id();
+  }
+
  private:
   // Acquire pairs with the release in give_back(): what the last one did is seen.
-  bool take() { return !taken_.exchange(true, std::memory_order_acquire); }
+  bool take() {
+    if (taken_.exchange(true, std::memory_order_acquire)) return false;
+    // Relaxed, here and below: a thread asks for its own id alone, and sees what it
+    // stored last itself.
+    owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+    return true;
+  }
   void give_back() {
+    owner_.store(std::thread::id(), std::memory_order_relaxed);
     taken_.store(false, std::memory_order_release);
     event_.notify();
   }
 
   std::atomic<bool> taken_{false};
+  std::atomic<std::thread::id> owner_{};
   EventCount event_;
 };
 
