@@ -6,12 +6,11 @@ one out for each draw, by `numpy.copyto`, one thread, warm memory. In the warm-u
 candidate that claims exact use is checked for it.
 """
 
-from echobuf.cli.bench import Candidate, Question
+from echobuf.cli.bench import Candidate
 from echobuf.cli.bench.options import make_parser, run
-from sampling import HERE, REPLAY, RESULTS
+from echobuf.cli.bench.questions import echoing
+from sampling import REPLAY, RESULTS, with_peers
 
-OWN = "own_echoing"
-OUT = {"out": True}
 STREAMS = (
     Candidate("DataLoader, 0 workers", "peers.torch_dataloader:Echo"),
     Candidate("DataLoader, 2 workers", "peers.torch_dataloader:Echo", {"workers": 2}),
@@ -26,31 +25,10 @@ STREAMS = (
     Candidate("MONAI ThreadDataLoader(repeats=)", "peers.monai_loader:Echo"),
 )
 
-QUESTION = Question(
-    "echoing_end_to_end",
-    "example",
-    (
-        Candidate("bare copy limit", "peers.copy_limit:Echo"),
-        Candidate("echobuf, thread", f"{OWN}:Threaded"),
-        Candidate("echobuf, thread, out=", f"{OWN}:Threaded", OUT),
-        Candidate("echobuf, same thread", f"{OWN}:SameThread"),
-        Candidate("echobuf, same thread, out=", f"{OWN}:SameThread", OUT),
-        Candidate("echobuf EchoLoader", f"{OWN}:Loader"),
-        *(Candidate(name, f"peers.{module}:Echo") for name, module in REPLAY.items()),
-        *STREAMS,
-    ),
-    reference="bare copy limit",
-    settings={
-        "fields": {"image": [[64, 64, 3], "uint8"]},
-        "key": "image",
-        "records": 32_768,
-        "batch": 128,
-        "window": 4096,
-        "factor": 4,
-    },
-    path=(HERE,),
-    resident=7,  # each holds upstream, 0.4 GB, and its own buffers
-    timeout_s=300,
+QUESTION = with_peers(
+    echoing(),
+    *(Candidate(name, f"peers.{module}:Echo") for name, module in REPLAY.items()),
+    *STREAMS,
 )
 
 if __name__ == "__main__":

@@ -1,26 +1,17 @@
-"""The candidates of the questions that draw batches from records in memory."""
+"""The peers of the questions that draw batches from records in memory."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
-from echobuf.cli.bench import Candidate
+from echobuf.cli.bench import Candidate, Question
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
 
-SMALL = {
-    "fields": {"x": [[32], "float32"], "y": [[], "int64"]},
-    "key": "y",
-    "records": 100_000,
-    "batch": 256,
-    "batches": 390,
-    "chunks": 10,
-}
-
 # Peers that sample batches from records which they hold: name -> module.
 REPLAY = {
-    "NumPy ring": "numpy_ring",
     "cpprb": "cpprb_replay",
     "TorchRL": "torchrl_replay",
     "flashbax": "flashbax_replay",
@@ -29,26 +20,30 @@ REPLAY = {
 }
 
 
-def plain() -> tuple[Candidate, ...]:
-    """What NumPy and torch do with an index, beside echobuf."""
-    given = {"order_given": True}
-    take, select = "peers.plain:Take", "peers.torch_index_select:Select"
+def with_peers(question: Question, *peers: Candidate) -> Question:
+    """The question with more candidates, which are found in this folder."""
+    return replace(
+        question, candidates=(*question.candidates, *peers), path=(*question.path, HERE)
+    )
+
+
+def select() -> tuple[Candidate, ...]:
+    """What torch does with an index."""
+    target = "peers.torch_index_select:Select"
+    name = "torch.index_select(out=)"
     return (
-        Candidate("plain copy", "peers.plain:Copy"),
-        Candidate("echobuf", "own:Draw"),
-        Candidate("echobuf out=", "own:Draw", {"out": True}),
-        Candidate("numpy.take(out=)", take),
-        Candidate("numpy.take(out=), order given", take, given),
-        Candidate("torch.index_select(out=)", select),
-        Candidate("torch.index_select(out=), order given", select, given),
+        Candidate(name, target),
+        Candidate(f"{name}, order given", target, {"order_given": True}),
     )
 
 
 def replay() -> tuple[Candidate, ...]:
     """The peers that can sample batches."""
-    peers = [
-        Candidate(name, f"peers.{module}:Sample") for name, module in REPLAY.items()
-    ]
-    random = {"replacement": True}
-    peers.append(Candidate("TorchRL, replacement", peers[2].target, random))
-    return tuple(peers)
+    peers = {
+        name: Candidate(name, f"peers.{module}:Sample")
+        for name, module in REPLAY.items()
+    }
+    torchrl = replace(
+        peers["TorchRL"], name="TorchRL, replacement", settings={"replacement": True}
+    )
+    return (*peers.values(), torchrl)

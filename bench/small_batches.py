@@ -4,18 +4,11 @@ A record is a float32[32] and an int64. The time is that from Python; making the
 order is inside it, unless the name of a candidate says that the order is given.
 """
 
-from echobuf.cli.bench import Question
 from echobuf.cli.bench.options import make_parser, run
-from sampling import HERE, RESULTS, SMALL, plain, replay
+from echobuf.cli.bench.questions import small
+from sampling import RESULTS, replay, select, with_peers
 
-QUESTION = Question(
-    "small_batches",
-    "batch",
-    (*plain(), *replay()),
-    reference="echobuf",
-    settings=SMALL,
-    path=(HERE,),
-)
+QUESTION = with_peers(small(), *select(), *replay())
 
 if __name__ == "__main__":
     run(QUESTION, make_parser(__doc__, RESULTS).parse_args())

@@ -1,1 +1,1 @@
-"""Candidates of the benchmarks: one file a peer, none imports echobuf."""
+"""Candidates of the benchmarks that need a package of their own: one file a peer."""

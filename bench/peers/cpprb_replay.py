@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from peers.base import REPLAY, ReplayEchoing, Sampling, Store
-from peers.workload import Records
+from echobuf.cli.bench.candidates.base import REPLAY, ReplayEchoing, Sampling, Store
+from echobuf.cli.bench.candidates.workload import Records
 
 GUARANTEES = (
     *REPLAY,

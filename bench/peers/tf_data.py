@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from peers.base import Echoing
+from echobuf.cli.bench.candidates.base import Echoing
 
 BATCH = ("batch", "copied; read-only NumPy views of its tensors")
 TIMED = ("timed", "everything; the source is a tensor made beforehand")

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from peers.base import REPLAY, ReplayEchoing, Sampling, Store
-from peers.workload import Records
+from echobuf.cli.bench.candidates.base import REPLAY, ReplayEchoing, Sampling, Store
+from echobuf.cli.bench.candidates.workload import Records
 
 GUARANTEES = (
     *REPLAY,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from peers.workload import check_batch, make_records
+from echobuf.cli.bench.candidates.workload import check_batch, make_records
 
 
 class Select:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from peers.base import Echoing
+from echobuf.cli.bench.candidates.base import Echoing
 from peers.torch_dataloader import shuffled
 
 

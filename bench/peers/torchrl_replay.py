@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from peers.base import REPLAY, Echoing, Sampling, Store
-from peers.workload import Records
+from echobuf.cli.bench.candidates.base import REPLAY, Echoing, Sampling, Store
+from echobuf.cli.bench.candidates.workload import Records
 
 BATCH = ("batch", "copied; the caller's")
 WITHOUT = (

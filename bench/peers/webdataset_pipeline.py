@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from peers.base import Echoing
+from echobuf.cli.bench.candidates.base import Echoing
 
 
 class Echo(Echoing):

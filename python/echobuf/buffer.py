@@ -278,7 +278,7 @@ class EchoBuffer:
         if out is not None:
             return self._next_into(out, timeout)
         leaves = self._core.next(timeout)
-        if type(leaves) is int:
+        if not isinstance(leaves, list):
             self._end_next(leaves)
         return self._unflatten(leaves)
 

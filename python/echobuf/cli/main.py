@@ -22,6 +22,10 @@ _COMMANDS = {
         "echobuf.cli.demo.command",
         "train a small model from a slow input, with and without echoing",
     ),
+    "bench": (
+        "echobuf.cli.bench.command",
+        "measure echobuf beside plain copies and NumPy on this machine",
+    ),
     "doctor": (
         "echobuf.cli.doctor",
         "print versions and devices, and test this installation",

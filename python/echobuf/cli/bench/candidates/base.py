@@ -7,7 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from peers.workload import Records, check_batch, check_uses, key_view, make_records
+from echobuf.cli.bench.candidates.workload import (
+    Records,
+    check_batch,
+    check_uses,
+    key_view,
+    make_records,
+)
 
 CHUNK = 1024  # records added at a time where a store is only filled
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from echobuf import EchoBuffer, EchoLoader, Field
-from own import GUARANTEES
-from peers.base import Echoing
+from echobuf.cli.bench.candidates.base import Echoing
+from echobuf.cli.bench.candidates.draw import GUARANTEES
 
 COPIED = (
     *GUARANTEES,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from peers.base import Echoing
+from echobuf.cli.bench.candidates.base import Echoing
 
 
 class Echo(Echoing):

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from peers.base import Echoing, Sampling
-from peers.workload import Records
+from echobuf.cli.bench.candidates.base import Echoing, Sampling
+from echobuf.cli.bench.candidates.workload import Records
 
 GUARANTEES = (
     ("exact use", "yes"),

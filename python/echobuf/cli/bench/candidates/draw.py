@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from echobuf import EchoBuffer, Field
-from peers.workload import check_batch, check_uses, make_records
+from echobuf.cli.bench.candidates.workload import check_batch, check_uses, make_records
 
 GUARANTEES = (
     ("exact use", "yes"),
@@ -66,4 +66,4 @@ class Draw:
         else:
             for _ in range(self.batches):
                 next_batch(out)
-        return self.batches
+        return int(self.batches)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from peers.workload import check_batch, make_records
+from echobuf.cli.bench.candidates.workload import check_batch, make_records
 
 
 class _Plain:
@@ -48,7 +48,7 @@ class Copy(_Plain):
             start = starts[turn % len(starts)]
             for array, out in self.arrays:
                 np.copyto(out, array[start : start + self.batch])
-        return self.batches
+        return int(self.batches)
 
 
 class Take(_Plain):

@@ -1,0 +1,93 @@
+"""The command `echobuf bench`: echobuf beside plain copies and NumPy, here."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+from pathlib import Path
+
+from echobuf.cli import UsageError
+from echobuf.cli.bench.questions import QUESTIONS
+from echobuf.cli.bench.report import print_table, write
+from echobuf.cli.bench.rounds import Measured, Outcome, measure
+from echobuf.cli.interrupt import ending_on_interrupt
+
+__all__ = ["configure", "run"]
+
+_OUT = Path("echobuf-bench")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
+    lines = "; ".join(f"{name}: {text}" for name, (_, text) in QUESTIONS.items())
+    parser.epilog = (
+        f"Questions: {lines}. Each candidate runs in a process of its own, in "
+        "interleaved rounds; leave the machine otherwise idle. Takes a few minutes. "
+        "Needs matplotlib for the chart."
+    )
+    parser.add_argument(
+        "questions",
+        nargs="*",
+        metavar="QUESTION",
+        help=f"which to ask: {', '.join(QUESTIONS)} (default: all)",
+    )
+    parser.add_argument(
+        "--rounds", type=_rounds, default=7, help="rounds measured (%(default)s)"
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=_OUT,
+        metavar="FOLDER",
+        help="folder for the chart and the JSON files (default: %(default)s)",
+    )
+
+
+def _rounds(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
+    return value
+
+
+def run(options: argparse.Namespace) -> int:
+    """Measures, prints a table a question, writes the figures and the chart.
+
+    Returns:
+        0, or 1 if a candidate gave no figure.
+    """
+    unknown = [name for name in options.questions if name not in QUESTIONS]
+    if unknown:
+        raise UsageError(
+            f"unknown question {unknown[0]!r}; choose from {', '.join(QUESTIONS)}"
+        )
+    _check_folder(options.out)
+    with ending_on_interrupt():
+        return _measure(options)
+
+
+def _check_folder(out: Path) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--out {out}: {error.strerror}") from None
+
+
+def _measure(options: argparse.Namespace) -> int:
+    answers: dict[str, dict[str, Outcome]] = {}
+    for name in options.questions or QUESTIONS:
+        question = QUESTIONS[name][0]()
+        answers[name] = measure(question, options.rounds)
+        print_table(question, answers[name])
+        write(question, answers[name], options.out)
+    if importlib.util.find_spec("matplotlib") is None:
+        print("no chart: pip install matplotlib")
+    else:
+        from echobuf.cli.bench.picture import draw
+
+        print(f"written: {draw(answers, options.out / 'bench.png')}")
+    failed = [o for row in answers.values() for o in row.values()]
+    return 0 if all(isinstance(outcome, Measured) for outcome in failed) else 1
