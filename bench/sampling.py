@@ -38,9 +38,9 @@ def plain() -> tuple[Candidate, ...]:
         Candidate("echobuf", "own:Draw"),
         Candidate("echobuf out=", "own:Draw", {"out": True}),
         Candidate("numpy.take(out=)", take),
-        Candidate("numpy.take(out=), order given", take, given),
+        Candidate("numpy.take, order given", take, given),
         Candidate("torch.index_select(out=)", select),
-        Candidate("torch.index_select(out=), order given", select, given),
+        Candidate("torch.index_select, order given", select, given),
     )
 
 
