@@ -30,10 +30,9 @@ def with_peers(question: Question, *peers: Candidate) -> Question:
 def select() -> tuple[Candidate, ...]:
     """What torch does with an index."""
     target = "peers.torch_index_select:Select"
-    name = "torch.index_select(out=)"
     return (
-        Candidate(name, target),
-        Candidate(f"{name}, order given", target, {"order_given": True}),
+        Candidate("torch.index_select(out=)", target),
+        Candidate("torch.index_select, order given", target, {"order_given": True}),
     )
 
 

@@ -116,6 +116,7 @@ def test_faults_and_peak_memory_are_seen():
     touching, plain = outcomes["touching"].rounds[0], outcomes["plain"].rounds[0]
     assert touching["peak_bytes"] > plain["peak_bytes"] + (1 << 25)
     assert touching["minor_faults"] > plain["minor_faults"]
+    assert touching["cpu_s"] > 0
 
 
 def test_options_choose_candidates_and_interpreters(tmp_path):

@@ -16,9 +16,7 @@ _DRAWS = (
     Candidate("echobuf", f"{_HERE}.draw:Draw"),
     Candidate("echobuf out=", f"{_HERE}.draw:Draw", _OUT),
     Candidate("numpy.take(out=)", f"{_HERE}.plain:Take"),
-    Candidate(
-        "numpy.take(out=), order given", f"{_HERE}.plain:Take", {"order_given": True}
-    ),
+    Candidate("numpy.take, order given", f"{_HERE}.plain:Take", {"order_given": True}),
     Candidate("NumPy ring", f"{_HERE}.numpy_ring:Sample"),
 )
 _SMALL: dict[str, Any] = {

@@ -35,6 +35,7 @@ def _row(question: Question, outcome: Outcome) -> dict[str, Any]:
         "rate_per_s": 1 / outcome.median_s,
         "reference": question.reference_of(candidate),
         "speed_over_reference": outcome.ratio,
+        "cpu_s": statistics.median(r["cpu_s"] / r["units"] for r in outcome.rounds),
         "minor_faults": _median(outcome, "minor_faults"),
         "major_faults": _median(outcome, "major_faults"),
         "peak_bytes": max(row["peak_bytes"] for row in outcome.rounds),
@@ -54,8 +55,8 @@ def print_table(question: Question, outcomes: Mapping[str, Outcome]) -> None:
     measured = [o for o in outcomes.values() if isinstance(o, Measured)]
     print(f"\n{question.name}: time for one {question.unit}, speed over the reference")
     print(
-        f"{'':34}{'median':>9} {'min .. max':>17} {'rate/s':>9}"
-        f" {'speed':>6} {'faults':>8} {'peak MB':>8}"
+        f"{'':33}{'median':>9} {'min .. max':>17} {'rate/s':>9}"
+        f" {'speed':>6} {'cores':>5} {'faults':>7} {'peak MB':>7}"
     )
     for outcome in measured:
         print(_line(question, outcome))
@@ -69,12 +70,13 @@ def _line(question: Question, outcome: Measured) -> str:
     low, high = min(outcome.seconds) / scale, max(outcome.seconds) / scale
     faults = _median(outcome, "minor_faults") + _median(outcome, "major_faults")
     peak = max(row["peak_bytes"] for row in outcome.rounds) / 1e6
+    cores = statistics.median(row["cpu_s"] / row["seconds"] for row in outcome.rounds)
     own = outcome.candidate.name == question.reference_of(outcome.candidate)
     speed = "1" if own else "-" if outcome.ratio is None else f"{outcome.ratio:.3f}"
     return (
-        f"{outcome.candidate.name[:34]:34}{outcome.median_s / scale:6.2f} {suffix:2}"
+        f"{outcome.candidate.name[:33]:33}{outcome.median_s / scale:6.2f} {suffix:2}"
         f" {low:7.2f} .. {high:<6.2f} {1 / outcome.median_s:9.4g}"
-        f" {speed:>6} {faults:8.0f} {peak:8.0f}"
+        f" {speed:>6} {cores:5.2f} {faults:7.0f} {peak:7.0f}"
     )
 
 

@@ -92,23 +92,27 @@ class Worker:
             return self._measured()
 
     def _measured(self) -> dict[str, Any]:
-        seconds, units = 0.0, 0
-        minor, major = _faults()
+        seconds, cpu_s, units = 0.0, 0.0, 0
+        before = _usage()
         begin = getattr(self._candidate, "begin", None)
         for _ in range(self._settings.get("chunks", 1)):
             if begin is not None:
                 begin()
-            start = time.perf_counter()
+            cpu_start, start = time.process_time(), time.perf_counter()
             units += self._candidate.run()
             seconds += time.perf_counter() - start
+            cpu_s += time.process_time() - cpu_start
             if seconds >= self._settings.get("limit_s", 2.0):
                 break
-        after = _faults()
+        minor, major, children_s = (
+            now - then for now, then in zip(_usage(), before, strict=True)
+        )
         return {
             "seconds": seconds,
+            "cpu_s": cpu_s + children_s,
             "units": units,
-            "minor_faults": after[0] - minor,
-            "major_faults": after[1] - major,
+            "minor_faults": minor,
+            "major_faults": major,
             "peak_bytes": sum(_peak_bytes(pid) for pid in _family()),
         }
 
@@ -143,9 +147,16 @@ def _family() -> list[int]:
     return family
 
 
-def _faults() -> tuple[int, int]:
-    """Minor and major page faults of this process and of those it started."""
-    minor = major = 0
+def _usage() -> tuple[int, int, float]:
+    """Minor and major faults, and processor seconds of the children alone."""
+    minor, major, cpu_s = _children()
+    own = resource.getrusage(resource.RUSAGE_SELF)
+    return minor + own.ru_minflt, major + own.ru_majflt, cpu_s
+
+
+def _children() -> tuple[int, int, float]:
+    """Minor and major faults and processor seconds of what this process started."""
+    minor, major, ticks = 0, 0, 0
     for pid in _family()[1:]:
         try:
             text = Path(f"/proc/{pid}/stat").read_text()
@@ -153,8 +164,8 @@ def _faults() -> tuple[int, int]:
             continue
         fields = text.rpartition(")")[2].split()
         minor, major = minor + int(fields[7]), major + int(fields[9])
-    own = resource.getrusage(resource.RUSAGE_SELF)
-    return minor + own.ru_minflt, major + own.ru_majflt
+        ticks += int(fields[11]) + int(fields[12])
+    return minor, major, ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _peak_bytes(pid: int) -> int:
