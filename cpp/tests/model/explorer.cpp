@@ -26,18 +26,29 @@ std::uint64_t mix(std::uint64_t x, std::uint64_t y) {
 }
 
 Key hash(const std::vector<std::byte>& bytes) {
-  std::uint64_t a = 0x9E3779B97F4A7C15u, b = 0xD1B54A32D192ED03u ^ bytes.size();
+  // Four words side by side; each lane is a chain that loses nothing.
+  std::uint64_t lanes[4] = {0x9E3779B97F4A7C15u, 0xD1B54A32D192ED03u,
+                            0xA0761D6478BD642Fu, 0x8EBC6AF09C88C6E3u ^ bytes.size()};
+  std::uint64_t words[4];
+  const auto add = [&] {
+    for (int k = 0; k < 4; ++k) {
+      lanes[k] = (lanes[k] ^ words[k]) * 0xE7037ED1A0B428DBu;
+      lanes[k] ^= lanes[k] >> 32;
+    }
+  };
   std::size_t i = 0;
-  for (; i + 8 <= bytes.size(); i += 8) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, bytes.data() + i, 8);
-    a = mix(a ^ word, 0xA0761D6478BD642Fu) + i;
-    b = mix(b + word, 0xE7037ED1A0B428DBu) ^ a;
+  for (; i + sizeof words <= bytes.size(); i += sizeof words) {
+    __builtin_memcpy(words, bytes.data() + i, sizeof words);
+    add();
   }
-  std::uint64_t rest = 0;
-  if (i < bytes.size()) std::memcpy(&rest, bytes.data() + i, bytes.size() - i);
-  a = mix(a ^ rest, 0x8EBC6AF09C88C6E3u);
-  b = mix(b + rest, 0x589965CC75374CC3u) ^ a;
+  std::memset(words, 0, sizeof words);
+  std::memcpy(words, bytes.data() + i, bytes.size() - i);
+  add();
+  std::uint64_t a = 0, b = 0;
+  for (const std::uint64_t lane : lanes) {
+    a = mix(a ^ lane, 0x589965CC75374CC3u) + 1;
+    b = mix(b + lane, 0xE7037ED1A0B428DBu) ^ a;
+  }
   return {a | 1, b};  // never the key of an empty place
 }
 
@@ -99,8 +110,6 @@ class Explorer {
     std::vector<Choice> choices;
     std::size_t next = 0;
     std::uint32_t number = 0;
-    std::int32_t last = -1;  // thread
-    std::int32_t preemptions = 0;
   };
   struct Parent {
     std::uint32_t number;
@@ -150,18 +159,6 @@ class Explorer {
         this);
   }
 
-  bool finish_of(Choice choice, Node& to) const {
-    // A change of threads costs where the last one could have gone on.
-    if (options_.preemptions < 0) return true;
-    to.last = choice.thread == kClock ? nodes_[depth_].last : choice.thread;
-    const Node& from = nodes_[depth_];
-    bool could = false;
-    for (const Choice& other : from.choices) could |= other.thread == from.last;
-    to.preemptions = from.preemptions + (could && choice.thread != from.last &&
-                                         choice.thread != kClock);
-    return to.preemptions <= options_.preemptions;
-  }
-
   // ---- searching
 
   /// Some walks at random: what threads do where is mostly known before the search.
@@ -190,8 +187,6 @@ class Explorer {
     begin();
     if (machine().habits_grew()) return false;
     if (nodes_.empty()) nodes_.resize(64);
-    nodes_[0].last = -1;
-    nodes_[0].preemptions = 0;
     if (!enter(0, {0, {}})) return true;
     while (true) {
       Node& node = nodes_[depth_];
@@ -203,7 +198,6 @@ class Explorer {
       if (states_.count() >= options_.max_states) return true;
       const Choice choice = node.choices[node.next++];
       if (depth_ + 1 == nodes_.size()) nodes_.resize(2 * nodes_.size());
-      if (!finish_of(choice, nodes_[depth_ + 1])) continue;
       restore(nodes_[depth_].state);
       step(choice);
       ++result_.steps;
@@ -222,13 +216,7 @@ class Explorer {
     if (!m.failure().empty()) return failed(parent, m.failure());
     Node& node = nodes_[depth];
     save(node.state);
-    std::size_t size = node.state.size();
-    if (options_.preemptions >= 0) {
-      node.state.push_back(static_cast<std::byte>(node.last));
-      node.state.push_back(static_cast<std::byte>(node.preemptions));
-    }
     const auto [number, is_new] = states_.insert(hash(node.state));
-    node.state.resize(size);
     if (depth > 0) edges_.push_back({parent.number, number});
     if (!is_new) return true;
     parents_.push_back(parent);
@@ -252,7 +240,6 @@ class Explorer {
   /// From every state some execution must come to the end.
   void finish() {
     result_.ok = true;
-    if (options_.preemptions >= 0) return;
     const std::size_t n = states_.count();
     std::vector<std::uint32_t> first(n + 1, 0), from(edges_.size());
     for (const auto& edge : edges_) ++first[edge.second + 1];

@@ -84,13 +84,12 @@ void Machine::begin(int threads, const Options& options) {
 
 // ---- what threads do between two steps
 
-int Machine::index_of(std::uint64_t address, bool lock) {
+int Machine::index_of(std::uint64_t address) {
   for (std::size_t i = 0; i < habits_.size(); ++i)
     if (habits_[i].address == address) return static_cast<int>(i);
   if (habits_.size() == kMaxLocations) fail("too many atomics for the model");
   else {
     habits_.push_back({address});
-    habits_.back().lock = lock;
     locations_.emplace_back();
     habits_grew_ = true;
   }
@@ -104,13 +103,16 @@ const Habits* Machine::habits_at(std::uint64_t address) const {
 }
 
 void Machine::note(int thread, const Op& op) {
-  Habits& habits = habits_[static_cast<std::size_t>(index_of(op.address, is_lock(op.kind)))];
+  Habits& habits = habits_[static_cast<std::size_t>(index_of(op.address))];
   const std::uint32_t threads = habits.threads | 1u << thread;
   const bool written = habits.written || op.kind != Kind::kLoad;
   const bool loaded =
       habits.loaded || op.kind == Kind::kLoad || op.kind == Kind::kCas;
-  if (threads != habits.threads || written != habits.written || loaded != habits.loaded)
+  const bool modified = habits.modified || (op.kind != Kind::kLoad && op.kind != Kind::kStore);
+  if (threads != habits.threads || written != habits.written ||
+      loaded != habits.loaded || modified != habits.modified)
     habits_grew_ = true;
+  habits.modified = modified;
   habits.threads = threads;
   habits.written = written;
   habits.loaded = loaded;
@@ -127,13 +129,23 @@ void Machine::post(int thread, const Op& op) {
   if (op.order == kSeqCst || op.order == kConsume || op.failure_order == kSeqCst)
     fail("seq_cst and consume are not in the model");
   if (is_atomic(op.kind) && op.kind != Kind::kLoad && failure_.empty())
-    materialise(index_of(op.address, false), op);
+    materialise(index_of(op.address), op);
 }
 
 void Machine::finish(int thread) {
   Thread& self = threads_[thread];
   std::memset(static_cast<void*>(&self), 0, sizeof self);
   self.life = Life::kFinished;
+}
+
+/// True if no thread could race for a word, as far as is known.
+bool Machine::is_private(std::uint32_t word, int thread, bool write) {
+  WordHabits& habits = words_[word];
+  const auto threads = static_cast<std::uint8_t>(habits.threads | 1u << thread);
+  const bool written = habits.written || write;
+  if (threads != habits.threads || written != habits.written) habits_grew_ = true;
+  habits = {threads, written};
+  return !written || (threads & (threads - 1)) == 0;
 }
 
 bool Machine::races(int thread, std::uint64_t address, std::uint64_t size,
@@ -159,6 +171,7 @@ bool Machine::access(int thread, std::uint64_t address, std::uint64_t size,
   for (std::uint64_t word = address / 8; word <= (address + size - 1) / 8; ++word) {
     const std::uint8_t bytes = bytes_in(word, address, size);
     const auto at = static_cast<std::uint32_t>(word - base / 8);
+    if (is_private(at, thread, write)) continue;
     for (Access& other : accesses_)
       if (other.word == at && (write || (other.thread == mine && !other.write)))
         other.bytes = static_cast<std::uint8_t>(other.bytes & ~bytes);
@@ -247,7 +260,8 @@ void Machine::choices_of(int thread, std::vector<Choice>& out) const {
     out.push_back({who, 0, 0, 0});
     return;
   }
-  for (std::size_t i = self.view.seen[index]; i < n; ++i) {
+  const bool matters = habits_[index].read();
+  for (std::size_t i = matters ? self.view.seen[index] : n - 1; i < n; ++i) {
     const auto at = static_cast<std::uint8_t>(i);
     const bool fits = insertable(location, i);
     if (op.kind == Kind::kLoad || (op.kind != Kind::kCas && fits))
@@ -260,14 +274,15 @@ void Machine::choices_of(int thread, std::vector<Choice>& out) const {
 }
 
 /// True if no other thread can tell when this step is taken: it is its thread's own
-/// affair, or reads what nobody ever writes.
+/// affair, or reads what nobody ever writes, or writes what nobody ever reads.
 bool Machine::independent(int thread) const {
   const Thread& self = threads_[thread];
   if (self.life != Life::kReady) return false;
   if (self.op.kind == Kind::kResume) return true;
   if (!is_atomic(self.op.kind) && !is_lock(self.op.kind)) return false;
   const Habits* habits = habits_at(self.op.address);
-  return habits && (!habits->written || habits->threads == 1u << thread);
+  return habits && (!habits->written || !habits->read() ||
+                    habits->threads == 1u << thread);
 }
 
 void Machine::choices(std::vector<Choice>& out) const {
@@ -367,7 +382,7 @@ void Machine::apply(Choice choice) {
       fail("an atomic is used while it may still be under construction");
       return;
     }
-    const int index = index_of(op.address, false);
+    const int index = index_of(op.address);
     Location& location = locations_[static_cast<std::size_t>(index)];
     if (location.messages.empty()) {
       self.result = peek(op);
@@ -496,7 +511,7 @@ void Machine::trim(int index) {
   const bool chain = std::all_of(messages.begin() + 1, messages.end(),
                                  [](const Message& m) { return m.attached; });
   // A chain of read-modify-writes that nobody loads has only its end.
-  if (habits.loaded || !chain)
+  if (habits.read() && (habits.loaded || !chain))
     for (int t = 0; t < count_; ++t)
       if (threads_[t].life != Life::kFinished && habits.threads >> t & 1)
         oldest = std::min<std::size_t>(oldest, threads_[t].view.seen[index]);
@@ -513,17 +528,18 @@ void Machine::trim(int index) {
 
 /// Clocks matter only as far as they tell accesses apart.
 void Machine::rank_clocks() {
+  std::uint8_t rank[256];
   for (int t = 0; t < count_; ++t) {
-    bool used[256] = {};
+    std::uint8_t highest = threads_[t].view.clock[t];
+    each_view([&](View& view) { highest = std::max(highest, view.clock[t]); });
     for (const Access& access : accesses_)
-      if (access.thread == t) used[access.clock] = true;
-    if (threads_[t].life != Life::kFinished) used[threads_[t].view.clock[t]] = true;
-    std::uint8_t rank[256];
-    std::uint8_t below = 0;
-    for (int c = 0; c < 256; ++c) {
-      if (used[c]) ++below;
-      rank[c] = below;
-    }
+      if (access.thread == t) highest = std::max(highest, access.clock);
+    std::memset(rank, 0, highest + 1u);
+    for (const Access& access : accesses_)
+      if (access.thread == t) rank[access.clock] = 1;
+    if (threads_[t].life != Life::kFinished) rank[threads_[t].view.clock[t]] = 1;
+    for (int c = 1; c <= highest; ++c)
+      rank[c] = static_cast<std::uint8_t>(rank[c] + rank[c - 1]);
     each_view([&](View& view) { view.clock[t] = rank[view.clock[t]]; });
     for (Access& access : accesses_)
       if (access.thread == t) access.clock = rank[access.clock];

@@ -8,6 +8,7 @@
 // anywhere after it. Which one is a choice that the explorer makes.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -18,6 +19,7 @@ namespace echobuf::model {
 
 inline constexpr int kMaxThreads = 4;
 inline constexpr int kMaxLocations = 40;
+inline constexpr std::size_t kArena = std::size_t{64} << 10;  // all shared memory
 
 /// What is known: of each location the message, of each thread the release.
 struct View {
@@ -99,20 +101,32 @@ inline constexpr std::uint8_t kClock = 0xFF;  // as a thread: time passes
 struct Habits {
   std::uint64_t address;
   std::uint32_t threads = 0;  // bit set: who
-  bool written = false, loaded = false, lock = false;
+  bool written = false;   // other than by what made it
+  bool loaded = false;    // or compared
+  bool modified = false;  // read and written in one
+
+  bool read() const { return loaded || modified; }
+};
+
+/// The same of a word of plain memory.
+struct WordHabits {
+  std::uint8_t threads = 0;
+  bool written = false;
 };
 
 struct Options {
   std::uint32_t max_time = 0;           // how often deadlines can pass; 0: never
   std::uint32_t spurious_wakes = 0;     // sleepers woken by nobody
-  int preemptions = -1;                 // a bound on them; -1: none
   std::uint64_t max_states = 50'000'000;
 };
 
 class Machine {
  public:
   void begin(int threads, const Options& options);
-  void forget_habits() { habits_.clear(); }
+  void forget_habits() {
+    habits_.clear();
+    std::fill(words_.begin(), words_.end(), WordHabits{});
+  }
 
   // ---- what threads do between two steps
 
@@ -153,7 +167,7 @@ class Machine {
     std::vector<Message> messages;  // empty: nobody has written since the start
   };
 
-  int index_of(std::uint64_t address, bool lock);
+  int index_of(std::uint64_t address);
   const Habits* habits_at(std::uint64_t address) const;
   void note(int thread, const Op& op);
   bool independent(int thread) const;
@@ -164,6 +178,7 @@ class Machine {
   void write(int thread, int index, std::size_t at, std::uint64_t value,
              const Message* read, std::uint8_t order, const Op& op);
   void read(int thread, int index, std::size_t at, std::uint8_t order);
+  bool is_private(std::uint32_t word, int thread, bool write);
   bool races(int thread, std::uint64_t address, std::uint64_t size, bool write) const;
   void trim(int index);
   void rank_clocks();
@@ -176,6 +191,7 @@ class Machine {
 
   Options options_;
   std::vector<Habits> habits_;  // never forgotten while exploring; index: location
+  std::vector<WordHabits> words_ = std::vector<WordHabits>(kArena / 8);
   bool habits_grew_ = false;
   std::string failure_;
 

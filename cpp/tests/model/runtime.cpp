@@ -14,7 +14,6 @@ namespace echobuf::model {
 
 namespace {
 
-constexpr std::size_t kArena = std::size_t{64} << 10;
 constexpr std::size_t kStack = std::size_t{64} << 10;
 constexpr std::size_t kGrain = 64;  // what the arena gives, at the least
 constexpr std::size_t kClasses = 64;
@@ -27,7 +26,7 @@ struct Header {
 };
 
 alignas(4096) std::byte arena[kArena];
-alignas(4096) std::byte stacks[kMaxThreads][kStack];
+alignas(65536) std::byte stacks[kMaxThreads][kStack];
 std::uint64_t stack_pointers[kMaxThreads];
 std::uint64_t scheduler_stack_pointer;
 int current = -1;
