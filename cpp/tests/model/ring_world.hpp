@@ -3,9 +3,14 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <mutex>
+#include <thread>
 
+#include "echobuf/attempt.hpp"
 #include "echobuf/ring.hpp"
+#include "echobuf/turn.hpp"
 #include "explorer.hpp"
 
 namespace echobuf::model {
@@ -20,7 +25,7 @@ struct RingPlan {
   std::uint64_t runs[2] = {1, 1};  // puts of each producer
   std::uint64_t run = 1;           // records a put
   std::uint64_t keep = 0;          // records that the consumer does not release at once
-  bool closer = false;             // a thread of its own closes at any time
+  bool second_closes = false;  // producer 1, when it is done; else the last one
   std::uint32_t put_deadline = ~0u;
   std::uint32_t next_deadline = ~0u;
 };
@@ -69,9 +74,10 @@ class RingWorld {
       if (!put(producer, term, r * plan_.run, (r + 1) * plan_.run,
                deadline_of(plan_.put_deadline)))
         break;
-    if (!plan_.closer && ended_.fetch_add(1, std::memory_order_relaxed) == 1)
-      ring_.close();
+    if (plan_.second_closes ? producer == 1 : last_one()) ring_.close();
   }
+
+  bool last_one() { return ended_.fetch_add(1, std::memory_order_relaxed) == 1; }
 
   enum class Look { kRecord, kNothing, kEnd };
 
@@ -123,25 +129,21 @@ class RingWorld {
   std::atomic<int> ended_{0};
 };
 
-/// Threads 0 and 1 put, 2 takes, 3 closes.
-template <int Threads>
+/// Threads 0 and 1 put, 2 takes.
 class PutAndTake : public RingWorld {
  public:
-  static constexpr int kThreads = Threads;
+  static constexpr int kThreads = 3;
   using RingWorld::RingWorld;
 
   void run(int thread) {
     if (thread < 2) {
       produce(static_cast<std::uint64_t>(thread));
-    } else if (thread == 3) {
-      ring_.close();
-    } else {
-      Deadline deadline = deadline_of(plan_.next_deadline);
-      for (;;) {
-        const Look found = take(deadline);
-        if (found == Look::kEnd) return;
-        if (found == Look::kNothing) deadline = Deadline::max();  // timed out; again
-      }
+      return;
+    }
+    Deadline deadline = deadline_of(plan_.next_deadline);
+    for (Look found = Look::kNothing; found != Look::kEnd;) {
+      found = take(deadline);
+      if (found == Look::kNothing) deadline = Deadline::max();  // timed out: once more
     }
   }
 
@@ -149,10 +151,91 @@ class PutAndTake : public RingWorld {
     for (int p = 0; p < 2; ++p) {
       check(got_[p] == accepted_[p], "what was accepted is what was taken");
       const bool all = accepted_[p] == plan_.runs[p] * plan_.run;
-      check(all || plan_.closer || plan_.put_deadline != ~0u, "all was accepted");
+      check(all || plan_.second_closes || plan_.put_deadline != ~0u, "all is accepted");
     }
     check(ring_.tail() == next_ && ring_.closed(), "the ring is empty and closed");
     outcome(accepted_[0] << 8 | accepted_[1]);
+  }
+};
+
+/// Thread 0 puts, 1 and 2 take, one at a time: draw() and draw_or_prepare() of Buffer.
+class TakeInTurn : public RingWorld {
+ public:
+  static constexpr int kThreads = 3;
+  using RingWorld::RingWorld;
+
+  void run(int thread) {
+    if (thread == 0) {
+      produce(0);
+      ring_.close();
+      return;
+    }
+    while (wait_for(Deadline::max(), nullptr, [&] { return attempt(); }) == Status::kOk)
+      continue;
+  }
+
+  void end() {
+    check(got_[0] == plan_.runs[0] * plan_.run, "all is taken");
+    outcome(got_[0]);
+  }
+
+ private:
+  Attempt attempt() {
+    const Turn::Guard turn(turn_, std::try_to_lock);
+    if (!turn) return {Status::kTimeout, &turn_.event()};
+    Look found = look();
+    std::uint32_t key = 0;
+    if (found == Look::kNothing) {
+      ring_.want(next_);
+      key = ring_.filled().prepare();
+      found = look();
+      if (found == Look::kNothing) return {Status::kTimeout, &ring_.filled(), key};
+      ring_.filled().notify();
+    }
+    if (found == Look::kEnd) return {Status::kFinished};
+    note(slots_[ring_.slot(next_)]);
+    ring_.release(++next_);
+    return {Status::kOk};
+  }
+
+  Turn turn_;
+};
+
+/// Threads 0 and 1 put into whatever term they find, 2 begins another: restart() of
+/// Buffer. Nothing of the first term is in the second.
+class PutAndReset : public RingWorld {
+ public:
+  static constexpr int kThreads = 3;
+  using RingWorld::RingWorld;
+
+  void run(int thread) {
+    if (thread < 2) {
+      const std::uint64_t term = ring_.term();
+      const Ring::Claim claim = ring_.claim(plan_.run, term);
+      for (std::uint64_t i = 0; i < claim.count; ++i)
+        slots_[ring_.slot(claim.first + i)] = term;
+      if (claim.count > 0) ring_.commit(claim.first, claim.count);
+      return;
+    }
+    const std::uint64_t first = ring_.term();
+    drain(first);
+    ring_.release(next_);
+    ring_.reopen();
+    const std::uint64_t second = ring_.term();
+    check(second != first, "another term");
+    drain(second);
+  }
+
+  void end() { outcome(next_); }
+
+ private:
+  /// Closes, waits for those who had claimed, and looks at what they have put.
+  void drain(std::uint64_t term) {
+    ring_.close();
+    while (ring_.committed() != ring_.tail())
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    for (; next_ < ring_.tail(); ++next_)
+      check(slots_[ring_.slot(next_)] == term, "a record of another term");
   }
 };
 
