@@ -203,6 +203,7 @@ class Explorer {
       ++result_.steps;
       if (machine().habits_grew()) return false;
       if (!enter(depth_ + 1, {nodes_[depth_].number, choice})) return true;
+      if (machine().habits_grew()) return false;
     }
     result_.complete = true;
     finish();

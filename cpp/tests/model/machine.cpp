@@ -118,6 +118,11 @@ void Machine::note(int thread, const Op& op) {
   habits.loaded = loaded;
 }
 
+void Machine::note_end(std::uint64_t address) {
+  for (Habits& habits : habits_)
+    if (habits.address == address && !habits.loaded) habits.loaded = habits_grew_ = true;
+}
+
 void Machine::post(int thread, const Op& op) {
   Thread& self = threads_[thread];
   self.op = op;
@@ -349,7 +354,7 @@ void Machine::write(int thread, int index, std::size_t at, std::uint64_t value,
       location.messages.begin() + static_cast<std::ptrdiff_t>(place), message);
   if (releases(order)) released(thread);
   if (last) poke(op, value);
-  if (location.messages.size() > 200) fail("too many messages for the model");
+  if (location.messages.size() > 200) fail("a loop that writes without end");
 }
 
 Lock& Machine::lock_at(std::uint64_t address) {

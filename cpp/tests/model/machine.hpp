@@ -117,7 +117,7 @@ struct WordHabits {
 struct Options {
   std::uint32_t max_time = 0;           // how often deadlines can pass; 0: never
   std::uint32_t spurious_wakes = 0;     // sleepers woken by nobody
-  std::uint64_t max_states = 50'000'000;
+  std::uint64_t max_states = 25'000'000;
 };
 
 class Machine {
@@ -135,6 +135,8 @@ class Machine {
   void finish(int thread);
   /// A plain access; false if it races.
   bool access(int thread, std::uint64_t address, std::uint64_t size, bool write);
+  /// World::end() looks at an atomic: then it matters what it ends as.
+  void note_end(std::uint64_t address);
   /// Memory given back to the arena: nothing of it is remembered.
   void forget(std::uint64_t address, std::uint64_t size);
 

@@ -279,7 +279,11 @@ Op make(Kind kind, const volatile void* address, std::size_t size, void* site) {
 
 template <class T>
 T load(const volatile T* address, int order, void* site) {
-  if (!modelled(address)) return __atomic_load_n(address, __ATOMIC_SEQ_CST);
+  if (!modelled(address)) {
+    if (direct && !busy)
+      machine().note_end(reinterpret_cast<std::uint64_t>(address));
+    return __atomic_load_n(address, __ATOMIC_SEQ_CST);
+  }
   Op op = make(Kind::kLoad, address, sizeof(T), site);
   op.order = static_cast<std::uint8_t>(order);
   if (!perform(op)) return *address;
