@@ -1,0 +1,159 @@
+// A test that cannot fail is no test: every atomic operation of the ring, the event
+// count and the turn is weakened, and left out, one at a time, and the model checker
+// must find what then goes wrong.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ring_world.hpp"
+
+namespace {
+
+using namespace echobuf;         // NOLINT(google-build-using-namespace)
+using namespace echobuf::model;  // NOLINT(google-build-using-namespace)
+
+struct Try {
+  const char* name;
+  Result (*run)(const Options&);
+  std::uint32_t max_time = 0;
+};
+
+template <class World, std::uint64_t Capacity, std::uint64_t Runs0, std::uint64_t Runs1,
+          bool SecondCloses = false, std::uint32_t Tick = ~0u>
+Result run(const Options& options) {
+  RingPlan plan;
+  plan.capacity = Capacity;
+  plan.runs[0] = Runs0;
+  plan.runs[1] = Runs1;
+  plan.second_closes = SecondCloses;
+  plan.put_deadline = Tick;
+  return explore<World>(plan, options);
+}
+
+const Try kTries[] = {
+    {"a record", run<PutAndTake, 1, 1, 0>},
+    {"two records in a slot", run<PutAndTake, 1, 2, 0>},
+    {"a close beside a put", run<PutAndTake, 1, 1, 0, true>},
+    {"a close beside puts", run<PutAndTake, 1, 2, 0, true>},
+    {"two producers", run<PutAndTake, 1, 1, 1>},
+    {"two consumers, no record", run<TakeInTurn, 1, 0, 0>},
+    {"two consumers", run<TakeInTurn, 1, 1, 0>},
+    {"a reset", run<PutAndReset, 2, 1, 0>},
+    {"a reset, two producers", run<PutAndReset, 2, 1, 1>},
+};
+
+/// The operations of one line of the core, wherever it was inlined.
+struct Line {
+  std::string text;  // "ring.hpp:69 Ring::claim"
+  Kind kind;
+  std::uint8_t order, failure_order;
+  std::vector<std::uint64_t> sites;
+};
+
+/// The first frame that is not the standard library's.
+std::string line_of(const std::string& symbol) {
+  for (std::size_t at = 0; at < symbol.size();) {
+    const std::size_t end = std::min(symbol.find(" < ", at), symbol.size());
+    const std::string frame = symbol.substr(at, end - at);
+    if (frame.find(" atomic") == std::string::npos) return frame;
+    at = end + 3;
+  }
+  return symbol;
+}
+
+bool is_core(const std::string& line) {
+  for (const char* file : {" ring.hpp:", " event_count.hpp:", " turn.hpp:"})
+    if (line.find(file) != std::string::npos) return true;
+  return false;
+}
+
+std::vector<Line> lines_of(const std::vector<Site>& sites) {
+  std::vector<std::uint64_t> addresses;
+  for (const Site& site : sites) addresses.push_back(site.address);
+  const std::vector<std::string> names = symbols(addresses);
+  std::map<std::pair<std::string, Kind>, Line> lines;
+  for (std::size_t i = 0; i < sites.size(); ++i) {
+    const std::string text = line_of(names[i]);
+    if (!is_core(text)) continue;
+    Line& line = lines[{text.substr(text.find(' ') + 1) + text, sites[i].kind}];
+    line.text = text;
+    line.kind = sites[i].kind;
+    line.order = sites[i].order;
+    line.failure_order = sites[i].failure_order;
+    line.sites.push_back(sites[i].address);
+  }
+  std::vector<Line> out;
+  for (auto& [key, line] : lines) out.push_back(line);
+  return out;
+}
+
+std::vector<std::uint8_t> weaker(std::uint8_t order) {
+  if (order == kAcqRel) return {kAcquire, kRelease, kRelaxed};
+  if (order == kAcquire || order == kRelease) return {kRelaxed};
+  return {};
+}
+
+const char* name_of(std::uint8_t order) {
+  static const char* const kNames[] = {"relaxed", "consume", "acquire", "release",
+                                       "acq_rel"};
+  return kNames[order];
+}
+
+struct Found {
+  std::string what, where;
+};
+
+Found hunt(const Mutation& mutation) {
+  set_mutation(&mutation);
+  Found found;
+  for (const Try& t : kTries) {
+    Options options;
+    options.max_time = t.max_time;
+    options.max_states = 300'000;
+    const Result result = t.run(options);
+    if (!result.ok && !result.failure.empty()) {
+      found = {result.failure, t.name};
+      break;
+    }
+  }
+  set_mutation(nullptr);
+  return found;
+}
+
+TEST(Mutants, AreFound) {
+  std::vector<Site> sites;
+  record_sites(&sites);
+  for (const Try& t : kTries) {
+    Options options;
+    options.max_states = 50'000;
+    t.run(options);
+  }
+  record_sites(nullptr);
+  const std::vector<Line> lines = lines_of(sites);
+  EXPECT_GT(lines.size(), 15u);
+  const auto report = [&](const Line& line, const std::string& change,
+                          const Mutation& mutation) {
+    const Found found = hunt(mutation);
+    std::printf("%-60s %-28s %s\n", line.text.c_str(), change.c_str(),
+                found.what.empty() ? "NOT FOUND"
+                                   : (found.what + " (" + found.where + ")").c_str());
+    std::fflush(stdout);
+  };
+  for (const Line& line : lines) {
+    for (const std::uint8_t order : weaker(line.order))
+      report(line, std::string(name_of(line.order)) + " -> " + name_of(order),
+             {line.sites, false, order, line.failure_order});
+    if (line.kind == Kind::kCas)
+      for (const std::uint8_t order : weaker(line.failure_order))
+        report(line, std::string("on failure ") + name_of(order),
+               {line.sites, false, line.order, order});
+    if (line.kind != Kind::kLoad && line.kind != Kind::kCas)
+      report(line, "left out", {line.sites, true});
+  }
+}
+
+}  // namespace

@@ -1,0 +1,110 @@
+// The ring's protocol over all interleavings and all that the memory model allows.
+// ECHOBUF_MODEL=long in the environment adds what takes minutes.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "ring_world.hpp"
+
+namespace {
+
+using namespace echobuf;         // NOLINT(google-build-using-namespace)
+using namespace echobuf::model;  // NOLINT(google-build-using-namespace)
+
+bool long_form() {
+  const char* form = std::getenv("ECHOBUF_MODEL");
+  return form && std::strcmp(form, "long") == 0;
+}
+
+struct Case {
+  const char* name;
+  Result (*run)(const RingPlan&, const Options&);
+  RingPlan plan;
+  std::uint32_t max_time = 0;
+  bool is_long = false;
+};
+
+template <class World>
+Result run(const RingPlan& plan, const Options& options) {
+  return explore<World>(plan, options);
+}
+
+RingPlan plan(std::uint64_t capacity, std::uint64_t runs0, std::uint64_t runs1,
+              std::uint64_t run = 1) {
+  RingPlan plan;
+  plan.capacity = capacity;
+  plan.runs[0] = runs0;
+  plan.runs[1] = runs1;
+  plan.run = run;
+  return plan;
+}
+RingPlan second_closes(RingPlan plan) {
+  plan.second_closes = true;
+  return plan;
+}
+RingPlan put_times_out(RingPlan plan) {
+  plan.put_deadline = 1;
+  return plan;
+}
+RingPlan next_times_out(RingPlan plan) {
+  plan.next_deadline = 1;
+  return plan;
+}
+
+std::vector<Case> cases() {
+  constexpr auto take = run<PutAndTake>;
+  constexpr auto turn = run<TakeInTurn>;
+  constexpr auto reset = run<PutAndReset>;
+  return {
+      {"TwoProducersOneSlot", take, plan(1, 1, 1)},
+      {"TwoProducersTwoSlots", take, plan(2, 1, 1)},
+      {"OneProducerGoesAround", take, plan(2, 3, 0)},
+      {"RunLargerThanTheRing", take, plan(1, 1, 0, 3)},
+      {"CloseAtAnyTime", take, second_closes(plan(1, 2, 0))},
+      {"PutTimesOut", take, put_times_out(plan(1, 2, 0)), 1},
+      {"NextTimesOut", take, next_times_out(plan(1, 2, 0)), 1},
+      {"TwoConsumersAndTheEnd", turn, plan(1, 0, 0)},
+      {"Reset", reset, plan(2, 1, 1)},
+      {"ResetInOneSlot", reset, plan(1, 1, 1)},
+      {"ResetOfRuns", reset, plan(3, 1, 1, 2)},
+      {"TwoProducersThreeSlots", take, plan(3, 1, 1), 0, true},
+      {"RunsWrapAround", take, plan(3, 2, 0, 2), 0, true},
+      {"CloseBesideAPut", take, second_closes(plan(2, 1, 1)), 0, true},
+      {"TwoProducersPutTimesOut", take, put_times_out(plan(1, 1, 1)), 1, true},
+      {"TwoProducersNextTimesOut", take, next_times_out(plan(1, 1, 1)), 1, true},
+      {"TwoProducersOneSlotThreeRecords", take, plan(1, 2, 1), 0, true},
+      {"CloseBesidePuts", take, second_closes(plan(1, 2, 1)), 0, true},
+      {"TwoConsumers", turn, plan(1, 1, 0), 0, true},
+  };
+}
+
+std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
+
+class RingModel : public testing::TestWithParam<Case> {};
+INSTANTIATE_TEST_SUITE_P(
+    , RingModel, testing::ValuesIn(cases()),
+    [](const testing::TestParamInfo<Case>& info) { return info.param.name; });
+
+TEST_P(RingModel, HoldsInEveryExecution) {
+  const Case& c = GetParam();
+  if (c.is_long && !long_form()) GTEST_SKIP() << "takes minutes: ECHOBUF_MODEL=long";
+  Options options;
+  options.max_time = c.max_time;
+  const Result result = c.run(c.plan, options);
+  EXPECT_TRUE(result.ok) << result.failure;
+  EXPECT_TRUE(result.ok == result.complete) << "not all states fit";
+  EXPECT_GT(result.outcomes.size(), 0u);
+  for (const std::string& line : result.ok ? std::vector<std::string>() : result.trace)
+    ADD_FAILURE() << line;
+  RecordProperty("states", std::to_string(result.states));
+  std::printf("%llu states, %llu steps, %llu ends, %.1f s\n",
+              static_cast<unsigned long long>(result.states),
+              static_cast<unsigned long long>(result.steps),
+              static_cast<unsigned long long>(result.ends), result.seconds);
+}
+
+}  // namespace
