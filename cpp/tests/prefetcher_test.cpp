@@ -77,6 +77,7 @@ TEST(Prefetcher, SaysOnceThatThereIsNoMemoryAndTriesAgain) {
   for (int i = 0; i < 500; ++i) {
     int item = -1;
     ASSERT_EQ(take(prefetcher, item), Status::kNoMemory);
+    ASSERT_FALSE(prefetcher.ready()) << "it is asked for first";
     ASSERT_EQ(take(prefetcher, item), Status::kOk);
     ASSERT_EQ(item, i) << "the failure cost an item";
   }

@@ -98,6 +98,7 @@ class EchoBuffer:
         self._check_batch_axis()
         self._epoch = 0
         self._upstream_error: BaseException | None = None
+        self._past_error: BaseException | None = None  # of the epoch before
         self._core = self._allocate()
         self._unflatten = self._spec.treespec.unflatten
         lead = () if self._options.ragged else (self._options.batch_size,)
@@ -315,9 +316,10 @@ class EchoBuffer:
         if code == _core.TIMEOUT:
             raise TimeoutError("no batch was ready before `timeout`.")
         if code == _core.FAILED:
-            raise UpstreamError(
-                f"upstream failed: {self._upstream_error!r}"
-            ) from self._upstream_error
+            error = self._upstream_error
+            if error is None:  # another thread has called `reset` meanwhile
+                error = self._past_error
+            raise UpstreamError(f"upstream failed: {error!r}") from error
         if code == _core.SHORT:
             raise StateError(
                 "upstream ended otherwise than `state` says: put the same fresh "
@@ -358,6 +360,8 @@ class EchoBuffer:
         number = self._epoch + 1 if epoch is None else check_epoch(epoch)
         self._check(self._core.reset(number))
         self._epoch = number
+        # In this order: a call that has just failed finds the error in either.
+        self._past_error = self._upstream_error
         self._upstream_error = None
 
     def stats(self) -> Stats:

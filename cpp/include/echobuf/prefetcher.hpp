@@ -20,8 +20,8 @@ namespace echobuf {
 
 /// Calls `make` on a thread of its own and keeps up to `depth` results. When `make`
 /// ends otherwise than kOk the end is kept behind the results, and the thread rests
-/// until restart(); kNoMemory is said once, and then tried again. Neither side ever
-/// touches Python.
+/// until restart(); kNoMemory is said once, and tried again when asked again. Neither
+/// side ever touches Python.
 template <class Item>
 class Prefetcher {
  public:
@@ -46,7 +46,7 @@ class Prefetcher {
 
   bool ready() {
     std::lock_guard lock(mutex_);
-    return !ready_.empty() || end_.has_value();
+    return !ready_.empty() || (end_.has_value() && !told_);
   }
 
   EventCount& filled() { return filled_; }
@@ -60,6 +60,7 @@ class Prefetcher {
     idle_.wait(lock, [&] { return !making_; });
     dropped.swap(ready_);
     end_.reset();
+    told_ = false;
   }
 
   void restart() {
@@ -88,12 +89,15 @@ class Prefetcher {
 
   /// Why there is no item; with the lock.
   Status end() {
-    const Status end = end_.value_or(Status::kTimeout);
-    if (end == Status::kNoMemory) {  // one caller is told; there may be some by now
-      end_.reset();
-      room_.notify_one();
+    if (!told_) {
+      told_ = end_ == Status::kNoMemory;
+      return end_.value_or(Status::kTimeout);
     }
-    return end;
+    // One caller was told; there may be memory by now.
+    told_ = false;
+    end_.reset();
+    room_.notify_one();
+    return Status::kTimeout;
   }
 
   /// Memory of our own is found first: an item that was made is never given up.
@@ -136,6 +140,7 @@ class Prefetcher {
   EventCount filled_;
   std::list<Item> ready_;
   std::optional<Status> end_;
+  bool told_ = false;  // kNoMemory was
   bool making_ = false;
   bool paused_ = false;
   bool stopped_ = false;
