@@ -9,20 +9,20 @@ threads the figures are those of the scheduler's time slices, and are marked so.
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hand_over_native import QUEUES, Native
+from echobuf.cli.bench.options import make_parser
+from echobuf.cli.bench.report import write_figures
+from hand_over_native import QUEUES, Native, versions
 from hand_over_python import python_latencies
-from hand_over_result import write
+from sampling import RESULTS
 
 SIZES = (8, 136)
 PERIOD_NS = 20_000  # between records whose latency is measured
@@ -135,15 +135,14 @@ def native_latencies(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=15, help="rounds measured")
+    parser = make_parser(__doc__, RESULTS)
     parser.add_argument("--count", type=int, default=200_000, help="records a round")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     options = parser.parse_args()
     native = Native()
     slow = max(options.count // 100, 200)
     few = max(options.rounds // 3, 1)
     figures = {
+        "versions": versions(),
         "guarantees": QUEUES,
         "throughput": throughput(native, options.rounds, options.count),
         "latency": {
@@ -154,7 +153,7 @@ def main() -> None:
         "limits": f"{os.cpu_count()} cores; a hand-over needs one for each thread that "
         "polls, and the wake-up of a sleeper is the kernel's",
     }
-    write("hand_over", options.out, figures)
+    write_figures("hand_over", options.out, figures)
 
 
 if __name__ == "__main__":

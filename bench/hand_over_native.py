@@ -70,3 +70,26 @@ class Native:
         if ns < 0:
             raise RuntimeError(_REFUSALS.get(ns, f"code {ns}"))
         return ns
+
+
+def versions() -> dict[str, str | None]:
+    """Of what the library is built from."""
+    return {"boost": _boost(), "compiler": _first_line("c++", "--version")}
+
+
+def _first_line(*command: str) -> str | None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.strip().partition("\n")[0]
+
+
+def _boost() -> str | None:
+    header = Path("/usr/include/boost/version.hpp")
+    if not header.exists():
+        return None
+    for line in header.read_text().splitlines():
+        if line.startswith("#define BOOST_LIB_VERSION"):
+            return line.split('"')[1].replace("_", ".")
+    return None

@@ -1,7 +1,6 @@
 """A signal handler that uses the buffer whose draw it interrupts."""
 
 import pytest
-
 from programs import run
 
 PROGRAM = """
