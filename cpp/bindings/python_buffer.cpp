@@ -29,6 +29,31 @@ bool same_dtype(const py::array& array, const py::dtype& dtype) {
                                                         dtype.ptr());
 }
 
+bool is_numpy_scalar(py::handle item) {
+  PYBIND11_CONSTINIT static py::gil_safe_call_once_and_store<py::object> generic;
+  const py::object& type =
+      generic
+          .call_once_and_store_result(
+              [] { return py::object(py::module_::import("numpy").attr("generic")); })
+          .get_stored();
+  return PyObject_TypeCheck(item.ptr(), reinterpret_cast<PyTypeObject*>(type.ptr()));
+}
+
+/// The array that `item` is, or that a NumPy scalar makes, which `scalars` then keeps.
+/// None for anything else: subclasses can mean more than their bytes say (masked
+/// arrays).
+std::optional<py::array> as_array(py::handle item, std::vector<py::object>& scalars) {
+  const auto& numpy = py::detail::npy_api::get();
+  if (Py_IS_TYPE(item.ptr(), numpy.PyArray_Type_))
+    return py::reinterpret_borrow<py::array>(item);
+  if (!is_numpy_scalar(item)) return std::nullopt;
+  auto array = py::reinterpret_steal<py::array>(
+      numpy.PyArray_FromAny_(item.ptr(), nullptr, 0, 0, 0, nullptr));
+  if (!array) throw py::error_already_set();
+  scalars.push_back(array);
+  return array;
+}
+
 /// True if everything but axis 0 is laid out without gaps.
 bool rows_contiguous(const py::array& array, py::ssize_t first_axis) {
   if (array.flags() & py::array::c_style) return true;
@@ -114,34 +139,39 @@ int PythonBuffer::refuse() const {
   return buffer_->of_this_process() ? 0 : kForked;
 }
 
-/// Finds where the rows of each leaf lie; the index of a leaf that does not fit.
+/// Where the rows of each leaf of a put lie.
+struct PythonBuffer::Sources {
+  std::vector<SourceLeaf> leaves;
+  std::vector<py::object> scalars;  // as arrays of no axes, alive while they are copied
+  std::uint64_t n = 0;
+  std::size_t rows = 0;
+};
+
+/// Fills `sources`, or says the index of a leaf that does not fit.
 std::optional<std::size_t> PythonBuffer::bind(const py::list& arrays, bool stacked,
-                                              std::vector<SourceLeaf>& sources,
-                                              std::uint64_t& n,
-                                              std::size_t& rows) const {
+                                              Sources& sources) const {
   const bool ragged = buffer_->options().ragged;
   const py::ssize_t rows_axis = stacked ? 1 : 0;
   const py::ssize_t rest = rows_axis + (ragged ? 1 : 0);
+  sources.leaves.reserve(leaves_.size());
   for (std::size_t i = 0; i < leaves_.size(); ++i) {
     const py::handle item = PyList_GET_ITEM(arrays.ptr(), static_cast<py::ssize_t>(i));
-    // Subclasses can mean more than their bytes say (masked arrays).
-    if (!Py_IS_TYPE(item.ptr(), py::detail::npy_api::get().PyArray_Type_)) return i;
-    const auto array = py::reinterpret_borrow<py::array>(item);
+    const auto array = as_array(item, sources.scalars);
+    if (!array) return i;
     const Leaf& leaf = leaves_[i];
-    if (array.ndim() < rest || !same_dtype(array, leaf.dtype)) return i;
-    if (!shape_from(array, rest, leaf, ragged ? 1 : 0)) return i;
-    if (!rows_contiguous(array, rows_axis)) return i;
-    const auto leaf_n = stacked ? static_cast<std::uint64_t>(array.shape(0)) : 1;
-    const auto leaf_rows =
-        ragged ? static_cast<std::size_t>(array.shape(rows_axis)) : 0;
+    if (array->ndim() < rest || !same_dtype(*array, leaf.dtype)) return i;
+    if (!shape_from(*array, rest, leaf, ragged ? 1 : 0)) return i;
+    if (!rows_contiguous(*array, rows_axis)) return i;
+    const auto n = stacked ? static_cast<std::uint64_t>(array->shape(0)) : 1;
+    const auto rows = ragged ? static_cast<std::size_t>(array->shape(rows_axis)) : 0;
     if (i == 0) {
-      n = leaf_n;
-      rows = leaf_rows;
+      sources.n = n;
+      sources.rows = rows;
     }
-    if (leaf_n != n || leaf_rows != rows) return i;
-    if (ragged && leaf_rows > static_cast<std::size_t>(leaf.shape[0])) return i;
-    sources.push_back(
-        {static_cast<const std::byte*>(array.data()), stacked ? array.strides(0) : 0});
+    if (n != sources.n || rows != sources.rows) return i;
+    if (ragged && rows > static_cast<std::size_t>(leaf.shape[0])) return i;
+    sources.leaves.push_back({static_cast<const std::byte*>(array->data()),
+                              stacked ? array->strides(0) : 0});
   }
   return std::nullopt;
 }
@@ -150,17 +180,15 @@ py::object PythonBuffer::put(const py::list& arrays, bool stacked,
                              std::optional<double> timeout_s) {
   if (const int refused = refuse()) return py::make_tuple(refused, 0);
   const std::shared_ptr<Buffer> buffer = buffer_;
-  std::vector<SourceLeaf> sources;
-  sources.reserve(leaves_.size());
-  std::uint64_t n = 0;
+  Sources sources;
   std::uint64_t done = 0;
-  std::size_t rows = 0;
-  if (const auto leaf = bind(arrays, stacked, sources, n, rows))
+  if (const auto leaf = bind(arrays, stacked, sources))
     return py::make_tuple(kMismatch, *leaf);
   const std::uint64_t term = buffer->term();
-  const bool brief = n <= kKeepGil / buffer->record().stride();
+  const bool brief = sources.n <= kKeepGil / buffer->record().stride();
   const Status status = run(brief, timeout_s, [&](Deadline deadline, Poll* poll) {
-    return buffer->put(term, sources.data(), n, rows, done, deadline, poll);
+    return buffer->put(term, sources.leaves.data(), sources.n, sources.rows, done,
+                       deadline, poll);
   });
   if (status == Status::kOk) return py::none();
   if (status == Status::kInterrupted) {

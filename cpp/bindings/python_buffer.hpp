@@ -71,9 +71,9 @@ class PythonBuffer {
  private:
   /// 0 if a call may go on, else the code that ends it.
   int refuse() const;
+  struct Sources;
   std::optional<std::size_t> bind(const py::list& arrays, bool stacked,
-                                  std::vector<SourceLeaf>& sources, std::uint64_t& n,
-                                  std::size_t& rows) const;
+                                  Sources& sources) const;
   py::list wrap(const Buffer& buffer, Batch batch) const;
 
   std::vector<Leaf> leaves_;
