@@ -9,7 +9,7 @@ from echobuf.cli.bench.candidates.base import Echoing
 
 
 class _Images:
-    """A map dataset that fetches a batch at once, in the fastest way of torch."""
+    """A map dataset that fetches a batch at once: NumPy's `take` is the fastest."""
 
     def __init__(self, images: Any) -> None:
         self.images = images
@@ -18,13 +18,13 @@ class _Images:
         return len(self.images)
 
     def __getitem__(self, index: list[int]) -> Any:
-        import torch
-
-        return self.images.index_select(0, torch.tensor(index))
+        return self.images.take(index, axis=0, mode="clip")
 
 
-def _as_it_is(batch: Any) -> Any:
-    return batch
+def _to_tensor(batch: Any) -> Any:
+    import torch
+
+    return torch.from_numpy(batch)
 
 
 class Echo(Echoing):
@@ -40,17 +40,16 @@ class Echo(Echoing):
     )
 
     def prepare(self) -> None:
-        import torch
         from monai.data import ThreadDataLoader
         from torch.utils.data import BatchSampler, RandomSampler
 
-        images = _Images(torch.from_numpy(self.images))
+        images = _Images(self.images)
         self.loader = ThreadDataLoader(
             images,
             buffer_size=4,
             repeats=self.factor,
             batch_size=None,
-            collate_fn=_as_it_is,  # MONAI's own takes lists of examples
+            collate_fn=_to_tensor,  # MONAI's own takes lists of examples
             sampler=BatchSampler(RandomSampler(images), self.batch, drop_last=False),
         )
 
