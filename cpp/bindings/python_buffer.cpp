@@ -88,17 +88,27 @@ PythonBuffer::~PythonBuffer() {
     new std::shared_ptr<Buffer>(std::move(buffer_));
 }
 
-int PythonBuffer::refuse() const {
-  if (!buffer_) return code(Status::kClosed);
-  return buffer_->of_this_process() ? 0 : kForked;
+std::shared_ptr<Buffer> PythonBuffer::hold() const {
+#ifdef Py_GIL_DISABLED
+  // In a forked child there is one thread, and another may have had the lock.
+  if (generation_ != fork_generation()) return buffer_;
+  const std::lock_guard lock(holding_);
+#endif
+  return buffer_;
+}
+
+int PythonBuffer::refuse(const std::shared_ptr<Buffer>& buffer) {
+  if (!buffer) return code(Status::kClosed);
+  return buffer->of_this_process() ? 0 : kForked;
 }
 
 /// Finds where the rows of each leaf lie; the index of a leaf that does not fit.
-std::optional<std::size_t> PythonBuffer::bind(const py::list& arrays, bool stacked,
+std::optional<std::size_t> PythonBuffer::bind(const Buffer& buffer,
+                                              const py::list& arrays, bool stacked,
                                               std::vector<SourceLeaf>& sources,
                                               std::uint64_t& n,
                                               std::size_t& rows) const {
-  const bool ragged = buffer_->options().ragged;
+  const bool ragged = buffer.options().ragged;
   const py::ssize_t rows_axis = stacked ? 1 : 0;
   const py::ssize_t rest = rows_axis + (ragged ? 1 : 0);
   for (std::size_t i = 0; i < leaves_.size(); ++i) {
@@ -127,14 +137,14 @@ std::optional<std::size_t> PythonBuffer::bind(const py::list& arrays, bool stack
 
 py::object PythonBuffer::put(const py::list& arrays, bool stacked,
                              std::optional<double> timeout_s) {
-  if (const int refused = refuse()) return py::make_tuple(refused, 0);
-  const std::shared_ptr<Buffer> buffer = buffer_;
+  const std::shared_ptr<Buffer> buffer = hold();
+  if (const int refused = refuse(buffer)) return py::make_tuple(refused, 0);
   std::vector<SourceLeaf> sources;
   sources.reserve(leaves_.size());
   std::uint64_t n = 0;
   std::uint64_t done = 0;
   std::size_t rows = 0;
-  if (const auto leaf = bind(arrays, stacked, sources, n, rows))
+  if (const auto leaf = bind(*buffer, arrays, stacked, sources, n, rows))
     return py::make_tuple(kMismatch, *leaf);
   const std::uint64_t term = buffer->term();
   const bool brief = n <= kKeepGil / buffer->record().stride();
@@ -172,8 +182,8 @@ py::list PythonBuffer::wrap(const Buffer& buffer, Batch batch) const {
 }
 
 py::object PythonBuffer::next(std::optional<double> timeout_s) {
-  if (const int refused = refuse()) return py::int_(refused);
-  const std::shared_ptr<Buffer> buffer = buffer_;
+  const std::shared_ptr<Buffer> buffer = hold();
+  if (const int refused = refuse(buffer)) return py::int_(refused);
   Batch batch;
   const bool brief = buffer->prefetches() || buffer->layout().bytes() <= kKeepGil;
   const Status status = run(brief, timeout_s, [&](Deadline deadline, Poll* poll) {
@@ -186,8 +196,8 @@ py::object PythonBuffer::next(std::optional<double> timeout_s) {
 
 py::ssize_t PythonBuffer::next_into(const py::list& arrays,
                                     std::optional<double> timeout_s) {
-  if (const int refused = refuse()) return -refused;
-  const std::shared_ptr<Buffer> buffer = buffer_;
+  const std::shared_ptr<Buffer> buffer = hold();
+  if (const int refused = refuse(buffer)) return -refused;
   std::vector<std::byte*> leaves;
   for (const py::handle& item : arrays) {
     auto array = py::reinterpret_borrow<py::array>(item);
@@ -204,53 +214,64 @@ py::ssize_t PythonBuffer::next_into(const py::list& arrays,
 }
 
 int PythonBuffer::ready() {
-  if (const int refused = refuse()) return refused;
-  return buffer_->ready() ? 1 : 0;
+  const std::shared_ptr<Buffer> buffer = hold();
+  if (const int refused = refuse(buffer)) return refused;
+  return buffer->ready() ? 1 : 0;
 }
 
 int PythonBuffer::close() {
-  if (const int refused = refuse()) return refused;
-  buffer_->close();
+  const std::shared_ptr<Buffer> buffer = hold();
+  if (const int refused = refuse(buffer)) return refused;
+  buffer->close();
   return 0;
 }
 
 int PythonBuffer::fail() {
-  if (const int refused = refuse()) return refused;
-  buffer_->fail();
+  const std::shared_ptr<Buffer> buffer = hold();
+  if (const int refused = refuse(buffer)) return refused;
+  buffer->fail();
   return 0;
 }
 
 int PythonBuffer::reset(std::uint64_t epoch) {
-  if (const int refused = refuse()) return refused;
-  const std::shared_ptr<Buffer> buffer = buffer_;
+  const std::shared_ptr<Buffer> buffer = hold();
+  if (const int refused = refuse(buffer)) return refused;
   const GilRelease released;
   return code(buffer->reset(epoch));
 }
 
 py::object PythonBuffer::checkpoint() {
-  if (const int refused = refuse()) return py::int_(refused);
-  return to_dict(buffer_->checkpoint());
+  const std::shared_ptr<Buffer> buffer = hold();
+  if (const int refused = refuse(buffer)) return py::int_(refused);
+  return to_dict(buffer->checkpoint());
 }
 
 int PythonBuffer::restore(const py::dict& state) {
-  if (const int refused = refuse()) return refused;
-  const std::shared_ptr<Buffer> buffer = buffer_;
+  const std::shared_ptr<Buffer> buffer = hold();
+  if (const int refused = refuse(buffer)) return refused;
   const Checkpoint checkpoint = from_dict(state, buffer->options());
   const GilRelease released;
   return buffer->restore(checkpoint) ? 0 : kMismatch;
 }
 
 py::object PythonBuffer::stats() {
-  if (const int refused = refuse()) return py::int_(refused);
-  const BufferStats stats = buffer_->stats();
+  const std::shared_ptr<Buffer> buffer = hold();
+  if (const int refused = refuse(buffer)) return py::int_(refused);
+  const BufferStats stats = buffer->stats();
   return py::make_tuple(stats.fresh, stats.served, stats.passes, stats.resident,
                         stats.bytes, stats.put_wait_s, stats.next_wait_s);
 }
 
 void PythonBuffer::release() {
-  if (!buffer_) return;
-  std::shared_ptr<Buffer> buffer = std::move(buffer_);
-  buffer_.reset();
+  std::shared_ptr<Buffer> buffer;
+  {
+#ifdef Py_GIL_DISABLED
+    std::unique_lock lock(holding_, std::defer_lock);
+    if (generation_ == fork_generation()) lock.lock();
+#endif
+    buffer.swap(buffer_);
+  }
+  if (!buffer) return;
   if (!buffer->of_this_process()) {
     new std::shared_ptr<Buffer>(std::move(buffer));
     return;
