@@ -16,7 +16,7 @@ from hypothesis import settings
 
 # In force unless another one is asked for; tests name their own `max_examples`.
 settings.register_profile("usual", deadline=None, derandomize="CI" in os.environ)
-settings.register_profile("thorough", deadline=None, max_examples=10_000)
+settings.register_profile("thorough", deadline=None, max_examples=3000)
 settings.load_profile("usual")
 
 _MISSING = "could not import"

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.utils.data import DataLoader
 
 import echobuf
 from helpers import largest_batch
@@ -130,7 +129,8 @@ def test_a_one_shot_upstream_gives_one_epoch(make):
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_data_loader_of_numpy(workers):
     dataset = [{"id": number} for number in range(33)]
-    upstream = DataLoader(dataset, batch_size=5, num_workers=workers)
+    torch_data = pytest.importorskip("torch.utils.data")
+    upstream = torch_data.DataLoader(dataset, batch_size=5, num_workers=workers)
     loader = echobuf.EchoLoader(upstream, batched=True, window=20, factor=2)
     assert len(loader) == 14
     for _ in range(2):

@@ -174,6 +174,7 @@ def test_a_child_that_leaves_the_buffer_alone_exits_as_if_it_were_not_there(pref
 
 @pytest.mark.parametrize("prefetch", [0, 2])
 def test_worker_processes_beside_a_live_buffer(prefetch):
+    pytest.importorskip("torch")
     run(f"""
         import torch
         buffer = make(prefetch={prefetch})

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from torch.utils.data import DataLoader, TensorDataset
 
 import markdown
 
@@ -29,10 +27,12 @@ def test_ci_runs_the_second_command_as_it_stands():
 
 
 def test_the_loader_example(capsys: pytest.CaptureFixture[str]):
-    data = TensorDataset(torch.zeros(100, 3), torch.arange(100))
+    torch = pytest.importorskip("torch")
+    torch_data = torch.utils.data
+    data = torch_data.TensorDataset(torch.zeros(100, 3), torch.arange(100))
     steps: list[int] = []
     names = {
-        "data_loader": DataLoader(data, batch_size=10),
+        "data_loader": torch_data.DataLoader(data, batch_size=10),
         "train_step": lambda images, labels: steps.append(len(labels)),
     }
     exec(blocks("python")[0], names)

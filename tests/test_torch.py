@@ -6,6 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+
+pytest.importorskip("torch")
+
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 

@@ -6,7 +6,6 @@ from typing import NamedTuple
 import numpy as np
 import optree
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -150,6 +149,7 @@ def test_a_dtype_that_only_looks_alike_is_refused(dtype):
 
 
 def test_arrays_tensors_and_numbers_make_a_spec():
+    torch = pytest.importorskip("torch")
     spec = {
         "array": np.zeros((2, 3), ">i2"),
         "tensor": torch.zeros(4, dtype=torch.float16),
@@ -210,8 +210,12 @@ LAYOUTS = {
         x.shape
     ),
     "subclass": lambda x: x.view(np.matrix) if x.ndim == 2 else x.view(np.recarray),
-    "tensor": lambda x: torch.from_numpy(x.transpose(2, 1, 0).copy()).permute(2, 1, 0),
+    "tensor": lambda x: tensor_of(x.transpose(2, 1, 0).copy()).permute(2, 1, 0),
 }
+
+
+def tensor_of(array):
+    return pytest.importorskip("torch").from_numpy(array)
 
 
 @settings(deadline=None, max_examples=20)

@@ -4,7 +4,10 @@
 #include "gil.hpp"
 #include "register.hpp"
 
-PYBIND11_MODULE(_core, m) {
+namespace py = pybind11;
+
+// Free-threaded Python needs no GIL here: see docs/proof.md.
+PYBIND11_MODULE(_core, m, py::mod_gil_not_used()) {
   m.doc() = "The native core of echobuf; private.";
   m.attr("__version__") = ECHOBUF_VERSION;
   echobuf::python::remember_main_thread();

@@ -134,9 +134,18 @@ PythonBuffer::PythonBuffer(const py::list& leaves, const BufferOptions& options)
     leaves_.push_back(make_leaf(item, options.ragged));
 }
 
-int PythonBuffer::refuse() const {
-  if (!buffer_) return code(Status::kClosed);
-  return buffer_->of_this_process() ? 0 : kForked;
+std::shared_ptr<Buffer> PythonBuffer::hold() const {
+#ifdef Py_GIL_DISABLED
+  // In a forked child there is one thread, and another may have had the lock.
+  if (generation_ != fork_generation()) return buffer_;
+  const std::lock_guard lock(holding_);
+#endif
+  return buffer_;
+}
+
+int PythonBuffer::refuse(const std::shared_ptr<Buffer>& buffer) {
+  if (!buffer) return code(Status::kClosed);
+  return buffer->of_this_process() ? 0 : kForked;
 }
 
 /// Where the rows of each leaf of a put lie.
@@ -148,9 +157,10 @@ struct PythonBuffer::Sources {
 };
 
 /// Fills `sources`, or says the index of a leaf that does not fit.
-std::optional<std::size_t> PythonBuffer::bind(const py::list& arrays, bool stacked,
+std::optional<std::size_t> PythonBuffer::bind(const Buffer& buffer,
+                                              const py::list& arrays, bool stacked,
                                               Sources& sources) const {
-  const bool ragged = buffer_->options().ragged;
+  const bool ragged = buffer.options().ragged;
   const py::ssize_t rows_axis = stacked ? 1 : 0;
   const py::ssize_t rest = rows_axis + (ragged ? 1 : 0);
   sources.leaves.reserve(leaves_.size());
@@ -178,11 +188,11 @@ std::optional<std::size_t> PythonBuffer::bind(const py::list& arrays, bool stack
 
 py::object PythonBuffer::put(const py::list& arrays, bool stacked,
                              std::optional<double> timeout_s) {
-  if (const int refused = refuse()) return py::make_tuple(refused, 0);
-  const std::shared_ptr<Buffer> buffer = buffer_;
+  const std::shared_ptr<Buffer> buffer = hold();
+  if (const int refused = refuse(buffer)) return py::make_tuple(refused, 0);
   Sources sources;
   std::uint64_t done = 0;
-  if (const auto leaf = bind(arrays, stacked, sources))
+  if (const auto leaf = bind(*buffer, arrays, stacked, sources))
     return py::make_tuple(kMismatch, *leaf);
   const std::uint64_t term = buffer->term();
   const bool brief = sources.n <= kKeepGil / buffer->record().stride();
@@ -217,8 +227,8 @@ py::list PythonBuffer::wrap(const Buffer& buffer, Batch batch) const {
 }
 
 py::object PythonBuffer::next(std::optional<double> timeout_s) {
-  if (const int refused = refuse()) return py::int_(refused);
-  const std::shared_ptr<Buffer> buffer = buffer_;
+  const std::shared_ptr<Buffer> buffer = hold();
+  if (const int refused = refuse(buffer)) return py::int_(refused);
   Batch batch;
   const bool brief = buffer->prefetches() || buffer->layout().bytes() <= kKeepGil;
   const Status status = run(brief, timeout_s, [&](Deadline deadline, Poll* poll) {
@@ -231,8 +241,8 @@ py::object PythonBuffer::next(std::optional<double> timeout_s) {
 
 py::ssize_t PythonBuffer::next_into(const py::list& arrays,
                                     std::optional<double> timeout_s) {
-  if (const int refused = refuse()) return -refused;
-  const std::shared_ptr<Buffer> buffer = buffer_;
+  const std::shared_ptr<Buffer> buffer = hold();
+  if (const int refused = refuse(buffer)) return -refused;
   std::vector<std::byte*> leaves;
   for (const py::handle& item : arrays) {
     auto array = py::reinterpret_borrow<py::array>(item);
@@ -249,72 +259,84 @@ py::ssize_t PythonBuffer::next_into(const py::list& arrays,
 }
 
 int PythonBuffer::ready() {
-  if (const int refused = refuse()) return refused;
-  return buffer_->ready() ? 1 : 0;
+  const std::shared_ptr<Buffer> buffer = hold();
+  if (const int refused = refuse(buffer)) return refused;
+  return buffer->ready() ? 1 : 0;
 }
 
 int PythonBuffer::close() {
-  if (const int refused = refuse()) return refused;
-  buffer_->close();
+  const std::shared_ptr<Buffer> buffer = hold();
+  if (const int refused = refuse(buffer)) return refused;
+  buffer->close();
   return 0;
 }
 
 int PythonBuffer::fail() {
-  if (const int refused = refuse()) return refused;
-  buffer_->fail();
+  const std::shared_ptr<Buffer> buffer = hold();
+  if (const int refused = refuse(buffer)) return refused;
+  buffer->fail();
   return 0;
 }
 
 int PythonBuffer::reset(std::uint64_t epoch) {
-  if (const int refused = refuse()) return refused;
-  const std::shared_ptr<Buffer> buffer = buffer_;
+  const std::shared_ptr<Buffer> buffer = hold();
+  if (const int refused = refuse(buffer)) return refused;
   const GilRelease released;
   return code(buffer->reset(epoch));
 }
 
 int PythonBuffer::draining() {
-  if (const int refused = refuse()) return refused;
-  return buffer_->draining() ? 1 : 0;
+  const std::shared_ptr<Buffer> buffer = hold();
+  if (const int refused = refuse(buffer)) return refused;
+  return buffer->draining() ? 1 : 0;
 }
 
 int PythonBuffer::open_ahead(std::uint64_t epoch) {
-  if (const int refused = refuse()) return refused;
-  const std::shared_ptr<Buffer> buffer = buffer_;
+  const std::shared_ptr<Buffer> buffer = hold();
+  if (const int refused = refuse(buffer)) return refused;
   const GilRelease released;
   return buffer->open_ahead(epoch) ? 1 : 0;
 }
 
 int PythonBuffer::go_ahead() {
-  if (const int refused = refuse()) return refused;
-  const std::shared_ptr<Buffer> buffer = buffer_;
+  const std::shared_ptr<Buffer> buffer = hold();
+  if (const int refused = refuse(buffer)) return refused;
   const GilRelease released;
   return buffer->go_ahead() ? 1 : 0;
 }
 
 py::object PythonBuffer::checkpoint() {
-  if (const int refused = refuse()) return py::int_(refused);
-  return to_dict(buffer_->checkpoint());
+  const std::shared_ptr<Buffer> buffer = hold();
+  if (const int refused = refuse(buffer)) return py::int_(refused);
+  return to_dict(buffer->checkpoint());
 }
 
 int PythonBuffer::restore(const py::dict& state) {
-  if (const int refused = refuse()) return refused;
-  const std::shared_ptr<Buffer> buffer = buffer_;
+  const std::shared_ptr<Buffer> buffer = hold();
+  if (const int refused = refuse(buffer)) return refused;
   const Checkpoint checkpoint = from_dict(state, buffer->options());
   const GilRelease released;
   return buffer->restore(checkpoint) ? 0 : kMismatch;
 }
 
 py::object PythonBuffer::stats() {
-  if (const int refused = refuse()) return py::int_(refused);
-  const BufferStats stats = buffer_->stats();
+  const std::shared_ptr<Buffer> buffer = hold();
+  if (const int refused = refuse(buffer)) return py::int_(refused);
+  const BufferStats stats = buffer->stats();
   return py::make_tuple(stats.fresh, stats.served, stats.passes, stats.resident,
                         stats.bytes, stats.put_wait_s, stats.next_wait_s);
 }
 
 void PythonBuffer::release() {
-  if (!buffer_) return;
-  std::shared_ptr<Buffer> buffer = std::move(buffer_);
-  buffer_.reset();
+  std::shared_ptr<Buffer> buffer;
+  {
+#ifdef Py_GIL_DISABLED
+    std::unique_lock lock(holding_, std::defer_lock);
+    if (generation_ == fork_generation()) lock.lock();
+#endif
+    buffer.swap(buffer_);
+  }
+  if (!buffer) return;
   if (!buffer->of_this_process()) return;  // its destructor leaves the parent's alone
   const GilRelease released;
   buffer->shut_down();

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -69,15 +70,21 @@ class PythonBuffer {
       std::uint32_t prefetch);
 
  private:
+  /// The buffer, kept alive for a call; empty after release().
+  std::shared_ptr<Buffer> hold() const;
   /// 0 if a call may go on, else the code that ends it.
-  int refuse() const;
+  static int refuse(const std::shared_ptr<Buffer>& buffer);
   struct Sources;
-  std::optional<std::size_t> bind(const py::list& arrays, bool stacked,
-                                  Sources& sources) const;
+  std::optional<std::size_t> bind(const Buffer& buffer, const py::list& arrays,
+                                  bool stacked, Sources& sources) const;
   py::list wrap(const Buffer& buffer, Batch batch) const;
 
-  std::vector<Leaf> leaves_;
+  std::vector<Leaf> leaves_;        // never changed
   std::shared_ptr<Buffer> buffer_;  // empty after release()
+#ifdef Py_GIL_DISABLED
+  const std::uint32_t generation_ = fork_generation();
+  mutable std::mutex holding_;  // guards buffer_, where the GIL does not
+#endif
 };
 
 }  // namespace echobuf::python

@@ -4,6 +4,7 @@ Every record is in the buffer, delivered, or was in the one call that was cut of
 """
 
 import pytest
+
 from programs import HERE, finish, start
 
 CASES = {

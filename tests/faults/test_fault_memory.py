@@ -1,6 +1,7 @@
 """An allocation that fails costs one call; nothing is lost, and the next goes on."""
 
 import pytest
+
 from programs import run
 
 SETUP = """

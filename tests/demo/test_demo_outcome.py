@@ -1,0 +1,127 @@
+"""What the demo measures, predicts and says."""
+
+# ruff: noqa: E402 (the packages that may be missing decide whether the tests can run)
+
+import io
+import json
+import math
+
+import pytest
+
+from demo_parts import check_json, outcome, require_demo
+
+require_demo()
+
+import torch
+from PIL import Image
+from rich.console import Console
+
+from echobuf.cli.demo import calibration, data, picture, report
+from echobuf.cli.demo.outcome import Costs
+from echobuf.cli.demo.prediction import predict_seconds
+from echobuf.cli.demo.settings import Settings
+from echobuf.cli.demo.task import Task
+
+# The costs, the formula and the verdict.
+
+
+def test_prediction():
+    assert predict_seconds(1000, 1, 0.006, 0.001) == pytest.approx(6.0)
+    assert predict_seconds(1000, 6, 0.006, 0.001) == pytest.approx(6.0)
+    assert predict_seconds(1000, 8, 0.006, 0.001) == pytest.approx(8.0)
+
+
+def test_next_bandwidth_brings_the_ratio_near():
+    # With a constant t_downstream, t_upstream is inverse to the bandwidth.
+    costs = Costs(upstream_s=200 / 50e3, downstream_s=0.5e-3)
+    better = calibration.next_bandwidth(50e3, costs, 6.0)
+    assert 200 / better / costs.downstream_s == pytest.approx(6.0)
+
+
+def task(server, digits, folder, **settings):
+    images, labels = data.test_set(folder, digits.test[:20])
+    tensors = torch.from_numpy(images), torch.from_numpy(labels)
+    return Task(Settings(**settings), server.port, digits.train, *tensors)
+
+
+def test_calibration_keeps_a_given_bandwidth(server, digits, folder):
+    chosen = task(server, digits, folder, bandwidth_kb_s=30.0, calibration_s=0.2)
+    costs, bandwidth = calibration.calibrate(chosen, server)
+    server.set_bandwidth(math.inf)
+    assert bandwidth == 30_000.0
+    # Each response has at least 100 bytes; a busy machine can only take longer.
+    assert costs.upstream_s > 100 / 30_000
+    assert costs.ratio == costs.upstream_s / costs.downstream_s > 0
+
+
+def test_calibration_raises_what_the_upstream_raises(server, digits, folder):
+    chosen = task(server, digits, folder, bandwidth_kb_s=1000.0)
+    broken = Task(chosen.settings, chosen.port, ("0-0.png",), *([torch.zeros(1)] * 2))
+    with pytest.raises(RuntimeError, match="404"):
+        calibration.calibrate(broken, server)
+
+
+@pytest.mark.parametrize(
+    ("baseline", "echoed", "words"),
+    [
+        (40.0, 10.0, "reached 95.0% in 10.0 s, 4.00 times sooner"),
+        (40.0, 39.9, "made no difference"),
+        (10.0, 20.0, "2.00 times later"),
+        (10.0, 20.0, "it did not pay"),
+        (10.0, None, "did not reach 95.0% within 75 s: it did not pay"),
+        (None, 10.0, "no echoing not within 75 s: it paid"),
+        (None, None, "nor did no echoing: it did not pay"),
+    ],
+)
+def test_verdict(baseline, echoed, words):
+    (line,) = outcome(baseline, echoed).verdicts()
+    assert line.startswith("Batch echoing ")
+    assert words in line
+
+
+# The report.
+
+
+def rendered(table):
+    text = io.StringIO()
+    Console(file=text, width=80).print(table)
+    return text.getvalue()
+
+
+def test_table_fits_a_terminal_and_has_all_figures():
+    text = rendered(report.table(outcome(40.0, 10.0, 12.5)))
+    assert max(map(len, text.splitlines())) <= 80
+    row = next(line for line in text.splitlines() if "example" in line).split()
+    assert row[2:] == ["12.5", "8.3", "3,200", "650", "6.50", "6.2"]
+    assert "every run" in text
+
+
+def test_table_says_that_a_target_was_missed():
+    text = rendered(report.table(outcome(None, 10.0)))
+    row = next(line for line in text.splitlines() if "no echoing" in line)
+    assert "not in 75" in row
+    assert " - " in row
+
+
+def test_json_has_everything_and_null_for_a_missed_target(tmp_path):
+    path = tmp_path / "demo.json"
+    report.write_json(outcome(None, 10.0, 12.5), ["echobuf", "demo"], path)
+
+    def refuse(constant):
+        raise AssertionError(constant)
+
+    check_json(json.loads(path.read_text(), parse_constant=refuse))
+    missed, reached, _ = json.loads(path.read_text())["runs"]
+    assert (missed["reached"], missed["seconds"]) == (False, None)
+    assert missed["predicted_s"] is None
+    assert reached["seconds"] == 10.0
+    assert reached["predicted_s"] == pytest.approx(3200 * 0.002)
+
+
+@pytest.mark.parametrize("results", [(40.0, 10.0, 12.5), (None, None, None)])
+def test_picture_is_a_png(tmp_path, results):
+    path = tmp_path / "accuracy.png"
+    picture.write_picture(outcome(*results), path)
+    with Image.open(path) as image:
+        assert image.format == "PNG"
+        assert min(image.size) > 300
