@@ -80,8 +80,8 @@ std::string line_of(const std::string& symbol) {
 }
 
 bool is_core(const std::string& line) {
-  for (const char* file : {" ring.hpp:", " event_count.hpp:", " turn.hpp:",
-                           " buffer.hpp:"})
+  for (const char* file :
+       {" ring.hpp:", " event_count.hpp:", " turn.hpp:", " buffer.hpp:"})
     if (line.find(file) != std::string::npos) return true;
   return false;
 }
@@ -188,7 +188,9 @@ TEST(Mutants, AreFound) {
   record_sites(nullptr);
   const std::vector<Line> lines = lines_of(sites);
   EXPECT_GT(lines.size(), 15u);
+  const char* only = std::getenv("ECHOBUF_MODEL_ONLY");  // a part of a line's name
   for (const Line& line : lines) {
+    if (only && line.text.find(only) == std::string::npos) continue;
     if (!long_form() && !is_short(line)) continue;
     for (const std::uint8_t order : weaker(line.order))
       expect_found(line, std::string(name_of(line.order)) + " -> " + name_of(order),
