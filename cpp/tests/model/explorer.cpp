@@ -73,7 +73,8 @@ class States {
     std::uint32_t number = 0;
   };
   Place& find(const Key& key) {
-    for (std::size_t i = key.b & (places_.size() - 1);; i = (i + 1) & (places_.size() - 1))
+    for (std::size_t i = key.b & (places_.size() - 1);;
+         i = (i + 1) & (places_.size() - 1))
       if (!places_[i].key.a || (places_[i].key.a == key.a && places_[i].key.b == key.b))
         return places_[i];
   }
@@ -289,8 +290,8 @@ class Explorer {
     std::vector<std::uint64_t> sites;
     const auto add = [&](Choice choice) {
       lines.push_back(machine().describe(choice));
-      sites.push_back(choice.thread == kClock ? 0
-                                              : machine().thread(choice.thread).op.site);
+      sites.push_back(
+          choice.thread == kClock ? 0 : machine().thread(choice.thread).op.site);
     };
     for (const Choice& choice : path) {
       add(choice);

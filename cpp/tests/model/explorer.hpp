@@ -5,8 +5,8 @@
 // looks at what all threads together have left. The search is over states, not over
 // executions: a state is the machine, the arena and the stacks, byte by byte, and is
 // gone on from once. So programs may loop, and what is said of all states is said of
-// all executions. It fails for a check() that does not hold, a data race, a deadlock, or
-// a state from which no execution comes to the end (a livelock).
+// all executions. It fails for a check() that does not hold, a data race, a deadlock,
+// or a state from which no execution comes to the end (a livelock).
 #pragma once
 
 #include <cstdint>

@@ -87,7 +87,8 @@ void Machine::begin(int threads, const Options& options) {
 int Machine::index_of(std::uint64_t address) {
   for (std::size_t i = 0; i < habits_.size(); ++i)
     if (habits_[i].address == address) return static_cast<int>(i);
-  if (habits_.size() == kMaxLocations) fail("too many atomics for the model");
+  if (habits_.size() == kMaxLocations)
+    fail("too many atomics for the model");
   else {
     habits_.push_back({address});
     locations_.emplace_back();
@@ -106,9 +107,9 @@ void Machine::note(int thread, const Op& op) {
   Habits& habits = habits_[static_cast<std::size_t>(index_of(op.address))];
   const std::uint32_t threads = habits.threads | 1u << thread;
   const bool written = habits.written || op.kind != Kind::kLoad;
-  const bool loaded =
-      habits.loaded || op.kind == Kind::kLoad || op.kind == Kind::kCas;
-  const bool modified = habits.modified || (op.kind != Kind::kLoad && op.kind != Kind::kStore);
+  const bool loaded = habits.loaded || op.kind == Kind::kLoad || op.kind == Kind::kCas;
+  const bool modified =
+      habits.modified || (op.kind != Kind::kLoad && op.kind != Kind::kStore);
   if (threads != habits.threads || written != habits.written ||
       loaded != habits.loaded || modified != habits.modified)
     habits_grew_ = true;
@@ -120,7 +121,8 @@ void Machine::note(int thread, const Op& op) {
 
 void Machine::note_end(std::uint64_t address) {
   for (Habits& habits : habits_)
-    if (habits.address == address && !habits.loaded) habits.loaded = habits_grew_ = true;
+    if (habits.address == address && !habits.loaded)
+      habits.loaded = habits_grew_ = true;
 }
 
 void Machine::post(int thread, const Op& op) {
@@ -236,8 +238,10 @@ void Machine::choices_of(int thread, std::vector<Choice>& out) const {
   const auto who = static_cast<std::uint8_t>(thread);
   if (self.life == Life::kFinished) return;
   if (self.life == Life::kAsleep) {
-    if (now_of(time_) >= self.deadline) out.push_back({who, 0, 0, 0});
-    else if (spurious_left_ > 0) out.push_back({who, 1, 0, 0});
+    if (now_of(time_) >= self.deadline)
+      out.push_back({who, 0, 0, 0});
+    else if (spurious_left_ > 0)
+      out.push_back({who, 1, 0, 0});
     return;
   }
   const Op& op = self.op;
@@ -286,8 +290,8 @@ bool Machine::independent(int thread) const {
   if (self.op.kind == Kind::kResume) return true;
   if (!is_atomic(self.op.kind) && !is_lock(self.op.kind)) return false;
   const Habits* habits = habits_at(self.op.address);
-  return habits && (!habits->written || !habits->read() ||
-                    habits->threads == 1u << thread);
+  return habits &&
+         (!habits->written || !habits->read() || habits->threads == 1u << thread);
 }
 
 void Machine::choices(std::vector<Choice>& out) const {
@@ -315,18 +319,9 @@ Machine::Location& Machine::materialise(int index, const Op& op) {
   return location;
 }
 
-template <class Visit>
-void Machine::each_view(Visit&& visit) {
-  for (int t = 0; t < count_; ++t) visit(threads_[t].view);
-  for (Location& location : locations_)
-    for (Message& message : location.messages) visit(message.view);
-  for (Lock& lock : locks_) visit(lock.view);
-}
-
 void Machine::read(int thread, int index, std::size_t at, std::uint8_t order) {
   View& view = threads_[thread].view;
-  const Message& message =
-      locations_[static_cast<std::size_t>(index)].messages[at];
+  const Message& message = locations_[static_cast<std::size_t>(index)].messages[at];
   view.seen[index] = std::max(view.seen[index], static_cast<std::uint8_t>(at));
   if (acquires(order)) view.join(message.view);
 }
@@ -469,9 +464,9 @@ bool Machine::all_finished() const {
 std::string Machine::describe(Choice choice) const {
   static const char* const kOrders[] = {"relaxed", "consume", "acquire",
                                         "release", "acq_rel", "seq_cst"};
-  static const char* const kKinds[] = {"",      "load",   "store",   "modify", "cas",
-                                       "sleep", "wake",   "lock",    "trylock", "unlock",
-                                       "now",   "yield",  "goes on"};
+  static const char* const kKinds[] = {"",      "load",  "store",  "modify",  "cas",
+                                       "sleep", "wake",  "lock",   "trylock", "unlock",
+                                       "now",   "yield", "goes on"};
   if (choice.thread == kClock) return "time passes";
   const Thread& self = threads_[choice.thread];
   std::ostringstream text;
@@ -500,128 +495,11 @@ std::string Machine::describe(Choice choice) const {
   }
   text << " read " << message.value;
   if (choice.index + 1u < messages.size()) text << " (not the newest)";
-  if (self.op.kind == Kind::kRmw) text << " wrote " << result_of(self.op, message.value);
+  if (self.op.kind == Kind::kRmw)
+    text << " wrote " << result_of(self.op, message.value);
   if (self.op.kind == Kind::kCas)
     text << (choice.succeeds ? " wrote " : " failed, for ") << self.op.operand;
   return text.str();
-}
-
-// ---- states
-
-void Machine::trim(int index) {
-  std::vector<Message>& messages = locations_[static_cast<std::size_t>(index)].messages;
-  const Habits& habits = habits_[static_cast<std::size_t>(index)];
-  if (messages.empty()) return;
-  std::size_t oldest = messages.size() - 1;
-  const bool chain = std::all_of(messages.begin() + 1, messages.end(),
-                                 [](const Message& m) { return m.attached; });
-  // A chain of read-modify-writes that nobody loads has only its end.
-  if (habits.read() && (habits.loaded || !chain))
-    for (int t = 0; t < count_; ++t)
-      if (threads_[t].life != Life::kFinished && habits.threads >> t & 1)
-        oldest = std::min<std::size_t>(oldest, threads_[t].view.seen[index]);
-  if (oldest > 0) {
-    messages.erase(messages.begin(),
-                   messages.begin() + static_cast<std::ptrdiff_t>(oldest));
-    each_view([&](View& view) {
-      std::uint8_t& seen = view.seen[index];
-      seen = static_cast<std::uint8_t>(seen > oldest ? seen - oldest : 0);
-    });
-  }
-  messages.front().attached = 0;
-}
-
-/// Clocks matter only as far as they tell accesses apart.
-void Machine::rank_clocks() {
-  std::uint8_t rank[256];
-  for (int t = 0; t < count_; ++t) {
-    std::uint8_t highest = threads_[t].view.clock[t];
-    each_view([&](View& view) { highest = std::max(highest, view.clock[t]); });
-    for (const Access& access : accesses_)
-      if (access.thread == t) highest = std::max(highest, access.clock);
-    std::memset(rank, 0, highest + 1u);
-    for (const Access& access : accesses_)
-      if (access.thread == t) rank[access.clock] = 1;
-    if (threads_[t].life != Life::kFinished) rank[threads_[t].view.clock[t]] = 1;
-    for (int c = 1; c <= highest; ++c)
-      rank[c] = static_cast<std::uint8_t>(rank[c] + rank[c - 1]);
-    each_view([&](View& view) { view.clock[t] = rank[view.clock[t]]; });
-    for (Access& access : accesses_)
-      if (access.thread == t) access.clock = rank[access.clock];
-  }
-}
-
-void Machine::drop_known() {
-  std::erase_if(accesses_, [&](const Access& access) {
-    for (int t = 0; t < count_; ++t)
-      if (t != access.thread && threads_[t].life != Life::kFinished &&
-          threads_[t].view.clock[access.thread] < access.clock)
-        return false;
-    return true;
-  });
-}
-
-void Machine::canonicalise() {
-  for (std::size_t i = 0; i < locations_.size(); ++i) trim(static_cast<int>(i));
-  drop_known();
-  rank_clocks();
-  std::sort(accesses_.begin(), accesses_.end());
-}
-
-namespace {
-
-template <class T>
-void put(std::vector<std::byte>& out, const T* data, std::size_t n) {
-  const std::size_t at = out.size();
-  out.resize(at + n * sizeof(T));
-  if (n) std::memcpy(out.data() + at, data, n * sizeof(T));
-}
-template <class T>
-void put_all(std::vector<std::byte>& out, const std::vector<T>& items) {
-  const auto n = static_cast<std::uint32_t>(items.size());
-  put(out, &n, 1);
-  put(out, items.data(), n);
-}
-template <class T>
-const std::byte* get(const std::byte* in, T* data, std::size_t n) {
-  if (n) std::memcpy(static_cast<void*>(data), in, n * sizeof(T));
-  return in + n * sizeof(T);
-}
-template <class T>
-const std::byte* get_all(const std::byte* in, std::vector<T>& items) {
-  std::uint32_t n = 0;
-  in = get(in, &n, 1);
-  items.resize(n);
-  return get(in, items.data(), n);
-}
-
-}  // namespace
-
-void Machine::pack(std::vector<std::byte>& out) const {
-  put(out, &time_, 1);
-  put(out, &spurious_left_, 1);
-  put(out, threads_, static_cast<std::size_t>(count_));
-  put_all(out, accesses_);
-  put_all(out, locks_);
-  const auto n = static_cast<std::uint32_t>(locations_.size());
-  put(out, &n, 1);
-  for (const Location& location : locations_) put_all(out, location.messages);
-}
-
-const std::byte* Machine::unpack(const std::byte* in) {
-  in = get(in, &time_, 1);
-  in = get(in, &spurious_left_, 1);
-  in = get(in, threads_, static_cast<std::size_t>(count_));
-  in = get_all(in, accesses_);
-  in = get_all(in, locks_);
-  std::uint32_t n = 0;
-  in = get(in, &n, 1);
-  for (std::size_t i = 0; i < locations_.size(); ++i) {
-    locations_[i].messages.clear();
-    if (i < n) in = get_all(in, locations_[i].messages);
-  }
-  failure_.clear();
-  return in;
 }
 
 }  // namespace echobuf::model

@@ -1,11 +1,11 @@
 // The memory that the model's threads see: C++20 atomics without seq_cst and fences,
 // plain accesses that must not race, futexes, mutexes, and a clock that ticks at will.
 //
-// Atomics follow the operational view semantics of release-acquire and relaxed accesses:
-// a location is a list of messages in modification order, a thread has a view (how far
-// it has seen each list), and a message carries the view that reading it with acquire
-// gives. A load may read any message that is not older than the view; a store may go
-// anywhere after it. Which one is a choice that the explorer makes.
+// Atomics follow the operational view semantics of release-acquire and relaxed
+// accesses: a location is a list of messages in modification order, a thread has a view
+// (how far it has seen each list), and a message carries the view that reading it with
+// acquire gives. A load may read any message that is not older than the view; a store
+// may go anywhere after it. Which one is a choice that the explorer makes.
 #pragma once
 
 #include <algorithm>
@@ -101,9 +101,9 @@ inline constexpr std::uint8_t kClock = 0xFF;  // as a thread: time passes
 struct Habits {
   std::uint64_t address;
   std::uint32_t threads = 0;  // bit set: who
-  bool written = false;   // other than by what made it
-  bool loaded = false;    // or compared
-  bool modified = false;  // read and written in one
+  bool written = false;       // other than by what made it
+  bool loaded = false;        // or compared
+  bool modified = false;      // read and written in one
 
   bool read() const { return loaded || modified; }
 };
@@ -115,8 +115,8 @@ struct WordHabits {
 };
 
 struct Options {
-  std::uint32_t max_time = 0;           // how often deadlines can pass; 0: never
-  std::uint32_t spurious_wakes = 0;     // sleepers woken by nobody
+  std::uint32_t max_time = 0;        // how often deadlines can pass; 0: never
+  std::uint32_t spurious_wakes = 0;  // sleepers woken by nobody
   std::uint64_t max_states = 25'000'000;
 };
 
@@ -205,5 +205,13 @@ class Machine {
   std::vector<Access> accesses_;
   std::vector<Lock> locks_;  // by address
 };
+
+template <class Visit>
+void Machine::each_view(Visit&& visit) {
+  for (int t = 0; t < count_; ++t) visit(threads_[t].view);
+  for (Location& location : locations_)
+    for (Message& message : location.messages) visit(message.view);
+  for (Lock& lock : locks_) visit(lock.view);
+}
 
 }  // namespace echobuf::model

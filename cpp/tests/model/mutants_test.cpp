@@ -5,10 +5,13 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "buffer_world.hpp"
 #include "ring_world.hpp"
 
 namespace {
@@ -34,16 +37,27 @@ Result run(const Options& options) {
   return explore<World>(plan, options);
 }
 
+template <class World, bool Fails = false, bool Downs = false>
+Result run_buffer(const Options& options) {
+  BufferPlan plan;
+  plan.fails = Fails;
+  plan.downs = Downs;
+  return explore<World>(plan, options);
+}
+
 const Try kTries[] = {
     {"a record", run<PutAndTake, 1, 1, 0>},
     {"two records in a slot", run<PutAndTake, 1, 2, 0>},
     {"a close beside a put", run<PutAndTake, 1, 1, 0, true>},
     {"a close beside puts", run<PutAndTake, 1, 2, 0, true>},
+    {"a buffer that fails", run_buffer<PutAndNext<2>, true>},
+    {"a buffer shut down", run_buffer<PutAndNext<2>, false, true>},
+    {"a reset", run<PutAndReset, 2, 1, 0>},
+    {"a reset, two producers", run<PutAndReset, 2, 1, 1>},
     {"two producers", run<PutAndTake, 1, 1, 1>},
     {"two consumers, no record", run<TakeInTurn, 1, 0, 0>},
     {"two consumers", run<TakeInTurn, 1, 1, 0>},
-    {"a reset", run<PutAndReset, 2, 1, 0>},
-    {"a reset, two producers", run<PutAndReset, 2, 1, 1>},
+    {"a buffer reset", run_buffer<PutAndRestart<2>>},
 };
 
 /// The operations of one line of the core, wherever it was inlined.
@@ -66,7 +80,8 @@ std::string line_of(const std::string& symbol) {
 }
 
 bool is_core(const std::string& line) {
-  for (const char* file : {" ring.hpp:", " event_count.hpp:", " turn.hpp:"})
+  for (const char* file :
+       {" ring.hpp:", " event_count.hpp:", " turn.hpp:", " buffer.hpp:"})
     if (line.find(file) != std::string::npos) return true;
   return false;
 }
@@ -124,6 +139,44 @@ Found hunt(const Mutation& mutation) {
   return found;
 }
 
+bool long_form() {
+  const char* form = std::getenv("ECHOBUF_MODEL");
+  return form && std::strcmp(form, "long") == 0;
+}
+
+/// What a change that is not found is called here, and why it may stay.
+struct Known {
+  const char* line;
+  const char* change;
+  const char* why;
+};
+constexpr Known kKnown[] = {
+    {"EventCount::wake event_count.hpp:", "left out",
+     "a mark that stays only makes the next notifier wake nobody"},
+};
+
+/// In short the lines that records themselves pass by.
+bool is_short(const Line& line) {
+  for (const char* name : {"EventCount::prepare", "EventCount::announce",
+                           "Ring::release", "Ring::commit ", "Ring::committed"})
+    if (line.text.find(name) != std::string::npos) return true;
+  return false;
+}
+
+void expect_found(const Line& line, const std::string& change,
+                  const Mutation& mutation) {
+  const Found found = hunt(mutation);
+  std::string why;
+  for (const Known& known : kKnown)
+    if (line.text.find(known.line) != std::string::npos && change == known.change)
+      why = known.why;
+  std::printf("%-44s %-22s %s\n", line.text.c_str(), change.c_str(),
+              found.what.empty() ? ("not found: " + why).c_str()
+                                 : (found.what + " (" + found.where + ")").c_str());
+  std::fflush(stdout);
+  EXPECT_TRUE(!found.what.empty() || !why.empty()) << line.text << ": " << change;
+}
+
 TEST(Mutants, AreFound) {
   std::vector<Site> sites;
   record_sites(&sites);
@@ -135,24 +188,20 @@ TEST(Mutants, AreFound) {
   record_sites(nullptr);
   const std::vector<Line> lines = lines_of(sites);
   EXPECT_GT(lines.size(), 15u);
-  const auto report = [&](const Line& line, const std::string& change,
-                          const Mutation& mutation) {
-    const Found found = hunt(mutation);
-    std::printf("%-60s %-28s %s\n", line.text.c_str(), change.c_str(),
-                found.what.empty() ? "NOT FOUND"
-                                   : (found.what + " (" + found.where + ")").c_str());
-    std::fflush(stdout);
-  };
+  const char* only = std::getenv("ECHOBUF_MODEL_ONLY");  // a part of a line's name
   for (const Line& line : lines) {
+    if (only && line.text.find(only) == std::string::npos) continue;
+    if (!long_form() && !is_short(line)) continue;
     for (const std::uint8_t order : weaker(line.order))
-      report(line, std::string(name_of(line.order)) + " -> " + name_of(order),
-             {line.sites, false, order, line.failure_order});
+      expect_found(line, std::string(name_of(line.order)) + " -> " + name_of(order),
+                   {line.sites, false, order, line.failure_order});
+    if (!long_form()) continue;
     if (line.kind == Kind::kCas)
       for (const std::uint8_t order : weaker(line.failure_order))
-        report(line, std::string("on failure ") + name_of(order),
-               {line.sites, false, line.order, order});
+        expect_found(line, std::string("on failure ") + name_of(order),
+                     {line.sites, false, line.order, order});
     if (line.kind != Kind::kLoad && line.kind != Kind::kCas)
-      report(line, "left out", {line.sites, true});
+      expect_found(line, "left out", {line.sites, true});
   }
 }
 

@@ -85,9 +85,10 @@ std::vector<Case> cases() {
 std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
 
 class RingModel : public testing::TestWithParam<Case> {};
-INSTANTIATE_TEST_SUITE_P(
-    , RingModel, testing::ValuesIn(cases()),
-    [](const testing::TestParamInfo<Case>& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(, RingModel, testing::ValuesIn(cases()),
+                         [](const testing::TestParamInfo<Case>& info) {
+                           return info.param.name;
+                         });
 
 TEST_P(RingModel, HoldsInEveryExecution) {
   const Case& c = GetParam();

@@ -25,7 +25,7 @@ struct RingPlan {
   std::uint64_t runs[2] = {1, 1};  // puts of each producer
   std::uint64_t run = 1;           // records a put
   std::uint64_t keep = 0;          // records that the consumer does not release at once
-  bool second_closes = false;  // producer 1, when it is done; else the last one
+  bool second_closes = false;      // producer 1, when it is done; else the last one
   std::uint32_t put_deadline = ~0u;
   std::uint32_t next_deadline = ~0u;
 };
