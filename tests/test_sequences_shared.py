@@ -243,7 +243,7 @@ class SharedSequences(RuleBasedStateMachine):
             assert not isinstance(error, AssertionError), error
 
     def teardown(self) -> None:
-        if self.kwargs:
+        if hasattr(self, "buffer"):
             self.finish()
             self.leave()
 
