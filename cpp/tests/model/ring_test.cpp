@@ -46,6 +46,10 @@ RingPlan second_closes(RingPlan plan) {
   plan.second_closes = true;
   return plan;
 }
+RingPlan looks(std::uint64_t n, RingPlan plan) {
+  plan.keep = n;
+  return plan;
+}
 RingPlan put_times_out(RingPlan plan) {
   plan.put_deadline = 1;
   return plan;
@@ -57,6 +61,7 @@ RingPlan next_times_out(RingPlan plan) {
 
 std::vector<Case> cases() {
   constexpr auto take = run<PutAndTake>;
+  constexpr auto claim = run<ClaimAndLook>;
   constexpr auto turn = run<TakeInTurn>;
   constexpr auto reset = run<PutAndReset>;
   return {
@@ -68,6 +73,8 @@ std::vector<Case> cases() {
       {"PutTimesOut", take, put_times_out(plan(1, 2, 0)), 1},
       {"NextTimesOut", take, next_times_out(plan(1, 2, 0)), 1},
       {"TwoConsumersAndTheEnd", turn, plan(1, 0, 0)},
+      {"ClaimsThatDoNotWait", claim, looks(2, plan(1, 1, 2))},
+      {"ClaimsThatDoNotWaitTwoSlots", claim, looks(2, plan(2, 2, 2))},
       {"Reset", reset, plan(2, 1, 1)},
       {"ResetInOneSlot", reset, plan(1, 1, 1)},
       {"ResetOfRuns", reset, plan(3, 1, 1, 2)},

@@ -24,7 +24,7 @@ struct RingPlan {
   std::uint64_t capacity = 2;
   std::uint64_t runs[2] = {1, 1};  // puts of each producer
   std::uint64_t run = 1;           // records a put
-  std::uint64_t keep = 0;          // records that the consumer does not release at once
+  std::uint64_t keep = 0;          // records not released at once; or how many looks
   bool second_closes = false;      // producer 1, when it is done; else the last one
   std::uint32_t put_deadline = ~0u;
   std::uint32_t next_deadline = ~0u;
@@ -199,6 +199,38 @@ class TakeInTurn : public RingWorld {
   }
 
   Turn turn_;
+};
+
+/// Nobody waits: threads 0 and 1 claim some times, whether there is room or not, and 2
+/// looks some times. Small enough for claims with a tail that others have moved.
+class ClaimAndLook : public RingWorld {
+ public:
+  static constexpr int kThreads = 3;
+  using RingWorld::RingWorld;
+
+  void run(int thread) {
+    if (thread < 2) {
+      const auto producer = static_cast<std::uint64_t>(thread);
+      for (std::uint64_t n = 0; n < plan_.runs[producer]; ++n) {
+        const Ring::Claim claim = ring_.claim(plan_.run, 0);
+        check(claim.count <= plan_.capacity, "a claim larger than the ring");
+        for (std::uint64_t i = 0; i < claim.count; ++i)
+          slots_[ring_.slot(claim.first + i)] = producer << 8 | accepted_[producer]++;
+        if (claim.count > 0) ring_.commit(claim.first, claim.count);
+      }
+      return;
+    }
+    for (std::uint64_t n = 0; n < plan_.keep; ++n)
+      if (ring_.committed() > next_) {
+        note(slots_[ring_.slot(next_)]);
+        ring_.release(++next_);
+      }
+  }
+
+  void end() {
+    check(got_[0] <= accepted_[0] && got_[1] <= accepted_[1], "more than was put");
+    outcome(accepted_[0] << 8 | accepted_[1]);
+  }
 };
 
 /// Threads 0 and 1 put into whatever term they find, 2 begins another: restart() of
