@@ -29,6 +29,7 @@ class Model:
         ahead: the batches assembled ahead.
         required: records that a loaded state demands before it goes on.
         total: the length of upstream, where a loaded state knows it.
+        cut_off: upstream failed before it was closed, so where it ends is not known.
     """
 
     kwargs: dict[str, Any]
@@ -39,6 +40,7 @@ class Model:
     ahead: list[list[int]] = field(default_factory=list)
     closed: bool = False
     failed: BaseException | None = None
+    cut_off: bool = False
     required: int = 0
     total: int | None = None
 
@@ -153,7 +155,7 @@ class Model:
 
     def epoch_done(self) -> bool:
         """A state taken now is the start of the next epoch."""
-        if not self.closed or self.failed or self.short():
+        if not self.closed or self.cut_off or self.short():
             return False
         left = len(self.stream()) - self.handed
         return not left or (
@@ -164,6 +166,7 @@ class Model:
 
     def end(self, *, failed: BaseException | None = None) -> int:
         """After `close` or `fail`: how many records were put in all."""
+        self.cut_off = self.cut_off or (not self.closed and failed is not None)
         self.closed = True
         self.failed = failed or self.failed
         del self.offered[self.accepted :]
@@ -184,6 +187,6 @@ class Model:
         model = Model(kwargs, self.epoch, self.offered[:first], first, drawn)
         if drawn:
             model.required = self.resident_end(drawn)
-            ended = self.closed and not self.failed
+            ended = self.closed and not self.cut_off
             model.total = self.accepted if ended else self.total
         return model, self.offered[first : self.accepted]

@@ -10,7 +10,7 @@ import echobuf
 from echobuf.cli import doctor, selftest
 from echobuf.cli.main import main
 
-COMMANDS = ("demo", "doctor", "cmake-dir")
+COMMANDS = ("bench", "demo", "doctor", "cmake-dir")
 
 
 def called(capsys, *arguments):
@@ -35,7 +35,9 @@ def python(*arguments, **options):
     [
         ((), "required"),
         (("bogus",), "bogus"),
-        (("bench",), "bench"),
+        (("bench", "nope"), "nope"),
+        (("bench", "--rounds", "0"), "whole number"),
+        (("analyze",), "analyze"),
         (("two\nlines",), "invalid choice"),
         (("--bogus",), "COMMAND"),
         (("doctor", "--bogus"), "--bogus"),
@@ -78,7 +80,7 @@ def test_help_lists_what_is_there_and_nothing_else(capsys):
     _, out, _ = called(capsys, "--help")
     listed = out.partition("commands:")[2]
     assert all(name in listed for name in COMMANDS)
-    assert not any(name in listed for name in ("bench", "analyze", "serve", "status"))
+    assert not any(name in listed for name in ("analyze", "serve", "status"))
 
 
 def test_help_of_the_demo_states_units_and_defaults(capsys):

@@ -1,6 +1,7 @@
 """A signal handler that uses the buffer whose draw it interrupts."""
 
 import pytest
+
 from programs import run
 
 PROGRAM = """

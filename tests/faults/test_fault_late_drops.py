@@ -4,10 +4,10 @@ import gc
 import queue
 
 import pytest
-from programs import run
 
 import echobuf
 from helpers import Worker
+from programs import run
 from records import Records
 
 KWARGS = {"window": 32, "batch_size": 8, "factor": 2}

@@ -104,6 +104,8 @@ class Buffer {
 
   /// Upstream failed: nothing more is served.
   void fail() {
+    // After close() the end is known, and passes may have been begun that rely on it.
+    if (!ring_.closed()) cut_off_.store(true, std::memory_order_release);
     failed_.store(true, std::memory_order_release);
     ring_.close();
     wake_all();
@@ -212,8 +214,12 @@ class Buffer {
     return true;
   }
 
-  /// An upstream that failed has not ended: it may come back with more.
-  Checkpoint checkpoint() { return ledger_.checkpoint(failed_here()); }
+  /// An upstream that failed has not ended, unless it had before: it may come back with
+  /// more.
+  Checkpoint checkpoint() {
+    const bool cut_off = cut_off_.load(std::memory_order_acquire);
+    return ledger_.checkpoint(cut_off && failed_here());
+  }
 
   BufferStats stats() {
     BufferStats stats = ledger_.stats();
@@ -384,6 +390,7 @@ class Buffer {
     prepare(next);
     begin(next, [&] {
       failed_.store(false, std::memory_order_release);
+      cut_off_.store(false, std::memory_order_release);
       // Looked at after the exchange in reopen(): a close() that came before is undone
       // by it, but then what led to that close() is seen here.
       if (!is_down()) ring_.reopen();
@@ -407,6 +414,7 @@ class Buffer {
   std::mutex handing_out_;     // batches made ahead leave in order
 
   std::atomic<bool> failed_{false};
+  std::atomic<bool> cut_off_{false};  // failed before it was closed
   std::atomic<bool> down_{false};
   std::atomic<bool> paused_{false};  // between two epochs
   EventCount resumed_;
