@@ -20,8 +20,8 @@ _CHANGES = ("status", "--porcelain", "--", ".", ":!bench/results")
 def environment() -> dict[str, Any]:
     """Commit, machine, Python and command, for a result file.
 
-    The commit is that of the checkout this module lies in; `None` where it is
-    installed without one.
+    The commit is that of the checkout in which this module lies, or else the script
+    that runs; `None` where both are installed without one.
     """
     return {
         "commit": _git("rev-parse", "--short", "HEAD"),
@@ -36,14 +36,16 @@ def environment() -> dict[str, Any]:
 
 
 def _git(*arguments: str) -> str | None:
-    here = Path(__file__).resolve().parent
-    try:
-        # An installed copy inside somebody's repository is not part of that one.
-        _run(here, "ls-files", "--error-unmatch", Path(__file__).name)
-        top = _run(here, "rev-parse", "--show-toplevel")
-        return _run(Path(top), *arguments)
-    except (OSError, subprocess.CalledProcessError):
-        return None
+    for file in (Path(__file__), Path(sys.argv[0])):
+        here = file.resolve().parent
+        try:
+            # An installed copy inside somebody's repository is not part of that one.
+            _run(here, "ls-files", "--error-unmatch", file.name)
+            top = _run(here, "rev-parse", "--show-toplevel")
+            return _run(Path(top), *arguments)
+        except (OSError, subprocess.CalledProcessError):
+            continue
+    return None
 
 
 def _run(folder: Path, *arguments: str) -> str:
