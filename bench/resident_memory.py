@@ -81,8 +81,7 @@ def run(case: str) -> dict[str, float]:
             peak = max(peak, resident_bytes())
     seconds = time.perf_counter() - start
     peak = max(peak, resident_bytes())
-    buffer.close()
-    buffer.reset()
+    buffer.close()  # ends the producer's put, or its next one
     producer.join()
     allowed = 1.05 * allowed_records(window, factor) * size + 20e6
     return {
