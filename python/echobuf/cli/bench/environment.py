@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from echobuf.cli.machine import cpu_name
+
 __all__ = ["environment"]
 
 # Result files that a run before this one has written are no change of the code.
@@ -27,7 +29,7 @@ def environment() -> dict[str, Any]:
         "commit": _git("rev-parse", "--short", "HEAD"),
         "uncommitted_changes": bool(_git(*_CHANGES)),
         "date": time.strftime("%Y-%m-%d"),
-        "cpu": _cpu_name(),
+        "cpu": cpu_name(),
         "cores": os.cpu_count(),
         "load_average": _load(),
         "python": platform.python_version(),
@@ -53,16 +55,6 @@ def _run(folder: Path, *arguments: str) -> str:
         ["git", *arguments], cwd=folder, capture_output=True, text=True, check=True
     )
     return done.stdout.strip()
-
-
-def _cpu_name() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
 
 
 def _load() -> float | None:

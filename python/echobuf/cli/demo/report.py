@@ -18,6 +18,7 @@ from rich.table import Table
 from echobuf import __version__
 from echobuf.cli.demo.outcome import Outcome
 from echobuf.cli.demo.training import Run
+from echobuf.cli.machine import cpu_name
 
 __all__ = ["as_json", "table", "write_json"]
 
@@ -87,7 +88,7 @@ def as_json(outcome: Outcome, command_line: Sequence[str]) -> dict[str, Any]:
         "settings": settings,
         "versions": {"python": platform.python_version()}
         | {name: version(name) for name in _PACKAGES},
-        "machine": {"cpu": _cpu(), "cores": os.cpu_count(), "system": sys.platform},
+        "machine": {"cpu": cpu_name(), "cores": os.cpu_count(), "system": sys.platform},
         "measured": {
             "t_upstream_s": outcome.costs.upstream_s,
             "t_downstream_s": outcome.costs.downstream_s,
@@ -113,16 +114,6 @@ def _run(outcome: Outcome, run: Run) -> dict[str, Any]:
         "accuracy": end.smoothed,
         "curve": [asdict(point) for point in run.points],
     }
-
-
-def _cpu() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
 
 
 def write_json(outcome: Outcome, command_line: Sequence[str], path: Path) -> None:
