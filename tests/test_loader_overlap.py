@@ -234,3 +234,21 @@ def test_the_argument_is_checked():
     for bad in (1, None, "yes"):
         with pytest.raises(echobuf.OptionError, match="`overlap_epochs`"):
             make(Numbers(4), overlap_epochs=bad)
+
+
+def test_an_interrupted_iter_stops_what_was_begun_ahead(monkeypatch):
+    upstream = Gated(40)
+    loader, plain = make(upstream), make(Numbers(40), overlap_epochs=False)
+    expected = [ids(plain) for _ in range(2)]
+    assert ids(loader) == expected[0]
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loader, "_go_ahead", interrupted)
+        upstream.n = 10**6  # of epochs begun from now on
+        with pytest.raises(KeyboardInterrupt):
+            iter(loader)
+    upstream.n = 40
+    assert ids(loader) == expected[1]

@@ -20,10 +20,16 @@ class Ahead:
         self.start = start
         self._feeder = feeder
 
-    def take(self) -> tuple[Start, Feeder | None]:
-        """The epoch's upstream, which from now on is the caller's."""
+    @property
+    def is_fed(self) -> bool:
+        """Whether its examples are being put already."""
+        return self._feeder is not None
+
+    def take(self) -> Feeder:
+        """Its thread, which from now on is the caller's to stop."""
         feeder, self._feeder = self._feeder, None
-        return self.start, feeder
+        assert feeder is not None
+        return feeder
 
     def cancel(self) -> None:
         """Ends its upstream; waits until the current call of that returns."""

@@ -166,32 +166,26 @@ class EchoLoader:
             self._feeder.join()
 
     def _begin(self, number: int, resume: state.State | None) -> Epoch:
-        start, feeder = self._start(number, resume)
+        ahead = self._wanted_ahead(number, resume)
+        start = self._start() if ahead is None else ahead.start
         finished = functools.partial(_finish, weakref.ref(self))
         if start.error is not None:
             self._take_back(number, resume)
             return Epoch(None, None, None, finished, start.error)
         if start.items is None:
             return self._begin_empty(number, resume)
-        if feeder is None:
+        if ahead is None or not ahead.is_fed:
             buffer = self._open(start.first, number, resume)
             feeder = self._feed(buffer, start, resume)
         else:
             buffer = self._go_ahead(number)
+            feeder = ahead.take()
         self._feeder = feeder
         return Epoch(buffer, feeder, self._write, finished, overlap=self._overlap())
 
-    def _start(
-        self, number: int, resume: state.State | None
-    ) -> tuple[Start, Feeder | None]:
-        """Upstream of an epoch: begun ahead, if that is the one that is wanted."""
-        ahead, self._ahead = self._ahead, None
-        if ahead is not None:
-            if ahead.number == number and resume is None:
-                return ahead.take()
-            ahead.cancel()
+    def _start(self) -> Start:
         self._upstream.check_fresh()
-        return self._upstream.begin(), None
+        return self._upstream.begin()
 
     def _feed(
         self, buffer: EchoBuffer, start: Start, resume: state.State | None
@@ -220,8 +214,7 @@ class EchoLoader:
             return self._ahead is not None
         number = self._next_epoch
         try:
-            self._upstream.check_fresh()
-            start = self._upstream.begin()
+            start = self._start()
         except UpstreamError:
             return True  # the next `iter` says so
         feeder = None
@@ -229,6 +222,14 @@ class EchoLoader:
             feeder = self._feed(buffer, start, None)
         self._ahead = Ahead(number, start, feeder)
         return True
+
+    def _wanted_ahead(self, number: int, resume: state.State | None) -> Ahead | None:
+        """What was begun ahead, if it is this epoch; ended if it is another."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is None or (ahead.number == number and resume is None):
+            return ahead
+        ahead.cancel()
+        return None
 
     def _go_ahead(self, number: int) -> EchoBuffer:
         assert self._buffer is not None
