@@ -216,6 +216,10 @@ BAD_OUTS = {
         },
         "`out.*overlaps `out",
     ),
+    "masked": (
+        {**out_for(8), "id": np.ma.zeros(8, "i8")},
+        "`out['id']` is a masked array",
+    ),
     "grad": (lambda: {**out_for(8), "id": needs_grad(8)}, "`out['id']`"),
 }
 
@@ -238,6 +242,26 @@ def test_an_out_that_does_not_fit_is_refused_and_costs_nothing(case, prefetch):
             for leaf, old in zip(leaves(out), before, strict=True):
                 np.testing.assert_array_equal(leaf, old)
         assert list(drain(buffer)) == list(drain(untouched))
+
+
+def test_an_array_that_has_shrunk_since_the_last_batch_is_refused():
+    out = out_for(8)
+    with filled(24) as whole:
+        before = len(list(whole))
+    with filled(24) as buffer:
+        assert buffer.next_batch(out=out, timeout=WAIT_S) is out
+        out["id"].resize(1, refcheck=False)
+        with pytest.raises(echobuf.SpecError, match="has shape"):
+            buffer.next_batch(out=out, timeout=WAIT_S)
+        assert len(list(buffer)) == before - 1
+
+
+def test_a_file_may_be_the_out(tmp_path):
+    out = out_for(8)
+    out["id"] = np.memmap(tmp_path / "id", np.int64, "w+", shape=8)
+    with filled(8) as buffer, filled(8) as same:
+        assert buffer.next_batch(out=out, timeout=WAIT_S) is out
+        assert ids_of(out) == ids_of(same.next_batch(timeout=WAIT_S))
 
 
 def test_interleaved_outs_that_share_no_byte_are_taken():

@@ -239,15 +239,46 @@ py::object PythonBuffer::next(std::optional<double> timeout_s) {
   return wrap(*buffer, std::move(batch));
 }
 
+/// Fills `leaves` with where the arrays lie; false if Python must look at one of them:
+/// it does not fit, is no plain array, or may share memory with another.
+bool PythonBuffer::bind_out(const Buffer& buffer, const py::list& arrays,
+                            std::vector<std::byte*>& leaves) const {
+  struct Range {
+    const std::byte* begin;
+    const std::byte* end;
+  };
+  std::vector<Range> ranges;
+  ranges.reserve(leaves_.size());
+  leaves.reserve(leaves_.size());
+  const bool ragged = buffer.options().ragged;
+  const auto batch = static_cast<py::ssize_t>(buffer.options().batch_size);
+  for (std::size_t i = 0; i < leaves_.size(); ++i) {
+    const py::handle item = PyList_GET_ITEM(arrays.ptr(), static_cast<py::ssize_t>(i));
+    if (!Py_IS_TYPE(item.ptr(), py::detail::npy_api::get().PyArray_Type_)) return false;
+    auto array = py::reinterpret_borrow<py::array>(item);
+    const Leaf& leaf = leaves_[i];
+    const py::ssize_t lead = ragged ? 0 : 1;
+    if (!array.writeable() || !(array.flags() & py::array::c_style)) return false;
+    if (array.ndim() < lead || !same_dtype(array, leaf.dtype)) return false;
+    if (!shape_from(array, lead, leaf, 0)) return false;
+    if (!ragged && array.shape(0) != batch) return false;
+    auto* data = static_cast<std::byte*>(array.mutable_data());
+    leaves.push_back(data);
+    if (array.nbytes() != 0) ranges.push_back({data, data + array.nbytes()});
+  }
+  std::sort(ranges.begin(), ranges.end(),
+            [](const Range& a, const Range& b) { return a.begin < b.begin; });
+  for (std::size_t i = 1; i < ranges.size(); ++i)
+    if (ranges[i].begin < ranges[i - 1].end) return false;
+  return true;
+}
+
 py::ssize_t PythonBuffer::next_into(const py::list& arrays,
                                     std::optional<double> timeout_s) {
   const std::shared_ptr<Buffer> buffer = hold();
   if (const int refused = refuse(buffer)) return -refused;
   std::vector<std::byte*> leaves;
-  for (const py::handle& item : arrays) {
-    auto array = py::reinterpret_borrow<py::array>(item);
-    leaves.push_back(static_cast<std::byte*>(array.mutable_data()));
-  }
+  if (!bind_out(*buffer, arrays, leaves)) return -kMismatch;
   Target target{leaves.data()};
   const bool brief = buffer->layout().bytes() <= kKeepGil;
   const Status status = run(brief, timeout_s, [&](Deadline deadline, Poll* poll) {

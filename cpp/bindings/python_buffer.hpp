@@ -39,8 +39,8 @@ class PythonBuffer {
   /// The leaves of the next batch, or a code.
   py::object next(std::optional<double> timeout_s);
 
-  /// Draws into arrays that Python has checked. The length of the batch, or minus a
-  /// code.
+  /// Draws into arrays that are as the spec says, contiguous, writable and apart. The
+  /// length of the batch, or minus a code (kMismatch: Python must look at the arrays).
   py::ssize_t next_into(const py::list& arrays, std::optional<double> timeout_s);
 
   /// 0, 1, or a code.
@@ -77,6 +77,8 @@ class PythonBuffer {
   struct Sources;
   std::optional<std::size_t> bind(const Buffer& buffer, const py::list& arrays,
                                   bool stacked, Sources& sources) const;
+  bool bind_out(const Buffer& buffer, const py::list& arrays,
+                std::vector<std::byte*>& leaves) const;
   py::list wrap(const Buffer& buffer, Batch batch) const;
 
   std::vector<Leaf> leaves_;        // never changed

@@ -103,6 +103,7 @@ class EchoBuffer:
         self._unflatten = self._spec.treespec.unflatten
         lead = () if self._options.ragged else (self._options.batch_size,)
         self._out = OutArrays(self._spec, lead)
+        self._full_length = (lead + self._spec.fields[0].shape)[0]
         self._arguments = state.arguments_of(self._options, describe(self._spec))
 
     def _check_batch_axis(self) -> None:
@@ -285,16 +286,22 @@ class EchoBuffer:
 
     def _next_into(self, out: Any, timeout: float | None) -> Any:
         leaves = self._flatten(out, "out")
-        arrays = self._out.check(leaves)
-        if all(array.flags.c_contiguous for array in arrays):
-            count = self._core.next_into(arrays, timeout)
-            if count < 0:
-                self._end_next(-count)
-        else:
-            count = self._next_through_copy(arrays, timeout)
-        if count == self._full_length():
+        count = self._core.next_into(leaves, timeout)
+        if count == -_core.MISMATCH:
+            count = self._next_into_checked(self._out.check(leaves), timeout)
+        if count < 0:
+            self._end_next(-count)
+        if count == self._full_length:
             return out
         return self._unflatten([leaf[:count] for leaf in leaves])
+
+    def _next_into_checked(self, arrays: list[Array], timeout: float | None) -> int:
+        if not all(array.flags.c_contiguous for array in arrays):
+            return self._next_through_copy(arrays, timeout)
+        count = self._core.next_into(arrays, timeout)
+        if count == -_core.MISMATCH:
+            raise SpecError("an array of `out` was changed by another thread.")
+        return count
 
     def _next_through_copy(self, arrays: list[Array], timeout: float | None) -> int:
         drawn = self._core.next(timeout)
@@ -304,11 +311,6 @@ class EchoBuffer:
         for array, leaf in zip(arrays, drawn, strict=True):
             np.copyto(array[:count], leaf)
         return count
-
-    def _full_length(self) -> int:
-        if self._options.ragged:
-            return self._spec.fields[0].shape[0]
-        return self._options.batch_size
 
     def _end_next(self, code: int) -> NoReturn:
         if code == _core.FINISHED:

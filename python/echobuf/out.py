@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import operator
-import weakref
 from typing import Any
 
 import numpy as np
@@ -15,7 +13,7 @@ from echobuf.tree import Spec, as_array
 
 
 class OutArrays:
-    """Checks what is given as `out`, and remembers the arrays that it checked last.
+    """Checks what is given as `out`, where the core does not take it as it is.
 
     Args:
         spec: of one example, or of one whole batch.
@@ -25,10 +23,9 @@ class OutArrays:
     def __init__(self, spec: Spec, lead: tuple[int, ...]) -> None:
         self._spec = spec
         self._lead = lead
-        self._known: list[weakref.ref[Array]] = []
 
     def check(self, leaves: list[Any]) -> list[Array]:
-        """The leaves as writable arrays that share the caller's memory.
+        """The leaves as plain writable arrays that share the caller's memory.
 
         Args:
             leaves: in the order of the spec.
@@ -37,8 +34,6 @@ class OutArrays:
             SpecError: names the leaf that has another shape or dtype, is read-only, or
                 overlaps itself or another.
         """
-        if self._are_known(leaves):
-            return leaves
         arrays: list[Array] = []
         paths = self._spec.paths
         for leaf, field, path in zip(leaves, self._spec.fields, paths, strict=True):
@@ -50,14 +45,7 @@ class OutArrays:
                         "share no memory."
                     )
             arrays.append(array)
-        if all(map(operator.is_, arrays, leaves)):
-            self._known = [weakref.ref(array) for array in arrays]
         return arrays
-
-    def _are_known(self, leaves: list[Any]) -> bool:
-        if len(self._known) != len(leaves):
-            return False
-        return all(ref() is leaf for ref, leaf in zip(self._known, leaves, strict=True))
 
     def _check_leaf(self, leaf: Any, field: Field, name: str) -> Array:
         array = _writable_view(leaf, name)
@@ -76,7 +64,8 @@ class OutArrays:
 
 
 def _writable_view(leaf: Any, name: str) -> Array:
-    array = leaf if isinstance(leaf, np.ndarray) else _host_view(leaf, name)
+    is_array = isinstance(leaf, np.ndarray)
+    array = as_array(leaf, name) if is_array else _host_view(leaf, name)
     if not array.flags.writeable:
         raise SpecError(f"`{name}` is read-only; give a writable array.")
     return array

@@ -14,24 +14,33 @@ GUARANTEES = (
     ("shuffled", "each pass over the window a fresh permutation"),
     ("duplicates in a batch", "none in steady state"),
 )
+FACTOR = 8
 
 
 class Draw:
-    """`next_batch()` or, with `"out": true`, `next_batch(out=)`; a pass at a time."""
+    """`next_batch()` or, with `"out": true`, `next_batch(out=)`, from a full window.
+
+    Replaying without end, as a replay buffer would, is not what a window does: the
+    oldest eighth of it makes room for fresh records, outside the time, when all that
+    can be drawn before has been drawn.
+    """
 
     packages = ("echobuf", "numpy", "optree")
     guarantees = (
         *GUARANTEES,
         ("batch", "copied; the caller's for good (out=: into the same arrays)"),
-        ("timed", "the draws, with the order of the pass; filling is not"),
+        ("timed", "the draws, with the order of the passes; putting is not"),
     )
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self.settings = settings
         self.records = make_records(settings)
         self.batches = settings["batches"]
-        if self.batches > settings["records"] // settings["batch"]:
+        window = settings["records"]
+        if self.batches > window // settings["batch"]:
             raise ValueError(f"{self.batches} batches are more than one pass")
+        if window % FACTOR:
+            raise ValueError(f"{window} records are not {FACTOR} equal segments")
         self.out = None
         if settings.get("out"):
             self.out = {
@@ -41,22 +50,38 @@ class Draw:
         self.buffer = EchoBuffer(
             {name: Field(a.shape[1:], a.dtype) for name, a in self.records.items()},
             batch_size=settings["batch"],
-            window=settings["records"],
-            factor=1,
+            window=window,
+            factor=FACTOR,
         )
+        self.segment = window // FACTOR
+        self.next_segment = 0
+        self.sure = 0  # batches that can be drawn before more must be put
 
     def warm_up(self) -> None:
-        self.begin()
-        indices = []
-        for _ in range(self.batches):
-            batch = self.buffer.next_batch(self.out)
-            indices.append(check_batch(self.records, batch, self.settings))
-        missing = self.settings["records"] - self.batches * self.settings["batch"]
-        check_uses(indices, self.settings["records"], 1, allowed_missing=missing)
+        """An epoch, checked; then the window is filled."""
+        self.buffer.put_batch(self.records)
+        self.buffer.close()
+        settings = {**self.settings, "batch": None}
+        indices = [check_batch(self.records, b, settings) for b in self.buffer]
+        check_uses(indices, self.settings["records"], FACTOR)
+        self.buffer.reset()
+        for _ in range(FACTOR):
+            self.put_segment()
+
+    def put_segment(self) -> None:
+        """Fresh records for one more pass; the passes before are drawn to their end."""
+        while self.buffer.ready():
+            self.buffer.next_batch(self.out)
+        start = self.next_segment * self.segment
+        self.next_segment = (self.next_segment + 1) % FACTOR
+        stop = start + self.segment
+        self.buffer.put_batch({n: a[start:stop] for n, a in self.records.items()})
+        self.sure = FACTOR * self.segment // self.settings["batch"]
 
     def begin(self) -> None:
-        self.buffer.reset()
-        self.buffer.put_batch(self.records)
+        if self.sure < self.batches:
+            self.put_segment()
+        self.sure -= self.batches
 
     def run(self) -> int:
         next_batch, out = self.buffer.next_batch, self.out
