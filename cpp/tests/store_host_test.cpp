@@ -38,6 +38,24 @@ TEST(HostStore, TakesRowsWithAnyStrideAndWrapsAround) {
   }
 }
 
+TEST(HostStore, TakesLargeRecordsWhereTheCachesCannotHoldTheWindow) {
+  constexpr std::size_t kBytes = echobuf::kStreamRow * 3 + 1;
+  constexpr std::uint64_t kCapacity = echobuf::kStreamInto / kBytes + 1;
+  HostStore store(RecordLayout({{kBytes, 1}, {1, 1}}, false), kCapacity);
+  std::vector<std::byte> large(kBytes * 3), small(3);
+  for (std::size_t i = 0; i < large.size(); ++i)
+    large[i] = static_cast<std::byte>(i * 7 + i / kBytes);
+  for (std::size_t i = 0; i < 3; ++i) small[i] = static_cast<std::byte>(40 + i);
+  const SourceLeaf leaves[] = {{large.data(), kBytes}, {small.data(), 1}};
+  store.write(kCapacity - 2, 3, leaves, 0, 0);
+  const SlotView view = store.view(kCapacity - 2);
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    const std::byte* record = view.slots + view.slot(i) * store.layout().stride();
+    EXPECT_EQ(std::memcmp(record, &large[kBytes * i], kBytes), 0);
+    EXPECT_EQ(record[store.layout().fields()[1].offset], small[i]);
+  }
+}
+
 TEST(HostStore, KeepsTheLengthOfRaggedRecords) {
   constexpr std::size_t kMost = 5;
   HostStore store(RecordLayout({{8, kMost}, {1, kMost}}, true), 3);

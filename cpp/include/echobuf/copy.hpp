@@ -20,6 +20,8 @@ using RowCopy = void (*)(std::byte* to, const std::byte* from, std::size_t bytes
 /// Batches from here on are written with non-temporal stores: they would only push the
 /// window and the model out of the caches, and cost a read of every line written.
 inline constexpr std::size_t kStreamFrom = std::size_t{4} << 20;
+/// Windows from here on, too: a record has left the caches before it is drawn.
+inline constexpr std::size_t kStreamInto = std::size_t{32} << 20;
 /// Rows shorter than this have too many unaligned ends for it to pay.
 inline constexpr std::size_t kStreamRow = 1024;
 

@@ -30,6 +30,7 @@ class HostStore {
       : layout_(std::move(layout)),
         capacity_(capacity),
         memory_(size_product(capacity, layout_.stride())),
+        stream_(memory_.bytes() >= kStreamInto ? streaming_copy() : nullptr),
         lengths_(layout_.ragged() ? capacity : 0) {}
 
   static std::size_t bytes(const RecordLayout& layout, std::uint64_t capacity) {
@@ -48,12 +49,17 @@ class HostStore {
         const Field& field = layout_.fields()[f];
         const std::byte* row =
             leaves[f].data + static_cast<std::ptrdiff_t>(from + i) * leaves[f].stride;
-        detail::copy_field(record + field.offset, row,
-                           layout_.ragged() ? rows * field.row_bytes : field.bytes());
+        const std::size_t bytes =
+            layout_.ragged() ? rows * field.row_bytes : field.bytes();
+        if (stream_ && bytes >= kStreamRow)
+          stream_(record + field.offset, row, bytes);
+        else
+          detail::copy_field(record + field.offset, row, bytes);
       }
       if (layout_.ragged()) lengths_[slot] = rows;
       if (++slot == capacity_) slot = 0;
     }
+    if (stream_) finish_streaming();
   }
 
   /// The number of rows of a ragged record.
@@ -82,6 +88,7 @@ class HostStore {
   RecordLayout layout_;
   std::uint64_t capacity_;
   HostMemory memory_;
+  const RowCopy stream_;  // of large records, where the caches cannot hold the window
   std::vector<std::uint64_t> lengths_;
 };
 
