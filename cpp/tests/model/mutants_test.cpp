@@ -180,12 +180,12 @@ constexpr Known kKnown[] = {
     {"Ring::reopen ", "acq_rel -> acquire", kMissing},
     {"Ring::reopen ", "acq_rel -> release", kMissing},
     {"Ring::reopen ", "acq_rel -> relaxed", kMissing},
-    {"Buffer::fail ", "release -> relaxed", kByTheTail},
-    {"Buffer::shut_down ", "release -> relaxed", kByTheTail},
-    {"Buffer::is_down ", "acquire -> relaxed", kByTheTail},
-    {"Buffer::early_end ", "acquire -> relaxed", kByTheTail},
-    {"Buffer::draw<", "acquire -> relaxed", kByTheTail},
-    {"Buffer::restart<", "release -> relaxed", kByTheTail},
+    {"Ending::fail ", "release -> relaxed", kByTheTail},
+    {"Ending::shut_down ", "release -> relaxed", kByTheTail},
+    {"Ending::is_down ", "acquire -> relaxed", kByTheTail},
+    {"Ending::has_failed ", "acquire -> relaxed", kByTheTail},
+    {"Ending::forget_failure ", "release -> relaxed", kByTheTail},
+    {"Outlet::draw<", "acquire -> relaxed", kByTheTail},
 };
 
 /// In short the lines that records themselves pass by.

@@ -1,0 +1,56 @@
+// Why a buffer serves nothing more: upstream failed, or the buffer was shut down.
+#pragma once
+
+#include <atomic>
+#include <optional>
+
+#include "echobuf/options.hpp"
+#include "echobuf/ring.hpp"
+
+namespace echobuf {
+
+class Ending {
+ public:
+  explicit Ending(const Ring& ring) : ring_(ring) {}
+
+  /// The caller then closes the ring, and wakes everybody; of shut_down(), too.
+  void fail() {
+    // After close() the end is known, and passes may have been begun that rely on it.
+    if (!ring_.closed()) cut_off_.store(true, std::memory_order_release);
+    failed_.store(true, std::memory_order_release);
+  }
+  void shut_down() { down_.store(true, std::memory_order_release); }
+
+  /// Of the epoch that begins nothing has failed.
+  void forget_failure() {
+    failed_.store(false, std::memory_order_release);
+    cut_off_.store(false, std::memory_order_release);
+  }
+
+  bool is_down() const { return down_.load(std::memory_order_acquire); }
+  bool has_failed() const { return failed_.load(std::memory_order_acquire); }
+
+  /// Not if it is the epoch opened ahead that failed; that was opened before.
+  bool failed_here() const { return has_failed() && !ring_.opened_ahead(); }
+
+  /// True if nobody knows where this epoch would have ended.
+  bool cut_off() const {
+    const bool cut_off = cut_off_.load(std::memory_order_acquire);
+    return cut_off && failed_here();
+  }
+
+  /// What may end a call before any drawing.
+  std::optional<Status> early() const {
+    if (is_down()) return Status::kClosed;
+    if (failed_here()) return Status::kFailed;
+    return std::nullopt;
+  }
+
+ private:
+  const Ring& ring_;
+  std::atomic<bool> failed_{false};
+  std::atomic<bool> cut_off_{false};  // failed before it was closed
+  std::atomic<bool> down_{false};
+};
+
+}  // namespace echobuf

@@ -1,0 +1,230 @@
+// Where batches go out: any number of threads take them, drawn at once or ahead.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "echobuf/attempt.hpp"
+#include "echobuf/draw_or_prepare.hpp"
+#include "echobuf/drawer.hpp"
+#include "echobuf/ending.hpp"
+#include "echobuf/event_count.hpp"
+#include "echobuf/ledger.hpp"
+#include "echobuf/options.hpp"
+#include "echobuf/prefetcher.hpp"
+#include "echobuf/turn.hpp"
+
+namespace echobuf {
+
+/// A batch in memory of the buffer's; the memory is the caller's until it is dropped.
+struct Batch {
+  Block block;
+  std::uint64_t count = 0;  // records; rows, if records are ragged
+};
+
+class Outlet {
+ public:
+  /// Throws std::bad_alloc. What has been handed out is noted in `ledger`.
+  Outlet(const BufferOptions& options, Ring& ring, std::unique_ptr<Drawer> drawer,
+         Ledger& ledger, const Ending& ending)
+      : ring_(ring), ledger_(ledger), ending_(ending), drawer_(std::move(drawer)) {
+    if (options.prefetch > 0)
+      prefetcher_ = std::make_unique<Prefetcher<Ahead>>(
+          options.prefetch, [this](Ahead& ahead) { return make(ahead); });
+  }
+
+  bool prefetches() const { return prefetcher_ != nullptr; }
+
+  /// The next batch; the memory that `batch` had is dropped.
+  Status next(Batch& batch, Deadline deadline, Poll* poll) {
+    if (prefetcher_) return pop(batch, deadline);
+    return wait_for(deadline, &waited_, [&] {
+      return draw([&] { return drawer_->draw(batch.block, batch.count, poll); });
+    });
+  }
+
+  /// Draws into the caller's leaves.
+  Status next_into(Target& target, Deadline deadline, Poll* poll) {
+    if (prefetcher_) {
+      Batch batch;
+      const Status status = pop(batch, deadline);
+      if (status != Status::kOk) return status;
+      target.count = batch.count;
+      drawer_->copy_out(batch.block, target);
+      return status;
+    }
+    return wait_for(deadline, &waited_, [&] {
+      return draw([&] { return drawer_->draw_into(target, poll); });
+    });
+  }
+
+  /// Whether next() would return without waiting.
+  bool ready() {
+    if (ending_.early()) return true;
+    if (prefetcher_) return prefetcher_->ready();
+    const Turn::Guard turn(turn_, std::try_to_lock);
+    return turn && drawer_->ready();
+  }
+
+  /// Nanoseconds that callers have waited for a batch.
+  std::atomic<std::int64_t>& waited() { return waited_; }
+
+  // ---- between epochs
+
+  /// True if this thread is inside a draw: to pause it would last for ever.
+  bool is_mine() const { return turn_.is_mine(); }
+
+  /// While this lives it has the turn, and nothing is assembled ahead; what others
+  /// drew since it wanted the turn is given up.
+  class Pause {
+   public:
+    explicit Pause(Outlet& outlet) : outlet_(announce(outlet)), turn_(outlet.turn_) {}
+    ~Pause() {
+      // The turn goes last: what the next one draws counts.
+      outlet_.paused_.store(false, std::memory_order_release);
+      outlet_.resumed_.notify();
+      if (outlet_.prefetcher_) outlet_.prefetcher_->restart();
+    }
+    Pause(const Pause&) = delete;
+    Pause& operator=(const Pause&) = delete;
+
+   private:
+    static Outlet& announce(Outlet& outlet) {
+      outlet.paused_.store(true, std::memory_order_release);
+      outlet.ring_.filled().notify();  // a thread that waits there comes back
+      if (outlet.prefetcher_) outlet.prefetcher_->pause();
+      return outlet;
+    }
+
+    Outlet& outlet_;
+    const Turn::Guard turn_;
+  };
+
+  /// In a pause: draws from the epoch `next` from now on, going on from `from` or from
+  /// its start, and then moves the rest of the buffer there.
+  template <class Begin>
+  void go_over(const Epoch& next, const Sweep* from, Begin&& begin) {
+    std::lock_guard lock(handing_out_);  // what was popped before has been counted
+    if (from)
+      drawer_->restore(next, *from);
+    else
+      drawer_->restart(next);
+    std::forward<Begin>(begin)(drawer_->sweep());
+    waited_.store(0, std::memory_order_relaxed);
+  }
+
+  // ---- the end
+
+  void wake_all() {
+    turn_.event().notify();
+    resumed_.notify();
+    if (prefetcher_) prefetcher_->filled().notify();
+  }
+
+  /// Ends the thread that assembles ahead.
+  void stop() {
+    if (prefetcher_) prefetcher_->stop();
+  }
+
+  /// In a forked child: the thread is not there to be joined, and the fork may have
+  /// come in the middle of a draw.
+  void abandon() {
+    static_cast<void>(prefetcher_.release());
+    static_cast<void>(drawer_.release());
+  }
+
+ private:
+  static constexpr auto kSlice = std::chrono::milliseconds(50);
+
+  /// A batch assembled ahead, and where it leaves the schedule.
+  struct Ahead {
+    Batch batch;
+    std::optional<Sweep> after;
+  };
+
+  /// One attempt at drawing, if nobody else is at it.
+  template <class Draw>
+  Attempt draw(Draw&& draw_once) {
+    if (const auto end = ending_.early()) return {*end};
+    Turn::Guard turn(turn_, std::try_to_lock);
+    if (!turn) {
+      if (turn_.is_mine()) return {Status::kReentrant};
+      return {Status::kTimeout, &turn_.event()};
+    }
+    using Outcome = Drawer::Outcome;
+    std::uint32_t key = 0;
+    const Outcome outcome = draw_or_prepare(ring_, *drawer_, draw_once, key);
+    // The poll has noted why: that must be said first.
+    if (outcome == Outcome::kInterrupted) return {Status::kInterrupted};
+    if (paused_.load(std::memory_order_acquire)) return while_paused();
+    // A failure and a shut-down close the ring, which looks like the end of upstream.
+    if (const auto end = ending_.early()) return {*end};
+    switch (outcome) {
+      case Outcome::kBatch:
+        break;
+      case Outcome::kWait:
+        return {Status::kTimeout, &ring_.filled(), key};
+      case Outcome::kFinished:
+        return {Status::kFinished};
+      case Outcome::kShort:
+        return {Status::kShort};
+      case Outcome::kInterrupted:
+        break;
+    }
+    if (!prefetcher_) ledger_.hand_out(drawer_->sweep());
+    return {Status::kOk};
+  }
+
+  /// A reset closes the ring, which looks like the end of upstream: what was drawn
+  /// belongs to an epoch that is given up. A caller goes on waiting, in the next epoch;
+  /// the thread that assembles ahead comes back at once, since the reset waits for it.
+  Attempt while_paused() {
+    if (prefetcher_) return {Status::kInterrupted};
+    return {Status::kTimeout, &resumed_};
+  }
+
+  Status pop(Batch& batch, Deadline deadline) {
+    Ahead ahead;
+    const Status status = wait_for(deadline, &waited_, [&]() -> Attempt {
+      if (const auto end = ending_.early()) return {*end};
+      std::lock_guard lock(handing_out_);
+      const Status popped = prefetcher_->pop(ahead);
+      if (popped == Status::kOk) ledger_.hand_out(*ahead.after);
+      return {popped, &prefetcher_->filled()};
+    });
+    if (status == Status::kOk) batch = std::move(ahead.batch);
+    return status;
+  }
+
+  Status make(Ahead& ahead) {
+    Batch& batch = ahead.batch;
+    const Status status = wait_for(Clock::now() + kSlice, nullptr, [&] {
+      return draw([&] {
+        const auto outcome = drawer_->draw(batch.block, batch.count, nullptr);
+        if (outcome == Drawer::Outcome::kBatch) ahead.after = drawer_->sweep();
+        return outcome;
+      });
+    });
+    return status == Status::kInterrupted ? Status::kTimeout : status;
+  }
+
+  Ring& ring_;
+  Ledger& ledger_;
+  const Ending& ending_;
+
+  Turn turn_;  // guards the drawer
+  std::unique_ptr<Drawer> drawer_;
+  std::mutex handing_out_;           // batches made ahead leave in order
+  std::atomic<bool> paused_{false};  // between two epochs
+  EventCount resumed_;
+  std::atomic<std::int64_t> waited_{0};
+
+  std::unique_ptr<Prefetcher<Ahead>> prefetcher_;  // last: its thread uses the rest
+};
+
+}  // namespace echobuf
