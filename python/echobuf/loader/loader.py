@@ -8,22 +8,16 @@ from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from typing import Any
 
-from echobuf import _core, state
+from echobuf import state
 from echobuf.buffer import EchoBuffer
-from echobuf.errors import OptionError, StateError, UpstreamError
+from echobuf.errors import StateError, UpstreamError
 from echobuf.loader import source
 from echobuf.loader.ahead import Ahead
 from echobuf.loader.epoch import Epoch
 from echobuf.loader.feeder import Feeder
-from echobuf.loader.length import count_units
+from echobuf.loader.plan import Plan
 from echobuf.loader.upstream import Start, Upstream
-from echobuf.options import (
-    Options,
-    check_bool,
-    check_epoch,
-    check_int,
-    check_options,
-)
+from echobuf.options import check_bool, check_epoch
 from echobuf.stats import Stats, make_stats
 
 
@@ -82,25 +76,26 @@ class EchoLoader:
     ) -> None:
         source.check_iterable(upstream)
         self._upstream = Upstream(upstream)
-        self._batched = self._check_batched(batched, unit)
-        self._length = None if length is None else check_int("length", length, 0, None)
         self._overlap_epochs = check_bool("overlap_epochs", overlap_epochs)
-        if batch_size is None and unit == "example" and self._batched:
-            batch_size = source.loader_batch_size(upstream)
-        self._arguments: dict[str, Any] = {
-            "batch_size": batch_size,
-            "window": window,
-            "factor": factor,
-            "max_factor": max_factor,
-            "unit": unit,
-            "device": device,
-            "seed": seed,
-            "transform": transform,
-            "prefetch": prefetch,
-            "drop_last": drop_last,
-            "max_bytes": max_bytes,
-        }
-        self._options: Options = self._check_options()
+        self._plan = Plan(
+            upstream,
+            batched=batched,
+            default=self._default_batched(),
+            length=length,
+            arguments={
+                "batch_size": batch_size,
+                "window": window,
+                "factor": factor,
+                "max_factor": max_factor,
+                "unit": unit,
+                "device": device,
+                "seed": seed,
+                "transform": transform,
+                "prefetch": prefetch,
+                "drop_last": drop_last,
+                "max_bytes": max_bytes,
+            },
+        )
         self._buffer: EchoBuffer | None = None
         self._epoch: weakref.ref[Epoch] | None = None
         self._next_epoch = 0
@@ -111,25 +106,6 @@ class EchoLoader:
 
     def _default_batched(self) -> bool:
         return False
-
-    def _check_batched(self, batched: Any, unit: Any) -> bool:
-        if batched is None:
-            return unit == "batch" or self._default_batched()
-        if batched is not True and batched is not False:
-            raise OptionError(f"`batched` is {batched!r}; it must be True or False.")
-        if unit == "batch" and not batched:
-            raise OptionError(
-                "`batched` is False; with unit='batch' upstream yields the batches "
-                "that are echoed, so it must be True or left out."
-            )
-        return batched
-
-    def _check_options(self) -> Options:
-        arguments = dict(self._arguments)
-        if arguments["batch_size"] is None and self._batched:
-            # Known with the first batch; until then any that is allowed stands in.
-            arguments["batch_size"] = None if arguments["unit"] == "batch" else 1
-        return check_options(**arguments)
 
     # ---- epochs
 
@@ -195,7 +171,7 @@ class EchoLoader:
             buffer,
             start.items,
             start.first,
-            batched=self._batched and not self._options.ragged,
+            batched=self._plan.batched and not self._plan.options.ragged,
             read=self._reader(),
             skipped=0 if resume is None else resume["fresh_offset"],
         )
@@ -257,18 +233,7 @@ class EchoLoader:
         return self._buffer
 
     def _make_buffer(self, first: Any) -> EchoBuffer:
-        if self._options.ragged:
-            size = source.loader_batch_size(self._upstream.iterable)
-            spec = source.infer_whole(first, size)
-        elif self._batched:
-            spec, length = source.infer_example(first)
-            if self._arguments["batch_size"] is None:
-                self._arguments["batch_size"] = length
-        else:
-            spec = first
-        buffer = EchoBuffer(spec, **self._arguments)
-        self._options = buffer._options
-        return buffer
+        return self._plan.make_buffer(first)
 
     # ---- what an adapter to a framework changes
 
@@ -290,19 +255,7 @@ class EchoLoader:
         Raises:
             TypeError: upstream's length is not known, or `factor` is "auto".
         """
-        options = self._options
-        if options.ratio is None:
-            raise TypeError("with factor='auto' the number of batches is not known.")
-        if not options.ragged and self._arguments["batch_size"] is None:
-            raise TypeError("`batch_size` is known with the first batch; give it.")
-        units = self._length
-        if units is None:
-            units = count_units(
-                self._upstream.iterable, batched=self._batched, whole=options.ragged
-            )
-        draws = _core.fixed_total_draws(options.window, *options.ratio, units)
-        rest = 0 if options.drop_last else options.batch_size - 1
-        return (draws + rest) // options.batch_size
+        return self._plan.count_batches()
 
     def set_epoch(self, epoch: int) -> None:
         """Fixes the number, and so the order, of the epoch that the next `iter` begins.
@@ -340,7 +293,7 @@ class EchoLoader:
         Raises:
             StateError: the state is damaged, or of other arguments.
         """
-        position = state.unseal(state_dict, self._own_arguments())
+        position = state.unseal(state_dict, self._plan.sealed())
         self._end_current()
         if self._ahead is not None:
             self._ahead.cancel()
@@ -352,15 +305,7 @@ class EchoLoader:
     def _sealed_arguments(self) -> state.State:
         if self._resume is not None:
             return dict(self._resume["arguments"])
-        return self._own_arguments()
-
-    def _own_arguments(self) -> state.State:
-        if self._buffer is not None:
-            return self._buffer._arguments
-        arguments = state.arguments_of(self._options, None)
-        if self._arguments["batch_size"] is None and not self._options.ragged:
-            arguments["batch_size"] = None
-        return arguments
+        return self._plan.sealed()
 
 
 def _as_it_is(item: Any) -> Any:

@@ -1,0 +1,110 @@
+"""What a loader was asked for, and what its first item adds to that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from echobuf import _core, state
+from echobuf.buffer import EchoBuffer
+from echobuf.errors import OptionError
+from echobuf.loader import source
+from echobuf.loader.length import count_units
+from echobuf.options import Options, check_int, check_options
+
+
+class Plan:
+    """The arguments of a loader, checked.
+
+    Args:
+        upstream: an iterable of examples or of batches.
+        batched: as for `EchoLoader`; `default` unless told.
+        default: whether `upstream` yields batches where nobody says.
+        length: as for `EchoLoader`.
+        arguments: those of `EchoBuffer`; `batch_size` may still be unknown.
+    """
+
+    def __init__(
+        self,
+        upstream: Iterable[Any],
+        *,
+        batched: Any,
+        default: bool,
+        length: Any,
+        arguments: dict[str, Any],
+    ) -> None:
+        self._upstream = upstream
+        self._arguments = arguments
+        self._length = None if length is None else check_int("length", length, 0, None)
+        unit = arguments["unit"]
+        self.batched = _check_batched(batched, unit, default)
+        if arguments["batch_size"] is None and unit == "example" and self.batched:
+            arguments["batch_size"] = source.loader_batch_size(upstream)
+        self.options: Options = self._check()
+        self._buffer: EchoBuffer | None = None
+
+    def _check(self) -> Options:
+        arguments = dict(self._arguments)
+        if arguments["batch_size"] is None and self.batched:
+            # Known with the first batch; until then any that is allowed stands in.
+            arguments["batch_size"] = None if arguments["unit"] == "batch" else 1
+        return check_options(**arguments)
+
+    def make_buffer(self, first: Any) -> EchoBuffer:
+        """The buffer for items like the first one of upstream."""
+        spec = self._infer(first)
+        self._buffer = EchoBuffer(spec, **self._arguments)
+        self.options = self._buffer._options
+        return self._buffer
+
+    def _infer(self, first: Any) -> Any:
+        if self.options.ragged:
+            return source.infer_whole(first, source.loader_batch_size(self._upstream))
+        if not self.batched:
+            return first
+        spec, length = source.infer_example(first)
+        if self._arguments["batch_size"] is None:
+            self._arguments["batch_size"] = length
+        return spec
+
+    def count_batches(self) -> int:
+        """The number of batches in an epoch.
+
+        Raises:
+            TypeError: upstream's length is not known, or `factor` is "auto".
+        """
+        options = self.options
+        if options.ratio is None:
+            raise TypeError("with factor='auto' the number of batches is not known.")
+        if not options.ragged and self._arguments["batch_size"] is None:
+            raise TypeError("`batch_size` is known with the first batch; give it.")
+        units = self._length
+        if units is None:
+            units = count_units(
+                self._upstream, batched=self.batched, whole=options.ragged
+            )
+        draws = _core.fixed_total_draws(options.window, *options.ratio, units)
+        rest = 0 if options.drop_last else options.batch_size - 1
+        return (draws + rest) // options.batch_size
+
+    def sealed(self) -> state.State:
+        """The arguments as they are kept in a state."""
+        if self._buffer is not None:
+            return self._buffer._arguments
+        arguments = state.arguments_of(self.options, None)
+        if self._arguments["batch_size"] is None and not self.options.ragged:
+            arguments["batch_size"] = None
+        return arguments
+
+
+def _check_batched(batched: Any, unit: Any, default: bool) -> bool:
+    if batched is None:
+        return unit == "batch" or default
+    if batched is not True and batched is not False:
+        raise OptionError(f"`batched` is {batched!r}; it must be True or False.")
+    if unit == "batch" and not batched:
+        raise OptionError(
+            "`batched` is False; with unit='batch' upstream yields the batches "
+            "that are echoed, so it must be True or left out."
+        )
+    return batched
