@@ -9,17 +9,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from echobuf import _core, capacity, state
+from echobuf import _core, capacity, codes, state
 from echobuf.arrays import Array, prepare_put
-from echobuf.errors import (
-    ClosedError,
-    EchobufError,
-    ForkError,
-    OptionError,
-    SpecError,
-    StateError,
-    UpstreamError,
-)
+from echobuf.errors import EchobufError, OptionError, SpecError, StateError
 from echobuf.options import (
     check_epoch,
     check_options,
@@ -195,7 +187,7 @@ class EchoBuffer:
             )
             outcome = self._core.put(ready, stacked, timeout)
         if outcome is not None:
-            self._refuse_put(*outcome)
+            codes.refuse_put(*outcome, failed=self._upstream_error is not None)
 
     def _flatten(self, tree: Any, what: str) -> list[Any]:
         try:
@@ -204,27 +196,6 @@ class EchoBuffer:
             self.ready()  # a buffer whose context was left says that first
             raise
 
-    def _refuse_put(self, code: int, accepted: int) -> NoReturn:
-        error: EchobufError | TimeoutError
-        if code == _core.FORKED:
-            raise _fork_error()
-        if code == _core.TIMEOUT:
-            error = TimeoutError(
-                f"the ring stayed full until `timeout`; {accepted} examples were put. "
-                "Draw batches meanwhile, or wait longer."
-            )
-        elif code == _core.MISMATCH:
-            raise SpecError("an array was changed by another thread during the put.")
-        elif self._upstream_error is not None:
-            error = ClosedError("`fail` was called; `reset` begins another epoch.")
-        else:
-            error = ClosedError(
-                f"the buffer is closed; {accepted} examples were put. `reset` begins "
-                "another epoch."
-            )
-        error.accepted = accepted  # type: ignore[union-attr]
-        raise error
-
     def close(self) -> None:
         """Says that upstream has ended; what is resident is still served out.
 
@@ -232,7 +203,7 @@ class EchoBuffer:
         """
         code = self._core.close()
         if code == _core.FORKED:
-            raise _fork_error()
+            codes.check(code)
 
     def fail(self, exc: BaseException) -> None:
         """Says that upstream failed: every `next_batch` raises `UpstreamError` from it.
@@ -242,7 +213,7 @@ class EchoBuffer:
         if not isinstance(exc, BaseException):
             raise OptionError(f"`exc` is {exc!r}; it must be an exception.")
         self._upstream_error = exc
-        self._check(self._core.fail())
+        codes.check(self._core.fail())
 
     # ---- downstream
 
@@ -313,24 +284,12 @@ class EchoBuffer:
         return count
 
     def _end_next(self, code: int) -> NoReturn:
-        if code == _core.FINISHED:
-            raise StopIteration
-        if code == _core.TIMEOUT:
-            raise TimeoutError("no batch was ready before `timeout`.")
-        if code == _core.FAILED:
-            error = self._upstream_error
-            if error is None:  # another thread has called `reset` meanwhile
-                error = self._past_error
-            raise UpstreamError(f"upstream failed: {error!r}") from error
-        if code == _core.SHORT:
-            raise StateError(
-                "upstream ended otherwise than `state` says: put the same fresh "
-                "examples again, from `fresh_offset` on."
-            )
         if code == _core.NO_MEMORY:
             raise capacity.out_of_memory(self._needs, self._options)
-        self._check(code)
-        raise AssertionError(code)
+        error = self._upstream_error
+        if error is None:  # another thread has called `reset` meanwhile
+            error = self._past_error
+        codes.end_next(code, error)
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -345,7 +304,7 @@ class EchoBuffer:
         """
         answer = self._core.ready()
         if answer > 1:
-            self._check(answer)
+            codes.check(answer)
         return answer == 1
 
     # ---- life
@@ -360,7 +319,7 @@ class EchoBuffer:
             epoch: which; the next one unless told.
         """
         number = self._epoch + 1 if epoch is None else check_epoch(epoch)
-        self._check(self._core.reset(number))
+        codes.check(self._core.reset(number))
         self._epoch = number
         # In this order: a call that has just failed finds the error in either.
         self._past_error = self._upstream_error
@@ -370,7 +329,7 @@ class EchoBuffer:
         """What the buffer has done in this epoch."""
         raw = self._core.stats()
         if isinstance(raw, int):
-            self._check(raw)
+            codes.check(raw)
             raise AssertionError(raw)
         return make_stats(raw)
 
@@ -384,7 +343,7 @@ class EchoBuffer:
         """
         checkpoint = self._core.checkpoint()
         if isinstance(checkpoint, int):
-            self._check(checkpoint)
+            codes.check(checkpoint)
             raise AssertionError(checkpoint)
         return state.seal(self._arguments, state.position_of(checkpoint))
 
@@ -413,7 +372,7 @@ class EchoBuffer:
             self.reset(position["epoch"])
             return
         try:
-            self._check(self._core.restore(checkpoint))
+            codes.check(self._core.restore(checkpoint))
         except (ValueError, TypeError, KeyError, RuntimeError) as error:
             if isinstance(error, EchobufError):
                 raise
@@ -432,7 +391,7 @@ class EchoBuffer:
         """Goes over to the epoch opened ahead; gives up what is left of this one."""
         answer = self._core.go_ahead()
         if answer != 1:
-            self._check(answer or _core.REENTRANT)
+            codes.check(answer or _core.REENTRANT)
         self._epoch = epoch
 
     def _abandon(self) -> None:
@@ -450,26 +409,3 @@ class EchoBuffer:
         trace: TracebackType | None,
     ) -> None:
         self._core.release()
-
-    def _check(self, code: int) -> None:
-        """Raises for a code that any call can end with."""
-        if code == 0:
-            return
-        if code == _core.FORKED:
-            raise _fork_error()
-        if code == _core.REENTRANT:
-            raise RuntimeError(
-                "called from a signal handler that interrupted a draw of this buffer "
-                "in this thread, and would wait for it for ever. Set a flag in the "
-                "handler, and make the call after the draw."
-            )
-        if code == _core.MISMATCH:
-            raise StateError("the buffer was used while a state was loaded into it.")
-        raise ClosedError("the context of this buffer was left; make a new one.")
-
-
-def _fork_error() -> ForkError:
-    return ForkError(
-        "this buffer belongs to the parent process: its threads do not exist here. "
-        "Make a buffer in this process, or use the start method 'spawn'."
-    )

@@ -1,0 +1,90 @@
+"""What the core's codes mean, as exceptions."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from echobuf import _core
+from echobuf.errors import (
+    ClosedError,
+    EchobufError,
+    ForkError,
+    SpecError,
+    StateError,
+    UpstreamError,
+)
+
+
+def check(code: int) -> None:
+    """Raises for a code that any call can end with; not for 0."""
+    if code == 0:
+        return
+    if code == _core.FORKED:
+        raise _fork_error()
+    if code == _core.REENTRANT:
+        raise RuntimeError(
+            "called from a signal handler that interrupted a draw of this buffer "
+            "in this thread, and would wait for it for ever. Set a flag in the "
+            "handler, and make the call after the draw."
+        )
+    if code == _core.MISMATCH:
+        raise StateError("the buffer was used while a state was loaded into it.")
+    raise ClosedError("the context of this buffer was left; make a new one.")
+
+
+def refuse_put(code: int, accepted: int, *, failed: bool) -> NoReturn:
+    """Raises for a put that the core has ended.
+
+    Args:
+        code: why.
+        accepted: how many examples it had put by then.
+        failed: whether `fail` was called.
+    """
+    error: EchobufError | TimeoutError
+    if code == _core.FORKED:
+        raise _fork_error()
+    if code == _core.MISMATCH:
+        raise SpecError("an array was changed by another thread during the put.")
+    if code == _core.TIMEOUT:
+        error = TimeoutError(
+            f"the ring stayed full until `timeout`; {accepted} examples were put. "
+            "Draw batches meanwhile, or wait longer."
+        )
+    elif failed:
+        error = ClosedError("`fail` was called; `reset` begins another epoch.")
+    else:
+        error = ClosedError(
+            f"the buffer is closed; {accepted} examples were put. `reset` begins "
+            "another epoch."
+        )
+    error.accepted = accepted  # type: ignore[union-attr]
+    raise error
+
+
+def end_next(code: int, upstream_error: BaseException | None) -> NoReturn:
+    """Raises for a draw that the core has ended without a batch.
+
+    Args:
+        code: why.
+        upstream_error: what `fail` was called with.
+    """
+    if code == _core.FINISHED:
+        raise StopIteration
+    if code == _core.TIMEOUT:
+        raise TimeoutError("no batch was ready before `timeout`.")
+    if code == _core.FAILED:
+        raise UpstreamError(f"upstream failed: {upstream_error!r}") from upstream_error
+    if code == _core.SHORT:
+        raise StateError(
+            "upstream ended otherwise than `state` says: put the same fresh "
+            "examples again, from `fresh_offset` on."
+        )
+    check(code)
+    raise AssertionError(code)
+
+
+def _fork_error() -> ForkError:
+    return ForkError(
+        "this buffer belongs to the parent process: its threads do not exist here. "
+        "Make a buffer in this process, or use the start method 'spawn'."
+    )
