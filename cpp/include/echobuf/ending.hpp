@@ -5,10 +5,10 @@
 #include <optional>
 
 #include "echobuf/options.hpp"
-#include "echobuf/ring.hpp"
 
 namespace echobuf {
 
+template <class Ring>
 class Ending {
  public:
   explicit Ending(const Ring& ring) : ring_(ring) {}
