@@ -23,7 +23,7 @@ inline constexpr int kDrawFields = 32;  // in a launch; more take more launches
 inline constexpr uint32_t kDrawThreads = 256;
 inline constexpr uint32_t kDrawTile = 64;  // rows of a block at most
 
-/// Everything that a launch is told, by value.
+/// Everything that a launch is told, by value. lay_out() adds the second half.
 struct DrawArguments {
   Permutation order;  // of the pass
   uint64_t slots;     // address of slot 0
@@ -33,11 +33,12 @@ struct DrawArguments {
   uint64_t row;       // of the batch, for the part's first record
   uint32_t offset;    // of the part in the pass
   uint32_t count;     // records
-  uint32_t tile;      // rows of a block
-  uint32_t pieces;    // blocks for one tile
-  uint64_t piece;     // words of a tile that a block has
-  int32_t fields;
-  DrawField field[kDrawFields];
+
+  uint32_t tile = 0;    // rows of a block
+  uint32_t pieces = 0;  // blocks for one tile
+  uint64_t piece = 0;   // words of a tile that a block has
+  int32_t fields = 0;
+  DrawField field[kDrawFields] = {};
 };
 
 /// How many words a record has, as they are dealt out to threads.
