@@ -4,12 +4,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "echobuf/ending.hpp"
@@ -164,7 +162,7 @@ class BasicBuffer {
     const std::optional<Epoch> next = ledger_.ahead();
     if (!next) return false;
     const typename Out::Pause pause(outlet_);
-    await_writers(next->base);
+    ring_.settle(next->base);
     begin(*next, nullptr, [] {});
     return true;
   }
@@ -219,12 +217,6 @@ class BasicBuffer {
     outlet_.wake_all();
   }
 
-  /// Producers that claimed below `end` are copying; that ends by itself.
-  void await_writers(std::uint64_t end) {
-    while (ring_.committed() < end)
-      std::this_thread::sleep_for(std::chrono::microseconds(20));
-  }
-
   /// In a pause: everything is in the epoch `next` from now on.
   template <class Open>
   void begin(const Epoch& next, const Sweep* from, Open&& open) {
@@ -238,7 +230,7 @@ class BasicBuffer {
   void restart(Epoch next, const Sweep* from) {
     const typename Out::Pause pause(outlet_);
     ring_.close();
-    await_writers(ring_.tail());
+    ring_.settle(ring_.tail());
     next.base = ring_.tail();
     begin(next, from, [&] {
       ending_.forget_failure();

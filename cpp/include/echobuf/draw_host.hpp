@@ -8,26 +8,13 @@
 
 #include "echobuf/gather.hpp"
 #include "echobuf/options.hpp"
+#include "echobuf/part.hpp"
 #include "echobuf/permutation.hpp"
 #include "echobuf/permutation_range.hpp"
 #include "echobuf/record.hpp"
 #include "echobuf/store_host.hpp"
 
 namespace echobuf {
-
-/// The leaves that a batch is drawn into, and how much of it there is.
-struct Target {
-  std::byte* const* leaves;
-  std::uint64_t count = 0;  // records; rows, if ragged
-};
-
-/// Draws `offset` ... `offset` + `count` - 1 of a pass over the records at `window`.
-struct PassPart {
-  const Permutation& order;
-  std::uint64_t window;  // ring position of the first record
-  std::uint64_t offset;
-  std::uint64_t count;
-};
 
 class HostDraw {
  public:

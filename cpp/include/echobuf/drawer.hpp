@@ -120,7 +120,7 @@ class Drawer {
     supply.committed = epoch_.record(extent.committed);
     supply.ended = extent.closed && extent.committed == extent.tail;
     if constexpr (S::kDrawsPartly) {
-      supply.free = ring_.released() + ring_.capacity() - ring_.tail();
+      supply.free = ring_.free();
       supply.held_back = sweep.between_passes() && ring_.held_back();
     }
     return supply;
