@@ -81,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     for name, (module, text) in _COMMANDS.items():
         command = commands.add_parser(
-            name, help=text, description=f"{text.capitalize()}.", allow_abbrev=False
+            name, help=text, description=f"{text[0].upper()}{text[1:]}.", allow_abbrev=False
         )
         command.module = module
     return parser
