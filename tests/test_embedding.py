@@ -63,6 +63,8 @@ def test_the_trainer_finds_echobuf_and_learns(installed, tmp_path):
     lines = run(build / "cpp_trainer", cwd=tmp_path).splitlines()
     assert "fresh 6000, served 24000: each 4 times" in lines
     assert float(lines[-1].removeprefix("accuracy ")) > 0.9
+    count = int(run(build / "first").removesuffix(" labels served\n"))
+    assert abs(count - 2500) <= 256 // 3
 
 
 def test_the_page_shows_code_of_the_trainer():

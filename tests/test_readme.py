@@ -43,12 +43,12 @@ def test_the_loader_example(capsys: pytest.CaptureFixture[str]):
 def test_the_buffer_example():
     counts = np.zeros(5000, int)
 
-    def start_producers(put):
+    def start_producers(buffer):
         def produce():
             image = np.zeros((64, 64, 3), np.uint8)
             for i in range(len(counts)):
-                put({"image": image, "label": np.int64(i)})
-            put.__self__.close()
+                buffer.put({"image": image, "label": np.int64(i)})
+            buffer.close()
 
         threading.Thread(target=produce).start()
 
@@ -59,3 +59,30 @@ def test_the_buffer_example():
     names = {"start_producers": start_producers, "train_step": train_step}
     exec(blocks("python")[1], names)
     assert (counts == 4).all()
+
+
+def test_the_checkpoint_example():
+    torch = pytest.importorskip("torch")
+    from torch.utils.data import DataLoader, TensorDataset
+    from torch.utils.data.distributed import DistributedSampler
+
+    import echobuf.torch
+
+    data = TensorDataset(torch.arange(600), -torch.arange(600))
+    sampler = DistributedSampler(data, num_replicas=1, rank=0, shuffle=True)
+
+    def make_loader():
+        upstream = DataLoader(data, batch_size=16, sampler=sampler)
+        return echobuf.torch.EchoLoader(upstream, window=128, factor=2)
+
+    expected = [(x.tolist(), y.tolist()) for x, y in make_loader()]
+    seen = []
+    names = {
+        "sampler": sampler,
+        "loader": make_loader(),
+        "make_loader": make_loader,
+        "train_step": lambda x, y: seen.append((x.tolist(), y.tolist())),
+    }
+    exec(blocks("python")[2], names)
+    assert seen == expected
+    assert len(seen) > 60

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <exception>
 #include <fstream>
+#include <stdexcept>
 #include <vector>
 
 #include "digits.hpp"
@@ -52,7 +53,7 @@ void begin(Model& model, const DigitMaker& maker) {
 bool resume(Model& model, const DigitMaker& maker) {
   const echobuf::Checkpoint checkpoint = load();
   echobuf::Buffer buffer(options());
-  buffer.restore(checkpoint);
+  if (!buffer.restore(checkpoint)) throw std::logic_error("the buffer has been used");
   const Upstream upstream(buffer, maker, checkpoint.fresh_offset(), kExamples,
                           kThreads);
   if (!Trainer(buffer, model).train(1'000'000)) return false;

@@ -206,9 +206,9 @@ def check_device(device: Any) -> str:
             f"`device` is {device!r}; it must be 'cpu', 'cuda' or 'cuda:N'."
         )
     raise DeviceError(
-        f"`device` is {device!r}; this version of echobuf runs on the CPU alone. Use "
-        "device='cpu' and move the batches to the GPU yourself; install a later "
-        "version for a window in GPU memory."
+        f"`device` is {device!r}; this version of echobuf runs on the CPU alone. There "
+        "is nothing to install for it yet: use device='cpu' and move the batches to "
+        "the GPU yourself."
     )
 
 

@@ -169,7 +169,7 @@ class BasicBuffer {
 
   /// Goes on from a checkpoint of a buffer with the same options. False if anything was
   /// put or drawn in this epoch.
-  bool restore(const Checkpoint& from) {
+  [[nodiscard]] bool restore(const Checkpoint& from) {
     if (outlet_.is_mine()) return false;  // from the poll of a draw
     std::lock_guard alone(between_epochs_);
     if (!ledger_.untouched()) return false;

@@ -17,10 +17,12 @@ struct SourceLeaf {
   const std::byte* data;
   std::ptrdiff_t stride;
 
-  /// One value, or the first of an array of values one after another.
+  /// `values` of the first example; each has `per_example` of them, and the next one's
+  /// follow.
   template <class T>
-  static SourceLeaf of(const T* values) {
-    return {reinterpret_cast<const std::byte*>(values), sizeof(T)};
+  static SourceLeaf of(const T* values, std::size_t per_example = 1) {
+    return {reinterpret_cast<const std::byte*>(values),
+            static_cast<std::ptrdiff_t>(per_example * sizeof(T))};
   }
 };
 

@@ -80,8 +80,9 @@ def _parser() -> argparse.ArgumentParser:
         parser_class=_CommandParser,
     )
     for name, (module, text) in _COMMANDS.items():
+        about = f"{text[0].upper()}{text[1:]}."
         command = commands.add_parser(
-            name, help=text, description=f"{text.capitalize()}.", allow_abbrev=False
+            name, help=text, description=about, allow_abbrev=False
         )
         command.module = module
     return parser

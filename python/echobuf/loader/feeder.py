@@ -47,6 +47,7 @@ class Feeder:
         self._put = buffer.put_batch if batched else buffer.put
         self._batched = batched
         self._read = read
+        self._count = 0  # items that upstream has yielded
         self._skipped = skipped
         self._stopped = threading.Event()
         self._thread = threading.Thread(
@@ -89,6 +90,7 @@ class Feeder:
                 self._buffer.fail(error)
 
     def _feed(self, item: Any) -> None:
+        self._count += 1
         try:
             item = self._read(item)
             if self._skipped:
@@ -97,8 +99,11 @@ class Feeder:
                     return
             self._put(item)
         except SpecError as error:
+            whole = self._batched or self._buffer._options.ragged
+            hint = "" if whole else " If upstream yields batches: batched=True."
             raise BadItemError(
-                f"upstream yielded what does not fit: {error}"
+                f"item {self._count - 1} of upstream does not fit the first one: "
+                f"{error}{hint}"
             ) from error
 
     def _skip(self, item: Any) -> Any:
