@@ -42,7 +42,13 @@ class BasicBuffer {
         ledger_(options_, ring_, make_sweep(options_)),
         outlet_(options_, ring_,
                 std::make_unique<Drawer>(options_, ring_, side_.draw(), side_.pool),
-                ledger_, ending_) {}
+                ledger_, ending_) {
+    side_.start([this] {
+      ending_.break_down();
+      ring_.close();
+      wake_all();
+    });
+  }
 
   /// Nobody may be inside a call. In a forked child the thread that assembles ahead is
   /// not there to be joined, locks may be held for ever, and the fork may have come in
@@ -52,6 +58,7 @@ class BasicBuffer {
       shut_down();
     } else {
       outlet_.abandon();
+      side_.abandon();
     }
   }
   BasicBuffer(const BasicBuffer&) = delete;
@@ -193,6 +200,7 @@ class BasicBuffer {
     const std::uint64_t tail = ring_.tail();
     stats.resident = tail - std::min(tail, ring_.released());
     stats.bytes = side_.bytes();
+    stats.device_bytes = side_.device_bytes();
     stats.put_wait_s = seconds(inlet_.waited());
     stats.next_wait_s = seconds(outlet_.waited());
     return stats;
@@ -204,8 +212,11 @@ class BasicBuffer {
     ring_.close();
     wake_all();
     outlet_.stop();
+    side_.stop();
   }
   bool is_down() const { return ending_.is_down(); }
+
+  Side& side() { return side_; }
 
  private:
   static double seconds(const std::atomic<std::int64_t>& ns) {

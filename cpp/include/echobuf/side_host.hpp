@@ -32,11 +32,19 @@ struct HostSide {
 
   Draw draw() const { return {store, batch}; }
 
+  /// Nothing here works by itself.
+  template <class Broken>
+  void start(Broken&&) {}
+  void stop() {}
+  void abandon() {}
+
   /// Bytes taken by now.
   std::size_t bytes() const {
     return HostStore::bytes(store.layout(), ring.capacity()) +
            Ring::bytes(ring.capacity()) + pool->held();
   }
+
+  std::size_t device_bytes() const { return 0; }
 
   Ring ring;
   Store store;

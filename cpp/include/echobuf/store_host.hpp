@@ -26,6 +26,23 @@ struct SourceLeaf {
   }
 };
 
+/// Writes example `index` of `leaves` into a slot; of a ragged record `rows` rows.
+/// `large`: how large fields are copied, if not like others.
+inline void write_record(const RecordLayout& layout, std::byte* slot,
+                         const SourceLeaf* leaves, std::uint64_t index,
+                         std::size_t rows, RowCopy large) {
+  for (std::size_t f = 0; f < layout.fields().size(); ++f) {
+    const Field& field = layout.fields()[f];
+    const std::byte* row =
+        leaves[f].data + static_cast<std::ptrdiff_t>(index) * leaves[f].stride;
+    const std::size_t bytes = layout.ragged() ? rows * field.row_bytes : field.bytes();
+    if (large && bytes >= kStreamRow)
+      large(slot + field.offset, row, bytes);
+    else
+      detail::copy_field(slot + field.offset, row, bytes);
+  }
+}
+
 class HostStore {
  public:
   HostStore(RecordLayout layout, std::uint64_t capacity)
@@ -47,18 +64,8 @@ class HostStore {
              std::uint64_t from, std::size_t rows) {
     std::uint64_t slot = position % capacity_;
     for (std::uint64_t i = 0; i < count; ++i) {
-      std::byte* record = memory_.data() + slot * layout_.stride();
-      for (std::size_t f = 0; f < layout_.fields().size(); ++f) {
-        const Field& field = layout_.fields()[f];
-        const std::byte* row =
-            leaves[f].data + static_cast<std::ptrdiff_t>(from + i) * leaves[f].stride;
-        const std::size_t bytes =
-            layout_.ragged() ? rows * field.row_bytes : field.bytes();
-        if (stream_ && bytes >= kStreamRow)
-          stream_(record + field.offset, row, bytes);
-        else
-          detail::copy_field(record + field.offset, row, bytes);
-      }
+      write_record(layout_, memory_.data() + slot * layout_.stride(), leaves, from + i,
+                   rows, stream_);
       if (layout_.ragged()) lengths_[slot] = rows;
       if (++slot == capacity_) slot = 0;
     }

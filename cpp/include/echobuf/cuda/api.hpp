@@ -47,6 +47,8 @@ inline constexpr int kAttributeMinor = 76;
 inline const StreamHandle kLegacyStream = reinterpret_cast<StreamHandle>(0x1);
 inline const StreamHandle kPerThreadStream = reinterpret_cast<StreamHandle>(0x2);
 
+using NoteHostAccess = void (*)(const void* address, std::size_t bytes, int write);
+
 // name in the table, symbol in the library, parameters. Symbols with a suffix are those
 // that cuda.h maps the plain name to.
 #define ECHOBUF_CUDA_CALLS(X)                                                       \

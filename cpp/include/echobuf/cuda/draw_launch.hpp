@@ -20,16 +20,18 @@ inline constexpr std::uint64_t kWordsOfBlock = std::uint64_t{kDrawThreads} * 8;
 
 /// Lays out the fields `from` ... `to`-1 of `count` > 0 records; what `arguments` says
 /// of the pass and of the slots is there already. `leaves`: addresses on the device.
+/// `rows`: of a record, where records are ragged.
 inline DrawLaunch lay_out(DrawArguments arguments, const RecordLayout& record,
-                          std::byte* const* leaves, std::size_t from, std::size_t to) {
+                          std::byte* const* leaves, std::size_t from, std::size_t to,
+                          std::size_t rows = 0) {
   std::uint64_t words = 0;
   for (std::size_t f = from; f < to; ++f) {
     const Field& field = record.fields()[f];
     const auto leaf = reinterpret_cast<std::uint64_t>(leaves[f]);
-    const std::uint64_t mine = words_of(leaf, field.bytes());
-    words += mine;
-    arguments.field[f - from] = {leaf, field.bytes(), field.offset, words,
-                                 is_scalar(leaf, field.bytes())};
+    const std::size_t bytes = record.ragged() ? rows * field.row_bytes : field.bytes();
+    words += words_of(leaf, bytes);
+    arguments.field[f - from] = {leaf, bytes, field.offset, words,
+                                 is_scalar(leaf, bytes)};
   }
   arguments.fields = static_cast<std::int32_t>(to - from);
   words = std::max<std::uint64_t>(words, 1);

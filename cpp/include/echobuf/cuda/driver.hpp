@@ -44,11 +44,17 @@ class Driver {
   driver->find(handle, #symbol, driver->calls_.name);
     ECHOBUF_CUDA_CALLS(ECHOBUF_CUDA_LOAD)
 #undef ECHOBUF_CUDA_LOAD
+    driver->note_host_access_ = reinterpret_cast<NoteHostAccess>(
+        dlsym(handle, "echobuf_simulated_host_access"));
     driver->check(driver->calls_.init(0), "cuInit");
     return driver;
   }
 
   const Calls& calls() const { return calls_; }
+
+  /// For the simulated driver alone, which then knows what the host does with pinned
+  /// memory; null with a real one.
+  NoteHostAccess note_host_access() const { return note_host_access_; }
   const std::string& library() const { return library_; }
 
 #define ECHOBUF_CUDA_CALL(name, symbol, parameters) \
@@ -85,6 +91,7 @@ class Driver {
   }
 
   Calls calls_{};
+  NoteHostAccess note_host_access_ = nullptr;
   std::string library_;
 };
 
