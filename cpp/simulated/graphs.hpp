@@ -1,0 +1,30 @@
+// The calls of the CUDA driver that capture and launch graphs, which native tests use.
+// echobuf itself makes none of them: its users' frameworks do.
+#pragma once
+
+#include "echobuf/cuda/api.hpp"
+
+namespace echobuf::simulated {
+
+using GraphHandle = void*;      // CUgraph
+using GraphExecHandle = void*;  // CUgraphExec
+
+inline constexpr int kCaptureGlobal = 0;  // CUstreamCaptureMode
+inline constexpr int kCaptureThreadLocal = 1;
+inline constexpr int kCaptureInvalidated = 2;  // CUstreamCaptureStatus
+
+#define ECHOBUF_SIMULATED_GRAPH_CALLS(X)                                         \
+  X(cuStreamBeginCapture_v2, (cuda::StreamHandle stream, int mode))              \
+  X(cuStreamEndCapture, (cuda::StreamHandle stream, GraphHandle * graph))        \
+  X(cuGraphInstantiateWithFlags,                                                 \
+    (GraphExecHandle * executable, GraphHandle graph, unsigned long long flags)) \
+  X(cuGraphLaunch, (GraphExecHandle executable, cuda::StreamHandle stream))      \
+  X(cuGraphExecDestroy, (GraphExecHandle executable))                            \
+  X(cuGraphDestroy, (GraphHandle graph))
+
+#define ECHOBUF_SIMULATED_DECLARE(symbol, parameters) \
+  extern "C" __attribute__((visibility("default"))) cuda::Result symbol parameters;
+ECHOBUF_SIMULATED_GRAPH_CALLS(ECHOBUF_SIMULATED_DECLARE)
+#undef ECHOBUF_SIMULATED_DECLARE
+
+}  // namespace echobuf::simulated
