@@ -32,8 +32,8 @@ class Staging {
              std::uint64_t from, std::size_t rows) {
     for (std::uint64_t i = 0; i < count; ++i) {
       std::byte* record = at(position + i);
-      if (noted_) noted_(record, layout_.stride(), 1);
       write_record(layout_, record, leaves, from + i, rows, nullptr);
+      if (noted_) noted_(record, layout_.stride(), 1);
       if (layout_.ragged()) lengths_[(position + i) % lengths_.size()] = rows;
     }
   }
