@@ -34,8 +34,18 @@ class Consumers {
 
   bool idle() const { return threads_.empty(); }
   bool at_work() const { return left_.load() > 0; }
+  /// Whether one has seen the end of the epoch.
+  bool at_the_end() const { return !at_work() || saw_end_.load(); }
   std::uint64_t batches() const { return batches_.load(); }
   void may_end(unsigned how) { ending_.store(how); }
+
+  /// From here to arrive() the epoch is given up for one opened ahead: a consumer that
+  /// comes to its end goes on in the next.
+  void leave() {
+    saw_end_.store(false);
+    era_.fetch_add(1);
+  }
+  void arrive() { era_.fetch_add(1); }
   void stop_after(std::uint64_t batches) { stop_after_.store(batches); }
 
   /// What is still held is as it was.
@@ -58,9 +68,15 @@ class Consumers {
     std::uint64_t epoch = 0;
     while (batches_.load() < stop_after_.load()) {
       Batch batch;
+      const std::uint64_t era = era_.load();
       const Status status =
           random.one_in(4) ? next_into(random, batch, *layout) : next(random, batch);
       if (status == Status::kTimeout || status == Status::kInterrupted) continue;
+      if (status == Status::kFinished && leaving_since(era)) {
+        saw_end_.store(true);
+        Stage::pause();
+        continue;
+      }
       if (status != Status::kOk) {
         check_end(status);
         break;
@@ -76,6 +92,11 @@ class Consumers {
       if (random.one_in(16)) look_around();
     }
     left_.fetch_sub(1);
+  }
+
+  /// Whether an epoch was being left at any time of a call that began in `era`.
+  bool leaving_since(std::uint64_t era) const {
+    return era % 2 == 1 || era_.load() != era;
   }
 
   Status next(Random& random, Batch& batch) {
@@ -164,6 +185,8 @@ class Consumers {
   std::atomic<std::uint64_t> stop_after_{kNever};
   std::atomic<int> left_{0};
   std::atomic<unsigned> ending_{0};
+  std::atomic<bool> saw_end_{false};   // of the epoch that is being left
+  std::atomic<std::uint64_t> era_{0};  // odd: an epoch is being left
 };
 
 }  // namespace echobuf::soak

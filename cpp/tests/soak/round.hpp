@@ -36,16 +36,29 @@ class Round {
 
  private:
   void begin_epoch(std::uint64_t epoch) {
-    stage_.epoch.store(epoch, std::memory_order_release);
     if (epoch == 0) return;
     if (consumers_.idle()) consumers_.may_end(0);
-    stage_.buffer->reset(epoch);  // under the hands of the consumers after kReset
-    if (last_course_ == Course::kReset) producers_.finish();
+    // Before it begins: a consumer may come into it at once.
+    stage_.epoch.store(epoch, std::memory_order_release);
+    const EpochPlan& plan = stage_.plan.epochs[epoch];
+    if (opened_ahead_ && !plan.dropped_ahead) {
+      // Its upstream may have failed already.
+      if (plan.fails_ahead) consumers_.may_end(Consumers::kMayFail);
+      if (!stage_.buffer->go_ahead()) fail("go_ahead() refused");
+    } else {
+      stage_.buffer->reset(epoch);  // under the hands of consumers that are at work
+      producers_.finish();
+      opened_ahead_ = false;
+    }
+    if (stage_.buffer->go_ahead()) fail("there is no epoch to go over to");
+    if (last_course_ == Course::kLeft) consumers_.arrive();
   }
 
   void run_epoch(const EpochPlan& epoch) {
     last_course_ = epoch.course;
-    start(0);
+    if (!opened_ahead_) producers_.start(stage_.epoch.load(), 0);
+    opened_ahead_ = false;
+    consumers_.start();
     switch (epoch.course) {
       case Course::kServed:
         return serve_to_the_end();
@@ -55,6 +68,19 @@ class Round {
         return serve_to_the_end();
       case Course::kReset:
         return wait_for_cut(epoch.cuts[0]);
+      case Course::kAhead:
+        producers_.finish();
+        check_all_is_put();
+        close();
+        open_ahead(epoch.cuts[0]);
+        return serve_out();
+      case Course::kLeft:
+        producers_.finish();
+        check_all_is_put();
+        consumers_.leave();
+        stage_.buffer->close();
+        open_ahead(0);
+        return wait_for_batches(epoch.cuts[0]);
       case Course::kFailed:
       case Course::kDown:
         break;
@@ -72,6 +98,18 @@ class Round {
     check(tally().over(stage_.plan.options));
   }
 
+  /// Opens the next epoch after some more batches of this one, whose upstream has
+  /// ended, and lets producers put into it.
+  void open_ahead(std::uint64_t cut) {
+    wait_for_batches(cut);
+    const std::uint64_t next = stage_.epoch.load() + 1;
+    if (!stage_.buffer->open_ahead(next)) fail("open_ahead() refused");
+    if (stage_.buffer->open_ahead(next)) fail("an epoch was opened ahead twice");
+    opened_ahead_ = true;
+    producers_.start(next, 0);
+    if (stage_.plan.epochs[next].fails_ahead) stage_.buffer->fail();
+  }
+
   void start(std::uint64_t first) {
     producers_.start(stage_.epoch.load(), first);
     consumers_.start();
@@ -79,14 +117,18 @@ class Round {
 
   void serve_to_the_end() {
     producers_.finish();
+    check_all_is_put();
     close();
+    serve_out();
+  }
+
+  /// All of the epoch comes, and then its end.
+  void serve_out() {
     consumers_.finish();
-    if (!producers_.have_put_all()) stage_.watchdog.fail("a producer gave up");
     check(tally().faults(stage_.plan.options));
     if (stage_.buffer->stats().served != tally().draws())
-      stage_.watchdog.fail("stats().served is not what was handed out");
-    if (!stage_.buffer->checkpoint().epoch_done)
-      stage_.watchdog.fail("the epoch is not done");
+      fail("stats().served is not what was handed out");
+    if (!stage_.buffer->checkpoint().epoch_done) fail("the epoch is not done");
   }
 
   void close() {
@@ -113,8 +155,7 @@ class Round {
     if (point.epoch_done) return false;
     consumers_.may_end(0);
     stage_.buffer = std::make_unique<Buffer>(stage_.plan.options);
-    if (!stage_.buffer->restore(point))
-      stage_.watchdog.fail("restore() refused a new buffer");
+    if (!stage_.buffer->restore(point)) fail("restore() refused a new buffer");
     start(oldest_record(point.sweep));
     return true;
   }
@@ -123,15 +164,25 @@ class Round {
     while (consumers_.batches() < cut && producers_.at_work()) Stage::pause();
   }
 
-  void check(const std::string& fault) {
-    if (!fault.empty()) stage_.watchdog.fail(fault);
+  /// The same, if upstream has ended: until the consumers have come to the end at most.
+  void wait_for_batches(std::uint64_t cut) {
+    while (consumers_.batches() < cut && !consumers_.at_the_end()) Stage::pause();
   }
+
+  void check_all_is_put() {
+    if (!producers_.have_put_all()) fail("a producer gave up");
+  }
+  void check(const std::string& fault) {
+    if (!fault.empty()) fail(fault);
+  }
+  [[noreturn]] void fail(const std::string& why) { stage_.watchdog.fail(why); }
   Tally& tally() { return *stage_.tallies[stage_.epoch.load()]; }
 
   Stage stage_;
   Producers producers_;
   Consumers consumers_;
   Course last_course_ = Course::kServed;
+  bool opened_ahead_ = false;  // the next epoch: its producers are at work
 };
 
 }  // namespace echobuf::soak
