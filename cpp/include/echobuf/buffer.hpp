@@ -269,8 +269,11 @@ class Buffer {
     return std::nullopt;
   }
 
-  /// Not if it is the epoch opened ahead that failed; that was opened before.
-  bool failed_here() const { return has_failed() && !ring_.opened_ahead(); }
+  /// Not if it is the epoch opened ahead that failed; that was opened before. Looked at
+  /// twice: a reset forgets such a failure, and then that anything was opened ahead.
+  bool failed_here() const {
+    return has_failed() && !ring_.opened_ahead() && has_failed();
+  }
 
   /// One attempt at drawing, if nobody else is at it.
   template <class Draw>
@@ -394,7 +397,7 @@ class Buffer {
       // Looked at after the exchange in reopen(): a close() that came before is undone
       // by it, but then what led to that close() is seen here.
       if (!is_down()) ring_.reopen();
-      if (early_end()) ring_.close();
+      if (is_down() || has_failed()) ring_.close();
     });
   }
 
