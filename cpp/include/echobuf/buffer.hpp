@@ -240,7 +240,7 @@ class Buffer {
       // Looked at after the exchange in reopen(): a close() that came before is undone
       // by it, but then what led to that close() is seen here.
       if (!ending_.is_down()) ring_.reopen();
-      if (ending_.early()) ring_.close();
+      if (ending_.is_down() || ending_.has_failed()) ring_.close();
     });
   }
 
