@@ -164,11 +164,11 @@ class Buffer {
   }
 
   /// Goes on from a checkpoint of a buffer with the same options. False if anything was
-  /// put or drawn in this epoch.
+  /// put or drawn in this epoch, or if it has been closed.
   [[nodiscard]] bool restore(const Checkpoint& from) {
     if (outlet_.is_mine()) return false;  // from the poll of a draw
     std::lock_guard alone(between_epochs_);
-    if (!ledger_.untouched()) return false;
+    if (ring_.closed() || ending_.has_failed() || !ledger_.untouched()) return false;
     Epoch next;
     next.number = from.epoch + (from.epoch_done ? 1 : 0);
     if (!from.epoch_done) {
