@@ -81,10 +81,9 @@ class PutAndGoAheadAtAnyTime : public BufferAheadWorld {
       gone_.store(true, std::memory_order_release);
       return;
     }
-    for (bool gone = false; !gone;) {
-      gone = gone_.load(std::memory_order_acquire);
-      last_ = take_all();
-    }
+    last_ = take_all();  // of both, or of the first alone
+    while (!gone_.load(std::memory_order_acquire)) pause();
+    last_ = take_all();
   }
 
   void end() {
