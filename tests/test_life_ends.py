@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import sys
 
 import pytest
 
@@ -70,27 +71,40 @@ def test_a_buffer_is_not_copied():
 # ---- failures and resets from several threads
 
 
+@pytest.fixture
+def switching():
+    """Threads take turns as often as they can."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+@pytest.mark.usefixtures("switching")
 def test_every_upstream_error_has_its_cause():
-    errors = []
+    causes = []
     with make() as buffer:
 
         def draw():
-            for _ in range(3000):
+            while len(causes) < 10_000:
                 try:
                     buffer.next_batch(timeout=0)
                 except echobuf.UpstreamError as error:
-                    errors.append(error.__cause__)
+                    causes.append(error.__cause__)
                 except (TimeoutError, StopIteration):
                     pass
 
-        worker = Worker(draw)
-        while worker.is_alive():
+        def reset():
+            while drawer.is_alive():
+                buffer.reset()
+
+        drawer = Worker(draw)
+        resetters = [Worker(reset), Worker(reset)]
+        while drawer.is_alive():
             buffer.fail(ValueError("upstream"))
-            buffer.reset()
-            buffer.reset()
-        worker.result()
-    assert errors
-    assert all(isinstance(cause, ValueError) for cause in errors)
+        for worker in (drawer, *resetters):
+            worker.result()
+    assert all(isinstance(cause, ValueError) for cause in causes)
 
 
 # ---- no time, and all that is needed is there
