@@ -160,3 +160,17 @@ def test_an_upstream_that_ends_early_is_refused(factor, prefetch):
             for _ in range(2):
                 with pytest.raises(echobuf.StateError, match="`state`"):
                     buffer.next_batch(timeout=WAIT_S)
+
+
+@pytest.mark.parametrize("end", ["close", "fail"])
+def test_a_buffer_that_has_ended_refuses_a_state_and_keeps_its_end(end):
+    state, _ = middle()
+    with make() as buffer:
+        buffer.close() if end == "close" else buffer.fail(OSError("gone"))
+        with pytest.raises(echobuf.StateError, match="used or closed"):
+            buffer.load_state_dict(state)
+        error = StopIteration if end == "close" else echobuf.UpstreamError
+        with pytest.raises(error):
+            buffer.next_batch(timeout=WAIT_S)
+        buffer.reset()
+        buffer.load_state_dict(state)

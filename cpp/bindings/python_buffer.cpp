@@ -144,7 +144,7 @@ std::shared_ptr<Buffer> PythonBuffer::hold() const {
 }
 
 int PythonBuffer::refuse(const std::shared_ptr<Buffer>& buffer) {
-  if (!buffer) return code(Status::kClosed);
+  if (!buffer) return kLeft;
   return buffer->of_this_process() ? 0 : kForked;
 }
 
@@ -196,11 +196,13 @@ py::object PythonBuffer::put(const py::list& arrays, bool stacked,
     return py::make_tuple(kMismatch, *leaf);
   const std::uint64_t term = buffer->term();
   const bool brief = sources.n <= kKeepGil / buffer->record().stride();
-  const Status status = run(brief, timeout_s, [&](Deadline deadline, Poll* poll) {
+  const Status status = run(brief, true, timeout_s, [&](Deadline deadline, Poll* poll) {
     return buffer->put(term, sources.leaves.data(), sources.n, sources.rows, done,
                        deadline, poll);
   });
   if (status == Status::kOk) return py::none();
+  if (status == Status::kClosed && buffer->is_down())
+    return py::make_tuple(kLeft, done);
   if (status == Status::kInterrupted) {
     py::error_already_set error;
     error.value().attr("accepted") = done;
@@ -231,9 +233,10 @@ py::object PythonBuffer::next(std::optional<double> timeout_s) {
   if (const int refused = refuse(buffer)) return py::int_(refused);
   Batch batch;
   const bool brief = buffer->prefetches() || buffer->layout().bytes() <= kKeepGil;
-  const Status status = run(brief, timeout_s, [&](Deadline deadline, Poll* poll) {
-    return buffer->next(batch, deadline, poll);
-  });
+  const Status status =
+      run(brief, !buffer->prefetches(), timeout_s, [&](Deadline deadline, Poll* poll) {
+        return buffer->next(batch, deadline, poll);
+      });
   if (status == Status::kInterrupted) throw py::error_already_set();
   if (status != Status::kOk) return py::int_(code(status));
   return wrap(*buffer, std::move(batch));
@@ -281,9 +284,10 @@ py::ssize_t PythonBuffer::next_into(const py::list& arrays,
   if (!bind_out(*buffer, arrays, leaves)) return -kMismatch;
   Target target{leaves.data()};
   const bool brief = buffer->layout().bytes() <= kKeepGil;
-  const Status status = run(brief, timeout_s, [&](Deadline deadline, Poll* poll) {
-    return buffer->next_into(target, deadline, poll);
-  });
+  const Status status =
+      run(brief, !buffer->prefetches(), timeout_s, [&](Deadline deadline, Poll* poll) {
+        return buffer->next_into(target, deadline, poll);
+      });
   if (status == Status::kInterrupted) throw py::error_already_set();
   if (status != Status::kOk) return -code(status);
   return static_cast<py::ssize_t>(target.count);
@@ -292,6 +296,8 @@ py::ssize_t PythonBuffer::next_into(const py::list& arrays,
 int PythonBuffer::ready() {
   const std::shared_ptr<Buffer> buffer = hold();
   if (const int refused = refuse(buffer)) return refused;
+  if (!buffer->prefetches()) return buffer->ready() ? 1 : 0;
+  const GilRelease released;  // it may look on while a batch is assembled
   return buffer->ready() ? 1 : 0;
 }
 

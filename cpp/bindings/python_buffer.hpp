@@ -26,6 +26,7 @@ struct Leaf {
 /// Codes that calls return beside Status; Python makes them into exceptions.
 inline constexpr int kForked = 100;
 inline constexpr int kMismatch = 101;
+inline constexpr int kLeft = 102;  // the context was left
 
 class PythonBuffer {
  public:

@@ -19,6 +19,7 @@ void register_buffer(py::module_& m) {
   m.attr("REENTRANT") = static_cast<int>(Status::kReentrant);
   m.attr("FORKED") = echobuf::python::kForked;
   m.attr("MISMATCH") = echobuf::python::kMismatch;
+  m.attr("LEFT") = echobuf::python::kLeft;
 
   py::class_<BufferOptions>(m, "BufferOptions")
       .def(py::init(&PythonBuffer::options), py::kw_only(), py::arg("leaves"),

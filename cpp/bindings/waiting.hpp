@@ -9,6 +9,7 @@
 #include <new>
 #include <optional>
 
+#include "echobuf/attempt.hpp"
 #include "echobuf/event_count.hpp"
 #include "echobuf/options.hpp"
 #include "gil.hpp"
@@ -42,13 +43,15 @@ inline Deadline deadline_after(std::optional<double> timeout_s) {
 }
 
 /// Calls `call(deadline, poll)` until it is done or the time is over. If `brief`, the
-/// first attempt keeps the GIL. kInterrupted: the Python error is set.
+/// first attempt keeps the GIL; if it is `enough`, no time means no other attempt.
+/// kInterrupted: the Python error is set.
 template <class Call>
-Status run(bool brief, std::optional<double> timeout_s, Call&& call) try {
+Status run(bool brief, bool enough, std::optional<double> timeout_s, Call&& call) try {
   const Deadline end = deadline_after(timeout_s);
   if (brief) {
-    const Status status = call(Deadline::min(), static_cast<Poll*>(nullptr));
-    if (status != Status::kTimeout || (timeout_s && *timeout_s == 0)) return status;
+    const Status status = call(kAtOnce, static_cast<Poll*>(nullptr));
+    const bool no_time = timeout_s && *timeout_s == 0;
+    if (status != Status::kTimeout || (enough && no_time)) return status;
   }
   GilRelease released;
   const bool main = on_main_thread();

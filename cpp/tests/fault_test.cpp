@@ -45,7 +45,7 @@ using echobuf::Status;
 using echobuf::Target;
 using echobuf::test::Ids;
 using echobuf::test::ids_of;
-using echobuf::test::kAtOnce;
+using echobuf::kAtOnce;
 using echobuf::test::leaf_of;
 using echobuf::test::numbered;
 using echobuf::test::numbered_auto;

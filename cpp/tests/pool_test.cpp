@@ -61,6 +61,23 @@ TEST(BatchPool, KeepsNoMoreIdleThanItWasTold) {
   EXPECT_EQ(pool->held(), 3 * one);
 }
 
+TEST(BatchPool, DoesNotCountWhatIsHandedOut) {
+  const auto pool = std::make_shared<BatchPool>(kBytes, 1);
+  std::vector<Block> blocks;
+  for (int i = 0; i < 3; ++i) blocks.push_back(pool->take());
+  const std::size_t one = pool->held() / 3;
+  blocks[0].hand_out();
+  blocks[0].hand_out();
+  EXPECT_EQ(pool->held(), 2 * one);
+  Block moved = std::move(blocks[0]);
+  EXPECT_EQ(pool->held(), 2 * one);
+  moved = Block();  // kept, so it is the pool's again
+  EXPECT_EQ(pool->held(), 3 * one);
+  blocks[1].hand_out();
+  blocks.clear();  // there is one already: both are given to the system
+  EXPECT_EQ(pool->held(), one);
+}
+
 TEST(Block, OutlivesTheOwnerOfItsPool) {
   auto pool = std::make_shared<BatchPool>(kBytes, 2);
   const std::weak_ptr<BatchPool> watch = pool;

@@ -21,7 +21,6 @@ using Ids = std::vector<std::uint64_t>;
 
 /// No correct wait lasts as long, however busy the machine: only a lost wake-up does.
 inline Deadline far_off() { return Clock::now() + std::chrono::seconds(20); }
-inline constexpr Deadline kAtOnce = Deadline::min();
 
 /// Calls with a far-off deadline and sees to it that it was not reached: somebody whom
 /// nobody woke finds what was waited for all the same, once the deadline has passed.

@@ -16,6 +16,7 @@ NO_MEMORY: int
 REENTRANT: int
 FORKED: int
 MISMATCH: int
+LEFT: int
 
 def interpreter_exits() -> None: ...
 def cpu_features() -> list[str]: ...

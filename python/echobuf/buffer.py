@@ -178,7 +178,7 @@ class EchoBuffer:
 
     def _put(self, tree: Any, stacked: bool, timeout: float | None) -> None:
         if timeout is not None:
-            timeout = check_timeout(timeout)
+            timeout = self._check_timeout(timeout)
         leaves = self._flatten(tree, "batch" if stacked else "example")
         outcome = self._core.put(leaves, stacked, timeout)
         if outcome is not None and outcome[0] == _core.MISMATCH:
@@ -188,6 +188,13 @@ class EchoBuffer:
             outcome = self._core.put(ready, stacked, timeout)
         if outcome is not None:
             codes.refuse_put(*outcome, failed=self._upstream_error is not None)
+
+    def _check_timeout(self, timeout: float) -> float | None:
+        try:
+            return check_timeout(timeout)
+        except OptionError:
+            self.ready()  # as in _flatten
+            raise
 
     def _flatten(self, tree: Any, what: str) -> list[Any]:
         try:
@@ -211,6 +218,7 @@ class EchoBuffer:
         What was assembled or is resident is given up; `reset` begins anew.
         """
         if not isinstance(exc, BaseException):
+            self.ready()  # whose context was left says that first
             raise OptionError(f"`exc` is {exc!r}; it must be an exception.")
         self._upstream_error = exc
         codes.check(self._core.fail())
@@ -243,7 +251,7 @@ class EchoBuffer:
             ClosedError: the context was left.
         """
         if timeout is not None:
-            timeout = check_timeout(timeout)
+            timeout = self._check_timeout(timeout)
         if stream is not None:
             raise OptionError(
                 f"`stream` is {stream!r}; on device 'cpu' it must be None."
@@ -292,7 +300,14 @@ class EchoBuffer:
         codes.end_next(code, error)
 
     def __iter__(self) -> Iterator[Any]:
+        self.ready()  # raises if the context was left
         return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "an EchoBuffer cannot be copied or pickled: it has memory and threads of "
+            "its own. Make another, and load this one's `state_dict()` into it."
+        )
 
     def __next__(self) -> Any:
         return self.next_batch()
@@ -321,8 +336,10 @@ class EchoBuffer:
         number = self._epoch + 1 if epoch is None else check_epoch(epoch)
         codes.check(self._core.reset(number))
         self._epoch = number
-        # In this order: a call that has just failed finds the error in either.
-        self._past_error = self._upstream_error
+        # In this order: a call that has just failed finds the error in either, also
+        # after a second reset.
+        if self._upstream_error is not None:
+            self._past_error = self._upstream_error
         self._upstream_error = None
 
     def stats(self) -> Stats:
@@ -357,8 +374,8 @@ class EchoBuffer:
             StateError: the state is damaged or of other arguments, or this buffer has
                 been used.
         """
-        position = state.unseal(state_dict, self._arguments)
         stats = self.stats()
+        position = state.unseal(state_dict, self._arguments)
         if stats.fresh or stats.served:
             raise StateError(
                 f"the buffer has been used ({stats.fresh} examples put); load a state "

@@ -14,6 +14,13 @@ from echobuf.errors import (
     UpstreamError,
 )
 
+_LEFT = "the context of this buffer was left; make a new one."
+
+
+def show_count(accepted: int) -> str:
+    """How many examples were put, in words."""
+    return "1 example was" if accepted == 1 else f"{accepted} examples were"
+
 
 def check(code: int) -> None:
     """Raises for a code that any call can end with; not for 0."""
@@ -28,8 +35,11 @@ def check(code: int) -> None:
             "handler, and make the call after the draw."
         )
     if code == _core.MISMATCH:
-        raise StateError("the buffer was used while a state was loaded into it.")
-    raise ClosedError("the context of this buffer was left; make a new one.")
+        raise StateError(
+            "the buffer has been used or closed; load a state before the first `put`, "
+            "or after `reset`."
+        )
+    raise ClosedError(_LEFT)
 
 
 def refuse_put(code: int, accepted: int, *, failed: bool) -> NoReturn:
@@ -47,14 +57,16 @@ def refuse_put(code: int, accepted: int, *, failed: bool) -> NoReturn:
         raise SpecError("an array was changed by another thread during the put.")
     if code == _core.TIMEOUT:
         error = TimeoutError(
-            f"the ring stayed full until `timeout`; {accepted} examples were put. "
+            f"the ring stayed full until `timeout`; {show_count(accepted)} put. "
             "Draw batches meanwhile, or wait longer."
         )
+    elif code == _core.LEFT:
+        error = ClosedError(f"{_LEFT} {show_count(accepted)} put.")
     elif failed:
         error = ClosedError("`fail` was called; `reset` begins another epoch.")
     else:
         error = ClosedError(
-            f"the buffer is closed; {accepted} examples were put. `reset` begins "
+            f"the buffer is closed; {show_count(accepted)} put. `reset` begins "
             "another epoch."
         )
     error.accepted = accepted  # type: ignore[union-attr]

@@ -81,11 +81,19 @@ def why_not_storable(dtype: np.dtype[Any]) -> str | None:
             "Python objects cannot be stored; convert them to numbers, or keep them "
             "outside and store an index."
         )
+    if dtype.names is not None:
+        for name in dtype.names:
+            inner = dtype[name].base
+            why = why_not_storable(inner)
+            if why:
+                return f"its field {name!r} is {inner}: {why}"
     if dtype.subdtype is not None:
         return "it has a shape of its own; make that part of `shape`."
-    if dtype.kind in "SUT" or dtype.itemsize == 0:
+    if dtype.kind in "SUT":
         return (
             "strings cannot be stored; encode them as numbers (bytes as uint8, labels "
             "as integers)."
         )
+    if dtype.itemsize == 0:
+        return "it has no bytes."
     return None

@@ -141,7 +141,7 @@ def show_factor(factor: Fraction | None) -> str:
     """The factor as the caller may have written it."""
     if factor is None:
         return "'auto'"
-    return str(factor) if factor.denominator == 1 else f"{float(factor):g}"
+    return str(factor) if factor.denominator == 1 else repr(float(factor))
 
 
 def check_int(name: str, value: Any, least: int, most: int | None) -> int:
@@ -194,6 +194,8 @@ def check_factor(factor: Any) -> Fraction | None:
 
 def check_device(device: Any) -> str:
     """The device, which must be one that this version can use."""
+    if type(device).__module__ == "torch" and type(device).__name__ == "device":
+        device = str(device)
     if not isinstance(device, str):
         raise OptionError(
             f"`device` is {device!r}; it must be 'cpu', 'cuda' or 'cuda:N'."

@@ -16,10 +16,11 @@ class Stats:
         served: draws handed out.
         effective_factor: served / fresh; 0.0 before the first put.
         passes: passes over the window begun.
-        resident: examples in the ring, the segment being filled counted in.
+        resident: examples in the ring, the segment being filled counted in; at the end
+            of an epoch those whose slots nothing has asked for yet.
         bytes_device: bytes of memory on an accelerator; 0 on the CPU.
-        bytes_host: bytes of host memory: the ring, and all batch memory that is in use
-            or kept for the next batch.
+        bytes_host: bytes of host memory: the ring, batches made ahead, and batch memory
+            kept for the next batch. Batches that you hold are yours.
         put_wait_s: seconds that producers have waited for room.
         next_wait_s: seconds that consumers have waited for a batch.
     """

@@ -98,8 +98,8 @@ def as_array(leaf: Any, name: str) -> np.ndarray[Any, Any]:
         array = np.asarray(leaf)  # of subclasses, the plain array
     elif not _is_numeric(leaf):
         raise SpecError(
-            f"`{name}` is a {type(leaf).__name__}, not an array; convert it to a NumPy "
-            "array or a tensor of numbers."
+            f"`{name}` is of type {type(leaf).__name__}, not an array; convert it to a "
+            "NumPy array or a tensor of numbers."
         )
     else:
         array = _convert(leaf, name)

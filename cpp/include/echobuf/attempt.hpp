@@ -26,6 +26,9 @@ class Stopwatch {
   const Deadline start_ = Clock::now();
 };
 
+/// A deadline for who only looks.
+inline constexpr Deadline kAtOnce = Deadline::min();
+
 /// What came of trying once.
 struct Attempt {
   Status status;                          // kTimeout: would wait

@@ -175,11 +175,11 @@ class BasicBuffer {
   }
 
   /// Goes on from a checkpoint of a buffer with the same options. False if anything was
-  /// put or drawn in this epoch.
+  /// put or drawn in this epoch, or if it has been closed.
   [[nodiscard]] bool restore(const Checkpoint& from) {
     if (outlet_.is_mine()) return false;  // from the poll of a draw
     std::lock_guard alone(between_epochs_);
-    if (!ledger_.untouched()) return false;
+    if (ring_.closed() || ending_.has_failed() || !ledger_.untouched()) return false;
     Epoch next;
     next.number = from.epoch + (from.epoch_done ? 1 : 0);
     if (!from.epoch_done) {
@@ -248,7 +248,7 @@ class BasicBuffer {
       // Looked at after the exchange in reopen(): a close() that came before is undone
       // by it, but then what led to that close() is seen here.
       if (!ending_.is_down()) ring_.reopen();
-      if (ending_.early()) ring_.close();
+      if (ending_.is_down() || ending_.has_failed() || ending_.is_broken()) ring_.close();
     });
   }
 

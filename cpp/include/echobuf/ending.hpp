@@ -33,8 +33,11 @@ class Ending {
   bool is_down() const { return down_.load(std::memory_order_acquire); }
   bool has_failed() const { return failed_.load(std::memory_order_acquire); }
 
-  /// Not if it is the epoch opened ahead that failed; that was opened before.
-  bool failed_here() const { return has_failed() && !ring_.opened_ahead(); }
+  /// Not if it is the epoch opened ahead that failed; that was opened before. Looked at
+  /// twice: a reset forgets such a failure, and then that anything was opened ahead.
+  bool failed_here() const {
+    return has_failed() && !ring_.opened_ahead() && has_failed();
+  }
 
   /// True if nobody knows where this epoch would have ended.
   bool cut_off() const {

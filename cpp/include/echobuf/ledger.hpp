@@ -106,9 +106,10 @@ class Ledger {
     ahead_.reset();
     handed_ = start;
     ring_.release(next.base);
-    ring_.cross_border();
     ring_.clear_held_back();
     std::forward<Open>(open)();
+    // Last: a failure that `open` forgets was perhaps that of an epoch opened ahead.
+    ring_.cross_border();
   }
 
  private:

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "echobuf/attempt.hpp"
@@ -43,10 +44,12 @@ class Outlet {
 
   /// The next batch; the memory that `batch` had is dropped.
   Status next(Batch& batch, Deadline deadline, Poll* poll) {
-    if (prefetcher_) return pop(batch, deadline);
-    return wait_for(deadline, &waited_, [&] {
-      return draw([&] { return drawer_->draw(batch.block, batch.count, poll); });
-    });
+    const Status status =
+        prefetcher_ ? pop(batch, deadline) : wait_for(deadline, &waited_, [&] {
+          return draw([&] { return drawer_->draw(batch.block, batch.count, poll); });
+        });
+    if (status == Status::kOk) batch.block.hand_out();
+    return status;
   }
 
   /// Draws into the caller's leaves.
@@ -67,7 +70,7 @@ class Outlet {
   /// Whether next() would return without waiting.
   bool ready() {
     if (ending_.early()) return true;
-    if (prefetcher_) return prefetcher_->ready();
+    if (prefetcher_) return at_hand();
     const Turn::Guard turn(turn_, std::try_to_lock);
     return turn && drawer_->ready();
   }
@@ -141,6 +144,7 @@ class Outlet {
 
  private:
   static constexpr auto kSlice = std::chrono::milliseconds(50);
+  static constexpr auto kMoment = std::chrono::milliseconds(1);
 
   /// A batch assembled ahead, and where it leaves the schedule.
   struct Ahead {
@@ -191,23 +195,45 @@ class Outlet {
 
   Status pop(Batch& batch, Deadline deadline) {
     Ahead ahead;
-    const Status status = wait_for(deadline, &waited_, [&]() -> Attempt {
+    const auto attempt = [&]() -> Attempt {
       if (const auto end = ending_.early()) return {*end};
       std::lock_guard lock(handing_out_);
       const Status popped = prefetcher_->pop(ahead);
       if (popped == Status::kOk) ledger_.hand_out(*ahead.after);
       return {popped, &prefetcher_->filled()};
-    });
+    };
+    Status status = wait_for(deadline, &waited_, attempt);
+    // Time is for upstream: what is there already is not refused because the thread
+    // has not come to it yet.
+    while (status == Status::kTimeout && deadline != kAtOnce && at_hand())
+      status = wait_for(Clock::now() + kMoment, &waited_, attempt);
     if (status == Status::kOk) batch = std::move(ahead.batch);
     return status;
+  }
+
+  /// Whether a call would end without waiting for upstream: the thread that assembles
+  /// ahead has a batch or an end, or has all that it needs for one.
+  bool at_hand() {
+    for (;;) {
+      if (ending_.early() || prefetcher_->ready()) return true;
+      if (paused_.load(std::memory_order_acquire)) return false;
+      {
+        const Turn::Guard turn(turn_, std::try_to_lock);
+        if (turn && !made_) return drawer_->ready();
+      }
+      std::this_thread::yield();  // the thread draws, or has drawn
+    }
   }
 
   Status make(Ahead& ahead) {
     Batch& batch = ahead.batch;
     const Status status = wait_for(Clock::now() + kSlice, nullptr, [&] {
       return draw([&] {
+        made_ = false;
         const auto outcome = drawer_->draw(batch.block, batch.count, nullptr);
-        if (outcome == DrawOutcome::kBatch) ahead.after = drawer_->sweep();
+        if (outcome != DrawOutcome::kBatch) return outcome;
+        ahead.after = drawer_->sweep();
+        made_ = true;
         return outcome;
       });
     });
@@ -220,7 +246,8 @@ class Outlet {
 
   Turn turn_;  // guards the drawer
   std::unique_ptr<Drawer> drawer_;
-  std::mutex handing_out_;           // batches made ahead leave in order
+  bool made_ = false;       // ahead, and perhaps not yet to be popped; with the turn
+  std::mutex handing_out_;  // batches made ahead leave in order
   std::atomic<bool> paused_{false};  // between two epochs
   EventCount resumed_;
   std::atomic<std::int64_t> waited_{0};

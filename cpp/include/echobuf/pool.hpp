@@ -29,8 +29,12 @@ class Block {
   Block& operator=(Block&& other) noexcept {
     std::swap(pool_, other.pool_);
     std::swap(memory_, other.memory_);
+    std::swap(out_, other.out_);
     return *this;
   }
+
+  /// From now on it is the caller's, and not counted as the pool's.
+  void hand_out();
 
   std::byte* data() const { return memory_->data(); }
   explicit operator bool() const { return memory_ != nullptr; }
@@ -38,6 +42,7 @@ class Block {
  private:
   std::shared_ptr<BatchPool> pool_;
   std::unique_ptr<Memory> memory_;
+  bool out_ = false;
 };
 
 inline std::unique_ptr<Memory> make_host_memory(std::size_t bytes) {
@@ -70,21 +75,26 @@ class BatchPool : public std::enable_shared_from_this<BatchPool> {
     return Block(shared_from_this(), std::move(memory));
   }
 
-  /// Bytes in blocks, idle and in use.
+  /// Bytes in blocks, idle and in use, but for those handed out.
   std::size_t held() const { return held_.load(std::memory_order_relaxed); }
   std::size_t block_bytes() const { return bytes_; }
 
   bool of_this_process() const { return generation_ == fork_generation(); }
 
-  void give_back(std::unique_ptr<Memory> memory) {
+  void hand_out(const Memory& memory) {
+    held_.fetch_sub(memory.bytes(), std::memory_order_relaxed);
+  }
+
+  void give_back(std::unique_ptr<Memory> memory, bool was_out) {
     {
       std::lock_guard lock(mutex_);
       if (idle_.size() < keep_) {
+        if (was_out) held_.fetch_add(memory->bytes(), std::memory_order_relaxed);
         idle_.push_back(std::move(memory));
         return;
       }
     }
-    held_.fetch_sub(memory->bytes(), std::memory_order_relaxed);
+    if (!was_out) held_.fetch_sub(memory->bytes(), std::memory_order_relaxed);
   }
 
  private:
@@ -97,10 +107,16 @@ class BatchPool : public std::enable_shared_from_this<BatchPool> {
   std::vector<std::unique_ptr<Memory>> idle_;
 };
 
+inline void Block::hand_out() {
+  if (out_) return;
+  out_ = true;
+  pool_->hand_out(*memory_);
+}
+
 inline Block::~Block() {
   if (!memory_) return;
   if (pool_->of_this_process()) {
-    pool_->give_back(std::move(memory_));
+    pool_->give_back(std::move(memory_), out_);
     return;
   }
   // In a forked child the pool's lock may be held by a thread that is not here: memory

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <string>
 
+#include "buffer_ahead_world.hpp"
 #include "buffer_world.hpp"
 
 namespace {
@@ -37,6 +38,15 @@ TEST(BufferModel, FailsAtAnyTime) { expect_holds<PutAndNext<2>>({1, true}, 2); }
 TEST(BufferModel, ShutsDownAtAnyTime) {
   expect_holds<PutAndNext<2>>({1, false, true}, 2);
 }
+TEST(BufferModel, KeepsAFailureToTheEpochOpenedAhead) {
+  expect_holds<PutAndGoAhead>({0, true}, 1);
+}
+TEST(BufferModel, ShutsDownBesideOpeningAhead) {
+  expect_holds<ShutDownBesideOpening>({}, 2);
+}
+TEST(BufferModel, ForgetsAFailureAheadWhenReset) {
+  expect_holds<ResetOfAFailureAhead>({}, 1);
+}
 
 class BufferModelLong : public testing::Test {
   void SetUp() override {
@@ -48,6 +58,24 @@ TEST_F(BufferModelLong, ServesEverythingThroughAFullRing) {
 }
 TEST_F(BufferModelLong, IsResetBesideAWaitingConsumer) {
   expect_holds<PutAndRestart<2>>({}, 1);
+}
+TEST_F(BufferModelLong, ServesAnEpochOpenedAhead) {
+  expect_holds<PutAndGoAhead>({1}, 1);
+}
+TEST_F(BufferModelLong, ServesBothEpochs) {
+  expect_holds<PutAndGoAhead>({1, false, false, 1}, 1);
+}
+TEST_F(BufferModelLong, ServesAnEpochBesideAFailureAhead) {
+  expect_holds<PutAndGoAhead>({1, true, false, 1}, 2);
+}
+TEST_F(BufferModelLong, ServesAnEpochBesideAShutdownAhead) {
+  expect_holds<PutAndGoAhead>({1, false, true, 1}, 3);
+}
+TEST_F(BufferModelLong, GoesAheadAtAnyTime) {
+  expect_holds<PutAndGoAheadAtAnyTime>({1}, 1);
+}
+TEST_F(BufferModelLong, GivesUpForAnEpochOpenedAhead) {
+  expect_holds<PutAndGoAheadAtAnyTime>({1, false, false, 1}, 2);
 }
 TEST_F(BufferModelLong, ServesTwoProducers) { expect_holds<PutAndNext<3>>({1}, 1); }
 

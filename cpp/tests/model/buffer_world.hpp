@@ -14,6 +14,7 @@ struct BufferPlan {
   std::uint64_t examples = 1;  // of each producer
   bool fails = false;          // instead of closing
   bool downs = false;          // shut_down() instead
+  std::uint64_t first = 0;     // examples of the epoch before one opened ahead
 };
 
 class BufferWorld {

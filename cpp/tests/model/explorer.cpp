@@ -1,92 +1,16 @@
 #include "explorer.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
-#include <cstring>
-#include <ctime>
 #include <random>
+
+#include "states.hpp"
 
 namespace echobuf::model {
 
 namespace {
 
 std::set<std::uint64_t>* outcomes = nullptr;
-
-struct Key {
-  std::uint64_t a = 0, b = 0;
-};
-
-std::uint64_t mix(std::uint64_t x, std::uint64_t y) {
-  const unsigned __int128 product = static_cast<unsigned __int128>(x) * y;
-  return static_cast<std::uint64_t>(product) ^
-         static_cast<std::uint64_t>(product >> 64);
-}
-
-Key hash(const std::vector<std::byte>& bytes) {
-  // Four words side by side; each lane is a chain that loses nothing.
-  std::uint64_t lanes[4] = {0x9E3779B97F4A7C15u, 0xD1B54A32D192ED03u,
-                            0xA0761D6478BD642Fu, 0x8EBC6AF09C88C6E3u ^ bytes.size()};
-  std::uint64_t words[4];
-  const auto add = [&] {
-    for (int k = 0; k < 4; ++k) {
-      lanes[k] = (lanes[k] ^ words[k]) * 0xE7037ED1A0B428DBu;
-      lanes[k] ^= lanes[k] >> 32;
-    }
-  };
-  std::size_t i = 0;
-  for (; i + sizeof words <= bytes.size(); i += sizeof words) {
-    __builtin_memcpy(words, bytes.data() + i, sizeof words);
-    add();
-  }
-  std::memset(words, 0, sizeof words);
-  std::memcpy(words, bytes.data() + i, bytes.size() - i);
-  add();
-  std::uint64_t a = 0, b = 0;
-  for (const std::uint64_t lane : lanes) {
-    a = mix(a ^ lane, 0x589965CC75374CC3u) + 1;
-    b = mix(b + lane, 0xE7037ED1A0B428DBu) ^ a;
-  }
-  return {a | 1, b};  // never the key of an empty place
-}
-
-/// Open addressing, from keys to numbers in the order of insertion.
-class States {
- public:
-  States() { places_.resize(std::size_t{1} << 16); }
-
-  /// The number of a state, and whether it is new.
-  std::pair<std::uint32_t, bool> insert(const Key& key) {
-    if (count_ * 2 > places_.size()) grow();
-    Place& place = find(key);
-    if (place.key.a) return {place.number, false};
-    place = {key, count_};
-    return {count_++, true};
-  }
-  std::uint32_t count() const { return count_; }
-
- private:
-  struct Place {
-    Key key;
-    std::uint32_t number = 0;
-  };
-  Place& find(const Key& key) {
-    for (std::size_t i = key.b & (places_.size() - 1);;
-         i = (i + 1) & (places_.size() - 1))
-      if (!places_[i].key.a || (places_[i].key.a == key.a && places_[i].key.b == key.b))
-        return places_[i];
-  }
-  void grow() {
-    std::vector<Place> old(places_.size() * 2);
-    old.swap(places_);
-    for (const Place& place : old)
-      if (place.key.a) find(place.key) = place;
-  }
-  std::vector<Place> places_;
-  std::uint32_t count_ = 0;
-};
 
 class Explorer {
  public:
@@ -330,43 +254,6 @@ void outcome(std::uint64_t value) {
   // The explorer's own memory, not the model's.
   run_outside([](void* v) { outcomes->insert(*static_cast<std::uint64_t*>(v)); },
               &value);
-}
-
-std::vector<std::string> symbols(const std::vector<std::uint64_t>& sites) {
-  std::vector<std::string> names;
-  char self[4096] = {};
-  if (readlink("/proc/self/exe", self, sizeof self - 1) < 0) return names;
-  std::string command = std::string("addr2line -s -i -f -C -a -e '") + self + "'";
-  for (const std::uint64_t site : sites) {
-    char address[32];
-    std::snprintf(address, sizeof address, " 0x%llx",
-                  static_cast<unsigned long long>(site ? site - 1 : 0));
-    command += address;
-  }
-  std::FILE* pipe = popen((command + " 2>/dev/null").c_str(), "r");
-  if (!pipe) return std::vector<std::string>(sites.size(), "?");
-  char line[8192];
-  bool function = true;
-  while (std::fgets(line, sizeof line, pipe)) {
-    std::string text(line, std::strcspn(line, "\n"));
-    if (text.rfind("0x", 0) == 0) {
-      names.emplace_back();
-      function = true;
-      continue;
-    }
-    if (names.empty()) continue;
-    std::string& name = names.back();
-    if (function) {
-      if (!name.empty()) name += " < ";
-      name += text.substr(0, text.find('('));
-    } else {
-      name += " " + text.substr(0, text.find(" ("));
-    }
-    function = !function;
-  }
-  pclose(pipe);
-  names.resize(sites.size());
-  return names;
 }
 
 }  // namespace echobuf::model

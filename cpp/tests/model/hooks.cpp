@@ -1,6 +1,7 @@
 // What the code under test calls: the compiler's calls for atomics and plain accesses,
 // and the system's functions by the linker's --wrap.
 #include <linux/futex.h>
+#include <pthread.h>
 #include <sys/syscall.h>
 #include <time.h>
 
@@ -233,6 +234,12 @@ std::int64_t __wrap__ZNSt6chrono3_V212steady_clock3nowEv() {
     model::perform(op);
   }
   return static_cast<std::int64_t>(model::now_of(model::machine().time()));
+}
+
+pthread_t __real_pthread_self();
+pthread_t __wrap_pthread_self() {
+  if (model::inside::current < 0) return __real_pthread_self();
+  return static_cast<pthread_t>(model::inside::current) + 1;  // fibers have their own
 }
 
 int __real_nanosleep(const timespec* time, timespec* left);

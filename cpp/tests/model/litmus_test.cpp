@@ -5,6 +5,7 @@
 #include <atomic>
 #include <mutex>
 #include <set>
+#include <thread>
 
 #include "echobuf/event_count.hpp"
 #include "explorer.hpp"
@@ -294,6 +295,17 @@ TEST(Litmus, ADeadlinePassesIfTimeMay) {
   Options options;
   options.max_time = 1;
   EXPECT_EQ(failure<Waiting<StoringEventCount>>(soon, options), "");
+}
+
+struct Ids : Litmus {
+  static constexpr int kThreads = 2;
+  using Litmus::Litmus;
+  void run(int t) { ids[t] = std::this_thread::get_id(); }
+  void end() { outcome(ids[0] != ids[1] && ids[0] != std::thread::id()); }
+  std::thread::id ids[2];
+};
+TEST(Litmus, ThreadsHaveIdsOfTheirOwn) {
+  EXPECT_EQ(outcomes<Ids>(kRelaxedBoth), (Outcomes{1}));
 }
 
 }  // namespace

@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "operation.hpp"
+
 namespace echobuf::model {
 
 inline constexpr int kMaxThreads = 4;
@@ -42,34 +44,6 @@ struct Access {
   std::uint8_t thread, clock, bytes, write;
 
   bool operator<(const Access& other) const;
-};
-
-enum class Kind : std::uint8_t {
-  kNone,
-  kLoad,
-  kStore,
-  kRmw,
-  kCas,
-  kWait,
-  kWake,
-  kLock,
-  kTryLock,
-  kUnlock,
-  kNow,
-  kYield,
-  kResume,
-};
-enum class Function : std::uint8_t { kExchange, kAdd, kSub, kAnd, kOr, kXor };
-enum Order : std::uint8_t { kRelaxed, kConsume, kAcquire, kRelease, kAcqRel, kSeqCst };
-
-/// What a thread is about to do. No padding: states are compared byte by byte.
-struct Op {
-  std::uint64_t address, operand, expected;
-  std::uint64_t site;  // where in the program: a return address
-  Kind kind;
-  Function function;
-  std::uint8_t size, order, failure_order, weak;
-  std::uint8_t unused[2];
 };
 
 enum class Life : std::uint8_t { kReady, kAsleep, kFinished };
@@ -174,22 +148,32 @@ class Machine {
   void note(int thread, const Op& op);
   bool independent(int thread) const;
   void choices_of(int thread, std::vector<Choice>& out) const;
+  int sleepers(std::uint64_t address, std::vector<int>* out) const;
+  Lock& lock_at(std::uint64_t address);
+
+  // ---- atomics: atomic_memory.cpp
+
   Location& materialise(int index, const Op& op);
+  void choices_of_atomic(int thread, std::vector<Choice>& out) const;
+  void apply_atomic(int thread, Choice choice);
   bool insertable(const Location& location, std::size_t after) const;
-  void insert(int thread, int index, std::size_t at, Message message, const Op& op);
   void write(int thread, int index, std::size_t at, std::uint64_t value,
              const Message* read, std::uint8_t order, const Op& op);
   void read(int thread, int index, std::size_t at, std::uint8_t order);
+  void released(int thread) { ++threads_[thread].view.clock[thread]; }
+
+  // ---- plain accesses: plain_memory.cpp
+
   bool is_private(std::uint32_t word, int thread, bool write);
   bool races(int thread, std::uint64_t address, std::uint64_t size, bool write) const;
+
+  // ---- what makes equal states equal: machine_state.cpp
+
   void trim(int index);
   void rank_clocks();
   void drop_known();
-  void released(int thread) { ++threads_[thread].view.clock[thread]; }
   template <class Visit>
   void each_view(Visit&& visit);
-  int sleepers(std::uint64_t address, std::vector<int>* out) const;
-  Lock& lock_at(std::uint64_t address);
 
   Options options_;
   std::vector<Habits> habits_;  // never forgotten while exploring; index: location

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "ring_ahead_world.hpp"
 #include "ring_world.hpp"
 
 namespace {
@@ -50,6 +51,18 @@ RingPlan looks(std::uint64_t n, RingPlan plan) {
   plan.keep = n;
   return plan;
 }
+RingPlan ahead(std::uint64_t n, RingPlan plan) {
+  plan.ahead = n;
+  return plan;
+}
+RingPlan consumer_opens(RingPlan plan) {
+  plan.consumer_opens = true;
+  return plan;
+}
+RingPlan gives_up(RingPlan plan) {
+  plan.gives_up = true;
+  return plan;
+}
 RingPlan put_times_out(RingPlan plan) {
   plan.put_deadline = 1;
   return plan;
@@ -64,6 +77,8 @@ std::vector<Case> cases() {
   constexpr auto claim = run<ClaimAndLook>;
   constexpr auto turn = run<TakeInTurn>;
   constexpr auto reset = run<PutAndReset>;
+  constexpr auto one_ahead = run<PutAhead<2>>;
+  constexpr auto two_ahead = run<PutAhead<3>>;
   return {
       {"TwoProducersOneSlot", take, plan(1, 1, 1)},
       {"TwoProducersTwoSlots", take, plan(2, 1, 1)},
@@ -78,6 +93,12 @@ std::vector<Case> cases() {
       {"Reset", reset, plan(2, 1, 1)},
       {"ResetInOneSlot", reset, plan(1, 1, 1)},
       {"ResetOfRuns", reset, plan(3, 1, 1, 2)},
+      {"Ahead", one_ahead, plan(1, 1, 0)},
+      {"AheadGoesAround", one_ahead, ahead(2, plan(1, 2, 0))},
+      {"AheadByTheConsumer", one_ahead, consumer_opens(ahead(2, plan(1, 2, 0)))},
+      {"AheadGivesUp", one_ahead, gives_up(ahead(2, plan(1, 2, 0)))},
+      {"AheadGivesUpALatePut", two_ahead, gives_up(ahead(0, plan(2, 0, 1)))},
+      {"AheadBesideAClose", two_ahead, second_closes(ahead(0, plan(1, 0, 0)))},
       {"TwoProducersThreeSlots", take, plan(3, 1, 1), 0, true},
       {"RunsWrapAround", take, plan(3, 2, 0, 2), 0, true},
       {"CloseBesideAPut", take, second_closes(plan(2, 1, 1)), 0, true},
@@ -85,6 +106,14 @@ std::vector<Case> cases() {
       {"TwoProducersNextTimesOut", take, next_times_out(plan(1, 1, 1)), 1, true},
       {"TwoProducersOneSlotThreeRecords", take, plan(1, 2, 1), 0, true},
       {"CloseBesidePuts", take, second_closes(plan(1, 2, 1)), 0, true},
+      {"AheadTwoSlots", one_ahead, ahead(2, plan(2, 2, 0)), 0, true},
+      {"AheadGivesUpTwo", one_ahead, gives_up(ahead(2, plan(2, 2, 0))), 0, true},
+      {"AheadBesideAPut", two_ahead, ahead(0, plan(1, 0, 1)), 0, true},
+      {"AheadBesidePuts", two_ahead, plan(2, 0, 1), 0, true},
+      {"AheadBesidePutsOneSlot", two_ahead, plan(1, 0, 1), 0, true},
+      {"AheadGivesUpBesidePuts", two_ahead, gives_up(plan(2, 0, 1)), 0, true},
+      {"AheadBesideACloseAndAPut", two_ahead, second_closes(plan(1, 0, 0)), 0, true},
+      {"AheadBesideACloseAndPuts", two_ahead, second_closes(plan(1, 1, 0)), 0, true},
       {"TwoConsumers", turn, plan(1, 1, 0), 0, true},
   };
 }

@@ -26,6 +26,9 @@ struct RingPlan {
   std::uint64_t run = 1;           // records a put
   std::uint64_t keep = 0;          // records not released at once; or how many looks
   bool second_closes = false;      // producer 1, when it is done; else the last one
+  std::uint64_t ahead = 1;         // records of a term opened ahead
+  bool consumer_opens = false;     // that term; else its producer
+  bool gives_up = false;           // goes over to it with records left
   std::uint32_t put_deadline = ~0u;
   std::uint32_t next_deadline = ~0u;
 };
@@ -52,12 +55,15 @@ class RingWorld {
         continue;
       }
       for (std::uint64_t i = 0; i < claim.count; ++i, ++from)
-        slots_[ring_.slot(claim.first + i)] = producer << 8 | from;
+        slots_[ring_.slot(claim.first + i)] = tag(term) | producer << 8 | from;
       accepted_[producer] += claim.count;
       ring_.commit(claim.first, claim.count);
     }
     return true;
   }
+
+  /// What tells a record of the second term.
+  static std::uint64_t tag(std::uint64_t term) { return term ? 1u << 16 : 0u; }
 
   bool wait_for_room(std::uint64_t term, Deadline deadline) {
     const std::uint32_t key = ring_.room().prepare();
@@ -83,12 +89,12 @@ class RingWorld {
 
   /// Drawer::look(), for one record.
   Look look() {
-    const bool closed = ring_.closed();
-    const std::uint64_t tail = ring_.tail();
-    const std::uint64_t committed = ring_.committed();
-    check(committed <= ring_.released() + plan_.capacity, "committed beyond the limit");
-    if (committed > next_) return Look::kRecord;
-    return closed && committed == tail ? Look::kEnd : Look::kNothing;
+    const Ring::Extent extent = ring_.extent();
+    check(extent.committed <= ring_.released() + plan_.capacity,
+          "committed beyond the limit");
+    if (extent.committed > next_) return Look::kRecord;
+    return extent.closed && extent.committed == extent.tail ? Look::kEnd
+                                                            : Look::kNothing;
   }
 
   /// Takes a record, or says that there is none (any more).
@@ -115,7 +121,8 @@ class RingWorld {
   }
 
   void note(std::uint64_t record) {
-    const std::uint64_t producer = record >> 8;
+    check(record >> 16 == epoch_, "a record of another epoch");
+    const std::uint64_t producer = record >> 8 & 0xFF;
     check(producer < 2 && (record & 0xFF) == got_[producer],
           "a record is lost, torn, twice there or out of order");
     ++got_[producer];
@@ -125,6 +132,7 @@ class RingWorld {
   Ring ring_;
   std::uint64_t* const slots_;
   std::uint64_t next_ = 0;
+  std::uint64_t epoch_ = 0;  // of the consumer
   std::uint64_t accepted_[2] = {}, got_[2] = {};
   std::atomic<int> ended_{0};
 };

@@ -34,15 +34,19 @@ enum class Course {
   kResumed,  // cut once or more; a new buffer goes on from a checkpoint
   kReset,    // given up, under the hands of producers and consumers
   kFailed,   // upstream fails
+  kAhead,    // served to its end while the next is put already
+  kLeft,     // given up for the next, which is put already, under the consumers' hands
   kDown,     // shut down
 };
 inline constexpr const char* kCourseNames[] = {"served", "resumed", "reset", "failed",
-                                               "down"};
+                                               "ahead",  "left",    "down"};
 
 struct EpochPlan {
   Course course;
   std::uint64_t examples;
   std::vector<std::uint64_t> cuts;  // batches after which something happens
+  bool fails_ahead = false;         // upstream, before the epoch is gone over to
+  bool dropped_ahead = false;  // what was put ahead; a reset, instead of going over
 };
 
 struct Plan {
@@ -108,16 +112,20 @@ inline std::vector<EpochPlan> choose_epochs(Random& random, const Plan& plan) {
   std::vector<EpochPlan> epochs(random.from_to(1, 4));
   for (EpochPlan& epoch : epochs) {
     epoch.examples = random.below(most + 1);
-    epoch.course = static_cast<Course>(random.below(4));
+    epoch.course = static_cast<Course>(random.below(6));
     if (epoch.course == Course::kResumed && !plan.in_order)
       epoch.course = Course::kServed;
-    if (epoch.course == Course::kReset && !tagged) epoch.course = Course::kFailed;
+    const bool mixes = epoch.course == Course::kReset || epoch.course == Course::kLeft;
+    if (mixes && !tagged) epoch.course = Course::kFailed;
     const std::uint64_t batches = 2 * epoch.examples / options.batch_size + 1;
     epoch.cuts.resize(epoch.course == Course::kResumed ? random.from_to(1, 3) : 1);
     for (std::uint64_t& cut : epoch.cuts) cut = random.below(batches);
+    epoch.fails_ahead = epoch.course == Course::kFailed && random.one_in(2);
+    epoch.dropped_ahead = random.one_in(4);
   }
   // What follows a reset shows whether the next epoch is whole.
   epochs.back().course = random.one_in(6) ? Course::kDown : Course::kServed;
+  epochs.back().fails_ahead = false;
   return epochs;
 }
 
@@ -158,7 +166,8 @@ inline std::ostream& operator<<(std::ostream& out, const Plan& plan) {
     out << ' ' << kCourseNames[static_cast<int>(epoch.course)] << '(' << epoch.examples;
     if (epoch.course != Course::kServed)
       for (const std::uint64_t cut : epoch.cuts) out << " @" << cut;
-    out << ')';
+    out << (epoch.fails_ahead ? " early" : "")
+        << (epoch.dropped_ahead ? " or dropped" : "") << ')';
   }
   return out;
 }

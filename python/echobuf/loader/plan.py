@@ -45,7 +45,13 @@ class Plan:
 
     def _check(self) -> Options:
         arguments = dict(self._arguments)
-        if arguments["batch_size"] is None and self.batched:
+        unknown = arguments["batch_size"] is None
+        if unknown and not self.batched and arguments["unit"] == "example":
+            raise OptionError(
+                "`batch_size` is None; it must be an int >= 1, the number of examples "
+                "in a batch. If `upstream` yields batches, say batched=True instead."
+            )
+        if unknown and self.batched:
             # Known with the first batch; until then any that is allowed stands in.
             arguments["batch_size"] = None if arguments["unit"] == "batch" else 1
         return check_options(**arguments)
