@@ -9,9 +9,6 @@ namespace cuda = echobuf::cuda;
 
 namespace {
 
-constexpr cuda::Result kCaptureImplicit = 906;
-constexpr cuda::Result kCapturedEvent = 907;
-
 /// For calls that wait for, or look at, what would only run when a graph is launched.
 void refuse_captured(const CaptureState& state, cuda::Result code) {
   if (!state.active()) return;
@@ -67,7 +64,7 @@ cuda::Result cuda::cuStreamIsCapturing(StreamHandle handle, int* status) {
     require(status);
     StreamState& stream = world.stream("cuStreamIsCapturing", handle);
     if (stream.legacy && world.blocking_stream_is_captured(*stream.context))
-      throw Failure{kCaptureImplicit};
+      throw Failure{kErrorCaptureImplicit};
     const int active = stream.capture.active() && stream.capture.capture->invalid
                            ? kCaptureInvalidated
                            : kCaptureActive;
@@ -108,7 +105,7 @@ cuda::Result cuda::cuEventRecord(EventHandle event, StreamHandle handle) {
 cuda::Result cuda::cuEventQuery(EventHandle handle) {
   return call("cuEventQuery", [&](World& world, Lock&) {
     const EventState& event = world.event("cuEventQuery", handle);
-    refuse_captured(event.capture, kCapturedEvent);
+    refuse_captured(event.capture, kErrorCapturedEvent);
     refuse_in_capture(world);
     if (!event.recorded) return;
     if (!event.recorded->done()) throw Failure{kErrorNotReady};
@@ -119,7 +116,7 @@ cuda::Result cuda::cuEventQuery(EventHandle handle) {
 cuda::Result cuda::cuEventSynchronize(EventHandle handle) {
   return call("cuEventSynchronize", [&](World& world, Lock& lock) {
     const EventState& event = world.event("cuEventSynchronize", handle);
-    refuse_captured(event.capture, kCapturedEvent);
+    refuse_captured(event.capture, kErrorCapturedEvent);
     refuse_in_capture(world);
     if (event.recorded) wait_for(world, lock, Position(*event.recorded), event.clock);
   });

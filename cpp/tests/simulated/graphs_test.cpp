@@ -133,43 +133,44 @@ TEST_F(Graphs, OtherStreamsMustComeBack) {
   driver().stream_wait_event(other, event_, 0U);
   fill(block_, kBlockBytes, 1, other);
   GraphHandle graph = nullptr;
-  EXPECT_EQ(cuStreamEndCapture(other, &graph), 903);
-  EXPECT_EQ(end_of_broken_capture(), 901);
+  EXPECT_EQ(cuStreamEndCapture(other, &graph), kErrorCaptureUnmatched);
+  EXPECT_EQ(end_of_broken_capture(), kErrorCaptureInvalidated);
   begin_capture();
   driver().event_record(event_, stream_);
   driver().stream_wait_event(other, event_, 0U);
   fill(block_, kBlockBytes, 1, other);
-  EXPECT_EQ(end_of_broken_capture(), 904);
+  EXPECT_EQ(end_of_broken_capture(), kErrorCaptureUnjoined);
   destroy(other);
 }
 
 TEST_F(Graphs, DoNotWaitForEventsOfOutside) {
   driver().event_record(event_, stream_);
   begin_capture();
-  EXPECT_EQ(calls().stream_wait_event(stream_, event_, 0), 905);
+  EXPECT_EQ(calls().stream_wait_event(stream_, event_, 0), kErrorCaptureIsolation);
   EXPECT_EQ(status(), kCaptureInvalidated);
-  EXPECT_EQ(end_of_broken_capture(), 901);
+  EXPECT_EQ(end_of_broken_capture(), kErrorCaptureInvalidated);
 }
 
 TEST_F(Graphs, AreNotWaitedForWhileCaptured) {
   begin_capture();
   driver().event_record(event_, stream_);
-  EXPECT_EQ(calls().event_query(event_), 907);
-  EXPECT_EQ(end_of_broken_capture(), 901);
+  EXPECT_EQ(calls().event_query(event_), kErrorCapturedEvent);
+  EXPECT_EQ(end_of_broken_capture(), kErrorCaptureInvalidated);
   begin_capture();
-  EXPECT_EQ(calls().stream_synchronize(stream_), 900);
-  EXPECT_EQ(end_of_broken_capture(), 901);
+  EXPECT_EQ(calls().stream_synchronize(stream_), cuda::kErrorStreamCaptureUnsupported);
+  EXPECT_EQ(end_of_broken_capture(), kErrorCaptureInvalidated);
 }
 
 TEST_F(Graphs, TheLegacyStreamBreaksTheCaptureOfABlockingOne) {
   StreamHandle blocking = stream(0);
-  ASSERT_EQ(cuStreamBeginCapture_v2(nullptr, kCaptureGlobal), 900);
+  ASSERT_EQ(cuStreamBeginCapture_v2(nullptr, kCaptureGlobal),
+            cuda::kErrorStreamCaptureUnsupported);
   ASSERT_EQ(cuStreamBeginCapture_v2(blocking, kCaptureGlobal), cuda::kSuccess);
   int state = 0;
-  EXPECT_EQ(calls().stream_is_capturing(nullptr, &state), 906);
-  EXPECT_EQ(calls().event_record(event_, nullptr), 906);
+  EXPECT_EQ(calls().stream_is_capturing(nullptr, &state), kErrorCaptureImplicit);
+  EXPECT_EQ(calls().event_record(event_, nullptr), kErrorCaptureImplicit);
   GraphHandle graph = nullptr;
-  EXPECT_EQ(cuStreamEndCapture(blocking, &graph), 901);
+  EXPECT_EQ(cuStreamEndCapture(blocking, &graph), kErrorCaptureInvalidated);
   destroy(blocking);
 }
 
@@ -180,7 +181,7 @@ TEST_F(Graphs, OneThreadsCallsBreakAnothersGlobalCapture) {
   EXPECT_EQ(status(), cuda::kCaptureActive);
   EXPECT_EQ(query_elsewhere(kCaptureGlobal), cuda::kErrorStreamCaptureUnsupported);
   EXPECT_EQ(status(), kCaptureInvalidated);
-  EXPECT_EQ(end_of_broken_capture(), 901);
+  EXPECT_EQ(end_of_broken_capture(), kErrorCaptureInvalidated);
 }
 
 TEST_F(Graphs, OtherModesLeaveOtherThreadsAlone) {
@@ -195,7 +196,7 @@ TEST_F(Graphs, AThreadsOwnCallsBreakItsCapture) {
   begin_capture(kCaptureThreadLocal);
   Address address = 0;
   EXPECT_EQ(calls().memory_alloc(&address, 1), cuda::kErrorStreamCaptureUnsupported);
-  EXPECT_EQ(end_of_broken_capture(), 901);
+  EXPECT_EQ(end_of_broken_capture(), kErrorCaptureInvalidated);
   begin_capture(cuda::kCaptureRelaxed);
   free(device_memory());
   cuGraphExecDestroy(end_capture());
