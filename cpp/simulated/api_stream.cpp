@@ -17,11 +17,14 @@ void refuse_captured(const CaptureState& state, cuda::Result code) {
 }
 
 /// Waits without the lock, and then orders the host after what was waited for.
-void wait_for(World& world, Lock& lock, const Position& position, VectorClock clock) {
+void wait_for(World& world, Lock& lock, const Position& position,
+              const VectorClock& clock) {
+  const Position end = position;  // both as they are at the call
+  const VectorClock at_end = clock;
   lock.unlock();
-  position.wait();
+  end.wait();
   lock.lock();
-  world.order_host_after(clock);
+  world.order_host_after(at_end);
 }
 
 }  // namespace
@@ -118,6 +121,6 @@ cuda::Result cuda::cuEventSynchronize(EventHandle handle) {
     const EventState& event = world.event("cuEventSynchronize", handle);
     refuse_captured(event.capture, kErrorCapturedEvent);
     refuse_in_capture(world);
-    if (event.recorded) wait_for(world, lock, Position(*event.recorded), event.clock);
+    if (event.recorded) wait_for(world, lock, *event.recorded, event.clock);
   });
 }

@@ -16,9 +16,13 @@ const char* verb(bool write) { return write ? "writes" : "reads"; }
 
 }  // namespace
 
+void Memory::keep_for_ever(Blocks::node_type block) {
+  static auto* const kept = new std::vector<Blocks::node_type>;
+  kept->push_back(std::move(block));
+}
+
 Memory::~Memory() {
-  static auto* const kept = new std::vector<Blocks::node_type>;  // for ever
-  for (const std::uintptr_t begin : leaked_) kept->push_back(blocks_.extract(begin));
+  for (const std::uintptr_t begin : leaked_) keep_for_ever(blocks_.extract(begin));
 }
 
 std::size_t& Memory::used(Kind kind, int device) {

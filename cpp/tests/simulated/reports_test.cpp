@@ -36,7 +36,7 @@ TEST_F(Reported, LeakedMemoryCanStillBeLookedAt) {
   const Address address = device_memory(1);
   fill(address, 1, 7, stream_);
   finish_and_end();
-  EXPECT_EQ(*reinterpret_cast<const unsigned char*>(address), 7);
+  EXPECT_EQ(*static_cast<const unsigned char*>(pointer(address)), 7);
 }
 
 TEST_F(Reported, LeakedStreamsAndEvents) {
@@ -107,8 +107,7 @@ TEST_F(Reported, DoubleFree) {
 TEST_F(Reported, FreeOfWhatIsNoBlock) {
   const Address address = device_memory();
   EXPECT_EQ(calls().memory_free(address + 1), cuda::kErrorInvalidValue);
-  EXPECT_EQ(calls().host_free(reinterpret_cast<void*>(address)),
-            cuda::kErrorInvalidValue);
+  EXPECT_EQ(calls().host_free(pointer(address)), cuda::kErrorInvalidValue);
   EXPECT_EQ(found("wrong free", {"no device memory", "1 bytes after the begin"}), 1U);
   EXPECT_EQ(found("wrong free", {"no pinned memory", "0 bytes after the begin"}), 1U);
   free(address);
@@ -185,7 +184,7 @@ TEST_F(Reported, TheWrongDevice) {
 
 TEST_F(Reported, TheHostAtDeviceMemory) {
   const Address address = device_memory();
-  echobuf_simulated_touch(reinterpret_cast<const void*>(address), 1, 0);
+  echobuf_simulated_touch(pointer(address), 1, 0);
   EXPECT_EQ(found("wrong device", {"the host", "reads", "device memory block 0"}), 1U);
   free(address);
   finish_and_end();

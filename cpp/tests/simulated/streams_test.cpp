@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <thread>
 
 #include "delays.hpp"
 #include "support.hpp"
@@ -191,6 +192,31 @@ TEST_F(Streams, ASynchronisedLegacyStreamWaitsForBlockingOnes) {
 TEST_F(Streams, FreshMemoryIsNotZero) {
   const Bytes fresh = read(block_, kBlockBytes, stream_);
   EXPECT_EQ(std::count(fresh.begin(), fresh.end(), 0), 0);
+}
+
+TEST_F(Streams, ServeThreadsSideBySide) {
+  constexpr unsigned char kThreads = 4, kRounds = 25;
+  const auto work = [this](unsigned char number) {
+    cuda::Context context = nullptr;
+    driver().primary_retain(&context, number % 2);
+    driver().context_push(context);
+    for (unsigned char round = 0; round < kRounds; ++round) {
+      StreamHandle own = stream(round % 2);
+      const Address memory = device_memory();
+      fill(memory, kBlockBytes, number, cuda::kPerThreadStream);
+      driver().stream_synchronize(cuda::kPerThreadStream);
+      add(memory, memory, kBlockBytes, own);
+      EXPECT_EQ(read(memory, 1, own), Bytes(1, number + 1));
+      free(memory);
+      destroy(own);
+    }
+    driver().context_pop(nullptr);
+    driver().primary_release(number % 2);
+  };
+  std::vector<std::thread> threads;
+  for (unsigned char number = 0; number < kThreads; ++number)
+    threads.emplace_back(work, number);
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST(Delays, AreThoseOfTheSeed) {

@@ -16,8 +16,7 @@ Value argument(void* const* arguments, int index) {
 }
 
 unsigned char* memory(Address address) {
-  return reinterpret_cast<unsigned char*>(
-      address);  // NOLINT(performance-no-int-to-ptr)
+  return static_cast<unsigned char*>(pointer(address));
 }
 
 void run_fill(const Launch&, void* const* arguments) {
@@ -38,6 +37,10 @@ void run_add(const Launch&, void* const* arguments) {
 }
 
 }  // namespace
+
+void* pointer(Address address) {
+  return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
+}
 
 std::vector<std::string> reports() {
   std::vector<std::string> all;

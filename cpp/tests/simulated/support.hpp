@@ -19,6 +19,8 @@ using cuda::EventHandle;
 
 inline constexpr std::size_t kBlockBytes = 1024;
 
+void* pointer(Address address);
+
 /// All reports so far.
 std::vector<std::string> reports();
 
