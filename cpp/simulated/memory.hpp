@@ -56,6 +56,12 @@ class Memory {
   Blocks::iterator find(std::uintptr_t address);
   Blocks::const_iterator find(std::uintptr_t address) const;
   std::string near(std::uintptr_t address) const;
+  struct Access {
+    const Actor& by;
+    std::size_t begin, bytes;
+    bool write;
+  };
+  void report_misuse(const Block& block, const Access& access);
   void report_race(const Block& block, const Conflict& conflict, const Actor& by,
                    const char* does);
   static void keep_for_ever(Blocks::node_type block);
