@@ -9,9 +9,6 @@ namespace cuda = echobuf::cuda;
 
 namespace {
 
-constexpr cuda::Result kCaptureImplicit = 906;
-constexpr cuda::Result kCapturedEvent = 907;
-
 /// For calls that wait for, or look at, what would only run when a graph is launched.
 void refuse_captured(const CaptureState& state, cuda::Result code) {
   if (!state.active()) return;
@@ -20,11 +17,14 @@ void refuse_captured(const CaptureState& state, cuda::Result code) {
 }
 
 /// Waits without the lock, and then orders the host after what was waited for.
-void wait_for(World& world, Lock& lock, const Position& position, VectorClock clock) {
+void wait_for(World& world, Lock& lock, const Position& position,
+              const VectorClock& clock) {
+  const Position end = position;  // both as they are at the call
+  const VectorClock at_end = clock;
   lock.unlock();
-  position.wait();
+  end.wait();
   lock.lock();
-  world.order_host_after(clock);
+  world.order_host_after(at_end);
 }
 
 }  // namespace
@@ -67,7 +67,7 @@ cuda::Result cuda::cuStreamIsCapturing(StreamHandle handle, int* status) {
     require(status);
     StreamState& stream = world.stream("cuStreamIsCapturing", handle);
     if (stream.legacy && world.blocking_stream_is_captured(*stream.context))
-      throw Failure{kCaptureImplicit};
+      throw Failure{kErrorCaptureImplicit};
     const int active = stream.capture.active() && stream.capture.capture->invalid
                            ? kCaptureInvalidated
                            : kCaptureActive;
@@ -108,7 +108,7 @@ cuda::Result cuda::cuEventRecord(EventHandle event, StreamHandle handle) {
 cuda::Result cuda::cuEventQuery(EventHandle handle) {
   return call("cuEventQuery", [&](World& world, Lock&) {
     const EventState& event = world.event("cuEventQuery", handle);
-    refuse_captured(event.capture, kCapturedEvent);
+    refuse_captured(event.capture, kErrorCapturedEvent);
     refuse_in_capture(world);
     if (!event.recorded) return;
     if (!event.recorded->done()) throw Failure{kErrorNotReady};
@@ -119,8 +119,8 @@ cuda::Result cuda::cuEventQuery(EventHandle handle) {
 cuda::Result cuda::cuEventSynchronize(EventHandle handle) {
   return call("cuEventSynchronize", [&](World& world, Lock& lock) {
     const EventState& event = world.event("cuEventSynchronize", handle);
-    refuse_captured(event.capture, kCapturedEvent);
+    refuse_captured(event.capture, kErrorCapturedEvent);
     refuse_in_capture(world);
-    if (event.recorded) wait_for(world, lock, Position(*event.recorded), event.clock);
+    if (event.recorded) wait_for(world, lock, *event.recorded, event.clock);
   });
 }

@@ -15,6 +15,7 @@ namespace {
 constexpr unsigned char kGuardByte = 0xC3;
 constexpr unsigned char kFreshByte = 0xA5;
 constexpr std::size_t kMostFilled = std::size_t{1} << 20;
+constexpr std::size_t kMostKept = std::size_t{1} << 16;
 
 bool all_are(const unsigned char* bytes, std::size_t count, unsigned char value) {
   return std::all_of(bytes, bytes + count, [&](auto byte) { return byte == value; });
@@ -41,7 +42,7 @@ void Block::give_back_pages() {
   const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
   const std::uintptr_t first = (begin() + page - 1) / page * page;
   const std::uintptr_t last = (begin() + bytes_) / page * page;
-  if (last > first && bytes_ > kMostFilled)
+  if (last > first && bytes_ > kMostKept)
     madvise(reinterpret_cast<void*>(first),  // NOLINT(performance-no-int-to-ptr)
             last - first, MADV_DONTNEED);
 }

@@ -9,15 +9,6 @@ namespace echobuf::simulated {
 
 namespace {
 
-constexpr cuda::Result kIllegalState = 401;
-constexpr cuda::Result kCaptureIsInvalid = 901;
-constexpr cuda::Result kCaptureMerge = 902;
-constexpr cuda::Result kCaptureUnmatched = 903;
-constexpr cuda::Result kCaptureUnjoined = 904;
-constexpr cuda::Result kCaptureIsolation = 905;
-constexpr cuda::Result kCaptureImplicit = 906;
-constexpr cuda::Result kCaptureWrongThread = 908;
-
 [[noreturn]] void invalidate(Capture& capture, cuda::Result code) {
   capture.invalid = true;
   throw Failure{code};
@@ -27,7 +18,7 @@ constexpr cuda::Result kCaptureWrongThread = 908;
 
 void World::begin_capture(StreamState& stream, int mode) {
   if (stream.legacy) throw Failure{cuda::kErrorStreamCaptureUnsupported};
-  if (stream.capture.active()) throw Failure{kIllegalState};
+  if (stream.capture.active()) throw Failure{kErrorIllegalState};
   auto capture = std::make_shared<Capture>();
   capture->origin = stream.queue->number();
   capture->thread = thread_number();
@@ -37,22 +28,23 @@ void World::begin_capture(StreamState& stream, int mode) {
 }
 
 Graph World::end_capture(StreamState& stream) {
-  if (!stream.capture.active()) throw Failure{kIllegalState};
+  if (!stream.capture.active()) throw Failure{kErrorIllegalState};
   const CaptureState state = stream.capture;
   Capture& capture = *state.capture;
-  if (capture.origin != stream.queue->number()) invalidate(capture, kCaptureUnmatched);
+  if (capture.origin != stream.queue->number())
+    invalidate(capture, kErrorCaptureUnmatched);
   if (capture.mode != cuda::kCaptureRelaxed && capture.thread != thread_number())
-    throw Failure{kCaptureWrongThread};
+    throw Failure{kErrorCaptureWrongThread};
   capture.ended = true;
   captures.remove(state.capture);
-  if (capture.invalid) throw Failure{kCaptureIsInvalid};
-  if (!state.after.covers(capture.all)) throw Failure{kCaptureUnjoined};
+  if (capture.invalid) throw Failure{kErrorCaptureInvalidated};
+  if (!state.after.covers(capture.all)) throw Failure{kErrorCaptureUnjoined};
   return std::move(capture.nodes);
 }
 
 void World::capture(StreamState& stream, Work work) {
   Capture& capture = *stream.capture.capture;
-  if (capture.invalid) throw Failure{kCaptureIsInvalid};
+  if (capture.invalid) throw Failure{kErrorCaptureInvalidated};
   if (!work.run) return;  // order alone
   const std::size_t number = stream.queue->number();
   capture.nodes.push_back(std::move(work));
@@ -72,17 +64,17 @@ void World::refuse_implicit_capture(const StreamState& stream) const {
   if (!stream.legacy) return;
   for (const auto& [handle, other] : streams_)
     if (other->context == stream.context && other->blocking && other->capture.active())
-      invalidate(*other->capture.capture, kCaptureImplicit);
+      invalidate(*other->capture.capture, kErrorCaptureImplicit);
 }
 
 /// A wait for an event of a capture takes the stream into it.
 void World::wait_in_capture(StreamState& stream, const EventState& event) {
   CaptureState& mine = stream.capture;
-  if (!event.capture.active()) invalidate(*mine.capture, kCaptureIsolation);
-  if (stream.legacy) invalidate(*event.capture.capture, kCaptureImplicit);
+  if (!event.capture.active()) invalidate(*mine.capture, kErrorCaptureIsolation);
+  if (stream.legacy) invalidate(*event.capture.capture, kErrorCaptureImplicit);
   if (mine.active() && mine.capture != event.capture.capture) {
     mine.capture->invalid = true;
-    invalidate(*event.capture.capture, kCaptureMerge);
+    invalidate(*event.capture.capture, kErrorCaptureMerge);
   }
   if (!mine.active()) mine = {event.capture.capture, {}};
   mine.after.join(event.capture.after);

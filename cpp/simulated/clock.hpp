@@ -43,14 +43,15 @@ class VectorClock {
   std::vector<std::uint64_t> ticks_;
 };
 
-/// One operation of a stream, or what the host did between two calls.
+/// One operation of a stream, or what the host did between enqueuing two.
 struct Label {
   std::string name;
   std::size_t actor;
   std::uint64_t tick;
 
   std::string text() const {
-    if (actor == kHost) return "the host (after call " + std::to_string(tick - 1) + ")";
+    if (actor == kHost)
+      return "the host (after enqueuing operation " + std::to_string(tick - 1) + ")";
     return "`" + name + "` (stream " + std::to_string(actor) + ", operation " +
            std::to_string(tick) + ")";
   }

@@ -65,6 +65,7 @@ Context& World::current() {
 /// Lets its streams finish, as the driver does, and takes all that is left in it.
 void World::destroy_context(Context& context) {
   report_leaks(context);
+  for (auto& [handle, stream] : streams_) stream->queue->hold(false);
   for (auto& [handle, stream] : streams_)
     if (stream->context == &context && !stream->destroyed) close(*stream);
   for (const auto& stream : closed_) stream->join();

@@ -40,7 +40,8 @@ using Kernel = void (*)(const Launch& launch, void* const* arguments);
 //   a 0 at its end; returns the length of the whole text, 0 where there is none.
 // fail: the `nth` call of `symbol` from now (1 is the next) does nothing and returns
 //   `code`. calls: how many calls of `symbol` there were since the start.
-// hold: while `held`, the stream begins no operation: one that it runs goes on.
+// hold: while `held`, the stream begins no operation: one that it runs goes on. Ends
+//   when the stream is destroyed or any context goes.
 // wait: returns when all work in the stream is done (0, 1, 2: in all streams). Adds no
 //   edge to the race check: what the caller does next is not ordered after that work.
 // free: frees device memory as the owner of an array does that took it from a stream's
@@ -48,7 +49,8 @@ using Kernel = void (*)(const Launch& launch, void* const* arguments);
 //   cuMemFree, accesses that nothing orders before the call are reported.)
 // host_access: the host reads or writes pinned memory. To be told before a read and
 //   after a write, by the thread that does it.
-// kernel: registers a kernel for as long as the process lives.
+// kernel: registers a kernel for as long as the process lives. Operations run one at a
+//   time, so none may wait for another stream, or for the host: hold() is for that.
 // touch: the kernel that runs on the calling thread reads or writes memory.
 #define ECHOBUF_SIMULATED_CALLS(X)                                                    \
   X(void, echobuf_simulated_start,                                                    \

@@ -28,8 +28,12 @@ State& state() {
 std::atomic<bool> is_forked{false};
 std::atomic<bool> is_initialised{false};
 
-const int fork_handler [[maybe_unused]] =
-    pthread_atfork(nullptr, nullptr, [] { is_forked = true; });
+std::atomic<bool> is_used{false};
+
+// As with CUDA: a child of a process that had not begun may begin.
+const int fork_handler [[maybe_unused]] = pthread_atfork(nullptr, nullptr, [] {
+  if (is_used) is_forked = true;
+});
 
 std::shared_ptr<World> exchange(std::shared_ptr<World> next) {
   const std::lock_guard lock(state().mutex);
@@ -57,12 +61,14 @@ Reports& reports() { return state().reports; }
 
 void initialise() {
   const std::lock_guard starting(state().starting);
+  is_used = true;
   if (!world()) exchange(std::make_shared<World>(Settings{}, reports()));
   is_initialised = true;
 }
 
 void start(const Settings& settings) {
   const std::lock_guard starting(state().starting);
+  is_used = true;
   if (const auto before = exchange(nullptr)) before->end();
   reports().clear();
   forget_calls();

@@ -16,9 +16,13 @@ const char* verb(bool write) { return write ? "writes" : "reads"; }
 
 }  // namespace
 
+void Memory::keep_for_ever(Blocks::node_type block) {
+  static auto* const kept = new std::vector<Blocks::node_type>;
+  kept->push_back(std::move(block));
+}
+
 Memory::~Memory() {
-  static auto* const kept = new std::vector<Blocks::node_type>;  // for ever
-  for (const std::uintptr_t begin : leaked_) kept->push_back(blocks_.extract(begin));
+  for (const std::uintptr_t begin : leaked_) keep_for_ever(blocks_.extract(begin));
 }
 
 std::size_t& Memory::used(Kind kind, int device) {
@@ -119,37 +123,47 @@ bool Memory::access(const Actor& by, std::uintptr_t address, std::size_t bytes,
                     bool write) {
   if (bytes == 0) return true;
   const std::lock_guard lock(mutex_);
-  const std::string who = by.label->text() + " " + verb(write) + " ";
   const auto found = find(address);
   if (found == blocks_.end()) {
-    reports_.add("unknown memory: " + who + std::to_string(bytes) + " bytes at " +
-                 near(address));
+    reports_.add("unknown memory: " + by.label->text() + " " + verb(write) + " " +
+                 std::to_string(bytes) + " bytes at " + near(address));
     return false;
   }
   Block& block = found->second;
   const std::size_t begin = address - found->first;
   const bool inside = bytes <= block.bytes() - begin;
   const std::size_t end = inside ? begin + bytes : block.bytes();
+  const bool right_device =
+      block.kind() == Kind::kPinned || by.device == block.device();
+  if (!inside || block.freed() || !right_device)
+    report_misuse(block, {by, begin, bytes, write});
+  if (!block.freed())
+    block.shadow.access(begin, end, by, write, [&](const Conflict& conflict) {
+      report_race(block, conflict, by, verb(write));
+    });
+  return inside;
+}
+
+void Memory::report_misuse(const Block& block, const Access& access) {
+  const auto& [by, begin, bytes, write] = access;
+  const std::string who = by.label->text() + " " + verb(write) + " ";
   const std::string key = block.text() + who;
-  if (!inside)
+  if (bytes > block.bytes() - begin)
     reports_.add("bounds " + key, "out of bounds: " + who + std::to_string(bytes) +
                                       " bytes from byte " + std::to_string(begin) +
                                       " of " + block.text());
-  if (block.freed()) {
-    reports_.add("freed " + key, "use after free: " + who + bytes_text(begin, end) +
-                                     " of " + block.text() + ", which was freed");
-    return inside;
-  }
-  if (block.kind() == Kind::kDevice && by.device < 0)
+  if (block.freed())
+    reports_.add("freed " + key, "use after free: " + who +
+                                     bytes_text(begin, begin + bytes) + " of " +
+                                     block.text() + ", which was freed");
+  else if (block.kind() == Kind::kPinned || by.device == block.device())
+    return;
+  else if (by.device < 0)
     reports_.add("host " + key, "wrong device: " + who + block.text() +
                                     ", which only operations of streams may touch");
-  else if (block.kind() == Kind::kDevice && by.device != block.device())
+  else
     reports_.add("device " + key, "wrong device: " + who + block.text() +
                                       " from device " + std::to_string(by.device));
-  block.shadow.access(begin, end, by, write, [&](const Conflict& conflict) {
-    report_race(block, conflict, by, verb(write));
-  });
-  return inside;
 }
 
 void Memory::report_race(const Block& block, const Conflict& conflict, const Actor& by,

@@ -56,13 +56,20 @@ class Memory {
   Blocks::iterator find(std::uintptr_t address);
   Blocks::const_iterator find(std::uintptr_t address) const;
   std::string near(std::uintptr_t address) const;
+  struct Access {
+    const Actor& by;
+    std::size_t begin, bytes;
+    bool write;
+  };
+  void report_misuse(const Block& block, const Access& access);
   void report_race(const Block& block, const Conflict& conflict, const Actor& by,
                    const char* does);
+  static void keep_for_ever(Blocks::node_type block);
   void retire(Blocks::iterator block);
 
-  // Freed blocks that are kept, so that a use after the free is found. Only their
-  // small ones hold memory.
-  static constexpr std::size_t kMostFreedBlocks = 4096;
+  // Freed blocks that are kept, so that a use after the free is found. Only small ones
+  // hold memory.
+  static constexpr std::size_t kMostFreedBlocks = 1024;
   static constexpr std::size_t kMostFreedBytes = std::size_t{1} << 32;
 
   mutable std::mutex mutex_;

@@ -1,5 +1,6 @@
 #include "shadow.hpp"
 
+#include <algorithm>
 #include <iterator>
 
 namespace echobuf::simulated {
@@ -7,17 +8,22 @@ namespace echobuf::simulated {
 void Shadow::access(std::size_t begin, std::size_t end, const Actor& by, bool write,
                     const Found& found) {
   if (begin >= end) return;
-  split(begin);
-  split(end);
-  const auto first = pieces_.lower_bound(begin), last = pieces_.lower_bound(end);
-  for (auto piece = first; piece != last; ++piece) compare(piece, by, write, found);
+  auto first = pieces_.find(begin);
+  if (first == pieces_.end() || first->second.end != end) {  // not as the last time
+    split(begin);
+    split(end);
+    first = pieces_.lower_bound(begin);
+  }
+  auto last = first;
+  for (; last != pieces_.end() && last->first < end; ++last)
+    compare(last, by, write, found);
   if (write) {
     pieces_.erase(first, last);
-    pieces_.emplace(begin, Piece{end, Cell{by.label, {}}});
+    first = pieces_.emplace_hint(last, begin, Piece{end, Cell{by.label, {}}});
   } else {
-    read(begin, end, by.label);
+    first = read(first, begin, end, by.label);
   }
-  merge(begin, end);
+  merge(first, end);
 }
 
 void Shadow::check(const Actor& by, const Found& found) const {
@@ -56,27 +62,29 @@ void Shadow::split(std::size_t at) {
   piece->second.end = at;
 }
 
-void Shadow::read(std::size_t begin, std::size_t end, const LabelPointer& label) {
-  auto piece = pieces_.lower_bound(begin);
-  for (std::size_t at = begin; at < end;) {
+/// From `piece` on, the first that is not before `begin`. Returns the first that is
+/// read.
+Shadow::Pieces::iterator Shadow::read(Pieces::iterator piece, std::size_t begin,
+                                      std::size_t end, const LabelPointer& label) {
+  auto first = pieces_.end();
+  for (std::size_t at = begin; at < end; ++piece) {
     if (piece == pieces_.end() || piece->first > at) {  // never touched so far
       const std::size_t until =
           piece == pieces_.end() ? end : std::min(end, piece->first);
-      pieces_.emplace_hint(piece, at, Piece{until, Cell{nullptr, {label}}});
-      at = until;
+      piece = pieces_.emplace_hint(piece, at, Piece{until, Cell{nullptr, {label}}});
     } else {
       add_read(piece->second.cell, label);
-      at = piece->second.end;
-      ++piece;
     }
+    if (at == begin) first = piece;
+    at = piece->second.end;
   }
+  return first;
 }
 
-/// Joins equal neighbours within, and at both ends of, [begin, end).
-void Shadow::merge(std::size_t begin, std::size_t end) {
-  auto piece = pieces_.lower_bound(begin);
-  if (piece != pieces_.begin()) --piece;
-  while (piece != pieces_.end() && piece->first < end) {
+/// Joins equal neighbours from `first` to `end`, and beyond both.
+void Shadow::merge(Pieces::iterator first, std::size_t end) {
+  auto piece = first == pieces_.begin() ? first : std::prev(first);
+  while (piece->first < end) {
     const auto next = std::next(piece);
     if (next == pieces_.end()) return;
     if (piece->second.end == next->first && piece->second.cell == next->second.cell) {

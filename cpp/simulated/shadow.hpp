@@ -47,8 +47,9 @@ class Shadow {
                       const Found& found);
   static void add_read(Cell& cell, const LabelPointer& label);
   void split(std::size_t at);
-  void read(std::size_t begin, std::size_t end, const LabelPointer& label);
-  void merge(std::size_t begin, std::size_t end);
+  Pieces::iterator read(Pieces::iterator piece, std::size_t begin, std::size_t end,
+                        const LabelPointer& label);
+  void merge(Pieces::iterator first, std::size_t end);
 
   Pieces pieces_;
 };

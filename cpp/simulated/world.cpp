@@ -67,7 +67,6 @@ void World::reap() {
 
 void World::end() {
   const std::lock_guard lock(mutex);
-  for (auto& [handle, stream] : streams_) stream->queue->hold(false);
   for (auto& [handle, context] : contexts_)
     if (!context->destroyed) destroy_context(*context);
   for (const auto& stream : closed_) stream->join();
