@@ -248,7 +248,8 @@ class BasicBuffer {
       // Looked at after the exchange in reopen(): a close() that came before is undone
       // by it, but then what led to that close() is seen here.
       if (!ending_.is_down()) ring_.reopen();
-      if (ending_.is_down() || ending_.has_failed() || ending_.is_broken()) ring_.close();
+      if (ending_.is_down() || ending_.has_failed() || ending_.is_broken())
+        ring_.close();
     });
   }
 

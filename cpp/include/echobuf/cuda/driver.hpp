@@ -50,6 +50,13 @@ class Driver {
     return driver;
   }
 
+  /// The same library with other calls in its place: for tests that leave one out.
+  std::shared_ptr<const Driver> with(const Calls& calls) const {
+    std::shared_ptr<Driver> changed(new Driver(*this));
+    changed->calls_ = calls;
+    return changed;
+  }
+
   const Calls& calls() const { return calls_; }
 
   /// For the simulated driver alone, which then knows what the host does with pinned

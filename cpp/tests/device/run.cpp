@@ -1,0 +1,194 @@
+#include "run.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <random>
+#include <thread>
+#include <utility>
+
+#include "control.hpp"
+#include "echobuf/buffer.hpp"
+#include "echobuf/cuda/side.hpp"
+#include "kernels/host.hpp"
+
+namespace echobuf::test {
+namespace {
+
+using cuda::Address;
+using DeviceBuffer = BasicBuffer<cuda::DeviceSide>;
+
+std::uint64_t pick(std::mt19937_64& random, std::uint64_t least, std::uint64_t most) {
+  return least + random() % (most - least + 1);
+}
+
+/// Example `i`: bytes that follow from it.
+class Examples {
+ public:
+  Examples(const BufferOptions& options, std::uint64_t first, std::uint64_t count) {
+    for (const auto& [bytes, rows] : options.fields) {
+      const std::size_t size = bytes * rows;
+      std::vector<std::byte> memory(size * count + 1);
+      for (std::uint64_t i = 0; i < count; ++i)
+        for (std::size_t b = 0; b < size; ++b)
+          memory[i * size + b] = static_cast<std::byte>((first + i) * 31 + b * 7 + b / 97);
+      memory_.push_back(std::move(memory));
+      leaves_.push_back({memory_.back().data(), static_cast<std::ptrdiff_t>(size)});
+    }
+  }
+  const SourceLeaf* leaves() const { return leaves_.data(); }
+
+ private:
+  std::vector<std::vector<std::byte>> memory_;
+  std::vector<SourceLeaf> leaves_;
+};
+
+template <class Buffer>
+void produce(Buffer& buffer, const Plan& plan) {
+  std::mt19937_64 random(plan.seed);
+  for (std::uint64_t first = 0; first < plan.examples;) {
+    const bool ragged = plan.options.ragged;
+    const std::uint64_t count =
+        ragged ? 1 : std::min(pick(random, 1, 7), plan.examples - first);
+    const std::size_t rows = ragged ? first % (plan.options.fields[0].rows + 1) : 0;
+    const Examples examples(plan.options, first, count);
+    std::uint64_t done = 0;
+    if (buffer.put(buffer.term(), examples.leaves(), count, rows, done, Deadline::max(),
+                   nullptr) != Status::kOk)
+      return;
+    first += count;
+  }
+  buffer.close();
+}
+
+BatchBytes bytes_of(const BufferOptions& options, const BatchLayout& layout,
+                    const std::byte* block, std::uint64_t count) {
+  const RecordLayout record(options.fields, options.ragged);
+  BatchBytes bytes;
+  for (std::size_t f = 0; f < layout.leaves(); ++f) {
+    const auto* leaf = reinterpret_cast<const std::uint8_t*>(block + layout.offset(f));
+    bytes.insert(bytes.end(), leaf, leaf + count * record.bytes_per_count(f));
+  }
+  return bytes;
+}
+
+/// Targets of all batches, so that none is written twice: what orders their writes is
+/// not the test's business.
+class Targets {
+ public:
+  Targets(const cuda::Driver& driver, const BatchLayout& layout)
+      : driver_(driver), layout_(layout) {}
+  ~Targets() {
+    for (const Address address : taken_) simulated::echobuf_simulated_free(address);
+  }
+  Targets(const Targets&) = delete;
+  Targets& operator=(const Targets&) = delete;
+
+  std::byte* take() {
+    Address address = 0;
+    driver_.memory_alloc(&address, layout_.bytes());
+    taken_.push_back(address);
+    return reinterpret_cast<std::byte*>(address);
+  }
+
+ private:
+  const cuda::Driver& driver_;
+  const BatchLayout& layout_;
+  std::vector<Address> taken_;
+};
+
+std::vector<BatchBytes> draw_all(DeviceBuffer& buffer, const cuda::Driver& driver,
+                                 const Plan& plan) {
+  std::vector<cuda::StreamHandle> streams(static_cast<std::size_t>(plan.streams));
+  for (auto& stream : streams) driver.stream_create(&stream, cuda::kStreamNonBlocking);
+  std::vector<BatchBytes> batches;
+  {
+    const BatchLayout& layout = buffer.layout();
+    Targets targets(driver, layout);
+    std::mt19937_64 random(plan.seed + 1);
+    for (;;) {
+      std::byte* block = targets.take();
+      std::vector<std::byte*> leaves;
+      for (std::size_t f = 0; f < layout.leaves(); ++f)
+        leaves.push_back(block + layout.offset(f));
+      Target target{leaves.data()};
+      target.stream = streams[random() % streams.size()];
+      if (buffer.next_into(target, Deadline::max()) != Status::kOk) break;
+      simulated::echobuf_simulated_wait(target.stream);
+      batches.push_back(bytes_of(plan.options, layout, block, target.count));
+    }
+  }
+  for (auto* stream : streams) driver.stream_destroy(stream);
+  return batches;
+}
+
+std::vector<std::string> all_reports() {
+  std::vector<std::string> reports(simulated::echobuf_simulated_reports());
+  for (std::size_t i = 0; i < reports.size(); ++i) {
+    char text[1024];
+    simulated::echobuf_simulated_report(i, text, sizeof text);
+    reports[i] = text;
+  }
+  return reports;
+}
+
+}  // namespace
+
+Plan random_plan(std::uint64_t seed) {
+  std::mt19937_64 random(seed * 7919 + 1);
+  Plan plan;
+  plan.seed = seed;
+  BufferOptions& o = plan.options;
+  o.ragged = seed % 8 == 7;
+  const std::size_t rows = o.ragged ? pick(random, 1, 4) : 1;
+  const std::size_t fields = seed % 16 == 3 ? 40 : pick(random, 1, 3);
+  constexpr std::size_t kSizes[] = {1, 2, 3, 4, 8, 15, 16, 24, 64, 100, 1000};
+  for (std::size_t f = 0; f < fields; ++f)
+    o.fields.push_back({kSizes[random() % std::size(kSizes)], rows});
+  constexpr Ratio kFactors[] = {{1, 1}, {2, 1}, {3, 1}, {5, 2}, {10, 3}, {4, 1}};
+  o.factor = kFactors[random() % std::size(kFactors)];
+  o.window = pick(random, o.factor.ceil(), 24);
+  o.batch_size = o.ragged ? 1 : pick(random, 1, std::min<std::uint64_t>(o.largest_batch(), 9));
+  o.drop_last = random() % 4 == 0;
+  o.seed = random();
+  plan.examples = pick(random, 0, 60);
+  return plan;
+}
+
+std::vector<BatchBytes> on_host(const Plan& plan) {
+  Buffer buffer(plan.options);
+  std::thread producer([&] { produce(buffer, plan); });
+  std::vector<BatchBytes> batches;
+  Batch batch;
+  while (buffer.next(batch) == Status::kOk)
+    batches.push_back(
+        bytes_of(plan.options, buffer.layout(), batch.block.data(), batch.count));
+  producer.join();
+  return batches;
+}
+
+Outcome on_device(const Plan& plan, Change change) {
+  simulated::echobuf_simulated_start(plan.seed, 1, std::size_t{1} << 26,
+                                     std::size_t{1} << 26, plan.largest_delay_us);
+  Outcome outcome;
+  {
+    auto driver = cuda::Driver::load(ECHOBUF_SIMULATED_CUDA);
+    if (change) {
+      auto calls = driver->calls();
+      change(calls);
+      driver = driver->with(calls);
+    }
+    const auto context = std::make_shared<const cuda::DeviceContext>(driver, 0);
+    const cuda::DeviceContext::Scope scope(*context);
+    DeviceBuffer buffer(plan.options, context,
+                        cuda::Kernels{simulated::draw_function()});
+    std::thread producer([&] { produce(buffer, plan); });
+    outcome.batches = draw_all(buffer, *driver, plan);
+    producer.join();
+  }
+  simulated::echobuf_simulated_stop();
+  outcome.reports = all_reports();
+  return outcome;
+}
+
+}  // namespace echobuf::test
