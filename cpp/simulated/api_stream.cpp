@@ -19,8 +19,8 @@ void refuse_captured(const CaptureState& state, cuda::Result code) {
 /// Waits without the lock, and then orders the host after what was waited for.
 void wait_for(World& world, Lock& lock, const Position& position,
               const VectorClock& clock) {
-  const Position end = position;  // both as they are at the call
-  const VectorClock at_end = clock;
+  // As they are at the call: others may record the event, or enqueue, meanwhile.
+  const auto [end, at_end] = std::pair(position, clock);
   lock.unlock();
   end.wait();
   lock.lock();
