@@ -18,8 +18,8 @@ using echobuf::test::Plan;
 using Calls = echobuf::cuda::Driver::Calls;
 
 Calls real;
-std::atomic<EventHandle> drawn;          // the first event that a buffer makes
-std::atomic<StreamHandle> upload;        // the first stream
+std::atomic<EventHandle> drawn;    // the first event that a buffer makes
+std::atomic<StreamHandle> upload;  // the first stream
 
 Result create_event(EventHandle* event, unsigned flags) {
   const Result result = real.event_create(event, flags);

@@ -31,7 +31,8 @@ class Examples {
       std::vector<std::byte> memory(size * count + 1);
       for (std::uint64_t i = 0; i < count; ++i)
         for (std::size_t b = 0; b < size; ++b)
-          memory[i * size + b] = static_cast<std::byte>((first + i) * 31 + b * 7 + b / 97);
+          memory[i * size + b] =
+              static_cast<std::byte>((first + i) * 31 + b * 7 + b / 97);
       memory_.push_back(std::move(memory));
       leaves_.push_back({memory_.back().data(), static_cast<std::ptrdiff_t>(size)});
     }
@@ -148,7 +149,8 @@ Plan random_plan(std::uint64_t seed) {
   constexpr Ratio kFactors[] = {{1, 1}, {2, 1}, {3, 1}, {5, 2}, {10, 3}, {4, 1}};
   o.factor = kFactors[random() % std::size(kFactors)];
   o.window = pick(random, o.factor.ceil(), 24);
-  o.batch_size = o.ragged ? 1 : pick(random, 1, std::min<std::uint64_t>(o.largest_batch(), 9));
+  o.batch_size =
+      o.ragged ? 1 : pick(random, 1, std::min<std::uint64_t>(o.largest_batch(), 9));
   o.drop_last = random() % 4 == 0;
   o.seed = random();
   plan.examples = pick(random, 0, 60);

@@ -15,7 +15,7 @@ namespace echobuf::test {
 struct Plan {
   BufferOptions options;
   std::uint64_t examples;
-  std::uint64_t seed;           // of delays, of put sizes and of the streams
+  std::uint64_t seed;  // of delays, of put sizes and of the streams
   unsigned largest_delay_us = 20;
   int streams = 2;
 };

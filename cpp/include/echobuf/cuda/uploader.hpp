@@ -74,10 +74,19 @@ class Uploader {
     return error_;
   }
 
+  /// Ends the thread, and waits for copies and draws that are on their way: then what
+  /// they work on may be freed. No draw may come later.
   void stop() {
     stopped_.store(true, std::memory_order_release);
     ring_.wake_all();
-    if (thread_.joinable()) thread_.join();
+    if (!thread_.joinable()) return;
+    thread_.join();
+    try {
+      const DeviceContext::Scope scope(*context_);
+      context_->driver().stream_synchronize(stream_->get());
+      context_->driver().event_synchronize(drawn_->get());
+    } catch (const Error&) {  // the device is lost, and its memory is not in use
+    }
   }
 
   const DeviceContext& context() const { return *context_; }
@@ -100,7 +109,6 @@ class Uploader {
       int mode = kCaptureRelaxed;  // somebody may be capturing a graph meanwhile
       context_->driver().thread_exchange_capture_mode(&mode);
       while (!stopped()) step();
-      context_->driver().stream_synchronize(stream_->get());
     } catch (const Error& error) {
       give_up(error.what(), broken);
     }
