@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
+#include <functional>
+#include <iterator>
+#include <mutex>
 #include <random>
 #include <thread>
 #include <utility>
@@ -16,6 +18,7 @@ namespace echobuf::test {
 namespace {
 
 using cuda::Address;
+constexpr std::uint64_t kAll = ~std::uint64_t{0};
 using DeviceBuffer = BasicBuffer<cuda::DeviceSide>;
 
 std::uint64_t pick(std::mt19937_64& random, std::uint64_t least, std::uint64_t most) {
@@ -44,8 +47,14 @@ class Examples {
   std::vector<SourceLeaf> leaves_;
 };
 
+/// Whether an epoch was left: then it is not its producer's to close.
+struct Left {
+  std::mutex mutex;
+  bool yet = false;
+};
+
 template <class Buffer>
-void produce(Buffer& buffer, const Plan& plan) {
+void produce(Buffer& buffer, std::uint64_t term, const Plan& plan, Left& left) {
   std::mt19937_64 random(plan.seed);
   for (std::uint64_t first = 0; first < plan.examples;) {
     const bool ragged = plan.options.ragged;
@@ -54,12 +63,13 @@ void produce(Buffer& buffer, const Plan& plan) {
     const std::size_t rows = ragged ? first % (plan.options.fields[0].rows + 1) : 0;
     const Examples examples(plan.options, first, count);
     std::uint64_t done = 0;
-    if (buffer.put(buffer.term(), examples.leaves(), count, rows, done, Deadline::max(),
+    if (buffer.put(term, examples.leaves(), count, rows, done, Deadline::max(),
                    nullptr) != Status::kOk)
       return;
     first += count;
   }
-  buffer.close();
+  const std::lock_guard lock(left.mutex);
+  if (!left.yet) buffer.close();
 }
 
 BatchBytes bytes_of(const BufferOptions& options, const BatchLayout& layout,
@@ -98,27 +108,53 @@ class Targets {
   std::vector<Address> taken_;
 };
 
+/// Draws `most` batches, or all.
+using Draw = std::function<bool(std::vector<BatchBytes>& batches)>;
+
+/// The epochs of a plan, with a producer beside each.
+template <class Buffer>
+std::vector<BatchBytes> live(Buffer& buffer, const Plan& plan, const Draw& draw) {
+  std::vector<BatchBytes> batches;
+  std::uint64_t number = 0;
+  const auto epoch = [&](std::uint64_t most) {
+    const std::uint64_t term = buffer.term();
+    Left left;
+    std::thread producer([&] { produce(buffer, term, plan, left); });
+    for (std::uint64_t i = 0; i < most && draw(batches); ++i) {
+    }
+    if (most != kAll) {
+      {
+        const std::lock_guard lock(left.mutex);
+        left.yet = true;
+      }
+      buffer.reset(++number);
+    }
+    producer.join();
+  };
+  for (const std::uint64_t most : plan.left_after) epoch(most);
+  epoch(kAll);
+  return batches;
+}
+
 std::vector<BatchBytes> draw_all(DeviceBuffer& buffer, const cuda::Driver& driver,
                                  const Plan& plan) {
   std::vector<cuda::StreamHandle> streams(static_cast<std::size_t>(plan.streams));
   for (auto& stream : streams) driver.stream_create(&stream, cuda::kStreamNonBlocking);
-  std::vector<BatchBytes> batches;
-  {
-    const BatchLayout& layout = buffer.layout();
-    Targets targets(driver, layout);
-    std::mt19937_64 random(plan.seed + 1);
-    for (;;) {
-      std::byte* block = targets.take();
-      std::vector<std::byte*> leaves;
-      for (std::size_t f = 0; f < layout.leaves(); ++f)
-        leaves.push_back(block + layout.offset(f));
-      Target target{leaves.data()};
-      target.stream = streams[random() % streams.size()];
-      if (buffer.next_into(target, Deadline::max()) != Status::kOk) break;
-      simulated::echobuf_simulated_wait(target.stream);
-      batches.push_back(bytes_of(plan.options, layout, block, target.count));
-    }
-  }
+  const BatchLayout& layout = buffer.layout();
+  Targets targets(driver, layout);
+  std::mt19937_64 random(plan.seed + 1);
+  auto batches = live(buffer, plan, [&](std::vector<BatchBytes>& drawn) {
+    std::byte* block = targets.take();
+    std::vector<std::byte*> leaves;
+    for (std::size_t f = 0; f < layout.leaves(); ++f)
+      leaves.push_back(block + layout.offset(f));
+    Target target{leaves.data()};
+    target.stream = streams[random() % streams.size()];
+    if (buffer.next_into(target, Deadline::max()) != Status::kOk) return false;
+    simulated::echobuf_simulated_wait(target.stream);
+    drawn.push_back(bytes_of(plan.options, layout, block, target.count));
+    return true;
+  });
   for (auto* stream : streams) driver.stream_destroy(stream);
   return batches;
 }
@@ -154,19 +190,19 @@ Plan random_plan(std::uint64_t seed) {
   o.drop_last = random() % 4 == 0;
   o.seed = random();
   plan.examples = pick(random, 0, 60);
+  while (random() % 3 == 0) plan.left_after.push_back(pick(random, 0, 12));
   return plan;
 }
 
 std::vector<BatchBytes> on_host(const Plan& plan) {
   Buffer buffer(plan.options);
-  std::thread producer([&] { produce(buffer, plan); });
-  std::vector<BatchBytes> batches;
-  Batch batch;
-  while (buffer.next(batch) == Status::kOk)
-    batches.push_back(
+  return live(buffer, plan, [&](std::vector<BatchBytes>& drawn) {
+    Batch batch;
+    if (buffer.next(batch) != Status::kOk) return false;
+    drawn.push_back(
         bytes_of(plan.options, buffer.layout(), batch.block.data(), batch.count));
-  producer.join();
-  return batches;
+    return true;
+  });
 }
 
 Outcome on_device(const Plan& plan, Change change) {
@@ -184,9 +220,7 @@ Outcome on_device(const Plan& plan, Change change) {
     const cuda::DeviceContext::Scope scope(*context);
     DeviceBuffer buffer(plan.options, context,
                         cuda::Kernels{simulated::draw_function()});
-    std::thread producer([&] { produce(buffer, plan); });
     outcome.batches = draw_all(buffer, *driver, plan);
-    producer.join();
   }
   simulated::echobuf_simulated_stop();
   outcome.reports = all_reports();

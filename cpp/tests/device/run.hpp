@@ -18,6 +18,7 @@ struct Plan {
   std::uint64_t seed;  // of delays, of put sizes and of the streams
   unsigned largest_delay_us = 20;
   int streams = 2;
+  std::vector<std::uint64_t> left_after = {};  // epochs that a reset ends, in batches
 };
 
 /// A configuration that the seed chooses.
@@ -26,6 +27,7 @@ Plan random_plan(std::uint64_t seed);
 /// A batch: the bytes of its leaves, one after another.
 using BatchBytes = std::vector<std::uint8_t>;
 
+/// All batches of all epochs.
 std::vector<BatchBytes> on_host(const Plan& plan);
 
 struct Outcome {
