@@ -13,9 +13,15 @@ using echobuf::test::on_host;
 using echobuf::test::Plan;
 using echobuf::test::random_plan;
 
+#ifdef __SANITIZE_THREAD__
+constexpr int kSeeds = 20;
+#else
+constexpr int kSeeds = 200;
+#endif
+
 TEST(DeviceBuffer, ServesWhatTheHostServes) {
   const char* asked = std::getenv("ECHOBUF_SEEDS");
-  const int seeds = asked ? std::atoi(asked) : 200;
+  const int seeds = asked ? std::atoi(asked) : kSeeds;
   for (int seed = 0; seed < seeds; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const Plan plan = random_plan(static_cast<std::uint64_t>(seed));
