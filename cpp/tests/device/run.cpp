@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <exception>
 #include <functional>
 #include <iterator>
 #include <mutex>
@@ -18,6 +19,7 @@ namespace echobuf::test {
 namespace {
 
 using cuda::Address;
+constexpr int kLaunchFailed = 719;  // CUDA_ERROR_LAUNCH_FAILED
 constexpr std::uint64_t kAll = ~std::uint64_t{0};
 using DeviceBuffer = BasicBuffer<cuda::DeviceSide>;
 
@@ -83,6 +85,28 @@ BatchBytes bytes_of(const BufferOptions& options, const BatchLayout& layout,
   return bytes;
 }
 
+class Streams {
+ public:
+  Streams(const cuda::Driver& driver, int count)
+      : driver_(driver), handles_(static_cast<std::size_t>(count)) {
+    for (auto& handle : handles_)
+      driver.stream_create(&handle, cuda::kStreamNonBlocking);
+  }
+  ~Streams() {
+    for (auto* handle : handles_) driver_.calls().stream_destroy(handle);
+  }
+  Streams(const Streams&) = delete;
+  Streams& operator=(const Streams&) = delete;
+
+  cuda::StreamHandle any(std::uint64_t random) const {
+    return handles_[random % handles_.size()];
+  }
+
+ private:
+  const cuda::Driver& driver_;
+  std::vector<cuda::StreamHandle> handles_;
+};
+
 /// Targets of all batches, so that none is written twice: what orders their writes is
 /// not the test's business.
 class Targets {
@@ -108,6 +132,25 @@ class Targets {
   std::vector<Address> taken_;
 };
 
+/// Joins a producer, also one whose buffer's device was lost.
+template <class Buffer>
+class Joined {
+ public:
+  Joined(std::thread& thread, Buffer& buffer)
+      : thread_(thread), buffer_(buffer), errors_(std::uncaught_exceptions()) {}
+  ~Joined() {
+    if (std::uncaught_exceptions() > errors_) buffer_.fail();
+    thread_.join();
+  }
+  Joined(const Joined&) = delete;
+  Joined& operator=(const Joined&) = delete;
+
+ private:
+  std::thread& thread_;
+  Buffer& buffer_;
+  const int errors_;
+};
+
 /// Draws `most` batches, or all.
 using Draw = std::function<bool(std::vector<BatchBytes>& batches)>;
 
@@ -120,6 +163,7 @@ std::vector<BatchBytes> live(Buffer& buffer, const Plan& plan, const Draw& draw)
     const std::uint64_t term = buffer.term();
     Left left;
     std::thread producer([&] { produce(buffer, term, plan, left); });
+    const Joined joined(producer, buffer);
     for (std::uint64_t i = 0; i < most && draw(batches); ++i) {
     }
     if (most != kAll) {
@@ -129,7 +173,6 @@ std::vector<BatchBytes> live(Buffer& buffer, const Plan& plan, const Draw& draw)
       }
       buffer.reset(++number);
     }
-    producer.join();
   };
   for (const std::uint64_t most : plan.left_after) epoch(most);
   epoch(kAll);
@@ -138,25 +181,22 @@ std::vector<BatchBytes> live(Buffer& buffer, const Plan& plan, const Draw& draw)
 
 std::vector<BatchBytes> draw_all(DeviceBuffer& buffer, const cuda::Driver& driver,
                                  const Plan& plan) {
-  std::vector<cuda::StreamHandle> streams(static_cast<std::size_t>(plan.streams));
-  for (auto& stream : streams) driver.stream_create(&stream, cuda::kStreamNonBlocking);
+  Streams streams(driver, plan.streams);
   const BatchLayout& layout = buffer.layout();
   Targets targets(driver, layout);
   std::mt19937_64 random(plan.seed + 1);
-  auto batches = live(buffer, plan, [&](std::vector<BatchBytes>& drawn) {
+  return live(buffer, plan, [&](std::vector<BatchBytes>& drawn) {
     std::byte* block = targets.take();
     std::vector<std::byte*> leaves;
     for (std::size_t f = 0; f < layout.leaves(); ++f)
       leaves.push_back(block + layout.offset(f));
     Target target{leaves.data()};
-    target.stream = streams[random() % streams.size()];
+    target.stream = streams.any(random());
     if (buffer.next_into(target, Deadline::max()) != Status::kOk) return false;
     simulated::echobuf_simulated_wait(target.stream);
     drawn.push_back(bytes_of(plan.options, layout, block, target.count));
     return true;
   });
-  for (auto* stream : streams) driver.stream_destroy(stream);
-  return batches;
 }
 
 std::vector<std::string> all_reports() {
@@ -209,7 +249,9 @@ Outcome on_device(const Plan& plan, Change change) {
   simulated::echobuf_simulated_start(plan.seed, 1, std::size_t{1} << 26,
                                      std::size_t{1} << 26, plan.largest_delay_us);
   Outcome outcome;
-  {
+  if (plan.refused)
+    simulated::echobuf_simulated_fail(plan.refused, plan.nth, kLaunchFailed);
+  try {
     auto driver = cuda::Driver::load(ECHOBUF_SIMULATED_CUDA);
     if (change) {
       auto calls = driver->calls();
@@ -221,6 +263,9 @@ Outcome on_device(const Plan& plan, Change change) {
     DeviceBuffer buffer(plan.options, context,
                         cuda::Kernels{simulated::draw_function()});
     outcome.batches = draw_all(buffer, *driver, plan);
+    outcome.error = buffer.side().error();
+  } catch (const cuda::Error& error) {
+    outcome.error = error.what();
   }
   simulated::echobuf_simulated_stop();
   outcome.reports = all_reports();

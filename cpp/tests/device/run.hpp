@@ -18,6 +18,8 @@ struct Plan {
   std::uint64_t seed;  // of delays, of put sizes and of the streams
   unsigned largest_delay_us = 20;
   int streams = 2;
+  const char* refused = nullptr;               // a call of the driver, by its symbol
+  int nth = 1;                                 // of these calls
   std::vector<std::uint64_t> left_after = {};  // epochs that a reset ends, in batches
 };
 
@@ -33,6 +35,7 @@ std::vector<BatchBytes> on_host(const Plan& plan);
 struct Outcome {
   std::vector<BatchBytes> batches;
   std::vector<std::string> reports;
+  std::string error;  // what a call that was refused is said to be
 };
 
 /// Changes calls of the driver before the buffer is made; null for none.

@@ -36,7 +36,7 @@ class DeviceDraw {
   const RecordLayout& record() const { return staging_.layout(); }
   const BatchLayout& batch() const { return batch_; }
 
-  bool draw(const PassPart& part, Target& target, std::uint64_t row, Poll*) {
+  bool draw(const PassPart& part, Target& target, std::uint64_t row, Poll*) try {
     const DeviceContext::Scope scope(uploader_.context());
     std::size_t rows = 0;
     if (record().ragged()) {
@@ -60,10 +60,13 @@ class DeviceDraw {
              target.stream);
     uploader_.note_draw(target.stream);
     return true;
+  } catch (const Error& error) {
+    uploader_.lose_draw(target.stream, error.what());
+    throw;
   }
 
   /// Copies a batch of `target.count` out of a block on the device.
-  void copy_out(const std::byte* block, const Target& target) {
+  void copy_out(const std::byte* block, const Target& target) try {
     const DeviceContext::Scope scope(uploader_.context());
     uploader_.order_draw(target.stream, 0);
     for (std::size_t f = 0; f < batch_.leaves(); ++f) {
@@ -74,6 +77,9 @@ class DeviceDraw {
           reinterpret_cast<Address>(block + batch_.offset(f)), bytes, target.stream);
     }
     uploader_.note_draw(target.stream);
+  } catch (const Error& error) {
+    uploader_.lose_draw(target.stream, error.what());
+    throw;
   }
 
  private:

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -32,9 +33,13 @@ inline std::uint64_t staging_slots(const RecordLayout& record, std::uint64_t cap
 /// A block in device memory; data() is its address there.
 class DeviceBlock final : public Memory {
  public:
-  DeviceBlock(const SharedContext& context, std::size_t bytes)
+  /// Throws std::bad_alloc where there is no room: that may come back.
+  DeviceBlock(const SharedContext& context, std::size_t bytes) try
       : Memory(bytes), memory_(make_device_memory(context, bytes)) {
     data_ = reinterpret_cast<void*>(memory_->get());
+  } catch (const Error& error) {
+    if (error.code() == kErrorOutOfMemory) throw std::bad_alloc();
+    throw;
   }
 
  private:

@@ -40,9 +40,10 @@ class Uploader {
   Uploader(const Uploader&) = delete;
   Uploader& operator=(const Uploader&) = delete;
 
-  /// `broken` is called, once and from the thread, when the driver refuses a call.
+  /// `broken` is called, from whatever thread, when the driver has refused a call.
   void start(std::function<void()> broken) try {
-    thread_ = std::thread([this, broken = std::move(broken)] { run(broken); });
+    broken_ = std::move(broken);
+    thread_ = std::thread([this] { run(); });
   } catch (const std::system_error&) {
     throw std::bad_alloc();
   }
@@ -66,6 +67,26 @@ class Uploader {
   /// A draw has been enqueued: what comes later and writes its slots waits for it.
   void note_draw(StreamHandle stream) {
     context_->driver().event_record(drawn_->get(), stream);
+  }
+
+  /// A draw could not be enqueued, or no event recorded behind it: waits until what is
+  /// on its stream is done, since nothing else will, and gives up.
+  void lose_draw(StreamHandle stream, const char* why) {
+    try {
+      const DeviceContext::Scope scope(*context_);
+      context_->driver().stream_synchronize(stream);
+    } catch (const Error&) {  // then nothing runs there
+    }
+    lose(why);
+  }
+
+  /// The driver has refused a call: what is ordered no longer is, so nothing goes on.
+  void lose(const char* why) {
+    {
+      std::lock_guard lock(mutex_);
+      if (error_.empty()) error_ = why;
+    }
+    broken_();
   }
 
   /// Why nothing works any more; to be asked after `broken` was called.
@@ -103,14 +124,15 @@ class Uploader {
     std::unique_ptr<Event> ready;
   };
 
-  void run(const std::function<void()>& broken) {
+  void run() {
     try {
       const DeviceContext::Scope scope(*context_);
       int mode = kCaptureRelaxed;  // somebody may be capturing a graph meanwhile
       context_->driver().thread_exchange_capture_mode(&mode);
       while (!stopped()) step();
     } catch (const Error& error) {
-      give_up(error.what(), broken);
+      lose(error.what());
+      let_pass();
     }
   }
 
@@ -178,15 +200,9 @@ class Uploader {
     return false;
   }
 
-  /// The device is lost, or the driver is: what comes is let pass, so that nobody waits
-  /// for ever, until somebody looks and stops.
-  void give_up(const char* why, const std::function<void()>& broken) {
-    {
-      std::lock_guard lock(mutex_);
-      error_ = why;
-      flights_.clear();
-    }
-    broken();
+  /// What comes is let pass, so that nobody waits for ever, until somebody looks and
+  /// stops.
+  void let_pass() {
     while (!stopped()) {
       const StagedRing::Run run = ring_.next_run(most_);
       if (run.count != 0) {
@@ -194,7 +210,7 @@ class Uploader {
         ring_.arrived(run.first + run.count);
         continue;
       }
-      std::this_thread::sleep_for(kSlice);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
 
@@ -214,6 +230,7 @@ class Uploader {
   std::uint64_t waited_for_ = 0;  // the copying stream has waited for draws of slots
                                   // given back up to here
   std::atomic<bool> stopped_{false};
+  std::function<void()> broken_;
   std::thread thread_;
 };
 
