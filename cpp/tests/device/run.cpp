@@ -13,7 +13,7 @@
 #include "control.hpp"
 #include "echobuf/buffer.hpp"
 #include "echobuf/cuda/side.hpp"
-#include "kernels/host.hpp"
+#include "draw.hpp"
 
 namespace echobuf::test {
 namespace {

@@ -1,5 +1,5 @@
-// The kernels as the simulated driver runs them: all blocks and threads of a launch,
-// one after another, on the host.
+// The draw kernel as this driver runs it: all blocks and threads of a launch, one after
+// another, on the host.
 #pragma once
 
 #include <cstdint>
