@@ -100,7 +100,7 @@ ECHOBUF_HD inline void copy_word(uint64_t to, uint64_t from, uint64_t bytes,
     return;
   }
   const uint64_t start = index * 16 - lead;  // in the row
-  const uint32_t skip = static_cast<uint32_t>(start % 16);
+  const auto skip = static_cast<uint32_t>(start % 16);
   const Word first = device::load<Word>(from + start - skip);
   if (skip == 0) return device::store(word, first);
   // The second word holds bytes of this row, so it may be read.

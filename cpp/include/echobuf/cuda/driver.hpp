@@ -29,6 +29,7 @@ class Error : public std::runtime_error {
 class Driver {
  public:
   struct Calls {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration
 #define ECHOBUF_CUDA_POINTER(name, symbol, parameters) Result(*name) parameters;
     ECHOBUF_CUDA_CALLS(ECHOBUF_CUDA_POINTER)
 #undef ECHOBUF_CUDA_POINTER
