@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "control.hpp"
+#include "draw.hpp"
 #include "echobuf/buffer.hpp"
 #include "echobuf/cuda/side.hpp"
-#include "draw.hpp"
 
 namespace echobuf::test {
 namespace {
