@@ -41,7 +41,7 @@ class EchobufRing {
     const auto claim = ring_.claim(1, term_);
     if (claim.count == 0) return false;
     const echobuf::SourceLeaf leaf{reinterpret_cast<const std::byte*>(&item), 0};
-    store_.write(ring_.slot(claim.first), 1, &leaf, 0, 0);
+    store_.write(claim.first, 1, &leaf, 0, 0);
     ring_.commit(claim.first, 1);
     return true;
   }
@@ -58,7 +58,7 @@ class EchobufRing {
       ready_ = ring_.committed();
       if (read_ == ready_) return false;
     }
-    const auto view = store_.view(ring_.slot(read_));
+    const auto view = store_.view(read_);
     echobuf::detail::copy_field(reinterpret_cast<std::byte*>(&item),
                                 view.slots + view.slot(0) * store_.layout().stride(),
                                 sizeof(Item));

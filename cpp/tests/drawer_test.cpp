@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "echobuf/ring.hpp"
 #include "support.hpp"
 
 namespace {
@@ -16,8 +17,8 @@ using echobuf::BatchLayout;
 using echobuf::BatchPool;
 using echobuf::Block;
 using echobuf::BufferOptions;
-using echobuf::Drawer;
 using echobuf::Epoch;
+using echobuf::HostDraw;
 using echobuf::HostStore;
 using echobuf::Poll;
 using echobuf::RecordLayout;
@@ -26,7 +27,8 @@ using echobuf::Target;
 using echobuf::test::Ids;
 using echobuf::test::numbered;
 using echobuf::test::numbered_auto;
-using Outcome = Drawer::Outcome;
+using Drawer = echobuf::Drawer<Ring, HostDraw>;
+using Outcome = echobuf::DrawOutcome;
 
 /// A drawer with its ring and store, and this thread for a producer.
 struct Bench {
@@ -36,7 +38,7 @@ struct Bench {
         store(RecordLayout(options.fields, false), ring.capacity()),
         layout(store.layout(), options.batch_size),
         pool(std::make_shared<BatchPool>(layout.bytes(), 2)),
-        drawer(options, ring, store, layout, pool) {}
+        drawer(options, ring, HostDraw(store, layout), pool) {}
 
   /// Claims one record and writes it, or says that there is no room.
   std::optional<std::uint64_t> claim(std::uint64_t id) {
@@ -44,7 +46,7 @@ struct Bench {
     if (claim.count == 0) return std::nullopt;
     const Ids ids{id};
     const echobuf::SourceLeaf leaf = echobuf::test::leaf_of(ids);
-    store.write(ring.slot(claim.first), 1, &leaf, 0, 0);
+    store.write(claim.first, 1, &leaf, 0, 0);
     return claim.first;
   }
   bool put(std::uint64_t id) {

@@ -4,12 +4,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "echobuf/ending.hpp"
@@ -17,54 +15,67 @@
 #include "echobuf/ledger.hpp"
 #include "echobuf/options.hpp"
 #include "echobuf/outlet.hpp"
+#include "echobuf/side_host.hpp"
 #include "echobuf/stats.hpp"
 
 namespace echobuf {
 
+/// `Side`: where records are kept, and how a batch is brought from there.
+///
 /// All calls may come from any number of threads at once. Calls that wait take a
 /// deadline and return kTimeout when it has passed; call again to go on.
-class Buffer {
+template <class Side>
+class BasicBuffer {
+  using Ring = typename Side::Ring;
+  using Drawer = echobuf::Drawer<Ring, typename Side::Draw>;
+  using Out = Outlet<Ring, Drawer>;
+
  public:
   /// Throws std::bad_alloc, or std::invalid_argument for what cannot work. Everything
   /// but batch memory is allocated here, once.
-  explicit Buffer(const BufferOptions& options)
+  template <class... Where>
+  explicit BasicBuffer(const BufferOptions& options, Where&&... where)
       : options_(options.checked()),
-        ring_(ring_capacity(options)),
-        store_(RecordLayout(options.fields, options.ragged), ring_.capacity()),
-        layout_(store_.layout(), options.batch_size),
-        pool_(std::make_shared<BatchPool>(layout_.bytes(), options.idle)),
-        inlet_(ring_, store_),
+        side_(options_, std::forward<Where>(where)...),
+        inlet_(ring_, side_.store),
         ending_(ring_),
         ledger_(options_, ring_, make_sweep(options_)),
         outlet_(options_, ring_,
-                std::make_unique<Drawer>(options_, ring_, store_, layout_, pool_),
-                ledger_, ending_) {}
+                std::make_unique<Drawer>(options_, ring_, side_.draw(), side_.pool),
+                ledger_, ending_) {
+    side_.start([this] {
+      ending_.break_down();
+      ring_.close();
+      wake_all();
+    });
+  }
 
   /// Nobody may be inside a call. In a forked child the thread that assembles ahead is
   /// not there to be joined, locks may be held for ever, and the fork may have come in
   /// the middle of a draw: what threads change is left alone, and the pool with it.
-  ~Buffer() {
+  ~BasicBuffer() {
     if (of_this_process()) {
       shut_down();
     } else {
       outlet_.abandon();
+      side_.abandon();
     }
   }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
+  BasicBuffer(const BasicBuffer&) = delete;
+  BasicBuffer& operator=(const BasicBuffer&) = delete;
 
   /// What a buffer will take; the products can pass 2^64, so they are left apart.
   static BufferNeeds needs(const BufferOptions& options) {
     const RecordLayout record(options.fields, options.ragged);
     // "auto" has one more: a batch that a wait has cut in two.
-    return {ring_capacity(options), HostStore::bytes(record, 1) + Ring::bytes(1),
+    return {ring_capacity(options), Side::bytes_per_slot(record),
             options.prefetch + (options.automatic ? 1u : 0u),
             BatchLayout(record, options.batch_size).bytes()};
   }
 
   const BufferOptions& options() const { return options_; }
-  const BatchLayout& layout() const { return layout_; }
-  const RecordLayout& record() const { return store_.layout(); }
+  const BatchLayout& layout() const { return side_.batch; }
+  const RecordLayout& record() const { return side_.store.layout(); }
   /// False in a forked child, which may do nothing with it but destroy it.
   bool of_this_process() const { return generation_ == fork_generation(); }
 
@@ -113,7 +124,7 @@ class Buffer {
   /// Where field `index` of a batch lies: `count` times its bytes, 64-byte aligned.
   template <class T>
   T* field(const Batch& batch, std::size_t index) const {
-    return reinterpret_cast<T*>(batch.block.data() + layout_.offset(index));
+    return reinterpret_cast<T*>(batch.block.data() + layout().offset(index));
   }
 
   bool prefetches() const { return outlet_.prefetches(); }
@@ -157,8 +168,8 @@ class Buffer {
     std::lock_guard alone(between_epochs_);
     const std::optional<Epoch> next = ledger_.ahead();
     if (!next) return false;
-    const Outlet::Pause pause(outlet_);
-    await_writers(next->base);
+    const typename Out::Pause pause(outlet_);
+    ring_.settle(next->base);
     begin(*next, nullptr, [] {});
     return true;
   }
@@ -188,8 +199,8 @@ class Buffer {
     BufferStats stats = ledger_.stats();
     const std::uint64_t tail = ring_.tail();
     stats.resident = tail - std::min(tail, ring_.released());
-    stats.bytes = HostStore::bytes(store_.layout(), ring_.capacity()) +
-                  Ring::bytes(ring_.capacity()) + pool_->held();
+    stats.bytes = side_.bytes();
+    stats.device_bytes = side_.device_bytes();
     stats.put_wait_s = seconds(inlet_.waited());
     stats.next_wait_s = seconds(outlet_.waited());
     return stats;
@@ -201,8 +212,11 @@ class Buffer {
     ring_.close();
     wake_all();
     outlet_.stop();
+    side_.stop();
   }
   bool is_down() const { return ending_.is_down(); }
+
+  Side& side() { return side_; }
 
  private:
   static double seconds(const std::atomic<std::int64_t>& ns) {
@@ -212,12 +226,6 @@ class Buffer {
   void wake_all() {
     ring_.wake_all();
     outlet_.wake_all();
-  }
-
-  /// Producers that claimed below `end` are copying; that ends by itself.
-  void await_writers(std::uint64_t end) {
-    while (ring_.committed() < end)
-      std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
 
   /// In a pause: everything is in the epoch `next` from now on.
@@ -231,31 +239,33 @@ class Buffer {
 
   /// Ends the epoch as it stands, and begins `next` at its start or at `from`.
   void restart(Epoch next, const Sweep* from) {
-    const Outlet::Pause pause(outlet_);
+    const typename Out::Pause pause(outlet_);
     ring_.close();
-    await_writers(ring_.tail());
+    ring_.settle(ring_.tail());
     next.base = ring_.tail();
     begin(next, from, [&] {
       ending_.forget_failure();
       // Looked at after the exchange in reopen(): a close() that came before is undone
       // by it, but then what led to that close() is seen here.
       if (!ending_.is_down()) ring_.reopen();
-      if (ending_.is_down() || ending_.has_failed()) ring_.close();
+      if (ending_.is_down() || ending_.has_failed() || ending_.is_broken())
+        ring_.close();
     });
   }
 
   const BufferOptions options_;
   const std::uint32_t generation_ = fork_generation();
-  Ring ring_;
-  HostStore store_;
-  const BatchLayout layout_;
-  const std::shared_ptr<BatchPool> pool_;
+  Side side_;
+  Ring& ring_ = side_.ring;
 
-  Inlet inlet_;
-  Ending ending_;
-  Ledger ledger_;
+  Inlet<Ring, typename Side::Store> inlet_;
+  Ending<Ring> ending_;
+  Ledger<Ring> ledger_;
   std::mutex between_epochs_;  // one change of epoch at a time
-  Outlet outlet_;              // last: its thread uses the rest
+  Out outlet_;                 // last: its thread uses the rest
 };
+
+/// On the CPU.
+using Buffer = BasicBuffer<HostSide>;
 
 }  // namespace echobuf

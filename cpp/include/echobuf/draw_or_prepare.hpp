@@ -5,7 +5,6 @@
 
 #include "echobuf/drawer.hpp"
 #include "echobuf/event_count.hpp"
-#include "echobuf/ring.hpp"
 
 namespace echobuf {
 
@@ -28,17 +27,17 @@ class WakeOthers {
 /// that what the ring holds as wanted is always what the last look found missing, and
 /// every sleeper needs it. Only a look that then finds it there leaves sleepers whom
 /// that commit did not wake, since it may have read what was wanted before.
-template <class Draw>
-Drawer::Outcome draw_or_prepare(Ring& ring, Drawer& drawer, Draw&& draw_once,
-                                std::uint32_t& key) {
+template <class Ring, class Drawer, class Draw>
+DrawOutcome draw_or_prepare(Ring& ring, Drawer& drawer, Draw&& draw_once,
+                            std::uint32_t& key) {
   auto outcome = draw_once();
-  if (outcome != Drawer::Outcome::kWait) return outcome;
+  if (outcome != DrawOutcome::kWait) return outcome;
   WakeOthers others(ring.filled());
   for (std::uint64_t wanted = drawer.wanted();;) {
     ring.want(wanted);
     key = ring.filled().prepare();
     outcome = draw_once();
-    if (outcome != Drawer::Outcome::kWait) return outcome;
+    if (outcome != DrawOutcome::kWait) return outcome;
     const std::uint64_t now = drawer.wanted();
     if (now == wanted) break;
     wanted = now;

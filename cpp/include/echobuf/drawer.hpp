@@ -4,43 +4,36 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "echobuf/draw_host.hpp"
 #include "echobuf/epoch.hpp"
-#include "echobuf/gather.hpp"
 #include "echobuf/options.hpp"
 #include "echobuf/pool.hpp"
-#include "echobuf/ring.hpp"
-#include "echobuf/store_host.hpp"
 #include "echobuf/sweep.hpp"
 
 namespace echobuf {
 
-/// The leaves that a batch is drawn into, and how much of it there is.
-struct Target {
-  std::byte* const* leaves;
-  std::uint64_t count = 0;  // records; rows, if ragged
-};
+enum class DrawOutcome { kBatch, kWait, kFinished, kShort, kInterrupted };
 
+/// `Ring`: the consumer's side of a ring. `Draw`: brings a part of a pass to a target.
+template <class Ring, class Draw>
 class Drawer {
  public:
-  enum class Outcome { kBatch, kWait, kFinished, kShort, kInterrupted };
+  using Outcome = DrawOutcome;
 
-  Drawer(const BufferOptions& options, Ring& ring, HostStore& store,
-         const BatchLayout& batch, std::shared_ptr<BatchPool> pool)
+  Drawer(const BufferOptions& options, Ring& ring, Draw draw,
+         std::shared_ptr<BatchPool> pool)
       : options_(options),
         ring_(ring),
-        store_(store),
-        layout_(batch),
+        draw_(std::move(draw)),
         pool_(std::move(pool)),
-        stream_(batch.bytes() >= kStreamFrom),
         sweep_(make_sweep(options)),
-        leaves_(batch.leaves()) {
+        leaves_(draw_.batch().leaves()) {
     epoch_.number = options.epoch;
   }
 
@@ -70,10 +63,8 @@ class Drawer {
   }
 
   /// Copies a batch of `target.count` out of its block.
-  void copy_out(const Block& block, const Target& target) const {
-    for (std::size_t f = 0; f < layout_.leaves(); ++f)
-      std::memcpy(target.leaves[f], block.data() + layout_.offset(f),
-                  target.count * bytes_per_count(f));
+  void copy_out(const Block& block, const Target& target) {
+    draw_.copy_out(block.data(), target);
   }
 
   /// True if a draw would not wait. Changes nothing.
@@ -102,7 +93,7 @@ class Drawer {
     const std::uint64_t need =
         std::visit([](const auto& s) { return s.need(); }, sweep_);
     const std::uint64_t last = epoch_.position(std::max(need, epoch_.required_end)) - 1;
-    const Ring::Extent extent = ring_.extent();
+    const typename Ring::Extent extent = ring_.extent();
     const bool first_hole = extent.closed || ring_.is_committed(last);
     return first_hole ? extent.committed : last;
   }
@@ -122,17 +113,14 @@ class Drawer {
   const Sweep& sweep() const { return sweep_; }
 
  private:
-  static constexpr std::size_t kChunk = 256;
-  static constexpr std::size_t kPollBytes = std::size_t{16} << 20;
-
   template <class S>
   Supply look(const S& sweep) {
     Supply supply;
-    const Ring::Extent extent = ring_.extent();
+    const typename Ring::Extent extent = ring_.extent();
     supply.committed = epoch_.record(extent.committed);
     supply.ended = extent.closed && extent.committed == extent.tail;
     if constexpr (S::kDrawsPartly) {
-      supply.free = ring_.released() + ring_.capacity() - ring_.tail();
+      supply.free = ring_.free();
       supply.held_back = sweep.between_passes() && ring_.held_back();
     }
     return supply;
@@ -238,13 +226,8 @@ class Drawer {
 
   std::byte* const* point_to(const Block& block) {
     for (std::size_t f = 0; f < leaves_.size(); ++f)
-      leaves_[f] = block.data() + layout_.offset(f);
+      leaves_[f] = block.data() + draw_.batch().offset(f);
     return leaves_.data();
-  }
-
-  std::size_t bytes_per_count(std::size_t leaf) const {
-    const Field& field = store_.layout().fields()[leaf];
-    return options_.ragged ? field.row_bytes : field.bytes();
   }
 
   const Permutation& order_of(const Part& part) {
@@ -259,33 +242,9 @@ class Drawer {
   }
 
   bool gather(const Part& part, Target& target, std::uint64_t row, Poll* poll) {
-    const Permutation& order = order_of(part);
-    const SlotView view = store_.view(ring_.slot(epoch_.position(part.window.first)));
-    if (options_.ragged) {
-      const std::uint64_t slot =
-          view.slot(order(static_cast<std::uint32_t>(part.offset)));
-      store_.gather_ragged(slot, target.leaves);
-      target.count = store_.length(slot);
-      return true;
-    }
-    const std::size_t stride = store_.layout().stride();
-    const std::uint64_t chunk =
-        std::clamp<std::uint64_t>(kPollBytes / stride, 1, kChunk);
-    std::uint32_t records[kChunk];
-    for (std::uint64_t done = 0; done < part.count; done += chunk) {
-      const auto count = std::min(chunk, part.count - done);
-      permute_range(order, static_cast<std::uint32_t>(part.offset + done),
-                    static_cast<std::uint32_t>(count), records);
-      gather_records(store_.layout(), view, records, count, target.leaves, row + done,
-                     stream_);
-      copied_ += count * stride;
-      if (poll && copied_ >= kPollBytes) {
-        copied_ = 0;
-        if (!poll->go_on()) return false;
-      }
-    }
-    if (stream_) finish_streaming();
-    return true;
+    return draw_.draw(
+        {order_of(part), epoch_.position(part.window.first), part.offset, part.count},
+        target, row, poll);
   }
 
   void release(std::uint64_t oldest) {
@@ -295,10 +254,8 @@ class Drawer {
 
   const BufferOptions& options_;
   Ring& ring_;
-  HostStore& store_;
-  const BatchLayout& layout_;
+  Draw draw_;
   const std::shared_ptr<BatchPool> pool_;
-  const bool stream_;
 
   Epoch epoch_;
   Sweep sweep_;
@@ -312,7 +269,6 @@ class Drawer {
   std::optional<Permutation> order_;
   std::uint64_t order_pass_ = 0;
   std::uint64_t order_epoch_ = 0;
-  std::size_t copied_ = 0;
 };
 
 }  // namespace echobuf

@@ -5,10 +5,10 @@
 #include <optional>
 
 #include "echobuf/options.hpp"
-#include "echobuf/ring.hpp"
 
 namespace echobuf {
 
+template <class Ring>
 class Ending {
  public:
   explicit Ending(const Ring& ring) : ring_(ring) {}
@@ -20,6 +20,8 @@ class Ending {
     failed_.store(true, std::memory_order_release);
   }
   void shut_down() { down_.store(true, std::memory_order_release); }
+  /// The device is lost; reset() brings nothing back.
+  void break_down() { broken_.store(true, std::memory_order_release); }
 
   /// Of the epoch that begins nothing has failed.
   void forget_failure() {
@@ -27,6 +29,7 @@ class Ending {
     cut_off_.store(false, std::memory_order_release);
   }
 
+  bool is_broken() const { return broken_.load(std::memory_order_acquire); }
   bool is_down() const { return down_.load(std::memory_order_acquire); }
   bool has_failed() const { return failed_.load(std::memory_order_acquire); }
 
@@ -45,6 +48,7 @@ class Ending {
   /// What may end a call before any drawing.
   std::optional<Status> early() const {
     if (is_down()) return Status::kClosed;
+    if (is_broken()) return Status::kBroken;
     if (failed_here()) return Status::kFailed;
     return std::nullopt;
   }
@@ -54,6 +58,7 @@ class Ending {
   std::atomic<bool> failed_{false};
   std::atomic<bool> cut_off_{false};  // failed before it was closed
   std::atomic<bool> down_{false};
+  std::atomic<bool> broken_{false};
 };
 
 }  // namespace echobuf

@@ -8,14 +8,14 @@
 
 #include "echobuf/attempt.hpp"
 #include "echobuf/options.hpp"
-#include "echobuf/ring.hpp"
 #include "echobuf/store_host.hpp"
 
 namespace echobuf {
 
+template <class Ring, class Store>
 class Inlet {
  public:
-  Inlet(Ring& ring, HostStore& store)
+  Inlet(Ring& ring, Store& store)
       : ring_(ring),
         store_(store),
         chunk_(std::max<std::uint64_t>(1, kChunkBytes / store.layout().stride())) {}
@@ -26,14 +26,14 @@ class Inlet {
              std::size_t rows, std::uint64_t& done, Deadline deadline, Poll* poll) {
     if (n == 0 && ring_.claim(0, term).closed) return Status::kClosed;
     while (done < n) {
-      const Ring::Claim claim = ring_.claim(std::min(chunk_, n - done), term);
+      const auto claim = ring_.claim(std::min(chunk_, n - done), term);
       if (claim.closed) return Status::kClosed;
       if (claim.count == 0) {
         const Status status = wait_for_room(term, deadline);
         if (status != Status::kOk) return status;
         continue;
       }
-      store_.write(ring_.slot(claim.first), claim.count, leaves, done, rows);
+      store_.write(claim.first, claim.count, leaves, done, rows);
       ring_.commit(claim.first, claim.count);
       done += claim.count;
       if (poll && done < n && !poll->go_on()) return Status::kInterrupted;
@@ -50,7 +50,7 @@ class Inlet {
 
   Status wait_for_room(std::uint64_t term, Deadline deadline) {
     const std::uint32_t key = ring_.room().prepare();
-    const Ring::Claim look = ring_.claim(0, term);
+    const auto look = ring_.claim(0, term);
     if (look.closed) return Status::kClosed;
     if (ring_.has_room()) return Status::kOk;
     if (Clock::now() >= deadline) return Status::kTimeout;
@@ -60,7 +60,7 @@ class Inlet {
   }
 
   Ring& ring_;
-  HostStore& store_;
+  Store& store_;
   const std::uint64_t chunk_;
   std::atomic<std::int64_t> waited_{0};
 };

@@ -10,7 +10,6 @@
 
 #include "echobuf/epoch.hpp"
 #include "echobuf/options.hpp"
-#include "echobuf/ring.hpp"
 #include "echobuf/stats.hpp"
 #include "echobuf/sweep.hpp"
 
@@ -30,6 +29,7 @@ struct Checkpoint {
 
 /// Each call takes the ledger's own lock, and calls that change the epoch change the
 /// ring under it: so the books and the ring always fit.
+template <class Ring>
 class Ledger {
  public:
   Ledger(const BufferOptions& options, Ring& ring, const Sweep& start)

@@ -12,11 +12,28 @@
 
 namespace echobuf {
 
+/// Memory of whatever kind, given back with it.
+class Memory {
+ public:
+  virtual ~Memory() = default;
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+
+  std::byte* data() const { return static_cast<std::byte*>(data_); }
+  std::size_t bytes() const { return bytes_; }
+
+ protected:
+  explicit Memory(std::size_t bytes) : bytes_(bytes) {}
+
+  void* data_ = nullptr;
+  std::size_t bytes_;
+};
+
 /// A block of host memory aligned to 64 bytes. Throws std::bad_alloc.
-class HostMemory {
+class HostMemory final : public Memory {
  public:
   explicit HostMemory(std::size_t bytes)
-      : bytes_(round_up(bytes ? bytes : 1, kLeafAlignment)),
+      : Memory(round_up(bytes ? bytes : 1, kLeafAlignment)),
         mapped_(bytes >= kMapFrom) {
     if (!mapped_) {
       data_ = std::aligned_alloc(kLeafAlignment, bytes_);
@@ -31,24 +48,16 @@ class HostMemory {
 #endif
   }
 
-  ~HostMemory() {
+  ~HostMemory() override {
     if (mapped_)
       munmap(data_, bytes_);
     else
       std::free(data_);
   }
 
-  HostMemory(const HostMemory&) = delete;
-  HostMemory& operator=(const HostMemory&) = delete;
-
-  std::byte* data() const { return static_cast<std::byte*>(data_); }
-  std::size_t bytes() const { return bytes_; }
-
  private:
   static constexpr std::size_t kMapFrom = std::size_t{1} << 20;
 
-  void* data_;
-  std::size_t bytes_;
   bool mapped_;
 };
 

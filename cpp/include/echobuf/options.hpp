@@ -65,6 +65,7 @@ enum class Status : int {
   kShort,        // upstream ended otherwise than the loaded state says
   kInterrupted,  // the caller's poll said stop
   kNoMemory,     // no memory for a batch; nothing is lost, the next call tries again
+  kBroken,       // the device is lost; nothing more is served
   kReentrant,    // called from the poll of a draw, which it would have to wait for
 };
 

@@ -28,11 +28,12 @@ struct Batch {
   std::uint64_t count = 0;  // records; rows, if records are ragged
 };
 
+template <class Ring, class Drawer>
 class Outlet {
  public:
   /// Throws std::bad_alloc. What has been handed out is noted in `ledger`.
   Outlet(const BufferOptions& options, Ring& ring, std::unique_ptr<Drawer> drawer,
-         Ledger& ledger, const Ending& ending)
+         Ledger<Ring>& ledger, const Ending<Ring>& ending)
       : ring_(ring), ledger_(ledger), ending_(ending), drawer_(std::move(drawer)) {
     if (options.prefetch > 0)
       prefetcher_ = std::make_unique<Prefetcher<Ahead>>(
@@ -160,7 +161,7 @@ class Outlet {
       if (turn_.is_mine()) return {Status::kReentrant};
       return {Status::kTimeout, &turn_.event()};
     }
-    using Outcome = Drawer::Outcome;
+    using Outcome = DrawOutcome;
     std::uint32_t key = 0;
     const Outcome outcome = draw_or_prepare(ring_, *drawer_, draw_once, key);
     // The poll has noted why: that must be said first.
@@ -230,7 +231,7 @@ class Outlet {
       return draw([&] {
         made_ = false;
         const auto outcome = drawer_->draw(batch.block, batch.count, nullptr);
-        if (outcome != Drawer::Outcome::kBatch) return outcome;
+        if (outcome != DrawOutcome::kBatch) return outcome;
         ahead.after = drawer_->sweep();
         made_ = true;
         return outcome;
@@ -240,8 +241,8 @@ class Outlet {
   }
 
   Ring& ring_;
-  Ledger& ledger_;
-  const Ending& ending_;
+  Ledger<Ring>& ledger_;
+  const Ending<Ring>& ending_;
 
   Turn turn_;  // guards the drawer
   std::unique_ptr<Drawer> drawer_;

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -20,7 +21,7 @@ class BatchPool;
 class Block {
  public:
   Block() = default;
-  Block(std::shared_ptr<BatchPool> pool, std::unique_ptr<HostMemory> memory)
+  Block(std::shared_ptr<BatchPool> pool, std::unique_ptr<Memory> memory)
       : pool_(std::move(pool)), memory_(std::move(memory)) {}
   ~Block();
 
@@ -40,15 +41,22 @@ class Block {
 
  private:
   std::shared_ptr<BatchPool> pool_;
-  std::unique_ptr<HostMemory> memory_;
+  std::unique_ptr<Memory> memory_;
   bool out_ = false;
 };
+
+inline std::unique_ptr<Memory> make_host_memory(std::size_t bytes) {
+  return std::make_unique<HostMemory>(bytes);
+}
 
 class BatchPool : public std::enable_shared_from_this<BatchPool> {
  public:
   /// Keeps at most `keep` idle blocks of `bytes` each; more are given back to the
   /// system, so that a caller who once held many batches does not hold them for ever.
-  BatchPool(std::size_t bytes, std::size_t keep) : bytes_(bytes), keep_(keep) {
+  /// `make`: a block of memory; throws where there is none.
+  using Make = std::function<std::unique_ptr<Memory>(std::size_t bytes)>;
+  BatchPool(std::size_t bytes, std::size_t keep, Make make = make_host_memory)
+      : bytes_(bytes), keep_(keep), make_(std::move(make)) {
     idle_.reserve(keep);
   }
 
@@ -62,7 +70,7 @@ class BatchPool : public std::enable_shared_from_this<BatchPool> {
         return Block(shared_from_this(), std::move(memory));
       }
     }
-    auto memory = std::make_unique<HostMemory>(bytes_);
+    auto memory = make_(bytes_);
     held_.fetch_add(memory->bytes(), std::memory_order_relaxed);
     return Block(shared_from_this(), std::move(memory));
   }
@@ -73,11 +81,11 @@ class BatchPool : public std::enable_shared_from_this<BatchPool> {
 
   bool of_this_process() const { return generation_ == fork_generation(); }
 
-  void hand_out(const HostMemory& memory) {
+  void hand_out(const Memory& memory) {
     held_.fetch_sub(memory.bytes(), std::memory_order_relaxed);
   }
 
-  void give_back(std::unique_ptr<HostMemory> memory, bool was_out) {
+  void give_back(std::unique_ptr<Memory> memory, bool was_out) {
     {
       std::lock_guard lock(mutex_);
       if (idle_.size() < keep_) {
@@ -92,10 +100,11 @@ class BatchPool : public std::enable_shared_from_this<BatchPool> {
  private:
   const std::size_t bytes_;
   const std::size_t keep_;
+  const Make make_;
   const std::uint32_t generation_ = fork_generation();
   std::atomic<std::size_t> held_{0};
   std::mutex mutex_;
-  std::vector<std::unique_ptr<HostMemory>> idle_;
+  std::vector<std::unique_ptr<Memory>> idle_;
 };
 
 inline void Block::hand_out() {

@@ -58,6 +58,11 @@ class RecordLayout {
   std::size_t stride() const { return stride_; }
   bool ragged() const { return ragged_; }
 
+  /// Of one record in a batch; of one row, if records are ragged.
+  std::size_t bytes_per_count(std::size_t field) const {
+    return ragged_ ? fields_[field].row_bytes : fields_[field].bytes();
+  }
+
  private:
   std::vector<Field> fields_;
   std::size_t stride_ = 0;

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <thread>
 
 #include "echobuf/event_count.hpp"
 
@@ -118,6 +120,9 @@ class Ring {
     return limit_.load(std::memory_order_relaxed) - capacity_;
   }
 
+  /// Positions that could be claimed now.
+  std::uint64_t free() const { return limit_.load(std::memory_order_relaxed) - tail(); }
+
   /// The consumer's term as far as it is known: complete up to `committed`, claimed up
   /// to `tail`, and no more to come if `closed`.
   struct Extent {
@@ -126,8 +131,13 @@ class Ring {
     bool closed;
   };
   Extent extent() {
+    return extent([this] { return committed(); });
+  }
+  /// `complete`: says where the records that are there for the consumer end.
+  template <class Complete>
+  Extent extent(Complete&& complete) const {
     const std::uint64_t word = tail_.load(std::memory_order_acquire);
-    const std::uint64_t end = committed();
+    const std::uint64_t end = complete();
     // Last: whoever saw anything of a term opened ahead sees where it begins.
     const std::uint64_t border = border_.load(std::memory_order_acquire);
     if (border != kNoBorder) return {end < border ? end : border, border, true};
@@ -174,6 +184,13 @@ class Ring {
   /// The number of positions ever claimed.
   std::uint64_t tail() const {
     return tail_.load(std::memory_order_acquire) & kPosition;
+  }
+
+  /// Waits until what is claimed below `end` is committed; the consumer rests. That
+  /// ends by itself: whoever claimed is copying.
+  void settle(std::uint64_t end) {
+    while (committed() < end)
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
 
   /// Opens a closed ring again, for a new term. Nobody changes a closed ring's word but

@@ -19,7 +19,8 @@ struct BufferStats {
   std::uint64_t served = 0;
   std::uint64_t passes = 0;
   std::uint64_t resident = 0;
-  std::uint64_t bytes = 0;
+  std::uint64_t bytes = 0;         // on the host
+  std::uint64_t device_bytes = 0;  // on the device
   double put_wait_s = 0;
   double next_wait_s = 0;
 };

@@ -26,6 +26,23 @@ struct SourceLeaf {
   }
 };
 
+/// Writes example `index` of `leaves` into a slot; of a ragged record `rows` rows.
+/// `large`: how large fields are copied, if not like others.
+inline void write_record(const RecordLayout& layout, std::byte* slot,
+                         const SourceLeaf* leaves, std::uint64_t index,
+                         std::size_t rows, RowCopy large) {
+  for (std::size_t f = 0; f < layout.fields().size(); ++f) {
+    const Field& field = layout.fields()[f];
+    const std::byte* row =
+        leaves[f].data + static_cast<std::ptrdiff_t>(index) * leaves[f].stride;
+    const std::size_t bytes = layout.ragged() ? rows * field.row_bytes : field.bytes();
+    if (large && bytes >= kStreamRow)
+      large(slot + field.offset, row, bytes);
+    else
+      detail::copy_field(slot + field.offset, row, bytes);
+  }
+}
+
 class HostStore {
  public:
   HostStore(RecordLayout layout, std::uint64_t capacity)
@@ -41,38 +58,27 @@ class HostStore {
 
   const RecordLayout& layout() const { return layout_; }
 
-  /// Writes examples `from`, `from`+1, ... of `leaves` into `count` slots; each has
-  /// `rows` rows if records are ragged.
-  void write(std::uint64_t slot, std::uint64_t count, const SourceLeaf* leaves,
+  /// Writes examples `from`, `from`+1, ... of `leaves` at `count` positions from
+  /// `position` on; each has `rows` rows if records are ragged.
+  void write(std::uint64_t position, std::uint64_t count, const SourceLeaf* leaves,
              std::uint64_t from, std::size_t rows) {
+    std::uint64_t slot = position % capacity_;
     for (std::uint64_t i = 0; i < count; ++i) {
-      std::byte* record = memory_.data() + slot * layout_.stride();
-      for (std::size_t f = 0; f < layout_.fields().size(); ++f) {
-        const Field& field = layout_.fields()[f];
-        const std::byte* row =
-            leaves[f].data + static_cast<std::ptrdiff_t>(from + i) * leaves[f].stride;
-        const std::size_t bytes =
-            layout_.ragged() ? rows * field.row_bytes : field.bytes();
-        if (stream_ && bytes >= kStreamRow)
-          stream_(record + field.offset, row, bytes);
-        else
-          detail::copy_field(record + field.offset, row, bytes);
-      }
+      write_record(layout_, memory_.data() + slot * layout_.stride(), leaves, from + i,
+                   rows, stream_);
       if (layout_.ragged()) lengths_[slot] = rows;
       if (++slot == capacity_) slot = 0;
     }
     if (stream_) finish_streaming();
   }
 
-  /// The number of rows of a ragged record.
-  std::size_t length(std::uint64_t slot) const { return lengths_[slot]; }
-
-  SlotView view(std::uint64_t first_slot) const {
-    return {memory_.data(), capacity_, first_slot};
+  /// The slots, seen from the one at `position` on.
+  SlotView view(std::uint64_t position) const {
+    return {memory_.data(), capacity_, position % capacity_};
   }
 
-  /// Draws one ragged record.
-  void gather_ragged(std::uint64_t slot, std::byte* const* leaves) const {
+  /// Copies the ragged record of a slot into `leaves`; the number of its rows.
+  std::size_t gather_ragged(std::uint64_t slot, std::byte* const* leaves) const {
     const std::byte* record = memory_.data() + slot * layout_.stride();
     for (std::size_t f = 0; f < layout_.fields().size(); ++f) {
       const Field& field = layout_.fields()[f];
@@ -84,6 +90,7 @@ class HostStore {
         std::memcpy(leaves[f], record + field.offset, bytes);
       }
     }
+    return lengths_[slot];
   }
 
  private:

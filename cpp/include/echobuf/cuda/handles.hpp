@@ -1,0 +1,125 @@
+// What is taken from the driver, and given back when it goes out of scope.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "echobuf/cuda/api.hpp"
+#include "echobuf/cuda/driver.hpp"
+
+namespace echobuf::cuda {
+
+/// One device's primary context: the one that torch, JAX and CuPy use.
+class DeviceContext {
+ public:
+  DeviceContext(std::shared_ptr<const Driver> driver, int ordinal)
+      : driver_(std::move(driver)), ordinal_(ordinal) {
+    int count = 0;
+    driver_->device_count(&count);
+    if (ordinal < 0 || ordinal >= count)
+      throw Error(kErrorInvalidDevice, "there is no device " + std::to_string(ordinal) +
+                                           "; this machine has " +
+                                           std::to_string(count));
+    driver_->device_get(&device_, ordinal);
+    driver_->primary_retain(&context_, device_);
+  }
+  ~DeviceContext() { driver_->calls().primary_release(device_); }
+  DeviceContext(const DeviceContext&) = delete;
+  DeviceContext& operator=(const DeviceContext&) = delete;
+
+  const Driver& driver() const { return *driver_; }
+  int ordinal() const { return ordinal_; }
+
+  /// While this lives the context is this thread's; afterwards the one before is.
+  class Scope {
+   public:
+    explicit Scope(const DeviceContext& owner) : owner_(owner) {
+      owner.driver_->context_push(owner.context_);
+    }
+    ~Scope() {
+      Context before = nullptr;
+      owner_.driver_->calls().context_pop(&before);
+    }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    const DeviceContext& owner_;
+  };
+
+ private:
+  const std::shared_ptr<const Driver> driver_;
+  const int ordinal_;
+  Device device_ = 0;
+  Context context_ = nullptr;
+};
+
+using SharedContext = std::shared_ptr<const DeviceContext>;
+
+/// Something of a context that is destroyed in it.
+template <class Handle, Result (*Driver::Calls::*kDestroy)(Handle)>
+class Owned {
+ public:
+  Owned(SharedContext context, Handle handle)
+      : context_(std::move(context)), handle_(handle) {}
+  ~Owned() {
+    const auto& calls = context_->driver().calls();
+    try {
+      const DeviceContext::Scope scope(*context_);
+      (calls.*kDestroy)(handle_);
+    } catch (const Error&) {  // the driver is going down, and takes everything along
+    }
+  }
+  Owned(const Owned&) = delete;
+  Owned& operator=(const Owned&) = delete;
+
+  Handle get() const { return handle_; }
+  const DeviceContext& context() const { return *context_; }
+
+ private:
+  const SharedContext context_;
+  const Handle handle_;
+};
+
+using Stream = Owned<StreamHandle, &Driver::Calls::stream_destroy>;
+using Event = Owned<EventHandle, &Driver::Calls::event_destroy>;
+using DeviceMemory = Owned<Address, &Driver::Calls::memory_free>;
+using PinnedMemory = Owned<void*, &Driver::Calls::host_free>;
+
+/// A stream that waits for nobody's default stream.
+inline std::unique_ptr<Stream> make_stream(const SharedContext& context) {
+  const DeviceContext::Scope scope(*context);
+  StreamHandle handle = nullptr;
+  context->driver().stream_create(&handle, kStreamNonBlocking);
+  return std::make_unique<Stream>(context, handle);
+}
+
+/// An event without timing; who waits for it on the host sleeps.
+inline std::unique_ptr<Event> make_event(const SharedContext& context) {
+  const DeviceContext::Scope scope(*context);
+  EventHandle handle = nullptr;
+  context->driver().event_create(&handle, kEventDisableTiming | kEventBlockingSync);
+  return std::make_unique<Event>(context, handle);
+}
+
+/// Throws Error, with kErrorOutOfMemory if there is not so much.
+inline std::unique_ptr<DeviceMemory> make_device_memory(const SharedContext& context,
+                                                        std::size_t bytes) {
+  const DeviceContext::Scope scope(*context);
+  Address address = 0;
+  context->driver().memory_alloc(&address, bytes);
+  return std::make_unique<DeviceMemory>(context, address);
+}
+
+/// Host memory that the device reads by itself. Throws Error as above.
+inline std::unique_ptr<PinnedMemory> make_pinned_memory(const SharedContext& context,
+                                                        std::size_t bytes) {
+  const DeviceContext::Scope scope(*context);
+  void* memory = nullptr;
+  context->driver().host_alloc(&memory, bytes, kHostAllocPortable);
+  return std::make_unique<PinnedMemory>(context, memory);
+}
+
+}  // namespace echobuf::cuda

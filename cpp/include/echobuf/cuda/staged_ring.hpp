@@ -1,0 +1,159 @@
+// The ring of a window on the device: producers claim positions and write them into
+// staging; an uploader moves what they have committed to the window; draws see what
+// has been sent there.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <thread>
+
+#include "echobuf/event_count.hpp"
+#include "echobuf/ring.hpp"
+
+namespace echobuf::cuda {
+
+/// Positions are those of Ring. Position p lies in slot p % staging of the staging
+/// ring until it is uploaded, and from then on in slot p % capacity of the window.
+class StagedRing {
+ public:
+  using Extent = Ring::Extent;
+
+  StagedRing(std::uint64_t capacity, std::uint64_t staging)
+      : capacity_(capacity), staging_(staging) {}
+
+  std::uint64_t capacity() const { return capacity_; }
+
+  // ---- producers, any number: they see the staging ring
+
+  std::uint64_t term() const { return staging_.term(); }
+  Ring::Claim claim(std::uint64_t want, std::uint64_t term) {
+    return staging_.claim(want, term);
+  }
+  void commit(std::uint64_t first, std::uint64_t count) {
+    staging_.commit(first, count);
+  }
+  bool has_room() const { return staging_.has_room(); }
+  EventCount& room() { return staging_.room(); }
+
+  // ---- the uploader, one thread
+
+  /// A run of positions that can be uploaded now, and lies in one piece on both sides.
+  struct Run {
+    std::uint64_t first;
+    std::uint64_t count;  // 0: nothing to do yet
+    bool skip;            // given up: nobody will draw it
+    std::uint64_t freed;  // the window's slots are free up to here + capacity
+  };
+  Run next_run(std::uint64_t most) {
+    const std::uint64_t first = uploaded_.load(std::memory_order_relaxed);
+    const std::uint64_t ready = staging_.committed() - first;
+    // Acquire: pairs with settle().
+    const std::uint64_t given_up = given_up_.load(std::memory_order_acquire);
+    if (first < given_up) return {first, std::min(ready, given_up - first), true, 0};
+    // Acquire: pairs with release(); the draws' event is recorded.
+    const std::uint64_t freed = released_.load(std::memory_order_acquire);
+    const std::uint64_t room = freed + capacity_ - first;
+    if (room < ready) held_back_.store(true, std::memory_order_relaxed);
+    const std::uint64_t count =
+        std::min({most, ready, room, capacity_ - first % capacity_,
+                  staging_.capacity() - first % staging_.capacity()});
+    return {first, count, false, freed};
+  }
+
+  /// A run is on its way, or skipped: draws may be enqueued behind it.
+  void sent(std::uint64_t end) {
+    // Release: pairs with the acquire in extent(); the run's event is recorded.
+    uploaded_.store(end, std::memory_order_release);
+    if (filled_.announce() && wanted_.load(std::memory_order_relaxed) < end)
+      filled_.wake();
+  }
+
+  /// Copies are done up to `position`: their staging slots may be written again.
+  void arrived(std::uint64_t position) { staging_.release(position); }
+
+  /// What the uploader waits for when there is no run: more records, if there are none,
+  /// or room for them. Prepare, look again with next_run(), wait.
+  EventCount& news() {
+    const std::uint64_t first = uploaded_.load(std::memory_order_relaxed);
+    if (staging_.is_committed(first)) return window_room_;
+    staging_.want(first);
+    return staging_.filled();
+  }
+
+  // ---- the consumer, one at a time: it sees the window
+
+  Extent extent() {
+    return staging_.extent(
+        [this] { return uploaded_.load(std::memory_order_acquire); });
+  }
+  bool is_committed(std::uint64_t position) const {
+    return position < uploaded_.load(std::memory_order_acquire);
+  }
+  void want(std::uint64_t position) {
+    wanted_.store(position, std::memory_order_relaxed);
+  }
+  EventCount& filled() { return filled_; }
+
+  /// Gives back every slot below `position`, once the last event of draws is recorded.
+  void release(std::uint64_t position) {
+    if (position == released_.load(std::memory_order_relaxed)) return;
+    released_.store(position, std::memory_order_release);
+    window_room_.notify();
+  }
+  std::uint64_t released() const { return released_.load(std::memory_order_relaxed); }
+
+  /// Slots of the window that no claimed record will take.
+  std::uint64_t free() const {
+    const std::uint64_t end = released() + capacity_;
+    return end - std::min(end, tail());
+  }
+  bool held_back() const { return held_back_.load(std::memory_order_relaxed); }
+  void clear_held_back() { held_back_.store(false, std::memory_order_relaxed); }
+
+  void cross_border() { staging_.cross_border(); }
+
+  // ---- either side
+
+  void close() {
+    staging_.close();
+    filled_.notify();  // a consumer looks whether that was the end
+  }
+  void wake_all() {
+    staging_.wake_all();
+    filled_.notify();
+    window_room_.notify();
+  }
+  bool closed() const { return staging_.closed(); }
+  std::optional<std::uint64_t> end() const { return staging_.end(); }
+  std::uint64_t tail() const { return staging_.tail(); }
+  void reopen() { staging_.reopen(); }
+  void reopen_ahead() { staging_.reopen_ahead(); }
+  bool opened_ahead() const { return staging_.opened_ahead(); }
+
+  /// Waits until nothing below `end` is on its way any more; the consumer rests, and
+  /// what it has not drawn is given up. The uploader goes over it without copying.
+  void settle(std::uint64_t end) {
+    given_up_.store(end, std::memory_order_release);
+    while (uploaded_.load(std::memory_order_acquire) < end) {
+      wake_all();
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+  }
+
+ private:
+  const std::uint64_t capacity_;
+  Ring staging_;
+
+  alignas(kNoSharing) std::atomic<std::uint64_t> uploaded_{0};
+  EventCount filled_;
+  std::atomic<std::uint64_t> wanted_{0};
+  alignas(kNoSharing) std::atomic<std::uint64_t> released_{0};
+  std::atomic<std::uint64_t> given_up_{0};
+  std::atomic<bool> held_back_{false};
+  EventCount window_room_;
+};
+
+}  // namespace echobuf::cuda

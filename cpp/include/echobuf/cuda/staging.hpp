@@ -1,0 +1,59 @@
+// Pinned memory that producers write records into, on their way to the device.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "echobuf/cuda/handles.hpp"
+#include "echobuf/record.hpp"
+#include "echobuf/store_host.hpp"
+
+namespace echobuf::cuda {
+
+class Staging {
+ public:
+  /// `slots` of staging; lengths of ragged records are kept for `lengths` positions.
+  Staging(const SharedContext& context, RecordLayout layout, std::uint64_t slots,
+          std::uint64_t lengths)
+      : layout_(std::move(layout)),
+        slots_(slots),
+        memory_(make_pinned_memory(context, size_product(slots, layout_.stride()))),
+        lengths_(layout_.ragged() ? lengths : 0),
+        noted_(context->driver().note_host_access()) {}
+
+  const RecordLayout& layout() const { return layout_; }
+  std::uint64_t slots() const { return slots_; }
+
+  /// Writes examples as HostStore does.
+  void write(std::uint64_t position, std::uint64_t count, const SourceLeaf* leaves,
+             std::uint64_t from, std::size_t rows) {
+    for (std::uint64_t i = 0; i < count; ++i) {
+      std::byte* record = at(position + i);
+      write_record(layout_, record, leaves, from + i, rows, nullptr);
+      if (noted_) noted_(record, layout_.stride(), 1);
+      if (layout_.ragged()) lengths_[(position + i) % lengths_.size()] = rows;
+    }
+  }
+
+  std::byte* at(std::uint64_t position) const {
+    return static_cast<std::byte*>(memory_->get()) +
+           position % slots_ * layout_.stride();
+  }
+
+  /// The number of rows of a ragged record, until its slot in the window is taken.
+  std::size_t length(std::uint64_t position) const {
+    return lengths_[position % lengths_.size()];
+  }
+
+ private:
+  const RecordLayout layout_;
+  const std::uint64_t slots_;
+  const std::unique_ptr<PinnedMemory> memory_;
+  std::vector<std::uint64_t> lengths_;
+  const NoteHostAccess noted_;
+};
+
+}  // namespace echobuf::cuda

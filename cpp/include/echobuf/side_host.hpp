@@ -1,0 +1,55 @@
+// Where a buffer on the CPU keeps its records: the ring's slots are the window.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "echobuf/draw_host.hpp"
+#include "echobuf/options.hpp"
+#include "echobuf/pool.hpp"
+#include "echobuf/record.hpp"
+#include "echobuf/ring.hpp"
+#include "echobuf/store_host.hpp"
+#include "echobuf/sweep.hpp"
+
+namespace echobuf {
+
+struct HostSide {
+  using Ring = echobuf::Ring;
+  using Store = HostStore;
+  using Draw = HostDraw;
+
+  /// Throws std::bad_alloc.
+  explicit HostSide(const BufferOptions& options)
+      : ring(ring_capacity(options)),
+        store(RecordLayout(options.fields, options.ragged), ring.capacity()),
+        batch(store.layout(), options.batch_size),
+        pool(std::make_shared<BatchPool>(batch.bytes(), options.idle)) {}
+
+  static std::size_t bytes_per_slot(const RecordLayout& record) {
+    return HostStore::bytes(record, 1) + Ring::bytes(1);
+  }
+
+  Draw draw() const { return {store, batch}; }
+
+  /// Nothing here works by itself.
+  template <class Broken>
+  void start(Broken&&) {}
+  void stop() {}
+  void abandon() {}
+
+  /// Bytes taken by now.
+  std::size_t bytes() const {
+    return HostStore::bytes(store.layout(), ring.capacity()) +
+           Ring::bytes(ring.capacity()) + pool->held();
+  }
+
+  std::size_t device_bytes() const { return 0; }
+
+  Ring ring;
+  Store store;
+  const BatchLayout batch;
+  const std::shared_ptr<BatchPool> pool;
+};
+
+}  // namespace echobuf

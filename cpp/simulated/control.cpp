@@ -1,0 +1,116 @@
+#include "control.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "kernels.hpp"
+#include "library.hpp"
+
+namespace echobuf::simulated {
+
+namespace {
+
+void host_access(World& world, const void* address, std::size_t bytes, bool write) {
+  const std::lock_guard lock(world.mutex);
+  world.memory.access(world.host(), number(address), bytes, write);
+}
+
+/// Control calls come without a current context.
+bool is_own(StreamHandle stream) {
+  return stream != nullptr && stream != cuda::kLegacyStream &&
+         stream != cuda::kPerThreadStream;
+}
+
+void wait_all(const std::vector<Position>& positions) {
+  for (const Position& position : positions) position.wait();
+}
+
+}  // namespace
+
+void echobuf_simulated_start(std::uint64_t seed, int devices,
+                             std::size_t bytes_per_device, std::size_t pinned_bytes,
+                             unsigned largest_delay_us) {
+  if (!forked())
+    start(
+        {seed, std::max(devices, 0), bytes_per_device, pinned_bytes, largest_delay_us});
+}
+
+void echobuf_simulated_stop() {
+  if (!forked()) stop();
+}
+
+std::size_t echobuf_simulated_reports() { return forked() ? 0 : reports().count(); }
+
+std::size_t echobuf_simulated_report(std::size_t index, char* text, std::size_t size) {
+  if (forked()) return 0;
+  const std::string whole = reports().text(index);
+  if (text && size > 0) {
+    const std::size_t copied = std::min(whole.size(), size - 1);
+    std::memcpy(text, whole.data(), copied);
+    text[copied] = '\0';
+  }
+  return whole.size();
+}
+
+void echobuf_simulated_fail(const char* symbol, int nth, int code) {
+  if (!forked()) fail(symbol, nth, code);
+}
+
+std::size_t echobuf_simulated_calls(const char* symbol) {
+  return forked() ? 0 : calls(symbol);
+}
+
+Result echobuf_simulated_hold(StreamHandle stream, int held) {
+  return call("echobuf_simulated_hold", [&](World& world, Lock&) {
+    world.find_stream("echobuf_simulated_hold", stream).queue->hold(held != 0);
+  });
+}
+
+Result echobuf_simulated_wait(StreamHandle stream) {
+  return call("echobuf_simulated_wait", [&](World& world, Lock& lock) {
+    std::vector<Position> positions;
+    if (is_own(stream)) {
+      positions.push_back(
+          world.position(world.find_stream("echobuf_simulated_wait", stream)));
+    } else {
+      positions = world.all_positions();
+    }
+    lock.unlock();
+    wait_all(positions);
+  });
+}
+
+Result echobuf_simulated_free(Address address) {
+  return call("echobuf_simulated_free", [&](World& world, Lock& lock) {
+    const std::vector<Position> positions = world.all_positions();
+    lock.unlock();
+    wait_all(positions);
+    lock.lock();
+    if (!world.memory.free(Kind::kDevice, address, world.host(), false))
+      throw Failure{cuda::kErrorInvalidValue};
+  });
+}
+
+void echobuf_simulated_host_access(const void* address, std::size_t bytes, int write) {
+  if (forked()) return;
+  if (const auto on = world()) host_access(*on, address, bytes, write != 0);
+}
+
+FunctionHandle echobuf_simulated_kernel(const char* name, Kernel run,
+                                        const std::size_t* argument_bytes,
+                                        int arguments) {
+  if (forked()) return nullptr;
+  return register_kernel({name, run, {argument_bytes, argument_bytes + arguments}});
+}
+
+void echobuf_simulated_touch(const void* address, std::size_t bytes, int write) {
+  const auto [actor, memory] = running();
+  if (actor)
+    memory->access(*actor, number(address), bytes, write != 0);
+  else
+    echobuf_simulated_host_access(address, bytes, write);
+}
+
+}  // namespace echobuf::simulated

@@ -1,0 +1,275 @@
+#include "run.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <iterator>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <utility>
+
+#include "control.hpp"
+#include "draw.hpp"
+#include "echobuf/buffer.hpp"
+#include "echobuf/cuda/side.hpp"
+
+namespace echobuf::test {
+namespace {
+
+using cuda::Address;
+constexpr int kLaunchFailed = 719;  // CUDA_ERROR_LAUNCH_FAILED
+constexpr std::uint64_t kAll = ~std::uint64_t{0};
+using DeviceBuffer = BasicBuffer<cuda::DeviceSide>;
+
+std::uint64_t pick(std::mt19937_64& random, std::uint64_t least, std::uint64_t most) {
+  return least + random() % (most - least + 1);
+}
+
+/// Example `i`: bytes that follow from it.
+class Examples {
+ public:
+  Examples(const BufferOptions& options, std::uint64_t first, std::uint64_t count) {
+    for (const auto& [bytes, rows] : options.fields) {
+      const std::size_t size = bytes * rows;
+      std::vector<std::byte> memory(size * count + 1);
+      for (std::uint64_t i = 0; i < count; ++i)
+        for (std::size_t b = 0; b < size; ++b)
+          memory[i * size + b] =
+              static_cast<std::byte>((first + i) * 31 + b * 7 + b / 97);
+      memory_.push_back(std::move(memory));
+      leaves_.push_back({memory_.back().data(), static_cast<std::ptrdiff_t>(size)});
+    }
+  }
+  const SourceLeaf* leaves() const { return leaves_.data(); }
+
+ private:
+  std::vector<std::vector<std::byte>> memory_;
+  std::vector<SourceLeaf> leaves_;
+};
+
+/// Whether an epoch was left: then it is not its producer's to close.
+struct Left {
+  std::mutex mutex;
+  bool yet = false;
+};
+
+template <class Buffer>
+void produce(Buffer& buffer, std::uint64_t term, const Plan& plan, Left& left) {
+  std::mt19937_64 random(plan.seed);
+  for (std::uint64_t first = 0; first < plan.examples;) {
+    const bool ragged = plan.options.ragged;
+    const std::uint64_t count =
+        ragged ? 1 : std::min(pick(random, 1, 7), plan.examples - first);
+    const std::size_t rows = ragged ? first % (plan.options.fields[0].rows + 1) : 0;
+    const Examples examples(plan.options, first, count);
+    std::uint64_t done = 0;
+    if (buffer.put(term, examples.leaves(), count, rows, done, Deadline::max(),
+                   nullptr) != Status::kOk)
+      return;
+    first += count;
+  }
+  const std::lock_guard lock(left.mutex);
+  if (!left.yet) buffer.close();
+}
+
+BatchBytes bytes_of(const BufferOptions& options, const BatchLayout& layout,
+                    const std::byte* block, std::uint64_t count) {
+  const RecordLayout record(options.fields, options.ragged);
+  BatchBytes bytes;
+  for (std::size_t f = 0; f < layout.leaves(); ++f) {
+    const auto* leaf = reinterpret_cast<const std::uint8_t*>(block + layout.offset(f));
+    bytes.insert(bytes.end(), leaf, leaf + count * record.bytes_per_count(f));
+  }
+  return bytes;
+}
+
+class Streams {
+ public:
+  Streams(const cuda::Driver& driver, int count)
+      : driver_(driver), handles_(static_cast<std::size_t>(count)) {
+    for (auto& handle : handles_)
+      driver.stream_create(&handle, cuda::kStreamNonBlocking);
+  }
+  ~Streams() {
+    for (auto* handle : handles_) driver_.calls().stream_destroy(handle);
+  }
+  Streams(const Streams&) = delete;
+  Streams& operator=(const Streams&) = delete;
+
+  cuda::StreamHandle any(std::uint64_t random) const {
+    return handles_[random % handles_.size()];
+  }
+
+ private:
+  const cuda::Driver& driver_;
+  std::vector<cuda::StreamHandle> handles_;
+};
+
+/// Targets of all batches, so that none is written twice: what orders their writes is
+/// not the test's business.
+class Targets {
+ public:
+  Targets(const cuda::Driver& driver, const BatchLayout& layout)
+      : driver_(driver), layout_(layout) {}
+  ~Targets() {
+    for (const Address address : taken_) simulated::echobuf_simulated_free(address);
+  }
+  Targets(const Targets&) = delete;
+  Targets& operator=(const Targets&) = delete;
+
+  std::byte* take() {
+    Address address = 0;
+    driver_.memory_alloc(&address, layout_.bytes());
+    taken_.push_back(address);
+    return reinterpret_cast<std::byte*>(address);
+  }
+
+ private:
+  const cuda::Driver& driver_;
+  const BatchLayout& layout_;
+  std::vector<Address> taken_;
+};
+
+/// Joins a producer, also one whose buffer's device was lost.
+template <class Buffer>
+class Joined {
+ public:
+  Joined(std::thread& thread, Buffer& buffer)
+      : thread_(thread), buffer_(buffer), errors_(std::uncaught_exceptions()) {}
+  ~Joined() {
+    if (std::uncaught_exceptions() > errors_) buffer_.fail();
+    thread_.join();
+  }
+  Joined(const Joined&) = delete;
+  Joined& operator=(const Joined&) = delete;
+
+ private:
+  std::thread& thread_;
+  Buffer& buffer_;
+  const int errors_;
+};
+
+/// Draws `most` batches, or all.
+using Draw = std::function<bool(std::vector<BatchBytes>& batches)>;
+
+/// The epochs of a plan, with a producer beside each.
+template <class Buffer>
+std::vector<BatchBytes> live(Buffer& buffer, const Plan& plan, const Draw& draw) {
+  std::vector<BatchBytes> batches;
+  std::uint64_t number = 0;
+  const auto epoch = [&](std::uint64_t most) {
+    const std::uint64_t term = buffer.term();
+    Left left;
+    std::thread producer([&] { produce(buffer, term, plan, left); });
+    const Joined joined(producer, buffer);
+    for (std::uint64_t i = 0; i < most && draw(batches); ++i) {
+    }
+    if (most != kAll) {
+      {
+        const std::lock_guard lock(left.mutex);
+        left.yet = true;
+      }
+      buffer.reset(++number);
+    }
+  };
+  for (const std::uint64_t most : plan.left_after) epoch(most);
+  epoch(kAll);
+  return batches;
+}
+
+std::vector<BatchBytes> draw_all(DeviceBuffer& buffer, const cuda::Driver& driver,
+                                 const Plan& plan) {
+  Streams streams(driver, plan.streams);
+  const BatchLayout& layout = buffer.layout();
+  Targets targets(driver, layout);
+  std::mt19937_64 random(plan.seed + 1);
+  return live(buffer, plan, [&](std::vector<BatchBytes>& drawn) {
+    std::byte* block = targets.take();
+    std::vector<std::byte*> leaves;
+    for (std::size_t f = 0; f < layout.leaves(); ++f)
+      leaves.push_back(block + layout.offset(f));
+    Target target{leaves.data()};
+    target.stream = streams.any(random());
+    if (buffer.next_into(target, Deadline::max()) != Status::kOk) return false;
+    simulated::echobuf_simulated_wait(target.stream);
+    drawn.push_back(bytes_of(plan.options, layout, block, target.count));
+    return true;
+  });
+}
+
+std::vector<std::string> all_reports() {
+  std::vector<std::string> reports(simulated::echobuf_simulated_reports());
+  for (std::size_t i = 0; i < reports.size(); ++i) {
+    char text[1024];
+    simulated::echobuf_simulated_report(i, text, sizeof text);
+    reports[i] = text;
+  }
+  return reports;
+}
+
+}  // namespace
+
+Plan random_plan(std::uint64_t seed) {
+  std::mt19937_64 random(seed * 7919 + 1);
+  Plan plan;
+  plan.seed = seed;
+  BufferOptions& o = plan.options;
+  o.ragged = seed % 8 == 7;
+  const std::size_t rows = o.ragged ? pick(random, 1, 4) : 1;
+  const std::size_t fields = seed % 16 == 3 ? 40 : pick(random, 1, 3);
+  constexpr std::size_t kSizes[] = {1, 2, 3, 4, 8, 15, 16, 24, 64, 100, 1000};
+  for (std::size_t f = 0; f < fields; ++f)
+    o.fields.push_back({kSizes[random() % std::size(kSizes)], rows});
+  constexpr Ratio kFactors[] = {{1, 1}, {2, 1}, {3, 1}, {5, 2}, {10, 3}, {4, 1}};
+  o.factor = kFactors[random() % std::size(kFactors)];
+  o.window = pick(random, o.factor.ceil(), 24);
+  o.batch_size =
+      o.ragged ? 1 : pick(random, 1, std::min<std::uint64_t>(o.largest_batch(), 9));
+  o.drop_last = random() % 4 == 0;
+  o.seed = random();
+  plan.examples = pick(random, 0, 60);
+  while (random() % 3 == 0) plan.left_after.push_back(pick(random, 0, 12));
+  return plan;
+}
+
+std::vector<BatchBytes> on_host(const Plan& plan) {
+  Buffer buffer(plan.options);
+  return live(buffer, plan, [&](std::vector<BatchBytes>& drawn) {
+    Batch batch;
+    if (buffer.next(batch) != Status::kOk) return false;
+    drawn.push_back(
+        bytes_of(plan.options, buffer.layout(), batch.block.data(), batch.count));
+    return true;
+  });
+}
+
+Outcome on_device(const Plan& plan, Change change) {
+  simulated::echobuf_simulated_start(plan.seed, 1, std::size_t{1} << 26,
+                                     std::size_t{1} << 26, plan.largest_delay_us);
+  Outcome outcome;
+  if (plan.refused)
+    simulated::echobuf_simulated_fail(plan.refused, plan.nth, kLaunchFailed);
+  try {
+    auto driver = cuda::Driver::load(ECHOBUF_SIMULATED_CUDA);
+    if (change) {
+      auto calls = driver->calls();
+      change(calls);
+      driver = driver->with(calls);
+    }
+    const auto context = std::make_shared<const cuda::DeviceContext>(driver, 0);
+    const cuda::DeviceContext::Scope scope(*context);
+    DeviceBuffer buffer(plan.options, context,
+                        cuda::Kernels{simulated::draw_function()});
+    outcome.batches = draw_all(buffer, *driver, plan);
+    outcome.error = buffer.side().error();
+  } catch (const cuda::Error& error) {
+    outcome.error = error.what();
+  }
+  simulated::echobuf_simulated_stop();
+  outcome.reports = all_reports();
+  return outcome;
+}
+
+}  // namespace echobuf::test

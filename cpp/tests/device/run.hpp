@@ -1,0 +1,47 @@
+// A buffer on the simulated device beside one on the host, put the same examples.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "echobuf/cuda/driver.hpp"
+#include "echobuf/options.hpp"
+
+namespace echobuf::test {
+
+/// What is put, and how it is drawn.
+struct Plan {
+  BufferOptions options;
+  std::uint64_t examples;
+  std::uint64_t seed;  // of delays, of put sizes and of the streams
+  unsigned largest_delay_us = 20;
+  int streams = 2;
+  const char* refused = nullptr;               // a call of the driver, by its symbol
+  int nth = 1;                                 // of these calls
+  std::vector<std::uint64_t> left_after = {};  // epochs that a reset ends, in batches
+};
+
+/// A configuration that the seed chooses.
+Plan random_plan(std::uint64_t seed);
+
+/// A batch: the bytes of its leaves, one after another.
+using BatchBytes = std::vector<std::uint8_t>;
+
+/// All batches of all epochs.
+std::vector<BatchBytes> on_host(const Plan& plan);
+
+struct Outcome {
+  std::vector<BatchBytes> batches;
+  std::vector<std::string> reports;
+  std::string error;  // what a call that was refused is said to be
+};
+
+/// Changes calls of the driver before the buffer is made; null for none.
+using Change = void (*)(cuda::Driver::Calls& calls);
+
+/// The simulated driver is started and stopped; reports are those of the whole run.
+Outcome on_device(const Plan& plan, Change change = nullptr);
+
+}  // namespace echobuf::test

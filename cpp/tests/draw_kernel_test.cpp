@@ -1,0 +1,126 @@
+#include "echobuf/draw_kernel.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "echobuf/cuda/draw_launch.hpp"
+
+namespace {
+
+using echobuf::DrawArguments;
+using echobuf::Field;
+using echobuf::Permutation;
+using echobuf::RecordLayout;
+
+std::byte byte_of(std::uint64_t slot, std::size_t offset) {
+  return static_cast<std::byte>(slot * 131 + offset * 7 + offset / 251);
+}
+
+/// Device memory: slots, and nothing behind them that may be touched.
+struct Slots {
+  Slots(const RecordLayout& layout, std::uint64_t capacity)
+      : stride(layout.stride()), bytes(stride * capacity + 16) {
+    const auto address = reinterpret_cast<std::uint64_t>(bytes.data());
+    base = bytes.data() + (16 - address % 16) % 16;
+    for (std::size_t i = 0; i < stride * capacity; ++i)
+      base[i] = byte_of(i / stride, i % stride);
+  }
+  std::size_t stride;
+  std::vector<std::byte> bytes;
+  std::byte* base;
+};
+
+void run(const echobuf::cuda::DrawLaunch& launch) {
+  for (std::uint32_t block = 0; block < launch.blocks; ++block) {
+    std::uint64_t rows[echobuf::kDrawTile];
+    for (std::uint32_t t = 0; t < echobuf::kDrawThreads; ++t)
+      find_rows(launch.arguments, block, t, rows);
+    for (std::uint32_t t = 0; t < echobuf::kDrawThreads; ++t)
+      copy_rows(launch.arguments, block, t, rows);
+  }
+}
+
+struct Case {
+  std::vector<std::size_t> fields;
+  std::uint32_t window;
+  std::uint32_t offset;
+  std::uint32_t count;
+  std::size_t misaligned;  // leaves begin so many bytes after a multiple of 16
+};
+
+class DrawKernel : public testing::TestWithParam<Case> {};
+
+TEST_P(DrawKernel, PutsEveryFieldOfEveryRecordInItsRow) {
+  const Case& c = GetParam();
+  std::vector<RecordLayout::Shape> shapes;
+  for (const std::size_t bytes : c.fields) shapes.push_back({bytes, 1});
+  const RecordLayout layout(shapes, false);
+  const std::uint64_t capacity = c.window + 3;
+  const Slots slots(layout, capacity);
+  const Permutation order(c.window, echobuf::permutation_key(1, 2, 3));
+  for (const std::uint64_t first : {std::uint64_t{0}, capacity - 2}) {
+    constexpr std::uint64_t kRow = 2;
+    std::vector<std::vector<std::byte>> leaves;
+    std::vector<std::byte*> pointers;
+    for (const Field& field : layout.fields()) {
+      leaves.emplace_back(field.bytes() * (c.count + kRow) + 48, std::byte{0xEE});
+      const auto address = reinterpret_cast<std::uint64_t>(leaves.back().data());
+      pointers.push_back(leaves.back().data() + (16 - address % 16) % 16 +
+                         c.misaligned);
+    }
+    DrawArguments arguments{.order = order,
+                            .slots = reinterpret_cast<std::uint64_t>(slots.base),
+                            .capacity = capacity,
+                            .first = first,
+                            .stride = layout.stride(),
+                            .row = kRow,
+                            .offset = c.offset,
+                            .count = c.count};
+    run(echobuf::cuda::lay_out(arguments, layout, pointers.data(), 0,
+                               layout.fields().size()));
+    for (std::size_t f = 0; f < leaves.size(); ++f) {
+      const Field& field = layout.fields()[f];
+      std::vector<std::byte> expected(leaves[f].size(), std::byte{0xEE});
+      const auto begin = pointers[f] - leaves[f].data();
+      for (std::uint32_t i = 0; i < c.count; ++i)
+        for (std::size_t b = 0; b < field.bytes(); ++b)
+          expected[static_cast<std::size_t>(begin) + (i + kRow) * field.bytes() + b] =
+              byte_of((first + order(c.offset + i)) % capacity, field.offset + b);
+      ASSERT_EQ(leaves[f], expected) << "field of " << field.bytes() << " bytes";
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, DrawKernel,
+    testing::Values(Case{{128, 8}, 1000, 17, 300, 0}, Case{{128, 8}, 1000, 17, 300, 4},
+                    Case{{1}, 100, 0, 100, 0}, Case{{1, 2, 4, 8, 16}, 50, 3, 40, 0},
+                    Case{{3, 5, 7, 15, 17, 31, 33}, 70, 1, 69, 0},
+                    Case{{3, 5, 7, 15, 17, 31, 33}, 70, 1, 69, 9},
+                    Case{{0, 24, 0}, 10, 0, 10, 0}, Case{{0}, 10, 0, 10, 1},
+                    Case{{150'528, 8}, 9, 2, 5, 0}, Case{{150'529}, 5, 0, 4, 3},
+                    Case{{100'000, 12}, 3, 0, 3, 8},
+                    Case{std::vector<std::size_t>(32, 40), 30, 5, 20, 0}));
+
+TEST(CopyWord, TouchesItsBytesAlone) {
+  alignas(16) std::byte from[160];
+  alignas(16) std::byte to[160];
+  for (std::size_t i = 0; i < sizeof from; ++i) from[i] = byte_of(3, i);
+  for (std::size_t lead = 0; lead < 16; ++lead) {
+    for (std::size_t bytes = 0; bytes <= 100; ++bytes) {
+      std::fill(std::begin(to), std::end(to), std::byte{0xEE});
+      const auto target = reinterpret_cast<std::uint64_t>(to + 16 + lead);
+      for (std::uint64_t w = 0; w < (bytes + 30) / 16; ++w)
+        echobuf::copy_word(target, reinterpret_cast<std::uint64_t>(from), bytes, w);
+      for (std::size_t i = 0; i < sizeof to; ++i) {
+        const bool mine = i >= 16 + lead && i < 16 + lead + bytes;
+        ASSERT_EQ(to[i], mine ? from[i - 16 - lead] : std::byte{0xEE});
+      }
+    }
+  }
+}
+
+}  // namespace
