@@ -296,8 +296,8 @@ py::ssize_t PythonBuffer::next_into(const py::list& arrays,
 int PythonBuffer::ready() {
   const std::shared_ptr<Buffer> buffer = hold();
   if (const int refused = refuse(buffer)) return refused;
-  if (!buffer->prefetches()) return buffer->ready() ? 1 : 0;
-  const GilRelease released;  // it may look on while a batch is assembled
+  if (const auto answer = buffer->look()) return *answer ? 1 : 0;
+  const GilRelease released;  // while a batch is assembled
   return buffer->ready() ? 1 : 0;
 }
 

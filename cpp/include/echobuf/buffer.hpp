@@ -132,6 +132,8 @@ class BasicBuffer {
   /// Whether next() would return, with a batch or an end, without waiting. Not while
   /// somebody else is drawing.
   bool ready() { return outlet_.ready(); }
+  /// The same without waiting for a batch that is just being assembled ahead.
+  std::optional<bool> look() { return outlet_.look(); }
 
   // ---- life
 

@@ -67,12 +67,23 @@ class Outlet {
     });
   }
 
-  /// Whether next() would return without waiting.
-  bool ready() {
+  /// Whether next() would return without waiting for upstream. Nothing, if a batch is
+  /// just being assembled ahead: ask again.
+  std::optional<bool> look() {
     if (ending_.early()) return true;
-    if (prefetcher_) return at_hand();
+    if (prefetcher_ && prefetcher_->ready()) return true;
+    if (prefetcher_ && paused_.load(std::memory_order_acquire)) return false;
     const Turn::Guard turn(turn_, std::try_to_lock);
-    return turn && drawer_->ready();
+    if (turn && !made_) return drawer_->ready();
+    if (prefetcher_) return std::nullopt;
+    return false;
+  }
+
+  /// The same, waiting for what is being assembled.
+  bool ready() {
+    std::optional<bool> answer;
+    while (!(answer = look())) std::this_thread::sleep_for(kMoment);
+    return *answer;
   }
 
   /// Nanoseconds that callers have waited for a batch.
@@ -144,7 +155,7 @@ class Outlet {
 
  private:
   static constexpr auto kSlice = std::chrono::milliseconds(50);
-  static constexpr auto kMoment = std::chrono::milliseconds(1);
+  static constexpr auto kMoment = std::chrono::microseconds(20);
 
   /// A batch assembled ahead, and where it leaves the schedule.
   struct Ahead {
@@ -205,24 +216,10 @@ class Outlet {
     Status status = wait_for(deadline, &waited_, attempt);
     // Time is for upstream: what is there already is not refused because the thread
     // has not come to it yet.
-    while (status == Status::kTimeout && deadline != kAtOnce && at_hand())
-      status = wait_for(Clock::now() + kMoment, &waited_, attempt);
+    while (status == Status::kTimeout && deadline != kAtOnce && ready())
+      status = wait_for(Clock::now() + kSlice, &waited_, attempt);
     if (status == Status::kOk) batch = std::move(ahead.batch);
     return status;
-  }
-
-  /// Whether a call would end without waiting for upstream: the thread that assembles
-  /// ahead has a batch or an end, or has all that it needs for one.
-  bool at_hand() {
-    for (;;) {
-      if (ending_.early() || prefetcher_->ready()) return true;
-      if (paused_.load(std::memory_order_acquire)) return false;
-      {
-        const Turn::Guard turn(turn_, std::try_to_lock);
-        if (turn && !made_) return drawer_->ready();
-      }
-      std::this_thread::yield();  // the thread draws, or has drawn
-    }
   }
 
   Status make(Ahead& ahead) {
