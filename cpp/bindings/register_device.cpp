@@ -15,6 +15,7 @@ void register_device(py::module_& m) {
   PYBIND11_CONSTINIT static py::gil_safe_call_once_and_store<py::object> error;
   error.call_once_and_store_result(
       [&] { return py::object(py::exception<echobuf::cuda::Error>(m, "CudaError")); });
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): what pybind11 wants
   py::register_exception_translator([](std::exception_ptr thrown) {
     try {
       if (thrown) std::rethrow_exception(thrown);
