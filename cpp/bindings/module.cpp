@@ -16,4 +16,5 @@ PYBIND11_MODULE(_core, m, py::mod_gil_not_used()) {
   register_permutation(m);
   register_schedule(m);
   register_buffer(m);
+  register_device(m);
 }

@@ -1,12 +1,37 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include "python_buffer.hpp"
+#include "host_buffer.hpp"
 #include "register.hpp"
+#include "register_methods.hpp"
 
 namespace py = pybind11;
 using echobuf::BufferOptions;
-using echobuf::python::PythonBuffer;
+using echobuf::python::HostBuffer;
+
+namespace {
+
+BufferOptions make_options(
+    const py::list& leaves, bool ragged, std::uint64_t batch_size, std::uint64_t window,
+    std::optional<std::pair<std::uint64_t, std::uint64_t>> factor,
+    std::uint32_t max_factor, std::uint64_t seed, std::uint64_t epoch, bool drop_last,
+    std::uint32_t prefetch) {
+  BufferOptions options;
+  options.fields = echobuf::python::Leaves(leaves, ragged).fields();
+  options.ragged = ragged;
+  options.batch_size = batch_size;
+  options.window = window;
+  options.automatic = !factor;
+  if (factor) options.factor = {factor->first, factor->second};
+  options.max_factor = max_factor;
+  options.seed = seed;
+  options.epoch = epoch;
+  options.drop_last = drop_last;
+  options.prefetch = prefetch;
+  return options;
+}
+
+}  // namespace
 
 void register_buffer(py::module_& m) {
   using echobuf::Status;
@@ -16,15 +41,16 @@ void register_buffer(py::module_& m) {
   m.attr("FINISHED") = static_cast<int>(Status::kFinished);
   m.attr("SHORT") = static_cast<int>(Status::kShort);
   m.attr("NO_MEMORY") = static_cast<int>(Status::kNoMemory);
+  m.attr("BROKEN") = static_cast<int>(Status::kBroken);
   m.attr("REENTRANT") = static_cast<int>(Status::kReentrant);
   m.attr("FORKED") = echobuf::python::kForked;
   m.attr("MISMATCH") = echobuf::python::kMismatch;
   m.attr("LEFT") = echobuf::python::kLeft;
 
   py::class_<BufferOptions>(m, "BufferOptions")
-      .def(py::init(&PythonBuffer::options), py::kw_only(), py::arg("leaves"),
-           py::arg("ragged"), py::arg("batch_size"), py::arg("window"),
-           py::arg("factor"), py::arg("max_factor"), py::arg("seed"), py::arg("epoch"),
+      .def(py::init(&make_options), py::kw_only(), py::arg("leaves"), py::arg("ragged"),
+           py::arg("batch_size"), py::arg("window"), py::arg("factor"),
+           py::arg("max_factor"), py::arg("seed"), py::arg("epoch"),
            py::arg("drop_last"), py::arg("prefetch"))
       .def("needs",
            [](const BufferOptions& options) {
@@ -34,21 +60,10 @@ void register_buffer(py::module_& m) {
            })
       .def_readwrite("idle", &BufferOptions::idle);
 
-  py::class_<PythonBuffer>(m, "Buffer")
-      .def(py::init<const py::list&, const BufferOptions&>(), py::arg("leaves"),
-           py::arg("options"))
-      .def("put", &PythonBuffer::put)
-      .def("next", &PythonBuffer::next)
-      .def("next_into", &PythonBuffer::next_into)
-      .def("ready", &PythonBuffer::ready)
-      .def("close", &PythonBuffer::close)
-      .def("fail", &PythonBuffer::fail)
-      .def("reset", &PythonBuffer::reset)
-      .def("draining", &PythonBuffer::draining)
-      .def("open_ahead", &PythonBuffer::open_ahead)
-      .def("go_ahead", &PythonBuffer::go_ahead)
-      .def("checkpoint", &PythonBuffer::checkpoint)
-      .def("restore", &PythonBuffer::restore)
-      .def("stats", &PythonBuffer::stats)
-      .def("release", &PythonBuffer::release);
+  auto buffer = py::class_<HostBuffer>(m, "Buffer")
+                    .def(py::init<const py::list&, const BufferOptions&>(),
+                         py::arg("leaves"), py::arg("options"))
+                    .def("next", &HostBuffer::next)
+                    .def("next_into", &HostBuffer::next_into);
+  echobuf::python::register_methods<HostBuffer>(buffer);
 }

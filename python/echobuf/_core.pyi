@@ -13,6 +13,7 @@ FAILED: int
 FINISHED: int
 SHORT: int
 NO_MEMORY: int
+BROKEN: int
 REENTRANT: int
 FORKED: int
 MISMATCH: int
@@ -74,19 +75,12 @@ class BufferOptions:
     def needs(self) -> tuple[int, int, int, int]:
         """Slots, bytes a slot, batches held, bytes a batch."""
 
-class Buffer:
-    def __init__(
-        self,
-        leaves: list[tuple[np.dtype[Any], tuple[int, ...]]],
-        options: BufferOptions,
-    ) -> None: ...
+class _Bound:
+    """What buffers have in common, wherever their windows are."""
+
     def put(
         self, arrays: list[Any], stacked: bool, timeout_s: float | None, /
     ) -> tuple[int, int] | None: ...
-    def next(self, timeout_s: float | None, /) -> list[npt.NDArray[Any]] | int: ...
-    def next_into(
-        self, arrays: list[npt.NDArray[Any]], timeout_s: float | None, /
-    ) -> int: ...
     def ready(self) -> int: ...
     def close(self) -> int: ...
     def fail(self) -> int: ...
@@ -96,5 +90,41 @@ class Buffer:
     def go_ahead(self, /) -> int: ...
     def checkpoint(self) -> dict[str, Any] | int: ...
     def restore(self, state: dict[str, Any], /) -> int: ...
-    def stats(self) -> tuple[int, int, int, int, int, float, float] | int: ...
+    def stats(self) -> tuple[int, int, int, int, int, int, float, float] | int: ...
     def release(self) -> None: ...
+
+class Buffer(_Bound):
+    def __init__(
+        self,
+        leaves: list[tuple[np.dtype[Any], tuple[int, ...]]],
+        options: BufferOptions,
+    ) -> None: ...
+    def next(self, timeout_s: float | None, /) -> list[npt.NDArray[Any]] | int: ...
+    def next_into(
+        self, arrays: list[npt.NDArray[Any]], timeout_s: float | None, /
+    ) -> int: ...
+
+class CudaError(Exception):
+    """The driver refused a call. Arguments: its code, or 0, and what happened."""
+
+class Device:
+    """A driver, which is loaded, and one of its devices."""
+
+    def __init__(self, library: str, ordinal: int) -> None: ...
+    def memory(self) -> tuple[int, int]:
+        """Bytes of device memory: free, in all."""
+
+class DeviceBuffer(_Bound):
+    def __init__(
+        self,
+        leaves: list[tuple[np.dtype[Any], tuple[int, ...]]],
+        options: BufferOptions,
+        device: Device,
+        draw: int,
+    ) -> None: ...
+    def next_at(
+        self, addresses: list[int], stream: int, timeout_s: float | None, /
+    ) -> int: ...
+    def error(self) -> str: ...
+    @staticmethod
+    def needs(options: BufferOptions, /) -> tuple[int, int, int, int]: ...

@@ -36,16 +36,21 @@ class Stats:
     next_wait_s: float
 
 
-def make_stats(raw: tuple[int, int, int, int, int, float, float]) -> Stats:
+Raw = tuple[int, int, int, int, int, int, float, float]
+NOTHING: Raw = (0, 0, 0, 0, 0, 0, 0.0, 0.0)
+
+
+def make_stats(raw: Raw) -> Stats:
     """From the tuple that the core gives."""
-    fresh, served, passes, resident, bytes_host, put_wait_s, next_wait_s = raw
+    fresh, served, passes, resident, bytes_device, bytes_host, *waits = raw
+    put_wait_s, next_wait_s = waits
     return Stats(
         fresh=fresh,
         served=served,
         effective_factor=served / fresh if fresh else 0.0,
         passes=passes,
         resident=resident,
-        bytes_device=0,
+        bytes_device=bytes_device,
         bytes_host=bytes_host,
         put_wait_s=put_wait_s,
         next_wait_s=next_wait_s,

@@ -18,7 +18,7 @@ from echobuf.loader.feeder import Feeder
 from echobuf.loader.plan import Plan
 from echobuf.loader.upstream import Start, Upstream
 from echobuf.options import check_bool, check_epoch
-from echobuf.stats import Stats, make_stats
+from echobuf.stats import NOTHING, Stats, make_stats
 
 
 class EchoLoader:
@@ -272,7 +272,7 @@ class EchoLoader:
     def stats(self) -> Stats:
         """What has been done in the current epoch, or the last one."""
         if self._buffer is None:
-            return make_stats((0, 0, 0, 0, 0, 0.0, 0.0))
+            return make_stats(NOTHING)
         return self._buffer.stats()
 
     def state_dict(self) -> dict[str, Any]:

@@ -1,0 +1,181 @@
+// What Python's buffers have in common, wherever their windows are.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "checkpoint_dict.hpp"
+#include "echobuf/buffer.hpp"
+#include "gil.hpp"
+#include "leaves.hpp"
+#include "waiting.hpp"
+
+namespace echobuf::python {
+
+/// Codes that calls return beside Status; Python makes them into exceptions.
+inline constexpr int kForked = 100;
+inline constexpr int kMismatch = 101;
+inline constexpr int kLeft = 102;  // the context was left
+
+inline int code(Status status) { return static_cast<int>(status); }
+
+/// `Core`: a BasicBuffer. Calls return a code, or what they say and codes above it.
+template <class Core>
+class BoundBuffer {
+ public:
+  BoundBuffer(const py::list& leaves, std::shared_ptr<Core> buffer)
+      : leaves_(leaves, buffer->options().ragged), buffer_(std::move(buffer)) {}
+
+  /// Puts one example, or those stacked on axis 0. Returns None, or a tuple of a code
+  /// and the number of examples put (kMismatch: of the leaf that does not fit, or is no
+  /// array whose rows are contiguous).
+  py::object put(const py::list& arrays, bool stacked,
+                 std::optional<double> timeout_s) {
+    const std::shared_ptr<Core> buffer = hold();
+    if (const int refused = refuse(buffer)) return py::make_tuple(refused, 0);
+    Sources sources;
+    std::uint64_t done = 0;
+    if (const auto leaf = leaves_.bind(arrays, stacked, sources))
+      return py::make_tuple(kMismatch, *leaf);
+    const std::uint64_t term = buffer->term();
+    const bool brief = sources.n <= kKeepGil / buffer->record().stride();
+    const Status status =
+        run(brief, true, timeout_s, [&](Deadline deadline, Poll* poll) {
+          return buffer->put(term, sources.leaves.data(), sources.n, sources.rows, done,
+                             deadline, poll);
+        });
+    if (status == Status::kOk) return py::none();
+    if (status == Status::kClosed && buffer->is_down())
+      return py::make_tuple(kLeft, done);
+    if (status == Status::kInterrupted) {
+      py::error_already_set error;
+      error.value().attr("accepted") = done;
+      throw error;
+    }
+    return py::make_tuple(code(status), done);
+  }
+
+  int ready() {
+    const std::shared_ptr<Core> buffer = hold();
+    if (const int refused = refuse(buffer)) return refused;
+    if (const auto answer = buffer->look()) return *answer ? 1 : 0;
+    const GilRelease released;  // while a batch is assembled
+    return buffer->ready() ? 1 : 0;
+  }
+
+  int close() {
+    const std::shared_ptr<Core> buffer = hold();
+    if (const int refused = refuse(buffer)) return refused;
+    buffer->close();
+    return 0;
+  }
+
+  int fail() {
+    const std::shared_ptr<Core> buffer = hold();
+    if (const int refused = refuse(buffer)) return refused;
+    buffer->fail();
+    return 0;
+  }
+
+  int reset(std::uint64_t epoch) {
+    const std::shared_ptr<Core> buffer = hold();
+    if (const int refused = refuse(buffer)) return refused;
+    const GilRelease released;
+    return code(buffer->reset(epoch));
+  }
+
+  /// An epoch opened for upstream before this one is served out: 0, 1, or a code.
+  int draining() {
+    const std::shared_ptr<Core> buffer = hold();
+    if (const int refused = refuse(buffer)) return refused;
+    return buffer->draining() ? 1 : 0;
+  }
+
+  int open_ahead(std::uint64_t epoch) {
+    const std::shared_ptr<Core> buffer = hold();
+    if (const int refused = refuse(buffer)) return refused;
+    const GilRelease released;
+    return buffer->open_ahead(epoch) ? 1 : 0;
+  }
+
+  int go_ahead() {
+    const std::shared_ptr<Core> buffer = hold();
+    if (const int refused = refuse(buffer)) return refused;
+    const GilRelease released;
+    return buffer->go_ahead() ? 1 : 0;
+  }
+
+  py::object checkpoint() {
+    const std::shared_ptr<Core> buffer = hold();
+    if (const int refused = refuse(buffer)) return py::int_(refused);
+    return to_dict(buffer->checkpoint());
+  }
+
+  /// 0, a code, or kMismatch if the buffer has been used.
+  int restore(const py::dict& state) {
+    const std::shared_ptr<Core> buffer = hold();
+    if (const int refused = refuse(buffer)) return refused;
+    const Checkpoint checkpoint = from_dict(state, buffer->options());
+    const GilRelease released;
+    return buffer->restore(checkpoint) ? 0 : kMismatch;
+  }
+
+  py::object stats() {
+    const std::shared_ptr<Core> buffer = hold();
+    if (const int refused = refuse(buffer)) return py::int_(refused);
+    const BufferStats stats = buffer->stats();
+    return py::make_tuple(stats.fresh, stats.served, stats.passes, stats.resident,
+                          stats.device_bytes, stats.bytes, stats.put_wait_s,
+                          stats.next_wait_s);
+  }
+
+  /// Ends all calls and gives the memory back, once the last call has left.
+  void release() {
+    std::shared_ptr<Core> buffer;
+    {
+#ifdef Py_GIL_DISABLED
+      std::unique_lock lock(holding_, std::defer_lock);
+      if (generation_ == fork_generation()) lock.lock();
+#endif
+      buffer.swap(buffer_);
+    }
+    if (!buffer) return;
+    if (!buffer->of_this_process()) return;  // its destructor leaves the parent's alone
+    const GilRelease released;
+    buffer->shut_down();
+    buffer.reset();
+  }
+
+ protected:
+  /// The buffer, kept alive for a call; empty after release().
+  std::shared_ptr<Core> hold() const {
+#ifdef Py_GIL_DISABLED
+    // In a forked child there is one thread, and another may have had the lock.
+    if (generation_ != fork_generation()) return buffer_;
+    const std::lock_guard lock(holding_);
+#endif
+    return buffer_;
+  }
+
+  /// 0 if a call may go on, else the code that ends it.
+  static int refuse(const std::shared_ptr<Core>& buffer) {
+    if (!buffer) return kLeft;
+    return buffer->of_this_process() ? 0 : kForked;
+  }
+
+  const Leaves leaves_;
+
+ private:
+  std::shared_ptr<Core> buffer_;  // empty after release()
+#ifdef Py_GIL_DISABLED
+  const std::uint32_t generation_ = fork_generation();
+  mutable std::mutex holding_;  // guards buffer_, where the GIL does not
+#endif
+};
+
+}  // namespace echobuf::python

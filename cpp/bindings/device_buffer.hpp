@@ -1,0 +1,90 @@
+// The buffer on a device as Python sees it: Python brings the memory of each batch, as
+// addresses on the device, and the stream on which it is to be valid.
+#pragma once
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bound_buffer.hpp"
+#include "echobuf/cuda/side.hpp"
+
+namespace echobuf::python {
+
+using DeviceCore = BasicBuffer<cuda::DeviceSide>;
+
+/// A driver, and one of its devices.
+class DeviceHandle {
+ public:
+  DeviceHandle(const std::string& library, int ordinal)
+      : context_(std::make_shared<const cuda::DeviceContext>(
+            cuda::Driver::load(library.c_str()), ordinal)) {}
+
+  const cuda::SharedContext& context() const { return context_; }
+
+  /// Bytes of device memory: free, in all.
+  std::pair<std::size_t, std::size_t> memory() const {
+    const cuda::DeviceContext::Scope scope(*context_);
+    std::size_t free = 0;
+    std::size_t total = 0;
+    context_->driver().memory_info(&free, &total);
+    return {free, total};
+  }
+
+ private:
+  cuda::SharedContext context_;
+};
+
+class DeviceBuffer : public BoundBuffer<DeviceCore> {
+ public:
+  /// `draw`: the kernel, loaded into the device's context by somebody else.
+  DeviceBuffer(const py::list& leaves, const BufferOptions& options,
+               const DeviceHandle& device, std::uintptr_t draw)
+      : BoundBuffer(leaves, make(options, device, draw)) {}
+
+  /// Draws the next batch to `addresses`, one a leaf, on `stream`. The length of the
+  /// batch, or minus a code.
+  py::ssize_t next_at(const std::vector<std::uintptr_t>& addresses,
+                      std::uintptr_t stream, std::optional<double> timeout_s) {
+    const std::shared_ptr<DeviceCore> buffer = hold();
+    if (const int refused = refuse(buffer)) return -refused;
+    std::vector<std::byte*> targets;
+    targets.reserve(addresses.size());
+    for (const std::uintptr_t address : addresses)
+      targets.push_back(reinterpret_cast<std::byte*>(address));
+    Target target{targets.data()};
+    target.stream = reinterpret_cast<void*>(stream);
+    // Nothing is copied here, only enqueued: the GIL is kept unless upstream is behind.
+    const Status status =
+        run(true, true, timeout_s, [&](Deadline deadline, Poll* poll) {
+          return buffer->next_into(target, deadline, poll);
+        });
+    if (status == Status::kInterrupted) throw py::error_already_set();
+    if (status != Status::kOk) return -code(status);
+    return static_cast<py::ssize_t>(target.count);
+  }
+
+  /// What the driver said when it refused a call; empty if it has not.
+  std::string error() const {
+    const std::shared_ptr<DeviceCore> buffer = hold();
+    return buffer && buffer->of_this_process() ? buffer->side().error() : "";
+  }
+
+ private:
+  static std::shared_ptr<DeviceCore> make(const BufferOptions& options,
+                                          const DeviceHandle& device,
+                                          std::uintptr_t draw) {
+    const GilRelease released;  // large allocations take their time
+    return std::make_shared<DeviceCore>(
+        options, device.context(),
+        cuda::Kernels{reinterpret_cast<cuda::FunctionHandle>(draw)});
+  }
+};
+
+}  // namespace echobuf::python

@@ -1,0 +1,54 @@
+// The buffer on the CPU as Python sees it.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "bound_buffer.hpp"
+
+namespace echobuf::python {
+
+class HostBuffer : public BoundBuffer<Buffer> {
+ public:
+  HostBuffer(const py::list& leaves, const BufferOptions& options)
+      : BoundBuffer(leaves, std::make_shared<Buffer>(options)) {}
+
+  /// The leaves of the next batch, or a code.
+  py::object next(std::optional<double> timeout_s) {
+    const std::shared_ptr<Buffer> buffer = hold();
+    if (const int refused = refuse(buffer)) return py::int_(refused);
+    Batch batch;
+    const bool brief = buffer->prefetches() || buffer->layout().bytes() <= kKeepGil;
+    const Status status = run(brief, !buffer->prefetches(), timeout_s,
+                              [&](Deadline deadline, Poll* poll) {
+                                return buffer->next(batch, deadline, poll);
+                              });
+    if (status == Status::kInterrupted) throw py::error_already_set();
+    if (status != Status::kOk) return py::int_(code(status));
+    return leaves_.wrap(buffer->layout(), std::move(batch));
+  }
+
+  /// Draws into arrays that are as the spec says, contiguous, writable and apart. The
+  /// length of the batch, or minus a code (kMismatch: Python must look at the arrays).
+  py::ssize_t next_into(const py::list& arrays, std::optional<double> timeout_s) {
+    const std::shared_ptr<Buffer> buffer = hold();
+    if (const int refused = refuse(buffer)) return -refused;
+    std::vector<std::byte*> targets;
+    if (!leaves_.bind_out(arrays, buffer->options().batch_size, targets))
+      return -kMismatch;
+    Target target{targets.data()};
+    const bool brief = buffer->layout().bytes() <= kKeepGil;
+    const Status status = run(brief, !buffer->prefetches(), timeout_s,
+                              [&](Deadline deadline, Poll* poll) {
+                                return buffer->next_into(target, deadline, poll);
+                              });
+    if (status == Status::kInterrupted) throw py::error_already_set();
+    if (status != Status::kOk) return -code(status);
+    return static_cast<py::ssize_t>(target.count);
+  }
+};
+
+}  // namespace echobuf::python

@@ -1,0 +1,188 @@
+#include "leaves.hpp"
+
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <utility>
+
+namespace echobuf::python {
+namespace {
+
+Leaf make_leaf(const py::handle& item, bool ragged) {
+  const auto pair = item.cast<py::tuple>();
+  Leaf leaf{pair[0].cast<py::dtype>(), pair[1].cast<std::vector<py::ssize_t>>(), 0};
+  leaf.row_bytes = static_cast<std::size_t>(leaf.dtype.itemsize());
+  for (std::size_t i = ragged ? 1 : 0; i < leaf.shape.size(); ++i)
+    leaf.row_bytes *= static_cast<std::size_t>(leaf.shape[i]);
+  return leaf;
+}
+
+bool same_dtype(const py::array& array, const py::dtype& dtype) {
+  const auto* own = py::detail::array_proxy(array.ptr())->descr;
+  if (own == dtype.ptr()) return true;
+  return py::detail::npy_api::get().PyArray_EquivTypes_(const_cast<PyObject*>(own),
+                                                        dtype.ptr());
+}
+
+bool is_numpy_scalar(py::handle item) {
+  PYBIND11_CONSTINIT static py::gil_safe_call_once_and_store<py::object> generic;
+  const py::object& type =
+      generic
+          .call_once_and_store_result(
+              [] { return py::object(py::module_::import("numpy").attr("generic")); })
+          .get_stored();
+  return PyObject_TypeCheck(item.ptr(), reinterpret_cast<PyTypeObject*>(type.ptr()));
+}
+
+/// The array that `item` is, or that a NumPy scalar makes, which `scalars` then keeps.
+/// None for anything else: subclasses can mean more than their bytes say (masked
+/// arrays).
+std::optional<py::array> as_array(py::handle item, std::vector<py::object>& scalars) {
+  const auto& numpy = py::detail::npy_api::get();
+  if (Py_IS_TYPE(item.ptr(), numpy.PyArray_Type_))
+    return py::reinterpret_borrow<py::array>(item);
+  if (!is_numpy_scalar(item)) return std::nullopt;
+  auto array = py::reinterpret_steal<py::array>(
+      numpy.PyArray_FromAny_(item.ptr(), nullptr, 0, 0, 0, nullptr));
+  if (!array) throw py::error_already_set();
+  scalars.push_back(array);
+  return array;
+}
+
+/// True if everything but axis 0 is laid out without gaps.
+bool rows_contiguous(const py::array& array, py::ssize_t first_axis) {
+  if (array.flags() & py::array::c_style) return true;
+  py::ssize_t expected = array.itemsize();
+  for (py::ssize_t axis = array.ndim() - 1; axis >= first_axis; --axis) {
+    if (array.strides(axis) != expected) return false;
+    expected *= array.shape(axis);
+  }
+  return true;
+}
+
+bool shape_from(const py::array& array, py::ssize_t axis, const Leaf& leaf,
+                std::size_t leaf_axis) {
+  const auto rest = static_cast<py::ssize_t>(leaf.shape.size() - leaf_axis);
+  if (array.ndim() - axis != rest) return false;
+  for (py::ssize_t i = 0; i < rest; ++i)
+    if (array.shape(axis + i) != leaf.shape[leaf_axis + static_cast<std::size_t>(i)])
+      return false;
+  return true;
+}
+
+/// A writable array over memory that `base` keeps alive. What py::array's constructor
+/// does, without its vectors: at five microseconds a batch they count.
+py::object view(const Leaf& leaf, std::size_t axis, std::uint64_t count,
+                std::byte* data, const py::object& base) {
+  constexpr std::size_t kMostAxes = 64;  // NumPy's own limit
+  std::array<Py_intptr_t, kMostAxes> shape;
+  const std::size_t rest = leaf.shape.size() - axis;
+  if (rest >= kMostAxes) throw py::value_error("too many axes");
+  shape[0] = static_cast<Py_intptr_t>(count);
+  std::copy(leaf.shape.begin() + static_cast<std::ptrdiff_t>(axis), leaf.shape.end(),
+            shape.begin() + 1);
+  const auto& numpy = py::detail::npy_api::get();
+  const int flags = py::detail::npy_api::NPY_ARRAY_WRITEABLE_ |
+                    py::detail::npy_api::NPY_ARRAY_C_CONTIGUOUS_ |
+                    py::detail::npy_api::NPY_ARRAY_ALIGNED_;
+  py::dtype dtype = leaf.dtype;  // the call takes a reference over
+  auto array = py::reinterpret_steal<py::object>(numpy.PyArray_NewFromDescr_(
+      numpy.PyArray_Type_, dtype.release().ptr(), static_cast<int>(rest + 1),
+      shape.data(), nullptr, data, flags, nullptr));
+  if (!array) throw py::error_already_set();
+  if (numpy.PyArray_SetBaseObject_(array.ptr(), py::object(base).release().ptr()) != 0)
+    throw py::error_already_set();
+  return array;
+}
+
+}  // namespace
+
+Leaves::Leaves(const py::list& spec, bool ragged) : ragged_(ragged) {
+  for (const py::handle& item : spec) leaves_.push_back(make_leaf(item, ragged));
+}
+
+std::vector<RecordLayout::Shape> Leaves::fields() const {
+  std::vector<RecordLayout::Shape> fields;
+  for (const Leaf& leaf : leaves_) {
+    const std::size_t rows = ragged_ ? static_cast<std::size_t>(leaf.shape.at(0)) : 1;
+    fields.push_back({leaf.row_bytes, rows});
+  }
+  return fields;
+}
+
+std::optional<std::size_t> Leaves::bind(const py::list& arrays, bool stacked,
+                                        Sources& sources) const {
+  const py::ssize_t rows_axis = stacked ? 1 : 0;
+  const py::ssize_t rest = rows_axis + (ragged_ ? 1 : 0);
+  sources.leaves.reserve(leaves_.size());
+  for (std::size_t i = 0; i < leaves_.size(); ++i) {
+    const py::handle item = PyList_GET_ITEM(arrays.ptr(), static_cast<py::ssize_t>(i));
+    const auto array = as_array(item, sources.scalars);
+    if (!array) return i;
+    const Leaf& leaf = leaves_[i];
+    if (array->ndim() < rest || !same_dtype(*array, leaf.dtype)) return i;
+    if (!shape_from(*array, rest, leaf, ragged_ ? 1 : 0)) return i;
+    if (!rows_contiguous(*array, rows_axis)) return i;
+    const auto n = stacked ? static_cast<std::uint64_t>(array->shape(0)) : 1;
+    const auto rows = ragged_ ? static_cast<std::size_t>(array->shape(rows_axis)) : 0;
+    if (i == 0) {
+      sources.n = n;
+      sources.rows = rows;
+    }
+    if (n != sources.n || rows != sources.rows) return i;
+    if (ragged_ && rows > static_cast<std::size_t>(leaf.shape[0])) return i;
+    sources.leaves.push_back({static_cast<const std::byte*>(array->data()),
+                              stacked ? array->strides(0) : 0});
+  }
+  return std::nullopt;
+}
+
+bool Leaves::bind_out(const py::list& arrays, std::uint64_t batch_size,
+                      std::vector<std::byte*>& targets) const {
+  struct Range {
+    const std::byte* begin;
+    const std::byte* end;
+  };
+  std::vector<Range> ranges;
+  ranges.reserve(leaves_.size());
+  targets.reserve(leaves_.size());
+  const auto batch = static_cast<py::ssize_t>(batch_size);
+  for (std::size_t i = 0; i < leaves_.size(); ++i) {
+    const py::handle item = PyList_GET_ITEM(arrays.ptr(), static_cast<py::ssize_t>(i));
+    if (!Py_IS_TYPE(item.ptr(), py::detail::npy_api::get().PyArray_Type_)) return false;
+    auto array = py::reinterpret_borrow<py::array>(item);
+    const Leaf& leaf = leaves_[i];
+    const py::ssize_t lead = ragged_ ? 0 : 1;
+    if (!array.writeable() || !(array.flags() & py::array::c_style)) return false;
+    if (array.ndim() < lead || !same_dtype(array, leaf.dtype)) return false;
+    if (!shape_from(array, lead, leaf, 0)) return false;
+    if (!ragged_ && array.shape(0) != batch) return false;
+    auto* data = static_cast<std::byte*>(array.mutable_data());
+    targets.push_back(data);
+    if (array.nbytes() != 0) ranges.push_back({data, data + array.nbytes()});
+  }
+  std::sort(ranges.begin(), ranges.end(),
+            [](const Range& a, const Range& b) { return a.begin < b.begin; });
+  for (std::size_t i = 1; i < ranges.size(); ++i)
+    if (ranges[i].begin < ranges[i - 1].end) return false;
+  return true;
+}
+
+py::list Leaves::wrap(const BatchLayout& layout, Batch batch) const {
+  std::byte* data = batch.block.data();
+  auto owner = std::make_unique<Block>(std::move(batch.block));
+  const py::capsule base(owner.get(),
+                         [](void* block) { delete static_cast<Block*>(block); });
+  owner.release();  // NOLINT: the capsule's
+  py::list arrays(leaves_.size());
+  for (std::size_t i = 0; i < leaves_.size(); ++i) {
+    py::object array =
+        view(leaves_[i], ragged_ ? 1 : 0, batch.count, data + layout.offset(i), base);
+    PyList_SET_ITEM(arrays.ptr(), static_cast<py::ssize_t>(i), array.release().ptr());
+  }
+  return arrays;
+}
+
+}  // namespace echobuf::python

@@ -1,0 +1,62 @@
+// The leaves of a spec as NumPy sees them: arrays in, arrays out.
+#pragma once
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "echobuf/outlet.hpp"
+#include "echobuf/record.hpp"
+#include "echobuf/store_host.hpp"
+
+namespace echobuf::python {
+
+namespace py = pybind11;
+
+/// One leaf of the spec: of one example, or of one whole batch.
+struct Leaf {
+  py::dtype dtype;
+  std::vector<py::ssize_t> shape;
+  std::size_t row_bytes;  // of one example; of one row of a whole batch
+};
+
+/// Where the rows of each leaf of a put lie.
+struct Sources {
+  std::vector<SourceLeaf> leaves;
+  std::vector<py::object> scalars;  // as arrays of no axes, alive while they are copied
+  std::uint64_t n = 0;
+  std::size_t rows = 0;
+};
+
+class Leaves {
+ public:
+  /// `spec`: a list of (dtype, shape). `ragged`: of whole batches.
+  Leaves(const py::list& spec, bool ragged);
+
+  /// The fields of a record.
+  std::vector<RecordLayout::Shape> fields() const;
+
+  /// Fills `sources` with where `arrays` lie, or says the index of a leaf that does not
+  /// fit, or is no array whose rows are contiguous.
+  std::optional<std::size_t> bind(const py::list& arrays, bool stacked,
+                                  Sources& sources) const;
+
+  /// Fills `targets` with where `arrays`, for batches of `batch_size`, lie; false if
+  /// Python must look at one of them: it does not fit, is no plain array, or may share
+  /// memory with another.
+  bool bind_out(const py::list& arrays, std::uint64_t batch_size,
+                std::vector<std::byte*>& targets) const;
+
+  /// A batch as arrays that own its memory together.
+  py::list wrap(const BatchLayout& layout, Batch batch) const;
+
+ private:
+  const bool ragged_;
+  std::vector<Leaf> leaves_;  // never changed
+};
+
+}  // namespace echobuf::python

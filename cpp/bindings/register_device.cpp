@@ -1,0 +1,46 @@
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include "device_buffer.hpp"
+#include "register.hpp"
+#include "register_methods.hpp"
+
+namespace py = pybind11;
+using echobuf::BufferOptions;
+using echobuf::python::DeviceBuffer;
+using echobuf::python::DeviceHandle;
+
+void register_device(py::module_& m) {
+  // (code, text): Python says what to do about it.
+  PYBIND11_CONSTINIT static py::gil_safe_call_once_and_store<py::object> error;
+  error.call_once_and_store_result(
+      [&] { return py::object(py::exception<echobuf::cuda::Error>(m, "CudaError")); });
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): what pybind11 wants
+  py::register_exception_translator([](std::exception_ptr thrown) {
+    try {
+      if (thrown) std::rethrow_exception(thrown);
+    } catch (const echobuf::cuda::Error& e) {
+      const py::tuple arguments = py::make_tuple(e.code(), e.what());
+      PyErr_SetObject(error.get_stored().ptr(), arguments.ptr());
+    }
+  });
+
+  py::class_<DeviceHandle>(m, "Device")
+      .def(py::init<const std::string&, int>(), py::arg("library"), py::arg("ordinal"))
+      .def("memory", &DeviceHandle::memory);
+
+  auto buffer = py::class_<DeviceBuffer>(m, "DeviceBuffer")
+                    .def(py::init<const py::list&, const BufferOptions&,
+                                  const DeviceHandle&, std::uintptr_t>(),
+                         py::arg("leaves"), py::arg("options"), py::arg("device"),
+                         py::arg("draw"))
+                    .def("next_at", &DeviceBuffer::next_at)
+                    .def("error", &DeviceBuffer::error)
+                    .def_static("needs", [](const BufferOptions& options) {
+                      const echobuf::BufferNeeds needs =
+                          echobuf::python::DeviceCore::needs(options);
+                      return py::make_tuple(needs.slots, needs.bytes_per_slot,
+                                            needs.batches, needs.bytes_per_batch);
+                    });
+  echobuf::python::register_methods<DeviceBuffer>(buffer);
+}
