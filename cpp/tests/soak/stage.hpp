@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "examples.hpp"
@@ -19,8 +20,8 @@ using Threads = std::vector<std::thread>;
 
 /// The buffer is replaced only while there are no other threads.
 struct Stage {
-  Stage(const Plan& a_plan, Watchdog& a_watchdog)
-      : plan(a_plan),
+  Stage(Plan a_plan, Watchdog& a_watchdog)
+      : plan(std::move(a_plan)),
         examples(plan.options),
         watchdog(a_watchdog),
         buffer(std::make_unique<Buffer>(plan.options)) {
