@@ -35,7 +35,7 @@ class BasicBuffer {
   /// but batch memory is allocated here, once.
   template <class... Where>
   explicit BasicBuffer(const BufferOptions& options, Where&&... where)
-      : options_(options.checked()),
+      : options_(Side::accept(options.checked())),
         side_(options_, std::forward<Where>(where)...),
         inlet_(ring_, side_.store),
         ending_(ring_),
@@ -69,7 +69,7 @@ class BasicBuffer {
     const RecordLayout record(options.fields, options.ragged);
     // "auto" has one more: a batch that a wait has cut in two.
     return {ring_capacity(options), Side::bytes_per_slot(record),
-            options.prefetch + (options.automatic ? 1u : 0u),
+            Side::accept(options).prefetch + (options.automatic ? 1u : 0u),
             BatchLayout(record, options.batch_size).bytes()};
   }
 

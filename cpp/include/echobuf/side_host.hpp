@@ -19,6 +19,9 @@ struct HostSide {
   using Store = HostStore;
   using Draw = HostDraw;
 
+  /// What of the options this side goes by: all.
+  static BufferOptions accept(const BufferOptions& options) { return options; }
+
   /// Throws std::bad_alloc.
   explicit HostSide(const BufferOptions& options)
       : ring(ring_capacity(options)),

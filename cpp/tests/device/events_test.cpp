@@ -15,6 +15,7 @@ using echobuf::cuda::StreamHandle;
 using echobuf::test::on_device;
 using echobuf::test::on_host;
 using echobuf::test::Plan;
+using echobuf::test::small_plan;
 using Calls = echobuf::cuda::Driver::Calls;
 
 Calls real;
@@ -98,12 +99,7 @@ const Missing kMissing[] = {
 class MissingEvent : public testing::TestWithParam<Missing> {};
 
 TEST_P(MissingEvent, IsFound) {
-  Plan plan;
-  plan.options.fields = {{40, 1}, {8, 1}};
-  plan.options.window = 12;
-  plan.options.batch_size = 4;
-  plan.options.factor = {2, 1};
-  plan.examples = 200;
+  Plan plan = small_plan();
   for (plan.seed = 0; plan.seed < 10; ++plan.seed) {
     bool found = false;
     for (const std::string& report : on_device(plan, GetParam().change).reports)
@@ -116,12 +112,7 @@ INSTANTIATE_TEST_SUITE_P(Of, MissingEvent, testing::ValuesIn(kMissing),
                          [](const auto& info) { return info.param.what; });
 
 TEST(MissingEvent, NothingIsFoundWhereNothingIsMissing) {
-  Plan plan;
-  plan.options.fields = {{40, 1}, {8, 1}};
-  plan.options.window = 12;
-  plan.options.batch_size = 4;
-  plan.options.factor = {2, 1};
-  plan.examples = 200;
+  Plan plan = small_plan();
   for (plan.seed = 0; plan.seed < 10; ++plan.seed) {
     const auto outcome = on_device(plan, watch);
     EXPECT_EQ(outcome.reports, std::vector<std::string>());

@@ -11,15 +11,12 @@ namespace {
 using echobuf::test::on_device;
 using echobuf::test::Outcome;
 using echobuf::test::Plan;
+using echobuf::test::small_plan;
 
 class RefusedCall : public testing::TestWithParam<const char*> {};
 
 TEST_P(RefusedCall, IsSaidAndLeavesNothingBehind) {
-  Plan plan;
-  plan.options.fields = {{40, 1}, {8, 1}};
-  plan.options.window = 12;
-  plan.options.batch_size = 4;
-  plan.options.factor = {2, 1};
+  Plan plan = small_plan();
   plan.examples = 60;
   plan.refused = GetParam();
   int refusals = 0;

@@ -21,7 +21,6 @@ namespace {
 using cuda::Address;
 constexpr int kLaunchFailed = 719;  // CUDA_ERROR_LAUNCH_FAILED
 constexpr std::uint64_t kAll = ~std::uint64_t{0};
-using DeviceBuffer = BasicBuffer<cuda::DeviceSide>;
 
 std::uint64_t pick(std::mt19937_64& random, std::uint64_t least, std::uint64_t most) {
   return least + random() % (most - least + 1);
@@ -211,6 +210,17 @@ std::vector<std::string> all_reports() {
 
 }  // namespace
 
+Plan small_plan() {
+  Plan plan;
+  plan.options.fields = {{40, 1}, {8, 1}};
+  plan.options.window = 12;
+  plan.options.batch_size = 4;
+  plan.options.factor = {2, 1};
+  plan.examples = 200;
+  plan.seed = 0;
+  return plan;
+}
+
 Plan random_plan(std::uint64_t seed) {
   std::mt19937_64 random(seed * 7919 + 1);
   Plan plan;
@@ -245,7 +255,7 @@ std::vector<BatchBytes> on_host(const Plan& plan) {
   });
 }
 
-Outcome on_device(const Plan& plan, Change change) {
+Outcome with_device(const Plan& plan, Change change, const Script& script) {
   simulated::echobuf_simulated_start(plan.seed, 1, std::size_t{1} << 26,
                                      std::size_t{1} << 26, plan.largest_delay_us);
   Outcome outcome;
@@ -262,13 +272,23 @@ Outcome on_device(const Plan& plan, Change change) {
     const cuda::DeviceContext::Scope scope(*context);
     DeviceBuffer buffer(plan.options, context,
                         cuda::Kernels{simulated::draw_function()});
-    outcome.batches = draw_all(buffer, *driver, plan);
+    script(buffer, *driver);
     outcome.error = buffer.side().error();
   } catch (const cuda::Error& error) {
     outcome.error = error.what();
   }
   simulated::echobuf_simulated_stop();
   outcome.reports = all_reports();
+  return outcome;
+}
+
+Outcome on_device(const Plan& plan, Change change) {
+  std::vector<BatchBytes> batches;
+  Outcome outcome =
+      with_device(plan, change, [&](DeviceBuffer& buffer, const cuda::Driver& driver) {
+        batches = draw_all(buffer, driver, plan);
+      });
+  outcome.batches = std::move(batches);
   return outcome;
 }
 

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "echobuf/buffer.hpp"
 #include "echobuf/cuda/driver.hpp"
+#include "echobuf/cuda/side.hpp"
 #include "echobuf/options.hpp"
 
 namespace echobuf::test {
@@ -22,6 +25,9 @@ struct Plan {
   int nth = 1;                                 // of these calls
   std::vector<std::uint64_t> left_after = {};  // epochs that a reset ends, in batches
 };
+
+/// A window that is gone around many times.
+Plan small_plan();
 
 /// A configuration that the seed chooses.
 Plan random_plan(std::uint64_t seed);
@@ -41,7 +47,15 @@ struct Outcome {
 /// Changes calls of the driver before the buffer is made; null for none.
 using Change = void (*)(cuda::Driver::Calls& calls);
 
-/// The simulated driver is started and stopped; reports are those of the whole run.
+using DeviceBuffer = BasicBuffer<cuda::DeviceSide>;
+
+/// What is done with a buffer on the simulated device, which is gone afterwards.
+using Script = std::function<void(DeviceBuffer& buffer, const cuda::Driver& driver)>;
+
+/// Runs it on a driver started for it; reports are those of the whole run.
+Outcome with_device(const Plan& plan, Change change, const Script& script);
+
+/// The batches of all epochs.
 Outcome on_device(const Plan& plan, Change change = nullptr);
 
 }  // namespace echobuf::test

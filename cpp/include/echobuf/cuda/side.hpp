@@ -52,6 +52,13 @@ struct DeviceSide {
   using Store = Staging;
   using Draw = DeviceDraw;
 
+  /// Examples are uploaded ahead, always; batches are drawn on the caller's stream, so
+  /// no thread assembles them ahead.
+  static BufferOptions accept(BufferOptions options) {
+    options.prefetch = 0;
+    return options;
+  }
+
   /// Throws Error, std::bad_alloc.
   DeviceSide(const BufferOptions& options, const SharedContext& context,
              const Kernels& kernels)

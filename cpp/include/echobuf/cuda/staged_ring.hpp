@@ -133,11 +133,15 @@ class StagedRing {
   void reopen_ahead() { staging_.reopen_ahead(); }
   bool opened_ahead() const { return staging_.opened_ahead(); }
 
+  /// The uploader has ended: nothing is sent any more, and nobody is to wait for that.
+  void retire() { retired_.store(true, std::memory_order_release); }
+
   /// Waits until nothing below `end` is on its way any more; the consumer rests, and
   /// what it has not drawn is given up. The uploader goes over it without copying.
   void settle(std::uint64_t end) {
     given_up_.store(end, std::memory_order_release);
-    while (uploaded_.load(std::memory_order_acquire) < end) {
+    while (uploaded_.load(std::memory_order_acquire) < end &&
+           !retired_.load(std::memory_order_acquire)) {
       wake_all();
       std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
@@ -153,6 +157,7 @@ class StagedRing {
   alignas(kNoSharing) std::atomic<std::uint64_t> released_{0};
   std::atomic<std::uint64_t> given_up_{0};
   std::atomic<bool> held_back_{false};
+  std::atomic<bool> retired_{false};
   EventCount window_room_;
 };
 

@@ -36,7 +36,18 @@ class Uploader {
         drawn_(make_event(context_)) {
     for (std::size_t i = 0; i < kFlights; ++i) idle_.push_back(make_event(context_));
   }
-  ~Uploader() { stop(); }
+
+  /// Waits for the copies and draws that are on their way: then what they work on may
+  /// be freed. Nobody draws any more; a draw that stop() overtook is waited for, too.
+  ~Uploader() {
+    stop();
+    try {
+      const DeviceContext::Scope scope(*context_);
+      context_->driver().stream_synchronize(stream_->get());
+      context_->driver().event_synchronize(drawn_->get());
+    } catch (const Error&) {  // the device is lost, and its memory is not in use
+    }
+  }
   Uploader(const Uploader&) = delete;
   Uploader& operator=(const Uploader&) = delete;
 
@@ -95,19 +106,13 @@ class Uploader {
     return error_;
   }
 
-  /// Ends the thread, and waits for copies and draws that are on their way: then what
-  /// they work on may be freed. No draw may come later.
+  /// Ends the thread. May be called by several, and again.
   void stop() {
     stopped_.store(true, std::memory_order_release);
     ring_.wake_all();
-    if (!thread_.joinable()) return;
-    thread_.join();
-    try {
-      const DeviceContext::Scope scope(*context_);
-      context_->driver().stream_synchronize(stream_->get());
-      context_->driver().event_synchronize(drawn_->get());
-    } catch (const Error&) {  // the device is lost, and its memory is not in use
-    }
+    std::lock_guard lock(joining_);
+    if (thread_.joinable()) thread_.join();
+    ring_.retire();
   }
 
   const DeviceContext& context() const { return *context_; }
@@ -222,6 +227,7 @@ class Uploader {
   const std::unique_ptr<Stream> stream_;
   const std::unique_ptr<Event> drawn_;
 
+  std::mutex joining_;        // stop() may be called by several
   mutable std::mutex mutex_;  // guards what draws look at
   std::deque<Flight> flights_;
   std::string error_;
