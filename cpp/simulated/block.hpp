@@ -37,6 +37,7 @@ class Block {
   std::string text() const;
 
   Shadow shadow;
+  bool lent = false;  // to somebody who may keep it longer than the driver lives
 
  private:
   struct Free {

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <string>
 #include <vector>
 
+#include "draw.hpp"
 #include "kernels.hpp"
 #include "library.hpp"
 
@@ -82,7 +84,17 @@ Result echobuf_simulated_wait(StreamHandle stream) {
   });
 }
 
+Result echobuf_simulated_lend(int device, std::size_t bytes, Address* address) {
+  return call("echobuf_simulated_lend", [&](World& world, Lock&) {
+    world.check_device(device);
+    const void* memory = world.memory.allocate(Kind::kDevice, device, bytes, true);
+    if (!memory) throw Failure{cuda::kErrorOutOfMemory};
+    *address = number(memory);
+  });
+}
+
 Result echobuf_simulated_free(Address address) {
+  if (!forked() && Memory::free_outlived(address)) return cuda::kSuccess;
   return call("echobuf_simulated_free", [&](World& world, Lock& lock) {
     const std::vector<Position> positions = world.all_positions();
     lock.unlock();
@@ -96,6 +108,13 @@ Result echobuf_simulated_free(Address address) {
 void echobuf_simulated_host_access(const void* address, std::size_t bytes, int write) {
   if (forked()) return;
   if (const auto on = world()) host_access(*on, address, bytes, write != 0);
+}
+
+FunctionHandle echobuf_simulated_function(const char* name) {
+  static const std::map<std::string, FunctionHandle> functions = {
+      {"echobuf_draw", draw_function()}};
+  const auto found = functions.find(name);
+  return found == functions.end() ? nullptr : found->second;
 }
 
 FunctionHandle echobuf_simulated_kernel(const char* name, Kernel run,

@@ -44,31 +44,37 @@ using Kernel = void (*)(const Launch& launch, void* const* arguments);
 //   when the stream is destroyed or any context goes.
 // wait: returns when all work in the stream is done (0, 1, 2: in all streams). Adds no
 //   edge to the race check: what the caller does next is not ordered after that work.
-// free: frees device memory as the owner of an array does that took it from a stream's
+// lend: gives device memory of a device's primary context to somebody who may keep it
+//   longer than the driver lives, as an array: `stop` neither frees nor reports it.
+// free: frees device memory, lent or not, as the owner of an array does that took it
+// from a stream's
 //   allocator: after all work is done, without asking whether anything orders it. (For
 //   cuMemFree, accesses that nothing orders before the call are reported.)
 // host_access: the host reads or writes pinned memory. To be told before a read and
 //   after a write, by the thread that does it.
+// function: the host build of a kernel of echobuf's own; null if there is none.
 // kernel: registers a kernel for as long as the process lives. Operations run one at a
 //   time, so none may wait for another stream, or for the host: hold() is for that.
 // touch: the kernel that runs on the calling thread reads or writes memory.
-#define ECHOBUF_SIMULATED_CALLS(X)                                                    \
-  X(void, echobuf_simulated_start,                                                    \
-    (std::uint64_t seed, int devices, std::size_t bytes_per_device,                   \
-     std::size_t pinned_bytes, unsigned largest_delay_us))                            \
-  X(void, echobuf_simulated_stop, ())                                                 \
-  X(std::size_t, echobuf_simulated_reports, ())                                       \
-  X(std::size_t, echobuf_simulated_report,                                            \
-    (std::size_t index, char* text, std::size_t size))                                \
-  X(void, echobuf_simulated_fail, (const char* symbol, int nth, int code))            \
-  X(std::size_t, echobuf_simulated_calls, (const char* symbol))                       \
-  X(Result, echobuf_simulated_hold, (StreamHandle stream, int held))                  \
-  X(Result, echobuf_simulated_wait, (StreamHandle stream))                            \
-  X(Result, echobuf_simulated_free, (Address address))                                \
-  X(void, echobuf_simulated_host_access,                                              \
-    (const void* address, std::size_t bytes, int write))                              \
-  X(FunctionHandle, echobuf_simulated_kernel,                                         \
-    (const char* name, Kernel run, const std::size_t* argument_bytes, int arguments)) \
+#define ECHOBUF_SIMULATED_CALLS(X)                                                     \
+  X(void, echobuf_simulated_start,                                                     \
+    (std::uint64_t seed, int devices, std::size_t bytes_per_device,                    \
+     std::size_t pinned_bytes, unsigned largest_delay_us))                             \
+  X(void, echobuf_simulated_stop, ())                                                  \
+  X(std::size_t, echobuf_simulated_reports, ())                                        \
+  X(std::size_t, echobuf_simulated_report,                                             \
+    (std::size_t index, char* text, std::size_t size))                                 \
+  X(void, echobuf_simulated_fail, (const char* symbol, int nth, int code))             \
+  X(std::size_t, echobuf_simulated_calls, (const char* symbol))                        \
+  X(Result, echobuf_simulated_hold, (StreamHandle stream, int held))                   \
+  X(Result, echobuf_simulated_wait, (StreamHandle stream))                             \
+  X(Result, echobuf_simulated_lend, (int device, std::size_t bytes, Address* address)) \
+  X(Result, echobuf_simulated_free, (Address address))                                 \
+  X(FunctionHandle, echobuf_simulated_function, (const char* name))                    \
+  X(void, echobuf_simulated_host_access,                                               \
+    (const void* address, std::size_t bytes, int write))                               \
+  X(FunctionHandle, echobuf_simulated_kernel,                                          \
+    (const char* name, Kernel run, const std::size_t* argument_bytes, int arguments))  \
   X(void, echobuf_simulated_touch, (const void* address, std::size_t bytes, int write))
 
 #define ECHOBUF_SIMULATED_DECLARE(type, symbol, parameters) \

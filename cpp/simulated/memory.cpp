@@ -21,20 +21,43 @@ void Memory::keep_for_ever(Blocks::node_type block) {
   kept->push_back(std::move(block));
 }
 
+struct Memory::Outlived {
+  std::mutex mutex;
+  Blocks blocks;
+};
+
+Memory::Outlived& Memory::outlived() {
+  static auto* const outlived = new Outlived;
+  return *outlived;
+}
+
+bool Memory::free_outlived(std::uintptr_t address) {
+  const std::lock_guard lock(outlived().mutex);
+  return outlived().blocks.erase(address) != 0;
+}
+
 Memory::~Memory() {
   for (const std::uintptr_t begin : leaked_) keep_for_ever(blocks_.extract(begin));
+  const std::lock_guard lock(outlived().mutex);
+  for (auto block = blocks_.begin(); block != blocks_.end();) {
+    const auto next = std::next(block);
+    if (block->second.lent && !block->second.freed())
+      outlived().blocks.insert(blocks_.extract(block));
+    block = next;
+  }
 }
 
 std::size_t& Memory::used(Kind kind, int device) {
   return kind == Kind::kPinned ? pinned_used_ : used_[static_cast<std::size_t>(device)];
 }
 
-void* Memory::allocate(Kind kind, int device, std::size_t bytes) {
+void* Memory::allocate(Kind kind, int device, std::size_t bytes, bool lent) {
   const std::lock_guard lock(mutex_);
   const std::size_t limit = kind == Kind::kPinned ? pinned_bytes_ : bytes_per_device_;
   if (bytes > limit - used(kind, device)) return nullptr;
   try {
     Block block(made_, kind, device, bytes);
+    block.lent = lent;
     const std::uintptr_t begin = block.begin();
     blocks_.emplace(begin, std::move(block));
     ++made_;
@@ -181,7 +204,7 @@ void Memory::report_leaks(int device) {
   const Kind kind = device < 0 ? Kind::kPinned : Kind::kDevice;
   for (auto& [begin, block] : blocks_) {
     const bool here = kind == Kind::kPinned || block.device() == device;
-    if (block.kind() != kind || !here || block.freed()) continue;
+    if (block.kind() != kind || !here || block.freed() || block.lent) continue;
     reports_.add("leak: " + block.text());
     used(kind, device) -= block.bytes();
     block.set_freed();

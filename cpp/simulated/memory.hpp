@@ -28,8 +28,12 @@ class Memory {
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
-  /// Null where it does not fit. `device` is of no meaning for pinned memory.
-  void* allocate(Kind kind, int device, std::size_t bytes);
+  /// Null where it does not fit. `device` is of no meaning for pinned memory. Memory
+  /// that is lent is no leak, and outlives this.
+  void* allocate(Kind kind, int device, std::size_t bytes, bool lent = false);
+
+  /// Frees a block that has outlived its driver; false if there is none at `address`.
+  static bool free_outlived(std::uintptr_t address);
 
   /// False unless a live block of that kind begins at `address`. With `check_order`,
   /// accesses that are not ordered before `host` are reported.
@@ -65,6 +69,8 @@ class Memory {
   void report_race(const Block& block, const Conflict& conflict, const Actor& by,
                    const char* does);
   static void keep_for_ever(Blocks::node_type block);
+  struct Outlived;
+  static Outlived& outlived();
   void retire(Blocks::iterator block);
 
   // Freed blocks that are kept, so that a use after the free is found. Only small ones

@@ -107,6 +107,9 @@ class Buffer(_Bound):
 class CudaError(Exception):
     """The driver refused a call. Arguments: its code, or 0, and what happened."""
 
+def load_driver(library: str, /) -> None:
+    """Loads a driver, if it is not, and starts it."""
+
 class Device:
     """A driver, which is loaded, and one of its devices."""
 

@@ -17,10 +17,20 @@ def get_include() -> str:
 
 
 def warmup(device: str = "cpu") -> None:
-    """Compiles what `device` needs ahead of the first batch; on the CPU, nothing.
+    """Compiles what `device` needs ahead of the first buffer; on the CPU, nothing.
+
+    What is compiled is kept on disk (in CuPy's cache, `CUPY_CACHE_DIR`), also for
+    other processes.
+
+    Args:
+        device: "cpu", "cuda" (the current device) or "cuda:N".
 
     Raises:
         OptionError: no such kind of device.
         DeviceError: the device cannot be used.
     """
-    check_device(device)
+    name = check_device(device)
+    if name != "cpu":
+        from echobuf.cuda.device import open_device
+
+        open_device(name).kernels()

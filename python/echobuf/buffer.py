@@ -5,22 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 from types import TracebackType
-from typing import Any, NoReturn
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from echobuf import _core, capacity, codes, state
-from echobuf.arrays import Array, prepare_put
-from echobuf.errors import EchobufError, OptionError, SpecError, StateError
+from echobuf.arrays import prepare_put
+from echobuf.errors import (
+    DeviceError,
+    EchobufError,
+    OptionError,
+    SpecError,
+    StateError,
+)
 from echobuf.options import (
     check_epoch,
     check_options,
     check_timeout,
     show_factor,
 )
-from echobuf.out import OutArrays
+from echobuf.side_host import HostSide
 from echobuf.stats import Stats, make_stats
-from echobuf.tree import describe, make_spec
+from echobuf.tree import check_batch_axis, describe, make_spec
+
+if TYPE_CHECKING:
+    from echobuf.cuda.side import DeviceSide
+
+# Codes of calls that a lost device ends.
+_LOST = (_core.BROKEN, _core.CLOSED, _core.LEFT)
 
 
 class EchoBuffer:
@@ -40,15 +50,17 @@ class EchoBuffer:
             fine), or "auto", which echoes only while upstream is behind.
         max_factor: the most that "auto" serves an example.
         unit: "example" or "batch": what is put, echoed and shuffled.
-        device: "cpu".
+        device: where the window is: "cpu", "cuda" (the current device) or "cuda:N".
+            Batches are NumPy arrays on the CPU and CuPy arrays on a CUDA device.
         seed: with it, the order of `put`, `window` and `factor`, the order of draws is
             fixed (an int from 0 to 2**64 - 1).
         transform: not available in this version.
-        prefetch: batches that a native thread assembles ahead.
+        prefetch: batches that a native thread assembles ahead; on a CUDA device, where
+            examples are uploaded ahead anyhow, it does nothing.
         drop_last: leave out a last batch that is shorter than `batch_size`.
-        max_bytes: the most memory that the buffer may take: its ring, batches made
-            ahead, and batch memory kept for the next batch. Batches that you hold are
-            yours.
+        max_bytes: the most memory that the buffer may take on its device: its ring,
+            batches made ahead, and batch memory kept for the next batch. Batches that
+            you hold are yours.
 
     Raises:
         SpecError: the spec is empty or has leaves that cannot be stored.
@@ -87,36 +99,23 @@ class EchoBuffer:
             max_bytes=max_bytes,
         )
         self._spec = make_spec(spec)
-        self._check_batch_axis()
+        if self._options.ragged:
+            check_batch_axis(self._spec)
         self._epoch = 0
         self._upstream_error: BaseException | None = None
         self._past_error: BaseException | None = None  # of the epoch before
-        self._core = self._allocate()
+        self._side = self._make_side()
+        self._core: _core.Buffer | _core.DeviceBuffer = self._side.core
         self._unflatten = self._spec.treespec.unflatten
         lead = () if self._options.ragged else (self._options.batch_size,)
-        self._out = OutArrays(self._spec, lead)
         self._full_length = (lead + self._spec.fields[0].shape)[0]
         self._arguments = state.arguments_of(self._options, describe(self._spec))
 
-    def _check_batch_axis(self) -> None:
-        if not self._options.ragged:
-            return
-        extents = [field.shape[:1] for field in self._spec.fields]
-        for extent, path in zip(extents, self._spec.paths, strict=True):
-            if extent != extents[0] or not extent:
-                raise SpecError(
-                    f"`spec{path}` has {list(extent)} as its batch axis, "
-                    f"`spec{self._spec.paths[0]}` has {list(extents[0])}; with "
-                    "unit='batch' every shape includes the batch axis, as axis 0, and "
-                    "it is the same for all leaves."
-                )
-
-    def _allocate(self) -> _core.Buffer:
+    def _make_side(self) -> HostSide | DeviceSide:
         options = self._options
         capacity.check_size(self._spec, options)
-        leaves = [(field.dtype, field.shape) for field in self._spec.fields]
         core_options = _core.BufferOptions(
-            leaves=leaves,
+            leaves=[(field.dtype, field.shape) for field in self._spec.fields],
             ragged=options.ragged,
             batch_size=options.batch_size,
             window=options.window,
@@ -127,13 +126,11 @@ class EchoBuffer:
             drop_last=options.drop_last,
             prefetch=options.prefetch,
         )
-        self._needs = core_options.needs()
-        capacity.check_capacity(self._needs, options)
-        core_options.idle = capacity.idle_blocks(self._needs, options)
-        try:
-            return _core.Buffer(leaves, core_options)
-        except MemoryError:
-            raise capacity.out_of_memory(self._needs, options) from None
+        if options.device == "cpu":
+            return HostSide(self._spec, options, core_options)
+        from echobuf.cuda.side import DeviceSide
+
+        return DeviceSide(self._spec, options, core_options)
 
     def __repr__(self) -> str:
         options = self._options
@@ -187,7 +184,15 @@ class EchoBuffer:
             )
             outcome = self._core.put(ready, stacked, timeout)
         if outcome is not None:
-            codes.refuse_put(*outcome, failed=self._upstream_error is not None)
+            self._refuse_put(*outcome)
+
+    def _refuse_put(self, code: int, accepted: int) -> NoReturn:
+        try:
+            self._check_device(code)
+        except DeviceError as error:
+            error.accepted = accepted
+            raise
+        codes.refuse_put(code, accepted, failed=self._upstream_error is not None)
 
     def _check_timeout(self, timeout: float) -> float | None:
         try:
@@ -210,7 +215,7 @@ class EchoBuffer:
         """
         code = self._core.close()
         if code == _core.FORKED:
-            codes.check(code)
+            self._check(code)
 
     def fail(self, exc: BaseException) -> None:
         """Says that upstream failed: every `next_batch` raises `UpstreamError` from it.
@@ -221,25 +226,28 @@ class EchoBuffer:
             self.ready()  # whose context was left says that first
             raise OptionError(f"`exc` is {exc!r}; it must be an exception.")
         self._upstream_error = exc
-        codes.check(self._core.fail())
+        self._check(self._core.fail())
 
     # ---- downstream
 
     def next_batch(
-        self, out: Any = None, timeout: float | None = None, stream: None = None
+        self, out: Any = None, timeout: float | None = None, stream: Any = None
     ) -> Any:
         """The next batch.
 
         Args:
-            out: a pytree like the spec of writable arrays or CPU tensors, leaves
-                `[batch_size, *shape]` (`unit="batch"`: as the spec), to write into. A
-                shorter last batch comes back as views of their first rows.
-            timeout: seconds to wait at most.
-            stream: for CUDA alone.
+            out: a pytree like the spec of writable arrays or tensors on the buffer's
+                device, leaves `[batch_size, *shape]` (`unit="batch"`: as the spec), to
+                write into. A shorter last batch comes back as views of their first
+                rows.
+            timeout: seconds to wait for upstream at most.
+            stream: on a CUDA device, where the batch is to be valid: a stream of CuPy
+                or torch, or its handle. The caller's current stream unless told.
 
         Returns:
             A pytree like the spec with leaves `[batch_size, *shape]`, 64-byte aligned,
-            which are the caller's; or `out`.
+            which are the caller's; or `out`. On a CUDA device the batch is drawn in
+            the order of the stream; nothing waits for it.
 
         Raises:
             StopIteration: everything has been served.
@@ -252,52 +260,44 @@ class EchoBuffer:
         """
         if timeout is not None:
             timeout = self._check_timeout(timeout)
-        if stream is not None:
-            raise OptionError(
-                f"`stream` is {stream!r}; on device 'cpu' it must be None."
-            )
         if out is not None:
-            return self._next_into(out, timeout)
-        leaves = self._core.next(timeout)
+            return self._next_into(out, timeout, stream)
+        if stream is not None:
+            leaves = self._side.next_on(stream, timeout)
+        else:
+            leaves = self._side.next(timeout)
         if not isinstance(leaves, list):
             self._end_next(leaves)
         return self._unflatten(leaves)
 
-    def _next_into(self, out: Any, timeout: float | None) -> Any:
+    def _next_into(self, out: Any, timeout: float | None, stream: Any) -> Any:
         leaves = self._flatten(out, "out")
-        count = self._core.next_into(leaves, timeout)
-        if count == -_core.MISMATCH:
-            count = self._next_into_checked(self._out.check(leaves), timeout)
+        count = self._side.next_into(leaves, timeout, stream)
         if count < 0:
             self._end_next(-count)
         if count == self._full_length:
             return out
         return self._unflatten([leaf[:count] for leaf in leaves])
 
-    def _next_into_checked(self, arrays: list[Array], timeout: float | None) -> int:
-        if not all(array.flags.c_contiguous for array in arrays):
-            return self._next_through_copy(arrays, timeout)
-        count = self._core.next_into(arrays, timeout)
-        if count == -_core.MISMATCH:
-            raise SpecError("an array of `out` was changed by another thread.")
-        return count
-
-    def _next_through_copy(self, arrays: list[Array], timeout: float | None) -> int:
-        drawn = self._core.next(timeout)
-        if isinstance(drawn, int):
-            self._end_next(drawn)
-        count = int(drawn[0].shape[0])
-        for array, leaf in zip(arrays, drawn, strict=True):
-            np.copyto(array[:count], leaf)
-        return count
-
     def _end_next(self, code: int) -> NoReturn:
         if code == _core.NO_MEMORY:
-            raise capacity.out_of_memory(self._needs, self._options)
+            raise self._side.out_of_memory()
         error = self._upstream_error
         if error is None:  # another thread has called `reset` meanwhile
             error = self._past_error
+        self._check_device(code)
         codes.end_next(code, error)
+
+    def _check_device(self, code: int) -> None:
+        """Raises if the call was refused because the device is lost."""
+        if code in _LOST and (lost := self._side.why_lost()) is not None:
+            raise lost
+
+    def _check(self, code: int) -> None:
+        """Raises for a code that any call can end with; not for 0."""
+        if code != 0:
+            self._check_device(code)
+            codes.check(code)
 
     def __iter__(self) -> Iterator[Any]:
         self.ready()  # raises if the context was left
@@ -319,7 +319,7 @@ class EchoBuffer:
         """
         answer = self._core.ready()
         if answer > 1:
-            codes.check(answer)
+            self._check(answer)
         return answer == 1
 
     # ---- life
@@ -334,7 +334,7 @@ class EchoBuffer:
             epoch: which; the next one unless told.
         """
         number = self._epoch + 1 if epoch is None else check_epoch(epoch)
-        codes.check(self._core.reset(number))
+        self._check(self._core.reset(number))
         self._epoch = number
         # In this order: a call that has just failed finds the error in either, also
         # after a second reset.
@@ -346,7 +346,7 @@ class EchoBuffer:
         """What the buffer has done in this epoch."""
         raw = self._core.stats()
         if isinstance(raw, int):
-            codes.check(raw)
+            self._check(raw)
             raise AssertionError(raw)
         return make_stats(raw)
 
@@ -360,7 +360,7 @@ class EchoBuffer:
         """
         checkpoint = self._core.checkpoint()
         if isinstance(checkpoint, int):
-            codes.check(checkpoint)
+            self._check(checkpoint)
             raise AssertionError(checkpoint)
         return state.seal(self._arguments, state.position_of(checkpoint))
 
@@ -389,7 +389,7 @@ class EchoBuffer:
             self.reset(position["epoch"])
             return
         try:
-            codes.check(self._core.restore(checkpoint))
+            self._check(self._core.restore(checkpoint))
         except (ValueError, TypeError, KeyError, RuntimeError) as error:
             if isinstance(error, EchobufError):
                 raise
@@ -408,7 +408,7 @@ class EchoBuffer:
         """Goes over to the epoch opened ahead; gives up what is left of this one."""
         answer = self._core.go_ahead()
         if answer != 1:
-            codes.check(answer or _core.REENTRANT)
+            self._check(answer or _core.REENTRANT)
         self._epoch = epoch
 
     def _abandon(self) -> None:

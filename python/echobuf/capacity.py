@@ -46,6 +46,42 @@ def check_capacity(needs: Needs, options: Options) -> None:
     _check(_own_bytes(needs), options, needs[3])
 
 
+def check_device_capacity(needs: Needs, options: Options, free: int, name: str) -> None:
+    """The same for the memory of a device, of which `free` bytes are free."""
+    own = _own_bytes(needs)
+    _check_limit(own, options)
+    if own > free:
+        raise CapacityError(
+            _message(own, options, f"{name} has {free:,} free")
+            + " Memory that the pools of CuPy and torch keep counts as taken; "
+            "`free_all_blocks()` and `torch.cuda.empty_cache()` give it back."
+        )
+
+
+def check_pinned(staging: int, options: Options) -> None:
+    """Compares the staging area, in bytes, with the memory that the host has."""
+    available = available_bytes()
+    if staging > available:
+        raise CapacityError(
+            f"the buffer needs {staging:,} bytes of pinned host memory to upload from, "
+            f"but this machine has {available:,} available. Free some, or make "
+            f"`window`, which is {options.window}, smaller."
+        )
+
+
+def refused_by_device(
+    needs: Needs, options: Options, name: str, why: str
+) -> CapacityError:
+    """The error for an allocation that the driver of a device refused after all."""
+    if "cuMemHostAlloc" in why:
+        return CapacityError(
+            f"pinned host memory to upload from was refused: {why}. Raise the limit on "
+            "locked memory (`ulimit -l`), close other buffers, or make `window`, which "
+            f"is {options.window}, smaller."
+        )
+    return CapacityError(_message(_own_bytes(needs), options, f"{name}: {why}"))
+
+
 def idle_blocks(needs: Needs, options: Options) -> int:
     """How many blocks of batch memory may be kept for the batches to come."""
     if options.max_bytes is None:
@@ -65,19 +101,23 @@ def _own_bytes(needs: Needs) -> int:
 
 
 def _check(own: int, options: Options, in_use: int = 0) -> None:
-    if options.max_bytes is not None and own > options.max_bytes:
-        raise CapacityError(
-            _message(own, options, f"`max_bytes` allows {options.max_bytes:,}")
-        )
+    _check_limit(own, options)
     available = available_bytes()
     if own + in_use > available:
         limit = f"this machine has {available:,} available"
         raise CapacityError(_message(own + in_use, options, limit))
 
 
+def _check_limit(own: int, options: Options) -> None:
+    if options.max_bytes is not None and own > options.max_bytes:
+        raise CapacityError(
+            _message(own, options, f"`max_bytes` allows {options.max_bytes:,}")
+        )
+
+
 def _message(needed: int, options: Options, limit: str) -> str:
     change = f"Make `window`, which is {options.window}, smaller"
-    if options.prefetch:
+    if options.prefetch and options.device == "cpu":
         change += f", or `prefetch`, which is {options.prefetch}"
     if "max_bytes" in limit:
         change += ", or raise `max_bytes`"

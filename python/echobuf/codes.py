@@ -17,7 +17,7 @@ from echobuf.errors import (
 _LEFT = "the context of this buffer was left; make a new one."
 
 
-def show_count(accepted: int) -> str:
+def _show_count(accepted: int) -> str:
     """How many examples were put, in words."""
     return "1 example was" if accepted == 1 else f"{accepted} examples were"
 
@@ -57,16 +57,16 @@ def refuse_put(code: int, accepted: int, *, failed: bool) -> NoReturn:
         raise SpecError("an array was changed by another thread during the put.")
     if code == _core.TIMEOUT:
         error = TimeoutError(
-            f"the ring stayed full until `timeout`; {show_count(accepted)} put. "
+            f"the ring stayed full until `timeout`; {_show_count(accepted)} put. "
             "Draw batches meanwhile, or wait longer."
         )
     elif code == _core.LEFT:
-        error = ClosedError(f"{_LEFT} {show_count(accepted)} put.")
+        error = ClosedError(f"{_LEFT} {_show_count(accepted)} put.")
     elif failed:
         error = ClosedError("`fail` was called; `reset` begins another epoch.")
     else:
         error = ClosedError(
-            f"the buffer is closed; {show_count(accepted)} put. `reset` begins "
+            f"the buffer is closed; {_show_count(accepted)} put. `reset` begins "
             "another epoch."
         )
     error.accepted = accepted  # type: ignore[union-attr]

@@ -32,7 +32,13 @@ class CapacityError(EchobufError, MemoryError):
 
 
 class DeviceError(EchobufError, RuntimeError):
-    """No such device, no driver, or no CuPy."""
+    """No such device, no driver, no CuPy, or a device that was lost.
+
+    Attributes:
+        accepted: for `put_batch`, how many examples were put before that.
+    """
+
+    accepted: int = 0
 
 
 class StateError(EchobufError, ValueError):

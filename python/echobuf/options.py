@@ -15,6 +15,7 @@ from echobuf.errors import DeviceError, OptionError
 MAX_WINDOW = 2**31 - 1  # records: a place in a pass is a 32-bit number
 _MAX_SEED = 2**64 - 1
 _MAX_EPOCH = 2**63 - 1
+_MAX_ORDINAL = 2**15
 # Floating-point factors are read as the nearest ratio with a denominator up to this:
 # 3.3 means 33/10, and drifts by less than a record in 10^6 of them.
 _MAX_DENOMINATOR = 1_000_000
@@ -193,7 +194,7 @@ def check_factor(factor: Any) -> Fraction | None:
 
 
 def check_device(device: Any) -> str:
-    """The device, which must be one that this version can use."""
+    """The name of the device; whether it can be used is asked when it is."""
     if type(device).__module__ == "torch" and type(device).__name__ == "device":
         device = str(device)
     if not isinstance(device, str):
@@ -207,11 +208,9 @@ def check_device(device: Any) -> str:
         raise OptionError(
             f"`device` is {device!r}; it must be 'cpu', 'cuda' or 'cuda:N'."
         )
-    raise DeviceError(
-        f"`device` is {device!r}; this version of echobuf runs on the CPU alone. There "
-        "is nothing to install for it yet: use device='cpu' and move the batches to "
-        "the GPU yourself."
-    )
+    if colon and int(number) > _MAX_ORDINAL:
+        raise DeviceError(f"`device` is {device!r}; no machine has so many devices.")
+    return device
 
 
 def check_timeout(timeout: Any) -> float | None:

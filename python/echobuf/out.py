@@ -48,7 +48,9 @@ class OutArrays:
         return arrays
 
     def _check_leaf(self, leaf: Any, field: Field, name: str) -> Array:
-        array = _writable_view(leaf, name)
+        array = self._view(leaf, field, name)
+        if not array.flags.writeable:
+            raise SpecError(f"`{name}` is read-only; give a writable array.")
         check_dtype(array, field, name)
         if array.shape != self._lead + field.shape:
             raise SpecError(
@@ -62,13 +64,11 @@ class OutArrays:
             )
         return array
 
-
-def _writable_view(leaf: Any, name: str) -> Array:
-    is_array = isinstance(leaf, np.ndarray)
-    array = as_array(leaf, name) if is_array else _host_view(leaf, name)
-    if not array.flags.writeable:
-        raise SpecError(f"`{name}` is read-only; give a writable array.")
-    return array
+    def _view(self, leaf: Any, field: Field, name: str) -> Array:
+        """The memory of a leaf, of whatever shape and dtype it is."""
+        if isinstance(leaf, np.ndarray):
+            return as_array(leaf, name)
+        return _host_view(leaf, name)
 
 
 def _host_view(leaf: Any, name: str) -> Array:

@@ -77,6 +77,19 @@ def make_spec(spec: Any) -> Spec:
     return Spec(treespec, fields, paths)
 
 
+def check_batch_axis(spec: Spec) -> None:
+    """Raises `SpecError` unless all leaves, of a whole batch, are of one length."""
+    extents = [field.shape[:1] for field in spec.fields]
+    for extent, path in zip(extents, spec.paths, strict=True):
+        if extent != extents[0] or not extent:
+            raise SpecError(
+                f"`spec{path}` has {list(extent)} as its batch axis, "
+                f"`spec{spec.paths[0]}` has {list(extents[0])}; with unit='batch' "
+                "every shape includes the batch axis, as axis 0, and it is the same "
+                "for all leaves."
+            )
+
+
 def _as_field(leaf: Any, name: str) -> Field:
     if isinstance(leaf, Field):
         return leaf

@@ -39,6 +39,19 @@ TEST_F(Reported, LeakedMemoryCanStillBeLookedAt) {
   EXPECT_EQ(*static_cast<const unsigned char*>(pointer(address)), 7);
 }
 
+TEST_F(Reported, NotOfLentMemoryWhichOutlivesTheDriver) {
+  Address address = 0;
+  ASSERT_EQ(echobuf_simulated_lend(0, 10, &address), 0);
+  EXPECT_EQ(echobuf_simulated_lend(7, 10, &address), cuda::kErrorInvalidDevice);
+  EXPECT_EQ(echobuf_simulated_lend(0, 1 << 30, &address), cuda::kErrorOutOfMemory);
+  fill(address, 10, 7, stream_);
+  finish_and_end();
+  EXPECT_EQ(reports(), std::vector<std::string>());
+  EXPECT_EQ(*static_cast<const unsigned char*>(pointer(address)), 7);
+  EXPECT_EQ(echobuf_simulated_free(address), 0);
+  EXPECT_NE(echobuf_simulated_free(address), 0);
+}
+
 TEST_F(Reported, LeakedStreamsAndEvents) {
   event();
   end();

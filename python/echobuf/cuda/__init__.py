@@ -1,0 +1,5 @@
+"""Windows in the memory of a CUDA device; nothing of CUDA is touched without one.
+
+Data flows one way: `device` opens a device, with CuPy or the simulated driver; `side`
+keeps a window there; `arrays` and its kin are the memory that batches are drawn into.
+"""

@@ -1,0 +1,64 @@
+"""The arrays that batches on a device are drawn into."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+
+class Arrays(Protocol):
+    """Makes the arrays of batches, and finds the caller's."""
+
+    def stream(self, stream: Any) -> int:
+        """The handle of `stream`; if that is None, of the caller's current one."""
+
+    def empty(self, stream: int) -> tuple[list[Any], list[int]]:
+        """New arrays for one batch, and their addresses.
+
+        Args:
+            stream: they are used there first.
+        """
+
+    def out(self, leaves: list[Any], stream: Any) -> tuple[list[Any], list[int], int]:
+        """The arrays to draw into for the caller's: those themselves, or others.
+
+        Returns:
+            What `finish` gets, the addresses, and the stream to draw on.
+
+        Raises:
+            SpecError: names the leaf that does not fit.
+        """
+
+    def finish(
+        self, leaves: list[Any], drawn: list[Any], count: int, stream: int
+    ) -> None:
+        """Brings `count` rows of what was drawn on `stream` to the caller's arrays."""
+
+    def hand_over(self, stream: int) -> None:
+        """A batch was drawn on `stream`, and goes to the caller."""
+
+
+def handle_of(stream: Any) -> int:
+    """The handle of a stream of CuPy's, torch's, or of whoever says it as they do.
+
+    Args:
+        stream: has `ptr` (CuPy) or `cuda_stream` (torch), speaks the protocol
+            `__cuda_stream__`, or is the handle itself, as an int.
+
+    Raises:
+        OptionError: it is none of these.
+    """
+    from echobuf.errors import OptionError
+
+    if isinstance(stream, int) and not isinstance(stream, bool) and stream >= 0:
+        return stream
+    for name in ("ptr", "cuda_stream"):
+        handle = getattr(stream, name, None)
+        if isinstance(handle, int):
+            return handle
+    protocol = getattr(stream, "__cuda_stream__", None)
+    if callable(protocol):
+        return int(protocol()[1])
+    raise OptionError(
+        f"`stream` is {stream!r}; it must be a CUDA stream of CuPy or torch, an object "
+        "with `__cuda_stream__`, or a stream's handle as an int."
+    )

@@ -1,0 +1,108 @@
+"""Batches as CuPy arrays, and drawing into arrays of CuPy and tensors of torch."""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any
+
+import cupy
+import numpy as np
+
+from echobuf.cuda.arrays import handle_of
+from echobuf.cuda.out import DeviceOut, is_tensor
+from echobuf.tree import Spec
+
+_ALIGNMENT = 512  # what the allocators of CUDA give
+_DEFAULT_STREAMS = (0, 1, 2)  # the handles of those that nobody has made
+
+
+class CupyArrays:
+    """What makes and finds arrays; see `echobuf.cuda.arrays.Arrays`.
+
+    Args:
+        ordinal: the device that they are on.
+        spec: of one example, or of one whole batch.
+        lead: extents before the shape that the spec says.
+    """
+
+    def __init__(self, ordinal: int, spec: Spec, lead: tuple[int, ...]) -> None:
+        self._ordinal = ordinal
+        self._device = cupy.cuda.Device(ordinal)
+        self._layout: list[tuple[tuple[int, ...], np.dtype[Any], int]] = []
+        end = 0
+        for field in spec.fields:
+            shape = lead + field.shape
+            self._layout.append((shape, field.dtype, end))
+            size = math.prod(shape) * field.dtype.itemsize
+            end += -(-size // _ALIGNMENT) * _ALIGNMENT
+        self._bytes = max(end, 1)
+        self._out = DeviceOut(ordinal, spec, lead)
+
+    def stream(self, stream: Any) -> int:
+        """The handle of `stream`, or of the caller's current one.
+
+        That is CuPy's; torch's, where CuPy's is a default stream and torch's is not.
+        """
+        if stream is not None:
+            return handle_of(stream)
+        current = int(cupy.cuda.get_current_stream(self._ordinal).ptr)
+        if current in _DEFAULT_STREAMS:
+            other = torch_stream(self._ordinal)
+            if other is not None and other not in _DEFAULT_STREAMS:
+                return other
+        return current
+
+    def empty(self, stream: int) -> tuple[list[Any], list[int]]:
+        """Views of one block of CuPy's pool, and their addresses."""
+        if cupy.cuda.runtime.getDevice() == self._ordinal and (
+            stream == cupy.cuda.get_current_stream().ptr
+        ):
+            memory = cupy.cuda.alloc(self._bytes)
+        else:
+            memory = self._allocate_on(stream)
+        base = memory.ptr
+        leaves = [
+            cupy.ndarray(shape, dtype, memory + offset)
+            for shape, dtype, offset in self._layout
+        ]
+        return leaves, [base + offset for _, _, offset in self._layout]
+
+    def _allocate_on(self, stream: int) -> Any:
+        # A pool gives memory back to who works on the same stream: it must be the one
+        # that the batch is used on.
+        with self._device, cupy.cuda.ExternalStream(stream, self._ordinal):
+            return cupy.cuda.alloc(self._bytes)
+
+    def out(self, leaves: list[Any], stream: Any) -> tuple[list[Any], list[int], int]:
+        """Contiguous arrays are drawn into; others by way of a copy on the device."""
+        addresses, contiguous = self._out.find(leaves)
+        if stream is None and any(map(is_tensor, leaves)):
+            handle = torch_stream(self._ordinal) or 0
+        else:
+            handle = self.stream(stream)
+        if contiguous:
+            return leaves, addresses, handle
+        return *self.empty(handle), handle
+
+    def finish(
+        self, leaves: list[Any], drawn: list[Any], count: int, stream: int
+    ) -> None:
+        """Copies what was drawn elsewhere, in the order of the stream."""
+        if drawn is leaves:
+            return
+        with self._device, cupy.cuda.ExternalStream(stream, self._ordinal):
+            for leaf, source in zip(leaves, drawn, strict=True):
+                cupy.asarray(leaf)[:count] = source[:count]
+
+    def hand_over(self, stream: int) -> None:
+        """The batch is valid in the order of the stream: nothing is to be done."""
+
+
+def torch_stream(ordinal: int) -> int | None:
+    """The handle of torch's current stream; None where torch has not used CUDA."""
+    torch = sys.modules.get("torch")
+    cuda = getattr(torch, "cuda", None)
+    if cuda is None or not getattr(cuda, "is_initialized", bool)():
+        return None
+    return int(cuda.current_stream(ordinal).cuda_stream)

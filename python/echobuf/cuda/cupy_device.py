@@ -1,0 +1,133 @@
+"""Devices as CuPy knows them. CuPy is imported here alone, and late."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from echobuf import _core
+from echobuf.cuda import kernels, refusals
+from echobuf.cuda.device import LIBRARY
+from echobuf.errors import DeviceError
+
+if TYPE_CHECKING:
+    from echobuf.cuda.cupy_arrays import CupyArrays
+    from echobuf.tree import Spec
+
+_INSTALL = (
+    "pip install cupy-cuda13x (for drivers of CUDA 13), or cupy-cuda12x (CUDA 12); see "
+    "the version that `nvidia-smi` shows."
+)
+
+
+def current_ordinal() -> int:
+    """The number of the caller's current device."""
+    return int(_checked_cupy("cuda").cuda.runtime.getDevice())
+
+
+class CupyDevice:
+    """One device; see `echobuf.cuda.device.Device`.
+
+    Raises:
+        DeviceError: there is no driver, no CuPy, or no such device; or they do not fit
+            each other.
+    """
+
+    gone: str | None = None
+
+    def __init__(self, ordinal: int) -> None:
+        self.ordinal = ordinal
+        self.name = f"cuda:{ordinal}"
+        self.pid = os.getpid()
+        self._cupy = _checked_cupy(self.name)
+        count = self._cupy.cuda.runtime.getDeviceCount()
+        if ordinal >= count:
+            names = ", ".join(f"'cuda:{number}'" for number in range(count))
+            raise DeviceError(
+                f"`device` is {self.name!r}; this process sees {names}. See "
+                "`nvidia-smi -L` and CUDA_VISIBLE_DEVICES."
+            )
+        self.core = _open(self.name, ordinal)
+        self._kernels: dict[str, int] = {}
+
+    def kernels(self) -> dict[str, int]:
+        """The handles of the kernels; compiled at the first call, or found in a cache.
+
+        Raises:
+            DeviceError: they cannot be compiled.
+        """
+        if not self._kernels:
+            with self._cupy.cuda.Device(self.ordinal):
+                self._kernels = self._compile()
+        return self._kernels
+
+    def _compile(self) -> dict[str, int]:
+        cupy = self._cupy
+        try:
+            module = cupy.RawModule(code=kernels.source(), options=kernels.options())
+            functions = {name: module.get_function(name) for name in kernels.NAMES}
+            handles = {name: int(f.kernel.ptr) for name, f in functions.items()}
+        except (
+            cupy.cuda.compiler.CompileException,
+            cupy.cuda.driver.CUDADriverError,
+            RuntimeError,  # what CuPy raises where NVRTC is not to be found
+            OSError,
+        ) as error:
+            raise DeviceError(
+                f"`device` is {self.name!r}, but CuPy {cupy.__version__} cannot "
+                f"compile the kernels for it: {error}. If NVRTC is what is missing: "
+                "pip install nvidia-cuda-nvrtc (nvidia-cuda-nvrtc-cu12 for CUDA 12)."
+            ) from error
+        self._module = module  # it owns what the handles mean
+        return handles
+
+    def add(self, buffer: _core.DeviceBuffer) -> None:
+        """A buffer keeps what it needs of the device by itself."""
+
+    def arrays(self, spec: Spec, lead: tuple[int, ...]) -> CupyArrays:
+        """CuPy arrays from the memory pool of the caller's."""
+        from echobuf.cuda.cupy_arrays import CupyArrays
+
+        return CupyArrays(self.ordinal, spec, lead)
+
+
+def _open(name: str, ordinal: int) -> _core.Device:
+    try:
+        return _core.Device(LIBRARY, ordinal)
+    except _core.CudaError as error:
+        raise refusals.device_error(name, error) from None
+
+
+def _checked_cupy(name: str) -> Any:
+    """CuPy, if it and the driver are there and fit each other."""
+    try:
+        _core.load_driver(LIBRARY)
+    except _core.CudaError as error:
+        raise refusals.device_error(name, error) from None
+    try:
+        import cupy
+    except ImportError as error:
+        raise DeviceError(
+            f"`device` is {name!r}, which needs CuPy, but it cannot be imported: "
+            f"{error}. {_INSTALL}"
+        ) from error
+    runtime = cupy.cuda.runtime
+    has, wants = runtime.driverGetVersion(), runtime.runtimeGetVersion()
+    if has // 1000 < wants // 1000:
+        raise DeviceError(
+            f"`device` is {name!r}, but the installed CuPy is for CUDA "
+            f"{_show(wants)}, and the driver supports CUDA {_show(has)}. Update the "
+            f"driver, or pip uninstall this CuPy and {_INSTALL}"
+        )
+    try:
+        runtime.getDeviceCount()
+    except runtime.CUDARuntimeError as error:
+        raise DeviceError(
+            f"`device` is {name!r}, but CuPy cannot use the driver: {error}. Update "
+            f"the driver, or pip uninstall this CuPy and {_INSTALL}"
+        ) from error
+    return cupy
+
+
+def _show(version: int) -> str:
+    return f"{version // 1000}.{version % 1000 // 10}"

@@ -1,0 +1,132 @@
+"""Arrays and tensors on a device that batches are written into, checked."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from echobuf.arrays import Array
+from echobuf.errors import SpecError
+from echobuf.field import Field
+from echobuf.out import OutArrays
+from echobuf.tree import Spec
+
+
+class DeviceOut(OutArrays):
+    """Checks what is given as `out`, by NumPy arrays that are never looked into.
+
+    They have the address, shape and strides that the caller's arrays have on the
+    device, so that the rules are those of the CPU.
+
+    Args:
+        ordinal: the device that the arrays must be on.
+        spec: of one example, or of one whole batch.
+        lead: extents before the shape that the spec says.
+    """
+
+    def __init__(self, ordinal: int, spec: Spec, lead: tuple[int, ...]) -> None:
+        super().__init__(spec, lead)
+        self._ordinal = ordinal
+        self._known: list[Any] = []  # what was found right the last time
+        self._addresses: list[int] = []
+        self._contiguous = True
+
+    def find(self, leaves: list[Any]) -> tuple[list[int], bool]:
+        """Where the leaves lie, and whether each is in one piece.
+
+        Raises:
+            SpecError: names the leaf that has another shape or dtype, is elsewhere, is
+                read-only, or overlaps itself or another.
+        """
+        known = [_signature(leaf) for leaf in leaves]
+        if None in known or known != self._known:
+            arrays = self.check(leaves)
+            self._addresses = [int(array.ctypes.data) for array in arrays]
+            self._contiguous = all(array.flags.c_contiguous for array in arrays)
+            self._known = known
+        return self._addresses, self._contiguous
+
+    def _view(self, leaf: Any, field: Field, name: str) -> Array:
+        if is_tensor(leaf):
+            return self._view_tensor(leaf, field, name)
+        interface = getattr(leaf, "__cuda_array_interface__", None)
+        if interface is None:
+            raise self._elsewhere(name, f"a {type(leaf).__name__} in host memory")
+        number = getattr(getattr(leaf, "device", None), "id", self._ordinal)
+        if number != self._ordinal:
+            raise self._elsewhere(name, f"on cuda:{number}")
+        dtype = np.dtype(getattr(leaf, "dtype", interface["typestr"]))
+        strides = interface.get("strides")
+        return _ghost(interface["data"], interface["shape"], strides, dtype)
+
+    def _view_tensor(self, tensor: Any, field: Field, name: str) -> Array:
+        if tensor.device.type != "cuda" or tensor.device.index != self._ordinal:
+            raise self._elsewhere(name, f"on {tensor.device}")
+        if tensor.requires_grad:
+            raise SpecError(
+                f"`{name}` requires a gradient, which cannot be written into; give a "
+                "tensor that does not."
+            )
+        if str(tensor.dtype).partition(".")[2] != field.dtype.name:
+            raise SpecError(
+                f"`{name}` has dtype {tensor.dtype}; the spec says {field.dtype}. "
+                "Convert it with `.to`: nothing is converted silently."
+            )
+        size = tensor.element_size()
+        strides = tuple(step * size for step in tensor.stride())
+        place = (tensor.data_ptr(), False)
+        return _ghost(place, tuple(tensor.shape), strides, field.dtype)
+
+    def _elsewhere(self, name: str, where: str) -> SpecError:
+        return SpecError(
+            f"`{name}` is {where}; it must be an array of CuPy or a tensor of torch on "
+            f"cuda:{self._ordinal}, where the buffer is."
+        )
+
+
+def is_tensor(leaf: Any) -> bool:
+    """Whether it is torch's; torch is not imported for that."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(leaf, torch.Tensor)
+
+
+def _signature(leaf: Any) -> Any:
+    """All that the checks look at, where it is quick to find out; else None."""
+    if is_tensor(leaf):
+        return (
+            leaf.data_ptr(),
+            leaf.shape,
+            leaf.stride(),
+            leaf.dtype,
+            leaf.device,
+            leaf.requires_grad,
+        )
+    cupy = sys.modules.get("cupy")
+    if cupy is not None and isinstance(leaf, cupy.ndarray):
+        return leaf.data.ptr, leaf.shape, leaf.strides, leaf.dtype
+    return None
+
+
+class _Ghost:
+    def __init__(self, interface: dict[str, Any]) -> None:
+        self.__array_interface__ = interface
+
+
+def _ghost(
+    place: tuple[int, bool],
+    shape: tuple[int, ...],
+    strides: tuple[int, ...] | None,
+    dtype: np.dtype[Any],
+) -> Array:
+    """An array of NumPy's with an address on the device: never to be looked into."""
+    address, read_only = place
+    interface = {
+        "version": 3,
+        "data": (address or 1, read_only),  # empty arrays may have no address
+        "shape": tuple(shape),
+        "strides": strides,
+        "typestr": f"|V{dtype.itemsize}",
+    }
+    return np.asarray(_Ghost(interface)).view(dtype)

@@ -1,0 +1,64 @@
+"""What it means when the driver refuses, and what to do about it."""
+
+from __future__ import annotations
+
+from echobuf import _core
+from echobuf.errors import DeviceError, ForkError
+
+_OUT_OF_MEMORY = 2
+_ADVICE = {
+    3: "CUDA cannot be used in a process that was forked after it was started: use the "
+    "start method 'spawn'.",
+    4: "The interpreter, or the driver, is shutting down.",
+    35: "Update the NVIDIA driver.",
+    100: "There is no CUDA device; see `nvidia-smi` and CUDA_VISIBLE_DEVICES.",
+    101: "There is no such device; see `nvidia-smi -L` and CUDA_VISIBLE_DEVICES.",
+    201: "The device's context is gone: somebody has reset the device. Make a new "
+    "buffer.",
+    709: "The device's context is gone: somebody has reset the device. Make a new "
+    "buffer.",
+    803: "The NVIDIA driver and its kernel module are of different versions: restart "
+    "the machine.",
+    804: "The installed NVIDIA driver is too old for this device or container.",
+}
+_DEFAULT = (
+    "After such an error nothing on the device can be relied on: restart the process. "
+    "CUDA_LAUNCH_BLOCKING=1 and compute-sanitizer find out whose kernel it was."
+)
+_INSTALL = (
+    "Install the NVIDIA driver (from your distribution, or "
+    "https://www.nvidia.com/drivers), or use device='cpu'."
+)
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether an allocation was refused."""
+    if isinstance(error, MemoryError):
+        return True
+    return isinstance(error, _core.CudaError) and error.args[0] == _OUT_OF_MEMORY
+
+
+def device_error(name: str, error: Exception | str) -> DeviceError:
+    """What the driver said, with the way out.
+
+    Args:
+        name: of the device.
+        error: a `CudaError` of the core, or its text.
+    """
+    code: int | None = None
+    text = str(error)
+    if isinstance(error, _core.CudaError):
+        code, text = error.args
+    if code == 0:  # no driver, or one that lacks a call
+        return DeviceError(f"`device` is {name!r}, but {text}. {_INSTALL}")
+    advice = _DEFAULT if code is None else _ADVICE.get(code, _DEFAULT)
+    return DeviceError(f"`device` is {name!r}: {text}. {advice}")
+
+
+def fork_error() -> ForkError:
+    """A buffer on a device is used in a forked child."""
+    return ForkError(
+        "this buffer belongs to the parent process: neither its threads nor its device "
+        "are there in a forked child. Make a buffer in this process, started with the "
+        "method 'spawn'."
+    )

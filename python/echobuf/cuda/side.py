@@ -1,0 +1,142 @@
+"""The window of a buffer on a CUDA device, and the batches that are drawn from it."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from echobuf import _core, capacity
+from echobuf.cuda import refusals
+from echobuf.cuda.device import open_device
+from echobuf.errors import CapacityError, DeviceError
+from echobuf.options import Options
+from echobuf.tree import Spec
+
+_STAGING = 64 << 20  # bytes at most, unless a record is larger: cuda/side.hpp
+
+
+class DeviceSide:
+    """Draws batches on the caller's current stream.
+
+    Args:
+        spec: of one example, or of one whole batch.
+        options: the buffer's.
+        core_options: the same for the core.
+
+    Raises:
+        DeviceError: the device cannot be used.
+        CapacityError: the window does not fit it, or `max_bytes`.
+    """
+
+    def __init__(
+        self, spec: Spec, options: Options, core_options: _core.BufferOptions
+    ) -> None:
+        self._options = options
+        self._device = open_device(options.device)
+        self._needs = _core.DeviceBuffer.needs(core_options)
+        self._check_capacity()
+        kernels = self._device.kernels()
+        leaves = [(field.dtype, field.shape) for field in spec.fields]
+        try:
+            self.core = _core.DeviceBuffer(
+                leaves, core_options, self._device.core, kernels["echobuf_draw"]
+            )
+        except (MemoryError, _core.CudaError) as error:
+            raise self._refusal(error) from None
+        self._device.add(self.core)
+        lead = () if options.ragged else (options.batch_size,)
+        self._full = (lead + spec.fields[0].shape)[0]
+        self.arrays = self._device.arrays(spec, lead)
+
+    def _check_capacity(self) -> None:
+        slots, bytes_per_slot, _, _ = self._needs
+        staging = min(slots * bytes_per_slot, max(_STAGING, bytes_per_slot))
+        try:
+            free, _ = self._device.core.memory()
+        except _core.CudaError as error:
+            raise refusals.device_error(self._device.name, error) from None
+        capacity.check_device_capacity(
+            self._needs, self._options, free, self._device.name
+        )
+        capacity.check_pinned(staging, self._options)
+
+    def _refusal(self, error: Exception) -> DeviceError | CapacityError:
+        if refusals.is_out_of_memory(error):
+            return capacity.refused_by_device(
+                self._needs, self._options, self._device.name, str(error)
+            )
+        return refusals.device_error(self._device.name, error)
+
+    # ---- batches
+
+    def next(self, timeout: float | None) -> list[Any] | int:
+        """The leaves of the next batch, valid on the current stream; or a code."""
+        return self.next_on(None, timeout)
+
+    def next_on(self, stream: Any, timeout: float | None) -> list[Any] | int:
+        """The leaves of the next batch, valid on `stream`; or a code."""
+        self._check_process()
+        handle = self.arrays.stream(stream)
+        try:
+            leaves, addresses = self.arrays.empty(handle)
+        except MemoryError as error:
+            raise self._no_room_for_batch(error) from None
+        count = self._draw(addresses, handle, timeout)
+        if count < 0:
+            return -count
+        self.arrays.hand_over(handle)
+        if count == self._full:
+            return leaves
+        return [leaf[:count] for leaf in leaves]
+
+    def next_into(self, leaves: list[Any], timeout: float | None, stream: Any) -> int:
+        """Draws the next batch into the caller's arrays: its length, or minus a code.
+
+        Raises:
+            SpecError: names the leaf that does not fit.
+        """
+        self._check_process()
+        drawn, addresses, handle = self.arrays.out(leaves, stream)
+        count = self._draw(addresses, handle, timeout)
+        if count >= 0:
+            self.arrays.hand_over(handle)
+            self.arrays.finish(leaves, drawn, count, handle)
+        return count
+
+    def _draw(self, addresses: list[int], stream: int, timeout: float | None) -> int:
+        try:
+            return self.core.next_at(addresses, stream, timeout)
+        except _core.CudaError as error:
+            raise refusals.device_error(self._device.name, error) from None
+
+    def _check_process(self) -> None:
+        if self._device.gone is not None:
+            raise DeviceError(self._device.gone)
+        if os.getpid() != self._device.pid:
+            raise refusals.fork_error()
+
+    # ---- what went wrong
+
+    def why_lost(self) -> DeviceError | None:
+        """Why nothing works any more, if that is so."""
+        if self._device.gone is not None:
+            return DeviceError(self._device.gone)
+        text = self.core.error()
+        if not text:
+            return None
+        return refusals.device_error(self._device.name, text)
+
+    def out_of_memory(self) -> CapacityError:
+        """The error for an allocation that was refused after all."""
+        return capacity.refused_by_device(
+            self._needs, self._options, self._device.name, "it refused them"
+        )
+
+    def _no_room_for_batch(self, error: MemoryError) -> CapacityError:
+        bytes_per_batch = self._needs[3]
+        return CapacityError(
+            f"a batch of {bytes_per_batch:,} bytes does not fit the memory of "
+            f"{self._device.name}: {error}. Drop batches that you no longer need, make "
+            f"`batch_size`, which is {self._options.batch_size}, smaller, or draw into "
+            "`out`."
+        )

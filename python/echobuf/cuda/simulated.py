@@ -1,0 +1,91 @@
+"""Devices of the simulated driver, while one is on."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from typing import Any
+
+from echobuf import _core
+from echobuf.cuda.simulated_arrays import SimulatedArrays
+from echobuf.cuda.simulated_driver import driver, library_path
+from echobuf.tree import Spec
+
+KERNELS = ("echobuf_draw",)
+
+
+class SimulatedDevice:
+    """One device; see `echobuf.cuda.device.Device`.
+
+    Raises:
+        CudaError: there is no such device.
+    """
+
+    def __init__(self, ordinal: int) -> None:
+        self.ordinal = ordinal
+        self.name = f"cuda:{ordinal}"
+        self.pid = os.getpid()
+        self.gone: str | None = None
+        self.core = _core.Device(str(library_path()), ordinal)
+        self._buffers: weakref.WeakSet[_core.DeviceBuffer] = weakref.WeakSet()
+        self._default = driver().make_stream(ordinal)
+        self._current = threading.local()
+
+    def add(self, buffer: _core.DeviceBuffer) -> None:
+        """The buffer ends with the device."""
+        self._buffers.add(buffer)
+
+    def kernels(self) -> dict[str, int]:
+        """The host builds of the kernels."""
+        return {name: driver().function(name) for name in KERNELS}
+
+    def arrays(self, spec: Spec, lead: tuple[int, ...]) -> SimulatedArrays:
+        """NumPy arrays in the device's memory."""
+        return SimulatedArrays(self, spec, lead)
+
+    def current_stream(self) -> int:
+        """The stream that this thread works on."""
+        stack = getattr(self._current, "stack", None)
+        return stack[-1] if stack else self._default
+
+    def push_stream(self, stream: int) -> None:
+        """This thread works on `stream` from now on."""
+        stack = self._current.__dict__.setdefault("stack", [])
+        stack.append(stream)
+
+    def pop_stream(self) -> None:
+        """This thread works on the stream before again."""
+        self._current.stack.pop()
+
+    def leave(self) -> None:
+        """Ends the buffers, and gives back what the driver would call a leak."""
+        self.gone = (
+            f"`device` was {self.name!r} of a simulated driver that has ended; use the "
+            "buffer inside the `with simulated_cuda()` that it was made in."
+        )
+        for buffer in list(self._buffers):
+            buffer.release()
+        driver().destroy_stream(self.ordinal, self._default)
+        del self.core
+
+
+class Stream:
+    """A stream of a simulated device: as `stream=`, or the current one in a `with`."""
+
+    def __init__(self, device: SimulatedDevice) -> None:
+        self._device = device
+        self.ptr = driver().make_stream(device.ordinal)
+
+    def __enter__(self) -> Stream:
+        self._device.push_stream(self.ptr)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._device.pop_stream()
+
+    def close(self) -> None:
+        """Ends it once its work is done; the end of the simulation does so, too."""
+        if self.ptr:
+            driver().destroy_stream(self._device.ordinal, self.ptr)
+            self.ptr = 0

@@ -1,0 +1,77 @@
+"""Batches in the memory of a simulated device, as NumPy arrays that view it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from echobuf.arrays import Array
+from echobuf.cuda.arrays import handle_of
+from echobuf.cuda.simulated_driver import Block, driver
+from echobuf.out import OutArrays
+from echobuf.tree import Spec
+
+if TYPE_CHECKING:
+    from echobuf.cuda.simulated import SimulatedDevice
+
+_ALIGNMENT = 256
+
+
+class SimulatedArrays:
+    """What makes and finds arrays; see `echobuf.cuda.arrays.Arrays`."""
+
+    def __init__(
+        self, device: SimulatedDevice, spec: Spec, lead: tuple[int, ...]
+    ) -> None:
+        self._device = device
+        self._fields = [(lead + field.shape, field.dtype) for field in spec.fields]
+        self._out = OutArrays(spec, lead)
+
+    def stream(self, stream: Any) -> int:
+        """The handle of `stream`, or of the current one of this thread."""
+        return self._device.current_stream() if stream is None else handle_of(stream)
+
+    def empty(self, stream: int) -> tuple[list[Any], list[int]]:
+        """Views of one block, and their addresses."""
+        offsets, end = [], 0
+        for shape, dtype in self._fields:
+            offsets.append(end)
+            size = math.prod(shape) * dtype.itemsize
+            end += -(-size // _ALIGNMENT) * _ALIGNMENT
+        block = Block(self._device.ordinal, end)
+        view = np.asarray(block)
+        leaves = [
+            np.ndarray(shape, dtype, view, offset)
+            for (shape, dtype), offset in zip(self._fields, offsets, strict=True)
+        ]
+        return leaves, [block.address + offset for offset in offsets]
+
+    def out(self, leaves: list[Any], stream: Any) -> tuple[list[Any], list[int], int]:
+        """Views of simulated memory are drawn into; other arrays by way of a copy."""
+        arrays = self._out.check(leaves)
+        handle = self.stream(stream)
+        if all(_is_lent(array) for array in arrays):
+            return arrays, [array.ctypes.data for array in arrays], handle
+        return *self.empty(handle), handle
+
+    def finish(
+        self, leaves: list[Any], drawn: list[Any], count: int, stream: int
+    ) -> None:
+        """Copies what was drawn elsewhere; the host has waited for it."""
+        for array, leaf in zip(self._out.check(leaves), drawn, strict=True):
+            if array is not leaf:
+                np.copyto(array[:count], leaf[:count])
+
+    def hand_over(self, stream: int) -> None:
+        """Waits for the batch, as NumPy must; that orders nothing."""
+        driver().wait(stream)
+
+
+def _is_lent(array: Array) -> bool:
+    """Whether it lies in memory of a simulated device in one piece."""
+    owner: Any = array
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    return isinstance(owner, Block) and array.flags.c_contiguous

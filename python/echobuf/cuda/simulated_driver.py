@@ -1,0 +1,175 @@
+"""The simulated CUDA driver, as far as Python calls it: docs/simulated.md."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from echobuf.errors import DeviceError
+
+_NON_BLOCKING = 1
+_OUT_OF_MEMORY = 2
+
+
+def library_path() -> Path:
+    """Where the library lies."""
+    return Path(__file__).parent.parent / "libechobuf_simulated_cuda.so"
+
+
+@functools.cache
+def driver() -> Driver:
+    """The library, loaded once.
+
+    Raises:
+        DeviceError: it is not there.
+    """
+    return Driver(library_path())
+
+
+class Driver:
+    """Calls of the library. It has one driver at a time, for the whole process."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._calls = ctypes.CDLL(str(path))
+        except OSError as error:
+            raise DeviceError(
+                f"the simulated driver cannot be loaded: {error}. It is part of the "
+                "package; install echobuf again."
+            ) from None
+        calls = self._calls
+        size, handle = ctypes.c_size_t, ctypes.c_void_p
+        number, address = ctypes.c_int, ctypes.c_uint64
+        declarations = {
+            "echobuf_simulated_start": (
+                None,
+                [ctypes.c_uint64, number, size, size, ctypes.c_uint],
+            ),
+            "echobuf_simulated_stop": (None, []),
+            "echobuf_simulated_reports": (size, []),
+            "echobuf_simulated_report": (size, [size, ctypes.c_char_p, size]),
+            "echobuf_simulated_function": (handle, [ctypes.c_char_p]),
+            "echobuf_simulated_lend": (
+                number,
+                [number, size, ctypes.POINTER(address)],
+            ),
+            "echobuf_simulated_free": (number, [address]),
+            "echobuf_simulated_wait": (number, [handle]),
+            "cuInit": (number, [ctypes.c_uint]),
+            "cuDevicePrimaryCtxRetain": (number, [ctypes.POINTER(handle), number]),
+            "cuDevicePrimaryCtxRelease_v2": (number, [number]),
+            "cuCtxPushCurrent_v2": (number, [handle]),
+            "cuCtxPopCurrent_v2": (number, [ctypes.POINTER(handle)]),
+            "cuStreamCreate": (number, [ctypes.POINTER(handle), ctypes.c_uint]),
+            "cuStreamDestroy_v2": (number, [handle]),
+        }
+        for name, (result, arguments) in declarations.items():
+            function = getattr(calls, name)
+            function.restype, function.argtypes = result, arguments
+
+    def start(
+        self, seed: int, devices: int, bytes_per_device: int, largest_delay_us: int
+    ) -> None:
+        """Starts a fresh driver."""
+        self._calls.echobuf_simulated_start(
+            seed, devices, bytes_per_device, bytes_per_device, largest_delay_us
+        )
+        self._check("cuInit", self._calls.cuInit(0))
+
+    def stop(self) -> list[str]:
+        """Stops the driver, and returns all that it found wrong."""
+        self._calls.echobuf_simulated_stop()
+        return self.reports()
+
+    def reports(self) -> list[str]:
+        """What is wrong so far."""
+        return [
+            self._report(index)
+            for index in range(self._calls.echobuf_simulated_reports())
+        ]
+
+    def _report(self, index: int) -> str:
+        size = self._calls.echobuf_simulated_report(index, None, 0) + 1
+        text = ctypes.create_string_buffer(size)
+        self._calls.echobuf_simulated_report(index, text, size)
+        return text.value.decode()
+
+    def function(self, name: str) -> int:
+        """The handle of a kernel of the package's."""
+        handle = self._calls.echobuf_simulated_function(name.encode())
+        assert handle, name
+        return int(handle)
+
+    def lend(self, device: int, size: int) -> int:
+        """The address of `size` bytes of device memory, which outlives the driver.
+
+        Raises:
+            MemoryError: so much is not free.
+        """
+        address = ctypes.c_uint64()
+        code = self._calls.echobuf_simulated_lend(device, size, ctypes.byref(address))
+        if code == _OUT_OF_MEMORY:
+            raise MemoryError(f"the simulated device has not {size:,} bytes free")
+        self._check("echobuf_simulated_lend", code)
+        return address.value
+
+    def free(self, address: int) -> None:
+        """Gives lent memory back, after all work is done."""
+        self._calls.echobuf_simulated_free(address)
+
+    def wait(self, stream: int) -> None:
+        """Waits for the work in `stream`; orders nothing after it."""
+        self._check(
+            "echobuf_simulated_wait", self._calls.echobuf_simulated_wait(stream)
+        )
+
+    @contextmanager
+    def _context(self, device: int) -> Iterator[None]:
+        context, old = ctypes.c_void_p(), ctypes.c_void_p()
+        code = self._calls.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)
+        self._check("cuDevicePrimaryCtxRetain", code)
+        self._check("cuCtxPushCurrent", self._calls.cuCtxPushCurrent_v2(context))
+        try:
+            yield
+        finally:
+            self._calls.cuCtxPopCurrent_v2(ctypes.byref(old))
+            self._calls.cuDevicePrimaryCtxRelease_v2(device)
+
+    def make_stream(self, device: int) -> int:
+        """A new stream, whose device is retained by somebody."""
+        stream = ctypes.c_void_p()
+        with self._context(device):
+            code = self._calls.cuStreamCreate(ctypes.byref(stream), _NON_BLOCKING)
+            self._check("cuStreamCreate", code)
+        return int(stream.value or 0)
+
+    def destroy_stream(self, device: int, stream: int) -> None:
+        """Ends a stream, once its work is done."""
+        with self._context(device):
+            self._check("cuStreamDestroy", self._calls.cuStreamDestroy_v2(stream))
+
+    def _check(self, call: str, code: int) -> None:
+        if code:
+            raise DeviceError(f"the simulated driver refused {call}: error {code}.")
+
+
+class Block:
+    """Lent memory as NumPy sees it; given back when the last view of it is gone."""
+
+    def __init__(self, device: int, size: int) -> None:
+        self._pid = os.getpid()
+        self.address = driver().lend(device, max(size, 1))
+        self.__array_interface__ = {
+            "shape": (size,),
+            "typestr": "|u1",
+            "data": (self.address, False),
+            "version": 3,
+        }
+
+    def __del__(self) -> None:
+        if hasattr(self, "address") and os.getpid() == self._pid:
+            driver().free(self.address)

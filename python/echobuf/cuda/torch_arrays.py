@@ -1,0 +1,97 @@
+"""Batches as tensors that torch's caching allocator owns."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+
+from echobuf.cuda.arrays import handle_of
+from echobuf.cuda.out import DeviceOut
+from echobuf.errors import DeviceError
+from echobuf.tree import Spec
+
+
+class TorchArrays:
+    """What makes and finds tensors; see `echobuf.cuda.arrays.Arrays`.
+
+    Args:
+        ordinal: the device that they are on.
+        spec: of one example, or of one whole batch.
+        lead: extents before the shape that the spec says.
+        dtypes: of the leaves; None where it is the spec's.
+
+    Raises:
+        DeviceError: this torch has no CUDA.
+    """
+
+    def __init__(
+        self,
+        ordinal: int,
+        spec: Spec,
+        lead: tuple[int, ...],
+        dtypes: list[torch.dtype | None],
+    ) -> None:
+        if not torch.cuda.is_available():
+            raise DeviceError(
+                f"`device` is 'cuda:{ordinal}', but this torch ({torch.__version__}) "
+                "cannot use CUDA: install one that can (https://pytorch.org), or use "
+                "`echobuf.EchoLoader`, which yields CuPy arrays."
+            )
+        self._device = torch.device("cuda", ordinal)
+        self._layout = [
+            (lead + field.shape, dtype or getattr(torch, field.dtype.name))
+            for field, dtype in zip(spec.fields, dtypes, strict=True)
+        ]
+        self._out = DeviceOut(ordinal, spec, lead)
+
+    def stream(self, stream: Any) -> int:
+        """The handle of `stream`, or of torch's current one."""
+        if stream is not None:
+            return handle_of(stream)
+        return int(torch.cuda.current_stream(self._device).cuda_stream)
+
+    def empty(self, stream: int) -> tuple[list[Any], list[int]]:
+        """New tensors, which belong to the stream that they are used on."""
+        current = torch.cuda.current_stream(self._device).cuda_stream
+        if stream == current:
+            leaves = self._make()
+        else:
+            with self._on(stream):
+                leaves = self._make()
+        return leaves, [leaf.data_ptr() for leaf in leaves]
+
+    def _on(self, stream: int) -> AbstractContextManager[None]:
+        external = torch.cuda.ExternalStream(stream, self._device)  # type: ignore[no-untyped-call]
+        return torch.cuda.stream(external)
+
+    def _make(self) -> list[torch.Tensor]:
+        try:
+            return [
+                torch.empty(shape, dtype=dtype, device=self._device)
+                for shape, dtype in self._layout
+            ]
+        except torch.cuda.OutOfMemoryError as error:
+            raise MemoryError(str(error)) from None
+
+    def out(self, leaves: list[Any], stream: Any) -> tuple[list[Any], list[int], int]:
+        """Contiguous arrays are drawn into; others by way of a copy on the device."""
+        addresses, contiguous = self._out.find(leaves)
+        handle = self.stream(stream)
+        if contiguous:
+            return leaves, addresses, handle
+        return *self.empty(handle), handle
+
+    def finish(
+        self, leaves: list[Any], drawn: list[Any], count: int, stream: int
+    ) -> None:
+        """Copies what was drawn elsewhere, in the order of the stream."""
+        if drawn is leaves:
+            return
+        with self._on(stream):
+            for leaf, source in zip(leaves, drawn, strict=True):
+                torch.as_tensor(leaf, device=self._device)[:count] = source[:count]
+
+    def hand_over(self, stream: int) -> None:
+        """The batch is valid in the order of the stream: nothing is to be done."""

@@ -1,0 +1,88 @@
+"""Where a buffer on the CPU keeps its window, and how batches are drawn from it."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import numpy as np
+
+from echobuf import _core, capacity
+from echobuf.arrays import Array
+from echobuf.errors import CapacityError, OptionError, SpecError
+from echobuf.options import Options
+from echobuf.out import OutArrays
+from echobuf.tree import Spec
+
+
+class HostSide:
+    """Draws batches into host memory.
+
+    Args:
+        spec: of one example, or of one whole batch.
+        options: the buffer's.
+        core_options: the same for the core.
+
+    Raises:
+        CapacityError: it does not fit `max_bytes`, or the memory there is.
+    """
+
+    def __init__(
+        self, spec: Spec, options: Options, core_options: _core.BufferOptions
+    ) -> None:
+        self._options = options
+        self._needs = core_options.needs()
+        capacity.check_capacity(self._needs, options)
+        core_options.idle = capacity.idle_blocks(self._needs, options)
+        leaves = [(field.dtype, field.shape) for field in spec.fields]
+        try:
+            self.core = _core.Buffer(leaves, core_options)
+        except MemoryError:
+            raise self.out_of_memory() from None
+        # The leaves of the next batch, or a code: no call of ours in between.
+        self.next = self.core.next
+        self._out = OutArrays(spec, () if options.ragged else (options.batch_size,))
+
+    def next_on(self, stream: Any, timeout: float | None) -> NoReturn:
+        """There are no streams here."""
+        raise _no_stream(stream)
+
+    def next_into(self, leaves: list[Any], timeout: float | None, stream: Any) -> int:
+        """Draws the next batch into the caller's arrays: its length, or minus a code.
+
+        Raises:
+            SpecError: names the leaf that does not fit.
+        """
+        if stream is not None:
+            raise _no_stream(stream)
+        count = self.core.next_into(leaves, timeout)
+        if count == -_core.MISMATCH:
+            return self._next_into_checked(self._out.check(leaves), timeout)
+        return count
+
+    def _next_into_checked(self, arrays: list[Array], timeout: float | None) -> int:
+        if not all(array.flags.c_contiguous for array in arrays):
+            return self._next_through_copy(arrays, timeout)
+        count = self.core.next_into(arrays, timeout)
+        if count == -_core.MISMATCH:
+            raise SpecError("an array of `out` was changed by another thread.")
+        return count
+
+    def _next_through_copy(self, arrays: list[Array], timeout: float | None) -> int:
+        drawn = self.core.next(timeout)
+        if isinstance(drawn, int):
+            return -drawn
+        count = int(drawn[0].shape[0])
+        for array, leaf in zip(arrays, drawn, strict=True):
+            np.copyto(array[:count], leaf)
+        return count
+
+    def why_lost(self) -> None:
+        """The CPU is not lost."""
+
+    def out_of_memory(self) -> CapacityError:
+        """The error for an allocation that the system refused after all."""
+        return capacity.out_of_memory(self._needs, self._options)
+
+
+def _no_stream(stream: Any) -> OptionError:
+    return OptionError(f"`stream` is {stream!r}; on device 'cpu' it must be None.")

@@ -1,0 +1,117 @@
+"""For tests on machines without a GPU: a simulated CUDA driver."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from echobuf import _core
+from echobuf.cuda import device as devices
+from echobuf.cuda import refusals
+from echobuf.cuda.simulated import SimulatedDevice, Stream
+from echobuf.cuda.simulated_driver import driver
+from echobuf.errors import OptionError
+from echobuf.options import check_int
+
+__all__ = ["Simulation", "SimulationError", "simulated_cuda"]
+
+_DEVICES = 2
+_BYTES = 1 << 30  # of memory, of each device; and of pinned memory
+_LARGEST_DELAY_US = 20
+_one_at_a_time = threading.Lock()
+
+
+class SimulationError(AssertionError):
+    """The simulated driver has found something wrong.
+
+    Attributes:
+        reports: what, each with the operations and the memory concerned.
+    """
+
+    def __init__(self, reports: list[str]) -> None:
+        super().__init__("the simulated driver reports:\n" + "\n".join(reports))
+        self.reports = reports
+
+
+class Simulation:
+    """A simulated driver that is on."""
+
+    def __init__(self) -> None:
+        self._devices: dict[int, SimulatedDevice] = {}
+        self._streams: list[Stream] = []
+        self._opening = threading.Lock()
+
+    @property
+    def reports(self) -> list[str]:
+        """What is wrong so far: races, uses after a free, accesses out of bounds."""
+        return driver().reports()
+
+    def stream(self, device: int = 0) -> Stream:
+        """A new stream, to give as `stream=` or to make current with `with`.
+
+        Args:
+            device: the number of the device that it is of.
+        """
+        stream = Stream(self._open(device))
+        self._streams.append(stream)
+        return stream
+
+    def _open(self, ordinal: int | None) -> SimulatedDevice:
+        number = ordinal or 0
+        with self._opening:
+            if number not in self._devices:
+                try:
+                    self._devices[number] = SimulatedDevice(number)
+                except _core.CudaError as error:
+                    raise refusals.device_error(f"cuda:{number}", error) from None
+            return self._devices[number]
+
+    def _end(self) -> list[str]:
+        for stream in self._streams:
+            stream.close()
+        for device in self._devices.values():
+            device.leave()
+        return driver().stop()
+
+
+@contextmanager
+def simulated_cuda(seed: int = 0) -> Iterator[Simulation]:
+    """Inside, `device="cuda"` runs on a simulated driver with two devices.
+
+    The whole path of a CUDA device runs in this process and on the CPU: pinned staging,
+    the upload thread, streams as queues with threads and delays that the seed chooses,
+    and the kernels' host builds. Every access to memory that no event orders is
+    reported, whatever the timing was; uses after a free, and leaks, too. Batches are
+    NumPy views of the simulated device's memory, which are ready when they are handed
+    out, and may be kept. Buffers end with the context. It slows draws down greatly.
+
+    Args:
+        seed: of the delays, an int from 0 to 2**64 - 1.
+
+    Yields:
+        A `Simulation`.
+
+    Raises:
+        SimulationError: at the end, if anything was reported.
+        OptionError: `seed` is out of range, or another simulation is on.
+        DeviceError: the library of the simulated driver is not there.
+    """
+    seed = check_int("seed", seed, 0, 2**64 - 1)
+    if not _one_at_a_time.acquire(blocking=False):
+        raise OptionError(
+            "`simulated_cuda` is on already; there is one in a process at a time."
+        )
+    try:
+        driver().start(seed, _DEVICES, _BYTES, _LARGEST_DELAY_US)
+        simulation = Simulation()
+        devices.set_opener(simulation._open)
+        try:
+            yield simulation
+        finally:
+            devices.set_opener(None)
+            reports = simulation._end()
+        if reports:
+            raise SimulationError(reports)
+    finally:
+        _one_at_a_time.release()
