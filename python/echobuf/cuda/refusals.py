@@ -26,8 +26,9 @@ _DEFAULT = (
     "CUDA_LAUNCH_BLOCKING=1 and compute-sanitizer find out whose kernel it was."
 )
 _INSTALL = (
-    "Install the NVIDIA driver (from your distribution, or "
-    "https://www.nvidia.com/drivers), or use device='cpu'."
+    "To use a GPU, install the NVIDIA driver (from your distribution, or "
+    "https://www.nvidia.com/drivers) and CuPy (pip install cupy-cuda13x); without one, "
+    "use device='cpu'."
 )
 
 
