@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+pytest_plugins = ["on_simulated"]
+
 # In force unless another one is asked for; tests name their own `max_examples`.
 settings.register_profile("usual", deadline=None, derandomize="CI" in os.environ)
 settings.register_profile("thorough", deadline=None, max_examples=3000)

@@ -25,6 +25,11 @@ SPEC = {
 }
 
 
+def on_device() -> bool:
+    """Whether buffers are made on a simulated device, where a test does not say."""
+    return echobuf.EchoBuffer.__init__.__kwdefaults__["device"] != "cpu"
+
+
 def stack(ids: Sequence[int] | np.ndarray) -> dict[str, Any]:
     """Examples whose every field follows from their id."""
     number = np.asarray(ids, np.int64).reshape(-1)

@@ -18,6 +18,8 @@ from helpers import (
     until,
 )
 
+pytestmark = pytest.mark.contract
+
 KWARGS = {"batch_size": 4, "window": 12, "factor": 2, "seed": 3, "drop_last": False}
 
 

@@ -20,6 +20,8 @@ from helpers import (
     stack,
 )
 
+pytestmark = pytest.mark.contract
+
 KWARGS = {"batch_size": 4, "window": 12, "factor": 2, "seed": 3, "drop_last": False}
 
 

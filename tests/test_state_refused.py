@@ -7,6 +7,8 @@ import pytest
 import echobuf
 from helpers import SPEC, WAIT_S, expected_batches, pump, stack
 
+pytestmark = pytest.mark.contract
+
 KWARGS = {"batch_size": 4, "window": 12, "factor": 2, "seed": 3, "drop_last": False}
 
 
