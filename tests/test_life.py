@@ -8,7 +8,7 @@ import pytest
 
 import echobuf
 from helpers import (
-    SPEC,
+    KWARGS,
     WAIT_S,
     Worker,
     drain,
@@ -16,18 +16,12 @@ from helpers import (
     expected_batches,
     feed,
     ids_of,
+    make,
     put_all,
     put_what_fits,
     stack,
     until,
 )
-
-KWARGS = {"batch_size": 4, "window": 12, "factor": 2, "seed": 3, "drop_last": False}
-
-
-def make(**kwargs):
-    return echobuf.EchoBuffer(SPEC, **{**KWARGS, **kwargs})
-
 
 # ---- ends
 

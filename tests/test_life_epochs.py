@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import echobuf
 from helpers import (
+    KWARGS,
     SPEC,
     WAIT_S,
     Worker,
@@ -17,6 +18,7 @@ from helpers import (
     expected_batches,
     feed,
     ids_of,
+    make,
     options,
     pump,
     put_all,
@@ -24,13 +26,6 @@ from helpers import (
     stack,
     until,
 )
-
-KWARGS = {"batch_size": 4, "window": 12, "factor": 2, "seed": 3, "drop_last": False}
-
-
-def make(**kwargs):
-    return echobuf.EchoBuffer(SPEC, **{**KWARGS, **kwargs})
-
 
 # ---- reset
 
