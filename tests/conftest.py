@@ -7,6 +7,7 @@ tests are the same in every run there; `--hypothesis-profile=thorough` runs much
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Generator
 from typing import Any
@@ -60,3 +61,9 @@ def pytest_collection_modifyitems(
     if gpu:
         config.hook.pytest_deselected(items=gpu)
         items[:] = [item for item in items if "gpu" not in item.keywords]
+
+
+def pytest_collection_finish() -> None:
+    """Collections of the tests look at what the tests make, not at what they import."""
+    gc.collect()
+    gc.freeze()

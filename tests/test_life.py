@@ -8,7 +8,7 @@ import pytest
 
 import echobuf
 from helpers import (
-    SPEC,
+    KWARGS,
     WAIT_S,
     Worker,
     drain,
@@ -16,6 +16,7 @@ from helpers import (
     expected_batches,
     feed,
     ids_of,
+    make,
     on_device,
     put_all,
     put_what_fits,
@@ -24,13 +25,6 @@ from helpers import (
 )
 
 pytestmark = pytest.mark.contract
-
-KWARGS = {"batch_size": 4, "window": 12, "factor": 2, "seed": 3, "drop_last": False}
-
-
-def make(**kwargs):
-    return echobuf.EchoBuffer(SPEC, **{**KWARGS, **kwargs})
-
 
 # ---- ends
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import echobuf
 from helpers import (
+    KWARGS,
     SPEC,
     WAIT_S,
     Worker,
@@ -17,6 +18,7 @@ from helpers import (
     expected_batches,
     feed,
     ids_of,
+    make,
     on_device,
     options,
     pump,
@@ -27,13 +29,6 @@ from helpers import (
 )
 
 pytestmark = pytest.mark.contract
-
-KWARGS = {"batch_size": 4, "window": 12, "factor": 2, "seed": 3, "drop_last": False}
-
-
-def make(**kwargs):
-    return echobuf.EchoBuffer(SPEC, **{**KWARGS, **kwargs})
-
 
 # ---- reset
 
