@@ -270,8 +270,10 @@ Outcome with_device(const Plan& plan, Change change, const Script& script) {
     }
     const auto context = std::make_shared<const cuda::DeviceContext>(driver, 0);
     const cuda::DeviceContext::Scope scope(*context);
-    DeviceBuffer buffer(plan.options, context,
-                        cuda::Kernels{simulated::draw_function()});
+    DeviceBuffer buffer(
+        plan.options, context,
+        cuda::Kernels{simulated::draw_function(), simulated::draw_planned_function(),
+                      simulated::plan_function()});
     script(buffer, *driver);
     outcome.error = buffer.side().error();
   } catch (const cuda::Error& error) {
