@@ -19,17 +19,23 @@ constexpr int kSeeds = 20;
 constexpr int kSeeds = 200;
 #endif
 
-TEST(DeviceBuffer, ServesWhatTheHostServes) {
+/// `replays`: of four batches, so many come from graphs.
+void expect_hosts_batches(int replays) {
   const char* asked = std::getenv("ECHOBUF_SEEDS");
   const int seeds = asked ? std::atoi(asked) : kSeeds;
   for (int seed = 0; seed < seeds; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    const Plan plan = random_plan(static_cast<std::uint64_t>(seed));
+    Plan plan = random_plan(static_cast<std::uint64_t>(seed));
+    plan.replays = replays;
     const auto outcome = on_device(plan);
     ASSERT_EQ(outcome.batches, on_host(plan));
     ASSERT_EQ(outcome.reports, std::vector<std::string>());
   }
 }
+
+TEST(DeviceBuffer, ServesWhatTheHostServes) { expect_hosts_batches(0); }
+TEST(DeviceBuffer, ServesTheSameByGraphs) { expect_hosts_batches(4); }
+TEST(DeviceBuffer, ServesTheSameByGraphsAndByCallsInTurns) { expect_hosts_batches(2); }
 
 TEST(DeviceBuffer, EchoesWhileUpstreamIsBehind) {
   Plan plan;
@@ -40,6 +46,7 @@ TEST(DeviceBuffer, EchoesWhileUpstreamIsBehind) {
   plan.options.max_factor = 4;
   plan.examples = 150;
   for (plan.seed = 0; plan.seed < 20; ++plan.seed) {
+    plan.replays = static_cast<int>(plan.seed % 3 * 2);
     const auto outcome = on_device(plan);
     EXPECT_EQ(outcome.reports, std::vector<std::string>());
     // Records are told apart by their first byte; each is served once to four times.
