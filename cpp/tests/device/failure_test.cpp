@@ -17,7 +17,7 @@ class RefusedCall : public testing::TestWithParam<const char*> {};
 
 TEST_P(RefusedCall, IsSaidAndLeavesNothingBehind) {
   Plan plan = small_plan();
-  plan.examples = 60;
+  plan.examples = 40;
   plan.replays = 2;
   plan.refused = GetParam();
   int refusals = 0;

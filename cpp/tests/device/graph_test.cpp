@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <thread>
 
 #include "consumer.hpp"
@@ -194,6 +195,38 @@ TEST(Graph, GivesBackTheSlotsOfTheLaunchBeforeEvenIfTheNextBatchIsNotThere) {
       bench.graph.launch(bench.second);
     }
     EXPECT_EQ(buffer.before_replay(bench.first, kNoEnd), Status::kFinished);
+  });
+}
+
+TEST(Graph, ServesWhatAWaitHasCutOff) {
+  Plan plan;
+  plan.options = small_plan().options;
+  plan.options.automatic = true;
+  plan.options.max_factor = 1;
+  plan.options.window = 20;
+  plan.options.batch_size = 4;  // the first pass has 5 records
+  plan.seed = plan.examples = 0;
+  expect_clean(plan, [](DeviceBuffer& buffer, Bench& bench) {
+    for (std::uint64_t id = 1; id <= 5; ++id) put(buffer, id);
+    std::vector<std::uint64_t> all;
+    const auto replay = [&](StreamHandle stream) {
+      ASSERT_EQ(buffer.before_replay(stream, kNoEnd), Status::kOk);
+      bench.graph.launch(stream);
+      const auto batch = ids(bench.graph);
+      all.insert(all.end(), batch.begin(), batch.end());
+    };
+    replay(bench.first);
+    EXPECT_EQ(buffer.before_replay(bench.second, kAtOnce), Status::kTimeout);
+    EXPECT_EQ(buffer.stats().resident, 0u) << "all of them may be written again";
+    EXPECT_EQ(buffer.stats().served, 4u);
+    for (std::uint64_t id = 6; id <= 40; ++id) put(buffer, id);
+    buffer.close();
+    for (int i = 0; i < 9; ++i) replay(bench.consumer.stream(i % 2));
+    EXPECT_EQ(buffer.before_replay(bench.first, kNoEnd), Status::kFinished);
+    std::sort(all.begin(), all.end());
+    std::vector<std::uint64_t> once(40);
+    std::iota(once.begin(), once.end(), 1);
+    EXPECT_EQ(all, once);
   });
 }
 

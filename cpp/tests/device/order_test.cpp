@@ -19,23 +19,21 @@ constexpr int kSeeds = 20;
 constexpr int kSeeds = 200;
 #endif
 
-/// `replays`: of four batches, so many come from graphs.
-void expect_hosts_batches(int replays) {
+void expect_hosts_batches(bool by_graphs) {
   const char* asked = std::getenv("ECHOBUF_SEEDS");
   const int seeds = asked ? std::atoi(asked) : kSeeds;
   for (int seed = 0; seed < seeds; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Plan plan = random_plan(static_cast<std::uint64_t>(seed));
-    plan.replays = replays;
+    if (by_graphs) plan.replays = seed % 3 == 0 ? 4 : 2;  // all, or half of them
     const auto outcome = on_device(plan);
     ASSERT_EQ(outcome.batches, on_host(plan));
     ASSERT_EQ(outcome.reports, std::vector<std::string>());
   }
 }
 
-TEST(DeviceBuffer, ServesWhatTheHostServes) { expect_hosts_batches(0); }
-TEST(DeviceBuffer, ServesTheSameByGraphs) { expect_hosts_batches(4); }
-TEST(DeviceBuffer, ServesTheSameByGraphsAndByCallsInTurns) { expect_hosts_batches(2); }
+TEST(DeviceBuffer, ServesWhatTheHostServes) { expect_hosts_batches(false); }
+TEST(DeviceBuffer, ServesTheSameByGraphs) { expect_hosts_batches(true); }
 
 TEST(DeviceBuffer, EchoesWhileUpstreamIsBehind) {
   Plan plan;
