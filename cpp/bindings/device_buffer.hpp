@@ -43,13 +43,17 @@ class DeviceHandle {
 
 class DeviceBuffer : public BoundBuffer<DeviceCore> {
  public:
-  /// `draw`: the kernel, loaded into the device's context by somebody else.
+  /// The kernels echobuf_draw, echobuf_draw_planned and echobuf_plan, loaded into the
+  /// device's context by somebody else.
   DeviceBuffer(const py::list& leaves, const BufferOptions& options,
-               const DeviceHandle& device, std::uintptr_t draw)
-      : BoundBuffer(leaves, make(options, device, draw)) {}
+               const DeviceHandle& device, std::uintptr_t draw,
+               std::uintptr_t draw_planned, std::uintptr_t plan)
+      : BoundBuffer(leaves,
+                    make(options, device,
+                         {function(draw), function(draw_planned), function(plan)})) {}
 
-  /// Draws the next batch to `addresses`, one a leaf, on `stream`. The length of the
-  /// batch, or minus a code.
+  /// Draws the next batch to `addresses`, one a leaf, on `stream`; where that is being
+  /// captured, into its graph. The length of the batch, or minus a code.
   py::ssize_t next_at(const std::vector<std::uintptr_t>& addresses,
                       std::uintptr_t stream, std::optional<double> timeout_s) {
     const std::shared_ptr<DeviceCore> buffer = hold();
@@ -73,6 +77,18 @@ class DeviceBuffer : public BoundBuffer<DeviceCore> {
     return static_cast<py::ssize_t>(target.count);
   }
 
+  /// Makes the next batch that of graphs launched on `stream`, which must live until
+  /// the next call that draws, resets or releases has come back. 0, or minus a code.
+  int before_replay(std::uintptr_t stream, std::optional<double> timeout_s) {
+    const std::shared_ptr<DeviceCore> buffer = hold();
+    if (const int refused = refuse(buffer)) return -refused;
+    const Status status = run(true, true, timeout_s, [&](Deadline deadline, Poll*) {
+      return buffer->before_replay(reinterpret_cast<void*>(stream), deadline);
+    });
+    if (status == Status::kInterrupted) throw py::error_already_set();
+    return -code(status);
+  }
+
   /// What the driver said when it refused a call; empty if it has not.
   std::string error() const {
     const std::shared_ptr<DeviceCore> buffer = hold();
@@ -80,13 +96,15 @@ class DeviceBuffer : public BoundBuffer<DeviceCore> {
   }
 
  private:
+  static cuda::FunctionHandle function(std::uintptr_t handle) {
+    return reinterpret_cast<cuda::FunctionHandle>(handle);
+  }
+
   static std::shared_ptr<DeviceCore> make(const BufferOptions& options,
                                           const DeviceHandle& device,
-                                          std::uintptr_t draw) {
+                                          const cuda::Kernels& kernels) {
     const GilRelease released;  // large allocations take their time
-    return std::make_shared<DeviceCore>(
-        options, device.context(),
-        cuda::Kernels{reinterpret_cast<cuda::FunctionHandle>(draw)});
+    return std::make_shared<DeviceCore>(options, device.context(), kernels);
   }
 };
 

@@ -11,6 +11,9 @@ using echobuf::python::DeviceBuffer;
 using echobuf::python::DeviceHandle;
 
 void register_device(py::module_& m) {
+  m.attr("TWICE") = static_cast<int>(echobuf::Status::kTwice);
+  m.attr("CAPTURING") = static_cast<int>(echobuf::Status::kCapturing);
+
   // (code, text): Python says what to do about it.
   PYBIND11_CONSTINIT static py::gil_safe_call_once_and_store<py::object> error;
   error.call_once_and_store_result(
@@ -35,10 +38,11 @@ void register_device(py::module_& m) {
   auto buffer =
       py::class_<DeviceBuffer>(m, "DeviceBuffer")
           .def(py::init<const py::list&, const BufferOptions&, const DeviceHandle&,
-                        std::uintptr_t>(),
+                        std::uintptr_t, std::uintptr_t, std::uintptr_t>(),
                py::arg("leaves"), py::arg("options"), py::arg("device"),
-               py::arg("draw"))
+               py::arg("draw"), py::arg("draw_planned"), py::arg("plan"))
           .def("next_at", &DeviceBuffer::next_at)
+          .def("before_replay", &DeviceBuffer::before_replay)
           .def("error", &DeviceBuffer::error)
           .def_static(
               "staging_bytes",

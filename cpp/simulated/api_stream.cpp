@@ -53,6 +53,17 @@ cuda::Result cuda::cuStreamSynchronize(StreamHandle handle) {
   });
 }
 
+cuda::Result cuda::cuCtxSynchronize() {
+  return call("cuCtxSynchronize", [&](World& world, Lock& lock) {
+    refuse_in_capture(world);
+    const auto [positions, clock] = world.everything(world.current());
+    lock.unlock();
+    for (const Position& position : positions) position.wait();
+    lock.lock();
+    world.order_host_after(clock);
+  });
+}
+
 cuda::Result cuda::cuStreamWaitEvent(StreamHandle handle, EventHandle event,
                                      unsigned flags) {
   return call("cuStreamWaitEvent", [&](World& world, Lock&) {
@@ -62,16 +73,18 @@ cuda::Result cuda::cuStreamWaitEvent(StreamHandle handle, EventHandle event,
   });
 }
 
-cuda::Result cuda::cuStreamIsCapturing(StreamHandle handle, int* status) {
-  return call("cuStreamIsCapturing", [&](World& world, Lock&) {
+cuda::Result cuda::cuStreamGetCaptureInfo(StreamHandle handle, int* status,
+                                          std::uint64_t* id) {
+  return call("cuStreamGetCaptureInfo", [&](World& world, Lock&) {
     require(status);
-    StreamState& stream = world.stream("cuStreamIsCapturing", handle);
+    StreamState& stream = world.stream("cuStreamGetCaptureInfo", handle);
     if (stream.legacy && world.blocking_stream_is_captured(*stream.context))
-      throw Failure{kErrorCaptureImplicit};
-    const int active = stream.capture.active() && stream.capture.capture->invalid
-                           ? kCaptureInvalidated
-                           : kCaptureActive;
-    *status = stream.capture.active() ? active : kCaptureNone;
+      throw Failure{kErrorStreamCaptureImplicit};
+    *status = kCaptureNone;
+    if (!stream.capture.active()) return;
+    const Capture& capture = *stream.capture.capture;
+    *status = capture.invalid ? kCaptureInvalidated : kCaptureActive;
+    if (id && !capture.invalid) *id = capture.id;
   });
 }
 

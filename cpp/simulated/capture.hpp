@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -32,6 +33,7 @@ struct Graphs {
 };
 
 struct Capture {
+  std::uint64_t id = 0;    // that no other has
   std::size_t origin = 0;  // the stream in which it was begun
   std::size_t thread = 0;
   int mode = 0;
@@ -52,7 +54,10 @@ struct CaptureState {
 /// The captures that are going on in a process.
 class Captures {
  public:
-  void add(std::shared_ptr<Capture> capture) { all_.push_back(std::move(capture)); }
+  void add(std::shared_ptr<Capture> capture) {
+    capture->id = ++begun_;
+    all_.push_back(std::move(capture));
+  }
   void remove(const std::shared_ptr<Capture>& capture);
 
   /// Whether the calling thread may make a call that a capture would not see. If not,
@@ -61,6 +66,7 @@ class Captures {
 
  private:
   std::vector<std::shared_ptr<Capture>> all_;
+  std::uint64_t begun_ = 0;
 };
 
 /// CUstreamCaptureMode of the calling thread.

@@ -37,14 +37,14 @@ Graph World::end_capture(StreamState& stream) {
     throw Failure{kErrorCaptureWrongThread};
   capture.ended = true;
   captures.remove(state.capture);
-  if (capture.invalid) throw Failure{kErrorCaptureInvalidated};
+  if (capture.invalid) throw Failure{cuda::kErrorStreamCaptureInvalidated};
   if (!state.after.covers(capture.all)) throw Failure{kErrorCaptureUnjoined};
   return std::move(capture.nodes);
 }
 
 void World::capture(StreamState& stream, Work work) {
   Capture& capture = *stream.capture.capture;
-  if (capture.invalid) throw Failure{kErrorCaptureInvalidated};
+  if (capture.invalid) throw Failure{cuda::kErrorStreamCaptureInvalidated};
   if (!work.run) return;  // order alone
   const std::size_t number = stream.queue->number();
   capture.nodes.push_back(std::move(work));
@@ -64,14 +64,15 @@ void World::refuse_implicit_capture(const StreamState& stream) const {
   if (!stream.legacy) return;
   for (const auto& [handle, other] : streams_)
     if (other->context == stream.context && other->blocking && other->capture.active())
-      invalidate(*other->capture.capture, kErrorCaptureImplicit);
+      invalidate(*other->capture.capture, cuda::kErrorStreamCaptureImplicit);
 }
 
 /// A wait for an event of a capture takes the stream into it.
 void World::wait_in_capture(StreamState& stream, const EventState& event) {
   CaptureState& mine = stream.capture;
   if (!event.capture.active()) invalidate(*mine.capture, kErrorCaptureIsolation);
-  if (stream.legacy) invalidate(*event.capture.capture, kErrorCaptureImplicit);
+  if (stream.legacy)
+    invalidate(*event.capture.capture, cuda::kErrorStreamCaptureImplicit);
   if (mine.active() && mine.capture != event.capture.capture) {
     mine.capture->invalid = true;
     invalidate(*event.capture.capture, kErrorCaptureMerge);

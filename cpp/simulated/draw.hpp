@@ -1,5 +1,5 @@
-// The draw kernel as this driver runs it: all blocks and threads of a launch, one after
-// another, on the host.
+// The kernels of kernels/draw.cu as this driver runs them: all blocks and threads of a
+// launch, one after another, on the host.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +13,51 @@ inline void touch(const void* address, std::uint64_t bytes, int write) {
   echobuf_simulated_touch(address, bytes, write);
 }
 
-inline void draw(const Launch& launch, void* const* arguments) {
-  const auto& a = *static_cast<const DrawArguments*>(arguments[0]);
-  device::touched = touch;
+template <class Parts>
+void draw_all(const Launch& launch, const DrawLayout& layout, const Parts& parts,
+              std::uint32_t count) {
   for (std::uint32_t block = 0; block < launch.grid.x; ++block) {
     std::uint64_t rows[kDrawTile];
-    for (std::uint32_t t = 0; t < kDrawThreads; ++t) find_rows(a, block, t, rows);
-    for (std::uint32_t t = 0; t < kDrawThreads; ++t) copy_rows(a, block, t, rows);
+    for (std::uint32_t t = 0; t < kDrawThreads; ++t)
+      find_rows(layout, parts, count, block, t, rows);
+    for (std::uint32_t t = 0; t < kDrawThreads; ++t) copy_rows(layout, block, t, rows);
   }
 }
 
+inline void draw(const Launch& launch, void* const* arguments) {
+  device::touched = touch;
+  const auto& parts = *static_cast<const DrawParts*>(arguments[1]);
+  draw_all(launch, *static_cast<const DrawLayout*>(arguments[0]), parts, parts.count);
+}
+
+inline void draw_planned(const Launch& launch, void* const* arguments) {
+  device::touched = touch;
+  const PlannedParts parts{*static_cast<const std::uint64_t*>(arguments[1])};
+  const std::uint32_t count = parts.count();
+  if (count != 0)
+    draw_all(launch, *static_cast<const DrawLayout*>(arguments[0]), parts, count);
+}
+
+inline void plan(const Launch& launch, void* const* arguments) {
+  device::touched = touch;
+  for (std::uint32_t t = 0; t < launch.block.x; ++t)
+    write_plan(*static_cast<const DrawParts*>(arguments[0]),
+               *static_cast<const std::uint64_t*>(arguments[1]), t);
+}
+
 inline cuda::FunctionHandle draw_function() {
-  const std::size_t bytes = sizeof(DrawArguments);
-  return echobuf_simulated_kernel("echobuf_draw", draw, &bytes, 1);
+  const std::size_t bytes[] = {sizeof(DrawLayout), sizeof(DrawParts)};
+  return echobuf_simulated_kernel("echobuf_draw", draw, bytes, 2);
+}
+
+inline cuda::FunctionHandle draw_planned_function() {
+  const std::size_t bytes[] = {sizeof(DrawLayout), sizeof(std::uint64_t)};
+  return echobuf_simulated_kernel("echobuf_draw_planned", draw_planned, bytes, 2);
+}
+
+inline cuda::FunctionHandle plan_function() {
+  const std::size_t bytes[] = {sizeof(DrawParts), sizeof(std::uint64_t)};
+  return echobuf_simulated_kernel("echobuf_plan", plan, bytes, 2);
 }
 
 }  // namespace echobuf::simulated

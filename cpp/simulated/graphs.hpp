@@ -11,15 +11,12 @@ using GraphExecHandle = void*;  // CUgraphExec
 
 inline constexpr int kCaptureGlobal = 0;  // CUstreamCaptureMode
 inline constexpr int kCaptureThreadLocal = 1;
-inline constexpr int kCaptureInvalidated = 2;  // CUstreamCaptureStatus
 
 inline constexpr cuda::Result kErrorIllegalState = 401;
-inline constexpr cuda::Result kErrorCaptureInvalidated = 901;
 inline constexpr cuda::Result kErrorCaptureMerge = 902;
 inline constexpr cuda::Result kErrorCaptureUnmatched = 903;
 inline constexpr cuda::Result kErrorCaptureUnjoined = 904;
 inline constexpr cuda::Result kErrorCaptureIsolation = 905;
-inline constexpr cuda::Result kErrorCaptureImplicit = 906;
 inline constexpr cuda::Result kErrorCapturedEvent = 907;
 inline constexpr cuda::Result kErrorCaptureWrongThread = 908;
 

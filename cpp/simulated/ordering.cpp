@@ -16,6 +16,17 @@ std::vector<Position> World::all_positions() const {
   return positions;
 }
 
+std::pair<std::vector<Position>, VectorClock> World::everything(
+    const Context& context) const {
+  std::pair<std::vector<Position>, VectorClock> all;
+  for (const auto& [handle, stream] : streams_) {
+    if (stream->context != &context) continue;
+    all.first.push_back(position(*stream));
+    all.second.join(stream->clock);
+  }
+  return all;
+}
+
 /// The legacy stream waits for all blocking streams of its context, and they for it.
 void World::order_with_legacy(const StreamState& stream, VectorClock& clock,
                               std::vector<Position>& waits) const {

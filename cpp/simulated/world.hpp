@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "capture.hpp"
@@ -108,6 +109,9 @@ class World {
   void order_host_after(const VectorClock& clock) { host_.join(clock); }
   Actor host() const { return {host_label_, host_, -1}; }
   std::vector<Position> all_positions() const;
+  /// The end of all that is enqueued in a context, on streams that are gone, too.
+  std::pair<std::vector<Position>, VectorClock> everything(
+      const Context& context) const;
 
   // capturing.cpp
   Captures captures;

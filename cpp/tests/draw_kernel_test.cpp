@@ -7,10 +7,12 @@
 #include <vector>
 
 #include "echobuf/cuda/draw_launch.hpp"
+#include "echobuf/cuda/plan.hpp"
 
 namespace {
 
-using echobuf::DrawArguments;
+using echobuf::DrawPart;
+using echobuf::DrawParts;
 using echobuf::Field;
 using echobuf::Permutation;
 using echobuf::RecordLayout;
@@ -33,14 +35,45 @@ struct Slots {
   std::byte* base;
 };
 
-void run(const echobuf::cuda::DrawLaunch& launch) {
+template <class Parts>
+void run(const echobuf::cuda::DrawLaunch& launch, const Parts& parts,
+         std::uint32_t count) {
   for (std::uint32_t block = 0; block < launch.blocks; ++block) {
     std::uint64_t rows[echobuf::kDrawTile];
     for (std::uint32_t t = 0; t < echobuf::kDrawThreads; ++t)
-      find_rows(launch.arguments, block, t, rows);
+      find_rows(launch.layout, parts, count, block, t, rows);
     for (std::uint32_t t = 0; t < echobuf::kDrawThreads; ++t)
-      copy_rows(launch.arguments, block, t, rows);
+      copy_rows(launch.layout, block, t, rows);
   }
+}
+
+std::uint64_t address_of(const void* memory) {
+  return reinterpret_cast<std::uint64_t>(memory);
+}
+
+/// The same rows in parts of 1, 2, 3, ... records.
+std::vector<DrawPart> cut(DrawPart whole) {
+  std::vector<DrawPart> parts;
+  for (std::uint32_t done = 0; done < whole.count;) {
+    DrawPart part = whole;
+    part.row += done;
+    part.offset += done;
+    part.count = std::min<std::uint32_t>(static_cast<std::uint32_t>(parts.size()) + 1,
+                                         whole.count - done);
+    done += part.count;
+    parts.push_back(part);
+  }
+  return parts;
+}
+
+/// The memory of a plan, as the kernel writes it.
+std::vector<std::uint64_t> plan_of(const std::vector<DrawPart>& parts) {
+  std::vector<std::uint64_t> memory(echobuf::DrawPlan::bytes(parts.size()) / 8);
+  echobuf::cuda::for_launches(parts, [&](const DrawParts& launch) {
+    for (std::uint32_t t = 0; t < echobuf::kDrawParts; ++t)
+      write_plan(launch, address_of(memory.data()), t);
+  });
+  return memory;
 }
 
 struct Case {
@@ -71,16 +104,23 @@ TEST_P(DrawKernel, PutsEveryFieldOfEveryRecordInItsRow) {
       pointers.push_back(leaves.back().data() + (16 - address % 16) % 16 +
                          c.misaligned);
     }
-    DrawArguments arguments{.order = order,
-                            .slots = reinterpret_cast<std::uint64_t>(slots.base),
-                            .capacity = capacity,
-                            .first = first,
-                            .stride = layout.stride(),
-                            .row = kRow,
-                            .offset = c.offset,
-                            .count = c.count};
-    run(echobuf::cuda::lay_out(arguments, layout, pointers.data(), 0,
-                               layout.fields().size()));
+    // In parts of 1, 2, 3, ... records: as many as there are, by value and planned.
+    const std::vector<DrawPart> parts = cut({.order = order,
+                                             .slots = address_of(slots.base),
+                                             .capacity = capacity,
+                                             .first = first,
+                                             .row = kRow,
+                                             .offset = c.offset,
+                                             .count = c.count});
+    const auto plan = plan_of(parts);
+    const auto launch = echobuf::cuda::lay_out(layout, kRow, c.count, pointers.data(),
+                                               0, layout.fields().size());
+    run(launch, parts, static_cast<std::uint32_t>(parts.size()));
+    const auto by_value = leaves;
+    for (auto& leaf : leaves) std::fill(leaf.begin(), leaf.end(), std::byte{0xEE});
+    const echobuf::PlannedParts planned{address_of(plan.data())};
+    run(launch, planned, planned.count());
+    ASSERT_EQ(leaves, by_value);
     for (std::size_t f = 0; f < leaves.size(); ++f) {
       const Field& field = layout.fields()[f];
       std::vector<std::byte> expected(leaves[f].size(), std::byte{0xEE});

@@ -27,8 +27,7 @@ namespace echobuf {
 template <class Side>
 class BasicBuffer {
   using Ring = typename Side::Ring;
-  using Drawer = echobuf::Drawer<Ring, typename Side::Draw>;
-  using Out = Outlet<Ring, Drawer>;
+  using Out = Outlet<Ring, typename Side::Drawer>;
 
  public:
   /// Throws std::bad_alloc, or std::invalid_argument for what cannot work. Everything
@@ -40,9 +39,7 @@ class BasicBuffer {
         inlet_(ring_, side_.store),
         ending_(ring_),
         ledger_(options_, ring_, make_sweep(options_)),
-        outlet_(options_, ring_,
-                std::make_unique<Drawer>(options_, ring_, side_.draw(), side_.pool),
-                ledger_, ending_) {
+        outlet_(options_, ring_, side_.drawer(options_), ledger_, ending_) {
     side_.start([this] {
       ending_.break_down();
       ring_.close();
@@ -66,11 +63,7 @@ class BasicBuffer {
 
   /// What a buffer will take; the products can pass 2^64, so they are left apart.
   static BufferNeeds needs(const BufferOptions& options) {
-    const RecordLayout record(options.fields, options.ragged);
-    // "auto" has one more: a batch that a wait has cut in two.
-    return {Side::capacity(options), Side::bytes_per_slot(record),
-            Side::accept(options).prefetch + (options.automatic ? 1u : 0u),
-            BatchLayout(record, options.batch_size).bytes()};
+    return Side::needs(options);
   }
 
   const BufferOptions& options() const { return options_; }
@@ -116,9 +109,20 @@ class BasicBuffer {
     return outlet_.next(batch, deadline, poll);
   }
 
-  /// Draws into the caller's leaves.
+  /// Draws into the caller's leaves. On a device, where `target.stream` is captured:
+  /// into the graph, once in a capture (kTwice), and nothing is waited for or used up.
   Status next_into(Target& target, Deadline deadline, Poll* poll = nullptr) {
     return outlet_.next_into(target, deadline, poll);
+  }
+
+  /// On a device: makes the next batch the one that a captured draw draws when its
+  /// graph is launched, on `stream`, where all that it reads will be there. To be
+  /// called before each launch; the batch is handed out by it, whether one comes or
+  /// not, and is drawn by any number of launches until the next call of this buffer
+  /// that draws or goes over to another epoch (later ones draw nothing). kFinished also
+  /// before a last batch that is shorter, or a ragged one: next_into() serves that.
+  Status before_replay(void* stream, Deadline deadline) {
+    return outlet_.before_replay(stream, deadline);
   }
 
   /// Where field `index` of a batch lies: `count` times its bytes, 64-byte aligned.

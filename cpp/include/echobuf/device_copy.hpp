@@ -38,6 +38,15 @@ ECHOBUF_HD T load(uint64_t address) {
 #endif
 }
 
+/// What lies there, in place.
+template <class T>
+ECHOBUF_HD const T& see(uint64_t address) {
+#if !defined(__CUDACC_RTC__) && !defined(__CUDACC__)
+  touch(reinterpret_cast<const void*>(address), sizeof(T), false);
+#endif
+  return *reinterpret_cast<const T*>(address);
+}
+
 template <class T>
 ECHOBUF_HD void store(uint64_t address, T value) {
 #if defined(__CUDACC_RTC__) || defined(__CUDACC__)

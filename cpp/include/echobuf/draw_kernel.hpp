@@ -4,9 +4,11 @@
 #include "echobuf/permutation.hpp"
 #include "echobuf/platform.hpp"
 
-// Drawing a part of a pass on the device: one launch for all fields. A block has a tile
-// of rows, or a piece of one large row. First its threads compute which records these
-// are, then they copy, a 16-byte word of the target each. Compiled for the host too.
+// Drawing a batch on the device: one launch for all fields, whatever parts of passes it
+// is made of. A block has a tile of rows, or a piece of one large row. First its
+// threads compute which records these are, then they copy, a 16-byte word of the target
+// each. The parts come by value, or from a plan in device memory, so that a captured
+// launch draws another batch each time. Compiled for the host too.
 
 namespace echobuf {
 
@@ -19,46 +21,109 @@ struct DrawField {
   bool scalar;      // one word, copied as one number
 };
 
-inline constexpr int kDrawFields = 32;  // in a launch; more take more launches
-inline constexpr uint32_t kDrawThreads = 256;
-inline constexpr uint32_t kDrawTile = 64;  // rows of a block at most
-
-/// Everything that a launch is told, by value. lay_out() adds the second half.
-struct DrawArguments {
+/// A part of a batch: where its records are.
+struct DrawPart {
   Permutation order;  // of the pass
   uint64_t slots;     // address of slot 0
   uint64_t capacity;  // slots
   uint64_t first;     // slot of the window's first record
-  uint64_t stride;    // bytes from slot to slot, a multiple of 16
-  uint64_t row;       // of the batch, for the part's first record
+  uint32_t row;       // of the batch, for the part's first record
   uint32_t offset;    // of the part in the pass
   uint32_t count;     // records
+};
+
+inline constexpr int kDrawFields = 32;  // in a launch; more take more launches
+inline constexpr uint32_t kDrawParts = 8;
+inline constexpr uint32_t kDrawThreads = 256;
+inline constexpr uint32_t kDrawTile = 64;  // rows of a block at most
+
+/// Where the records go, by value. spread() adds the second half.
+struct DrawLayout {
+  uint64_t stride = 0;  // bytes from slot to slot, a multiple of 16
+  uint32_t row = 0;     // of the batch: the first that is drawn
+  uint32_t count = 0;   // rows
+  int32_t fields = 0;
 
   uint32_t tile = 0;    // rows of a block
   uint32_t pieces = 0;  // blocks for one tile
   uint64_t piece = 0;   // words of a tile that a block has
-  int32_t fields = 0;
   DrawField field[kDrawFields] = {};
 };
 
+/// Parts that follow each other, by value.
+struct DrawParts {
+  uint32_t first = 0;  // number of the first of them, in a plan
+  uint32_t count = 0;
+  DrawPart part[kDrawParts];
+
+  ECHOBUF_HD const DrawPart& operator[](uint32_t i) const { return part[i]; }
+};
+
+/// A plan: what the next batch is. In device memory, this and then its parts.
+struct DrawPlan {
+  uint32_t count;  // of the parts; 0: nothing is to be drawn
+  uint32_t reserved[3];
+
+  ECHOBUF_HD static constexpr uint64_t bytes(uint64_t parts) {
+    return sizeof(DrawPlan) + parts * sizeof(DrawPart);
+  }
+};
+
+/// The parts of the plan at an address.
+struct PlannedParts {
+  uint64_t plan;
+
+  ECHOBUF_HD uint32_t count() const { return device::see<DrawPlan>(plan).count; }
+  ECHOBUF_HD const DrawPart& operator[](uint32_t i) const {
+    return device::see<DrawPart>(plan + DrawPlan::bytes(i));
+  }
+};
+
+/// Writes `parts` into the plan at `plan`, which has as many as come up to them.
+ECHOBUF_HD inline void write_plan(const DrawParts& parts, uint64_t plan,
+                                  uint32_t thread) {
+  if (thread == 0) device::store(plan, DrawPlan{parts.first + parts.count, {0, 0, 0}});
+  if (thread < parts.count)
+    device::store(plan + DrawPlan::bytes(parts.first + thread), parts[thread]);
+}
+
 /// How many words a record has, as they are dealt out to threads.
-ECHOBUF_HD inline uint64_t words_of(const DrawArguments& a) {
+ECHOBUF_HD inline uint64_t words_of(const DrawLayout& a) {
   return a.field[a.fields - 1].words;
 }
 
+/// Which of `count` parts a row of the batch is in.
+template <class Parts>
+ECHOBUF_HD inline const DrawPart& part_of(uint32_t row, const Parts& parts,
+                                          uint32_t count) {
+  uint32_t low = 0;
+  for (uint32_t high = count; high - low > 1;) {
+    const uint32_t middle = low + (high - low) / 2;
+    if (parts[middle].row <= row)
+      low = middle;
+    else
+      high = middle;
+  }
+  return parts[low];
+}
+
 /// First step of a block, `rows` being its own memory: which slots its rows are in.
-ECHOBUF_HD inline void find_rows(const DrawArguments& a, uint32_t block,
-                                 uint32_t thread, uint64_t* rows) {
+template <class Parts>
+ECHOBUF_HD inline void find_rows(const DrawLayout& a, const Parts& parts,
+                                 uint32_t count, uint32_t block, uint32_t thread,
+                                 uint64_t* rows) {
   const uint32_t first = block / a.pieces * a.tile;
   if (thread >= a.tile || first + thread >= a.count) return;
-  uint64_t slot = a.first + a.order(a.offset + first + thread);
-  if (slot >= a.capacity) slot -= a.capacity;
-  rows[thread] = a.slots + slot * a.stride;
+  const uint32_t row = a.row + first + thread;
+  const DrawPart& part = part_of(row, parts, count);
+  uint64_t slot = part.first + part.order(part.offset + (row - part.row));
+  if (slot >= part.capacity) slot -= part.capacity;
+  rows[thread] = part.slots + slot * a.stride;
 }
 
 /// Second step, when all threads have done the first.
-ECHOBUF_HD inline void copy_rows(const DrawArguments& a, uint32_t block,
-                                 uint32_t thread, const uint64_t* rows) {
+ECHOBUF_HD inline void copy_rows(const DrawLayout& a, uint32_t block, uint32_t thread,
+                                 const uint64_t* rows) {
   const uint32_t first = block / a.pieces * a.tile;
   const uint32_t left = a.count - first;
   const uint64_t words = words_of(a);
@@ -73,7 +138,7 @@ ECHOBUF_HD inline void copy_rows(const DrawArguments& a, uint32_t block,
     int f = 0;
     while (word >= a.field[f].words) ++f;
     const DrawField& field = a.field[f];
-    const uint64_t to = field.leaf + (a.row + first + row) * field.bytes;
+    const uint64_t to = field.leaf + (uint64_t{a.row} + first + row) * field.bytes;
     const uint64_t from = rows[row] + field.offset;
     if (field.scalar) {
       copy_scalar(to, from, field.bytes);

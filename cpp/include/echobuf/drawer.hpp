@@ -1,7 +1,6 @@
-// Drawing batches: from the schedule to filled leaves. One caller at a time.
+// Drawing batches on the CPU: from the schedule to filled leaves. One caller at a time.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -15,27 +14,25 @@
 #include "echobuf/options.hpp"
 #include "echobuf/pool.hpp"
 #include "echobuf/sweep.hpp"
+#include "echobuf/walker.hpp"
 
 namespace echobuf {
 
-enum class DrawOutcome { kBatch, kWait, kFinished, kShort, kInterrupted };
-
 /// `Ring`: the consumer's side of a ring. `Draw`: brings a part of a pass to a target.
 template <class Ring, class Draw>
-class Drawer {
+class Drawer : public Walker<Ring> {
+  using Walk = Walker<Ring>;
+
  public:
   using Outcome = DrawOutcome;
+  static constexpr bool kInBlocks = true;  // batches can be drawn ahead, in memory
 
   Drawer(const BufferOptions& options, Ring& ring, Draw draw,
          std::shared_ptr<BatchPool> pool)
-      : options_(options),
-        ring_(ring),
+      : Walk(options, ring),
         draw_(std::move(draw)),
         pool_(std::move(pool)),
-        sweep_(make_sweep(options)),
-        leaves_(draw_.batch().leaves()) {
-    epoch_.number = options.epoch;
-  }
+        leaves_(draw_.batch().leaves()) {}
 
   /// Draws into a block from the pool. Memory is found before anything is claimed.
   Outcome draw(Block& block, std::uint64_t& count, Poll* poll) {
@@ -67,76 +64,16 @@ class Drawer {
     draw_.copy_out(block.data(), target);
   }
 
-  /// True if a draw would not wait. Changes nothing.
-  bool ready() {
-    return std::visit(
-        [&](auto sweep) {  // a copy
-          std::uint64_t count = partial_count_;
-          Part part;
-          while (count < options_.batch_size) {
-            const Supply supply = look(sweep);
-            if (lacking(supply)) return why_lacking(supply) == Outcome::kShort;
-            const Step step = sweep.step(supply, options_.batch_size - count, part);
-            if (step == Step::kWait) return false;
-            if (step == Step::kFinished) return true;
-            count += part.count;
-          }
-          return true;
-        },
-        sweep_);
-  }
-
-  /// After kWait: the ring position to wait for. The last one that is missing, so that
-  /// a segment costs one wake-up; if that is there and others are late, or may never
-  /// come because upstream has ended, the first hole.
-  std::uint64_t wanted() {
-    const std::uint64_t need =
-        std::visit([](const auto& s) { return s.need(); }, sweep_);
-    const std::uint64_t last = epoch_.position(std::max(need, epoch_.required_end)) - 1;
-    const typename Ring::Extent extent = ring_.extent();
-    const bool first_hole = extent.closed || ring_.is_committed(last);
-    return first_hole ? extent.committed : last;
-  }
-
-  void restart(const Epoch& epoch) {
-    epoch_ = epoch;
-    sweep_ = make_sweep(options_);
-    drop_partial();
-  }
+  void restart(const Epoch& epoch) { restore(epoch, make_sweep(options_)); }
   void restore(const Epoch& epoch, const Sweep& sweep) {
-    epoch_ = epoch;
-    sweep_ = sweep;
+    this->walk_from(epoch, sweep);
     drop_partial();
   }
 
-  const Epoch& epoch() const { return epoch_; }
-  const Sweep& sweep() const { return sweep_; }
+  /// Nothing reads slots after the draw.
+  void settle() {}
 
  private:
-  template <class S>
-  Supply look(const S& sweep) {
-    Supply supply;
-    const typename Ring::Extent extent = ring_.extent();
-    supply.committed = epoch_.record(extent.committed);
-    supply.ended = extent.closed && extent.committed == extent.tail;
-    if constexpr (S::kDrawsPartly) {
-      supply.free = ring_.free();
-      supply.held_back = sweep.between_passes() && ring_.held_back();
-    }
-    return supply;
-  }
-
-  /// A loaded state demands records that are not there (yet).
-  bool lacking(const Supply& supply) const {
-    if (epoch_.total && supply.committed > *epoch_.total) return true;
-    if (epoch_.total && supply.ended && supply.committed != *epoch_.total) return true;
-    return supply.committed < epoch_.required_end;
-  }
-  Outcome why_lacking(const Supply& supply) const {
-    const bool too_many = epoch_.total && supply.committed > *epoch_.total;
-    return supply.ended || too_many ? Outcome::kShort : Outcome::kWait;
-  }
-
   /// Walks a copy of the schedule until a whole batch is sure.
   Outcome plan(const FixedSweep& sweep) {
     parts_.clear();
@@ -215,10 +152,6 @@ class Drawer {
     return Outcome::kBatch;
   }
 
-  bool servable(std::uint64_t count) const {
-    return count == options_.batch_size || (count > 0 && !options_.drop_last);
-  }
-
   void drop_partial() {
     partial_ = Block();
     partial_count_ = partial_rows_ = 0;
@@ -230,45 +163,32 @@ class Drawer {
     return leaves_.data();
   }
 
-  const Permutation& order_of(const Part& part) {
-    const auto size = static_cast<std::uint32_t>(part.window.count);
-    if (!order_ || order_pass_ != part.pass || order_epoch_ != epoch_.number ||
-        order_->size() != size) {
-      order_.emplace(size, permutation_key(options_.seed, epoch_.number, part.pass));
-      order_pass_ = part.pass;
-      order_epoch_ = epoch_.number;
-    }
-    return *order_;
-  }
-
   bool gather(const Part& part, Target& target, std::uint64_t row, Poll* poll) {
-    return draw_.draw(
-        {order_of(part), epoch_.position(part.window.first), part.offset, part.count},
-        target, row, poll);
+    return draw_.draw({order_of(part), this->epoch_.position(part.window.first),
+                       part.offset, part.count},
+                      target, row, poll);
   }
 
-  void release(std::uint64_t oldest) {
-    const std::uint64_t position = epoch_.position(oldest);
-    ring_.release(std::min(position, ring_.extent().committed));
-  }
+  using Walk::lacking;
+  using Walk::look;
+  using Walk::options_;
+  using Walk::order_of;
+  using Walk::partial_count_;
+  using Walk::release;
+  using Walk::ring_;
+  using Walk::servable;
+  using Walk::sweep_;
+  using Walk::why_lacking;
 
-  const BufferOptions& options_;
-  Ring& ring_;
   Draw draw_;
   const std::shared_ptr<BatchPool> pool_;
 
-  Epoch epoch_;
-  Sweep sweep_;
   std::vector<Part> parts_;  // of the batch being planned
   std::uint64_t planned_ = 0;
   std::optional<FixedSweep> after_plan_;
   Block partial_;  // "auto" alone: a batch that a wait has cut in two
-  std::uint64_t partial_count_ = 0;
   std::uint64_t partial_rows_ = 0;
   std::vector<std::byte*> leaves_;
-  std::optional<Permutation> order_;
-  std::uint64_t order_pass_ = 0;
-  std::uint64_t order_epoch_ = 0;
 };
 
 }  // namespace echobuf

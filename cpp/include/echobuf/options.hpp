@@ -67,6 +67,8 @@ enum class Status : int {
   kNoMemory,     // no memory for a batch; nothing is lost, the next call tries again
   kBroken,       // the device is lost; nothing more is served
   kReentrant,    // called from the poll of a draw, which it would have to wait for
+  kTwice,        // this capture has a draw already, which would draw the same batch
+  kCapturing,    // a call that cannot be captured, on a stream that is
 };
 
 /// Asked between chunks of long copies; false stops the call.

@@ -35,9 +35,10 @@ class Outlet {
   Outlet(const BufferOptions& options, Ring& ring, std::unique_ptr<Drawer> drawer,
          Ledger<Ring>& ledger, const Ending<Ring>& ending)
       : ring_(ring), ledger_(ledger), ending_(ending), drawer_(std::move(drawer)) {
-    if (options.prefetch > 0)
-      prefetcher_ = std::make_unique<Prefetcher<Ahead>>(
-          options.prefetch, [this](Ahead& ahead) { return make(ahead); });
+    if constexpr (Drawer::kInBlocks)
+      if (options.prefetch > 0)
+        prefetcher_ = std::make_unique<Prefetcher<Ahead>>(
+            options.prefetch, [this](Ahead& ahead) { return make(ahead); });
   }
 
   bool prefetches() const { return prefetcher_ != nullptr; }
@@ -54,16 +55,25 @@ class Outlet {
 
   /// Draws into the caller's leaves.
   Status next_into(Target& target, Deadline deadline, Poll* poll) {
-    if (prefetcher_) {
-      Batch batch;
-      const Status status = pop(batch, deadline);
-      if (status != Status::kOk) return status;
-      target.count = batch.count;
-      drawer_->copy_out(batch.block, target);
-      return status;
+    if constexpr (Drawer::kInBlocks) {
+      if (prefetcher_) {
+        Batch batch;
+        const Status status = pop(batch, deadline);
+        if (status != Status::kOk) return status;
+        target.count = batch.count;
+        drawer_->copy_out(batch.block, target);
+        return status;
+      }
     }
     return wait_for(deadline, &waited_, [&] {
       return draw([&] { return drawer_->draw_into(target, poll); });
+    });
+  }
+
+  /// Hands out the next batch to launches of graphs.
+  Status before_replay(void* stream, Deadline deadline) {
+    return wait_for(deadline, &waited_, [&] {
+      return draw([&] { return drawer_->before_replay(stream); });
     });
   }
 
@@ -105,7 +115,9 @@ class Outlet {
   /// drew since it wanted the turn is given up.
   class Pause {
    public:
-    explicit Pause(Outlet& outlet) : outlet_(announce(outlet)), turn_(outlet.turn_) {}
+    explicit Pause(Outlet& outlet) : Pause(&announce(outlet)) {
+      outlet.drawer_->settle();  // if it throws, the pause has been and ends
+    }
     ~Pause() {
       // The turn goes last: what the next one draws counts.
       outlet_.paused_.store(false, std::memory_order_release);
@@ -116,6 +128,7 @@ class Outlet {
     Pause& operator=(const Pause&) = delete;
 
    private:
+    explicit Pause(Outlet* outlet) : outlet_(*outlet), turn_(outlet->turn_) {}
     static Outlet& announce(Outlet& outlet) {
       outlet.paused_.store(true, std::memory_order_release);
       outlet.ring_.filled().notify();  // a thread that waits there comes back
@@ -185,6 +198,9 @@ class Outlet {
     const Outcome outcome = draw_or_prepare(ring_, *drawer_, draw_once, key);
     // The poll has noted why: that must be said first.
     if (outcome == Outcome::kInterrupted) return {Status::kInterrupted};
+    if (outcome == Outcome::kCaptured) return {Status::kOk};  // whatever the epoch
+    if (outcome == Outcome::kTwice) return {Status::kTwice};
+    if (outcome == Outcome::kCapturing) return {Status::kCapturing};
     if (paused_.load(std::memory_order_acquire)) return while_paused();
     // A failure and a shut-down close the ring, which looks like the end of upstream.
     if (const auto end = ending_.early()) return {*end};
@@ -197,7 +213,7 @@ class Outlet {
         return {Status::kFinished};
       case Outcome::kShort:
         return {Status::kShort};
-      case Outcome::kInterrupted:
+      default:
         break;
     }
     if (!prefetcher_) ledger_.hand_out(drawer_->sweep());

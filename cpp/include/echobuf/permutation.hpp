@@ -172,12 +172,20 @@ ECHOBUF_HD constexpr Domain make_domain(uint32_t n) {
 /// A pure value without pointers, that can be copied into a kernel's arguments.
 class Permutation {
  public:
+  /// Of nothing; to be assigned to.
+  Permutation() = default;
+
   /// 1 <= n <= kPermutationMaxSize. `rounds`, even, is for tests of the statistics.
   ECHOBUF_HD constexpr Permutation(uint32_t n, const PermutationKey& key, int rounds)
       : domain_(feistel::make_domain(n)), rounds_(rounds), key_(key) {}
 
   ECHOBUF_HD constexpr Permutation(uint32_t n, const PermutationKey& key)
       : Permutation(n, key, permutation_rounds(n)) {}
+
+  /// The order of the indices as they are.
+  ECHOBUF_HD static constexpr Permutation identity(uint32_t n) {
+    return Permutation(n, PermutationKey{}, 0);
+  }
 
   ECHOBUF_HD constexpr uint32_t size() const { return domain_.size; }
 
@@ -214,9 +222,9 @@ class Permutation {
   }
 
  private:
-  feistel::Domain domain_;
-  int rounds_;
-  PermutationKey key_;
+  feistel::Domain domain_{};
+  int rounds_ = 0;
+  PermutationKey key_{};
 };
 
 }  // namespace echobuf

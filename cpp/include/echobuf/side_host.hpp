@@ -5,10 +5,12 @@
 #include <memory>
 
 #include "echobuf/draw_host.hpp"
+#include "echobuf/drawer.hpp"
 #include "echobuf/options.hpp"
 #include "echobuf/pool.hpp"
 #include "echobuf/record.hpp"
 #include "echobuf/ring.hpp"
+#include "echobuf/stats.hpp"
 #include "echobuf/store_host.hpp"
 #include "echobuf/sweep.hpp"
 
@@ -17,7 +19,7 @@ namespace echobuf {
 struct HostSide {
   using Ring = echobuf::Ring;
   using Store = HostStore;
-  using Draw = HostDraw;
+  using Drawer = echobuf::Drawer<Ring, HostDraw>;
 
   /// What of the options this side goes by: all.
   static BufferOptions accept(const BufferOptions& options) { return options; }
@@ -29,14 +31,17 @@ struct HostSide {
         batch(store.layout(), options.batch_size),
         pool(std::make_shared<BatchPool>(batch.bytes(), options.idle)) {}
 
-  static std::uint64_t capacity(const BufferOptions& options) {
-    return ring_capacity(options);
-  }
-  static std::size_t bytes_per_slot(const RecordLayout& record) {
-    return HostStore::bytes(record, 1) + Ring::bytes(1);
+  static BufferNeeds needs(const BufferOptions& options) {
+    const RecordLayout record(options.fields, options.ragged);
+    // "auto" has one more: a batch that a wait has cut in two.
+    return {ring_capacity(options), HostStore::bytes(record, 1) + Ring::bytes(1),
+            options.prefetch + (options.automatic ? 1u : 0u),
+            BatchLayout(record, options.batch_size).bytes()};
   }
 
-  Draw draw() const { return {store, batch}; }
+  std::unique_ptr<Drawer> drawer(const BufferOptions& options) {
+    return std::make_unique<Drawer>(options, ring, HostDraw(store, batch), pool);
+  }
 
   /// Nothing here works by itself.
   template <class Broken>

@@ -5,7 +5,8 @@
 
 namespace echobuf {
 
-/// Memory of a buffer: slots, allocated once, and the batches that it holds itself.
+/// Memory of a buffer: slots, allocated once, and the batches that it holds itself. On
+/// a device: one, which is the plan of the next batch and, for "auto", its records.
 struct BufferNeeds {
   std::uint64_t slots;
   std::uint64_t bytes_per_slot;

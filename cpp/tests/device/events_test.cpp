@@ -9,6 +9,7 @@
 namespace {
 
 using echobuf::cuda::EventHandle;
+using echobuf::cuda::FunctionHandle;
 using echobuf::cuda::kSuccess;
 using echobuf::cuda::Result;
 using echobuf::cuda::StreamHandle;
@@ -96,24 +97,57 @@ const Missing kMissing[] = {
 #endif
 };
 
+// Where batches come from graphs alone.
+const Missing kMissingInReplays[] = {
+    {"TheRecordBehindALaunch",
+     [](Calls& calls) {
+       watch(calls);  // it comes before the launch
+       calls.event_record = [](EventHandle e, StreamHandle s) {
+         return e == drawn ? kSuccess : real.event_record(e, s);
+       };
+       calls.launch = [](FunctionHandle f, unsigned gx, unsigned gy, unsigned gz,
+                         unsigned bx, unsigned by, unsigned bz, unsigned shared,
+                         StreamHandle s, void** arguments, void** extra) {
+         const Result result =
+             real.launch(f, gx, gy, gz, bx, by, bz, shared, s, arguments, extra);
+         const bool plan = bx != echobuf::kDrawThreads;
+         if (plan) real.event_record(drawn, s);
+         return result;
+       };
+     }},
+};
+
 class MissingEvent : public testing::TestWithParam<Missing> {};
 
-TEST_P(MissingEvent, IsFound) {
+void expect_found(const Missing& missing, int replays) {
   Plan plan = small_plan();
+  plan.replays = replays;
   for (plan.seed = 0; plan.seed < 10; ++plan.seed) {
     bool found = false;
-    for (const std::string& report : on_device(plan, GetParam().change).reports)
+    for (const std::string& report : on_device(plan, missing.change).reports)
       found |= report.rfind("race", 0) == 0;
     if (found) return;
   }
   FAIL() << "10 seeds without a report";
 }
+
+TEST_P(MissingEvent, IsFound) { expect_found(GetParam(), 0); }
 INSTANTIATE_TEST_SUITE_P(Of, MissingEvent, testing::ValuesIn(kMissing),
                          [](const auto& info) { return info.param.what; });
+
+class MissingEventInReplays : public testing::TestWithParam<Missing> {};
+
+TEST_P(MissingEventInReplays, IsFound) { expect_found(GetParam(), 4); }
+const auto name_of = [](const auto& info) { return info.param.what; };
+INSTANTIATE_TEST_SUITE_P(Of, MissingEventInReplays, testing::ValuesIn(kMissing),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(Too, MissingEventInReplays,
+                         testing::ValuesIn(kMissingInReplays), name_of);
 
 TEST(MissingEvent, NothingIsFoundWhereNothingIsMissing) {
   Plan plan = small_plan();
   for (plan.seed = 0; plan.seed < 10; ++plan.seed) {
+    plan.replays = plan.seed % 2 == 0 ? 0 : 4;
     const auto outcome = on_device(plan, watch);
     EXPECT_EQ(outcome.reports, std::vector<std::string>());
     EXPECT_EQ(outcome.batches, on_host(plan));

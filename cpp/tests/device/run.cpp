@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "consumer.hpp"
 #include "control.hpp"
 #include "draw.hpp"
 #include "echobuf/buffer.hpp"
@@ -73,64 +74,6 @@ void produce(Buffer& buffer, std::uint64_t term, const Plan& plan, Left& left) {
   if (!left.yet) buffer.close();
 }
 
-BatchBytes bytes_of(const BufferOptions& options, const BatchLayout& layout,
-                    const std::byte* block, std::uint64_t count) {
-  const RecordLayout record(options.fields, options.ragged);
-  BatchBytes bytes;
-  for (std::size_t f = 0; f < layout.leaves(); ++f) {
-    const auto* leaf = reinterpret_cast<const std::uint8_t*>(block + layout.offset(f));
-    bytes.insert(bytes.end(), leaf, leaf + count * record.bytes_per_count(f));
-  }
-  return bytes;
-}
-
-class Streams {
- public:
-  Streams(const cuda::Driver& driver, int count)
-      : driver_(driver), handles_(static_cast<std::size_t>(count)) {
-    for (auto& handle : handles_)
-      driver.stream_create(&handle, cuda::kStreamNonBlocking);
-  }
-  ~Streams() {
-    for (auto* handle : handles_) driver_.calls().stream_destroy(handle);
-  }
-  Streams(const Streams&) = delete;
-  Streams& operator=(const Streams&) = delete;
-
-  cuda::StreamHandle any(std::uint64_t random) const {
-    return handles_[random % handles_.size()];
-  }
-
- private:
-  const cuda::Driver& driver_;
-  std::vector<cuda::StreamHandle> handles_;
-};
-
-/// Targets of all batches, so that none is written twice: what orders their writes is
-/// not the test's business.
-class Targets {
- public:
-  Targets(const cuda::Driver& driver, const BatchLayout& layout)
-      : driver_(driver), layout_(layout) {}
-  ~Targets() {
-    for (const Address address : taken_) simulated::echobuf_simulated_free(address);
-  }
-  Targets(const Targets&) = delete;
-  Targets& operator=(const Targets&) = delete;
-
-  std::byte* take() {
-    Address address = 0;
-    driver_.memory_alloc(&address, layout_.bytes());
-    taken_.push_back(address);
-    return reinterpret_cast<std::byte*>(address);
-  }
-
- private:
-  const cuda::Driver& driver_;
-  const BatchLayout& layout_;
-  std::vector<Address> taken_;
-};
-
 /// Joins a producer, also one whose buffer's device was lost.
 template <class Buffer>
 class Joined {
@@ -180,20 +123,18 @@ std::vector<BatchBytes> live(Buffer& buffer, const Plan& plan, const Draw& draw)
 
 std::vector<BatchBytes> draw_all(DeviceBuffer& buffer, const cuda::Driver& driver,
                                  const Plan& plan) {
-  Streams streams(driver, plan.streams);
-  const BatchLayout& layout = buffer.layout();
-  Targets targets(driver, layout);
+  Consumer consumer(buffer, driver, plan.streams);
   std::mt19937_64 random(plan.seed + 1);
   return live(buffer, plan, [&](std::vector<BatchBytes>& drawn) {
-    std::byte* block = targets.take();
-    std::vector<std::byte*> leaves;
-    for (std::size_t f = 0; f < layout.leaves(); ++f)
-      leaves.push_back(block + layout.offset(f));
-    Target target{leaves.data()};
-    target.stream = streams.any(random());
-    if (buffer.next_into(target, Deadline::max()) != Status::kOk) return false;
-    simulated::echobuf_simulated_wait(target.stream);
-    drawn.push_back(bytes_of(plan.options, layout, block, target.count));
+    const bool replay = random() % 4 < static_cast<unsigned>(plan.replays);
+    const cuda::StreamHandle stream = consumer.stream(random());
+    BatchBytes bytes;
+    Status status = Status::kFinished;
+    if (replay) status = consumer.replay(random(), stream, bytes);
+    // Also what is left of an epoch, which no launch serves.
+    if (status == Status::kFinished) status = consumer.draw(stream, bytes);
+    if (status != Status::kOk) return false;
+    drawn.push_back(std::move(bytes));
     return true;
   });
 }
@@ -209,6 +150,17 @@ std::vector<std::string> all_reports() {
 }
 
 }  // namespace
+
+BatchBytes bytes_of(const BufferOptions& options, const BatchLayout& layout,
+                    const std::byte* block, std::uint64_t count) {
+  const RecordLayout record(options.fields, options.ragged);
+  BatchBytes bytes;
+  for (std::size_t f = 0; f < layout.leaves(); ++f) {
+    const auto* leaf = reinterpret_cast<const std::uint8_t*>(block + layout.offset(f));
+    bytes.insert(bytes.end(), leaf, leaf + count * record.bytes_per_count(f));
+  }
+  return bytes;
+}
 
 Plan small_plan() {
   Plan plan;
@@ -270,8 +222,10 @@ Outcome with_device(const Plan& plan, Change change, const Script& script) {
     }
     const auto context = std::make_shared<const cuda::DeviceContext>(driver, 0);
     const cuda::DeviceContext::Scope scope(*context);
-    DeviceBuffer buffer(plan.options, context,
-                        cuda::Kernels{simulated::draw_function()});
+    DeviceBuffer buffer(
+        plan.options, context,
+        cuda::Kernels{simulated::draw_function(), simulated::draw_planned_function(),
+                      simulated::plan_function()});
     script(buffer, *driver);
     outcome.error = buffer.side().error();
   } catch (const cuda::Error& error) {

@@ -21,6 +21,7 @@ struct Plan {
   std::uint64_t seed;  // of delays, of put sizes and of the streams
   unsigned largest_delay_us = 20;
   int streams = 2;
+  int replays = 0;                             // of four batches, by launches of graphs
   const char* refused = nullptr;               // a call of the driver, by its symbol
   int nth = 1;                                 // of these calls
   std::vector<std::uint64_t> left_after = {};  // epochs that a reset ends, in batches
@@ -34,6 +35,10 @@ Plan random_plan(std::uint64_t seed);
 
 /// A batch: the bytes of its leaves, one after another.
 using BatchBytes = std::vector<std::uint8_t>;
+
+/// Of a batch of `count` in `block`, which the host can read.
+BatchBytes bytes_of(const BufferOptions& options, const BatchLayout& layout,
+                    const std::byte* block, std::uint64_t count);
 
 /// All batches of all epochs.
 std::vector<BatchBytes> on_host(const Plan& plan);

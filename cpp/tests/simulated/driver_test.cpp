@@ -67,7 +67,7 @@ TEST_F(Calls, RefuseNullPointers) {
   EXPECT_EQ(calls().host_alloc(nullptr, 1, 0), kErrorInvalidValue);
   EXPECT_EQ(calls().stream_create(nullptr, 0), kErrorInvalidValue);
   EXPECT_EQ(calls().event_create(nullptr, 0), kErrorInvalidValue);
-  EXPECT_EQ(calls().stream_is_capturing(nullptr, nullptr), kErrorInvalidValue);
+  EXPECT_EQ(calls().stream_capture_info(nullptr, nullptr, nullptr), kErrorInvalidValue);
   EXPECT_EQ(calls().thread_exchange_capture_mode(nullptr), kErrorInvalidValue);
 }
 

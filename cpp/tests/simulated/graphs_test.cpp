@@ -52,7 +52,7 @@ class Graphs : public Simulated {
   }
   int status() {
     int status = -1;
-    driver().stream_is_capturing(stream_, &status);
+    driver().stream_capture_info(stream_, &status, nullptr);
     return status;
   }
   /// What an event query returns in a thread with that capture mode.
@@ -134,7 +134,7 @@ TEST_F(Graphs, OtherStreamsMustComeBack) {
   fill(block_, kBlockBytes, 1, other);
   GraphHandle graph = nullptr;
   EXPECT_EQ(cuStreamEndCapture(other, &graph), kErrorCaptureUnmatched);
-  EXPECT_EQ(end_of_broken_capture(), kErrorCaptureInvalidated);
+  EXPECT_EQ(end_of_broken_capture(), cuda::kErrorStreamCaptureInvalidated);
   begin_capture();
   driver().event_record(event_, stream_);
   driver().stream_wait_event(other, event_, 0U);
@@ -147,18 +147,18 @@ TEST_F(Graphs, DoNotWaitForEventsOfOutside) {
   driver().event_record(event_, stream_);
   begin_capture();
   EXPECT_EQ(calls().stream_wait_event(stream_, event_, 0), kErrorCaptureIsolation);
-  EXPECT_EQ(status(), kCaptureInvalidated);
-  EXPECT_EQ(end_of_broken_capture(), kErrorCaptureInvalidated);
+  EXPECT_EQ(status(), cuda::kCaptureInvalidated);
+  EXPECT_EQ(end_of_broken_capture(), cuda::kErrorStreamCaptureInvalidated);
 }
 
 TEST_F(Graphs, AreNotWaitedForWhileCaptured) {
   begin_capture();
   driver().event_record(event_, stream_);
   EXPECT_EQ(calls().event_query(event_), kErrorCapturedEvent);
-  EXPECT_EQ(end_of_broken_capture(), kErrorCaptureInvalidated);
+  EXPECT_EQ(end_of_broken_capture(), cuda::kErrorStreamCaptureInvalidated);
   begin_capture();
   EXPECT_EQ(calls().stream_synchronize(stream_), cuda::kErrorStreamCaptureUnsupported);
-  EXPECT_EQ(end_of_broken_capture(), kErrorCaptureInvalidated);
+  EXPECT_EQ(end_of_broken_capture(), cuda::kErrorStreamCaptureInvalidated);
 }
 
 TEST_F(Graphs, TheLegacyStreamBreaksTheCaptureOfABlockingOne) {
@@ -167,10 +167,11 @@ TEST_F(Graphs, TheLegacyStreamBreaksTheCaptureOfABlockingOne) {
             cuda::kErrorStreamCaptureUnsupported);
   ASSERT_EQ(cuStreamBeginCapture_v2(blocking, kCaptureGlobal), cuda::kSuccess);
   int state = 0;
-  EXPECT_EQ(calls().stream_is_capturing(nullptr, &state), kErrorCaptureImplicit);
-  EXPECT_EQ(calls().event_record(event_, nullptr), kErrorCaptureImplicit);
+  EXPECT_EQ(calls().stream_capture_info(nullptr, &state, nullptr),
+            cuda::kErrorStreamCaptureImplicit);
+  EXPECT_EQ(calls().event_record(event_, nullptr), cuda::kErrorStreamCaptureImplicit);
   GraphHandle graph = nullptr;
-  EXPECT_EQ(cuStreamEndCapture(blocking, &graph), kErrorCaptureInvalidated);
+  EXPECT_EQ(cuStreamEndCapture(blocking, &graph), cuda::kErrorStreamCaptureInvalidated);
   destroy(blocking);
 }
 
@@ -180,8 +181,8 @@ TEST_F(Graphs, OneThreadsCallsBreakAnothersGlobalCapture) {
   EXPECT_EQ(query_elsewhere(kCaptureThreadLocal), cuda::kSuccess);
   EXPECT_EQ(status(), cuda::kCaptureActive);
   EXPECT_EQ(query_elsewhere(kCaptureGlobal), cuda::kErrorStreamCaptureUnsupported);
-  EXPECT_EQ(status(), kCaptureInvalidated);
-  EXPECT_EQ(end_of_broken_capture(), kErrorCaptureInvalidated);
+  EXPECT_EQ(status(), cuda::kCaptureInvalidated);
+  EXPECT_EQ(end_of_broken_capture(), cuda::kErrorStreamCaptureInvalidated);
 }
 
 TEST_F(Graphs, OtherModesLeaveOtherThreadsAlone) {
@@ -196,7 +197,7 @@ TEST_F(Graphs, AThreadsOwnCallsBreakItsCapture) {
   begin_capture(kCaptureThreadLocal);
   Address address = 0;
   EXPECT_EQ(calls().memory_alloc(&address, 1), cuda::kErrorStreamCaptureUnsupported);
-  EXPECT_EQ(end_of_broken_capture(), kErrorCaptureInvalidated);
+  EXPECT_EQ(end_of_broken_capture(), cuda::kErrorStreamCaptureInvalidated);
   begin_capture(cuda::kCaptureRelaxed);
   free(device_memory());
   cuGraphExecDestroy(end_capture());

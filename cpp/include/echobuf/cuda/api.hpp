@@ -28,6 +28,8 @@ inline constexpr Result kErrorInvalidContext = 201;
 inline constexpr Result kErrorInvalidHandle = 400;
 inline constexpr Result kErrorNotReady = 600;
 inline constexpr Result kErrorStreamCaptureUnsupported = 900;
+inline constexpr Result kErrorStreamCaptureInvalidated = 901;
+inline constexpr Result kErrorStreamCaptureImplicit = 906;
 inline constexpr Result kErrorUnknown = 999;
 
 inline constexpr unsigned kStreamNonBlocking = 1;
@@ -38,6 +40,7 @@ inline constexpr unsigned kHostAllocPortable = 1;
 inline constexpr int kCaptureRelaxed = 2;  // CUstreamCaptureMode
 inline constexpr int kCaptureNone = 0;     // CUstreamCaptureStatus
 inline constexpr int kCaptureActive = 1;
+inline constexpr int kCaptureInvalidated = 2;
 
 inline constexpr int kAttributeMultiprocessors = 16;  // CUdevice_attribute
 inline constexpr int kAttributeMajor = 75;
@@ -64,6 +67,7 @@ using NoteHostAccess = void (*)(const void* address, std::size_t bytes, int writ
   X(primary_release, cuDevicePrimaryCtxRelease_v2, (Device device))                 \
   X(context_push, cuCtxPushCurrent_v2, (Context context))                           \
   X(context_pop, cuCtxPopCurrent_v2, (Context * context))                           \
+  X(context_synchronize, cuCtxSynchronize, ())                                      \
   X(memory_info, cuMemGetInfo_v2, (std::size_t * free, std::size_t * total))        \
   X(memory_alloc, cuMemAlloc_v2, (Address * address, std::size_t bytes))            \
   X(memory_free, cuMemFree_v2, (Address address))                                   \
@@ -80,7 +84,8 @@ using NoteHostAccess = void (*)(const void* address, std::size_t bytes, int writ
   X(stream_synchronize, cuStreamSynchronize, (StreamHandle stream))                 \
   X(stream_wait_event, cuStreamWaitEvent,                                           \
     (StreamHandle stream, EventHandle event, unsigned flags))                       \
-  X(stream_is_capturing, cuStreamIsCapturing, (StreamHandle stream, int* status))   \
+  X(stream_capture_info, cuStreamGetCaptureInfo,                                    \
+    (StreamHandle stream, int* status, std::uint64_t* id))                          \
   X(thread_exchange_capture_mode, cuThreadExchangeStreamCaptureMode, (int* mode))   \
   X(event_create, cuEventCreate, (EventHandle * event, unsigned flags))             \
   X(event_destroy, cuEventDestroy_v2, (EventHandle event))                          \

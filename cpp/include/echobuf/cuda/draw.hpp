@@ -1,94 +1,171 @@
-// One part of a batch, drawn on the device by a kernel.
+// Draws on the device: what kernels are launched, and behind which events.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
 
 #include "echobuf/cuda/draw_launch.hpp"
 #include "echobuf/cuda/handles.hpp"
+#include "echobuf/cuda/plan.hpp"
 #include "echobuf/cuda/staging.hpp"
 #include "echobuf/cuda/uploader.hpp"
-#include "echobuf/options.hpp"
 #include "echobuf/part.hpp"
 #include "echobuf/record.hpp"
 
 namespace echobuf::cuda {
 
-/// The kernels, compiled for the device by somebody else.
+/// The kernels of kernels/draw.cu, compiled for the device by somebody else.
 struct Kernels {
   FunctionHandle draw;
+  FunctionHandle draw_planned;
+  FunctionHandle plan;
 };
 
-/// Enqueues draws on `Target::stream`; they are ordered among each other and against
-/// uploads by events, so a target may be on another stream each time.
+/// Device memory beside the window, made once.
+struct Desk {
+  Address plan;     // what a captured draw draws
+  Address holding;  // "auto" alone: slots for a batch that a wait has cut in two
+};
+
+/// Enqueues draws; they are ordered among each other and against uploads by events, so
+/// each may be on another stream. The device's context is the calling thread's.
 class DeviceDraw {
  public:
   DeviceDraw(const Staging& staging, const BatchLayout& batch, Uploader& uploader,
-             Address window, std::uint64_t capacity, const Kernels& kernels)
+             Address window, std::uint64_t capacity, const Desk& desk,
+             const Kernels& kernels)
       : staging_(staging),
         batch_(batch),
         uploader_(uploader),
         window_(window),
         capacity_(capacity),
+        desk_(desk),
         kernels_(kernels) {}
 
-  const RecordLayout& record() const { return staging_.layout(); }
   const BatchLayout& batch() const { return batch_; }
+  const DeviceContext& context() const { return uploader_.context(); }
 
-  bool draw(const PassPart& part, Target& target, std::uint64_t row, Poll*) try {
-    const DeviceContext::Scope scope(uploader_.context());
-    std::size_t rows = 0;
-    if (record().ragged()) {
-      rows = staging_.length(part.window +
-                             part.order(static_cast<std::uint32_t>(part.offset)));
-      target.count = rows;
-    }
-    const DrawArguments arguments{.order = part.order,
-                                  .slots = window_,
-                                  .capacity = capacity_,
-                                  .first = part.window % capacity_,
-                                  .stride = record().stride(),
-                                  .row = row,
-                                  .offset = static_cast<std::uint32_t>(part.offset),
-                                  .count = static_cast<std::uint32_t>(part.count)};
-    uploader_.order_draw(target.stream, part.window + part.order.size());
-    const std::size_t fields = record().fields().size();
-    for (std::size_t f = 0; f < fields; f += kDrawFields)
-      launch(lay_out(arguments, record(), target.leaves, f,
-                     std::min<std::size_t>(fields, f + kDrawFields), rows),
-             target.stream);
-    uploader_.note_draw(target.stream);
-    return true;
-  } catch (const Error& error) {
-    uploader_.lose_draw(target.stream, error.what());
-    throw;
+  std::optional<std::uint64_t> capture_of(StreamHandle stream) const {
+    return uploader_.capture_of(stream);
   }
 
-  /// Copies a batch of `target.count` out of a block on the device.
-  void copy_out(const std::byte* block, const Target& target) try {
-    const DeviceContext::Scope scope(uploader_.context());
-    uploader_.order_draw(target.stream, 0);
-    for (std::size_t f = 0; f < batch_.leaves(); ++f) {
-      const std::size_t bytes = target.count * record().bytes_per_count(f);
-      if (bytes == 0) continue;
-      uploader_.context().driver().copy_on_device(
-          reinterpret_cast<Address>(target.leaves[f]),
-          reinterpret_cast<Address>(block + batch_.offset(f)), bytes, target.stream);
-    }
-    uploader_.note_draw(target.stream);
-  } catch (const Error& error) {
-    uploader_.lose_draw(target.stream, error.what());
-    throw;
+  /// A part of a pass over the records from `window` on.
+  DrawPart part(const Permutation& order, std::uint64_t window, std::uint64_t offset,
+                std::uint64_t count) const {
+    return {.order = order,
+            .slots = window_,
+            .capacity = capacity_,
+            .first = window % capacity_,
+            .row = 0,
+            .offset = static_cast<std::uint32_t>(offset),
+            .count = static_cast<std::uint32_t>(count)};
+  }
+
+  /// The first `count` of the records that are held.
+  DrawPart held(std::uint64_t count) const {
+    DrawPart part{};
+    part.order = Permutation::identity(static_cast<std::uint32_t>(count));
+    part.slots = desk_.holding;
+    part.capacity = part.count = static_cast<std::uint32_t>(count);
+    return part;
+  }
+
+  /// Draws a batch. `rows`: its length, where records are ragged.
+  void draw(const Plan& plan, const Target& target, std::size_t rows) {
+    ordered(plan, target.stream, [&] {
+      for_launches(plan.parts(), [&](DrawParts& parts) {
+        for_fields([&](std::size_t from, std::size_t to) {
+          launch(lay_out(record(), parts[0].row, rows_of(parts), target.leaves, from,
+                         to, rows),
+                 kernels_.draw, parts, target.stream);
+        });
+      });
+      uploader_.note_draw(target.stream);
+    });
+  }
+
+  /// Keeps the parts of `plan` from number `first` on as whole records.
+  void hold(const Plan& plan, std::size_t first, StreamHandle stream) {
+    ordered(plan, stream, [&] {
+      for_launches(plan.parts().subspan(first), [&](DrawParts& parts) {
+        launch(lay_out_slots(record(), parts[0].row, rows_of(parts), desk_.holding),
+               kernels_.draw, parts, stream);
+      });
+      uploader_.note_draw(stream);
+    });
+  }
+
+  /// Makes `plan` what captured draws draw. What reads its slots comes later, on the
+  /// same stream; that is for the caller to note.
+  void write(const Plan& plan, StreamHandle stream) {
+    ordered(plan, stream, [&] {
+      for_launches(plan.parts(), [&](DrawParts& parts) { write(parts, stream); });
+    });
+  }
+
+  /// From now on captured draws on `stream` draw nothing.
+  void erase(StreamHandle stream) {
+    DrawParts none;
+    write(none, stream);
+  }
+
+  /// Puts a draw of `count` rows into the graph that is being captured.
+  void capture(const Target& target, std::uint64_t count, std::size_t rows) const {
+    Address plan = desk_.plan;
+    for_fields([&](std::size_t from, std::size_t to) {
+      launch(lay_out(record(), 0, count, target.leaves, from, to, rows),
+             kernels_.draw_planned, plan, target.stream);
+    });
+  }
+
+  /// The length of a ragged record.
+  std::size_t length(std::uint64_t position) const { return staging_.length(position); }
+  /// The length of those that have all their rows.
+  std::size_t full_length() const {
+    return record().fields().empty() ? 0 : record().fields()[0].rows;
   }
 
  private:
-  void launch(const DrawLaunch& launch, StreamHandle stream) {
-    DrawArguments arguments = launch.arguments;
-    void* pointers[] = {&arguments};
-    uploader_.context().driver().launch(kernels_.draw, launch.blocks, 1u, 1u,
-                                        kDrawThreads, 1u, 1u, 0u, stream, pointers,
-                                        static_cast<void**>(nullptr));
+  const RecordLayout& record() const { return staging_.layout(); }
+
+  /// Enqueues what reads the records of `plan`.
+  template <class Enqueue>
+  void ordered(const Plan& plan, StreamHandle stream, Enqueue&& enqueue) try {
+    uploader_.order_draw(stream, plan.end());
+    enqueue();
+  } catch (const Error& error) {
+    uploader_.lose_draw(stream, error.what());
+    throw;
+  }
+
+  template <class Use>
+  void for_fields(Use&& use) const {
+    const std::size_t fields = record().fields().size();
+    for (std::size_t f = 0; f < fields; f += kDrawFields)
+      use(f, std::min<std::size_t>(fields, f + kDrawFields));
+  }
+
+  static std::uint64_t rows_of(const DrawParts& parts) {
+    const DrawPart& last = parts[parts.count - 1];
+    return last.row + last.count - parts[0].row;
+  }
+
+  template <class Last>
+  void launch(DrawLaunch launch, FunctionHandle kernel, Last& last,
+              StreamHandle stream) const {
+    void* arguments[] = {&launch.layout, &last};
+    context().driver().launch(kernel, launch.blocks, 1u, 1u, kDrawThreads, 1u, 1u, 0u,
+                              stream, arguments, static_cast<void**>(nullptr));
+  }
+
+  void write(DrawParts& parts, StreamHandle stream) const {
+    Address plan = desk_.plan;
+    void* arguments[] = {&parts, &plan};
+    context().driver().launch(kernels_.plan, 1u, 1u, 1u, kDrawParts, 1u, 1u, 0u, stream,
+                              arguments, static_cast<void**>(nullptr));
   }
 
   const Staging& staging_;
@@ -96,6 +173,7 @@ class DeviceDraw {
   Uploader& uploader_;
   const Address window_;
   const std::uint64_t capacity_;
+  const Desk desk_;
   const Kernels kernels_;
 };
 

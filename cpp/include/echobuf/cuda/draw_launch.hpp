@@ -1,4 +1,4 @@
-// How a part of a pass is laid out over the blocks of a launch.
+// How rows of a batch are laid out over the blocks of a launch.
 #pragma once
 
 #include <algorithm>
@@ -11,39 +11,60 @@
 namespace echobuf::cuda {
 
 struct DrawLaunch {
-  DrawArguments arguments;
+  DrawLayout layout;
   std::uint32_t blocks;
 };
 
 /// Words of a block: enough that finding its rows is little beside copying them.
 inline constexpr std::uint64_t kWordsOfBlock = std::uint64_t{kDrawThreads} * 8;
 
-/// Lays out the fields `from` ... `to`-1 of `count` > 0 records; what `arguments` says
-/// of the pass and of the slots is there already. `leaves`: addresses on the device.
-/// `rows`: of a record, where records are ragged.
-inline DrawLaunch lay_out(DrawArguments arguments, const RecordLayout& record,
-                          std::byte* const* leaves, std::size_t from, std::size_t to,
-                          std::size_t rows = 0) {
+/// Deals out the rows and fields that `layout` has to blocks.
+inline DrawLaunch spread(DrawLayout layout) {
+  const std::uint64_t words =
+      layout.fields > 0 ? std::max<std::uint64_t>(words_of(layout), 1) : 1;
+  layout.tile = static_cast<std::uint32_t>(
+      std::clamp<std::uint64_t>(kWordsOfBlock / words, 1, kDrawTile));
+  layout.tile = std::min(layout.tile, layout.count);
+  const std::uint64_t all = words * layout.tile;
+  layout.pieces = static_cast<std::uint32_t>((all + kWordsOfBlock - 1) / kWordsOfBlock);
+  layout.piece = (all + layout.pieces - 1) / layout.pieces;
+  const std::uint32_t tiles = (layout.count - 1) / layout.tile + 1;
+  return {layout, tiles * layout.pieces};
+}
+
+/// Lays out the fields `from` ... `to`-1 of `count` > 0 records for the rows from `row`
+/// on. `leaves`: addresses on the device. `rows`: of a record, where records are
+/// ragged.
+inline DrawLaunch lay_out(const RecordLayout& record, std::uint64_t row,
+                          std::uint64_t count, std::byte* const* leaves,
+                          std::size_t from, std::size_t to, std::size_t rows = 0) {
+  DrawLayout layout;
+  layout.stride = record.stride();
+  layout.row = static_cast<std::uint32_t>(row);
+  layout.count = static_cast<std::uint32_t>(count);
+  layout.fields = static_cast<std::int32_t>(to - from);
   std::uint64_t words = 0;
   for (std::size_t f = from; f < to; ++f) {
     const Field& field = record.fields()[f];
     const auto leaf = reinterpret_cast<std::uint64_t>(leaves[f]);
     const std::size_t bytes = record.ragged() ? rows * field.row_bytes : field.bytes();
     words += words_of(leaf, bytes);
-    arguments.field[f - from] = {leaf, bytes, field.offset, words,
-                                 is_scalar(leaf, bytes)};
+    layout.field[f - from] = {leaf, bytes, field.offset, words, is_scalar(leaf, bytes)};
   }
-  arguments.fields = static_cast<std::int32_t>(to - from);
-  words = std::max<std::uint64_t>(words, 1);
-  arguments.tile = static_cast<std::uint32_t>(
-      std::clamp<std::uint64_t>(kWordsOfBlock / words, 1, kDrawTile));
-  arguments.tile = std::min(arguments.tile, arguments.count);
-  const std::uint64_t all = words * arguments.tile;
-  arguments.pieces =
-      static_cast<std::uint32_t>((all + kWordsOfBlock - 1) / kWordsOfBlock);
-  arguments.piece = (all + arguments.pieces - 1) / arguments.pieces;
-  const std::uint32_t tiles = (arguments.count - 1) / arguments.tile + 1;
-  return {arguments, tiles * arguments.pieces};
+  return spread(layout);
+}
+
+/// Lays out whole records, slot by slot, for the rows of `slots` from `row` on.
+inline DrawLaunch lay_out_slots(const RecordLayout& record, std::uint64_t row,
+                                std::uint64_t count, std::uint64_t slots) {
+  DrawLayout layout;
+  layout.stride = record.stride();
+  layout.row = static_cast<std::uint32_t>(row);
+  layout.count = static_cast<std::uint32_t>(count);
+  layout.fields = 1;
+  layout.field[0] = {slots, record.stride(), 0, words_of(slots, record.stride()),
+                     false};
+  return spread(layout);
 }
 
 }  // namespace echobuf::cuda

@@ -7,19 +7,20 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <new>
 #include <string>
 #include <utility>
 
 #include "echobuf/cuda/draw.hpp"
+#include "echobuf/cuda/drawer.hpp"
 #include "echobuf/cuda/handles.hpp"
+#include "echobuf/cuda/plan.hpp"
+#include "echobuf/cuda/replay.hpp"
 #include "echobuf/cuda/staged_ring.hpp"
 #include "echobuf/cuda/staging.hpp"
 #include "echobuf/cuda/uploader.hpp"
-#include "echobuf/memory.hpp"
 #include "echobuf/options.hpp"
-#include "echobuf/pool.hpp"
 #include "echobuf/record.hpp"
+#include "echobuf/stats.hpp"
 #include "echobuf/sweep.hpp"
 
 namespace echobuf::cuda {
@@ -33,27 +34,23 @@ inline std::uint64_t staging_slots(const BufferOptions& options,
                                    largest_segment(options));
 }
 
-/// A block in device memory; data() is its address there.
-class DeviceBlock final : public Memory {
- public:
-  /// Throws std::bad_alloc where there is no room: that may come back.
-  DeviceBlock(const SharedContext& context, std::size_t bytes) try
-      : Memory(bytes), memory_(make_device_memory(context, bytes)) {
-    data_ = reinterpret_cast<void*>(memory_->get());
-  } catch (const Error& error) {
-    if (error.code() == kErrorOutOfMemory) throw std::bad_alloc();
-    throw;
-  }
+/// Of Desk: the plan, and behind it the holding area.
+inline constexpr std::size_t kDeskAlignment = 256;
 
- private:
-  const std::unique_ptr<DeviceMemory> memory_;
-};
+inline std::size_t plan_bytes(const BufferOptions& options) {
+  return round_up(DrawPlan::bytes(most_parts(options)), kDeskAlignment);
+}
+inline std::size_t desk_bytes(const BufferOptions& options) {
+  const std::size_t stride = RecordLayout(options.fields, options.ragged).stride();
+  const bool cut = options.automatic && options.batch_size > 1;
+  return plan_bytes(options) + (cut ? size_product(options.batch_size, stride) : 0);
+}
 
 /// Everything is allocated here; what was, when something is refused, is given back.
 struct DeviceSide {
   using Ring = StagedRing;
   using Store = Staging;
-  using Draw = DeviceDraw;
+  using Drawer = DeviceDrawer;
 
   /// Examples are uploaded ahead, always; batches are drawn on the caller's stream, so
   /// no thread assembles them ahead.
@@ -65,8 +62,7 @@ struct DeviceSide {
   /// Throws Error, std::bad_alloc.
   DeviceSide(const BufferOptions& options, const SharedContext& context,
              const Kernels& kernels)
-      : context_(context),
-        kernels_(kernels),
+      : kernels_(kernels),
         record_(options.fields, options.ragged),
         capacity_(capacity(options)),
         ring(capacity_, staging_slots(options, record_)),
@@ -74,23 +70,27 @@ struct DeviceSide {
         store(context, record_, staging_slots(options, record_),
               capacity_ + staging_slots(options, record_)),
         batch(record_, options.batch_size),
-        pool(std::make_shared<BatchPool>(batch.bytes(), 1,
-                                         [context](std::size_t bytes) {
-                                           return std::make_unique<DeviceBlock>(context,
-                                                                                bytes);
-                                         })),
-        uploader_(std::make_unique<Uploader>(context, ring, store, window_->get())) {}
+        desk_bytes_(desk_bytes(options)),
+        desk_(make_device_memory(context, desk_bytes_)),
+        holding_(desk_->get() + plan_bytes(options)),
+        uploader_(std::make_unique<Uploader>(context, ring, store, window_->get())),
+        replay_(std::make_unique<Replay>(*uploader_)) {
+    uploader_->prepare([this](StreamHandle stream) { draw().erase(stream); });
+  }
 
   /// The window and one segment: where a fractional factor wants more, staging has it.
   static std::uint64_t capacity(const BufferOptions& options) {
     return options.window + largest_segment(options);
   }
-  static std::size_t bytes_per_slot(const RecordLayout& record) {
-    return record.stride();
+
+  /// What is made here, by number: the desk is for one batch.
+  static BufferNeeds needs(const BufferOptions& options) {
+    const RecordLayout record(options.fields, options.ragged);
+    return {capacity(options), record.stride(), 1, desk_bytes(options)};
   }
 
-  Draw draw() {
-    return {store, batch, *uploader_, window_->get(), capacity_, kernels_};
+  std::unique_ptr<Drawer> drawer(const BufferOptions& options) {
+    return std::make_unique<Drawer>(options, ring, draw(), *replay_);
   }
 
   /// Begins to upload. `broken` is called when that has come to an end by itself.
@@ -105,11 +105,16 @@ struct DeviceSide {
     return store.slots() * record_.stride() + echobuf::Ring::bytes(store.slots());
   }
   std::size_t device_bytes() const {
-    return capacity_ * record_.stride() + pool->held();
+    return capacity_ * record_.stride() + desk_bytes_;
   }
 
  private:
-  const SharedContext context_;
+  DeviceDraw draw() const {
+    return {store,          batch,     *uploader_,
+            window_->get(), capacity_, {desk_->get(), holding_},
+            kernels_};
+  }
+
   const Kernels kernels_;
   const RecordLayout record_;
   const std::uint64_t capacity_;
@@ -123,10 +128,13 @@ struct DeviceSide {
  public:
   Store store;
   const BatchLayout batch;
-  const std::shared_ptr<BatchPool> pool;
 
  private:
+  const std::size_t desk_bytes_;
+  const std::unique_ptr<DeviceMemory> desk_;
+  const Address holding_;
   const std::unique_ptr<Uploader> uploader_;
+  const std::unique_ptr<Replay> replay_;  // goes first: it waits
 };
 
 }  // namespace echobuf::cuda

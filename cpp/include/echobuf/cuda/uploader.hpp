@@ -1,6 +1,7 @@
 // The thread that moves committed records from staging to the window on the device.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -51,6 +53,14 @@ class Uploader {
   Uploader(const Uploader&) = delete;
   Uploader& operator=(const Uploader&) = delete;
 
+  /// Before the start: has something done on the copying stream, and waits for it.
+  template <class Enqueue>
+  void prepare(Enqueue&& enqueue) {
+    const DeviceContext::Scope scope(*context_);
+    std::forward<Enqueue>(enqueue)(stream_->get());
+    context_->driver().stream_synchronize(stream_->get());
+  }
+
   /// `broken` is called, from whatever thread, when the driver has refused a call.
   void start(std::function<void()> broken) try {
     broken_ = std::move(broken);
@@ -83,12 +93,40 @@ class Uploader {
   /// A draw could not be enqueued, or no event recorded behind it: waits until what is
   /// on its stream is done, since nothing else will, and gives up.
   void lose_draw(StreamHandle stream, const char* why) {
+    await(stream);
+    lose(why);
+  }
+
+  /// Waits until what is on `stream` is done; if there is no such stream any more,
+  /// until everything on the device is.
+  void await(StreamHandle stream) const {
     try {
       const DeviceContext::Scope scope(*context_);
-      context_->driver().stream_synchronize(stream);
+      const auto& calls = context_->driver().calls();
+      if (calls.stream_synchronize(stream) != kSuccess) calls.context_synchronize();
     } catch (const Error&) {  // then nothing runs there
     }
-    lose(why);
+  }
+
+  void await_all() const {
+    try {
+      const DeviceContext::Scope scope(*context_);
+      context_->driver().calls().context_synchronize();
+    } catch (const Error&) {
+    }
+  }
+
+  /// The number of the capture that `stream` is in, if it is in one. Throws where a
+  /// capture has gone wrong, or would by any work on `stream`.
+  std::optional<std::uint64_t> capture_of(StreamHandle stream) const {
+    int status = kCaptureNone;
+    std::uint64_t id = 0;
+    const Driver& driver = context_->driver();
+    driver.stream_capture_info(stream, &status, &id);
+    if (status == kCaptureNone) return std::nullopt;
+    if (status != kCaptureActive)
+      driver.check(kErrorStreamCaptureInvalidated, "cuStreamGetCaptureInfo");
+    return id;
   }
 
   /// The driver has refused a call: what is ordered no longer is, so nothing goes on.

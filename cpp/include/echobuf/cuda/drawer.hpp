@@ -1,0 +1,173 @@
+// Drawing batches on the device. One caller at a time.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <variant>
+
+#include "echobuf/cuda/draw.hpp"
+#include "echobuf/cuda/plan.hpp"
+#include "echobuf/cuda/replay.hpp"
+#include "echobuf/cuda/staged_ring.hpp"
+#include "echobuf/options.hpp"
+#include "echobuf/part.hpp"
+#include "echobuf/sweep.hpp"
+#include "echobuf/walker.hpp"
+
+namespace echobuf::cuda {
+
+/// A batch is planned as a whole and then drawn by one launch, or left in device memory
+/// for a graph. Where "auto" comes to a wait in its middle, the records that it had are
+/// held aside, and are the first part of the next plan.
+class DeviceDrawer : public Walker<StagedRing> {
+ public:
+  static constexpr bool kInBlocks = false;  // batches are the caller's memory alone
+
+  /// Throws std::bad_alloc.
+  DeviceDrawer(const BufferOptions& options, StagedRing& ring, const DeviceDraw& draw,
+               Replay& replay)
+      : Walker(options, ring),
+        draw_(draw),
+        replay_(replay),
+        plan_(most_parts(options)),
+        after_(sweep_) {}
+
+  /// Draws into the caller's leaves: all of a batch or nothing. On a stream that is
+  /// being captured: into its graph, and nothing is used up.
+  Outcome draw_into(Target& target, Poll*) {
+    const DeviceContext::Scope scope(draw_.context());
+    if (const auto capture = draw_.capture_of(target.stream))
+      return capture_into(target, *capture);
+    settle();
+    const Outcome outcome = plan();
+    if (outcome == Outcome::kWait) cut(target.stream);
+    if (outcome != Outcome::kBatch) return outcome;
+    draw_.draw(plan_, target, length_);
+    target.count = options_.ragged ? length_ : plan_.rows();
+    go_on();
+    release(oldest_record(sweep_));
+    return outcome;
+  }
+
+  /// Makes the next batch that of launches on `stream`, until the next call. Only whole
+  /// batches are; of others nothing is used up.
+  Outcome before_replay(StreamHandle stream) {
+    const DeviceContext::Scope scope(draw_.context());
+    if (draw_.capture_of(stream)) return Outcome::kCapturing;
+    Outcome outcome = plan();
+    if (outcome == Outcome::kBatch && !is_whole()) outcome = Outcome::kFinished;
+    if (outcome != Outcome::kBatch) {
+      settle();
+      if (outcome == Outcome::kWait) cut(stream);
+      return outcome;
+    }
+    finish_replay([](StreamHandle) {});
+    draw_.write(plan_, stream);
+    replay_.expect(stream);
+    go_on();
+    return outcome;
+  }
+
+  /// Ends the replay before: a graph that is launched without another before_replay()
+  /// draws nothing.
+  void settle() {
+    finish_replay([this](StreamHandle stream) { draw_.erase(stream); });
+  }
+
+  void restart(const Epoch& epoch) { restore(epoch, make_sweep(options_)); }
+  void restore(const Epoch& epoch, const Sweep& sweep) {
+    walk_from(epoch, sweep);
+    partial_count_ = 0;
+  }
+
+ private:
+  /// Its slots are given back once the event behind it is recorded.
+  template <class Last>
+  void finish_replay(Last&& last) {
+    if (!replay_.expected()) return;
+    replay_.finish(last);
+    release(oldest_record(sweep_));
+  }
+
+  Outcome capture_into(Target& target, std::uint64_t capture) {
+    if (!replay_.note_capture(capture)) return Outcome::kTwice;
+    const std::size_t length = options_.ragged ? draw_.full_length() : 0;
+    draw_.capture(target, options_.batch_size, length);
+    target.count = options_.ragged ? length : options_.batch_size;
+    return Outcome::kCaptured;
+  }
+
+  /// Walks on a copy of the schedule until a batch is sure.
+  Outcome plan() {
+    plan_.clear();
+    if (partial_count_ > 0) plan_.add(draw_.held(partial_count_), 0);
+    after_ = sweep_;
+    return std::visit([this](auto& walk) { return walk_on(walk); }, after_);
+  }
+
+  template <class S>
+  Outcome walk_on(S& walk) {
+    while (plan_.rows() < options_.batch_size) {
+      Supply supply = look(walk);
+      if (lacking(supply)) return why_lacking(supply);
+      S next = walk;
+      if constexpr (S::kDrawsPartly)
+        supply.free = ring_.free(epoch_.position(walk.oldest_record()));
+      Part part;
+      const Step step = next.step(supply, options_.batch_size - plan_.rows(), part);
+      if (step == Step::kFinished) break;
+      if constexpr (S::kDrawsPartly)
+        if (walk.between_passes()) ring_.clear_held_back();
+      walk = next;
+      if (step == Step::kWait) return waits(walk);
+      add(part);
+    }
+    return servable(plan_.rows()) ? Outcome::kBatch : Outcome::kFinished;
+  }
+
+  Outcome waits(const FixedSweep& walk) {
+    std::get<FixedSweep>(sweep_).note_need(walk.need());
+    return Outcome::kWait;
+  }
+  Outcome waits(const AutoSweep&) { return Outcome::kWait; }
+
+  void add(const Part& part) {
+    const Permutation& order = order_of(part);
+    const std::uint64_t window = epoch_.position(part.window.first);
+    if (options_.ragged)
+      length_ = draw_.length(window + order(static_cast<std::uint32_t>(part.offset)));
+    plan_.add(draw_.part(order, window, part.offset, part.count),
+              window + part.window.count);
+  }
+
+  bool is_whole() const {
+    if (options_.ragged) return length_ == draw_.full_length();
+    return plan_.rows() == options_.batch_size;
+  }
+
+  /// A wait has come in the middle of a batch. For a fixed factor nothing was used up;
+  /// "auto" may need the slots of what comes before it.
+  void cut(StreamHandle stream) {
+    if (!std::holds_alternative<AutoSweep>(sweep_)) return;
+    if (plan_.rows() > partial_count_) {
+      draw_.hold(plan_, partial_count_ > 0 ? 1 : 0, stream);
+      partial_count_ = plan_.rows();
+    }
+    sweep_ = after_;
+    release(oldest_record(sweep_));
+  }
+
+  /// The plan is carried out.
+  void go_on() {
+    sweep_ = after_;
+    partial_count_ = 0;
+  }
+
+  DeviceDraw draw_;
+  Replay& replay_;
+  Plan plan_;
+  Sweep after_;             // the schedule behind it
+  std::size_t length_ = 0;  // of the batch, where records are ragged
+};
+
+}  // namespace echobuf::cuda

@@ -1,0 +1,100 @@
+// Draws in graphs, as the host knows of them: which captures have one, and whether the
+// slots of the last batch may still be read by a launch.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "echobuf/cuda/handles.hpp"
+#include "echobuf/cuda/uploader.hpp"
+
+namespace echobuf::cuda {
+
+/// A batch that before_replay() has planned is read by launches that nobody tells us
+/// of. It is over when the next call comes: then an event is recorded behind them.
+class Replay {
+ public:
+  explicit Replay(Uploader& uploader) : uploader_(uploader) {}
+
+  /// What the last launches read may be freed afterwards.
+  ~Replay() {
+    if (!stream_) return;
+    if (is_elsewhere(*stream_))
+      uploader_.await_all();
+    else
+      uploader_.await(*stream_);
+  }
+  Replay(const Replay&) = delete;
+  Replay& operator=(const Replay&) = delete;
+
+  /// A batch was planned on `stream`, where the graph is to be launched.
+  void expect(StreamHandle stream) {
+    stream_ = stream;
+    thread_ = std::this_thread::get_id();
+  }
+  bool expected() const { return stream_.has_value(); }
+
+  /// Nothing more is launched on the plan there is. Enqueues `last` behind what was,
+  /// and records the event that whoever writes its slots waits for.
+  template <class Last>
+  void finish(Last&& last) {
+    const DeviceContext::Scope scope(uploader_.context());
+    refuse_in_capture();
+    const StreamHandle stream = *std::exchange(stream_, std::nullopt);
+    enqueue(stream, [&] {
+      if (is_elsewhere(stream)) uploader_.context().driver().context_synchronize();
+      std::forward<Last>(last)(stream);
+      uploader_.note_draw(stream);
+    });
+  }
+
+  /// False if there is a draw in that capture already.
+  bool note_capture(std::uint64_t id) {
+    if (capture_ == id) return false;
+    capture_ = id;
+    return true;
+  }
+
+ private:
+  /// The handle means the calling thread's stream; another's has no name here.
+  bool is_elsewhere(StreamHandle stream) const {
+    return stream == kPerThreadStream && thread_ != std::this_thread::get_id();
+  }
+
+  /// An event would become part of the graph. Nothing is lost: that capture will end.
+  void refuse_in_capture() {
+    std::optional<std::uint64_t> capture;
+    try {
+      capture = uploader_.capture_of(*stream_);
+    } catch (const Error& error) {
+      if (error.code() != kErrorStreamCaptureInvalidated &&
+          error.code() != kErrorStreamCaptureImplicit)
+        lose(*std::exchange(stream_, std::nullopt), error);
+      throw;
+    }
+    if (capture)
+      throw Error(kErrorStreamCaptureUnsupported,
+                  "the stream of the last before_replay is being captured");
+  }
+
+  template <class Enqueue>
+  void enqueue(StreamHandle stream, Enqueue&& all) try {
+    all();
+  } catch (const Error& error) {
+    lose(stream, error);
+    throw;
+  }
+
+  void lose(StreamHandle stream, const Error& error) {
+    uploader_.lose_draw(stream, error.what());
+  }
+
+  Uploader& uploader_;
+  std::optional<StreamHandle> stream_;
+  std::thread::id thread_;
+  std::optional<std::uint64_t> capture_;  // the last that had a draw
+};
+
+}  // namespace echobuf::cuda

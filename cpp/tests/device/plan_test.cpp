@@ -1,0 +1,107 @@
+// How many parts a batch has, at most: the memory of a plan is made once.
+#include "echobuf/cuda/plan.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+
+#include "echobuf/sweep.hpp"
+
+namespace {
+
+using echobuf::AutoSweep;
+using echobuf::BufferOptions;
+using echobuf::FixedSweep;
+using echobuf::Part;
+using echobuf::Step;
+using echobuf::Supply;
+using echobuf::cuda::most_parts;
+
+/// The most parts of any batch of an epoch of `n` records.
+std::uint64_t parts_of(const BufferOptions& options, std::uint64_t n) {
+  FixedSweep sweep(options.window, options.factor);
+  Supply supply;
+  supply.committed = n;
+  supply.ended = true;
+  std::uint64_t most = 0;
+  for (;;) {
+    std::uint64_t parts = 0;
+    for (std::uint64_t rows = 0; rows < options.batch_size; ++parts) {
+      Part part;
+      if (sweep.step(supply, options.batch_size - rows, part) == Step::kFinished)
+        return std::max(most, parts);
+      rows += part.count;
+    }
+    most = std::max(most, parts);
+  }
+}
+
+TEST(Plan, HasRoomForAllPartsOfABatchWithAFixedFactor) {
+  std::uint64_t closest = 0;
+  BufferOptions options;
+  for (options.window = 1; options.window <= 12; ++options.window)
+    for (std::uint64_t den = 1; den <= 4; ++den)
+      for (std::uint64_t num = den; num <= options.window * den; ++num) {
+        if (std::gcd(num, den) != 1) continue;
+        options.factor = {num, den};
+        if (options.window < options.factor.ceil()) continue;
+        const std::uint64_t largest = options.largest_batch();
+        for (options.batch_size = 1; options.batch_size <= largest;
+             ++options.batch_size)
+          for (std::uint64_t n = 1; n <= 3 * options.window; ++n) {
+            const std::uint64_t parts = parts_of(options, n);
+            ASSERT_LE(parts, most_parts(options))
+                << "window " << options.window << ", factor " << num << '/' << den
+                << ", batch " << options.batch_size << ", " << n << " records";
+            if (parts + 1 >= most_parts(options)) closest = std::max(closest, parts);
+          }
+      }
+  EXPECT_GT(closest, 8u) << "the bound is far from what there is";
+}
+
+TEST(Plan, HasRoomForAllPartsOfABatchOfAuto) {
+  std::mt19937_64 random(1);
+  std::uint64_t most = 0;
+  for (int run = 0; run < 3000; ++run) {
+    BufferOptions options;
+    options.automatic = true;
+    options.window = 1 + random() % 60;
+    options.batch_size = 1 + random() % options.window;
+    options.max_factor = 1 + static_cast<std::uint32_t>(random() % 10);
+    AutoSweep sweep(options.window, options.batch_size, options.max_factor);
+    const std::uint64_t n = random() % 400;
+    const std::uint64_t rate = 1 + random() % 10;  // draws to an example, about
+    Supply supply;
+    // One part for what a wait has cut off, as in DeviceDrawer.
+    std::uint64_t rows = 0, parts = 0;
+    for (bool done = false; !done;) {
+      const bool more = supply.committed < n;
+      if (more && random() % rate == 0) supply.committed += random() % 20;
+      supply.committed = std::min(supply.committed, n);
+      supply.ended = supply.committed == n;
+      supply.free = random() % (options.window + 1);
+      supply.held_back = random() % 2 == 0;
+      Part part;
+      switch (sweep.step(supply, options.batch_size - rows, part)) {
+        case Step::kPart:
+          rows += part.count;
+          ++parts;
+          break;
+        case Step::kWait:
+          parts = rows > 0 ? 1 : 0;
+          break;
+        case Step::kFinished:
+          done = true;
+      }
+      ASSERT_LE(parts, most_parts(options))
+          << "window " << options.window << ", batch " << options.batch_size;
+      most = std::max(most, parts);
+      if (rows == options.batch_size) rows = parts = 0;
+    }
+  }
+  EXPECT_GT(most, 4u);
+}
+
+}  // namespace
