@@ -59,6 +59,10 @@ struct DrawParts {
   ECHOBUF_HD const DrawPart& operator[](uint32_t i) const { return part[i]; }
 };
 
+// Host and device compilers must agree, and all devices take so much by value.
+static_assert(sizeof(DrawPart) == 128 && sizeof(DrawField) == 40);
+static_assert(sizeof(DrawLayout) + sizeof(DrawParts) <= 4096);
+
 /// A plan: what the next batch is. In device memory, this and then its parts.
 struct DrawPlan {
   uint32_t count;  // of the parts; 0: nothing is to be drawn

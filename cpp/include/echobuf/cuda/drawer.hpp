@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <variant>
 
 #include "echobuf/cuda/draw.hpp"
@@ -24,10 +25,10 @@ class DeviceDrawer : public Walker<StagedRing> {
   static constexpr bool kInBlocks = false;  // batches are the caller's memory alone
 
   /// Throws std::bad_alloc.
-  DeviceDrawer(const BufferOptions& options, StagedRing& ring, const DeviceDraw& draw,
+  DeviceDrawer(const BufferOptions& options, StagedRing& ring, DeviceDraw draw,
                Replay& replay)
       : Walker(options, ring),
-        draw_(draw),
+        draw_(std::move(draw)),
         replay_(replay),
         plan_(most_parts(options)),
         after_(sweep_) {}
