@@ -148,10 +148,14 @@ class BoundBuffer {
     }
     if (!buffer) return;
     if (!buffer->of_this_process()) return;  // its destructor leaves the parent's alone
+    released_ = buffer;
     const GilRelease released;
     buffer->shut_down();
     buffer.reset();
   }
+
+  /// After release(): whether the last call has left, so that the memory is given back.
+  bool gone() const { return released_.expired(); }
 
  protected:
   /// The buffer, kept alive for a call; empty after release().
@@ -174,6 +178,7 @@ class BoundBuffer {
 
  private:
   std::shared_ptr<Core> buffer_;  // empty after release()
+  std::weak_ptr<Core> released_;
 #ifdef Py_GIL_DISABLED
   const std::uint32_t generation_ = fork_generation();
   mutable std::mutex holding_;  // guards buffer_, where the GIL does not

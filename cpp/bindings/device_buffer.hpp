@@ -82,9 +82,12 @@ class DeviceBuffer : public BoundBuffer<DeviceCore> {
   int before_replay(std::uintptr_t stream, std::optional<double> timeout_s) {
     const std::shared_ptr<DeviceCore> buffer = hold();
     if (const int refused = refuse(buffer)) return -refused;
-    const Status status = run(true, true, timeout_s, [&](Deadline deadline, Poll*) {
-      return buffer->before_replay(reinterpret_cast<void*>(stream), deadline);
-    });
+    const Status status = run(
+        true, true, timeout_s,
+        [&](Deadline deadline, Poll*) {
+          return buffer->before_replay(reinterpret_cast<void*>(stream), deadline);
+        },
+        [&] { return buffer->draws_wait_for_upload(); });
     if (status == Status::kInterrupted) throw py::error_already_set();
     return -code(status);
   }

@@ -19,7 +19,8 @@ void register_methods(Class& bound) {
       .def("checkpoint", &Bound::checkpoint)
       .def("restore", &Bound::restore)
       .def("stats", &Bound::stats)
-      .def("release", &Bound::release);
+      .def("release", &Bound::release)
+      .def("gone", &Bound::gone);
 }
 
 }  // namespace echobuf::python

@@ -112,7 +112,9 @@ void echobuf_simulated_host_access(const void* address, std::size_t bytes, int w
 
 FunctionHandle echobuf_simulated_function(const char* name) {
   static const std::map<std::string, FunctionHandle> functions = {
-      {"echobuf_draw", draw_function()}};
+      {"echobuf_draw", draw_function()},
+      {"echobuf_draw_planned", draw_planned_function()},
+      {"echobuf_plan", plan_function()}};
   const auto found = functions.find(name);
   return found == functions.end() ? nullptr : found->second;
 }

@@ -92,6 +92,7 @@ class _Bound:
     def restore(self, state: dict[str, Any], /) -> int: ...
     def stats(self) -> tuple[int, int, int, int, int, int, float, float] | int: ...
     def release(self) -> None: ...
+    def gone(self) -> bool: ...
 
 class Buffer(_Bound):
     def __init__(
@@ -117,6 +118,9 @@ class Device:
     def memory(self) -> tuple[int, int]:
         """Bytes of device memory: free, in all."""
 
+TWICE: int
+CAPTURING: int
+
 class DeviceBuffer(_Bound):
     def __init__(
         self,
@@ -124,10 +128,13 @@ class DeviceBuffer(_Bound):
         options: BufferOptions,
         device: Device,
         draw: int,
+        draw_planned: int,
+        plan: int,
     ) -> None: ...
     def next_at(
         self, addresses: list[int], stream: int, timeout_s: float | None, /
     ) -> int: ...
+    def before_replay(self, stream: int, timeout_s: float | None, /) -> int: ...
     def error(self) -> str: ...
     @staticmethod
     def needs(options: BufferOptions, /) -> tuple[int, int, int, int]: ...

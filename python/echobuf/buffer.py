@@ -254,6 +254,7 @@ class EchoBuffer:
             TimeoutError: the time ran out; nothing is lost.
             UpstreamError: `fail` was called.
             SpecError: `out` does not fit.
+            OptionError: this capture has a draw of this buffer already.
             StateError: upstream ended before what was resident when the loaded state
                 was taken had been put again.
             ClosedError: the context was left.
@@ -269,6 +270,35 @@ class EchoBuffer:
         if not isinstance(leaves, list):
             self._end_next(leaves)
         return self._unflatten(leaves)
+
+    def before_replay(self, stream: Any = None, timeout: float | None = None) -> None:
+        """Makes the next batch the one that a graph draws when it is replayed.
+
+        On a CUDA device a `next_batch(out=...)` on a stream that is being captured
+        becomes part of the graph, once in a graph, and uses up nothing. Call this
+        before each replay: it waits until the records of the next batch are on their
+        way to the device, makes `stream` wait for them, and counts the batch as handed
+        out. Replays draw that batch until the next call that draws or resets; what is
+        replayed after that without a `before_replay` draws nothing.
+
+        Args:
+            stream: where the graph is replayed, which must live until the next call
+                that draws, resets or leaves the context; the caller's current stream
+                unless told.
+            timeout: seconds to wait for upstream at most.
+
+        Raises:
+            StopIteration: everything has been served, or what comes next is shorter
+                than a batch: then `next_batch` serves it. Do not replay.
+            TimeoutError: the time ran out; nothing is lost. Do not replay.
+            OptionError: the buffer is on the CPU, or `stream` is being captured.
+            UpstreamError, StateError, ClosedError: as `next_batch`.
+        """
+        if timeout is not None:
+            timeout = self._check_timeout(timeout)
+        code = self._side.before_replay(stream, timeout)
+        if code:
+            self._end_next(code)
 
     def _next_into(self, out: Any, timeout: float | None, stream: Any) -> Any:
         leaves = self._flatten(out, "out")

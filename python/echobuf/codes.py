@@ -9,6 +9,7 @@ from echobuf.errors import (
     ClosedError,
     EchobufError,
     ForkError,
+    OptionError,
     SpecError,
     StateError,
     UpstreamError,
@@ -90,6 +91,17 @@ def end_next(code: int, upstream_error: BaseException | None) -> NoReturn:
         raise StateError(
             "upstream ended otherwise than `state` says: put the same fresh "
             "examples again, from `fresh_offset` on."
+        )
+    if code == _core.TWICE:
+        raise OptionError(
+            "this capture has a draw of this buffer already, and a replay would serve "
+            "the same batch twice. Draw one batch of all that the graph needs, and "
+            "split it there."
+        )
+    if code == _core.CAPTURING:
+        raise OptionError(
+            "`stream` is being captured: call `before_replay` before each replay, not "
+            "during the capture."
         )
     check(code)
     raise AssertionError(code)

@@ -76,6 +76,13 @@ class HostSide:
             np.copyto(array[:count], leaf)
         return count
 
+    def before_replay(self, stream: Any, timeout: float | None) -> NoReturn:
+        """There are no graphs here."""
+        raise OptionError(
+            "`before_replay` is for graphs of a CUDA device, and this buffer's `device` "
+            "is 'cpu'."
+        )
+
     def why_lost(self) -> None:
         """The CPU is not lost."""
 

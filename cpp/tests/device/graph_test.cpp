@@ -219,12 +219,12 @@ TEST(Graph, ServesWhatAWaitHasCutOff) {
     EXPECT_EQ(buffer.before_replay(bench.second, kAtOnce), Status::kTimeout);
     EXPECT_EQ(buffer.stats().resident, 0u) << "all of them may be written again";
     EXPECT_EQ(buffer.stats().served, 4u);
-    for (std::uint64_t id = 6; id <= 40; ++id) put(buffer, id);
+    for (std::uint64_t id = 6; id <= 24; ++id) put(buffer, id);
     buffer.close();
-    for (int i = 0; i < 9; ++i) replay(bench.consumer.stream(i % 2));
+    for (int i = 0; i < 5; ++i) replay(bench.consumer.stream(i % 2));
     EXPECT_EQ(buffer.before_replay(bench.first, kNoEnd), Status::kFinished);
     std::sort(all.begin(), all.end());
-    std::vector<std::uint64_t> once(40);
+    std::vector<std::uint64_t> once(24);
     std::iota(once.begin(), once.end(), 1);
     EXPECT_EQ(all, once);
   });
@@ -284,7 +284,7 @@ TEST(Graph, WhoseStreamIsBeingCapturedIsNotWaitedFor) {
     simulated::GraphHandle graph = nullptr;
     ASSERT_EQ(simulated::cuStreamEndCapture(bench.first, &graph), kSuccess);
     simulated::cuGraphDestroy(graph);
-    EXPECT_EQ(buffer.before_replay(bench.second, kAtOnce), Status::kOk);
+    EXPECT_EQ(buffer.before_replay(bench.second, kNoEnd), Status::kOk);
     EXPECT_EQ(buffer.reset(1), Status::kOk);
   });
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-NAMES = ("echobuf_draw",)
+NAMES = ("echobuf_draw", "echobuf_draw_planned", "echobuf_plan")
 # No fused multiply-add: the host build, which has none, must agree bit for bit.
 OPTIONS = ("-std=c++20", "--fmad=false")
 _PACKAGE = Path(__file__).parent.parent

@@ -6,6 +6,10 @@ from echobuf import _core
 from echobuf.errors import DeviceError, ForkError
 
 _OUT_OF_MEMORY = 2
+_CAPTURE = (
+    "A stream is being captured, or its capture has gone wrong: draw on the stream that "
+    "is captured, or after the capture. Nothing is lost."
+)
 _ADVICE = {
     3: "CUDA cannot be used in a process that was forked after it was started: use the "
     "start method 'spawn'.",
@@ -20,6 +24,9 @@ _ADVICE = {
     803: "The NVIDIA driver and its kernel module are of different versions: restart "
     "the machine.",
     804: "The installed NVIDIA driver is too old for this device or container.",
+    900: _CAPTURE,
+    901: _CAPTURE,
+    906: _CAPTURE,
 }
 _DEFAULT = (
     "After such an error nothing on the device can be relied on: restart the process. "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import Any
 
@@ -38,7 +39,12 @@ class DeviceSide:
         leaves = [(field.dtype, field.shape) for field in spec.fields]
         try:
             self.core = _core.DeviceBuffer(
-                leaves, core_options, self._device.core, kernels["echobuf_draw"]
+                leaves,
+                core_options,
+                self._device.core,
+                draw=kernels["echobuf_draw"],
+                draw_planned=kernels["echobuf_draw_planned"],
+                plan=kernels["echobuf_plan"],
             )
         except (MemoryError, _core.CudaError) as error:
             raise self._refusal(error) from None
@@ -46,6 +52,7 @@ class DeviceSide:
         self._spec = spec
         self._lead = () if options.ragged else (options.batch_size,)
         self._full = (self._lead + spec.fields[0].shape)[0]
+        self._replayed_on: Any = None
         self._arrays: Arrays = self._device.arrays(spec, self._lead)
 
     def _check_capacity(self, core_options: _core.BufferOptions) -> None:
@@ -110,6 +117,18 @@ class DeviceSide:
             self._arrays.finish(leaves, drawn, count, handle)
         return count
 
+    def before_replay(self, stream: Any, timeout: float | None) -> int:
+        """Makes the next batch that of replays on `stream`: 0, or a code."""
+        self._check_process()
+        handle = self._arrays.stream(stream)
+        try:
+            code = -self.core.before_replay(handle, timeout)
+        except _core.CudaError as error:
+            raise refusals.device_error(self._device.name, error) from None
+        if code == 0:
+            self._replayed_on = stream  # alive until the next replay
+        return code
+
     def _draw(self, addresses: list[int], stream: int, timeout: float | None) -> int:
         try:
             return self.core.next_at(addresses, stream, timeout)
@@ -140,9 +159,11 @@ class DeviceSide:
         )
 
     def _no_room_for_batch(self, error: MemoryError) -> CapacityError:
-        bytes_per_batch = self._needs[3]
+        size = math.prod(self._lead) * sum(
+            math.prod(field.shape) * field.dtype.itemsize for field in self._spec.fields
+        )
         return CapacityError(
-            f"a batch of {bytes_per_batch:,} bytes does not fit the memory of "
+            f"a batch of {size:,} bytes does not fit the memory of "
             f"{self._device.name}: {error}. Drop batches that you no longer need, make "
             f"`batch_size`, which is {self._options.batch_size}, smaller, or draw into "
             "`out`."

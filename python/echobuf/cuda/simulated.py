@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 import weakref
 from typing import Any
 
 from echobuf import _core
+from echobuf.cuda.kernels import NAMES
 from echobuf.cuda.simulated_arrays import SimulatedArrays, SimulatedTensors
 from echobuf.cuda.simulated_driver import driver, library_path
 from echobuf.tree import Spec
 
-KERNELS = ("echobuf_draw",)
+_PATIENCE_S = 5.0  # with calls that are in flight at the end
 
 
 class SimulatedDevice:
@@ -38,7 +40,7 @@ class SimulatedDevice:
 
     def kernels(self) -> dict[str, int]:
         """The host builds of the kernels."""
-        return {name: driver().function(name) for name in KERNELS}
+        return {name: driver().function(name) for name in NAMES}
 
     def arrays(self, spec: Spec, lead: tuple[int, ...]) -> SimulatedArrays:
         """NumPy arrays in the device's memory."""
@@ -70,8 +72,14 @@ class SimulatedDevice:
             f"`device` was {self.name!r} of a simulated driver that has ended; use the "
             "buffer inside the `with simulated_cuda()` that it was made in."
         )
-        for buffer in list(self._buffers):
+        buffers = list(self._buffers)
+        for buffer in buffers:
             buffer.release()
+        patience = time.monotonic() + _PATIENCE_S
+        while not all(buffer.gone() for buffer in buffers):
+            if time.monotonic() > patience:
+                break  # a call that does not leave: what it holds is reported
+            time.sleep(0.001)
         driver().destroy_stream(self.ordinal, self._default)
         del self.core
 

@@ -41,7 +41,7 @@ class DeviceDrawer : public Walker<StagedRing> {
       return capture_into(target, *capture);
     settle();
     const Outcome outcome = plan();
-    if (outcome == Outcome::kWait) cut(target.stream);
+    if (outcome == Outcome::kWait && !catching_up_) cut(target.stream);
     if (outcome != Outcome::kBatch) return outcome;
     draw_.draw(plan_, target, length_);
     target.count = options_.ragged ? length_ : plan_.rows();
@@ -59,7 +59,7 @@ class DeviceDrawer : public Walker<StagedRing> {
     if (outcome == Outcome::kBatch && !is_whole()) outcome = Outcome::kFinished;
     if (outcome != Outcome::kBatch) {
       settle();
-      if (outcome == Outcome::kWait) cut(stream);
+      if (outcome == Outcome::kWait && !catching_up_) cut(stream);
       return outcome;
     }
     finish_replay([](StreamHandle) {});
@@ -67,6 +67,11 @@ class DeviceDrawer : public Walker<StagedRing> {
     replay_.expect(stream);
     go_on();
     return outcome;
+  }
+
+  /// See Walker; what is on its way comes first.
+  std::uint64_t wanted() {
+    return catching_up_ ? ring_.extent().committed : Walker::wanted();
   }
 
   /// Ends the replay before: a graph that is launched without another before_replay()
@@ -79,6 +84,7 @@ class DeviceDrawer : public Walker<StagedRing> {
   void restore(const Epoch& epoch, const Sweep& sweep) {
     walk_from(epoch, sweep);
     partial_count_ = 0;
+    catching_up_.reset();
   }
 
  private:
@@ -109,6 +115,8 @@ class DeviceDrawer : public Walker<StagedRing> {
   template <class S>
   Outcome walk_on(S& walk) {
     while (plan_.rows() < options_.batch_size) {
+      if constexpr (S::kDrawsPartly)
+        if (walk.between_passes() && is_catching_up()) return Outcome::kWait;
       Supply supply = look(walk);
       if (lacking(supply)) return why_lacking(supply);
       S next = walk;
@@ -124,6 +132,17 @@ class DeviceDrawer : public Walker<StagedRing> {
       add(part);
     }
     return servable(plan_.rows()) ? Outcome::kBatch : Outcome::kFinished;
+  }
+
+  /// What "auto" sweeps next is decided by all that was put by then, not by how far
+  /// the uploader has come: it is waited for, but not for what is put meanwhile.
+  bool is_catching_up() {
+    if (ring_.behind()) {
+      if (!catching_up_) catching_up_ = ring_.staged_end();
+      if (ring_.extent().committed < *catching_up_) return true;
+    }
+    catching_up_.reset();
+    return false;
   }
 
   Outcome waits(const FixedSweep& walk) {
@@ -167,8 +186,9 @@ class DeviceDrawer : public Walker<StagedRing> {
   DeviceDraw draw_;
   Replay& replay_;
   Plan plan_;
-  Sweep after_;             // the schedule behind it
-  std::size_t length_ = 0;  // of the batch, where records are ragged
+  Sweep after_;                               // the schedule behind it
+  std::size_t length_ = 0;                    // of the batch, where records are ragged
+  std::optional<std::uint64_t> catching_up_;  // with what is below this position
 };
 
 }  // namespace echobuf::cuda

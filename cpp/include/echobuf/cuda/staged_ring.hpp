@@ -123,6 +123,11 @@ class StagedRing {
            !retired_.load(std::memory_order_acquire);
   }
 
+  /// What was committed by now lies below this position, if there is room for it.
+  std::uint64_t staged_end() const {
+    return uploaded_.load(std::memory_order_acquire) + staging_.capacity();
+  }
+
   /// Whether staging has no room only because its records are on their way.
   bool clearing() const {
     return behind() ||
