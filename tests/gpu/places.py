@@ -109,7 +109,7 @@ class Cuda:
         return leaf.get() if hasattr(leaf, "get") else leaf.cpu().numpy()
 
     def free(self) -> int:
-        """Bytes of the device that nobody has, once the pools have given theirs back."""
+        """Bytes of the device that nobody has, once the pools have given back."""
         import gc
 
         gc.collect()

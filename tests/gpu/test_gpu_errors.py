@@ -12,6 +12,7 @@ from gpu_records import SPEC, ids_of, stack
 from test_gpu_streams import KWARGS, make
 
 pytestmark = pytest.mark.gpu
+MB = 1 << 20
 
 
 @pytest.fixture
@@ -30,29 +31,29 @@ def test_a_device_that_does_not_exist(cuda):
 
 def test_a_window_that_does_not_fit_says_how_many_bytes(cuda):
     before = cuda.free()
-    window = before // (1 << 20) + 1000
+    window = before // MB + 1000
     with pytest.raises(echobuf.CapacityError) as caught:
         echobuf.EchoBuffer(
-            echobuf.Field((1 << 20,), np.uint8),
+            echobuf.Field((MB,), np.uint8),
             batch_size=8,
             window=window,
             device="cuda",
         )
     found = re.search(
-        r"needs ([\d,]+) bytes, but cuda:0 has ([\d,]+) free", str(caught.value)
+        r"needs ([\d,]+) bytes, but cuda:\d+ has ([\d,]+) free", str(caught.value)
     )
     assert found, caught.value
     needed, free = (int(number.replace(",", "")) for number in found.groups())
     assert needed > free > 0
     assert f"`window`, which is {window}" in str(caught.value)
-    assert cuda.free() == before
+    assert before - cuda.free() <= MB
 
 
 def test_max_bytes_holds_on_the_device(cuda):
     before = cuda.free()
     with pytest.raises(echobuf.CapacityError, match="`max_bytes` allows 1,000"):
         make("cuda", max_bytes=1000)
-    assert cuda.free() == before
+    assert before - cuda.free() <= MB
 
 
 class Elsewhere:
@@ -134,12 +135,15 @@ def _tell(writing, buffer):
         lambda: buffer.next_batch(stream=0),
         lambda: make("cuda"),
     )
-    names = []
-    for use in uses:
-        try:
-            use()
-            names.append("nothing")
-        except BaseException as error:
-            names.append(type(error).__name__)
-    os.write(writing, " ".join(names).encode())
-    os._exit(0)
+    try:
+        os.write(writing, " ".join(map(_end_of, uses)).encode())
+    finally:
+        os._exit(0)  # whatever happens: this is not the process that runs the tests
+
+
+def _end_of(use):
+    try:
+        use()
+    except Exception as error:
+        return type(error).__name__
+    return "nothing"

@@ -5,8 +5,7 @@ import copy
 import numpy as np
 import pytest
 
-import echobuf
-from gpu_records import SPEC, feed, ids_of, stack
+from gpu_records import feed, ids_of, stack
 from helpers import WAIT_S, Worker
 from test_gpu_streams import KWARGS, expected, make
 
@@ -97,14 +96,15 @@ def test_replays_of_a_cupy_graph_are_the_eager_sequence(cuda):
 
 
 def test_capturing_consumes_nothing(cuda, torch):
+    out = tensors(torch)
     with make("cuda") as buffer:
         for _ in range(3):  # before there is anything to consume
             with torch.cuda.graph(torch.cuda.CUDAGraph()):
-                buffer.next_batch(out=tensors(torch))
+                buffer.next_batch(out=out)
         buffer.put_batch(stack(range(96)), timeout=WAIT_S)
         before = buffer.stats().served
         with torch.cuda.graph(torch.cuda.CUDAGraph()):
-            buffer.next_batch(out=tensors(torch))
+            buffer.next_batch(out=out)
         assert buffer.stats().served == before == 0
         buffer.close()
         assert tail(cuda, buffer) == expected(96)
@@ -115,7 +115,7 @@ def test_slow_replays_keep_what_they_have_not_drawn_yet(cuda, torch):
     count = 2000
     with make("cuda") as buffer:
         producer = Worker(feed, buffer, count)
-        out, seen, at = tensors(torch), [], torch.zeros(1, dtype=int, device="cuda")
+        out, at = tensors(torch), torch.zeros(1, dtype=torch.int64, device="cuda")
         seen = torch.zeros(2 * count // BATCH, BATCH, dtype=torch.int64, device="cuda")
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
@@ -232,9 +232,10 @@ def test_a_whole_training_step_in_a_graph_learns_the_same(cuda, torch):
 
 
 def test_before_replay_waits_no_longer_than_told(cuda, torch):
-    with echobuf.EchoBuffer(SPEC, device="cuda", **KWARGS) as buffer:
+    out = tensors(torch)
+    with make("cuda") as buffer:
         with torch.cuda.graph(torch.cuda.CUDAGraph()):
-            buffer.next_batch(out=tensors(torch))
+            buffer.next_batch(out=out)
         with pytest.raises(TimeoutError):
             buffer.before_replay(timeout=0.05)
         buffer.close()

@@ -42,14 +42,13 @@ def same(one, other):
 def compare_epoch(place, case, here, there, epoch):
     records = case.records(epoch)
     producers = [Worker(feed, buffer, case, records) for buffer in (here, there)]
-    batches = 0
-    for want, got in zip_longest(here, there, fillvalue=ENDED):
+    pairs = zip_longest(here, there, fillvalue=ENDED)
+    for number, (want, got) in enumerate(pairs):
         assert want is not ENDED, f"more on the device: {case.name}"
         assert got is not ENDED, f"less on the device: {case.name}"
         for index, leaf in enumerate(place.host(got)):
-            where = f"leaf {index} of batch {batches} of epoch {epoch}: {case.name}"
+            where = f"leaf {index} of batch {number} of epoch {epoch}: {case.name}"
             assert same(leaf, want[index]), where
-        batches += 1
     for producer in producers:
         producer.result()
 

@@ -66,7 +66,7 @@ def test_the_caching_allocator_owns_them(cuda, torch):
 
 
 def test_memory_given_back_may_be_used_at_once(cuda, torch):
-    """A batch is dropped while its use is still queued: no `record_stream` is needed."""
+    """A batch is dropped while its use is queued: no `record_stream` is needed."""
     want = [sum(ids_of(cuda.host(batch))) for batch in loader(torch, "cpu")]
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
@@ -97,8 +97,10 @@ def test_bfloat16_passes_as_it_is(torch):
     assert torch.equal(rows[order], whole.repeat_interleave(2, dim=0))
 
 
+# Python 3.12 and later warn of every fork beside a thread.
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 def test_a_data_loader_with_workers_feeds_a_device(cuda, torch):
-    """They are forked, or spawned, after CUDA has started here, and leave it alone."""
+    """They are forked after CUDA has started here, and leave it alone."""
     import echobuf.torch
 
     data = torch.utils.data.TensorDataset(torch.arange(200))
