@@ -1,8 +1,8 @@
 """Questions about a GPU: candidates in one process, interleaved rounds, medians.
 
 All candidates are in one process, as they are on one device in a training script, and
-because starting CUDA takes seconds. A candidate that fails is named with the reason, and
-the rest goes on.
+because starting CUDA takes seconds. A candidate that fails is named with the reason,
+and the rest goes on.
 """
 
 from __future__ import annotations
@@ -165,7 +165,9 @@ def _measure(
         for name in names[shift:] + names[:shift]:
             answer = answers[name]
             if answer.failed is None:
-                seconds = _guarded(answer, lambda n=name: _round(place, n, works, answers))
+                seconds = _guarded(
+                    answer, lambda n=name: _round(place, n, works, answers)
+                )
                 if seconds is not None and index >= 0:
                     answer.rounds_s.append(seconds)
     for name, work in works.items():

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ask import Answer, Question
-from place import Place
-
 from echobuf.cli.bench.environment import environment
+from place import Place
 
 _PACKAGES = (
     "echobuf",
@@ -88,6 +87,9 @@ def row(answer: Answer, answers: dict[str, Answer]) -> dict[str, Any]:
     ratio = None
     if other is not None and other.failed is None and other.rounds_s:
         ratio = statistics.median(other.rounds_s) / median
+    speed = {}
+    if "bytes_per_unit" in answer.facts:
+        speed["bytes_per_s"] = answer.facts["bytes_per_unit"] / median
     return {
         "median_s": median,
         "quartiles_s": [low, high],
@@ -100,6 +102,7 @@ def row(answer: Answer, answers: dict[str, Answer]) -> dict[str, Any]:
         "settings": answer.candidate.settings,
         "rounds_s": answer.rounds_s,
         **answer.facts,
+        **speed,
     }
 
 
@@ -122,7 +125,9 @@ def _print(question: Question, place: Place, results: dict[str, Any]) -> None:
         )
 
 
-def _draw(question: Question, place: Place, results: dict[str, Any], path: Path) -> None:
+def _draw(
+    question: Question, place: Place, results: dict[str, Any], path: Path
+) -> None:
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -145,7 +150,9 @@ def _draw(question: Question, place: Place, results: dict[str, Any], path: Path)
     panel.invert_yaxis()
     panel.margins(x=0.12)
     note = "SIMULATED, no measurement: " if place.simulated else ""
-    panel.set_title(f"{note}{question.name}; aim: {question.aim}", loc="left", fontsize=9)
+    panel.set_title(
+        f"{note}{question.name}; aim: {question.aim}", loc="left", fontsize=9
+    )
     panel.set_xlabel("speed over the reference of each", fontsize=8)
     panel.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=120)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import importlib
 import os
 import time
@@ -13,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from echobuf.testing import simulated_cuda
+from has_gpu import NO_GPU, why_no_gpu
 
-NO_GPU = 3  # exit code
 _CHUNK = 256 << 20
 _SPIN = """
 extern "C" __global__ void spin(long long cycles) {
@@ -23,19 +22,6 @@ extern "C" __global__ void spin(long long cycles) {
   }
 }
 """
-
-
-def why_no_gpu() -> str | None:
-    """Why there is nothing to measure here; None if there is."""
-    try:
-        calls = ctypes.CDLL("libcuda.so.1")
-    except OSError as error:
-        return str(error)
-    if code := calls.cuInit(0):
-        return f"cuInit says {code}"
-    count = ctypes.c_int()
-    calls.cuDeviceGetCount(ctypes.byref(count))
-    return None if count.value else "the driver sees none"
 
 
 class Place:
@@ -232,8 +218,8 @@ def open_place(*, simulated: bool) -> Iterator[Place]:
     reason = why_no_gpu()
     if reason is not None:
         print(
-            f"there is no GPU here ({reason}), so nothing is measured; --simulated "
-            f"tries the script on the simulated driver. Exit code {NO_GPU}."
+            f"{reason}, so nothing is measured; --simulated tries the script on the "
+            f"simulated driver. Exit code {NO_GPU}."
         )
         raise SystemExit(NO_GPU)
     yield Place()

@@ -18,13 +18,15 @@ def main(
     questions: Sequence[Question],
     arguments: Sequence[str] | None = None,
 ) -> int:
-    """Asks the questions; the exit code is 1 if a candidate other than a peer failed."""
+    """Asks the questions; 1, the exit code, if a candidate other than a peer failed."""
     parser = argparse.ArgumentParser(
         description=description,
         epilog=f"Exits with {NO_GPU} where there is no GPU.",
     )
     parser.add_argument("--rounds", type=int, help="rounds measured, at most")
-    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
+    parser.add_argument(
+        "--out", type=Path, default=RESULTS, help="folder of the results"
+    )
     parser.add_argument(
         "--simulated",
         action="store_true",

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ask import Settings
+from echobuf.cli.bench.candidates.workload import check_batch
 from place import Place
 from window import records_of
-
-from echobuf.cli.bench.candidates.workload import check_batch
 
 
 class _OnDevice:
@@ -37,6 +36,9 @@ class _OnDevice:
         served = {n: self.place.to_host(leaf) for n, leaf in self.out.items()}
         check_batch(self.records, served, self.settings)
 
+    def facts(self) -> dict[str, Any]:
+        return {"bytes_per_unit": sum(leaf.nbytes for leaf in self.out.values())}
+
     def run(self) -> int:
         raise NotImplementedError
 
@@ -50,7 +52,9 @@ class Copy(_OnDevice):
         last = self.settings["records"] - self.batch
         for _ in range(self.batches):
             for name, out in self.out.items():
-                self.place.copy(out, self.resident[name][self.at : self.at + self.batch])
+                self.place.copy(
+                    out, self.resident[name][self.at : self.at + self.batch]
+                )
             self.at = self.at + self.batch if self.at + self.batch <= last else 0
         return self.batches
 

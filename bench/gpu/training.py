@@ -13,12 +13,11 @@ import sys
 from typing import Any
 
 from ask import Candidate, Question, Settings
+from echobuf import EchoBuffer, Field
 from network import images_of, network_of
 from paced import Paced
 from place import Place
 from script import main
-
-from echobuf import EchoBuffer, Field
 
 
 class _Training:

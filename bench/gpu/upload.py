@@ -11,11 +11,11 @@ import sys
 import threading
 
 import numpy as np
+
 from ask import Candidate, Question, Settings
+from echobuf import EchoBuffer, Field
 from place import Place
 from script import main
-
-from echobuf import EchoBuffer, Field
 
 GB = 1e9
 
@@ -72,6 +72,8 @@ class Put:
         """One window stays resident, so that draws never wait for its first pass."""
         for _ in range(self.window // self.chunk):
             self.buffer.put_batch(self.sources[0])
+        # So the last draw of a run is one of the last window's, and waits for it all.
+        self.buffer.next_batch(self.out)
 
     def _produce(self, source: np.ndarray) -> None:
         for _ in range(self.turns):

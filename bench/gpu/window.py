@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ask import Settings
-from place import Place
-
 from echobuf import EchoBuffer, Field
 from echobuf.cli.bench.candidates.workload import Records, check_batch, make_records
+from place import Place
 
 FACTOR = 8
 
@@ -101,6 +100,9 @@ class Draw:
 
     def begin(self) -> None:
         self.window.take(self.batches)
+
+    def facts(self) -> dict[str, Any]:
+        return {"bytes_per_unit": sum(leaf.nbytes for leaf in self.window.out.values())}
 
     def run(self) -> int:
         next_batch = self.window.buffer.next_batch

@@ -10,7 +10,6 @@ import optree
 
 from echobuf.testing import Simulation
 
-LIBRARY = "libcuda.so.1"
 _SPIN = """
 extern "C" __global__ void spin(long long cycles) {
   const long long start = clock64();
@@ -19,20 +18,6 @@ extern "C" __global__ void spin(long long cycles) {
 }
 """
 _CROWD = 64 << 20  # bytes; about a millisecond of the fastest bus
-
-
-def why_no_device() -> str | None:
-    """Why nothing can run on a real device; None if it can."""
-    try:
-        calls = ctypes.CDLL(LIBRARY)
-    except OSError as error:
-        return f"there is no GPU here: {error}"
-    code = calls.cuInit(0)
-    if code:
-        return f"there is no GPU here: cuInit says {code}"
-    count = ctypes.c_int()
-    calls.cuDeviceGetCount(ctypes.byref(count))
-    return None if count.value else "there is no GPU here: the driver sees none"
 
 
 class Place(Protocol):
