@@ -95,6 +95,7 @@ class Echoing(_Training):
             self._step()
         self.place.sync()
         self.upstream.pause()
+        self.before = self.buffer.stats()
 
     def _step(self) -> None:
         batch = self.buffer.next_batch(timeout=60)
@@ -110,12 +111,14 @@ class Echoing(_Training):
         return int(self.settings["steps"])
 
     def facts(self) -> dict[str, Any]:
-        stats = self.buffer.stats()
+        before, after = self.before, self.buffer.stats()
         record = sum(leaf[0].nbytes for leaf in self.records.values())
+        draws = after.served - before.served
+        fresh = record * self.batch * (after.fresh - before.fresh)
         return {
             "ratio": self.settings["ratio"],
-            "effective_factor": stats.effective_factor,
-            "bus_bytes_per_step": record * self.batch / stats.effective_factor,
+            "effective_factor": draws / max(1, after.fresh - before.fresh),
+            "bus_bytes_per_step": fresh / max(1, draws),
             "upstream_error": repr(self.upstream.error),
         }
 
