@@ -5,10 +5,12 @@ the reference of the schedule, and shares nothing with the native code.
 """
 
 import functools
+import math
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
-from helpers import keyed
+from helpers import keyed, on_device
 from schedule_reference import fixed_capacity, fixed_passes, fresh_offset, ratio
 from schedule_reference import segments as segments_of
 
@@ -48,6 +50,11 @@ class Model:
         self.factor = ratio(self.kwargs["factor"])
         self.window = self.kwargs["window"]
         self.capacity = fixed_capacity(self.window, self.factor)
+        if on_device():  # the window, one segment, and as much in staging
+            self.kwargs = {**self.kwargs, "prefetch": 0}  # it does nothing there
+            self.capacity = self.window + 2 * math.ceil(
+                Fraction(self.window, math.ceil(self.factor))
+            )
 
     # ---- the schedule
 

@@ -7,12 +7,15 @@ tests are the same in every run there; `--hypothesis-profile=thorough` runs much
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Generator
 from typing import Any
 
 import pytest
 from hypothesis import settings
+
+pytest_plugins = ["on_simulated"]
 
 # In force unless another one is asked for; tests name their own `max_examples`.
 settings.register_profile("usual", deadline=None, derandomize="CI" in os.environ)
@@ -59,3 +62,9 @@ def pytest_collection_modifyitems(
     if gpu:
         config.hook.pytest_deselected(items=gpu)
         items[:] = [item for item in items if not item.get_closest_marker("gpu")]
+
+
+def pytest_collection_finish() -> None:
+    """Collections of the tests look at what the tests make, not at what they import."""
+    gc.collect()
+    gc.freeze()

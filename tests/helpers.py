@@ -25,6 +25,11 @@ SPEC = {
 }
 
 
+def on_device() -> bool:
+    """Whether buffers are made on a simulated device, where a test does not say."""
+    return echobuf.EchoBuffer.__init__.__kwdefaults__["device"] != "cpu"
+
+
 def stack(ids: Sequence[int] | np.ndarray) -> dict[str, Any]:
     """Examples whose every field follows from their id."""
     number = np.asarray(ids, np.int64).reshape(-1)
@@ -102,6 +107,15 @@ def expected_batches(kwargs: dict[str, Any], n: int, epoch: int = 0) -> list[lis
     """The same, cut into batches."""
     stream = expected_draws(kwargs, n, epoch)
     return batches(stream, kwargs["batch_size"], drop_last=kwargs["drop_last"])
+
+
+KWARGS = {"batch_size": 4, "window": 12, "factor": 2, "seed": 3, "drop_last": False}
+"""Of the small buffer that many tests begin with."""
+
+
+def make(**kwargs: Any) -> echobuf.EchoBuffer:
+    """The small buffer, with other arguments where they are given."""
+    return echobuf.EchoBuffer(SPEC, **{**KWARGS, **kwargs})
 
 
 class Worker(threading.Thread):
@@ -194,3 +208,11 @@ def pump(buffer: Any, ids: Sequence[int], sizes: Iterable[int]) -> Iterator[list
             del left[:done]
             if not left:
                 buffer.close()
+
+
+def middle(**kwargs: Any) -> tuple[dict[str, Any], list[list[int]]]:
+    """A state in the middle of an epoch of 20 examples, and the batches before it."""
+    with make(**kwargs) as buffer:
+        turns = pump(buffer, range(20), [5])
+        served = [next(turns) for _ in range(3)]
+        return buffer.state_dict(), served

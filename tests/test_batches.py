@@ -24,6 +24,8 @@ from helpers import (
     stack,
 )
 
+pytestmark = pytest.mark.contract
+
 KWARGS = {"batch_size": 8, "window": 32, "factor": 2, "seed": 5, "drop_last": False}
 
 
@@ -118,6 +120,7 @@ def test_memory_does_not_grow(factor, prefetch):
     assert max(sizes) <= sizes[0] + (prefetch + 6) * 8 * 400
 
 
+@pytest.mark.host
 def test_batches_once_held_are_given_back():
     with filled(32, factor=8) as buffer:
         before = buffer.stats().bytes_host

@@ -1,6 +1,7 @@
 """The questions in bench/: their candidates exist, and what they check holds."""
 
 import importlib
+import inspect
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +32,7 @@ def test_each_candidate_says_what_it_promises(name, question):
         module, _, kind = candidate.target.partition(":")
         # Works where no peer is installed: they are imported when they are used.
         made = getattr(importlib.import_module(module), kind)
+        assert not inspect.isabstract(made), candidate.name
         promised = dict(made.guarantees)
         assert {"exact use", "shuffled", "duplicates in a batch", "batch"} <= (
             promised.keys()

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 import echobuf
 from helpers import SPEC, drain, ids_of, put_what_fits
 
+pytestmark = pytest.mark.contract
+
 
 def auto_buffer(window: int, batch_size: int, max_factor: int = 8) -> Any:
     options = {"window": window, "batch_size": batch_size, "max_factor": max_factor}

@@ -25,6 +25,8 @@ from helpers import (
 )
 from schedule_reference import ratio
 
+pytestmark = pytest.mark.contract
+
 
 def run(
     buffer: Any, parts: list[range], sizes: list[int], consumers: int

@@ -22,6 +22,8 @@ from helpers import (
     pump,
 )
 
+pytestmark = pytest.mark.contract
+
 COUNTS = st.integers(0, 150)
 
 

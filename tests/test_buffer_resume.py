@@ -21,6 +21,8 @@ from helpers import (
 )
 from schedule_reference import fixed_passes, fresh_offset, ratio
 
+pytestmark = pytest.mark.contract
+
 
 def resumed(kwargs: dict[str, Any], state: str, n: int, sizes: list[int]) -> list:
     """What another buffer serves from a state on."""
@@ -87,6 +89,7 @@ def state_after(cut: int, n: int, *, closed: bool) -> dict[str, Any]:
         return buffer.state_dict()
 
 
+@pytest.mark.host
 def test_what_is_assembled_ahead_is_not_in_the_state():
     states = []
     for prefetch in (0, 2):

@@ -11,6 +11,8 @@ import echobuf
 from echobuf import Field
 from helpers import SPEC, WAIT_S, example, stack
 
+pytestmark = pytest.mark.contract
+
 IMAGE = {"image": Field((2, 3), np.float32), "label": Field((), np.int64)}
 
 
@@ -92,6 +94,7 @@ def test_a_window_that_is_not_given_is_a_type_error():
         echobuf.EchoBuffer(IMAGE, batch_size=2)
 
 
+@pytest.mark.host
 @pytest.mark.parametrize("device", ["cuda", "cuda:0", "cuda:17"])
 def test_a_device_that_is_not_there_says_what_to_do(device):
     with pytest.raises(echobuf.DeviceError, match=says("`device`", device, "install")):
@@ -237,7 +240,7 @@ def test_other_arguments_are_checked_too():
         with pytest.raises(echobuf.OptionError, match="`exc`"):
             buffer.fail("no exception")
         with pytest.raises(echobuf.OptionError, match="`stream`"):
-            buffer.next_batch(stream=1)
+            buffer.next_batch(stream="the first")
 
 
 @pytest.mark.parametrize("window", [2**40, 2**62, 2**64, 10**30])

@@ -8,22 +8,18 @@ import pytest
 
 import echobuf
 from helpers import (
-    SPEC,
+    KWARGS,
     Worker,
     example,
     expected_batches,
     ids_of,
+    make,
     put_what_fits,
     stack,
     until,
 )
 
-KWARGS = {"batch_size": 4, "window": 12, "factor": 2, "seed": 3, "drop_last": False}
-
-
-def make(**kwargs):
-    return echobuf.EchoBuffer(SPEC, **{**KWARGS, **kwargs})
-
+pytestmark = pytest.mark.contract
 
 # ---- after the context
 

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 import echobuf
 from helpers import largest_batch
 
+pytestmark = pytest.mark.contract
+
 KWARGS = {"batch_size": 4, "window": 16, "factor": 2}
 
 

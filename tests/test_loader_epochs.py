@@ -6,6 +6,8 @@ import pytest
 import echobuf
 from test_loader import KWARGS, Numbers, no_feeder
 
+pytestmark = pytest.mark.contract
+
 
 @pytest.fixture(autouse=True)
 def _no_leaked_threads():

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 import echobuf
 from test_loader import KWARGS, Numbers, no_feeder, numbers_of
 
+pytestmark = pytest.mark.contract
+
 
 @pytest.fixture(autouse=True)
 def _no_leaked_threads():

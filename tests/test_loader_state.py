@@ -9,6 +9,8 @@ import echobuf
 from test_loader import KWARGS, Numbers, no_feeder
 from test_loader_epochs import ids, make
 
+pytestmark = pytest.mark.contract
+
 
 @pytest.fixture(autouse=True)
 def _no_leaked_threads():

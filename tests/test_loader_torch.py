@@ -20,6 +20,8 @@ from torch.utils.data import (
 import echobuf
 from test_loader import KWARGS, Numbers, no_feeder
 
+pytestmark = pytest.mark.contract
+
 
 @pytest.fixture(autouse=True)
 def _no_leaked_threads():

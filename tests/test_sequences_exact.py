@@ -8,6 +8,7 @@ import functools
 import json
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -15,6 +16,7 @@ from hypothesis.stateful import (
     initialize,
     invariant,
     rule,
+    run_state_machine_as_test,
 )
 
 import echobuf
@@ -22,6 +24,8 @@ from buffer_model import Model
 from helpers import options, until
 from lanes import Call, Lanes, wait_for_some, when
 from records import Records
+
+pytestmark = pytest.mark.contract
 
 CONSUMERS = 2
 TURNS = st.integers(0, 5)
@@ -332,5 +336,5 @@ class Sequences(RuleBasedStateMachine):
                     call.error()
 
 
-TestSequences = Sequences.TestCase
-TestSequences.settings = settings(stateful_step_count=40)
+def test_calls_in_any_order_come_to_what_the_model_says():
+    run_state_machine_as_test(Sequences, settings=settings(stateful_step_count=40))

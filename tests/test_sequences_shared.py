@@ -10,12 +10,14 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
     rule,
+    run_state_machine_as_test,
 )
 
 import echobuf
@@ -23,6 +25,8 @@ from helpers import FACTORS, WAIT_S, expected_draws, options
 from lanes import Call, Lanes, when
 from records import Records
 from schedule_reference import ratio
+
+pytestmark = pytest.mark.contract
 
 LANES = 6
 TURNS = st.integers(0, LANES)
@@ -248,5 +252,7 @@ class SharedSequences(RuleBasedStateMachine):
             self.leave()
 
 
-TestSharedSequences = SharedSequences.TestCase
-TestSharedSequences.settings = settings(stateful_step_count=40)
+def test_calls_of_many_threads_in_any_order_lose_nothing():
+    run_state_machine_as_test(
+        SharedSequences, settings=settings(stateful_step_count=40)
+    )

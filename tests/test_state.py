@@ -10,21 +10,19 @@ from hypothesis import strategies as st
 
 import echobuf
 from helpers import (
-    SPEC,
+    KWARGS,
     WAIT_S,
     drain,
     example,
     expected_batches,
     ids_of,
+    make,
+    middle,
     pump,
     stack,
 )
 
-KWARGS = {"batch_size": 4, "window": 12, "factor": 2, "seed": 3, "drop_last": False}
-
-
-def make(**kwargs):
-    return echobuf.EchoBuffer(SPEC, **{**KWARGS, **kwargs})
+pytestmark = pytest.mark.contract
 
 
 def plain(value):
@@ -36,14 +34,6 @@ def plain(value):
     if type(value) is list:
         return all(map(plain, value))
     return value is None or type(value) in (bool, int, float, str)
-
-
-def middle(**kwargs):
-    """A state in the middle of an epoch of 20 examples, and the batches before it."""
-    with make(**kwargs) as buffer:
-        turns = pump(buffer, range(20), [5])
-        served = [next(turns) for _ in range(3)]
-        return buffer.state_dict(), served
 
 
 FACTORS = [1, 2, 2.5, "auto"]

@@ -5,21 +5,18 @@ import json
 import pytest
 
 import echobuf
-from helpers import SPEC, WAIT_S, expected_batches, pump, stack
+from helpers import (
+    KWARGS,
+    SPEC,
+    WAIT_S,
+    expected_batches,
+    make,
+    middle,
+    pump,
+    stack,
+)
 
-KWARGS = {"batch_size": 4, "window": 12, "factor": 2, "seed": 3, "drop_last": False}
-
-
-def make(**kwargs):
-    return echobuf.EchoBuffer(SPEC, **{**KWARGS, **kwargs})
-
-
-def middle(**kwargs):
-    """A state in the middle of an epoch of 20 examples, and the batches before it."""
-    with make(**kwargs) as buffer:
-        turns = pump(buffer, range(20), [5])
-        served = [next(turns) for _ in range(3)]
-        return buffer.state_dict(), served
+pytestmark = pytest.mark.contract
 
 
 def refused(state, match=None, **kwargs):

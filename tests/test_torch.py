@@ -16,6 +16,8 @@ import echobuf
 from echobuf.torch import EchoLoader
 from test_loader import Numbers, no_feeder
 
+pytestmark = pytest.mark.contract
+
 
 @pytest.fixture(autouse=True)
 def _no_leaked_threads():
@@ -124,6 +126,7 @@ def test_an_iterable_that_is_no_data_loader_yields_examples():
 # ---- memory
 
 
+@pytest.mark.host
 @pytest.mark.parametrize("prefetch", [0, 2])
 def test_tensors_share_the_memory_that_was_drawn_into(prefetch, monkeypatch):
     drawn = []

@@ -13,6 +13,8 @@ import echobuf
 from echobuf import Field
 from helpers import WAIT_S
 
+pytestmark = pytest.mark.contract
+
 
 class Point(NamedTuple):
     x: object

@@ -107,9 +107,7 @@ class Flashbax(_Store):
             sample_batch_size=self.settings["batch"],
             add_batches=True,
         )
-        self.state = buffer.init(
-            {n: np.asarray(a[0]) for n, a in self.records.items()}
-        )
+        self.state = buffer.init({n: np.asarray(a[0]) for n, a in self.records.items()})
         self.key = jax.random.PRNGKey(0)
         self.jit_add = jax.jit(buffer.add, donate_argnums=0)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,9 +25,9 @@ class _TfData(Echoing):
         source = tf.data.Dataset.from_tensor_slices(self.images)
         self.dataset = self.echo(source).prefetch(tf.data.AUTOTUNE)
 
+    @abstractmethod
     def echo(self, source: Any) -> Any:
         """The dataset of batches."""
-        raise NotImplementedError
 
     def repeat(self, element: Any) -> Any:
         return self.tf.data.Dataset.from_tensors(element).repeat(self.factor)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from echobuf.cli.bench.candidates.base import REPLAY, Echoing, Sampling, Store
+from echobuf.cli.bench.candidates.base import REPLAY, Echoing, Sampling
 from echobuf.cli.bench.candidates.workload import Records
 
 BATCH = ("batch", "copied; the caller's")
@@ -34,7 +34,9 @@ def to_tensordict(records: Records) -> Any:
     return TensorDict(tensors, batch_size=[len(next(iter(records.values())))])
 
 
-class _Torchrl(Store):
+class _Torchrl:
+    """What both questions do with a buffer; how it is made differs."""
+
     packages = ("torchrl", "tensordict", "torch")
 
     def add(self, records: Records) -> None:

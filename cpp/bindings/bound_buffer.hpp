@@ -44,11 +44,13 @@ class BoundBuffer {
       return py::make_tuple(kMismatch, *leaf);
     const std::uint64_t term = buffer->term();
     const bool brief = sources.n <= kKeepGil / buffer->record().stride();
-    const Status status =
-        run(brief, true, timeout_s, [&](Deadline deadline, Poll* poll) {
+    const Status status = run(
+        brief, true, timeout_s,
+        [&](Deadline deadline, Poll* poll) {
           return buffer->put(term, sources.leaves.data(), sources.n, sources.rows, done,
                              deadline, poll);
-        });
+        },
+        [&] { return buffer->puts_wait_for_upload(); });
     if (status == Status::kOk) return py::none();
     if (status == Status::kClosed && buffer->is_down())
       return py::make_tuple(kLeft, done);

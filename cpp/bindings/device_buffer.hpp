@@ -60,11 +60,14 @@ class DeviceBuffer : public BoundBuffer<DeviceCore> {
       targets.push_back(reinterpret_cast<std::byte*>(address));
     Target target{targets.data()};
     target.stream = reinterpret_cast<void*>(stream);
-    // Nothing is copied here, only enqueued: the GIL is kept unless upstream is behind.
-    const Status status =
-        run(true, true, timeout_s, [&](Deadline deadline, Poll* poll) {
+    // Nothing is copied here, only enqueued: the GIL is kept unless upstream, or the
+    // upload, is behind.
+    const Status status = run(
+        true, true, timeout_s,
+        [&](Deadline deadline, Poll* poll) {
           return buffer->next_into(target, deadline, poll);
-        });
+        },
+        [&] { return buffer->draws_wait_for_upload(); });
     if (status == Status::kInterrupted) throw py::error_already_set();
     if (status != Status::kOk) return -code(status);
     return static_cast<py::ssize_t>(target.count);

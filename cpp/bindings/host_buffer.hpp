@@ -22,10 +22,12 @@ class HostBuffer : public BoundBuffer<Buffer> {
     if (const int refused = refuse(buffer)) return py::int_(refused);
     Batch batch;
     const bool brief = buffer->prefetches() || buffer->layout().bytes() <= kKeepGil;
-    const Status status = run(brief, !buffer->prefetches(), timeout_s,
-                              [&](Deadline deadline, Poll* poll) {
-                                return buffer->next(batch, deadline, poll);
-                              });
+    const Status status = run(
+        brief, !buffer->prefetches(), timeout_s,
+        [&](Deadline deadline, Poll* poll) {
+          return buffer->next(batch, deadline, poll);
+        },
+        [] { return false; });
     if (status == Status::kInterrupted) throw py::error_already_set();
     if (status != Status::kOk) return py::int_(code(status));
     return leaves_.wrap(buffer->layout(), std::move(batch));
@@ -41,10 +43,12 @@ class HostBuffer : public BoundBuffer<Buffer> {
       return -kMismatch;
     Target target{targets.data()};
     const bool brief = buffer->layout().bytes() <= kKeepGil;
-    const Status status = run(brief, !buffer->prefetches(), timeout_s,
-                              [&](Deadline deadline, Poll* poll) {
-                                return buffer->next_into(target, deadline, poll);
-                              });
+    const Status status = run(
+        brief, !buffer->prefetches(), timeout_s,
+        [&](Deadline deadline, Poll* poll) {
+          return buffer->next_into(target, deadline, poll);
+        },
+        [] { return false; });
     if (status == Status::kInterrupted) throw py::error_already_set();
     if (status != Status::kOk) return -code(status);
     return static_cast<py::ssize_t>(target.count);

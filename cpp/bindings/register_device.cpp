@@ -32,18 +32,25 @@ void register_device(py::module_& m) {
       .def(py::init<const std::string&, int>(), py::arg("library"), py::arg("ordinal"))
       .def("memory", &DeviceHandle::memory);
 
-  auto buffer = py::class_<DeviceBuffer>(m, "DeviceBuffer")
-                    .def(py::init<const py::list&, const BufferOptions&,
-                                  const DeviceHandle&, std::uintptr_t>(),
-                         py::arg("leaves"), py::arg("options"), py::arg("device"),
-                         py::arg("draw"))
-                    .def("next_at", &DeviceBuffer::next_at)
-                    .def("error", &DeviceBuffer::error)
-                    .def_static("needs", [](const BufferOptions& options) {
-                      const echobuf::BufferNeeds needs =
-                          echobuf::python::DeviceCore::needs(options);
-                      return py::make_tuple(needs.slots, needs.bytes_per_slot,
-                                            needs.batches, needs.bytes_per_batch);
-                    });
+  auto buffer =
+      py::class_<DeviceBuffer>(m, "DeviceBuffer")
+          .def(py::init<const py::list&, const BufferOptions&, const DeviceHandle&,
+                        std::uintptr_t>(),
+               py::arg("leaves"), py::arg("options"), py::arg("device"),
+               py::arg("draw"))
+          .def("next_at", &DeviceBuffer::next_at)
+          .def("error", &DeviceBuffer::error)
+          .def_static(
+              "staging_bytes",
+              [](const BufferOptions& options) {
+                const echobuf::RecordLayout record(options.fields, options.ragged);
+                return echobuf::cuda::staging_slots(options, record) * record.stride();
+              })
+          .def_static("needs", [](const BufferOptions& options) {
+            const echobuf::BufferNeeds needs =
+                echobuf::python::DeviceCore::needs(options);
+            return py::make_tuple(needs.slots, needs.bytes_per_slot, needs.batches,
+                                  needs.bytes_per_batch);
+          });
   echobuf::python::register_methods<DeviceBuffer>(buffer);
 }

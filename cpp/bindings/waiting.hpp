@@ -20,6 +20,8 @@ namespace echobuf::python {
 /// getting the GIL back from a busy thread takes five milliseconds.
 inline constexpr std::size_t kKeepGil = std::size_t{256} << 10;
 inline constexpr auto kSlice = std::chrono::milliseconds(50);
+inline constexpr auto kMoment = std::chrono::milliseconds(1);
+inline constexpr auto kPatience = std::chrono::seconds(1);  // with a device
 
 /// Looks for signals between chunks of long copies, but not more often than matters.
 class SignalPoll final : public Poll {
@@ -44,23 +46,28 @@ inline Deadline deadline_after(std::optional<double> timeout_s) {
 
 /// Calls `call(deadline, poll)` until it is done or the time is over. If `brief`, the
 /// first attempt keeps the GIL; if it is `enough`, no time means no other attempt.
-/// kInterrupted: the Python error is set.
-template <class Call>
-Status run(bool brief, bool enough, std::optional<double> timeout_s, Call&& call) try {
+/// `busy()`: whether it only waits for what the buffer itself is doing, which is not
+/// what time is for. kInterrupted: the Python error is set.
+template <class Call, class Busy>
+Status run(bool brief, bool enough, std::optional<double> timeout_s, Call&& call,
+           Busy&& busy) try {
   const Deadline end = deadline_after(timeout_s);
   if (brief) {
     const Status status = call(kAtOnce, static_cast<Poll*>(nullptr));
     const bool no_time = timeout_s && *timeout_s == 0;
-    if (status != Status::kTimeout || (enough && no_time)) return status;
+    if (status != Status::kTimeout || (enough && no_time && !busy())) return status;
   }
   GilRelease released;
   const bool main = on_main_thread();
   SignalPoll poll(released);
+  Deadline slice = std::min(end, Clock::now() + kSlice);
   for (;;) {
-    const Deadline slice = Clock::now() + kSlice;
-    const Status status = call(std::min(end, slice), main ? &poll : nullptr);
-    if (status != Status::kTimeout || Clock::now() >= end) return status;
+    const Status status = call(slice, main ? &poll : nullptr);
+    if (status != Status::kTimeout) return status;
+    const Deadline now = Clock::now();
+    if (now >= end && (!busy() || now - end > kPatience)) return status;
     if (main && !released.check_signals()) return Status::kInterrupted;
+    slice = now < end ? std::min(end, now + kSlice) : now + kMoment;
   }
 } catch (const std::bad_alloc&) {
   return Status::kNoMemory;

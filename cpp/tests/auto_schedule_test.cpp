@@ -16,12 +16,12 @@ using echobuf::Supply;
 using echobuf::test::Ids;
 using Next = AutoSchedule::Next;
 
-struct Shape {
+struct WindowShape {
   std::uint64_t window, batch_size;
   std::uint32_t max_factor;
 };
 
-const std::vector<Shape> kShapes = {
+const std::vector<WindowShape> kWindowShapes = {
     {1, 1, 1},      {1, 1, 8},       {2, 1, 3},   {3, 2, 8},    {5, 5, 2},
     {7, 3, 4},      {8, 8, 8},       {16, 1, 8},  {17, 2, 5},   {50, 3, 8},
     {64, 8, 8},     {64, 40, 8},     {100, 7, 3}, {255, 16, 8}, {256, 16, 1},
@@ -30,7 +30,7 @@ const std::vector<Shape> kShapes = {
 /// Upstream and a ring around a schedule, and what promise 5 says at each pass's end.
 class World {
  public:
-  explicit World(const Shape& shape, std::uint64_t seed)
+  explicit World(const WindowShape& shape, std::uint64_t seed)
       : shape_(shape),
         random_(seed),
         schedule_(shape.window, shape.batch_size, shape.max_factor) {}
@@ -117,7 +117,7 @@ class World {
       EXPECT_EQ(uses_[r], shape_.max_factor) << "could still be echoed";
   }
 
-  Shape shape_;
+  WindowShape shape_;
   std::mt19937_64 random_;
   AutoSchedule schedule_;
   Supply supply_;
@@ -129,7 +129,7 @@ class World {
 };
 
 TEST(AutoSchedule, KeepsItsPromisesWhateverUpstreamDelivers) {
-  for (const Shape& shape : kShapes)
+  for (const WindowShape& shape : kWindowShapes)
     for (std::uint64_t seed = 0; seed < 30; ++seed) {
       SCOPED_TRACE(testing::Message() << "window " << shape.window << " batch "
                                       << shape.batch_size << " seed " << seed);
@@ -148,7 +148,7 @@ TEST(AutoSchedule, KeepsItsPromisesWhateverUpstreamDelivers) {
 }
 
 TEST(AutoSchedule, ServesAllOfAShortUpstreamOnce) {
-  for (const Shape& shape : kShapes)
+  for (const WindowShape& shape : kWindowShapes)
     for (std::uint64_t n = 0; n <= shape.window; n += 1 + shape.window / 13) {
       World world(shape, 0);
       world.deliver(n);
@@ -184,7 +184,7 @@ TEST(AutoSchedule, GrowsBackWhenUpstreamSlowsDown) {
 }
 
 TEST(AutoSchedule, GoesOnFromItsState) {
-  const Shape shape{100, 7, 3};
+  const WindowShape shape{100, 7, 3};
   std::mt19937_64 random(1);
   AutoSchedule one(shape.window, shape.batch_size, shape.max_factor);
   Supply supply;

@@ -12,11 +12,11 @@ using namespace echobuf;        // NOLINT(google-build-using-namespace)
 using namespace echobuf::test;  // NOLINT(google-build-using-namespace)
 using Words = std::vector<std::uint64_t>;
 
-const BufferOptions kOptions[] = {numbered(64, 8, {3, 1}), numbered(64, 8, {5, 2}),
-                                  numbered_auto(64, 8)};
+const BufferOptions kKept[] = {numbered(64, 8, {3, 1}), numbered(64, 8, {5, 2}),
+                               numbered_auto(64, 8)};
 
 class KeptCheckpoint : public testing::TestWithParam<BufferOptions> {};
-INSTANTIATE_TEST_SUITE_P(Checkpoint, KeptCheckpoint, testing::ValuesIn(kOptions));
+INSTANTIATE_TEST_SUITE_P(Checkpoint, KeptCheckpoint, testing::ValuesIn(kKept));
 
 /// Some batches of an epoch of 200, and the checkpoint after them.
 Ids begin(Buffer& buffer, std::size_t batches, Words& words) {

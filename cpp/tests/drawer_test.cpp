@@ -77,12 +77,12 @@ struct Bench {
   Drawer drawer;
 };
 
-const std::vector<BufferOptions> kOptions = {
+const std::vector<BufferOptions> kDrawn = {
     numbered(12, 4, {2, 1}), numbered(12, 5, {3, 1}), numbered(12, 7, {5, 2}),
     numbered(1, 1, {1, 1}),  numbered_auto(12, 4),    numbered_auto(50, 7, 2)};
 
 TEST(Drawer, IsReadyExactlyWhenADrawDoesNotWait) {
-  for (const BufferOptions& options : kOptions)
+  for (const BufferOptions& options : kDrawn)
     for (const std::uint64_t n : {0u, 1u, 11u, 100u}) {
       Bench bench(options);
       Ids ids, all;
@@ -107,7 +107,7 @@ TEST(Drawer, IsReadyExactlyWhenADrawDoesNotWait) {
 }
 
 TEST(Drawer, WantsThePositionWithoutWhichNothingHappens) {
-  for (const BufferOptions& options : kOptions) {
+  for (const BufferOptions& options : kDrawn) {
     Bench bench(options);
     Ids ids;
     std::uint64_t fresh = 0;
@@ -141,7 +141,7 @@ TEST(Drawer, WantsTheHoleOnceTheLastRecordIsThere) {
 TEST(Drawer, WantsWhatIsStillComingOnceUpstreamHasEnded) {
   // Claimed but not committed when close() came: its commit must wake the drawer, and
   // a commit wakes only those who want one of its positions.
-  for (const BufferOptions& options : kOptions) {
+  for (const BufferOptions& options : kDrawn) {
     Bench bench(options);
     Ids ids;
     const auto position = bench.claim(0);
@@ -211,7 +211,7 @@ TEST(Drawer, LosesNothingWhenInterrupted) {
 }
 
 TEST(Drawer, DrawsIntoTheCallersMemoryTheSameBatches) {
-  for (const BufferOptions& options : kOptions) {
+  for (const BufferOptions& options : kDrawn) {
     Bench one(options), two(options);
     std::uint64_t fresh = 0;
     for (int round = 0; round < 50; ++round) {

@@ -15,7 +15,7 @@ using echobuf::Field;
 using echobuf::RecordLayout;
 using echobuf::SlotView;
 
-std::byte byte_of(std::uint64_t slot, std::size_t offset) {
+std::byte gathered_byte(std::uint64_t slot, std::size_t offset) {
   return static_cast<std::byte>(slot * 131 + offset * 7 + offset / 251);
 }
 
@@ -38,7 +38,7 @@ TEST_P(Gather, PutsEveryFieldOfEveryRecordInItsRow) {
   const RecordLayout layout(shapes_of_all_kinds(), false);
   std::vector<std::byte> slots(kCapacity * layout.stride());
   for (std::size_t i = 0; i < slots.size(); ++i)
-    slots[i] = byte_of(i / layout.stride(), i % layout.stride());
+    slots[i] = gathered_byte(i / layout.stride(), i % layout.stride());
   std::vector<std::uint32_t> order(kRows - 2);
   for (std::size_t i = 0; i < order.size(); ++i)
     order[i] = static_cast<std::uint32_t>(i * 17 % 43);
@@ -59,7 +59,7 @@ TEST_P(Gather, PutsEveryFieldOfEveryRecordInItsRow) {
       for (std::size_t i = 0; i < order.size(); ++i)
         for (std::size_t b = 0; b < field.bytes(); ++b)
           expected[(i + 1) * field.bytes() + b] =
-              byte_of((first + order[i]) % kCapacity, field.offset + b);
+              gathered_byte((first + order[i]) % kCapacity, field.offset + b);
       ASSERT_EQ(leaves[f], expected) << "field of " << field.bytes() << " bytes";
     }
   }
@@ -67,7 +67,7 @@ TEST_P(Gather, PutsEveryFieldOfEveryRecordInItsRow) {
 
 TEST(CopyField, TouchesItsBytesAlone) {
   std::vector<std::byte> from(700), to(700);
-  for (std::size_t i = 0; i < from.size(); ++i) from[i] = byte_of(1, i);
+  for (std::size_t i = 0; i < from.size(); ++i) from[i] = gathered_byte(1, i);
   for (std::size_t bytes = 0; bytes <= 600; ++bytes) {
     std::fill(to.begin(), to.end(), std::byte{0xEE});
     echobuf::detail::copy_field(to.data() + 16, from.data() + 16, bytes);

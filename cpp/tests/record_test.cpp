@@ -11,7 +11,7 @@ using echobuf::Field;
 using echobuf::RecordLayout;
 using echobuf::round_up;
 
-const std::vector<std::vector<RecordLayout::Shape>> kShapes = {
+const std::vector<std::vector<RecordLayout::Shape>> kRecordShapes = {
     {{1, 1}},
     {{0, 1}},
     {{16, 1}},
@@ -22,7 +22,7 @@ const std::vector<std::vector<RecordLayout::Shape>> kShapes = {
 };
 
 TEST(RecordLayout, PutsFieldsOneBehindAnotherAtSixteenBytes) {
-  for (const auto& shapes : kShapes) {
+  for (const auto& shapes : kRecordShapes) {
     const RecordLayout layout(shapes, false);
     ASSERT_EQ(layout.fields().size(), shapes.size());
     std::size_t end = 0;
@@ -42,7 +42,7 @@ TEST(RecordLayout, PutsFieldsOneBehindAnotherAtSixteenBytes) {
 }
 
 TEST(BatchLayout, PutsLeavesOneBehindAnotherAtSixtyFourBytes) {
-  for (const auto& shapes : kShapes)
+  for (const auto& shapes : kRecordShapes)
     for (const std::size_t batch_size : {1u, 2u, 3u, 100u}) {
       const RecordLayout record(shapes, false);
       const BatchLayout layout(record, batch_size);

@@ -20,13 +20,13 @@ using echobuf::test::Ids;
 using echobuf::test::range;
 using echobuf::test::simulated_passes;
 
-struct Case {
+struct SweepCase {
   std::uint64_t window;
   Ratio factor;
   std::uint64_t n;
 };
 
-const std::vector<Case> kCases = {
+const std::vector<SweepCase> kSweepCases = {
     {1, {1, 1}, 5},   {4, {2, 1}, 0},   {4, {2, 1}, 17},
     {6, {3, 1}, 6},   {7, {3, 1}, 40},  {12, {5, 2}, 50},
     {10, {3, 2}, 33}, {9, {10, 3}, 28}, {16, {1, 1}, 100}};
@@ -41,7 +41,7 @@ Supply supply_of(std::uint64_t committed, std::uint64_t n) {
 
 TEST(FixedSweep, WalksAllPassesInPartsOfAnySize) {
   std::mt19937_64 random(3);
-  for (const Case& c : kCases) {
+  for (const SweepCase& c : kSweepCases) {
     const std::vector<Ids> passes = simulated_passes(c.window, c.factor, c.n);
     FixedSweep sweep(c.window, c.factor);
     const Supply all = supply_of(c.n, c.n);
@@ -73,7 +73,7 @@ TEST(FixedSweep, WalksAllPassesInPartsOfAnySize) {
 
 TEST(FixedSweep, NeverDependsOnWhenRecordsCome) {
   std::mt19937_64 random(4);
-  for (const Case& c : kCases) {
+  for (const SweepCase& c : kSweepCases) {
     FixedSweep late(c.window, c.factor);
     FixedSweep early(c.window, c.factor);
     std::uint64_t committed = 0;
@@ -99,7 +99,7 @@ TEST(FixedSweep, NeverDependsOnWhenRecordsCome) {
 }
 
 TEST(FixedSweep, GoesOnFromAPosition) {
-  for (const Case& c : kCases) {
+  for (const SweepCase& c : kSweepCases) {
     FixedSweep one(c.window, c.factor);
     const Supply all = supply_of(c.n, c.n);
     Part part, other;

@@ -14,6 +14,7 @@ from echobuf.errors import SpecError
 from echobuf.field import Field
 from echobuf.loader.loader import EchoLoader as _EchoLoader
 from echobuf.loader.source import as_data_loader
+from echobuf.side_host import HostSide
 
 __all__ = ["EchoLoader"]
 
@@ -38,8 +39,10 @@ class EchoLoader(_EchoLoader):
     makes batches is taken as it is: `batched` is True, and `batch_size` that of the
     DataLoader, unless told.
 
-    The tensors of a batch share the memory that the batch was drawn into; it stays
-    valid as long as one of them lives, and is the caller's to change.
+    On the CPU the tensors of a batch share the memory that the batch was drawn into; it
+    stays valid as long as one of them lives, and is the caller's to change. On a CUDA
+    device they come from torch's caching allocator, and are drawn on torch's current
+    stream.
     """
 
     def _default_batched(self) -> bool:
@@ -62,9 +65,13 @@ class EchoLoader(_EchoLoader):
         buffer = super()._make_buffer(first)
         for field, path in zip(buffer._spec.fields, buffer._spec.paths, strict=True):
             _check_torch_dtype(field, path)
+        if not isinstance(buffer._side, HostSide):
+            buffer._side.use_tensors(self._dtypes)
         return buffer
 
     def _write(self, batch: Any) -> Any:
+        if self._plan.options.device != "cpu":
+            return batch  # drawn into tensors
         leaves = self._treespec.flatten_up_to(batch)
         return self._treespec.unflatten(
             [

@@ -57,6 +57,9 @@ class AutoSchedule {
 
   std::uint64_t segments() const { return segments_; }
   std::uint64_t capacity() const { return window_ + largest_segment(); }
+  std::uint64_t largest_segment() const {
+    return (window_ + segments_ - 1) / segments_;
+  }
 
   /// The first record of segment i. The boundaries are laid so that one of them is
   /// exactly where the first pass may begin.
@@ -103,10 +106,6 @@ class AutoSchedule {
   }
 
  private:
-  std::uint64_t largest_segment() const {
-    return (window_ + segments_ - 1) / segments_;
-  }
-
   std::uint64_t smallest_limit() const { return (segments_ + 1) / 2; }
 
   /// Segments that are filled; after the end the last, partial one is filled too.

@@ -68,7 +68,7 @@ class BasicBuffer {
   static BufferNeeds needs(const BufferOptions& options) {
     const RecordLayout record(options.fields, options.ragged);
     // "auto" has one more: a batch that a wait has cut in two.
-    return {ring_capacity(options), Side::bytes_per_slot(record),
+    return {Side::capacity(options), Side::bytes_per_slot(record),
             Side::accept(options).prefetch + (options.automatic ? 1u : 0u),
             BatchLayout(record, options.batch_size).bytes()};
   }
@@ -134,6 +134,11 @@ class BasicBuffer {
   bool ready() { return outlet_.ready(); }
   /// The same without waiting for a batch that is just being assembled ahead.
   std::optional<bool> look() { return outlet_.look(); }
+
+  /// Whether a draw, or a put, that has just run out of time waited for an upload, and
+  /// not for the other side: then it is worth another moment.
+  bool draws_wait_for_upload() const { return ring_.behind(); }
+  bool puts_wait_for_upload() const { return ring_.clearing(); }
 
   // ---- life
 

@@ -68,22 +68,29 @@ class Outlet {
   }
 
   /// Whether next() would return without waiting for upstream. Nothing, if a batch is
-  /// just being assembled ahead: ask again.
+  /// just being assembled ahead, or records are on their way: ask again.
   std::optional<bool> look() {
     if (ending_.early()) return true;
     if (prefetcher_ && prefetcher_->ready()) return true;
     if (prefetcher_ && paused_.load(std::memory_order_acquire)) return false;
     const Turn::Guard turn(turn_, std::try_to_lock);
-    if (turn && !made_) return drawer_->ready();
+    if (turn && !made_) {
+      const bool behind = ring_.behind();  // before the look: what comes then is seen
+      if (drawer_->ready()) return true;
+      if (behind) return std::nullopt;
+      return false;
+    }
     if (prefetcher_) return std::nullopt;
     return false;
   }
 
-  /// The same, waiting for what is being assembled.
+  /// The same, waiting for what is being assembled, or uploaded.
   bool ready() {
     std::optional<bool> answer;
-    while (!(answer = look())) std::this_thread::sleep_for(kMoment);
-    return *answer;
+    const Deadline patience = Clock::now() + kPatience;
+    while (!(answer = look()) && (prefetcher_ || Clock::now() < patience))
+      std::this_thread::sleep_for(kMoment);
+    return answer.value_or(false);
   }
 
   /// Nanoseconds that callers have waited for a batch.
@@ -156,6 +163,7 @@ class Outlet {
  private:
   static constexpr auto kSlice = std::chrono::milliseconds(50);
   static constexpr auto kMoment = std::chrono::microseconds(20);
+  static constexpr auto kPatience = std::chrono::milliseconds(200);  // with uploads
 
   /// A batch assembled ahead, and where it leaves the schedule.
   struct Ahead {

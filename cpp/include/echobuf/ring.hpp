@@ -158,6 +158,11 @@ class Ring {
            lap_of(position);
   }
 
+  /// What is committed can be drawn at once, and what is released taken: see
+  /// cuda::StagedRing.
+  static constexpr bool behind() { return false; }
+  static constexpr bool clearing() { return false; }
+
   // ---- either side
 
   void close() {

@@ -45,8 +45,10 @@ class FixedSchedule {
   /// fractional factor half a segment more, since passes then differ in length by one
   /// segment while upstream is even.
   std::uint64_t capacity() const {
-    const std::uint64_t segment = (window_ + segments_ - 1) / segments_;
-    return window_ + segment + (fractional() ? segment / 2 : 0);
+    return window_ + largest_segment() + (fractional() ? largest_segment() / 2 : 0);
+  }
+  std::uint64_t largest_segment() const {
+    return (window_ + segments_ - 1) / segments_;
   }
 
   /// The first record of segment i.

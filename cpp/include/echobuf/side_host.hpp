@@ -29,6 +29,9 @@ struct HostSide {
         batch(store.layout(), options.batch_size),
         pool(std::make_shared<BatchPool>(batch.bytes(), options.idle)) {}
 
+  static std::uint64_t capacity(const BufferOptions& options) {
+    return ring_capacity(options);
+  }
   static std::size_t bytes_per_slot(const RecordLayout& record) {
     return HostStore::bytes(record, 1) + Ring::bytes(1);
   }

@@ -191,6 +191,13 @@ inline std::uint64_t ring_capacity(const BufferOptions& options) {
                     make_sweep(options));
 }
 
+/// Records that enter and leave the window together, at most.
+inline std::uint64_t largest_segment(const BufferOptions& options) {
+  return std::visit(
+      [](const auto& sweep) { return sweep.schedule().largest_segment(); },
+      make_sweep(options));
+}
+
 /// The oldest record still needed.
 inline std::uint64_t oldest_record(const Sweep& sweep) {
   return std::visit([](const auto& s) { return s.oldest_record(); }, sweep);

@@ -34,7 +34,7 @@ void put_what_fits(DeviceBuffer& buffer) {
   }
 }
 
-Driver::Calls real;
+Driver::Calls driver_calls;
 std::atomic<bool> launching, let_go;
 
 /// A launch that waits until it is let go.
@@ -43,12 +43,13 @@ Result launch_late(FunctionHandle f, unsigned gx, unsigned gy, unsigned gz, unsi
                    void** arguments, void** extra) {
   launching = true;
   while (!let_go) std::this_thread::yield();
-  return real.launch(f, gx, gy, gz, bx, by, bz, shared, stream, arguments, extra);
+  return driver_calls.launch(f, gx, gy, gz, bx, by, bz, shared, stream, arguments,
+                             extra);
 }
 
 TEST(DeviceBuffer, WaitsForADrawThatItsEndHasOvertaken) {
   const auto change = [](Driver::Calls& calls) {
-    real = calls;
+    driver_calls = calls;
     launching = let_go = false;
     calls.launch = launch_late;
   };

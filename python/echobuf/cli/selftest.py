@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import importlib.util
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from echobuf import EchoBuffer, Field
+from echobuf import EchoBuffer, Field, _core
+from echobuf.cuda.device import LIBRARY
+from echobuf.testing import simulated_cuda
 
-__all__ = ["CHECKS", "Check", "CheckError", "check_order", "check_resume", "check_use"]
+__all__ = [
+    "CHECKS",
+    "Check",
+    "CheckError",
+    "check_device",
+    "check_order",
+    "check_resume",
+    "check_use",
+]
 
 _WORDS = 512  # of a record: 4 KiB
 _WINDOW = 2048
@@ -132,7 +144,7 @@ def _intact(batch: dict[str, _Words]) -> _Words:
     return batch["id"]
 
 
-def _drawn(buffer: EchoBuffer) -> Iterator[dict[str, _Words]]:
+def _drawn(buffer: EchoBuffer) -> Iterator[Any]:
     while True:
         try:
             yield buffer.next_batch(timeout=_TIMEOUT_S)
@@ -140,14 +152,22 @@ def _drawn(buffer: EchoBuffer) -> Iterator[dict[str, _Words]]:
             return
 
 
-def _ordered(seed: int, batch_size: int = _BATCH) -> EchoBuffer:
-    spec = Field((), np.int64)
-    return EchoBuffer(spec, batch_size=batch_size, window=_WINDOW, factor=3, seed=seed)
+def _ordered(
+    seed: int, batch_size: int = _BATCH, device: str = "cpu", window: int = _WINDOW
+) -> EchoBuffer:
+    return EchoBuffer(
+        Field((), np.int64),
+        batch_size=batch_size,
+        window=window,
+        factor=3,
+        seed=seed,
+        device=device,
+    )
 
 
-def _feed(buffer: EchoBuffer, first: int) -> None:
+def _feed(buffer: EchoBuffer, first: int, end: int = _ORDERED) -> None:
     def put() -> None:
-        buffer.put_batch(np.arange(first, _ORDERED), timeout=_TIMEOUT_S)
+        buffer.put_batch(np.arange(first, end), timeout=_TIMEOUT_S)
         buffer.close()
 
     threading.Thread(target=put, daemon=True).start()
@@ -195,9 +215,49 @@ def check_resume() -> str:
     return f"{len(resumed):,} draws, from fresh example {state['fresh_offset']:,} on"
 
 
+def check_device() -> str:
+    """A CUDA device serves what the CPU does; a simulated one, without driver or CuPy.
+
+    Raises:
+        CheckError: It serves something else.
+        DeviceError: There are driver and CuPy, but the device cannot be used.
+    """
+    if _has_driver() and importlib.util.find_spec("cupy") is not None:
+        return f"{_compare_with_device(_ORDERED, _WINDOW):,} draws"
+    with simulated_cuda():
+        return f"{_compare_with_device(2_000, 64):,} draws, simulated"
+
+
+def _has_driver() -> bool:
+    try:
+        _core.load_driver(LIBRARY)
+    except _core.CudaError:
+        return False
+    return True
+
+
+def _compare_with_device(count: int, window: int) -> int:
+    expected, drawn = (_draws(device, count, window) for device in ("cpu", "cuda"))
+    if not np.array_equal(drawn, expected):
+        raise CheckError("the device serves other batches than the CPU")
+    return len(drawn)
+
+
+def _draws(device: str, count: int, window: int) -> NDArray[np.int64]:
+    with _ordered(5, 32, device, window) as buffer:
+        _feed(buffer, 0, count)
+        return np.concatenate([_on_host(batch) for batch in _drawn(buffer)])
+
+
+def _on_host(batch: Any) -> NDArray[np.int64]:
+    get = getattr(batch, "get", None)  # CuPy's
+    return np.asarray(batch if get is None else get())
+
+
 CHECKS = (
     Check("exact use, factor 3", lambda: check_use(3)),
     Check("exact use, factor 2.5", lambda: check_use(2.5)),
     Check("same seed, same order", check_order),
     Check("resume from a state", check_resume),
+    Check("a CUDA device as the CPU", check_device),
 )

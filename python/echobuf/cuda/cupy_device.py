@@ -12,6 +12,7 @@ from echobuf.errors import DeviceError
 
 if TYPE_CHECKING:
     from echobuf.cuda.cupy_arrays import CupyArrays
+    from echobuf.cuda.torch_arrays import TorchArrays
     from echobuf.tree import Spec
 
 _INSTALL = (
@@ -89,6 +90,14 @@ class CupyDevice:
         from echobuf.cuda.cupy_arrays import CupyArrays
 
         return CupyArrays(self.ordinal, spec, lead)
+
+    def tensors(
+        self, spec: Spec, lead: tuple[int, ...], dtypes: list[Any]
+    ) -> TorchArrays:
+        """Tensors from torch's caching allocator."""
+        from echobuf.cuda.torch_arrays import TorchArrays
+
+        return TorchArrays(self.ordinal, spec, lead, dtypes)
 
 
 def _open(name: str, ordinal: int) -> _core.Device:

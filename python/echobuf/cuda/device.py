@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from echobuf import _core
 from echobuf.errors import DeviceError
@@ -44,6 +44,9 @@ class Device(Protocol):
             spec: of one example, or of one whole batch.
             lead: extents before the shape that the spec says.
         """
+
+    def tensors(self, spec: Spec, lead: tuple[int, ...], dtypes: list[Any]) -> Arrays:
+        """The same for tensors of torch; `dtypes`: None where it is the spec's."""
 
 
 class Opener(Protocol):

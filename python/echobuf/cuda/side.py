@@ -7,12 +7,11 @@ from typing import Any
 
 from echobuf import _core, capacity
 from echobuf.cuda import refusals
+from echobuf.cuda.arrays import Arrays
 from echobuf.cuda.device import open_device
 from echobuf.errors import CapacityError, DeviceError
 from echobuf.options import Options
 from echobuf.tree import Spec
-
-_STAGING = 64 << 20  # bytes at most, unless a record is larger: cuda/side.hpp
 
 
 class DeviceSide:
@@ -34,7 +33,7 @@ class DeviceSide:
         self._options = options
         self._device = open_device(options.device)
         self._needs = _core.DeviceBuffer.needs(core_options)
-        self._check_capacity()
+        self._check_capacity(core_options)
         kernels = self._device.kernels()
         leaves = [(field.dtype, field.shape) for field in spec.fields]
         try:
@@ -44,13 +43,12 @@ class DeviceSide:
         except (MemoryError, _core.CudaError) as error:
             raise self._refusal(error) from None
         self._device.add(self.core)
-        lead = () if options.ragged else (options.batch_size,)
-        self._full = (lead + spec.fields[0].shape)[0]
-        self.arrays = self._device.arrays(spec, lead)
+        self._spec = spec
+        self._lead = () if options.ragged else (options.batch_size,)
+        self._full = (self._lead + spec.fields[0].shape)[0]
+        self._arrays: Arrays = self._device.arrays(spec, self._lead)
 
-    def _check_capacity(self) -> None:
-        slots, bytes_per_slot, _, _ = self._needs
-        staging = min(slots * bytes_per_slot, max(_STAGING, bytes_per_slot))
+    def _check_capacity(self, core_options: _core.BufferOptions) -> None:
         try:
             free, _ = self._device.core.memory()
         except _core.CudaError as error:
@@ -58,6 +56,7 @@ class DeviceSide:
         capacity.check_device_capacity(
             self._needs, self._options, free, self._device.name
         )
+        staging = _core.DeviceBuffer.staging_bytes(core_options)
         capacity.check_pinned(staging, self._options)
 
     def _refusal(self, error: Exception) -> DeviceError | CapacityError:
@@ -66,6 +65,14 @@ class DeviceSide:
                 self._needs, self._options, self._device.name, str(error)
             )
         return refusals.device_error(self._device.name, error)
+
+    def use_tensors(self, dtypes: list[Any]) -> None:
+        """Batches are tensors of torch from now on.
+
+        Args:
+            dtypes: torch's, of the leaves; None where it is the spec's.
+        """
+        self._arrays = self._device.tensors(self._spec, self._lead, dtypes)
 
     # ---- batches
 
@@ -76,15 +83,15 @@ class DeviceSide:
     def next_on(self, stream: Any, timeout: float | None) -> list[Any] | int:
         """The leaves of the next batch, valid on `stream`; or a code."""
         self._check_process()
-        handle = self.arrays.stream(stream)
+        handle = self._arrays.stream(stream)
         try:
-            leaves, addresses = self.arrays.empty(handle)
+            leaves, addresses = self._arrays.empty(handle)
         except MemoryError as error:
             raise self._no_room_for_batch(error) from None
         count = self._draw(addresses, handle, timeout)
         if count < 0:
             return -count
-        self.arrays.hand_over(handle)
+        self._arrays.hand_over(handle)
         if count == self._full:
             return leaves
         return [leaf[:count] for leaf in leaves]
@@ -96,11 +103,11 @@ class DeviceSide:
             SpecError: names the leaf that does not fit.
         """
         self._check_process()
-        drawn, addresses, handle = self.arrays.out(leaves, stream)
+        drawn, addresses, handle = self._arrays.out(leaves, stream)
         count = self._draw(addresses, handle, timeout)
         if count >= 0:
-            self.arrays.hand_over(handle)
-            self.arrays.finish(leaves, drawn, count, handle)
+            self._arrays.hand_over(handle)
+            self._arrays.finish(leaves, drawn, count, handle)
         return count
 
     def _draw(self, addresses: list[int], stream: int, timeout: float | None) -> int:

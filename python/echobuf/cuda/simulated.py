@@ -8,7 +8,7 @@ import weakref
 from typing import Any
 
 from echobuf import _core
-from echobuf.cuda.simulated_arrays import SimulatedArrays
+from echobuf.cuda.simulated_arrays import SimulatedArrays, SimulatedTensors
 from echobuf.cuda.simulated_driver import driver, library_path
 from echobuf.tree import Spec
 
@@ -43,6 +43,12 @@ class SimulatedDevice:
     def arrays(self, spec: Spec, lead: tuple[int, ...]) -> SimulatedArrays:
         """NumPy arrays in the device's memory."""
         return SimulatedArrays(self, spec, lead)
+
+    def tensors(
+        self, spec: Spec, lead: tuple[int, ...], dtypes: list[Any]
+    ) -> SimulatedTensors:
+        """Tensors on the CPU, in the device's memory."""
+        return SimulatedTensors(self, spec, lead, dtypes)
 
     def current_stream(self) -> int:
         """The stream that this thread works on."""

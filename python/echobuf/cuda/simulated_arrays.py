@@ -69,6 +69,31 @@ class SimulatedArrays:
         driver().wait(stream)
 
 
+class SimulatedTensors(SimulatedArrays):
+    """The same as tensors of torch; `dtypes`: None where it is the spec's."""
+
+    def __init__(
+        self,
+        device: SimulatedDevice,
+        spec: Spec,
+        lead: tuple[int, ...],
+        dtypes: list[Any],
+    ) -> None:
+        super().__init__(device, spec, lead)
+        self._dtypes = dtypes
+
+    def empty(self, stream: int) -> tuple[list[Any], list[int]]:
+        """Views of one block, and their addresses."""
+        import torch
+
+        leaves, addresses = super().empty(stream)
+        tensors = [torch.from_numpy(leaf) for leaf in leaves]
+        return [
+            tensor if dtype is None else tensor.view(dtype)
+            for tensor, dtype in zip(tensors, self._dtypes, strict=True)
+        ], addresses
+
+
 def _is_lent(array: Array) -> bool:
     """Whether it lies in memory of a simulated device in one piece."""
     owner: Any = array

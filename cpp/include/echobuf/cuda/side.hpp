@@ -26,8 +26,11 @@ namespace echobuf::cuda {
 
 inline constexpr std::size_t kStagingBytes = std::size_t{64} << 20;
 
-inline std::uint64_t staging_slots(const RecordLayout& record, std::uint64_t capacity) {
-  return std::clamp<std::uint64_t>(kStagingBytes / record.stride(), 1, capacity);
+/// At most one segment, and at most so many bytes, if that is a record.
+inline std::uint64_t staging_slots(const BufferOptions& options,
+                                   const RecordLayout& record) {
+  return std::clamp<std::uint64_t>(kStagingBytes / record.stride(), 1,
+                                   largest_segment(options));
 }
 
 /// A block in device memory; data() is its address there.
@@ -65,11 +68,11 @@ struct DeviceSide {
       : context_(context),
         kernels_(kernels),
         record_(options.fields, options.ragged),
-        capacity_(ring_capacity(options)),
-        ring(capacity_, staging_slots(record_, capacity_)),
+        capacity_(capacity(options)),
+        ring(capacity_, staging_slots(options, record_)),
         window_(make_device_memory(context, size_product(capacity_, record_.stride()))),
-        store(context, record_, staging_slots(record_, capacity_),
-              capacity_ + staging_slots(record_, capacity_)),
+        store(context, record_, staging_slots(options, record_),
+              capacity_ + staging_slots(options, record_)),
         batch(record_, options.batch_size),
         pool(std::make_shared<BatchPool>(batch.bytes(), 1,
                                          [context](std::size_t bytes) {
@@ -78,6 +81,10 @@ struct DeviceSide {
                                          })),
         uploader_(std::make_unique<Uploader>(context, ring, store, window_->get())) {}
 
+  /// The window and one segment: where a fractional factor wants more, staging has it.
+  static std::uint64_t capacity(const BufferOptions& options) {
+    return options.window + largest_segment(options);
+  }
   static std::size_t bytes_per_slot(const RecordLayout& record) {
     return record.stride();
   }

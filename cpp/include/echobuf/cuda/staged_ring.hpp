@@ -113,6 +113,21 @@ class StagedRing {
   bool held_back() const { return held_back_.load(std::memory_order_relaxed); }
   void clear_held_back() { held_back_.store(false, std::memory_order_relaxed); }
 
+  /// Whether something is committed, and has room, that only has to be sent: that takes
+  /// the uploader's time, not upstream's.
+  bool behind() const {
+    const std::uint64_t next = uploaded_.load(std::memory_order_acquire);
+    return next < released() + capacity_ && staging_.is_committed(next) &&
+           !retired_.load(std::memory_order_acquire);
+  }
+
+  /// Whether staging has no room only because its records are on their way.
+  bool clearing() const {
+    return behind() ||
+           (staging_.released() < uploaded_.load(std::memory_order_acquire) &&
+            !retired_.load(std::memory_order_acquire));
+  }
+
   void cross_border() { staging_.cross_border(); }
 
   // ---- either side

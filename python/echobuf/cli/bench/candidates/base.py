@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,20 +19,20 @@ from echobuf.cli.bench.candidates.workload import (
 CHUNK = 1024  # records added at a time where a store is only filled
 
 
-class Store:
+class Store(ABC):
     """A replay buffer: `add` batches of records, `sample` batches."""
 
+    @abstractmethod
     def open(self, settings: dict[str, Any], capacity: int) -> None:
         """Imports the peer, and makes a buffer for `capacity` records."""
-        raise NotImplementedError
 
+    @abstractmethod
     def add(self, records: Records) -> None:
         """Adds records, stacked on axis 0."""
-        raise NotImplementedError
 
+    @abstractmethod
     def sample(self) -> Any:
         """A batch, as the peer gives it."""
-        raise NotImplementedError
 
     def to_records(self, batch: Any) -> Records:
         """The batch as arrays, by the names of the fields; not timed."""
@@ -61,10 +62,8 @@ class Sampling(Store):
         return int(self.settings["batches"])
 
 
-class Echoing:
-    """The questions of a stream of fresh examples, each served e times."""
-
-    exact = True  # every example is served exactly e times: checked in the warm-up
+class Stream:
+    """A stream of fresh examples, and the settings of what echoes it."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self.settings = settings
@@ -78,14 +77,20 @@ class Echoing:
     def prepare(self) -> None:
         """Imports the peer, and makes what lasts for all epochs."""
 
-    def batches(self) -> Iterator[Any]:
-        """The batches of one epoch, as the peer gives them."""
-        raise NotImplementedError
-
     def fresh_batches(self) -> Iterator[Any]:
         """Upstream, batched."""
         for start in range(0, len(self.images), self.batch):
             yield self.images[start : start + self.batch]
+
+
+class Echoing(Stream, ABC):
+    """The questions of a stream of fresh examples, each served e times."""
+
+    exact = True  # every example is served exactly e times: checked in the warm-up
+
+    @abstractmethod
+    def batches(self) -> Iterator[Any]:
+        """The batches of one epoch, as the peer gives them."""
 
     def repeated(self) -> Iterator[Any]:
         """Upstream, each example e times in a row: views."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from echobuf.cli.bench.candidates.base import Echoing
+from echobuf.cli.bench.candidates.base import Stream
 
 
-class Echo(Echoing):
+class Echo(Stream):
     """`numpy.copyto`, one thread, warm memory; batches are consecutive records."""
 
     packages = ("numpy",)

@@ -1,0 +1,68 @@
+"""Runs tests of the contract on simulated devices, too: a plugin, see conftest.py.
+
+A module that says `pytestmark = pytest.mark.contract` runs once on the CPU and once for
+each of two seeds with device="cuda" as what buffers and loaders are made with unless a
+test says otherwise. `pytest.mark.host` is for tests of what is the CPU's alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator
+
+import pytest
+
+import echobuf
+from echobuf.testing import simulated_cuda
+
+SEEDS = (1, 2)
+_stack = pytest.StashKey[contextlib.ExitStack]()
+
+
+@pytest.fixture(scope="session")
+def simulation_seed(request: pytest.FixtureRequest) -> int | None:
+    """The seed that the test runs with; None on the CPU."""
+    return request.param
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    markers = {marker.name for marker in metafunc.definition.iter_markers()}
+    if "contract" not in markers or "host" in markers:
+        return
+    metafunc.fixturenames.append("simulation_seed")
+    ids = ["cpu", *(f"simulated-{seed}" for seed in SEEDS)]
+    metafunc.parametrize("simulation_seed", [None, *SEEDS], indirect=True, ids=ids)
+
+
+def _seed_of(item: pytest.Item) -> int | None:
+    parameters = getattr(item, "callspec", None)
+    return parameters.params.get("simulation_seed") if parameters else None
+
+
+@contextlib.contextmanager
+def _on_simulated_device(seed: int) -> Generator[None]:
+    classes = (echobuf.EchoBuffer, echobuf.EchoLoader)
+    with simulated_cuda(seed):
+        for made in classes:
+            made.__init__.__kwdefaults__["device"] = "cuda"
+        try:
+            yield
+        finally:
+            for made in classes:
+                made.__init__.__kwdefaults__["device"] = "cpu"
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
+    item.stash[_stack] = contextlib.ExitStack()
+    seed = _seed_of(item)
+    if seed is not None:
+        item.stash[_stack].enter_context(_on_simulated_device(seed))
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
+    """What the simulated driver has found is an error of the test."""
+    with item.stash[_stack]:
+        return (yield)
