@@ -73,15 +73,21 @@ for wheel in sorted(pathlib.Path("wheels").glob("*.whl")):
 EOF
 }
 
+# One that does not fit this Python does not stop the others.
+install_wheels="
+  \"$python\" -m pip install --no-index --no-deps -q \"\$@\" && exit
+  for wheel in \"\$@\"; do
+    \"$python\" -m pip install --no-index --no-deps -q \"\$wheel\" || failed=1
+  done
+  exit \$failed"
+
 install() {
   local wheels
   wheels="$(missing_wheels)"
-  # Each for itself: one that does not fit this Python does not stop the others.
-  for wheel in $wheels; do
-    run "wheel-$(basename "${wheel%%-*}")" 60 \
-      "$python" -m pip install --no-index --no-deps -q "$wheel"
-  done
-  CMAKE_BUILD_PARALLEL_LEVEL="$(nproc)" run install 150 "$python" -m pip install \
+  # shellcheck disable=SC2086 # a list
+  [ -z "$wheels" ] || run wheels 60 bash -c "$install_wheels" wheels $wheels
+  export CMAKE_BUILD_PARALLEL_LEVEL="${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}"
+  run install 150 "$python" -m pip install \
     --no-index --no-build-isolation --no-deps --force-reinstall .
 }
 

@@ -122,6 +122,7 @@ def ask(
     try:
         _measure(question, place, answers, works, rounds or question.rounds)
     finally:
+        gc.unfreeze()
         for name, work in works.items():
             _guarded(answers[name], getattr(work, "close", _nothing))
         place.forget()
@@ -157,6 +158,8 @@ def _measure(
     rounds: int,
 ) -> None:
     names = list(works)
+    gc.collect()
+    gc.freeze()  # so that a collection before each run takes no time
     due = time.monotonic() + question.limit_s
     for index in range(-1, rounds):  # the first one warms up
         if index >= min(3, rounds) and time.monotonic() > due:

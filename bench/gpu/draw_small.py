@@ -20,6 +20,7 @@ _EVENTS = Question(
     candidates=(
         Candidate("torch.randint, index_select", Torch, peer=True),
         Candidate("cupy.random.randint, take", Cupy, peer=True),
+        Candidate("cupy Generator, take", Cupy, {"index": "generator"}, peer=True),
         Candidate("echobuf out=", Draw, {"out": True}),
         Candidate("echobuf", Draw),
     ),

@@ -89,11 +89,12 @@ class Torch(_OnDevice):
 
 
 class Cupy(_OnDevice):
-    """`cupy.take(out=)`, with a resident index or with `cupy.random.randint`."""
+    """`cupy.take(out=)`, with a resident index or with one of CuPy's generators."""
 
     def prepare(self) -> None:
         cupy, count = self.place.cupy, self.settings["records"]
         order = cupy.random.permutation(count)
+        self.generator = cupy.random.default_rng(0)
         self.indices = [
             order[start : start + self.batch]
             for start in range(0, count - self.batch + 1, self.batch)
@@ -105,9 +106,12 @@ class Cupy(_OnDevice):
         pairs: list[tuple[Any, Any]] = [
             (self.resident[name], out) for name, out in self.out.items()
         ]
+        generator = self.settings.get("index") == "generator"
         for turn in range(self.batches):
             if resident:
                 index = self.indices[turn % len(self.indices)]
+            elif generator:
+                index = self.generator.integers(0, count, self.batch)
             else:
                 index = cupy.random.randint(0, count, self.batch)
             for array, out in pairs:
