@@ -42,15 +42,24 @@ def same(one, other):
 def compare_epoch(place, case, here, there, epoch):
     records = case.records(epoch)
     producers = [Worker(feed, buffer, case, records) for buffer in (here, there)]
-    pairs = zip_longest(here, there, fillvalue=ENDED)
-    for number, (want, got) in enumerate(pairs):
-        assert want is not ENDED, f"more on the device: {case.name}"
-        assert got is not ENDED, f"less on the device: {case.name}"
-        for index, leaf in enumerate(place.host(got)):
-            where = f"leaf {index} of batch {number} of epoch {epoch}: {case.name}"
-            assert same(leaf, want[index]), where
+    try:
+        compare_batches(place, here, there, f"epoch {epoch}: {case.name}")
+    except BaseException as error:
+        for buffer, producer in zip((here, there), producers, strict=True):
+            buffer.fail(error)  # lets the producer go, before the buffer ends
+            producer.join(WAIT_S)
+        raise
     for producer in producers:
         producer.result()
+
+
+def compare_batches(place, here, there, where):
+    pairs = zip_longest(here, there, fillvalue=ENDED)
+    for number, (want, got) in enumerate(pairs):
+        assert want is not ENDED, f"more on the device in {where}"
+        assert got is not ENDED, f"less on the device in {where}"
+        for index, leaf in enumerate(place.host(got)):
+            assert same(leaf, want[index]), f"leaf {index} of batch {number} of {where}"
 
 
 def compare(place, cases, epochs=2):
