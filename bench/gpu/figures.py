@@ -141,7 +141,7 @@ def _draw(
     }
     if not speeds:
         return
-    figure = Figure(figsize=(8, 1.2 + 0.34 * len(speeds)), layout="constrained")
+    figure = Figure(figsize=(8, 1.4 + 0.34 * len(speeds)), layout="constrained")
     FigureCanvasAgg(figure)
     panel = figure.subplots()
     colours = [_OWN if name.startswith("echobuf") else _OTHER for name in speeds]
@@ -150,9 +150,8 @@ def _draw(
     panel.invert_yaxis()
     panel.margins(x=0.12)
     note = "SIMULATED, no measurement: " if place.simulated else ""
-    panel.set_title(
-        f"{note}{question.name}; aim: {question.aim}", loc="left", fontsize=9
-    )
+    title = f"{note}{question.name}\naim: {question.aim}"
+    figure.suptitle(title, x=0.01, ha="left", fontsize=9)
     panel.set_xlabel("speed over the reference of each", fontsize=8)
     panel.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=120)
