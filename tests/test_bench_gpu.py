@@ -4,13 +4,14 @@ import importlib
 import json
 import subprocess
 import sys
+import threading
 from collections import Counter
 from itertools import islice
 from pathlib import Path
 
 import pytest
 
-from helpers import until
+from helpers import WAIT_S, until
 
 BENCH = Path(__file__).parents[1] / "bench"
 SCRIPTS = (
@@ -129,21 +130,21 @@ def test_the_host_loader_echoes_each_example_as_often_as_told(load):
 
 
 def test_upstream_hands_on_in_order_while_its_clock_goes(load):
-    got = []
+    got, made = [], threading.Event()
 
     def hand_on(chunk):
+        made.wait(WAIT_S)
         got.append(list(chunk["number"]))
         if len(got) in (5, 8):
             upstream.pause()
 
-    class Later(load("paced").Paced):
-        def go_on(self):
-            until(lambda: not self._going)
-            super().go_on()
-
-    upstream = Later({"number": range(12)}, 4, hand_on, per_example_s=1e-6)
-    upstream.go_on()
-    until(lambda: not upstream._going and len(got) == 8)
+    upstream = load("paced").Paced({"number": range(12)}, 4, hand_on, 1e-6)
+    made.set()
+    for chunks in (5, 8):
+        until(lambda n=chunks: not upstream._going and len(got) == n)
+        assert upstream._thread.is_alive()
+        if chunks == 5:
+            upstream.go_on()
     upstream.end()
     assert upstream.error is None
     assert got == [[4 * turn % 12 + k for k in range(4)] for turn in range(8)]
