@@ -57,10 +57,11 @@ def pytest_collection_modifyitems(
     """Tests that need a GPU run where they are asked for: `-m gpu`."""
     if "gpu" in config.option.markexpr:
         return
-    gpu = [item for item in items if "gpu" in item.keywords]
+    # Not by keyword: that is the name of a folder, too.
+    gpu = [item for item in items if item.get_closest_marker("gpu")]
     if gpu:
         config.hook.pytest_deselected(items=gpu)
-        items[:] = [item for item in items if "gpu" not in item.keywords]
+        items[:] = [item for item in items if not item.get_closest_marker("gpu")]
 
 
 def pytest_collection_finish() -> None:

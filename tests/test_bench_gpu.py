@@ -1,0 +1,150 @@
+"""The benchmarks for a GPU: their logic, on the simulated driver; and without a GPU."""
+
+import importlib
+import json
+import subprocess
+import sys
+import threading
+from collections import Counter
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from helpers import WAIT_S, until
+
+BENCH = Path(__file__).parents[1] / "bench"
+SCRIPTS = (
+    "draw_images",
+    "draw_pages",
+    "draw_small",
+    "host_time",
+    "upload",
+    "training",
+    "host_echoing",
+    "replay_peers",
+)
+
+
+@pytest.fixture
+def load(monkeypatch):
+    before = set(sys.modules)
+    monkeypatch.syspath_prepend(str(BENCH / "gpu"))
+    yield importlib.import_module
+    for name in set(sys.modules) - before:
+        if str(BENCH) in (getattr(sys.modules[name], "__file__", None) or ""):
+            del sys.modules[name]
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_simulated_figures_say_so(name, load, tmp_path, capsys):
+    script = load(name)
+    arguments = ["--simulated", "--rounds", "1", "--out", str(tmp_path)]
+    assert load("script").main(None, script.QUESTIONS, arguments) == 0
+    assert "SIMULATED" in capsys.readouterr().out
+    for question in script.QUESTIONS:
+        path = tmp_path / f"{question.name}.simulated.json"
+        figures = json.loads(path.read_text())
+        assert figures["simulated"] is True
+        assert figures["environment"]["gpu"] == "none: the simulated driver"
+        own = [c.name for c in question.candidates if not c.peer]
+        assert list(figures["results"]) == own
+        for result in figures["results"].values():
+            assert len(result["rounds_s"]) == 1
+
+
+def test_a_candidate_that_fails_is_named_and_the_rest_goes_on(load, tmp_path):
+    ask, script = load("ask"), load("script")
+
+    class Counts:
+        def __init__(self, place, settings):
+            self.units = settings["units"]
+
+        def run(self):
+            return 10 // self.units
+
+    question = ask.Question(
+        name="fails",
+        aim="none",
+        unit="turn",
+        reference="good",
+        candidates=(
+            ask.Candidate("good", Counts, {"units": 2}),
+            ask.Candidate("bad", Counts, {"units": 0}),
+            ask.Candidate("worse", Counts, {"units": "x"}),
+        ),
+        clock="wall",
+        settings={},
+        tiny={},
+    )
+    arguments = ["--simulated", "--rounds", "4", "--out", str(tmp_path)]
+    assert script.main(None, [question], arguments) == 1
+    results = json.loads((tmp_path / "fails.simulated.json").read_text())["results"]
+    assert len(results["good"]["rounds_s"]) == 4
+    assert results["good"]["speed_over_reference"] == 1
+    assert results["bad"]["failed"].startswith("ZeroDivisionError")
+    assert results["worse"]["failed"].startswith("TypeError")
+
+
+def test_gpu_sh_runs_every_script():
+    text = (BENCH / "gpu.sh").read_text()
+    named = text.partition('benchmarks="')[2].partition('"')[0].split()
+    assert named == list(SCRIPTS)
+    assert all((BENCH / "gpu" / f"{name}.py").is_file() for name in named)
+
+
+def end_of(*command):
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_where_there_is_no_gpu_it_says_so_and_nothing_is_measured(tmp_path):
+    has_gpu = BENCH / "gpu" / "has_gpu.py"
+    asked = end_of(sys.executable, has_gpu)
+    if asked.returncode == 0:
+        pytest.skip("there is a GPU here")
+    for command in (
+        [sys.executable, BENCH / "gpu" / "draw_images.py", "--out", tmp_path],
+        ["bash", BENCH / "gpu.sh", tmp_path, "tests"],
+    ):
+        done = end_of(*command)
+        assert done.returncode == asked.returncode == 3
+        assert "there is no GPU here" in done.stdout
+        assert done.stderr == ""
+    assert not list(tmp_path.glob("*.json"))
+
+
+def test_gpu_sh_refuses_bad_usage(tmp_path):
+    for arguments in ([], [tmp_path, "nonsense"], [tmp_path, "bench", "nonsense"]):
+        done = end_of("bash", BENCH / "gpu.sh", *arguments)
+        assert done.returncode == 2
+        assert "bench/gpu.sh DIR bench [NAME...]" in done.stderr
+
+
+def test_the_host_loader_echoes_each_example_as_often_as_told(load):
+    echoes = load("host_echoing").echoes
+    count, window, factor = 100, 30, 3
+    drawn = Counter(islice(echoes(10**9, window, factor), count * factor))
+    # All but those that are still in the shuffle buffer.
+    assert sum(factor - uses for uses in drawn.values()) <= window + factor
+    assert set(drawn.values()) <= set(range(1, factor + 1))
+
+
+def test_upstream_hands_on_in_order_while_its_clock_goes(load):
+    got, made = [], threading.Event()
+
+    def hand_on(chunk):
+        made.wait(WAIT_S)
+        got.append(list(chunk["number"]))
+        if len(got) in (5, 8):
+            upstream.pause()
+
+    upstream = load("paced").Paced({"number": range(12)}, 4, hand_on, 1e-6)
+    made.set()
+    for chunks in (5, 8):
+        until(lambda n=chunks: not upstream._going and len(got) == n)
+        assert upstream._thread.is_alive()
+        if chunks == 5:
+            upstream.go_on()
+    upstream.end()
+    assert upstream.error is None
+    assert got == [[4 * turn % 12 + k for k in range(4)] for turn in range(8)]
