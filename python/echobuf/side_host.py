@@ -79,8 +79,8 @@ class HostSide:
     def before_replay(self, stream: Any, timeout: float | None) -> NoReturn:
         """There are no graphs here."""
         raise OptionError(
-            "`before_replay` is for graphs of a CUDA device, and this buffer's `device` "
-            "is 'cpu'."
+            "`before_replay` is for graphs on a CUDA device; this buffer has "
+            "device='cpu'."
         )
 
     def why_lost(self) -> None:

@@ -7,8 +7,8 @@ from echobuf.errors import DeviceError, ForkError
 
 _OUT_OF_MEMORY = 2
 _CAPTURE = (
-    "A stream is being captured, or its capture has gone wrong: draw on the stream that "
-    "is captured, or after the capture. Nothing is lost."
+    "A stream is being captured, or its capture has gone wrong: draw on the stream "
+    "that is captured, or after the capture. Nothing is lost."
 )
 _ADVICE = {
     3: "CUDA cannot be used in a process that was forked after it was started: use the "
