@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import markdown
+from echobuf.testing import simulated_cuda
 
 ROOT = Path(__file__).parent.parent
 
@@ -40,8 +41,9 @@ def test_the_loader_example(capsys: pytest.CaptureFixture[str]):
     assert float(capsys.readouterr().out.splitlines()[0]) >= 1
 
 
-def test_the_buffer_example():
-    counts = np.zeros(5000, int)
+def check_buffer_example(code: str, n: int) -> None:
+    """It serves each of the examples that its producers put four times."""
+    counts = np.zeros(n, int)
 
     def start_producers(buffer):
         def produce():
@@ -56,9 +58,33 @@ def test_the_buffer_example():
         assert image.shape[1:] == (64, 64, 3)
         np.add.at(counts, label, 1)
 
-    names = {"start_producers": start_producers, "train_step": train_step}
-    exec(blocks("python")[1], names)
+    exec(code, {"start_producers": start_producers, "train_step": train_step})
     assert (counts == 4).all()
+
+
+def test_the_buffer_example():
+    check_buffer_example(blocks("python")[1], 5000)
+
+
+def test_the_loader_example_on_a_gpu():
+    torch = pytest.importorskip("torch")
+    import echobuf.torch
+
+    data = torch.utils.data.TensorDataset(torch.arange(600))
+    upstream = torch.utils.data.DataLoader(data, batch_size=16)
+    names = {"data_loader": upstream, "echobuf": echobuf}
+    with simulated_cuda():
+        exec(blocks("python")[2].replace("32768", "128"), names)
+        served = torch.cat([batch[0] for batch in names["loader"]])
+    assert set(served.tolist()) == set(range(600))
+
+
+def test_the_page_on_gpus():
+    page = markdown.blocks(ROOT / "docs" / "gpu.md", "python")
+    with simulated_cuda():
+        check_buffer_example(page[0], 500)
+    compile(page[1].replace(", ...}", "}"), "gpu.md", "exec")  # torch's own graphs
+    exec(page[2])
 
 
 def test_the_checkpoint_example():
@@ -83,6 +109,6 @@ def test_the_checkpoint_example():
         "make_loader": make_loader,
         "train_step": lambda x, y: seen.append((x.tolist(), y.tolist())),
     }
-    exec(blocks("python")[2], names)
+    exec(blocks("python")[3], names)
     assert seen == expected
     assert len(seen) > 60
