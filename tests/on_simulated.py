@@ -1,8 +1,9 @@
 """Runs tests of the contract on simulated devices, too: a plugin, see conftest.py.
 
-A module that says `pytestmark = pytest.mark.contract` runs once on the CPU and once for
-each of two seeds with device="cuda" as what buffers and loaders are made with unless a
-test says otherwise. `pytest.mark.host` is for tests of what is the CPU's alone.
+A module that says `pytestmark = pytest.mark.contract` runs on the CPU, and again with
+device="cuda" as what buffers and loaders are made with unless a test says otherwise:
+once for each seed in `--simulated-seeds`, which is 1 unless told; CI runs 2, too.
+`pytest.mark.host` is for tests of what is the CPU's alone.
 """
 
 from __future__ import annotations
@@ -15,8 +16,11 @@ import pytest
 import echobuf
 from echobuf.testing import simulated_cuda
 
-SEEDS = (1, 2)
 _stack = pytest.StashKey[contextlib.ExitStack]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--simulated-seeds", default="1", help="such as 1,2; '' for none")
 
 
 @pytest.fixture(scope="session")
@@ -30,8 +34,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "contract" not in markers or "host" in markers:
         return
     metafunc.fixturenames.append("simulation_seed")
-    ids = ["cpu", *(f"simulated-{seed}" for seed in SEEDS)]
-    metafunc.parametrize("simulation_seed", [None, *SEEDS], indirect=True, ids=ids)
+    text = metafunc.config.getoption("--simulated-seeds")
+    seeds = [int(seed) for seed in text.split(",") if seed]
+    ids = ["cpu", *(f"simulated-{seed}" for seed in seeds)]
+    metafunc.parametrize("simulation_seed", [None, *seeds], indirect=True, ids=ids)
 
 
 def _seed_of(item: pytest.Item) -> int | None:
