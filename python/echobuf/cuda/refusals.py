@@ -5,7 +5,11 @@ from __future__ import annotations
 from echobuf import _core
 from echobuf.errors import DeviceError, ForkError
 
-_OUT_OF_MEMORY = 2
+OUT_OF_MEMORY = 2
+_GONE = (
+    "The device's context is gone: somebody has reset the device. Kernels and memory of "
+    "CuPy and torch are gone with it: restart the process."
+)
 _ADVICE = {
     3: "CUDA cannot be used in a process that was forked after it was started: use the "
     "start method 'spawn'.",
@@ -13,10 +17,8 @@ _ADVICE = {
     35: "Update the NVIDIA driver.",
     100: "There is no CUDA device; see `nvidia-smi` and CUDA_VISIBLE_DEVICES.",
     101: "There is no such device; see `nvidia-smi -L` and CUDA_VISIBLE_DEVICES.",
-    201: "The device's context is gone: somebody has reset the device. Make a new "
-    "buffer.",
-    709: "The device's context is gone: somebody has reset the device. Make a new "
-    "buffer.",
+    201: _GONE,
+    709: _GONE,
     803: "The NVIDIA driver and its kernel module are of different versions: restart "
     "the machine.",
     804: "The installed NVIDIA driver is too old for this device or container.",
@@ -36,17 +38,19 @@ def is_out_of_memory(error: Exception) -> bool:
     """Whether an allocation was refused."""
     if isinstance(error, MemoryError):
         return True
-    return isinstance(error, _core.CudaError) and error.args[0] == _OUT_OF_MEMORY
+    return isinstance(error, _core.CudaError) and error.args[0] == OUT_OF_MEMORY
 
 
-def device_error(name: str, error: Exception | str) -> DeviceError:
+def device_error(
+    name: str, error: Exception | str, code: int | None = None
+) -> DeviceError:
     """What the driver said, with the way out.
 
     Args:
         name: of the device.
-        error: a `CudaError` of the core, or its text.
+        error: a `CudaError` of the core, or the text of one.
+        code: the driver's, where there is but the text.
     """
-    code: int | None = None
     text = str(error)
     if isinstance(error, _core.CudaError):
         code, text = error.args

@@ -12,6 +12,8 @@ from echobuf.cuda.out import DeviceOut
 from echobuf.errors import DeviceError
 from echobuf.tree import Spec
 
+_LEGACY = (0, 1)  # handles of the stream that torch calls the default one
+
 
 class TorchArrays:
     """What makes and finds tensors; see `echobuf.cuda.arrays.Arrays`.
@@ -39,6 +41,7 @@ class TorchArrays:
                 "cannot use CUDA: install one that can (https://pytorch.org), or use "
                 "`echobuf.EchoLoader`, which yields CuPy arrays."
             )
+        self._ordinal = ordinal
         self._device = torch.device("cuda", ordinal)
         self._layout = [
             (lead + field.shape, dtype or getattr(torch, field.dtype.name))
@@ -49,7 +52,7 @@ class TorchArrays:
     def stream(self, stream: Any) -> int:
         """The handle of `stream`, or of torch's current one."""
         if stream is not None:
-            return handle_of(stream)
+            return handle_of(stream, self._ordinal)
         return int(torch.cuda.current_stream(self._device).cuda_stream)
 
     def empty(self, stream: int) -> tuple[list[Any], list[int]]:
@@ -63,6 +66,8 @@ class TorchArrays:
         return leaves, [leaf.data_ptr() for leaf in leaves]
 
     def _on(self, stream: int) -> AbstractContextManager[None]:
+        if stream in _LEGACY:  # torch would take a stream of its pool for handle 0
+            return torch.cuda.stream(torch.cuda.default_stream(self._device))
         external = torch.cuda.ExternalStream(stream, self._device)  # type: ignore[no-untyped-call]
         return torch.cuda.stream(external)
 
