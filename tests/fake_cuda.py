@@ -70,7 +70,7 @@ world = World()
 
 
 def start(seed=0, devices=2, size=1 << 26):
-    global world
+    global world  # noqa: PLW0603
     driver().start(seed, devices, size, 20)
     world = World()
 

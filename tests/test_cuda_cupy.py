@@ -68,8 +68,8 @@ def test_order_and_bytes_are_those_of_the_cpu(cupy, unchanged):
 @pytest.mark.parametrize("factor", [1, 2.5, "auto"])
 def test_every_example_is_served_whole(cupy, unchanged, factor):
     with filled(factor=factor) as buffer:
-        served = sum(drain(buffer), [])
-    assert set(served) == set(range(20))
+        served = {number for batch in drain(buffer) for number in batch}
+    assert served == set(range(20))
 
 
 def test_batches_of_whole_batches_may_be_shorter(cupy, unchanged):
@@ -111,12 +111,11 @@ def test_a_batch_is_valid_on_the_stream_given(cupy, unchanged, form):
             return 0, stream.ptr
 
     forms = {"cupy": stream, "torch": Torch(), "protocol": Protocol()}
+    given = forms.get(form, stream.ptr)
     got = []
     with filled() as buffer:
         for _ in expected(KWARGS, 20):
-            batch = buffer.next_batch(
-                timeout=WAIT_S, stream=forms.get(form, stream.ptr)
-            )
+            batch = buffer.next_batch(timeout=WAIT_S, stream=given)
             with stream:
                 got.append(ids_of(host(batch)))
     assert got == expected(KWARGS, 20)
@@ -328,9 +327,12 @@ def test_consumers_on_streams_of_their_own(cupy, unchanged):
 
 def test_several_buffers_in_several_threads(cupy, unchanged):
     def run(seed):
-        with cupy.cuda.Device(seed % 2), cupy.cuda.Stream(non_blocking=True):
-            with filled(seed=seed) as buffer:
-                return list(drain(buffer))
+        with (
+            cupy.cuda.Device(seed % 2),
+            cupy.cuda.Stream(non_blocking=True),
+            filled(seed=seed) as buffer,
+        ):
+            return list(drain(buffer))
 
     workers = [Worker(run, seed) for seed in range(4)]
     for seed, worker in enumerate(workers):

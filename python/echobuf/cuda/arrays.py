@@ -55,8 +55,8 @@ def handle_of(stream: Any, ordinal: int) -> int:
     number = _device_of(stream)
     if number not in (None, ordinal):
         raise OptionError(
-            f"`stream` is on cuda:{number}, but the buffer is on cuda:{ordinal}; give a "
-            "stream of the buffer's device."
+            f"`stream` is on cuda:{number}, but the buffer is on cuda:{ordinal}; give "
+            "a stream of the buffer's device."
         )
     for name in ("ptr", "cuda_stream"):
         handle = getattr(stream, name, None)

@@ -7,8 +7,8 @@ from echobuf.errors import DeviceError, ForkError
 
 OUT_OF_MEMORY = 2
 _GONE = (
-    "The device's context is gone: somebody has reset the device. Kernels and memory of "
-    "CuPy and torch are gone with it: restart the process."
+    "The device's context is gone: somebody has reset the device. The kernels and the "
+    "memory of CuPy and torch are gone with it: restart the process."
 )
 _ADVICE = {
     3: "CUDA cannot be used in a process that was forked after it was started: use the "
