@@ -124,6 +124,11 @@ def _checked_cupy(name: str) -> Any:
             f"{error}. {_INSTALL}"
         ) from error
     runtime = cupy.cuda.runtime
+    if runtime.is_hip:
+        raise DeviceError(
+            f"`device` is {name!r}, but the installed CuPy is for AMD devices. pip "
+            f"uninstall it, and {_INSTALL}"
+        )
     has, wants = runtime.driverGetVersion(), runtime.runtimeGetVersion()
     if has // 1000 < wants // 1000:
         raise DeviceError(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from echobuf import _core
 from echobuf.errors import DeviceError, ForkError
 
@@ -23,6 +25,7 @@ _ADVICE = {
     "the machine.",
     804: "The installed NVIDIA driver is too old for this device or container.",
 }
+_CODE = re.compile(r"\b[A-Z_]+ \((\d+)\)")  # in what the core says of an error
 _DEFAULT = (
     "After such an error nothing on the device can be relied on: restart the process. "
     "CUDA_LAUNCH_BLOCKING=1 and compute-sanitizer find out whose kernel it was."
@@ -54,6 +57,8 @@ def device_error(
     text = str(error)
     if isinstance(error, _core.CudaError):
         code, text = error.args
+    elif code is None and (found := _CODE.search(text)):
+        code = int(found[1])
     if code == 0:  # no driver, or one that lacks a call
         return DeviceError(f"`device` is {name!r}, but {text}. {_INSTALL}")
     advice = _DEFAULT if code is None else _ADVICE.get(code, _DEFAULT)

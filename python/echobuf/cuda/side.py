@@ -62,7 +62,7 @@ class DeviceSide:
     def _refusal(self, error: Exception) -> DeviceError | CapacityError:
         if refusals.is_out_of_memory(error):
             return capacity.refused_by_device(
-                self._needs, self._options, self._device.name, str(error)
+                self._needs, self._options, self._device.name, str(error.args[-1])
             )
         return refusals.device_error(self._device.name, error)
 
