@@ -1,5 +1,6 @@
 """Windows on a device with CuPy, which is a stand-in over the simulated driver here."""
 
+import contextlib
 import gc
 import sys
 
@@ -31,11 +32,19 @@ def empty_batch(cupy, n=KWARGS["batch_size"]):
     }
 
 
-def filled(**kwargs):
-    """A buffer that has been put 20 examples, as far as they fit, and a feeder."""
-    buffer = make(device="cuda", **kwargs)
-    Worker(lambda: (buffer.put_batch(stack(range(20)), timeout=WAIT_S), buffer.close()))
-    return buffer
+@contextlib.contextmanager
+def filled(n=20, **kwargs):
+    """A buffer that another thread puts `n` examples into."""
+    with make(device="cuda", **kwargs) as buffer:
+
+        def feed():
+            with contextlib.suppress(echobuf.ClosedError, echobuf.DeviceError):
+                buffer.put_batch(stack(range(n)), timeout=WAIT_S)
+                buffer.close()
+
+        feeder = Worker(feed)
+        yield buffer
+    feeder.result()
 
 
 def drain(buffer, **kwargs):
@@ -241,8 +250,9 @@ def test_a_buffer_on_another_device_than_the_current_one(cupy, unchanged):
 
 def test_cuda_is_the_current_device(cupy, unchanged):
     with cupy.cuda.Device(1):
-        buffer = filled()
+        buffer = make(device="cuda")
     with buffer:
+        buffer.put_batch(stack(range(8)))
         assert buffer.next_batch(timeout=WAIT_S)["id"].device.id == 1
 
 
