@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from echobuf.cuda import refusals
 from echobuf.cuda.arrays import handle_of
 from echobuf.cuda.out import DeviceOut
 from echobuf.errors import DeviceError
@@ -79,6 +80,9 @@ class TorchArrays:
             ]
         except torch.cuda.OutOfMemoryError as error:
             raise MemoryError(str(error)) from None
+        except RuntimeError as error:  # the device is lost
+            name = f"cuda:{self._ordinal}"
+            raise refusals.device_error(name, str(error)) from error
 
     def out(self, leaves: list[Any], stream: Any) -> tuple[list[Any], list[int], int]:
         """Contiguous arrays are drawn into; others by way of a copy on the device."""
