@@ -17,6 +17,7 @@ from test_cuda_cupy import drain, filled, host, unchanged
 
 __all__ = ["unchanged"]  # a fixture
 ILLEGAL_ADDRESS = 700
+OPERATING_SYSTEM = 304
 
 
 @pytest.fixture
@@ -149,8 +150,9 @@ def test_too_little_device_memory_is_said_before_anything_is_allocated(
     del caught
 
 
-def test_pinned_memory_is_refused(cupy, gives_back):
-    fake_cuda.fail("cuMemHostAlloc", fake_cuda.OUT_OF_MEMORY)
+@pytest.mark.parametrize("code", [fake_cuda.OUT_OF_MEMORY, OPERATING_SYSTEM])
+def test_pinned_memory_is_refused(cupy, gives_back, code):
+    fake_cuda.fail("cuMemHostAlloc", code)
     says = "pinned host memory.*cuMemHostAlloc.*ulimit -l"
     caught = refused(echobuf.CapacityError, says)
     gives_back()

@@ -59,6 +59,9 @@ class DeviceOut(OutArrays):
         interface = getattr(leaf, "__cuda_array_interface__", None)
         if interface is None:
             raise self._elsewhere(name, f"a {type(leaf).__name__} in host memory")
+        number = getattr(getattr(leaf, "device", None), "id", self._ordinal)
+        if number != self._ordinal:
+            raise self._elsewhere(name, f"on cuda:{number}")
         dtype = np.dtype(getattr(leaf, "dtype", interface["typestr"]))
         strides = interface.get("strides")
         return _ghost(interface["data"], interface["shape"], strides, dtype)

@@ -8,6 +8,7 @@ from echobuf import _core
 from echobuf.errors import DeviceError, ForkError
 
 OUT_OF_MEMORY = 2
+_OPERATING_SYSTEM = 304
 _GONE = (
     "The device's context is gone: somebody has reset the device. The kernels and the "
     "memory of CuPy and torch are gone with it: restart the process."
@@ -41,7 +42,12 @@ def is_out_of_memory(error: Exception) -> bool:
     """Whether an allocation was refused."""
     if isinstance(error, MemoryError):
         return True
-    return isinstance(error, _core.CudaError) and error.args[0] == OUT_OF_MEMORY
+    if not isinstance(error, _core.CudaError):
+        return False
+    code, text = error.args
+    if code == _OPERATING_SYSTEM and "cuMemHostAlloc" in text:
+        return True  # it does not lock as much
+    return bool(code == OUT_OF_MEMORY)
 
 
 def device_error(
