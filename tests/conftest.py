@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-pytest_plugins = ["on_simulated"]
+pytest_plugins = ["on_simulated", "on_fake_cupy"]
 
 # In force unless another one is asked for; tests name their own `max_examples`.
 settings.register_profile("usual", deadline=None, derandomize="CI" in os.environ)

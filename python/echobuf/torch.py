@@ -10,7 +10,7 @@ import optree
 import torch
 from torch.utils.data import DataLoader
 
-from echobuf.errors import SpecError
+from echobuf.errors import EchobufError, SpecError
 from echobuf.field import Field
 from echobuf.loader.loader import EchoLoader as _EchoLoader
 from echobuf.loader.source import as_data_loader
@@ -63,10 +63,16 @@ class EchoLoader(_EchoLoader):
 
     def _make_buffer(self, first: Any) -> Any:
         buffer = super()._make_buffer(first)
-        for field, path in zip(buffer._spec.fields, buffer._spec.paths, strict=True):
-            _check_torch_dtype(field, path)
-        if not isinstance(buffer._side, HostSide):
-            buffer._side.use_tensors(self._dtypes)
+        try:
+            for field, path in zip(
+                buffer._spec.fields, buffer._spec.paths, strict=True
+            ):
+                _check_torch_dtype(field, path)
+            if not isinstance(buffer._side, HostSide):
+                buffer._side.use_tensors(self._dtypes)
+        except EchobufError:
+            buffer._core.release()  # though the error may keep hold of it
+            raise
         return buffer
 
     def _write(self, batch: Any) -> Any:

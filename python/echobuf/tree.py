@@ -133,6 +133,7 @@ def _convert(leaf: Any, name: str) -> np.ndarray[Any, Any]:
         return np.asarray(leaf)
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         raise SpecError(
-            f"`{name}` is a {type(leaf).__name__} that NumPy cannot read: {error}. "
+            f"`{name}` is a {type(leaf).__name__} that NumPy cannot read: "
+            f"{str(error).rstrip('.')}. "
             "Convert it first (a tensor: detach it and bring it to the CPU)."
         ) from error

@@ -37,20 +37,27 @@ class Arrays(Protocol):
         """A batch was drawn on `stream`, and goes to the caller."""
 
 
-def handle_of(stream: Any) -> int:
+def handle_of(stream: Any, ordinal: int) -> int:
     """The handle of a stream of CuPy's, torch's, or of whoever says it as they do.
 
     Args:
         stream: has `ptr` (CuPy) or `cuda_stream` (torch), speaks the protocol
             `__cuda_stream__`, or is the handle itself, as an int.
+        ordinal: the device that it must be of, where it says of which it is.
 
     Raises:
-        OptionError: it is none of these.
+        OptionError: it is none of these, or of another device.
     """
     from echobuf.errors import OptionError
 
     if isinstance(stream, int) and not isinstance(stream, bool) and stream >= 0:
         return stream
+    number = _device_of(stream)
+    if number not in (None, ordinal):
+        raise OptionError(
+            f"`stream` is on cuda:{number}, but the buffer is on cuda:{ordinal}; give "
+            "a stream of the buffer's device."
+        )
     for name in ("ptr", "cuda_stream"):
         handle = getattr(stream, name, None)
         if isinstance(handle, int):
@@ -62,3 +69,11 @@ def handle_of(stream: Any) -> int:
         f"`stream` is {stream!r}; it must be a CUDA stream of CuPy or torch, an object "
         "with `__cuda_stream__`, or a stream's handle as an int."
     )
+
+
+def _device_of(stream: Any) -> int | None:
+    """The number of the device of a stream of CuPy's or torch's, if it says so."""
+    number = getattr(stream, "device_id", None)  # CuPy's; -1: of any
+    if number is None:
+        number = getattr(getattr(stream, "device", None), "index", None)  # torch's
+    return number if isinstance(number, int) and number >= 0 else None

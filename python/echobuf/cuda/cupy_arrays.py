@@ -9,7 +9,9 @@ from typing import Any
 import cupy
 import numpy as np
 
+from echobuf.cuda import refusals
 from echobuf.cuda.arrays import handle_of
+from echobuf.cuda.cupy_streams import use_stream
 from echobuf.cuda.out import DeviceOut, is_tensor
 from echobuf.tree import Spec
 
@@ -28,7 +30,6 @@ class CupyArrays:
 
     def __init__(self, ordinal: int, spec: Spec, lead: tuple[int, ...]) -> None:
         self._ordinal = ordinal
-        self._device = cupy.cuda.Device(ordinal)
         self._layout: list[tuple[tuple[int, ...], np.dtype[Any], int]] = []
         end = 0
         for field in spec.fields:
@@ -45,7 +46,7 @@ class CupyArrays:
         That is CuPy's; torch's, where CuPy's is a default stream and torch's is not.
         """
         if stream is not None:
-            return handle_of(stream)
+            return handle_of(stream, self._ordinal)
         current = int(cupy.cuda.get_current_stream(self._ordinal).ptr)
         if current in _DEFAULT_STREAMS:
             other = torch_stream(self._ordinal)
@@ -55,12 +56,7 @@ class CupyArrays:
 
     def empty(self, stream: int) -> tuple[list[Any], list[int]]:
         """Views of one block of CuPy's pool, and their addresses."""
-        if cupy.cuda.runtime.getDevice() == self._ordinal and (
-            stream == cupy.cuda.get_current_stream().ptr
-        ):
-            memory = cupy.cuda.alloc(self._bytes)
-        else:
-            memory = self._allocate_on(stream)
+        memory = self._allocate(stream)
         base = memory.ptr
         leaves = [
             cupy.ndarray(shape, dtype, memory + offset)
@@ -68,11 +64,22 @@ class CupyArrays:
         ]
         return leaves, [base + offset for _, _, offset in self._layout]
 
-    def _allocate_on(self, stream: int) -> Any:
+    def _allocate(self, stream: int) -> Any:
         # A pool gives memory back to who works on the same stream: it must be the one
         # that the batch is used on.
-        with self._device, cupy.cuda.ExternalStream(stream, self._ordinal):
-            return cupy.cuda.alloc(self._bytes)
+        runtime = cupy.cuda.runtime
+        try:
+            if runtime.getDevice() == self._ordinal and (
+                stream == cupy.cuda.get_current_stream().ptr
+            ):
+                return cupy.cuda.alloc(self._bytes)
+            with use_stream(self._ordinal, stream):
+                return cupy.cuda.alloc(self._bytes)
+        except runtime.CUDARuntimeError as error:
+            code, text = error.status, str(error)
+            if code == refusals.OUT_OF_MEMORY:  # of an allocator that is not a pool
+                raise MemoryError(text) from None
+            raise refusals.device_error(f"cuda:{self._ordinal}", text, code) from error
 
     def out(self, leaves: list[Any], stream: Any) -> tuple[list[Any], list[int], int]:
         """Contiguous arrays are drawn into; others by way of a copy on the device."""
@@ -91,7 +98,7 @@ class CupyArrays:
         """Copies what was drawn elsewhere, in the order of the stream."""
         if drawn is leaves:
             return
-        with self._device, cupy.cuda.ExternalStream(stream, self._ordinal):
+        with use_stream(self._ordinal, stream):
             for leaf, source in zip(leaves, drawn, strict=True):
                 cupy.asarray(leaf)[:count] = source[:count]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from typing import TYPE_CHECKING, Any
 
 from echobuf import _core
@@ -50,6 +51,7 @@ class CupyDevice:
             )
         self.core = _open(self.name, ordinal)
         self._kernels: dict[str, int] = {}
+        self._compiling = threading.Lock()
 
     def kernels(self) -> dict[str, int]:
         """The handles of the kernels; compiled at the first call, or found in a cache.
@@ -57,9 +59,10 @@ class CupyDevice:
         Raises:
             DeviceError: they cannot be compiled.
         """
-        if not self._kernels:
-            with self._cupy.cuda.Device(self.ordinal):
-                self._kernels = self._compile()
+        with self._compiling:
+            if not self._kernels:
+                with self._cupy.cuda.Device(self.ordinal):
+                    self._kernels = self._compile()
         return self._kernels
 
     def _compile(self) -> dict[str, int]:
@@ -79,7 +82,7 @@ class CupyDevice:
                 f"compile the kernels for it: {error}. If NVRTC is what is missing: "
                 "pip install nvidia-cuda-nvrtc (nvidia-cuda-nvrtc-cu12 for CUDA 12)."
             ) from error
-        self._module = module  # it owns what the handles mean
+        self._functions = functions  # they keep what the handles mean loaded
         return handles
 
     def add(self, buffer: _core.DeviceBuffer) -> None:
@@ -121,6 +124,11 @@ def _checked_cupy(name: str) -> Any:
             f"{error}. {_INSTALL}"
         ) from error
     runtime = cupy.cuda.runtime
+    if runtime.is_hip:
+        raise DeviceError(
+            f"`device` is {name!r}, but the installed CuPy is for AMD devices. pip "
+            f"uninstall it, and {_INSTALL}"
+        )
     has, wants = runtime.driverGetVersion(), runtime.runtimeGetVersion()
     if has // 1000 < wants // 1000:
         raise DeviceError(

@@ -61,6 +61,14 @@ _opening = threading.Lock()
 _opener: Opener | None = None  # in place of CuPy's
 
 
+def _renew_lock() -> None:
+    global _opening  # noqa: PLW0603
+    _opening = threading.Lock()  # a thread that had it is not there in a forked child
+
+
+os.register_at_fork(after_in_child=_renew_lock)
+
+
 def set_opener(opener: Opener | None) -> None:
     """Devices are opened by `opener` from now on; None: with CuPy."""
     global _opener  # noqa: PLW0603

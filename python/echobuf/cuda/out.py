@@ -29,9 +29,8 @@ class DeviceOut(OutArrays):
     def __init__(self, ordinal: int, spec: Spec, lead: tuple[int, ...]) -> None:
         super().__init__(spec, lead)
         self._ordinal = ordinal
-        self._known: list[Any] = []  # what was found right the last time
-        self._addresses: list[int] = []
-        self._contiguous = True
+        # What was found right the last time; one object, as threads may share this.
+        self._last: tuple[list[Any], list[int], bool] = ([], [], True)
 
     def find(self, leaves: list[Any]) -> tuple[list[int], bool]:
         """Where the leaves lie, and whether each is in one piece.
@@ -40,17 +39,23 @@ class DeviceOut(OutArrays):
             SpecError: names the leaf that has another shape or dtype, is elsewhere, is
                 read-only, or overlaps itself or another.
         """
-        known = [_signature(leaf) for leaf in leaves]
-        if None in known or known != self._known:
+        seen = [_signature(leaf) for leaf in leaves]
+        known, addresses, contiguous = self._last
+        if None in seen or seen != known:
             arrays = self.check(leaves)
-            self._addresses = [int(array.ctypes.data) for array in arrays]
-            self._contiguous = all(array.flags.c_contiguous for array in arrays)
-            self._known = known
-        return self._addresses, self._contiguous
+            addresses = [int(array.ctypes.data) for array in arrays]
+            contiguous = all(array.flags.c_contiguous for array in arrays)
+            self._last = seen, addresses, contiguous
+        return addresses, contiguous
 
     def _view(self, leaf: Any, field: Field, name: str) -> Array:
         if is_tensor(leaf):
             return self._view_tensor(leaf, field, name)
+        if _is_cupys(leaf):
+            if leaf.device.id != self._ordinal:
+                raise self._elsewhere(name, f"on cuda:{leaf.device.id}")
+            place = (int(leaf.data.ptr), False)
+            return _ghost(place, leaf.shape, leaf.strides, leaf.dtype)
         interface = getattr(leaf, "__cuda_array_interface__", None)
         if interface is None:
             raise self._elsewhere(name, f"a {type(leaf).__name__} in host memory")
@@ -64,6 +69,8 @@ class DeviceOut(OutArrays):
     def _view_tensor(self, tensor: Any, field: Field, name: str) -> Array:
         if tensor.device.type != "cuda" or tensor.device.index != self._ordinal:
             raise self._elsewhere(name, f"on {tensor.device}")
+        if str(tensor.layout) != "torch.strided":
+            raise SpecError(f"`{name}` is {tensor.layout}; give a dense tensor.")
         if tensor.requires_grad:
             raise SpecError(
                 f"`{name}` requires a gradient, which cannot be written into; give a "
@@ -92,19 +99,26 @@ def is_tensor(leaf: Any) -> bool:
     return torch is not None and isinstance(leaf, torch.Tensor)
 
 
+def _is_cupys(leaf: Any) -> bool:
+    cupy = sys.modules.get("cupy")
+    return cupy is not None and isinstance(leaf, cupy.ndarray)
+
+
 def _signature(leaf: Any) -> Any:
     """All that the checks look at, where it is quick to find out; else None."""
     if is_tensor(leaf):
-        return (
-            leaf.data_ptr(),
-            leaf.shape,
-            leaf.stride(),
-            leaf.dtype,
-            leaf.device,
-            leaf.requires_grad,
-        )
-    cupy = sys.modules.get("cupy")
-    if cupy is not None and isinstance(leaf, cupy.ndarray):
+        try:
+            return (
+                leaf.data_ptr(),
+                leaf.shape,
+                leaf.stride(),
+                leaf.dtype,
+                leaf.device,
+                leaf.requires_grad,
+            )
+        except RuntimeError:  # a tensor that is not dense
+            return None
+    if _is_cupys(leaf):
         return leaf.data.ptr, leaf.shape, leaf.strides, leaf.dtype
     return None
 

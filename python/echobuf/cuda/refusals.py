@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 from echobuf import _core
 from echobuf.errors import DeviceError, ForkError
 
-_OUT_OF_MEMORY = 2
+OUT_OF_MEMORY = 2
+_OPERATING_SYSTEM = 304
+_GONE = (
+    "The device's context is gone: somebody has reset the device. The kernels and the "
+    "memory of CuPy and torch are gone with it: restart the process."
+)
 _CAPTURE = (
     "A stream is being captured, or its capture has gone wrong: draw on the stream "
     "that is captured, or after the capture. Nothing is lost."
@@ -17,10 +24,8 @@ _ADVICE = {
     35: "Update the NVIDIA driver.",
     100: "There is no CUDA device; see `nvidia-smi` and CUDA_VISIBLE_DEVICES.",
     101: "There is no such device; see `nvidia-smi -L` and CUDA_VISIBLE_DEVICES.",
-    201: "The device's context is gone: somebody has reset the device. Make a new "
-    "buffer.",
-    709: "The device's context is gone: somebody has reset the device. Make a new "
-    "buffer.",
+    201: _GONE,
+    709: _GONE,
     803: "The NVIDIA driver and its kernel module are of different versions: restart "
     "the machine.",
     804: "The installed NVIDIA driver is too old for this device or container.",
@@ -28,6 +33,7 @@ _ADVICE = {
     901: _CAPTURE,
     906: _CAPTURE,
 }
+_CODE = re.compile(r"\b[A-Z_]+ \((\d+)\)")  # in what the core says of an error
 _DEFAULT = (
     "After such an error nothing on the device can be relied on: restart the process. "
     "CUDA_LAUNCH_BLOCKING=1 and compute-sanitizer find out whose kernel it was."
@@ -43,20 +49,29 @@ def is_out_of_memory(error: Exception) -> bool:
     """Whether an allocation was refused."""
     if isinstance(error, MemoryError):
         return True
-    return isinstance(error, _core.CudaError) and error.args[0] == _OUT_OF_MEMORY
+    if not isinstance(error, _core.CudaError):
+        return False
+    code, text = error.args
+    if code == _OPERATING_SYSTEM and "cuMemHostAlloc" in text:
+        return True  # it does not lock as much
+    return bool(code == OUT_OF_MEMORY)
 
 
-def device_error(name: str, error: Exception | str) -> DeviceError:
+def device_error(
+    name: str, error: Exception | str, code: int | None = None
+) -> DeviceError:
     """What the driver said, with the way out.
 
     Args:
         name: of the device.
-        error: a `CudaError` of the core, or its text.
+        error: a `CudaError` of the core, or the text of one.
+        code: the driver's, where there is but the text.
     """
-    code: int | None = None
     text = str(error)
     if isinstance(error, _core.CudaError):
         code, text = error.args
+    elif code is None and (found := _CODE.search(text)):
+        code = int(found[1])
     if code == 0:  # no driver, or one that lacks a call
         return DeviceError(f"`device` is {name!r}, but {text}. {_INSTALL}")
     advice = _DEFAULT if code is None else _ADVICE.get(code, _DEFAULT)

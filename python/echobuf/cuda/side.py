@@ -36,6 +36,11 @@ class DeviceSide:
         self._needs = _core.DeviceBuffer.needs(core_options)
         self._check_capacity(core_options)
         kernels = self._device.kernels()
+        self._spec = spec
+        self._lead = () if options.ragged else (options.batch_size,)
+        self._full = (self._lead + spec.fields[0].shape)[0]
+        self._arrays: Arrays = self._device.arrays(spec, self._lead)
+        self._replayed_on: Any = None
         leaves = [(field.dtype, field.shape) for field in spec.fields]
         try:
             self.core = _core.DeviceBuffer(
@@ -49,11 +54,6 @@ class DeviceSide:
         except (MemoryError, _core.CudaError) as error:
             raise self._refusal(error) from None
         self._device.add(self.core)
-        self._spec = spec
-        self._lead = () if options.ragged else (options.batch_size,)
-        self._full = (self._lead + spec.fields[0].shape)[0]
-        self._replayed_on: Any = None
-        self._arrays: Arrays = self._device.arrays(spec, self._lead)
 
     def _check_capacity(self, core_options: _core.BufferOptions) -> None:
         try:
@@ -69,7 +69,7 @@ class DeviceSide:
     def _refusal(self, error: Exception) -> DeviceError | CapacityError:
         if refusals.is_out_of_memory(error):
             return capacity.refused_by_device(
-                self._needs, self._options, self._device.name, str(error)
+                self._needs, self._options, self._device.name, str(error.args[-1])
             )
         return refusals.device_error(self._device.name, error)
 
@@ -110,7 +110,10 @@ class DeviceSide:
             SpecError: names the leaf that does not fit.
         """
         self._check_process()
-        drawn, addresses, handle = self._arrays.out(leaves, stream)
+        try:
+            drawn, addresses, handle = self._arrays.out(leaves, stream)
+        except MemoryError as error:
+            raise self._no_room_for_batch(error) from None
         count = self._draw(addresses, handle, timeout)
         if count >= 0:
             self._arrays.hand_over(handle)

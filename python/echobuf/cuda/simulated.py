@@ -89,6 +89,7 @@ class Stream:
 
     def __init__(self, device: SimulatedDevice) -> None:
         self._device = device
+        self.device_id = device.ordinal
         self.ptr = driver().make_stream(device.ordinal)
 
     def __enter__(self) -> Stream:

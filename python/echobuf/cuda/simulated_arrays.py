@@ -31,7 +31,9 @@ class SimulatedArrays:
 
     def stream(self, stream: Any) -> int:
         """The handle of `stream`, or of the current one of this thread."""
-        return self._device.current_stream() if stream is None else handle_of(stream)
+        if stream is None:
+            return self._device.current_stream()
+        return handle_of(stream, self._device.ordinal)
 
     def empty(self, stream: int) -> tuple[list[Any], list[int]]:
         """Views of one block, and their addresses."""

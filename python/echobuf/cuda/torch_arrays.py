@@ -7,10 +7,13 @@ from typing import Any
 
 import torch
 
+from echobuf.cuda import refusals
 from echobuf.cuda.arrays import handle_of
 from echobuf.cuda.out import DeviceOut
 from echobuf.errors import DeviceError
 from echobuf.tree import Spec
+
+_LEGACY = (0, 1)  # handles of the stream that torch calls the default one
 
 
 class TorchArrays:
@@ -39,6 +42,7 @@ class TorchArrays:
                 "cannot use CUDA: install one that can (https://pytorch.org), or use "
                 "`echobuf.EchoLoader`, which yields CuPy arrays."
             )
+        self._ordinal = ordinal
         self._device = torch.device("cuda", ordinal)
         self._layout = [
             (lead + field.shape, dtype or getattr(torch, field.dtype.name))
@@ -49,7 +53,7 @@ class TorchArrays:
     def stream(self, stream: Any) -> int:
         """The handle of `stream`, or of torch's current one."""
         if stream is not None:
-            return handle_of(stream)
+            return handle_of(stream, self._ordinal)
         return int(torch.cuda.current_stream(self._device).cuda_stream)
 
     def empty(self, stream: int) -> tuple[list[Any], list[int]]:
@@ -63,6 +67,8 @@ class TorchArrays:
         return leaves, [leaf.data_ptr() for leaf in leaves]
 
     def _on(self, stream: int) -> AbstractContextManager[None]:
+        if stream in _LEGACY:  # torch would take a stream of its pool for handle 0
+            return torch.cuda.stream(torch.cuda.default_stream(self._device))
         external = torch.cuda.ExternalStream(stream, self._device)  # type: ignore[no-untyped-call]
         return torch.cuda.stream(external)
 
@@ -74,6 +80,9 @@ class TorchArrays:
             ]
         except torch.cuda.OutOfMemoryError as error:
             raise MemoryError(str(error)) from None
+        except RuntimeError as error:  # the device is lost
+            name = f"cuda:{self._ordinal}"
+            raise refusals.device_error(name, str(error)) from error
 
     def out(self, leaves: list[Any], stream: Any) -> tuple[list[Any], list[int], int]:
         """Contiguous arrays are drawn into; others by way of a copy on the device."""
