@@ -123,6 +123,18 @@ def memory_info(device=None):
     return free.value, total.value
 
 
+def is_capturing(stream):
+    status, number = ctypes.c_int(), ctypes.c_uint64()
+    with context(get_device()):
+        call(
+            "cuStreamGetCaptureInfo",
+            ctypes.c_void_p(stream),
+            ctypes.byref(status),
+            ctypes.byref(number),
+        )
+    return status.value != 0
+
+
 class Device:
     def __init__(self, number=None):
         self.id = get_device() if number is None else int(number)

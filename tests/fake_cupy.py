@@ -202,5 +202,6 @@ cuda = SimpleNamespace(
         memGetInfo=fake_cuda.memory_info,
         runtimeGetVersion=lambda: RUNTIME_VERSION,
         setDevice=fake_cuda.set_device,
+        streamIsCapturing=fake_cuda.is_capturing,
     ),
 )

@@ -171,6 +171,20 @@ def test_what_cannot_be_captured_says_so(simulation):
     del out
 
 
+def test_cupy_makes_no_array_that_a_graph_would_outlive(cupy):
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with echobuf.EchoBuffer(SPEC, device="cuda", **KWARGS) as buffer:
+        out = {"id": cupy.empty((4,), np.int64), "row": cupy.empty((4, 5), np.uint8)}
+        wide = {**out, "row": cupy.empty((4, 10), np.uint8)[:, ::2]}
+        graph = Graph(stream)
+        with graph:
+            for kwargs in ({}, {"out": wide}):
+                with pytest.raises(echobuf.OptionError, match="`out` is None, or not"):
+                    buffer.next_batch(stream=stream, **kwargs)
+            assert buffer.next_batch(stream=stream, out=out) is out
+        graph.close()
+
+
 def test_on_the_cpu_there_are_no_graphs():
     with (
         echobuf.EchoBuffer(SPEC, **KWARGS) as buffer,

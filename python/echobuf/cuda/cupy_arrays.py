@@ -13,6 +13,7 @@ from echobuf.cuda import refusals
 from echobuf.cuda.arrays import handle_of
 from echobuf.cuda.cupy_streams import use_stream
 from echobuf.cuda.out import DeviceOut, is_tensor
+from echobuf.errors import OptionError
 from echobuf.tree import Spec
 
 _ALIGNMENT = 512  # what the allocators of CUDA give
@@ -69,6 +70,8 @@ class CupyArrays:
         # that the batch is used on.
         runtime = cupy.cuda.runtime
         try:
+            if runtime.streamIsCapturing(stream):
+                raise _no_array_in_graph()
             if runtime.getDevice() == self._ordinal and (
                 stream == cupy.cuda.get_current_stream().ptr
             ):
@@ -104,6 +107,14 @@ class CupyArrays:
 
     def hand_over(self, stream: int) -> None:
         """The batch is valid in the order of the stream: nothing is to be done."""
+
+
+def _no_array_in_graph() -> OptionError:
+    return OptionError(
+        "`out` is None, or not contiguous, and the stream is being captured: replays "
+        "would write into an array whose memory may be another's by then. Give "
+        "contiguous arrays that live as long as the graph."
+    )
 
 
 def torch_stream(ordinal: int) -> int | None:
