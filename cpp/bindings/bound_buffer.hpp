@@ -50,7 +50,10 @@ class BoundBuffer {
           return buffer->put(term, sources.leaves.data(), sources.n, sources.rows, done,
                              deadline, poll);
         },
-        [&] { return buffer->puts_wait_for_upload(); });
+        [&, seen = done]() mutable {
+          const bool moved = std::exchange(seen, done) != done;
+          return Core::kUploads && (moved || buffer->puts_wait_for_upload());
+        });
     if (status == Status::kOk) return py::none();
     if (status == Status::kClosed && buffer->is_down())
       return py::make_tuple(kLeft, done);

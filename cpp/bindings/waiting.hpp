@@ -53,21 +53,27 @@ Status run(bool brief, bool enough, std::optional<double> timeout_s, Call&& call
            Busy&& busy) try {
   const Deadline end = deadline_after(timeout_s);
   if (brief) {
+    const bool was_busy = busy();
     const Status status = call(kAtOnce, static_cast<Poll*>(nullptr));
+    if (status != Status::kTimeout) return status;
     const bool no_time = timeout_s && *timeout_s == 0;
-    if (status != Status::kTimeout || (enough && no_time && !busy())) return status;
+    if (enough && no_time && !was_busy && !busy()) return status;
   }
   GilRelease released;
   const bool main = on_main_thread();
   SignalPoll poll(released);
-  Deadline slice = std::min(end, Clock::now() + kSlice);
   for (;;) {
+    // The last attempt begins with nothing on its way, so that it sees all that was put
+    // before, and sets nothing going.
+    const Deadline now = Clock::now();
+    const bool over = now >= end;
+    const bool last = over && (!busy() || now - end > kPatience);
+    Deadline slice = std::min(end, now + kSlice);
+    if (over) slice = last ? now : now + kMoment;
     const Status status = call(slice, main ? &poll : nullptr);
     if (status != Status::kTimeout) return status;
-    const Deadline now = Clock::now();
-    if (now >= end && (!busy() || now - end > kPatience)) return status;
+    if (last && (!busy() || now - end > kPatience)) return status;
     if (main && !released.check_signals()) return Status::kInterrupted;
-    slice = now < end ? std::min(end, now + kSlice) : now + kMoment;
   }
 } catch (const std::bad_alloc&) {
   return Status::kNoMemory;

@@ -139,6 +139,9 @@ class BasicBuffer {
   /// The same without waiting for a batch that is just being assembled ahead.
   std::optional<bool> look() { return outlet_.look(); }
 
+  /// Whether what is put has to be brought to where it is drawn from.
+  static constexpr bool kUploads = Side::kUploads;
+
   /// Whether a draw, or a put, that has just run out of time waited for an upload, and
   /// not for the other side: then it is worth another moment.
   bool draws_wait_for_upload() const { return ring_.behind(); }

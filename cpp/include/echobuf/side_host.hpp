@@ -21,6 +21,8 @@ struct HostSide {
   using Store = HostStore;
   using Drawer = echobuf::Drawer<Ring, HostDraw>;
 
+  static constexpr bool kUploads = false;
+
   /// What of the options this side goes by: all.
   static BufferOptions accept(const BufferOptions& options) { return options; }
 

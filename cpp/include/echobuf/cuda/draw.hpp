@@ -137,7 +137,7 @@ class DeviceDraw {
     uploader_.order_draw(stream, plan.end());
     enqueue();
   } catch (const Error& error) {
-    uploader_.lose_draw(stream, error.what());
+    uploader_.lose_draw(stream, error);
     throw;
   }
 

@@ -88,7 +88,7 @@ class Replay {
   }
 
   void lose(StreamHandle stream, const Error& error) {
-    uploader_.lose_draw(stream, error.what());
+    uploader_.lose_draw(stream, error);
   }
 
   Uploader& uploader_;

@@ -52,6 +52,8 @@ struct DeviceSide {
   using Store = Staging;
   using Drawer = DeviceDrawer;
 
+  static constexpr bool kUploads = true;
+
   /// Examples are uploaded ahead, always; batches are drawn on the caller's stream, so
   /// no thread assembles them ahead.
   static BufferOptions accept(BufferOptions options) {

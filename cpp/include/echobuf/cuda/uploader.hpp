@@ -75,6 +75,8 @@ class Uploader {
     const Driver& driver = context_->driver();
     {
       std::lock_guard lock(mutex_);
+      // What was let pass after it is not in the window.
+      if (error_) throw *error_;
       const Flight* last = nullptr;
       for (const Flight& flight : flights_) {
         if (flight.first >= end) break;
@@ -92,7 +94,7 @@ class Uploader {
 
   /// A draw could not be enqueued, or no event recorded behind it: waits until what is
   /// on its stream is done, since nothing else will, and gives up.
-  void lose_draw(StreamHandle stream, const char* why) {
+  void lose_draw(StreamHandle stream, const Error& why) {
     await(stream);
     lose(why);
   }
@@ -130,10 +132,10 @@ class Uploader {
   }
 
   /// The driver has refused a call: what is ordered no longer is, so nothing goes on.
-  void lose(const char* why) {
+  void lose(const Error& why) {
     {
       std::lock_guard lock(mutex_);
-      if (error_.empty()) error_ = why;
+      if (!error_) error_ = why;
     }
     broken_();
   }
@@ -141,7 +143,7 @@ class Uploader {
   /// Why nothing works any more; to be asked after `broken` was called.
   std::string error() const {
     std::lock_guard lock(mutex_);
-    return error_;
+    return error_ ? error_->what() : "";
   }
 
   /// Ends the thread. May be called by several, and again.
@@ -174,7 +176,7 @@ class Uploader {
       context_->driver().thread_exchange_capture_mode(&mode);
       while (!stopped()) step();
     } catch (const Error& error) {
-      lose(error.what());
+      lose(error);
       let_pass();
     }
   }
@@ -268,7 +270,7 @@ class Uploader {
   std::mutex joining_;        // stop() may be called by several
   mutable std::mutex mutex_;  // guards what draws look at
   std::deque<Flight> flights_;
-  std::string error_;
+  std::optional<Error> error_;  // what ended the buffer
 
   std::vector<std::unique_ptr<Event>> idle_;  // the thread's own, like what follows
   std::uint64_t waited_for_ = 0;  // the copying stream has waited for draws of slots
