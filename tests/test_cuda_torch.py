@@ -148,6 +148,18 @@ def test_out_takes_tensors_whatever_batches_are(torch, drawn, layout):
             assert ids_of(host(out)) == want
 
 
+def test_torchs_stream_counts_for_its_tensors_whatever_cupys_is(torch, cupy):
+    out = tensors(torch)
+    with (
+        filled() as buffer,
+        cupy.cuda.Stream(non_blocking=True),
+        torch.cuda.stream(torch.cuda.new_stream(DEVICE)),
+    ):
+        for want in expected(KWARGS, 20):
+            buffer.next_batch(out, timeout=WAIT_S)
+            assert ids_of(host(out)) == want
+
+
 def test_out_takes_cupys_arrays_where_batches_are_tensors(torch, cupy):
     out = tensors(torch)
     out["id"] = cupy.empty((2 * KWARGS["batch_size"],), np.int64)[::2]
