@@ -120,11 +120,10 @@ def test_a_tensor_dropped_while_it_is_drawn_is_not_written_over(torch, cupy):
     stream = torch.Stream(DEVICE, own.ptr)
     with filled() as buffer:
         use_tensors(buffer)
-        fake_cuda.hold(own, True)
-        first = buffer.next_batch(timeout=WAIT_S, stream=stream)["id"].data_ptr()
-        batch = buffer.next_batch(timeout=WAIT_S, stream=stream)
-        assert batch["id"].data_ptr() == first
-        fake_cuda.hold(own, False)
+        with fake_cuda.held(own):
+            first = buffer.next_batch(timeout=WAIT_S, stream=stream)["id"].data_ptr()
+            batch = buffer.next_batch(timeout=WAIT_S, stream=stream)
+            assert batch["id"].data_ptr() == first
         with torch.cuda.stream(stream):
             assert ids_of(host(batch)) == expected(KWARGS, 20)[1]
         del batch
