@@ -46,9 +46,15 @@ def calls(symbol):
     return LIBRARY.echobuf_simulated_calls(symbol.encode())
 
 
-def hold(stream, held):
-    """While `held`, the stream begins nothing."""
-    call("echobuf_simulated_hold", ctypes.c_void_p(stream.ptr), int(held))
+@contextmanager
+def held(stream):
+    """Inside, the stream begins nothing."""
+    handle = ctypes.c_void_p(stream.ptr)
+    call("echobuf_simulated_hold", handle, 1)
+    try:
+        yield
+    finally:  # or the end of the test would wait for it for ever
+        call("echobuf_simulated_hold", handle, 0)
 
 
 # ---- the runtime

@@ -143,10 +143,9 @@ def test_a_batch_is_valid_on_a_default_stream(cupy, unchanged, handle):
 def test_reading_on_another_stream_is_a_race_that_would_be_seen(cupy):
     stream = cupy.cuda.Stream(non_blocking=True)
     with filled() as buffer:
-        fake_cuda.hold(stream, True)
-        batch = buffer.next_batch(timeout=WAIT_S, stream=stream)
-        batch["id"].get()
-        fake_cuda.hold(stream, False)
+        with fake_cuda.held(stream):
+            batch = buffer.next_batch(timeout=WAIT_S, stream=stream)
+            batch["id"].get()
         stream.synchronize()
     assert any("race" in report for report in fake_cuda.driver().reports())
     fake_cuda.stop()
@@ -272,14 +271,13 @@ def test_examples_from_the_host_may_come_while_another_device_is_current(
 def test_a_batch_dropped_while_it_is_drawn_is_not_written_over(cupy, unchanged):
     stream = cupy.cuda.Stream(non_blocking=True)
     with filled() as buffer:
-        fake_cuda.hold(stream, True)
-        first = buffer.next_batch(timeout=WAIT_S, stream=stream)["id"].data.ptr
-        batch = buffer.next_batch(timeout=WAIT_S, stream=stream)
-        assert batch["id"].data.ptr == first  # the pool has given it out again
-        elsewhere = buffer.next_batch(timeout=WAIT_S)
-        assert elsewhere["id"].data.ptr != first
-        del elsewhere
-        fake_cuda.hold(stream, False)
+        with fake_cuda.held(stream):
+            first = buffer.next_batch(timeout=WAIT_S, stream=stream)["id"].data.ptr
+            batch = buffer.next_batch(timeout=WAIT_S, stream=stream)
+            assert batch["id"].data.ptr == first  # the pool has given it out again
+            elsewhere = buffer.next_batch(timeout=WAIT_S)
+            assert elsewhere["id"].data.ptr != first
+            del elsewhere
         with stream:
             assert ids_of(host(batch)) == expected(KWARGS, 20)[1]
 

@@ -120,11 +120,10 @@ def test_a_tensor_dropped_while_it_is_drawn_is_not_written_over(torch, cupy):
     stream = torch.Stream(DEVICE, own.ptr)
     with filled() as buffer:
         use_tensors(buffer)
-        fake_cuda.hold(own, True)
-        first = buffer.next_batch(timeout=WAIT_S, stream=stream)["id"].data_ptr()
-        batch = buffer.next_batch(timeout=WAIT_S, stream=stream)
-        assert batch["id"].data_ptr() == first
-        fake_cuda.hold(own, False)
+        with fake_cuda.held(own):
+            first = buffer.next_batch(timeout=WAIT_S, stream=stream)["id"].data_ptr()
+            batch = buffer.next_batch(timeout=WAIT_S, stream=stream)
+            assert batch["id"].data_ptr() == first
         with torch.cuda.stream(stream):
             assert ids_of(host(batch)) == expected(KWARGS, 20)[1]
         del batch
@@ -145,6 +144,18 @@ def test_out_takes_tensors_whatever_batches_are(torch, drawn, layout):
             use_tensors(buffer)
         for want in expected(KWARGS, 20):
             assert buffer.next_batch(out, timeout=WAIT_S) is out
+            assert ids_of(host(out)) == want
+
+
+def test_torchs_stream_counts_for_its_tensors_whatever_cupys_is(torch, cupy):
+    out = tensors(torch)
+    with (
+        filled() as buffer,
+        cupy.cuda.Stream(non_blocking=True),
+        torch.cuda.stream(torch.cuda.new_stream(DEVICE)),
+    ):
+        for want in expected(KWARGS, 20):
+            buffer.next_batch(out, timeout=WAIT_S)
             assert ids_of(host(out)) == want
 
 
