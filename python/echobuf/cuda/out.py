@@ -29,9 +29,8 @@ class DeviceOut(OutArrays):
     def __init__(self, ordinal: int, spec: Spec, lead: tuple[int, ...]) -> None:
         super().__init__(spec, lead)
         self._ordinal = ordinal
-        self._known: list[Any] = []  # what was found right the last time
-        self._addresses: list[int] = []
-        self._contiguous = True
+        # What was found right the last time. One object, since several threads look.
+        self._found: tuple[list[Any], list[int], bool] = ([], [], True)
 
     def find(self, leaves: list[Any]) -> tuple[list[int], bool]:
         """Where the leaves lie, and whether each is in one piece.
@@ -41,12 +40,13 @@ class DeviceOut(OutArrays):
                 read-only, or overlaps itself or another.
         """
         known = [_signature(leaf) for leaf in leaves]
-        if None in known or known != self._known:
+        found = self._found
+        if None in known or known != found[0]:
             arrays = self.check(leaves)
-            self._addresses = [int(array.ctypes.data) for array in arrays]
-            self._contiguous = all(array.flags.c_contiguous for array in arrays)
-            self._known = known
-        return self._addresses, self._contiguous
+            addresses = [int(array.ctypes.data) for array in arrays]
+            contiguous = all(array.flags.c_contiguous for array in arrays)
+            found = self._found = (known, addresses, contiguous)
+        return found[1:]
 
     def _view(self, leaf: Any, field: Field, name: str) -> Array:
         if is_tensor(leaf):
