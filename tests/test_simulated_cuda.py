@@ -7,7 +7,7 @@ import pytest
 
 import echobuf
 from echobuf.testing import simulated_cuda
-from helpers import Worker, make, stack
+from helpers import Worker, ids_of, make, stack
 
 
 def test_a_replay_that_was_planned_may_be_left_at_the_end():
@@ -34,6 +34,31 @@ def test_draws_on_a_stream_may_be_in_flight_at_the_end(seed):
     for worker in workers:
         with pytest.raises(echobuf.DeviceError, match="has ended"):
             worker.result()
+
+
+def test_out_on_another_device_is_refused():
+    with simulated_cuda(1):
+        one, other = make(device="cuda:0"), make(device="cuda:1")
+        one.put_batch(stack(range(12)))
+        other.put_batch(stack(range(12)))
+        with pytest.raises(echobuf.SpecError, match="on cuda:0"):
+            other.next_batch(out=one.next_batch())
+
+
+def test_a_batch_of_a_driver_that_has_ended_is_memory_of_the_host():
+    with simulated_cuda(1):
+        buffer = make(device="cuda")
+        buffer.put_batch(stack(range(12)))
+        batch = buffer.next_batch()
+    with simulated_cuda(2):
+        buffer = make(device="cuda")
+        buffer.put_batch(stack(range(12)))
+        buffer.next_batch()
+        expected = make(device="cuda")
+        expected.put_batch(stack(range(12)))
+        expected.next_batch()
+        assert buffer.next_batch(out=batch) is batch
+        assert ids_of(batch) == ids_of(expected.next_batch())
 
 
 def test_a_forked_child_may_leave_the_context():
