@@ -1,13 +1,16 @@
 """The ends of a simulated driver, and what is given to buffers on one."""
 
+import itertools
 import os
 import sys
+import threading
 
+import numpy as np
 import pytest
 
 import echobuf
 from echobuf.testing import simulated_cuda
-from helpers import Worker, ids_of, make, stack
+from helpers import WAIT_S, Worker, ids_of, make, stack
 
 
 def test_a_replay_that_was_planned_may_be_left_at_the_end():
@@ -34,6 +37,21 @@ def test_draws_on_a_stream_may_be_in_flight_at_the_end(seed):
     for worker in workers:
         with pytest.raises(echobuf.DeviceError, match="has ended"):
             worker.result()
+
+
+def test_a_loader_may_be_in_its_loop_at_the_end(monkeypatch):
+    unhandled = []
+    monkeypatch.setattr(threading, "excepthook", unhandled.append)
+    with simulated_cuda(1):
+        examples = (np.full(3, number) for number in itertools.count())
+        loader = echobuf.EchoLoader(examples, batch_size=4, window=8, device="cuda")
+        batches = iter(loader)
+        next(batches)
+        feeder = next(t for t in threading.enumerate() if t.name == "echobuf-feeder")
+    feeder.join(WAIT_S)
+    with pytest.raises(echobuf.DeviceError, match="has ended"):
+        next(batches)
+    assert not unhandled
 
 
 def test_out_on_another_device_is_refused():
