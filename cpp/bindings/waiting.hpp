@@ -52,20 +52,25 @@ template <class Call, class Busy>
 Status run(bool brief, bool enough, std::optional<double> timeout_s, Call&& call,
            Busy&& busy) try {
   const Deadline end = deadline_after(timeout_s);
+  // Asked before each look, too: what was under way then and is there now, is there to
+  // be looked at.
+  bool was_busy = busy();
   if (brief) {
     const Status status = call(kAtOnce, static_cast<Poll*>(nullptr));
     const bool no_time = timeout_s && *timeout_s == 0;
-    if (status != Status::kTimeout || (enough && no_time && !busy())) return status;
+    const bool look_again = was_busy || busy();
+    if (status != Status::kTimeout || (enough && no_time && !look_again)) return status;
   }
   GilRelease released;
   const bool main = on_main_thread();
   SignalPoll poll(released);
   Deadline slice = std::min(end, Clock::now() + kSlice);
-  for (;;) {
+  for (;; was_busy = busy()) {
     const Status status = call(slice, main ? &poll : nullptr);
     if (status != Status::kTimeout) return status;
     const Deadline now = Clock::now();
-    if (now >= end && (!busy() || now - end > kPatience)) return status;
+    const bool look_again = was_busy || busy();
+    if (now >= end && (!look_again || now - end > kPatience)) return status;
     if (main && !released.check_signals()) return Status::kInterrupted;
     slice = now < end ? std::min(end, now + kSlice) : now + kMoment;
   }
