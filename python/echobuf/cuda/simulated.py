@@ -66,8 +66,8 @@ class SimulatedDevice:
         """This thread works on the stream before again."""
         self._current.stack.pop()
 
-    def leave(self) -> None:
-        """Ends the buffers, and gives back what the driver would call a leak."""
+    def end_buffers(self) -> None:
+        """Ends the buffers, which may work on any stream until then."""
         self.gone = (
             f"`device` was {self.name!r} of a simulated driver that has ended; use the "
             "buffer inside the `with simulated_cuda()` that it was made in."
@@ -80,6 +80,9 @@ class SimulatedDevice:
             if time.monotonic() > patience:
                 break  # a call that does not leave: what it holds is reported
             time.sleep(0.001)
+
+    def leave(self) -> None:
+        """Gives back what the driver would call a leak."""
         driver().destroy_stream(self.ordinal, self._default)
         del self.core
 

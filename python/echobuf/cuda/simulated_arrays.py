@@ -10,6 +10,7 @@ import numpy as np
 from echobuf.arrays import Array
 from echobuf.cuda.arrays import handle_of
 from echobuf.cuda.simulated_driver import Block, driver
+from echobuf.errors import SpecError
 from echobuf.out import OutArrays
 from echobuf.tree import Spec
 
@@ -42,7 +43,7 @@ class SimulatedArrays:
             offsets.append(end)
             size = math.prod(shape) * dtype.itemsize
             end += -(-size // _ALIGNMENT) * _ALIGNMENT
-        block = Block(self._device.ordinal, end)
+        block = Block(self._device, end)
         view = np.asarray(block)
         leaves = [
             np.ndarray(shape, dtype, view, offset)
@@ -54,7 +55,17 @@ class SimulatedArrays:
         """Views of simulated memory are drawn into; other arrays by way of a copy."""
         arrays = self._out.check(leaves)
         handle = self.stream(stream)
-        if all(_is_lent(array) for array in arrays):
+        owners = [_owner(array) for array in arrays]
+        for owner in owners:
+            if owner not in (None, self._device):
+                raise SpecError(
+                    f"`out` has an array on {owner.name}; it must be on "
+                    f"{self._device.name}, where the buffer is."
+                )
+        if all(
+            owner is self._device and array.flags.c_contiguous
+            for owner, array in zip(owners, arrays, strict=True)
+        ):
             return arrays, [array.ctypes.data for array in arrays], handle
         return *self.empty(handle), handle
 
@@ -96,9 +107,11 @@ class SimulatedTensors(SimulatedArrays):
         ], addresses
 
 
-def _is_lent(array: Array) -> bool:
-    """Whether it lies in memory of a simulated device in one piece."""
-    owner: Any = array
-    while isinstance(owner, np.ndarray):
-        owner = owner.base
-    return isinstance(owner, Block) and array.flags.c_contiguous
+def _owner(array: Array) -> SimulatedDevice | None:
+    """The simulated device in whose memory it lies; None where that has ended."""
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    if isinstance(base, Block) and base.owner.gone is None:
+        return base.owner
+    return None

@@ -8,8 +8,12 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from echobuf.errors import DeviceError
+
+if TYPE_CHECKING:
+    from echobuf.cuda.simulated import SimulatedDevice
 
 _NON_BLOCKING = 1
 _OUT_OF_MEMORY = 2
@@ -160,9 +164,10 @@ class Driver:
 class Block:
     """Lent memory as NumPy sees it; given back when the last view of it is gone."""
 
-    def __init__(self, device: int, size: int) -> None:
+    def __init__(self, owner: SimulatedDevice, size: int) -> None:
         self._pid = os.getpid()
-        self.address = driver().lend(device, max(size, 1))
+        self.owner = owner
+        self.address = driver().lend(owner.ordinal, max(size, 1))
         self.__array_interface__ = {
             "shape": (size,),
             "typestr": "|u1",

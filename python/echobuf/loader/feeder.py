@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from echobuf.buffer import EchoBuffer
-from echobuf.errors import ClosedError, SpecError, UpstreamError
+from echobuf.errors import ClosedError, DeviceError, SpecError, UpstreamError
 from echobuf.loader.source import length_of, skip
 
 _END = object()
@@ -87,7 +88,9 @@ class Feeder:
             del items, item
             # A put that the end of the epoch cut off is no failure of upstream's.
             if not (isinstance(error, ClosedError) and self._stopped.is_set()):
-                self._buffer.fail(error)
+                # A buffer whose device is gone says so itself to who draws.
+                with contextlib.suppress(DeviceError):
+                    self._buffer.fail(error)
 
     def _feed(self, item: Any) -> None:
         self._count += 1
