@@ -5,6 +5,7 @@ the reference of the schedule, and shares nothing with the native code.
 """
 
 import functools
+import itertools
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -31,6 +32,7 @@ class Model:
         ahead: the batches assembled ahead.
         required: records that a loaded state demands before it goes on.
         total: the length of upstream, where a loaded state knows it.
+        begun: passes that had begun when a loaded state was taken.
         cut_off: upstream failed before it was closed, so where it ends is not known.
     """
 
@@ -45,6 +47,7 @@ class Model:
     cut_off: bool = False
     required: int = 0
     total: int | None = None
+    begun: int = 0
 
     def __post_init__(self) -> None:
         self.factor = ratio(self.kwargs["factor"])
@@ -64,6 +67,8 @@ class Model:
             return fixed_passes(self.window, self.factor, self.accepted)
         dealt = segments_of(self.window, self.factor, self.accepted + self.window)
         full = sum(segment[-1] < self.accepted for segment in dealt)
+        if full < self.begun:  # a state of an upstream that had ended goes on in it
+            return self.history()[: self.begun]
         whole = fixed_passes(self.window, self.factor, self.accepted + self.window)
         return whole[:full]
 
@@ -196,4 +201,6 @@ class Model:
             model.required = self.resident_end(drawn)
             ended = self.closed and not self.cut_off
             model.total = self.accepted if ended else self.total
+            ends = itertools.accumulate(map(len, self.history()))
+            model.begun = 1 + sum(end < drawn for end in ends)
         return model, self.offered[first : self.accepted]

@@ -69,13 +69,16 @@ class Simulation:
             return self._devices[number]
 
     def _end(self) -> list[str]:
-        for device in self._devices.values():
-            device.end_buffers()
-        for stream in self._streams:
-            stream.close()
-        for device in self._devices.values():
-            device.leave()
-        return driver().stop()
+        try:
+            for device in self._devices.values():
+                device.end_buffers()
+            for stream in self._streams:
+                stream.close()
+            for device in self._devices.values():
+                device.leave()
+        finally:
+            reports = driver().stop()
+        return reports
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from echobuf import _core
 from echobuf.cuda.kernels import NAMES
 from echobuf.cuda.simulated_arrays import SimulatedArrays, SimulatedTensors
 from echobuf.cuda.simulated_driver import driver, library_path
+from echobuf.errors import DeviceError
 from echobuf.tree import Spec
 
 _PATIENCE_S = 5.0  # with calls that are in flight at the end
@@ -93,7 +94,18 @@ class Stream:
     def __init__(self, device: SimulatedDevice) -> None:
         self._device = device
         self.device_id = device.ordinal
-        self.ptr = driver().make_stream(device.ordinal)
+        self._handle = driver().make_stream(device.ordinal)
+
+    @property
+    def ptr(self) -> int:
+        """Its handle.
+
+        Raises:
+            DeviceError: it was closed, or its simulation has ended.
+        """
+        if self._handle == 0:
+            raise DeviceError("`stream` is a stream of a simulated device that ended.")
+        return self._handle
 
     def __enter__(self) -> Stream:
         self._device.push_stream(self.ptr)
@@ -104,6 +116,6 @@ class Stream:
 
     def close(self) -> None:
         """Ends it once its work is done; the end of the simulation does so, too."""
-        if self.ptr:
-            driver().destroy_stream(self._device.ordinal, self.ptr)
-            self.ptr = 0
+        handle, self._handle = self._handle, 0
+        if handle:
+            driver().destroy_stream(self._device.ordinal, handle)

@@ -82,7 +82,12 @@ class Driver:
         self._calls.echobuf_simulated_start(
             seed, devices, bytes_per_device, bytes_per_device, largest_delay_us
         )
-        self._check("cuInit", self._calls.cuInit(0))
+        if code := self._calls.cuInit(0):
+            raise DeviceError(
+                f"the simulated driver cannot start: error {code}. It has run in the "
+                "parent of this process, and does not survive a fork: use the start "
+                "method 'spawn'."
+            )
 
     def stop(self) -> list[str]:
         """Stops the driver, and returns all that it found wrong."""

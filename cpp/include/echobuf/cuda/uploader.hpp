@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -45,8 +46,10 @@ class Uploader {
     stop();
     try {
       const DeviceContext::Scope scope(*context_);
-      context_->driver().stream_synchronize(stream_->get());
-      context_->driver().event_synchronize(drawn_->get());
+      const auto& calls = context_->driver().calls();
+      const bool copied = calls.stream_synchronize(stream_->get()) == kSuccess;
+      const bool drawn = calls.event_synchronize(drawn_->get()) == kSuccess;
+      if (!copied || !drawn) calls.context_synchronize();
     } catch (const Error&) {  // the device is lost, and its memory is not in use
     }
   }
@@ -177,6 +180,9 @@ class Uploader {
       while (!stopped()) step();
     } catch (const Error& error) {
       lose(error);
+      let_pass();
+    } catch (const std::bad_alloc&) {
+      lose(Error(kErrorOutOfMemory, "no host memory for the upload thread"));
       let_pass();
     }
   }
