@@ -9,6 +9,7 @@ import pytest
 
 import echobuf
 from echobuf import Field
+from echobuf.cuda import cupy_device
 from helpers import SPEC, WAIT_S, example, stack
 
 pytestmark = pytest.mark.contract
@@ -96,7 +97,8 @@ def test_a_window_that_is_not_given_is_a_type_error():
 
 @pytest.mark.host
 @pytest.mark.parametrize("device", ["cuda", "cuda:0", "cuda:17"])
-def test_a_device_that_is_not_there_says_what_to_do(device):
+def test_a_device_that_is_not_there_says_what_to_do(device, monkeypatch):
+    monkeypatch.setattr(cupy_device, "LIBRARY", "libechobuf-is-not-there.so.1")
     with pytest.raises(echobuf.DeviceError, match=says("`device`", device, "install")):
         make(device=device)
     with pytest.raises(echobuf.DeviceError, match="`device`"):
