@@ -15,12 +15,12 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     """The stand-in for CuPy; what the driver finds wrong is an error of the test."""
     import fake_cuda
     import fake_cupy
-    from echobuf.cuda import cupy_device, device
+    from echobuf.cuda import cupy_device, opening
     from echobuf.cuda.simulated_driver import library_path
 
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy)
     monkeypatch.setattr(cupy_device, "LIBRARY", str(library_path()))
-    monkeypatch.setattr(device, "_opened", {})
+    monkeypatch.setattr(opening, "_opened", {})
     # In place of CuPy itself, where that is installed and was imported before.
     from echobuf.cuda import cupy_arrays
 
@@ -29,7 +29,7 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     try:
         yield fake_cupy
     finally:
-        device._opened.clear()
+        opening._opened.clear()
         gc.collect()
         reports = fake_cuda.stop()
     assert reports == []

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from echobuf import _core
-from echobuf.cuda import device as devices
-from echobuf.cuda import refusals
+from echobuf.cuda import opening, refusals
 from echobuf.cuda.simulated import SimulatedDevice, Stream
 from echobuf.cuda.simulated_driver import driver
 from echobuf.errors import OptionError
@@ -111,11 +110,11 @@ def simulated_cuda(seed: int = 0) -> Iterator[Simulation]:
     try:
         driver().start(seed, _DEVICES, _BYTES, _LARGEST_DELAY_US)
         simulation, process = Simulation(), os.getpid()
-        devices.set_opener(simulation._open)
+        opening.set_opener(simulation._open)
         try:
             yield simulation
         finally:
-            devices.set_opener(None)
+            opening.set_opener(None)
             # In a forked child the driver is not there, and ends with the parent's.
             reports = simulation._end() if os.getpid() == process else []
         if reports:

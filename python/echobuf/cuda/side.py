@@ -9,7 +9,7 @@ from typing import Any
 from echobuf import _core, capacity
 from echobuf.cuda import refusals
 from echobuf.cuda.arrays import Arrays
-from echobuf.cuda.device import open_device
+from echobuf.cuda.opening import open_device
 from echobuf.errors import CapacityError, DeviceError
 from echobuf.options import Options
 from echobuf.tree import Spec

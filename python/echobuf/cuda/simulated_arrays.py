@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from echobuf.arrays import Array
 from echobuf.cuda.arrays import handle_of
-from echobuf.cuda.simulated_driver import Block, driver
+from echobuf.cuda.simulated_driver import Block, Lender, driver
 from echobuf.errors import SpecError
 from echobuf.out import OutArrays
 from echobuf.tree import Spec
-
-if TYPE_CHECKING:
-    from echobuf.cuda.simulated import SimulatedDevice
 
 _ALIGNMENT = 256
 
@@ -23,9 +20,7 @@ _ALIGNMENT = 256
 class SimulatedArrays:
     """What makes and finds arrays; see `echobuf.cuda.arrays.Arrays`."""
 
-    def __init__(
-        self, device: SimulatedDevice, spec: Spec, lead: tuple[int, ...]
-    ) -> None:
+    def __init__(self, device: Lender, spec: Spec, lead: tuple[int, ...]) -> None:
         self._device = device
         self._fields = [(lead + field.shape, field.dtype) for field in spec.fields]
         self._out = OutArrays(spec, lead)
@@ -87,7 +82,7 @@ class SimulatedTensors(SimulatedArrays):
 
     def __init__(
         self,
-        device: SimulatedDevice,
+        device: Lender,
         spec: Spec,
         lead: tuple[int, ...],
         dtypes: list[Any],
@@ -107,7 +102,7 @@ class SimulatedTensors(SimulatedArrays):
         ], addresses
 
 
-def _owner(array: Array) -> SimulatedDevice | None:
+def _owner(array: Array) -> Lender | None:
     """The simulated device in whose memory it lies; None where that has ended."""
     base: Any = array
     while isinstance(base, np.ndarray):

@@ -8,12 +8,9 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from echobuf.errors import DeviceError
-
-if TYPE_CHECKING:
-    from echobuf.cuda.simulated import SimulatedDevice
 
 _NON_BLOCKING = 1
 _OUT_OF_MEMORY = 2
@@ -166,10 +163,27 @@ class Driver:
             raise DeviceError(f"the simulated driver refused {call}: error {code}.")
 
 
+class Lender(Protocol):
+    """A simulated device, as its memory and its arrays know it.
+
+    Attributes:
+        ordinal: its number.
+        name: such as "cuda:0".
+        gone: why it can no longer be used, or None.
+    """
+
+    ordinal: int
+    name: str
+    gone: str | None
+
+    def current_stream(self) -> int:
+        """The stream that the calling thread works on."""
+
+
 class Block:
     """Lent memory as NumPy sees it; given back when the last view of it is gone."""
 
-    def __init__(self, owner: SimulatedDevice, size: int) -> None:
+    def __init__(self, owner: Lender, size: int) -> None:
         self._pid = os.getpid()
         self.owner = owner
         self.address = driver().lend(owner.ordinal, max(size, 1))
