@@ -10,7 +10,7 @@ import numpy as np
 from echobuf.arrays import Array
 from echobuf.cuda.arrays import handle_of
 from echobuf.cuda.simulated_driver import Block, Lender, driver
-from echobuf.errors import SpecError
+from echobuf.errors import DeviceError, SpecError
 from echobuf.out import OutArrays
 from echobuf.tree import Spec
 
@@ -73,8 +73,12 @@ class SimulatedArrays:
                 np.copyto(array[:count], leaf[:count])
 
     def hand_over(self, stream: int) -> None:
-        """Waits for the batch, as NumPy must; that orders nothing."""
-        driver().wait(stream)
+        """Waits for the batch, as NumPy must; that orders nothing.
+
+        Not by its stream, which may have ended with the simulation meanwhile.
+        """
+        if not driver().wait_for_all():
+            raise DeviceError(self._device.gone)
 
 
 class SimulatedTensors(SimulatedArrays):

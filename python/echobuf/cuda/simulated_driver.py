@@ -127,11 +127,12 @@ class Driver:
         """Gives lent memory back, after all work is done."""
         self._calls.echobuf_simulated_free(address)
 
-    def wait(self, stream: int) -> None:
-        """Waits for the work in `stream`; orders nothing after it."""
-        self._check(
-            "echobuf_simulated_wait", self._calls.echobuf_simulated_wait(stream)
-        )
+    def wait_for_all(self) -> bool:
+        """Waits for the work in all streams; orders nothing after it.
+
+        False if there is no driver any more.
+        """
+        return int(self._calls.echobuf_simulated_wait(None)) == 0
 
     @contextmanager
     def _context(self, device: int) -> Iterator[None]:
