@@ -3,6 +3,7 @@
 A module that says `pytestmark = pytest.mark.contract` runs on the CPU, and again with
 device="cuda" as what buffers and loaders are made with unless a test says otherwise:
 once for each seed in `--simulated-seeds`, which is 1 unless told; CI runs 2, too.
+Random tests have a third of their examples there.
 `pytest.mark.host` is for tests of what is the CPU's alone.
 """
 
@@ -10,12 +11,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Generator
+from typing import Any
 
 import pytest
+from hypothesis import settings
 
 import echobuf
 from echobuf.testing import simulated_cuda
 
+_SETTINGS = "_hypothesis_internal_use_settings"  # where `@settings` leaves them
 _stack = pytest.StashKey[contextlib.ExitStack]()
 
 
@@ -58,12 +62,27 @@ def _on_simulated_device(seed: int) -> Generator[None]:
                 made.__init__.__kwdefaults__["device"] = "cpu"
 
 
+@contextlib.contextmanager
+def _fewer_examples(test: Any) -> Generator[None]:
+    """A third of the random examples: they take longer there, and seeds add up."""
+    usual = getattr(test, _SETTINGS, None)
+    if usual is None:
+        yield
+        return
+    setattr(test, _SETTINGS, settings(usual, max_examples=-(-usual.max_examples // 3)))
+    try:
+        yield
+    finally:
+        setattr(test, _SETTINGS, usual)
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
     item.stash[_stack] = contextlib.ExitStack()
     seed = _seed_of(item)
     if seed is not None:
         item.stash[_stack].enter_context(_on_simulated_device(seed))
+        item.stash[_stack].enter_context(_fewer_examples(item.obj))
     return (yield)
 
 
