@@ -167,9 +167,10 @@ class Model:
 
     def epoch_done(self) -> bool:
         """A state taken now is the start of the next epoch."""
-        if not self.closed or self.cut_off or self.short():
+        ended = self.closed or self.accepted == self.total
+        if not ended or self.cut_off or self.short():
             return False
-        left = len(self.stream()) - self.handed
+        left = sum(map(len, self.history())) - self.handed
         return not left or (
             self.kwargs["drop_last"] and left < self.kwargs["batch_size"]
         )

@@ -157,3 +157,18 @@ def test_batch_echoing_goes_on_too(unit):
     second.load_state_dict(state)
     assert list(rest(second, put[state["fresh_offset"] :])) == whole[4:]
     assert ids_of(stack([1])) == [1]
+
+
+def test_the_end_that_a_loaded_state_knows_is_the_end_before_close_says_so():
+    with make(factor=1) as buffer:
+        buffer.put_batch(stack(range(8)))
+        buffer.close()
+        first = ids_of(buffer.next_batch(timeout=WAIT_S))
+        state = buffer.state_dict()
+    with make(factor=1) as buffer:
+        buffer.load_state_dict(state)
+        buffer.put_batch(stack(range(state["fresh_offset"], 8)))
+        rest = ids_of(buffer.next_batch(timeout=0))
+        again = buffer.state_dict()
+    assert sorted(first + rest) == list(range(8))
+    assert (again["epoch"], again["fresh_offset"]) == (1, 0)

@@ -47,7 +47,10 @@ class Ledger {
   Checkpoint checkpoint(bool failed) {
     std::lock_guard lock(mutex_);
     Checkpoint point{epoch_.number, handed_, epoch_.total, false};
-    const std::optional<std::uint64_t> n = failed ? std::nullopt : length();
+    std::optional<std::uint64_t> n = failed ? std::nullopt : length();
+    // A loaded state knows where upstream ends, before it says so again.
+    if (!failed && !n && epoch_.total && epoch_.record(ring_.tail()) == *epoch_.total)
+      n = epoch_.total;
     // Every claim is committed soon, and the end is where claims end.
     if (n && *n >= epoch_.required_end && (!epoch_.total || *epoch_.total == *n)) {
       point.total = n;
