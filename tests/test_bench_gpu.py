@@ -1,6 +1,7 @@
 """The benchmarks for a GPU: their logic, on the simulated driver; and without a GPU."""
 
 import importlib
+import inspect
 import json
 import subprocess
 import sys
@@ -51,6 +52,14 @@ def test_simulated_figures_say_so(name, load, tmp_path, capsys):
         assert list(figures["results"]) == own
         for result in figures["results"].values():
             assert len(result["rounds_s"]) == 1
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_candidates_lack_nothing(name, load):
+    """Peers, too, which the simulated driver cannot run."""
+    for question in load(name).QUESTIONS:
+        lacking = [c.name for c in question.candidates if inspect.isabstract(c.make)]
+        assert lacking == []
 
 
 def test_a_candidate_that_fails_is_named_and_the_rest_goes_on(load, tmp_path):

@@ -17,20 +17,17 @@ import numpy as np
 
 from ask import Candidate, Question, Settings
 from echobuf import EchoBuffer, Field
-from network import images_of, network_of
 from paced import Paced
 from place import Place
 from script import main
-from training import Echoing, Resident
+from training import SETTINGS, TINY, Echoing, Fed, Resident, Training
 
 
-class HostWindow:
+class HostWindow(Fed):
     """A window on the host; three pinned batches take turns."""
 
-    def __init__(self, place: Place, settings: Settings) -> None:
-        self.place, self.settings = place, settings
-        self.records = images_of(place, settings)
-        self.network = network_of(place)
+    def prepare(self) -> None:
+        settings = self.settings
         self.buffer = EchoBuffer(
             {n: Field(a.shape[1:], a.dtype) for n, a in self.records.items()},
             batch_size=settings["batch"],
@@ -41,14 +38,14 @@ class HostWindow:
         self.turn = 0
         self.upstream = Paced(self.records, settings["chunk"], self.buffer.put_batch)
         for _ in range(2 * settings["window"] // settings["batch"]):
-            self._step()
-        place.sync()
+            self.step()
+        self.place.sync()
         self.upstream.pause()
 
     def _slot(self) -> tuple[dict[str, Any], dict[str, Any], Any]:
-        batch = self.settings["batch"]
         arrays = {
-            n: np.empty((batch, *a.shape[1:]), a.dtype) for n, a in self.records.items()
+            n: np.empty((self.batch, *a.shape[1:]), a.dtype)
+            for n, a in self.records.items()
         }
         if self.place.simulated:
             return arrays, arrays, None
@@ -56,7 +53,7 @@ class HostWindow:
         tensors = {n: torch.from_numpy(a).pin_memory() for n, a in arrays.items()}
         return {n: t.numpy() for n, t in tensors.items()}, tensors, torch.cuda.Event()
 
-    def _step(self) -> None:
+    def step(self) -> None:
         arrays, tensors, copied = self.slots[self.turn % len(self.slots)]
         self.turn += 1
         if copied is not None:
@@ -66,14 +63,6 @@ class HostWindow:
             tensors = {n: t.to("cuda", non_blocking=True) for n, t in tensors.items()}
             copied.record()
         self.network.step(tensors["image"], tensors["label"])
-
-    def run(self) -> int:
-        self.upstream.go_on()
-        for _ in range(self.settings["steps"]):
-            self._step()
-        self.place.sync()
-        self.upstream.pause()
-        return int(self.settings["steps"])
 
     def facts(self) -> dict[str, Any]:
         return {"bus_bytes_per_step": bytes_per_step(self.records, self.settings)}
@@ -124,20 +113,17 @@ class Echoes:
         return echoes(*self.arguments)
 
 
-class Loader:
+class Loader(Training):
     """A DataLoader: workers, pinned memory, each example repeated e times."""
 
     WORKERS, AHEAD = 8, 2
 
-    def __init__(self, place: Place, settings: Settings) -> None:
-        self.place, self.settings = place, settings
-        self.records = images_of(place, settings)
-        self.network = network_of(place)
+    def prepare(self) -> None:
         self.batches = iter(
-            place.torch.utils.data.DataLoader(
-                Images(place, self.records),
-                batch_size=settings["batch"],
-                sampler=Echoes(settings),
+            self.place.torch.utils.data.DataLoader(
+                Images(self.place, self.records),
+                batch_size=self.batch,
+                sampler=Echoes(self.settings),
                 num_workers=self.WORKERS,
                 prefetch_factor=self.AHEAD,
                 pin_memory=True,
@@ -179,23 +165,8 @@ def question(batch: int) -> Question:
             Candidate("echobuf on the device", Echoing, {"ratio": 0}),
         ),
         clock="wall",
-        settings={
-            "side": 160,
-            "records": 5120,
-            "batch": batch,
-            "window": 2560,
-            "factor": 5,
-            "chunk": 32,
-            "steps": 12_800 // batch,
-        },
-        tiny={
-            "side": 4,
-            "records": 80,
-            "batch": 8,
-            "window": 40,
-            "chunk": 8,
-            "steps": 10,
-        },
+        settings={**SETTINGS, "batch": batch, "steps": 12_800 // batch},
+        tiny=TINY,
         rounds=5,
         limit_s=10,
     )

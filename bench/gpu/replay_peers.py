@@ -7,6 +7,7 @@ on JAX arrays. Batches of 256 records of 136 bytes in two fields, 4 KB, 150,528 
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from script import main
 from window import Draw, records_of
 
 
-class _Store:
+class _Store(ABC):
     def __init__(self, place: Place, settings: Settings) -> None:
         self.place, self.settings = place, settings
         self.records = records_of(place, settings)
@@ -28,17 +29,17 @@ class _Store:
         for start in range(0, settings["records"], step):
             self.add({n: a[start : start + step] for n, a in self.records.items()})
 
+    @abstractmethod
     def open(self) -> None:
         """Imports the peer, and makes a buffer on the device."""
-        raise NotImplementedError
 
+    @abstractmethod
     def add(self, records: dict[str, Any]) -> None:
         """Adds records, stacked on axis 0."""
-        raise NotImplementedError
 
+    @abstractmethod
     def sample(self) -> Any:
         """A batch, as the peer gives it."""
-        raise NotImplementedError
 
     def to_host(self, leaf: Any) -> Any:
         """A leaf of a batch as an array; untimed."""
@@ -57,7 +58,8 @@ class _Store:
         return int(self.batches)
 
     def wait(self, batch: Any) -> None:
-        """Waits for what the place does not know of."""
+        """Waits until the device has drawn the batch."""
+        self.place.sync()
 
 
 class Torchrl(_Store):

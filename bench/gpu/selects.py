@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 from ask import Settings
@@ -10,7 +11,7 @@ from place import Place
 from window import records_of
 
 
-class _OnDevice:
+class _OnDevice(ABC):
     """Records on the device, and arrays that are written again and again."""
 
     def __init__(self, place: Place, settings: Settings) -> None:
@@ -28,6 +29,7 @@ class _OnDevice:
         }
         self.prepare()
 
+    @abstractmethod
     def prepare(self) -> None:
         """Makes what lasts."""
 
@@ -39,14 +41,16 @@ class _OnDevice:
     def facts(self) -> dict[str, Any]:
         return {"bytes_per_unit": sum(leaf.nbytes for leaf in self.out.values())}
 
+    @abstractmethod
     def run(self) -> int:
-        raise NotImplementedError
+        """Draws the batches of a round, and says how many."""
 
 
 class Copy(_OnDevice):
     """Records that lie one after the other, a batch further each time."""
 
-    at = 0
+    def prepare(self) -> None:
+        self.at = 0
 
     def run(self) -> int:
         last = self.settings["records"] - self.batch

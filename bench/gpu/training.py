@@ -10,6 +10,7 @@ from __future__ import annotations
 import queue
 import statistics
 import sys
+from abc import ABC, abstractmethod
 from typing import Any
 
 from ask import Candidate, Question, Settings
@@ -20,7 +21,9 @@ from place import Place
 from script import main
 
 
-class _Training:
+class Training(ABC):
+    """Steps of the network on images."""
+
     def __init__(self, place: Place, settings: Settings) -> None:
         self.place, self.settings = place, settings
         self.batch = settings["batch"]
@@ -28,11 +31,33 @@ class _Training:
         self.network = network_of(place)
         self.prepare()
 
+    @abstractmethod
     def prepare(self) -> None:
         """Makes what lasts."""
 
 
-class Resident(_Training):
+class Fed(Training):
+    """Steps on batches that `upstream`, which `prepare` makes, brings about.
+
+    Its clock stands between two runs, so that each begins as the one before it ended.
+    """
+
+    upstream: Paced
+
+    @abstractmethod
+    def step(self) -> None:
+        """Trains on the next batch."""
+
+    def run(self) -> int:
+        self.upstream.go_on()
+        for _ in range(self.settings["steps"]):
+            self.step()
+        self.place.sync()
+        self.upstream.pause()
+        return int(self.settings["steps"])
+
+
+class Resident(Training):
     """Steps on one batch that stays on the device."""
 
     def prepare(self) -> None:
@@ -67,11 +92,10 @@ def upstream_s(place: Place, settings: Settings) -> float:
     return settings["ratio"] * step_s(place, settings) / settings["batch"]
 
 
-class Echoing(_Training):
+class Echoing(Fed):
     """Upstream puts; each batch is drawn on the device, each example e times.
 
-    A run is whole passes, and upstream's clock stands between two runs, so that each
-    begins as the one before it ended.
+    A run is whole passes.
     """
 
     def prepare(self) -> None:
@@ -92,23 +116,15 @@ class Echoing(_Training):
             upstream_s(self.place, settings),
         )
         for _ in range(2 * settings["window"] // self.batch):  # the window fills
-            self._step()
+            self.step()
         self.place.sync()
         self.upstream.pause()
         self.before = self.buffer.stats()
 
-    def _step(self) -> None:
+    def step(self) -> None:
         batch = self.buffer.next_batch(timeout=60)
         tensor = self.network.tensor
         self.network.step(tensor(batch["image"]), tensor(batch["label"]))
-
-    def run(self) -> int:
-        self.upstream.go_on()
-        for _ in range(self.settings["steps"]):
-            self._step()
-        self.place.sync()
-        self.upstream.pause()
-        return int(self.settings["steps"])
 
     def facts(self) -> dict[str, Any]:
         before, after = self.before, self.buffer.stats()
@@ -128,7 +144,7 @@ class Echoing(_Training):
         self.upstream.end()
 
 
-class NoEchoing(_Training):
+class NoEchoing(Fed):
     """Batches come as upstream has them, are copied once, and trained on once."""
 
     def prepare(self) -> None:
@@ -136,7 +152,7 @@ class NoEchoing(_Training):
         self.upstream = Paced(
             self.records, self.batch, self._load, upstream_s(self.place, self.settings)
         )
-        self._step()
+        self.step()
         self.upstream.pause()
 
     def _load(self, batch: dict[str, Any]) -> None:
@@ -145,19 +161,11 @@ class NoEchoing(_Training):
             batch = {n: torch.from_numpy(a).pin_memory() for n, a in batch.items()}
         self.ready.put(batch)
 
-    def _step(self) -> None:
+    def step(self) -> None:
         batch = self.ready.get(timeout=60)
         if not self.place.simulated:
             batch = {n: t.to("cuda", non_blocking=True) for n, t in batch.items()}
         self.network.step(batch["image"], batch["label"])
-
-    def run(self) -> int:
-        self.upstream.go_on()
-        for _ in range(self.settings["steps"]):
-            self._step()
-        self.place.sync()
-        self.upstream.pause()
-        return int(self.settings["steps"])
 
     def close(self) -> None:
         self.upstream.go_on()
@@ -166,6 +174,8 @@ class NoEchoing(_Training):
         self.upstream.end()
 
 
+SETTINGS = {"side": 160, "records": 5120, "window": 2560, "factor": 5, "chunk": 32}
+TINY = {"side": 4, "records": 80, "batch": 8, "window": 40, "chunk": 8, "steps": 10}
 _SLOW = {"ratio": 6}
 QUESTIONS = (
     Question(
@@ -185,23 +195,8 @@ QUESTIONS = (
             ),
         ),
         clock="wall",
-        settings={
-            "side": 160,
-            "records": 5120,
-            "batch": 256,
-            "window": 2560,
-            "factor": 5,
-            "chunk": 32,
-            "steps": 50,
-        },
-        tiny={
-            "side": 4,
-            "records": 80,
-            "batch": 8,
-            "window": 40,
-            "chunk": 8,
-            "steps": 10,
-        },
+        settings={**SETTINGS, "batch": 256, "steps": 50},
+        tiny=TINY,
         rounds=7,
         limit_s=35,
     ),
