@@ -31,10 +31,14 @@ class Arrays(Protocol):
     def finish(
         self, leaves: list[Any], drawn: list[Any], count: int, stream: int
     ) -> None:
-        """Brings `count` rows of what was drawn on `stream` to the caller's arrays."""
+        """A batch was drawn on `stream`: brings it to the caller's arrays.
 
-    def hand_over(self, stream: int) -> None:
-        """A batch was drawn on `stream`, and goes to the caller."""
+        Args:
+            leaves: the caller's, or those from `empty`.
+            drawn: what was drawn into; `leaves` themselves, or others.
+            count: rows of the batch.
+            stream: where it was drawn.
+        """
 
 
 def handle_of(stream: Any, ordinal: int) -> int:

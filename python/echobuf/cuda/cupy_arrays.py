@@ -12,7 +12,8 @@ import numpy as np
 from echobuf.cuda import refusals
 from echobuf.cuda.arrays import handle_of
 from echobuf.cuda.cupy_streams import use_stream
-from echobuf.cuda.out import DeviceOut, is_tensor
+from echobuf.cuda.on_device import OnDevice
+from echobuf.cuda.out import is_tensor
 from echobuf.errors import OptionError
 from echobuf.tree import Spec
 
@@ -20,7 +21,7 @@ _ALIGNMENT = 512  # what the allocators of CUDA give
 _DEFAULT_STREAMS = (0, 1, 2)  # the handles of those that nobody has made
 
 
-class CupyArrays:
+class CupyArrays(OnDevice):
     """What makes and finds arrays; see `echobuf.cuda.arrays.Arrays`.
 
     Args:
@@ -30,7 +31,7 @@ class CupyArrays:
     """
 
     def __init__(self, ordinal: int, spec: Spec, lead: tuple[int, ...]) -> None:
-        self._ordinal = ordinal
+        super().__init__(ordinal, spec, lead)
         self._layout: list[tuple[tuple[int, ...], np.dtype[Any], int]] = []
         end = 0
         for field in spec.fields:
@@ -39,7 +40,6 @@ class CupyArrays:
             size = math.prod(shape) * field.dtype.itemsize
             end += -(-size // _ALIGNMENT) * _ALIGNMENT
         self._bytes = max(end, 1)
-        self._out = DeviceOut(ordinal, spec, lead)
 
     def stream(self, stream: Any) -> int:
         """The handle of `stream`, or of the caller's current one.
@@ -84,29 +84,19 @@ class CupyArrays:
                 raise MemoryError(text) from None
             raise refusals.device_error(f"cuda:{self._ordinal}", text, code) from error
 
-    def out(self, leaves: list[Any], stream: Any) -> tuple[list[Any], list[int], int]:
-        """Contiguous arrays are drawn into; others by way of a copy on the device."""
-        addresses, contiguous = self._out.find(leaves)
-        if stream is None and any(map(is_tensor, leaves)):
-            handle = torch_stream(self._ordinal) or 0
-        else:
-            handle = self.stream(stream)
-        if contiguous:
-            return leaves, addresses, handle
-        return *self.empty(handle), handle
+    def stream_of(self, leaves: list[Any]) -> int:
+        """Torch's current stream where there are tensors."""
+        if any(map(is_tensor, leaves)):
+            return torch_stream(self._ordinal) or 0
+        return self.stream(None)
 
-    def finish(
+    def copy(
         self, leaves: list[Any], drawn: list[Any], count: int, stream: int
     ) -> None:
-        """Copies what was drawn elsewhere, in the order of the stream."""
-        if drawn is leaves:
-            return
+        """Copies rows to the caller's leaves, in the order of the stream."""
         with use_stream(self._ordinal, stream):
             for leaf, source in zip(leaves, drawn, strict=True):
                 cupy.asarray(leaf)[:count] = source[:count]
-
-    def hand_over(self, stream: int) -> None:
-        """The batch is valid in the order of the stream: nothing is to be done."""
 
 
 def _no_array_in_graph() -> OptionError:

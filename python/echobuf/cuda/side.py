@@ -98,7 +98,7 @@ class DeviceSide:
         count = self._draw(addresses, handle, timeout)
         if count < 0:
             return -count
-        self._arrays.hand_over(handle)
+        self._arrays.finish(leaves, leaves, count, handle)
         if count == self._full:
             return leaves
         return [leaf[:count] for leaf in leaves]
@@ -116,7 +116,6 @@ class DeviceSide:
             raise self._no_room_for_batch(error) from None
         count = self._draw(addresses, handle, timeout)
         if count >= 0:
-            self._arrays.hand_over(handle)
             self._arrays.finish(leaves, drawn, count, handle)
         return count
 

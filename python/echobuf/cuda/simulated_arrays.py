@@ -67,18 +67,18 @@ class SimulatedArrays:
     def finish(
         self, leaves: list[Any], drawn: list[Any], count: int, stream: int
     ) -> None:
-        """Copies what was drawn elsewhere; the host has waited for it."""
-        for array, leaf in zip(self._out.check(leaves), drawn, strict=True):
-            if array is not leaf:
-                np.copyto(array[:count], leaf[:count])
+        """Waits for the batch, as NumPy must, and copies what was drawn elsewhere.
 
-    def hand_over(self, stream: int) -> None:
-        """Waits for the batch, as NumPy must; that orders nothing.
-
-        Not by its stream, which may have ended with the simulation meanwhile.
+        That orders nothing. It does not wait for the stream by its handle, which may
+        have ended with the simulation meanwhile.
         """
         if not driver().wait_for_all():
             raise DeviceError(self._device.gone)
+        if drawn is leaves:
+            return
+        for array, leaf in zip(self._out.check(leaves), drawn, strict=True):
+            if array is not leaf:
+                np.copyto(array[:count], leaf[:count])
 
 
 class SimulatedTensors(SimulatedArrays):

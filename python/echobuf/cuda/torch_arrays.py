@@ -9,14 +9,14 @@ import torch
 
 from echobuf.cuda import refusals
 from echobuf.cuda.arrays import handle_of
-from echobuf.cuda.out import DeviceOut
+from echobuf.cuda.on_device import OnDevice
 from echobuf.errors import DeviceError
 from echobuf.tree import Spec
 
 _LEGACY = (0, 1)  # handles of the stream that torch calls the default one
 
 
-class TorchArrays:
+class TorchArrays(OnDevice):
     """What makes and finds tensors; see `echobuf.cuda.arrays.Arrays`.
 
     Args:
@@ -42,13 +42,12 @@ class TorchArrays:
                 "cannot use CUDA: install one that can (https://pytorch.org), or use "
                 "`echobuf.EchoLoader`, which yields CuPy arrays."
             )
-        self._ordinal = ordinal
+        super().__init__(ordinal, spec, lead)
         self._device = torch.device("cuda", ordinal)
         self._layout = [
             (lead + field.shape, dtype or getattr(torch, field.dtype.name))
             for field, dtype in zip(spec.fields, dtypes, strict=True)
         ]
-        self._out = DeviceOut(ordinal, spec, lead)
 
     def stream(self, stream: Any) -> int:
         """The handle of `stream`, or of torch's current one."""
@@ -84,23 +83,10 @@ class TorchArrays:
             name = f"cuda:{self._ordinal}"
             raise refusals.device_error(name, str(error)) from error
 
-    def out(self, leaves: list[Any], stream: Any) -> tuple[list[Any], list[int], int]:
-        """Contiguous arrays are drawn into; others by way of a copy on the device."""
-        addresses, contiguous = self._out.find(leaves)
-        handle = self.stream(stream)
-        if contiguous:
-            return leaves, addresses, handle
-        return *self.empty(handle), handle
-
-    def finish(
+    def copy(
         self, leaves: list[Any], drawn: list[Any], count: int, stream: int
     ) -> None:
-        """Copies what was drawn elsewhere, in the order of the stream."""
-        if drawn is leaves:
-            return
+        """Copies rows to the caller's leaves, in the order of the stream."""
         with self._on(stream):
             for leaf, source in zip(leaves, drawn, strict=True):
                 torch.as_tensor(leaf, device=self._device)[:count] = source[:count]
-
-    def hand_over(self, stream: int) -> None:
-        """The batch is valid in the order of the stream: nothing is to be done."""
