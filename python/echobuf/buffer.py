@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
-from echobuf import _core, capacity, codes, state
+from echobuf import _core, state
 from echobuf.arrays import prepare_put
+from echobuf.ends import Ends
 from echobuf.errors import (
-    DeviceError,
     EchobufError,
     OptionError,
     SpecError,
@@ -22,15 +22,9 @@ from echobuf.options import (
     check_timeout,
     show_factor,
 )
-from echobuf.side_host import HostSide
+from echobuf.sides import make_side
 from echobuf.stats import Stats, make_stats
 from echobuf.tree import check_batch_axis, describe, make_spec
-
-if TYPE_CHECKING:
-    from echobuf.cuda.side import DeviceSide
-
-# Codes of calls that a lost device ends.
-_LOST = (_core.BROKEN, _core.CLOSED, _core.LEFT)
 
 
 class EchoBuffer:
@@ -102,35 +96,13 @@ class EchoBuffer:
         if self._options.ragged:
             check_batch_axis(self._spec)
         self._epoch = 0
-        self._upstream_error: BaseException | None = None
-        self._past_error: BaseException | None = None  # of the epoch before
-        self._side = self._make_side()
+        self._side = make_side(self._spec, self._options, self._epoch)
+        self._ends = Ends(self._side)
         self._core: _core.Buffer | _core.DeviceBuffer = self._side.core
         self._unflatten = self._spec.treespec.unflatten
         lead = () if self._options.ragged else (self._options.batch_size,)
         self._full_length = (lead + self._spec.fields[0].shape)[0]
         self._arguments = state.arguments_of(self._options, describe(self._spec))
-
-    def _make_side(self) -> HostSide | DeviceSide:
-        options = self._options
-        capacity.check_size(self._spec, options)
-        core_options = _core.BufferOptions(
-            leaves=[(field.dtype, field.shape) for field in self._spec.fields],
-            ragged=options.ragged,
-            batch_size=options.batch_size,
-            window=options.window,
-            factor=options.ratio,
-            max_factor=options.max_factor,
-            seed=options.seed,
-            epoch=self._epoch,
-            drop_last=options.drop_last,
-            prefetch=options.prefetch,
-        )
-        if options.device == "cpu":
-            return HostSide(self._spec, options, core_options)
-        from echobuf.cuda.side import DeviceSide
-
-        return DeviceSide(self._spec, options, core_options)
 
     def __repr__(self) -> str:
         options = self._options
@@ -184,15 +156,7 @@ class EchoBuffer:
             )
             outcome = self._core.put(ready, stacked, timeout)
         if outcome is not None:
-            self._refuse_put(*outcome)
-
-    def _refuse_put(self, code: int, accepted: int) -> NoReturn:
-        try:
-            self._check_device(code)
-        except DeviceError as error:
-            error.accepted = accepted
-            raise
-        codes.refuse_put(code, accepted, failed=self._upstream_error is not None)
+            self._ends.refuse_put(*outcome)
 
     def _check_timeout(self, timeout: float) -> float | None:
         try:
@@ -215,7 +179,7 @@ class EchoBuffer:
         """
         code = self._core.close()
         if code == _core.FORKED:
-            self._check(code)
+            self._ends.check(code)
 
     def fail(self, exc: BaseException) -> None:
         """Says that upstream failed: every `next_batch` raises `UpstreamError` from it.
@@ -225,8 +189,8 @@ class EchoBuffer:
         if not isinstance(exc, BaseException):
             self.ready()  # whose context was left says that first
             raise OptionError(f"`exc` is {exc!r}; it must be an exception.")
-        self._upstream_error = exc
-        self._check(self._core.fail())
+        self._ends.upstream_failed(exc)
+        self._ends.check(self._core.fail())
 
     # ---- downstream
 
@@ -268,7 +232,7 @@ class EchoBuffer:
         else:
             leaves = self._side.next(timeout)
         if not isinstance(leaves, list):
-            self._end_next(leaves)
+            self._ends.end_next(leaves)
         return self._unflatten(leaves)
 
     def before_replay(self, stream: Any = None, timeout: float | None = None) -> None:
@@ -298,36 +262,16 @@ class EchoBuffer:
             timeout = self._check_timeout(timeout)
         code = self._side.before_replay(stream, timeout)
         if code:
-            self._end_next(code)
+            self._ends.end_next(code)
 
     def _next_into(self, out: Any, timeout: float | None, stream: Any) -> Any:
         leaves = self._flatten(out, "out")
         count = self._side.next_into(leaves, timeout, stream)
         if count < 0:
-            self._end_next(-count)
+            self._ends.end_next(-count)
         if count == self._full_length:
             return out
         return self._unflatten([leaf[:count] for leaf in leaves])
-
-    def _end_next(self, code: int) -> NoReturn:
-        if code == _core.NO_MEMORY:
-            raise self._side.out_of_memory()
-        error = self._upstream_error
-        if error is None:  # another thread has called `reset` meanwhile
-            error = self._past_error
-        self._check_device(code)
-        codes.end_next(code, error)
-
-    def _check_device(self, code: int) -> None:
-        """Raises if the call was refused because the device is lost."""
-        if code in _LOST and (lost := self._side.why_lost()) is not None:
-            raise lost
-
-    def _check(self, code: int) -> None:
-        """Raises for a code that any call can end with; not for 0."""
-        if code != 0:
-            self._check_device(code)
-            codes.check(code)
 
     def __iter__(self) -> Iterator[Any]:
         self.ready()  # raises if the context was left
@@ -349,7 +293,7 @@ class EchoBuffer:
         """
         answer = self._core.ready()
         if answer > 1:
-            self._check(answer)
+            self._ends.check(answer)
         return answer == 1
 
     # ---- life
@@ -364,19 +308,15 @@ class EchoBuffer:
             epoch: which; the next one unless told.
         """
         number = self._epoch + 1 if epoch is None else check_epoch(epoch)
-        self._check(self._core.reset(number))
+        self._ends.check(self._core.reset(number))
         self._epoch = number
-        # In this order: a call that has just failed finds the error in either, also
-        # after a second reset.
-        if self._upstream_error is not None:
-            self._past_error = self._upstream_error
-        self._upstream_error = None
+        self._ends.epoch_begins()
 
     def stats(self) -> Stats:
         """What the buffer has done in this epoch."""
         raw = self._core.stats()
         if isinstance(raw, int):
-            self._check(raw)
+            self._ends.check(raw)
             raise AssertionError(raw)
         return make_stats(raw)
 
@@ -390,7 +330,7 @@ class EchoBuffer:
         """
         checkpoint = self._core.checkpoint()
         if isinstance(checkpoint, int):
-            self._check(checkpoint)
+            self._ends.check(checkpoint)
             raise AssertionError(checkpoint)
         return state.seal(self._arguments, state.position_of(checkpoint))
 
@@ -419,7 +359,7 @@ class EchoBuffer:
             self.reset(position["epoch"])
             return
         try:
-            self._check(self._core.restore(checkpoint))
+            self._ends.check(self._core.restore(checkpoint))
         except (ValueError, TypeError, KeyError, RuntimeError) as error:
             if isinstance(error, EchobufError):
                 raise
@@ -438,7 +378,7 @@ class EchoBuffer:
         """Goes over to the epoch opened ahead; gives up what is left of this one."""
         answer = self._core.go_ahead()
         if answer != 1:
-            self._check(answer or _core.REENTRANT)
+            self._ends.check(answer or _core.REENTRANT)
         self._epoch = epoch
 
     def _abandon(self) -> None:

@@ -1,0 +1,45 @@
+"""Where a buffer keeps its window: on the CPU, or on a CUDA device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from echobuf import _core, capacity
+from echobuf.options import Options
+from echobuf.side_host import HostSide
+from echobuf.tree import Spec
+
+if TYPE_CHECKING:
+    from echobuf.cuda.side import DeviceSide
+
+
+def make_side(spec: Spec, options: Options, epoch: int) -> HostSide | DeviceSide:
+    """Allocates a buffer where `options.device` says.
+
+    Args:
+        spec: of one example, or of one whole batch.
+        options: the buffer's.
+        epoch: the first.
+
+    Raises:
+        CapacityError: it does not fit.
+        DeviceError: the device cannot be used.
+    """
+    capacity.check_size(spec, options)
+    core_options = _core.BufferOptions(
+        leaves=[(field.dtype, field.shape) for field in spec.fields],
+        ragged=options.ragged,
+        batch_size=options.batch_size,
+        window=options.window,
+        factor=options.ratio,
+        max_factor=options.max_factor,
+        seed=options.seed,
+        epoch=epoch,
+        drop_last=options.drop_last,
+        prefetch=options.prefetch,
+    )
+    if options.device == "cpu":
+        return HostSide(spec, options, core_options)
+    from echobuf.cuda.side import DeviceSide
+
+    return DeviceSide(spec, options, core_options)
