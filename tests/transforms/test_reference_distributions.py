@@ -70,10 +70,10 @@ def test_flips() -> None:
 def test_resized_crops() -> None:
     """Large images, so that whole sides are as good as real ones."""
     shape = (6000, 8000, 3)
-    boxes = drawn("RandomResizedCrop", shape, size=8, scale=(0.1, 0.4), ratio=(0.5, 2))
+    boxes = drawn("RandomResizedCrop", shape, size=8, scale=(0.1, 0.3), ratio=(0.5, 3))
     h, w = (np.array([box[k] for box in boxes], float) for k in ("height", "width"))
-    assert kolmogorov_p(h * w / (6000 * 8000), uniform(0.1, 0.4)) > LOW
-    assert kolmogorov_p(np.log(w / h), uniform(-math.log(2), math.log(2))) > LOW
+    assert kolmogorov_p(h * w / (6000 * 8000), uniform(0.1, 0.3)) > LOW
+    assert kolmogorov_p(np.log(w / h), uniform(math.log(0.5), math.log(3))) > LOW
     top = np.array([box["top"] for box in boxes]) / (6001 - h)
     left = np.array([box["left"] for box in boxes]) / (8001 - w)
     assert kolmogorov_p(top, uniform(0, 1)) > LOW
@@ -81,13 +81,26 @@ def test_resized_crops() -> None:
 
 
 def test_erased_boxes() -> None:
-    whats = drawn("RandomErasing", (6000, 8000, 1), p=0.7, scale=(0.02, 0.2))
+    whats = drawn(
+        "RandomErasing", (6000, 8000, 1), p=0.7, scale=(0.02, 0.2), ratio=(0.3, 2)
+    )
     boxes = [what["box"] for what in whats if what["box"] is not None]
     counts = np.array([len(boxes), COUNT - len(boxes)])
     assert chi_squared_p(counts, [0.7, 0.3]) > LOW
     h, w = np.array(boxes, float)[:, 2:].T
     assert kolmogorov_p(h * w / (6000 * 8000), uniform(0.02, 0.2)) > LOW
-    assert kolmogorov_p(np.log(h / w), uniform(math.log(0.3), math.log(3.3))) > LOW
+    assert kolmogorov_p(np.log(h / w), uniform(math.log(0.3), math.log(2))) > LOW
+
+
+def test_places_of_boxes() -> None:
+    """Boxes of 4 x 4 in 8 x 9: every place, up to both ends."""
+    given = {"scale": (16 / 72, 16 / 72), "ratio": (1, 1)}
+    for name in ("RandomResizedCrop", "RandomErasing"):
+        more = {"size": 4} if name == "RandomResizedCrop" else {"p": 1.0}
+        whats = drawn(name, (8, 9, 1), **given, **more)
+        boxes = [what.get("box") or (what["top"], what["left"]) for what in whats]
+        assert whole_numbers_p([box[0] for box in boxes], 5) > LOW
+        assert whole_numbers_p([box[1] for box in boxes], 6) > LOW
 
 
 def test_affine() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from transform_reference import crops, dtypes, masks, mixing, resize, warp
-from transform_reference.boxes import middle_box, padding_for_crop
+from transform_reference.boxes import erased_box, middle_box, padding_for_crop
+from transform_reference.draws import random_flip
 
 LINE = np.arange(4, dtype=np.uint8).reshape(1, 4, 1)
 
@@ -102,3 +105,13 @@ def test_masks() -> None:
 def test_gain_and_window() -> None:
     assert mixing.gain(np.float32([1, -2]), gain=0.5).tolist() == [0.5, -1]
     assert crops.window(LINE, start=1, length=2, axis=1).ravel().tolist() == [1, 2]
+
+
+def test_probability_is_below_not_at() -> None:
+    """u == p does nothing, or p=0 would do something once in a while."""
+    at = SimpleNamespace(uniforms=lambda _: [0.0] * 4, words=lambda _: [0] * 4)
+    assert not random_flip(at, (2, 2, 1), p=0.0)["flip"]
+    assert random_flip(at, (2, 2, 1), p=2**-32)["flip"]
+    range_ = {"scale": (0.25, 1), "ratio": (1, 1)}
+    assert erased_box(at, (8, 8, 1), p=0.0, **range_) is None
+    assert erased_box(at, (8, 8, 1), p=2**-32, **range_) == (0, 0, 4, 4)
