@@ -199,6 +199,11 @@ def record_values(r: Recorder) -> None:
     r.add("normalize", "float_noise", out, mean=mean, std=std)
     out = F.normalize(r.tensor("float_gray"), [0.5], [0.25])
     r.add("normalize", "float_gray", out, mean=[0.5], std=[0.25])
+    given = {"mean": mean, "std": std}
+    for name in ("float32", "float16", "bfloat16"):
+        out = F.to_dtype(r.tensor("bytes3"), torch.float32, scale=True)
+        out = F.to_dtype(F.normalize(out, **given), DTYPES[name])
+        r.add("prepare", "bytes3", out, **given, dtype=name)
     for image, clip in (("float_noise", True), ("float_noise", False), ("noise", True)):
         x = r.tensor(image)
         normals = torch.randn(x.shape, generator=torch.Generator().manual_seed(5))

@@ -46,6 +46,10 @@ def answer(case: Case, **more: Any) -> np.ndarray:
         return transform(case.op, given, DRAW, case.inputs[0])
     if case.op == "noise":
         return mixing.noise(case.inputs[0], normals=case.inputs[1], **given)
+    if case.op == "prepare":
+        dtype = given.pop("dtype")
+        image = dtypes.to_dtype(case.inputs[0], dtype="float32", scale=True)
+        return dtypes.to_dtype(dtypes.normalize(image, **given), dtype=dtype)
     if case.op == "mix_labels":
         return mixing.mix_labels(given.pop("label"), given.pop("partner"), **given)
     if case.op == "cutmix":
