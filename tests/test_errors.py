@@ -67,7 +67,7 @@ BAD_OPTIONS = [
     ("prefetch", [-1, 1.5, None, True], {}),
     ("drop_last", [None, 0, "no"], {}),
     ("max_bytes", [-1, 1e9, "1"], {}),
-    ("transform", [{}, lambda batch: batch], {}),
+    ("transform", ["flip", 3, lambda batch: batch], {}),
 ]
 
 

@@ -28,8 +28,12 @@ inline int code(Status status) { return static_cast<int>(status); }
 template <class Core>
 class BoundBuffer {
  public:
-  BoundBuffer(const py::list& leaves, std::shared_ptr<Core> buffer)
-      : leaves_(leaves, buffer->options().ragged), buffer_(std::move(buffer)) {}
+  /// `leaves`: of what is put; `made`: of batches.
+  BoundBuffer(const py::list& leaves, const py::list& made,
+              std::shared_ptr<Core> buffer)
+      : leaves_(leaves, buffer->options().ragged),
+        made_(made, buffer->options().ragged),
+        buffer_(std::move(buffer)) {}
 
   /// Puts one example, or those stacked on axis 0. Returns None, or a tuple of a code
   /// and the number of examples put (kMismatch: of the leaf that does not fit, or is no
@@ -178,6 +182,7 @@ class BoundBuffer {
   }
 
   const Leaves leaves_;
+  const Leaves made_;
 
  private:
   std::shared_ptr<Core> buffer_;  // empty after release()

@@ -48,7 +48,7 @@ class DeviceBuffer : public BoundBuffer<DeviceCore> {
   DeviceBuffer(const py::list& leaves, const BufferOptions& options,
                const DeviceHandle& device, std::uintptr_t draw,
                std::uintptr_t draw_planned, std::uintptr_t plan)
-      : BoundBuffer(leaves,
+      : BoundBuffer(leaves, leaves,
                     make(options, device,
                          {function(draw), function(draw_planned), function(plan)})) {}
 

@@ -13,15 +13,15 @@ namespace echobuf::python {
 
 class HostBuffer : public BoundBuffer<Buffer> {
  public:
-  HostBuffer(const py::list& leaves, const BufferOptions& options)
-      : BoundBuffer(leaves, std::make_shared<Buffer>(options)) {}
+  HostBuffer(const py::list& leaves, const py::list& made, const BufferOptions& options)
+      : BoundBuffer(leaves, made, std::make_shared<Buffer>(options)) {}
 
   /// The leaves of the next batch, or a code.
   py::object next(std::optional<double> timeout_s) {
     const std::shared_ptr<Buffer> buffer = hold();
     if (const int refused = refuse(buffer)) return py::int_(refused);
     Batch batch;
-    const bool brief = buffer->prefetches() || buffer->layout().bytes() <= kKeepGil;
+    const bool brief = buffer->prefetches() || is_brief(*buffer);
     const Status status = run(
         brief, !buffer->prefetches(), timeout_s,
         [&](Deadline deadline, Poll* poll) {
@@ -30,7 +30,7 @@ class HostBuffer : public BoundBuffer<Buffer> {
         [] { return false; });
     if (status == Status::kInterrupted) throw py::error_already_set();
     if (status != Status::kOk) return py::int_(code(status));
-    return leaves_.wrap(buffer->layout(), std::move(batch));
+    return made_.wrap(buffer->layout(), std::move(batch));
   }
 
   /// Draws into arrays that are as the spec says, contiguous, writable and apart. The
@@ -39,10 +39,10 @@ class HostBuffer : public BoundBuffer<Buffer> {
     const std::shared_ptr<Buffer> buffer = hold();
     if (const int refused = refuse(buffer)) return -refused;
     std::vector<std::byte*> targets;
-    if (!leaves_.bind_out(arrays, buffer->options().batch_size, targets))
+    if (!made_.bind_out(arrays, buffer->options().batch_size, targets))
       return -kMismatch;
     Target target{targets.data()};
-    const bool brief = buffer->layout().bytes() <= kKeepGil;
+    const bool brief = is_brief(*buffer);
     const Status status = run(
         brief, !buffer->prefetches(), timeout_s,
         [&](Deadline deadline, Poll* poll) {
@@ -52,6 +52,12 @@ class HostBuffer : public BoundBuffer<Buffer> {
     if (status == Status::kInterrupted) throw py::error_already_set();
     if (status != Status::kOk) return -code(status);
     return static_cast<py::ssize_t>(target.count);
+  }
+
+ private:
+  /// Whether a draw takes but microseconds.
+  static bool is_brief(const Buffer& buffer) {
+    return buffer.layout().bytes() <= kKeepGil && !buffer.layout().planned();
   }
 };
 

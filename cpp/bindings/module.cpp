@@ -15,6 +15,7 @@ PYBIND11_MODULE(_core, m, py::mod_gil_not_used()) {
   register_cpu(m);
   register_permutation(m);
   register_schedule(m);
+  register_transforms(m);
   register_buffer(m);
   register_device(m);
 }

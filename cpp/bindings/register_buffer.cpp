@@ -1,6 +1,11 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "echobuf/transform/chain_plan.hpp"
 #include "host_buffer.hpp"
 #include "register.hpp"
 #include "register_methods.hpp"
@@ -8,6 +13,7 @@
 namespace py = pybind11;
 using echobuf::BufferOptions;
 using echobuf::python::HostBuffer;
+using echobuf::transform::ChainPlan;
 
 namespace {
 
@@ -15,7 +21,8 @@ BufferOptions make_options(
     const py::list& leaves, bool ragged, std::uint64_t batch_size, std::uint64_t window,
     std::optional<std::pair<std::uint64_t, std::uint64_t>> factor,
     std::uint32_t max_factor, std::uint64_t seed, std::uint64_t epoch, bool drop_last,
-    std::uint32_t prefetch) {
+    std::uint32_t prefetch,
+    const std::vector<std::pair<std::size_t, std::shared_ptr<const ChainPlan>>>& made) {
   BufferOptions options;
   options.fields = echobuf::python::Leaves(leaves, ragged).fields();
   options.ragged = ragged;
@@ -28,6 +35,7 @@ BufferOptions make_options(
   options.epoch = epoch;
   options.drop_last = drop_last;
   options.prefetch = prefetch;
+  for (const auto& [field, plan] : made) options.leaves.push_back({field, plan});
   return options;
 }
 
@@ -51,7 +59,7 @@ void register_buffer(py::module_& m) {
       .def(py::init(&make_options), py::kw_only(), py::arg("leaves"), py::arg("ragged"),
            py::arg("batch_size"), py::arg("window"), py::arg("factor"),
            py::arg("max_factor"), py::arg("seed"), py::arg("epoch"),
-           py::arg("drop_last"), py::arg("prefetch"))
+           py::arg("drop_last"), py::arg("prefetch"), py::arg("made"))
       .def("needs",
            [](const BufferOptions& options) {
              const echobuf::BufferNeeds needs = echobuf::Buffer::needs(options);
@@ -60,10 +68,11 @@ void register_buffer(py::module_& m) {
            })
       .def_readwrite("idle", &BufferOptions::idle);
 
-  auto buffer = py::class_<HostBuffer>(m, "Buffer")
-                    .def(py::init<const py::list&, const BufferOptions&>(),
-                         py::arg("leaves"), py::arg("options"))
-                    .def("next", &HostBuffer::next)
-                    .def("next_into", &HostBuffer::next_into);
+  auto buffer =
+      py::class_<HostBuffer>(m, "Buffer")
+          .def(py::init<const py::list&, const py::list&, const BufferOptions&>(),
+               py::arg("leaves"), py::arg("made"), py::arg("options"))
+          .def("next", &HostBuffer::next)
+          .def("next_into", &HostBuffer::next_into);
   echobuf::python::register_methods<HostBuffer>(buffer);
 }

@@ -36,9 +36,9 @@ struct Bench {
       : options(std::move(opts)),
         ring(ring_capacity(options)),
         store(RecordLayout(options.fields, false), ring.capacity()),
-        layout(store.layout(), options.batch_size),
+        layout(store.layout(), options.leaves, options.batch_size),
         pool(std::make_shared<BatchPool>(layout.bytes(), 2)),
-        drawer(options, ring, HostDraw(store, layout), pool) {}
+        drawer(options, ring, HostDraw(store, layout, options.seed), pool) {}
 
   /// Claims one record and writes it, or says that there is no room.
   std::optional<std::uint64_t> claim(std::uint64_t id) {

@@ -50,8 +50,9 @@ TEST_P(Gather, PutsEveryFieldOfEveryRecordInItsRow) {
       leaves.emplace_back(field.bytes() * kRows + 1, std::byte{0xEE});
     for (auto& leaf : leaves) pointers.push_back(leaf.data());
     const SlotView view{slots.data(), kCapacity, first};
-    gather_records(layout, view, order.data(), order.size(), pointers.data(), 1,
-                   GetParam());
+    gather_records(copied_fields(layout, echobuf::BatchLayout(layout, {}, kRows)),
+                   layout.stride(), view, order.data(), order.size(), pointers.data(),
+                   1, GetParam());
     echobuf::finish_streaming();
     for (std::size_t f = 0; f < leaves.size(); ++f) {
       const Field& field = layout.fields()[f];

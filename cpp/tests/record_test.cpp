@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "echobuf/batch_layout.hpp"
+
 namespace {
 
 using echobuf::BatchLayout;
@@ -45,7 +47,7 @@ TEST(BatchLayout, PutsLeavesOneBehindAnotherAtSixtyFourBytes) {
   for (const auto& shapes : kRecordShapes)
     for (const std::size_t batch_size : {1u, 2u, 3u, 100u}) {
       const RecordLayout record(shapes, false);
-      const BatchLayout layout(record, batch_size);
+      const BatchLayout layout(record, {}, batch_size);
       ASSERT_EQ(layout.leaves(), shapes.size());
       std::size_t end = 0;
       for (std::size_t f = 0; f < shapes.size(); ++f) {

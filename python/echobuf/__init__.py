@@ -5,6 +5,9 @@ meanwhile (Choi et al. 2019, arXiv:1907.05550): it keeps a window of examples, e
 stored once, and serves them in shuffled batches from native code.
 """
 
+import importlib
+from typing import Any
+
 from echobuf._lifetime import get_include, warmup
 from echobuf.buffer import EchoBuffer
 from echobuf.errors import (
@@ -23,6 +26,13 @@ from echobuf.loader import EchoLoader
 from echobuf.stats import Stats
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    if name == "transforms":  # imported when it is first wanted
+        return importlib.import_module("echobuf.transforms")
+    raise AttributeError(f"module 'echobuf' has no attribute {name!r}")
+
 
 __all__ = [
     "CapacityError",

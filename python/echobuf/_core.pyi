@@ -18,6 +18,10 @@ REENTRANT: int
 FORKED: int
 MISMATCH: int
 LEFT: int
+MOST_CHANNELS: int
+MOST_OPERATIONS: int
+MOST_SPECIAL: int
+MOST_BANDS: int
 
 def interpreter_exits() -> None: ...
 def cpu_features() -> list[str]: ...
@@ -70,6 +74,7 @@ class BufferOptions:
         epoch: int,
         drop_last: bool,
         prefetch: int,
+        made: list[tuple[int, ChainPlan | None]],
     ) -> None: ...
     idle: int
     def needs(self) -> tuple[int, int, int, int]:
@@ -94,10 +99,33 @@ class _Bound:
     def release(self) -> None: ...
     def gone(self) -> bool: ...
 
+class Stage:
+    def __init__(
+        self,
+        *,
+        source: tuple[Any, ...],
+        target: tuple[Any, ...],
+        raw: bool,
+        core: int,
+        whole: int,
+        before: int,
+        after: int,
+        fill: int,
+        mean: int,
+        mix: int,
+        ops: list[tuple[str, int, dict[str, Any]]],
+    ) -> None: ...
+
+class ChainPlan:
+    def __init__(self, stages: list[Stage]) -> None: ...
+    @property
+    def bytes(self) -> int: ...
+
 class Buffer(_Bound):
     def __init__(
         self,
         leaves: list[tuple[np.dtype[Any], tuple[int, ...]]],
+        made: list[tuple[np.dtype[Any], tuple[int, ...]]],
         options: BufferOptions,
     ) -> None: ...
     def next(self, timeout_s: float | None, /) -> list[npt.NDArray[Any]] | int: ...

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, NoReturn
 
 from echobuf import _core, state
+from echobuf.afterwards import Afterwards
 from echobuf.arrays import prepare_put
 from echobuf.ends import Ends
 from echobuf.errors import (
@@ -16,6 +17,7 @@ from echobuf.errors import (
     SpecError,
     StateError,
 )
+from echobuf.made import make_leaves
 from echobuf.options import (
     check_epoch,
     check_options,
@@ -24,7 +26,7 @@ from echobuf.options import (
 )
 from echobuf.sides import make_side
 from echobuf.stats import Stats, make_stats
-from echobuf.tree import check_batch_axis, describe, make_spec
+from echobuf.tree import Spec, check_batch_axis, describe, make_spec
 
 
 class EchoBuffer:
@@ -48,7 +50,9 @@ class EchoBuffer:
             Batches are NumPy arrays on the CPU and CuPy arrays on a CUDA device.
         seed: with it, the order of `put`, `window` and `factor`, the order of draws is
             fixed (an int from 0 to 2**64 - 1).
-        transform: not available in this version.
+        transform: a mapping from leaves to lists of operations of
+            `echobuf.transforms`, which run inside the draw: each echo is augmented
+            anew. It says what batches are made of: docs/transforms.md.
         prefetch: batches that a native thread assembles ahead; on a CUDA device, where
             examples are uploaded ahead anyhow, it does nothing.
         drop_last: leave out a last batch that is shorter than `batch_size`.
@@ -74,7 +78,7 @@ class EchoBuffer:
         unit: str = "example",
         device: str = "cpu",
         seed: int = 0,
-        transform: None = None,
+        transform: Any = None,
         prefetch: int = 0,
         drop_last: bool = False,
         max_bytes: int | None = None,
@@ -96,13 +100,19 @@ class EchoBuffer:
         if self._options.ragged:
             check_batch_axis(self._spec)
         self._epoch = 0
-        self._side = make_side(self._spec, self._options, self._epoch)
+        self._made = make_leaves(self._spec, transform, ragged=self._options.ragged)
+        self._side = make_side(self._spec, self._made, self._options, self._epoch)
         self._ends = Ends(self._side)
         self._core: _core.Buffer | _core.DeviceBuffer = self._side.core
-        self._unflatten = self._spec.treespec.unflatten
+        self._afterwards = (
+            Afterwards(self._made.after) if any(self._made.after) else None
+        )
+        self._unflatten = self._made.spec.treespec.unflatten
         lead = () if self._options.ragged else (self._options.batch_size,)
-        self._full_length = (lead + self._spec.fields[0].shape)[0]
-        self._arguments = state.arguments_of(self._options, describe(self._spec))
+        self._full_length = (lead + self._made.spec.fields[0].shape)[0]
+        self._arguments = state.arguments_of(
+            self._options, describe(self._spec), self._made.shown
+        )
 
     def __repr__(self) -> str:
         options = self._options
@@ -110,7 +120,7 @@ class EchoBuffer:
         return (
             f"EchoBuffer({describe(self._spec)}, {size}window={options.window}, "
             f"factor={show_factor(options.factor)}, unit={options.unit!r}, "
-            f"device={options.device!r})"
+            f"device={options.device!r}{self._made.show()})"
         )
 
     # ---- upstream
@@ -148,7 +158,7 @@ class EchoBuffer:
     def _put(self, tree: Any, stacked: bool, timeout: float | None) -> None:
         if timeout is not None:
             timeout = self._check_timeout(timeout)
-        leaves = self._flatten(tree, "batch" if stacked else "example")
+        leaves = self._flatten(self._spec, tree, "batch" if stacked else "example")
         outcome = self._core.put(leaves, stacked, timeout)
         if outcome is not None and outcome[0] == _core.MISMATCH:
             ready = prepare_put(
@@ -165,9 +175,9 @@ class EchoBuffer:
             self.ready()  # as in _flatten
             raise
 
-    def _flatten(self, tree: Any, what: str) -> list[Any]:
+    def _flatten(self, spec: Spec, tree: Any, what: str) -> list[Any]:
         try:
-            return self._spec.flatten(tree, what)
+            return spec.flatten(tree, what)
         except SpecError:
             self.ready()  # a buffer whose context was left says that first
             raise
@@ -227,7 +237,9 @@ class EchoBuffer:
             timeout = self._check_timeout(timeout)
         if out is not None:
             return self._next_into(out, timeout, stream)
-        if stream is not None:
+        if self._afterwards is not None:
+            leaves = self._next_finished(timeout, stream)
+        elif stream is not None:
             leaves = self._side.next_on(stream, timeout)
         else:
             leaves = self._side.next(timeout)
@@ -265,13 +277,30 @@ class EchoBuffer:
             self._ends.end_next(code)
 
     def _next_into(self, out: Any, timeout: float | None, stream: Any) -> Any:
-        leaves = self._flatten(out, "out")
-        count = self._side.next_into(leaves, timeout, stream)
+        leaves = self._flatten(self._made.spec, out, "out")
+        if self._afterwards is None:
+            count = self._side.next_into(leaves, timeout, stream)
+        else:
+            count = self._next_finished_into(leaves, timeout, stream)
         if count < 0:
             self._ends.end_next(-count)
         if count == self._full_length:
             return out
         return self._unflatten([leaf[:count] for leaf in leaves])
+
+    def _next_finished(self, timeout: float | None, stream: Any) -> list[Any] | int:
+        """The leaves of the next batch once its functions have had them, or a code."""
+        assert self._afterwards is not None
+        if stream is None:
+            return self._afterwards.next(lambda: self._side.next(timeout))
+        return self._afterwards.next(lambda: self._side.next_on(stream, timeout))
+
+    def _next_finished_into(
+        self, leaves: list[Any], timeout: float | None, stream: Any
+    ) -> int:
+        copy = self._side.copier(leaves, stream)
+        finished = self._next_finished(timeout, stream)
+        return copy(finished) if isinstance(finished, list) else -finished
 
     def __iter__(self) -> Iterator[Any]:
         self.ready()  # raises if the context was left
@@ -292,6 +321,8 @@ class EchoBuffer:
         While another thread draws it would wait for its turn.
         """
         answer = self._core.ready()
+        if self._afterwards is not None and self._afterwards.waits() and answer <= 1:
+            return True
         if answer > 1:
             self._ends.check(answer)
         return answer == 1
@@ -311,6 +342,8 @@ class EchoBuffer:
         self._ends.check(self._core.reset(number))
         self._epoch = number
         self._ends.epoch_begins()
+        if self._afterwards is not None:
+            self._afterwards.forget()
 
     def stats(self) -> Stats:
         """What the buffer has done in this epoch."""
@@ -332,6 +365,11 @@ class EchoBuffer:
         if isinstance(checkpoint, int):
             self._ends.check(checkpoint)
             raise AssertionError(checkpoint)
+        if self._afterwards is not None and self._afterwards.waits():
+            raise StateError(
+                "a batch was drawn and its Lambda raised; a state taken now would "
+                "leave it out. Call `next_batch` until it comes, then take the state."
+            )
         return state.seal(self._arguments, state.position_of(checkpoint))
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

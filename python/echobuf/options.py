@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import operator
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -73,10 +74,10 @@ def check_options(
     """
     if unit not in ("example", "batch"):
         raise OptionError(f"`unit` is {unit!r}; it must be 'example' or 'batch'.")
-    if transform is not None:
+    if isinstance(transform, str) or not _may_be_transform(transform):
         raise OptionError(
-            "`transform` is not available in this version; leave it out and augment "
-            "the batches that you get."
+            f"`transform` is {transform!r}; it must be a mapping from leaves to lists "
+            "of operations of `echobuf.transforms`."
         )
     options = Options(
         batch_size=_check_batch_size(batch_size, unit),
@@ -94,6 +95,16 @@ def check_options(
     )
     _check_together(options)
     return options
+
+
+def _may_be_transform(transform: Any) -> bool:
+    """Whether it can be one; what it means is seen with the spec."""
+    kinds = (Mapping, Sequence)
+    return (
+        transform is None
+        or isinstance(transform, kinds)
+        or hasattr(transform, "add_to")
+    )
 
 
 def _check_batch_size(batch_size: Any, unit: str) -> int:

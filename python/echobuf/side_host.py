@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from echobuf import _core, capacity
 from echobuf.arrays import Array
 from echobuf.errors import CapacityError, OptionError, SpecError
+from echobuf.made import Made
 from echobuf.options import Options
 from echobuf.out import OutArrays
 from echobuf.tree import Spec
@@ -19,6 +21,7 @@ class HostSide:
 
     Args:
         spec: of one example, or of one whole batch.
+        made: what batches are made of.
         options: the buffer's.
         core_options: the same for the core.
 
@@ -27,20 +30,29 @@ class HostSide:
     """
 
     def __init__(
-        self, spec: Spec, options: Options, core_options: _core.BufferOptions
+        self,
+        spec: Spec,
+        made: Made,
+        options: Options,
+        core_options: _core.BufferOptions,
     ) -> None:
         self._options = options
         self._needs = core_options.needs()
         capacity.check_capacity(self._needs, options)
         core_options.idle = capacity.idle_blocks(self._needs, options)
-        leaves = [(field.dtype, field.shape) for field in spec.fields]
+        leaves, drawn = (
+            [(field.dtype, field.shape) for field in of.fields]
+            for of in (spec, made.drawn)
+        )
         try:
-            self.core = _core.Buffer(leaves, core_options)
+            self.core = _core.Buffer(leaves, drawn, core_options)
         except MemoryError:
             raise self.out_of_memory() from None
         # The leaves of the next batch, or a code: no call of ours in between.
         self.next = self.core.next
-        self._out = OutArrays(spec, () if options.ragged else (options.batch_size,))
+        lead = () if options.ragged else (options.batch_size,)
+        self._out = OutArrays(made.drawn, lead)
+        self._out_finished = OutArrays(made.spec, lead)
 
     def next_on(self, stream: Any, timeout: float | None) -> NoReturn:
         """There are no streams here."""
@@ -75,6 +87,20 @@ class HostSide:
         for array, leaf in zip(arrays, drawn, strict=True):
             np.copyto(array[:count], leaf)
         return count
+
+    def copier(self, leaves: list[Any], stream: Any) -> Callable[[list[Any]], int]:
+        """What copies a finished batch into the caller's arrays; checks these."""
+        if stream is not None:
+            raise _no_stream(stream)
+        arrays = self._out_finished.check(leaves)
+
+        def copy(finished: list[Any]) -> int:
+            count = int(finished[0].shape[0])
+            for array, leaf in zip(arrays, finished, strict=True):
+                np.copyto(array[:count], leaf)
+            return count
+
+        return copy
 
     def before_replay(self, stream: Any, timeout: float | None) -> NoReturn:
         """There are no graphs here."""

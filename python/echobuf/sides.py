@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from echobuf import _core, capacity
+from echobuf.errors import OptionError
+from echobuf.made import Made
 from echobuf.options import Options
 from echobuf.side_host import HostSide
 from echobuf.tree import Spec
@@ -13,11 +15,14 @@ if TYPE_CHECKING:
     from echobuf.cuda.side import DeviceSide
 
 
-def make_side(spec: Spec, options: Options, epoch: int) -> HostSide | DeviceSide:
+def make_side(
+    spec: Spec, made: Made, options: Options, epoch: int
+) -> HostSide | DeviceSide:
     """Allocates a buffer where `options.device` says.
 
     Args:
         spec: of one example, or of one whole batch.
+        made: what batches are made of.
         options: the buffer's.
         epoch: the first.
 
@@ -37,9 +42,15 @@ def make_side(spec: Spec, options: Options, epoch: int) -> HostSide | DeviceSide
         epoch=epoch,
         drop_last=options.drop_last,
         prefetch=options.prefetch,
+        made=list(made.plans),
     )
     if options.device == "cpu":
-        return HostSide(spec, options, core_options)
+        return HostSide(spec, made, options, core_options)
     from echobuf.cuda.side import DeviceSide
 
+    if made.shown:
+        raise OptionError(
+            f"`transform` with device {options.device!r} is not available in this "
+            "version; leave it out and augment the batches that you get."
+        )
     return DeviceSide(spec, options, core_options)

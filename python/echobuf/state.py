@@ -14,15 +14,22 @@ State = dict[str, Any]
 
 _FORMAT = "echobuf-state"
 _VERSION = 1
-_LEARNT = ("spec", "batch_size")  # a loader may know them with its first item only
+_LEARNT = (
+    "spec",
+    "batch_size",
+    "transform",
+)  # a loader may know them with its first item only
 
 
-def arguments_of(options: Options, spec: str | None) -> State:
+def arguments_of(
+    options: Options, spec: str | None, transform: dict[str, list[str]] | None
+) -> State:
     """The arguments that the order of batches depends on.
 
     Args:
         options: the buffer's.
         spec: the spec in one line; None while it is not known.
+        transform: its chains in words, by leaf; None while they are not known.
     """
     return {
         "spec": spec,
@@ -33,6 +40,7 @@ def arguments_of(options: Options, spec: str | None) -> State:
         "unit": options.unit,
         "seed": options.seed,
         "drop_last": options.drop_last,
+        "transform": transform,
     }
 
 
@@ -101,7 +109,7 @@ def unseal(state: Any, arguments: State) -> State:
 def check_arguments(theirs: State, ours: State) -> None:
     """Raises `StateError` if a state's arguments are not those that are used here."""
     for name, own in ours.items():
-        other = theirs[name]
+        other = theirs.get(name)
         if name in _LEARNT and (own is None or other is None):
             continue
         if other != own:

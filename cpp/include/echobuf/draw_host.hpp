@@ -5,8 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <vector>
 
+#include "echobuf/batch_layout.hpp"
 #include "echobuf/gather.hpp"
+#include "echobuf/made_leaves.hpp"
 #include "echobuf/options.hpp"
 #include "echobuf/part.hpp"
 #include "echobuf/permutation.hpp"
@@ -18,20 +21,20 @@ namespace echobuf {
 
 class HostDraw {
  public:
-  HostDraw(const HostStore& store, const BatchLayout& batch)
-      : store_(store), batch_(batch), stream_(batch.bytes() >= kStreamFrom) {}
+  /// Throws std::bad_alloc.
+  HostDraw(const HostStore& store, const BatchLayout& batch, std::uint64_t seed)
+      : store_(store),
+        batch_(batch),
+        stream_(batch.bytes() >= kStreamFrom),
+        copied_(copied_fields(store.layout(), batch)),
+        made_(store, batch, seed) {}
 
-  const RecordLayout& record() const { return store_.layout(); }
   const BatchLayout& batch() const { return batch_; }
 
   /// Draws a part into `target`, from row `row` on. False if the poll said stop.
   bool draw(const PassPart& part, Target& target, std::uint64_t row, Poll* poll) {
     const SlotView view = store_.view(part.window);
-    if (record().ragged()) {
-      const std::uint32_t index = part.order(static_cast<std::uint32_t>(part.offset));
-      target.count = store_.gather_ragged(view.slot(index), target.leaves);
-      return true;
-    }
+    if (record().ragged()) return draw_ragged(part, view, target, poll);
     const std::size_t stride = record().stride();
     const std::uint64_t chunk =
         std::clamp<std::uint64_t>(kPollBytes / stride, 1, kChunk);
@@ -40,12 +43,12 @@ class HostDraw {
       const auto count = std::min(chunk, part.count - done);
       permute_range(part.order, static_cast<std::uint32_t>(part.offset + done),
                     static_cast<std::uint32_t>(count), records);
-      gather_records(record(), view, records, count, target.leaves, row + done,
+      gather_records(copied_, stride, view, records, count, target.leaves, row + done,
                      stream_);
-      copied_ += count * stride;
-      if (poll && copied_ >= kPollBytes) {
-        copied_ = 0;
-        if (!poll->go_on()) return false;
+      if (!go_on(count * stride, poll)) return false;
+      for (std::uint64_t i = 0; i < count && !made_.none(); ++i) {
+        made_.make(part, view, records[i], done + i, target.leaves, row + done + i);
+        if (!go_on(made_.bytes(), poll)) return false;
       }
     }
     if (stream_) finish_streaming();
@@ -56,17 +59,42 @@ class HostDraw {
   void copy_out(const std::byte* block, const Target& target) const {
     for (std::size_t f = 0; f < batch_.leaves(); ++f)
       std::memcpy(target.leaves[f], block + batch_.offset(f),
-                  target.count * record().bytes_per_count(f));
+                  target.count * batch_.all()[f].bytes);
   }
 
  private:
   static constexpr std::size_t kChunk = 256;
   static constexpr std::size_t kPollBytes = std::size_t{16} << 20;
 
+  const RecordLayout& record() const { return store_.layout(); }
+
+  bool draw_ragged(const PassPart& part, const SlotView& view, Target& target,
+                   Poll* poll) {
+    const std::uint64_t slot =
+        view.slot(part.order(static_cast<std::uint32_t>(part.offset)));
+    target.count = store_.gather_ragged(copied_, slot, target.leaves);
+    for (std::uint64_t i = 0; i < target.count && !made_.none(); ++i) {
+      made_.make_row(part, slot, static_cast<std::uint32_t>(i),
+                     static_cast<std::uint32_t>(target.count), target.leaves);
+      if (!go_on(made_.bytes(), poll)) return false;
+    }
+    if (stream_) finish_streaming();
+    return true;
+  }
+
+  bool go_on(std::size_t bytes, Poll* poll) {
+    since_poll_ += bytes;
+    if (!poll || since_poll_ < kPollBytes) return true;
+    since_poll_ = 0;
+    return poll->go_on();
+  }
+
   const HostStore& store_;
   const BatchLayout& batch_;
   const bool stream_;
-  std::size_t copied_ = 0;  // since the poll was asked
+  const std::vector<CopiedField> copied_;
+  MadeLeaves made_;
+  std::size_t since_poll_ = 0;  // bytes
 };
 
 }  // namespace echobuf

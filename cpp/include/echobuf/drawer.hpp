@@ -165,7 +165,7 @@ class Drawer : public Walker<Ring> {
 
   bool gather(const Part& part, Target& target, std::uint64_t row, Poll* poll) {
     return draw_.draw({order_of(part), this->epoch_.position(part.window.first),
-                       part.offset, part.count},
+                       part.offset, part.count, part.draw, this->epoch_.number},
                       target, row, poll);
   }
 

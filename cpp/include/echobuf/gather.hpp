@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <vector>
 
+#include "echobuf/batch_layout.hpp"
 #include "echobuf/copy.hpp"
 #include "echobuf/permutation.hpp"
 #include "echobuf/permutation_range.hpp"
@@ -71,26 +73,43 @@ inline std::size_t prefetch_distance(std::size_t stride) {
   return stride >= 4096 ? 1 : stride >= 512 ? 4 : 16;
 }
 
-/// Draws `count` records, those at `order`, into `leaves`, from row `row` on.
-inline void gather_records(const RecordLayout& layout, const SlotView& view,
-                           const std::uint32_t* order, std::size_t count,
-                           std::byte* const* leaves, std::size_t row, bool stream) {
+/// A field that a leaf of the batch is a copy of.
+struct CopiedField {
+  std::size_t offset;  // in the slot
+  std::size_t bytes;   // of a row of the batch
+  std::size_t leaf;
+};
+
+inline std::vector<CopiedField> copied_fields(const RecordLayout& record,
+                                              const BatchLayout& batch) {
+  std::vector<CopiedField> fields;
+  for (std::size_t i = 0; i < batch.leaves(); ++i) {
+    const BatchLayout::Leaf& leaf = batch.all()[i];
+    if (!leaf.plan)
+      fields.push_back({record.fields()[leaf.field].offset, leaf.bytes, i});
+  }
+  return fields;
+}
+
+/// Copies `fields` of `count` records, those at `order`, into `leaves`, from row `row`
+/// on.
+inline void gather_records(const std::vector<CopiedField>& fields, std::size_t stride,
+                           const SlotView& view, const std::uint32_t* order,
+                           std::size_t count, std::byte* const* leaves, std::size_t row,
+                           bool stream) {
   const RowCopy large = stream ? streaming_copy() : nullptr;
-  const std::size_t stride = layout.stride();
   const std::size_t ahead = prefetch_distance(stride);
   for (std::size_t i = 0; i < count; ++i) {
     if (i + ahead < count)
       detail::prefetch_record(view.slots + view.slot(order[i + ahead]) * stride,
                               stride);
     const std::byte* record = view.slots + view.slot(order[i]) * stride;
-    for (std::size_t f = 0; f < layout.fields().size(); ++f) {
-      const Field& field = layout.fields()[f];
-      const std::size_t bytes = field.bytes();
-      std::byte* to = leaves[f] + (row + i) * bytes;
-      if (large && bytes >= kStreamRow)
-        large(to, record + field.offset, bytes);
+    for (const CopiedField& field : fields) {
+      std::byte* to = leaves[field.leaf] + (row + i) * field.bytes;
+      if (large && field.bytes >= kStreamRow)
+        large(to, record + field.offset, field.bytes);
       else
-        detail::copy_field(to, record + field.offset, bytes);
+        detail::copy_field(to, record + field.offset, field.bytes);
     }
   }
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "echobuf/leaf_plan.hpp"
 #include "echobuf/record.hpp"
 #include "echobuf/schedule.hpp"
 
@@ -15,6 +16,7 @@ namespace echobuf {
 
 struct BufferOptions {
   std::vector<RecordLayout::Shape> fields;  // of one record, in the order of the leaves
+  std::vector<LeafOptions> leaves;          // of a batch; none: the fields as they are
   bool ragged = false;                      // a record is a whole batch, with a length
   std::uint64_t batch_size = 1;             // records a draw; 1 if ragged
   std::uint64_t window = 1;                 // records
@@ -50,6 +52,8 @@ struct BufferOptions {
     demand(batch_size >= 1 && batch_size <= largest_batch(),
            "`batch_size` must be from 1 to " + std::to_string(largest_batch()) +
                " with this `window` and `factor`");
+    for (const LeafOptions& leaf : leaves)
+      demand(leaf.field < fields.size(), "a leaf is made of a field that is not there");
     demand(!ragged || batch_size == 1,
            "`batch_size` must be 1 if records are ragged: each is a batch");
     return *this;

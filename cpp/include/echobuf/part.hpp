@@ -21,6 +21,8 @@ struct PassPart {
   std::uint64_t window;  // ring position of the first record
   std::uint64_t offset;
   std::uint64_t count;
+  std::uint64_t draw;  // of the epoch: that of the first of them
+  std::uint64_t epoch;
 };
 
 }  // namespace echobuf

@@ -1,5 +1,4 @@
-// How the fields of one example lie in a slot, and how the fields of a batch lie in a
-// block of batch memory.
+// How the fields of one example lie in a slot.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +11,6 @@
 namespace echobuf {
 
 inline constexpr std::size_t kFieldAlignment = 16;  // one vector load
-inline constexpr std::size_t kLeafAlignment = 64;   // JAX shares host memory from 64 up
 
 /// A product of sizes. Throws std::bad_alloc where it passes 64 bits: wrapped around it
 /// would be a small block with large records in it.
@@ -67,26 +65,6 @@ class RecordLayout {
   std::vector<Field> fields_;
   std::size_t stride_ = 0;
   bool ragged_;
-};
-
-/// Where each leaf of a batch of `batch_size` records starts in its block.
-class BatchLayout {
- public:
-  BatchLayout(const RecordLayout& record, std::size_t batch_size) {
-    for (const Field& field : record.fields()) {
-      offsets_.push_back(bytes_);
-      bytes_ += round_up(size_product(field.bytes(), batch_size), kLeafAlignment);
-    }
-    if (bytes_ == 0) bytes_ = kLeafAlignment;
-  }
-
-  std::size_t offset(std::size_t leaf) const { return offsets_[leaf]; }
-  std::size_t leaves() const { return offsets_.size(); }
-  std::size_t bytes() const { return bytes_; }
-
- private:
-  std::vector<std::size_t> offsets_;
-  std::size_t bytes_ = 0;
 };
 
 }  // namespace echobuf

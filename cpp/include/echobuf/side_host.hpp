@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 
+#include "echobuf/batch_layout.hpp"
 #include "echobuf/draw_host.hpp"
 #include "echobuf/drawer.hpp"
 #include "echobuf/options.hpp"
@@ -30,7 +31,7 @@ struct HostSide {
   explicit HostSide(const BufferOptions& options)
       : ring(ring_capacity(options)),
         store(RecordLayout(options.fields, options.ragged), ring.capacity()),
-        batch(store.layout(), options.batch_size),
+        batch(store.layout(), options.leaves, options.batch_size),
         pool(std::make_shared<BatchPool>(batch.bytes(), options.idle)) {}
 
   static BufferNeeds needs(const BufferOptions& options) {
@@ -38,11 +39,12 @@ struct HostSide {
     // "auto" has one more: a batch that a wait has cut in two.
     return {ring_capacity(options), HostStore::bytes(record, 1) + Ring::bytes(1),
             options.prefetch + (options.automatic ? 1u : 0u),
-            BatchLayout(record, options.batch_size).bytes()};
+            BatchLayout(record, options.leaves, options.batch_size).bytes()};
   }
 
   std::unique_ptr<Drawer> drawer(const BufferOptions& options) {
-    return std::make_unique<Drawer>(options, ring, HostDraw(store, batch), pool);
+    return std::make_unique<Drawer>(options, ring, HostDraw(store, batch, options.seed),
+                                    pool);
   }
 
   /// Nothing here works by itself.
@@ -54,7 +56,7 @@ struct HostSide {
   /// Bytes taken by now.
   std::size_t bytes() const {
     return HostStore::bytes(store.layout(), ring.capacity()) +
-           Ring::bytes(ring.capacity()) + pool->held();
+           Ring::bytes(ring.capacity()) + pool->held() + batch.maker_bytes();
   }
 
   std::size_t device_bytes() const { return 0; }

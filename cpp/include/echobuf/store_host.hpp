@@ -77,17 +77,23 @@ class HostStore {
     return {memory_.data(), capacity_, position % capacity_};
   }
 
-  /// Copies the ragged record of a slot into `leaves`; the number of its rows.
-  std::size_t gather_ragged(std::uint64_t slot, std::byte* const* leaves) const {
-    const std::byte* record = memory_.data() + slot * layout_.stride();
-    for (std::size_t f = 0; f < layout_.fields().size(); ++f) {
-      const Field& field = layout_.fields()[f];
-      const std::size_t bytes = lengths_[slot] * field.row_bytes;
+  const std::byte* record(std::uint64_t slot) const {
+    return memory_.data() + slot * layout_.stride();
+  }
+  /// Rows of the ragged record of a slot.
+  std::size_t length(std::uint64_t slot) const { return lengths_[slot]; }
+
+  /// Copies fields of the ragged record of a slot into `leaves`; the number of its
+  /// rows.
+  std::size_t gather_ragged(const std::vector<CopiedField>& fields, std::uint64_t slot,
+                            std::byte* const* leaves) const {
+    for (const CopiedField& field : fields) {
+      const std::size_t bytes = lengths_[slot] * field.bytes;
       if (bytes >= kStreamFrom) {
-        streaming_copy()(leaves[f], record + field.offset, bytes);
+        streaming_copy()(leaves[field.leaf], record(slot) + field.offset, bytes);
         finish_streaming();
       } else {
-        std::memcpy(leaves[f], record + field.offset, bytes);
+        std::memcpy(leaves[field.leaf], record(slot) + field.offset, bytes);
       }
     }
     return lengths_[slot];

@@ -25,6 +25,7 @@ struct Part {
   Span window{0, 0};
   std::uint64_t offset = 0;
   std::uint64_t count = 0;
+  std::uint64_t draw = 0;  // of the epoch: that of the first of them
 };
 
 enum class Step { kPart, kWait, kFinished };
@@ -46,7 +47,11 @@ class FixedSweep {
     // The window stays as it was when the pass began, whatever has come since.
     const std::uint64_t size = resident_end_ - oldest_;
     const std::uint64_t left = size - position_.offset;
-    part = {position_.pass, {oldest_, size}, position_.offset, std::min(most, left)};
+    part = {position_.pass,
+            {oldest_, size},
+            position_.offset,
+            std::min(most, left),
+            position_.draws};
     position_.offset += part.count;
     position_.draws += part.count;
     done_ = part.count == left;
@@ -143,7 +148,7 @@ class AutoSweep {
     }
     const Span window = schedule_.span();
     part = {schedule_.state().pass, window, offset_,
-            std::min(most, window.count - offset_)};
+            std::min(most, window.count - offset_), draws_};
     offset_ += part.count;
     draws_ += part.count;
     return Step::kPart;

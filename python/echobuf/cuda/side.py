@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from typing import Any
 
 from echobuf import _core, capacity
@@ -118,6 +119,17 @@ class DeviceSide:
         if count >= 0:
             self._arrays.finish(leaves, drawn, count, handle)
         return count
+
+    def copier(self, leaves: list[Any], stream: Any) -> Callable[[list[Any]], int]:
+        """What copies a finished batch into the caller's arrays."""
+        handle = self._arrays.stream(stream)
+
+        def copy(finished: list[Any]) -> int:
+            count = len(finished[0])
+            self._arrays.finish(leaves, finished, count, handle)
+            return count
+
+        return copy
 
     def before_replay(self, stream: Any, timeout: float | None) -> int:
         """Makes the next batch that of replays on `stream`: 0, or a code."""

@@ -69,7 +69,7 @@ class EchoLoader:
         max_factor: int = 8,
         device: str = "cpu",
         seed: int = 0,
-        transform: None = None,
+        transform: Any = None,
         prefetch: int = 0,
         drop_last: bool = False,
         max_bytes: int | None = None,

@@ -97,7 +97,7 @@ class Plan:
         """The arguments as they are kept in a state."""
         if self._buffer is not None:
             return self._buffer._arguments
-        arguments = state.arguments_of(self.options, None)
+        arguments = state.arguments_of(self.options, None, None)
         if self._arguments["batch_size"] is None and not self.options.ragged:
             arguments["batch_size"] = None
         return arguments

@@ -71,7 +71,7 @@ struct DeviceSide {
         window_(make_device_memory(context, size_product(capacity_, record_.stride()))),
         store(context, record_, staging_slots(options, record_),
               capacity_ + staging_slots(options, record_)),
-        batch(record_, options.batch_size),
+        batch(record_, options.leaves, options.batch_size),
         desk_bytes_(desk_bytes(options)),
         desk_(make_device_memory(context, desk_bytes_)),
         holding_(desk_->get() + plan_bytes(options)),

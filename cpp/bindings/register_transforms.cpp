@@ -1,0 +1,81 @@
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "echobuf/transform/chain_plan.hpp"
+#include "operations.hpp"
+#include "register.hpp"
+
+namespace py = pybind11;
+using namespace echobuf::transform;  // NOLINT(google-build-using-namespace)
+
+namespace {
+
+using Three = std::tuple<std::int32_t, std::int32_t, std::int32_t>;
+using Strides = std::tuple<std::int64_t, std::int64_t, std::int64_t>;
+/// Extent, type, bytes of an element, strides of rows, columns and channels.
+using LayoutTuple = std::tuple<Three, std::uint32_t, std::uint32_t, Strides>;
+using OpTuple = std::tuple<std::string, std::uint32_t, py::dict>;
+
+Layout make_layout(const LayoutTuple& tuple) {
+  const auto& [extent, type, bytes, strides] = tuple;
+  const auto& [height, width, channels] = extent;
+  const auto& [row, column, channel] = strides;
+  return {{height, width, channels},
+          static_cast<NumberType>(type),
+          bytes,
+          row,
+          column,
+          channel};
+}
+
+Stage make_stage(const LayoutTuple& source, const LayoutTuple& target, bool raw,
+                 std::uint32_t core, std::uint32_t whole, std::int32_t before,
+                 std::int32_t after, std::int32_t fill, std::int32_t mean,
+                 std::int32_t mix, const std::vector<OpTuple>& ops) {
+  if (ops.size() > static_cast<std::size_t>(kMostOps))
+    throw py::value_error("too many operations in a stage");
+  Stage stage{};
+  stage.source = make_layout(source);
+  stage.target = make_layout(target);
+  stage.raw = raw ? 1 : 0;
+  stage.core = static_cast<Core>(core);
+  stage.whole = static_cast<Whole>(whole);
+  stage.before = before;
+  stage.after = after;
+  stage.count = static_cast<std::int32_t>(ops.size());
+  stage.fill = fill;
+  stage.mean = mean;
+  stage.mix = mix;
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    const auto& [kind, number, settings] = ops[i];
+    stage.ops[i] = echobuf::python::make_operation(kind, number, settings);
+  }
+  return stage;
+}
+
+}  // namespace
+
+void register_transforms(py::module_& m) {
+  m.attr("MOST_CHANNELS") = kMostChannels;
+  m.attr("MOST_OPERATIONS") = kMostOps;
+  m.attr("MOST_SPECIAL") = Mask::kMostSpecial;
+  m.attr("MOST_BANDS") = Bands::kMost;
+  py::class_<Stage>(m, "Stage")
+      .def(py::init(&make_stage), py::kw_only(), py::arg("source"), py::arg("target"),
+           py::arg("raw"), py::arg("core"), py::arg("whole"), py::arg("before"),
+           py::arg("after"), py::arg("fill"), py::arg("mean"), py::arg("mix"),
+           py::arg("ops"));
+  py::class_<ChainPlan, std::shared_ptr<ChainPlan>>(m, "ChainPlan")
+      .def(py::init([](std::vector<Stage> stages) {
+             return std::make_shared<ChainPlan>(Program{std::move(stages)});
+           }),
+           py::arg("stages"))
+      .def_property_readonly("bytes", &ChainPlan::bytes);
+}

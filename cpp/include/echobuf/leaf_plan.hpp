@@ -1,0 +1,51 @@
+// What a leaf of a batch is made of: a field of the record as it is, or what a plan
+// makes of it, anew at each draw.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+namespace echobuf {
+
+/// One draw of an example, as far as what is made of it may depend on it.
+struct Drawn {
+  std::uint64_t seed;
+  std::uint64_t epoch;
+  std::uint64_t draw;        // of the epoch, from 0 on
+  std::uint32_t row;         // in the batch, where whole batches are echoed
+  const std::byte* example;  // its field
+  const std::byte* partner;  // that of its partner, where a plan asks for one
+};
+
+/// Carries a plan out. One caller at a time.
+class LeafMaker {
+ public:
+  virtual ~LeafMaker() = default;
+  /// Writes the leaf of one example to `target`.
+  virtual void make(const Drawn& drawn, std::byte* target) = 0;
+};
+
+/// Never changes; any number of buffers may share it.
+class LeafPlan {
+ public:
+  virtual ~LeafPlan() = default;
+
+  /// Of the leaf, for one example.
+  virtual std::size_t bytes() const = 0;
+  /// Of what makers need beside it.
+  virtual std::size_t maker_bytes() const = 0;
+  /// The operation that chooses a partner, if one does. The same in all plans of a
+  /// buffer.
+  virtual std::optional<std::uint32_t> partner_operation() const = 0;
+  /// `past_caches`: batches are larger than these. Throws std::bad_alloc.
+  virtual std::unique_ptr<LeafMaker> maker(bool past_caches) const = 0;
+};
+
+struct LeafOptions {
+  std::size_t field;
+  std::shared_ptr<const LeafPlan> plan;  // none: the field as it is
+};
+
+}  // namespace echobuf

@@ -1,0 +1,157 @@
+#pragma once
+
+#include "echobuf/transform/image.hpp"
+#include "echobuf/transform/words.hpp"
+
+// Brightness, contrast, saturation and hue, changed in an order that is drawn anew each
+// time, as torchvision's ColorJitter does it.
+
+namespace echobuf::transform {
+
+/// A red, green and blue number, as hue, saturation and value in 0 ... 1.
+struct Hsv {
+  float h, s, v;
+};
+
+ECHOBUF_HD inline Hsv hsv_of(float r, float g, float b) {
+  const float high = exact::most(exact::most(r, g), b);
+  const float low = exact::least(exact::least(r, g), b);
+  const float range = high - low;
+  const bool grey = range == 0.0f;
+  const float over = grey ? 1.0f : range;
+  const float s = range / (grey ? 1.0f : high);
+  const float rc = (high - r) / over;
+  const float gc = (high - g) / over;
+  const float bc = (high - b) / over;
+  const float from_red = bc - gc;
+  const float from_green = (rc + 2.0f) - bc;
+  const float from_blue = (gc + 4.0f) - rc;
+  float h = high == r ? from_red : high == g ? from_green : from_blue;
+  h = h * (1.0f / 6.0f) + 1.0f;
+  h = h - static_cast<float>(static_cast<int32_t>(h));  // h > 0
+  return {h, s, high};
+}
+
+ECHOBUF_HD inline float unit_clamp(float x) {
+  return exact::least(exact::most(x, 0.0f), 1.0f);
+}
+
+ECHOBUF_HD inline void rgb_of(const Hsv& c, float* rgb) {
+  const float h6 = c.h * 6.0f;
+  const auto sector = static_cast<int32_t>(h6);  // h6 >= 0
+  const float f = h6 - static_cast<float>(sector);
+  const float sf = c.s * f;
+  const float rest = 1.0f - c.s;
+  const float q = unit_clamp((1.0f - sf) * c.v);
+  const float t = unit_clamp((sf + rest) * c.v);
+  const float p = unit_clamp(rest * c.v);
+  const int32_t i = sector >= 6 ? sector - 6 : sector;
+  rgb[0] = i == 0 || i == 5 ? c.v : i == 1 ? q : i == 4 ? t : p;
+  rgb[1] = i == 1 || i == 2 ? c.v : i == 3 ? q : i == 0 ? t : p;
+  rgb[2] = i == 3 || i == 4 ? c.v : i == 5 ? q : i == 2 ? t : p;
+}
+
+struct Jitter {
+  enum Kind : uint32_t { kBrightness, kContrast, kSaturation, kHue, kKinds };
+
+  Extent in;
+  double least[kKinds];  // factors; of the hue a shift
+  double most[kKinds];
+  uint32_t active;   // bit k: kind k is changed
+  uint32_t integer;  // 8 bits: each step is cut to a whole number
+  float bound;       // the largest number
+
+  struct Draw {
+    float factor[kKinds];
+    float mean;  // of the grey image that the contrast is about
+    uint32_t order[kKinds];
+  };
+
+  ECHOBUF_HD Draw draw(Words words, const Extent&) const {
+    Draw d{};
+    uint32_t which = words.below(24);
+    uint32_t left[kKinds] = {kBrightness, kContrast, kSaturation, kHue};
+    uint32_t orders = 6;  // of the kinds that come after
+    for (uint32_t k = 0; k < kKinds; ++k) {
+      const uint32_t at = which / orders;
+      which -= at * orders;
+      d.order[k] = left[at];
+      for (uint32_t i = at; i + 1 < kKinds - k; ++i) left[i] = left[i + 1];
+      if (k < 2) orders /= 3 - k;
+    }
+    for (uint32_t k = 0; k < kKinds; ++k)
+      d.factor[k] = static_cast<float>(words.uniform(least[k], most[k]));
+    return d;
+  }
+
+  ECHOBUF_HD bool has(uint32_t kind) const { return (active >> kind & 1u) != 0; }
+
+  /// What the mean for the contrast is taken of: a pixel before that step, grey.
+  ECHOBUF_HD float grey_before_contrast(const Draw& d, const float* v) const {
+    float w[3] = {v[0], in.channels == 3 ? v[1] : 0.0f, in.channels == 3 ? v[2] : 0.0f};
+    for (uint32_t k = 0; k < kKinds && d.order[k] != kContrast; ++k)
+      step(d, d.order[k], w);
+    return grey(w);
+  }
+
+  ECHOBUF_HD void pixel(const Draw& d, float* v, const Place&) const {
+    for (uint32_t k = 0; k < kKinds; ++k) step(d, d.order[k], v);
+  }
+
+  ECHOBUF_HD void step(const Draw& d, uint32_t kind, float* v) const {
+    if (!has(kind)) return;
+    const float factor = d.factor[kind];
+    if (kind == kBrightness) {
+      for (int c = 0; c < in.channels; ++c) v[c] = settled(v[c] * factor);
+    } else if (kind == kContrast) {
+      for (int c = 0; c < in.channels; ++c) v[c] = blended(v[c], d.mean, factor);
+    } else if (in.channels == 3 && kind == kSaturation) {
+      const float g = grey(v);
+      for (int c = 0; c < 3; ++c) v[c] = blended(v[c], g, factor);
+    } else if (in.channels == 3) {
+      turn_hue(factor, v);
+    }
+  }
+
+ private:
+  ECHOBUF_HD float grey(const float* v) const {
+    if (in.channels != 3) return v[0];
+    const float g = (v[0] * 0.2989f + v[1] * 0.587f) + v[2] * 0.114f;
+    return integer != 0 ? static_cast<float>(static_cast<int32_t>(g)) : g;
+  }
+  ECHOBUF_HD float settled(float v) const {
+    v = exact::least(exact::most(v, 0.0f), bound);
+    return integer != 0 ? static_cast<float>(static_cast<int32_t>(v)) : v;
+  }
+  ECHOBUF_HD float blended(float v, float other, float share) const {
+    return settled(v * share + other * (1.0f - share));
+  }
+
+  ECHOBUF_HD void turn_hue(float by, float* v) const {
+    const float unit = integer != 0 ? 1.0f / 255.0f : 1.0f;
+    Hsv c = hsv_of(v[0] * unit, v[1] * unit, v[2] * unit);
+    c.h = c.h + by;
+    c.h = c.h < 0.0f ? c.h + 1.0f : c.h >= 1.0f ? c.h - 1.0f : c.h;
+    float rgb[3];
+    rgb_of(c, rgb);
+    for (int i = 0; i < 3; ++i)
+      v[i] = integer != 0 ? static_cast<float>(static_cast<int32_t>(rgb[i] * 255.999f))
+                          : rgb[i];
+  }
+};
+
+/// A sum whose terms may come in any order: numbers of up to 256 as multiples of 2^-30.
+struct GreySum {
+  static constexpr double kUnit = 1073741824.0;
+
+  ECHOBUF_HD static int64_t term(float grey) {
+    const float v = exact::least(exact::most(grey, -256.0f), 256.0f);
+    return static_cast<int64_t>(static_cast<double>(v) * kUnit);
+  }
+  ECHOBUF_HD static float mean(int64_t sum, int64_t pixels) {
+    return static_cast<float>(static_cast<double>(sum) /
+                              (static_cast<double>(pixels) * kUnit));
+  }
+};
+
+}  // namespace echobuf::transform

@@ -1,0 +1,96 @@
+// The operations of a stage on the host, where their types are known at run time only.
+#pragma once
+
+#include <cstdint>
+
+#include "echobuf/transform/custom.hpp"
+#include "echobuf/transform/stage.hpp"
+
+namespace echobuf::transform {
+
+class HostOps {
+ public:
+  HostOps(const Stage& stage, DrawBlock* draws) : stage_(&stage), draws_(draws) {}
+
+  const Stage& stage() const { return *stage_; }
+
+  template <class Use>
+  void visit(int32_t i, Use&& use) const {
+    const OpBlock& block = stage_->ops[i];
+    const DrawBlock& draw = draws_[i];
+    with_op(block, [&](const auto& op) {
+      using Op = std::decay_t<decltype(op)>;
+      if constexpr (std::is_same_v<Op, Custom>)
+        use(op, draw);
+      else
+        use(op, draw.as<typename Op::Draw>());
+    });
+  }
+
+  /// Asks chance about all operations; `partner`: for the partner in a mix.
+  void draw(const DrawNumber& number, bool partner) const {
+    for (int32_t i = 0; i < stage_->count; ++i) {
+      const OpBlock& block = stage_->ops[i];
+      const Words words(number, block.number + (partner ? kPartnerOperation : 0));
+      with_op(block, [&](const auto& op) {
+        using Op = std::decay_t<decltype(op)>;
+        if constexpr (std::is_same_v<Op, Custom>)
+          op.table->draw(op.settings, words, stage_->target.extent, draws_[i]);
+        else if constexpr (requires { op.draw(words); })
+          draws_[i].as<typename Op::Draw>() = op.draw(words);
+        else
+          draws_[i].as<typename Op::Draw>() = op.draw(words, stage_->target.extent);
+      });
+    }
+  }
+
+  /// What the contrast of operation `i` is about.
+  void set_mean(int32_t i, float mean) const {
+    draws_[i].as<Jitter::Draw>().mean = mean;
+  }
+
+ private:
+  template <class Use>
+  static void with_op(const OpBlock& block, Use&& use) {
+    switch (block.code) {
+      case OpCode::kCrop:
+        return use(block.as<Crop>());
+      case OpCode::kFlip:
+        return use(block.as<Flip>());
+      case OpCode::kNearest:
+        return use(block.as<Nearest>());
+      case OpCode::kResample:
+        return use(block.as<Resample>());
+      case OpCode::kWarp:
+        return use(block.as<Warp>());
+      case OpCode::kNormalize:
+        return use(block.as<Normalize>());
+      case OpCode::kScale:
+        return use(block.as<Scale>());
+      case OpCode::kRound:
+        return use(block.as<Round>());
+      case OpCode::kGain:
+        return use(block.as<Gain>());
+      case OpCode::kNoise:
+        return use(block.as<Noise>());
+      case OpCode::kErase:
+        return use(block.as<Erase>());
+      case OpCode::kBands:
+        return use(block.as<Bands>());
+      case OpCode::kJitter:
+        return use(block.as<Jitter>());
+      case OpCode::kMix:
+        return use(block.as<Mix>());
+      case OpCode::kMask:
+        return use(block.as<Mask>());
+      case OpCode::kCustom:
+        return use(
+            Custom{reinterpret_cast<const CustomTable*>(block.table), block.settings});
+    }
+  }
+
+  const Stage* stage_;
+  DrawBlock* draws_;
+};
+
+}  // namespace echobuf::transform

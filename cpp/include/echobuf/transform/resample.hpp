@@ -1,0 +1,140 @@
+#pragma once
+
+#include "echobuf/transform/image.hpp"
+#include "echobuf/transform/words.hpp"
+
+// Bilinear resizing, of the whole image or of a window drawn anew each time. Rows and
+// columns have weights of their own: a row is first resampled along its columns, then
+// rows are put together.
+//
+// Sources: the windows are those of C. Szegedy et al., "Going deeper with convolutions"
+// (arXiv:1409.4842), as torchvision's RandomResizedCrop draws them; the triangle filter
+// is as wide as the scale where an image is made smaller (antialiasing).
+
+namespace echobuf::transform {
+
+/// The part of an axis that is resampled.
+struct Stretch {
+  int32_t begin;
+  int32_t size;
+  int32_t result;  // its size afterwards
+  uint32_t antialias;
+
+  ECHOBUF_HD double scale() const { return static_cast<double>(size) / result; }
+  /// Half of the filter's width.
+  ECHOBUF_HD double support() const {
+    return antialias != 0 ? exact::most(scale(), 1.0) : 1.0;
+  }
+  /// Pixels that each pixel of the result is made of.
+  ECHOBUF_HD int32_t taps() const {
+    const double wide = 2.0 * support();
+    int32_t count = exact::floor_int(wide);
+    if (count < wide) ++count;
+    return exact::least(count, size);
+  }
+};
+
+/// The weights of the pixels that pixel `i` of the result is made of.
+class Weights {
+ public:
+  ECHOBUF_HD Weights(const Stretch& s, int32_t i) {
+    const int32_t taps = s.taps();
+    const double centre = (i + 0.5) * s.scale();
+    const double support = s.support();
+    inverse_ = 1.0 / support;
+    int32_t first = s.antialias != 0 ? exact::floor_int(centre - support + 0.5)
+                                     : exact::floor_int(centre - 0.5);
+    first = exact::most(exact::least(first, s.size - taps), 0);
+    // Without antialiasing what is past the edge is the pixel at the edge.
+    centre_ = s.antialias != 0 ? centre
+                               : exact::least(exact::most(centre, 0.5), s.size - 0.5);
+    from_ = first;
+    first_ = s.begin + first;
+    sum_ = 0.0;
+    for (int32_t k = 0; k < taps; ++k) sum_ += triangle(k);
+  }
+
+  ECHOBUF_HD int32_t first() const { return first_; }
+  /// Of pixel first() + k.
+  ECHOBUF_HD float operator()(int32_t k) const {
+    return static_cast<float>(triangle(k) / sum_);
+  }
+
+ private:
+  ECHOBUF_HD double triangle(int32_t k) const {
+    const double distance = (from_ + k - centre_ + 0.5) * inverse_;
+    return exact::most(1.0 - (distance < 0 ? -distance : distance), 0.0);
+  }
+
+  double centre_;
+  double inverse_;
+  double sum_;
+  int32_t from_;  // in the stretch
+  int32_t first_;
+};
+
+struct Resample {
+  Extent in;
+  int32_t height;
+  int32_t width;
+  uint32_t antialias;
+  uint32_t windowed;  // a window of the image; else all of it
+  double scale[2];    // of the window: its share of the image's area, least and most
+  double ratio[2];    // logarithm of width / height, least and most
+
+  /// The window.
+  struct Draw {
+    int32_t top;
+    int32_t left;
+    int32_t height;
+    int32_t width;
+  };
+
+  ECHOBUF_HD Draw draw(Words words) const {
+    if (windowed == 0) return {0, 0, in.height, in.width};
+    constexpr int kAttempts = 10;
+    const double area = static_cast<double>(in.height) * in.width;
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+      const double part = area * words.uniform(scale[0], scale[1]);
+      const double shape = exact::exp(words.uniform(ratio[0], ratio[1]));
+      const double w = exact::round_even(exact::square_root(part * shape));
+      const double h = exact::round_even(exact::square_root(part / shape));
+      const uint32_t down = words.word();
+      const uint32_t right = words.word();
+      if (w < 1 || w > in.width || h < 1 || h > in.height) continue;
+      const auto rows = static_cast<int32_t>(h);
+      const auto columns = static_cast<int32_t>(w);
+      return {static_cast<int32_t>(
+                  scaled(down, static_cast<uint32_t>(in.height - rows + 1))),
+              static_cast<int32_t>(
+                  scaled(right, static_cast<uint32_t>(in.width - columns + 1))),
+              rows, columns};
+    }
+    return central();
+  }
+
+  ECHOBUF_HD Stretch stretch(const Draw& d, Axis axis) const {
+    if (axis == Axis::kRow) return {d.top, d.height, height, antialias};
+    return {d.left, d.width, width, antialias};
+  }
+  ECHOBUF_HD Extent out() const { return {height, width, in.channels}; }
+
+ private:
+  /// The largest window in the middle whose shape is allowed.
+  ECHOBUF_HD Draw central() const {
+    int32_t h = in.height;
+    int32_t w = in.width;
+    const double shape = static_cast<double>(w) / h;
+    const double least = exact::exp(ratio[0]);
+    const double most = exact::exp(ratio[1]);
+    if (shape < least)
+      h = static_cast<int32_t>(exact::round_even(w / least));
+    else if (shape > most)
+      w = static_cast<int32_t>(exact::round_even(h * most));
+    h = exact::least(exact::most(h, 1), in.height);
+    w = exact::least(exact::most(w, 1), in.width);
+    return {(in.height - h) / 2, (in.width - w) / 2, h, w};
+  }
+};
+
+}  // namespace echobuf::transform

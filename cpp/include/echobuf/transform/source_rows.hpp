@@ -1,0 +1,132 @@
+// Rows of an image in memory as rows of floats, columns picked by maps.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "echobuf/record.hpp"
+#include "echobuf/transform/image.hpp"
+#include "echobuf/transform/planes.hpp"
+#include "echobuf/transform/rows.hpp"
+
+namespace echobuf::transform {
+
+/// Columns of a result that come from neighbours in the source, in the same order or in
+/// reverse; or from outside of it.
+struct Run {
+  int32_t target;  // the first column
+  int32_t source;  // of that column, or kOutside
+  int32_t count;
+  int32_t step;  // 1 or -1
+};
+
+/// Puts columns together to runs.
+inline void find_runs(const int32_t* source, int32_t count, std::vector<Run>& runs) {
+  runs.clear();
+  for (int32_t i = 0; i < count;) {
+    const int32_t from = source[i];
+    int32_t end = i + 1;
+    int32_t step = from == kOutside ? 0 : 1;
+    if (from != kOutside && end < count && source[end] == from - 1 &&
+        source[end] != kOutside)
+      step = -1;
+    while (end < count && source[end] == from + step * (end - i)) ++end;
+    runs.push_back({i, from, end - i, step == 0 ? 1 : step});
+    i = end;
+  }
+}
+
+/// Rows of `T`, a channel each, apart from each other and aligned to cache lines.
+template <class T>
+class Rows {
+ public:
+  Rows() = default;
+  Rows(int32_t width, int32_t channels) {
+    const std::size_t stride =
+        round_up(static_cast<std::size_t>(width), kLine / sizeof(T));
+    memory_.resize(stride * static_cast<std::size_t>(channels) + kLine / sizeof(T));
+    auto* const first = reinterpret_cast<T*>(
+        round_up(reinterpret_cast<std::uintptr_t>(memory_.data()), kLine));
+    for (int32_t c = 0; c < channels; ++c)
+      rows_.push_back(first + static_cast<std::size_t>(c) * stride);
+  }
+
+  T* const* rows() const { return rows_.data(); }
+  T* operator[](int32_t channel) const {
+    return rows_[static_cast<std::size_t>(channel)];
+  }
+
+ private:
+  static constexpr std::size_t kLine = 64;
+
+  std::vector<T> memory_;
+  std::vector<T*> rows_;
+};
+using RowBlock = Rows<float>;
+using ByteRows = Rows<unsigned char>;
+
+/// Whether numbers of an image are bytes, which are then taken apart as such.
+inline bool is_bytes(const Layout& layout) {
+  return layout.type == NumberType::kUint8 || layout.type == NumberType::kBool;
+}
+
+/// Reads `count` pixels from `from` on, in their order, to `rows` from column `at` on.
+inline void read_bytes(const Layout& layout, const std::byte* from, int32_t count,
+                       unsigned char* const* rows, int32_t at) {
+  const auto* bytes = reinterpret_cast<const unsigned char*>(from);
+  if (layout.extent.channels == 3 && layout.column == 3 && layout.channel == 1) {
+    unsigned char* const planes[3] = {rows[0] + at, rows[1] + at, rows[2] + at};
+    return split3(bytes, count, planes);
+  }
+  for (int32_t c = 0; c < layout.extent.channels; ++c) {
+    const unsigned char* const plane = bytes + layout.offset(0, 0, c);
+    if (layout.column == 1)
+      std::memcpy(rows[c] + at, plane, static_cast<std::size_t>(count));
+    else
+      for (int32_t i = 0; i < count; ++i) rows[c][at + i] = plane[i * layout.column];
+  }
+}
+inline void read_floats(const Layout& layout, const std::byte* from, int32_t count,
+                        float* const* rows, int32_t at) {
+  with_type(layout.type, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    for (int32_t c = 0; c < layout.extent.channels; ++c)
+      read_numbers<T>(from + layout.offset(0, 0, c), layout.column, count,
+                      rows[c] + at);
+  });
+}
+
+inline void reverse_row(const unsigned char* from, int32_t count, unsigned char* to) {
+  reverse_bytes(from, count, to);
+}
+inline void reverse_row(const float* __restrict__ from, int32_t count,
+                        float* __restrict__ to) {
+  work_fast([=] {
+    for (int32_t i = 0; i < count; ++i) to[i] = from[count - 1 - i];
+  });
+}
+
+/// Reads the columns of `runs` by `read`; those outside become what `fill` says of a
+/// channel.
+template <class T, class Read, class Fill>
+void read_runs(const Layout& layout, const std::byte* row, const std::vector<Run>& runs,
+               T* const* rows, T* const* spare, Read&& read, Fill&& fill) {
+  for (const Run& run : runs) {
+    if (run.source == kOutside) {
+      for (int32_t c = 0; c < layout.extent.channels; ++c)
+        std::fill_n(rows[c] + run.target, run.count, static_cast<T>(fill(c)));
+    } else if (run.step == 1) {
+      read(layout, row + layout.offset(0, run.source, 0), run.count, rows, run.target);
+    } else {
+      const int32_t first = run.source - run.count + 1;
+      read(layout, row + layout.offset(0, first, 0), run.count, spare, 0);
+      for (int32_t c = 0; c < layout.extent.channels; ++c)
+        reverse_row(spare[c], run.count, rows[c] + run.target);
+    }
+  }
+}
+
+}  // namespace echobuf::transform

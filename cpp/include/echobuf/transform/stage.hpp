@@ -1,0 +1,142 @@
+#pragma once
+
+#include "echobuf/transform/color.hpp"
+#include "echobuf/transform/image.hpp"
+#include "echobuf/transform/maps.hpp"
+#include "echobuf/transform/mix.hpp"
+#include "echobuf/transform/pixels.hpp"
+#include "echobuf/transform/resample.hpp"
+#include "echobuf/transform/tokens.hpp"
+#include "echobuf/transform/warp.hpp"
+
+// A chain of operations as it is carried out: in stages, each from an image in memory
+// to an image in memory. Within a stage pixels are moved first, then their numbers
+// changed, and nothing is written in between. Most chains are one stage.
+
+namespace echobuf::transform {
+
+/// Kinds of operations, in the order of `Operations`.
+enum class OpCode : uint32_t {
+  kCrop,
+  kFlip,
+  kNearest,
+  kResample,
+  kWarp,
+  kNormalize,
+  kScale,
+  kRound,
+  kGain,
+  kNoise,
+  kErase,
+  kBands,
+  kJitter,
+  kMix,
+  kMask,
+  kCustom,  // somebody else's; see custom.hpp
+};
+
+template <class Op>
+inline constexpr OpCode kCodeOf = OpCode::kCustom;
+template <>
+inline constexpr OpCode kCodeOf<Crop> = OpCode::kCrop;
+template <>
+inline constexpr OpCode kCodeOf<Flip> = OpCode::kFlip;
+template <>
+inline constexpr OpCode kCodeOf<Nearest> = OpCode::kNearest;
+template <>
+inline constexpr OpCode kCodeOf<Resample> = OpCode::kResample;
+template <>
+inline constexpr OpCode kCodeOf<Warp> = OpCode::kWarp;
+template <>
+inline constexpr OpCode kCodeOf<Normalize> = OpCode::kNormalize;
+template <>
+inline constexpr OpCode kCodeOf<Scale> = OpCode::kScale;
+template <>
+inline constexpr OpCode kCodeOf<Round> = OpCode::kRound;
+template <>
+inline constexpr OpCode kCodeOf<Gain> = OpCode::kGain;
+template <>
+inline constexpr OpCode kCodeOf<Noise> = OpCode::kNoise;
+template <>
+inline constexpr OpCode kCodeOf<Erase> = OpCode::kErase;
+template <>
+inline constexpr OpCode kCodeOf<Bands> = OpCode::kBands;
+template <>
+inline constexpr OpCode kCodeOf<Jitter> = OpCode::kJitter;
+template <>
+inline constexpr OpCode kCodeOf<Mix> = OpCode::kMix;
+template <>
+inline constexpr OpCode kCodeOf<Mask> = OpCode::kMask;
+
+template <class Op>
+concept MapOp =
+    requires(const Op& op, const typename Op::Draw& d) { op.source(d, Axis::kRow, 0); };
+template <class Op>
+concept ElementOp = requires(const Op& op, const typename Op::Draw& d,
+                             const Place& at) { op.element(d, 0.0f, 0, at); };
+template <class Op>
+concept PixelOp = requires(const Op& op, const typename Op::Draw& d, float* v,
+                           const Place& at) { op.pixel(d, v, at); };
+
+/// The settings of one operation.
+struct alignas(16) OpBlock {
+  static constexpr unsigned kBytes = 232;
+
+  OpCode code;
+  uint32_t number;  // that chance knows it by
+  uint64_t table;   // of a custom operation, on the host
+  alignas(8) unsigned char settings[kBytes];
+
+  template <class Op>
+  ECHOBUF_HD const Op& as() const {
+    static_assert(sizeof(Op) <= kBytes && alignof(Op) <= 8);
+    return *reinterpret_cast<const Op*>(settings);
+  }
+};
+
+/// What chance said for one operation.
+struct alignas(8) DrawBlock {
+  static constexpr unsigned kBytes = 96;
+
+  unsigned char bytes[kBytes];
+
+  template <class Draw>
+  ECHOBUF_HD Draw& as() {
+    static_assert(sizeof(Draw) <= kBytes && alignof(Draw) <= 8);
+    return *reinterpret_cast<Draw*>(bytes);
+  }
+  template <class Draw>
+  ECHOBUF_HD const Draw& as() const {
+    return const_cast<DrawBlock*>(this)->as<Draw>();
+  }
+};
+
+/// What stands between the maps of a stage.
+enum class Core : uint32_t { kNone, kResample, kWarp, kOneHot };
+
+/// How numbers become whole once pixels were moved.
+enum class Whole : uint32_t { kNo, kHalfUp, kHalfEven };
+
+inline constexpr int kMostOps = 12;  // of a stage
+
+struct Stage {
+  Layout source;
+  Layout target;
+  uint32_t raw;  // numbers are moved as bytes, or replaced, and never computed with
+  Core core;
+  Whole whole;
+  // Operations: [0, before) maps; the core; up to `after` maps; up to `count` numbers.
+  int32_t before;
+  int32_t after;
+  int32_t count;
+  int32_t fill;  // the map whose border is a fill, or -1
+  int32_t mean;  // the jitter whose contrast needs a mean, or -1
+  int32_t mix;   // the mix, or -1
+  OpBlock ops[kMostOps];
+
+  ECHOBUF_HD int32_t first_after() const {
+    return before + (core == Core::kResample || core == Core::kWarp ? 1 : 0);
+  }
+};
+
+}  // namespace echobuf::transform

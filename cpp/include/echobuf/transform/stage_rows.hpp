@@ -1,0 +1,321 @@
+// Rows of a stage's result, before it is mixed with a partner: pixels moved, numbers
+// changed. What `pull.hpp` does pixel by pixel.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "echobuf/transform/host_ops.hpp"
+#include "echobuf/transform/pull.hpp"
+#include "echobuf/transform/source_rows.hpp"
+
+namespace echobuf::transform {
+
+class StageRows {
+ public:
+  /// Throws std::bad_alloc; nothing is allocated later.
+  explicit StageRows(const Stage& stage)
+      : stage_(stage),
+        draws_(kMostOps),
+        index_(static_cast<std::size_t>(widest(stage))),
+        read_(widest(stage), channels(stage)),
+        spare_(widest(stage), channels(stage)) {
+    runs_.reserve(index_.size());
+    if (is_bytes(stage.source)) {
+      bytes_ = ByteRows(widest(stage), channels(stage));
+      spare_bytes_ = ByteRows(widest(stage), channels(stage));
+    }
+    if (stage.core != Core::kResample) return;
+    const auto& op = stage.ops[stage.before].as<Resample>();
+    most_rows_ = most_taps(op, Axis::kRow);
+    const auto columns = static_cast<std::size_t>(stage.target.extent.width);
+    weights_.resize(columns * static_cast<std::size_t>(most_taps(op, Axis::kColumn)));
+    first_.resize(columns);
+    for (int32_t i = 0; i < most_rows_; ++i)
+      cache_.emplace_back(stage.target.extent.width, channels(stage));
+    cached_.resize(cache_.size());
+  }
+
+  const std::byte* source() const { return source_; }
+  HostOps ops() { return {stage_, draws_.data()}; }
+
+  /// Asks chance, and looks at the image that the rows are made from.
+  void begin(const DrawNumber& number, bool partner, const std::byte* source) {
+    source_ = source;
+    ops().draw(number, partner);
+    if (stage_.raw != 0 || stage_.core == Core::kWarp || stage_.core == Core::kOneHot)
+      return;
+    if (stage_.core == Core::kResample)
+      begin_resample();
+    else
+      find_columns(0, stage_.after, 0, stage_.target.extent.width);
+    if (stage_.mean >= 0) find_mean();
+  }
+
+  /// Whether a row, with its pixels moved, is one of bytes, which one operation at most
+  /// then changes.
+  bool is_bytes_then_one() const {
+    return stage_.core == Core::kNone && is_bytes(stage_.source) && stage_.mix < 0 &&
+           stage_.mean < 0 &&
+           (stage_.count == stage_.after ||
+            (stage_.count == stage_.after + 1 &&
+             (stage_.ops[stage_.after].code == OpCode::kNormalize ||
+              stage_.ops[stage_.after].code == OpCode::kScale)));
+  }
+  /// That row, before the operation.
+  unsigned char* const* byte_row(int32_t y) {
+    read_row(unmap(ops(), 0, stage_.after, Axis::kRow, y), bytes_.rows(),
+             stage_.target.extent.width);
+    return bytes_.rows();
+  }
+
+  /// Row `y`, changed by the operations up to `end`.
+  void row(int32_t y, int32_t end, float* const* rows) {
+    moved(y, rows);
+    change(stage_.after, end, y, rows);
+  }
+
+  void change(int32_t begin, int32_t end, int32_t y, float* const* rows) {
+    const Place first{y, 0, stage_.target.extent};
+    for (int32_t k = begin; k < end; ++k)
+      ops().visit(k, [&](const auto& op, const auto& draw) {
+        using Op = std::decay_t<decltype(op)>;
+        if constexpr (std::is_same_v<Op, Custom>)
+          op.table->row(op.settings, draw, rows, first);
+        else if constexpr (ElementOp<Op> || PixelOp<Op>)
+          change_row(op, draw, rows, first);
+      });
+  }
+
+ private:
+  static int32_t channels(const Stage& stage) {
+    return std::max(stage.source.extent.channels, stage.target.extent.channels);
+  }
+  /// Columns that a row has anywhere in the stage.
+  static int32_t widest(const Stage& stage) {
+    int32_t width = std::max(stage.source.extent.width, stage.target.extent.width);
+    if (stage.core == Core::kResample)
+      width = std::max(width, stage.ops[stage.before].as<Resample>().in.width);
+    return width;
+  }
+  static int32_t most_taps(const Resample& op, Axis axis) {
+    const Extent& in = op.in;
+    const Stretch all = op.stretch({0, 0, in.height, in.width}, axis);
+    return std::max(all.taps(), std::min(2, axis == Axis::kRow ? in.height : in.width));
+  }
+
+  float fill(int32_t channel) { return static_cast<float>(fill_of(ops(), channel)); }
+
+  /// Where the columns `first` ... of what the maps [begin, end) make come from.
+  void find_columns(int32_t begin, int32_t end, int32_t first, int32_t count) {
+    for (int32_t x = 0; x < count; ++x)
+      index_[static_cast<std::size_t>(x)] =
+          unmap(ops(), begin, end, Axis::kColumn, first + x);
+    find_runs(index_.data(), count, runs_);
+  }
+
+  void read_row(int32_t source_row, float* const* rows, int32_t count) {
+    if (source_row == kOutside) return fill_row(rows, count);
+    if (is_bytes(stage_.source)) {
+      read_row(source_row, bytes_.rows(), count);
+      for (int32_t c = 0; c < stage_.source.extent.channels; ++c)
+        read_numbers<uint8_t>(reinterpret_cast<const std::byte*>(bytes_[c]), 1, count,
+                              rows[c]);
+      return;
+    }
+    read_runs(stage_.source, source_ + stage_.source.offset(source_row, 0, 0), runs_,
+              rows, spare_.rows(), read_floats, [this](int32_t c) { return fill(c); });
+  }
+  void read_row(int32_t source_row, unsigned char* const* rows, int32_t count) {
+    if (source_row == kOutside) {
+      for (int32_t c = 0; c < stage_.source.extent.channels; ++c)
+        std::fill_n(rows[c], count, static_cast<unsigned char>(fill(c)));
+      return;
+    }
+    read_runs(stage_.source, source_ + stage_.source.offset(source_row, 0, 0), runs_,
+              rows, spare_bytes_.rows(), read_bytes,
+              [this](int32_t c) { return fill(c); });
+  }
+
+  void fill_row(float* const* rows, int32_t count) {
+    for (int32_t c = 0; c < stage_.source.extent.channels; ++c)
+      std::fill_n(rows[c], count, fill(c));
+  }
+
+  // ---- pixels moved
+
+  void moved(int32_t y, float* const* rows) {
+    switch (stage_.core) {
+      case Core::kNone:
+        return read_row(unmap(ops(), 0, stage_.after, Axis::kRow, y), rows,
+                        stage_.target.extent.width);
+      case Core::kResample:
+        return resample(y, rows);
+      default:
+        return pulled(y, rows);
+    }
+  }
+
+  /// Where neighbours have nothing in common: pixel by pixel.
+  void pulled(int32_t y, float* const* rows) {
+    const HostOps ops = this->ops();
+    const Puller<HostOps> puller(ops, reinterpret_cast<std::uint64_t>(source_));
+    float v[kMostChannels];
+    for (int32_t x = 0; x < stage_.target.extent.width; ++x) {
+      puller.moved(y, x, v);
+      for (int32_t c = 0; c < stage_.target.extent.channels; ++c) rows[c][x] = v[c];
+    }
+  }
+
+  // ---- resampling
+
+  const Resample& resampler() const { return stage_.ops[stage_.before].as<Resample>(); }
+  const Resample::Draw& window() const {
+    return draws_[static_cast<std::size_t>(stage_.before)].as<Resample::Draw>();
+  }
+
+  void begin_resample() {
+    outside_ = false;
+    rows_ = resampler().stretch(window(), Axis::kRow);
+    const Stretch columns = resampler().stretch(window(), Axis::kColumn);
+    taps_ = columns.taps();
+    row_taps_ = rows_.taps();
+    const int32_t width = stage_.target.extent.width;
+    for (int32_t x = 0; x < width; ++x) {
+      const int32_t from =
+          unmap(ops(), stage_.first_after(), stage_.after, Axis::kColumn, x);
+      const auto at = static_cast<std::size_t>(x);
+      outside_ = outside_ || from == kOutside;
+      first_[at] = kOutside;
+      if (from == kOutside) continue;
+      const Weights weights(columns, from);
+      first_[at] = weights.first() - columns.begin;
+      for (int32_t k = 0; k < taps_; ++k)
+        weights_[static_cast<std::size_t>(k) * static_cast<std::size_t>(width) + at] =
+            weights(k);
+    }
+    find_columns(0, stage_.before, columns.begin, columns.size);
+    columns_ = columns.size;
+    std::fill(cached_.begin(), cached_.end(), kOutside);
+  }
+
+  void resample(int32_t y, float* const* rows) {
+    const int32_t width = stage_.target.extent.width;
+    const int32_t from =
+        unmap(ops(), stage_.first_after(), stage_.after, Axis::kRow, y);
+    if (from == kOutside) return fill_row(rows, width);
+    const Weights weights(rows_, from);
+    for (int32_t c = 0; c < stage_.source.extent.channels; ++c) {
+      float* const to = rows[c];
+      std::fill_n(to, width, 0.0f);
+    }
+    for (int32_t j = 0; j < row_taps_; ++j) {
+      const RowBlock& row = across(weights.first() + j);
+      const float weight = weights(j);
+      for (int32_t c = 0; c < stage_.source.extent.channels; ++c)
+        add_weighted(rows[c], row[c], weight, width);
+    }
+    if (stage_.whole == Whole::kHalfUp)
+      for (int32_t c = 0; c < stage_.source.extent.channels; ++c)
+        make_whole(rows[c], width);
+    if (outside_) fill_outside(rows, width);
+  }
+
+  static void add_weighted(float* __restrict__ to, const float* __restrict__ from,
+                           float weight, int32_t count) {
+    work_fast([=] {
+      for (int32_t x = 0; x < count; ++x) to[x] = to[x] + from[x] * weight;
+    });
+  }
+  static void make_whole(float* __restrict__ row, int32_t count) {
+    work_fast([=] {
+      for (int32_t x = 0; x < count; ++x)
+        row[x] = Puller<HostOps>::whole(Whole::kHalfUp, row[x]);
+    });
+  }
+  void fill_outside(float* const* rows, int32_t width) {
+    for (int32_t x = 0; x < width; ++x)
+      if (first_[static_cast<std::size_t>(x)] == kOutside)
+        for (int32_t c = 0; c < stage_.source.extent.channels; ++c)
+          rows[c][x] = fill(c);
+  }
+
+  /// A row of the image, resampled along its columns; kept while neighbours want it.
+  const RowBlock& across(int32_t y) {
+    const auto slot = static_cast<std::size_t>(y % most_rows_);
+    RowBlock& result = cache_[slot];
+    if (cached_[slot] == y) return result;
+    cached_[slot] = y;
+    read_row(unmap(ops(), 0, stage_.before, Axis::kRow, y), read_.rows(), columns_);
+    const int32_t width = stage_.target.extent.width;
+    for (int32_t c = 0; c < stage_.source.extent.channels; ++c)
+      blend_columns(result[c], read_[c], width);
+    return result;
+  }
+
+  void blend_columns(float* __restrict__ to, const float* __restrict__ from,
+                     int32_t width) const {
+    const int32_t* __restrict__ const first = first_.data();
+    const float* __restrict__ const weights = weights_.data();
+    const int32_t taps = taps_;
+    work_fast([=] {
+      for (int32_t x = 0; x < width; ++x) {
+        const int32_t at = first[x] < 0 ? 0 : first[x];
+        to[x] = 0.0f + from[at] * weights[x];
+      }
+      for (int32_t k = 1; k < taps; ++k) {
+        const float* __restrict__ const weight = weights + k * width;
+        for (int32_t x = 0; x < width; ++x) {
+          const int32_t at = first[x] < 0 ? 0 : first[x];
+          to[x] = to[x] + from[at + k] * weight[x];
+        }
+      }
+    });
+  }
+
+  // ---- the mean for a contrast
+
+  void find_mean() {
+    const auto& jitter = stage_.ops[stage_.mean].as<Jitter>();
+    const auto& draw = draws_[static_cast<std::size_t>(stage_.mean)].as<Jitter::Draw>();
+    std::int64_t sum = 0;
+    const Extent& extent = stage_.target.extent;
+    for (int32_t y = 0; y < extent.height; ++y) {
+      moved(y, mean_rows());
+      float v[kMostChannels];
+      for (int32_t x = 0; x < extent.width; ++x) {
+        for (int32_t c = 0; c < extent.channels; ++c) v[c] = mean_rows()[c][x];
+        sum += GreySum::term(jitter.grey_before_contrast(draw, v));
+      }
+    }
+    ops().set_mean(stage_.mean, GreySum::mean(sum, extent.pixels()));
+  }
+  float* const* mean_rows() const { return read_.rows(); }
+
+  const Stage& stage_;
+  std::vector<DrawBlock> draws_;
+  const std::byte* source_ = nullptr;
+
+  std::vector<int32_t> index_;
+  std::vector<Run> runs_;
+  RowBlock read_;
+  RowBlock spare_;
+  ByteRows bytes_;
+  ByteRows spare_bytes_;
+
+  Stretch rows_{};
+  int32_t taps_ = 0;
+  int32_t row_taps_ = 0;
+  int32_t columns_ = 0;
+  bool outside_ = false;
+  int32_t most_rows_ = 0;
+  std::vector<int32_t> first_;  // of each column's pixels
+  std::vector<float> weights_;  // of each column's pixels: k-th of all columns together
+  std::vector<RowBlock> cache_;
+  std::vector<int32_t> cached_;
+};
+
+}  // namespace echobuf::transform

@@ -1,0 +1,112 @@
+#pragma once
+
+#include "echobuf/transform/image.hpp"
+#include "echobuf/transform/words.hpp"
+
+// Rotation, translation, scaling and shear about a point, in one. The pixel of the
+// result asks where it comes from: the inverse map.
+
+namespace echobuf::transform {
+
+struct Warp {
+  Extent in;
+  uint32_t bilinear;  // else nearest
+  double degrees[2];  // counter-clockwise is negative
+  double shift[2];    // most, in pixels: to the right, down
+  double scale[2];
+  double shear_x[2];  // degrees
+  double shear_y[2];
+  double centre[2];  // x, y, from the middle of the image
+  float fill[kMostChannels];
+
+  /// Where pixel (x, y), seen from the middle of the image, comes from.
+  struct Draw {
+    float xx, xy, x0;
+    float yx, yy, y0;
+  };
+
+  ECHOBUF_HD Draw draw(Words words) const {
+    const double angle = words.uniform(degrees[0], degrees[1]);
+    const double right = exact::round_even(words.uniform(-shift[0], shift[0]));
+    const double down = exact::round_even(words.uniform(-shift[1], shift[1]));
+    const double size = words.uniform(scale[0], scale[1]);
+    const double along_x = words.uniform(shear_x[0], shear_x[1]);
+    const double along_y = words.uniform(shear_y[0], shear_y[1]);
+    const exact::Turn rotation = exact::turn(angle);
+    const exact::Turn tilted = exact::turn(angle - along_y);
+    const exact::Turn x = exact::turn(along_x);
+    const exact::Turn y = exact::turn(along_y);
+    const double tangent = x.sine / x.cosine;
+    const double a = tilted.cosine / y.cosine;
+    const double b = -tilted.cosine * tangent / y.cosine - rotation.sine;
+    const double c = tilted.sine / y.cosine;
+    const double d = -tilted.sine * tangent / y.cosine + rotation.cosine;
+    const double cx = -centre[0] - right;
+    const double cy = -centre[1] - down;
+    const double xx = d / size, xy = -b / size;
+    const double yx = -c / size, yy = a / size;
+    return {static_cast<float>(xx),
+            static_cast<float>(xy),
+            static_cast<float>(xx * cx + xy * cy + centre[0]),
+            static_cast<float>(yx),
+            static_cast<float>(yy),
+            static_cast<float>(yx * cx + yy * cy + centre[1])};
+  }
+
+  /// Pixel (y, x) of the result. `get(y, x, c)`: a number of the image, inside of it.
+  template <class Get>
+  ECHOBUF_HD void sample(const Draw& d, int32_t y, int32_t x, float* v,
+                         Get&& get) const {
+    const float u =
+        static_cast<float>(x) + (0.5f - 0.5f * static_cast<float>(in.width));
+    const float w =
+        static_cast<float>(y) + (0.5f - 0.5f * static_cast<float>(in.height));
+    const float from_x =
+        (u * d.xx + w * d.xy) + (d.x0 + (0.5f * static_cast<float>(in.width) - 0.5f));
+    const float from_y =
+        (u * d.yx + w * d.yy) + (d.y0 + (0.5f * static_cast<float>(in.height) - 0.5f));
+    const bool near = from_x > -1.5f && from_y > -1.5f &&
+                      from_x < static_cast<float>(in.width) + 0.5f &&
+                      from_y < static_cast<float>(in.height) + 0.5f;
+    if (!near) {
+      for (int c = 0; c < in.channels; ++c) v[c] = fill[c];
+    } else if (bilinear == 0) {
+      const auto sx = static_cast<int32_t>(exact::round_even(from_x));
+      const auto sy = static_cast<int32_t>(exact::round_even(from_y));
+      const bool in_it = inside(sy, sx);
+      for (int c = 0; c < in.channels; ++c) v[c] = in_it ? get(sy, sx, c) : fill[c];
+    } else {
+      blend(from_y, from_x, v, get);
+    }
+  }
+
+  ECHOBUF_HD Extent out() const { return in; }
+
+ private:
+  ECHOBUF_HD bool inside(int32_t y, int32_t x) const {
+    return y >= 0 && x >= 0 && y < in.height && x < in.width;
+  }
+
+  /// As torchvision does it: what is outside counts 0 and is covered by the fill.
+  template <class Get>
+  ECHOBUF_HD void blend(float from_y, float from_x, float* v, Get&& get) const {
+    const int32_t x = exact::floor_int(from_x);
+    const int32_t y = exact::floor_int(from_y);
+    const float right = from_x - static_cast<float>(x);
+    const float down = from_y - static_cast<float>(y);
+    float cover = 0.0f;
+    for (int c = 0; c < in.channels; ++c) v[c] = 0.0f;
+    for (int k = 0; k < 4; ++k) {
+      const int32_t sy = y + k / 2;
+      const int32_t sx = x + k % 2;
+      if (!inside(sy, sx)) continue;
+      const float weight =
+          (k / 2 != 0 ? down : 1.0f - down) * (k % 2 != 0 ? right : 1.0f - right);
+      cover = cover + weight;
+      for (int c = 0; c < in.channels; ++c) v[c] = v[c] + get(sy, sx, c) * weight;
+    }
+    for (int c = 0; c < in.channels; ++c) v[c] = (v[c] - fill[c]) * cover + fill[c];
+  }
+};
+
+}  // namespace echobuf::transform

@@ -1,0 +1,171 @@
+#pragma once
+
+#include "echobuf/platform.hpp"
+#include "echobuf/random.hpp"
+#include "echobuf/transform/exact.hpp"
+
+// Where the operations have their chance from: a pure function of (seed, epoch, draw,
+// operation), whoever computes it and in whatever order.
+//
+// Specification (tests/transform_reference/ is written from it):
+//
+//   epoch key  K = words 0 and 1 of Philox4x32-10 of the counter
+//              (epoch mod 2^32, epoch div 2^32, 0, 0xB0 * 2^24) under the key `seed`.
+//   words      block i of operation `op` at draw d is Philox4x32-10 of the counter
+//              (d mod 2^32, d div 2^32 mod 2^16 + op * 2^16, row, i) under K; `row` is
+//              0, or the row in the batch where whole batches are echoed. Words are
+//              taken in the order of the blocks.
+//   element    what an operation needs for element e of an image it takes from block
+//              2^31 + e, e = (y * width + x) * channels + c.
+//   uniform    word * 2^-32; of [0, n): word * n div 2^32.
+//   normal     the quantile of (word + 1/2) * 2^-32, by PPND7.
+//   beta       attempt i takes words 0 and 1 of block 1 + i as u and v; a = alpha.
+//              a <= 1 (Joehnk): x = u^(1/a), y = v^(1/a); x / (x + y) if x + y <= 1.
+//              a > 1 (Ulrich): U = 2u - 1, S = U^2 + v^2;
+//              1/2 + U * v / S * sqrt(1 - S^(2 / (2a - 1))) if 0 < S <= 1.
+//              1/2 after 64 attempts that failed.
+//
+// Sources: M. J. Wichura, "Algorithm AS 241: the percentage points of the normal
+// distribution", Applied Statistics 37 (1988), routine PPND7; L. Devroye, "Non-uniform
+// random variate generation" (1986), section IX.4.1 for Joehnk's and Ulrich's methods.
+
+namespace echobuf::transform {
+
+/// The fourth counter word of epoch keys; permutations keep to 0xA0 ... 0xA3.
+inline constexpr uint32_t kTransformTag = 0xB0;
+/// Added to the number of an operation for the partner in a mix.
+inline constexpr uint32_t kPartnerOperation = 0x8000;
+inline constexpr uint32_t kElementBlocks = 0x80000000u;
+
+ECHOBUF_HD inline Philox4x32Key transform_key(uint64_t seed, uint64_t epoch) {
+  const Philox4x32Block counter{{static_cast<uint32_t>(epoch),
+                                 static_cast<uint32_t>(epoch >> 32), 0,
+                                 kTransformTag << 24}};
+  const Philox4x32Block block = philox4x32(counter, philox_key(seed));
+  return {{block.word[0], block.word[1]}};
+}
+
+/// One draw of an example, as chance depends on it.
+struct DrawNumber {
+  Philox4x32Key key;  // of the epoch
+  uint64_t draw;      // of the epoch
+  uint32_t row;       // of the batch, where whole batches are echoed
+};
+
+ECHOBUF_HD inline double unit(uint32_t word) { return word * 2.3283064365386963e-10; }
+
+/// The number below `n` that a word stands for.
+ECHOBUF_HD inline uint32_t scaled(uint32_t word, uint32_t n) {
+  return static_cast<uint32_t>((uint64_t{word} * n) >> 32);
+}
+
+/// The words of one operation at one draw, in order.
+class Words {
+ public:
+  ECHOBUF_HD Words(const DrawNumber& number, uint32_t operation)
+      : number_(number), operation_(operation) {}
+
+  ECHOBUF_HD uint32_t word() {
+    if (used_ == 4) next_block();
+    if (used_ == 0 && !filled_) fill();
+    return block_.word[used_++];
+  }
+  /// Of [0, 1).
+  ECHOBUF_HD double uniform() { return unit(word()); }
+  /// Of [low, high), or `low` where they are one.
+  ECHOBUF_HD double uniform(double low, double high) {
+    return low + (high - low) * uniform();
+  }
+  ECHOBUF_HD bool chance(double p) { return uniform() < p; }
+  ECHOBUF_HD uint32_t below(uint32_t n) { return scaled(word(), n); }
+
+  /// What follows begins a block.
+  ECHOBUF_HD void next_block() {
+    ++index_;
+    used_ = 0;
+    filled_ = false;
+  }
+
+  ECHOBUF_HD Philox4x32Block block(uint32_t index) const {
+    return philox4x32(
+        {{static_cast<uint32_t>(number_.draw),
+          (static_cast<uint32_t>(number_.draw >> 32) & 0xFFFFu) | operation_ << 16,
+          number_.row, index}},
+        number_.key);
+  }
+  /// Of an element.
+  ECHOBUF_HD Philox4x32Block element(uint32_t index) const {
+    return block(kElementBlocks + index);
+  }
+
+ private:
+  ECHOBUF_HD void fill() {
+    block_ = block(index_);
+    filled_ = true;
+  }
+
+  DrawNumber number_;
+  uint32_t operation_;
+  uint32_t index_ = 0;
+  uint32_t used_ = 0;
+  bool filled_ = false;
+  Philox4x32Block block_{};
+};
+
+/// The quantile of the standard normal distribution that a word stands for.
+ECHOBUF_HD inline float normal(uint32_t word) {
+  const double p = (word + 0.5) * 2.3283064365386963e-10;
+  const double q = p - 0.5;
+  if (q <= 0.425 && q >= -0.425) {
+    const double r = 0.180625 - q * q;
+    return static_cast<float>(
+        q *
+        (((5.9109374720e+01 * r + 1.5929113202e+02) * r + 5.0434271938e+01) * r +
+         3.3871327179e+00) /
+        (((6.7187563600e+01 * r + 7.8757757664e+01) * r + 1.7895169469e+01) * r + 1.0));
+  }
+  double r = exact::square_root(-exact::log(q < 0 ? p : 1.0 - p));
+  double value = 0;
+  if (r <= 5.0) {
+    r -= 1.6;
+    value = (((1.7023821103e-01 * r + 1.3067284816e+00) * r + 2.7568153900e+00) * r +
+             1.4234372777e+00) /
+            ((1.2021132975e-01 * r + 7.3700164250e-01) * r + 1.0);
+  } else {
+    r -= 5.0;
+    value = (((1.7337203997e-02 * r + 4.2868294337e-01) * r + 3.0812263860e+00) * r +
+             6.6579051150e+00) /
+            ((1.2258202635e-02 * r + 2.4197894225e-01) * r + 1.0);
+  }
+  return static_cast<float>(q < 0 ? -value : value);
+}
+
+/// Of the distribution Beta(alpha, alpha).
+ECHOBUF_HD inline double symmetric_beta(Words& words, double alpha) {
+  constexpr int kAttempts = 64;
+  for (int i = 0; i < kAttempts; ++i) {
+    words.next_block();
+    const double u = unit(words.word()) + 1.1641532182693481e-10;
+    const double v = unit(words.word()) + 1.1641532182693481e-10;
+    if (alpha <= 1.0) {
+      // x = e^a, y = e^b; only their ratio counts, where both are too small for a
+      // double.
+      const double a = exact::log(u) / alpha;
+      const double b = exact::log(v) / alpha;
+      const double top = exact::most(a, b);
+      const double x = exact::exp(exact::most(a - top, -690.0));
+      const double y = exact::exp(exact::most(b - top, -690.0));
+      if (exact::log(x + y) + top <= 0.0) return x / (x + y);
+    } else {
+      const double w = 2.0 * u - 1.0;
+      const double s = w * w + v * v;
+      if (s > 1.0) continue;
+      const double power =
+          exact::exp(exact::most(exact::log(s) * 2.0 / (2.0 * alpha - 1.0), -690.0));
+      return 0.5 + w * v / s * exact::square_root(1.0 - power);
+    }
+  }
+  return 0.5;
+}
+
+}  // namespace echobuf::transform

@@ -1,0 +1,177 @@
+"""Operations that turn images and pull at them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from echobuf.transforms import arguments
+from echobuf.transforms.arguments import Pair
+from echobuf.transforms.chain import Chain
+from echobuf.transforms.maps import filling
+from echobuf.transforms.operation import Operation
+
+_HOW = ("nearest", "bilinear")
+_MOST_DEGREES = 1e6
+
+
+@dataclass(frozen=True, eq=False)
+class RandomRotation(Operation):
+    """Turns images about a point.
+
+    Args:
+        degrees: counter-clockwise, least and most; a number x is (-x, x).
+        interpolation: "nearest" or "bilinear".
+        expand: False: the result is as large as the image.
+        center: x and y of the point, in pixels from the top left corner; the middle
+            unless told.
+        fill: what is outside the image: a number, or one for each channel.
+
+    As `torchvision.transforms.v2.RandomRotation`.
+    """
+
+    degrees: Any
+    interpolation: Any = "nearest"
+    expand: bool = False
+    center: Any = None
+    fill: Any = 0
+
+    def __post_init__(self) -> None:
+        _degrees(self, "degrees", self.degrees)
+        arguments.choice(self, "interpolation", self.interpolation, _HOW)
+        if self.expand is not False:
+            raise self.refusal(
+                "expand", self.expand, "False: all images of a batch are of one size"
+            )
+        _check_center(self, self.center)
+        arguments.numbers_of(self, "fill", self.fill)
+
+    def add_to(self, chain: Chain) -> None:
+        low, high = _degrees(self, "degrees", self.degrees)
+        _add_warp(chain, self, (-low, -high))
+
+
+@dataclass(frozen=True, eq=False)
+class RandomAffine(Operation):
+    """Turns, moves, scales and shears images about a point.
+
+    Args:
+        degrees: clockwise, least and most; a number x is (-x, x).
+        translate: the most that it is moved, as a share of width and height.
+        scale: least and most; not scaled unless told.
+        shear: degrees along x, least and most; a number x is (-x, x); four numbers are
+            those along x and along y.
+        interpolation: "nearest" or "bilinear".
+        fill: what is outside the image: a number, or one for each channel.
+        center: x and y of the point, in pixels from the top left corner; the middle
+            unless told.
+
+    As `torchvision.transforms.v2.RandomAffine`.
+    """
+
+    degrees: Any
+    translate: Any = None
+    scale: Any = None
+    shear: Any = None
+    interpolation: Any = "nearest"
+    fill: Any = 0
+    center: Any = None
+
+    def __post_init__(self) -> None:
+        _degrees(self, "degrees", self.degrees)
+        self._translate()
+        self._scale()
+        self._shear()
+        arguments.choice(self, "interpolation", self.interpolation, _HOW)
+        arguments.numbers_of(self, "fill", self.fill)
+        _check_center(self, self.center)
+
+    def _translate(self) -> Pair:
+        if self.translate is None:
+            return 0.0, 0.0
+        if not arguments.is_sequence(self.translate) or len(self.translate) != 2:
+            raise self.refusal("translate", self.translate, "a pair, for x and for y")
+        x, y = (
+            arguments.number(self, "translate", share, 0.0, 1.0)
+            for share in self.translate
+        )
+        return x, y
+
+    def _scale(self) -> Pair:
+        if self.scale is None:
+            return 1.0, 1.0
+        low, high = arguments.pair(self, "scale", self.scale)
+        if low <= 0:
+            raise self.refusal("scale", self.scale, "a pair of numbers above 0")
+        return low, high
+
+    def _shear(self) -> tuple[Pair, Pair]:
+        none = (0.0, 0.0)
+        if self.shear is None:
+            return none, none
+        if arguments.is_sequence(self.shear) and len(self.shear) == 4:
+            x, y = tuple(self.shear[:2]), tuple(self.shear[2:])
+        else:
+            x, y = self.shear, none
+        both = _degrees(self, "shear", x), _degrees(self, "shear", y)
+        if max(map(abs, (*both[0], *both[1]))) >= 90:
+            raise self.refusal("shear", self.shear, "degrees below 90")
+        return both
+
+    def add_to(self, chain: Chain) -> None:
+        height, width, _ = chain.image()
+        x, y = self._translate()
+        along_x, along_y = self._shear()
+        _add_warp(
+            chain,
+            self,
+            _degrees(self, "degrees", self.degrees),
+            shift=(x * width, y * height),
+            scale=self._scale(),
+            shear=(along_x, along_y),
+        )
+
+
+def _degrees(owner: Operation, name: str, value: Any) -> Pair:
+    low, high = arguments.range_around(owner, name, value)
+    if max(abs(low), abs(high)) > _MOST_DEGREES:
+        raise owner.refusal(name, value, f"degrees up to {_MOST_DEGREES:g}")
+    return low, high
+
+
+def _check_center(owner: Operation, center: Any) -> None:
+    if center is None:
+        return
+    if not arguments.is_sequence(center) or len(center) != 2:
+        raise owner.refusal("center", center, "a pair, x and y, or None")
+    for value in center:
+        arguments.number(owner, "center", value)
+
+
+def _add_warp(
+    chain: Chain,
+    owner: RandomRotation | RandomAffine,
+    degrees: Pair,
+    *,
+    shift: Pair = (0.0, 0.0),
+    scale: Pair = (1.0, 1.0),
+    shear: tuple[Pair, Pair] = ((0.0, 0.0), (0.0, 0.0)),
+) -> None:
+    height, width, _ = chain.image()
+    chain.computes()
+    center = (0.0, 0.0)
+    if owner.center is not None:
+        center = owner.center[0] - width / 2, owner.center[1] - height / 2
+    how = arguments.choice(owner, "interpolation", owner.interpolation, _HOW)
+    settings = {
+        "in": chain.extent,
+        "bilinear": int(how == "bilinear"),
+        "degrees": list(degrees),
+        "shift": list(shift),
+        "scale": list(scale),
+        "shear_x": list(shear[0]),
+        "shear_y": list(shear[1]),
+        "centre": list(center),
+        "fill": filling(owner, chain, owner.fill),
+    }
+    chain.resample("warp", settings, chain.extent, "half even")

@@ -1,0 +1,133 @@
+"""Arguments of operations, checked and brought into one form."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from echobuf.transforms.operation import Operation
+
+Pair = tuple[float, float]
+
+
+def number(
+    owner: Operation,
+    name: str,
+    value: Any,
+    least: float = -math.inf,
+    most: float = math.inf,
+) -> float:
+    """`value` as a finite float within bounds."""
+    allowed = "a finite number"
+    if least > -math.inf or most < math.inf:
+        allowed += f" from {least:g}" if least > -math.inf else ""
+        allowed += f" to {most:g}" if most < math.inf else " on"
+    if isinstance(value, bool | np.bool_) or not _is_real(value):
+        raise owner.refusal(name, value, allowed)
+    result = float(value)
+    if not (math.isfinite(result) and least <= result <= most):
+        raise owner.refusal(name, value, allowed)
+    return result
+
+
+def _is_real(value: Any) -> bool:
+    if isinstance(value, numbers.Real | np.number):
+        return not isinstance(value, np.complexfloating)
+    return getattr(value, "ndim", None) == 0 and hasattr(value, "__float__")
+
+
+def probability(owner: Operation, value: Any, name: str = "p") -> float:
+    """`value` as a probability."""
+    return number(owner, name, value, 0.0, 1.0)
+
+
+def integer(
+    owner: Operation, name: str, value: Any, least: int, most: int = 2**31 - 1
+) -> int:
+    """`value` as an int within bounds."""
+    allowed = f"an int >= {least}" if most == 2**31 - 1 else f"from {least} to {most}"
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        result = operator.index(value)
+    except TypeError:
+        raise owner.refusal(name, value, allowed) from None
+    if not least <= result <= most:
+        raise owner.refusal(name, value, allowed)
+    return result
+
+
+def flag(owner: Operation, name: str, value: Any) -> bool:
+    """True or False."""
+    if value is True or value is False:
+        return bool(value)
+    raise owner.refusal(name, value, "True or False")
+
+
+def is_sequence(value: Any) -> bool:
+    """Whether it is a list, a tuple, or an array of one axis."""
+    if isinstance(value, str | bytes):
+        return False
+    return isinstance(value, Sequence) or getattr(value, "ndim", None) == 1
+
+
+def pair(
+    owner: Operation,
+    name: str,
+    value: Any,
+    least: float = -math.inf,
+    most: float = math.inf,
+) -> Pair:
+    """Two numbers, the first not above the second."""
+    if not is_sequence(value) or len(value) != 2:
+        raise owner.refusal(name, value, "a pair (least, most)")
+    low = number(owner, name, value[0], least, most)
+    high = number(owner, name, value[1], least, most)
+    if low > high:
+        raise owner.refusal(name, value, "a pair (least, most), in this order")
+    return low, high
+
+
+def size(owner: Operation, value: Any, name: str = "size") -> tuple[int, int]:
+    """Height and width; one int is both."""
+    if is_sequence(value):
+        if len(value) == 1:
+            value = [value[0], value[0]]
+        if len(value) != 2:
+            raise owner.refusal(name, value, "an int, or (height, width)")
+        height, width = value
+    else:
+        height = width = value
+    return integer(owner, name, height, 1), integer(owner, name, width, 1)
+
+
+def range_around(
+    owner: Operation, name: str, value: Any, least: float = -math.inf
+) -> Pair:
+    """A pair, or a number x >= 0, which means (-x, x)."""
+    if is_sequence(value):
+        return pair(owner, name, value, least)
+    x = number(owner, name, value, 0.0)
+    return -x, x
+
+
+def numbers_of(owner: Operation, name: str, value: Any) -> tuple[float, ...]:
+    """A number, or one for each channel."""
+    if is_sequence(value):
+        if len(value) == 0:
+            raise owner.refusal(name, value, "a number, or one for each channel")
+        return tuple(number(owner, name, x) for x in value)
+    return (number(owner, name, value),)
+
+
+def choice(owner: Operation, name: str, value: Any, choices: tuple[str, ...]) -> str:
+    """One of some words; of an enum, its value."""
+    word = getattr(value, "value", value)
+    if word not in choices:
+        raise owner.refusal(name, value, "one of " + ", ".join(map(repr, choices)))
+    return str(word)

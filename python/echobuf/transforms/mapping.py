@@ -1,0 +1,264 @@
+"""`transform`: which chain is for which leaf, and what batches are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import optree
+
+from echobuf.errors import OptionError
+from echobuf.field import Field
+from echobuf.made import Made
+from echobuf.transforms.chain import Chain
+from echobuf.transforms.mix import Mixing
+from echobuf.transforms.operation import Operation
+from echobuf.transforms.source import Source
+from echobuf.transforms.stages import Extent
+from echobuf.tree import Spec
+
+Path = tuple[Any, ...]
+
+
+def make(spec: Spec, transform: Any, *, ragged: bool) -> Made:
+    """Reads `transform` for examples of `spec`, or for the rows of whole batches.
+
+    Raises:
+        OptionError: it is no mapping from leaves to chains.
+        SpecError: a chain does not fit its leaf.
+    """
+    leaves = _Leaves(spec, ragged=ragged)
+    chains = leaves.read(transform)
+    _add_labels(leaves, chains)
+    return _Builder(leaves, chains).build()
+
+
+class _Leaves:
+    """The leaves of batches, by their paths: those of the spec, and further ones."""
+
+    def __init__(self, spec: Spec, *, ragged: bool) -> None:
+        self.spec = spec
+        self.lead = spec.fields[0].shape[:1] if ragged else ()
+        self.paths: list[Path] = list(optree.treespec_paths(spec.treespec))
+        self.sources = list(range(len(self.paths)))
+        tree = optree.tree_unflatten(spec.treespec, list(spec.fields))
+        self.tree = tree
+
+    def read(self, transform: Any) -> dict[Path, list[Operation]]:
+        if isinstance(transform, Operation) or _is_chain(transform):
+            if self.paths != [()]:
+                raise OptionError(
+                    "`transform` is a chain, but the spec has several leaves; give a "
+                    f"mapping from leaves to chains: {self._known()}."
+                )
+            transform = {(): transform}
+        if not isinstance(transform, Mapping):
+            raise OptionError(
+                f"`transform` is {transform!r}; it must be a mapping from leaves to "
+                f"lists of operations: {self._known()}."
+            )
+        chains: dict[Path, list[Operation]] = {}
+        self._read(transform, (), chains)
+        return chains
+
+    def _known(self) -> str:
+        return "leaves are " + ", ".join(repr(_short(path)) for path in self.paths)
+
+    def _read(
+        self,
+        mapping: Mapping[Any, Any],
+        prefix: Path,
+        chains: dict[Path, list[Operation]],
+    ) -> None:
+        for key, value in mapping.items():
+            path = prefix + (key if isinstance(key, tuple) else (key,))
+            if isinstance(value, Mapping):
+                self._read(value, path, chains)
+                continue
+            chain = [value] if isinstance(value, Operation) else value
+            if not _is_chain(chain):
+                raise OptionError(
+                    f"`transform[{_short(path)!r}]` is {value!r}; it must be a list of "
+                    "operations of `echobuf.transforms`."
+                )
+            operations = list(chain)
+            if path not in self.paths:
+                operations = self._add(path, operations)
+            chains[path] = operations
+
+    def _add(self, path: Path, operations: list[Operation]) -> list[Operation]:
+        if not operations or not isinstance(operations[0], Source):
+            raise OptionError(
+                f"`transform` has a chain for {_short(path)!r}, which the spec has "
+                f"not; {self._known()}. A chain for a further leaf begins with "
+                "Source(...)."
+            )
+        wanted = operations[0].leaf
+        source = wanted if isinstance(wanted, tuple) else (wanted,)
+        if source not in self.paths[: len(self.spec.fields)]:
+            raise OptionError(
+                f"`transform[{_short(path)!r}]` is made from {wanted!r}, which the "
+                f"spec has not; {self._known()}."
+            )
+        parent: Any = self.tree
+        for key in path[:-1]:
+            parent = parent[key] if isinstance(parent, dict) and key in parent else None
+        if not isinstance(parent, dict) or isinstance(parent.get(path[-1]), dict):
+            raise OptionError(
+                f"`transform` has a chain for {_short(path)!r}; a further leaf can "
+                "only be put into a dict of the spec."
+            )
+        parent[path[-1]] = Field((), bool)
+        self.paths.append(path)
+        self.sources.append(self.paths.index(source))
+        return operations[1:]
+
+    def field(self, path: Path) -> Field:
+        """What is stored for a leaf, of one example."""
+        field = self.spec.fields[self.sources[self.paths.index(path)]]
+        return Field(field.shape[len(self.lead) :], field.dtype)
+
+
+def _is_chain(value: Any) -> bool:
+    return (
+        isinstance(value, Sequence)
+        and not isinstance(value, str | bytes)
+        and all(isinstance(item, Operation) for item in value)
+    )
+
+
+def _short(path: Path) -> Any:
+    return path[0] if len(path) == 1 else path
+
+
+def _name(path: Path) -> str:
+    return "".join(f"[{key!r}]" for key in path)
+
+
+# ---- labels that a mix of images mixes, too
+
+
+def _add_labels(leaves: _Leaves, chains: dict[Path, list[Operation]]) -> None:
+    mixes = {
+        id(operation): (path, operation)
+        for path, chain in chains.items()
+        for operation in chain
+        if isinstance(operation, Mixing)
+    }
+    if len(mixes) > 1:
+        raise OptionError(
+            f"`transform` has {len(mixes)} mixes: "
+            f"{', '.join(repr(mix) for _, mix in mixes.values())}. One object, in the "
+            "chains of an image and of its labels, is what fits."
+        )
+    for path, mix in mixes.values():
+        others = [p for p, chain in chains.items() if mix in chain and p != path]
+        if others or len(leaves.field(path).shape) < 2 or mix.labels is None:
+            continue
+        labels = _labels(leaves, path, mix)
+        if labels is not None:
+            chains.setdefault(labels, []).append(mix)
+
+
+def _labels(leaves: _Leaves, image: Path, mix: Mixing) -> Path | None:
+    if mix.labels != "default":
+        path = mix.labels if isinstance(mix.labels, tuple) else (mix.labels,)
+        if path not in leaves.paths:
+            raise OptionError(
+                f"`labels` of {mix!r} is {mix.labels!r}; leaves are "
+                f"{', '.join(repr(_short(p)) for p in leaves.paths)}."
+            )
+        return path
+    others = [path for path in leaves.paths if path != image]
+    named = [path for path in others if path and "label" in str(path[-1]).lower()]
+    if named:
+        exact = [path for path in named if str(path[-1]).lower() == "labels"]
+        return (exact or named)[0]
+    if len(leaves.paths) == 2 and leaves.paths[1] != image:
+        return leaves.paths[1]
+    if mix.num_classes is None:
+        return None
+    raise OptionError(
+        f"`labels` of {mix!r} is 'default', but no leaf is called so; name it, or put "
+        "the same object into its chain."
+    )
+
+
+# ---- chains to plans
+
+
+class _Builder:
+    def __init__(self, leaves: _Leaves, chains: dict[Path, list[Operation]]) -> None:
+        self._leaves = leaves
+        self._chains = chains
+        self._treespec = optree.tree_structure(
+            leaves.tree, is_leaf=lambda node: isinstance(node, Field)
+        )
+        self._order: list[Path] = list(optree.treespec_paths(self._treespec))
+        self._numbers: dict[tuple[int, int], int] = {}
+        self._number_all()
+
+    def _number_all(self) -> None:
+        """Chance knows an operation by the order in which it first comes."""
+        for path in self._leaves.paths:
+            for key in _occurrences(self._chains.get(path, ())):
+                self._numbers.setdefault(key, len(self._numbers))
+
+    def build(self) -> Made:
+        built: dict[Path, Chain] = {}
+        images: dict[int, Extent] = {}
+        fields = {path: self._leaves.field(path) for path in self._order}
+        # Images first: labels are mixed by the box that was cut out of them.
+        for path in sorted(self._order, key=lambda path: len(fields[path].shape) < 2):
+            built[path] = self._chain(path, fields[path], images)
+        plans, drawn, made, after = [], [], [], []
+        for path in self._order:
+            chain = built[path]
+            plan, field = chain.finish()
+            source = self._leaves.sources[self._leaves.paths.index(path)]
+            plans.append((source, plan))
+            drawn.append(field)
+            made.append(Field(chain.shape, chain.dtype))
+            after.append(tuple(chain.after))
+        return Made(
+            spec=self._spec(made),
+            drawn=self._spec(drawn),
+            plans=tuple(plans),
+            after=tuple(after),
+            shown=self._shown(),
+        )
+
+    def _spec(self, fields: Iterable[Field]) -> Spec:
+        paths = tuple(
+            accessor.codify("")
+            for accessor in optree.treespec_accessors(self._treespec)
+        )
+        whole = (Field(self._leaves.lead + f.shape, f.dtype) for f in fields)
+        return Spec(self._treespec, tuple(whole), paths)
+
+    def _chain(self, path: Path, field: Field, images: dict[int, Extent]) -> Chain:
+        operations = self._chains.get(path, [])
+        numbers = iter(_occurrences(operations))
+        current: dict[int, int] = {}
+        chain = Chain(_name(path), field, lambda op: current[id(op)], images)
+        for index, operation in enumerate(operations):
+            current[id(operation.chance)] = self._numbers[next(numbers)]
+            chain.add(operation, index)
+        return chain
+
+    def _shown(self) -> dict[str, list[str]]:
+        return {
+            _name(path) or "[]": [repr(operation) for operation in chain]
+            for path, chain in self._chains.items()
+        }
+
+
+def _occurrences(operations: Iterable[Operation]) -> list[tuple[int, int]]:
+    """Each operation by its identity, and how often it came before in the chain."""
+    seen: dict[int, int] = {}
+    keys = []
+    for operation in operations:
+        identity = id(operation.chance)
+        seen[identity] = seen.get(identity, -1) + 1
+        keys.append((identity, seen[identity]))
+    return keys

@@ -1,0 +1,193 @@
+"""Operations that move pixels of images: crops and flips."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from echobuf.transforms import arguments
+from echobuf.transforms.chain import Chain
+from echobuf.transforms.operation import Operation
+
+_BORDERS = ("constant", "edge", "reflect", "symmetric")
+
+
+@dataclass(frozen=True, eq=False)
+class RandomCrop(Operation):
+    """A window of an image, anywhere in it.
+
+    Args:
+        size: height and width; an int is both.
+        padding: pixels of border put around the image first: one number, (left and
+            right, top and bottom), or (left, top, right, bottom).
+        pad_if_needed: put a border around an image that is smaller than the window.
+        fill: what a constant border is made of: a number, or one for each channel.
+        padding_mode: "constant", "edge" (the outermost pixel again), "reflect" (the
+            image mirrored, without its outermost pixel) or "symmetric" (with it).
+
+    As `torchvision.transforms.v2.RandomCrop`.
+    """
+
+    size: Any
+    padding: Any = None
+    pad_if_needed: bool = False
+    fill: Any = 0
+    padding_mode: Any = "constant"
+
+    def __post_init__(self) -> None:
+        arguments.size(self, self.size)
+        self._padding()
+        arguments.flag(self, "pad_if_needed", self.pad_if_needed)
+        fill = arguments.numbers_of(self, "fill", self.fill)
+        mode = arguments.choice(self, "padding_mode", self.padding_mode, _BORDERS)
+        if mode != "constant" and len(fill) > 1:
+            raise self.refusal("fill", self.fill, f"one number with {mode!r}")
+
+    def _padding(self) -> tuple[int, int, int, int]:
+        padding: Any = 0 if self.padding is None else self.padding
+        if not arguments.is_sequence(padding):
+            padding = [padding]
+        values = [arguments.integer(self, "padding", value, 0) for value in padding]
+        if len(values) not in (1, 2, 4):
+            raise self.refusal("padding", self.padding, "1, 2 or 4 ints")
+        left, top, right, bottom = (values * 4)[:4] if len(values) < 4 else values
+        return left, top, right, bottom
+
+    def add_to(self, chain: Chain) -> None:
+        height, width, _ = chain.image()
+        rows, columns = arguments.size(self, self.size)
+        left, top, right, bottom = self._padding()
+        if self.pad_if_needed:
+            lacking = max(0, rows - height - top - bottom)
+            top, bottom = top + lacking, bottom + lacking
+            lacking = max(0, columns - width - left - right)
+            left, right = left + lacking, right + lacking
+        down = height + top + bottom - rows
+        across = width + left + right - columns
+        if down < 0 or across < 0:
+            raise chain.refusal(
+                f"is larger than the image with its padding, {height + top + bottom} x "
+                f"{width + left + right}: use `padding` or `pad_if_needed=True`"
+            )
+        mode = arguments.choice(self, "padding_mode", self.padding_mode, _BORDERS)
+        self._check_border(chain, mode, max(top, bottom), max(left, right))
+        fills = mode == "constant" and max(left, top, right, bottom) > 0
+        add_crop(
+            chain,
+            (rows, columns),
+            (-top, -left),
+            (down + 1, across + 1),
+            border=_BORDERS.index(mode),
+            fill=filling(self, chain, self.fill),
+            fills=fills,
+        )
+
+    def _check_border(self, chain: Chain, mode: str, rows: int, columns: int) -> None:
+        height, width, _ = chain.extent
+        spare = {"reflect": 1, "symmetric": 0}.get(mode)
+        if spare is None or (rows <= height - spare and columns <= width - spare):
+            return
+        raise chain.refusal(
+            f"has a border of {rows} rows and {columns} columns, but {mode!r} has "
+            f"{height - spare} and {width - spare} at most"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class CenterCrop(Operation):
+    """The window in the middle of an image.
+
+    Args:
+        size: height and width; an int is both. Not larger than the image.
+
+    As `torchvision.transforms.v2.CenterCrop`, which makes an image that is too small
+    larger with zeros: use `RandomCrop(pad_if_needed=True)` for that.
+    """
+
+    size: Any
+
+    def __post_init__(self) -> None:
+        arguments.size(self, self.size)
+
+    def add_to(self, chain: Chain) -> None:
+        height, width, _ = chain.image()
+        rows, columns = arguments.size(self, self.size)
+        if rows > height or columns > width:
+            raise chain.refusal("is larger than the image")
+        first = (round((height - rows) / 2), round((width - columns) / 2))
+        add_crop(chain, (rows, columns), first, (1, 1))
+
+
+@dataclass(frozen=True, eq=False)
+class RandomHorizontalFlip(Operation):
+    """Mirrors left and right.
+
+    Args:
+        p: with which probability.
+    """
+
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        arguments.probability(self, self.p)
+
+    def add_to(self, chain: Chain) -> None:
+        extent = chain.image()
+        chain.move("flip", {"in": extent, "axis": 1, "p": float(self.p)}, extent)
+
+
+@dataclass(frozen=True, eq=False)
+class RandomVerticalFlip(Operation):
+    """Mirrors top and bottom.
+
+    Args:
+        p: with which probability.
+    """
+
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        arguments.probability(self, self.p)
+
+    def add_to(self, chain: Chain) -> None:
+        extent = chain.image()
+        chain.move("flip", {"in": extent, "axis": 0, "p": float(self.p)}, extent)
+
+
+def add_crop(
+    chain: Chain,
+    size: tuple[int, int],
+    first: tuple[int, int],
+    places: tuple[int, int],
+    *,
+    border: int = 1,
+    fill: list[float] | None = None,
+    fills: bool = False,
+) -> None:
+    """Adds a window, at one of `places` from `first` on."""
+    settings = {
+        "in": chain.extent,
+        "height": size[0],
+        "width": size[1],
+        "top": first[0],
+        "left": first[1],
+        "tops": places[0],
+        "lefts": places[1],
+        "border": border if fills or border else 1,
+        "fill": fill or [0.0],
+        "fills": fills,
+    }
+    chain.move("crop", settings, (*size, chain.extent[2]), fills=fills)
+
+
+def filling(owner: Operation, chain: Chain, fill: Any) -> list[float]:
+    """What a border is made of, for each channel, as the leaf's type has it."""
+    channels = chain.extent[2]
+    values = arguments.numbers_of(owner, "fill", fill)
+    if len(values) not in (1, channels):
+        raise chain.refusal(
+            f"has {len(values)} numbers in `fill` for {channels} channels"
+        )
+    return [chain.fitting(owner, "fill", value) for value in values] * (
+        channels if len(values) == 1 else 1
+    )

@@ -1,0 +1,166 @@
+"""Operations that change the numbers of images where they are."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from echobuf.transforms import arguments, numbers
+from echobuf.transforms.chain import Chain
+from echobuf.transforms.operation import Operation
+
+
+@dataclass(frozen=True, eq=False)
+class Normalize(Operation):
+    """(x - mean) / std, each channel by its own; for floats.
+
+    Args:
+        mean: a number, or one for each channel.
+        std: the same, not 0.
+
+    As `torchvision.transforms.v2.Normalize`: put `ToDtype(np.float32, scale=True)`
+    before it where images are uint8.
+    """
+
+    mean: Any
+    std: Any
+
+    def __post_init__(self) -> None:
+        arguments.numbers_of(self, "mean", self.mean)
+        if 0.0 in arguments.numbers_of(self, "std", self.std):
+            raise self.refusal("std", self.std, "numbers other than 0")
+
+    def add_to(self, chain: Chain) -> None:
+        _, _, channels = chain.image()
+        if chain.dtype.name not in numbers.FLOATS:
+            raise chain.refusal(
+                "is for floats: put ToDtype(np.float32, scale=True) before it"
+            )
+        both = []
+        for name in ("mean", "std"):
+            values = arguments.numbers_of(self, name, getattr(self, name))
+            if len(values) not in (1, channels):
+                raise chain.refusal(
+                    f"has {len(values)} numbers in `{name}` for {channels} channels"
+                )
+            both.append(list(values) * (channels if len(values) == 1 else 1))
+        chain.normalize(*both)
+
+
+@dataclass(frozen=True, eq=False)
+class ToDtype(Operation):
+    """Makes numbers floats.
+
+    Args:
+        dtype: float32, float16 or bfloat16, of NumPy, torch or ml_dtypes, or its name.
+        scale: bring integers to 0 ... 1, by dividing by the largest of their type.
+
+    As `torchvision.transforms.v2.ToDtype`.
+
+    Raises:
+        OptionError: another dtype, or bfloat16 where ml_dtypes is not installed.
+    """
+
+    dtype: Any
+    scale: bool = False
+
+    def __post_init__(self) -> None:
+        numbers.float_dtype(self.dtype)
+        arguments.flag(self, "scale", self.scale)
+
+    def add_to(self, chain: Chain) -> None:
+        if numbers.code(chain.dtype) == numbers.OTHER:
+            raise chain.refusal("takes real numbers")
+        dtype = numbers.float_dtype(self.dtype)
+        if dtype == chain.dtype:
+            return
+        factor = 1.0
+        if self.scale and numbers.is_integer(chain.dtype):
+            factor = 1.0 / numbers.largest(chain.dtype)
+        chain.become(dtype, factor)
+
+
+@dataclass(frozen=True, eq=False)
+class ToChannelFirst(Operation):
+    """Puts the axis of channels first, as torch wants it.
+
+    An image [height, width] becomes one of one channel; what is so already stays.
+    """
+
+    def add_to(self, chain: Chain) -> None:
+        chain.channels_first()
+
+
+@dataclass(frozen=True, eq=False)
+class Layout(Operation):
+    """Says how the axes of an image are meant, where that cannot be seen.
+
+    Args:
+        order: "HWC", "CHW" or "HW".
+    """
+
+    order: str
+
+    def __post_init__(self) -> None:
+        arguments.choice(self, "order", self.order, ("HWC", "CHW", "HW"))
+
+    def add_to(self, chain: Chain) -> None:
+        if chain.order not in (None, self.order):
+            raise chain.refusal(f"comes too late: the image is {chain.order} already")
+        chain.image(self.order)
+
+
+@dataclass(frozen=True, eq=False)
+class RandomErasing(Operation):
+    """Puts a number, or noise, in place of a rectangle.
+
+    Args:
+        p: with which probability.
+        scale: the rectangle's share of the image's area, least and most.
+        ratio: its height over its width, least and most.
+        value: a number, one for each channel, or "random": normal noise.
+
+    As `torchvision.transforms.v2.RandomErasing`. Source: Z. Zhong et al., "Random
+    erasing data augmentation" (arXiv:1708.04896).
+    """
+
+    p: float = 0.5
+    scale: Any = (0.02, 0.33)
+    ratio: Any = (0.3, 3.3)
+    value: Any = 0
+
+    def __post_init__(self) -> None:
+        arguments.probability(self, self.p)
+        arguments.pair(self, "scale", self.scale, 0.0, 1.0)
+        if arguments.pair(self, "ratio", self.ratio)[0] <= 0:
+            raise self.refusal("ratio", self.ratio, "a pair of numbers above 0")
+        if not self._random:
+            arguments.numbers_of(self, "value", self.value)
+
+    @property
+    def _random(self) -> bool:
+        return isinstance(self.value, str) and self.value == "random"
+
+    def add_to(self, chain: Chain) -> None:
+        _, _, channels = chain.image()
+        chain.computes()
+        if self._random and numbers.is_integer(chain.dtype):
+            raise chain.refusal("with 'random' is for floats: put ToDtype before it")
+        values = [0.0]
+        if not self._random:
+            values = list(arguments.numbers_of(self, "value", self.value))
+        if len(values) not in (1, channels):
+            raise chain.refusal(
+                f"has {len(values)} numbers in `value` for {channels} channels"
+            )
+        values = [chain.fitting(self, "value", value) for value in values]
+        ratio = arguments.pair(self, "ratio", self.ratio)
+        settings = {
+            "p": float(self.p),
+            "scale": list(arguments.pair(self, "scale", self.scale)),
+            "ratio": [math.log(ratio[0]), math.log(ratio[1])],
+            "random": int(self._random),
+            "value": values * (channels if len(values) == 1 else 1),
+        }
+        chain.change("erase", settings, placed=True)

@@ -1,0 +1,140 @@
+"""Operations for sequences: windows, and masked tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from echobuf import _core
+from echobuf.transforms import arguments, numbers
+from echobuf.transforms.chain import Chain
+from echobuf.transforms.maps import add_crop
+from echobuf.transforms.operation import Operation
+
+
+@dataclass(frozen=True, eq=False)
+class RandomWindow(Operation):
+    """A window of a longer sequence, anywhere in it; of any dtype.
+
+    Args:
+        length: of the window.
+        axis: along which: 0, or -1, the last.
+    """
+
+    length: int
+    axis: int = 0
+
+    def __post_init__(self) -> None:
+        arguments.integer(self, "length", self.length, 1)
+        arguments.integer(self, "axis", self.axis, -1, 0)
+
+    def add_to(self, chain: Chain) -> None:
+        rank = len(chain.shape)
+        if rank == 0:
+            raise chain.refusal("is for sequences, of one axis or more")
+        along = self.axis % rank
+        if chain.shape[along] < self.length:
+            raise chain.refusal(f"is longer than axis {self.axis}")
+        places = chain.shape[along] - self.length + 1
+        rows, columns, _ = chain.window_extent(along)
+        if along == 0 and rank > 1:
+            add_crop(chain, (self.length, columns), (0, 0), (places, 1))
+        else:
+            add_crop(chain, (rows, self.length), (0, 0), (1, places))
+        shape = list(chain.shape)
+        shape[along] = self.length
+        chain.shape = tuple(shape)
+
+
+@dataclass(frozen=True, eq=False)
+class TokenMask(Operation):
+    """Hides some tokens, for masked language modelling.
+
+    Of the selected tokens most become `mask_token`, some any token, the rest stays.
+    `labels()` gives the operation that says what they were, for another leaf.
+
+    Args:
+        mask_token: put in place of a token.
+        vocab_size: any token is one of 0 ... vocab_size - 1.
+        p: the probability that a token is selected.
+        p_mask: of the selected: that it becomes `mask_token`.
+        p_random: of the selected: that it becomes any token.
+        special_tokens: never selected; up to 16.
+
+    Source: J. Devlin et al., "BERT" (arXiv:1810.04805), section 3.1.
+    """
+
+    mask_token: int
+    vocab_size: int
+    p: float = 0.15
+    p_mask: float = 0.8
+    p_random: float = 0.1
+    special_tokens: Any = ()
+
+    def __post_init__(self) -> None:
+        arguments.integer(self, "mask_token", self.mask_token, 0)
+        arguments.integer(self, "vocab_size", self.vocab_size, 1)
+        for name in ("p", "p_mask", "p_random"):
+            arguments.probability(self, getattr(self, name), name)
+        if self.p_mask + self.p_random > 1:
+            raise self.refusal("p_random", self.p_random, "at most 1 - p_mask")
+        if not arguments.is_sequence(self.special_tokens):
+            raise self.refusal("special_tokens", self.special_tokens, "a list of ints")
+        if len(self.special_tokens) > _core.MOST_SPECIAL:
+            raise self.refusal("special_tokens", self.special_tokens, "up to 16 ints")
+        for token in self.special_tokens:
+            arguments.integer(self, "special_tokens", token, 0)
+
+    def labels(self, ignore_index: int = -100) -> TokenLabels:
+        """The operation for the leaf of labels, which has the same tokens.
+
+        Args:
+            ignore_index: what is put where no token was selected.
+        """
+        return TokenLabels(self, ignore_index)
+
+    def add_to(self, chain: Chain) -> None:
+        self.add_mask(chain, None)
+
+    def add_mask(self, chain: Chain, ignored: int | None) -> None:
+        """Adds the masking, or what is to be told; `ignored`: elsewhere."""
+        if not numbers.is_integer(chain.dtype) or chain.dtype.name in (
+            "bool",
+            "uint64",
+        ):
+            raise chain.refusal("is for tokens, which are integers")
+        for value in (self.mask_token, self.vocab_size - 1, ignored or 0):
+            chain.fitting(self, "mask_token", value)
+        chain.table()
+        special = [int(token) for token in self.special_tokens]
+        settings = {
+            "p": float(self.p),
+            "hidden": float(self.p_mask),
+            "replaced": float(self.p_random),
+            "mask": int(self.mask_token),
+            "vocabulary": int(self.vocab_size),
+            "labels": int(ignored is not None),
+            "ignored": ignored or 0,
+            "specials": len(special),
+            "special": special,
+        }
+        chain.exchange("mask", settings)
+
+
+@dataclass(frozen=True, eq=False)
+class TokenLabels(Operation):
+    """What the tokens were that a `TokenMask` selected; see `TokenMask.labels`."""
+
+    mask: TokenMask
+    ignore_index: int = field(default=-100)
+
+    def __post_init__(self) -> None:
+        arguments.integer(self, "ignore_index", self.ignore_index, -(2**31))
+
+    @property
+    def chance(self) -> Operation:
+        """That of the mask."""
+        return self.mask
+
+    def add_to(self, chain: Chain) -> None:
+        self.mask.add_mask(chain, int(self.ignore_index))

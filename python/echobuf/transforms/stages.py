@@ -1,0 +1,122 @@
+"""Stages of a chain, as they are told to the core."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from echobuf import _core
+from echobuf.transforms import numbers
+
+Extent = tuple[int, int, int]  # height, width, channels
+CORES = {"none": 0, "resample": 1, "warp": 2, "onehot": 3}
+WHOLE = {"no": 0, "half up": 1, "half even": 2}
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image in memory.
+
+    Attributes:
+        extent: height, width and channels.
+        dtype: of its numbers.
+        planar: whether channels come first.
+    """
+
+    extent: Extent
+    dtype: np.dtype[Any]
+    planar: bool
+
+    def told(self) -> tuple[Any, ...]:
+        """As the core takes it."""
+        height, width, channels = self.extent
+        strides = (width * channels, channels, 1)
+        if self.planar:
+            strides = (width, 1, height * width)
+        return self.extent, numbers.code(self.dtype), self.dtype.itemsize, strides
+
+
+@dataclass
+class Step:
+    """One native operation: its kind, its number for chance, its settings by name."""
+
+    kind: str
+    number: int
+    settings: dict[str, Any]
+
+    def told(self) -> tuple[str, int, dict[str, Any]]:
+        """As the core takes it."""
+        return self.kind, self.number, self.settings
+
+
+@dataclass
+class Draft:
+    """A stage that is being put together; see `echobuf/transform/stage.hpp`.
+
+    Attributes:
+        source: what it reads.
+        before: maps before the core.
+        core: the step between the maps; None if there is none.
+        after: maps after it.
+        changes: steps that change numbers.
+        filled: whether one of the maps has a fill.
+        placed: whether one of the changes depends on the place of a number.
+        mean: whether the first change needs the mean of what it changes.
+        mix: which of the changes mixes, or None.
+        onehot: whether a number becomes a class.
+        whole: how numbers become whole once pixels were moved.
+    """
+
+    source: Image
+    before: list[Step] = field(default_factory=list)
+    core: Step | None = None
+    after: list[Step] = field(default_factory=list)
+    changes: list[Step] = field(default_factory=list)
+    filled: bool = False
+    placed: bool = False
+    mean: bool = False
+    mix: int | None = None
+    onehot: bool = False
+    whole: str = "no"
+
+    @property
+    def moves(self) -> bool:
+        """Whether pixels are moved at all."""
+        return bool(self.before or self.after or self.core)
+
+    def count(self) -> int:
+        """How many steps it has."""
+        return len(self.before) + len(self.after) + len(self.changes) + 1
+
+    def stage(self, target: Image) -> _core.Stage:
+        """The stage that writes `target`."""
+        core = "none" if self.core is None else self.core.kind
+        if self.onehot:
+            core = "onehot"
+        cores = [] if self.core is None else [self.core]
+        steps = [*self.before, *cores, *self.after, *self.changes]
+        maps = len(steps) - len(self.changes)
+        fill = next((i for i, step in enumerate(steps) if _fills(step)), -1)
+        masks = any(step.kind == "mask" for step in self.changes)
+        same = target.dtype == self.source.dtype and core == "none"
+        return _core.Stage(
+            source=self.source.told(),
+            target=target.told(),
+            raw=same and (masks or not self.changes),
+            core=CORES[core],
+            whole=WHOLE[self.whole],
+            before=len(self.before),
+            after=maps,
+            fill=fill,
+            mean=maps if self.mean else -1,
+            mix=-1 if self.mix is None else maps + self.mix,
+            ops=[step.told() for step in steps],
+        )
+
+
+def _fills(step: Step) -> bool:
+    return (
+        step.kind == "crop" and step.settings["border"] == 0 and step.settings["fills"]
+    )
