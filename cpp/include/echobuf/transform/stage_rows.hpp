@@ -30,9 +30,9 @@ class StageRows {
     }
     if (stage.core != Core::kResample) return;
     const auto& op = stage.ops[stage.before].as<Resample>();
-    most_rows_ = most_taps(op, Axis::kRow);
+    most_rows_ = op.most_taps(Axis::kRow);
     const auto columns = static_cast<std::size_t>(stage.target.extent.width);
-    weights_.resize(columns * static_cast<std::size_t>(most_taps(op, Axis::kColumn)));
+    weights_.resize(columns * static_cast<std::size_t>(op.most_taps(Axis::kColumn)));
     first_.resize(columns);
     for (int32_t i = 0; i < most_rows_; ++i)
       cache_.emplace_back(stage.target.extent.width, channels(stage));
@@ -100,11 +100,6 @@ class StageRows {
     if (stage.core == Core::kResample)
       width = std::max(width, stage.ops[stage.before].as<Resample>().in.width);
     return width;
-  }
-  static int32_t most_taps(const Resample& op, Axis axis) {
-    const Extent& in = op.in;
-    const Stretch all = op.stretch({0, 0, in.height, in.width}, axis);
-    return std::max(all.taps(), std::min(2, axis == Axis::kRow ? in.height : in.width));
   }
 
   float fill(int32_t channel) { return static_cast<float>(fill_of(ops(), channel)); }

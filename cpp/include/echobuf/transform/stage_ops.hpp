@@ -1,0 +1,158 @@
+#pragma once
+
+#include "echobuf/transform/pull.hpp"
+#include "echobuf/transform/tile.hpp"
+
+// The operations of a stage whose types and settings the compiler knows, so that its
+// loops over them unroll and numbers become constants: see stage_kernel.hpp.
+//
+// A stage `S` says
+//
+//   static constexpr int kCount;               its operations
+//   static constexpr StagePlan plan();
+//   template <int i> static constexpr Op op(); the settings of operation i
+//   static constexpr uint32_t number(int i);   what chance knows it by
+
+namespace echobuf::transform {
+
+namespace detail {
+
+template <int bytes>
+struct Bytes {
+  unsigned char byte[bytes];
+};
+
+}  // namespace detail
+
+/// A value from its bytes, eight of them in a word, the lowest first; 0 behind `words`.
+template <class T, int count>
+ECHOBUF_HD constexpr T settings(const uint64_t (&words)[count]) {
+  detail::Bytes<static_cast<int>(sizeof(T))> bytes{};
+  for (int i = 0; i < static_cast<int>(sizeof(T)) && i < 8 * count; ++i)
+    bytes.byte[i] = static_cast<unsigned char>(words[i / 8] >> (8 * (i % 8)));
+  return __builtin_bit_cast(T, bytes);
+}
+
+/// The weights of a block's rows and columns, in its own memory.
+struct TileWeights {
+  int32_t first[kTileEdges];
+  float weight[kTileWeights];
+};
+
+/// Those of one row or column.
+struct Tabled {
+  int32_t first_pixel;
+  const float* weight;
+
+  ECHOBUF_HD int32_t first() const { return first_pixel; }
+  ECHOBUF_HD float operator()(int32_t k) const { return weight[k]; }
+};
+
+/// Where a block is in the image, and its weights.
+struct TilePlace {
+  Tile tile;
+  int32_t top;
+  int32_t left;
+  const TileWeights* weights;
+
+  ECHOBUF_HD Tabled operator()(Axis axis, int32_t j) const {
+    const int32_t edge = axis == Axis::kRow ? j - top : tile.height + j - left;
+    const int32_t at = axis == Axis::kRow
+                           ? edge * tile.row_taps
+                           : tile.height * tile.row_taps + (j - left) * tile.column_taps;
+    return {weights->first[edge], weights->weight + at};
+  }
+};
+
+/// What chance said for operation `i` and those behind it.
+template <class S, int i = 0, bool end = (i == S::kCount)>
+struct Drawn {
+  using Op = decltype(S::template op<i>());
+
+  typename Op::Draw draw;
+  Drawn<S, i + 1> rest;
+
+  ECHOBUF_HD explicit Drawn(const DrawBlock* blocks)
+      : draw(blocks[i].template as<typename Op::Draw>()), rest(blocks) {}
+};
+template <class S, int i>
+struct Drawn<S, i, true> {
+  ECHOBUF_HD explicit Drawn(const DrawBlock*) {}
+};
+
+/// What is known of a stage `S` before chance is asked.
+template <class S>
+class StageChance {
+ public:
+  static constexpr int kMost = S::kCount > 0 ? S::kCount : 1;
+
+  ECHOBUF_HD static constexpr StagePlan stage() { return S::plan(); }
+  ECHOBUF_HD static constexpr Tile tile() {
+    if constexpr (S::plan().core == Core::kResample)
+      return resampling_tile(S::plan().target.extent,
+                             S::template op<S::plan().before>());
+    else
+      return plain_tile(S::plan().target.extent);
+  }
+
+  /// Asks chance about operation `i`.
+  ECHOBUF_HD static void draw(int32_t i, const DrawNumber& number, bool partner,
+                              DrawBlock* blocks) {
+    const Words words(number, S::number(i) + (partner ? kPartnerOperation : 0));
+    draw_from<0>(i, words, blocks);
+  }
+
+ private:
+  template <int k>
+  ECHOBUF_HD static void draw_from(int32_t i, const Words& words, DrawBlock* blocks) {
+    if constexpr (k < S::kCount) {
+      if (i != k) return draw_from<k + 1>(i, words, blocks);
+      constexpr auto op = S::template op<k>();
+      using Draw = typename decltype(S::template op<k>())::Draw;
+      if constexpr (requires { op.draw(words); })
+        blocks[k].as<Draw>() = op.draw(words);
+      else
+        blocks[k].as<Draw>() = op.draw(words, S::plan().target.extent);
+    }
+  }
+
+};
+
+/// The operations of a stage `S`. Draws are copied, so that they stay in registers.
+template <class S>
+class StageOps : public StageChance<S> {
+ public:
+  ECHOBUF_HD StageOps(const DrawBlock* blocks, const TilePlace& place)
+      : drawn_(blocks), place_(place) {}
+
+  template <class Use>
+  ECHOBUF_HD void visit(int32_t i, Use&& use) const {
+    visit_from<0>(drawn_, i, use);
+  }
+
+  ECHOBUF_HD auto weights(const Stretch& stretch, Axis axis, int32_t i,
+                          int32_t j) const {
+    if constexpr (StageChance<S>::tile().row_taps > 0)
+      return place_(axis, j);
+    else
+      return Weights(stretch, i);
+  }
+
+ private:
+  template <int k, class Drawn, class Use>
+  ECHOBUF_HD static void visit_from(const Drawn& drawn, int32_t i, Use& use) {
+    if constexpr (k < S::kCount) {
+      if (i == k) {
+        constexpr auto op = S::template op<k>();
+        use(op, drawn.draw);
+      } else {
+        visit_from<k + 1>(drawn.rest, i, use);
+      }
+    }
+  }
+
+  const Drawn<S> drawn_;
+  const TilePlace place_;
+};
+
+}  // namespace echobuf::transform
