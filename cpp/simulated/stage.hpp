@@ -66,6 +66,8 @@ class AnyStage {
 /// A stage that is known when this is compiled, as in kernels.
 template <class S>
 struct KnownStage : transform::StageChance<S> {
+  using Known = S;
+
   class Ops : public transform::StageOps<S> {
    public:
     Ops(const KnownStage&, transform::DrawBlock* draws,
@@ -90,6 +92,16 @@ void run_block(const Stage& known, const transform::StageLaunch& a,
   threads([&](std::uint32_t t) { find(a, parts, count, block, t, known, memory); });
   if (stage.mean >= 0 && !summing)
     threads([&](std::uint32_t t) { set_mean(a, block, stage, t, memory); });
+  if constexpr (requires { typename Stage::Known; } && !summing) {
+    using Known = typename Stage::Known;
+    if constexpr (transform::is_bytewise<Known>()) {
+      transform::ByteTable<Known> table;
+      threads([&](std::uint32_t t) { tabulate(t, table); });
+      const typename Stage::Ops ops(known, memory.draws[block.partner], {});
+      threads([&](std::uint32_t t) { make_of_bytes(a, block, t, ops, memory, table); });
+      return;
+    }
+  }
   transform::TileWeights weights[2];
   using Ops = typename Stage::Ops;
   const auto ops_of = [&](std::uint32_t who, transform::TileWeights& kept) {

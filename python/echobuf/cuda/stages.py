@@ -6,6 +6,7 @@ that loops over operations unroll and numbers become constants of the code.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,7 +41,6 @@ OPTIONS = (
     "--ftz=false",
     "--prec-div=true",
     "--prec-sqrt=true",
-    "-default-device",
 )
 
 
@@ -126,8 +126,6 @@ def _head(customs: Sequence[CustomSource]) -> str:
 
 
 def _digest(header: Path) -> str:
-    import hashlib
-
     return hashlib.sha256(header.read_bytes()).hexdigest()
 
 

@@ -26,6 +26,14 @@ __device__ void run_stage(const StageLaunch& a, const DrawParts& by_value) {
   if (count == 0) return;  // a plan of nothing
   const StageBlock block(tile, stage.target.extent, blockIdx.x, blockIdx.y);
   find(a, parts, count, block, threadIdx.x, StageChance<S>{}, memory);
+  if constexpr (is_bytewise<S>() && !summing) {
+    __shared__ ByteTable<S> table;
+    tabulate(threadIdx.x, table);
+    __syncthreads();
+    const TilePlace none{tile, block.top, block.left, nullptr};
+    const StageOps<S> ops(memory.draws[block.partner], none);
+    return make_of_bytes(a, block, threadIdx.x, ops, memory, table);
+  }
   __syncthreads();
   if constexpr (stage.mean >= 0 && !summing) {
     set_mean(a, block, stage, threadIdx.x, memory);

@@ -74,6 +74,22 @@ class Puller {
     for (int32_t c = 0; c < channels; ++c) v[c] = whole(stage_.whole, v[c]);
   }
 
+  /// The same where pixels of bytes are moved, and no more.
+  ECHOBUF_HD void moved_bytes(int32_t y, int32_t x, uint32_t* v) const {
+    const int32_t sy = unmap(ops_, 0, stage_.after, Axis::kRow, y);
+    const int32_t sx = unmap(ops_, 0, stage_.after, Axis::kColumn, x);
+    const int32_t channels = stage_.source.extent.channels;
+    if (sy == kOutside || sx == kOutside) {
+      for (int32_t c = 0; c < channels; ++c)
+        v[c] = static_cast<uint32_t>(static_cast<int32_t>(fill_of(ops_, c)) & 255);
+    } else {
+      for (int32_t c = 0; c < channels; ++c) {
+        const auto at = static_cast<uint64_t>(stage_.source.offset(sy, sx, c));
+        v[c] = device::load<uint8_t>(source_ + at);
+      }
+    }
+  }
+
   /// Changes the numbers of a pixel by the operations [begin, end).
   ECHOBUF_HD void change(int32_t begin, int32_t end, int32_t y, int32_t x,
                          float* v) const {

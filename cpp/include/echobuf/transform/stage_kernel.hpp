@@ -83,11 +83,13 @@ struct StageBlock {
   ECHOBUF_HD uint64_t sums(const StageLaunch& a, uint32_t who) const {
     return a.sums + (uint64_t{who} * a.count + row) * tile.count() * sizeof(int64_t);
   }
-  template <class Use>
+  /// The pixels of a thread, or the first of each group of them.
+  template <int32_t group = 1, class Use>
   ECHOBUF_HD void pixels(uint32_t thread, Use&& use) const {
     const auto t = static_cast<int32_t>(thread);
+    const int32_t step = group * tile.columns;
     for (int32_t y = top + t / tile.columns; y < bottom; y += tile.rows())
-      for (int32_t x = left + t % tile.columns; x < right; x += tile.columns) use(y, x);
+      for (int32_t x = left + t % tile.columns; x < right; x += step) use(y, x);
   }
 };
 
@@ -191,6 +193,35 @@ ECHOBUF_HD void make(const StageLaunch& a, const StageBlock& block, uint32_t thr
     pull(ops, image, partner_ops, partner, y, x, v);
     for (int32_t c = 0; c < to.extent.channels; ++c)
       store_number(to.type, target + static_cast<uint64_t>(to.offset(y, x, c)), v[c]);
+  });
+}
+
+/// The same for a stage `S` of bytes: what becomes of each is looked up.
+template <class S, class Ops, int most>
+ECHOBUF_HD void make_of_bytes(const StageLaunch& a, const StageBlock& block,
+                              uint32_t thread, const Ops& ops,
+                              const StageMemory<most>& memory,
+                              const ByteTable<S>& table) {
+  const uint64_t target = a.target[block.partner] + block.row * a.target_bytes;
+  const Puller<Ops> puller(ops, memory.image[block.partner]);
+  const Layout to = ops.stage().target;
+  constexpr int32_t kGroup = S::plan().target.extent.channels <= 4 ? 4 : 1;
+  block.template pixels<kGroup>(thread, [&](int32_t y, int32_t x) {
+    // All of a group are asked for before one is written.
+    uint32_t v[kGroup][kMostChannels];
+    const auto group = [&](auto&& use) {
+      ECHOBUF_UNROLL
+      for (int32_t k = 0; k < kGroup; ++k) {
+        const int32_t at = x + k * block.tile.columns;
+        if (at < block.right) use(at, v[k]);
+      }
+    };
+    group([&](int32_t at, uint32_t* bytes) { puller.moved_bytes(y, at, bytes); });
+    group([&](int32_t at, const uint32_t* bytes) {
+      for (int32_t c = 0; c < to.extent.channels; ++c)
+        device::store(target + static_cast<uint64_t>(to.offset(y, at, c)),
+                      table.value[c][bytes[c]]);
+    });
   });
 }
 

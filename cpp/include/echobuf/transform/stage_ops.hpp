@@ -155,4 +155,77 @@ class StageOps : public StageChance<S> {
   const TilePlace place_;
 };
 
+// ---- stages whose numbers are bytes: what becomes of each is made once a block
+
+namespace detail {
+
+template <NumberType type>
+struct FloatType {
+  using Type = float;
+};
+template <>
+struct FloatType<NumberType::kFloat16> {
+  using Type = Half;
+};
+template <>
+struct FloatType<NumberType::kBfloat16> {
+  using Type = Bfloat;
+};
+
+/// Whether operations from `i` on look at a number and its channel alone.
+template <class S, int i>
+ECHOBUF_HD constexpr bool is_by_number() {
+  if constexpr (i >= S::kCount) {
+    return true;
+  } else {
+    constexpr OpCode code = kCodeOf<decltype(S::template op<i>())>;
+    return (code == OpCode::kNormalize || code == OpCode::kScale ||
+            code == OpCode::kRound) &&
+           is_by_number<S, i + 1>();
+  }
+}
+
+template <class S, int i>
+ECHOBUF_HD float change_number(float v, int channel) {
+  if constexpr (i < S::kCount) {
+    constexpr auto op = S::template op<i>();
+    using Draw = typename decltype(S::template op<i>())::Draw;
+    return change_number<S, i + 1>(op.element(Draw{}, v, channel, Place{}), channel);
+  } else {
+    return v;
+  }
+}
+
+}  // namespace detail
+
+/// Whether pixels of bytes are moved as they are, and become floats one by one.
+template <class S>
+ECHOBUF_HD constexpr bool is_bytewise() {
+  constexpr StagePlan plan = S::plan();
+  constexpr bool floats = plan.target.type == NumberType::kFloat16 ||
+                          plan.target.type == NumberType::kBfloat16 ||
+                          plan.target.type == NumberType::kFloat32;
+  return plan.raw == 0 && plan.core == Core::kNone && plan.mix < 0 && plan.mean < 0 &&
+         plan.source.type == NumberType::kUint8 && floats &&
+         detail::is_by_number<S, plan.after>();
+}
+
+template <class S>
+struct ByteTable {
+  using Type = typename detail::FloatType<S::plan().target.type>::Type;
+
+  Type value[S::plan().target.extent.channels][256];
+};
+
+/// A thread's part of the table: one byte, whatever its channel.
+template <class S>
+ECHOBUF_HD void tabulate(uint32_t thread, ByteTable<S>& table) {
+  static_assert(kStageThreads == 256);
+  for (int c = 0; c < S::plan().target.extent.channels; ++c) {
+    const float v = detail::change_number<S, S::plan().after>(
+        static_cast<float>(thread), c);
+    table.value[c][thread] = number_of<typename ByteTable<S>::Type>(v);
+  }
+}
+
 }  // namespace echobuf::transform
