@@ -133,7 +133,7 @@ def test_tensors_share_the_memory_that_was_drawn_into(prefetch, monkeypatch):
     convert = echobuf.torch._to_tensors
 
     def noted(dtypes, leaves):
-        drawn.append(dict(zip(sorted(("id", "image")), leaves, strict=True)))
+        drawn.append({"id": leaves[0], "image": leaves[1]})
         return convert(dtypes, leaves)
 
     monkeypatch.setattr(echobuf.torch, "_to_tensors", noted)
