@@ -95,8 +95,8 @@ def _compiler(what: str) -> list[str]:
         if found := shutil.which(name):
             return [found]
     raise OptionError(
-        f"{what} must be compiled, and there is no C++ compiler: install g++ or clang++, "
-        "or name one in the environment variable CXX."
+        f"{what} must be compiled, and there is no C++ compiler: install g++ or "
+        "clang++, or name one in the environment variable CXX."
     )
 
 

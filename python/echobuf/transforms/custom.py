@@ -90,7 +90,7 @@ class Custom(Operation):
         return array
 
     def source(self) -> str:
-        """C++ that makes it a library, and refuses settings that are not its members."""
+        """C++ that makes it a library; it refuses settings that are not members."""
         lines = [
             "#include <cstddef>",
             "#include <type_traits>",
@@ -134,8 +134,8 @@ class Custom(Operation):
         empty = not self.settings and size == 1  # a struct without members has a byte
         if len(packed) != size and not empty:
             raise OptionError(
-                f"`settings` of {self!r} are {len(packed)} bytes; the struct has {size}: "
-                "name all of its members."
+                f"`settings` of {self!r} are {len(packed)} bytes; the struct has "
+                f"{size}: name all of its members."
             )
         settings = {
             "table": table,
