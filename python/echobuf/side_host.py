@@ -49,10 +49,19 @@ class HostSide:
         except MemoryError:
             raise self.out_of_memory() from None
         # The leaves of the next batch, or a code: no call of ours in between.
-        self.next = self.core.next
+        self.next: Callable[[float | None], list[Any] | int] = self.core.next
         lead = () if options.ragged else (options.batch_size,)
         self._out = OutArrays(made.drawn, lead)
         self._out_finished = OutArrays(made.spec, lead)
+
+    def use_tensors(self, convert: Callable[[list[Any]], list[Any]]) -> None:
+        """The leaves of batches are what `convert` makes of them from now on."""
+
+        def next_converted(timeout: float | None) -> list[Any] | int:
+            leaves = self.core.next(timeout)
+            return convert(leaves) if isinstance(leaves, list) else leaves
+
+        self.next = next_converted
 
     def next_on(self, stream: Any, timeout: float | None) -> NoReturn:
         """There are no streams here."""

@@ -14,6 +14,7 @@ from echobuf.errors import EchobufError, SpecError
 from echobuf.field import Field
 from echobuf.loader.loader import EchoLoader as _EchoLoader
 from echobuf.loader.source import as_data_loader
+from echobuf.made import Made
 from echobuf.side_host import HostSide
 
 __all__ = ["EchoLoader"]
@@ -64,29 +65,52 @@ class EchoLoader(_EchoLoader):
     def _make_buffer(self, first: Any) -> Any:
         buffer = super()._make_buffer(first)
         try:
-            for field, path in zip(
-                buffer._spec.fields, buffer._spec.paths, strict=True
-            ):
-                _check_torch_dtype(field, path)
-            if not isinstance(buffer._side, HostSide):
-                buffer._side.use_tensors(self._dtypes)
+            dtypes = self._drawn_dtypes(buffer._made)
+            if isinstance(buffer._side, HostSide):
+                buffer._side.use_tensors(functools.partial(_to_tensors, dtypes))
+            else:
+                buffer._side.use_tensors(dtypes)
         except EchobufError:
             buffer._core.release()  # though the error may keep hold of it
             raise
         return buffer
 
-    def _write(self, batch: Any) -> Any:
-        if self._plan.options.device != "cpu":
-            return batch  # drawn into tensors
-        leaves = self._treespec.flatten_up_to(batch)
-        return self._treespec.unflatten(
-            [
-                torch.from_numpy(leaf)
-                if dtype is None
-                else torch.from_numpy(leaf).view(dtype)
-                for leaf, dtype in zip(leaves, self._dtypes, strict=True)
-            ]
-        )
+    def _drawn_dtypes(self, made: Made) -> list[torch.dtype | None]:
+        """Of the leaves of batches: the dtypes that NumPy lacks."""
+        dtypes = []
+        for (source, plan), field, path in zip(
+            made.plans, made.drawn.fields, made.drawn.paths, strict=True
+        ):
+            carried = self._dtypes[source]
+            if plan is not None and carried is not None:
+                raise SpecError(
+                    f"`transform{path}` is for a leaf of {carried}, which NumPy lacks; "
+                    "yield float32 or uint8, and let ToDtype make it small."
+                )
+            dtypes.append(_drawn_dtype(field) if plan is not None else carried)
+            if dtypes[-1] is None:
+                _check_torch_dtype(field, path)
+        return dtypes
+
+
+def _to_tensors(
+    dtypes: list[torch.dtype | None], leaves: list[Any]
+) -> list[torch.Tensor]:
+    return [
+        torch.from_numpy(leaf)
+        if dtype is None
+        else torch.from_numpy(leaf.view(_carrier_of(dtype))).view(dtype)
+        for leaf, dtype in zip(leaves, dtypes, strict=True)
+    ]
+
+
+def _carrier_of(dtype: torch.dtype) -> str:
+    return str(_CARRIERS[dtype]).removeprefix("torch.")
+
+
+def _drawn_dtype(field: Field) -> torch.dtype | None:
+    """The dtype of what a chain makes, where NumPy lacks it."""
+    return torch.bfloat16 if field.dtype.name == "bfloat16" else None
 
 
 def _carried(leaf: Any) -> torch.dtype | None:

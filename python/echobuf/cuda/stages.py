@@ -6,13 +6,16 @@ that loops over operations unroll and numbers become constants of the code.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from echobuf import _core
 from echobuf.cuda import kernels
+
+if TYPE_CHECKING:
+    from echobuf.transforms.custom import Custom
 
 # In the order of OpCode in echobuf/transform/stage.hpp.
 _TYPES = (
@@ -45,29 +48,6 @@ OPTIONS = (
 
 
 @dataclass(frozen=True)
-class CustomSource:
-    """Where a device finds an operation of the user's.
-
-    Attributes:
-        header: with the struct.
-        name: of the struct, with its namespace.
-        include: folders in which the header finds others.
-    """
-
-    header: Path
-    name: str
-    include: tuple[Path, ...] = ()
-
-
-_custom: dict[int, CustomSource] = {}
-
-
-def register_custom(table: int, source: CustomSource) -> None:
-    """Says what the operation is whose table on the host has this address."""
-    _custom[table] = source
-
-
-@dataclass(frozen=True)
 class StageSource:
     """The kernels of all stages of some chains.
 
@@ -88,7 +68,7 @@ def source_of(plans: Iterable[_core.ChainPlan | None]) -> StageSource:
     structs: dict[str, str] = {}  # name by text
     parts: list[str] = []
     entries: list[tuple[str, str | None]] = []
-    customs: list[CustomSource] = []
+    customs: dict[int, Custom] = {}
     for plan in plans:
         for words, operations, summed in [] if plan is None else plan.stages:
             types = [_type_of(op, customs) for op in operations]
@@ -106,31 +86,36 @@ def source_of(plans: Iterable[_core.ChainPlan | None]) -> StageSource:
 
 
 def _type_of(
-    operation: tuple[int, int, int, list[int]], customs: list[CustomSource]
+    operation: tuple[int, int, int, list[int]], customs: dict[int, Custom]
 ) -> str:
     code, _, table, _ = operation
     if code != _CUSTOM:
         return _TYPES[code]
-    custom = _custom[table]
-    if custom not in customs:
-        customs.append(custom)
-    return f"::{custom.name}"
+    from echobuf.transforms.custom import sources
+
+    custom = sources[table]
+    customs[table] = custom
+    return f"::{custom.struct}"
 
 
-def _head(customs: Sequence[CustomSource]) -> str:
+def _head(customs: Mapping[int, Custom]) -> str:
+    """Includes, and what tells one version of them from another."""
+    from echobuf.transforms import compiling
+
+    headers = dict.fromkeys(_path(custom) for custom in customs.values())
     lines = ['#include "echobuf/transform/entry.hpp"']
-    lines += [f'#include "{custom.header}"' for custom in customs]
+    lines += [f'#include "{header}"' for header in headers]
     lines += [f"// headers: {kernels.digest()}"]
-    lines += [f"// {custom.header}: {_digest(custom.header)}" for custom in customs]
+    lines += [f"// {compiling.keys[table]}" for table in customs]
     return "\n".join(lines) + "\n"
 
 
-def _digest(header: Path) -> str:
-    return hashlib.sha256(header.read_bytes()).hexdigest()
+def _path(custom: Custom) -> Path:
+    return Path(custom.header).resolve()
 
 
-def _options(customs: Sequence[CustomSource]) -> tuple[str, ...]:
-    folders = dict.fromkeys(folder for custom in customs for folder in custom.include)
+def _options(customs: Mapping[int, Custom]) -> tuple[str, ...]:
+    folders = dict.fromkeys(_path(custom).parent for custom in customs.values())
     return (*OPTIONS, f"-I{kernels.INCLUDE}", *(f"-I{folder}" for folder in folders))
 
 

@@ -24,5 +24,6 @@ class Source(Operation):
 
     def add_to(self, chain: Chain) -> None:
         raise chain.refusal(
-            "comes first in the chain of a key that the spec does not have, and only there"
+            "comes first in the chain of a key that the spec does not have, and only "
+            "there"
         )

@@ -90,9 +90,9 @@ struct DeviceSide {
         batch(record_, options.leaves, options.batch_size),
         desk_layout_(options, record_, batch),
         desk_(make_device_memory(context, desk_layout_.bytes)),
+        uploader_(std::make_unique<Uploader>(context, ring, store, window_->get())),
         made_(context, record_, batch, DeskLayout::largest_rows(options), stages,
               desk_->get() + desk_layout_.made),
-        uploader_(std::make_unique<Uploader>(context, ring, store, window_->get())),
         replay_(std::make_unique<Replay>(*uploader_)) {
     uploader_->prepare([this](StreamHandle stream) { draw().erase(stream); });
   }
@@ -154,8 +154,8 @@ struct DeviceSide {
  private:
   const DeskLayout desk_layout_;
   const std::unique_ptr<DeviceMemory> desk_;
-  const MadeOnDevice made_;
   const std::unique_ptr<Uploader> uploader_;
+  const MadeOnDevice made_;
   const std::unique_ptr<Replay> replay_;  // goes first: it waits
 };
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "echobuf/transform/columns.hpp"
 #include "echobuf/transform/host_ops.hpp"
 #include "echobuf/transform/pull.hpp"
 #include "echobuf/transform/source_rows.hpp"
@@ -21,7 +22,7 @@ class StageRows {
       : stage_(stage),
         draws_(kMostOps),
         index_(static_cast<std::size_t>(widest(stage))),
-        read_(widest(stage), channels(stage)),
+        read_(widest(stage) + Columns::kSlack, channels(stage)),
         spare_(widest(stage), channels(stage)) {
     runs_.reserve(index_.size());
     if (is_bytes(stage.source)) {
@@ -31,9 +32,7 @@ class StageRows {
     if (stage.core != Core::kResample) return;
     const auto& op = stage.ops[stage.before].as<Resample>();
     most_rows_ = op.most_taps(Axis::kRow);
-    const auto columns = static_cast<std::size_t>(stage.target.extent.width);
-    weights_.resize(columns * static_cast<std::size_t>(op.most_taps(Axis::kColumn)));
-    first_.resize(columns);
+    across_ = Columns(stage.target.extent.width, op.most_taps(Axis::kColumn));
     for (int32_t i = 0; i < most_rows_; ++i)
       cache_.emplace_back(stage.target.extent.width, channels(stage));
     cached_.resize(cache_.size());
@@ -173,25 +172,22 @@ class StageRows {
   }
 
   void begin_resample() {
-    outside_ = false;
     rows_ = resampler().stretch(window(), Axis::kRow);
-    const Stretch columns = resampler().stretch(window(), Axis::kColumn);
-    taps_ = columns.taps();
     row_taps_ = rows_.taps();
-    const int32_t width = stage_.target.extent.width;
-    for (int32_t x = 0; x < width; ++x) {
+    const Stretch columns = resampler().stretch(window(), Axis::kColumn);
+    across_.taps = columns.taps();
+    outside_ = false;
+    for (int32_t x = 0; x < across_.width; ++x) {
       const int32_t from =
           unmap(ops(), stage_.first_after(), stage_.after, Axis::kColumn, x);
-      const auto at = static_cast<std::size_t>(x);
       outside_ = outside_ || from == kOutside;
-      first_[at] = kOutside;
-      if (from == kOutside) continue;
-      const Weights weights(columns, from);
-      first_[at] = weights.first() - columns.begin;
-      for (int32_t k = 0; k < taps_; ++k)
-        weights_[static_cast<std::size_t>(k) * static_cast<std::size_t>(width) + at] =
-            weights(k);
+      const Weights weights(columns, from == kOutside ? 0 : from);
+      const auto at = static_cast<std::size_t>(x);
+      across_.first[at] = weights.first() - columns.begin;
+      for (int32_t k = 0; k < across_.taps; ++k)
+        across_.weights[static_cast<std::size_t>(k * across_.padded) + at] = weights(k);
     }
+    across_.find_blocks();
     find_columns(0, stage_.before, columns.begin, columns.size);
     columns_ = columns.size;
     std::fill(cached_.begin(), cached_.end(), kOutside);
@@ -233,7 +229,8 @@ class StageRows {
   }
   void fill_outside(float* const* rows, int32_t width) {
     for (int32_t x = 0; x < width; ++x)
-      if (first_[static_cast<std::size_t>(x)] == kOutside)
+      if (unmap(ops(), stage_.first_after(), stage_.after, Axis::kColumn, x) ==
+          kOutside)
         for (int32_t c = 0; c < stage_.source.extent.channels; ++c)
           rows[c][x] = fill(c);
   }
@@ -245,30 +242,9 @@ class StageRows {
     if (cached_[slot] == y) return result;
     cached_[slot] = y;
     read_row(unmap(ops(), 0, stage_.before, Axis::kRow, y), read_.rows(), columns_);
-    const int32_t width = stage_.target.extent.width;
     for (int32_t c = 0; c < stage_.source.extent.channels; ++c)
-      blend_columns(result[c], read_[c], width);
+      blend_columns(across_, read_[c], result[c]);
     return result;
-  }
-
-  void blend_columns(float* __restrict__ to, const float* __restrict__ from,
-                     int32_t width) const {
-    const int32_t* __restrict__ const first = first_.data();
-    const float* __restrict__ const weights = weights_.data();
-    const int32_t taps = taps_;
-    work_fast([=] {
-      for (int32_t x = 0; x < width; ++x) {
-        const int32_t at = first[x] < 0 ? 0 : first[x];
-        to[x] = 0.0f + from[at] * weights[x];
-      }
-      for (int32_t k = 1; k < taps; ++k) {
-        const float* __restrict__ const weight = weights + k * width;
-        for (int32_t x = 0; x < width; ++x) {
-          const int32_t at = first[x] < 0 ? 0 : first[x];
-          to[x] = to[x] + from[at + k] * weight[x];
-        }
-      }
-    });
   }
 
   // ---- the mean for a contrast
@@ -302,13 +278,11 @@ class StageRows {
   ByteRows spare_bytes_;
 
   Stretch rows_{};
-  int32_t taps_ = 0;
   int32_t row_taps_ = 0;
   int32_t columns_ = 0;
   bool outside_ = false;
   int32_t most_rows_ = 0;
-  std::vector<int32_t> first_;  // of each column's pixels
-  std::vector<float> weights_;  // of each column's pixels: k-th of all columns together
+  Columns across_{0, 0};
   std::vector<RowBlock> cache_;
   std::vector<int32_t> cached_;
 };

@@ -29,7 +29,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the demo."""
     parser.epilog = (
         "Trains a small network on handwritten digits to a given test accuracy, "
-        "three times: without echoing, with batch echoing, with example echoing. The "
+        "four times: without echoing, with batch echoing, with example echoing, and "
+        "with example echoing before augmentation (each echo distorted anew). The "
         "digits come from a web server with a bandwidth limit, so that loading is "
         "slower than training. Takes about one to two minutes on two cores."
     )

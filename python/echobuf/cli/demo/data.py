@@ -13,11 +13,15 @@ from numpy.typing import NDArray
 from PIL import Image
 from sklearn.datasets import load_digits
 
+from echobuf.transforms import RandomAffine
+
 __all__ = [
     "SIDE",
     "Digits",
     "augment",
     "decode",
+    "distortion",
+    "enlarge",
     "label_of",
     "test_set",
     "write_digits",
@@ -96,6 +100,31 @@ def augment(image: Image.Image, rng: np.random.Generator) -> NDArray[np.uint8]:
         (SIDE, SIDE), Image.Transform.AFFINE, matrix, Image.Resampling.BICUBIC
     )
     return np.array(result, dtype=np.uint8)
+
+
+def enlarge(image: Image.Image, rng: np.random.Generator) -> NDArray[np.uint8]:
+    """Enlarges an image as `augment` does, and leaves its distortion to `distortion`.
+
+    Returns:
+        `uint8[SIDE, SIDE]`.
+    """
+    del rng
+    result = image.resize((SIDE, SIDE), Image.Resampling.BICUBIC)
+    return np.array(result, dtype=np.uint8)
+
+
+def distortion() -> RandomAffine:
+    """The same distortion as `augment`'s, as an operation inside the draw.
+
+    It shifts by whole pixels, and interpolates linearly.
+    """
+    shift = 2.0 * _SHIFT / SIDE  # the files' pixels are two of ours
+    return RandomAffine(
+        math.degrees(_ROTATION),
+        translate=(shift, shift),
+        scale=(1.0 - _SCALE, 1.0 + _SCALE),
+        interpolation="bilinear",
+    )
 
 
 def test_set(

@@ -23,7 +23,7 @@ from echobuf.cli.machine import cpu_name
 __all__ = ["as_json", "table", "write_json"]
 
 _PACKAGES = ("numpy", "optree", "torch", "pillow", "scikit-learn", "rich", "matplotlib")
-_COLUMNS = ("seconds", "formula", "fresh", "steps", "factor", "waiting s")
+_COLUMNS = ("seconds", "formula", "fresh", "steps", "factor", "wait s")
 
 
 def table(outcome: Outcome) -> Table:

@@ -19,6 +19,8 @@ class Condition:
         unit: What is echoed, as in `echobuf.EchoLoader`.
         factor: The echoing factor, as in `echobuf.EchoLoader`.
         window_batches: The window, in batches.
+        distorted: Where: upstream, once for each fresh example, or in the draw, anew
+            for each echo.
     """
 
     key: str
@@ -26,6 +28,7 @@ class Condition:
     unit: Literal["example", "batch"]
     factor: float | Literal["auto"]
     window_batches: int
+    distorted: Literal["upstream", "draw"] = "upstream"
 
 
 # Both ways of echoing have the same memory. Without echoing a window has nothing to
@@ -34,6 +37,7 @@ CONDITIONS = (
     Condition("none", "no echoing", "batch", 1, 2),
     Condition("batch", "batch echoing", "batch", 6, 32),
     Condition("example", "example echoing", "example", "auto", 32),
+    Condition("before", "before augmentation", "example", "auto", 32, "draw"),
 )
 
 

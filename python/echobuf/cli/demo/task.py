@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from echobuf.cli.demo.data import augment, enlarge
 from echobuf.cli.demo.model import Model
-from echobuf.cli.demo.settings import Settings
+from echobuf.cli.demo.settings import Condition, Settings
 from echobuf.cli.demo.upstream import DigitStream, Gate
 
 __all__ = ["Clock", "Task"]
@@ -46,10 +47,12 @@ class Task:
         """The stream of fresh examples, from its beginning."""
         return DigitStream(self.port, self.names, self.settings.seed, self.gate)
 
-    def upstream(self) -> DataLoader[object]:
+    def upstream(self, condition: Condition) -> DataLoader[object]:
         """The stream in batches: the pipeline as one writes it without echobuf."""
-        size = self.settings.batch_size
-        return DataLoader(self.stream(), batch_size=size, num_workers=0)
+        prepare = augment if condition.distorted == "upstream" else enlarge
+        chosen = self.settings
+        stream = DigitStream(self.port, self.names, chosen.seed, self.gate, prepare)
+        return DataLoader(stream, batch_size=chosen.batch_size, num_workers=0)
 
 
 class Clock:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from echobuf.cli.demo.data import distortion
 from echobuf.cli.demo.settings import Condition
 from echobuf.cli.demo.task import Clock, Task
 from echobuf.torch import EchoLoader
@@ -141,10 +142,11 @@ def _loader(task: Task, condition: Condition) -> EchoLoader:
     whole = condition.unit == "batch"
     size = task.settings.batch_size
     return EchoLoader(
-        task.upstream(),
+        task.upstream(condition),
         batch_size=None if whole else size,
         window=condition.window_batches * (1 if whole else size),
         factor=condition.factor,
         unit=condition.unit,
         seed=task.settings.seed,
+        transform={0: distortion()} if condition.distorted == "draw" else None,
     )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL.Image import Image
 from torch.utils.data import IterableDataset
 
 from echobuf.cli.demo.data import augment, decode, label_of
@@ -47,15 +48,22 @@ class DigitStream(IterableDataset[tuple[NDArray[np.uint8], int]]):
         names: The files to fetch.
         seed: Seeds the order and the distortions; the same seed, the same stream.
         gate: Each example passes it before it is fetched.
+        prepare: Makes a picture of the decoded file, with chance from a generator.
     """
 
     def __init__(
-        self, port: int, names: tuple[str, ...], seed: int, gate: Gate
+        self,
+        port: int,
+        names: tuple[str, ...],
+        seed: int,
+        gate: Gate,
+        prepare: Callable[[Image, np.random.Generator], NDArray[np.uint8]] = augment,
     ) -> None:
         self._port = port
         self._names = names
         self._seed = seed
         self._gate = gate
+        self._prepare = prepare
 
     def __iter__(self) -> Iterator[tuple[NDArray[np.uint8], int]]:
         """Yields images `uint8[SIDE, SIDE]` with their labels."""
@@ -66,7 +74,7 @@ class DigitStream(IterableDataset[tuple[NDArray[np.uint8], int]]):
                 for index in rng.permutation(len(self._names)):
                     self._gate.wait()
                     name = self._names[index]
-                    image = augment(decode(_fetch(connection, name)), rng)
+                    image = self._prepare(decode(_fetch(connection, name)), rng)
                     yield image, label_of(name)
 
 
