@@ -114,7 +114,8 @@ class DeviceBuffer : public BoundBuffer<DeviceCore> {
     const cuda::Kernels found{find("echobuf_draw"), find("echobuf_draw_planned"),
                               find("echobuf_draw_partners"), find("echobuf_plan")};
     std::vector<cuda::StageKernels> made;
-    for (const auto& [one, sum] : stages) made.push_back({function(one), function(sum)});
+    for (const auto& [one, sum] : stages)
+      made.push_back({function(one), function(sum)});
     const GilRelease released;  // large allocations take their time
     return std::make_shared<DeviceCore>(options, device.context(), found, made);
   }

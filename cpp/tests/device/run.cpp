@@ -13,9 +13,9 @@
 #include "consumer.hpp"
 #include "control.hpp"
 #include "draw.hpp"
-#include "stage.hpp"
 #include "echobuf/buffer.hpp"
 #include "echobuf/cuda/side.hpp"
+#include "stage.hpp"
 
 namespace echobuf::test {
 namespace {
@@ -210,8 +210,7 @@ std::vector<BatchBytes> on_host(const Plan& plan) {
   return live(buffer, plan, [&](std::vector<BatchBytes>& drawn) {
     Batch batch;
     if (buffer.next(batch) != Status::kOk) return false;
-    drawn.push_back(
-        bytes_of(buffer.layout(), batch.block.data(), batch.count));
+    drawn.push_back(bytes_of(buffer.layout(), batch.block.data(), batch.count));
     return true;
   });
 }

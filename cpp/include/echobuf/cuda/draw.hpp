@@ -106,16 +106,14 @@ class DeviceDraw {
     const auto mix = batch_.partner_operation();
     const std::size_t area = batch_size_ * record().stride();
     ordered(plan, stream, [&] {
-      for_launches(
-          plan.parts().subspan(first), plan.number(), [&](DrawParts& parts) {
-            const std::uint64_t row = parts[0].row;
-            launch(lay_out_slots(record(), row, rows_of(parts), desk_.holding),
-                   kernels_.draw, parts, stream);
-            if (!mix) return;
-            launch(lay_out_slots(record(), row, rows_of(parts), desk_.holding + area,
-                                 *mix),
-                   kernels_.draw_partners, parts, stream);
-          });
+      for_launches(plan.parts().subspan(first), plan.number(), [&](DrawParts& parts) {
+        const std::uint64_t row = parts[0].row;
+        launch(lay_out_slots(record(), row, rows_of(parts), desk_.holding),
+               kernels_.draw, parts, stream);
+        if (!mix) return;
+        launch(lay_out_slots(record(), row, rows_of(parts), desk_.holding + area, *mix),
+               kernels_.draw_partners, parts, stream);
+      });
       uploader_.note_draw(stream);
     });
   }

@@ -98,16 +98,15 @@ inline MadeMemory made_memory(const BatchLayout& batch, std::size_t rows) {
     if (!leaf.plan) continue;
     const StagesOfLeaf stages = stages_of(leaf);
     memory.settings += stages.settings_bytes();
-    memory.scratch = std::max(
-        memory.scratch,
-        size_product(stages.rows_at_once(rows), stages.scratch_bytes()));
+    memory.scratch = std::max(memory.scratch, size_product(stages.rows_at_once(rows),
+                                                           stages.scratch_bytes()));
   }
   return memory;
 }
 
 /// Rows that are made at once.
 struct MadeRows {
-  std::uint32_t row;     // of the batch: the first
+  std::uint32_t row;  // of the batch: the first
   std::uint32_t count;
   std::uint32_t ragged;  // rows of the record, where records are ragged
 };
@@ -123,7 +122,8 @@ class MadeOnDevice {
         stride_(record.stride()),
         mix_(batch.partner_operation().value_or(0)),
         most_rows_(rows),
-        scratch_(memory + round_up(made_memory(batch, rows).settings, kScratchAlignment)) {
+        scratch_(memory +
+                 round_up(made_memory(batch, rows).settings, kScratchAlignment)) {
     std::vector<transform::Stage> settings;
     std::size_t kernel = 0;
     for (std::size_t i = 0; i < batch.leaves(); ++i) {

@@ -68,12 +68,11 @@ __device__ void run_stage(const StageLaunch& a, const DrawParts& by_value) {
 
 }  // namespace echobuf::transform
 
-#define ECHOBUF_STAGE_ENTRY(entry, S, summing)                                  \
-  extern "C" __global__ void __launch_bounds__(                                 \
-      echobuf::transform::kStageThreads)                                        \
-      entry(const __grid_constant__ echobuf::transform::StageLaunch launch,     \
-            const __grid_constant__ echobuf::DrawParts parts) {                 \
-    echobuf::transform::run_stage<S, summing>(launch, parts);                   \
+#define ECHOBUF_STAGE_ENTRY(entry, S, summing)                                    \
+  extern "C" __global__ void __launch_bounds__(echobuf::transform::kStageThreads) \
+      entry(const __grid_constant__ echobuf::transform::StageLaunch launch,       \
+            const __grid_constant__ echobuf::DrawParts parts) {                   \
+    echobuf::transform::run_stage<S, summing>(launch, parts);                     \
   }
 #define ECHOBUF_STAGE_MAKE(name, S) ECHOBUF_STAGE_ENTRY(name##_make, S, false)
 #define ECHOBUF_STAGE_SUM(name, S) ECHOBUF_STAGE_ENTRY(name##_sum, S, true)

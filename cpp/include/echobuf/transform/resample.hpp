@@ -20,7 +20,9 @@ struct Stretch {
   int32_t result;  // its size afterwards
   uint32_t antialias;
 
-  ECHOBUF_HD constexpr double scale() const { return static_cast<double>(size) / result; }
+  ECHOBUF_HD constexpr double scale() const {
+    return static_cast<double>(size) / result;
+  }
   /// Half of the filter's width.
   ECHOBUF_HD constexpr double support() const {
     return antialias != 0 ? exact::most(scale(), 1.0) : 1.0;

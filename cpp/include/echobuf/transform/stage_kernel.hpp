@@ -14,10 +14,10 @@ namespace echobuf::transform {
 
 /// What a launch is told, by value, beside the parts of the batch.
 struct StageLaunch {
-  uint64_t stage = 0;  // address of the settings, for the host build
-  uint64_t plan = 0;   // address of the plan with the parts; 0: they come by value
-  uint64_t stride = 0;       // bytes from slot to slot
-  uint64_t field = 0;        // offset of the field in a slot
+  uint64_t stage = 0;   // address of the settings, for the host build
+  uint64_t plan = 0;    // address of the plan with the parts; 0: they come by value
+  uint64_t stride = 0;  // bytes from slot to slot
+  uint64_t field = 0;   // offset of the field in a slot
   uint64_t field_bytes = 0;  // of a row of the field, where records are ragged
   uint64_t image[2] = {};    // of the first row, own and partner's, made by the stage
                              // before; 0: they are in the slots
@@ -162,10 +162,9 @@ ECHOBUF_HD void weigh(const Ops& ops, const StageBlock& block, uint32_t thread,
   if (j >= (axis == Axis::kRow ? block.bottom : block.right)) return;
   const int32_t i = unmap(ops, stage.first_after(), stage.after, axis, j);
   if (i == kOutside) return;
-  const int32_t at =
-      axis == Axis::kRow
-          ? edge * tile.row_taps
-          : tile.height * tile.row_taps + (edge - tile.height) * tile.column_taps;
+  const int32_t at = axis == Axis::kRow ? edge * tile.row_taps
+                                        : tile.height * tile.row_taps +
+                                              (edge - tile.height) * tile.column_taps;
   ops.visit(stage.before, [&](const auto& op, const auto& draw) {
     if constexpr (requires { op.stretch(draw, axis); }) {
       const Stretch stretch = op.stretch(draw, axis);

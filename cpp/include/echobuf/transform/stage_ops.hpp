@@ -57,9 +57,9 @@ struct TilePlace {
 
   ECHOBUF_HD Tabled operator()(Axis axis, int32_t j) const {
     const int32_t edge = axis == Axis::kRow ? j - top : tile.height + j - left;
-    const int32_t at = axis == Axis::kRow
-                           ? edge * tile.row_taps
-                           : tile.height * tile.row_taps + (j - left) * tile.column_taps;
+    const int32_t at = axis == Axis::kRow ? edge * tile.row_taps
+                                          : tile.height * tile.row_taps +
+                                                (j - left) * tile.column_taps;
     return {weights->first[edge], weights->weight + at};
   }
 };
@@ -115,7 +115,6 @@ class StageChance {
         blocks[k].as<Draw>() = op.draw(words, S::plan().target.extent);
     }
   }
-
 };
 
 /// The operations of a stage `S`. Draws are copied, so that they stay in registers.
@@ -222,8 +221,8 @@ template <class S>
 ECHOBUF_HD void tabulate(uint32_t thread, ByteTable<S>& table) {
   static_assert(kStageThreads == 256);
   for (int c = 0; c < S::plan().target.extent.channels; ++c) {
-    const float v = detail::change_number<S, S::plan().after>(
-        static_cast<float>(thread), c);
+    const float v =
+        detail::change_number<S, S::plan().after>(static_cast<float>(thread), c);
     table.value[c][thread] = number_of<typename ByteTable<S>::Type>(v);
   }
 }

@@ -19,8 +19,8 @@ struct Tile {
   int32_t width;
   int32_t down;  // of an image
   int32_t across;
-  int32_t columns;     // threads beside each other; a power of two
-  int32_t row_taps;    // weights of a row; 0: none are kept
+  int32_t columns;   // threads beside each other; a power of two
+  int32_t row_taps;  // weights of a row; 0: none are kept
   int32_t column_taps;
 
   ECHOBUF_HD constexpr uint32_t count() const {
