@@ -81,9 +81,10 @@ def test_whole_batches():
     stacked = examples(IMAGE, 40, 5)
     drawn = []
     for device in ("cpu", "cuda"):
-        with simulated_cuda(seed=1), make(
-            device, spec, transform, unit="batch", batch_size=None
-        ) as buffer:
+        with (
+            simulated_cuda(seed=1),
+            make(device, spec, transform, unit="batch", batch_size=None) as buffer,
+        ):
             for first, rows in ((0, 6), (6, 4), (10, 1), (11, 6), (17, 0), (17, 5)):
                 buffer.put({k: v[first : first + rows] for k, v in stacked.items()})
             buffer.close()

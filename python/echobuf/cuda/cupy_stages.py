@@ -31,7 +31,10 @@ def load(source: StageSource) -> Stages:
             if name is not None and name not in functions:
                 functions[name] = module.get_function(name)
     handles = [
-        (int(functions[make].ptr), 0 if summing is None else int(functions[summing].ptr))
+        (
+            int(functions[make].ptr),
+            0 if summing is None else int(functions[summing].ptr),
+        )
         for make, summing in source.entries
     ]
     return Stages(handles, (module, functions))

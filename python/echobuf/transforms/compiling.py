@@ -55,9 +55,7 @@ def load(source: str, include: Sequence[Path], what: str) -> tuple[int, int]:
     return address, table.contents.settings_bytes
 
 
-def _loaded_for(
-    source: str, command: list[str], what: str
-) -> tuple[ctypes.CDLL, str]:
+def _loaded_for(source: str, command: list[str], what: str) -> tuple[ctypes.CDLL, str]:
     # What the preprocessor makes of it holds all headers.
     whole = _run([*command, "-E", "-P", "-x", "c++", "-"], source, what)
     key = hashlib.sha256("\0".join([*command, whole]).encode()).hexdigest()

@@ -9,6 +9,17 @@
 
 namespace echobuf::transform {
 
+/// The weights of so many images, where there are any.
+template <bool weighed, int images>
+struct KeptWeights {
+  TileWeights of[images];
+  __device__ TileWeights* image(int i) { return of + i; }
+};
+template <int images>
+struct KeptWeights<false, images> {
+  __device__ TileWeights* image(int) { return nullptr; }
+};
+
 /// Launched with blocks of rows and tiles along x; along y 1, or 2 where the partner's
 /// image is made, too.
 template <class S, bool summing>
@@ -19,7 +30,7 @@ __device__ void run_stage(const StageLaunch& a, const DrawParts& by_value) {
   constexpr bool weighed = tile.row_taps > 0;
   constexpr bool mixes = stage.mix >= 0;
   __shared__ StageMemory<Ops::kMost> memory;
-  __shared__ TileWeights weights[weighed ? (mixes ? 2 : 1) : 1];
+  __shared__ KeptWeights<weighed, mixes ? 2 : 1> weights;
 
   const PartsOf parts{&by_value, a.plan};
   const uint32_t count = parts.count();
@@ -39,9 +50,9 @@ __device__ void run_stage(const StageLaunch& a, const DrawParts& by_value) {
     set_mean(a, block, stage, threadIdx.x, memory);
     __syncthreads();
   }
-  const TilePlace place{tile, block.top, block.left, weights};
+  const TilePlace place{tile, block.top, block.left, weights.image(0)};
   const Ops ops(memory.draws[block.partner], place);
-  if constexpr (weighed) weigh(ops, block, threadIdx.x, weights[0]);
+  if constexpr (weighed) weigh(ops, block, threadIdx.x, *weights.image(0));
   if constexpr (summing) {
     if constexpr (weighed) __syncthreads();
     __shared__ int64_t sums[kStageThreads];
@@ -54,10 +65,9 @@ __device__ void run_stage(const StageLaunch& a, const DrawParts& by_value) {
       device::store(block.sums(a, block.partner) + block.number * sizeof(int64_t),
                     sums[0]);
   } else if constexpr (mixes) {
-    const TilePlace partner_place{tile, block.top, block.left,
-                                  weights + (weighed ? 1 : 0)};
+    const TilePlace partner_place{tile, block.top, block.left, weights.image(1)};
     const Ops partner_ops(memory.draws[1], partner_place);
-    if constexpr (weighed) weigh(partner_ops, block, threadIdx.x, weights[1]);
+    if constexpr (weighed) weigh(partner_ops, block, threadIdx.x, *weights.image(1));
     if constexpr (weighed) __syncthreads();
     make(a, block, threadIdx.x, ops, partner_ops, memory);
   } else {
