@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -129,6 +130,12 @@ def test_batches_that_a_wait_cuts_in_two_keep_their_partners(seed):
     assert "wait" in on_host
     with simulated_cuda(seed=seed):
         assert outcomes("cuda", seed, chain) == on_host
+
+
+def test_an_operation_of_the_users():
+    header = Path(__file__).parents[1] / "examples/custom_operation/vignette.hpp"
+    custom = t.Custom(header, "Vignette", {"least": 0.2, "most": 0.8})
+    expect_same(IMAGE, {"image": [t.RandomCrop(7), custom, SCALED]})
 
 
 def test_out_and_functions_on_whole_batches():

@@ -2,7 +2,6 @@
 #include <pybind11/stl.h>
 
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -12,6 +11,7 @@
 #include "echobuf/transform/chain_plan.hpp"
 #include "operations.hpp"
 #include "register.hpp"
+#include "telling.hpp"
 
 namespace py = pybind11;
 using namespace echobuf::transform;  // NOLINT(google-build-using-namespace)
@@ -61,31 +61,6 @@ Stage make_stage(const LayoutTuple& source, const LayoutTuple& target, bool raw,
   return stage;
 }
 
-/// The bytes of a value in words of eight, without the zeros at the end.
-std::vector<std::uint64_t> words_of(const void* value, std::size_t bytes) {
-  std::vector<std::uint64_t> words((bytes + 7) / 8);
-  std::memcpy(words.data(), value, bytes);
-  while (!words.empty() && words.back() == 0) words.pop_back();
-  return words;
-}
-
-/// An operation as the source of a kernel says it: its kind, what chance knows it by,
-/// the table of a custom one, and its settings.
-py::tuple tell_operation(const OpBlock& block) {
-  return py::make_tuple(static_cast<std::uint32_t>(block.code), block.number,
-                        block.table, words_of(block.settings, OpBlock::kBytes));
-}
-
-/// A stage as the source of a kernel says it: all but its operations; these; and
-/// whether it needs a mean.
-py::tuple tell_stage(const Stage& stage) {
-  py::list operations;
-  for (std::int32_t i = 0; i < stage.count; ++i)
-    operations.append(tell_operation(stage.ops[i]));
-  const StagePlan& plan = stage;
-  return py::make_tuple(words_of(&plan, sizeof plan), operations, stage.mean >= 0);
-}
-
 }  // namespace
 
 void register_transforms(py::module_& m) {
@@ -107,7 +82,7 @@ void register_transforms(py::module_& m) {
       .def_property_readonly("stages", [](const ChainPlan& plan) {
         py::list stages;
         for (const Stage& stage : plan.program()->stages)
-          stages.append(tell_stage(stage));
+          stages.append(echobuf::python::tell_stage(stage));
         return stages;
       });
 }

@@ -123,8 +123,8 @@ class ChainPlan:
     @property
     def stages(
         self,
-    ) -> list[tuple[list[int], list[tuple[int, int, int, list[int]]], bool]]:
-        """Words of the plan; of operations kind, number, table, words; has a mean."""
+    ) -> list[tuple[str, list[tuple[str | None, int, Any]], bool]]:
+        """The plan as text; of operations type, number, settings; has a mean."""
 
 class Buffer(_Bound):
     def __init__(

@@ -1,6 +1,6 @@
 """Kernels of chains compiled by CuPy's NVRTC, and kept on disk.
 
-Not by `RawModule`, which always adds `-ftz=true`: denormal numbers would become 0, which
+Not by `RawModule`, which always adds `-ftz=true`: denormal numbers would become 0, as
 they do not on the host.
 """
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from echobuf import _core
 from echobuf.cuda import kernels
@@ -17,25 +17,6 @@ from echobuf.cuda import kernels
 if TYPE_CHECKING:
     from echobuf.transforms.custom import Custom
 
-# In the order of OpCode in echobuf/transform/stage.hpp.
-_TYPES = (
-    "Crop",
-    "Flip",
-    "Nearest",
-    "Resample",
-    "Warp",
-    "Normalize",
-    "Scale",
-    "Round",
-    "Gain",
-    "Noise",
-    "Erase",
-    "Bands",
-    "Jitter",
-    "Mix",
-    "Mask",
-)
-_CUSTOM = len(_TYPES)
 # IEEE arithmetic, as the host has it: no contraction of a*b+c, denormals, and division
 # and square root as they are rounded.
 OPTIONS = (
@@ -65,37 +46,35 @@ class StageSource:
 
 def source_of(plans: Iterable[_core.ChainPlan | None]) -> StageSource:
     """The kernels for the plans of all leaves; stages that are alike share theirs."""
-    structs: dict[str, str] = {}  # name by text
+    names: dict[str, str] = {}  # of structs, by what they say
     parts: list[str] = []
     entries: list[tuple[str, str | None]] = []
     customs: dict[int, Custom] = {}
     for plan in plans:
-        for words, operations, summed in [] if plan is None else plan.stages:
-            types = [_type_of(op, customs) for op in operations]
-            body = _body(words, operations, types)
-            name = structs.get(body)
+        for settings, operations, summed in [] if plan is None else plan.stages:
+            body = _body(settings, [_told(*op, customs) for op in operations])
+            name = names.get(body)
             if name is None:
-                name = structs[body] = f"echobuf_stage_{len(structs)}"
+                name = names[body] = f"echobuf_stage_{len(names)}"
                 parts.append(_struct(name, body, summed=summed))
             entries.append((f"{name}_make", f"{name}_sum" if summed else None))
     if not parts:
         return StageSource("", (), ())
-    return StageSource(
-        _head(customs) + "".join(parts), tuple(entries), _options(customs)
-    )
+    text = _head(customs) + "".join(parts)
+    return StageSource(text, tuple(entries), _options(customs))
 
 
-def _type_of(
-    operation: tuple[int, int, int, list[int]], customs: dict[int, Custom]
-) -> str:
-    code, _, table, _ = operation
-    if code != _CUSTOM:
-        return _TYPES[code]
+def _told(
+    kind: str | None, number: int, settings: Any, customs: dict[int, Custom]
+) -> tuple[str, int]:
+    """The value of an operation in C++, and the number that chance knows it by."""
+    if kind is not None:
+        return f"echobuf::transform::{kind}{settings}", number
     from echobuf.transforms.custom import sources
 
-    custom = sources[table]
-    customs[table] = custom
-    return f"::{custom.struct}"
+    table, content = settings
+    custom = customs[table] = sources[table]
+    return f"::{custom.struct}{{{custom.told(content)}}}", number
 
 
 def _head(customs: Mapping[int, Custom]) -> str:
@@ -122,44 +101,27 @@ def _options(customs: Mapping[int, Custom]) -> tuple[str, ...]:
 def _struct(name: str, body: str, *, summed: bool) -> str:
     sums = f"ECHOBUF_STAGE_SUM({name}, {name}_S)\n" if summed else ""
     return (
-        f"\nnamespace {{\nstruct {name}_S {{\n"
-        "  using T = echobuf::transform::StagePlan;\n"
-        f"{body}}};\n}}\nECHOBUF_STAGE_MAKE({name}, {name}_S)\n{sums}"
+        f"\nnamespace {{\nstruct {name}_S {{\n{body}}};\n}}\n"
+        f"ECHOBUF_STAGE_MAKE({name}, {name}_S)\n{sums}"
     )
 
 
-def _body(
-    words: Sequence[int],
-    operations: Sequence[tuple[int, int, int, list[int]]],
-    types: Sequence[str],
-) -> str:
-    lines = [f"  static constexpr int kCount = {len(operations)};"]
-    lines += [
-        "  ECHOBUF_HD static constexpr T plan() {",
-        *_value("    ", "T", words),
-        "  }",
-        "  ECHOBUF_HD static constexpr echobuf::uint32_t number(int i) {",
-        "    switch (i) {",
+def _body(plan: str, operations: Sequence[tuple[str, int]]) -> str:
+    lines = [
+        f"static constexpr int kCount = {len(operations)};",
+        "ECHOBUF_HD static constexpr echobuf::transform::StagePlan plan() {",
+        f"  return {plan};",
+        "}",
+        "ECHOBUF_HD static constexpr echobuf::uint32_t number(int i) {",
+        *(f"  if (i == {i}) return {n};" for i, (_, n) in enumerate(operations)),
+        "  return 0;",
+        "}",
+        "template <int i>",
+        "ECHOBUF_HD static constexpr auto op() {",
+        *(
+            f"  if constexpr (i == {i}) return {value};"
+            for i, (value, _) in enumerate(operations)
+        ),
+        "}",
     ]
-    for i, (_, number, _, _) in enumerate(operations):
-        lines.append(f"      case {i}: return {number};")
-    lines += ["      default: return 0;", "    }", "  }"]
-    lines += ["  template <int i> ECHOBUF_HD static constexpr auto op() {"]
-    for i, ((code, _, _, settings), kind) in enumerate(
-        zip(operations, types, strict=True)
-    ):
-        scope = "" if code == _CUSTOM else "echobuf::transform::"
-        lines.append(f"    if constexpr (i == {i}) {{")
-        lines += _value("      ", scope + kind, settings)
-        lines.append("    }")
-    lines.append("  }")
-    return "\n".join(lines) + "\n"
-
-
-def _value(indent: str, kind: str, words: Sequence[int]) -> list[str]:
-    """Statements that return a value of the type whose bytes are told."""
-    numbers = ", ".join(f"{word:#x}" for word in words or [0])
-    return [
-        f"{indent}constexpr echobuf::uint64_t words[] = {{{numbers}}};",
-        f"{indent}return echobuf::transform::settings<{kind}>(words);",
-    ]
+    return "".join(f"  {line}\n" for line in lines)

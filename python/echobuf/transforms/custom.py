@@ -127,6 +127,11 @@ class Custom(Operation):
             record[name] = value
         return record.tobytes()
 
+    def told(self, packed: bytes) -> str:
+        """Packed settings with members like these, as C++ has them in braces."""
+        record = np.frombuffer(packed, self._dtype(), count=1)[0]
+        return ", ".join(_told(record[name]) for name, _ in self._members())
+
     def add_to(self, chain: Chain) -> None:
         chain.computes()
         if len(chain.shape) == 3 and chain.is_image():
@@ -153,3 +158,22 @@ class Custom(Operation):
 def _fits(array: np.ndarray[Any, Any]) -> bool:
     bounds = np.iinfo(np.int32)
     return bool(np.all((array >= bounds.min) & (array <= bounds.max)))
+
+
+def _told(value: Any) -> str:
+    """A number, or an array of them, in C++; every bit of it."""
+    if isinstance(value, np.ndarray):
+        return "{" + ", ".join(map(_told, value)) + "}"
+    if isinstance(value, np.bool_):
+        return "true" if value else "false"
+    if isinstance(value, np.integer):
+        least = np.iinfo(value.dtype).min
+        if value == least and least < 0:
+            return f"({least + 1}ll - 1)"
+        return f"{value}{'ll' if least else 'ull'}"
+    suffix = "f" if value.dtype == np.float32 else ""
+    if np.isnan(value):
+        return f'__builtin_nan{suffix}("")'
+    if np.isinf(value):
+        return f"{'-' if value < 0 else ''}__builtin_huge_val{suffix}()"
+    return f"{float(value).hex()}{suffix}"

@@ -15,24 +15,6 @@
 
 namespace echobuf::transform {
 
-namespace detail {
-
-template <int bytes>
-struct Bytes {
-  unsigned char byte[bytes];
-};
-
-}  // namespace detail
-
-/// A value from its bytes, eight of them in a word, the lowest first; 0 behind `words`.
-template <class T, int count>
-ECHOBUF_HD constexpr T settings(const uint64_t (&words)[count]) {
-  detail::Bytes<static_cast<int>(sizeof(T))> bytes{};
-  for (int i = 0; i < static_cast<int>(sizeof(T)) && i < 8 * count; ++i)
-    bytes.byte[i] = static_cast<unsigned char>(words[i / 8] >> (8 * (i % 8)));
-  return __builtin_bit_cast(T, bytes);
-}
-
 /// The weights of a block's rows and columns, in its own memory.
 struct TileWeights {
   int32_t first[kTileEdges];
