@@ -20,14 +20,14 @@
 #     --platform manylinux_2_28_x86_64 --platform manylinux2014_x86_64 \
 #     optree typing_extensions hypothesis sortedcontainers pytest-timeout \
 #     torchrl==0.14.1 tensordict==0.14.3 hoptorch pyvers cloudpickle orjson \
-#     importlib_metadata zipp flashbax chex absl-py toolz \
+#     ml_dtypes torchvision kornia kornia_rs importlib_metadata zipp flashbax chex absl-py toolz \
 #     pytest-benchmark py-cpuinfo iniconfig pluggy packaging pygments \
 #     matplotlib contourpy cycler fonttools kiwisolver pillow pyparsing \
 #     python-dateutil six rich markdown-it-py mdurl
 set -uo pipefail
 python="${PYTHON:-python3}"
 total="${ECHOBUF_GPU_SECONDS:-460}"
-benchmarks="draw_images draw_pages draw_small host_time upload training host_echoing
+benchmarks="draw_images draw_augmented draw_pages draw_small host_time upload training host_echoing
   replay_peers"
 
 usage() {

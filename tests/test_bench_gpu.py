@@ -17,6 +17,7 @@ from helpers import WAIT_S, until
 BENCH = Path(__file__).parents[1] / "bench"
 SCRIPTS = (
     "draw_images",
+    "draw_augmented",
     "draw_pages",
     "draw_small",
     "host_time",

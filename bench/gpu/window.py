@@ -38,16 +38,25 @@ class Window:
             window=window,
             factor=FACTOR,
             device="cuda",
+            transform=self.transform(),
         )
         self.out = {
-            name: place.empty((settings["batch"], *array.shape[1:]), array.dtype)
-            for name, array in self.records.items()
+            name: place.empty((settings["batch"], *shape), dtype)
+            for name, (shape, dtype) in self.drawn().items()
         }
         self._segment = window // FACTOR
         self._next_segment = 0
         self._sure = 0  # batches that can be drawn before more must be put
         for _ in range(FACTOR):
             self._put_segment()
+
+    def transform(self) -> Any:
+        """What is done to each example."""
+        return None
+
+    def drawn(self) -> dict[str, tuple[tuple[int, ...], Any]]:
+        """Shape and dtype of what becomes of an example."""
+        return {n: (a.shape[1:], a.dtype) for n, a in self.records.items()}
 
     def _put_segment(self) -> None:
         while self.buffer.ready():
@@ -72,21 +81,24 @@ class Window:
         self.buffer.__exit__(None, None, None)
 
 
-def window_of(place: Place, settings: Settings, kind: str) -> Window:
+def window_of(
+    place: Place, settings: Settings, kind: str, make: type[Window] = Window
+) -> Window:
     """The window of a question; candidates of a kind share it."""
     key = f"{kind} {settings['fields']} {settings['records']} {settings['batch']}"
-    return place.once(key, lambda: Window(place, settings))
+    return place.once(key, lambda: make(place, settings))
 
 
 class Draw:
     """`next_batch()` or, with `"out": True`, `next_batch(out=)`."""
 
     kind = "eager"
+    make: type[Window] = Window
 
     def __init__(self, place: Place, settings: Settings) -> None:
         self.place = place
         self.settings = settings
-        self.window = window_of(place, settings, self.kind)
+        self.window = window_of(place, settings, self.kind, self.make)
         self.batches = int(settings["batches"])
 
     def check(self) -> None:
