@@ -22,6 +22,7 @@ class Painter {
   /// `large`: how large rows are written, if not like others.
   Painter(const Program& program, RowCopy large) : program_(program), large_(large) {
     const auto mix = program.mix_stage();
+    stages_.reserve(program.stages.size());
     for (std::size_t i = 0; i < program.stages.size(); ++i)
       stages_.emplace_back(program, i, mix && i <= *mix);
   }

@@ -33,7 +33,12 @@ inline void find_runs(const int32_t* source, int32_t count, std::vector<Run>& ru
     if (from != kOutside && end < count && source[end] == from - 1 &&
         source[end] != kOutside)
       step = -1;
-    while (end < count && source[end] == from + step * (end - i)) ++end;
+    // In reverse, what comes before column 0 is not the one called kOutside.
+    const auto goes_on = [&] {
+      return source[end] == from + step * (end - i) &&
+             (source[end] == kOutside) == (from == kOutside);
+    };
+    while (end < count && goes_on()) ++end;
     runs.push_back({i, from, end - i, step == 0 ? 1 : step});
     i = end;
   }
@@ -44,6 +49,8 @@ template <class T>
 class Rows {
  public:
   Rows() = default;
+  Rows(Rows&&) = default;  // the rows point into its memory: no copies
+  Rows& operator=(Rows&&) = default;
   Rows(int32_t width, int32_t channels) {
     const std::size_t stride =
         round_up(static_cast<std::size_t>(width), kLine / sizeof(T));
