@@ -62,6 +62,7 @@ class RandomCrop(Operation):
             top, bottom = top + lacking, bottom + lacking
             lacking = max(0, columns - width - left - right)
             left, right = left + lacking, right + lacking
+        chain.within(height + top + bottom, width + left + right)
         down = height + top + bottom - rows
         across = width + left + right - columns
         if down < 0 or across < 0:

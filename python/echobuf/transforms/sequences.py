@@ -103,8 +103,9 @@ class TokenMask(Operation):
             "uint64",
         ):
             raise chain.refusal("is for tokens, which are integers")
-        for value in (self.mask_token, self.vocab_size - 1, ignored or 0):
-            chain.fitting(self, "mask_token", value)
+        chain.fitting(self, "mask_token", self.mask_token)
+        chain.fitting(self, "vocab_size", self.vocab_size - 1)
+        chain.fitting(self, "ignore_index", ignored or 0)
         chain.table()
         special = [int(token) for token in self.special_tokens]
         settings = {
