@@ -154,7 +154,8 @@ class Chain:
         if numbers.code(self.dtype) == numbers.OTHER:
             raise self.refusal(f"has `{name}` for what are no real numbers as they are")
         if not numbers.is_integer(self.dtype):
-            return value
+            with np.errstate(over="ignore"):
+                return float(np.asarray(value).astype(self.dtype))
         most = numbers.largest(self.dtype)
         least = 0 if self.dtype.kind in "bu" else -most - 1
         # The largest of 64 bits are no floats: as integers they are compared, too.

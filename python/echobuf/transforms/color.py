@@ -10,7 +10,6 @@ from echobuf.transforms.arguments import Pair
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.operation import Operation
 
-
 _MOST_FACTOR = 1e6
 _MOST_PIXELS = 2**25 - 1  # whose mean the core can take
 

@@ -135,8 +135,8 @@ struct Jitter {
     float rgb[3];
     rgb_of(c, rgb);
     for (int i = 0; i < 3; ++i)
-      v[i] = integer != 0 ? static_cast<float>(exact::cut_int(rgb[i] * 255.999f))
-                          : rgb[i];
+      v[i] =
+          integer != 0 ? static_cast<float>(exact::cut_int(rgb[i] * 255.999f)) : rgb[i];
   }
 };
 
