@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import echobuf
 import markdown
+from echobuf import transforms
 from echobuf.testing import simulated_cuda
 
 ROOT = Path(__file__).parent.parent
@@ -66,6 +68,50 @@ def test_the_buffer_example():
     check_buffer_example(blocks("python")[1], 5000)
 
 
+def test_the_loader_example_with_a_transform():
+    torch = pytest.importorskip("torch")
+    import echobuf.torch
+
+    images = torch.randint(0, 256, (48, 3, 256, 240), dtype=torch.uint8)
+    data = torch.utils.data.TensorDataset(images, torch.arange(48))
+    names = {
+        "data_loader": torch.utils.data.DataLoader(data, batch_size=8),
+        "echobuf": echobuf,
+        "torch": torch,
+    }
+    exec(blocks("python")[2].replace("8192", "16"), names)
+    served = list(names["loader"])
+    assert {int(i) for _, numbers in served for i in numbers} == set(range(48))
+    for batch, _ in served:
+        assert batch.shape[1:] == (3, 224, 224)
+        assert batch.dtype == torch.float32
+        assert batch.min() < -1 < 1 < batch.max()
+
+
+def test_the_page_on_transforms():
+    page = markdown.blocks(ROOT / "docs" / "transforms.md", "python")
+    names = {}
+    exec(page[0], names)
+    spec = names["buffer"]._made.spec
+    assert spec.fields[0].shape == (3, 224, 224)
+    names["buffer"].__exit__(None, None, None)
+    names |= {name: getattr(transforms, name) for name in transforms.__all__}
+    field = echobuf.Field((256, 256), np.uint8)
+    for code, fields in (
+        (page[1], {"image": field, "mask": field}),
+        (page[2], {"tokens": echobuf.Field(16, np.int32)}),
+    ):
+        exec(code, names)
+        with echobuf.EchoBuffer(
+            fields, batch_size=2, window=4, transform=names["transform"]
+        ) as buffer:
+            example = {key: np.ones(f.shape, f.dtype) for key, f in fields.items()}
+            buffer.put(example)
+            buffer.close()
+            batch = buffer.next_batch()
+        assert set(batch) == set(fields) | set(names["transform"])
+
+
 def test_the_loader_example_on_a_gpu():
     torch = pytest.importorskip("torch")
     import echobuf.torch
@@ -74,7 +120,7 @@ def test_the_loader_example_on_a_gpu():
     upstream = torch.utils.data.DataLoader(data, batch_size=16)
     names = {"data_loader": upstream, "echobuf": echobuf}
     with simulated_cuda():
-        exec(blocks("python")[2].replace("32768", "128"), names)
+        exec(blocks("python")[3].replace("32768", "128"), names)
         served = torch.cat([batch[0] for batch in names["loader"]])
     assert set(served.tolist()) == set(range(600))
 
@@ -109,6 +155,6 @@ def test_the_checkpoint_example():
         "make_loader": make_loader,
         "train_step": lambda x, y: seen.append((x.tolist(), y.tolist())),
     }
-    exec(blocks("python")[3], names)
+    exec(blocks("python")[4], names)
     assert seen == expected
     assert len(seen) > 60

@@ -15,6 +15,7 @@ require_demo()
 from PIL import Image
 from sklearn.datasets import load_digits
 
+import echobuf
 from echobuf.cli.demo import data
 from echobuf.cli.demo.task import Clock
 from echobuf.cli.demo.upstream import DigitStream, Gate
@@ -127,3 +128,25 @@ def test_clock_stands_still():
         now.now += 50.0
     now.now += 1.0
     assert clock.seconds() == pytest.approx(3.0)
+
+
+def test_both_places_of_the_distortion_distort_alike():
+    """Upstream and in the draw: as far from the image as each other, on average."""
+    rng = np.random.default_rng(0)
+    digit = Image.fromarray((load_digits().images[3] * 15).astype(np.uint8))
+    plain = data.enlarge(digit, rng)
+    count = 400
+    upstream = np.stack([data.augment(digit, rng) for _ in range(count)])
+    field = echobuf.Field(plain.shape, plain.dtype)
+    with echobuf.EchoBuffer(
+        field, batch_size=count, window=count, factor=1, transform=data.distortion()
+    ) as buffer:
+        buffer.put_batch(np.repeat(plain[None], count, axis=0))
+        buffer.close()
+        drawn = buffer.next_batch()
+    assert drawn.shape == upstream.shape
+    assert drawn.dtype == upstream.dtype
+    far = [np.abs(images - plain.astype(float)).mean() for images in (upstream, drawn)]
+    assert far[0] == pytest.approx(far[1], rel=0.15)
+    means = [images.mean(0) for images in (upstream, drawn)]
+    assert np.corrcoef(means[0].ravel(), means[1].ravel())[0, 1] > 0.98

@@ -57,10 +57,10 @@ def test_demo_that_misses_its_target_says_so(capsys, tmp_path):
     assert not any(run.reached for run in result.runs)
     assert all(run.points for run in result.runs)
     printed = capsys.readouterr().out
-    assert printed.count("not in ") == 3
+    assert printed.count("not in ") == 4
     assert "it did not pay" in printed
     runs = json.loads((tmp_path / "demo.json").read_text())["runs"]
-    assert [run["seconds"] for run in runs] == [None] * 3
+    assert [run["seconds"] for run in runs] == [None] * 4
 
 
 @pytest.mark.parametrize("kind", ["file", "below a file", "null"])

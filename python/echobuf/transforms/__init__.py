@@ -8,6 +8,7 @@ operation. What chance decides is a function of (seed, epoch, draw, operation) a
 from echobuf.transforms.affine import RandomAffine, RandomRotation
 from echobuf.transforms.after import Lambda
 from echobuf.transforms.color import ColorJitter
+from echobuf.transforms.custom import Custom
 from echobuf.transforms.maps import (
     CenterCrop,
     RandomCrop,
@@ -31,6 +32,7 @@ from echobuf.transforms.source import Source
 __all__ = [
     "CenterCrop",
     "ColorJitter",
+    "Custom",
     "CutMix",
     "GaussianNoise",
     "Lambda",

@@ -284,6 +284,11 @@ class Chain:
         draft.changes.append(self._step(kind, settings))
         self._rounding = rounds and self.dtype.name in ("float16", "bfloat16")
 
+    def limit(self) -> None:
+        """Brings what was made of integers to integers of the leaf's type."""
+        if numbers.is_integer(self.dtype):
+            self.change("round", {"type": numbers.code(self.dtype)})
+
     def exchange(self, kind: str, settings: dict[str, Any]) -> None:
         """Puts integers in the place of others."""
         draft = self._draft

@@ -68,6 +68,10 @@ class ToDtype(Operation):
     dtype: Any
     scale: bool = False
 
+    def __repr__(self) -> str:
+        name = numbers.float_dtype(self.dtype).name
+        return f"ToDtype({name}, scale={self.scale})"
+
     def __post_init__(self) -> None:
         numbers.float_dtype(self.dtype)
         arguments.flag(self, "scale", self.scale)

@@ -44,6 +44,10 @@ struct Round {
   ECHOBUF_HD float element(const Draw&, float v, int, const Place&) const {
     if (type == NumberType::kFloat16) return float_of_half(half_of(v));
     if (type == NumberType::kBfloat16) return float_of_bfloat(bfloat_of(v));
+    if (type == NumberType::kUint8) {
+      const float limited = v > 0.0f ? exact::least(v, 255.0f) : 0.0f;  // NaN: 0
+      return static_cast<float>(static_cast<int32_t>(limited));
+    }
     return v;
   }
 };

@@ -1,0 +1,152 @@
+"""`Custom`: an operation of the caller's own, in the fused chain."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from echobuf.errors import OptionError
+from echobuf.transforms import compiling
+from echobuf.transforms.chain import Chain
+from echobuf.transforms.operation import Operation
+
+_NAME = re.compile(r"[A-Za-z_]\w*(::[A-Za-z_]\w*)*")
+_TYPES = {
+    "bool": "bool",
+    "int32": "std::int32_t",
+    "uint32": "std::uint32_t",
+    "int64": "std::int64_t",
+    "uint64": "std::uint64_t",
+    "float32": "float",
+    "float64": "double",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Custom(Operation):
+    """An operation that is a struct in a header of the caller's.
+
+    It is compiled for the CPU by the machine's C++ compiler when the buffer is made,
+    and kept in `$XDG_CACHE_HOME/echobuf` (`~/.cache/echobuf`); for a GPU by NVRTC, into
+    the kernel. What the struct must have: docs/transforms.md. It is given uint8 and
+    floats; what it makes of uint8 is brought to whole numbers from 0 to 255.
+
+    Args:
+        header: the file.
+        struct: the name of the struct, with its namespace.
+        settings: its members, all and in their order: floats are `float`, ints
+            `std::int32_t`, NumPy scalars of their type, lists arrays.
+
+    Raises:
+        OptionError: there is no compiler, it refuses the header, or the settings are
+            not the members.
+    """
+
+    header: str | os.PathLike[str]
+    struct: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        path = Path(self.header)
+        if not path.is_file():
+            raise self.refusal("header", self.header, "a file that is there")
+        if not isinstance(self.struct, str) or not _NAME.fullmatch(self.struct):
+            raise self.refusal("struct", self.struct, "the name of a struct in C++")
+        if not isinstance(self.settings, Mapping):
+            raise self.refusal("settings", self.settings, "a mapping from its members")
+        self._members()
+
+    def __repr__(self) -> str:  # the same wherever the header lies
+        name = Path(self.header).name
+        return f"Custom({name!r}, {self.struct!r}, {dict(self.settings)!r})"
+
+    def _members(self) -> list[tuple[str, np.ndarray[Any, Any]]]:
+        return [(name, self._member(name, x)) for name, x in self.settings.items()]
+
+    def _member(self, name: Any, value: Any) -> np.ndarray[Any, Any]:
+        if not isinstance(name, str) or not name.isidentifier():
+            raise self.refusal("settings", name, "names of members")
+        try:
+            array = np.asarray(value)
+        except ValueError as error:
+            raise self.refusal(
+                f"settings[{name!r}]", value, f"numbers: {error}"
+            ) from None
+        plain = not isinstance(value, np.generic | np.ndarray)
+        if plain and array.dtype == np.int64:
+            array = array.astype(np.int32) if _fits(array) else array
+        if plain and array.dtype == np.float64:
+            array = array.astype(np.float32)
+        if array.dtype.name not in _TYPES or array.ndim > 1:
+            raise self.refusal(
+                f"settings[{name!r}]", value, "a number or a list of them"
+            )
+        return array
+
+    def source(self) -> str:
+        """C++ that makes it a library; it refuses settings that are not members."""
+        lines = [
+            "#include <cstddef>",
+            "#include <type_traits>",
+            f'#include "{Path(self.header).resolve()}"',
+            '#include "echobuf/transform/custom.hpp"',
+        ]
+        dtype = self._dtype()
+        assert dtype.fields is not None or not self.settings
+        for name, value in self._members():
+            offset = dtype.fields[name][1] if dtype.fields else 0
+            kind = _TYPES[value.dtype.name]
+            array = f"[{value.size}]" if value.ndim else ""
+            lines += [
+                f"static_assert(std::is_same_v<decltype({self.struct}::{name}), "
+                f'{kind}{array}>, "settings: {name} is {kind}{array}");',
+                f"static_assert(offsetof({self.struct}, {name}) == {offset}, "
+                f'"settings: {name} comes at byte {offset}");',
+            ]
+        lines.append(f"ECHOBUF_OPERATION({self.struct})")
+        return "\n".join(lines) + "\n"
+
+    def _dtype(self) -> np.dtype[Any]:
+        members = [(name, x.dtype, x.shape) for name, x in self._members()]
+        return np.dtype(members, align=True)
+
+    def packed(self) -> bytes:
+        """The settings as the struct has them."""
+        record = np.zeros((), self._dtype())
+        for name, value in self._members():
+            record[name] = value
+        return record.tobytes()
+
+    def add_to(self, chain: Chain) -> None:
+        chain.computes()
+        if len(chain.shape) == 3 and chain.is_image():
+            chain.image()
+        what = f"{self.struct} of {os.fspath(self.header)}"
+        folder = Path(self.header).resolve().parent
+        table, size = compiling.load(self.source(), [folder], what)
+        packed = self.packed()
+        empty = not self.settings and size == 1  # a struct without members has a byte
+        if len(packed) != size and not empty:
+            raise OptionError(
+                f"`settings` of {self!r} are {len(packed)} bytes; the struct has "
+                f"{size}: name all of its members."
+            )
+        settings = {
+            "table": table,
+            "settings": packed or b"\0",
+            "header": str(Path(self.header).resolve()),
+            "struct": self.struct,
+        }
+        chain.change("custom", settings, placed=True)
+        chain.limit()
+
+
+def _fits(array: np.ndarray[Any, Any]) -> bool:
+    bounds = np.iinfo(np.int32)
+    return bool(np.all((array >= bounds.min) & (array <= bounds.max)))
