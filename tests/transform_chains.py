@@ -25,6 +25,7 @@ class Image:
     width: int
     channels: int
     dtype: np.dtype
+    negative: bool = False  # perhaps: what colours are not
 
     @property
     def whole(self) -> bool:
@@ -35,6 +36,7 @@ def value(draw: st.DrawFn, image: Image) -> float:
     """A number that the image can have."""
     if image.whole:
         return draw(st.integers(0, 255))
+    image.negative = True
     return draw(st.floats(-2, 2, width=16))
 
 
@@ -98,6 +100,7 @@ def to_dtype(draw: st.DrawFn, image: Image) -> Step:
 def normalize(draw: st.DrawFn, image: Image) -> Step:
     if image.whole:
         return to_dtype(draw, image)
+    image.negative = True
     number = st.floats(0.125, 3, width=16)
     count = draw(st.sampled_from([1, image.channels]))
     both = st.lists(number, min_size=count, max_size=count)
@@ -112,7 +115,7 @@ def jitter(draw: st.DrawFn, image: Image) -> Step:
 
 
 def any_jitter(draw: st.DrawFn, image: Image) -> Step:
-    if image.channels not in (1, 3):
+    if image.channels not in (1, 3) or image.negative:
         return flip(draw, image)
     factor = st.none() | st.floats(0, 0.875, width=16)
     names = ["brightness", "saturation", "hue"]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from echobuf import EchoBuffer, Field, transforms
+from helpers import WAIT_S, Worker
 from transform_reference import Draw, transform
 
 Step = tuple[str, dict[str, Any]]
@@ -31,10 +32,16 @@ def drawn(
     options = {"batch_size": 2, "window": len(examples), "factor": 1} | options
     spec = {name: field(np.asarray(leaf)) for name, leaf in examples[0].items()}
     with EchoBuffer(spec, transform=transform, **options) as buffer:
-        for example in examples:
-            buffer.put(example)
-        buffer.close()
-        return list(buffer)
+        worker = Worker(_feed, buffer, examples)
+        batches = list(buffer)
+        worker.result()
+        return batches
+
+
+def _feed(buffer: EchoBuffer, examples: Sequence[dict[str, np.ndarray]]) -> None:
+    for example in examples:
+        buffer.put(example, timeout=WAIT_S)
+    buffer.close()
 
 
 def rows(

@@ -63,7 +63,8 @@ struct Jitter {
 
   struct Draw {
     float factor[kKinds];
-    float mean;  // of the grey image that the contrast is about
+    float rest[kKinds];  // 1 - factor
+    float mean;          // of the grey image that the contrast is about
     uint32_t order[kKinds];
   };
 
@@ -79,8 +80,11 @@ struct Jitter {
       for (uint32_t i = at; i + 1 < kKinds - k; ++i) left[i] = left[i + 1];
       if (k < 2) orders /= 3 - k;
     }
-    for (uint32_t k = 0; k < kKinds; ++k)
-      d.factor[k] = static_cast<float>(words.uniform(least[k], most[k]));
+    for (uint32_t k = 0; k < kKinds; ++k) {
+      const double factor = words.uniform(least[k], most[k]);
+      d.factor[k] = static_cast<float>(factor);
+      d.rest[k] = static_cast<float>(1.0 - factor);
+    }
     return d;
   }
 
@@ -104,10 +108,10 @@ struct Jitter {
     if (kind == kBrightness) {
       for (int c = 0; c < in.channels; ++c) v[c] = settled(v[c] * factor);
     } else if (kind == kContrast) {
-      for (int c = 0; c < in.channels; ++c) v[c] = blended(v[c], d.mean, factor);
+      for (int c = 0; c < in.channels; ++c) v[c] = blended(v[c], d.mean, d, kind);
     } else if (in.channels == 3 && kind == kSaturation) {
       const float g = grey(v);
-      for (int c = 0; c < 3; ++c) v[c] = blended(v[c], g, factor);
+      for (int c = 0; c < 3; ++c) v[c] = blended(v[c], g, d, kind);
     } else if (in.channels == 3) {
       turn_hue(factor, v);
     }
@@ -123,8 +127,8 @@ struct Jitter {
     v = exact::least(exact::most(v, 0.0f), bound);
     return integer != 0 ? static_cast<float>(exact::cut_int(v)) : v;
   }
-  ECHOBUF_HD float blended(float v, float other, float share) const {
-    return settled(v * share + other * (1.0f - share));
+  ECHOBUF_HD float blended(float v, float other, const Draw& d, uint32_t kind) const {
+    return settled(v * d.factor[kind] + other * d.rest[kind]);
   }
 
   ECHOBUF_HD void turn_hue(float by, float* v) const {
