@@ -77,9 +77,14 @@ def _compile(source: str, command: list[str], path: Path, what: str) -> None:
 
 
 def _run(command: list[str], source: str, what: str) -> str:
-    done = subprocess.run(
-        command, input=source, capture_output=True, text=True, check=False
-    )
+    try:
+        done = subprocess.run(
+            command, input=source, capture_output=True, text=True, check=False
+        )
+    except OSError as error:
+        raise OptionError(
+            f"{what} cannot be compiled: {command[0]!r} does not run: {error}."
+        ) from error
     if done.returncode:
         raise OptionError(
             f"{what} cannot be compiled: `{shlex.join(command)}` says\n{done.stderr}"
