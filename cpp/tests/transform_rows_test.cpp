@@ -2,6 +2,9 @@
 // for bit, at every level of vector instructions.
 #include <gtest/gtest.h>
 
+#include <sstream>
+#include <string>
+
 #include "echobuf/transform/painter.hpp"
 #include "transform_cases.hpp"
 
@@ -96,11 +99,11 @@ void expect_equal(const Layout& layout, const Bytes& got, const Bytes& want,
 }
 
 std::string name_of(const Stage& stage, std::uint32_t seed, CpuLevel level) {
-  std::string name = "case " + std::to_string(seed) + ", level " +
-                     std::to_string(static_cast<int>(level)) + ", operations";
+  std::ostringstream name;
+  name << "case " << seed << ", level " << static_cast<int>(level) << ", operations";
   for (std::int32_t i = 0; i < stage.count; ++i)
-    name += " " + std::to_string(static_cast<std::uint32_t>(stage.ops[i].code));
-  return name;
+    name << ' ' << static_cast<std::uint32_t>(stage.ops[i].code);
+  return name.str();
 }
 
 DrawNumber some_draw(Dice& dice) {

@@ -122,7 +122,7 @@ def test_a_refused_batch_ends_with_its_epoch() -> None:
         lambda leaf: leaf[1:],
         lambda leaf: leaf.astype(np.float64),
         lambda leaf: leaf[:, :2],
-        lambda leaf: list(leaf),
+        list,
         lambda leaf: {"a": leaf},
         lambda leaf: 3.0,
     ],

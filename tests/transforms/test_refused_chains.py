@@ -246,7 +246,7 @@ def test_labels_that_do_not_fit(chains: Any, message: str) -> None:
 
 def test_bfloat16_where_it_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)
-    with pytest.raises(OptionError, match="ml_dtypes.*pip install"):
+    with pytest.raises(OptionError, match=r"ml_dtypes.*pip install"):
         T.ToDtype("bfloat16")
 
 
