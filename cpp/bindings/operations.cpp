@@ -56,6 +56,7 @@ void read(const Reader& get, Crop& op) {
   get("tops", op.tops);
   get("lefts", op.lefts);
   get("border", op.border);
+  get("columns_first", op.columns_first);
   get("fill", op.fill);
 }
 void read(const Reader& get, Flip& op) {

@@ -94,6 +94,21 @@ def test_resumed(after: int, prefetch: int) -> None:
     check_same(made + resumed)
 
 
+@pytest.mark.parametrize("prefetch", [0, 2])
+def test_drawn_by_several_threads(prefetch: int) -> None:
+    """Who gets which batch is open; what is in them is not."""
+    with buffer_of(prefetch=prefetch, batch_size=1) as buffer:
+        feeder = feed(buffer)
+        workers = [Worker(listed, buffer) for _ in range(3)]
+        made = [row for worker in workers for row in worker.result()]
+        feeder.result()
+    got, want = (
+        sorted((number, row.tobytes()) for number, row in rows_of)
+        for rows_of in (made, WANTED)
+    )
+    assert got == want
+
+
 @pytest.mark.parametrize("prefetch", [0, 1])
 def test_into_memory_of_the_callers(prefetch: int) -> None:
     made = []
@@ -238,3 +253,13 @@ def test_two_views_of_one_leaf() -> None:
             for view in (small, large):
                 windows = np.lib.stride_tricks.sliding_window_view(whole, view.shape)
                 assert (windows == view).all(axis=(-1, -2, -3)).any()
+
+
+def test_a_window_is_the_same_of_leaves_of_other_ranks() -> None:
+    time = np.arange(40)
+    features = np.repeat(time[:, None], 6, 1).astype(np.float32)
+    window = T.RandomWindow(7)
+    examples = [{"tokens": time, "features": features}] * 8
+    chains = {"tokens": [window], "features": [window]}
+    for batch in drawn(examples, chains, batch_size=4):
+        np.testing.assert_array_equal(batch["tokens"], batch["features"][..., 2])

@@ -162,6 +162,7 @@ def add_crop(
     places: tuple[int, int],
     *,
     border: int = 1,
+    columns_first: bool = False,
     fill: list[float] | None = None,
     fills: bool = False,
 ) -> None:
@@ -175,6 +176,7 @@ def add_crop(
         "tops": places[0],
         "lefts": places[1],
         "border": border if fills or border else 1,
+        "columns_first": int(columns_first),
         "fill": fill or [0.0],
         "fills": fills,
     }

@@ -40,7 +40,9 @@ class RandomWindow(Operation):
         if along == 0 and rank > 1:
             add_crop(chain, (self.length, columns), (0, 0), (places, 1))
         else:
-            add_crop(chain, (rows, self.length), (0, 0), (1, places))
+            # The same window as of a leaf that has another axis, too.
+            size = rows, self.length
+            add_crop(chain, size, (0, 0), (1, places), columns_first=True)
         shape = list(chain.shape)
         shape[along] = self.length
         chain.shape = tuple(shape)
