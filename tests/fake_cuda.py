@@ -142,6 +142,8 @@ def is_capturing(stream):
 
 
 class Device:
+    compute_capability = "90"
+
     def __init__(self, number=None):
         self.id = get_device() if number is None else int(number)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import re
 import weakref
 from types import SimpleNamespace
 
@@ -181,6 +182,31 @@ class RawModule:
         return RawKernel(name)
 
 
+class Module:
+    """What was compiled; functions are the host builds that carry out any stage."""
+
+    def load(self, code):
+        self._code = code
+        self._device = fake_cuda.get_device()
+
+    def get_function(self, name):
+        assert fake_cuda.get_device() == self._device
+        assert name.encode() in self._code
+        function = RawKernel(f"echobuf_stage_{name.rpartition('_')[2]}")
+        return SimpleNamespace(ptr=function.kernel.ptr, kept=function)
+
+
+compiled = []  # sources, in their order
+
+
+def compile_using_nvrtc(source, options=()):
+    assert "-ftz=true" not in options
+    compiled.append(source)
+    entries = re.findall(r"ECHOBUF_STAGE_(\w+)\((\w+),", source)
+    names = [f"{name}_{kind.lower()}" for kind, name in entries]
+    return " ".join(names).encode(), {}
+
+
 cuda = SimpleNamespace(
     Device=fake_cuda.Device,
     ExternalStream=fake_cuda.ExternalStream,
@@ -190,7 +216,11 @@ cuda = SimpleNamespace(
     alloc=fake_cuda.alloc,
     get_current_stream=fake_cuda.get_current_stream,
     set_allocator=fake_cuda.set_allocator,
-    compiler=SimpleNamespace(CompileException=CompileException),
+    compiler=SimpleNamespace(
+        CompileException=CompileException, compile_using_nvrtc=compile_using_nvrtc
+    ),
+    function=SimpleNamespace(Module=Module),
+    nvrtc=SimpleNamespace(getVersion=lambda: (13, 2)),
     driver=SimpleNamespace(CUDADriverError=CUDADriverError),
     memory=SimpleNamespace(OutOfMemoryError=fake_cuda.OutOfMemoryError),
     runtime=SimpleNamespace(

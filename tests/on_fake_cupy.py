@@ -11,7 +11,9 @@ import pytest
 
 
 @pytest.fixture
-def cupy(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+def cupy(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ModuleType]:
     """The stand-in for CuPy; what the driver finds wrong is an error of the test."""
     import fake_cuda
     import fake_cupy
@@ -22,9 +24,12 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     monkeypatch.setattr(cupy_device, "LIBRARY", str(library_path()))
     monkeypatch.setattr(opening, "_opened", {})
     # In place of CuPy itself, where that is installed and was imported before.
-    from echobuf.cuda import cupy_arrays
+    from echobuf.cuda import cupy_arrays, cupy_stages
 
     monkeypatch.setattr(cupy_arrays, "cupy", fake_cupy)
+    monkeypatch.setattr(cupy_stages, "cupy", fake_cupy)
+    monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path_factory.mktemp("kernels")))
+    fake_cupy.compiled.clear()
     fake_cuda.start()
     try:
         yield fake_cupy

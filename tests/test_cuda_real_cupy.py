@@ -6,15 +6,18 @@ stand-in to the original.
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import echobuf
 import fake_cupy
-from echobuf.cuda import kernels
+from echobuf import transforms
+from echobuf.cuda import kernels, stages
 from echobuf.cuda.arrays import handle_of
 from echobuf.cuda.out import DeviceOut
+from echobuf.made import make_leaves
 from echobuf.tree import make_spec
 
 cupy = pytest.importorskip("cupy")
@@ -50,6 +53,43 @@ def test_cupy_compiles_the_kernels(monkeypatch, architecture):
 def test_what_cupy_cannot_compile_is_the_exception_that_is_caught(monkeypatch):
     with pytest.raises(compiler.CompileException, match="error: "):
         compile_for(monkeypatch, "90", "nonsense")
+
+
+def test_cupy_compiles_chains_and_what_it_made_is_kept(monkeypatch, tmp_path):
+    from echobuf.cuda import cupy_stages
+
+    monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(
+        compiler, "_get_arch_for_options_for_nvrtc", lambda _: ("-arch=sm_90", "cubin")
+    )
+    monkeypatch.setattr(
+        cupy.cuda, "Device", lambda: SimpleNamespace(compute_capability="90")
+    )
+    spec = make_spec(echobuf.Field((32, 32, 3), np.uint8))
+    chain = [transforms.RandomCrop(20), transforms.ColorJitter(0.1, 0.1)]
+    plans = make_leaves(spec, chain, ragged=False).plans
+    source = stages.source_of(plan for _, plan in plans)
+    cubin = cupy_stages._compiled(source)
+    assert cubin[:4] == b"\x7fELF"
+    for name in (name for entries in source.entries for name in entries):
+        assert name.encode() in cubin
+    monkeypatch.setattr(compiler, "compile_using_nvrtc", None)
+    assert cupy_stages._compiled(source) == cubin
+    (path,) = tmp_path.iterdir()
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(TypeError):  # not taken for what it was
+        cupy_stages._compiled(source)
+
+
+def test_arrays_of_bfloat16():
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    memory = np.zeros(64, np.uint8)
+    unowned = cupy.cuda.UnownedMemory(memory.ctypes.data, memory.size, memory, 0)
+    pointer = cupy.cuda.MemoryPointer(unowned, 0)
+    array = cupy.ndarray((4, 2), np.dtype(ml_dtypes.bfloat16), pointer)
+    assert array.dtype == ml_dtypes.bfloat16
+    field = echobuf.Field((2,), ml_dtypes.bfloat16)
+    assert DeviceOut(0, make_spec(field), (4,)).find([array]) == ([pointer.ptr], True)
 
 
 def test_every_kernel_is_asked_for():

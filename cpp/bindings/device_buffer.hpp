@@ -6,6 +6,7 @@
 #include <pybind11/stl.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -43,14 +44,16 @@ class DeviceHandle {
 
 class DeviceBuffer : public BoundBuffer<DeviceCore> {
  public:
-  /// The kernels echobuf_draw, echobuf_draw_planned and echobuf_plan, loaded into the
-  /// device's context by somebody else.
-  DeviceBuffer(const py::list& leaves, const BufferOptions& options,
-               const DeviceHandle& device, std::uintptr_t draw,
-               std::uintptr_t draw_planned, std::uintptr_t plan)
-      : BoundBuffer(leaves, leaves,
-                    make(options, device,
-                         {function(draw), function(draw_planned), function(plan)})) {}
+  /// The kernels of kernels/draw.cu by their names, and of each stage of each leaf that
+  /// a plan makes two, loaded into the device's context by somebody else.
+  using Handles = std::map<std::string, std::uintptr_t>;
+  using StageHandles = std::vector<std::pair<std::uintptr_t, std::uintptr_t>>;
+
+  /// `made`: the leaves of batches, as in BoundBuffer.
+  DeviceBuffer(const py::list& leaves, const py::list& made,
+               const BufferOptions& options, const DeviceHandle& device,
+               const Handles& kernels, const StageHandles& stages)
+      : BoundBuffer(leaves, made, make(options, device, kernels, stages)) {}
 
   /// Draws the next batch to `addresses`, one a leaf, on `stream`; where that is being
   /// captured, into its graph. The length of the batch, or minus a code.
@@ -105,9 +108,16 @@ class DeviceBuffer : public BoundBuffer<DeviceCore> {
 
   static std::shared_ptr<DeviceCore> make(const BufferOptions& options,
                                           const DeviceHandle& device,
-                                          const cuda::Kernels& kernels) {
+                                          const Handles& kernels,
+                                          const StageHandles& stages) {
+    const auto find = [&](const char* name) { return function(kernels.at(name)); };
+    const cuda::Kernels found{find("echobuf_draw"), find("echobuf_draw_planned"),
+                              find("echobuf_draw_partners"), find("echobuf_plan")};
+    std::vector<cuda::StageKernels> made;
+    for (const auto& [one, sum] : stages)
+      made.push_back({function(one), function(sum)});
     const GilRelease released;  // large allocations take their time
-    return std::make_shared<DeviceCore>(options, device.context(), kernels);
+    return std::make_shared<DeviceCore>(options, device.context(), found, made);
   }
 };
 

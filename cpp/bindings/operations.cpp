@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "members.hpp"
+
 namespace echobuf::python {
 namespace {
 
@@ -47,111 +49,10 @@ class Reader {
   const py::dict& settings_;
 };
 
-void read(const Reader& get, Crop& op) {
-  get("in", op.in);
-  get("height", op.height);
-  get("width", op.width);
-  get("top", op.top);
-  get("left", op.left);
-  get("tops", op.tops);
-  get("lefts", op.lefts);
-  get("border", op.border);
-  get("columns_first", op.columns_first);
-  get("fill", op.fill);
-}
-void read(const Reader& get, Flip& op) {
-  get("in", op.in);
-  get("axis", op.axis);
-  get("p", op.p);
-}
-void read(const Reader& get, Nearest& op) {
-  get("in", op.in);
-  get("height", op.height);
-  get("width", op.width);
-  get("centred", op.centred);
-}
-void read(const Reader& get, Resample& op) {
-  get("in", op.in);
-  get("height", op.height);
-  get("width", op.width);
-  get("antialias", op.antialias);
-  get("windowed", op.windowed);
-  get("scale", op.scale);
-  get("ratio", op.ratio);
-}
-void read(const Reader& get, Warp& op) {
-  get("in", op.in);
-  get("bilinear", op.bilinear);
-  get("degrees", op.degrees);
-  get("shift", op.shift);
-  get("scale", op.scale);
-  get("shear_x", op.shear_x);
-  get("shear_y", op.shear_y);
-  get("centre", op.centre);
-  get("fill", op.fill);
-}
-void read(const Reader& get, Normalize& op) {
-  get("scale", op.scale);
-  get("mean", op.mean);
-  get("deviation", op.deviation);
-}
-void read(const Reader& get, Scale& op) { get("factor", op.factor); }
-void read(const Reader& get, Round& op) { get("type", op.type); }
-void read(const Reader& get, Gain& op) {
-  get("low", op.low);
-  get("high", op.high);
-}
-void read(const Reader& get, Noise& op) {
-  get("mean", op.mean);
-  get("sigma", op.sigma);
-  get("most", op.most);
-  get("clip", op.clip);
-  get("integer", op.integer);
-}
-void read(const Reader& get, Erase& op) {
-  get("p", op.p);
-  get("scale", op.scale);
-  get("ratio", op.ratio);
-  get("random", op.random);
-  get("value", op.value);
-}
-void read(const Reader& get, Bands& op) {
-  get("rows", op.rows);
-  get("columns", op.columns);
-  get("tallest", op.tallest);
-  get("widest", op.widest);
-  get("value", op.value);
-}
-void read(const Reader& get, Jitter& op) {
-  get("in", op.in);
-  get("least", op.least);
-  get("most", op.most);
-  get("active", op.active);
-  get("integer", op.integer);
-  get("bound", op.bound);
-}
-void read(const Reader& get, Mix& op) {
-  get("whole", op.whole);
-  get("alpha", op.alpha);
-  get("cut", op.cut);
-  get("flat", op.flat);
-}
-void read(const Reader& get, Mask& op) {
-  get("p", op.p);
-  get("hidden", op.hidden);
-  get("replaced", op.replaced);
-  get("mask", op.mask);
-  get("vocabulary", op.vocabulary);
-  get("labels", op.labels);
-  get("ignored", op.ignored);
-  get("specials", op.specials);
-  get("special", op.special);
-}
-
 template <class Op>
 void put(OpBlock& block, const py::dict& settings) {
   Op op{};
-  read(Reader(settings), op);
+  members(Reader(settings), op);
   block.code = kCodeOf<Op>;
   std::memcpy(block.settings, &op, sizeof op);
 }

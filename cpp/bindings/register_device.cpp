@@ -37,10 +37,11 @@ void register_device(py::module_& m) {
 
   auto buffer =
       py::class_<DeviceBuffer>(m, "DeviceBuffer")
-          .def(py::init<const py::list&, const BufferOptions&, const DeviceHandle&,
-                        std::uintptr_t, std::uintptr_t, std::uintptr_t>(),
-               py::arg("leaves"), py::arg("options"), py::arg("device"),
-               py::arg("draw"), py::arg("draw_planned"), py::arg("plan"))
+          .def(py::init<const py::list&, const py::list&, const BufferOptions&,
+                        const DeviceHandle&, const DeviceBuffer::Handles&,
+                        const DeviceBuffer::StageHandles&>(),
+               py::arg("leaves"), py::arg("made"), py::arg("options"),
+               py::arg("device"), py::arg("kernels"), py::arg("stages"))
           .def("next_at", &DeviceBuffer::next_at)
           .def("before_replay", &DeviceBuffer::before_replay)
           .def("error", &DeviceBuffer::error)

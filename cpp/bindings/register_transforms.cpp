@@ -11,6 +11,7 @@
 #include "echobuf/transform/chain_plan.hpp"
 #include "operations.hpp"
 #include "register.hpp"
+#include "telling.hpp"
 
 namespace py = pybind11;
 using namespace echobuf::transform;  // NOLINT(google-build-using-namespace)
@@ -77,5 +78,11 @@ void register_transforms(py::module_& m) {
              return std::make_shared<ChainPlan>(Program{std::move(stages)});
            }),
            py::arg("stages"))
-      .def_property_readonly("bytes", &ChainPlan::bytes);
+      .def_property_readonly("bytes", &ChainPlan::bytes)
+      .def_property_readonly("stages", [](const ChainPlan& plan) {
+        py::list stages;
+        for (const Stage& stage : plan.program()->stages)
+          stages.append(echobuf::python::tell_stage(stage));
+        return stages;
+      });
 }

@@ -3,11 +3,11 @@
 
 namespace {
 
-template <class Parts>
+template <bool partners, class Parts>
 __device__ void draw(const echobuf::DrawLayout& layout, const Parts& parts,
                      echobuf::uint32_t count) {
   __shared__ echobuf::uint64_t rows[echobuf::kDrawTile];
-  echobuf::find_rows(layout, parts, count, blockIdx.x, threadIdx.x, rows);
+  echobuf::find_rows<partners>(layout, parts, count, blockIdx.x, threadIdx.x, rows);
   __syncthreads();
   echobuf::copy_rows(layout, blockIdx.x, threadIdx.x, rows);
 }
@@ -18,7 +18,14 @@ __device__ void draw(const echobuf::DrawLayout& layout, const Parts& parts,
 extern "C" __global__ void __launch_bounds__(echobuf::kDrawThreads)
     echobuf_draw(const __grid_constant__ echobuf::DrawLayout layout,
                  const __grid_constant__ echobuf::DrawParts parts) {
-  draw(layout, parts, parts.count);
+  draw<false>(layout, parts, parts.count);
+}
+
+/// The partners of the records of a batch.
+extern "C" __global__ void __launch_bounds__(echobuf::kDrawThreads)
+    echobuf_draw_partners(const __grid_constant__ echobuf::DrawLayout layout,
+                          const __grid_constant__ echobuf::DrawParts parts) {
+  draw<true>(layout, parts, parts.count);
 }
 
 /// The batch that the plan says when the launch runs.
@@ -27,7 +34,7 @@ extern "C" __global__ void __launch_bounds__(echobuf::kDrawThreads)
                          const echobuf::uint64_t plan) {
   const echobuf::PlannedParts parts{plan};
   const echobuf::uint32_t count = parts.count();
-  if (count != 0) draw(layout, parts, count);
+  if (count != 0) draw<false>(layout, parts, count);
 }
 
 /// One block: writes some of the parts of a plan.

@@ -9,6 +9,7 @@
 #include "draw.hpp"
 #include "kernels.hpp"
 #include "library.hpp"
+#include "stage.hpp"
 
 namespace echobuf::simulated {
 
@@ -114,7 +115,10 @@ FunctionHandle echobuf_simulated_function(const char* name) {
   static const std::map<std::string, FunctionHandle> functions = {
       {"echobuf_draw", draw_function()},
       {"echobuf_draw_planned", draw_planned_function()},
-      {"echobuf_plan", plan_function()}};
+      {"echobuf_draw_partners", draw_partners_function()},
+      {"echobuf_plan", plan_function()},
+      {"echobuf_stage_make", make_function()},
+      {"echobuf_stage_sum", sum_function()}};
   const auto found = functions.find(name);
   return found == functions.end() ? nullptr : found->second;
 }

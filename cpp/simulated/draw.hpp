@@ -13,13 +13,13 @@ inline void touch(const void* address, std::uint64_t bytes, int write) {
   echobuf_simulated_touch(address, bytes, write);
 }
 
-template <class Parts>
+template <bool partners = false, class Parts>
 void draw_all(const Launch& launch, const DrawLayout& layout, const Parts& parts,
               std::uint32_t count) {
   for (std::uint32_t block = 0; block < launch.grid.x; ++block) {
     std::uint64_t rows[kDrawTile];
     for (std::uint32_t t = 0; t < kDrawThreads; ++t)
-      find_rows(layout, parts, count, block, t, rows);
+      find_rows<partners>(layout, parts, count, block, t, rows);
     for (std::uint32_t t = 0; t < kDrawThreads; ++t) copy_rows(layout, block, t, rows);
   }
 }
@@ -28,6 +28,13 @@ inline void draw(const Launch& launch, void* const* arguments) {
   device::touched = touch;
   const auto& parts = *static_cast<const DrawParts*>(arguments[1]);
   draw_all(launch, *static_cast<const DrawLayout*>(arguments[0]), parts, parts.count);
+}
+
+inline void draw_partners(const Launch& launch, void* const* arguments) {
+  device::touched = touch;
+  const auto& parts = *static_cast<const DrawParts*>(arguments[1]);
+  draw_all<true>(launch, *static_cast<const DrawLayout*>(arguments[0]), parts,
+                 parts.count);
 }
 
 inline void draw_planned(const Launch& launch, void* const* arguments) {
@@ -48,6 +55,11 @@ inline void plan(const Launch& launch, void* const* arguments) {
 inline cuda::FunctionHandle draw_function() {
   const std::size_t bytes[] = {sizeof(DrawLayout), sizeof(DrawParts)};
   return echobuf_simulated_kernel("echobuf_draw", draw, bytes, 2);
+}
+
+inline cuda::FunctionHandle draw_partners_function() {
+  const std::size_t bytes[] = {sizeof(DrawLayout), sizeof(DrawParts)};
+  return echobuf_simulated_kernel("echobuf_draw_partners", draw_partners, bytes, 2);
 }
 
 inline cuda::FunctionHandle draw_planned_function() {

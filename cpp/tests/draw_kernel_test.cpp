@@ -69,7 +69,7 @@ std::vector<DrawPart> cut(DrawPart whole) {
 /// The memory of a plan, as the kernel writes it.
 std::vector<std::uint64_t> plan_of(const std::vector<DrawPart>& parts) {
   std::vector<std::uint64_t> memory(echobuf::DrawPlan::bytes(parts.size()) / 8);
-  echobuf::cuda::for_launches(parts, [&](const DrawParts& launch) {
+  echobuf::cuda::for_launches(parts, {}, [&](const DrawParts& launch) {
     for (std::uint32_t t = 0; t < echobuf::kDrawParts; ++t)
       write_plan(launch, address_of(memory.data()), t);
   });
@@ -111,10 +111,14 @@ TEST_P(DrawKernel, PutsEveryFieldOfEveryRecordInItsRow) {
                                              .first = first,
                                              .row = kRow,
                                              .offset = c.offset,
-                                             .count = c.count});
+                                             .count = c.count,
+                                             .partner = 0});
     const auto plan = plan_of(parts);
-    const auto launch = echobuf::cuda::lay_out(layout, kRow, c.count, pointers.data(),
-                                               0, layout.fields().size());
+    std::vector<echobuf::CopiedField> fields;
+    for (const Field& field : layout.fields())
+      fields.push_back({field.offset, field.bytes(), fields.size()});
+    const auto launch =
+        echobuf::cuda::lay_out(layout, kRow, c.count, pointers.data(), fields);
     run(launch, parts, static_cast<std::uint32_t>(parts.size()));
     const auto by_value = leaves;
     for (auto& leaf : leaves) std::fill(leaf.begin(), leaf.end(), std::byte{0xEE});

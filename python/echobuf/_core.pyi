@@ -120,6 +120,11 @@ class ChainPlan:
     def __init__(self, stages: list[Stage]) -> None: ...
     @property
     def bytes(self) -> int: ...
+    @property
+    def stages(
+        self,
+    ) -> list[tuple[str, list[tuple[str | None, int, Any]], bool]]:
+        """The plan as text; of operations type, number, settings; has a mean."""
 
 class Buffer(_Bound):
     def __init__(
@@ -153,11 +158,11 @@ class DeviceBuffer(_Bound):
     def __init__(
         self,
         leaves: list[tuple[np.dtype[Any], tuple[int, ...]]],
+        made: list[tuple[np.dtype[Any], tuple[int, ...]]],
         options: BufferOptions,
         device: Device,
-        draw: int,
-        draw_planned: int,
-        plan: int,
+        kernels: dict[str, int],
+        stages: list[tuple[int, int]],
     ) -> None: ...
     def next_at(
         self, addresses: list[int], stream: int, timeout_s: float | None, /

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from echobuf import _core, capacity
-from echobuf.errors import OptionError
 from echobuf.made import Made
 from echobuf.options import Options
 from echobuf.side_host import HostSide
@@ -48,9 +47,4 @@ def make_side(
         return HostSide(spec, made, options, core_options)
     from echobuf.cuda.side import DeviceSide
 
-    if made.shown:
-        raise OptionError(
-            f"`transform` with device {options.device!r} is not available in this "
-            "version; leave it out and augment the batches that you get."
-        )
-    return DeviceSide(spec, options, core_options)
+    return DeviceSide(spec, made, options, core_options)

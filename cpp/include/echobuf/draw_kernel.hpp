@@ -1,8 +1,10 @@
 #pragma once
 
 #include "echobuf/device_copy.hpp"
+#include "echobuf/partner.hpp"
 #include "echobuf/permutation.hpp"
 #include "echobuf/platform.hpp"
+#include "echobuf/transform/words.hpp"
 
 // Drawing a batch on the device: one launch for all fields, whatever parts of passes it
 // is made of. A block has a tile of rows, or a piece of one large row. First its
@@ -30,6 +32,7 @@ struct DrawPart {
   uint32_t row;       // of the batch, for the part's first record
   uint32_t offset;    // of the part in the pass
   uint32_t count;     // records
+  uint32_t partner;   // slots from a record to its partner; 0: that is in the pass
 };
 
 inline constexpr int kDrawFields = 32;  // in a launch; more take more launches
@@ -46,16 +49,31 @@ struct DrawLayout {
 
   uint32_t tile = 0;    // rows of a block
   uint32_t pieces = 0;  // blocks for one tile
+  uint32_t mix = 0;     // of partners: the operation that chooses them
   uint64_t piece = 0;   // words of a tile that a block has
   DrawField field[kDrawFields] = {};
+};
+
+/// What chance knows a batch by.
+struct BatchNumber {
+  Philox4x32Key key{};  // of the epoch
+  uint64_t draw = 0;    // of the epoch: that of row 0
+
+  /// Of a row; `ragged`: of rows of one record.
+  ECHOBUF_HD transform::DrawNumber of(uint32_t row, bool ragged) const {
+    if (ragged) return {key, draw, row};
+    return {key, draw + row, 0};
+  }
 };
 
 /// Parts that follow each other, by value.
 struct DrawParts {
   uint32_t first = 0;  // number of the first of them, in a plan
   uint32_t count = 0;
+  BatchNumber batch;
   DrawPart part[kDrawParts];
 
+  ECHOBUF_HD BatchNumber number() const { return batch; }
   ECHOBUF_HD const DrawPart& operator[](uint32_t i) const { return part[i]; }
 };
 
@@ -66,7 +84,8 @@ static_assert(sizeof(DrawLayout) + sizeof(DrawParts) <= 4096);
 /// A plan: what the next batch is. In device memory, this and then its parts.
 struct DrawPlan {
   uint32_t count;  // of the parts; 0: nothing is to be drawn
-  uint32_t reserved[3];
+  uint32_t reserved;
+  BatchNumber batch;
 
   ECHOBUF_HD static constexpr uint64_t bytes(uint64_t parts) {
     return sizeof(DrawPlan) + parts * sizeof(DrawPart);
@@ -78,6 +97,7 @@ struct PlannedParts {
   uint64_t plan;
 
   ECHOBUF_HD uint32_t count() const { return device::see<DrawPlan>(plan).count; }
+  ECHOBUF_HD BatchNumber number() const { return device::see<DrawPlan>(plan).batch; }
   ECHOBUF_HD const DrawPart& operator[](uint32_t i) const {
     return device::see<DrawPart>(plan + DrawPlan::bytes(i));
   }
@@ -86,7 +106,8 @@ struct PlannedParts {
 /// Writes `parts` into the plan at `plan`, which has as many as come up to them.
 ECHOBUF_HD inline void write_plan(const DrawParts& parts, uint64_t plan,
                                   uint32_t thread) {
-  if (thread == 0) device::store(plan, DrawPlan{parts.first + parts.count, {0, 0, 0}});
+  if (thread == 0)
+    device::store(plan, DrawPlan{parts.first + parts.count, 0, parts.batch});
   if (thread < parts.count)
     device::store(plan + DrawPlan::bytes(parts.first + thread), parts[thread]);
 }
@@ -111,8 +132,26 @@ ECHOBUF_HD inline const DrawPart& part_of(uint32_t row, const Parts& parts,
   return parts[low];
 }
 
-/// First step of a block, `rows` being its own memory: which slots its rows are in.
-template <class Parts>
+/// Where the record at place `place` of a pass is.
+ECHOBUF_HD inline uint64_t slot_of(const DrawPart& part, uint32_t place,
+                                   uint64_t stride) {
+  uint64_t slot = part.first + part.order(place);
+  if (slot >= part.capacity) slot -= part.capacity;
+  return part.slots + slot * stride;
+}
+
+/// Where the partner of the record at place `place` is, as operation `mix` chooses it.
+ECHOBUF_HD inline uint64_t partner_slot_of(const DrawPart& part, uint32_t place,
+                                           uint64_t stride,
+                                           const transform::DrawNumber& number,
+                                           uint32_t mix) {
+  if (part.partner != 0) return slot_of(part, place, stride) + part.partner * stride;
+  return slot_of(part, partner_of(number, mix, place, part.order.size()), stride);
+}
+
+/// First step of a block, `rows` being its own memory: which slots its rows are in, or
+/// (`partners`) those of their partners.
+template <bool partners = false, class Parts>
 ECHOBUF_HD inline void find_rows(const DrawLayout& a, const Parts& parts,
                                  uint32_t count, uint32_t block, uint32_t thread,
                                  uint64_t* rows) {
@@ -120,9 +159,12 @@ ECHOBUF_HD inline void find_rows(const DrawLayout& a, const Parts& parts,
   if (thread >= a.tile || first + thread >= a.count) return;
   const uint32_t row = a.row + first + thread;
   const DrawPart& part = part_of(row, parts, count);
-  uint64_t slot = part.first + part.order(part.offset + (row - part.row));
-  if (slot >= part.capacity) slot -= part.capacity;
-  rows[thread] = part.slots + slot * a.stride;
+  const uint32_t place = part.offset + (row - part.row);
+  if constexpr (partners)
+    rows[thread] =
+        partner_slot_of(part, place, a.stride, parts.number().of(row, false), a.mix);
+  else
+    rows[thread] = slot_of(part, place, a.stride);
 }
 
 /// Second step, when all threads have done the first.

@@ -9,6 +9,10 @@
 
 namespace echobuf {
 
+namespace transform {
+struct Program;
+}
+
 /// One draw of an example, as far as what is made of it may depend on it.
 struct Drawn {
   std::uint64_t seed;
@@ -39,6 +43,8 @@ class LeafPlan {
   /// The operation that chooses a partner, if one does. The same in all plans of a
   /// buffer.
   virtual std::optional<std::uint32_t> partner_operation() const = 0;
+  /// Its stages, for a device; null if only the host can carry it out.
+  virtual const transform::Program* program() const { return nullptr; }
   /// `past_caches`: batches are larger than these. Throws std::bad_alloc.
   virtual std::unique_ptr<LeafMaker> maker(bool past_caches) const = 0;
 };

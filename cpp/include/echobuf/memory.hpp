@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "echobuf/batch_layout.hpp"
 #include "echobuf/record.hpp"
 
 namespace echobuf {

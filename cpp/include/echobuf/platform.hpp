@@ -4,10 +4,13 @@
 // need to know about their compiler. Nothing here depends on the standard library
 // at run time: NVRTC ships none.
 
+// ECHOBUF_UNROLL stands before a loop whose bounds a kernel knows when it is compiled.
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
 #define ECHOBUF_HD __host__ __device__
+#define ECHOBUF_UNROLL _Pragma("unroll")
 #else
 #define ECHOBUF_HD
+#define ECHOBUF_UNROLL
 #endif
 
 #if !defined(__CUDACC_RTC__)

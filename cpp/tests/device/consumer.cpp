@@ -83,7 +83,7 @@ Status Consumer::draw(cuda::StreamHandle stream, BatchBytes& bytes, Deadline dea
   const Status status = buffer_.next_into(target, deadline);
   if (status != Status::kOk) return status;
   echobuf_simulated_wait(stream);
-  bytes = bytes_of(buffer_.options(), buffer_.layout(), leaves[0], target.count);
+  bytes = bytes_of(buffer_.layout(), leaves[0], target.count);
   return status;
 }
 
@@ -97,7 +97,7 @@ Status Consumer::replay(std::uint64_t random, cuda::StreamHandle stream,
   if (status != Status::kOk) return status;
   const auto launched = [&] {
     graph.launch(stream);
-    return bytes_of(buffer_.options(), buffer_.layout(), graph.block(), graph.count());
+    return bytes_of(buffer_.layout(), graph.block(), graph.count());
   };
   bytes = launched();
   if (random / 64 % 4 == 0) {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <thread>
 
+#include "chains.hpp"
 #include "run.hpp"
 
 namespace {
@@ -13,6 +14,7 @@ using echobuf::cuda::FunctionHandle;
 using echobuf::cuda::kSuccess;
 using echobuf::cuda::Result;
 using echobuf::cuda::StreamHandle;
+using echobuf::test::add_chains;
 using echobuf::test::on_device;
 using echobuf::test::on_host;
 using echobuf::test::Plan;
@@ -119,8 +121,9 @@ const Missing kMissingInReplays[] = {
 
 class MissingEvent : public testing::TestWithParam<Missing> {};
 
-void expect_found(const Missing& missing, int replays) {
+void expect_found(const Missing& missing, int replays, bool chains = false) {
   Plan plan = small_plan();
+  if (chains) add_chains(plan.options);
   plan.replays = replays;
   for (plan.seed = 0; plan.seed < 10; ++plan.seed) {
     bool found = false;
@@ -132,6 +135,7 @@ void expect_found(const Missing& missing, int replays) {
 }
 
 TEST_P(MissingEvent, IsFound) { expect_found(GetParam(), 0); }
+TEST_P(MissingEvent, IsFoundWhereChainsAreMade) { expect_found(GetParam(), 0, true); }
 INSTANTIATE_TEST_SUITE_P(Of, MissingEvent, testing::ValuesIn(kMissing),
                          [](const auto& info) { return info.param.what; });
 

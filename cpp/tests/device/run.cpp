@@ -15,6 +15,7 @@
 #include "draw.hpp"
 #include "echobuf/buffer.hpp"
 #include "echobuf/cuda/side.hpp"
+#include "stage.hpp"
 
 namespace echobuf::test {
 namespace {
@@ -139,6 +140,15 @@ std::vector<BatchBytes> draw_all(DeviceBuffer& buffer, const cuda::Driver& drive
   });
 }
 
+/// Those of all stages of all leaves.
+std::vector<cuda::StageKernels> stage_kernels(const BufferOptions& options) {
+  std::vector<cuda::StageKernels> kernels;
+  for (const LeafOptions& leaf : options.leaves)
+    for (std::size_t i = 0; leaf.plan && i < leaf.plan->program()->stages.size(); ++i)
+      kernels.push_back({simulated::make_function(), simulated::sum_function()});
+  return kernels;
+}
+
 std::vector<std::string> all_reports() {
   std::vector<std::string> reports(simulated::echobuf_simulated_reports());
   for (std::size_t i = 0; i < reports.size(); ++i) {
@@ -151,13 +161,12 @@ std::vector<std::string> all_reports() {
 
 }  // namespace
 
-BatchBytes bytes_of(const BufferOptions& options, const BatchLayout& layout,
-                    const std::byte* block, std::uint64_t count) {
-  const RecordLayout record(options.fields, options.ragged);
+BatchBytes bytes_of(const BatchLayout& layout, const std::byte* block,
+                    std::uint64_t count) {
   BatchBytes bytes;
   for (std::size_t f = 0; f < layout.leaves(); ++f) {
     const auto* leaf = reinterpret_cast<const std::uint8_t*>(block + layout.offset(f));
-    bytes.insert(bytes.end(), leaf, leaf + count * record.bytes_per_count(f));
+    bytes.insert(bytes.end(), leaf, leaf + count * layout.all()[f].bytes);
   }
   return bytes;
 }
@@ -201,8 +210,7 @@ std::vector<BatchBytes> on_host(const Plan& plan) {
   return live(buffer, plan, [&](std::vector<BatchBytes>& drawn) {
     Batch batch;
     if (buffer.next(batch) != Status::kOk) return false;
-    drawn.push_back(
-        bytes_of(plan.options, buffer.layout(), batch.block.data(), batch.count));
+    drawn.push_back(bytes_of(buffer.layout(), batch.block.data(), batch.count));
     return true;
   });
 }
@@ -225,7 +233,8 @@ Outcome with_device(const Plan& plan, Change change, const Script& script) {
     DeviceBuffer buffer(
         plan.options, context,
         cuda::Kernels{simulated::draw_function(), simulated::draw_planned_function(),
-                      simulated::plan_function()});
+                      simulated::draw_partners_function(), simulated::plan_function()},
+        stage_kernels(plan.options));
     script(buffer, *driver);
     outcome.error = buffer.side().error();
   } catch (const cuda::Error& error) {

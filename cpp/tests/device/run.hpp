@@ -37,8 +37,8 @@ Plan random_plan(std::uint64_t seed);
 using BatchBytes = std::vector<std::uint8_t>;
 
 /// Of a batch of `count` in `block`, which the host can read.
-BatchBytes bytes_of(const BufferOptions& options, const BatchLayout& layout,
-                    const std::byte* block, std::uint64_t count);
+BatchBytes bytes_of(const BatchLayout& layout, const std::byte* block,
+                    std::uint64_t count);
 
 /// All batches of all epochs.
 std::vector<BatchBytes> on_host(const Plan& plan);

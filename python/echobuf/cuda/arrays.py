@@ -28,6 +28,13 @@ class Arrays(Protocol):
             SpecError: names the leaf that does not fit.
         """
 
+    def find(self, leaves: list[Any], stream: Any) -> int:
+        """Checks the caller's arrays: the handle of the stream to copy to them on.
+
+        Raises:
+            SpecError: names the leaf that does not fit.
+        """
+
     def finish(
         self, leaves: list[Any], drawn: list[Any], count: int, stream: int
     ) -> None:

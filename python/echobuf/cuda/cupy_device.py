@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from echobuf import _core
 from echobuf.cuda import kernels, refusals
-from echobuf.cuda.device import LIBRARY
+from echobuf.cuda.device import LIBRARY, Stages
 from echobuf.errors import DeviceError
 
 if TYPE_CHECKING:
     from echobuf.cuda.cupy_arrays import CupyArrays
+    from echobuf.cuda.stages import StageSource
     from echobuf.cuda.torch_arrays import TorchArrays
     from echobuf.tree import Spec
 
@@ -71,19 +72,41 @@ class CupyDevice:
             module = cupy.RawModule(code=kernels.source(), options=kernels.options())
             functions = {name: module.get_function(name) for name in kernels.NAMES}
             handles = {name: int(f.kernel.ptr) for name, f in functions.items()}
-        except (
-            cupy.cuda.compiler.CompileException,
-            cupy.cuda.driver.CUDADriverError,
-            RuntimeError,  # what CuPy raises where NVRTC is not to be found
-            OSError,
-        ) as error:
-            raise DeviceError(
-                f"`device` is {self.name!r}, but CuPy {cupy.__version__} cannot "
-                f"compile the kernels for it: {error}. If NVRTC is what is missing: "
-                "pip install nvidia-cuda-nvrtc (nvidia-cuda-nvrtc-cu12 for CUDA 12)."
-            ) from error
+        except self._compile_errors() as error:
+            raise self._cannot_compile(error) from error
         self._functions = functions  # they keep what the handles mean loaded
         return handles
+
+    def _compile_errors(self) -> tuple[type[Exception], ...]:
+        return (
+            self._cupy.cuda.compiler.CompileException,
+            self._cupy.cuda.driver.CUDADriverError,
+            RuntimeError,  # what CuPy raises where NVRTC is not to be found
+            OSError,
+        )
+
+    def _cannot_compile(self, error: Exception) -> DeviceError:
+        return DeviceError(
+            f"`device` is {self.name!r}, but CuPy {self._cupy.__version__} cannot "
+            f"compile the kernels for it: {error}. If NVRTC is what is missing: "
+            "pip install nvidia-cuda-nvrtc (nvidia-cuda-nvrtc-cu12 for CUDA 12)."
+        )
+
+    def stages(self, source: StageSource) -> Stages:
+        """The kernels of chains; compiled, or found in a cache.
+
+        Raises:
+            DeviceError: they cannot be compiled.
+        """
+        if not source.entries:
+            return Stages([])
+        from echobuf.cuda.cupy_stages import load
+
+        with self._compiling, self._cupy.cuda.Device(self.ordinal):
+            try:
+                return load(source)
+            except self._compile_errors() as error:
+                raise self._cannot_compile(error) from error
 
     def add(self, buffer: _core.DeviceBuffer) -> None:
         """A buffer keeps what it needs of the device by itself."""

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from echobuf import _core
 from echobuf.cuda.arrays import Arrays
+from echobuf.cuda.stages import StageSource
 from echobuf.tree import Spec
 
 LIBRARY = "libcuda.so.1"
+
+
+@dataclass(frozen=True)
+class Stages:
+    """The kernels of chains, loaded as long as this lives.
+
+    Attributes:
+        handles: of each stage: what makes it, and what sums for its mean, or 0.
+        loaded: what keeps them loaded.
+    """
+
+    handles: list[tuple[int, int]]
+    loaded: Any = None
 
 
 class Device(Protocol):
@@ -31,6 +46,9 @@ class Device(Protocol):
 
     def kernels(self) -> dict[str, int]:
         """The handles of the kernels, compiled for this device, by name."""
+
+    def stages(self, source: StageSource) -> Stages:
+        """The kernels of chains, compiled for this device."""
 
     def arrays(self, spec: Spec, lead: tuple[int, ...]) -> Arrays:
         """What makes the arrays of batches.

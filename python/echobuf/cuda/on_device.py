@@ -48,6 +48,11 @@ class OnDevice(ABC):
             return leaves, addresses, handle
         return *self.empty(handle), handle
 
+    def find(self, leaves: list[Any], stream: Any) -> int:
+        """Checks the caller's arrays: the handle of the stream to copy to them on."""
+        self._out.find(leaves)
+        return self.stream_of(leaves) if stream is None else self.stream(stream)
+
     def finish(
         self, leaves: list[Any], drawn: list[Any], count: int, stream: int
     ) -> None:

@@ -11,7 +11,9 @@ from echobuf import _core, capacity
 from echobuf.cuda import refusals
 from echobuf.cuda.arrays import Arrays
 from echobuf.cuda.opening import open_device
+from echobuf.cuda.stages import source_of
 from echobuf.errors import CapacityError, DeviceError
+from echobuf.made import Made
 from echobuf.options import Options
 from echobuf.tree import Spec
 
@@ -21,6 +23,7 @@ class DeviceSide:
 
     Args:
         spec: of one example, or of one whole batch.
+        made: what batches are made of.
         options: the buffer's.
         core_options: the same for the core.
 
@@ -30,27 +33,37 @@ class DeviceSide:
     """
 
     def __init__(
-        self, spec: Spec, options: Options, core_options: _core.BufferOptions
+        self,
+        spec: Spec,
+        made: Made,
+        options: Options,
+        core_options: _core.BufferOptions,
     ) -> None:
         self._options = options
         self._device = open_device(options.device)
         self._needs = _core.DeviceBuffer.needs(core_options)
         self._check_capacity(core_options)
         kernels = self._device.kernels()
-        self._spec = spec
+        self._source = source_of(plan for _, plan in made.plans)
+        self._stages = self._device.stages(self._source)  # keeps them loaded
+        self._spec = made.drawn
+        self._finished_spec = made.spec
         self._lead = () if options.ragged else (options.batch_size,)
-        self._full = (self._lead + spec.fields[0].shape)[0]
-        self._arrays: Arrays = self._device.arrays(spec, self._lead)
+        self._full = (self._lead + made.drawn.fields[0].shape)[0]
+        self._arrays: Arrays = self._device.arrays(made.drawn, self._lead)
         self._replayed_on: Any = None
-        leaves = [(field.dtype, field.shape) for field in spec.fields]
+        leaves, drawn = (
+            [(field.dtype, field.shape) for field in of.fields]
+            for of in (spec, made.drawn)
+        )
         try:
             self.core = _core.DeviceBuffer(
                 leaves,
+                drawn,
                 core_options,
                 self._device.core,
-                draw=kernels["echobuf_draw"],
-                draw_planned=kernels["echobuf_draw_planned"],
-                plan=kernels["echobuf_plan"],
+                kernels,
+                self._stages.handles,
             )
         except (MemoryError, _core.CudaError) as error:
             raise self._refusal(error) from None
@@ -121,12 +134,13 @@ class DeviceSide:
         return count
 
     def copier(self, leaves: list[Any], stream: Any) -> Callable[[list[Any]], int]:
-        """What copies a finished batch into the caller's arrays."""
-        handle = self._arrays.stream(stream)
+        """What copies a finished batch into the caller's arrays; checks these."""
+        arrays = self._device.arrays(self._finished_spec, self._lead)
+        handle = arrays.find(leaves, stream)
 
         def copy(finished: list[Any]) -> int:
             count = len(finished[0])
-            self._arrays.finish(leaves, finished, count, handle)
+            arrays.finish(leaves, finished, count, handle)
             return count
 
         return copy

@@ -9,9 +9,11 @@ import weakref
 from typing import Any
 
 from echobuf import _core
+from echobuf.cuda.device import Stages
 from echobuf.cuda.kernels import NAMES
 from echobuf.cuda.simulated_arrays import SimulatedArrays, SimulatedTensors
 from echobuf.cuda.simulated_driver import driver, library_path
+from echobuf.cuda.stages import StageSource
 from echobuf.errors import DeviceError
 from echobuf.tree import Spec
 
@@ -42,6 +44,12 @@ class SimulatedDevice:
     def kernels(self) -> dict[str, int]:
         """The host builds of the kernels."""
         return {name: driver().function(name) for name in NAMES}
+
+    def stages(self, source: StageSource) -> Stages:
+        """The host builds that carry out any stage."""
+        make = driver().function("echobuf_stage_make")
+        summing = driver().function("echobuf_stage_sum")
+        return Stages([(make, summing if sums else 0) for _, sums in source.entries])
 
     def arrays(self, spec: Spec, lead: tuple[int, ...]) -> SimulatedArrays:
         """NumPy arrays in the device's memory."""

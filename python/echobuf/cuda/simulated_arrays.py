@@ -64,6 +64,11 @@ class SimulatedArrays:
             return arrays, [array.ctypes.data for array in arrays], handle
         return *self.empty(handle), handle
 
+    def find(self, leaves: list[Any], stream: Any) -> int:
+        """Checks the caller's arrays: the handle of the stream to copy to them on."""
+        self._out.check(leaves)
+        return self.stream(stream)
+
     def finish(
         self, leaves: list[Any], drawn: list[Any], count: int, stream: int
     ) -> None:
@@ -99,11 +104,14 @@ class SimulatedTensors(SimulatedArrays):
         import torch
 
         leaves, addresses = super().empty(stream)
-        tensors = [torch.from_numpy(leaf) for leaf in leaves]
-        return [
-            tensor if dtype is None else tensor.view(dtype)
-            for tensor, dtype in zip(tensors, self._dtypes, strict=True)
-        ], addresses
+        tensors = []
+        for leaf, dtype in zip(leaves, self._dtypes, strict=True):
+            if dtype is None:
+                tensors.append(torch.from_numpy(leaf))
+            else:  # NumPy lacks it: by way of an integer of its size
+                carrier = leaf.view(f"i{leaf.dtype.itemsize}")
+                tensors.append(torch.from_numpy(carrier).view(dtype))
+        return tensors, addresses
 
 
 def _owner(array: Array) -> Lender | None:

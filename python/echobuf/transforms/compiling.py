@@ -20,6 +20,8 @@ _FLAGS = ("-std=c++20", "-O3", "-fPIC", "-shared", "-ffp-contract=off")
 _VERSION = 1  # of `CustomTable`
 _loaded: dict[str, ctypes.CDLL] = {}  # for ever: buffers have addresses of theirs
 _loading = threading.Lock()
+# What was compiled, by the address of its table: it changes with any header.
+keys: dict[int, str] = {}
 
 
 class _Table(ctypes.Structure):
@@ -41,7 +43,7 @@ def load(source: str, include: Sequence[Path], what: str) -> tuple[int, int]:
     flags = [*_FLAGS, *(f"-I{folder}" for folder in folders)]
     with _loading:
         compiler = _compiler(what)
-        library = _loaded_for(source, [*compiler, *flags], what)
+        library, key = _loaded_for(source, [*compiler, *flags], what)
     operation = library.echobuf_operation
     operation.restype = ctypes.POINTER(_Table)
     table = operation()
@@ -49,10 +51,11 @@ def load(source: str, include: Sequence[Path], what: str) -> tuple[int, int]:
         raise OptionError(f"{what} was compiled for another version of echobuf.")
     address = ctypes.cast(table, ctypes.c_void_p).value
     assert address is not None
+    keys[address] = key
     return address, table.contents.settings_bytes
 
 
-def _loaded_for(source: str, command: list[str], what: str) -> ctypes.CDLL:
+def _loaded_for(source: str, command: list[str], what: str) -> tuple[ctypes.CDLL, str]:
     # What the preprocessor makes of it holds all headers.
     whole = _run([*command, "-E", "-P", "-x", "c++", "-"], source, what)
     key = hashlib.sha256("\0".join([*command, whole]).encode()).hexdigest()
@@ -61,7 +64,7 @@ def _loaded_for(source: str, command: list[str], what: str) -> ctypes.CDLL:
         if not path.exists():
             _compile(source, command, path, what)
         _loaded[key] = ctypes.CDLL(str(path))
-    return _loaded[key]
+    return _loaded[key], key
 
 
 def _compile(source: str, command: list[str], path: Path, what: str) -> None:

@@ -28,6 +28,10 @@ _TYPES = {
 }
 
 
+# By the addresses of their tables, for kernels that have them built in.
+sources: dict[int, Custom] = {}
+
+
 @dataclass(frozen=True, eq=False)
 class Custom(Operation):
     """An operation that is a struct in a header of the caller's.
@@ -123,6 +127,11 @@ class Custom(Operation):
             record[name] = value
         return record.tobytes()
 
+    def told(self, packed: bytes) -> str:
+        """Packed settings with members like these, as C++ has them in braces."""
+        record = np.frombuffer(packed, self._dtype(), count=1)[0]
+        return ", ".join(_told(record[name]) for name, _ in self._members())
+
     def add_to(self, chain: Chain) -> None:
         chain.computes()
         if len(chain.shape) == 3 and chain.is_image():
@@ -130,6 +139,7 @@ class Custom(Operation):
         what = f"{self.struct} of {os.fspath(self.header)}"
         folder = Path(self.header).resolve().parent
         table, size = compiling.load(self.source(), [folder], what)
+        sources[table] = self
         packed = self.packed()
         empty = not self.settings and size == 1  # a struct without members has a byte
         if len(packed) != size and not empty:
@@ -140,8 +150,6 @@ class Custom(Operation):
         settings = {
             "table": table,
             "settings": packed or b"\0",
-            "header": str(Path(self.header).resolve()),
-            "struct": self.struct,
         }
         chain.change("custom", settings, placed=True)
         chain.limit()
@@ -150,3 +158,22 @@ class Custom(Operation):
 def _fits(array: np.ndarray[Any, Any]) -> bool:
     bounds = np.iinfo(np.int32)
     return bool(np.all((array >= bounds.min) & (array <= bounds.max)))
+
+
+def _told(value: Any) -> str:
+    """A number, or an array of them, in C++; every bit of it."""
+    if isinstance(value, np.ndarray):
+        return "{" + ", ".join(map(_told, value)) + "}"
+    if isinstance(value, np.bool_):
+        return "true" if value else "false"
+    if isinstance(value, np.integer):
+        least = np.iinfo(value.dtype).min
+        if value == least and least < 0:
+            return f"({least + 1}ll - 1)"
+        return f"{value}{'ll' if least else 'ull'}"
+    suffix = "f" if value.dtype == np.float32 else ""
+    if np.isnan(value):
+        return f'__builtin_nan{suffix}("")'
+    if np.isinf(value):
+        return f"{'-' if value < 0 else ''}__builtin_huge_val{suffix}()"
+    return f"{float(value).hex()}{suffix}"

@@ -6,12 +6,15 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "echobuf/cuda/draw_launch.hpp"
 #include "echobuf/cuda/handles.hpp"
+#include "echobuf/cuda/made_leaves.hpp"
 #include "echobuf/cuda/plan.hpp"
 #include "echobuf/cuda/staging.hpp"
 #include "echobuf/cuda/uploader.hpp"
+#include "echobuf/gather.hpp"
 #include "echobuf/part.hpp"
 #include "echobuf/record.hpp"
 
@@ -21,13 +24,15 @@ namespace echobuf::cuda {
 struct Kernels {
   FunctionHandle draw;
   FunctionHandle draw_planned;
+  FunctionHandle draw_partners;
   FunctionHandle plan;
 };
 
 /// Device memory beside the window, made once.
 struct Desk {
   Address plan;     // what a captured draw draws
-  Address holding;  // "auto" alone: slots for a batch that a wait has cut in two
+  Address holding;  // "auto" alone: slots for a batch that a wait has cut in two, and
+                    // as many for their partners, if they have any
 };
 
 /// Enqueues draws; they are ordered among each other and against uploads by events, so
@@ -36,14 +41,17 @@ class DeviceDraw {
  public:
   DeviceDraw(const Staging& staging, const BatchLayout& batch, Uploader& uploader,
              Address window, std::uint64_t capacity, const Desk& desk,
-             const Kernels& kernels)
+             const Kernels& kernels, const MadeOnDevice& made, std::uint64_t batch_size)
       : staging_(staging),
         batch_(batch),
         uploader_(uploader),
         window_(window),
         capacity_(capacity),
         desk_(desk),
-        kernels_(kernels) {}
+        kernels_(kernels),
+        made_(made),
+        batch_size_(batch_size),
+        copied_(copied_fields(staging.layout(), batch)) {}
 
   const BatchLayout& batch() const { return batch_; }
   const DeviceContext& context() const { return uploader_.context(); }
@@ -61,7 +69,8 @@ class DeviceDraw {
             .first = window % capacity_,
             .row = 0,
             .offset = static_cast<std::uint32_t>(offset),
-            .count = static_cast<std::uint32_t>(count)};
+            .count = static_cast<std::uint32_t>(count),
+            .partner = 0};
   }
 
   /// The first `count` of the records that are held.
@@ -70,29 +79,40 @@ class DeviceDraw {
     part.order = Permutation::identity(static_cast<std::uint32_t>(count));
     part.slots = desk_.holding;
     part.capacity = part.count = static_cast<std::uint32_t>(count);
+    if (batch_.partner_operation())
+      part.partner = static_cast<std::uint32_t>(batch_size_);
     return part;
   }
 
   /// Draws a batch. `rows`: its length, where records are ragged.
   void draw(const Plan& plan, const Target& target, std::size_t rows) {
     ordered(plan, target.stream, [&] {
-      for_launches(plan.parts(), [&](DrawParts& parts) {
-        for_fields([&](std::size_t from, std::size_t to) {
-          launch(lay_out(record(), parts[0].row, rows_of(parts), target.leaves, from,
-                         to, rows),
+      for_launches(plan.parts(), plan.number(), [&](DrawParts& parts) {
+        for_fields([&](std::span<const CopiedField> fields) {
+          launch(lay_out(record(), parts[0].row, rows_of(parts), target.leaves, fields,
+                         rows),
                  kernels_.draw, parts, target.stream);
         });
+        made_.make(parts, 0, made_rows(parts[0].row, rows_of(parts), rows),
+                   target.leaves, target.stream);
       });
       uploader_.note_draw(target.stream);
     });
   }
 
-  /// Keeps the parts of `plan` from number `first` on as whole records.
+  /// Keeps the parts of `plan` from number `first` on as whole records, with their
+  /// partners, since their pass may be over when they are drawn.
   void hold(const Plan& plan, std::size_t first, StreamHandle stream) {
+    const auto mix = batch_.partner_operation();
+    const std::size_t area = batch_size_ * record().stride();
     ordered(plan, stream, [&] {
-      for_launches(plan.parts().subspan(first), [&](DrawParts& parts) {
-        launch(lay_out_slots(record(), parts[0].row, rows_of(parts), desk_.holding),
+      for_launches(plan.parts().subspan(first), plan.number(), [&](DrawParts& parts) {
+        const std::uint64_t row = parts[0].row;
+        launch(lay_out_slots(record(), row, rows_of(parts), desk_.holding),
                kernels_.draw, parts, stream);
+        if (!mix) return;
+        launch(lay_out_slots(record(), row, rows_of(parts), desk_.holding + area, *mix),
+               kernels_.draw_partners, parts, stream);
       });
       uploader_.note_draw(stream);
     });
@@ -102,7 +122,8 @@ class DeviceDraw {
   /// same stream; that is for the caller to note.
   void write(const Plan& plan, StreamHandle stream) {
     ordered(plan, stream, [&] {
-      for_launches(plan.parts(), [&](DrawParts& parts) { write(parts, stream); });
+      for_launches(plan.parts(), plan.number(),
+                   [&](DrawParts& parts) { write(parts, stream); });
     });
   }
 
@@ -115,10 +136,12 @@ class DeviceDraw {
   /// Puts a draw of `count` rows into the graph that is being captured.
   void capture(const Target& target, std::uint64_t count, std::size_t rows) const {
     Address plan = desk_.plan;
-    for_fields([&](std::size_t from, std::size_t to) {
-      launch(lay_out(record(), 0, count, target.leaves, from, to, rows),
+    for_fields([&](std::span<const CopiedField> fields) {
+      launch(lay_out(record(), 0, count, target.leaves, fields, rows),
              kernels_.draw_planned, plan, target.stream);
     });
+    made_.make(DrawParts{}, plan, made_rows(0, count, rows), target.leaves,
+               target.stream);
   }
 
   /// The length of a ragged record.
@@ -143,9 +166,16 @@ class DeviceDraw {
 
   template <class Use>
   void for_fields(Use&& use) const {
-    const std::size_t fields = record().fields().size();
-    for (std::size_t f = 0; f < fields; f += kDrawFields)
-      use(f, std::min<std::size_t>(fields, f + kDrawFields));
+    const std::span<const CopiedField> all = copied_;
+    for (std::size_t f = 0; f < all.size(); f += kDrawFields)
+      use(all.subspan(f, std::min<std::size_t>(all.size() - f, kDrawFields)));
+  }
+
+  /// `count` rows of the batch, or the rows of its ragged record.
+  MadeRows made_rows(std::uint64_t row, std::uint64_t count, std::size_t rows) const {
+    const auto length = static_cast<std::uint32_t>(rows);
+    if (record().ragged()) return {0, length, length};
+    return {static_cast<std::uint32_t>(row), static_cast<std::uint32_t>(count), 0};
   }
 
   static std::uint64_t rows_of(const DrawParts& parts) {
@@ -175,6 +205,9 @@ class DeviceDraw {
   const std::uint64_t capacity_;
   const Desk desk_;
   const Kernels kernels_;
+  const MadeOnDevice& made_;
+  const std::uint64_t batch_size_;
+  const std::vector<CopiedField> copied_;
 };
 
 }  // namespace echobuf::cuda

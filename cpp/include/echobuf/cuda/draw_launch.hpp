@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "echobuf/draw_kernel.hpp"
+#include "echobuf/gather.hpp"
 #include "echobuf/record.hpp"
 
 namespace echobuf::cuda {
@@ -32,36 +34,37 @@ inline DrawLaunch spread(DrawLayout layout) {
   return {layout, tiles * layout.pieces};
 }
 
-/// Lays out the fields `from` ... `to`-1 of `count` > 0 records for the rows from `row`
-/// on. `leaves`: addresses on the device. `rows`: of a record, where records are
-/// ragged.
+/// Lays out `fields` of `count` > 0 records for the rows from `row` on. `leaves`:
+/// addresses on the device. `rows`: of a record, where records are ragged.
 inline DrawLaunch lay_out(const RecordLayout& record, std::uint64_t row,
                           std::uint64_t count, std::byte* const* leaves,
-                          std::size_t from, std::size_t to, std::size_t rows = 0) {
+                          std::span<const CopiedField> fields, std::size_t rows = 0) {
   DrawLayout layout;
   layout.stride = record.stride();
   layout.row = static_cast<std::uint32_t>(row);
   layout.count = static_cast<std::uint32_t>(count);
-  layout.fields = static_cast<std::int32_t>(to - from);
+  layout.fields = static_cast<std::int32_t>(fields.size());
   std::uint64_t words = 0;
-  for (std::size_t f = from; f < to; ++f) {
-    const Field& field = record.fields()[f];
-    const auto leaf = reinterpret_cast<std::uint64_t>(leaves[f]);
-    const std::size_t bytes = record.ragged() ? rows * field.row_bytes : field.bytes();
+  for (std::size_t f = 0; f < fields.size(); ++f) {
+    const auto leaf = reinterpret_cast<std::uint64_t>(leaves[fields[f].leaf]);
+    const std::size_t bytes = (record.ragged() ? rows : 1) * fields[f].bytes;
     words += words_of(leaf, bytes);
-    layout.field[f - from] = {leaf, bytes, field.offset, words, is_scalar(leaf, bytes)};
+    layout.field[f] = {leaf, bytes, fields[f].offset, words, is_scalar(leaf, bytes)};
   }
   return spread(layout);
 }
 
-/// Lays out whole records, slot by slot, for the rows of `slots` from `row` on.
+/// Lays out whole records, slot by slot, for the rows of `slots` from `row` on; `mix`:
+/// for partners, the operation that chooses them.
 inline DrawLaunch lay_out_slots(const RecordLayout& record, std::uint64_t row,
-                                std::uint64_t count, std::uint64_t slots) {
+                                std::uint64_t count, std::uint64_t slots,
+                                std::uint32_t mix = 0) {
   DrawLayout layout;
   layout.stride = record.stride();
   layout.row = static_cast<std::uint32_t>(row);
   layout.count = static_cast<std::uint32_t>(count);
   layout.fields = 1;
+  layout.mix = mix;
   layout.field[0] = {slots, record.stride(), 0, words_of(slots, record.stride()),
                      false};
   return spread(layout);

@@ -106,7 +106,8 @@ class DeviceDrawer : public Walker<StagedRing> {
 
   /// Walks on a copy of the schedule until a batch is sure.
   Outcome plan() {
-    plan_.clear();
+    plan_.begin({transform::transform_key(options_.seed, epoch_.number),
+                 draws(sweep_) - partial_count_});
     if (partial_count_ > 0) plan_.add(draw_.held(partial_count_), 0);
     after_ = sweep_;
     return std::visit([this](auto& walk) { return walk_on(walk); }, after_);

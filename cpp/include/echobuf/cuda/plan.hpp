@@ -28,8 +28,10 @@ class Plan {
   /// Throws std::bad_alloc. Nothing is allocated later.
   explicit Plan(std::uint64_t most) : most_(most) { parts_.reserve(most); }
 
-  void clear() {
+  /// Begins the plan of a batch.
+  void begin(const BatchNumber& number) {
     parts_.clear();
+    number_ = number;
     rows_ = 0;
     end_ = 0;
   }
@@ -44,6 +46,7 @@ class Plan {
   }
 
   std::span<const DrawPart> parts() const { return parts_; }
+  const BatchNumber& number() const { return number_; }
   std::uint64_t rows() const { return rows_; }
   /// Ring position up to which records are read.
   std::uint64_t end() const { return end_; }
@@ -51,18 +54,21 @@ class Plan {
  private:
   const std::uint64_t most_;
   std::vector<DrawPart> parts_;
+  BatchNumber number_;
   std::uint64_t rows_ = 0;
   std::uint64_t end_ = 0;
 };
 
-/// Calls `use` with as many parts at a time as a launch takes, numbered from `first`
-/// on.
+/// Calls `use` with as many parts of batch `number` at a time as a launch takes,
+/// numbered from `first` on.
 template <class Use>
-void for_launches(std::span<const DrawPart> parts, Use&& use) {
+void for_launches(std::span<const DrawPart> parts, const BatchNumber& number,
+                  Use&& use) {
   for (std::size_t first = 0; first < parts.size(); first += kDrawParts) {
     const auto some =
         parts.subspan(first, std::min<std::size_t>(kDrawParts, parts.size() - first));
     DrawParts launch;
+    launch.batch = number;
     launch.first = static_cast<std::uint32_t>(first);
     launch.count = static_cast<std::uint32_t>(some.size());
     std::copy(some.begin(), some.end(), launch.part);

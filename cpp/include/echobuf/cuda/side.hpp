@@ -9,10 +9,12 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "echobuf/cuda/draw.hpp"
 #include "echobuf/cuda/drawer.hpp"
 #include "echobuf/cuda/handles.hpp"
+#include "echobuf/cuda/made_leaves.hpp"
 #include "echobuf/cuda/plan.hpp"
 #include "echobuf/cuda/replay.hpp"
 #include "echobuf/cuda/staged_ring.hpp"
@@ -34,17 +36,30 @@ inline std::uint64_t staging_slots(const BufferOptions& options,
                                    largest_segment(options));
 }
 
-/// Of Desk: the plan, and behind it the holding area.
+/// The desk: the plan, behind it the holding area, and behind that the plans' memory.
 inline constexpr std::size_t kDeskAlignment = 256;
 
-inline std::size_t plan_bytes(const BufferOptions& options) {
-  return round_up(DrawPlan::bytes(most_parts(options)), kDeskAlignment);
-}
-inline std::size_t desk_bytes(const BufferOptions& options) {
-  const std::size_t stride = RecordLayout(options.fields, options.ragged).stride();
-  const bool cut = options.automatic && options.batch_size > 1;
-  return plan_bytes(options) + (cut ? size_product(options.batch_size, stride) : 0);
-}
+struct DeskLayout {
+  std::size_t holding;
+  std::size_t made;
+  std::size_t bytes;
+
+  DeskLayout(const BufferOptions& options, const RecordLayout& record,
+             const BatchLayout& batch)
+      : holding(round_up(DrawPlan::bytes(most_parts(options)), kDeskAlignment)) {
+    const bool cut = options.automatic && options.batch_size > 1;
+    const std::size_t slots =
+        cut ? options.batch_size * (batch.partner_operation() ? 2 : 1) : 0;
+    made = holding + round_up(size_product(slots, record.stride()), kDeskAlignment);
+    bytes = made + made_memory(batch, largest_rows(options)).bytes();
+  }
+
+  /// Rows of a batch at most.
+  static std::size_t largest_rows(const BufferOptions& options) {
+    if (!options.ragged) return options.batch_size;
+    return options.fields.empty() ? 0 : options.fields[0].rows;
+  }
+};
 
 /// Everything is allocated here; what was, when something is refused, is given back.
 struct DeviceSide {
@@ -63,8 +78,9 @@ struct DeviceSide {
 
   /// Throws Error, std::bad_alloc.
   DeviceSide(const BufferOptions& options, const SharedContext& context,
-             const Kernels& kernels)
+             const Kernels& kernels, const std::vector<StageKernels>& stages = {})
       : kernels_(kernels),
+        batch_size_(options.batch_size),
         record_(options.fields, options.ragged),
         capacity_(capacity(options)),
         ring(capacity_, staging_slots(options, record_)),
@@ -72,10 +88,11 @@ struct DeviceSide {
         store(context, record_, staging_slots(options, record_),
               capacity_ + staging_slots(options, record_)),
         batch(record_, options.leaves, options.batch_size),
-        desk_bytes_(desk_bytes(options)),
-        desk_(make_device_memory(context, desk_bytes_)),
-        holding_(desk_->get() + plan_bytes(options)),
+        desk_layout_(options, record_, batch),
+        desk_(make_device_memory(context, desk_layout_.bytes)),
         uploader_(std::make_unique<Uploader>(context, ring, store, window_->get())),
+        made_(context, record_, batch, DeskLayout::largest_rows(options), stages,
+              desk_->get() + desk_layout_.made),
         replay_(std::make_unique<Replay>(*uploader_)) {
     uploader_->prepare([this](StreamHandle stream) { draw().erase(stream); });
   }
@@ -88,7 +105,9 @@ struct DeviceSide {
   /// What is made here, by number: the desk is for one batch.
   static BufferNeeds needs(const BufferOptions& options) {
     const RecordLayout record(options.fields, options.ragged);
-    return {capacity(options), record.stride(), 1, desk_bytes(options)};
+    const BatchLayout batch(record, options.leaves, options.batch_size);
+    return {capacity(options), record.stride(), 1,
+            DeskLayout(options, record, batch).bytes};
   }
 
   std::unique_ptr<Drawer> drawer(const BufferOptions& options) {
@@ -107,17 +126,18 @@ struct DeviceSide {
     return store.slots() * record_.stride() + echobuf::Ring::bytes(store.slots());
   }
   std::size_t device_bytes() const {
-    return capacity_ * record_.stride() + desk_bytes_;
+    return capacity_ * record_.stride() + desk_layout_.bytes;
   }
 
  private:
   DeviceDraw draw() const {
-    return {store,          batch,     *uploader_,
-            window_->get(), capacity_, {desk_->get(), holding_},
-            kernels_};
+    const Desk desk{desk_->get(), desk_->get() + desk_layout_.holding};
+    return {store, batch,    *uploader_, window_->get(), capacity_,
+            desk,  kernels_, made_,      batch_size_};
   }
 
   const Kernels kernels_;
+  const std::uint64_t batch_size_;
   const RecordLayout record_;
   const std::uint64_t capacity_;
 
@@ -132,10 +152,10 @@ struct DeviceSide {
   const BatchLayout batch;
 
  private:
-  const std::size_t desk_bytes_;
+  const DeskLayout desk_layout_;
   const std::unique_ptr<DeviceMemory> desk_;
-  const Address holding_;
   const std::unique_ptr<Uploader> uploader_;
+  const MadeOnDevice made_;
   const std::unique_ptr<Replay> replay_;  // goes first: it waits
 };
 

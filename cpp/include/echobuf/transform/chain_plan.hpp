@@ -18,7 +18,7 @@ class ChainPlan : public LeafPlan {
  public:
   explicit ChainPlan(Program program) : program_(std::move(program)) {}
 
-  const Program& program() const { return program_; }
+  const Program* program() const override { return &program_; }
 
   std::size_t bytes() const override { return program_.bytes(); }
   std::size_t maker_bytes() const override { return Painter::bytes(program_); }

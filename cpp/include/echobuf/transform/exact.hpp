@@ -57,11 +57,11 @@ ECHOBUF_HD inline float round_even(float x) {
   return (x + kShift) - kShift;
 }
 /// The largest integer that is not above x. For |x| < 2^31.
-ECHOBUF_HD inline int32_t floor_int(double x) {
+ECHOBUF_HD constexpr int32_t floor_int(double x) {
   const auto cut = static_cast<int32_t>(x);
   return cut - (static_cast<double>(cut) > x ? 1 : 0);
 }
-ECHOBUF_HD inline int32_t floor_int(float x) {
+ECHOBUF_HD constexpr int32_t floor_int(float x) {
   const auto cut = static_cast<int32_t>(x);
   return cut - (static_cast<float>(cut) > x ? 1 : 0);
 }

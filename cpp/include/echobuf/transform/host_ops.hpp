@@ -27,21 +27,27 @@ class HostOps {
     });
   }
 
+  Weights weights(const Stretch& stretch, Axis, int32_t i, int32_t) const {
+    return {stretch, i};
+  }
+
   /// Asks chance about all operations; `partner`: for the partner in a mix.
   void draw(const DrawNumber& number, bool partner) const {
-    for (int32_t i = 0; i < stage_->count; ++i) {
-      const OpBlock& block = stage_->ops[i];
-      const Words words(number, block.number + (partner ? kPartnerOperation : 0));
-      with_op(block, [&](const auto& op) {
-        using Op = std::decay_t<decltype(op)>;
-        if constexpr (std::is_same_v<Op, Custom>)
-          op.table->draw(op.settings, words, stage_->target.extent, draws_[i]);
-        else if constexpr (requires { op.draw(words); })
-          draws_[i].as<typename Op::Draw>() = op.draw(words);
-        else
-          draws_[i].as<typename Op::Draw>() = op.draw(words, stage_->target.extent);
-      });
-    }
+    for (int32_t i = 0; i < stage_->count; ++i) draw(i, number, partner);
+  }
+  /// About one of them.
+  void draw(int32_t i, const DrawNumber& number, bool partner) const {
+    const OpBlock& block = stage_->ops[i];
+    const Words words(number, block.number + (partner ? kPartnerOperation : 0));
+    with_op(block, [&](const auto& op) {
+      using Op = std::decay_t<decltype(op)>;
+      if constexpr (std::is_same_v<Op, Custom>)
+        op.table->draw(op.settings, words, stage_->target.extent, draws_[i]);
+      else if constexpr (requires { op.draw(words); })
+        draws_[i].as<typename Op::Draw>() = op.draw(words);
+      else
+        draws_[i].as<typename Op::Draw>() = op.draw(words, stage_->target.extent);
+    });
   }
 
   /// What the contrast of operation `i` is about.

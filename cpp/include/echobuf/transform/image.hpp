@@ -46,7 +46,9 @@ struct Layout {
   ECHOBUF_HD constexpr int64_t offset(int32_t y, int32_t x, int32_t c) const {
     return (y * row + x * column + c * channel) * bytes;
   }
-  constexpr int64_t size() const { return extent.pixels() * extent.channels * bytes; }
+  ECHOBUF_HD constexpr int64_t size() const {
+    return extent.pixels() * extent.channels * bytes;
+  }
 };
 
 /// A place outside of an image, where a fill is.

@@ -16,11 +16,14 @@ namespace echobuf::transform {
 template <class Ops>
 ECHOBUF_HD int32_t unmap(const Ops& ops, int32_t begin, int32_t end, Axis axis,
                          int32_t i) {
-  for (int32_t k = end - 1; k >= begin && i != kOutside; --k)
+  ECHOBUF_UNROLL
+  for (int32_t k = end - 1; k >= begin; --k) {
+    if (i == kOutside) break;
     ops.visit(k, [&](const auto& op, const auto& draw) {
       if constexpr (requires { op.source(draw, axis, i); })
         i = op.source(draw, axis, i);
     });
+  }
   return i;
 }
 
@@ -61,7 +64,7 @@ class Puller {
     } else {
       ops_.visit(stage_.before, [&](const auto& op, const auto& draw) {
         if constexpr (requires { op.stretch(draw, Axis::kRow); })
-          resample(op, draw, sy, sx, v);
+          resample(op, draw, sy, sx, y, x, v);
         else if constexpr (requires { op.degrees; })
           op.sample(draw, sy, sx, v, [&](int32_t iy, int32_t ix, int32_t c) {
             return before(iy, ix, c);
@@ -71,10 +74,27 @@ class Puller {
     for (int32_t c = 0; c < channels; ++c) v[c] = whole(stage_.whole, v[c]);
   }
 
+  /// The same where pixels of bytes are moved, and no more.
+  ECHOBUF_HD void moved_bytes(int32_t y, int32_t x, uint32_t* v) const {
+    const int32_t sy = unmap(ops_, 0, stage_.after, Axis::kRow, y);
+    const int32_t sx = unmap(ops_, 0, stage_.after, Axis::kColumn, x);
+    const int32_t channels = stage_.source.extent.channels;
+    if (sy == kOutside || sx == kOutside) {
+      for (int32_t c = 0; c < channels; ++c)
+        v[c] = static_cast<uint32_t>(static_cast<int32_t>(fill_of(ops_, c)) & 255);
+    } else {
+      for (int32_t c = 0; c < channels; ++c) {
+        const auto at = static_cast<uint64_t>(stage_.source.offset(sy, sx, c));
+        v[c] = device::load<uint8_t>(source_ + at);
+      }
+    }
+  }
+
   /// Changes the numbers of a pixel by the operations [begin, end).
   ECHOBUF_HD void change(int32_t begin, int32_t end, int32_t y, int32_t x,
                          float* v) const {
     const Place at{y, x, stage_.target.extent};
+    ECHOBUF_UNROLL
     for (int32_t k = begin; k < end; ++k)
       ops_.visit(k, [&](const auto& op, const auto& draw) {
         if constexpr (requires { op.element(draw, 0.0f, 0, at); }) {
@@ -116,13 +136,13 @@ class Puller {
   }
 
   template <class Op>
-  ECHOBUF_HD void resample(const Op& op, const typename Op::Draw& draw, int32_t y,
-                           int32_t x, float* v) const {
+  ECHOBUF_HD void resample(const Op& op, const typename Op::Draw& draw, int32_t sy,
+                           int32_t sx, int32_t y, int32_t x, float* v) const {
     const int32_t channels = stage_.source.extent.channels;
     const Stretch rows = op.stretch(draw, Axis::kRow);
     const Stretch columns = op.stretch(draw, Axis::kColumn);
-    const Weights down(rows, y);
-    const Weights across(columns, x);
+    const auto down = ops_.weights(rows, Axis::kRow, sy, y);
+    const auto across = ops_.weights(columns, Axis::kColumn, sx, x);
     const int32_t rows_taps = rows.taps();
     const int32_t columns_taps = columns.taps();
     for (int32_t c = 0; c < channels; ++c) v[c] = 0.0f;
@@ -140,7 +160,7 @@ class Puller {
   }
 
   const Ops& ops_;
-  const Stage& stage_;
+  const StagePlan stage_;
   const uint64_t source_;
 };
 
@@ -148,7 +168,7 @@ class Puller {
 template <class Ops>
 ECHOBUF_HD void pull(const Ops& ops, uint64_t source, const Ops& partner_ops,
                      uint64_t partner, int32_t y, int32_t x, float* v) {
-  const Stage& stage = ops.stage();
+  const StagePlan stage = ops.stage();
   const Puller<Ops> own(ops, source);
   own.moved(y, x, v);
   if (stage.mix < 0) return own.change(stage.after, stage.count, y, x, v);
@@ -196,7 +216,7 @@ ECHOBUF_HD void store_as(NumberType type, uint64_t address, T value) {
 template <class Ops>
 ECHOBUF_HD void pull_raw(const Ops& ops, uint64_t source, uint64_t target, int32_t y,
                          int32_t x) {
-  const Stage& stage = ops.stage();
+  const StagePlan stage = ops.stage();
   const int32_t sy = unmap(ops, 0, stage.after, Axis::kRow, y);
   const int32_t sx = unmap(ops, 0, stage.after, Axis::kColumn, x);
   const bool outside = sy == kOutside || sx == kOutside;

@@ -20,13 +20,15 @@ struct Stretch {
   int32_t result;  // its size afterwards
   uint32_t antialias;
 
-  ECHOBUF_HD double scale() const { return static_cast<double>(size) / result; }
+  ECHOBUF_HD constexpr double scale() const {
+    return static_cast<double>(size) / result;
+  }
   /// Half of the filter's width.
-  ECHOBUF_HD double support() const {
+  ECHOBUF_HD constexpr double support() const {
     return antialias != 0 ? exact::most(scale(), 1.0) : 1.0;
   }
   /// Pixels that each pixel of the result is made of.
-  ECHOBUF_HD int32_t taps() const {
+  ECHOBUF_HD constexpr int32_t taps() const {
     const double wide = 2.0 * support();
     int32_t count = exact::floor_int(wide);
     if (count < wide) ++count;
@@ -37,6 +39,7 @@ struct Stretch {
 /// The weights of the pixels that pixel `i` of the result is made of.
 class Weights {
  public:
+  Weights() = default;  // none yet
   ECHOBUF_HD Weights(const Stretch& s, int32_t i) {
     const int32_t taps = s.taps();
     const double centre = (i + 0.5) * s.scale();
@@ -66,11 +69,11 @@ class Weights {
     return exact::most(1.0 - (distance < 0 ? -distance : distance), 0.0);
   }
 
-  double centre_;
-  double inverse_;
-  double sum_;
-  int32_t from_;  // in the stretch
-  int32_t first_;
+  double centre_ = 0;
+  double inverse_ = 0;
+  double sum_ = 0;
+  int32_t from_ = 0;  // in the stretch
+  int32_t first_ = 0;
 };
 
 struct Resample {
@@ -113,9 +116,15 @@ struct Resample {
     return central();
   }
 
-  ECHOBUF_HD Stretch stretch(const Draw& d, Axis axis) const {
+  ECHOBUF_HD constexpr Stretch stretch(const Draw& d, Axis axis) const {
     if (axis == Axis::kRow) return {d.top, d.height, height, antialias};
     return {d.left, d.width, width, antialias};
+  }
+  /// Pixels that one of the result is made of at most, whatever the window.
+  ECHOBUF_HD constexpr int32_t most_taps(Axis axis) const {
+    const int32_t size = axis == Axis::kRow ? in.height : in.width;
+    const Stretch all = stretch({0, 0, in.height, in.width}, axis);
+    return exact::most(all.taps(), exact::least(2, size));
   }
   ECHOBUF_HD Extent out() const { return {height, width, in.channels}; }
 

@@ -119,7 +119,8 @@ enum class Whole : uint32_t { kNo, kHalfUp, kHalfEven };
 
 inline constexpr int kMostOps = 12;  // of a stage
 
-struct Stage {
+/// All of a stage but the settings of its operations.
+struct StagePlan {
   Layout source;
   Layout target;
   uint32_t raw;  // numbers are moved as bytes, or replaced, and never computed with
@@ -132,11 +133,14 @@ struct Stage {
   int32_t fill;  // the map whose border is a fill, or -1
   int32_t mean;  // the jitter whose contrast needs a mean, or -1
   int32_t mix;   // the mix, or -1
-  OpBlock ops[kMostOps];
 
-  ECHOBUF_HD int32_t first_after() const {
+  ECHOBUF_HD constexpr int32_t first_after() const {
     return before + (core == Core::kResample || core == Core::kWarp ? 1 : 0);
   }
+};
+
+struct Stage : StagePlan {
+  OpBlock ops[kMostOps];
 };
 
 }  // namespace echobuf::transform

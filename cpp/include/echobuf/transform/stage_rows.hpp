@@ -31,8 +31,8 @@ class StageRows {
     }
     if (stage.core != Core::kResample) return;
     const auto& op = stage.ops[stage.before].as<Resample>();
-    most_rows_ = most_taps(op, Axis::kRow);
-    across_ = Columns(stage.target.extent.width, most_taps(op, Axis::kColumn));
+    most_rows_ = op.most_taps(Axis::kRow);
+    across_ = Columns(stage.target.extent.width, op.most_taps(Axis::kColumn));
     for (int32_t i = 0; i < most_rows_; ++i)
       cache_.emplace_back(stage.target.extent.width, channels(stage));
     cached_.resize(cache_.size());
@@ -99,11 +99,6 @@ class StageRows {
     if (stage.core == Core::kResample)
       width = std::max(width, stage.ops[stage.before].as<Resample>().in.width);
     return width;
-  }
-  static int32_t most_taps(const Resample& op, Axis axis) {
-    const Extent& in = op.in;
-    const Stretch all = op.stretch({0, 0, in.height, in.width}, axis);
-    return std::max(all.taps(), std::min(2, axis == Axis::kRow ? in.height : in.width));
   }
 
   float fill(int32_t channel) { return static_cast<float>(fill_of(ops(), channel)); }

@@ -1,0 +1,142 @@
+// The members of the operations, by name and in their order.
+#pragma once
+
+#include "echobuf/transform/stage.hpp"
+
+namespace echobuf::transform {
+
+template <class Get>
+void members(Get&& get, Crop& op) {
+  get("in", op.in);
+  get("height", op.height);
+  get("width", op.width);
+  get("top", op.top);
+  get("left", op.left);
+  get("tops", op.tops);
+  get("lefts", op.lefts);
+  get("border", op.border);
+  get("columns_first", op.columns_first);
+  get("fill", op.fill);
+}
+
+template <class Get>
+void members(Get&& get, Flip& op) {
+  get("in", op.in);
+  get("axis", op.axis);
+  get("p", op.p);
+}
+
+template <class Get>
+void members(Get&& get, Nearest& op) {
+  get("in", op.in);
+  get("height", op.height);
+  get("width", op.width);
+  get("centred", op.centred);
+}
+
+template <class Get>
+void members(Get&& get, Resample& op) {
+  get("in", op.in);
+  get("height", op.height);
+  get("width", op.width);
+  get("antialias", op.antialias);
+  get("windowed", op.windowed);
+  get("scale", op.scale);
+  get("ratio", op.ratio);
+}
+
+template <class Get>
+void members(Get&& get, Warp& op) {
+  get("in", op.in);
+  get("bilinear", op.bilinear);
+  get("degrees", op.degrees);
+  get("shift", op.shift);
+  get("scale", op.scale);
+  get("shear_x", op.shear_x);
+  get("shear_y", op.shear_y);
+  get("centre", op.centre);
+  get("fill", op.fill);
+}
+
+template <class Get>
+void members(Get&& get, Normalize& op) {
+  get("scale", op.scale);
+  get("mean", op.mean);
+  get("deviation", op.deviation);
+}
+
+template <class Get>
+void members(Get&& get, Scale& op) {
+  get("factor", op.factor);
+}
+
+template <class Get>
+void members(Get&& get, Round& op) {
+  get("type", op.type);
+}
+
+template <class Get>
+void members(Get&& get, Gain& op) {
+  get("low", op.low);
+  get("high", op.high);
+}
+
+template <class Get>
+void members(Get&& get, Noise& op) {
+  get("mean", op.mean);
+  get("sigma", op.sigma);
+  get("most", op.most);
+  get("clip", op.clip);
+  get("integer", op.integer);
+}
+
+template <class Get>
+void members(Get&& get, Erase& op) {
+  get("p", op.p);
+  get("scale", op.scale);
+  get("ratio", op.ratio);
+  get("random", op.random);
+  get("value", op.value);
+}
+
+template <class Get>
+void members(Get&& get, Bands& op) {
+  get("rows", op.rows);
+  get("columns", op.columns);
+  get("tallest", op.tallest);
+  get("widest", op.widest);
+  get("value", op.value);
+}
+
+template <class Get>
+void members(Get&& get, Jitter& op) {
+  get("in", op.in);
+  get("least", op.least);
+  get("most", op.most);
+  get("active", op.active);
+  get("integer", op.integer);
+  get("bound", op.bound);
+}
+
+template <class Get>
+void members(Get&& get, Mix& op) {
+  get("whole", op.whole);
+  get("alpha", op.alpha);
+  get("cut", op.cut);
+  get("flat", op.flat);
+}
+
+template <class Get>
+void members(Get&& get, Mask& op) {
+  get("p", op.p);
+  get("hidden", op.hidden);
+  get("replaced", op.replaced);
+  get("mask", op.mask);
+  get("vocabulary", op.vocabulary);
+  get("labels", op.labels);
+  get("ignored", op.ignored);
+  get("specials", op.specials);
+  get("special", op.special);
+}
+
+}  // namespace echobuf::transform

@@ -1,0 +1,143 @@
+#include "telling.hpp"
+
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <limits>
+#include <string>
+#include <type_traits>
+
+#include "members.hpp"
+
+namespace echobuf::python {
+namespace {
+
+namespace py = pybind11;
+using namespace transform;  // NOLINT(google-build-using-namespace)
+
+/// Members one after another, as C++ has them between braces.
+class Writer {
+ public:
+  std::string text() const { return text_ + "}"; }
+
+  template <class T>
+    requires std::is_arithmetic_v<T>
+  void operator()(const char*, T member) {
+    add(number(member));
+  }
+  void operator()(const char*, const Extent& member) {
+    add("{" + number(member.height) + ", " + number(member.width) + ", " +
+        number(member.channels) + "}");
+  }
+  void operator()(const char*, Axis member) { add_enum("Axis", member); }
+  void operator()(const char*, Border member) { add_enum("Border", member); }
+  void operator()(const char*, NumberType member) { add_enum("NumberType", member); }
+  void operator()(const char*, Core member) { add_enum("Core", member); }
+  void operator()(const char*, Whole member) { add_enum("Whole", member); }
+  void operator()(const char*, const Layout& layout) {
+    Writer inner;
+    inner("", layout.extent);
+    inner("", layout.type);
+    inner("", layout.bytes);
+    inner("", layout.row);
+    inner("", layout.column);
+    inner("", layout.channel);
+    add(inner.text());
+  }
+  template <class T, std::size_t n>
+  void operator()(const char*, const T (&member)[n]) {
+    Writer inner;
+    for (const T& value : member) inner("", value);
+    add(inner.text());
+  }
+
+ private:
+  void add(const std::string& value) {
+    text_ += (text_.size() > 1 ? ", " : "") + value;
+  }
+  template <class Enum>
+  void add_enum(const char* name, Enum value) {
+    add(std::string("echobuf::transform::") + name + "(" +
+        std::to_string(static_cast<int>(value)) + ")");
+  }
+
+  /// Every bit of it.
+  template <class T>
+  static std::string number(T value) {
+    if constexpr (std::is_floating_point_v<T>) {
+      const char* const suffix = std::is_same_v<T, float> ? "f" : "";
+      if (std::isinf(value))
+        return std::string(value < 0 ? "-" : "") + "__builtin_huge_val" + suffix + "()";
+      char digits[64];
+      std::snprintf(digits, sizeof digits, "%a%s", static_cast<double>(value), suffix);
+      return digits;
+    } else if constexpr (std::is_signed_v<T>) {
+      if (value != std::numeric_limits<T>::min()) return std::to_string(value) + "ll";
+      return "(" + std::to_string(value + 1) + "ll - 1)";
+    } else {
+      return std::to_string(value) + "ull";
+    }
+  }
+
+  std::string text_ = "{";
+};
+
+template <class Op>
+py::tuple tell(const char* type, const OpBlock& block) {
+  Op op = block.as<Op>();
+  Writer writer;
+  members(writer, op);
+  return py::make_tuple(type, block.number, writer.text());
+}
+
+py::tuple tell_operation(const OpBlock& block) {
+  switch (block.code) {
+#define ECHOBUF_TELL(Op) \
+  case OpCode::k##Op:    \
+    return tell<Op>(#Op, block);
+    ECHOBUF_TELL(Crop)
+    ECHOBUF_TELL(Flip)
+    ECHOBUF_TELL(Nearest)
+    ECHOBUF_TELL(Resample)
+    ECHOBUF_TELL(Warp)
+    ECHOBUF_TELL(Normalize)
+    ECHOBUF_TELL(Scale)
+    ECHOBUF_TELL(Round)
+    ECHOBUF_TELL(Gain)
+    ECHOBUF_TELL(Noise)
+    ECHOBUF_TELL(Erase)
+    ECHOBUF_TELL(Bands)
+    ECHOBUF_TELL(Jitter)
+    ECHOBUF_TELL(Mix)
+    ECHOBUF_TELL(Mask)
+#undef ECHOBUF_TELL
+    case OpCode::kCustom:
+      break;
+  }
+  const auto* const bytes = reinterpret_cast<const char*>(block.settings);
+  return py::make_tuple(py::none(), block.number,
+                        py::make_tuple(block.table, py::bytes(bytes, OpBlock::kBytes)));
+}
+
+}  // namespace
+
+py::tuple tell_stage(const Stage& stage) {
+  Writer plan;
+  plan("source", stage.source);
+  plan("target", stage.target);
+  plan("raw", stage.raw);
+  plan("core", stage.core);
+  plan("whole", stage.whole);
+  plan("before", stage.before);
+  plan("after", stage.after);
+  plan("count", stage.count);
+  plan("fill", stage.fill);
+  plan("mean", stage.mean);
+  plan("mix", stage.mix);
+  py::list operations;
+  for (std::int32_t i = 0; i < stage.count; ++i)
+    operations.append(tell_operation(stage.ops[i]));
+  return py::make_tuple(plan.text(), operations, stage.mean >= 0);
+}
+
+}  // namespace echobuf::python

@@ -1,0 +1,25 @@
+// How a stage is laid out over the blocks of its launches.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "echobuf/transform/stage.hpp"
+#include "echobuf/transform/tile.hpp"
+
+namespace echobuf::cuda {
+
+/// The tile that the kernel of a stage finds by itself.
+inline transform::Tile tile_of(const transform::Stage& stage) {
+  if (stage.core == transform::Core::kResample)
+    return transform::resampling_tile(
+        stage.target.extent, stage.ops[stage.before].as<transform::Resample>());
+  return transform::plain_tile(stage.target.extent);
+}
+
+/// What one row of the batch has in memory for a stage, beside its source and target.
+inline std::size_t sums_bytes(const transform::Stage& stage) {
+  return stage.mean < 0 ? 0 : 2 * tile_of(stage).count() * sizeof(std::int64_t);
+}
+
+}  // namespace echobuf::cuda
