@@ -68,9 +68,15 @@ def _loaded_for(source: str, command: list[str], what: str) -> tuple[ctypes.CDLL
 
 
 def _compile(source: str, command: list[str], path: Path, what: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Another process may compile the same: each into a file of its own.
-    handle, part = tempfile.mkstemp(suffix=".so", dir=path.parent)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Another process may compile the same: each into a file of its own.
+        handle, part = tempfile.mkstemp(suffix=".so", dir=path.parent)
+    except OSError as error:
+        raise OptionError(
+            f"{what} is compiled into {path.parent}, which cannot be written to: "
+            f"{error}. Set XDG_CACHE_HOME to a folder that can."
+        ) from error
     os.close(handle)
     try:
         _run([*command, "-x", "c++", "-", "-o", part], source, what)
