@@ -11,7 +11,14 @@ import pytest
 from echobuf.cli.bench import Measured, measure
 
 BENCH = Path(__file__).parents[1] / "bench"
-QUESTIONS = ("image_batches", "small_batches", "echoing_end_to_end", "busy_thread")
+QUESTIONS = (
+    "image_batches",
+    "small_batches",
+    "echoing_end_to_end",
+    "busy_thread",
+    "augment_crop",
+    "augment_resized",
+)
 
 
 @pytest.fixture
@@ -74,6 +81,30 @@ def test_draws_serve_records(question):
     for outcome in outcomes.values():
         assert isinstance(outcome, Measured), outcome
         assert outcome.rounds[0]["units"] == 200
+
+
+@pytest.mark.parametrize("name", ["augment_crop", "augment_resized"])
+def test_augmented_batches_are_normalised_images(name, question):
+    names = ("bytes moved", "echobuf", "echobuf out=")
+    sizes = {"records": 16, "batch": 4, "size": 96}
+    outcomes = measure(small(question(name), names, **sizes), 1)
+    for outcome in outcomes.values():
+        assert isinstance(outcome, Measured), outcome
+        assert outcome.rounds[0]["units"] == 2
+
+
+def test_fresh_examples_are_counted_up_to_the_target(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCH))
+    counting = importlib.import_module("fresh_examples")
+    monkeypatch.setattr(counting, "TARGET", 0.2)
+    for condition in counting.CONDITIONS:
+        fresh = counting.fresh_needed(counting.Job(condition, 0.03, 0))
+        steps = counting.SMOOTHING * counting.EVALUATE_EVERY
+        assert 0 < fresh <= counting.BATCH * steps + condition.window * counting.BATCH
+    monkeypatch.setattr(counting, "TARGET", 1.1)
+    job = counting.Job(condition, 0.03, 0, most_fresh=200)
+    assert counting.fresh_needed(job) is None
+    assert counting.median([3, None, 5]) == 5
 
 
 def test_readme_tells_how_to_run_each_question():

@@ -15,6 +15,7 @@ void members(Get&& get, Crop& op) {
   get("tops", op.tops);
   get("lefts", op.lefts);
   get("border", op.border);
+  get("columns_first", op.columns_first);
   get("fill", op.fill);
 }
 

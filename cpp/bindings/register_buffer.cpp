@@ -64,7 +64,7 @@ void register_buffer(py::module_& m) {
            [](const BufferOptions& options) {
              const echobuf::BufferNeeds needs = echobuf::Buffer::needs(options);
              return py::make_tuple(needs.slots, needs.bytes_per_slot, needs.batches,
-                                   needs.bytes_per_batch);
+                                   needs.bytes_per_batch, needs.more);
            })
       .def_readwrite("idle", &BufferOptions::idle);
 

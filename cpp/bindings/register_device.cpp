@@ -55,7 +55,7 @@ void register_device(py::module_& m) {
             const echobuf::BufferNeeds needs =
                 echobuf::python::DeviceCore::needs(options);
             return py::make_tuple(needs.slots, needs.bytes_per_slot, needs.batches,
-                                  needs.bytes_per_batch);
+                                  needs.bytes_per_batch, needs.more);
           });
   echobuf::python::register_methods<DeviceBuffer>(buffer);
 }

@@ -12,6 +12,22 @@ if TYPE_CHECKING:
 Draw = Callable[[], "list[Any] | int"]
 
 
+class _Batch:
+    """A batch whose functions have been called up to a point."""
+
+    def __init__(self, leaves: list[Any]) -> None:
+        self._at: tuple[int, list[Any]] = 0, leaves
+
+    def finish(self, work: list[tuple[int, After]]) -> list[Any]:
+        """Its leaves once all functions have had them, each once."""
+        for number, function in work[self._at[0] :]:
+            done, leaves = self._at
+            leaves = [*leaves]
+            leaves[number] = function.apply(leaves[number])
+            self._at = done + 1, leaves  # both at once: whoever interrupts
+        return self._at[1]
+
+
 class Afterwards:
     """Finishes batches; keeps those whose functions raised for the next call.
 
@@ -20,8 +36,10 @@ class Afterwards:
     """
 
     def __init__(self, after: tuple[tuple[After, ...], ...]) -> None:
-        self._after = after
-        self._refused: deque[list[Any]] = deque()
+        self._work = [
+            (i, one) for i, functions in enumerate(after) for one in functions
+        ]
+        self._refused: deque[_Batch] = deque()
 
     def next(self, draw: Draw) -> list[Any] | int:
         """The leaves of the next batch, or the code that `draw` ends with.
@@ -30,26 +48,17 @@ class Afterwards:
             SpecError: a function raised, or returned something else than it said.
         """
         try:
-            leaves = self._refused.popleft()
+            batch = self._refused.popleft()
         except IndexError:
             drawn = draw()
             if not isinstance(drawn, list):
                 return drawn
-            leaves = drawn
+            batch = _Batch(drawn)
         try:
-            return [
-                self._finish(leaf, after)
-                for leaf, after in zip(leaves, self._after, strict=True)
-            ]
+            return batch.finish(self._work)
         except BaseException:
-            self._refused.appendleft(leaves)
+            self._refused.appendleft(batch)
             raise
-
-    @staticmethod
-    def _finish(leaf: Any, after: tuple[After, ...]) -> Any:
-        for one in after:
-            leaf = one.apply(leaf)
-        return leaf
 
     def waits(self) -> bool:
         """Whether a batch that was drawn has not been handed out."""

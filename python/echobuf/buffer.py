@@ -418,6 +418,8 @@ class EchoBuffer:
         if answer != 1:
             self._ends.check(answer or _core.REENTRANT)
         self._epoch = epoch
+        if self._afterwards is not None:
+            self._afterwards.forget()
 
     def _abandon(self) -> None:
         """Ends the epoch for producers: a loader's loop was left half-way."""

@@ -10,7 +10,8 @@ from echobuf.errors import CapacityError, OptionError
 from echobuf.options import MAX_WINDOW, Options
 from echobuf.tree import Spec
 
-Needs = tuple[int, int, int, int]  # slots, bytes a slot, batches, bytes a batch
+Needs = tuple[int, int, int, int, int]
+"""Slots, bytes a slot, batches, bytes a batch, and bytes whatever their number."""
 
 _IDLE = 2
 _MOST = 2**60  # bytes; more than any machine has, and far from overflow
@@ -96,8 +97,8 @@ def out_of_memory(needs: Needs, options: Options) -> CapacityError:
 
 
 def _own_bytes(needs: Needs) -> int:
-    slots, bytes_per_slot, batches, bytes_per_batch = needs
-    return slots * bytes_per_slot + batches * bytes_per_batch
+    slots, bytes_per_slot, batches, bytes_per_batch, more = needs
+    return slots * bytes_per_slot + batches * bytes_per_batch + more
 
 
 def _check(own: int, options: Options, in_use: int = 0) -> None:

@@ -148,6 +148,12 @@ def test_no_compiler_is_said(header, monkeypatch):
         drawn(np.zeros((1, 2, 2, 3), np.float32), Custom(header, "mine::Nothing"))
 
 
+def test_a_cache_that_cannot_be_written_to_is_said(header, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(header))  # a file
+    with pytest.raises(echobuf.OptionError, match="XDG_CACHE_HOME"):
+        drawn(np.zeros((1, 2, 2, 3), np.float32), Custom(header, "mine::Nothing"))
+
+
 def test_the_example_runs(header, capsys):
     runpy.run_path(str(EXAMPLE / "vignette.py"), run_name="__main__")
     printed = capsys.readouterr().out

@@ -10,8 +10,6 @@
 
 namespace echobuf {
 
-inline constexpr std::size_t kLeafAlignment = 64;  // JAX shares host memory from 64 up
-
 /// Leaves one behind another, each at a 64-byte boundary.
 class BatchLayout {
  public:

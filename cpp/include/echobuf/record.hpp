@@ -11,6 +11,7 @@
 namespace echobuf {
 
 inline constexpr std::size_t kFieldAlignment = 16;  // one vector load
+inline constexpr std::size_t kLeafAlignment = 64;   // JAX shares host memory from 64 up
 
 /// A product of sizes. Throws std::bad_alloc where it passes 64 bits: wrapped around it
 /// would be a small block with large records in it.

@@ -36,10 +36,11 @@ struct HostSide {
 
   static BufferNeeds needs(const BufferOptions& options) {
     const RecordLayout record(options.fields, options.ragged);
+    const BatchLayout batch(record, options.leaves, options.batch_size);
     // "auto" has one more: a batch that a wait has cut in two.
     return {ring_capacity(options), HostStore::bytes(record, 1) + Ring::bytes(1),
-            options.prefetch + (options.automatic ? 1u : 0u),
-            BatchLayout(record, options.leaves, options.batch_size).bytes()};
+            options.prefetch + (options.automatic ? 1u : 0u), batch.bytes(),
+            batch.maker_bytes()};
   }
 
   std::unique_ptr<Drawer> drawer(const BufferOptions& options) {

@@ -12,6 +12,7 @@ struct BufferNeeds {
   std::uint64_t bytes_per_slot;
   std::uint64_t batches;
   std::uint64_t bytes_per_batch;
+  std::uint64_t more = 0;  // bytes, however many there are of these
 };
 
 /// Of the current epoch, but for `resident` and `bytes`, which are of the memory.

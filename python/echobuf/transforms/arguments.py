@@ -13,6 +13,8 @@ import numpy as np
 from echobuf.transforms.operation import Operation
 
 Pair = tuple[float, float]
+MOST = 3.4028234663852886e38
+"""The largest 32-bit float."""
 
 
 def number(
@@ -29,10 +31,18 @@ def number(
         allowed += f" to {most:g}" if most < math.inf else " on"
     if isinstance(value, bool | np.bool_) or not _is_real(value):
         raise owner.refusal(name, value, allowed)
-    result = float(value)
+    try:
+        result = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise owner.refusal(name, value, allowed) from None
     if not (math.isfinite(result) and least <= result <= most):
         raise owner.refusal(name, value, allowed)
     return result
+
+
+def float32(owner: Operation, name: str, value: Any, least: float = -MOST) -> float:
+    """`value` as a number that is computed with as a 32-bit float."""
+    return number(owner, name, value, least, MOST)
 
 
 def _is_real(value: Any) -> bool:
@@ -106,6 +116,14 @@ def size(owner: Operation, value: Any, name: str = "size") -> tuple[int, int]:
     return integer(owner, name, height, 1), integer(owner, name, width, 1)
 
 
+def ratio(owner: Operation, value: Any) -> Pair:
+    """The shape of a rectangle, least and most."""
+    low, high = pair(owner, "ratio", value)
+    if low < 1e-6 or high > 1e6:
+        raise owner.refusal("ratio", value, "a pair of numbers from 1e-6 to 1e6")
+    return low, high
+
+
 def range_around(
     owner: Operation, name: str, value: Any, least: float = -math.inf
 ) -> Pair:
@@ -121,13 +139,13 @@ def numbers_of(owner: Operation, name: str, value: Any) -> tuple[float, ...]:
     if is_sequence(value):
         if len(value) == 0:
             raise owner.refusal(name, value, "a number, or one for each channel")
-        return tuple(number(owner, name, x) for x in value)
-    return (number(owner, name, value),)
+        return tuple(float32(owner, name, x) for x in value)
+    return (float32(owner, name, value),)
 
 
 def choice(owner: Operation, name: str, value: Any, choices: tuple[str, ...]) -> str:
     """One of some words; of an enum, its value."""
     word = getattr(value, "value", value)
-    if word not in choices:
+    if not isinstance(word, str) or word not in choices:
         raise owner.refusal(name, value, "one of " + ", ".join(map(repr, choices)))
     return str(word)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from echobuf.transforms.operation import Operation
 
 ORDERS = ("HWC", "CHW", "HW")
+MOST_NUMBERS = 2**30  # of a leaf: the core counts them, and pixels, in 32 bits
 _CHANNELS = ((1, 3), (2, 4))  # that an image has: likely, and less so
 
 
@@ -70,7 +71,13 @@ class Chain:
         self._index = index
         if self.after and not getattr(operation, "on_batches", False):
             raise self.refusal("stands behind a Lambda, which comes last")
+        self._check_size()
         operation.add_to(self)
+        self._check_size()
+
+    def _check_size(self) -> None:
+        if math.prod(self.shape) > MOST_NUMBERS:
+            raise self.refusal(f"takes and makes {MOST_NUMBERS:,} numbers at most")
 
     # ---- what operations ask
 
@@ -131,7 +138,7 @@ class Chain:
 
     def computes(self) -> None:
         """Raises unless its numbers are uint8 or floats."""
-        if self.dtype.name != "uint8" and self.dtype.name not in numbers.FLOATS:
+        if self.dtype != np.uint8 and not numbers.is_float(self.dtype):
             raise self.refusal(
                 "takes uint8, float16, bfloat16 and float32: put ToDtype(np.float32) "
                 "before it"
@@ -139,26 +146,37 @@ class Chain:
 
     def floats(self) -> None:
         """Raises unless its numbers are floats."""
-        if self.dtype.name not in numbers.FLOATS:
+        if not numbers.is_float(self.dtype):
             raise self.refusal("takes floats: put ToDtype(np.float32) before it")
 
     def fitting(self, owner: Operation, name: str, value: float) -> float:
         """`value` as a number of the leaf's type."""
+        if numbers.code(self.dtype) == numbers.OTHER:
+            raise self.refusal(f"has `{name}` for what are no real numbers as they are")
         if not numbers.is_integer(self.dtype):
-            return value
-        least = 0 if self.dtype.kind in "bu" else -numbers.largest(self.dtype) - 1
-        if not least <= value <= numbers.largest(self.dtype):
+            with np.errstate(over="ignore"):
+                return float(np.asarray(value).astype(self.dtype))
+        most = numbers.largest(self.dtype)
+        least = 0 if self.dtype.kind in "bu" else -most - 1
+        # The largest of 64 bits are no floats: as integers they are compared, too.
+        if not (least <= value <= float(most) and math.trunc(value) <= most):
             raise self.refusal(f"has {value} in `{name}`, which {self.dtype} has not")
         return float(math.trunc(value))
+
+    def within(self, rows: int, columns: int) -> None:
+        """Raises unless an image can be so large while it is worked on."""
+        if max(rows, columns) > MOST_NUMBERS:
+            raise self.refusal(f"makes it {rows:,} x {columns:,}")
 
     def window_extent(self, axis: int) -> Extent:
         """Rows and columns such that `axis`, the first or the last, is one of them."""
         if self.order is not None:
             raise self.refusal("is for sequences, not for images")
-        rank = len(self.shape)
-        if axis != 0 and axis == rank - 1:
-            rows = math.prod(self.shape[:-1])
-            self._regroup((rows, self.shape[-1], 1), planar=False)
+        wanted = _flat(self.shape)
+        if axis != 0:
+            wanted = math.prod(self.shape[:-1]), self.shape[-1], 1
+        if wanted != self.extent:
+            self._regroup(wanted, planar=False)
         return self.extent
 
     def mixed_image(self, mix: Operation) -> Extent:
@@ -208,12 +226,20 @@ class Chain:
         fixed = draft.placed or draft.mix is not None or draft.mean or draft.onehot
         if draft.changes and (fixed or fills):
             draft = self._cut()
-        if fills and draft.filled:
+        if fills and (draft.filled or self._fills_bytes(draft)):
             draft = self._cut()
         draft = self._with_room(draft)
         draft.after.append(self._step(kind, settings))
         draft.filled = draft.filled or fills
         self._resize(extent)
+
+    def _fills_bytes(self, draft: Draft) -> bool:
+        """Whether a fill, which is a float, would stand among bytes."""
+        return (
+            draft.core is None
+            and draft.source.dtype.itemsize == 1
+            and draft.source.dtype != self.dtype
+        )
 
     def resample(
         self, kind: str, settings: dict[str, Any], extent: Extent, whole: str
@@ -296,6 +322,8 @@ class Chain:
     def become(self, dtype: np.dtype[Any], factor: float = 1.0) -> None:
         """Makes numbers floats, multiplied by `factor`."""
         self._settle()
+        if any(step.kind == "mask" for step in self._draft.changes):
+            self._cut()  # integers are put in the place of integers
         narrower = dtype.name in ("float16", "bfloat16") and dtype != self.dtype
         self.dtype = dtype
         if factor != 1.0:

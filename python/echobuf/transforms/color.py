@@ -10,6 +10,9 @@ from echobuf.transforms.arguments import Pair
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.operation import Operation
 
+_MOST_FACTOR = 1e6
+_MOST_PIXELS = 2**25 - 1  # whose mean the core can take
+
 
 @dataclass(frozen=True, eq=False)
 class ColorJitter(Operation):
@@ -43,9 +46,9 @@ class ColorJitter(Operation):
         if value is None:
             return None
         if arguments.is_sequence(value):
-            both = arguments.pair(self, name, value, 0.0)
+            both = arguments.pair(self, name, value, 0.0, _MOST_FACTOR)
         else:
-            x = arguments.number(self, name, value, 0.0)
+            x = arguments.number(self, name, value, 0.0, _MOST_FACTOR)
             both = max(0.0, 1.0 - x), 1.0 + x
         return None if both == (1.0, 1.0) else both
 
@@ -58,13 +61,15 @@ class ColorJitter(Operation):
         return None if both == (0.0, 0.0) else both
 
     def add_to(self, chain: Chain) -> None:
-        _, _, channels = chain.image()
+        height, width, channels = chain.image()
         if channels not in (1, 3):
             raise chain.refusal("takes images of 1 or 3 channels")
         chain.computes()
         ranges = self._ranges()
         if not any(ranges):
             return
+        if ranges[1] is not None and height * width > _MOST_PIXELS:
+            raise chain.refusal(f"with contrast takes {_MOST_PIXELS:,} pixels at most")
         integer = numbers.is_integer(chain.dtype)
         settings = {
             "in": chain.extent,

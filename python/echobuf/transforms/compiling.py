@@ -68,9 +68,15 @@ def _loaded_for(source: str, command: list[str], what: str) -> tuple[ctypes.CDLL
 
 
 def _compile(source: str, command: list[str], path: Path, what: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Another process may compile the same: each into a file of its own.
-    handle, part = tempfile.mkstemp(suffix=".so", dir=path.parent)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Another process may compile the same: each into a file of its own.
+        handle, part = tempfile.mkstemp(suffix=".so", dir=path.parent)
+    except OSError as error:
+        raise OptionError(
+            f"{what} is compiled into {path.parent}, which cannot be written to: "
+            f"{error}. Set XDG_CACHE_HOME to a folder that can."
+        ) from error
     os.close(handle)
     try:
         _run([*command, "-x", "c++", "-", "-o", part], source, what)
@@ -80,9 +86,14 @@ def _compile(source: str, command: list[str], path: Path, what: str) -> None:
 
 
 def _run(command: list[str], source: str, what: str) -> str:
-    done = subprocess.run(
-        command, input=source, capture_output=True, text=True, check=False
-    )
+    try:
+        done = subprocess.run(
+            command, input=source, capture_output=True, text=True, check=False
+        )
+    except OSError as error:
+        raise OptionError(
+            f"{what} cannot be compiled: {command[0]!r} does not run: {error}."
+        ) from error
     if done.returncode:
         raise OptionError(
             f"{what} cannot be compiled: `{shlex.join(command)}` says\n{done.stderr}"

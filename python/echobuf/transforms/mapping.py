@@ -75,6 +75,8 @@ class _Leaves:
             if isinstance(value, Mapping):
                 self._read(value, path, chains)
                 continue
+            if path in chains:
+                raise OptionError(f"`transform` has two chains for {_short(path)!r}.")
             chain = [value] if isinstance(value, Operation) else value
             if not _is_chain(chain):
                 raise OptionError(

@@ -62,6 +62,7 @@ class RandomCrop(Operation):
             top, bottom = top + lacking, bottom + lacking
             lacking = max(0, columns - width - left - right)
             left, right = left + lacking, right + lacking
+        chain.within(height + top + bottom, width + left + right)
         down = height + top + bottom - rows
         across = width + left + right - columns
         if down < 0 or across < 0:
@@ -161,6 +162,7 @@ def add_crop(
     places: tuple[int, int],
     *,
     border: int = 1,
+    columns_first: bool = False,
     fill: list[float] | None = None,
     fills: bool = False,
 ) -> None:
@@ -174,6 +176,7 @@ def add_crop(
         "tops": places[0],
         "lefts": places[1],
         "border": border if fills or border else 1,
+        "columns_first": int(columns_first),
         "fill": fill or [0.0],
         "fills": fills,
     }

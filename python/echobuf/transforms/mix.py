@@ -21,8 +21,7 @@ class Mixing(Operation):
     _cut: int
 
     def __post_init__(self) -> None:
-        if arguments.number(self, "alpha", self.alpha, 0.0) == 0.0:
-            raise self.refusal("alpha", self.alpha, "a number above 0")
+        arguments.number(self, "alpha", self.alpha, 1e-6, 1e6)
         if self.num_classes is not None:
             arguments.integer(self, "num_classes", self.num_classes, 1)
 

@@ -38,13 +38,18 @@ def code(dtype: np.dtype[Any]) -> int:
 
 
 def is_integer(dtype: np.dtype[Any]) -> bool:
-    """Whether numbers are whole, and of a known size."""
-    return dtype.name in _LARGEST
+    """Whether numbers are whole, and of a size that is computed with."""
+    return dtype.isnative and dtype.name in _LARGEST
 
 
-def largest(dtype: np.dtype[Any]) -> float:
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """Whether numbers are of a type that `ToDtype` makes."""
+    return dtype.isnative and dtype.name in FLOATS
+
+
+def largest(dtype: np.dtype[Any]) -> int:
     """What white is: the largest integer, or 1."""
-    return float(_LARGEST.get(dtype.name, 1))
+    return _LARGEST.get(dtype.name, 1)
 
 
 def float_dtype(value: Any) -> np.dtype[Any]:

@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from echobuf.transforms import arguments, numbers
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.operation import Operation
@@ -28,12 +30,13 @@ class Normalize(Operation):
 
     def __post_init__(self) -> None:
         arguments.numbers_of(self, "mean", self.mean)
-        if 0.0 in arguments.numbers_of(self, "std", self.std):
+        std = arguments.numbers_of(self, "std", self.std)
+        if not np.all(np.asarray(std, np.float32)):
             raise self.refusal("std", self.std, "numbers other than 0")
 
     def add_to(self, chain: Chain) -> None:
         _, _, channels = chain.image()
-        if chain.dtype.name not in numbers.FLOATS:
+        if not numbers.is_float(chain.dtype):
             raise chain.refusal(
                 "is for floats: put ToDtype(np.float32, scale=True) before it"
             )
@@ -137,8 +140,7 @@ class RandomErasing(Operation):
     def __post_init__(self) -> None:
         arguments.probability(self, self.p)
         arguments.pair(self, "scale", self.scale, 0.0, 1.0)
-        if arguments.pair(self, "ratio", self.ratio)[0] <= 0:
-            raise self.refusal("ratio", self.ratio, "a pair of numbers above 0")
+        arguments.ratio(self, self.ratio)
         if not self._random:
             arguments.numbers_of(self, "value", self.value)
 
@@ -159,7 +161,7 @@ class RandomErasing(Operation):
                 f"has {len(values)} numbers in `value` for {channels} channels"
             )
         values = [chain.fitting(self, "value", value) for value in values]
-        ratio = arguments.pair(self, "ratio", self.ratio)
+        ratio = arguments.ratio(self, self.ratio)
         settings = {
             "p": float(self.p),
             "scale": list(arguments.pair(self, "scale", self.scale)),

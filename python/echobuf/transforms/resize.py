@@ -97,14 +97,13 @@ class RandomResizedCrop(Operation):
     def __post_init__(self) -> None:
         arguments.size(self, self.size)
         arguments.pair(self, "scale", self.scale, 0.0)
-        if arguments.pair(self, "ratio", self.ratio)[0] <= 0:
-            raise self.refusal("ratio", self.ratio, "a pair of numbers above 0")
+        arguments.ratio(self, self.ratio)
         arguments.choice(self, "interpolation", self.interpolation, ("bilinear",))
         arguments.flag(self, "antialias", self.antialias)
 
     def add_to(self, chain: Chain) -> None:
         chain.image()
-        ratio = arguments.pair(self, "ratio", self.ratio)
+        ratio = arguments.ratio(self, self.ratio)
         add_resample(
             chain,
             arguments.size(self, self.size),

@@ -40,7 +40,9 @@ class RandomWindow(Operation):
         if along == 0 and rank > 1:
             add_crop(chain, (self.length, columns), (0, 0), (places, 1))
         else:
-            add_crop(chain, (rows, self.length), (0, 0), (1, places))
+            # The same window as of a leaf that has another axis, too.
+            size = rows, self.length
+            add_crop(chain, size, (0, 0), (1, places), columns_first=True)
         shape = list(chain.shape)
         shape[along] = self.length
         chain.shape = tuple(shape)
@@ -103,8 +105,9 @@ class TokenMask(Operation):
             "uint64",
         ):
             raise chain.refusal("is for tokens, which are integers")
-        for value in (self.mask_token, self.vocab_size - 1, ignored or 0):
-            chain.fitting(self, "mask_token", value)
+        chain.fitting(self, "mask_token", self.mask_token)
+        chain.fitting(self, "vocab_size", self.vocab_size - 1)
+        chain.fitting(self, "ignore_index", ignored or 0)
         chain.table()
         special = [int(token) for token in self.special_tokens]
         settings = {

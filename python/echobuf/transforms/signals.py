@@ -23,8 +23,8 @@ class RandomGain(Operation):
     max_db: float = 6.0
 
     def __post_init__(self) -> None:
-        low = arguments.number(self, "min_db", self.min_db, -1000.0, 1000.0)
-        arguments.number(self, "max_db", self.max_db, low, 1000.0)
+        low = arguments.number(self, "min_db", self.min_db, -700.0, 700.0)
+        arguments.number(self, "max_db", self.max_db, low, 700.0)
 
     def add_to(self, chain: Chain) -> None:
         chain.floats()
@@ -50,8 +50,8 @@ class GaussianNoise(Operation):
     clip: bool | None = None
 
     def __post_init__(self) -> None:
-        arguments.number(self, "mean", self.mean)
-        arguments.number(self, "sigma", self.sigma, 0.0)
+        arguments.float32(self, "mean", self.mean)
+        arguments.float32(self, "sigma", self.sigma, 0.0)
         if self.clip is not None:
             arguments.flag(self, "clip", self.clip)
 
@@ -100,7 +100,7 @@ class SpecMask(Operation):
             arguments.integer(self, name, getattr(self, name), 0)
         for name in ("num_freq_masks", "num_time_masks"):
             arguments.integer(self, name, getattr(self, name), 0, _core.MOST_BANDS)
-        arguments.number(self, "value", self.value)
+        arguments.float32(self, "value", self.value)
 
     def add_to(self, chain: Chain) -> None:
         if len(chain.shape) != 2:

@@ -28,7 +28,7 @@ ECHOBUF_HD inline Hsv hsv_of(float r, float g, float b) {
   const float from_blue = (gc + 4.0f) - rc;
   float h = high == r ? from_red : high == g ? from_green : from_blue;
   h = h * (1.0f / 6.0f) + 1.0f;
-  h = h - static_cast<float>(static_cast<int32_t>(h));  // h > 0
+  h = h - static_cast<float>(exact::cut_int(h));  // h > 0, or NaN
   return {h, s, high};
 }
 
@@ -38,7 +38,7 @@ ECHOBUF_HD inline float unit_clamp(float x) {
 
 ECHOBUF_HD inline void rgb_of(const Hsv& c, float* rgb) {
   const float h6 = c.h * 6.0f;
-  const auto sector = static_cast<int32_t>(h6);  // h6 >= 0
+  const int32_t sector = exact::cut_int(h6);  // h6 >= 0, or NaN
   const float f = h6 - static_cast<float>(sector);
   const float sf = c.s * f;
   const float rest = 1.0f - c.s;
@@ -63,7 +63,8 @@ struct Jitter {
 
   struct Draw {
     float factor[kKinds];
-    float mean;  // of the grey image that the contrast is about
+    float rest[kKinds];  // 1 - factor
+    float mean;          // of the grey image that the contrast is about
     uint32_t order[kKinds];
   };
 
@@ -79,8 +80,11 @@ struct Jitter {
       for (uint32_t i = at; i + 1 < kKinds - k; ++i) left[i] = left[i + 1];
       if (k < 2) orders /= 3 - k;
     }
-    for (uint32_t k = 0; k < kKinds; ++k)
-      d.factor[k] = static_cast<float>(words.uniform(least[k], most[k]));
+    for (uint32_t k = 0; k < kKinds; ++k) {
+      const double factor = words.uniform(least[k], most[k]);
+      d.factor[k] = static_cast<float>(factor);
+      d.rest[k] = static_cast<float>(1.0 - factor);
+    }
     return d;
   }
 
@@ -104,10 +108,10 @@ struct Jitter {
     if (kind == kBrightness) {
       for (int c = 0; c < in.channels; ++c) v[c] = settled(v[c] * factor);
     } else if (kind == kContrast) {
-      for (int c = 0; c < in.channels; ++c) v[c] = blended(v[c], d.mean, factor);
+      for (int c = 0; c < in.channels; ++c) v[c] = blended(v[c], d.mean, d, kind);
     } else if (in.channels == 3 && kind == kSaturation) {
       const float g = grey(v);
-      for (int c = 0; c < 3; ++c) v[c] = blended(v[c], g, factor);
+      for (int c = 0; c < 3; ++c) v[c] = blended(v[c], g, d, kind);
     } else if (in.channels == 3) {
       turn_hue(factor, v);
     }
@@ -117,14 +121,14 @@ struct Jitter {
   ECHOBUF_HD float grey(const float* v) const {
     if (in.channels != 3) return v[0];
     const float g = (v[0] * 0.2989f + v[1] * 0.587f) + v[2] * 0.114f;
-    return integer != 0 ? static_cast<float>(static_cast<int32_t>(g)) : g;
+    return integer != 0 ? static_cast<float>(exact::cut_int(g)) : g;
   }
   ECHOBUF_HD float settled(float v) const {
     v = exact::least(exact::most(v, 0.0f), bound);
-    return integer != 0 ? static_cast<float>(static_cast<int32_t>(v)) : v;
+    return integer != 0 ? static_cast<float>(exact::cut_int(v)) : v;
   }
-  ECHOBUF_HD float blended(float v, float other, float share) const {
-    return settled(v * share + other * (1.0f - share));
+  ECHOBUF_HD float blended(float v, float other, const Draw& d, uint32_t kind) const {
+    return settled(v * d.factor[kind] + other * d.rest[kind]);
   }
 
   ECHOBUF_HD void turn_hue(float by, float* v) const {
@@ -135,18 +139,19 @@ struct Jitter {
     float rgb[3];
     rgb_of(c, rgb);
     for (int i = 0; i < 3; ++i)
-      v[i] = integer != 0 ? static_cast<float>(static_cast<int32_t>(rgb[i] * 255.999f))
-                          : rgb[i];
+      v[i] =
+          integer != 0 ? static_cast<float>(exact::cut_int(rgb[i] * 255.999f)) : rgb[i];
   }
 };
 
 /// A sum whose terms may come in any order: numbers of up to 256 as multiples of 2^-30.
+/// Of fewer than 2^25 terms. NaN counts as 0.
 struct GreySum {
   static constexpr double kUnit = 1073741824.0;
 
   ECHOBUF_HD static int64_t term(float grey) {
     const float v = exact::least(exact::most(grey, -256.0f), 256.0f);
-    return static_cast<int64_t>(static_cast<double>(v) * kUnit);
+    return static_cast<int64_t>(v == v ? static_cast<double>(v) * kUnit : 0.0);
   }
   ECHOBUF_HD static float mean(int64_t sum, int64_t pixels) {
     return static_cast<float>(static_cast<double>(sum) /

@@ -66,14 +66,6 @@ ECHOBUF_HD constexpr int32_t floor_int(float x) {
   return cut - (static_cast<float>(cut) > x ? 1 : 0);
 }
 
-ECHOBUF_HD inline double square_root(double x) {
-#if defined(__CUDA_ARCH__)
-  return __dsqrt_rn(x);
-#else
-  return __builtin_sqrt(x);
-#endif
-}
-
 template <class T>
 ECHOBUF_HD constexpr T least(T a, T b) {
   return b < a ? b : a;
@@ -81,6 +73,22 @@ ECHOBUF_HD constexpr T least(T a, T b) {
 template <class T>
 ECHOBUF_HD constexpr T most(T a, T b) {
   return a < b ? b : a;
+}
+
+/// Cut toward 0. What an int32_t has not becomes the next that it has, NaN becomes 0:
+/// a plain cast would be undefined, and differs between hosts and devices.
+ECHOBUF_HD inline int32_t cut_int(float x) {
+  constexpr float kMost = 2147483520.0f;  // the largest float below 2^31
+  const float within = least(most(x, -kMost), kMost);
+  return static_cast<int32_t>(within == within ? within : 0.0f);
+}
+
+ECHOBUF_HD inline double square_root(double x) {
+#if defined(__CUDA_ARCH__)
+  return __dsqrt_rn(x);
+#else
+  return __builtin_sqrt(x);
+#endif
 }
 
 // ---- functions, to a few units in the last place of a double

@@ -38,6 +38,7 @@ struct Crop {
   uint32_t tops;  // places that its top can have, from `top` on
   uint32_t lefts;
   Border border;
+  uint32_t columns_first;  // chance is asked for the left before the top
   double fill[kMostChannels];
 
   struct Draw {
@@ -46,8 +47,10 @@ struct Crop {
   };
 
   ECHOBUF_HD Draw draw(Words words) const {
-    const uint32_t down = scaled(words.word(), tops);
-    const uint32_t right = scaled(words.word(), lefts);
+    const uint32_t first = words.word();
+    const uint32_t second = words.word();
+    const uint32_t down = scaled(columns_first != 0 ? second : first, tops);
+    const uint32_t right = scaled(columns_first != 0 ? first : second, lefts);
     return {top + static_cast<int32_t>(down), left + static_cast<int32_t>(right)};
   }
   ECHOBUF_HD int32_t source(const Draw& d, Axis axis, int32_t i) const {

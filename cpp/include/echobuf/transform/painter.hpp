@@ -20,8 +20,9 @@ class Painter {
  public:
   /// `program` must outlive it. Throws std::bad_alloc; nothing is allocated later.
   /// `large`: how large rows are written, if not like others.
-  Painter(const Program& program, RowCopy large) : program_(program), large_(large) {
+  Painter(const Program& program, RowCopy large) : large_(large) {
     const auto mix = program.mix_stage();
+    stages_.reserve(program.stages.size());
     for (std::size_t i = 0; i < program.stages.size(); ++i)
       stages_.emplace_back(program, i, mix && i <= *mix);
   }
@@ -220,7 +221,6 @@ class Painter {
   /// Rows from here on are written past the caches where that is asked for.
   static constexpr std::size_t kWriteRow = 256;
 
-  const Program& program_;
   const RowCopy large_;
   std::vector<Work> stages_;
 };

@@ -85,10 +85,10 @@ struct Noise {
   ECHOBUF_HD Draw draw(Words words, const Extent&) const { return {words}; }
   ECHOBUF_HD float element(const Draw& d, float v, int channel, const Place& at) const {
     float noise = mean + normal(d.words.element(at.element(channel)).word[0]) * sigma;
-    if (integer != 0) noise = static_cast<float>(static_cast<int32_t>(noise));
+    if (integer != 0) noise = static_cast<float>(exact::cut_int(noise));
     const float sum = v + noise;
     if (clip != 0) return exact::least(exact::most(sum, 0.0f), most);
-    if (integer != 0) return static_cast<float>(static_cast<int32_t>(sum) & 255);
+    if (integer != 0) return static_cast<float>(exact::cut_int(sum) & 255);
     return sum;
   }
 };

@@ -188,11 +188,11 @@ ECHOBUF_HD void pull(const Ops& ops, uint64_t source, const Ops& partner_ops,
 
 // ---- stages that move bytes
 
-/// One element as a whole number, by its size and not its type.
+/// One element by its size and not its type, in the largest numbers that divide it: an
+/// element of twelve bytes lies at a multiple of four.
 ECHOBUF_HD inline void copy_element(uint64_t to, uint64_t from, uint32_t bytes) {
-  if (bytes <= 8) return copy_scalar(to, from, bytes);
-  for (uint32_t i = 0; i < bytes; i += 8)
-    copy_scalar(to + i, from + i, exact::least(bytes - i, 8u));
+  const uint32_t unit = exact::least(bytes & (0u - bytes), 8u);
+  for (uint32_t i = 0; i < bytes; i += unit) copy_scalar(to + i, from + i, unit);
 }
 
 ECHOBUF_HD inline int64_t load_whole(NumberType type, uint64_t address) {

@@ -162,7 +162,8 @@ ECHOBUF_HD inline double symmetric_beta(Words& words, double alpha) {
       if (s > 1.0) continue;
       const double power =
           exact::exp(exact::most(exact::log(s) * 2.0 / (2.0 * alpha - 1.0), -690.0));
-      return 0.5 + w * v / s * exact::square_root(1.0 - power);
+      const double weight = 0.5 + w * v / s * exact::square_root(1.0 - power);
+      return exact::least(exact::most(weight, 0.0), 1.0);
     }
   }
   return 0.5;

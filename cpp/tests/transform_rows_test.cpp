@@ -1,0 +1,276 @@
+// What the host does row by row is what a thread of a kernel does pixel by pixel, bit
+// for bit, at every level of vector instructions.
+#include <gtest/gtest.h>
+
+#include <sstream>
+#include <string>
+
+#include "echobuf/transform/painter.hpp"
+#include "transform_cases.hpp"
+
+namespace echobuf::transform {
+namespace {
+
+using test::Bytes;
+using test::Dice;
+
+std::uint64_t address_of(const Bytes& bytes) {
+  return reinterpret_cast<std::uint64_t>(bytes.data());
+}
+
+/// A CPU of a lower level, while it lives.
+class LowerLevel {
+ public:
+  explicit LowerLevel(CpuLevel level) { echobuf::detail::level_in_use() = level; }
+  ~LowerLevel() { echobuf::detail::level_in_use() = detect_cpu_level(); }
+};
+
+std::vector<CpuLevel> levels() {
+  std::vector<CpuLevel> all;
+  for (const CpuLevel level : {CpuLevel::kBaseline, CpuLevel::kAvx2, CpuLevel::kAvx512})
+    if (level <= detect_cpu_level()) all.push_back(level);
+  return all;
+}
+
+/// A stage pixel by pixel.
+class Pixels {
+ public:
+  explicit Pixels(const Stage& stage) : stage_(stage) {}
+
+  Bytes make(const DrawNumber& number, const Bytes& own, const Bytes& partner) {
+    Bytes target(static_cast<std::size_t>(stage_.target.size()));
+    const HostOps ops(stage_, own_);
+    const HostOps others(stage_, others_);
+    ops.draw(number, false);
+    others.draw(number, true);
+    find_mean(ops, own);
+    find_mean(others, partner);
+    for (std::int32_t y = 0; y < stage_.target.extent.height; ++y)
+      for (std::int32_t x = 0; x < stage_.target.extent.width; ++x) {
+        if (stage_.raw != 0) {
+          pull_raw(ops, address_of(own), address_of(target), y, x);
+          continue;
+        }
+        float v[kMostChannels] = {};
+        pull(ops, address_of(own), others, address_of(partner), y, x, v);
+        for (std::int32_t c = 0; c < stage_.target.extent.channels; ++c) {
+          const auto at = static_cast<std::uint64_t>(stage_.target.offset(y, x, c));
+          store_number(stage_.target.type, address_of(target) + at, v[c]);
+        }
+      }
+    return target;
+  }
+
+ private:
+  void find_mean(const HostOps& ops, const Bytes& image) const {
+    if (stage_.mean < 0) return;
+    const Puller<HostOps> puller(ops, address_of(image));
+    const Extent& extent = stage_.target.extent;
+    std::int64_t sum = 0;
+    float v[kMostChannels] = {};
+    for (std::int32_t y = 0; y < extent.height; ++y)
+      for (std::int32_t x = 0; x < extent.width; ++x) {
+        puller.moved(y, x, v);
+        ops.visit(stage_.mean, [&](const auto& op, const auto& draw) {
+          if constexpr (requires { op.grey_before_contrast(draw, v); })
+            sum += GreySum::term(op.grey_before_contrast(draw, v));
+        });
+      }
+    ops.set_mean(stage_.mean, GreySum::mean(sum, extent.pixels()));
+  }
+
+  const Stage& stage_;
+  DrawBlock own_[kMostOps];
+  DrawBlock others_[kMostOps];
+};
+
+/// Equal in every bit, but for which NaN it is.
+void expect_equal(const Layout& layout, const Bytes& got, const Bytes& want,
+                  const std::string& what) {
+  ASSERT_EQ(got.size(), want.size());
+  if (std::memcmp(got.data(), want.data(), got.size()) == 0) return;
+  for (std::size_t at = 0; at < got.size(); at += layout.bytes) {
+    if (std::memcmp(got.data() + at, want.data() + at, layout.bytes) == 0) continue;
+    const float a = load_number(layout.type, address_of(got) + at);
+    const float b = load_number(layout.type, address_of(want) + at);
+    ASSERT_TRUE(a != a && b != b)
+        << what << ": element " << at / layout.bytes << " is " << a << ", not " << b;
+  }
+}
+
+std::string name_of(const Stage& stage, std::uint32_t seed, CpuLevel level) {
+  std::ostringstream name;
+  name << "case " << seed << ", level " << static_cast<int>(level) << ", operations";
+  for (std::int32_t i = 0; i < stage.count; ++i)
+    name << ' ' << static_cast<std::uint32_t>(stage.ops[i].code);
+  return name.str();
+}
+
+DrawNumber some_draw(Dice& dice) {
+  return {transform_key(7, 1), static_cast<std::uint64_t>(dice.from(0, 1 << 20)),
+          static_cast<std::uint32_t>(dice.from(0, 3))};
+}
+
+/// The painter, at all levels, against pixel by pixel.
+void check_stage(const Stage& stage, std::uint32_t seed, Dice& dice) {
+  const Bytes own = test::make_image(stage.source, dice);
+  const Bytes partner = test::make_image(stage.source, dice);
+  const DrawNumber number = some_draw(dice);
+  const Bytes want = Pixels(stage).make(number, own, partner);
+  const Program program{{stage}};
+  const bool past = dice.coin();
+  for (const CpuLevel level : levels()) {
+    const LowerLevel lower(level);
+    Painter painter(program, past ? streaming_copy() : nullptr);
+    for (int again = 0; again < 2; ++again) {  // nothing is left of a draw before
+      Bytes got(want.size(), std::byte{0xEE});
+      painter.paint(number, own.data(), partner.data(), got.data());
+      expect_equal(stage.target, got, want, name_of(stage, seed, level));
+      DrawNumber other = number;
+      ++other.draw;
+      painter.paint(other, partner.data(), own.data(), got.data());
+    }
+    if (::testing::Test::HasFatalFailure()) return;
+  }
+}
+
+Extent some_extent(Dice& dice) {
+  const std::int32_t width = dice.one_in(8) ? dice.from(250, 300) : dice.from(1, 70);
+  return {dice.from(1, 10), width, dice.of({1, 1, 2, 3, 3, 3, 4, 5})};
+}
+
+constexpr std::uint32_t kCases = 1500;
+
+TEST(TransformRows, NumbersAreThoseOfPixels) {
+  for (std::uint32_t seed = 0; seed < kCases; ++seed) {
+    Dice dice(seed);
+    const auto type = dice.one_in(3)
+                          ? static_cast<NumberType>(dice.from(0, 12))
+                          : dice.of({NumberType::kUint8, NumberType::kFloat32});
+    const Layout source =
+        test::layout_of(some_extent(dice), type, test::bytes_of(type), dice.coin());
+    check_stage(test::StageMaker(dice).computing(source), seed, dice);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(TransformRows, BytesThatMoveAreThoseOfPixels) {
+  for (std::uint32_t seed = 0; seed < kCases; ++seed) {
+    Dice dice(seed);
+    const auto type = static_cast<NumberType>(dice.from(0, 12));
+    const bool tokens = type >= NumberType::kUint8 && type <= NumberType::kInt64 &&
+                        type != NumberType::kUint64 && dice.one_in(3);
+    const Layout source =
+        test::layout_of(some_extent(dice), type, test::bytes_of(type), dice.coin());
+    check_stage(test::StageMaker(dice).raw(source, tokens), seed, dice);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(TransformRows, ElementsOfAnySizeArriveWhole) {
+  for (std::uint32_t bytes = 1; bytes <= 33; ++bytes) {
+    Dice dice(bytes);
+    const Layout source =
+        test::layout_of({3, 5, 2}, NumberType::kOther, bytes, dice.coin());
+    Stage stage{};
+    stage.source = source;
+    stage.target =
+        test::layout_of(source.extent, NumberType::kOther, bytes, dice.coin());
+    stage.raw = 1;
+    stage.count = stage.after = 1;
+    stage.fill = stage.mean = stage.mix = -1;
+    stage.ops[0].code = OpCode::kFlip;
+    const Flip flip{source.extent, Axis::kColumn, 1.0};
+    std::memcpy(stage.ops[0].settings, &flip, sizeof flip);
+    const Bytes image = test::make_image(source, dice);
+    const Program program{{stage}};
+    Bytes got(image.size());
+    Painter(program, nullptr).paint(some_draw(dice), image.data(), nullptr, got.data());
+    for (std::int32_t y = 0; y < 3; ++y)
+      for (std::int32_t x = 0; x < 5; ++x)
+        for (std::int32_t c = 0; c < 2; ++c)
+          ASSERT_EQ(std::memcmp(got.data() + stage.target.offset(y, x, c),
+                                image.data() + source.offset(y, 4 - x, c), bytes),
+                    0)
+              << bytes << " bytes";
+  }
+}
+
+TEST(TransformRows, StagesFollowEachOther) {
+  for (std::uint32_t seed = 0; seed < kCases / 3; ++seed) {
+    Dice dice(seed);
+    const NumberType type = dice.of({NumberType::kUint8, NumberType::kFloat32});
+    const Layout source =
+        test::layout_of(some_extent(dice), type, test::bytes_of(type), dice.coin());
+    Program program;
+    program.stages.push_back(test::StageMaker(dice).computing(source));
+    program.stages[0].mix = -1;
+    for (std::int32_t i = 0; i < program.stages[0].count; ++i)
+      if (program.stages[0].ops[i].code == OpCode::kMix) program.stages[0].count = i;
+    program.stages.push_back(
+        test::StageMaker(dice).computing(program.stages[0].target));
+
+    const Bytes own = test::make_image(source, dice);
+    const Bytes partner = test::make_image(source, dice);
+    const DrawNumber number = some_draw(dice);
+    const Bytes between = Pixels(program.stages[0]).make(number, own, own);
+    // The partner goes through the first stage with chances of its own.
+    Stage as_partner = program.stages[0];
+    for (OpBlock& op : as_partner.ops) op.number += kPartnerOperation;
+    const Bytes others = Pixels(as_partner).make(number, partner, partner);
+    const Bytes want = Pixels(program.stages[1]).make(number, between, others);
+    Bytes got(want.size());
+    Painter(program, nullptr).paint(number, own.data(), partner.data(), got.data());
+    expect_equal(program.stages[1].target, got, want,
+                 name_of(program.stages[1], seed, cpu_level()));
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(TransformRows, RunsEndAtWhatIsOutside) {
+  for (std::uint32_t seed = 0; seed < 2000; ++seed) {
+    Dice dice(seed);
+    std::vector<std::int32_t> source(static_cast<std::size_t>(dice.from(1, 12)));
+    for (std::int32_t& index : source) index = dice.from(-1, 4);
+    std::vector<transform::Run> runs;
+    find_runs(source.data(), static_cast<std::int32_t>(source.size()), runs);
+    std::vector<std::int32_t> found;
+    for (const transform::Run& run : runs)
+      for (std::int32_t i = 0; i < run.count; ++i) {
+        const bool outside = run.source == kOutside;
+        found.push_back(outside ? kOutside : run.source + i * run.step);
+        if (!outside) {
+          EXPECT_GE(found.back(), 0) << "case " << seed;
+        }
+      }
+    ASSERT_EQ(found, source) << "case " << seed;
+  }
+}
+
+TEST(TransformRows, BytesAreTakenApartAndTurnedRoundAlikeEverywhere) {
+  for (std::int32_t count = 0; count < 100; ++count) {
+    Dice dice(static_cast<std::uint32_t>(count));
+    std::vector<unsigned char> pixels(static_cast<std::size_t>(3 * count));
+    for (unsigned char& byte : pixels)
+      byte = static_cast<unsigned char>(dice.from(0, 255));
+    for (const CpuLevel level : levels()) {
+      std::vector<unsigned char> planes[3];
+      unsigned char* rows[3];
+      for (int c = 0; c < 3; ++c) {
+        planes[c].resize(static_cast<std::size_t>(count));
+        rows[c] = planes[c].data();
+      }
+      split3(pixels.data(), count, rows, level);
+      std::vector<unsigned char> turned(pixels.size());
+      reverse_bytes(pixels.data(), 3 * count, turned.data(), level);
+      for (std::int32_t i = 0; i < 3 * count; ++i) {
+        const auto at = static_cast<std::size_t>(i);
+        ASSERT_EQ(planes[i % 3][at / 3], pixels[at]);
+        ASSERT_EQ(turned[pixels.size() - 1 - at], pixels[at]);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace echobuf::transform
