@@ -9,6 +9,11 @@
 
 namespace echobuf::transform {
 
+/// Blocks that a multiprocessor must have room for. Left to itself, NVRTC stops at 40
+/// registers for stages with a mean, and spills.
+template <class S>
+inline constexpr int kLeastBlocks = S::plan().mean >= 0 ? 4 : 1;
+
 /// The weights of so many images, where there are any.
 template <bool weighed, int images>
 struct KeptWeights {
@@ -78,11 +83,12 @@ __device__ void run_stage(const StageLaunch& a, const DrawParts& by_value) {
 
 }  // namespace echobuf::transform
 
-#define ECHOBUF_STAGE_ENTRY(entry, S, summing)                                    \
-  extern "C" __global__ void __launch_bounds__(echobuf::transform::kStageThreads) \
-      entry(const __grid_constant__ echobuf::transform::StageLaunch launch,       \
-            const __grid_constant__ echobuf::DrawParts parts) {                   \
-    echobuf::transform::run_stage<S, summing>(launch, parts);                     \
+#define ECHOBUF_STAGE_ENTRY(entry, S, summing)                                      \
+  extern "C" __global__ void __launch_bounds__(echobuf::transform::kStageThreads,   \
+                                               echobuf::transform::kLeastBlocks<S>) \
+      entry(const __grid_constant__ echobuf::transform::StageLaunch launch,         \
+            const __grid_constant__ echobuf::DrawParts parts) {                     \
+    echobuf::transform::run_stage<S, summing>(launch, parts);                       \
   }
 #define ECHOBUF_STAGE_MAKE(name, S) ECHOBUF_STAGE_ENTRY(name##_make, S, false)
 #define ECHOBUF_STAGE_SUM(name, S) ECHOBUF_STAGE_ENTRY(name##_sum, S, true)
