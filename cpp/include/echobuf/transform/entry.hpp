@@ -9,10 +9,11 @@
 
 namespace echobuf::transform {
 
-/// Blocks that a multiprocessor must have room for. Left to itself, NVRTC stops at 40
-/// registers for stages with a mean, and spills.
+/// Blocks that a multiprocessor must have room for: with 4 a thread may have 64
+/// registers. Left to itself, NVRTC stops at 40 for some stages, and spills.
 template <class S>
-inline constexpr int kLeastBlocks = S::plan().mean >= 0 ? 4 : 1;
+inline constexpr int kLeastBlocks =
+    S::plan().mix >= 0 || S::plan().core == Core::kWarp ? 2 : 4;
 
 /// The weights of so many images, where there are any.
 template <bool weighed, int images>
