@@ -39,10 +39,11 @@ def batches(device, spec, transform, stacked, **kwargs):
     with make(device, spec, transform, **kwargs) as buffer:
         for most in (3, 10**9):
 
-            def feed():
+            def feed(most=most):
                 with contextlib.suppress(echobuf.ClosedError):
                     buffer.put_batch(stacked, timeout=WAIT_S)
-                    buffer.close()
+                    if most > 3:  # else it might close the epoch that follows
+                        buffer.close()
 
             feeder = Worker(feed)
             for _, batch in zip(range(most), buffer, strict=False):

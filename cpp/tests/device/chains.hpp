@@ -47,7 +47,7 @@ struct CropAndNormalize {
   template <int i>
   static constexpr auto op() {
     if constexpr (i == 0)
-      return Crop{kIn, 6, 5, -2, -2, 6, 9, Border::kFill, {7, 255, 0}};
+      return Crop{kIn, 6, 5, -2, -2, 6, 9, Border::kFill, 0, {7, 255, 0}};
     else if constexpr (i == 1)
       return Flip{kOut, Axis::kColumn, 0.5};
     else if constexpr (i == 2)
