@@ -17,7 +17,7 @@ from echobuf import transforms
 from echobuf.cuda import kernels, stages
 from echobuf.cuda.arrays import handle_of
 from echobuf.cuda.out import DeviceOut
-from echobuf.made import make_leaves
+from echobuf.leaves import make_leaves
 from echobuf.tree import make_spec
 
 cupy = pytest.importorskip("cupy")

@@ -39,13 +39,13 @@ def batches(device, spec, transform, stacked, **kwargs):
     with make(device, spec, transform, **kwargs) as buffer:
         for most in (3, 10**9):
 
-            def feed(most=most):
+            def feed(closes):
                 with contextlib.suppress(echobuf.ClosedError):
                     buffer.put_batch(stacked, timeout=WAIT_S)
-                    if most > 3:  # else it might close the epoch that follows
+                    if closes:  # after a reset it would be the next epoch's end
                         buffer.close()
 
-            feeder = Worker(feed)
+            feeder = Worker(feed, most != 3)
             for _, batch in zip(range(most), buffer, strict=False):
                 drawn.append(as_bits(batch))
             if most == 3:

@@ -11,7 +11,7 @@ import echobuf
 from chains_for_tests import random_case
 from echobuf import transforms as t
 from echobuf.cuda import stages
-from echobuf.made import make_leaves
+from echobuf.leaves import make_leaves
 from echobuf.tree import make_spec
 from kernels_compiled import ARCHITECTURES, ROOT, compile_source, usage
 

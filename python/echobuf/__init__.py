@@ -8,7 +8,8 @@ stored once, and serves them in shuffled batches from native code.
 import importlib
 from typing import Any
 
-from echobuf._lifetime import get_include, warmup
+from echobuf._include import get_include
+from echobuf._lifetime import warmup
 from echobuf.buffer import EchoBuffer
 from echobuf.errors import (
     CapacityError,

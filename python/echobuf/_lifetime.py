@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import atexit
-from pathlib import Path
 
 from echobuf import _core
 from echobuf.options import check_device
 
 atexit.register(_core.interpreter_exits)
-
-
-def get_include() -> str:
-    """The folder of the C++ headers, for `#include <echobuf/buffer.hpp>`."""
-    return str(Path(__file__).parent / "include")
 
 
 def warmup(device: str = "cpu") -> None:

@@ -17,7 +17,7 @@ from echobuf.errors import (
     SpecError,
     StateError,
 )
-from echobuf.made import make_leaves
+from echobuf.leaves import make_leaves
 from echobuf.options import (
     check_epoch,
     check_options,

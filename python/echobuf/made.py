@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from echobuf import _core
 from echobuf.tree import Spec, describe
@@ -38,18 +38,3 @@ class Made:
             f"{leaf}: [{', '.join(chain)}]" for leaf, chain in self.shown.items()
         )
         return f", transform={{{chains}}} -> {describe(self.spec)}"
-
-
-def make_leaves(spec: Spec, transform: Any, *, ragged: bool) -> Made:
-    """Reads `transform` for examples, or for whole batches if `ragged`.
-
-    Raises:
-        OptionError: it is no mapping from leaves to chains.
-        SpecError: a chain does not fit its leaf.
-    """
-    if transform is None:
-        plans = tuple((field, None) for field in range(len(spec.fields)))
-        return Made(spec, spec, plans, ((),) * len(plans), {})
-    from echobuf.transforms.mapping import make
-
-    return make(spec, transform, ragged=ragged)

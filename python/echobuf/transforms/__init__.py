@@ -6,9 +6,9 @@ operation. What chance decides is a function of (seed, epoch, draw, operation) a
 """
 
 from echobuf.transforms.affine import RandomAffine, RandomRotation
-from echobuf.transforms.after import Lambda
 from echobuf.transforms.color import ColorJitter
 from echobuf.transforms.custom import Custom
+from echobuf.transforms.lambdas import Lambda
 from echobuf.transforms.maps import (
     CenterCrop,
     RandomCrop,

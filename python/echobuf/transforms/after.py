@@ -1,4 +1,4 @@
-"""`Lambda`: a function of the caller's on whole batches, after the fused part."""
+"""What a function on whole batches makes of a leaf, checked."""
 
 from __future__ import annotations
 
@@ -6,62 +6,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from echobuf.errors import SpecError
 from echobuf.field import Field
-from echobuf.transforms.chain import Chain
-from echobuf.transforms.operation import Operation
-
-
-@dataclass(frozen=True, eq=False)
-class Lambda(Operation):
-    """Applies a function to a leaf of each batch, once the rest of the chain is done.
-
-    It runs on the thread that asks for the batch, in Python: all other operations are
-    cheaper. Whatever stands behind it must be a `Lambda`, too.
-
-    Args:
-        function: takes the leaf of a batch, `[batch_size, *shape]` (fewer rows in a
-            ragged tail), as the caller gets it: an array of NumPy or CuPy, or a tensor
-            of torch; returns one of as many rows. What it does must not depend on
-            chance of its own, or a resumed run differs.
-        shape: of one example afterwards, if the function changes it.
-        dtype: afterwards, if the function changes it.
-    """
-
-    function: Callable[[Any], Any]
-    shape: Any = None
-    dtype: Any = None
-    on_batches = True
-
-    def __post_init__(self) -> None:
-        if not callable(self.function):
-            raise self.refusal("function", self.function, "a function")
-        try:
-            Field(() if self.shape is None else self.shape, self.dtype or np.uint8)
-        except SpecError as error:
-            raise self.refusal(
-                "shape and dtype",
-                (self.shape, self.dtype),
-                f"those of an array: {error}",
-            ) from None
-
-    def __repr__(self) -> str:
-        name = getattr(self.function, "__qualname__", type(self.function).__name__)
-        return f"Lambda({name})"
-
-    def add_to(self, chain: Chain) -> None:
-        shape = chain.shape if self.shape is None else self.shape
-        field = Field(shape, chain.dtype if self.dtype is None else self.dtype)
-        chain.then(After(self, f"transform{chain.name}", field), field)
 
 
 @dataclass(frozen=True)
 class After:
-    """A `Lambda` on a leaf, and what must come out."""
+    """A function on a leaf of whole batches, and what must come out.
 
-    operation: Lambda
+    Attributes:
+        function: the caller's.
+        shown: what it is called in messages.
+        name: of the leaf, likewise.
+        field: of one example of what must come out.
+    """
+
+    function: Callable[[Any], Any]
+    shown: str
     name: str
     field: Field
 
@@ -73,17 +34,17 @@ class After:
         """
         rows = len(leaf)
         try:
-            result = self.operation.function(leaf)
+            result = self.function(leaf)
         except Exception as error:
             raise SpecError(
-                f"`{self.name}`: {self.operation!r} raised {type(error).__name__}: "
+                f"`{self.name}`: {self.shown} raised {type(error).__name__}: "
                 f"{error}. The batch is not lost: the next call tries again."
             ) from error
         wanted = (rows, *self.field.shape)
         shape = getattr(result, "shape", None)
         if shape is None or tuple(shape) != wanted or not self._has_dtype(result):
             raise SpecError(
-                f"`{self.name}`: {self.operation!r} returned {_show(result)}; it must "
+                f"`{self.name}`: {self.shown} returned {_show(result)}; it must "
                 f"return {self.field.dtype}{list(wanted)}. Say `shape=` and `dtype=` "
                 "of one example where the function changes them."
             )

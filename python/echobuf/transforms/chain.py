@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from echobuf import _core
-from echobuf.errors import SpecError
 from echobuf.field import Field
 from echobuf.transforms import numbers
+from echobuf.transforms.leaf import Leaf
 from echobuf.transforms.stages import Draft, Extent, Image, Step
 
 if TYPE_CHECKING:
     from echobuf.transforms.after import After
-    from echobuf.transforms.operation import Operation
-
-ORDERS = ("HWC", "CHW", "HW")
-MOST_NUMBERS = 2**30  # of a leaf: the core counts them, and pixels, in 32 bits
-_CHANNELS = ((1, 3), (2, 4))  # that an image has: likely, and less so
 
 
-class Chain:
-    """What a leaf is, operation by operation.
+class Link(Protocol):
+    """An operation, as a chain sees it."""
+
+    @property
+    def chance(self) -> Link:
+        """The operation that it shares its chance with."""
+
+    def add_to(self, chain: Any) -> None:
+        """Adds what it does."""
+
+
+class Chain(Leaf):
+    """What is done to a leaf, operation by operation.
 
     Args:
         name: of the leaf, for messages.
@@ -33,10 +38,6 @@ class Chain:
         mixed_images: the extents of images that a mix cuts, by its id; of all chains.
 
     Attributes:
-        dtype: of the numbers by now.
-        extent: height, width and channels by now; of what is no image, rows and
-            columns.
-        order: of the axes: "HWC", "CHW", "HW", or None for what is no image.
         after: what is done with whole batches in the end.
         drawn: shape and dtype before that.
     """
@@ -45,156 +46,29 @@ class Chain:
         self,
         name: str,
         field: Field,
-        number_of: Callable[[Operation], int],
+        number_of: Callable[[Link], int],
         mixed_images: dict[int, Extent],
     ) -> None:
-        self.name = name
-        self.shape = field.shape
-        self.dtype = field.dtype
-        self.order: str | None = None
-        self.extent: Extent = _flat(field.shape)
+        super().__init__(name, field, mixed_images)
         self.after: list[After] = []
         self.drawn: tuple[tuple[int, ...], np.dtype[Any]] | None = None
-        self.mixed: Operation | None = None
-        self.mixed_images = mixed_images
+        self.mixed: Link | None = None
+        self._link: Link | None = None  # that is being added
         self._number_of = number_of
-        self._operation: Operation | None = None
-        self._index = -1
         self._stages: list[_core.Stage] = []
         self._draft = Draft(Image(self.extent, field.dtype, planar=False))
         self._rounding = False  # what comes next must be brought to `dtype` first
         self._stored = True  # the source of the draft is the field
 
-    def add(self, operation: Operation, index: int) -> None:
+    def add(self, operation: Link, index: int) -> None:
         """Adds an operation, number `index` in the chain."""
-        self._operation = operation
+        self._operation = self._link = operation
         self._index = index
         if self.after and not getattr(operation, "on_batches", False):
             raise self.refusal("stands behind a Lambda, which comes last")
         self._check_size()
         operation.add_to(self)
         self._check_size()
-
-    def _check_size(self) -> None:
-        if math.prod(self.shape) > MOST_NUMBERS:
-            raise self.refusal(f"takes and makes {MOST_NUMBERS:,} numbers at most")
-
-    # ---- what operations ask
-
-    def refusal(self, what: str) -> SpecError:
-        """The error for an operation that does not fit."""
-        return SpecError(
-            f"`transform{self.name}[{self._index}]`, {self._operation!r}, {what}. "
-            f"There, the leaf is {self.dtype}{list(self.shape)}."
-        )
-
-    def image(self, order: str | None = None) -> Extent:
-        """Takes the leaf for an image: its height, width and channels.
-
-        Args:
-            order: of its axes, if that was said.
-        """
-        if self.order is None:
-            self._make_image(order or self._guess_order())
-        return self.extent
-
-    def _guess_order(self) -> str:
-        if len(self.shape) == 2:
-            return "HW"
-        if len(self.shape) != 3:
-            raise self.refusal(
-                "is for images, of shape [height, width, channels], [channels, height, "
-                "width] or [height, width]"
-            )
-        for likely in _CHANNELS:
-            for axis, order in ((2, "HWC"), (0, "CHW")):
-                if self.shape[axis] in likely:
-                    return order
-        raise self.refusal(
-            "is for images of 1 to 4 channels; for others say where they are: put "
-            'Layout("HWC") or Layout("CHW") first'
-        )
-
-    def _make_image(self, order: str) -> None:
-        if len(order) != len(self.shape):
-            raise self.refusal(f"takes {len(order)} axes")
-        axes = dict(zip(order, self.shape, strict=True))
-        extent = (axes["H"], axes["W"], axes.get("C", 1))
-        if extent[2] > _core.MOST_CHANNELS:
-            raise self.refusal(f"takes {_core.MOST_CHANNELS} channels at most")
-        if 0 in extent:
-            raise self.refusal("takes images that have pixels")
-        self.order = order
-        self._regroup(extent, planar=order == "CHW")
-
-    def is_image(self) -> bool:
-        """Whether it was taken for an image, or can be and has channels."""
-        if self.order is not None:
-            return True
-        channels = {count for likely in _CHANNELS for count in likely}
-        return len(self.shape) == 3 and (
-            self.shape[0] in channels or self.shape[2] in channels
-        )
-
-    def computes(self) -> None:
-        """Raises unless its numbers are uint8 or floats."""
-        if self.dtype != np.uint8 and not numbers.is_float(self.dtype):
-            raise self.refusal(
-                "takes uint8, float16, bfloat16 and float32: put ToDtype(np.float32) "
-                "before it"
-            )
-
-    def floats(self) -> None:
-        """Raises unless its numbers are floats."""
-        if not numbers.is_float(self.dtype):
-            raise self.refusal("takes floats: put ToDtype(np.float32) before it")
-
-    def fitting(self, owner: Operation, name: str, value: float) -> float:
-        """`value` as a number of the leaf's type."""
-        if numbers.code(self.dtype) == numbers.OTHER:
-            raise self.refusal(f"has `{name}` for what are no real numbers as they are")
-        if not numbers.is_integer(self.dtype):
-            with np.errstate(over="ignore"):
-                return float(np.asarray(value).astype(self.dtype))
-        most = numbers.largest(self.dtype)
-        least = 0 if self.dtype.kind in "bu" else -most - 1
-        # The largest of 64 bits are no floats: as integers they are compared, too.
-        if not (least <= value <= float(most) and math.trunc(value) <= most):
-            raise self.refusal(f"has {value} in `{name}`, which {self.dtype} has not")
-        return float(math.trunc(value))
-
-    def within(self, rows: int, columns: int) -> None:
-        """Raises unless an image can be so large while it is worked on."""
-        if max(rows, columns) > MOST_NUMBERS:
-            raise self.refusal(f"makes it {rows:,} x {columns:,}")
-
-    def window_extent(self, axis: int) -> Extent:
-        """Rows and columns such that `axis`, the first or the last, is one of them."""
-        if self.order is not None:
-            raise self.refusal("is for sequences, not for images")
-        wanted = _flat(self.shape)
-        if axis != 0:
-            wanted = math.prod(self.shape[:-1]), self.shape[-1], 1
-        if wanted != self.extent:
-            self._regroup(wanted, planar=False)
-        return self.extent
-
-    def mixed_image(self, mix: Operation) -> Extent:
-        """The image that `mix` cuts a box of, in another chain."""
-        if id(mix) not in self.mixed_images:
-            raise self.refusal("cuts no image: put it into the chain of one, too")
-        return self.mixed_images[id(mix)]
-
-    def table(self) -> Extent:
-        """Takes the leaf for rows and columns of numbers; of one axis, for one row.
-
-        All axes but the first are columns.
-        """
-        if self.order == "HW":
-            return self.extent
-        if self.order is not None:
-            raise self.refusal("is for what is no image")
-        return self.extent
 
     def _regroup(self, extent: Extent, *, planar: bool) -> None:
         """The same numbers in other groups, before anything was done to them."""
@@ -305,9 +179,9 @@ class Chain:
         draft = self._with_room(self._draft)
         draft.mix = len(draft.changes)
         draft.changes.append(self._step("mix", settings))
-        self.mixed = self._operation
+        self.mixed = self._link
         if not settings["flat"]:
-            self.mixed_images[id(self._operation)] = settings["whole"]
+            self.mixed_images[id(self._link)] = settings["whole"]
         self._rounding = self.dtype.name in ("float16", "bfloat16")
 
     def classes(self, count: int) -> None:
@@ -368,8 +242,8 @@ class Chain:
     # ---- stages
 
     def _step(self, kind: str, settings: dict[str, Any]) -> Step:
-        assert self._operation is not None
-        return Step(kind, self._number_of(self._operation.chance), settings)
+        assert self._link is not None
+        return Step(kind, self._number_of(self._link.chance), settings)
 
     def _settle(self) -> None:
         """What comes next is given numbers that `dtype` has."""
@@ -398,10 +272,3 @@ class Chain:
         if self.order is not None:
             axes = dict(zip("HWC", extent, strict=True))
             self.shape = tuple(axes[axis] for axis in self.order)
-
-
-def _flat(shape: tuple[int, ...]) -> Extent:
-    """Numbers that are no image: rows, and columns of all that the other axes have."""
-    if len(shape) < 2:
-        return 1, math.prod(shape), 1
-    return shape[0], math.prod(shape[1:]), 1

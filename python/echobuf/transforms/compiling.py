@@ -13,7 +13,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from echobuf._lifetime import get_include
+from echobuf._include import get_include
 from echobuf.errors import OptionError
 
 _FLAGS = ("-std=c++20", "-O3", "-fPIC", "-shared", "-ffp-contract=off")
