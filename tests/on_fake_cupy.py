@@ -24,10 +24,9 @@ def cupy(
     monkeypatch.setattr(cupy_device, "LIBRARY", str(library_path()))
     monkeypatch.setattr(opening, "_opened", {})
     # In place of CuPy itself, where that is installed and was imported before.
-    from echobuf.cuda import cupy_arrays, cupy_stages
+    from echobuf.cuda import cupy_arrays
 
     monkeypatch.setattr(cupy_arrays, "cupy", fake_cupy)
-    monkeypatch.setattr(cupy_stages, "cupy", fake_cupy)
     monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path_factory.mktemp("kernels")))
     fake_cupy.compiled.clear()
     fake_cuda.start()

@@ -13,8 +13,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import cupy
-
 from echobuf.cuda.device import Stages
 from echobuf.cuda.stages import StageSource
 
@@ -23,6 +21,8 @@ _DIGEST = hashlib.sha256().digest_size
 
 def load(source: StageSource) -> Stages:
     """Loads the kernels into the current device, compiled now or in another process."""
+    import cupy
+
     module = cupy.cuda.function.Module()
     module.load(_compiled(source))
     functions: dict[str, Any] = {}
@@ -41,6 +41,8 @@ def load(source: StageSource) -> Stages:
 
 
 def _compiled(source: StageSource) -> bytes:
+    import cupy
+
     path = _folder() / f"echobuf_{_key(source)}.cubin"
     kept = _read(path)
     if kept is not None:
@@ -52,6 +54,8 @@ def _compiled(source: StageSource) -> bytes:
 
 
 def _key(source: StageSource) -> str:
+    import cupy
+
     parts = (
         source.text,  # with a digest of the headers
         *source.options,
