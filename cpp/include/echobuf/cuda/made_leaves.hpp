@@ -115,10 +115,10 @@ class MadeOnDevice {
  public:
   /// `memory`: as much as made_memory() says. Copies the settings there, and waits for
   /// that.
-  MadeOnDevice(const SharedContext& context, const RecordLayout& record,
+  MadeOnDevice(SharedContext context, const RecordLayout& record,
                const BatchLayout& batch, std::size_t rows,
                const std::vector<StageKernels>& kernels, Address memory)
-      : context_(context),
+      : context_(std::move(context)),
         stride_(record.stride()),
         mix_(batch.partner_operation().value_or(0)),
         most_rows_(rows),

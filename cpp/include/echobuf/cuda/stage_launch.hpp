@@ -19,7 +19,8 @@ inline transform::Tile tile_of(const transform::Stage& stage) {
 
 /// What one row of the batch has in memory for a stage, beside its source and target.
 inline std::size_t sums_bytes(const transform::Stage& stage) {
-  return stage.mean < 0 ? 0 : 2 * tile_of(stage).count() * sizeof(std::int64_t);
+  const std::size_t tiles = tile_of(stage).count();
+  return stage.mean < 0 ? 0 : 2 * tiles * sizeof(std::int64_t);
 }
 
 }  // namespace echobuf::cuda

@@ -99,7 +99,7 @@ struct Jitter {
   }
 
   ECHOBUF_HD void pixel(const Draw& d, float* v, const Place&) const {
-    for (uint32_t k = 0; k < kKinds; ++k) step(d, d.order[k], v);
+    for (const uint32_t kind : d.order) step(d, kind, v);
   }
 
   ECHOBUF_HD void step(const Draw& d, uint32_t kind, float* v) const {

@@ -109,7 +109,8 @@ class Puller {
   ECHOBUF_HD static float whole(Whole how, float v) {
     if (how == Whole::kNo) return v;
     if (how == Whole::kHalfEven) return exact::round_even(v);
-    v = static_cast<float>(static_cast<int32_t>(v + 0.5f));
+    const float raised = v + 0.5f;
+    v = static_cast<float>(static_cast<int32_t>(raised));
     return exact::least(v, 255.0f);
   }
 
