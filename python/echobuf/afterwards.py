@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from echobuf.errors import OptionError
 
 if TYPE_CHECKING:
+    from echobuf.cuda.side import DeviceSide
+    from echobuf.side_host import HostSide
     from echobuf.transforms.after import After
 
 Draw = Callable[[], "list[Any] | int"]
@@ -29,20 +33,52 @@ class _Batch:
 
 
 class Afterwards:
-    """Finishes batches; keeps those whose functions raised for the next call.
+    """Draws by a side, and finishes batches; keeps those whose functions raised.
 
     Args:
+        side: where the buffer is.
         after: of each leaf, the functions.
     """
 
-    def __init__(self, after: tuple[tuple[After, ...], ...]) -> None:
+    def __init__(
+        self, side: HostSide | DeviceSide, after: tuple[tuple[After, ...], ...]
+    ) -> None:
+        self._side = side
         self._work = [
             (i, one) for i, functions in enumerate(after) for one in functions
         ]
         self._refused: deque[_Batch] = deque()
 
-    def next(self, draw: Draw) -> list[Any] | int:
-        """The leaves of the next batch, or the code that `draw` ends with.
+    def next(self, timeout: float | None) -> list[Any] | int:
+        """The leaves of the next batch, or a code."""
+        return self._finish(lambda: self._side.next(timeout))
+
+    def next_on(self, stream: Any, timeout: float | None) -> list[Any] | int:
+        """The leaves of the next batch, valid on `stream`; or a code."""
+        return self._finish(lambda: self._side.next_on(stream, timeout))
+
+    def next_into(self, leaves: list[Any], timeout: float | None, stream: Any) -> int:
+        """Copies the next batch to the caller's arrays: its length, or minus a code.
+
+        Raises:
+            SpecError: names the leaf that does not fit.
+        """
+        copy = self._side.copier(leaves, stream)
+        if stream is None:
+            finished = self.next(timeout)
+        else:
+            finished = self.next_on(stream, timeout)
+        return copy(finished) if isinstance(finished, list) else -finished
+
+    def before_replay(self, stream: Any, timeout: float | None) -> NoReturn:
+        """Functions are no part of a graph."""
+        raise OptionError(
+            "`before_replay` is for draws in a graph, and a Lambda runs in Python: "
+            "leave it out of `transform`, and call its function on the batch."
+        )
+
+    def _finish(self, draw: Draw) -> list[Any] | int:
+        """What `draw` gives once the functions have had it, or the code it ends with.
 
         Raises:
             SpecError: a function raised, or returned something else than it said.

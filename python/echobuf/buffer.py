@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from echobuf import _core, state
 from echobuf.afterwards import Afterwards
@@ -24,9 +24,13 @@ from echobuf.options import (
     check_timeout,
     show_factor,
 )
+from echobuf.side_host import HostSide
 from echobuf.sides import make_side
 from echobuf.stats import Stats, make_stats
 from echobuf.tree import Spec, check_batch_axis, describe, make_spec
+
+if TYPE_CHECKING:
+    from echobuf.cuda.side import DeviceSide
 
 
 class EchoBuffer:
@@ -104,9 +108,10 @@ class EchoBuffer:
         self._side = make_side(self._spec, self._made, self._options, self._epoch)
         self._ends = Ends(self._side)
         self._core: _core.Buffer | _core.DeviceBuffer = self._side.core
-        self._afterwards = (
-            Afterwards(self._made.after) if any(self._made.after) else None
-        )
+        self._afterwards: Afterwards | None = None
+        self._draws: HostSide | DeviceSide | Afterwards = self._side
+        if any(self._made.after):
+            self._draws = self._afterwards = Afterwards(self._side, self._made.after)
         self._unflatten = self._made.spec.treespec.unflatten
         lead = () if self._options.ragged else (self._options.batch_size,)
         self._full_length = (lead + self._made.spec.fields[0].shape)[0]
@@ -237,12 +242,10 @@ class EchoBuffer:
             timeout = self._check_timeout(timeout)
         if out is not None:
             return self._next_into(out, timeout, stream)
-        if self._afterwards is not None:
-            leaves = self._next_finished(timeout, stream)
-        elif stream is not None:
-            leaves = self._side.next_on(stream, timeout)
+        if stream is not None:
+            leaves = self._draws.next_on(stream, timeout)
         else:
-            leaves = self._side.next(timeout)
+            leaves = self._draws.next(timeout)
         if not isinstance(leaves, list):
             self._ends.end_next(leaves)
         return self._unflatten(leaves)
@@ -272,35 +275,18 @@ class EchoBuffer:
         """
         if timeout is not None:
             timeout = self._check_timeout(timeout)
-        code = self._side.before_replay(stream, timeout)
+        code = self._draws.before_replay(stream, timeout)
         if code:
             self._ends.end_next(code)
 
     def _next_into(self, out: Any, timeout: float | None, stream: Any) -> Any:
         leaves = self._flatten(self._made.spec, out, "out")
-        if self._afterwards is None:
-            count = self._side.next_into(leaves, timeout, stream)
-        else:
-            count = self._next_finished_into(leaves, timeout, stream)
+        count = self._draws.next_into(leaves, timeout, stream)
         if count < 0:
             self._ends.end_next(-count)
         if count == self._full_length:
             return out
         return self._unflatten([leaf[:count] for leaf in leaves])
-
-    def _next_finished(self, timeout: float | None, stream: Any) -> list[Any] | int:
-        """The leaves of the next batch once its functions have had them, or a code."""
-        assert self._afterwards is not None
-        if stream is None:
-            return self._afterwards.next(lambda: self._side.next(timeout))
-        return self._afterwards.next(lambda: self._side.next_on(stream, timeout))
-
-    def _next_finished_into(
-        self, leaves: list[Any], timeout: float | None, stream: Any
-    ) -> int:
-        copy = self._side.copier(leaves, stream)
-        finished = self._next_finished(timeout, stream)
-        return copy(finished) if isinstance(finished, list) else -finished
 
     def __iter__(self) -> Iterator[Any]:
         self.ready()  # raises if the context was left

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from echobuf import EchoBuffer, Field, SpecError, StateError
+from echobuf import EchoBuffer, Field, OptionError, SpecError, StateError
 from echobuf import transforms as T
 
 SPEC = {"a": Field((4,), np.float32), "b": Field((2, 3), np.uint8)}
@@ -149,3 +149,11 @@ def test_resumed_with_functions() -> None:
         buffer.load_state_dict(state)
         fill(buffer)
         np.testing.assert_array_equal(buffer.next_batch()["a"], rest["a"])
+
+
+def test_functions_are_no_part_of_a_graph():
+    with (
+        buffer_of({"a": [T.Lambda(lambda leaf: leaf)]}) as buffer,
+        pytest.raises(OptionError, match="Lambda runs in Python"),
+    ):
+        buffer.before_replay()

@@ -119,8 +119,23 @@ class CenterCrop(Operation):
         add_crop(chain, (rows, columns), first, (1, 1))
 
 
+class _Flip(Operation):
+    """What both flips have in common."""
+
+    p: float
+    _axis: int
+
+    def __post_init__(self) -> None:
+        arguments.probability(self, self.p)
+
+    def add_to(self, chain: Chain) -> None:
+        extent = chain.image()
+        settings = {"in": extent, "axis": self._axis, "p": float(self.p)}
+        chain.move("flip", settings, extent)
+
+
 @dataclass(frozen=True, eq=False)
-class RandomHorizontalFlip(Operation):
+class RandomHorizontalFlip(_Flip):
     """Mirrors left and right.
 
     Args:
@@ -128,17 +143,11 @@ class RandomHorizontalFlip(Operation):
     """
 
     p: float = 0.5
-
-    def __post_init__(self) -> None:
-        arguments.probability(self, self.p)
-
-    def add_to(self, chain: Chain) -> None:
-        extent = chain.image()
-        chain.move("flip", {"in": extent, "axis": 1, "p": float(self.p)}, extent)
+    _axis = 1
 
 
 @dataclass(frozen=True, eq=False)
-class RandomVerticalFlip(Operation):
+class RandomVerticalFlip(_Flip):
     """Mirrors top and bottom.
 
     Args:
@@ -146,13 +155,7 @@ class RandomVerticalFlip(Operation):
     """
 
     p: float = 0.5
-
-    def __post_init__(self) -> None:
-        arguments.probability(self, self.p)
-
-    def add_to(self, chain: Chain) -> None:
-        extent = chain.image()
-        chain.move("flip", {"in": extent, "axis": 0, "p": float(self.p)}, extent)
+    _axis = 0
 
 
 def add_crop(
