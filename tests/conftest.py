@@ -64,7 +64,22 @@ def pytest_collection_modifyitems(
         items[:] = [item for item in items if not item.get_closest_marker("gpu")]
 
 
-def pytest_collection_finish() -> None:
-    """Collections of the tests look at what the tests make, not at what they import."""
+def _freeze() -> None:
     gc.collect()
     gc.freeze()
+
+
+def pytest_collection_finish() -> None:
+    """Collections of the tests look at what the tests make, not at what they import."""
+    _freeze()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None]:
+    """Nor at what a test file imported when it ran: torch, matplotlib, ..."""
+    result = yield
+    if nextitem is None or nextitem.path != item.path:
+        _freeze()
+    return result

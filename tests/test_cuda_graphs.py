@@ -171,6 +171,25 @@ def test_what_cannot_be_captured_says_so(simulation):
     del out
 
 
+@pytest.mark.parametrize("given", [True, False])
+def test_functions_on_batches_are_not_captured(simulation, given):
+    stream = simulation.stream()
+    chain = {"row": [echobuf.transforms.Lambda(lambda leaf: leaf)]}
+    buffer = echobuf.EchoBuffer(SPEC, device="cuda", transform=chain, **KWARGS)
+    with buffer:
+        out = fixed_arrays(buffer, stream) if given else None
+        graph = Graph(stream)
+        with (
+            graph,
+            pytest.raises(echobuf.OptionError, match="captured, and a Lambda runs"),
+        ):
+            buffer.next_batch(out=out, stream=stream)
+        buffer.put_batch(stack(range(12)))
+        assert len(buffer.next_batch(out=out, stream=stream)["id"]) == 4
+        graph.close()
+    del out
+
+
 def test_cupy_makes_no_array_that_a_graph_would_outlive(cupy):
     stream = cupy.cuda.Stream(non_blocking=True)
     with echobuf.EchoBuffer(SPEC, device="cuda", **KWARGS) as buffer:

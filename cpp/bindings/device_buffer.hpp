@@ -38,6 +38,14 @@ class DeviceHandle {
     return {free, total};
   }
 
+  /// Whether what is done on `stream` becomes part of a graph.
+  bool is_capturing(std::uintptr_t stream) const {
+    const cuda::DeviceContext::Scope scope(*context_);
+    return context_->driver()
+        .capture_of(reinterpret_cast<cuda::StreamHandle>(stream))
+        .has_value();
+  }
+
  private:
   cuda::SharedContext context_;
 };

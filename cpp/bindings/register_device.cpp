@@ -33,7 +33,8 @@ void register_device(py::module_& m) {
   });
   py::class_<DeviceHandle>(m, "Device")
       .def(py::init<const std::string&, int>(), py::arg("library"), py::arg("ordinal"))
-      .def("memory", &DeviceHandle::memory);
+      .def("memory", &DeviceHandle::memory)
+      .def("is_capturing", &DeviceHandle::is_capturing);
 
   auto buffer =
       py::class_<DeviceBuffer>(m, "DeviceBuffer")

@@ -51,11 +51,11 @@ class Afterwards:
 
     def next(self, timeout: float | None) -> list[Any] | int:
         """The leaves of the next batch, or a code."""
-        return self._finish(lambda: self._side.next(timeout))
+        return self._finish(None, lambda: self._side.next(timeout))
 
     def next_on(self, stream: Any, timeout: float | None) -> list[Any] | int:
         """The leaves of the next batch, valid on `stream`; or a code."""
-        return self._finish(lambda: self._side.next_on(stream, timeout))
+        return self._finish(stream, lambda: self._side.next_on(stream, timeout))
 
     def next_into(self, leaves: list[Any], timeout: float | None, stream: Any) -> int:
         """Copies the next batch to the caller's arrays: its length, or minus a code.
@@ -72,17 +72,17 @@ class Afterwards:
 
     def before_replay(self, stream: Any, timeout: float | None) -> NoReturn:
         """Functions are no part of a graph."""
-        raise OptionError(
-            "`before_replay` is for draws in a graph, and a Lambda runs in Python: "
-            "leave it out of `transform`, and call its function on the batch."
-        )
+        raise _no_graph("`before_replay` is for draws in a graph")
 
-    def _finish(self, draw: Draw) -> list[Any] | int:
+    def _finish(self, stream: Any, draw: Draw) -> list[Any] | int:
         """What `draw` gives once the functions have had it, or the code it ends with.
 
         Raises:
             SpecError: a function raised, or returned something else than it said.
+            OptionError: the stream is being captured.
         """
+        if self._side.is_capturing(stream):
+            raise _no_graph("the stream is being captured")
         try:
             batch = self._refused.popleft()
         except IndexError:
@@ -103,3 +103,10 @@ class Afterwards:
     def forget(self) -> None:
         """An epoch begins."""
         self._refused.clear()
+
+
+def _no_graph(why: str) -> OptionError:
+    return OptionError(
+        f"{why}, and a Lambda runs in Python, not in a graph: leave it out of "
+        "`transform`, and call its function on the batch."
+    )

@@ -118,6 +118,10 @@ class HostSide:
             "device='cpu'."
         )
 
+    def is_capturing(self, stream: Any) -> bool:
+        """There are no graphs here."""
+        return False
+
     def why_lost(self) -> None:
         """The CPU is not lost."""
 

@@ -154,6 +154,6 @@ def test_resumed_with_functions() -> None:
 def test_functions_are_no_part_of_a_graph():
     with (
         buffer_of({"a": [T.Lambda(lambda leaf: leaf)]}) as buffer,
-        pytest.raises(OptionError, match="Lambda runs in Python"),
+        pytest.raises(OptionError, match=r"`before_replay`.*Lambda runs in Python"),
     ):
         buffer.before_replay()

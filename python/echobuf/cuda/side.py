@@ -157,6 +157,15 @@ class DeviceSide:
             self._replayed_on = stream  # alive until the next replay
         return code
 
+    def is_capturing(self, stream: Any) -> bool:
+        """Whether what is done on `stream`, or the current one, goes into a graph."""
+        self._check_process()
+        handle = self._arrays.stream(stream)
+        try:
+            return self._device.core.is_capturing(handle)
+        except _core.CudaError as error:
+            raise refusals.device_error(self._device.name, error) from None
+
     def _draw(self, addresses: list[int], stream: int, timeout: float | None) -> int:
         try:
             return self.core.next_at(addresses, stream, timeout)

@@ -3,7 +3,9 @@
 
 #include <dlfcn.h>
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -76,6 +78,18 @@ class Driver {
   /// Throws unless `code` is success: says the call, its error's name and text.
   void check(Result code, const char* call) const {
     if (code != kSuccess) throw Error(code, std::string(call) + ": " + describe(code));
+  }
+
+  /// The number of the capture that `stream` is in, if it is in one. Throws where a
+  /// capture has gone wrong, or would by any work on `stream`.
+  std::optional<std::uint64_t> capture_of(StreamHandle stream) const {
+    int status = kCaptureNone;
+    std::uint64_t id = 0;
+    stream_capture_info(stream, &status, &id);
+    if (status == kCaptureNone) return std::nullopt;
+    if (status != kCaptureActive)
+      check(kErrorStreamCaptureInvalidated, "cuStreamGetCaptureInfo");
+    return id;
   }
 
   std::string describe(Result code) const {

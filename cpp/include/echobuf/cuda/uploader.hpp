@@ -121,17 +121,9 @@ class Uploader {
     }
   }
 
-  /// The number of the capture that `stream` is in, if it is in one. Throws where a
-  /// capture has gone wrong, or would by any work on `stream`.
+  /// The number of the capture that `stream` is in, if it is in one.
   std::optional<std::uint64_t> capture_of(StreamHandle stream) const {
-    int status = kCaptureNone;
-    std::uint64_t id = 0;
-    const Driver& driver = context_->driver();
-    driver.stream_capture_info(stream, &status, &id);
-    if (status == kCaptureNone) return std::nullopt;
-    if (status != kCaptureActive)
-      driver.check(kErrorStreamCaptureInvalidated, "cuStreamGetCaptureInfo");
-    return id;
+    return context_->driver().capture_of(stream);
   }
 
   /// The driver has refused a call: what is ordered no longer is, so nothing goes on.
