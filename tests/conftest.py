@@ -15,6 +15,9 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+# Before anything imports JAX: several devices to put batches on.
+os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
+
 pytest_plugins = ["on_simulated", "on_fake_cupy"]
 
 # In force unless another one is asked for; tests name their own `max_examples`.
@@ -54,7 +57,11 @@ def pytest_make_collect_report(
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """Tests that need a GPU run where they are asked for: `-m gpu`."""
+    """Tests that need a GPU run where they are asked for: `-m gpu`.
+
+    Those of JAX come last: it starts threads, and others fork.
+    """
+    items.sort(key=lambda item: "on_jax" in item.path.parts)
     if "gpu" in config.option.markexpr:
         return
     # Not by keyword: that is the name of a folder, too.

@@ -10,6 +10,7 @@ Random tests have a third of their examples there.
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Generator
 from typing import Any
 
@@ -51,7 +52,9 @@ def _seed_of(item: pytest.Item) -> int | None:
 
 @contextlib.contextmanager
 def _on_simulated_device(seed: int) -> Generator[None]:
-    classes = (echobuf.EchoBuffer, echobuf.EchoLoader)
+    classes = [echobuf.EchoBuffer, echobuf.EchoLoader]
+    if "echobuf.jax" in sys.modules:
+        classes.append(sys.modules["echobuf.jax"].EchoLoader)
     with simulated_cuda(seed):
         for made in classes:
             made.__init__.__kwdefaults__["device"] = "cuda"

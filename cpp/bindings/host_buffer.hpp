@@ -16,22 +16,20 @@ class HostBuffer : public BoundBuffer<Buffer> {
   HostBuffer(const py::list& leaves, const py::list& made, const BufferOptions& options)
       : BoundBuffer(leaves, made, std::make_shared<Buffer>(options)) {}
 
-  /// The leaves of the next batch, or a code.
+  /// The leaves of the next batch as arrays, or a code.
   py::object next(std::optional<double> timeout_s) {
-    const std::shared_ptr<Buffer> buffer = hold();
-    if (const int refused = refuse(buffer)) return py::int_(refused);
-    Batch batch;
-    const bool brief = buffer->prefetches() || is_brief(*buffer);
-    const Status status = run(
-        brief, !buffer->prefetches(), timeout_s,
-        [&](Deadline deadline, Poll* poll) {
-          return buffer->next(batch, deadline, poll);
-        },
-        [] { return false; });
-    if (status == Status::kInterrupted) throw py::error_already_set();
-    if (status != Status::kOk) return py::int_(code(status));
-    return made_.wrap(buffer->layout(), std::move(batch));
+    return next_as(timeout_s, [&](const BatchLayout& layout, Batch batch) {
+      return made_.wrap(layout, std::move(batch));
+    });
   }
+
+  /// The leaves of the next batch for `__dlpack__`, or a code. Only if exportable().
+  py::object next_exported(std::optional<double> timeout_s) {
+    return next_as(timeout_s, [&](const BatchLayout& layout, Batch batch) {
+      return made_.export_all(layout, std::move(batch));
+    });
+  }
+  bool exportable() const { return made_.exportable(); }
 
   /// Draws into arrays that are as the spec says, contiguous, writable and apart. The
   /// length of the batch, or minus a code (kMismatch: Python must look at the arrays).
@@ -55,6 +53,23 @@ class HostBuffer : public BoundBuffer<Buffer> {
   }
 
  private:
+  template <class Wrap>
+  py::object next_as(std::optional<double> timeout_s, Wrap&& wrap) {
+    const std::shared_ptr<Buffer> buffer = hold();
+    if (const int refused = refuse(buffer)) return py::int_(refused);
+    Batch batch;
+    const bool brief = buffer->prefetches() || is_brief(*buffer);
+    const Status status = run(
+        brief, !buffer->prefetches(), timeout_s,
+        [&](Deadline deadline, Poll* poll) {
+          return buffer->next(batch, deadline, poll);
+        },
+        [] { return false; });
+    if (status == Status::kInterrupted) throw py::error_already_set();
+    if (status != Status::kOk) return py::int_(code(status));
+    return wrap(buffer->layout(), std::move(batch));
+  }
+
   /// Whether a draw takes but microseconds.
   static bool is_brief(const Buffer& buffer) {
     return buffer.layout().bytes() <= kKeepGil && !buffer.layout().planned();

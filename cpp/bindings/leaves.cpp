@@ -12,7 +12,8 @@ namespace {
 
 Leaf make_leaf(const py::handle& item, bool ragged) {
   const auto pair = item.cast<py::tuple>();
-  Leaf leaf{pair[0].cast<py::dtype>(), pair[1].cast<std::vector<py::ssize_t>>(), 0};
+  Leaf leaf{pair[0].cast<py::dtype>(), pair[1].cast<std::vector<py::ssize_t>>(), 0, {}};
+  leaf.dlpack = dlpack_type(leaf.dtype);
   leaf.row_bytes = static_cast<std::size_t>(leaf.dtype.itemsize());
   for (std::size_t i = ragged ? 1 : 0; i < leaf.shape.size(); ++i)
     leaf.row_bytes *= static_cast<std::size_t>(leaf.shape[i]);
@@ -183,6 +184,26 @@ py::list Leaves::wrap(const BatchLayout& layout, Batch batch) const {
     PyList_SET_ITEM(arrays.ptr(), static_cast<py::ssize_t>(i), array.release().ptr());
   }
   return arrays;
+}
+
+bool Leaves::exportable() const {
+  return std::all_of(leaves_.begin(), leaves_.end(),
+                     [](const Leaf& leaf) { return leaf.dlpack.has_value(); });
+}
+
+py::list Leaves::export_all(const BatchLayout& layout, Batch batch) const {
+  std::byte* data = batch.block.data();
+  const auto block = std::make_shared<const Block>(std::move(batch.block));
+  py::list exported(leaves_.size());
+  for (std::size_t i = 0; i < leaves_.size(); ++i) {
+    const Leaf& leaf = leaves_[i];
+    std::vector<std::int64_t> shape{static_cast<std::int64_t>(batch.count)};
+    shape.insert(shape.end(), leaf.shape.begin() + (ragged_ ? 1 : 0), leaf.shape.end());
+    py::object one = py::cast(ExportedLeaf(block, data + layout.offset(i),
+                                           leaf.dlpack.value(), std::move(shape)));
+    PyList_SET_ITEM(exported.ptr(), static_cast<py::ssize_t>(i), one.release().ptr());
+  }
+  return exported;
 }
 
 }  // namespace echobuf::python

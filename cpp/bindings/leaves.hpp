@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "dlpack.hpp"
 #include "echobuf/outlet.hpp"
 #include "echobuf/record.hpp"
 #include "echobuf/store_host.hpp"
@@ -22,6 +23,7 @@ struct Leaf {
   py::dtype dtype;
   std::vector<py::ssize_t> shape;
   std::size_t row_bytes;  // of one example; of one row of a whole batch
+  std::optional<DlpackType> dlpack;
 };
 
 /// Where the rows of each leaf of a put lie.
@@ -53,6 +55,11 @@ class Leaves {
 
   /// A batch as arrays that own its memory together.
   py::list wrap(const BatchLayout& layout, Batch batch) const;
+
+  /// Whether DLPack has types for all leaves.
+  bool exportable() const;
+  /// A batch as leaves that others take over.
+  py::list export_all(const BatchLayout& layout, Batch batch) const;
 
  private:
   const bool ragged_;

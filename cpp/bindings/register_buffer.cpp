@@ -12,6 +12,7 @@
 
 namespace py = pybind11;
 using echobuf::BufferOptions;
+using echobuf::python::ExportedLeaf;
 using echobuf::python::HostBuffer;
 using echobuf::transform::ChainPlan;
 
@@ -68,11 +69,19 @@ void register_buffer(py::module_& m) {
            })
       .def_readwrite("idle", &BufferOptions::idle);
 
+  py::class_<ExportedLeaf>(m, "ExportedLeaf")
+      .def("__dlpack__",
+           [](const ExportedLeaf& leaf, const py::kwargs&) { return leaf.dlpack(); })
+      .def("__dlpack_device__",
+           [](const ExportedLeaf&) { return py::make_tuple(1, 0); });
+
   auto buffer =
       py::class_<HostBuffer>(m, "Buffer")
           .def(py::init<const py::list&, const py::list&, const BufferOptions&>(),
                py::arg("leaves"), py::arg("made"), py::arg("options"))
           .def("next", &HostBuffer::next)
+          .def("next_exported", &HostBuffer::next_exported)
+          .def("exportable", &HostBuffer::exportable)
           .def("next_into", &HostBuffer::next_into);
   echobuf::python::register_methods<HostBuffer>(buffer);
 }

@@ -126,6 +126,12 @@ class ChainPlan:
     ) -> list[tuple[str, list[tuple[str | None, int, Any]], bool]]:
         """The plan as text; of operations type, number, settings; has a mean."""
 
+class ExportedLeaf:
+    """A leaf of a batch on the CPU; the memory of all goes back with the last."""
+
+    def __dlpack__(self, **options: Any) -> Any: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+
 class Buffer(_Bound):
     def __init__(
         self,
@@ -134,6 +140,9 @@ class Buffer(_Bound):
         options: BufferOptions,
     ) -> None: ...
     def next(self, timeout_s: float | None, /) -> list[npt.NDArray[Any]] | int: ...
+    def exportable(self) -> bool:
+        """Whether DLPack has types for all leaves."""
+    def next_exported(self, timeout_s: float | None, /) -> list[ExportedLeaf] | int: ...
     def next_into(
         self, arrays: list[npt.NDArray[Any]], timeout_s: float | None, /
     ) -> int: ...

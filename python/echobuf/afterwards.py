@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import numpy as np
+
 from echobuf.errors import OptionError
 
 if TYPE_CHECKING:
@@ -48,6 +50,10 @@ class Afterwards:
             (i, one) for i, functions in enumerate(after) for one in functions
         ]
         self._refused: deque[_Batch] = deque()
+
+    def use_dtypes(self, convert: Callable[[np.dtype[Any]], np.dtype[Any]]) -> None:
+        """Functions return dtypes that `convert` makes of the spec's from now on."""
+        self._work = [(i, one.with_dtype(convert)) for i, one in self._work]
 
     def next(self, timeout: float | None) -> list[Any] | int:
         """The leaves of the next batch, or a code."""

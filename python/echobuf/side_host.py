@@ -63,6 +63,18 @@ class HostSide:
 
         self.next = next_converted
 
+    def use_exported(self, convert: Callable[[list[Any]], list[Any]]) -> None:
+        """The same, from leaves that have `__dlpack__`: to let go needs no Python.
+
+        Only where DLPack has all their types: `core.exportable()`.
+        """
+
+        def next_converted(timeout: float | None) -> list[Any] | int:
+            leaves = self.core.next_exported(timeout)
+            return convert(leaves) if isinstance(leaves, list) else leaves
+
+        self.next = next_converted
+
     def next_on(self, stream: Any, timeout: float | None) -> NoReturn:
         """There are no streams here."""
         raise _no_stream(stream)

@@ -8,14 +8,14 @@ from typing import Any
 
 import optree
 import torch
-from torch.utils.data import DataLoader
 
 from echobuf.errors import EchobufError, SpecError
 from echobuf.field import Field
 from echobuf.loader.loader import EchoLoader as _EchoLoader
-from echobuf.loader.source import as_data_loader
+from echobuf.loader.source import yields_batches
 from echobuf.made import Made
 from echobuf.side_host import HostSide
+from echobuf.tree import flatten_with_paths
 
 __all__ = ["EchoLoader"]
 
@@ -47,16 +47,11 @@ class EchoLoader(_EchoLoader):
     """
 
     def _default_batched(self) -> bool:
-        loader: DataLoader[Any] | None = as_data_loader(self._upstream.iterable)
-        return loader is not None and (
-            loader.batch_size is not None or loader.batch_sampler is not None
-        )
+        return yields_batches(self._upstream.iterable)
 
     def _read_first(self, item: Any) -> Any:
-        accessors, leaves, treespec = optree.tree_flatten_with_accessor(item)
-        self._treespec = treespec
+        self._paths, leaves, self._treespec = flatten_with_paths(item)
         self._dtypes = [_carried(leaf) for leaf in leaves]
-        self._paths = [accessor.codify("") for accessor in accessors]
         return self._reader()(item)
 
     def _reader(self) -> Callable[[Any], Any]:

@@ -14,6 +14,9 @@ from echobuf.field import Field, why_not_storable
 
 Unflatten = Callable[[list[Any]], Any]
 
+# Where optree finds what somebody else (JAX) has registered as a node, beside its own.
+NAMESPACE = "echobuf"
+
 
 @dataclass(frozen=True)
 class Spec:
@@ -55,6 +58,16 @@ class _Shown:
         return f"{self.field.dtype}{list(self.field.shape)}"
 
 
+def flatten_with_paths(
+    tree: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> tuple[list[str], list[Any], optree.PyTreeSpec]:
+    """Where the leaves are, such as `['image']`; the leaves; and the structure."""
+    accessors, leaves, treespec = optree.tree_flatten_with_accessor(
+        tree, is_leaf=is_leaf, namespace=NAMESPACE
+    )
+    return [accessor.codify("") for accessor in accessors], leaves, treespec
+
+
 def make_spec(spec: Any) -> Spec:
     """Reads a pytree of `Field`s and arrays.
 
@@ -62,10 +75,9 @@ def make_spec(spec: Any) -> Spec:
         SpecError: if it is empty, or a leaf is neither a `Field` nor an array of a
             dtype that can be stored.
     """
-    accessors, leaves, treespec = optree.tree_flatten_with_accessor(
+    paths, leaves, treespec = flatten_with_paths(
         spec, is_leaf=lambda node: isinstance(node, Field)
     )
-    paths = tuple(accessor.codify("") for accessor in accessors)
     if not leaves:
         raise SpecError(
             f"`spec` is {spec!r}, which has no leaves; give at least one `Field` or "
@@ -74,7 +86,7 @@ def make_spec(spec: Any) -> Spec:
     fields = tuple(
         _as_field(leaf, "spec" + path) for leaf, path in zip(leaves, paths, strict=True)
     )
-    return Spec(treespec, fields, paths)
+    return Spec(treespec, fields, tuple(paths))
 
 
 def check_batch_axis(spec: Spec) -> None:

@@ -36,6 +36,11 @@ def set_opener(opener: Opener | None) -> None:
     _opener = opener
 
 
+def is_simulated() -> bool:
+    """Whether devices are others than CUDA's."""
+    return _opener is not None
+
+
 def open_device(name: str) -> Device:
     """The device called "cuda" or "cuda:N".
 

@@ -52,6 +52,7 @@ class DeviceSide:
         self._full = (self._lead + made.drawn.fields[0].shape)[0]
         self._arrays: Arrays = self._device.arrays(made.drawn, self._lead)
         self._replayed_on: Any = None
+        self._convert: Callable[[list[Any]], list[Any]] | None = None
         leaves, drawn = (
             [(field.dtype, field.shape) for field in of.fields]
             for of in (spec, made.drawn)
@@ -95,6 +96,10 @@ class DeviceSide:
         """
         self._arrays = self._device.tensors(self._spec, self._lead, dtypes)
 
+    def use_converted(self, convert: Callable[[list[Any]], list[Any]]) -> None:
+        """The leaves of batches are what `convert` makes of them from now on."""
+        self._convert = convert
+
     # ---- batches
 
     def next(self, timeout: float | None) -> list[Any] | int:
@@ -113,9 +118,9 @@ class DeviceSide:
         if count < 0:
             return -count
         self._arrays.finish(leaves, leaves, count, handle)
-        if count == self._full:
-            return leaves
-        return [leaf[:count] for leaf in leaves]
+        if count != self._full:
+            leaves = [leaf[:count] for leaf in leaves]
+        return leaves if self._convert is None else self._convert(leaves)
 
     def next_into(self, leaves: list[Any], timeout: float | None, stream: Any) -> int:
         """Draws the next batch into the caller's arrays: its length, or minus a code.

@@ -9,7 +9,7 @@ import optree
 
 from echobuf.errors import OptionError, SpecError
 from echobuf.field import Field
-from echobuf.tree import as_array
+from echobuf.tree import NAMESPACE, as_array, flatten_with_paths
 
 
 def check_iterable(upstream: Any) -> None:
@@ -29,6 +29,14 @@ def as_data_loader(upstream: Any) -> Any:
     return None
 
 
+def yields_batches(upstream: Any) -> bool:
+    """Whether it is a torch DataLoader that makes batches."""
+    loader = as_data_loader(upstream)
+    return loader is not None and (
+        loader.batch_size is not None or loader.batch_sampler is not None
+    )
+
+
 def loader_batch_size(upstream: Any) -> int | None:
     """The batch size that a torch DataLoader was made with, if any."""
     loader = as_data_loader(upstream)
@@ -42,11 +50,11 @@ def loader_batch_size(upstream: Any) -> int | None:
 
 def infer_example(batch: Any) -> tuple[Any, int]:
     """The spec of one example, from a batch of them, and the length of that batch."""
-    accessors, leaves, treespec = optree.tree_flatten_with_accessor(batch)
+    paths, leaves, treespec = flatten_with_paths(batch)
     fields = []
     lengths = []
-    for accessor, leaf in zip(accessors, leaves, strict=True):
-        name = accessor.codify("batch")
+    for path, leaf in zip(paths, leaves, strict=True):
+        name = "batch" + path
         array = as_array(leaf, name)
         if array.ndim == 0:
             raise SpecError(
@@ -71,15 +79,18 @@ def infer_whole(batch: Any, batch_size: int | None) -> Any:
         lambda field: Field((extent, *field.shape), field.dtype),
         example,
         is_leaf=lambda node: isinstance(node, Field),
+        namespace=NAMESPACE,
     )
 
 
 def skip(item: Any, count: int) -> Any:
     """A batch without its first `count` examples."""
-    return optree.tree_map(lambda leaf: as_array(leaf, "batch")[count:], item)
+    return optree.tree_map(
+        lambda leaf: as_array(leaf, "batch")[count:], item, namespace=NAMESPACE
+    )
 
 
 def length_of(item: Any) -> int:
     """The number of examples in a batch."""
-    leaves = optree.tree_leaves(item)
+    leaves = optree.tree_leaves(item, namespace=NAMESPACE)
     return int(as_array(leaves[0], "batch").shape[0]) if leaves else 0

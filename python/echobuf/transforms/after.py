@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from echobuf.errors import SpecError
 from echobuf.field import Field
@@ -25,6 +27,10 @@ class After:
     shown: str
     name: str
     field: Field
+
+    def with_dtype(self, convert: Callable[[np.dtype[Any]], np.dtype[Any]]) -> After:
+        """The same for arrays that have other dtypes than NumPy's."""
+        return replace(self, field=Field(self.field.shape, convert(self.field.dtype)))
 
     def apply(self, leaf: Any) -> Any:
         """What the function makes of the leaf of a batch.

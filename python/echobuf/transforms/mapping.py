@@ -15,7 +15,7 @@ from echobuf.transforms.mix import Mixing
 from echobuf.transforms.operation import Operation
 from echobuf.transforms.source import Source
 from echobuf.transforms.stages import Extent
-from echobuf.tree import Spec
+from echobuf.tree import NAMESPACE, Spec
 
 Path = tuple[Any, ...]
 
@@ -194,7 +194,9 @@ class _Builder:
         self._leaves = leaves
         self._chains = chains
         self._treespec = optree.tree_structure(
-            leaves.tree, is_leaf=lambda node: isinstance(node, Field)
+            leaves.tree,
+            is_leaf=lambda node: isinstance(node, Field),
+            namespace=NAMESPACE,
         )
         self._order: list[Path] = list(optree.treespec_paths(self._treespec))
         self._numbers: dict[tuple[int, int], int] = {}

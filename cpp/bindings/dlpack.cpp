@@ -1,0 +1,97 @@
+#include "dlpack.hpp"
+
+#include <string>
+#include <utility>
+
+namespace echobuf::python {
+namespace {
+
+constexpr std::int32_t kCpu = 1;  // DLDeviceType
+
+struct DlpackDevice {
+  std::int32_t type;
+  std::int32_t id;
+};
+
+struct DlpackTensor {
+  void* data;
+  DlpackDevice device;
+  std::int32_t ndim;
+  DlpackType dtype;
+  std::int64_t* shape;
+  std::int64_t* strides;  // null: contiguous, the last axis first
+  std::uint64_t byte_offset;
+};
+
+/// DLManagedTensor.
+struct ManagedTensor {
+  DlpackTensor tensor;
+  void* context;
+  void (*deleter)(ManagedTensor* self);
+};
+
+/// A tensor with what it keeps alive.
+struct Owned {
+  ManagedTensor managed;
+  std::shared_ptr<const Block> block;
+  std::vector<std::int64_t> shape;
+};
+
+void drop(ManagedTensor* managed) {
+  const std::unique_ptr<Owned> owned(static_cast<Owned*>(managed->context));
+}
+
+/// Of a capsule that nobody has taken over: who does renames it.
+void drop_unused(PyObject* capsule) {
+  if (!PyCapsule_IsValid(capsule, "dltensor")) return;
+  auto* managed =
+      static_cast<ManagedTensor*>(PyCapsule_GetPointer(capsule, "dltensor"));
+  managed->deleter(managed);
+}
+
+}  // namespace
+
+std::optional<DlpackType> dlpack_type(const py::dtype& dtype) {
+  const auto bits = static_cast<std::uint8_t>(dtype.itemsize() * 8);
+  if (dtype.byteorder() == '>') return std::nullopt;
+  switch (dtype.kind()) {
+    case 'i':
+      return DlpackType{0, bits, 1};
+    case 'u':
+      return DlpackType{1, bits, 1};
+    case 'f':
+      if (bits > 64) return std::nullopt;
+      return DlpackType{2, bits, 1};
+    case 'c':
+      if (bits > 128) return std::nullopt;
+      return DlpackType{5, bits, 1};
+    case 'b':
+      return DlpackType{6, bits, 1};
+    default:
+      if (dtype.attr("name").cast<std::string>() == "bfloat16")
+        return DlpackType{4, 16, 1};
+      return std::nullopt;
+  }
+}
+
+py::capsule ExportedLeaf::dlpack() const {
+  auto owned = std::make_unique<Owned>();
+  owned->block = block_;
+  owned->shape = shape_;
+  owned->managed = {{data_,
+                     {kCpu, 0},
+                     static_cast<std::int32_t>(shape_.size()),
+                     type_,
+                     owned->shape.data(),
+                     nullptr,
+                     0},
+                    owned.get(),
+                    drop};
+  auto capsule = py::reinterpret_steal<py::capsule>(
+      PyCapsule_New(&owned->managed, "dltensor", drop_unused));
+  if (!capsule) throw py::error_already_set();
+  static_cast<void>(owned.release());
+  return capsule;
+}
+
+}  // namespace echobuf::python

@@ -1,0 +1,48 @@
+// Leaves of a batch as DLPack tensors: what lets go of one needs no Python.
+#pragma once
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "echobuf/pool.hpp"
+
+namespace echobuf::python {
+
+namespace py = pybind11;
+
+/// DLDataType of DLPack's ABI (https://dmlc.github.io/dlpack/latest/c_api.html).
+struct DlpackType {
+  std::uint8_t code;
+  std::uint8_t bits;
+  std::uint16_t lanes;
+};
+
+/// None where DLPack has none for it.
+std::optional<DlpackType> dlpack_type(const py::dtype& dtype);
+
+/// A leaf on the CPU that others take over by `__dlpack__`. The block goes back to its
+/// pool when the last leaf, and the last tensor that was made of one, is gone: on
+/// whatever thread that is, with the GIL or without.
+class ExportedLeaf {
+ public:
+  ExportedLeaf(std::shared_ptr<const Block> block, std::byte* data, DlpackType type,
+               std::vector<std::int64_t> shape)
+      : block_(std::move(block)), data_(data), type_(type), shape_(std::move(shape)) {}
+
+  /// A capsule "dltensor".
+  py::capsule dlpack() const;
+
+ private:
+  std::shared_ptr<const Block> block_;
+  std::byte* data_;
+  DlpackType type_;
+  std::vector<std::int64_t> shape_;
+};
+
+}  // namespace echobuf::python

@@ -1,0 +1,98 @@
+"""Leaves of batches as arrays of JAX's.
+
+JAX takes arrays for immutable and runs asynchronously: memory that it has been given
+must not change, nor be used again, before JAX has let go of it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+Convert = Callable[[list[Any]], list[Any]]
+
+
+def from_exported(target: jax.Device | None) -> Convert:
+    """From leaves on the CPU that have `__dlpack__`.
+
+    JAX shares their memory (but for 64-bit numbers where it has 64 bits disabled, which
+    it makes 32 bits of) and lets go of it when its array and all computations that
+    read it are done.
+
+    Args:
+        target: to which device; None: where JAX puts memory of the CPU.
+    """
+    take = jax.dlpack.from_dlpack
+    if target is None or target == jax.local_devices(backend="cpu")[0]:
+        return lambda leaves: [take(leaf) for leaf in leaves]
+    return lambda leaves: jax.device_put([take(leaf) for leaf in leaves], target)
+
+
+def from_numpy(target: jax.Device | None) -> Convert:
+    """The same, from arrays of NumPy's with dtypes that DLPack lacks."""
+    if target is None:
+        target = jax.local_devices(backend="cpu")[0]
+    return lambda leaves: jax.device_put(leaves, target)
+
+
+def copies_of_numpy(target: jax.Device | None) -> Convert:
+    """From views of memory that is used again once they are dropped."""
+    put = from_numpy(target)
+    return lambda leaves: put([np.array(leaf) for leaf in leaves])
+
+
+class FromCupy:
+    """From CuPy's arrays, by copies in memory of JAX's own.
+
+    JAX orders the copies after the draw, on a stream of its own. Until one is done, the
+    array that it is made from is kept: CuPy's pool would give its memory to others, in
+    the order of another stream.
+    """
+
+    def __init__(self) -> None:
+        self._copying: deque[tuple[list[jax.Array], list[Any]]] = deque()
+
+    def __call__(self, leaves: list[Any]) -> list[Any]:
+        """The leaves as arrays of JAX's."""
+        self._drop_copied()
+        arrays = [jax.dlpack.from_dlpack(leaf, copy=True) for leaf in leaves]
+        self._copying.append((arrays, leaves))
+        return list(arrays)
+
+    def _drop_copied(self) -> None:
+        """Copies are done in the order in which they were begun.
+
+        An array that the caller has deleted or donated says nothing any more: its copy
+        is done when a later one is.
+        """
+        done = 0
+        for number, (arrays, _) in enumerate(self._copying, start=1):
+            states = [_is_ready(array) for array in arrays]
+            if False in states:
+                break
+            if True in states:
+                done = number
+        for _ in range(done):
+            self._copying.popleft()
+
+
+def _is_ready(array: jax.Array) -> bool | None:
+    """None: it has been deleted."""
+    try:
+        return None if array.is_deleted() else bool(array.is_ready())  # type: ignore[attr-defined]
+    except RuntimeError:  # in between, by another thread
+        return None
+
+
+def canonical(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """What JAX makes of a dtype: 32 bits of 64, where these are disabled.
+
+    Raises:
+        TypeError: JAX does not have it.
+    """
+    return np.dtype(jnp.asarray(np.empty(0, dtype)).dtype)

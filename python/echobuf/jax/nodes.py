@@ -1,0 +1,62 @@
+"""Pytrees as JAX sees them: what it has registered is a node for echobuf, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import jax
+import optree
+
+from echobuf.tree import NAMESPACE
+
+_known: set[type] = set()
+
+
+def learn(tree: Any) -> None:
+    """Makes nodes of all in `tree` that JAX takes for one: dataclasses, modules, ...
+
+    Args:
+        tree: an item of upstream.
+    """
+    for leaf in optree.tree_leaves(tree, namespace=NAMESPACE):
+        if jax.tree_util.all_leaves([leaf]):
+            continue
+        if type(leaf) in _known:
+            raise AssertionError(leaf)
+        _register(leaf)
+        for child in _children(leaf)[0]:
+            learn(child)
+
+
+def _register(node: Any) -> None:
+    keys = [path[0] for path, _ in _flatten(node)[0]]
+    by_name = all(isinstance(key, jax.tree_util.GetAttrKey) for key in keys)
+    optree.register_pytree_node(
+        type(node),
+        _children,
+        jax.tree_util.tree_unflatten,
+        path_entry_type=optree.GetAttrEntry if by_name else optree.GetItemEntry,
+        namespace=NAMESPACE,
+    )
+    _known.add(type(node))
+
+
+def _flatten(node: Any) -> tuple[list[tuple[Any, Any]], Any]:
+    """One level of it."""
+    return jax.tree_util.tree_flatten_with_path(
+        node, is_leaf=lambda other: other is not node
+    )
+
+
+def _children(node: Any) -> tuple[list[Any], Any, Iterable[Any]]:
+    pairs, treedef = _flatten(node)
+    entries = tuple(_entry(path[0]) for path, _ in pairs)
+    return [child for _, child in pairs], treedef, entries
+
+
+def _entry(key: Any) -> Any:
+    for name in ("name", "key", "idx"):
+        if hasattr(key, name):
+            return getattr(key, name)
+    return key
