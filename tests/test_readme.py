@@ -65,7 +65,7 @@ def check_buffer_example(code: str, n: int) -> None:
 
 
 def test_the_buffer_example():
-    check_buffer_example(blocks("python")[1], 5000)
+    check_buffer_example(blocks("python")[2], 5000)
 
 
 def test_the_loader_example_with_a_transform():
@@ -79,7 +79,7 @@ def test_the_loader_example_with_a_transform():
         "echobuf": echobuf,
         "torch": torch,
     }
-    exec(blocks("python")[2].replace("8192", "16"), names)
+    exec(blocks("python")[3].replace("8192", "16"), names)
     served = list(names["loader"])
     assert {int(i) for _, numbers in served for i in numbers} == set(range(48))
     for batch, _ in served:
@@ -120,7 +120,7 @@ def test_the_loader_example_on_a_gpu():
     upstream = torch.utils.data.DataLoader(data, batch_size=16)
     names = {"data_loader": upstream, "echobuf": echobuf}
     with simulated_cuda():
-        exec(blocks("python")[3].replace("32768", "128"), names)
+        exec(blocks("python")[4].replace("32768", "128"), names)
         served = torch.cat([batch[0] for batch in names["loader"]])
     assert set(served.tolist()) == set(range(600))
 
@@ -155,6 +155,6 @@ def test_the_checkpoint_example():
         "make_loader": make_loader,
         "train_step": lambda x, y: seen.append((x.tolist(), y.tolist())),
     }
-    exec(blocks("python")[4], names)
+    exec(blocks("python")[5], names)
     assert seen == expected
     assert len(seen) > 60

@@ -13,7 +13,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 import echobuf
-from echobuf.torch import EchoLoader
+from echobuf.torch import EchoLoader, tensors
 from test_loader import Numbers, no_feeder
 
 pytestmark = pytest.mark.contract
@@ -130,13 +130,13 @@ def test_an_iterable_that_is_no_data_loader_yields_examples():
 @pytest.mark.parametrize("prefetch", [0, 2])
 def test_tensors_share_the_memory_that_was_drawn_into(prefetch, monkeypatch):
     drawn = []
-    convert = echobuf.torch._to_tensors
+    convert = tensors.to_tensors
 
     def noted(dtypes, leaves):
         drawn.append({"id": leaves[0], "image": leaves[1]})
         return convert(dtypes, leaves)
 
-    monkeypatch.setattr(echobuf.torch, "_to_tensors", noted)
+    monkeypatch.setattr(tensors, "to_tensors", noted)
     upstream = DataLoader(Examples(), batch_size=5)
     for batch in EchoLoader(upstream, window=20, factor=2, prefetch=prefetch):
         for name in ("id", "image"):

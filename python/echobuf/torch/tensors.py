@@ -1,23 +1,15 @@
-"""`echobuf.torch.EchoLoader`: batches as `torch.Tensor`s."""
+"""Tensors to arrays, and leaves of batches to tensors."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from typing import Any
 
 import optree
 import torch
 
-from echobuf.errors import EchobufError, SpecError
+from echobuf.errors import SpecError
 from echobuf.field import Field
-from echobuf.loader.loader import EchoLoader as _EchoLoader
-from echobuf.loader.source import yields_batches
 from echobuf.made import Made
-from echobuf.side_host import HostSide
-from echobuf.tree import flatten_with_paths
-
-__all__ = ["EchoLoader"]
 
 # Types that NumPy lacks are carried as integers of their size.
 _CARRIERS = {
@@ -33,64 +25,30 @@ _CARRIERS = {
 }
 
 
-class EchoLoader(_EchoLoader):
-    """Echoes what an iterable or a DataLoader yields, in batches of tensors.
-
-    Takes the arguments of `echobuf.EchoLoader`. A `torch.utils.data.DataLoader` that
-    makes batches is taken as it is: `batched` is True, and `batch_size` that of the
-    DataLoader, unless told.
-
-    On the CPU the tensors of a batch share the memory that the batch was drawn into; it
-    stays valid as long as one of them lives, and is the caller's to change. On a CUDA
-    device they come from torch's caching allocator, and are drawn on torch's current
-    stream.
-    """
-
-    def _default_batched(self) -> bool:
-        return yields_batches(self._upstream.iterable)
-
-    def _read_first(self, item: Any) -> Any:
-        self._paths, leaves, self._treespec = flatten_with_paths(item)
-        self._dtypes = [_carried(leaf) for leaf in leaves]
-        return self._reader()(item)
-
-    def _reader(self) -> Callable[[Any], Any]:
-        return functools.partial(_read, self._treespec, self._dtypes, self._paths)
-
-    def _make_buffer(self, first: Any) -> Any:
-        buffer = super()._make_buffer(first)
-        try:
-            dtypes = self._drawn_dtypes(buffer._made)
-            if isinstance(buffer._side, HostSide):
-                buffer._side.use_tensors(functools.partial(_to_tensors, dtypes))
-            else:
-                buffer._side.use_tensors(dtypes)
-        except EchobufError:
-            buffer._core.release()  # though the error may keep hold of it
-            raise
-        return buffer
-
-    def _drawn_dtypes(self, made: Made) -> list[torch.dtype | None]:
-        """Of the leaves of batches: the dtypes that NumPy lacks."""
-        dtypes = []
-        for (source, plan), field, path in zip(
-            made.plans, made.drawn.fields, made.drawn.paths, strict=True
-        ):
-            carried = self._dtypes[source]
-            if plan is not None and carried is not None:
-                raise SpecError(
-                    f"`transform{path}` is for a leaf of {carried}, which NumPy lacks; "
-                    "yield float32 or uint8, and let ToDtype make it small."
-                )
-            dtypes.append(_drawn_dtype(field) if plan is not None else carried)
-            if dtypes[-1] is None:
-                _check_torch_dtype(field, path)
-        return dtypes
+def drawn_dtypes(
+    made: Made, carried: list[torch.dtype | None]
+) -> list[torch.dtype | None]:
+    """Of the leaves of batches: the dtypes that NumPy lacks."""
+    dtypes = []
+    for (source, plan), field, path in zip(
+        made.plans, made.drawn.fields, made.drawn.paths, strict=True
+    ):
+        whole = carried[source]
+        if plan is not None and whole is not None:
+            raise SpecError(
+                f"`transform{path}` is for a leaf of {whole}, which NumPy lacks; "
+                "yield float32 or uint8, and let ToDtype make it small."
+            )
+        dtypes.append(_drawn_dtype(field) if plan is not None else whole)
+        if dtypes[-1] is None:
+            _check_torch_dtype(field, path)
+    return dtypes
 
 
-def _to_tensors(
+def to_tensors(
     dtypes: list[torch.dtype | None], leaves: list[Any]
 ) -> list[torch.Tensor]:
+    """Tensors that share the memory of a batch's leaves."""
     return [
         torch.from_numpy(leaf)
         if dtype is None
@@ -108,14 +66,14 @@ def _drawn_dtype(field: Field) -> torch.dtype | None:
     return torch.bfloat16 if field.dtype.name == "bfloat16" else None
 
 
-def _carried(leaf: Any) -> torch.dtype | None:
+def carried_dtype(leaf: Any) -> torch.dtype | None:
     """The dtype of a tensor that NumPy lacks."""
     if isinstance(leaf, torch.Tensor) and leaf.dtype in _CARRIERS:
         return leaf.dtype
     return None
 
 
-def _read(
+def read_item(
     treespec: optree.PyTreeSpec,
     dtypes: list[torch.dtype | None],
     paths: list[str],
@@ -128,7 +86,7 @@ def _read(
         return item  # the buffer says what is wrong
     arrays = []
     for leaf, dtype, path in zip(leaves, dtypes, paths, strict=True):
-        if _carried(leaf) is not dtype:
+        if carried_dtype(leaf) is not dtype:
             raise SpecError(
                 f"`example{path}` has dtype {getattr(leaf, 'dtype', type(leaf))}; "
                 f"the first item's is {dtype or 'one that NumPy has'}. Nothing is "

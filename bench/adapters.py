@@ -1,0 +1,121 @@
+"""What tensors and JAX's arrays cost beside NumPy's: a batch of two leaves.
+
+Batches of 32 examples of float32[64] and int32[], all ready. In one process, by turns:
+the median of a batch from `echobuf.EchoLoader`, `echobuf.torch.EchoLoader` and
+`echobuf.jax.EchoLoader`; and, for the same two leaves of NumPy's, bare
+`torch.from_numpy`, `jax.dlpack.from_dlpack` and `jax.device_put`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import statistics
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import torch
+
+import echobuf.jax
+import echobuf.torch
+from echobuf.cli.bench.environment import environment
+
+HERE = Path(__file__).resolve().parent
+BATCH, WINDOW = 32, 64
+ROUNDS, CALLS = 60, 200
+
+
+class Window:
+    """Fills the window, and yields nothing more until it is told to end."""
+
+    def __init__(self) -> None:
+        self.ended = threading.Event()
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for number in range(4 * WINDOW):
+            yield {"x": np.full(64, number, np.float32), "id": np.int32(number)}
+        self.ended.wait()
+
+
+def draws(loader_class: type, window: Window) -> Callable[[], Any]:
+    """What draws one batch from such a loader."""
+    loader = loader_class(
+        window, batch_size=BATCH, window=WINDOW, factor="auto", max_factor=2**31 - 1
+    )
+    epoch = iter(loader)
+    for _ in range(1000):
+        next(epoch)
+    return epoch.__next__
+
+
+def bare(convert: Callable[[Any], Any]) -> Callable[[], Any]:
+    """The same two leaves, in memory that JAX can share."""
+    raw = np.zeros(BATCH * 65 * 4 + 128, np.uint8)
+    raw = raw[-raw.ctypes.data % 64 :]
+    x = raw[: BATCH * 64 * 4].view(np.float32).reshape(BATCH, 64)
+    number = raw[BATCH * 64 * 4 :][: BATCH * 4].view(np.int32)
+    return lambda: (convert(x), convert(number))
+
+
+def measure(call: Callable[[], Any]) -> float:
+    """Microseconds a call."""
+    begun = time.perf_counter()
+    for _ in itertools.repeat(None, CALLS):
+        call()
+    return (time.perf_counter() - begun) / CALLS * 1e6
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--out", type=Path, default=HERE / "results")
+    options = parser.parse_args()
+    about = environment()
+    window = Window()
+    calls = {
+        "echobuf.EchoLoader": draws(echobuf.EchoLoader, window),
+        "echobuf.torch.EchoLoader": draws(echobuf.torch.EchoLoader, window),
+        "echobuf.jax.EchoLoader": draws(echobuf.jax.EchoLoader, window),
+        "torch.from_numpy": bare(torch.from_numpy),
+        "jax.dlpack.from_dlpack": bare(jax.dlpack.from_dlpack),
+        "jax.device_put": bare(jax.device_put),
+    }
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(options.rounds):
+        for name, call in calls.items():
+            times[name].append(measure(call))
+    window.ended.set()
+    medians = {name: statistics.median(each) for name, each in times.items()}
+    for name, each in times.items():
+        print(f"{name:26} {medians[name]:7.2f} us  {min(each):.2f} .. {max(each):.2f}")
+    plain = medians["echobuf.EchoLoader"]
+    torch_cost = medians["echobuf.torch.EchoLoader"] - plain
+    jax_cost = medians["echobuf.jax.EchoLoader"] - plain
+    ratio = jax_cost / medians["jax.dlpack.from_dlpack"]
+    print(f"tensors cost {torch_cost:.2f} us a batch")
+    print(f"JAX's arrays cost {jax_cost:.2f} us a batch, {ratio:.2f} of bare dlpack")
+    result = {
+        "environment": about,
+        "versions": {"jax": jax.__version__, "torch": torch.__version__},
+        "microseconds": {
+            name: {"median": medians[name], "min": min(each), "max": max(each)}
+            for name, each in times.items()
+        },
+        "torch_cost_us": torch_cost,
+        "jax_cost_us": jax_cost,
+        "jax_cost_over_dlpack": ratio,
+    }
+    options.out.mkdir(parents=True, exist_ok=True)
+    path = options.out / "adapters.json"
+    path.write_text(json.dumps(result, indent=1) + "\n")
+    print(f"written: {path}")
+
+
+if __name__ == "__main__":
+    main()
