@@ -1,4 +1,4 @@
-"""What a rank runs: `python rank_programs.py NAME ARGUMENTS`, started as by torchrun."""
+"""What a rank runs, started as by torchrun: `python rank_programs.py NAME ARGS`."""
 
 from __future__ import annotations
 
