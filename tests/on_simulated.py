@@ -2,7 +2,7 @@
 
 A module that says `pytestmark = pytest.mark.contract` runs on the CPU, and again with
 device="cuda" as what buffers and loaders are made with unless a test says otherwise:
-once for each seed in `--simulated-seeds`, which is 1 unless told; CI runs 2, too.
+once for each seed in `--simulated-seeds`, which is 1 unless told.
 Random tests have a third of their examples there.
 `pytest.mark.host` is for tests of what is the CPU's alone.
 """

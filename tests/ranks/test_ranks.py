@@ -54,8 +54,7 @@ def alone(length, factor):
     return len(echobuf.EchoLoader(examples, batch_size=4, window=16, factor=factor))
 
 
-@pytest.mark.parametrize("size", [2, 4])
-@pytest.mark.parametrize("factor", [2, 2.5])
+@pytest.mark.parametrize(("size", "factor"), [(2, 2.5), (4, 2)])
 def test_drop_ends_with_the_shortest(size, factor):
     lengths = [100, 83, 61, 97][:size]
     for said in zip(
