@@ -134,6 +134,15 @@ class Module(equinox.Module):
     title: str = equinox.field(static=True, default="module")
 
 
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Other:
+    """Several of one kind, side by side."""
+
+    left: Any
+    right: Any
+
+
 class Pair(NamedTuple):
     first: Any
     second: Any
@@ -146,9 +155,10 @@ def structures(i):
     yield Pair([Example(np.int32(i), np.int32(i))], (np.uint8([i]),))
     yield OrderedDict(z=np.int32(i), a=Module(example, {}))
     yield np.float32(i)
+    yield {"a": Other(example, example), "b": Other(example, np.int32(i))}
 
 
-@pytest.mark.parametrize("which", range(5))
+@pytest.mark.parametrize("which", range(6))
 @pytest.mark.parametrize("batched", [False, True])
 def test_structures_are_jaxs(which, batched):
     examples = [[*structures(i)][which] for i in range(16)]

@@ -6,6 +6,7 @@ must not change, nor be used again, before JAX has let go of it.
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -56,17 +57,21 @@ class FromCupy:
 
     def __init__(self) -> None:
         self._copying: deque[tuple[list[jax.Array], list[Any]]] = deque()
+        self._lock = threading.Lock()
 
     def __call__(self, leaves: list[Any]) -> list[Any]:
         """The leaves as arrays of JAX's."""
-        self._drop_copied()
         arrays = [jax.dlpack.from_dlpack(leaf, copy=True) for leaf in leaves]
-        self._copying.append((arrays, leaves))
+        with self._lock:
+            copied = self._take_copied()
+            self._copying.append((arrays, leaves))
+        del copied  # without the lock
         return list(arrays)
 
-    def _drop_copied(self) -> None:
-        """Copies are done in the order in which they were begun.
+    def _take_copied(self) -> list[Any]:
+        """Those that need not be kept any more.
 
+        Copies are done in the order in which they were begun.
         An array that the caller has deleted or donated says nothing any more: its copy
         is done when a later one is.
         """
@@ -77,8 +82,7 @@ class FromCupy:
                 break
             if True in states:
                 done = number
-        for _ in range(done):
-            self._copying.popleft()
+        return [self._copying.popleft() for _ in range(done)]
 
 
 def _is_ready(array: jax.Array) -> bool | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,6 +12,7 @@ import optree
 from echobuf.tree import NAMESPACE
 
 _known: set[type] = set()
+_registering = threading.Lock()
 
 
 def learn(tree: Any) -> None:
@@ -19,14 +21,18 @@ def learn(tree: Any) -> None:
     Args:
         tree: an item of upstream.
     """
+    with _registering:
+        _learn(tree)
+
+
+def _learn(tree: Any) -> None:
     for leaf in optree.tree_leaves(tree, namespace=NAMESPACE):
         if jax.tree_util.all_leaves([leaf]):
             continue
-        if type(leaf) in _known:
-            raise AssertionError(leaf)
-        _register(leaf)
+        if type(leaf) not in _known:  # another of its kind may stand before it
+            _register(leaf)
         for child in _children(leaf)[0]:
-            learn(child)
+            _learn(child)
 
 
 def _register(node: Any) -> None:

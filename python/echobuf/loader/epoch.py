@@ -73,12 +73,6 @@ class Epoch(Iterator[Any]):
             self._held = None
         return batch
 
-    def ready(self) -> bool:
-        """Whether the next draw would return, or raise, without waiting."""
-        if self._buffer is None or self._held is not None or self._error is not None:
-            return True
-        return self._buffer.ready()
-
     def _end(self) -> None:
         self._buffer = None
         if self._finished is not None:

@@ -1,24 +1,17 @@
-"""`EchoLoader` for torch, on one rank or on several that train together."""
+"""`EchoLoader` for torch."""
 
 from __future__ import annotations
 
 import functools
-import weakref
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable
+from typing import Any
 
-from echobuf.errors import EchobufError, OptionError
+from echobuf.errors import EchobufError
 from echobuf.loader.loader import EchoLoader as _EchoLoader
 from echobuf.loader.source import yields_batches
-from echobuf.options import check_int
 from echobuf.side_host import HostSide
 from echobuf.torch import tensors
 from echobuf.tree import flatten_with_paths
-
-if TYPE_CHECKING:
-    from echobuf.loader.epoch import Epoch
-    from echobuf.torch.ranks import Ranks
-    from echobuf.torch.together import Together
 
 
 class EchoLoader(_EchoLoader):
@@ -32,57 +25,10 @@ class EchoLoader(_EchoLoader):
     stays valid as long as one of them lives, and is the caller's to change. On a CUDA
     device they come from torch's caching allocator, and are drawn on torch's current
     stream.
-
-    Under `torch.distributed` each rank has a loader of its own over its shard. Where
-    every step needs all ranks (`DistributedDataParallel`), say `uneven`: then they
-    agree on how many batches an epoch has, and a rank that fails is named to the rest.
-
-    Args:
-        upstream: an iterable, or a DataLoader.
-        uneven: "drop": an epoch ends on all ranks with the one that ends first, and
-            what the others have left is not served; "pad": with the one that ends last,
-            and the others serve their last batches again. None: ranks know nothing of
-            each other.
-        group: the process group of the ranks; all of them unless told.
-        ahead: with `uneven`, batches that a rank draws ahead of those agreed on.
-        arguments: those of `echobuf.EchoLoader`.
-
-    Raises:
-        OptionError: an argument is out of range, or there is no process group.
     """
-
-    def __init__(
-        self,
-        upstream: Iterable[Any],
-        *,
-        uneven: str | None = None,
-        group: Any = None,
-        ahead: int = 4,
-        **arguments: Any,
-    ) -> None:
-        if uneven not in (None, "drop", "pad"):
-            raise OptionError(
-                f"`uneven` is {uneven!r}; it must be 'drop', 'pad' or None."
-            )
-        if group is not None and uneven is None:
-            raise OptionError(
-                "`group` is given, but `uneven` is not, without which ranks know "
-                "nothing of each other: say uneven='drop' or uneven='pad'."
-            )
-        self._uneven = uneven
-        self._hand_size = check_int("ahead", ahead, 1, 1024)
-        self._together: weakref.ref[Together] | None = None
-        self._ranks: Ranks | None = None
-        super().__init__(upstream, **arguments)
-        if uneven is not None:
-            from echobuf.torch.ranks import Ranks
-
-            self._ranks = Ranks(group)
 
     def _default_batched(self) -> bool:
         return yields_batches(self._upstream.iterable)
-
-    # ---- tensors
 
     def _read_first(self, item: Any) -> Any:
         self._paths, leaves, self._treespec = flatten_with_paths(item)
@@ -106,78 +52,3 @@ class EchoLoader(_EchoLoader):
             buffer._core.release()  # though the error may keep hold of it
             raise
         return buffer
-
-    # ---- ranks
-
-    def __iter__(self) -> Iterator[Any]:
-        """Begins an epoch; with `uneven` on all ranks.
-
-        Raises:
-            UpstreamError: upstream gives one epoch only and has been used.
-            SpecError: the first item has leaves that cannot be stored.
-            CapacityError: the window does not fit the memory.
-            OptionError: ranks have different arguments.
-        """
-        if self._ranks is None:
-            return super().__iter__()
-        from echobuf.torch.together import Together
-
-        before = self._current()
-        if before is not None:
-            before.supersede()
-        self._ranks.settle()
-        epoch = cast("Epoch", super().__iter__())
-        number = self._next_epoch - 1
-        self._ranks.check_same({**self._plan.sealed(), "uneven": self._uneven})
-        together = Together(
-            epoch,
-            self._ranks,
-            number,
-            pad=self._uneven == "pad",
-            ahead=self._hand_size,
-            state=super().state_dict,
-            finished=functools.partial(_end, weakref.ref(self)),
-        )
-        self._together = weakref.ref(together)
-        return together
-
-    def _current(self) -> Together | None:
-        return None if self._together is None else self._together()
-
-    def state_dict(self) -> dict[str, Any]:
-        """Where the batches handed out so far have come to, for `json` to keep.
-
-        With `uneven` it is this rank's; it says how far the others were when ranks last
-        agreed, too.
-        """
-        if self._ranks is None:
-            return super().state_dict()
-        current = self._current()
-        serving = current is not None and not self._between
-        state = current.state if current and serving else super().state_dict()
-        offsets = current.offsets if current and serving else [0] * self._ranks.size
-        return self._ranks.sign(state, offsets)
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """The next `iter` goes on where a loader with the same arguments was.
-
-        A state that was taken on as many ranks is continued exactly: each rank loads
-        its own. One of another number of ranks, any of theirs, begins at the first
-        example that one of them still needed: nothing is lost, some are served again,
-        and a warning says how many. That takes shards to be every n-th example, as
-        those of torch's DistributedSampler are.
-
-        Raises:
-            StateError: the state is damaged, of other arguments, or of another rank.
-        """
-        from echobuf.torch.resharding import for_these_ranks
-
-        rank, size = (self._ranks.rank, self._ranks.size) if self._ranks else (0, 1)
-        super().load_state_dict(for_these_ranks(state_dict, rank, size))
-
-
-def _end(loader: weakref.ref[EchoLoader]) -> None:
-    """Notes that an epoch has come to its end on all ranks."""
-    alive = loader()
-    if alive is not None:
-        alive._between = True
