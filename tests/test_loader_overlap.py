@@ -1,6 +1,7 @@
 """`overlap_epochs=True`: the next epoch begins while this one is served out."""
 
 import threading
+import time
 from collections import Counter
 
 import pytest
@@ -104,7 +105,10 @@ def test_iter_and_the_first_item_are_on_the_callers_thread_alone():
     loader = make(Numbers(40))
     for _ in range(3):
         list(loader)
-        names = [thread.name for thread in loader._upstream.iterable.threads]
+        threads = loader._upstream.iterable.threads
+        while len(threads) < 3:  # the next epoch's feeder may not have begun
+            time.sleep(0.001)
+        names = [thread.name for thread in threads]
         assert [name == "MainThread" for name in names[:3]] == [True, True, False]
 
 
