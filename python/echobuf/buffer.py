@@ -347,6 +347,9 @@ class EchoBuffer:
         batch is out, that is the start of the next epoch; before `close()` nothing can
         tell which batch is the last.
         """
+        return state.seal(self._arguments, self._position())
+
+    def _position(self) -> state.State:
         checkpoint = self._core.checkpoint()
         if isinstance(checkpoint, int):
             self._ends.check(checkpoint)
@@ -356,7 +359,7 @@ class EchoBuffer:
                 "a batch was drawn and its Lambda raised; a state taken now would "
                 "leave it out. Call `next_batch` until it comes, then take the state."
             )
-        return state.seal(self._arguments, state.position_of(checkpoint))
+        return state.position_of(checkpoint)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Goes on where a buffer with the same arguments was.

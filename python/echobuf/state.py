@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from echobuf.errors import StateError
@@ -14,6 +14,11 @@ State = dict[str, Any]
 
 _FORMAT = "echobuf-state"
 _VERSION = 1
+_POSITION = ("epoch", "fresh_offset", "position", "arguments")
+_TAKEN_BY = {
+    "base": "an `EchoLoader`",
+    "ranks": "an `echobuf.torch.EchoLoader` with `uneven`",
+}
 _LEARNT = (
     "spec",
     "batch_size",
@@ -65,21 +70,36 @@ def position_of(checkpoint: State) -> State:
     }
 
 
-def seal(arguments: State, position: State) -> State:
-    """The state as the caller gets it, with a checksum."""
+def seal(arguments: State, position: State, **more: Any) -> State:
+    """The state as the caller gets it, with a checksum.
+
+    Args:
+        arguments: what the order of batches depends on.
+        position: in the epoch; with `base`, if its offset counts from an example other
+            than the first.
+        more: what loaders add to it.
+    """
+    base = position.get("base", 0)
     state = {
         "format": _FORMAT,
         "version": _VERSION,
         "epoch": position["epoch"],
-        "fresh_offset": position["fresh_offset"],
+        "fresh_offset": position["fresh_offset"] + base,
         "position": position["position"],
         "arguments": arguments,
+        **({"base": base} if base else {}),
+        **more,
     }
     return {**state, "checksum": _checksum(state)}
 
 
-def unseal(state: Any, arguments: State) -> State:
+def unseal(state: Any, arguments: State, also: Collection[str] = ()) -> State:
     """Checks a state and gives its position, and the arguments it was taken with.
+
+    Args:
+        state: what `seal` gave.
+        arguments: those used here.
+        also: what loaders may have added to it.
 
     Raises:
         StateError: it is damaged, of another version, or of other arguments.
@@ -101,9 +121,16 @@ def unseal(state: Any, arguments: State) -> State:
             "`state_dict()` returned, unchanged."
         )
     check_arguments(body["arguments"], arguments)
-    return {
-        key: body[key] for key in ("epoch", "fresh_offset", "position", "arguments")
-    }
+    position = {key: body.pop(key) for key in _POSITION}
+    for key in body.keys() - {"format", "version"}:
+        if key not in also:
+            raise StateError(
+                f"`state` was taken by {_TAKEN_BY.get(key, 'another program')}; load "
+                "it there."
+            )
+        position[key] = body[key]
+    position["fresh_offset"] -= position.get("base", 0)
+    return position
 
 
 def check_arguments(theirs: State, ours: State) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from echobuf.buffer import EchoBuffer
 from echobuf.errors import ClosedError, UpstreamError
 from echobuf.loader.feeder import BadItemError, Feeder
+from echobuf.state import State
 
 
 class Epoch(Iterator[Any]):
@@ -36,7 +37,10 @@ class Epoch(Iterator[Any]):
         self._feeder = feeder
         self._write = write
         self._finished: Callable[[], None] | None = finished
-        self._error = error
+        self._error: UpstreamError | None = None
+        if error is not None:
+            self._error = UpstreamError(f"upstream failed: {error!r}")
+            self._error.__cause__ = error
         self._overlap = overlap
         self._held: Any = None  # a batch drawn before Ctrl-C came
         self._superseded = False
@@ -45,22 +49,33 @@ class Epoch(Iterator[Any]):
         return self
 
     def __next__(self) -> Any:
+        return self.draw(None)
+
+    def draw(self, timeout: float | None) -> Any:
+        """The next batch.
+
+        Args:
+            timeout: seconds to wait for upstream at most.
+
+        Raises:
+            TimeoutError: the time ran out; nothing is lost.
+            StopIteration, UpstreamError, ClosedError: as `next`.
+        """
         if self._superseded:
-            raise ClosedError(
-                "another epoch of this loader was begun; a loader has one iterator "
-                "at a time."
-            )
+            raise superseded_error()
         if self._error is not None:
-            raise UpstreamError(f"upstream failed: {self._error!r}") from self._error
+            raise self._error
         if self._buffer is None:
             self._end()
             raise StopIteration
-        batch = self._draw(self._buffer)
+        batch = self._draw(self._buffer, timeout)
         return batch if self._write is None else self._write(batch)
 
-    def _draw(self, buffer: EchoBuffer) -> Any:
+    def _draw(self, buffer: EchoBuffer, timeout: float | None) -> Any:
         try:
-            batch = buffer.next_batch() if self._held is None else self._held
+            batch = self._held
+            if batch is None:
+                batch = buffer.next_batch(timeout=timeout)
         except StopIteration:
             self._end()
             raise
@@ -72,6 +87,22 @@ class Epoch(Iterator[Any]):
                 self._overlap = None
             self._held = None
         return batch
+
+    def ready(self) -> bool:
+        """Whether the next draw would return, or raise, without waiting."""
+        if self._buffer is None or self._held is not None or self._error is not None:
+            return True
+        return self._buffer.ready()
+
+    def position(self) -> State:
+        """Where the buffer is, after a draw."""
+        assert self._buffer is not None
+        return self._buffer._position()
+
+    @property
+    def error(self) -> UpstreamError | None:
+        """Why the first draw raises, if upstream could not be begun."""
+        return self._error
 
     def _end(self) -> None:
         self._buffer = None
@@ -94,6 +125,13 @@ class Epoch(Iterator[Any]):
     def __del__(self) -> None:
         if getattr(self, "_feeder", None) is not None:
             self.stop()
+
+
+def superseded_error() -> ClosedError:
+    """The error for an iterator that another one has taken the place of."""
+    return ClosedError(
+        "another epoch of this loader was begun; a loader has one iterator at a time."
+    )
 
 
 def _explain(error: UpstreamError) -> UpstreamError:

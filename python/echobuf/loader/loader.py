@@ -101,6 +101,7 @@ class EchoLoader:
         self._next_epoch = 0
         self._between = True  # at the start of `_next_epoch`, in no epoch
         self._resume: state.State | None = None
+        self._base = 0  # fresh examples before those that the buffer counts
         self._feeder: Feeder | None = None
         self._ahead: Ahead | None = None
 
@@ -122,6 +123,7 @@ class EchoLoader:
         number = self._next_epoch if resume is None else resume["epoch"]
         self._next_epoch = number + 1
         self._between = False
+        self._base = 0 if resume is None else resume.get("base", 0)
         try:
             epoch = self._begin(number, resume)
         except BaseException:
@@ -129,6 +131,10 @@ class EchoLoader:
             raise
         self._epoch = weakref.ref(epoch)
         return epoch
+
+    def _served_out(self) -> None:
+        """The end of an epoch has been drawn."""
+        self._between = True
 
     def _take_back(self, number: int, resume: state.State | None) -> None:
         """Nothing of this epoch has happened: it can be tried again."""
@@ -173,7 +179,7 @@ class EchoLoader:
             start.first,
             batched=self._plan.batched and not self._plan.options.ragged,
             read=self._reader(),
-            skipped=0 if resume is None else resume["fresh_offset"],
+            skipped=self._base + (0 if resume is None else resume["fresh_offset"]),
         )
 
     # ---- the next epoch's upstream, while this one is served out
@@ -277,12 +283,20 @@ class EchoLoader:
 
     def state_dict(self) -> dict[str, Any]:
         """Where the batches handed out so far have come to, for `json` to keep."""
-        arguments = self._sealed_arguments()
+        return self._seal(self._sealed_arguments(), self._position())
+
+    def _position(self) -> state.State:
         if self._resume is not None:
-            return state.seal(arguments, self._resume)
+            return self._resume
         if self._between or self._buffer is None:
-            return state.seal(arguments, state.start_of(self._next_epoch))
-        return self._buffer.state_dict()
+            return state.start_of(self._next_epoch)
+        return {**self._buffer._position(), "base": self._base}
+
+    def _seal(self, arguments: state.State, position: state.State) -> state.State:
+        return state.seal(arguments, position)
+
+    def _unseal(self, sealed: Any) -> state.State:
+        return state.unseal(sealed, self._plan.sealed(), also=("base",))
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """The next `iter` goes on where a loader with the same arguments was.
@@ -293,7 +307,7 @@ class EchoLoader:
         Raises:
             StateError: the state is damaged, or of other arguments.
         """
-        position = state.unseal(state_dict, self._plan.sealed())
+        position = self._unseal(state_dict)
         self._end_current()
         if self._ahead is not None:
             self._ahead.cancel()
@@ -322,4 +336,4 @@ def _finish(loader: weakref.ref[EchoLoader]) -> None:
     """Notes that an epoch was served to its end."""
     alive = loader()
     if alive is not None:
-        alive._between = True
+        alive._served_out()

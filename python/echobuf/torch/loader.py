@@ -1,17 +1,26 @@
-"""`EchoLoader` for torch."""
+"""`EchoLoader` for torch, on one rank or on several that train together."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import Any
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, cast
 
-from echobuf.errors import EchobufError
+from echobuf import state
+from echobuf.errors import EchobufError, OptionError
 from echobuf.loader.loader import EchoLoader as _EchoLoader
 from echobuf.loader.source import yields_batches
+from echobuf.options import check_int
 from echobuf.side_host import HostSide
+from echobuf.state import State
 from echobuf.torch import tensors
 from echobuf.tree import flatten_with_paths
+
+if TYPE_CHECKING:
+    from echobuf.loader.epoch import Epoch
+    from echobuf.torch.ranks.rank import Rank
+    from echobuf.torch.ranks.session import Session
 
 
 class EchoLoader(_EchoLoader):
@@ -25,10 +34,56 @@ class EchoLoader(_EchoLoader):
     stays valid as long as one of them lives, and is the caller's to change. On a CUDA
     device they come from torch's caching allocator, and are drawn on torch's current
     stream.
+
+    Under `torch.distributed` each rank has a loader of its own over its shard. Where
+    every step needs all ranks (`DistributedDataParallel`), say `uneven`: then they
+    agree on how many batches an epoch has, and a rank that fails is named to the rest.
+
+    Args:
+        upstream: an iterable, or a DataLoader.
+        uneven: "drop": an epoch ends on all ranks with the one that ends first, and
+            what the others have left is not served; "pad": with the one that ends last,
+            and the others serve copies of their last batch. None: ranks know nothing of
+            each other.
+        group: the process group of the ranks; all of them unless told.
+        ahead: with `uneven`, batches that a rank draws ahead of those handed out.
+        arguments: those of `echobuf.EchoLoader`.
+
+    Raises:
+        OptionError: an argument is out of range, or there is no process group.
     """
+
+    def __init__(
+        self,
+        upstream: Iterable[Any],
+        *,
+        uneven: str | None = None,
+        group: Any = None,
+        ahead: int = 4,
+        **arguments: Any,
+    ) -> None:
+        if uneven not in (None, "drop", "pad"):
+            raise OptionError(
+                f"`uneven` is {uneven!r}; it must be 'drop', 'pad' or None."
+            )
+        if group is not None and uneven is None:
+            raise OptionError(
+                "`group` is given, but `uneven` is not, without which ranks know "
+                "nothing of each other: say uneven='drop' or uneven='pad'."
+            )
+        check_int("ahead", ahead, 1, 1024)
+        super().__init__(upstream, **arguments)
+        self._rank: Rank | None = None
+        if uneven is not None:
+            from echobuf.torch.ranks.rank import Rank
+
+            self._rank = Rank(group, uneven, ahead)
+            self._rank.say_length(super().__len__)
 
     def _default_batched(self) -> bool:
         return yields_batches(self._upstream.iterable)
+
+    # ---- tensors
 
     def _read_first(self, item: Any) -> Any:
         self._paths, leaves, self._treespec = flatten_with_paths(item)
@@ -52,3 +107,114 @@ class EchoLoader(_EchoLoader):
             buffer._core.release()  # though the error may keep hold of it
             raise
         return buffer
+
+    # ---- ranks
+
+    def __iter__(self) -> Iterator[Any]:
+        """Begins an epoch; with `uneven` on all ranks, and waits for them.
+
+        Raises:
+            UpstreamError: upstream gives one epoch only and has been used, or another
+                rank could not begin.
+            SpecError: the first item has leaves that cannot be stored.
+            CapacityError: the window does not fit the memory.
+            OptionError: ranks have different arguments, or are in different epochs.
+            StateError: ranks have loaded states of different batches.
+        """
+        if self._rank is None:
+            return super().__iter__()
+        session, resume = self._rank.begin_session(), self._resume
+        try:
+            epoch = cast("Epoch", super().__iter__())
+        except BaseException as error:
+            self._rank.cannot_begin(session, error)
+            raise
+        if epoch.error is not None:
+            self._rank.cannot_begin(session, epoch.error)
+            return epoch
+        number = self._next_epoch - 1
+        try:
+            return self._begin_together(self._rank, session, epoch, resume, number)
+        except BaseException:
+            epoch.supersede()
+            self._take_back(number, resume)
+            raise
+
+    def _begin_together(
+        self,
+        rank: Rank,
+        session: Session,
+        epoch: Epoch,
+        resume: State | None,
+        number: int,
+    ) -> Iterator[Any]:
+        rank.say_length(super().__len__)
+        finished = functools.partial(_end, weakref.ref(self))
+        arguments = self._plan.sealed()
+        return rank.begin(session, epoch, resume, number, arguments, finished)
+
+    def _end_current(self) -> None:
+        if self._rank is not None:
+            self._rank.supersede()
+        super()._end_current()
+
+    def _served_out(self) -> None:
+        if self._rank is None:  # else the other ranks have a say
+            super()._served_out()
+
+    def __len__(self) -> int:
+        """The number of batches in an epoch; with `uneven` the same on all ranks.
+
+        Raises:
+            TypeError: upstream's length is not known, or `factor` is "auto".
+        """
+        return super().__len__() if self._rank is None else self._rank.count_batches()
+
+    # ---- states
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the batches handed out so far have come to, for `json` to keep.
+
+        With `uneven` it is this rank's; it says how far the others were, too.
+        """
+        return super().state_dict()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """The next `iter` goes on where a loader with the same arguments was.
+
+        A state that was taken on as many ranks is continued exactly: each rank loads
+        its own. One of another number of ranks, any of theirs, begins at the first
+        example that one of them still needed: nothing is lost, some are served again,
+        and a warning says how many. That takes shards to be every n-th example, as
+        those of torch's DistributedSampler are.
+
+        Raises:
+            StateError: the state is damaged, of other arguments, or of another rank.
+        """
+        super().load_state_dict(state_dict)
+
+    def _position(self) -> State:
+        if self._rank is None or self._resume is not None:
+            return super()._position()
+        at = None if self._between else self._rank.position()
+        return self._rank.start_of(self._next_epoch) if at is None else at
+
+    def _seal(self, arguments: State, position: State) -> State:
+        more = {"ranks": position["ranks"]} if "ranks" in position else {}
+        return state.seal(arguments, position, **more)
+
+    def _unseal(self, sealed: Any) -> State:
+        if self._rank is not None:
+            return self._rank.unseal(sealed, self._plan.sealed())
+        if isinstance(sealed, dict) and "ranks" in sealed:
+            from echobuf.torch.ranks.states import unseal_alone
+
+            return unseal_alone(sealed, self._plan.sealed())
+        return super()._unseal(sealed)
+
+
+def _end(loader: weakref.ref[EchoLoader]) -> None:
+    """Notes that an epoch has come to its end on all ranks."""
+    alive = loader()
+    if alive is not None:
+        alive._between = True

@@ -1,0 +1,1 @@
+"""Loaders of several ranks that agree on the batches of an epoch."""

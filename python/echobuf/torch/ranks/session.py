@@ -1,0 +1,113 @@
+"""One epoch of a loader, as its ranks talk about it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from echobuf.errors import OptionError, StateError, UpstreamError
+from echobuf.torch.ranks.meeting import Meeting
+from echobuf.torch.ranks.record import Record, Served
+
+
+class Session:
+    """What ranks say to each other from one `iter` of a loader to the next.
+
+    Each rank has a record, which it alone writes.
+
+    Args:
+        meeting: of these ranks.
+        number: of the `iter`, the same on all ranks.
+    """
+
+    def __init__(self, meeting: Meeting, number: int) -> None:
+        self.meeting = meeting
+        self._number = number
+        self._key = f"{number}/record"
+        self._mine = f"{self._key}/{meeting.rank}"
+
+    def begin(
+        self, epoch: int, batches: int, served: Served, arguments: dict[str, Any]
+    ) -> None:
+        """Waits until all ranks have begun, and checks that they have begun the same.
+
+        Args:
+            epoch: its number.
+            batches: handed out in this epoch before, by whoever took the state that
+                was loaded.
+            served: where it goes on.
+            arguments: of the loader; None where one is not known.
+
+        Raises:
+            OptionError: ranks have different arguments, or are in different epochs.
+            StateError: they go on from different batches.
+            UpstreamError: a rank could not begin, or is gone.
+        """
+        self.write(Record(served=[served]))
+        self._say({"epoch": epoch, "batches": batches, "arguments": arguments})
+        said = self._hear()
+        failed = [(rank, one["failed"]) for rank, one in said if "failed" in one]
+        if failed:
+            raise UpstreamError(
+                "; ".join(f"rank {rank} failed: {why}" for rank, why in failed)
+            )
+        _check_same(said)
+        if self._number > 1:  # nobody reads the last session's any more
+            self.meeting.forget(f"{self._number - 1}/record/{self.meeting.rank}")
+            self.meeting.forget(f"{self._number - 1}/begin/{self.meeting.rank}")
+
+    def cannot_begin(self, error: BaseException) -> None:
+        """Tells the others, who wait in `begin`, why this rank does not come."""
+        self.write(Record())
+        self._say({"failed": in_words(error)})
+
+    def _say(self, what: dict[str, Any]) -> None:
+        self.meeting.set(f"{self._number}/begin/{self.meeting.rank}", what)
+
+    def _hear(self) -> list[tuple[int, dict[str, Any]]]:
+        said = self.meeting.wait_for(
+            lambda: self.meeting.get_all(f"{self._number}/begin"),
+            "all ranks to begin an epoch",
+        )
+        self.meeting.know_all()
+        return list(zip(self.meeting.members, said, strict=True))
+
+    def write(self, record: Record) -> None:
+        """Says how it stands here."""
+        self.meeting.set(self._mine, record.as_list())
+
+    def read(self) -> list[Record]:
+        """How it stands with each rank."""
+        return [Record.from_list(one) for one in self.meeting.read_all(self._key)]
+
+
+def in_words(error: BaseException, most: int = 500) -> str:
+    """An error as the other ranks get it."""
+    text = str(error) or type(error).__name__
+    return text if len(text) <= most else text[:most] + "..."
+
+
+def _check_same(said: list[tuple[int, dict[str, Any]]]) -> None:
+    for name in said[0][1]["arguments"]:
+        values = [(rank, one["arguments"].get(name)) for rank, one in said]
+        known = [value for _, value in values if value is not None]
+        if any(value != known[0] for value in known):
+            raise OptionError(
+                f"`{name}` differs between ranks ({_list(values)}); make the loader "
+                "with the same arguments on all of them."
+            )
+    epochs = [(rank, one["epoch"]) for rank, one in said]
+    if len({epoch for _, epoch in epochs}) > 1:
+        raise OptionError(
+            f"the ranks are in different epochs ({_list(epochs)}); say the same "
+            "`set_epoch` on all of them, or load states taken at the same batch."
+        )
+    batches = [(rank, one["batches"]) for rank, one in said]
+    if len({count for _, count in batches}) > 1:
+        raise StateError(
+            "the ranks go on from different batches of the epoch "
+            f"({_list(batches)}); load states taken at the same batch on all of them."
+        )
+
+
+def _list(values: list[tuple[int, Any]]) -> str:
+    return ", ".join(f"rank {rank}: {value!r}" for rank, value in values)
