@@ -56,8 +56,9 @@ _SAMPLE_KEY = (
     "webdataset adds it to every sample: leave it out, with `.to_tuple('png', 'cls')`."
 )
 
-# By the package and the name of a type, or of a base of it.
-_LEAVES = {
+_Kind = tuple[str, str]  # the package and the name of a type, or of a base of it
+
+_LEAVES: dict[_Kind, str] = {
     ("builtins", "str"): _STRING,
     ("builtins", "bytes"): _BYTES,
     ("builtins", "bytearray"): _BYTES,
@@ -75,7 +76,7 @@ _LEAVES = {
     ("tensorflow", "SparseTensor"): "Make it dense: `tf.sparse.to_dense(x)`.",
     ("torch", "Tensor"): _TENSOR,
 }
-_COLUMNS = {
+_COLUMNS: dict[_Kind, str] = {
     ("pandas", "DataFrame"): _FRAME,
     ("polars", "DataFrame"): _FRAME,
     ("pyarrow", "RecordBatch"): _ARROW_BATCH,
@@ -88,7 +89,7 @@ _ARROW_UPSTREAM = (
     "`for batch in {}: yield {{name: batch[name].to_numpy() for name in "
     "batch.schema.names}}`, with batched=True."
 )
-_UPSTREAMS = {
+_UPSTREAMS: dict[_Kind, str] = {
     ("builtins", "dict"): "It yields its keys; pass one of its values.",
     ("datasets", "DatasetDict"): "It yields names; pass a split: `upstream['train']`.",
     ("datasets", "IterableDatasetDict"): (
@@ -103,12 +104,10 @@ _UPSTREAMS = {
     ("pyarrow", "Dataset"): _ARROW_UPSTREAM.format("upstream.to_batches()"),
     ("pyarrow", "Scanner"): _ARROW_UPSTREAM.format("upstream.to_batches()"),
 }
-_ONE_SHOT = {
+_ONE_SHOT: dict[_Kind, str] = {
     ("tensorflow", "NumpyIterator"): "Pass the `tf.data.Dataset` itself.",
     ("torchdata", "BaseNode"): "Wrap it: `torchdata.nodes.Loader(node)`.",
 }
-
-_Lines = dict[tuple[str, str], str]
 
 
 def to_store(leaf: Any, name: str) -> str:
@@ -153,12 +152,13 @@ def to_repeat(upstream: Any) -> str:
 
 def is_of(value: Any, package: str, name: str) -> bool:
     """Whether a type, or a base of it, has this name in this package."""
-    return bool(_of(value, {(package, name): "yes"}))
+    return (package, name) in _kinds(value)
 
 
-def _of(value: Any, lines: _Lines) -> str:
-    for base in type(value).__mro__:
-        line = lines.get((base.__module__.partition(".")[0], base.__name__))
-        if line is not None:
-            return line
-    return ""
+def _of(value: Any, lines: dict[_Kind, str]) -> str:
+    return next((lines[kind] for kind in _kinds(value) if kind in lines), "")
+
+
+def _kinds(value: Any) -> list[_Kind]:
+    bases = type(value).__mro__
+    return [(str(base.__module__).partition(".")[0], base.__name__) for base in bases]

@@ -16,13 +16,13 @@ pytestmark = [pytest.mark.mosaic, READ_ONLY]
 @pytest.fixture(name="streaming", scope="module")
 def _streaming():
     torch = pytest.importorskip("torch")
-    # Streaming imports torchvision. That of PyPI is built for CUDA: beside torch for the
-    # CPU it loads no operators, but names these.
+    # streaming imports torchvision. That of PyPI is built for CUDA: beside torch for
+    # the CPU it loads no operators, but names these.
     library = torch.library.Library("torchvision", "FRAGMENT")
     if torch.version.cuda is None:
         for name in ("nms", "qnms"):
             library.define(f"{name}(Tensor boxes, Tensor scores, float iou) -> Tensor")
-    yield pytest.importorskip("streaming")
+    return pytest.importorskip("streaming")
 
 
 @pytest.fixture(name="remote", scope="module")

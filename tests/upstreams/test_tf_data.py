@@ -6,9 +6,6 @@ import pytest
 import echobuf
 from upstream_checks import N, check_all, check_unknown_length, ids_of, run
 
-# TensorFlow imports what newer NumPy and Python call deprecated.
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
-
 KWARGS = {"batch_size": 4, "window": 16, "factor": 2}
 
 
@@ -17,7 +14,7 @@ def _tf():
     return pytest.importorskip("tensorflow")
 
 
-def make(tf=None):
+def make():
     names = {
         "images": np.full((N, 4, 4), np.arange(N)[:, None, None], np.float32),
         "labels": np.arange(N),
