@@ -25,6 +25,12 @@ settings.register_profile("usual", deadline=None, derandomize="CI" in os.environ
 settings.register_profile("thorough", deadline=None, max_examples=3000)
 settings.load_profile("usual")
 
+APART = ("gpu", "mosaic")
+"""Markers of tests that need what is not everywhere: a GPU, another NumPy."""
+
+LATE = ("upstreams", "test_tf_data.py", "on_jax")
+"""Folders and files of tests that come last, in this order."""
+
 _MISSING = "could not import"
 
 
@@ -57,18 +63,26 @@ def pytest_make_collect_report(
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """Tests that need a GPU run where they are asked for: `-m gpu`.
+    """Tests with a marker of `APART` run where they are asked for: `-m gpu`.
 
-    Those of JAX come last: it starts threads, and others fork.
+    Those that start threads of libraries come last: others fork.
     """
-    items.sort(key=lambda item: "on_jax" in item.path.parts)
-    if "gpu" in config.option.markexpr:
-        return
+    items.sort(key=_lateness)
     # Not by keyword: that is the name of a folder, too.
-    gpu = [item for item in items if item.get_closest_marker("gpu")]
-    if gpu:
-        config.hook.pytest_deselected(items=gpu)
-        items[:] = [item for item in items if not item.get_closest_marker("gpu")]
+    apart = [name for name in APART if name not in config.option.markexpr]
+    out = [item for item in items if _has_any(item, apart)]
+    if out:
+        config.hook.pytest_deselected(items=out)
+        items[:] = [item for item in items if not _has_any(item, apart)]
+
+
+def _has_any(item: pytest.Item, markers: list[str]) -> bool:
+    return any(item.get_closest_marker(name) for name in markers)
+
+
+def _lateness(item: pytest.Item) -> int:
+    parts = item.path.parts
+    return max((rank for rank, name in enumerate(LATE) if name in parts), default=-1)
 
 
 def _freeze() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from echobuf import hints
 from echobuf.errors import SpecError
 from echobuf.field import Field
 from echobuf.tree import Spec, as_array
@@ -32,7 +33,7 @@ def prepare_put(
     for leaf, field, path in zip(leaves, spec.fields, spec.paths, strict=True):
         array = as_array(leaf, what + path)
         check_dtype(array, field, what + path)
-        _check_shape(array, field, what + path, stacked=stacked, ragged=ragged)
+        _check_shape(array, leaf, field, what + path, stacked=stacked, ragged=ragged)
         arrays.append(array if array.flags.c_contiguous else array.copy(order="C"))
     _check_lengths(arrays, spec, what, stacked=stacked, ragged=ragged)
     return arrays
@@ -53,7 +54,7 @@ def _dtype_name(dtype: np.dtype[Any]) -> str:
 
 
 def _check_shape(
-    array: Array, field: Field, name: str, *, stacked: bool, ragged: bool
+    array: Array, leaf: Any, field: Field, name: str, *, stacked: bool, ragged: bool
 ) -> None:
     wanted: list[str] = [str(extent) for extent in field.shape]
     if ragged:
@@ -66,7 +67,7 @@ def _check_shape(
         or (ragged and inner[1:] == field.shape[1:] and inner[0] <= field.shape[0])
     )
     if not fits:
-        hint = ""
+        hint = "" if ragged else " " + hints.to_fit(leaf)
         if stacked and inner == field.shape[1:]:
             hint = " To put one example, use `put`."
         elif not stacked and array.shape[1:] == field.shape:

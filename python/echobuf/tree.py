@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 import optree
 
+from echobuf import hints
 from echobuf.errors import SpecError
 from echobuf.field import Field, why_not_storable
 
@@ -40,7 +41,7 @@ class Spec:
         except (ValueError, TypeError) as error:
             raise SpecError(
                 f"`{what}` has another structure than `spec`: {error} The spec is "
-                f"{describe(self)}."
+                f"{describe(self)}.{about_lists(tree, what)}"
             ) from None
 
 
@@ -105,8 +106,19 @@ def check_batch_axis(spec: Spec) -> None:
 def _as_field(leaf: Any, name: str) -> Field:
     if isinstance(leaf, Field):
         return leaf
-    array = as_array(leaf, name)
+    array = as_first_array(leaf, name)
     return Field(array.shape, array.dtype)
+
+
+def as_first_array(leaf: Any, name: str) -> np.ndarray[Any, Any]:
+    """The leaf as an array, where a spec is inferred from it: a table is refused."""
+    line = hints.of_columns(leaf)
+    if line:
+        raise SpecError(
+            f"`{name}` is of type {type(leaf).__name__}, a table of columns, not an "
+            f"array. {line}"
+        )
+    return as_array(leaf, name)
 
 
 def as_array(leaf: Any, name: str) -> np.ndarray[Any, Any]:
@@ -123,14 +135,18 @@ def as_array(leaf: Any, name: str) -> np.ndarray[Any, Any]:
         array = np.asarray(leaf)  # of subclasses, the plain array
     elif not _is_numeric(leaf):
         raise SpecError(
-            f"`{name}` is of type {type(leaf).__name__}, not an array; convert it to a "
-            "NumPy array or a tensor of numbers."
+            f"`{name}` is of type {type(leaf).__name__}, not an array. "
+            + (
+                hints.to_store(leaf, name)
+                or "Convert it to a NumPy array or a tensor of numbers."
+            )
         )
     else:
         array = _convert(leaf, name)
     why = why_not_storable(array.dtype)
     if why:
-        raise SpecError(f"`{name}` has dtype {array.dtype}: {why}")
+        line = hints.to_store(leaf, name)
+        raise SpecError(f"`{name}` has dtype {array.dtype}: {why} {line}".rstrip())
     return array
 
 
@@ -147,5 +163,28 @@ def _convert(leaf: Any, name: str) -> np.ndarray[Any, Any]:
         raise SpecError(
             f"`{name}` is a {type(leaf).__name__} that NumPy cannot read: "
             f"{str(error).rstrip('.')}. "
-            "Convert it first (a tensor: detach it and bring it to the CPU)."
+            + (hints.to_store(leaf, name) or "Convert it first.")
         ) from error
+
+
+def about_lists(tree: Any, what: str) -> str:
+    """What to do about the first list of numbers in a tree, or ""."""
+    paths, leaves, _ = flatten_with_paths(tree, is_leaf=_is_list_of_numbers)
+    for path, leaf in zip(paths, leaves, strict=True):
+        if _is_list_of_numbers(leaf):
+            return (
+                f" `{what}{path}` is a list, and each number in it a leaf. Make it one "
+                "array: `np.asarray(x)`, padded to one length (datasets: "
+                "`.with_format('numpy')`)."
+            )
+    return ""
+
+
+def _is_list_of_numbers(node: Any) -> bool:
+    while isinstance(node, list):
+        if not node:
+            return True
+        node = node[0]
+        if isinstance(node, bool | int | float | complex):
+            return True
+    return False

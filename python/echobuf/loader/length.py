@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from echobuf import hints
 from echobuf.loader.source import as_data_loader
 
 
@@ -21,7 +22,18 @@ def count_units(upstream: Any, *, batched: bool, whole: bool) -> int:
             "the number of examples in the batches of `upstream` is not known; give "
             "`length=`."
         )
-    return len(upstream)
+    if hints.is_of(upstream, "grain", "MapDataset"):
+        raise TypeError(
+            "the length of a grain MapDataset counts what its filters leave out; give "
+            "`length=`: `len(dataset)`, if none leaves anything out."
+        )
+    try:
+        return len(upstream)
+    except TypeError as error:
+        raise TypeError(
+            f"`upstream` is a {type(upstream).__name__}, which does not say how many "
+            f"items it yields ({error}); give `length=`."
+        ) from None
 
 
 def _count_data_loader(loader: Any, *, batched: bool, whole: bool) -> int:

@@ -67,6 +67,7 @@ class Plan:
         if self.options.ragged:
             return source.infer_whole(first, source.loader_batch_size(self._upstream))
         if not self.batched:
+            source.check_example(first)
             return first
         spec, length = source.infer_example(first)
         if self._arguments["batch_size"] is None:

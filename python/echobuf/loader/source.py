@@ -7,17 +7,26 @@ from typing import Any
 
 import optree
 
+from echobuf import hints
 from echobuf.errors import OptionError, SpecError
 from echobuf.field import Field
-from echobuf.tree import NAMESPACE, as_array, flatten_with_paths
+from echobuf.tree import (
+    NAMESPACE,
+    about_lists,
+    as_array,
+    as_first_array,
+    flatten_with_paths,
+)
 
 
 def check_iterable(upstream: Any) -> None:
-    """Refuses what cannot be iterated."""
-    if not (hasattr(upstream, "__iter__") or hasattr(upstream, "__getitem__")):
+    """Refuses what cannot be iterated, or yields names in place of examples."""
+    line = hints.to_iterate(upstream)
+    iterable = hasattr(upstream, "__iter__") or hasattr(upstream, "__getitem__")
+    if line or not iterable:
         raise OptionError(
             f"`upstream` is a {type(upstream).__name__}; it must be an iterable of "
-            "examples or of batches."
+            f"examples or of batches. {line}".rstrip()
         )
 
 
@@ -48,6 +57,25 @@ def loader_batch_size(upstream: Any) -> int | None:
     return size if isinstance(size, int) else None
 
 
+def begins_anew(upstream: Any) -> bool:
+    """Whether each `iter` begins an epoch, though it may give the same iterator."""
+    nodes = sys.modules.get("torchdata.nodes")
+    restarts = nodes is not None and isinstance(upstream, nodes.Loader)
+    return restarts or as_data_loader(upstream) is not None
+
+
+def check_example(item: Any) -> None:
+    """Refuses a first item without leaves, or with some that cannot be stored."""
+    paths, leaves, _ = flatten_with_paths(item)
+    if not leaves:
+        raise SpecError(
+            f"`example`, the first item of upstream, is {item!r}, which has no leaves; "
+            f"yield at least one array.{about_lists(item, 'example')}"
+        )
+    for path, leaf in zip(paths, leaves, strict=True):
+        as_first_array(leaf, "example" + path)
+
+
 def infer_example(batch: Any) -> tuple[Any, int]:
     """The spec of one example, from a batch of them, and the length of that batch."""
     paths, leaves, treespec = flatten_with_paths(batch)
@@ -55,11 +83,12 @@ def infer_example(batch: Any) -> tuple[Any, int]:
     lengths = []
     for path, leaf in zip(paths, leaves, strict=True):
         name = "batch" + path
-        array = as_array(leaf, name)
+        array = as_first_array(leaf, name)
         if array.ndim == 0:
             raise SpecError(
                 f"`{name}` is a scalar; with batched=True every leaf has the batch "
                 "axis as axis 0. Pass batched=False if upstream yields examples."
+                f"{_about_lists(batch)}"
             )
         fields.append(Field(array.shape[1:], array.dtype))
         lengths.append(array.shape[0])
@@ -67,8 +96,18 @@ def infer_example(batch: Any) -> tuple[Any, int]:
         raise SpecError(
             f"the leaves of the first batch have lengths {lengths} on axis 0; they "
             "must be equal. Pass batched=False if upstream yields examples."
+            f"{_about_lists(batch)}"
         )
     return treespec.unflatten(fields), lengths[0] if lengths else 0
+
+
+def _about_lists(batch: Any) -> str:
+    if isinstance(batch, list):
+        return (
+            " A list of examples is no batch: stack them (torch: `default_collate`), "
+            "or leave batching to echobuf."
+        )
+    return about_lists(batch, "batch")
 
 
 def infer_whole(batch: Any, batch_size: int | None) -> Any:

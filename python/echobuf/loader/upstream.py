@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from echobuf import hints
 from echobuf.errors import UpstreamError
-from echobuf.loader.source import as_data_loader
+from echobuf.loader.source import begins_anew
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Upstream:
     def _is_repeated(self, items: Iterator[Any]) -> bool:
         """Whether `items` was the last epoch's iterator too. Notes it for the next."""
         last = None if self._last is None else self._last()
-        if last is items and as_data_loader(self.iterable) is None:
+        if last is items and not begins_anew(self.iterable):
             return True
         self._used_up = items is self.iterable
         try:
@@ -72,7 +73,10 @@ class Upstream:
     def _one_shot_error(self) -> UpstreamError:
         return UpstreamError(
             f"`upstream` is a {type(self.iterable).__name__}, which gives one epoch "
-            "only and has been used. For more epochs pass an object whose `__iter__` "
-            "begins anew, such as a list, a DataLoader, or a class with a generator as "
-            "`__iter__`."
+            "only and has been used. "
+            + (
+                hints.to_repeat(self.iterable)
+                or "For more epochs pass an object whose `__iter__` begins anew, such "
+                "as a list, a DataLoader, or a class with a generator as `__iter__`."
+            )
         )

@@ -7,6 +7,7 @@ from typing import Any
 import optree
 import torch
 
+from echobuf import hints
 from echobuf.errors import SpecError
 from echobuf.field import Field
 from echobuf.made import Made
@@ -108,7 +109,7 @@ def _to_array(leaf: Any, name: str) -> Any:
     except (TypeError, RuntimeError) as error:
         raise SpecError(
             f"`{name}` is a tensor with dtype {tensor.dtype} on {tensor.device} that "
-            f"cannot be read: {error}. Yield dense tensors on the CPU."
+            f"cannot be read: {str(error).rstrip('.')}. {hints.to_store(leaf, name)}"
         ) from error
 
 

@@ -1,0 +1,164 @@
+"""What to add upstream, where it yields something else than arrays.
+
+Knows libraries by the names of their types, and imports none of them. Called where an
+error is certain, or once for a loader.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+_STRING = (
+    "Drop it (datasets: `.remove_columns`; webdataset: `.to_tuple`), or encode it as "
+    "numbers: a class index, or token ids padded to one length."
+)
+_BYTES = (
+    "Decode it (webdataset: `.decode('rgb8')`; a file of an image: "
+    "`np.asarray(Image.open(io.BytesIO(data)).convert('RGB'))`; numbers: "
+    "`np.frombuffer(data, dtype)`)."
+)
+_FILL = (
+    "Every example has the same leaves: fill in a number (-1, `np.nan`), or drop the "
+    "leaf."
+)
+_LIST = "Make it one array: `np.asarray(x)`, padded to one length with `np.pad`."
+_PAD = (
+    "Examples have one shape: resize images, pad sequences with "
+    "`np.pad(x, (0, length - len(x)))`."
+)
+_IMAGE = (
+    "Examples have one shape: `np.asarray(image.convert('RGB').resize((width, "
+    "height)))`."
+)
+_ARROW_BATCH = (
+    "Make arrays of its columns: `{name: batch[name].to_numpy(zero_copy_only=False) "
+    "for name in batch.schema.names}`, with batched=True."
+)
+_ARROW_COLUMN = (
+    "Columns of numbers become arrays with `.to_numpy(zero_copy_only=False)`, columns "
+    "of lists of one length with `.flatten().to_numpy().reshape(len(column), -1)`."
+)
+_FRAME = (
+    "Make arrays of its columns: `{name: frame[name].to_numpy() for name in "
+    "frame.columns}`, with batched=True."
+)
+_SCIPY = "Make it dense: `.toarray()`."
+_EAGER = (
+    "A tensor of strings: drop it, or decode it in `dataset.map`, as with "
+    "`tf.io.decode_png` or `tf.strings.to_number`."
+)
+_RAGGED = "Pad it: `.to_tensor(shape=[length])` in `dataset.map`."
+_TENSOR = (
+    "Yield dense tensors on the CPU: `.detach().cpu()`, `.to_dense()` if it is sparse; "
+    "bfloat16 and float8 need `echobuf.torch.EchoLoader`."
+)
+_SAMPLE_KEY = (
+    "webdataset adds it to every sample: leave it out, with `.to_tuple('png', 'cls')`."
+)
+
+_Kind = tuple[str, str]  # the package and the name of a type, or of a base of it
+
+_LEAVES: dict[_Kind, str] = {
+    ("builtins", "str"): _STRING,
+    ("builtins", "bytes"): _BYTES,
+    ("builtins", "bytearray"): _BYTES,
+    ("builtins", "memoryview"): _BYTES,
+    ("builtins", "NoneType"): _FILL,
+    ("builtins", "list"): _LIST,
+    ("pyarrow", "Array"): _ARROW_COLUMN,
+    ("pyarrow", "ChunkedArray"): _ARROW_COLUMN,
+    ("pyarrow", "Scalar"): "Make a number of it: `.as_py()`.",
+    ("scipy", "sparray"): _SCIPY,
+    ("scipy", "spmatrix"): _SCIPY,
+    ("tensordict", "TensorDictBase"): "Make a dict of it: `.to_dict()`.",
+    ("tensorflow", "Tensor"): _EAGER,
+    ("tensorflow", "RaggedTensor"): _RAGGED,
+    ("tensorflow", "SparseTensor"): "Make it dense: `tf.sparse.to_dense(x)`.",
+    ("torch", "Tensor"): _TENSOR,
+}
+_COLUMNS: dict[_Kind, str] = {
+    ("pandas", "DataFrame"): _FRAME,
+    ("polars", "DataFrame"): _FRAME,
+    ("pyarrow", "RecordBatch"): _ARROW_BATCH,
+    ("pyarrow", "Table"): _ARROW_BATCH.replace("batch[", "table[").replace(
+        "batch.", "table."
+    ),
+}
+_ARROW_UPSTREAM = (
+    "Pass an object whose `__iter__` makes arrays of its batches: "
+    "`for batch in {}: yield {{name: batch[name].to_numpy() for name in "
+    "batch.schema.names}}`, with batched=True."
+)
+_UPSTREAMS: dict[_Kind, str] = {
+    ("builtins", "dict"): "It yields its keys; pass one of its values.",
+    ("datasets", "DatasetDict"): "It yields names; pass a split: `upstream['train']`.",
+    ("datasets", "IterableDatasetDict"): (
+        "It yields names; pass a split: `upstream['train']`."
+    ),
+    ("pandas", "DataFrame"): (
+        "It yields names; pass `upstream.to_dict('records')`, or batches of arrays."
+    ),
+    ("pyarrow", "Table"): _ARROW_UPSTREAM.format("upstream.to_batches()"),
+    ("pyarrow", "RecordBatch"): _ARROW_UPSTREAM.format("[upstream]"),
+    ("pyarrow", "ParquetFile"): _ARROW_UPSTREAM.format("upstream.iter_batches()"),
+    ("pyarrow", "Dataset"): _ARROW_UPSTREAM.format("upstream.to_batches()"),
+    ("pyarrow", "Scanner"): _ARROW_UPSTREAM.format("upstream.to_batches()"),
+}
+_ONE_SHOT: dict[_Kind, str] = {
+    ("tensorflow", "NumpyIterator"): "Pass the `tf.data.Dataset` itself.",
+    ("torchdata", "BaseNode"): "Wrap it: `torchdata.nodes.Loader(node)`.",
+}
+
+
+def to_store(leaf: Any, name: str) -> str:
+    """What makes an array of a leaf that is none, or ""; `name` says where it is."""
+    if name.endswith(("['__key__']", "['__url__']", "['__local_path__']")):
+        return _SAMPLE_KEY
+    if is_of(leaf, "numpy", "ndarray"):
+        return _of_objects(leaf)
+    return _of(leaf, _LEAVES) or _of(leaf, _COLUMNS)
+
+
+def _of_objects(array: Any) -> str:
+    """For an array of objects or strings, by its first element."""
+    element = array.flat[0] if array.size else None
+    if element is None or not hasattr(element, "__len__"):
+        return ""
+    return _of(element, _LEAVES) or _PAD
+
+
+def of_columns(leaf: Any) -> str:
+    """What makes arrays of a table, or "" for anything else.
+
+    NumPy would read a table as one array, without names and of one dtype.
+    """
+    return _of(leaf, _COLUMNS)
+
+
+def to_fit(leaf: Any) -> str:
+    """What gives all examples one shape."""
+    return _IMAGE if is_of(leaf, "PIL", "Image") else _PAD
+
+
+def to_iterate(upstream: Any) -> str:
+    """What makes an iterable of examples of something that is none, or ""."""
+    return _of(upstream, _UPSTREAMS)
+
+
+def to_repeat(upstream: Any) -> str:
+    """What gives more epochs than one, where a library has its own way, or ""."""
+    return _of(upstream, _ONE_SHOT)
+
+
+def is_of(value: Any, package: str, name: str) -> bool:
+    """Whether a type, or a base of it, has this name in this package."""
+    return (package, name) in _kinds(value)
+
+
+def _of(value: Any, lines: dict[_Kind, str]) -> str:
+    return next((lines[kind] for kind in _kinds(value) if kind in lines), "")
+
+
+def _kinds(value: Any) -> list[_Kind]:
+    bases = type(value).__mro__
+    return [(str(base.__module__).partition(".")[0], base.__name__) for base in bases]

@@ -1,0 +1,119 @@
+"""The line to add, for each kind of leaf and of upstream that has one.
+
+Those of libraries stand in the library's own test, too; here are the others, and types
+that only look like those of a library that is not installed.
+"""
+
+import collections
+
+import numpy as np
+import pytest
+
+import echobuf
+from echobuf import hints
+
+KWARGS = {"batch_size": 1, "window": 4, "factor": 1}
+
+
+def like(module, name, bases=(), **methods):
+    """An object of a type that is called as one of a library."""
+    return type(name, bases, {"__module__": module, **methods})()
+
+
+TENSOR_DICT = like("tensordict._td", "TensorDictBase")
+FRAMES = [like(f"{name}.frame", "DataFrame") for name in ("pandas", "polars")]
+
+LEAVES = [
+    ("text", "encode it as numbers"),
+    (b"bytes", "Decode it"),
+    (bytearray(3), "Decode it"),
+    (memoryview(b"abc"), "Decode it"),
+    (np.array(["text"]), "encode it as numbers"),
+    (np.array([b"bytes"]), "encode them as numbers"),
+    (np.array([[1, 2], [3]], object), r"np\.pad"),
+    (np.array([np.zeros(2), np.zeros(3)], object), r"np\.pad"),
+    (np.array(["text", 1], object), "encode it as numbers"),
+    (np.array([None]), "store an index"),
+    (np.array([], object), "store an index"),
+    (TENSOR_DICT, r"\.to_dict\(\)"),
+    *((frame, r"frame\[name\]\.to_numpy\(\)") for frame in FRAMES),
+    (object(), "Convert it to a NumPy array"),
+]
+
+
+@pytest.mark.parametrize("batched", [False, True])
+@pytest.mark.parametrize(("leaf", "line"), LEAVES, ids=lambda value: repr(value)[:30])
+def test_a_leaf_that_is_no_array(leaf, line, batched):
+    loader = echobuf.EchoLoader([{"a": leaf}], batched=batched, **KWARGS)
+    what = "batch" if batched else "example"
+    with pytest.raises(echobuf.SpecError, match=rf"`{what}\['a'\]`.*{line}"):
+        list(loader)
+
+
+def test_a_buffer_says_it_too():
+    spec = {"a": echobuf.Field(2, np.int64)}
+    with echobuf.EchoBuffer(spec, **KWARGS) as buffer:
+        for bad, line in [
+            ("text", r"`example\['a'\]`.*encode it as numbers"),
+            (None, r"`example\['a'\]`.*fill in a number"),
+            (np.zeros(3, np.int64), r"`example\['a'\]` has shape.*np\.pad"),
+            ([1, 2], r"`example\['a'\]` is of type list.*np\.asarray"),
+        ]:
+            with pytest.raises(echobuf.SpecError, match=line):
+                buffer.put({"a": bad})
+
+
+@pytest.mark.parametrize("key", ["__key__", "__url__", "__local_path__"])
+def test_strings_of_webdataset_are_known_by_name(key):
+    assert "`.to_tuple" in hints.to_store("text", f"example['{key}']")
+
+
+def test_scipy_and_torch_tensors():
+    sparse = pytest.importorskip("scipy.sparse")
+    torch = pytest.importorskip("torch")
+    for leaf, line in [
+        (sparse.csr_matrix(np.eye(3)), r"\.toarray\(\)"),
+        (sparse.coo_array(np.eye(3)), r"\.toarray\(\)"),
+        (torch.eye(3).to_sparse(), r"\.to_dense\(\)"),
+        (torch.ones(2, requires_grad=True), r"\.detach\(\)"),
+        (torch.ones(2, dtype=torch.bfloat16), r"`echobuf\.torch\.EchoLoader`"),
+    ]:
+        with pytest.raises(echobuf.SpecError, match=rf"`example`.*{line}"):
+            list(echobuf.EchoLoader([leaf], **KWARGS))
+
+
+def test_torch_s_loader_says_it_too():
+    torch = pytest.importorskip("torch")
+    import echobuf.torch
+
+    for leaf in (torch.eye(3).to_sparse(), torch.empty(2, device="meta")):
+        with pytest.raises(echobuf.SpecError, match=r"`example`.*Yield dense tensors"):
+            list(echobuf.torch.EchoLoader([leaf], **KWARGS))
+
+
+UPSTREAMS = [
+    ({"a": 1}, "yields its keys"),
+    (collections.defaultdict(int), "yields its keys"),
+    *((frame, r"upstream\.to_dict") for frame in FRAMES[:1]),
+    (3, "must be an iterable"),
+]
+
+
+@pytest.mark.parametrize(("upstream", "line"), UPSTREAMS)
+def test_an_upstream_that_yields_no_examples(upstream, line):
+    with pytest.raises(echobuf.OptionError, match=f"`upstream`.*{line}"):
+        echobuf.EchoLoader(upstream, **KWARGS)
+
+
+def test_lists_of_examples_are_no_batch():
+    items = [[{"x": np.zeros(2), "id": 1}] * 3]
+    loader = echobuf.EchoLoader(items, batched=True, **KWARGS)
+    with pytest.raises(echobuf.SpecError, match="A list of examples is no batch"):
+        list(loader)
+
+
+@pytest.mark.parametrize("first", [[], {"x": []}, {"x": [[], []]}])
+def test_a_first_item_of_empty_lists_is_refused(first):
+    loader = echobuf.EchoLoader([first], **KWARGS)
+    with pytest.raises(echobuf.SpecError, match=r"`example.*is a list.*np\.asarray"):
+        list(loader)

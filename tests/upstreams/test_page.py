@@ -1,0 +1,31 @@
+"""docs/upstreams.md and the README's table name the same upstreams."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import markdown
+from upstream_checks import PAGE
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+def anchor(title):
+    """As GitHub makes it."""
+    return re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
+
+
+def test_the_table_of_the_readme_has_a_row_for_each_section():
+    rows = re.findall(
+        r"^\| \[.*\]\(docs/upstreams\.md#(\S+)\)", README.read_text(), re.M
+    )
+    assert rows == [anchor(title) for title in markdown.sections(PAGE)]
+
+
+@pytest.mark.parametrize("title", markdown.sections(PAGE))
+def test_each_section_has_a_test_that_runs_its_code(title):
+    assert len(markdown.blocks_below(PAGE, title, "python")) == 1
+    tests = [path.read_text() for path in Path(__file__).parent.glob("test_*.py")]
+    run = re.compile(rf'run\(\s*"{re.escape(title)}"')
+    assert any(run.search(text) for text in tests)
