@@ -7,36 +7,34 @@ from typing import Any
 
 from echobuf.buffer import EchoBuffer
 from echobuf.errors import ClosedError, UpstreamError
-from echobuf.loader.feeder import BadItemError, Feeder
+from echobuf.loader.feeder import BadItemError
+from echobuf.loader.run import Run
 
 
 class Epoch(Iterator[Any]):
     """Draws the batches of one epoch, and stops upstream when it is dropped.
 
     Args:
-        buffer: None if upstream yielded nothing.
-        feeder: the thread that feeds it.
+        run: what was begun for it.
         write: brings a batch into the form that the caller gets.
+        first: called before the first draw, says what to draw from.
         finished: called once, when everything has been served.
-        error: raised at the first draw, in place of it.
         overlap: called after each draw, to begin the next epoch's upstream, until it
             returns True.
     """
 
     def __init__(
         self,
-        buffer: EchoBuffer | None,
-        feeder: Feeder | None,
+        run: Run,
         write: Callable[[Any], Any] | None,
+        first: Callable[[Run], Run],
         finished: Callable[[], None],
-        error: BaseException | None = None,
         overlap: Callable[[], bool] | None = None,
     ) -> None:
-        self._buffer = buffer
-        self._feeder = feeder
+        self._run: Run | None = run  # None: at the end
         self._write = write
+        self._first: Callable[[Run], Run] | None = first
         self._finished: Callable[[], None] | None = finished
-        self._error = error
         self._overlap = overlap
         self._held: Any = None  # a batch drawn before Ctrl-C came
         self._superseded = False
@@ -48,14 +46,21 @@ class Epoch(Iterator[Any]):
         if self._superseded:
             raise ClosedError(
                 "another epoch of this loader was begun; a loader has one iterator "
-                "at a time."
+                "at a time. Make a loader of its own for each loop that runs at the "
+                "same time, such as training and validation, around the same data."
             )
-        if self._error is not None:
-            raise UpstreamError(f"upstream failed: {self._error!r}") from self._error
-        if self._buffer is None:
+        if self._run is None:
+            raise StopIteration
+        if self._first is not None:
+            self._run = self._first(self._run)
+            self._first = None
+        error, buffer = self._run.error, self._run.buffer
+        if error is not None:
+            raise UpstreamError(f"upstream failed: {error!r}") from error
+        if buffer is None:
             self._end()
             raise StopIteration
-        batch = self._draw(self._buffer)
+        batch = self._draw(buffer)
         return batch if self._write is None else self._write(batch)
 
     def _draw(self, buffer: EchoBuffer) -> Any:
@@ -74,26 +79,16 @@ class Epoch(Iterator[Any]):
         return batch
 
     def _end(self) -> None:
-        self._buffer = None
+        self._run = None
         if self._finished is not None:
             self._finished()
             self._finished = None
 
-    def supersede(self) -> None:
-        """Ends this epoch for good; waits until upstream's current call returns."""
+    def supersede(self) -> Run | None:
+        """Ends this epoch for good; what it drew from is the caller's to end."""
         self._superseded = True
-        self.stop()
-        if self._feeder is not None:
-            self._feeder.join()
-
-    def stop(self) -> None:
-        """Tells upstream's thread to end, and does not wait for it."""
-        if self._feeder is not None:
-            self._feeder.stop()
-
-    def __del__(self) -> None:
-        if getattr(self, "_feeder", None) is not None:
-            self.stop()
+        run, self._run = self._run, None
+        return run
 
 
 def _explain(error: UpstreamError) -> UpstreamError:

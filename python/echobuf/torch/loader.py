@@ -11,6 +11,7 @@ from echobuf.loader.loader import EchoLoader as _EchoLoader
 from echobuf.loader.source import yields_batches
 from echobuf.side_host import HostSide
 from echobuf.torch import tensors
+from echobuf.torch.epoch_setter import EpochSetter
 from echobuf.tree import flatten_with_paths
 
 
@@ -26,6 +27,11 @@ class EchoLoader(_EchoLoader):
     device they come from torch's caching allocator, and are drawn on torch's current
     stream.
     """
+
+    @property
+    def batch_sampler(self) -> EpochSetter:
+        """Where trainers look for `sampler.set_epoch`: it is that of the loader."""
+        return EpochSetter(self)
 
     def _default_batched(self) -> bool:
         return yields_batches(self._upstream.iterable)
