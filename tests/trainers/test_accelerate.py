@@ -6,6 +6,7 @@ pytest.importorskip("accelerate")
 
 import gc
 import json
+from itertools import chain
 from pathlib import Path
 
 import torchrun
@@ -174,10 +175,11 @@ def test_a_state_is_given_up_for_another():
 
 def test_one_loader_for_training_and_validation_is_an_error():
     run = Run(make_loader())
+    training = iter(run.loader)
+    next(training)
+    next(iter(run.loader))
     with pytest.raises(echobuf.ClosedError, match="such as training and validation"):
-        for _ in run.loader:
-            for _ in run.loader:
-                break
+        next(training)
 
 
 # ---- several processes
@@ -193,4 +195,4 @@ def test_two_processes(tmp_path):
             assert rest == got[rank]["trained"][int(step) :]
     assert got[0]["weights"] == got[1]["weights"]
     assert got[0]["gathered"] == got[1]["gathered"]
-    assert sorted(sum(got[0]["gathered"], [])) == sorted(2 * list(range(EXAMPLES)))
+    assert sorted(chain(*got[0]["gathered"])) == sorted(2 * list(range(EXAMPLES)))

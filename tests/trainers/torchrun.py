@@ -24,6 +24,7 @@ def run(program: Path, folder: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        check=False,  # what it printed is shown
         timeout=240,
     )
     assert ran.returncode == 0, ran.stdout[-6000:]

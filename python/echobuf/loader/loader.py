@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from typing import Any
 
-from echobuf import state
+from echobuf import nodes, state
 from echobuf.buffer import EchoBuffer
 from echobuf.errors import StateError, UpstreamError
 from echobuf.loader import source
@@ -298,6 +298,7 @@ class EchoLoader:
 
     def _read_first(self, item: Any) -> Any:
         """The first item, from which the spec is inferred."""
+        nodes.learn(item)
         return item
 
     def _reader(self) -> Callable[[Any], Any]:

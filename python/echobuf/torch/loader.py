@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from echobuf import nodes
 from echobuf.errors import EchobufError
 from echobuf.loader.loader import EchoLoader as _EchoLoader
 from echobuf.loader.source import yields_batches
@@ -37,6 +38,7 @@ class EchoLoader(_EchoLoader):
         return yields_batches(self._upstream.iterable)
 
     def _read_first(self, item: Any) -> Any:
+        nodes.learn(item)
         self._paths, leaves, self._treespec = flatten_with_paths(item)
         self._dtypes = [tensors.carried_dtype(leaf) for leaf in leaves]
         return self._reader()(item)
