@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import torch
+
 import torchrun
 from on_accelerate import Run, make_loader
 

@@ -44,12 +44,18 @@ class Validated(Recorder):
 
 
 def make_loader(
-    rank: int = 0, ranks: int = 1, n: int = EXAMPLES, **kwargs: Any
+    rank: int = 0, ranks: int = 1, n: int = EXAMPLES, workers: int = 0, **kwargs: Any
 ) -> EchoLoader:
     """Around a DataLoader whose order depends on its sampler's epoch."""
     data = range(n)
     sampler = DistributedSampler(data, ranks, rank)
-    upstream = DataLoader(data, batch_size=5, sampler=sampler)
+    upstream = DataLoader(
+        data,
+        batch_size=5,
+        sampler=sampler,
+        num_workers=workers,
+        persistent_workers=workers > 0,
+    )
     return EchoLoader(upstream, **{"window": 20, "factor": 2, **kwargs})
 
 

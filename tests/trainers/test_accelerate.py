@@ -9,15 +9,15 @@ import json
 from itertools import chain
 from pathlib import Path
 
-import torchrun
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState, GradientState, PartialState
-from on_accelerate import EXAMPLES, STEPS, Run, expected, make_loader
 from torch.utils.data import DataLoader, IterableDataset
 
 import echobuf
 import echobuf.torch
+import torchrun
 from echobuf.accelerate import EchoLoader
+from on_accelerate import EXAMPLES, STEPS, Run, expected, make_loader
 from test_loader import no_feeder
 
 

@@ -8,9 +8,13 @@ from itertools import chain
 from pathlib import Path
 
 import torch
-import torchrun
 from lightning.pytorch import LightningDataModule
 from lightning.pytorch.utilities import CombinedLoader
+from torch.utils.data import DataLoader, IterableDataset
+
+import echobuf
+import torchrun
+from echobuf.torch import EchoLoader
 from on_lightning import (
     EXAMPLES,
     STEPS,
@@ -21,10 +25,6 @@ from on_lightning import (
     make_loader,
     make_trainer,
 )
-from torch.utils.data import DataLoader, IterableDataset
-
-import echobuf
-from echobuf.torch import EchoLoader
 from test_loader import no_feeder
 
 pytestmark = [
@@ -201,6 +201,15 @@ def test_a_run_that_validates_goes_on_exactly(tmp_path):
         val=lambda: make_loader(n=20),
         val_check_interval=4,
     )
+    for step, rest in rests.items():
+        assert rest == trained[step:], step
+
+
+def test_a_run_with_workers_goes_on_exactly(tmp_path):
+    trained, rests = train_and_go_on(
+        tmp_path, lambda: make_loader(workers=2), [9, STEPS + 1]
+    )
+    assert trained == expected(3)
     for step, rest in rests.items():
         assert rest == trained[step:], step
 

@@ -32,6 +32,7 @@ class Epoch(Iterator[Any]):
         overlap: Callable[[], bool] | None = None,
     ) -> None:
         self._run: Run | None = run  # None: at the end
+        self._buffer: EchoBuffer | None = None  # from the first draw on
         self._write = write
         self._first: Callable[[Run], Run] | None = first
         self._finished: Callable[[], None] | None = finished
@@ -52,15 +53,17 @@ class Epoch(Iterator[Any]):
         if self._run is None:
             raise StopIteration
         if self._first is not None:
-            self._run = self._first(self._run)
+            run = self._run = self._first(self._run)
+            self._buffer = run.buffer
             self._first = None
-        error, buffer = self._run.error, self._run.buffer
+            run.buffer = None  # it is this iterator's alone to keep
+        error = self._run.error
         if error is not None:
             raise UpstreamError(f"upstream failed: {error!r}") from error
-        if buffer is None:
+        if self._buffer is None:
             self._end()
             raise StopIteration
-        batch = self._draw(buffer)
+        batch = self._draw(self._buffer)
         return batch if self._write is None else self._write(batch)
 
     def _draw(self, buffer: EchoBuffer) -> Any:
@@ -79,16 +82,22 @@ class Epoch(Iterator[Any]):
         return batch
 
     def _end(self) -> None:
-        self._run = None
+        self._run = self._buffer = None
         if self._finished is not None:
             self._finished()
             self._finished = None
 
-    def supersede(self) -> Run | None:
-        """Ends this epoch for good; what it drew from is the caller's to end."""
+    def supersede(self) -> None:
+        """Ends this epoch for good; waits until upstream's current call returns."""
+        run = self._run
+        self.give_way()
+        if run is not None:
+            run.end()
+
+    def give_way(self) -> None:
+        """Ends this epoch for good, for another iterator over what was begun."""
         self._superseded = True
-        run, self._run = self._run, None
-        return run
+        self._run = None
 
 
 def _explain(error: UpstreamError) -> UpstreamError:

@@ -149,17 +149,18 @@ class EchoLoader:
         if run is None or (current is not None and self._next_epoch != run.number):
             return None
         if current is not None:
-            current.supersede()
+            current.give_way()
         self._next_epoch = run.number + 1
         return run
 
     def _end_current(self) -> None:
-        current = self._current()
-        run = self._begun if current is None else current.supersede()
+        current, run = self._current(), self._begun
         self._begun = None
-        if run is not None:
+        if current is not None:
+            current.supersede()
+        elif run is not None:
             run.end()
-        elif self._feeder is not None:
+        if self._feeder is not None:
             self._feeder.join()
 
     def _begin_next(self) -> Run:

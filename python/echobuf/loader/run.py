@@ -35,9 +35,9 @@ class Run:
     ) -> None:
         self.number = number
         self.resume = resume
-        self.buffer = buffer
         self.error = error
         self.given_up = False
+        self.buffer = buffer
         self._feeder = feeder
 
     def end(self) -> None:
