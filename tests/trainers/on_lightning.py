@@ -49,13 +49,7 @@ def make_loader(
     """Around a DataLoader whose order depends on its sampler's epoch."""
     data = range(n)
     sampler = DistributedSampler(data, ranks, rank)
-    upstream = DataLoader(
-        data,
-        batch_size=5,
-        sampler=sampler,
-        num_workers=workers,
-        persistent_workers=workers > 0,
-    )
+    upstream = DataLoader(data, batch_size=5, sampler=sampler, num_workers=workers)
     return EchoLoader(upstream, **{"window": 20, "factor": 2, **kwargs})
 
 
