@@ -215,6 +215,13 @@ def test_epochs_of_a_distributed_sampler():
     assert len({str(each) for each in orders}) == 3
 
 
+def test_an_epoch_is_told_as_trainers_tell_a_data_loader():
+    share = DistributedSampler(Numbers(), 1, 0)
+    loader = echo(DataLoader(Numbers(), SIZE, sampler=share))
+    loader.batch_sampler.sampler.set_epoch(3)
+    assert share.epoch == loader.state_dict()["epoch"] == 3
+
+
 # ---- what is sampled
 
 
