@@ -48,7 +48,7 @@ class Numbers:
     def position(self):
         return {**start_of(0), "fresh_offset": self.number}
 
-    def stop(self):
+    def give_way(self):
         pass
 
 
@@ -76,15 +76,19 @@ def epochs(ends, pad, ahead, seed):
         for number in (1, 2):
             count, how = ends[rank]
             session, progress = Session(meeting, number), Progress(0, start_of(0), 4)
-            session.begin(0, 0, progress.served(), {"ahead": ahead})
+            begun = session, progress
+
+            def begin(epoch, session=session, begun=begun):
+                session.begin(0, 0, begun[1].served(), {"ahead": ahead})
+                return begun
+
             together = Together(
                 Numbers(
                     20 if how == LEAVES else count,
                     how == FAILS,
                     f"{seed} {rank} {number}",
                 ),
-                session,
-                progress,
+                begin,
                 pad=pad,
                 ahead=ahead,
                 finished=lambda: None,

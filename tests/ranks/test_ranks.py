@@ -327,7 +327,7 @@ def test_a_state_of_ranks_elsewhere():
 def test_different_arguments_are_said_before_the_first_batch():
     def rank_does(rank):
         loader = make(shard(0, 1, 40), "pad", window=16 + rank // 2)
-        iter(loader)
+        next(iter(loader))
 
     for error in Threads(3).run(rank_does):
         assert isinstance(error, echobuf.OptionError)
@@ -346,7 +346,7 @@ def test_different_arguments_are_said_before_the_first_batch():
 )
 def test_each_argument_is_compared(arguments, name):
     for error in Threads(2).run(
-        lambda r: iter(make(shard(0, 1, 40), "drop", **arguments[r]))
+        lambda r: ids(make(shard(0, 1, 40), "drop", **arguments[r]))
     ):
         assert isinstance(error, echobuf.OptionError)
         assert f"`{name}` differs between ranks" in str(error)
@@ -363,7 +363,7 @@ def test_seeds_may_differ():
 
 def test_what_is_uneven_differs():
     for error in Threads(2).run(
-        lambda rank: iter(make(shard(0, 1, 40), ["drop", "pad"][rank]))
+        lambda rank: ids(make(shard(0, 1, 40), ["drop", "pad"][rank]))
     ):
         assert "`uneven` differs between ranks (rank 0: 'drop', rank 1: 'pad')" in str(
             error
@@ -372,7 +372,7 @@ def test_what_is_uneven_differs():
 
 def test_examples_that_differ():
     def rank_does(rank):
-        iter(make([{"id": torch.zeros(2 + rank)}], "drop"))
+        ids(make([{"id": torch.zeros(2 + rank)}], "drop"))
 
     for error in Threads(2).run(rank_does):
         assert "`spec` differs between ranks" in str(error)
@@ -423,7 +423,7 @@ def test_upstream_of_one_rank_fails(where, uneven):
 
 def test_a_first_item_that_cannot_be_stored():
     def rank_does(rank):
-        iter(make([{"id": object()} if rank else {"id": torch.zeros(1)}], "drop"))
+        ids(make([{"id": object()} if rank else {"id": torch.zeros(1)}], "drop"))
 
     good, bad = Threads(2).run(rank_does)
     assert isinstance(bad, echobuf.SpecError)
@@ -436,7 +436,7 @@ def test_ranks_in_different_epochs():
         loader = make(shard(0, 1, 40), "drop")
         loader.set_epoch(rank)
         with pytest.raises(echobuf.OptionError) as caught:
-            iter(loader)
+            ids(loader)
         loader.set_epoch(3)
         return str(caught.value), ids(loader)
 
@@ -452,7 +452,7 @@ def test_ranks_that_go_on_from_different_batches():
         for _ in loader:
             states.append(loader.state_dict())
         loader.load_state_dict(states[4 + rank])
-        iter(loader)
+        next(iter(loader))
 
     for error in Threads(2).run(rank_does):
         assert isinstance(error, echobuf.StateError)
@@ -484,6 +484,25 @@ def test_a_state_loaded_inside_an_epoch_ends_it():
         return one == ids(loader)[0]
 
     assert Threads(2).run(rank_does) == [True, True]
+
+
+def test_an_iterator_that_trainers_try_and_drop():
+    def rank_does(rank):
+        loader = make(shard(0, 1, 40), "drop")
+        for _ in range(rank):
+            iter(loader)  # not even as often on all ranks
+        iterator = iter(loader)
+        loader.set_epoch(3)
+        told = [batch["id"].tolist() for batch in iterator]
+        assert loader.state_dict()["epoch"] == 4
+        return told
+
+    def alone():
+        loader = make(shard(0, 1, 40), None)
+        loader.set_epoch(3)
+        return ids(loader)
+
+    assert Threads(3).run(rank_does) == [alone()] * 3
 
 
 def test_lengths_that_are_not_known():

@@ -7,7 +7,8 @@ from typing import Any
 
 from echobuf.buffer import EchoBuffer
 from echobuf.errors import ClosedError, UpstreamError
-from echobuf.loader.feeder import BadItemError, Feeder
+from echobuf.loader.feeder import BadItemError
+from echobuf.loader.run import Run
 from echobuf.state import State
 
 
@@ -15,32 +16,27 @@ class Epoch(Iterator[Any]):
     """Draws the batches of one epoch, and stops upstream when it is dropped.
 
     Args:
-        buffer: None if upstream yielded nothing.
-        feeder: the thread that feeds it.
+        run: what was begun for it.
         write: brings a batch into the form that the caller gets.
+        first: called before the first draw, says what to draw from.
         finished: called once, when everything has been served.
-        error: raised at the first draw, in place of it.
         overlap: called after each draw, to begin the next epoch's upstream, until it
             returns True.
     """
 
     def __init__(
         self,
-        buffer: EchoBuffer | None,
-        feeder: Feeder | None,
+        run: Run,
         write: Callable[[Any], Any] | None,
+        first: Callable[[Run], Run],
         finished: Callable[[], None],
-        error: BaseException | None = None,
         overlap: Callable[[], bool] | None = None,
     ) -> None:
-        self._buffer = buffer
-        self._feeder = feeder
+        self._run: Run | None = run  # None: at the end
+        self._buffer: EchoBuffer | None = None  # from the first draw on
         self._write = write
+        self._first: Callable[[Run], Run] | None = first
         self._finished: Callable[[], None] | None = finished
-        self._error: UpstreamError | None = None
-        if error is not None:
-            self._error = UpstreamError(f"upstream failed: {error!r}")
-            self._error.__cause__ = error
         self._overlap = overlap
         self._held: Any = None  # a batch drawn before Ctrl-C came
         self._superseded = False
@@ -61,15 +57,23 @@ class Epoch(Iterator[Any]):
             TimeoutError: the time ran out; nothing is lost.
             StopIteration, UpstreamError, ClosedError: as `next`.
         """
-        if self._superseded:
-            raise superseded_error()
-        if self._error is not None:
-            raise self._error
+        buffer = self._buffer
+        if buffer is None:
+            buffer = self._opened()
+        batch = self._draw(buffer, timeout)
+        return batch if self._write is None else self._write(batch)
+
+    def _opened(self) -> EchoBuffer:
+        """The buffer, before the first draw; raises if there is none to draw from."""
+        if self._run is None and not self._superseded:
+            raise StopIteration
+        run = self.start()
+        if run.error is not None:
+            raise run.error
         if self._buffer is None:
             self._end()
             raise StopIteration
-        batch = self._draw(self._buffer, timeout)
-        return batch if self._write is None else self._write(batch)
+        return self._buffer
 
     def _draw(self, buffer: EchoBuffer, timeout: float | None) -> Any:
         try:
@@ -88,9 +92,24 @@ class Epoch(Iterator[Any]):
             self._held = None
         return batch
 
+    def start(self) -> Run:
+        """What is drawn from, from now on.
+
+        Raises:
+            ClosedError: another iterator has taken its place.
+        """
+        if self._superseded or self._run is None:
+            raise superseded_error()
+        if self._first is not None:
+            run = self._run = self._first(self._run)
+            self._buffer = run.buffer
+            self._first = None
+            run.buffer = None  # it is this iterator's alone to keep
+        return self._run
+
     def ready(self) -> bool:
         """Whether the next draw would return, or raise, without waiting."""
-        if self._buffer is None or self._held is not None or self._error is not None:
+        if self._buffer is None or self._held is not None:
             return True
         return self._buffer.ready()
 
@@ -99,38 +118,31 @@ class Epoch(Iterator[Any]):
         assert self._buffer is not None
         return self._buffer._position()
 
-    @property
-    def error(self) -> UpstreamError | None:
-        """Why the first draw raises, if upstream could not be begun."""
-        return self._error
-
     def _end(self) -> None:
-        self._buffer = None
+        self._run = self._buffer = None
         if self._finished is not None:
             self._finished()
             self._finished = None
 
     def supersede(self) -> None:
         """Ends this epoch for good; waits until upstream's current call returns."""
+        run = self._run
+        self.give_way()
+        if run is not None:
+            run.end()
+
+    def give_way(self) -> None:
+        """Ends this epoch for good, for another iterator over what was begun."""
         self._superseded = True
-        self.stop()
-        if self._feeder is not None:
-            self._feeder.join()
-
-    def stop(self) -> None:
-        """Tells upstream's thread to end, and does not wait for it."""
-        if self._feeder is not None:
-            self._feeder.stop()
-
-    def __del__(self) -> None:
-        if getattr(self, "_feeder", None) is not None:
-            self.stop()
+        self._run = self._buffer = None
 
 
 def superseded_error() -> ClosedError:
     """The error for an iterator that another one has taken the place of."""
     return ClosedError(
-        "another epoch of this loader was begun; a loader has one iterator at a time."
+        "another epoch of this loader was begun; a loader has one iterator at a time. "
+        "Make a loader of its own for each loop that runs at the same time, such as "
+        "training and validation, around the same data."
     )
 
 

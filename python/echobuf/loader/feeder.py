@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import threading
+import time
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,6 +15,10 @@ from echobuf.errors import ClosedError, DeviceError, SpecError, UpstreamError
 from echobuf.loader.source import length_of, skip
 
 _END = object()
+
+_AT_EXIT_S = 0.2
+
+_feeders: weakref.WeakSet[Feeder] = weakref.WeakSet()
 
 
 class BadItemError(UpstreamError, SpecError):
@@ -23,7 +30,7 @@ class Feeder:
 
     The thread holds neither the loader nor the loop that draws, so dropping those ends
     it: at once while it waits for room, else when upstream's current call returns. It
-    is a daemon, and the exit of the interpreter does not wait for it.
+    is a daemon, and the exit of the interpreter waits a moment for it, no longer.
 
     Args:
         buffer: open, for this epoch.
@@ -58,6 +65,7 @@ class Feeder:
         # goes when the thread ends.
         del items, first
         self._ended = False
+        _feeders.add(self)
         self._thread.start()
 
     def stop(self) -> None:
@@ -74,6 +82,9 @@ class Feeder:
             return
         while self._thread.is_alive():
             self._thread.join(0.1)
+
+    def _join_until(self, deadline: float) -> None:
+        self._thread.join(max(0.0, deadline - time.monotonic()))
 
     def _run(self, items: Iterator[Any], item: Any) -> None:
         try:
@@ -117,3 +128,20 @@ class Feeder:
         cut = min(length, self._skipped)
         self._skipped -= cut
         return skip(item, cut) if cut < length else None
+
+
+def _stop_all() -> None:
+    """Ends the threads, if upstream's current calls return soon.
+
+    One that native code of upstream's (torch's) is still in when the interpreter goes
+    would abort the process: Python ends the thread where it next asks for the GIL.
+    """
+    feeders = list(_feeders)
+    for feeder in feeders:
+        feeder.stop()
+    deadline = time.monotonic() + _AT_EXIT_S
+    for feeder in feeders:
+        feeder._join_until(deadline)
+
+
+atexit.register(_stop_all)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from typing import Any
 
-from echobuf import state
+from echobuf import nodes, state
 from echobuf.buffer import EchoBuffer
 from echobuf.errors import StateError, UpstreamError
 from echobuf.loader import source
@@ -16,6 +16,8 @@ from echobuf.loader.ahead import Ahead
 from echobuf.loader.epoch import Epoch
 from echobuf.loader.feeder import Feeder
 from echobuf.loader.plan import Plan
+from echobuf.loader.run import Run
+from echobuf.loader.told import Told
 from echobuf.loader.upstream import Start, Upstream
 from echobuf.options import check_bool, check_epoch
 from echobuf.stats import NOTHING, Stats, make_stats
@@ -76,6 +78,7 @@ class EchoLoader:
     ) -> None:
         source.check_iterable(upstream)
         self._upstream = Upstream(upstream)
+        self._told = Told(upstream)
         self._overlap_epochs = check_bool("overlap_epochs", overlap_epochs)
         self._plan = Plan(
             upstream,
@@ -98,6 +101,7 @@ class EchoLoader:
         )
         self._buffer: EchoBuffer | None = None
         self._epoch: weakref.ref[Epoch] | None = None
+        self._begun: Run | None = None  # until the first batch is drawn from it
         self._next_epoch = 0
         self._between = True  # at the start of `_next_epoch`, in no epoch
         self._resume: state.State | None = None
@@ -118,19 +122,61 @@ class EchoLoader:
             SpecError: the first item has leaves that cannot be stored.
             CapacityError: the window does not fit the memory.
         """
-        self._end_current()
+        run = self._take_over()
+        if run is None:
+            self._end_current()
+            run = self._begin_next()
+        loader = weakref.ref(self)
+        epoch = Epoch(
+            run,
+            self._write,
+            functools.partial(_draw_first, loader),
+            functools.partial(_finish, loader),
+            self._overlap(),
+        )
+        self._epoch = weakref.ref(epoch)
+        return epoch
+
+    def _current(self) -> Epoch | None:
+        """The iterator that was made last, while somebody has it."""
+        return None if self._epoch is None else self._epoch()
+
+    def _take_over(self) -> Run | None:
+        """What was begun and not drawn from, if it is the epoch that is wanted.
+
+        It is if its iterator was dropped, or `set_epoch` has named it since.
+        """
+        run, current = self._begun, self._current()
+        if run is None or (current is not None and self._next_epoch != run.number):
+            return None
+        if current is not None:
+            current.give_way()
+        self._next_epoch = run.number + 1
+        return run
+
+    def _end_current(self) -> None:
+        current, run = self._current(), self._begun
+        self._begun = None
+        if current is not None:
+            current.supersede()
+        elif run is not None:
+            run.end()
+        if self._feeder is not None:
+            self._feeder.join()
+
+    def _begin_next(self) -> Run:
         resume, self._resume = self._resume, None
         number = self._next_epoch if resume is None else resume["epoch"]
         self._next_epoch = number + 1
         self._between = False
         self._base = 0 if resume is None else resume.get("base", 0)
         try:
-            epoch = self._begin(number, resume)
+            run = self._begin(number, resume)
         except BaseException:
             self._take_back(number, resume)
             raise
-        self._epoch = weakref.ref(epoch)
-        return epoch
+        self._begun = None if run.error is not None else run
+        return run
 
     def _served_out(self) -> None:
         """The end of an epoch has been drawn."""
@@ -140,22 +186,31 @@ class EchoLoader:
         """Nothing of this epoch has happened: it can be tried again."""
         self._next_epoch, self._resume, self._between = number, resume, True
 
-    def _end_current(self) -> None:
-        current = None if self._epoch is None else self._epoch()
-        if current is not None:
-            current.supersede()
-        elif self._feeder is not None:
-            self._feeder.join()
+    def _draw_first(self, run: Run) -> Run:
+        """What an epoch that was begun as `run` is drawn from."""
+        if run.given_up:
+            run = self._begin_next() if self._begun is None else self._begun
+        if run is self._begun:
+            self._next_epoch = max(self._next_epoch, run.number + 1)
+            self._begun = None
+        return run
 
-    def _begin(self, number: int, resume: state.State | None) -> Epoch:
+    def _give_up(self, run: Run) -> None:
+        """What was begun and not drawn from is begun anew when it is drawn from."""
+        self._begun = None
+        run.given_up = True
+        run.end()
+        self._take_back(run.number, run.resume)
+
+    def _begin(self, number: int, resume: state.State | None) -> Run:
         ahead = self._wanted_ahead(number, resume)
         start = self._start() if ahead is None else ahead.start
-        finished = functools.partial(_finish, weakref.ref(self))
         if start.error is not None:
             self._take_back(number, resume)
-            return Epoch(None, None, None, finished, start.error)
+            return Run(number, resume, cause=start.error)
         if start.items is None:
-            return self._begin_empty(number, resume)
+            self._begin_empty(number, resume)
+            return Run(number, resume)
         if ahead is None or not ahead.is_fed:
             buffer = self._open(start.first, number, resume)
             feeder = self._feed(buffer, start, resume)
@@ -163,7 +218,7 @@ class EchoLoader:
             buffer = self._go_ahead(number)
             feeder = ahead.take()
         self._feeder = feeder
-        return Epoch(buffer, feeder, self._write, finished, overlap=self._overlap())
+        return Run(number, resume, buffer, feeder)
 
     def _start(self) -> Start:
         self._upstream.check_fresh()
@@ -195,6 +250,7 @@ class EchoLoader:
         if self._ahead is not None or buffer is None or not buffer._draining():
             return self._ahead is not None
         number = self._next_epoch
+        self._told.tell_next(number)
         try:
             start = self._start()
         except UpstreamError:
@@ -213,12 +269,17 @@ class EchoLoader:
         ahead.cancel()
         return None
 
+    def _cancel_ahead(self) -> None:
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            ahead.cancel()
+
     def _go_ahead(self, number: int) -> EchoBuffer:
         assert self._buffer is not None
         self._buffer._go_ahead(number)
         return self._buffer
 
-    def _begin_empty(self, number: int, resume: state.State | None) -> Epoch:
+    def _begin_empty(self, number: int, resume: state.State | None) -> None:
         if resume is not None and resume["position"] is not None:
             raise StateError(
                 "upstream yields nothing, but `state` was taken in the middle of an "
@@ -227,7 +288,6 @@ class EchoLoader:
         if self._buffer is not None:
             self._buffer.reset(number)
             self._buffer.close()
-        return Epoch(None, None, None, functools.partial(_finish, weakref.ref(self)))
 
     def _open(self, first: Any, number: int, resume: state.State | None) -> EchoBuffer:
         if self._buffer is None:
@@ -245,6 +305,7 @@ class EchoLoader:
 
     def _read_first(self, item: Any) -> Any:
         """The first item, from which the spec is inferred."""
+        nodes.learn(item)
         return item
 
     def _reader(self) -> Callable[[Any], Any]:
@@ -266,13 +327,23 @@ class EchoLoader:
     def set_epoch(self, epoch: int) -> None:
         """Fixes the number, and so the order, of the epoch that the next `iter` begins.
 
+        It is passed on to what has `set_epoch` upstream: the iterable itself, or the
+        samplers and the dataset of a DataLoader. An iterator that has given no batch
+        yet becomes that epoch, too: some trainers make it first.
+
         A loaded state of that epoch stays loaded; one of another epoch is given up.
         """
         number = check_epoch(epoch)
+        changed = self._told.tell(number)
+        if changed:
+            self._cancel_ahead()
+        run = self._begun
+        if run is not None and (changed or run.number != number):
+            self._give_up(run)
         if self._resume is not None and self._resume["epoch"] != number:
             self._resume = None
         self._next_epoch = number
-        if self._epoch is None or self._epoch() is None:
+        if self._begun is None and self._current() is None:
             self._between = True
 
     def stats(self) -> Stats:
@@ -309,9 +380,7 @@ class EchoLoader:
         """
         position = self._unseal(state_dict)
         self._end_current()
-        if self._ahead is not None:
-            self._ahead.cancel()
-            self._ahead = None
+        self._cancel_ahead()
         self._next_epoch = position["epoch"]
         self._resume = position
         self._between = True
@@ -330,6 +399,12 @@ def _begin_ahead(loader: weakref.ref[EchoLoader]) -> bool:
     """True when there is nothing more to begin."""
     alive = loader()
     return True if alive is None else alive._begin_ahead()
+
+
+def _draw_first(loader: weakref.ref[EchoLoader], run: Run) -> Run:
+    """A loader that is gone has nothing to say."""
+    alive = loader()
+    return run if alive is None else alive._draw_first(run)
 
 
 def _finish(loader: weakref.ref[EchoLoader]) -> None:

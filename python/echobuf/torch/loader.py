@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
-from echobuf import state
+from echobuf import nodes, state
 from echobuf.errors import EchobufError, OptionError
 from echobuf.loader.loader import EchoLoader as _EchoLoader
 from echobuf.loader.source import yields_batches
@@ -15,12 +15,12 @@ from echobuf.options import check_int
 from echobuf.side_host import HostSide
 from echobuf.state import State
 from echobuf.torch import tensors
+from echobuf.torch.epoch_setter import EpochSetter
 from echobuf.tree import flatten_with_paths
 
 if TYPE_CHECKING:
     from echobuf.loader.epoch import Epoch
     from echobuf.torch.ranks.rank import Rank
-    from echobuf.torch.ranks.session import Session
 
 
 class EchoLoader(_EchoLoader):
@@ -78,7 +78,12 @@ class EchoLoader(_EchoLoader):
             from echobuf.torch.ranks.rank import Rank
 
             self._rank = Rank(group, uneven, ahead)
-            self._rank.say_length(super().__len__)
+            self._say_length()
+
+    @property
+    def batch_sampler(self) -> EpochSetter:
+        """Where trainers look for `sampler.set_epoch`: it is that of the loader."""
+        return EpochSetter(self)
 
     def _default_batched(self) -> bool:
         return yields_batches(self._upstream.iterable)
@@ -86,6 +91,7 @@ class EchoLoader(_EchoLoader):
     # ---- tensors
 
     def _read_first(self, item: Any) -> Any:
+        nodes.learn(item)
         self._paths, leaves, self._treespec = flatten_with_paths(item)
         self._dtypes = [tensors.carried_dtype(leaf) for leaf in leaves]
         return self._reader()(item)
@@ -111,47 +117,26 @@ class EchoLoader(_EchoLoader):
     # ---- ranks
 
     def __iter__(self) -> Iterator[Any]:
-        """Begins an epoch; with `uneven` on all ranks, and waits for them.
+        """Begins an epoch.
+
+        With `uneven` the first batch waits for all ranks, and raises what is wrong:
+        `OptionError` where they have different arguments or are in different epochs,
+        `StateError` where they have loaded states of different batches,
+        `UpstreamError` where another one could not begin.
 
         Raises:
-            UpstreamError: upstream gives one epoch only and has been used, or another
-                rank could not begin.
+            UpstreamError: upstream gives one epoch only and has been used.
             SpecError: the first item has leaves that cannot be stored.
             CapacityError: the window does not fit the memory.
-            OptionError: ranks have different arguments, or are in different epochs.
-            StateError: ranks have loaded states of different batches.
         """
         if self._rank is None:
             return super().__iter__()
-        session, resume = self._rank.begin_session(), self._resume
         try:
             epoch = cast("Epoch", super().__iter__())
         except BaseException as error:
-            self._rank.cannot_begin(session, error)
+            self._rank.cannot_begin(error)
             raise
-        if epoch.error is not None:
-            self._rank.cannot_begin(session, epoch.error)
-            return epoch
-        number = self._next_epoch - 1
-        try:
-            return self._begin_together(self._rank, session, epoch, resume, number)
-        except BaseException:
-            epoch.supersede()
-            self._take_back(number, resume)
-            raise
-
-    def _begin_together(
-        self,
-        rank: Rank,
-        session: Session,
-        epoch: Epoch,
-        resume: State | None,
-        number: int,
-    ) -> Iterator[Any]:
-        rank.say_length(super().__len__)
-        finished = functools.partial(_end, weakref.ref(self))
-        arguments = self._plan.sealed()
-        return rank.begin(session, epoch, resume, number, arguments, finished)
+        return self._rank.together(epoch, self._plan.sealed, weakref.ref(self))
 
     def _end_current(self) -> None:
         if self._rank is not None:
@@ -212,9 +197,10 @@ class EchoLoader(_EchoLoader):
             return unseal_alone(sealed, self._plan.sealed())
         return super()._unseal(sealed)
 
+    def _say_length(self) -> None:
+        assert self._rank is not None
+        self._rank.say_length(super().__len__)
 
-def _end(loader: weakref.ref[EchoLoader]) -> None:
-    """Notes that an epoch has come to its end on all ranks."""
-    alive = loader()
-    if alive is not None:
-        alive._between = True
+    def _end_together(self) -> None:
+        """The end has been drawn on all ranks."""
+        super()._served_out()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import weakref
 from collections.abc import Callable
 from typing import Any
 
 from echobuf.errors import UpstreamError
 from echobuf.loader.epoch import Epoch
+from echobuf.loader.run import Run
 from echobuf.torch.ranks import states
 from echobuf.torch.ranks.group import meet
 from echobuf.torch.ranks.progress import Progress, State
@@ -38,55 +40,63 @@ class Rank:
 
     # ---- epochs
 
-    def begin_session(self) -> Session:
-        """What the ranks have to say to each other from now on."""
-        self._sessions += 1
-        return Session(self._meeting, self._sessions)
-
-    def begin(
-        self,
-        session: Session,
-        epoch: Epoch,
-        resume: State | None,
-        number: int,
-        arguments: State,
-        finished: Callable[[], None],
+    def together(
+        self, epoch: Epoch, arguments: Callable[[], State], loader: weakref.ref[Any]
     ) -> Together:
-        """The epoch that all ranks have begun; waits for them.
+        """The iterator of an epoch that all ranks begin with their first batch.
 
         Args:
-            session: for it.
             epoch: of this rank.
-            resume: the position that it goes on from.
-            number: of the epoch.
-            arguments: of the loader.
-            finished: called once, when the epoch has come to its end.
+            arguments: of the loader; known when the epoch is begun.
+            loader: hears of the end, and of an epoch that could not be begun.
+        """
+        together = Together(
+            epoch,
+            functools.partial(self._begin, arguments, loader),
+            pad=self._uneven == "pad",
+            ahead=self._ahead,
+            finished=functools.partial(_end, loader),
+        )
+        self._together = weakref.ref(together)
+        return together
+
+    def _begin(
+        self, arguments: Callable[[], State], loader: weakref.ref[Any], epoch: Epoch
+    ) -> tuple[Session, Progress]:
+        """Waits for the other ranks.
 
         Raises:
             OptionError, StateError, UpstreamError: as `Session.begin`.
         """
-        progress = states.progress_from(resume, number, arguments)
-        same = {
-            **{name: arguments[name] for name in arguments if name != "seed"},
-            "uneven": self._uneven,
-        }
-        session.begin(number, progress.before, progress.served(), same)
-        together = Together(
-            epoch,
-            session,
-            progress,
-            pad=self._uneven == "pad",
-            ahead=self._ahead,
-            finished=finished,
-        )
+        session = self._next_session()
+        try:
+            run = epoch.start()
+            if run.error is not None:
+                raise run.error
+        except BaseException as error:
+            _tell(session, error)
+            raise
+        known = arguments()
+        progress = states.progress_from(run.resume, run.number, known)
+        same = {name: known[name] for name in known if name != "seed"}
+        same["uneven"] = self._uneven
+        _say_length(loader)
+        try:
+            session.begin(run.number, progress.before, progress.served(), same)
+        except BaseException:
+            epoch.supersede()
+            _take_back(loader, run)
+            raise
         self._progress = progress
-        self._together = weakref.ref(together)
-        return together
+        return session, progress
 
-    def cannot_begin(self, session: Session, error: BaseException) -> None:
+    def cannot_begin(self, error: BaseException) -> None:
         """Tells the other ranks why this one does not come."""
-        with contextlib.suppress(UpstreamError):  # nobody is there to be told
-            session.cannot_begin(error)
+        _tell(self._next_session(), error)
+
+    def _next_session(self) -> Session:
+        self._sessions += 1
+        return Session(self._meeting, self._sessions)
 
     def supersede(self) -> None:
         """Ends the current epoch for good."""
@@ -142,3 +152,27 @@ class Rank:
     @property
     def _place(self) -> tuple[int, int]:
         return self._meeting.rank, self._meeting.size
+
+
+def _tell(session: Session, error: BaseException) -> None:
+    with contextlib.suppress(UpstreamError):  # nobody is there to be told
+        session.cannot_begin(error)
+
+
+def _say_length(loader: weakref.ref[Any]) -> None:
+    """It may be known with the first item only."""
+    alive = loader()
+    if alive is not None:
+        alive._say_length()
+
+
+def _take_back(loader: weakref.ref[Any], run: Run) -> None:
+    alive = loader()
+    if alive is not None:
+        alive._take_back(run.number, run.resume)
+
+
+def _end(loader: weakref.ref[Any]) -> None:
+    alive = loader()
+    if alive is not None:
+        alive._end_together()

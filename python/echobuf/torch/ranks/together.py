@@ -27,8 +27,8 @@ class Together(Iterator[Any]):
 
     Args:
         epoch: of this rank.
-        session: of all.
-        progress: noted there.
+        begin: called before the first draw, waits for the other ranks; gives what they
+            talk in, and where this rank notes its progress.
         pad: a rank that has ended hands out its last batch again until all have; else
             the epoch ends with the rank that ends first.
         ahead: batches to have in hand.
@@ -38,36 +38,50 @@ class Together(Iterator[Any]):
     def __init__(
         self,
         epoch: Epoch,
-        session: Session,
-        progress: Progress,
+        begin: Callable[[Epoch], tuple[Session, Progress]],
         *,
         pad: bool,
         ahead: int,
         finished: Callable[[], None],
     ) -> None:
         self._epoch = epoch
-        self._session = session
-        self._progress = progress
+        self._begin: Callable[[Epoch], tuple[Session, Progress]] | None = begin
         self._pad = pad
         self._ahead = max(ahead, _NEEDED)
-        self._finished = finished
+        self._finished: Callable[[], None] | None = finished
         self._hand = Hand()
         self._padding: Any = None  # the last batch, once it is known to be that
-        self._first_is_padding = progress.again
         self._count = 0  # batches drawn
         self._standing = Standing.ON
         self._why = ""
-        self._written = Record(served=[progress.served()])
         self._agreed = 0  # batches that all ranks have
         self._verdict: Verdict | None = None  # of what comes after these
         self._failure: Exception | None = None  # of this rank's upstream
         self._error: BaseException | None = None  # that ended the epoch
         self._superseded = False
+        self._is_open = False  # from the first draw to the end
+
+    def _start(self) -> None:
+        begin = self._begin
+        if begin is None:
+            return
+        try:
+            self._session, self._progress = begin(self._epoch)
+        except Exception as error:
+            self._error = error
+            raise
+        finally:
+            self._begin = None
+        self._first_is_padding = self._progress.again
+        self._written = Record(served=[self._progress.served()])
         self._is_open = True
 
     def __next__(self) -> Any:
         if self._superseded:
             raise superseded_error()
+        self._start()
+        if self._error is not None:
+            raise self._error
         batch = self._progress.batches + 1
         if self._is_open:
             self._draw_ahead()
@@ -97,7 +111,9 @@ class Together(Iterator[Any]):
         self._close()
         if self._verdict is Verdict.END:
             self._progress.done = True
-            self._finished()
+            if self._finished is not None:
+                self._finished()
+                self._finished = None
             raise StopIteration
         if self._error is None:
             self._error = self._explain()
@@ -192,23 +208,24 @@ class Together(Iterator[Any]):
     def supersede(self) -> None:
         """Ends this epoch for good; waits until upstream's current call returns."""
         self._superseded = True
-        self._leave()
+        self._say_left()
         self._epoch.supersede()
-
-    def _leave(self) -> None:
-        """The loop goes on no further; tells the others, if they may wait for it."""
-        if self._is_open and self._verdict is None and not sys.is_finalizing():
-            served = [*self._written.served, self._progress.served()]
-            left = Record(self._progress.batches, Standing.LEFT, served)
-            with contextlib.suppress(UpstreamError):  # nobody is there to be told
-                self._session.write(left)
         self._close()
+
+    def _say_left(self) -> None:
+        """Tells the others that the loop goes on no further, if they may wait."""
+        if not self._is_open or self._verdict is not None or sys.is_finalizing():
+            return
+        served = [*self._written.served, self._progress.served()]
+        left = Record(self._progress.batches, Standing.LEFT, served)
+        with contextlib.suppress(UpstreamError):  # nobody is there to be told
+            self._session.write(left)
 
     def _close(self) -> None:
         self._is_open = False
-        self._epoch.stop()
+        self._epoch.give_way()
         self._hand.clear()
 
     def __del__(self) -> None:
         if getattr(self, "_is_open", False):
-            self._leave()
+            self._say_left()

@@ -1,0 +1,78 @@
+"""`EchoLoader` for Hugging Face Accelerate."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from accelerate.data_loader import DataLoaderStateMixin
+from accelerate.state import GradientState
+
+from echobuf.torch import EchoLoader as _EchoLoader
+
+_END = object()
+
+
+class EchoLoader(_EchoLoader, DataLoaderStateMixin):  # type: ignore[misc]
+    """A torch loader that tells Accelerate which batch is the last of an epoch.
+
+    Accelerate steps the optimizer there, though gradients of fewer batches than
+    `gradient_accumulation_steps` have come together. To know, one batch is drawn ahead;
+    `state_dict()` is that of the batch that the loop has.
+
+    `Accelerator.prepare` gives it back as it is, since it yields what its process is to
+    train with: each process wraps its own share of the examples.
+
+    Args:
+        upstream: an iterable of examples or of batches, or a
+            `torch.utils.data.DataLoader`, not prepared by Accelerate.
+        arguments: those of `echobuf.torch.EchoLoader`.
+    """
+
+    def __init__(self, upstream: Iterable[Any], **arguments: Any) -> None:
+        super().__init__(upstream, **arguments)
+        self.gradient_state = GradientState()
+        self._latest: weakref.ref[Iterator[Any]]
+        # Of the batch that was given last, while another one is drawn already.
+        self._given: dict[str, Any] | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        """Begins an epoch."""
+        epoch = super().__iter__()
+        self._given = None
+        self._latest = weakref.ref(epoch)
+        return self._one_ahead(epoch)
+
+    def _one_ahead(self, epoch: Iterator[Any]) -> Iterator[Any]:
+        self.begin()
+        try:
+            batch = next(epoch, _END)
+            while batch is not _END:
+                given = super().state_dict()
+                following = next(epoch, _END)
+                self.end_of_dataloader = following is _END
+                self._given = None if self.end_of_dataloader else given
+                yield batch
+                batch = following
+        finally:
+            if self._latest() is epoch:  # and not another one by now
+                self.end()
+
+    def set_epoch(self, epoch: int) -> None:
+        """Fixes the number, and so the order, of the epoch that the next `iter` begins.
+
+        As that of `echobuf.torch.EchoLoader`.
+        """
+        super().set_epoch(epoch)
+        if self._current() is None:
+            self._given = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the batches that the loop was given have come to."""
+        return super().state_dict() if self._given is None else dict(self._given)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """The next `iter` goes on where a loader with the same arguments was."""
+        super().load_state_dict(state_dict)
+        self._given = None

@@ -1,0 +1,61 @@
+"""An epoch of upstream that was begun, whoever draws from it."""
+
+from __future__ import annotations
+
+from echobuf import state
+from echobuf.buffer import EchoBuffer
+from echobuf.errors import UpstreamError
+from echobuf.loader.feeder import Feeder
+
+
+class Run:
+    """What was begun for one epoch; dropping it stops its upstream.
+
+    The loader holds it until the first batch is drawn, so that an iterator that was
+    made and dropped again (some trainers try whether a loader can be iterated) has
+    not used up an epoch.
+
+    Args:
+        number: of the epoch.
+        resume: the state that it goes on from.
+        buffer: None if upstream yielded nothing, or failed.
+        feeder: the thread that feeds it.
+        cause: what upstream raised, if it could not be begun.
+
+    Attributes:
+        given_up: whether `set_epoch` has asked for another epoch in its place.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        resume: state.State | None,
+        buffer: EchoBuffer | None = None,
+        feeder: Feeder | None = None,
+        cause: BaseException | None = None,
+    ) -> None:
+        self.number = number
+        self.resume = resume
+        self._cause = cause
+        self.given_up = False
+        self.buffer = buffer
+        self._feeder = feeder
+
+    @property
+    def error(self) -> UpstreamError | None:
+        """What a draw raises, if upstream could not be begun."""
+        if self._cause is None:
+            return None
+        error = UpstreamError(f"upstream failed: {self._cause!r}")
+        error.__cause__ = self._cause
+        return error
+
+    def end(self) -> None:
+        """Ends its upstream; waits until the current call of that returns."""
+        if self._feeder is not None:
+            self._feeder.stop()
+            self._feeder.join()
+
+    def __del__(self) -> None:
+        if getattr(self, "_feeder", None) is not None:
+            self._feeder.stop()  # type: ignore[union-attr]

@@ -1,0 +1,55 @@
+"""Telling upstream which epoch it is, as trainers tell a DataLoader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from echobuf.loader.source import as_data_loader
+
+
+class Told:
+    """What in `upstream` has `set_epoch`, and the epoch it was last told."""
+
+    def __init__(self, upstream: Any) -> None:
+        self._upstream = upstream
+        self._number: int | None = None
+
+    def tell(self, number: int) -> bool:
+        """Calls `set_epoch`; False if nothing there was in another epoch."""
+        changed = False
+        for each in _takers(self._upstream):
+            changed |= getattr(each, "epoch", self._number) != number
+            each.set_epoch(number)
+        self._number = number
+        return changed
+
+    def tell_next(self, number: int) -> None:
+        """The same, unless nobody has set an epoch here: then others see to it."""
+        if self._number is not None:
+            self.tell(number)
+
+
+def _takers(upstream: Any) -> Iterator[Any]:
+    """Upstream itself, else the samplers and the dataset of a DataLoader."""
+    if _takes(upstream):
+        yield upstream
+        return
+    loader = as_data_loader(upstream)
+    if loader is None:
+        return
+    batch_sampler = loader.batch_sampler
+    seen: list[Any] = []
+    for each in (
+        loader.sampler,
+        batch_sampler,
+        getattr(batch_sampler, "sampler", None),
+        loader.dataset,
+    ):
+        if _takes(each) and not any(each is other for other in seen):
+            seen.append(each)
+            yield each
+
+
+def _takes(each: Any) -> bool:
+    return callable(getattr(each, "set_epoch", None))

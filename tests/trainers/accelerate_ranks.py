@@ -1,0 +1,36 @@
+"""Two processes train with Accelerate, each from its shard, and go on."""
+
+import os
+import sys
+from pathlib import Path
+
+import torch
+
+import torchrun
+from on_accelerate import Run, make_loader
+
+RANK = int(os.environ["RANK"])
+
+
+def main(folder: str) -> None:
+    kept = Path(folder) / "kept"
+    run = Run(make_loader(RANK, 2), accumulate=3)
+    assert run.accelerator.num_processes == 2
+    assert run.accelerator.distributed_type.value == "MULTI_CPU"
+    run.train(range(2), kept, (3, 8, 11))  # in an epoch, at its end, in the next
+    rests = {}
+    for step in (3, 8, 11):
+        again = Run(make_loader(RANK, 2), accumulate=3)
+        again.go_on(kept / str(step), 2)
+        rests[step] = again.trained
+    gathered = [
+        run.accelerator.gather_for_metrics(batch).tolist() for batch in run.loader
+    ]
+    weights = [each.tolist() for each in run.model.parameters()]
+    result = {"trained": run.trained, "stepped": run.stepped, "rests": rests}
+    torchrun.write(folder, {**result, "gathered": gathered, "weights": weights})
+    torch.distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
