@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from echobuf import UpstreamError
 from echobuf.state import start_of
+from echobuf.torch.ranks.place import Place
 from echobuf.torch.ranks.progress import Progress
 from echobuf.torch.ranks.session import Session
 from echobuf.torch.ranks.together import Together
@@ -75,12 +76,12 @@ def epochs(ends, pad, ahead, seed):
         meeting, told = threads.meeting(rank), []
         for number in (1, 2):
             count, how = ends[rank]
-            session, progress = Session(meeting, number), Progress(0, start_of(0), 4)
-            begun = session, progress
+            session = Session(meeting, number, apart=12)
+            progress = Progress(0, Place(0, 0, None, 0, again=False, seed=0))
 
-            def begin(epoch, session=session, begun=begun):
-                session.begin(0, 0, begun[1].served(), {"ahead": ahead})
-                return begun
+            def begin(epoch, session=session, progress=progress):
+                session.begin(0, 0, progress.place, {"ahead": ahead})
+                return session, progress
 
             together = Together(
                 Numbers(

@@ -143,10 +143,11 @@ def cut_epochs(draw):
 
 
 @settings(max_examples=25)
-@given(cut_epochs(), st.sampled_from(["drop", "pad"]), st.booleans())
-def test_resumed_on_as_many_ranks(cut, uneven, left):
+@given(cut_epochs(), st.sampled_from(["drop", "pad"]), st.booleans(), st.booleans())
+def test_resumed_on_as_many_ranks(cut, uneven, left, shared):
     lengths, at, factor = cut
     threads = Threads(len(lengths))
+    step = threading.Barrier(len(lengths))
 
     def upstream(rank):
         return shard(0, 1, lengths[rank])
@@ -156,7 +157,9 @@ def test_resumed_on_as_many_ranks(cut, uneven, left):
         told, states = [], [loader.state_dict()]
         for batch in loader:
             told.append(batch["id"].tolist())
+            step.wait()
             states.append(loader.state_dict())
+            step.wait()
         return told, states, ids(loader)
 
     runs = threads.run(whole)
@@ -164,9 +167,9 @@ def test_resumed_on_as_many_ranks(cut, uneven, left):
 
     def resumed(rank):
         loader = make(upstream(rank), uneven, factor=factor)
-        state = json.loads(json.dumps(runs[rank][1][steps]))
+        state = json.loads(json.dumps(runs[0 if shared else rank][1][steps]))
         loader.load_state_dict(state)
-        assert loader.state_dict() == state
+        assert loader.state_dict() == runs[rank][1][steps]
         if left:  # a batch on, and begun again from where that came to
             ids(loader, 1)
             state = loader.state_dict()
@@ -282,15 +285,46 @@ def test_damaged_states(change, text):
         assert text in str(error)
 
 
-def test_a_state_of_another_rank():
-    states = Threads(2).run(lambda rank: make(shard(0, 1, 9), "drop").state_dict())
+def test_a_state_of_a_rank_that_was_ahead_of_another():
+    taken = threading.Event()
 
-    def rank_does(rank):
-        make(shard(0, 1, 9), "drop").load_state_dict(states[1 - rank])
+    def saves(rank):
+        loader = make(shard(0, 1, 40), "drop")
+        batches = iter(loader)
+        next(batches)
+        if rank == 0:
+            next(batches)
+            state = loader.state_dict()
+            taken.set()
+            return state
+        assert taken.wait(30)
+        return loader.state_dict()
 
-    for rank, error in enumerate(Threads(2).run(rank_does)):
-        assert isinstance(error, echobuf.StateError)
-        assert f"is that of rank {1 - rank}, but this is rank {rank}" in str(error)
+    ahead, _ = Threads(2).run(saves)
+
+    def loads(rank):
+        make(shard(0, 1, 40), "drop").load_state_dict(ahead)
+
+    fine, refused = Threads(2).run(loads)
+    assert fine is None, "its own"
+    assert isinstance(refused, echobuf.StateError)
+    assert "is that of rank 0, taken when rank 1 had not come as far" in str(refused)
+
+
+def test_each_rank_has_its_seed():
+    def saves(rank):
+        loader = make(shard(0, 1, 40), "drop", seed=rank)
+        ids(loader, 3)
+        return loader.state_dict()
+
+    states = Threads(2).run(saves)
+    assert Threads(2).run(
+        lambda r: make([], "drop", seed=r).load_state_dict(states[r])
+    ) == [None, None]
+    _, refused = Threads(2).run(
+        lambda r: make([], "drop", seed=0).load_state_dict(states[r])
+    )
+    assert "`state` was taken with `seed` 1 on rank 1, but here it is 0" in str(refused)
 
 
 def test_a_state_of_ranks_elsewhere():
@@ -302,7 +336,7 @@ def test_a_state_of_ranks_elsewhere():
     (state, _) = Threads(2).run(rank_does)
     arguments = {"batch_size": 4, "window": 16, "factor": 2, "seed": 5}
     alone = EchoLoader(shard(0, 1, 80), **arguments)
-    with pytest.warns(UserWarning, match="taken on 2 ranks, and this is rank 0 of 1"):
+    with pytest.warns(UserWarning, match="taken on 2 ranks, and there are 1 now"):
         alone.load_state_dict(state)
     first = ids(alone, 5)
     saved = alone.state_dict()

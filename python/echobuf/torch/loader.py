@@ -160,21 +160,23 @@ class EchoLoader(_EchoLoader):
     def state_dict(self) -> dict[str, Any]:
         """Where the batches handed out so far have come to, for `json` to keep.
 
-        With `uneven` it is this rank's; it says how far the others were, too.
+        With `uneven` it says where all ranks were: that of one will do for all, if it
+        is taken after a step that they take together.
         """
         return super().state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """The next `iter` goes on where a loader with the same arguments was.
 
-        A state that was taken on as many ranks is continued exactly: each rank loads
-        its own. One of another number of ranks, any of theirs, begins at the first
-        example that one of them still needed: nothing is lost, some are served again,
-        and a warning says how many. That takes shards to be every n-th example, as
-        those of torch's DistributedSampler are.
+        A state that was taken on as many ranks is continued exactly; each rank loads
+        its own, or all load the same one. With another number of ranks all load the
+        same one, and begin at the first example that one of them still needed: nothing
+        is lost, some are served again, and a warning says how many. That takes shards
+        to be every n-th example, as those of torch's DistributedSampler are.
 
         Raises:
-            StateError: the state is damaged, of other arguments, or of another rank.
+            StateError: the state is damaged, of other arguments, or does not say where
+                this rank was.
         """
         super().load_state_dict(state_dict)
 
@@ -182,7 +184,7 @@ class EchoLoader(_EchoLoader):
         if self._rank is None or self._resume is not None:
             return super()._position()
         at = None if self._between else self._rank.position()
-        return self._rank.start_of(self._next_epoch) if at is None else at
+        return state.start_of(self._next_epoch) if at is None else at
 
     def _seal(self, arguments: State, position: State) -> State:
         more = {"ranks": position["ranks"]} if "ranks" in position else {}

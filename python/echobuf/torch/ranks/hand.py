@@ -8,7 +8,7 @@ from typing import Any
 import optree
 import torch
 
-from echobuf.torch.ranks.progress import State
+from echobuf.torch.ranks.place import State
 from echobuf.tree import NAMESPACE
 
 

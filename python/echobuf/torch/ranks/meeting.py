@@ -52,6 +52,15 @@ class Meeting:
         except RuntimeError as error:
             raise self._explain(error) from error
 
+    def get(self, key: str) -> Any:
+        """What was set; None if nothing was."""
+        try:
+            return (
+                json.loads(self._store.get(key)) if self._store.check([key]) else None
+            )
+        except RuntimeError as error:
+            raise self._explain(error) from error
+
     def get_all(self, prefix: str) -> list[Any] | None:
         """What each rank has set under `prefix`; None unless all have."""
         keys = [f"{prefix}/{rank}" for rank in range(self.size)]
@@ -104,7 +113,13 @@ class Meeting:
             pause = min(2 * pause, longest)
             now = time.monotonic()
             if now > next_look:
-                self.check_alive()
+                try:
+                    self.check_alive()
+                except UpstreamError:
+                    # Who is gone may have said why before.
+                    if (answer := look()) is not None:
+                        return answer
+                    raise
                 next_look = now + _LOOK_S
             if now - begun > dist.default_pg_timeout.total_seconds():
                 raise UpstreamError(
@@ -121,16 +136,12 @@ class Meeting:
             return
         gone = self._ended() + self._silent()
         if gone:
-            raise UpstreamError(f"{self._name(gone)} gone: the process has ended.")
+            raise UpstreamError(f"{self._name(gone)} gone: no process is there.")
 
     def _name(self, ranks: list[int]) -> str:
         """The ranks and a verb, as the whole job numbers them."""
-        numbers = ", ".join(str(self.members[rank]) for rank in ranks)
-        return (
-            f"rank {numbers} is gone"
-            if len(ranks) == 1
-            else f"ranks {numbers} are gone"
-        )
+        numbers = ", ".join(str(self.members[rank]) for rank in sorted(ranks))
+        return f"rank {numbers} is" if len(ranks) == 1 else f"ranks {numbers} are"
 
     def know_all(self) -> bool:
         """Whether all ranks have come; from then on it is known where each runs."""
@@ -176,8 +187,9 @@ class Meeting:
     def _explain(self, error: RuntimeError) -> UpstreamError:
         """The error for a store that does not answer."""
         gone = self._ended()
-        if gone:
-            return UpstreamError(f"{self._name(gone)} gone: {error}")
+        if gone:  # others may have ended for want of the store
+            first = [rank for rank in gone if self.members[rank] == 0] or gone
+            return UpstreamError(f"{self._name(first)} gone: {error}")
         return UpstreamError(
             "the store of the process group does not answer; the process that keeps "
             f"it, rank 0 or the agent of torchrun, is gone: {error}"

@@ -13,7 +13,8 @@ from echobuf.loader.epoch import Epoch
 from echobuf.loader.run import Run
 from echobuf.torch.ranks import states
 from echobuf.torch.ranks.group import meet
-from echobuf.torch.ranks.progress import Progress, State
+from echobuf.torch.ranks.place import State
+from echobuf.torch.ranks.progress import Progress
 from echobuf.torch.ranks.session import Session
 from echobuf.torch.ranks.together import Together
 
@@ -36,6 +37,7 @@ class Rank:
         self._ahead = ahead
         self._sessions = 0
         self._together: weakref.ref[Together] | None = None
+        self._session: Session | None = None  # the last one that was begun
         self._progress: Progress | None = None
 
     # ---- epochs
@@ -77,17 +79,19 @@ class Rank:
             _tell(session, error)
             raise
         known = arguments()
-        progress = states.progress_from(run.resume, run.number, known)
+        progress = states.progress_from(run.resume, run.number, known["seed"])
         same = {name: known[name] for name in known if name != "seed"}
         same["uneven"] = self._uneven
         _say_length(loader)
         try:
-            session.begin(run.number, progress.before, progress.served(), same)
+            session.begin(run.number, progress.before, progress.place, same)
         except BaseException:
             epoch.supersede()
             _take_back(loader, run)
             raise
-        self._progress = progress
+        if self._session is not None:
+            self._session.forget()
+        self._session, self._progress = session, progress
         return session, progress
 
     def cannot_begin(self, error: BaseException) -> None:
@@ -96,7 +100,7 @@ class Rank:
 
     def _next_session(self) -> Session:
         self._sessions += 1
-        return Session(self._meeting, self._sessions)
+        return Session(self._meeting, self._sessions, apart=2 * self._ahead + 4)
 
     def supersede(self) -> None:
         """Ends the current epoch for good."""
@@ -133,13 +137,14 @@ class Rank:
 
     def position(self) -> State | None:
         """Where the batches handed out have come to; None before any epoch."""
-        if self._progress is None:
+        progress, session = self._progress, self._session
+        if progress is None or session is None:
             return None
-        return states.of_progress(self._progress, *self._place)
-
-    def start_of(self, epoch: int) -> State:
-        """The start of an epoch."""
-        return states.at_start(epoch, *self._place)
+        places = None
+        if not progress.done:
+            with contextlib.suppress(UpstreamError):  # the other ranks have ended
+                places = session.places(progress.place.batches)
+        return states.of_progress(progress, self._meeting.rank, places)
 
     def unseal(self, sealed: Any, arguments: State) -> State:
         """The position that this rank goes on from.
@@ -147,11 +152,8 @@ class Rank:
         Raises:
             StateError: the state is damaged, of other arguments, or of another rank.
         """
-        return states.unseal(sealed, arguments, *self._place)
-
-    @property
-    def _place(self) -> tuple[int, int]:
-        return self._meeting.rank, self._meeting.size
+        meeting = self._meeting
+        return states.unseal(sealed, arguments, meeting.rank, meeting.size)
 
 
 def _tell(session: Session, error: BaseException) -> None:

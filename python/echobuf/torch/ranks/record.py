@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from echobuf.errors import UpstreamError
@@ -18,21 +18,7 @@ class Standing(enum.IntEnum):
     BARE = 2  # no, and it has no batch to pad with
     FAILED = 3  # no: its upstream has failed
     LEFT = 4  # no: its loop was left
-
-
-@dataclass
-class Served:
-    """How far a rank was, at a batch.
-
-    Attributes:
-        batches: handed out in this epoch, since it was begun or gone on with.
-        offset: of the oldest fresh example that was still needed.
-        end: of the fresh examples that had been served at least once.
-    """
-
-    batches: int
-    offset: int
-    end: int
+    ALONE = 5  # no: it was told that another one is gone
 
 
 @dataclass
@@ -42,30 +28,22 @@ class Record:
     Attributes:
         count: batches that it surely hands out: up to which others may go.
         standing: whether there will be more than these.
-        served: how far it was, in the order of time; the last few.
         why: of a failure, in words.
     """
 
     count: int = 0
     standing: Standing = Standing.ON
-    served: list[Served] = field(default_factory=list)
     why: str = ""
 
     def as_list(self) -> list[Any]:
         """For JSON."""
-        served = [[one.batches, one.offset, one.end] for one in self.served]
-        return [self.count, self.standing.value, served, self.why]
+        return [self.count, self.standing.value, self.why]
 
     @classmethod
     def from_list(cls, said: list[Any]) -> Record:
         """The reverse."""
-        count, standing, served, why = said
-        return cls(count, Standing(standing), [Served(*one) for one in served], why)
-
-    def served_by(self, batches: int) -> Served:
-        """How far it was when it had handed out at most so many batches."""
-        before = [one for one in self.served if one.batches <= batches]
-        return before[-1] if before else self.served[0]
+        count, standing, why = said
+        return cls(count, Standing(standing), why)
 
 
 class Verdict(enum.Enum):
@@ -77,6 +55,9 @@ class Verdict(enum.Enum):
     FAIL = 3  # a rank will not come to it
 
 
+_FINE = {Standing.ON, Standing.ENDED, Standing.BARE}
+
+
 def judge(batch: int, records: Sequence[Record], pad: bool) -> Verdict:
     """What becomes of batch number `batch`, from 1 on, whose predecessors have gone.
 
@@ -84,7 +65,7 @@ def judge(batch: int, records: Sequence[Record], pad: bool) -> Verdict:
     rank does not go on.
     """
     behind = [one.standing for one in records if one.count < batch]
-    if Standing.FAILED in behind or Standing.LEFT in behind:
+    if not _FINE.issuperset(behind):
         return Verdict.FAIL
     if pad:
         return _judge_padded(behind, len(records))
@@ -118,6 +99,8 @@ def explain(
             continue
         if record.standing is Standing.FAILED:
             said.append(f"rank {name} failed: {record.why}")
+        elif record.standing is Standing.ALONE and record.why not in said:
+            said.append(record.why)
         elif record.standing is Standing.LEFT:
             said.append(
                 f"rank {name} has left its loop after {record.count} batches; every "

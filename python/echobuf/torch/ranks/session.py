@@ -6,27 +6,32 @@ from typing import Any
 
 from echobuf.errors import OptionError, StateError, UpstreamError
 from echobuf.torch.ranks.meeting import Meeting
-from echobuf.torch.ranks.record import Record, Served
+from echobuf.torch.ranks.place import Place
+from echobuf.torch.ranks.record import Record
 
 
 class Session:
     """What ranks say to each other from one `iter` of a loader to the next.
 
-    Each rank has a record, which it alone writes.
+    Each rank has a record, and notes of where it was at its last batches, which it
+    alone writes.
 
     Args:
         meeting: of these ranks.
         number: of the `iter`, the same on all ranks.
+        apart: batches that ranks may be apart, at most.
     """
 
-    def __init__(self, meeting: Meeting, number: int) -> None:
+    def __init__(self, meeting: Meeting, number: int, apart: int) -> None:
         self.meeting = meeting
         self._number = number
         self._key = f"{number}/record"
         self._mine = f"{self._key}/{meeting.rank}"
+        self._notes = apart + 1
+        self._keys = {self._mine}  # that this rank has written
 
     def begin(
-        self, epoch: int, batches: int, served: Served, arguments: dict[str, Any]
+        self, epoch: int, batches: int, place: Place, arguments: dict[str, Any]
     ) -> None:
         """Waits until all ranks have begun, and checks that they have begun the same.
 
@@ -34,7 +39,7 @@ class Session:
             epoch: its number.
             batches: handed out in this epoch before, by whoever took the state that
                 was loaded.
-            served: where it goes on.
+            place: where this rank goes on.
             arguments: of the loader; None where one is not known.
 
         Raises:
@@ -42,7 +47,8 @@ class Session:
             StateError: they go on from different batches.
             UpstreamError: a rank could not begin, or is gone.
         """
-        self.write(Record(served=[served]))
+        self.write(Record())
+        self.note(place)
         self._say({"epoch": epoch, "batches": batches, "arguments": arguments})
         said = self._hear()
         failed = [(rank, one["failed"]) for rank, one in said if "failed" in one]
@@ -51,9 +57,6 @@ class Session:
                 "; ".join(f"rank {rank} failed: {why}" for rank, why in failed)
             )
         _check_same(said)
-        if self._number > 1:  # nobody reads the last session's any more
-            self.meeting.forget(f"{self._number - 1}/record/{self.meeting.rank}")
-            self.meeting.forget(f"{self._number - 1}/begin/{self.meeting.rank}")
 
     def cannot_begin(self, error: BaseException) -> None:
         """Tells the others, who wait in `begin`, why this rank does not come."""
@@ -61,7 +64,11 @@ class Session:
         self._say({"failed": in_words(error)})
 
     def _say(self, what: dict[str, Any]) -> None:
-        self.meeting.set(f"{self._number}/begin/{self.meeting.rank}", what)
+        self._set(f"{self._number}/begin/{self.meeting.rank}", what)
+
+    def _set(self, key: str, value: Any) -> None:
+        self._keys.add(key)
+        self.meeting.set(key, value)
 
     def _hear(self) -> list[tuple[int, dict[str, Any]]]:
         said = self.meeting.wait_for(
@@ -73,11 +80,43 @@ class Session:
 
     def write(self, record: Record) -> None:
         """Says how it stands here."""
-        self.meeting.set(self._mine, record.as_list())
+        self._set(self._mine, record.as_list())
 
     def read(self) -> list[Record]:
         """How it stands with each rank."""
         return [Record.from_list(one) for one in self.meeting.read_all(self._key)]
+
+    # ---- where ranks are
+
+    def note(self, place: Place) -> None:
+        """Says where this rank is now."""
+        self._set(self._note_key(self.meeting.rank, place.batches), place.as_dict())
+
+    def places(self, batches: int) -> list[Place]:
+        """Where each rank was after so many batches; or before, if it is not there."""
+        slot = f"{self._number}/place {batches % self._notes}"
+        kept = self.meeting.get_all(slot) or [None] * self.meeting.size
+        return [
+            Place.from_dict(one)
+            if one is not None and one["batches"] == batches
+            else self._place_before(rank, batches)
+            for rank, one in enumerate(kept)
+        ]
+
+    def _place_before(self, rank: int, batches: int) -> Place:
+        for at in range(batches, max(-1, batches - self._notes), -1):
+            kept = self.meeting.get(self._note_key(rank, at))
+            if kept is not None and kept["batches"] == at:
+                return Place.from_dict(kept)
+        raise UpstreamError(f"rank {self.meeting.members[rank]} is too far behind.")
+
+    def _note_key(self, rank: int, batches: int) -> str:
+        return f"{self._number}/place {batches % self._notes}/{rank}"
+
+    def forget(self) -> None:
+        """Nobody reads what this rank has said here any more."""
+        for key in self._keys:
+            self.meeting.forget(key)
 
 
 def in_words(error: BaseException, most: int = 500) -> str:

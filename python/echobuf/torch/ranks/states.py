@@ -1,8 +1,7 @@
-"""States of one rank among several, and those taken on another number of ranks."""
+"""States of ranks: each says where all of them were."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,75 +9,91 @@ import torch.distributed as dist
 
 from echobuf import state
 from echobuf.errors import StateError
-from echobuf.torch.ranks.progress import Progress, served_at
+from echobuf.torch.ranks.place import Place, State
+from echobuf.torch.ranks.progress import Progress
+from echobuf.torch.ranks.resharding import restart
 
-State = dict[str, Any]
+_ALSO = ("base", "ranks")
 
 
-def of_progress(progress: Progress, rank: int, size: int) -> State:
-    """The position of a loader of one rank, which says how far the others were."""
+def of_progress(progress: Progress, rank: int, places: list[Place] | None) -> State:
+    """The position of a loader of one rank.
+
+    Args:
+        progress: of this rank.
+        rank: which one it is.
+        places: of all, at this batch or somewhat before; None if that is not known.
+    """
     if progress.done:
-        return at_start(progress.epoch + 1, rank, size)
-    all_served = progress.of_all(rank)
+        return state.start_of(progress.epoch + 1)
+    own = progress.place
+    kept = None if places is None else [place.as_dict() for place in places]
     return {
-        **progress.position,
-        "base": progress.base,
+        "epoch": progress.epoch,
+        **_position_of(own),
         "ranks": {
             "rank": rank,
-            "batches": progress.before + progress.batches,
-            "again": progress.again,
-            "offsets": [one.offset for one in all_served],
-            "ends": [one.end for one in all_served],
+            "batches": progress.before + own.batches,
+            "own": own.as_dict(),
+            "places": kept,
         },
     }
 
 
-def at_start(epoch: int, rank: int, size: int) -> State:
-    """The position at the start of an epoch."""
-    return {**state.start_of(epoch), "ranks": _ranks(rank, [0] * size, [0] * size)}
+def _position_of(place: Place) -> State:
+    return {
+        "fresh_offset": place.offset,
+        "position": place.position,
+        "base": place.base,
+    }
 
 
-def progress_from(resume: State | None, epoch: int, arguments: State) -> Progress:
+def progress_from(resume: State | None, epoch: int, seed: int) -> Progress:
     """The progress of an epoch that begins, or goes on at a position."""
     position = state.start_of(epoch) if resume is None else resume
     ranks = position.get("ranks") or {}
-    return Progress(
-        epoch,
-        {key: position[key] for key in ("epoch", "fresh_offset", "position")},
-        1 if arguments["unit"] == "batch" else arguments["batch_size"] or 1,
-        base=position.get("base", 0),
-        before=ranks.get("batches", 0),
-        again=ranks.get("again", False),
+    place = Place(
+        0,
+        position["fresh_offset"],
+        position["position"],
+        position.get("base", 0),
+        bool(ranks.get("own", {}).get("again", False)),
+        seed,
     )
+    return Progress(epoch, place, before=ranks.get("batches", 0))
 
 
 def unseal(sealed: Any, arguments: State, rank: int, size: int) -> State:
     """The position that this rank goes on from, with the arguments that it had.
 
     Raises:
-        StateError: it is damaged, of other arguments, or of another rank.
+        StateError: it is damaged, of other arguments, or does not say where this rank
+            was.
     """
-    signed = isinstance(sealed, Mapping) and "ranks" in sealed
-    if not signed and size == 1:
-        return state.unseal(sealed, arguments, also=("base",))
-    here = size == len(_offsets_of(sealed)) if signed else False
-    checked = {
-        name: value for name, value in arguments.items() if here or name != "seed"
-    }
-    position = state.unseal(sealed, checked, also=("base", "ranks"))
-    ranks = position.get("ranks") or _of_one(position)
-    _check(ranks)
-    if not here:
-        return {
-            **_restart(position, ranks, rank, size),
-            "arguments": {**position["arguments"], "seed": arguments["seed"]},
-        }
-    if ranks["rank"] != rank:
+    if not isinstance(sealed, Mapping) or "ranks" not in sealed:
+        return _unseal_of_one(sealed, arguments, size)
+    # Ranks may have different seeds; that of each is in its place.
+    unseeded = {name: value for name, value in arguments.items() if name != "seed"}
+    position = state.unseal(sealed, unseeded, also=_ALSO)
+    position["arguments"] = {**position["arguments"], "seed": arguments["seed"]}
+    ranks = position["ranks"]
+    own, places = _read(ranks)
+    if len(places or ()) != size:
+        return restart(position, places or _missing(), size)
+    place = own if ranks["rank"] == rank else (places or [])[rank]
+    if place.batches != own.batches:
         raise StateError(
-            f"`state` is that of rank {ranks['rank']}, but this is rank {rank}; each "
-            "rank loads its own."
+            f"`state` is that of rank {ranks['rank']}, taken when rank {rank} had not "
+            "come as far; take it after a step that all ranks take together, or load "
+            "on each rank its own."
         )
-    return position
+    if place.seed != arguments["seed"]:
+        raise StateError(
+            f"`state` was taken with `seed` {place.seed!r} on rank {rank}, but here it "
+            f"is {arguments['seed']!r}; make the loader with the same arguments."
+        )
+    mine = {**ranks, "rank": rank, "own": place.as_dict()}
+    return {**position, **_position_of(place), "ranks": mine}
 
 
 def unseal_alone(sealed: Any, arguments: State) -> State:
@@ -95,71 +110,41 @@ def unseal_alone(sealed: Any, arguments: State) -> State:
     return unseal(sealed, arguments, 0, 1)
 
 
-def _offsets_of(sealed: Mapping[str, Any]) -> list[Any]:
-    ranks = sealed["ranks"]
-    offsets = ranks.get("offsets") if isinstance(ranks, Mapping) else None
-    return offsets if isinstance(offsets, list) else []
+def _unseal_of_one(sealed: Any, arguments: State, size: int) -> State:
+    """A state of a loader that knew of no ranks, or of the start of an epoch."""
+    position = state.unseal(sealed, arguments, also=_ALSO)
+    if size == 1 or position["position"] is None:
+        return position
+    place = Place(
+        0,
+        position["fresh_offset"],
+        position["position"],
+        position.get("base", 0),
+        False,
+        arguments["seed"],
+    )
+    return restart(position, [place], size)
 
 
-def _of_one(position: State) -> State:
-    """A state of a loader that knew of no ranks."""
-    served = served_at(position, position.get("base", 0), 0)
-    return _ranks(0, [served.offset], [served.end])
-
-
-def _ranks(rank: int, offsets: list[int], ends: list[int]) -> State:
-    return {
-        "rank": rank, "batches": 0, "again": False, "offsets": offsets, "ends": ends,
-    }  # fmt: skip
-
-
-def _check(ranks: State) -> None:
+def _read(ranks: Any) -> tuple[Place, list[Place] | None]:
     """The checksum was right; who wrote it may have been another program."""
     try:
-        sound = 0 <= ranks["rank"] < len(ranks["offsets"]) == len(ranks["ends"])
-        numbers = [ranks["batches"], *ranks["offsets"], *ranks["ends"]]
-        sound = sound and min(numbers) >= 0 and ranks["again"] in (False, True)
-    except (TypeError, KeyError):
+        own, kept = Place.from_dict(ranks["own"]), ranks["places"]
+        places = None if kept is None else [Place.from_dict(one) for one in kept]
+        size = len(places) if places else 1 + ranks["rank"]
+        sound = 0 <= ranks["rank"] < size and ranks["batches"] >= 0
+    except (TypeError, KeyError, ValueError):
         sound = False
     if not sound:
         raise StateError(
             "`state` is damaged: what it says of ranks makes no sense. Use a state "
             "that `state_dict()` returned, unchanged."
         )
+    return own, places
 
 
-def _restart(position: State, ranks: State, rank: int, size: int) -> State:
-    """Begins at the first example that a rank still needed.
-
-    Shards are taken to be every n-th example: number i of rank r is example i * n + r.
-    """
-    offsets, ends = ranks["offsets"], ranks["ends"]
-    before = len(offsets)
-    # A batch of a shard holds every n-th example of a stretch: whole stretches count.
-    whole = position["arguments"]["unit"] == "batch"
-    shifts = [0] * before if whole else list(range(before))
-    firsts = [
-        offset * before + shift for offset, shift in zip(offsets, shifts, strict=True)
-    ]
-    start = min(firsts) // size
-    # A stretch that begins before the start may be served again in part.
-    done = [
-        (start * size - shift + (0 if whole else before - 1)) // before
-        for shift in shifts
-    ]
-    again = sum(max(0, end - each) for end, each in zip(ends, done, strict=True))
-    if again or position["position"] is not None:
-        one, many = ("batch", "batches") if whole else ("example", "examples")
-        warnings.warn(
-            f"the state was taken on {_count(before)}, and this is rank {rank} of "
-            f"{size}: the epoch goes on with fresh {one} {start * size}; up to {again} "
-            f"fresh {many} that have been served, those in the windows among them, are "
-            "served again, as often as all others.",
-            stacklevel=5,
-        )
-    own = _ranks(rank, [start] * size, [start] * size)
-    return {**state.start_of(position["epoch"]), "base": start, "ranks": own}
-
-
-def _count(ranks: int) -> str:
-    return "one rank" if ranks == 1 else f"{ranks} ranks"
+def _missing() -> list[Place]:
+    raise StateError(
+        "`state` does not say where the other ranks were: the store of their process "
+        "group was gone when it was taken. Take it before the ranks end."
+    )

@@ -54,6 +54,7 @@ class Together(Iterator[Any]):
         self._count = 0  # batches drawn
         self._standing = Standing.ON
         self._why = ""
+        self._heard: list[Record] = []  # what all ranks have said last
         self._agreed = 0  # batches that all ranks have
         self._verdict: Verdict | None = None  # of what comes after these
         self._failure: Exception | None = None  # of this rank's upstream
@@ -72,8 +73,8 @@ class Together(Iterator[Any]):
             raise
         finally:
             self._begin = None
-        self._first_is_padding = self._progress.again
-        self._written = Record(served=[self._progress.served()])
+        self._first_is_padding = self._progress.place.again
+        self._written = Record()
         self._is_open = True
 
     def __next__(self) -> Any:
@@ -82,55 +83,65 @@ class Together(Iterator[Any]):
         self._start()
         if self._error is not None:
             raise self._error
-        batch = self._progress.batches + 1
-        if self._is_open:
-            self._draw_ahead()
-            self._settle(batch)
-        if self._agreed < batch:
-            self._stop_here()
-        self._settle(batch + 1)
-        return self._take(batch)
+        batch = self._progress.place.batches + 1
+        try:
+            if self._is_open:
+                self._draw_ahead()
+                self._settle(batch)
+            if self._agreed >= batch:
+                self._settle(batch + 1)
+                return self._take(batch)
+        except UpstreamError as error:  # from the others: one of them is gone
+            self._say_that(Standing.ALONE, str(error))
+            self._error = error
+            self._close()
+            raise
+        raise self._end()
 
     def _take(self, batch: int) -> Any:
         progress = self._progress
         last = self._agreed == batch and self._verdict is Verdict.END
         if len(self._hand) == 0:
             taken = copy_of(self._padding)
+            progress.hand_out_last()
         else:
             taken, position = self._hand.first()
-            if self._pad and len(self._hand) == 1 and self._standing is Standing.ENDED:
+            is_own_last = len(self._hand) == 1 and self._standing is Standing.ENDED
+            if self._pad and is_own_last:
                 self._padding = taken if last else copy_of(taken)
-                progress.again = True
+                progress.hand_out_last()
             else:
-                progress.position = position
+                progress.hand_out(position)
             self._hand.drop_first()
-        progress.batches, progress.done = batch, last
+        progress.done = last
+        self._session.note(progress.place)
         return taken
 
-    def _stop_here(self) -> None:
+    def _end(self) -> BaseException:
+        """Ends the epoch; what to raise."""
         self._close()
         if self._verdict is Verdict.END:
             self._progress.done = True
             if self._finished is not None:
                 self._finished()
                 self._finished = None
-            raise StopIteration
+            return StopIteration()
         if self._error is None:
             self._error = self._explain()
-        raise self._error
+        return self._error
 
     def _explain(self) -> BaseException:
         """The error that ends the epoch, on this rank."""
         if self._failure is not None and self._count == self._agreed:
             return self._failure
         names = self._session.meeting.members
-        return explain(self._agreed + 1, self._progress.others, names)
+        return explain(self._agreed + 1, self._heard, names)
 
     # ---- drawing ahead, and saying so
 
     def _draw_ahead(self) -> None:
         """Draws what is there, as far as that does not wait."""
-        most = self._progress.batches + self._ahead
+        most = self._progress.place.batches + self._ahead
         while self._standing is Standing.ON and self._count < most:
             if not self._epoch.ready():
                 break
@@ -159,14 +170,11 @@ class Together(Iterator[Any]):
         """Writes down how it stands, early enough not to be waited for."""
         before, progress = self._written, self._progress
         new = self._count - before.count
-        starving = before.count < progress.batches + _NEEDED
+        starving = before.count < progress.place.batches + _NEEDED
         enough = 2 * new >= self._ahead or (starving and new > 0)
         if not enough and self._standing is before.standing:
             return
-        served = before.served
-        if served[-1].batches < progress.batches:
-            served = [*served[-self._ahead :], progress.served()]
-        record = Record(self._count, self._standing, served, self._why)
+        record = Record(self._count, self._standing, self._why)
         self._session.write(record)
         self._written = record
 
@@ -191,7 +199,7 @@ class Together(Iterator[Any]):
 
     def _read(self, batch: int) -> bool:
         """Looks at what all ranks say; whether it is known what becomes of a batch."""
-        records = self._progress.others = self._session.read()
+        records = self._heard = self._session.read()
         most = max(record.count for record in records)
         while self._verdict is None and self._agreed <= most:
             verdict = judge(self._agreed + 1, records, self._pad)
@@ -208,18 +216,17 @@ class Together(Iterator[Any]):
     def supersede(self) -> None:
         """Ends this epoch for good; waits until upstream's current call returns."""
         self._superseded = True
-        self._say_left()
+        self._say_that(Standing.LEFT)
         self._epoch.supersede()
         self._close()
 
-    def _say_left(self) -> None:
-        """Tells the others that the loop goes on no further, if they may wait."""
+    def _say_that(self, standing: Standing, why: str = "") -> None:
+        """Tells the others that this rank goes on no further, if they may wait."""
         if not self._is_open or self._verdict is not None or sys.is_finalizing():
             return
-        served = [*self._written.served, self._progress.served()]
-        left = Record(self._progress.batches, Standing.LEFT, served)
+        batches = self._progress.place.batches
         with contextlib.suppress(UpstreamError):  # nobody is there to be told
-            self._session.write(left)
+            self._session.write(Record(batches, standing, why))
 
     def _close(self) -> None:
         self._is_open = False
@@ -228,4 +235,4 @@ class Together(Iterator[Any]):
 
     def __del__(self) -> None:
         if getattr(self, "_is_open", False):
-            self._say_left()
+            self._say_that(Standing.LEFT)
