@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 import torchrun
-from on_accelerate import Run, make_loader
+from on_accelerate import EXAMPLES, Run, make_loader
 
 RANK = int(os.environ["RANK"])
 
@@ -26,9 +26,24 @@ def main(folder: str) -> None:
     gathered = [
         run.accelerator.gather_for_metrics(batch).tolist() for batch in run.loader
     ]
+    # The state of process 0 alone, of shards of unequal length.
+    uneven = {"n": EXAMPLES + 8 * RANK, "uneven": "pad"}
+    padded = Run(make_loader(RANK, 2, **uneven))
+    padded.train(range(1), kept, (9,))
+    again = Run(make_loader(RANK, 2, **uneven))
+    again.go_on(kept / "9", 1)
     weights = [each.tolist() for each in run.model.parameters()]
     result = {"trained": run.trained, "stepped": run.stepped, "rests": rests}
-    torchrun.write(folder, {**result, "gathered": gathered, "weights": weights})
+    torchrun.write(
+        folder,
+        {
+            **result,
+            "gathered": gathered,
+            "weights": weights,
+            "padded": padded.trained,
+            "again": again.trained,
+        },
+    )
     torch.distributed.destroy_process_group()
 
 

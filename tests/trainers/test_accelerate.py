@@ -193,6 +193,9 @@ def test_two_processes(tmp_path):
         assert got[rank]["stepped"] == [3, 6, 8, 11, 14, 16]
         for step, rest in got[rank]["rests"].items():
             assert rest == got[rank]["trained"][int(step) :]
+        alone = expected(1, rank=rank, ranks=2, n=EXAMPLES + 8 * rank)
+        assert got[rank]["padded"] == alone + [alone[-1]] * (10 - len(alone))
+        assert got[rank]["again"] == got[rank]["padded"][9:]
     assert got[0]["weights"] == got[1]["weights"]
     assert got[0]["gathered"] == got[1]["gathered"]
     assert sorted(chain(*got[0]["gathered"])) == sorted(2 * list(range(EXAMPLES)))

@@ -254,10 +254,12 @@ def test_one_loader_twice_in_training_is_an_error(tmp_path):
 # ---- several processes
 
 
-def test_two_processes(tmp_path):
+def test_two_processes_with_shards_of_unequal_length(tmp_path):
     torchrun.run(Path(__file__).with_name("lightning_ranks.py"), tmp_path)
     for rank in range(2):
         got = torchrun.result(tmp_path, rank)
-        assert got["trained"] == expected(2, rank=rank, ranks=2)
+        alone = expected(2, rank=rank, ranks=2, n=EXAMPLES + 8 * rank)
+        steps = len(alone) // 2
+        assert got["trained"] == alone[:8] + alone[steps : steps + 8]
         for step, rest in got["rests"].items():
             assert rest == got["trained"][int(step) :]
