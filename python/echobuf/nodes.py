@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 import threading
 from collections import UserDict
 from collections.abc import Callable, Iterable
@@ -19,8 +20,13 @@ def learn(item: Any) -> None:
     """Makes nodes of all dataclasses and `UserDict`s in an item.
 
     Batches come back in the same structure. A dataclass is put together without its
-    `__init__` and `__post_init__`, as by `copy.copy`; a `UserDict` from a dict.
+    `__init__` and `__post_init__`, as by `copy.copy`; a `UserDict` from a dict. What
+    JAX has registered is taken as JAX sees it: fields of it may be no data.
     """
+    if "jax" in sys.modules:
+        from echobuf.jax import nodes as nodes_of_jax
+
+        nodes_of_jax.learn(item)
     with _registering:
         while new := {type(leaf) for leaf in _leaves(item) if _is_node(leaf)}:
             for kind in new:

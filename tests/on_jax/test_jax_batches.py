@@ -6,12 +6,15 @@ from collections import Counter, OrderedDict
 from typing import Any, NamedTuple
 
 import equinox
+import flax.struct
 import jax
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
 import torch
+from flax import nnx
+from flax.core import FrozenDict
 from torch.utils.data import DataLoader
 
 import echobuf
@@ -143,6 +146,14 @@ class Other:
     right: Any
 
 
+@flax.struct.dataclass
+class OfFlax:
+    """Has a field that is no data."""
+
+    x: Any
+    rate: float = flax.struct.field(pytree_node=False, default=0.5)
+
+
 class Pair(NamedTuple):
     first: Any
     second: Any
@@ -156,9 +167,11 @@ def structures(i):
     yield OrderedDict(z=np.int32(i), a=Module(example, {}))
     yield np.float32(i)
     yield {"a": Other(example, example), "b": Other(example, np.int32(i))}
+    yield FrozenDict(a=OfFlax(np.int32(i)), b=OfFlax(np.full(3, i, np.uint8)))
+    yield nnx.State({"layer": {"w": np.full(2, i, np.float32)}})
 
 
-@pytest.mark.parametrize("which", range(6))
+@pytest.mark.parametrize("which", range(8))
 @pytest.mark.parametrize("batched", [False, True])
 def test_structures_are_jaxs(which, batched):
     examples = [[*structures(i)][which] for i in range(16)]
@@ -270,3 +283,18 @@ def test_trains_under_jit():
         for batch in loader:
             weights = step(weights, batch)
     np.testing.assert_allclose(weights, truth, atol=1e-2)
+
+
+def test_what_jax_has_registered_is_that_for_other_loaders_too():
+    @flax.struct.dataclass
+    class Late:
+        x: Any
+        name: str = flax.struct.field(pytree_node=False, default="kept")
+
+    examples = [Late(np.int32(i)) for i in range(8)]
+    arguments = {"batch_size": 4, "window": 8, "factor": 1}
+    for kind in (echobuf.EchoLoader, echobuf.jax.EchoLoader):
+        for batch in kind(examples, **arguments):
+            assert type(batch) is Late
+            assert batch.name == "kept"
+            assert batch.x.shape == (4,)
