@@ -1,0 +1,136 @@
+"""Who is there, on this machine and on others; and a store that is not."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+import threading
+import time
+from datetime import timedelta
+
+import pytest
+
+pytest.importorskip("torch")
+
+import torch.distributed as dist
+
+from echobuf import UpstreamError
+from echobuf.torch.ranks import beat, meeting
+from echobuf.torch.ranks.meeting import Meeting
+from echobuf.torch.ranks.process import Process
+
+
+@pytest.fixture
+def machines(monkeypatch):
+    """Every process asked for is on another machine."""
+    numbers = itertools.count()
+    monkeypatch.setattr(
+        Process, "this", lambda: Process(f"machine {next(numbers)}", os.getpid(), "")
+    )
+    monkeypatch.setattr(beat, "EVERY_S", 0.02)
+    monkeypatch.setattr(meeting, "_SILENT_S", 0.5)
+    monkeypatch.setattr(meeting, "_LOOK_S", 0.05)
+
+
+def meet(size, store=None):
+    store = store or dist.HashStore()
+    meetings = [
+        Meeting(store, list(range(10, 10 + size)), rank) for rank in range(size)
+    ]
+    assert all(each.know_all() for each in meetings)
+    return meetings
+
+
+def beats():
+    return [t for t in threading.enumerate() if t.name == "echobuf-beat"]
+
+
+def test_ranks_on_other_machines_are_heard(machines):
+    one, two, _ = meet(3)
+    assert len(beats()) == 3
+    begun = time.monotonic()
+    seen = one.wait_for(lambda: time.monotonic() > begun + 1.5 or None, "time")
+    assert seen, "nobody is silent"
+    two._beat.stop()
+    with pytest.raises(UpstreamError, match=r"^rank 11 is gone: "):
+        one.wait_for(lambda: None, "for ever")
+
+
+def test_on_one_machine_nobody_beats():
+    meetings = meet(3)
+    assert beats() == []
+    del meetings
+
+
+def test_a_dropped_meeting_beats_no_more(machines):
+    meetings = meet(2)
+    assert len(beats()) == 2
+    del meetings
+    assert beats() == []
+
+
+def test_a_process_that_has_ended():
+    program = [sys.executable, "-c", "import time; time.sleep(60)"]
+    with subprocess.Popen(program) as running:
+        own = Process.this()
+        assert not own.is_gone()
+        there = Process(own.machine, running.pid, _started(running.pid))
+        assert not there.is_gone()
+        assert Process(own.machine, running.pid, "1").is_gone(), (
+            "its number, taken again"
+        )
+        running.kill()
+        while not there.is_gone():  # a zombie, before it is waited for
+            time.sleep(0.001)
+    assert there.is_gone()
+
+
+def _started(pid):
+    with open(f"/proc/{pid}/stat") as file:
+        return file.read().rpartition(")")[2].split()[19]
+
+
+def test_a_rank_that_lives_and_does_not_come(monkeypatch):
+    one, _ = meet(2)
+    monkeypatch.setattr(meeting.dist, "default_pg_timeout", timedelta(seconds=0.2))
+    with pytest.raises(UpstreamError, match=r"waited for the others for 0:00:00\.2"):
+        one.wait_for(lambda: None, "the others")
+
+
+def test_a_store_in_a_file(tmp_path):
+    one, two = meet(2, dist.FileStore(str(tmp_path / "store"), 2))
+    one.set("x/0", {"a": [1]})
+    assert one.get_all("x") is None
+    assert two.get("x/0") == {"a": [1]}
+    assert two.get("x/1") is None
+    two.set("x/1", 2)
+    assert one.get_all("x") == one.read_all("x") == [{"a": [1]}, 2]
+    one.forget("x/0")
+    assert one.get_all("x") is None
+
+
+class Gone:
+    """A store whose process has ended."""
+
+    def __getattr__(self, name):
+        def fail(*_):
+            raise dist.DistNetworkError("Connection reset by peer")
+
+        return fail
+
+
+def test_a_store_that_is_gone():
+    one, _ = meet(2)
+    one._store = Gone()
+    for call in (
+        lambda: one.set("x", 1),
+        lambda: one.get("x"),
+        lambda: one.get_all("x"),
+        lambda: one.read_all("x"),
+        lambda: one.forget("x"),
+        lambda: one._count(0),
+    ):
+        with pytest.raises(UpstreamError, match="store of the process group does not"):
+            call()
