@@ -11,6 +11,7 @@ import torch.distributed as dist
 
 from echobuf.torch.ranks import rank as rank_module
 from echobuf.torch.ranks.meeting import Meeting
+from echobuf.torch.ranks.roll import Roll
 
 _here = threading.local()
 
@@ -45,7 +46,10 @@ class Threads:
 
     def meeting(self, rank: int, number: int = 0) -> Meeting:
         store = dist.PrefixStore(str(number), self.store)
-        return Meeting(store, list(range(self.size)), rank)
+        return Meeting(store, self.roll(rank), number, timeout=1800)
+
+    def roll(self, rank: int) -> Roll:
+        return Roll(self.store, list(range(self.size)), rank)
 
 
 def meet_here(group: Any) -> Meeting:

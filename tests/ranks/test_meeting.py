@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import subprocess
 import sys
 import threading
 import time
-from datetime import timedelta
 
 import pytest
 
@@ -17,9 +17,10 @@ pytest.importorskip("torch")
 import torch.distributed as dist
 
 from echobuf import UpstreamError
-from echobuf.torch.ranks import beat, meeting
+from echobuf.torch.ranks import beat, meeting, roll
 from echobuf.torch.ranks.meeting import Meeting
 from echobuf.torch.ranks.process import Process
+from echobuf.torch.ranks.roll import Roll
 
 
 @pytest.fixture
@@ -30,17 +31,24 @@ def machines(monkeypatch):
         Process, "this", lambda: Process(f"machine {next(numbers)}", os.getpid(), "")
     )
     monkeypatch.setattr(beat, "EVERY_S", 0.02)
-    monkeypatch.setattr(meeting, "_SILENT_S", 0.5)
+    monkeypatch.setattr(roll, "_SILENT_S", 0.5)
     monkeypatch.setattr(meeting, "_LOOK_S", 0.05)
 
 
-def meet(size, store=None):
+def meet(size, store=None, timeout=60):
     store = store or dist.HashStore()
-    meetings = [
-        Meeting(store, list(range(10, 10 + size)), rank) for rank in range(size)
-    ]
-    assert all(each.know_all() for each in meetings)
-    return meetings
+    rolls = [Roll(store, list(range(10, 10 + size)), rank) for rank in range(size)]
+    for each in rolls:
+        each.check()
+    return [Meeting(dist.PrefixStore("7", store), each, 7, timeout) for each in rolls]
+
+
+def nothing():
+    """Does not come."""
+
+
+def whom():
+    return "the others"
 
 
 def beats():
@@ -51,11 +59,11 @@ def test_ranks_on_other_machines_are_heard(machines):
     one, two, _ = meet(3)
     assert len(beats()) == 3
     begun = time.monotonic()
-    seen = one.wait_for(lambda: time.monotonic() > begun + 1.5 or None, "time")
+    seen = one.wait_for(lambda: time.monotonic() > begun + 1.5 or None, whom)
     assert seen, "nobody is silent"
-    two._beat.stop()
+    two._roll._beat.stop()
     with pytest.raises(UpstreamError, match=r"^rank 11 is gone: "):
-        one.wait_for(lambda: None, "for ever")
+        one.wait_for(nothing, whom)
 
 
 def test_on_one_machine_nobody_beats():
@@ -93,21 +101,29 @@ def _started(pid):
 
 
 def test_a_rank_that_lives_and_does_not_come(monkeypatch):
-    one, _ = meet(2)
-    monkeypatch.setattr(meeting.dist, "default_pg_timeout", timedelta(seconds=0.2))
-    with pytest.raises(UpstreamError, match=r"waited for the others for 0:00:00\.2"):
-        one.wait_for(lambda: None, "the others")
+    one, two = meet(2, timeout=0.4)
+    two.set({"begin/1": {}})
+    monkeypatch.setattr(meeting, "_LONG_S", 0.2)
+    missing = functools.partial(one.missing, "begin")
+    with (
+        pytest.raises(
+            UpstreamError,
+            match=r"waited 0:00:00.4\d* for rank 10 \(with its loader number 7",
+        ),
+        pytest.warns(UserWarning, match="has waited 0 s for rank 10"),
+    ):
+        one.wait_for(nothing, missing)
 
 
 def test_a_store_in_a_file(tmp_path):
     one, two = meet(2, dist.FileStore(str(tmp_path / "store"), 2))
-    one.set("x/0", {"a": [1]})
+    one.set({"x/0": {"a": [1]}})
     assert one.get_all("x") is None
     assert two.get("x/0") == {"a": [1]}
     assert two.get("x/1") is None
-    two.set("x/1", 2)
+    two.set({"x/1": 2, "y": 3})
     assert one.get_all("x") == one.read_all("x") == [{"a": [1]}, 2]
-    one.forget("x/0")
+    one.delete("x/0")
     assert one.get_all("x") is None
 
 
@@ -122,15 +138,17 @@ class Gone:
 
 
 def test_a_store_that_is_gone():
-    one, _ = meet(2)
-    one._store = Gone()
     for call in (
-        lambda: one.set("x", 1),
-        lambda: one.get("x"),
-        lambda: one.get_all("x"),
-        lambda: one.read_all("x"),
-        lambda: one.forget("x"),
-        lambda: one._count(0),
+        lambda one: one.set({"x": 1}),
+        lambda one: one.get("x"),
+        lambda one: one.get_all("x"),
+        lambda one: one.read_all("x"),
+        lambda one: one.delete("x"),
     ):
-        with pytest.raises(UpstreamError, match="store of the process group does not"):
-            call()
+        one, _ = meet(2)
+        one._board._store = Gone()
+        with pytest.raises(UpstreamError, match="the process group was destroyed"):
+            call(one)
+        one._board._store = None  # nothing more is asked of it
+        with pytest.raises(UpstreamError, match="the process group was destroyed"):
+            call(one)

@@ -291,6 +291,8 @@ def test_a_state_of_a_rank_that_was_ahead_of_another():
     def saves(rank):
         loader = make(shard(0, 1, 40), "drop")
         batches = iter(loader)
+        while loader.stats().fresh < 24:  # several batches are ready
+            time.sleep(0.001)
         next(batches)
         if rank == 0:
             next(batches)
@@ -555,8 +557,8 @@ def test_no_threads_are_left():
 
     Threads(2).run(rank_does)
     deadline = time.monotonic() + 10
-    while any(t.name.startswith("echobuf") for t in threading.enumerate()):
-        assert time.monotonic() < deadline
+    while left := [t for t in threading.enumerate() if t.name.startswith("echobuf")]:
+        assert time.monotonic() < deadline, left
         time.sleep(0.01)
 
 

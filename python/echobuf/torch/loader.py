@@ -183,6 +183,8 @@ class EchoLoader(_EchoLoader):
     def _position(self) -> State:
         if self._rank is None or self._resume is not None:
             return super()._position()
+        if self._begun is not None:  # and no batch was drawn
+            return self._begun.resume or state.start_of(self._begun.number)
         at = None if self._between else self._rank.position()
         return state.start_of(self._next_epoch) if at is None else at
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
 import zlib
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -10,6 +12,7 @@ import torch.distributed as dist
 
 from echobuf.errors import OptionError
 from echobuf.torch.ranks.meeting import Meeting
+from echobuf.torch.ranks.roll import Roll
 
 _ANSWER_S = 10.0  # that the store has to answer
 
@@ -38,14 +41,54 @@ def meet(group: Any) -> Meeting:
     members, own = _members(group), dist.get_rank()
     if own not in members:
         raise OptionError(f"`group` is {group!r}, which this rank is not in.")
-    store: Any = dist.distributed_c10d._get_default_store()
-    if hasattr(store, "clone"):  # else calls of other threads are waited for
-        store = store.clone()
-        store.set_timeout(timedelta(seconds=_ANSWER_S))
-    name = f"echobuf/{zlib.crc32(repr(members).encode()):08x}"
-    number = store.add(f"{name}/made by {own}", 1)
-    own_store = dist.distributed_c10d.PrefixStore(f"{name}/{number}", store)
-    return Meeting(own_store, members, members.index(own))
+    joined = _join(members, members.index(own))
+    number = joined.store.add(f"made by {own}", 1)
+    store = dist.distributed_c10d.PrefixStore(str(number), joined.store)
+    return Meeting(store, joined.roll, number, joined.timeout)
+
+
+@dataclass(frozen=True)
+class _Joined:
+    """A group as this process sees it, until its store goes.
+
+    Attributes:
+        store: for this group, over a connection of this process's loaders.
+        roll: of its ranks.
+        timeout: seconds that collectives have.
+    """
+
+    store: Any
+    roll: Roll
+    timeout: float
+
+
+# Under the default store, which goes with the process group.
+_joined: weakref.WeakKeyDictionary[Any, dict[tuple[int, ...], _Joined]]
+_joined = weakref.WeakKeyDictionary()
+_clones: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
+
+def _join(members: list[int], rank: int) -> _Joined:
+    default: Any = dist.distributed_c10d._get_default_store()
+    groups = _joined.setdefault(default, {})
+    if tuple(members) not in groups:
+        if default not in _clones:
+            _clones[default] = _clone(default)
+        name = f"echobuf/{zlib.crc32(repr(members).encode()):08x}"
+        store = dist.distributed_c10d.PrefixStore(name, _clones[default])
+        roll = Roll(store, members, rank)
+        groups[tuple(members)] = _Joined(store, roll, default.timeout.total_seconds())
+    return groups[tuple(members)]
+
+
+def _clone(default: Any) -> Any:
+    """A connection of our own: else calls of other threads are waited for."""
+    try:
+        store = default.clone()
+    except (AttributeError, RuntimeError, NotImplementedError):
+        return default
+    store.set_timeout(timedelta(seconds=_ANSWER_S))
+    return store
 
 
 def _members(group: Any) -> list[int]:

@@ -10,8 +10,8 @@ from typing import Any
 
 from echobuf.errors import UpstreamError
 from echobuf.loader.epoch import Epoch
-from echobuf.loader.run import Run
 from echobuf.torch.ranks import states
+from echobuf.torch.ranks.beginning import Beginning
 from echobuf.torch.ranks.group import meet
 from echobuf.torch.ranks.place import State
 from echobuf.torch.ranks.progress import Progress
@@ -27,6 +27,9 @@ class Rank:
         uneven: "drop" or "pad".
         ahead: batches to have in hand.
 
+    Attributes:
+        session: of the epoch that was begun last.
+
     Raises:
         OptionError: there is no process group, or this rank is not in it.
     """
@@ -37,7 +40,7 @@ class Rank:
         self._ahead = ahead
         self._sessions = 0
         self._together: weakref.ref[Together] | None = None
-        self._session: Session | None = None  # the last one that was begun
+        self.session: Session | None = None
         self._progress: Progress | None = None
 
     # ---- epochs
@@ -54,7 +57,7 @@ class Rank:
         """
         together = Together(
             epoch,
-            functools.partial(self._begin, arguments, loader),
+            Beginning(self, arguments, loader),
             pad=self._uneven == "pad",
             ahead=self._ahead,
             finished=functools.partial(_end, loader),
@@ -62,45 +65,23 @@ class Rank:
         self._together = weakref.ref(together)
         return together
 
-    def _begin(
-        self, arguments: Callable[[], State], loader: weakref.ref[Any], epoch: Epoch
-    ) -> tuple[Session, Progress]:
-        """Waits for the other ranks.
-
-        Raises:
-            OptionError, StateError, UpstreamError: as `Session.begin`.
-        """
-        session = self._next_session()
-        try:
-            run = epoch.start()
-            if run.error is not None:
-                raise run.error
-        except BaseException as error:
-            _tell(session, error)
-            raise
-        known = arguments()
-        progress = states.progress_from(run.resume, run.number, known["seed"])
-        same = {name: known[name] for name in known if name != "seed"}
-        same["uneven"] = self._uneven
-        _say_length(loader)
-        try:
-            session.begin(run.number, progress.before, progress.place, same)
-        except BaseException:
-            epoch.supersede()
-            _take_back(loader, run)
-            raise
-        if self._session is not None:
-            self._session.forget()
-        self._session, self._progress = session, progress
-        return session, progress
-
     def cannot_begin(self, error: BaseException) -> None:
         """Tells the other ranks why this one does not come."""
-        _tell(self._next_session(), error)
+        self.next_session().cannot_begin(error)
 
-    def _next_session(self) -> Session:
+    def next_session(self) -> Session:
+        """What the ranks say to each other from now on."""
         self._sessions += 1
         return Session(self._meeting, self._sessions, apart=2 * self._ahead + 4)
+
+    def compared(self, arguments: State) -> State:
+        """What must be the same on all ranks: all but the seed."""
+        same = {name: arguments[name] for name in arguments if name != "seed"}
+        return {**same, "uneven": self._uneven}
+
+    def follow(self, session: Session, progress: Progress) -> None:
+        """States are of this epoch from now on."""
+        self.session, self._progress = session, progress
 
     def supersede(self) -> None:
         """Ends the current epoch for good."""
@@ -116,7 +97,7 @@ class Rank:
             said: list[Any] = [count(), ""]
         except TypeError as error:
             said = [None, str(error)]
-        self._meeting.set(f"length/{self._meeting.rank}", said)
+        self._meeting.set({f"length/{self._meeting.rank}": said})
 
     def count_batches(self) -> int:
         """The number of batches in an epoch; waits until all ranks have a loader.
@@ -125,7 +106,8 @@ class Rank:
             TypeError: it is not known on all ranks.
         """
         said = self._meeting.wait_for(
-            lambda: self._meeting.get_all("length"), "all ranks to make a loader"
+            lambda: self._meeting.get_all("length"),
+            lambda: self._meeting.missing("length") + " to make a loader",
         )
         for rank, (count, why) in zip(self._meeting.members, said, strict=True):
             if count is None:
@@ -137,7 +119,7 @@ class Rank:
 
     def position(self) -> State | None:
         """Where the batches handed out have come to; None before any epoch."""
-        progress, session = self._progress, self._session
+        progress, session = self._progress, self.session
         if progress is None or session is None:
             return None
         places = None
@@ -152,26 +134,9 @@ class Rank:
         Raises:
             StateError: the state is damaged, of other arguments, or of another rank.
         """
-        meeting = self._meeting
-        return states.unseal(sealed, arguments, meeting.rank, meeting.size)
-
-
-def _tell(session: Session, error: BaseException) -> None:
-    with contextlib.suppress(UpstreamError):  # nobody is there to be told
-        session.cannot_begin(error)
-
-
-def _say_length(loader: weakref.ref[Any]) -> None:
-    """It may be known with the first item only."""
-    alive = loader()
-    if alive is not None:
-        alive._say_length()
-
-
-def _take_back(loader: weakref.ref[Any], run: Run) -> None:
-    alive = loader()
-    if alive is not None:
-        alive._take_back(run.number, run.resume)
+        rank, size = self._meeting.rank, self._meeting.size
+        pad = self._uneven == "pad"
+        return states.unseal(sealed, arguments, rank, size, pad=pad)
 
 
 def _end(loader: weakref.ref[Any]) -> None:

@@ -9,7 +9,7 @@ from echobuf import state
 from echobuf.torch.ranks.place import Place, State
 
 
-def restart(position: State, places: Sequence[Place], size: int) -> State:
+def restart(position: State, places: Sequence[Place], size: int, *, pad: bool) -> State:
     """Begins at the first example that a rank still needed; warns.
 
     Shards are taken to be every n-th example: number i of rank r is example i * n + r.
@@ -18,6 +18,7 @@ def restart(position: State, places: Sequence[Place], size: int) -> State:
         position: of one of the ranks, with its arguments.
         places: where all ranks were, at the same batch or somewhat before.
         size: the number of ranks now.
+        pad: begin a batch of each rank earlier, so that each has one to pad with.
     """
     before = len(places)
     arguments = position["arguments"]
@@ -29,6 +30,8 @@ def restart(position: State, places: Sequence[Place], size: int) -> State:
         for place, shift in zip(places, shifts, strict=True)
     )
     start //= size
+    if pad:
+        start = max(0, start - (1 if whole else arguments["batch_size"]))
     _warn(
         start,
         _served_again(places, shifts, start * size, arguments),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from echobuf.errors import OptionError, StateError, UpstreamError
@@ -47,9 +48,15 @@ class Session:
             StateError: they go on from different batches.
             UpstreamError: a rank could not begin, or is gone.
         """
-        self.write(Record())
-        self.note(place)
-        self._say({"epoch": epoch, "batches": batches, "arguments": arguments})
+        self.write(Record(), place)
+        self._say(
+            {
+                "epoch": epoch,
+                "batches": batches,
+                "base": place.base,
+                "arguments": arguments,
+            }
+        )
         said = self._hear()
         failed = [(rank, one["failed"]) for rank, one in said if "failed" in one]
         if failed:
@@ -60,37 +67,41 @@ class Session:
 
     def cannot_begin(self, error: BaseException) -> None:
         """Tells the others, who wait in `begin`, why this rank does not come."""
-        self.write(Record())
-        self._say({"failed": in_words(error)})
+        with contextlib.suppress(UpstreamError):  # nobody is there to be told
+            self.write(Record())
+            self._say({"failed": in_words(error)})
 
     def _say(self, what: dict[str, Any]) -> None:
-        self._set(f"{self._number}/begin/{self.meeting.rank}", what)
+        self._set({f"{self._number}/begin/{self.meeting.rank}": what})
 
-    def _set(self, key: str, value: Any) -> None:
-        self._keys.add(key)
-        self.meeting.set(key, value)
+    def _set(self, values: dict[str, Any]) -> None:
+        self._keys.update(values)
+        self.meeting.set(values)
 
     def _hear(self) -> list[tuple[int, dict[str, Any]]]:
+        prefix = f"{self._number}/begin"
         said = self.meeting.wait_for(
-            lambda: self.meeting.get_all(f"{self._number}/begin"),
-            "all ranks to begin an epoch",
+            lambda: self.meeting.get_all(prefix),
+            lambda: self.meeting.missing(prefix) + " to begin an epoch",
         )
-        self.meeting.know_all()
+        self.meeting.all_have_come()
         return list(zip(self.meeting.members, said, strict=True))
 
-    def write(self, record: Record) -> None:
-        """Says how it stands here."""
-        self._set(self._mine, record.as_list())
+    def write(self, record: Record | None, place: Place | None = None) -> None:
+        """Says how it stands here, and where this rank is now; what is not None."""
+        said: dict[str, Any] = {}
+        if record is not None:
+            said[self._mine] = record.as_list()
+        if place is not None:
+            said[self._note_key(self.meeting.rank, place.batches)] = place.as_dict()
+        if said:
+            self._set(said)
 
     def read(self) -> list[Record]:
         """How it stands with each rank."""
         return [Record.from_list(one) for one in self.meeting.read_all(self._key)]
 
     # ---- where ranks are
-
-    def note(self, place: Place) -> None:
-        """Says where this rank is now."""
-        self._set(self._note_key(self.meeting.rank, place.batches), place.as_dict())
 
     def places(self, batches: int) -> list[Place]:
         """Where each rank was after so many batches; or before, if it is not there."""
@@ -116,7 +127,7 @@ class Session:
     def forget(self) -> None:
         """Nobody reads what this rank has said here any more."""
         for key in self._keys:
-            self.meeting.forget(key)
+            self.meeting.delete(key)
 
 
 def in_words(error: BaseException, most: int = 500) -> str:
@@ -139,6 +150,12 @@ def _check_same(said: list[tuple[int, dict[str, Any]]]) -> None:
         raise OptionError(
             f"the ranks are in different epochs ({_list(epochs)}); say the same "
             "`set_epoch` on all of them, or load states taken at the same batch."
+        )
+    starts = [(rank, one["base"]) for rank, one in said]
+    if len({start for _, start in starts}) > 1:
+        raise StateError(
+            "the ranks begin at different examples of their shards "
+            f"({_list(starts)}); load the same state on all of them."
         )
     batches = [(rank, one["batches"]) for rank, one in said]
     if len({count for _, count in batches}) > 1:

@@ -63,15 +63,22 @@ def progress_from(resume: State | None, epoch: int, seed: int) -> Progress:
     return Progress(epoch, place, before=ranks.get("batches", 0))
 
 
-def unseal(sealed: Any, arguments: State, rank: int, size: int) -> State:
+def unseal(sealed: Any, arguments: State, rank: int, size: int, *, pad: bool) -> State:
     """The position that this rank goes on from, with the arguments that it had.
+
+    Args:
+        sealed: the state.
+        arguments: of the loader.
+        rank: which one it is.
+        size: how many there are.
+        pad: each rank must have a batch left, to pad with.
 
     Raises:
         StateError: it is damaged, of other arguments, or does not say where this rank
             was.
     """
     if not isinstance(sealed, Mapping) or "ranks" not in sealed:
-        return _unseal_of_one(sealed, arguments, size)
+        return _unseal_of_one(sealed, arguments, size, pad)
     # Ranks may have different seeds; that of each is in its place.
     unseeded = {name: value for name, value in arguments.items() if name != "seed"}
     position = state.unseal(sealed, unseeded, also=_ALSO)
@@ -79,7 +86,7 @@ def unseal(sealed: Any, arguments: State, rank: int, size: int) -> State:
     ranks = position["ranks"]
     own, places = _read(ranks)
     if len(places or ()) != size:
-        return restart(position, places or _missing(), size)
+        return restart(position, places or _missing(), size, pad=pad)
     place = own if ranks["rank"] == rank else (places or [])[rank]
     if place.batches != own.batches:
         raise StateError(
@@ -107,10 +114,10 @@ def unseal_alone(sealed: Any, arguments: State) -> State:
             "`state` was taken with `uneven`, and this loader, one of several ranks, "
             "has none; say the same `uneven`."
         )
-    return unseal(sealed, arguments, 0, 1)
+    return unseal(sealed, arguments, 0, 1, pad=False)
 
 
-def _unseal_of_one(sealed: Any, arguments: State, size: int) -> State:
+def _unseal_of_one(sealed: Any, arguments: State, size: int, pad: bool) -> State:
     """A state of a loader that knew of no ranks, or of the start of an epoch."""
     position = state.unseal(sealed, arguments, also=_ALSO)
     if size == 1 or position["position"] is None:
@@ -123,7 +130,7 @@ def _unseal_of_one(sealed: Any, arguments: State, size: int) -> State:
         False,
         arguments["seed"],
     )
-    return restart(position, [place], size)
+    return restart(position, [place], size, pad=pad)
 
 
 def _read(ranks: Any) -> tuple[Place, list[Place] | None]:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import copy
+import os
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from echobuf.errors import UpstreamError
+from echobuf.errors import ForkError, UpstreamError
 from echobuf.loader.epoch import Epoch, superseded_error
+from echobuf.torch.ranks.beginning import Beginning
 from echobuf.torch.ranks.hand import Hand, copy_of
-from echobuf.torch.ranks.progress import Progress
 from echobuf.torch.ranks.record import Record, Standing, Verdict, explain, judge
-from echobuf.torch.ranks.session import Session, in_words
+from echobuf.torch.ranks.session import in_words
 
 _SLICE_S = 0.25  # of a wait for upstream, between looks at the others
 _NEEDED = 2  # batches beyond those handed out that others may wait for
@@ -27,8 +29,7 @@ class Together(Iterator[Any]):
 
     Args:
         epoch: of this rank.
-        begin: called before the first draw, waits for the other ranks; gives what they
-            talk in, and where this rank notes its progress.
+        begin: waits for the other ranks, before the first draw.
         pad: a rank that has ended hands out its last batch again until all have; else
             the epoch ends with the rank that ends first.
         ahead: batches to have in hand.
@@ -38,14 +39,14 @@ class Together(Iterator[Any]):
     def __init__(
         self,
         epoch: Epoch,
-        begin: Callable[[Epoch], tuple[Session, Progress]],
+        begin: Beginning,
         *,
         pad: bool,
         ahead: int,
         finished: Callable[[], None],
     ) -> None:
         self._epoch = epoch
-        self._begin: Callable[[Epoch], tuple[Session, Progress]] | None = begin
+        self._begin: Beginning | None = begin
         self._pad = pad
         self._ahead = max(ahead, _NEEDED)
         self._finished: Callable[[], None] | None = finished
@@ -58,21 +59,18 @@ class Together(Iterator[Any]):
         self._agreed = 0  # batches that all ranks have
         self._verdict: Verdict | None = None  # of what comes after these
         self._failure: Exception | None = None  # of this rank's upstream
-        self._error: BaseException | None = None  # that ended the epoch
+        self._error: Exception | None = None  # that ended the epoch
         self._superseded = False
         self._is_open = False  # from the first draw to the end
+        self._process = os.getpid()
 
-    def _start(self) -> None:
-        begin = self._begin
-        if begin is None:
-            return
+    def _start(self, begin: Beginning) -> None:
         try:
             self._session, self._progress = begin(self._epoch)
         except Exception as error:
-            self._error = error
+            self._begin, self._error = None, _again(error)
             raise
-        finally:
-            self._begin = None
+        self._begin = None
         self._first_is_padding = self._progress.place.again
         self._written = Record()
         self._is_open = True
@@ -80,12 +78,18 @@ class Together(Iterator[Any]):
     def __next__(self) -> Any:
         if self._superseded:
             raise superseded_error()
-        self._start()
+        if os.getpid() != self._process:
+            raise ForkError(
+                "this iterator was made in the process that this one was forked from, "
+                "and is one of the ranks there."
+            )
+        if self._begin is not None:
+            self._start(self._begin)
         if self._error is not None:
-            raise self._error
+            raise _again(self._error)
         batch = self._progress.place.batches + 1
         try:
-            if self._is_open:
+            if self._verdict is None:
                 self._draw_ahead()
                 self._settle(batch)
             if self._agreed >= batch:
@@ -93,7 +97,7 @@ class Together(Iterator[Any]):
                 return self._take(batch)
         except UpstreamError as error:  # from the others: one of them is gone
             self._say_that(Standing.ALONE, str(error))
-            self._error = error
+            self._error = _again(error)
             self._close()
             raise
         raise self._end()
@@ -114,7 +118,8 @@ class Together(Iterator[Any]):
                 progress.hand_out(position)
             self._hand.drop_first()
         progress.done = last
-        self._session.note(progress.place)
+        if not last:  # else the others may have ended, and the store with them
+            self._session.write(self._unwritten(), progress.place)
         return taken
 
     def _end(self) -> BaseException:
@@ -128,9 +133,9 @@ class Together(Iterator[Any]):
             return StopIteration()
         if self._error is None:
             self._error = self._explain()
-        return self._error
+        return _again(self._error)
 
-    def _explain(self) -> BaseException:
+    def _explain(self) -> Exception:
         """The error that ends the epoch, on this rank."""
         if self._failure is not None and self._count == self._agreed:
             return self._failure
@@ -146,7 +151,6 @@ class Together(Iterator[Any]):
             if not self._epoch.ready():
                 break
             self._draw(None)
-        self._say()
 
     def _draw(self, timeout: float | None) -> None:
         try:
@@ -157,7 +161,8 @@ class Together(Iterator[Any]):
             bare = self._pad and self._count == 0 and self._padding is None
             self._standing = Standing.BARE if bare else Standing.ENDED
         except Exception as error:
-            self._standing, self._failure = Standing.FAILED, error
+            self._standing = Standing.FAILED
+            self._failure = error.with_traceback(None)
             self._why = in_words(error)
         else:
             if self._first_is_padding:
@@ -166,33 +171,50 @@ class Together(Iterator[Any]):
             self._hand.add(batch, self._epoch.position())
             self._count += 1
 
-    def _say(self) -> None:
-        """Writes down how it stands, early enough not to be waited for."""
-        before, progress = self._written, self._progress
+    def _unwritten(self) -> Record | None:
+        """How it stands, if that is not written, and others may be waiting for it."""
+        before, batches = self._written, self._progress.place.batches
         new = self._count - before.count
-        starving = before.count < progress.place.batches + _NEEDED
+        starving = before.count < batches + _NEEDED
         enough = 2 * new >= self._ahead or (starving and new > 0)
         if not enough and self._standing is before.standing:
-            return
-        record = Record(self._count, self._standing, self._why)
-        self._session.write(record)
-        self._written = record
+            return None
+        self._written = Record(self._count, self._standing, self._why)
+        return self._written
+
+    def _say(self) -> None:
+        """Writes it down, if this rank is about to wait."""
+        self._session.write(self._unwritten())
 
     # ---- coming to know
 
     def _settle(self, batch: int) -> None:
         """Comes to know what becomes of a batch; draws it, if this rank has not."""
         while not self._is_settled(batch):
-            if self._standing is Standing.ON and self._count < batch:
-                self._draw(_SLICE_S)
-                self._say()
-                self._read(batch)
-                if not self._is_settled(batch) and self._count < batch:
-                    self._session.meeting.check_alive()
-            else:
+            self._say()
+            if self._standing is not Standing.ON or self._count >= batch:
                 self._session.meeting.wait_for(
-                    lambda: self._read(batch) or None, "the other ranks' batches"
+                    lambda: self._read(batch) or None, self._missing
                 )
+            elif not self._read(batch):
+                self._draw(_SLICE_S)
+                if self._count < batch and not self._read(batch):
+                    self._look_around(batch)
+
+    def _look_around(self, batch: int) -> None:
+        """While upstream is slow: whether the others are there."""
+        try:
+            self._session.meeting.check_alive()
+        except UpstreamError:
+            # Who is gone may have said all that is needed before.
+            if not self._read(batch):
+                raise
+
+    def _missing(self) -> str:
+        counts = [record.count for record in self._heard]
+        ranks = zip(self._session.meeting.members, counts, strict=True)
+        behind = [str(rank) for rank, count in ranks if count == min(counts)]
+        return f"the batch after {min(counts)} of rank {', '.join(behind)}"
 
     def _is_settled(self, batch: int) -> bool:
         return self._agreed >= batch or self._verdict is not None
@@ -222,17 +244,38 @@ class Together(Iterator[Any]):
 
     def _say_that(self, standing: Standing, why: str = "") -> None:
         """Tells the others that this rank goes on no further, if they may wait."""
-        if not self._is_open or self._verdict is not None or sys.is_finalizing():
+        if self._verdict is not None or self._error is not None:
             return
-        batches = self._progress.place.batches
+        if self._begin is not None:
+            session = self._begin.session
+        elif self._is_open:
+            session = self._session
+        else:
+            return
+        if session is None:
+            return
+        batches = self._progress.place.batches if self._is_open else 0
         with contextlib.suppress(UpstreamError):  # nobody is there to be told
-            self._session.write(Record(batches, standing, why))
+            session.write(Record(batches, standing, why))
 
     def _close(self) -> None:
         self._is_open = False
         self._epoch.give_way()
         self._hand.clear()
 
-    def __del__(self) -> None:
-        if getattr(self, "_is_open", False):
-            self._say_that(Standing.LEFT)
+    def __del__(
+        self,
+        is_finalizing: Callable[[], bool] = sys.is_finalizing,
+        getpid: Callable[[], int] = os.getpid,
+    ) -> None:
+        # What is imported may be gone by then.
+        if getattr(self, "_process", None) != getpid() or is_finalizing():
+            return
+        self._say_that(Standing.LEFT)
+
+
+def _again(error: Exception) -> Exception:
+    """The same error, without the frames that it has been raised through."""
+    another = copy.copy(error)
+    another.__cause__ = error.__cause__
+    return another
