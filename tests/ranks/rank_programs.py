@@ -56,6 +56,8 @@ def agrees():
             for _ in loader:
                 step()
                 batches += 1
+                if batches == 3 and os.fork() == 0:
+                    sys.exit(0)  # a child that leaves all of this alone
             say(batches=batches, epoch=loader.state_dict()["epoch"])
     pair = dist.new_group([0, 2])
     if RANK != 1:

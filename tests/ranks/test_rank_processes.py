@@ -44,6 +44,7 @@ def run(ranks, *arguments, killed=None):
     for rank, process in enumerate(processes):
         out, err = process.communicate(timeout=120)
         assert process.returncode == (-9 if rank == killed else 0), err
+        assert "Exception ignored" not in err
         told.append([json.loads(line) for line in out.splitlines()])
     return told
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 import threading
 import time
 import warnings
+import weakref
 from collections import Counter
 
 import pytest
@@ -19,6 +21,7 @@ from hypothesis import strategies as st
 
 import echobuf
 from echobuf.torch import EchoLoader
+from echobuf.torch.ranks.session import Session
 from ranks import rank_threads
 from ranks.rank_threads import Threads
 
@@ -210,6 +213,25 @@ def test_a_state_after_the_loop_was_left():
         return True
 
     assert Threads(2).run(rank_does) == [True, True]
+
+
+def test_states_between_iter_and_the_first_batch():
+    def rank_does(rank):
+        loader = make(shard(0, 1, 40), "drop")
+        kept = iter(loader)
+        assert loader.state_dict()["epoch"] == 0
+        first = [next(kept)["id"].tolist() for _ in range(3)]
+        state = loader.state_dict()
+        loader.load_state_dict(state)
+        kept = iter(loader)
+        assert loader.state_dict() == state, "as it was loaded"
+        first += [batch["id"].tolist() for batch in kept]
+        kept = iter(loader)
+        state = loader.state_dict()
+        assert (state["epoch"], state["position"]) == (1, None)
+        return first
+
+    assert Threads(2).run(rank_does) == [ids(make(shard(0, 1, 40), None))] * 2
 
 
 @pytest.mark.parametrize(("before", "after"), [(2, 3), (3, 2), (2, 1), (1, 2), (4, 2)])
@@ -539,6 +561,45 @@ def test_an_iterator_that_trainers_try_and_drop():
         return ids(loader)
 
     assert Threads(3).run(rank_does) == [alone()] * 3
+
+
+def test_ctrl_c_while_others_are_waited_for(monkeypatch):
+    hear, interrupted = Session._hear, []
+
+    def hear_at_second(self):
+        if self.meeting.rank == 0 and not interrupted:
+            interrupted.append(True)
+            raise KeyboardInterrupt
+        return hear(self)
+
+    monkeypatch.setattr(Session, "_hear", hear_at_second)
+
+    def rank_does(rank):
+        batches = iter(make(shard(0, 1, 40), "drop"))
+        if rank == 0:
+            with pytest.raises(KeyboardInterrupt):
+                next(batches)
+        return len(list(batches))
+
+    assert Threads(2).run(rank_does) == [20, 20]
+
+
+def test_errors_hold_no_frames():
+    def rank_does(rank):
+        loader = make(FailsOnce(rank, 40), "drop")
+        batches = iter(loader)
+        with pytest.raises(echobuf.UpstreamError):
+            list(batches)
+        assert batches._error.__traceback__ is None
+        dropped = weakref.ref(batches)
+        del batches
+        return dropped() is None
+
+    gc.disable()
+    try:
+        assert Threads(2).run(rank_does) == [True, True]
+    finally:
+        gc.enable()
 
 
 def test_lengths_that_are_not_known():
