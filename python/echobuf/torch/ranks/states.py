@@ -14,6 +14,8 @@ from echobuf.torch.ranks.progress import Progress, served_at
 
 State = dict[str, Any]
 
+_OF_RANK = ("epoch", "fresh_offset", "position", "upstream")
+
 
 def of_progress(progress: Progress, rank: int, size: int) -> State:
     """The position of a loader of one rank, which says how far the others were."""
@@ -44,7 +46,7 @@ def progress_from(resume: State | None, epoch: int, arguments: State) -> Progres
     ranks = position.get("ranks") or {}
     return Progress(
         epoch,
-        {key: position[key] for key in ("epoch", "fresh_offset", "position")},
+        {key: position[key] for key in _OF_RANK if key in position},
         1 if arguments["unit"] == "batch" else arguments["batch_size"] or 1,
         base=position.get("base", 0),
         before=ranks.get("batches", 0),
@@ -60,12 +62,12 @@ def unseal(sealed: Any, arguments: State, rank: int, size: int) -> State:
     """
     signed = isinstance(sealed, Mapping) and "ranks" in sealed
     if not signed and size == 1:
-        return state.unseal(sealed, arguments, also=("base",))
+        return state.unseal(sealed, arguments, also=("base", "upstream"))
     here = size == len(_offsets_of(sealed)) if signed else False
     checked = {
         name: value for name, value in arguments.items() if here or name != "seed"
     }
-    position = state.unseal(sealed, checked, also=("base", "ranks"))
+    position = state.unseal(sealed, checked, also=("base", "ranks", "upstream"))
     ranks = position.get("ranks") or _of_one(position)
     _check(ranks)
     if not here:
