@@ -81,3 +81,10 @@ def test_totals_do_not_overflow(window, n):
     lives = [math.floor(turn * factor) for turn in (full, full + 1)]
     by_hand = segment * lives[0] + rest * (lives[1] - lives[0])
     assert _core.fixed_total_draws(window, 2_999_999, 1_000_000, n) == by_hand
+
+
+@pytest.mark.parametrize(("num", "den"), [(1, 1), (3, 1), (5, 2)])
+def test_a_pass_begins_and_ends_with_segments(num, den):
+    starts = {_core.fixed_segment_start(16, num, den, i) for i in range(99)}
+    for first, count in _core.fixed_passes(16, num, den, 160)[: 9 * num // den]:
+        assert {first, first + count} <= starts

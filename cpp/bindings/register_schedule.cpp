@@ -66,6 +66,12 @@ void register_schedule(py::module_& m) {
       },
       py::arg("window"), py::arg("num"), py::arg("den"), py::arg("n"));
   m.def(
+      "fixed_segment_start",
+      [](std::uint64_t window, std::uint64_t num, std::uint64_t den, std::uint64_t i) {
+        return fixed(window, num, den).segment_start(i);
+      },
+      py::arg("window"), py::arg("num"), py::arg("den"), py::arg("segment"));
+  m.def(
       "fixed_capacity",
       [](std::uint64_t window, std::uint64_t num, std::uint64_t den) {
         return fixed(window, num, den).capacity();

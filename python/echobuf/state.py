@@ -9,6 +9,8 @@ from typing import Any
 
 from echobuf.errors import StateError
 from echobuf.options import Options
+from echobuf.upstream_state import KEY as _UPSTREAM
+from echobuf.upstream_state import unseal as _unseal_upstream
 
 State = dict[str, Any]
 
@@ -18,6 +20,10 @@ _POSITION = ("epoch", "fresh_offset", "position", "arguments")
 _TAKEN_BY = {
     "base": "an `EchoLoader`",
     "ranks": "an `echobuf.torch.EchoLoader` with `uneven`",
+    _UPSTREAM: "an `EchoLoader` whose upstream keeps a state",
+}
+_OR_WITHOUT = {
+    _UPSTREAM: ', or leave `state["upstream"]` out: upstream is read from its start'
 }
 _LEARNT = (
     "spec",
@@ -76,7 +82,8 @@ def seal(arguments: State, position: State, **more: Any) -> State:
     Args:
         arguments: what the order of batches depends on.
         position: in the epoch; with `base`, if its offset counts from an example other
-            than the first.
+            than the first; with `upstream`, if that has a state. It has a checksum of
+            its own, so that it may be left out.
         more: what loaders add to it.
     """
     base = position.get("base", 0)
@@ -90,7 +97,12 @@ def seal(arguments: State, position: State, **more: Any) -> State:
         **({"base": base} if base else {}),
         **more,
     }
-    return {**state, "checksum": _checksum(state)}
+    upstream = position.get(_UPSTREAM)
+    return {
+        **state,
+        "checksum": _checksum(state),
+        **({} if upstream is None else {_UPSTREAM: upstream.sealed()}),
+    }
 
 
 def unseal(state: Any, arguments: State, also: Collection[str] = ()) -> State:
@@ -113,7 +125,8 @@ def unseal(state: Any, arguments: State, also: Collection[str] = ()) -> State:
             f"`state` has version {state.get('version')!r}; this version of echobuf "
             f"reads version {_VERSION}."
         )
-    body = {key: value for key, value in state.items() if key != "checksum"}
+    apart = ("checksum", _UPSTREAM)
+    body = {key: value for key, value in state.items() if key not in apart}
     checksum = _checksum(body)
     if checksum is None or checksum != state.get("checksum"):
         raise StateError(
@@ -122,13 +135,16 @@ def unseal(state: Any, arguments: State, also: Collection[str] = ()) -> State:
         )
     check_arguments(body["arguments"], arguments)
     position = {key: body.pop(key) for key in _POSITION}
-    for key in body.keys() - {"format", "version"}:
+    for key in state.keys() - {"format", "version", "checksum", *_POSITION}:
         if key not in also:
             raise StateError(
                 f"`state` was taken by {_TAKEN_BY.get(key, 'another program')}; load "
-                "it there."
+                f"it there{_OR_WITHOUT.get(key, '')}."
             )
-        position[key] = body[key]
+        position[key] = state[key]
+    if _UPSTREAM in position:
+        offset = position["fresh_offset"]
+        position[_UPSTREAM] = _unseal_upstream(position[_UPSTREAM], offset)
     position["fresh_offset"] -= position.get("base", 0)
     return position
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from echobuf.loader.feeder import Feeder
+from echobuf.loader.snapshots import Snapshots
 from echobuf.loader.upstream import Start
 
 
@@ -13,12 +14,20 @@ class Ahead:
         number: of the epoch.
         start: what came of beginning upstream.
         feeder: the thread that feeds it; None if there is nothing to feed.
+        snapshots: of upstream, that the thread takes.
     """
 
-    def __init__(self, number: int, start: Start, feeder: Feeder | None) -> None:
+    def __init__(
+        self,
+        number: int,
+        start: Start,
+        feeder: Feeder | None,
+        snapshots: Snapshots | None,
+    ) -> None:
         self.number = number
         self.start = start
         self._feeder = feeder
+        self.snapshots = snapshots
 
     @property
     def is_fed(self) -> bool:

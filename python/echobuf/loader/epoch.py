@@ -9,6 +9,7 @@ from echobuf.buffer import EchoBuffer
 from echobuf.errors import ClosedError, UpstreamError
 from echobuf.loader.feeder import BadItemError
 from echobuf.loader.run import Run
+from echobuf.loader.snapshots import with_upstream
 from echobuf.state import State
 
 
@@ -116,7 +117,8 @@ class Epoch(Iterator[Any]):
     def position(self) -> State:
         """Where the buffer is, after a draw."""
         assert self._buffer is not None
-        return self._buffer._position()
+        assert self._run is not None
+        return with_upstream(self._buffer._position(), self._run.snapshots)
 
     def _end(self) -> None:
         self._run = self._buffer = None

@@ -12,6 +12,7 @@ from typing import Any
 
 from echobuf.buffer import EchoBuffer
 from echobuf.errors import ClosedError, DeviceError, SpecError, UpstreamError
+from echobuf.loader.snapshots import Snapshots
 from echobuf.loader.source import length_of, skip
 
 _END = object()
@@ -39,6 +40,7 @@ class Feeder:
         batched: items hold examples stacked on axis 0.
         read: brings an item into the form that the buffer takes.
         skipped: examples at the start that a resumed buffer does not need.
+        snapshots: take upstream's state between items; None if it has none.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class Feeder:
         batched: bool,
         read: Callable[[Any], Any],
         skipped: int,
+        snapshots: Snapshots | None,
     ) -> None:
         self._buffer = buffer
         self._put = buffer.put_batch if batched else buffer.put
@@ -57,6 +60,7 @@ class Feeder:
         self._read = read
         self._count = 0  # items that upstream has yielded
         self._skipped = skipped
+        self._snapshots = snapshots
         self._stopped = threading.Event()
         self._thread = threading.Thread(
             target=self._run, args=(items, first), name="echobuf-feeder", daemon=True
@@ -93,6 +97,8 @@ class Feeder:
                 item = next(items, _END)
             if item is _END:
                 self._ended = True
+                if self._snapshots is not None:
+                    self._snapshots.ended()
                 self._buffer.close()
         except BaseException as error:
             # The error keeps this frame; what upstream holds must go all the same.
@@ -107,6 +113,8 @@ class Feeder:
         self._count += 1
         try:
             item = self._read(item)
+            if self._snapshots is not None:  # before what it yielded is served
+                self._snapshots.passed(length_of(item) if self._batched else 1)
             if self._skipped:
                 item = self._skip(item)
                 if item is None:

@@ -37,7 +37,7 @@ def count_units(upstream: Any, *, batched: bool, whole: bool) -> int:
 
 
 def _count_data_loader(loader: Any, *, batched: bool, whole: bool) -> int:
-    from torch.utils.data import BatchSampler, IterableDataset
+    from torch.utils.data import IterableDataset
 
     if isinstance(loader.dataset, IterableDataset) and loader.num_workers > 0:
         raise TypeError(
@@ -49,9 +49,9 @@ def _count_data_loader(loader: Any, *, batched: bool, whole: bool) -> int:
     if isinstance(loader.dataset, IterableDataset):
         examples = len(loader.dataset)  # type: ignore[arg-type]
         size, drop_last = loader.batch_size, loader.drop_last
-    elif type(loader.batch_sampler) is BatchSampler:
+    elif _keeps_all(loader.batch_sampler):
         sampler = loader.batch_sampler
-        examples = len(sampler.sampler)  # type: ignore[arg-type]
+        examples = len(sampler.sampler)
         size, drop_last = sampler.batch_size, sampler.drop_last
     else:
         raise TypeError(
@@ -59,3 +59,10 @@ def _count_data_loader(loader: Any, *, batched: bool, whole: bool) -> int:
             "examples its batches hold; give `length=`."
         )
     return examples // size * size if drop_last else examples
+
+
+def _keeps_all(batch_sampler: Any) -> bool:
+    """Whether it is torch's, or the same of torchdata's StatefulDataLoader."""
+    kind = type(batch_sampler)
+    package = kind.__module__.partition(".")[0]
+    return kind.__name__ == "BatchSampler" and package in ("torch", "torchdata")

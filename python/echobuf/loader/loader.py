@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
@@ -17,10 +18,12 @@ from echobuf.loader.epoch import Epoch
 from echobuf.loader.feeder import Feeder
 from echobuf.loader.plan import Plan
 from echobuf.loader.run import Run
+from echobuf.loader.snapshots import Snapshots, with_end, with_upstream
 from echobuf.loader.told import Told
 from echobuf.loader.upstream import Start, Upstream
 from echobuf.options import check_bool, check_epoch
 from echobuf.stats import NOTHING, Stats, make_stats
+from echobuf.upstream_state import UpstreamState
 
 
 class EchoLoader:
@@ -108,6 +111,8 @@ class EchoLoader:
         self._base = 0  # fresh examples before those that the buffer counts
         self._feeder: Feeder | None = None
         self._ahead: Ahead | None = None
+        self._snapshots: Snapshots | None = None  # of the last epoch that was begun
+        self._is_warned = False
 
     def _default_batched(self) -> bool:
         return False
@@ -204,7 +209,8 @@ class EchoLoader:
 
     def _begin(self, number: int, resume: state.State | None) -> Run:
         ahead = self._wanted_ahead(number, resume)
-        start = self._start() if ahead is None else ahead.start
+        state = None if resume is None else resume.get("upstream")
+        start = self._start(state) if ahead is None else ahead.start
         if start.error is not None:
             self._take_back(number, resume)
             return Run(number, resume, cause=start.error)
@@ -213,28 +219,49 @@ class EchoLoader:
             return Run(number, resume)
         if ahead is None or not ahead.is_fed:
             buffer = self._open(start.first, number, resume)
-            feeder = self._feed(buffer, start, resume)
+            snapshots = self._watch(buffer, start, number, resume)
+            feeder = self._feed(buffer, start, resume, snapshots)
         else:
             buffer = self._go_ahead(number)
-            feeder = ahead.take()
-        self._feeder = feeder
-        return Run(number, resume, buffer, feeder)
+            feeder, snapshots = ahead.take(), ahead.snapshots
+        self._feeder, self._snapshots = feeder, snapshots
+        return Run(number, resume, buffer, feeder, snapshots=snapshots)
 
-    def _start(self) -> Start:
+    def _start(self, state: UpstreamState | None = None) -> Start:
         self._upstream.check_fresh()
-        return self._upstream.begin()
+        return self._upstream.begin(state)
+
+    def _watch(
+        self, buffer: EchoBuffer, start: Start, number: int, resume: state.State | None
+    ) -> Snapshots | None:
+        """What takes upstream's state in an epoch, if it has one."""
+        upstream = self._upstream.stateful
+        if upstream is None:
+            return None
+        base = 0 if resume is None else resume.get("base", 0)
+        return Snapshots(
+            upstream, buffer._options, number, base, start.offset, start.state
+        )
 
     def _feed(
-        self, buffer: EchoBuffer, start: Start, resume: state.State | None
+        self,
+        buffer: EchoBuffer,
+        start: Start,
+        resume: state.State | None,
+        snapshots: Snapshots | None,
     ) -> Feeder:
         assert start.items is not None
+        needed = 0
+        if resume is not None:
+            needed = resume.get("base", 0) + resume["fresh_offset"]
         return Feeder(
             buffer,
             start.items,
             start.first,
             batched=self._plan.batched and not self._plan.options.ragged,
             read=self._reader(),
-            skipped=self._base + (0 if resume is None else resume["fresh_offset"]),
+            skipped=needed - start.offset,
+            snapshots=snapshots,
         )
 
     # ---- the next epoch's upstream, while this one is served out
@@ -255,10 +282,11 @@ class EchoLoader:
             start = self._start()
         except UpstreamError:
             return True  # the next `iter` says so
-        feeder = None
+        feeder = snapshots = None
         if start.items is not None and buffer._open_ahead(number):
-            feeder = self._feed(buffer, start, None)
-        self._ahead = Ahead(number, start, feeder)
+            snapshots = self._watch(buffer, start, number, None)
+            feeder = self._feed(buffer, start, None, snapshots)
+        self._ahead = Ahead(number, start, feeder, snapshots)
         return True
 
     def _wanted_ahead(self, number: int, resume: state.State | None) -> Ahead | None:
@@ -353,32 +381,50 @@ class EchoLoader:
         return self._buffer.stats()
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the batches handed out so far have come to, for `json` to keep."""
-        return self._seal(self._sealed_arguments(), self._position())
+        """Where the batches handed out so far have come to, for `json` to keep.
+
+        It holds the state of upstream, if that has one: `state_dict` and
+        `load_state_dict`. A warning says so once where it cannot be kept.
+        """
+        sealed = self._seal(self._sealed_arguments(), self._position())
+        trouble = None if self._snapshots is None else self._snapshots.trouble
+        if trouble is not None and not self._is_warned:
+            self._is_warned = True
+            warnings.warn(
+                f"{trouble}; `state` is without it, and a loader that goes on from it "
+                "reads upstream from its start.",
+                stacklevel=2,
+            )
+        return sealed
 
     def _position(self) -> state.State:
         if self._resume is not None:
             return self._resume
         if self._between or self._buffer is None:
-            return state.start_of(self._next_epoch)
-        return {**self._buffer._position(), "base": self._base}
+            return with_end(state.start_of(self._next_epoch), self._snapshots)
+        at = self._buffer._position()
+        if at["epoch"] == self._buffer._epoch:  # else it is the start of the next one
+            at["base"] = self._base
+        return with_upstream(at, self._snapshots)
 
     def _seal(self, arguments: state.State, position: state.State) -> state.State:
         return state.seal(arguments, position)
 
     def _unseal(self, sealed: Any) -> state.State:
-        return state.unseal(sealed, self._plan.sealed(), also=("base",))
+        return state.unseal(sealed, self._plan.sealed(), also=("base", "upstream"))
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """The next `iter` goes on where a loader with the same arguments was.
 
-        Upstream is iterated from its start, and what is not needed is skipped; it must
-        yield the same items in the same order as it did then.
+        Upstream must yield the same items in the same order as it did then. If it has
+        a state, it goes on at the first one that is needed; else it is iterated from
+        its start, and what is not needed is skipped.
 
         Raises:
-            StateError: the state is damaged, or of other arguments.
+            StateError: the state is damaged, or of other arguments, or tells of the
+                state of an upstream that has none here.
         """
-        position = self._unseal(state_dict)
+        position = self._upstream.check_state(self._unseal(state_dict))
         self._end_current()
         self._cancel_ahead()
         self._next_epoch = position["epoch"]

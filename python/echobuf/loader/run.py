@@ -6,6 +6,7 @@ from echobuf import state
 from echobuf.buffer import EchoBuffer
 from echobuf.errors import UpstreamError
 from echobuf.loader.feeder import Feeder
+from echobuf.loader.snapshots import Snapshots
 
 
 class Run:
@@ -21,6 +22,7 @@ class Run:
         buffer: None if upstream yielded nothing, or failed.
         feeder: the thread that feeds it.
         cause: what upstream raised, if it could not be begun.
+        snapshots: of upstream, if it has a state.
 
     Attributes:
         given_up: whether `set_epoch` has asked for another epoch in its place.
@@ -33,6 +35,7 @@ class Run:
         buffer: EchoBuffer | None = None,
         feeder: Feeder | None = None,
         cause: BaseException | None = None,
+        snapshots: Snapshots | None = None,
     ) -> None:
         self.number = number
         self.resume = resume
@@ -40,6 +43,7 @@ class Run:
         self.given_up = False
         self.buffer = buffer
         self._feeder = feeder
+        self.snapshots = snapshots
 
     @property
     def error(self) -> UpstreamError | None:

@@ -132,4 +132,5 @@ def skip(item: Any, count: int) -> Any:
 def length_of(item: Any) -> int:
     """The number of examples in a batch."""
     leaves = optree.tree_leaves(item, namespace=NAMESPACE)
-    return int(as_array(leaves[0], "batch").shape[0]) if leaves else 0
+    shape = as_array(leaves[0], "batch").shape if leaves else ()
+    return int(shape[0]) if shape else 0

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from echobuf import hints
-from echobuf.errors import UpstreamError
+from echobuf.errors import StateError, UpstreamError
 from echobuf.loader.source import begins_anew
+from echobuf.loader.stateful import as_stateful, place, refused
+from echobuf.state import State
+from echobuf.upstream_state import KEY, UpstreamState
 
 
 @dataclass(frozen=True)
@@ -20,11 +24,15 @@ class Start:
         items: its iterator, past the first item; None if there is nothing to iterate.
         first: the first item.
         error: what it raised, if it did.
+        offset: fresh examples of the epoch before the first item.
+        state: of upstream before the first item, where that is known.
     """
 
     items: Iterator[Any] | None = None
     first: Any = None
     error: Exception | None = None
+    offset: int = 0
+    state: UpstreamState | None = None
 
 
 class Upstream:
@@ -32,6 +40,7 @@ class Upstream:
 
     def __init__(self, iterable: Iterable[Any]) -> None:
         self.iterable = iterable
+        self.stateful = as_stateful(iterable)
         self._used_up = False
         self._last: weakref.ref[Any] | None = None  # the iterator of the last epoch
 
@@ -40,15 +49,68 @@ class Upstream:
         if self._used_up:
             raise self._one_shot_error()
 
-    def begin(self) -> Start:
+    def check_state(self, position: State) -> State:
+        """A loader's position, without a state of upstream that is another rank's.
+
+        Raises:
+            StateError: it has one, and upstream has none.
+        """
+        state: UpstreamState | None = position.get(KEY)
+        if state is None:
+            return position
+        if self.stateful is None:
+            raise StateError(
+                '`state["upstream"]` is the state of an upstream that keeps one, but '
+                f"here it is a {type(self.iterable).__name__}; give the upstream that "
+                "it was taken with, or leave this key out: upstream is then read from "
+                "its start."
+            )
+        if state.place == place():
+            return position
+        warnings.warn(
+            f"`state` was taken on rank {state.place[0]} of {state.place[1]}: its "
+            "upstream is not this one's, which is read from its start. Keep a state "
+            "for each rank.",
+            stacklevel=3,
+        )
+        return {key: value for key, value in position.items() if key != KEY}
+
+    def begin(self, state: UpstreamState | None = None) -> Start:
         """Calls `iter(upstream)` and takes the first item.
+
+        Args:
+            state: that upstream goes on from.
 
         Raises:
             UpstreamError: upstream gave the iterator of the last epoch again.
+            BadUpstreamStateError: it does not take the state.
         """
+        stateful = self.stateful
+        if stateful is None:
+            return self._begin(None)
+        stateful.unload()
+        if state is not None:
+            stateful.load(state)
+            start = self._begin(state)
+            if start.items is not None or start.error is not None:
+                return start
+            stateful.unload()  # nothing is left there: what comes begins anew
+        return self._begin(None)
+
+    def _begin(self, state: UpstreamState | None) -> Start:
         try:
             items = iter(self.iterable)
-            repeated = self._is_repeated(items)
+        except Exception as error:
+            if state is not None:
+                raise refused(self.iterable, error) from error
+            return Start(error=error)
+        repeated = self._is_repeated(items)
+        offset = 0
+        if state is not None and state.offset is not None:
+            offset = state.offset
+        elif self.stateful is not None:
+            state = self.stateful.take_at(0)
+        try:
             first = None if repeated else next(items)
         except StopIteration:
             return Start()
@@ -56,7 +118,7 @@ class Upstream:
             return Start(error=error)
         if repeated:
             raise self._one_shot_error()
-        return Start(items, first)
+        return Start(items, first, offset=offset, state=state)
 
     def _is_repeated(self, items: Iterator[Any]) -> bool:
         """Whether `items` was the last epoch's iterator too. Notes it for the next."""

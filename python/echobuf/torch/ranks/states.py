@@ -12,8 +12,9 @@ from echobuf.errors import StateError
 from echobuf.torch.ranks.place import Place, State
 from echobuf.torch.ranks.progress import Progress
 from echobuf.torch.ranks.resharding import restart
+from echobuf.upstream_state import KEY
 
-_ALSO = ("base", "ranks")
+_ALSO = ("base", "ranks", "upstream")
 
 
 def of_progress(progress: Progress, rank: int, places: list[Place] | None) -> State:
@@ -28,9 +29,11 @@ def of_progress(progress: Progress, rank: int, places: list[Place] | None) -> St
         return state.start_of(progress.epoch + 1)
     own = progress.place
     kept = None if places is None else [place.as_dict() for place in places]
+    upstream = {} if progress.upstream is None else {KEY: progress.upstream}
     return {
         "epoch": progress.epoch,
         **_position_of(own),
+        **upstream,
         "ranks": {
             "rank": rank,
             "batches": progress.before + own.batches,
@@ -60,7 +63,8 @@ def progress_from(resume: State | None, epoch: int, seed: int) -> Progress:
         bool(ranks.get("own", {}).get("again", False)),
         seed,
     )
-    return Progress(epoch, place, before=ranks.get("batches", 0))
+    before = ranks.get("batches", 0)
+    return Progress(epoch, place, before=before, upstream=position.get(KEY))
 
 
 def unseal(sealed: Any, arguments: State, rank: int, size: int, *, pad: bool) -> State:

@@ -1,0 +1,477 @@
+"""Upstreams that keep a state: resume goes on there, and reads nothing it need not."""
+
+import json
+import threading
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import echobuf
+from echobuf.loader.snapshots import Snapshots
+from echobuf.loader.stateful import Stateful, as_stateful
+from helpers import until
+from test_loader import KWARGS, Numbers, no_feeder
+
+pytestmark = pytest.mark.contract
+
+
+@pytest.fixture(autouse=True)
+def _no_leaked_threads():
+    yield
+    no_feeder()
+
+
+class Tape:
+    """Examples with a state, which `state_dict` gives as it lives; counts its reads."""
+
+    def __init__(self, n, size=None):
+        self.n = n
+        self.size = size
+        self.read = []
+        self.states = 0
+        self._live = {"at": 0}
+        self._begin = 0
+
+    def __iter__(self):
+        self._live["at"], self._begin = self._begin, 0
+        while self._live["at"] < self.n:
+            first = self._live["at"]
+            numbers = range(first, min(first + (self.size or 1), self.n))
+            self.read += numbers
+            self._live["at"] = numbers.stop
+            item = self.item(numbers)
+            yield item if self.size else {name: x[0] for name, x in item.items()}
+
+    def item(self, numbers):
+        return {"id": np.array(numbers), "x": np.zeros((len(numbers), 2))}
+
+    def state_dict(self):
+        self.states += 1
+        return self._live
+
+    def load_state_dict(self, state):
+        self._begin = state["at"]
+
+
+KINDS = {
+    "examples": (None, {}),
+    "batches": (5, {"batched": True}),
+    "large batches": (23, {"batched": True}),
+    "whole": (5, {"unit": "batch", "batch_size": None, "window": 4}),
+}
+
+
+def make(tape, kind="examples", **kwargs):
+    return echobuf.EchoLoader(tape, **{**KWARGS, **KINDS[kind][1], **kwargs})
+
+
+def ids(loader):
+    return [batch["id"].tolist() for batch in loader]
+
+
+def walk(loader, epochs):
+    """What is served, and the state before, between and after its batches."""
+    served, saved = [], [loader.state_dict()]
+    for _ in range(epochs):
+        for batch in loader:
+            served += ids([batch])
+            saved.append(json.loads(json.dumps(loader.state_dict())))
+    return served, saved
+
+
+def stopped(loader, after):
+    """The state after so many batches; these; and what is served then."""
+    epoch = iter(loader)
+    got = [next(epoch)["id"].tolist() for _ in range(after)]
+    return json.loads(json.dumps(loader.state_dict())), got, ids(epoch)
+
+
+# ---- exactly, and no more than it must
+
+
+@pytest.mark.parametrize("prefetch", [0, 2])
+@pytest.mark.parametrize("factor", [1, 2, 2.5])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_state_at_any_boundary_goes_on_exactly(kind, factor, prefetch):
+    size, _ = KINDS[kind]
+    kwargs = {"factor": factor, "prefetch": prefetch}
+    served, saved = walk(make(Tape(115, size), kind, **kwargs), 2)
+    for cut in [*range(0, len(saved), 11), len(saved) - 1]:
+        state = saved[cut]
+        tape = Tape(115, size)
+        resumed = make(tape, kind, **kwargs)
+        resumed.load_state_dict(state)
+        assert resumed.state_dict() == state
+        rest = []
+        if state["epoch"] < 2:
+            rest = ids(resumed)
+            check_reads(tape, state, size, kind)
+        while resumed.state_dict()["epoch"] < 2:
+            tape.read.clear()
+            rest += ids(resumed)
+            assert tape.read == list(range(115))
+        assert rest == served[cut:]
+
+
+def check_reads(tape, state, size, kind):
+    """Read is what is needed, from the beginning of an item on."""
+    offset = state["fresh_offset"] * (size if kind == "whole" else 1)
+    begin = offset // (size or 1) * (size or 1)
+    assert tape.read == list(range(begin, tape.n))
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_random_loaders_go_on_exactly(data):
+    n, window = data.draw(st.integers(1, 200)), data.draw(st.integers(6, 40))
+    factor = data.draw(st.sampled_from([1, 2, 3, 2.5, 1.3]))
+    size = data.draw(st.integers(1, 30))
+    kwargs = {"window": window, "factor": factor, "batch_size": 3}
+    kwargs["prefetch"] = data.draw(st.integers(0, 3))
+    served, saved = walk(make(Tape(n, size), "batches", **kwargs), 1)
+    state = saved[data.draw(st.integers(0, len(saved) - 1))]
+    tape = Tape(n, size)
+    resumed = make(tape, "batches", **kwargs)
+    resumed.load_state_dict(state)
+    if state["epoch"] == 0:
+        rest = ids(resumed)
+        assert rest == served[len(served) - len(rest) :]
+        check_reads(tape, state, size, "batches")
+
+
+def test_with_auto_nothing_is_lost_and_nothing_read_again():
+    state, got, _ = stopped(make(Tape(400), factor="auto", window=32), 90)
+    again = Tape(400)
+    resumed = make(again, factor="auto", window=32)
+    resumed.load_state_dict(state)
+    rest = ids(resumed)
+    assert again.read == list(range(state["fresh_offset"], 400))
+    assert {i for batch in got + rest for i in batch} == set(range(400))
+
+
+def test_a_resume_of_a_resume():
+    served, _ = walk(make(Tape(200)), 1)
+    got = []
+    state = None
+    for _ in range(9):
+        tape = Tape(200)
+        loader = make(tape)
+        if state is not None:
+            loader.load_state_dict(state)
+            assert loader.state_dict() == state
+            iter(loader)
+            assert loader.state_dict() == state
+        state, more, _ = stopped(loader, 11)
+        got += more
+        assert tape.read[0] <= state["fresh_offset"]
+    assert got == served[:99]
+
+
+def test_overlapping_epochs():
+    served, saved = walk(make(Tape(90), overlap_epochs=True), 3)
+    assert len(served) == 3 * 45
+    for cut in range(1, 130, 13):
+        state = saved[cut]
+        tape = Tape(90)
+        resumed = make(tape, overlap_epochs=True)
+        resumed.load_state_dict(state)
+        rest = ids(resumed)
+        while resumed.state_dict()["epoch"] < 3:
+            rest += ids(resumed)
+        assert rest == served[cut:]
+        expected = [*range(state["fresh_offset"], 90), *3 * list(range(90))]
+        assert tape.read == expected[: len(tape.read)]
+
+
+def test_an_epoch_begun_and_dropped_is_loaded_again():
+    state, _, expected = stopped(make(Tape(200)), 60)
+    tape = Tape(200)
+    loader = make(tape)
+    loader.load_state_dict(state)
+    iter(loader)
+    loader.set_epoch(0)
+    assert ids(loader) == expected
+    assert tape.read[0] == state["fresh_offset"]
+
+
+def test_a_state_given_up_by_set_epoch_is_not_loaded():
+    state, _, _ = stopped(make(Tape(200)), 60)
+    tape = Tape(200)
+    loader = make(tape)
+    loader.load_state_dict(state)
+    loader.set_epoch(3)
+    assert "upstream" not in loader.state_dict()
+    list(loader)
+    assert tape.read == list(range(200))
+
+
+def test_a_loader_around_a_loader():
+    """Its states are states of upstream, too."""
+
+    def nested(tape):
+        inner = make(tape, factor=2)
+        return make(inner, "batches", factor=2, batch_size=8)
+
+    whole = nested(Tape(300))
+    expected = [ids(whole) for _ in range(2)]
+    state, got, _ = stopped(nested(Tape(300)), 120)
+    tape = Tape(300)
+    resumed = nested(tape)
+    resumed.load_state_dict(state)
+    assert got + ids(resumed) == expected[0]
+    assert tape.read[0] > 150
+    assert ids(resumed) == expected[1]
+
+
+# ---- who has a state
+
+
+def test_others_are_as_they_were():
+    state, _, _ = stopped(echobuf.EchoLoader(Numbers(99), **KWARGS), 30)
+    assert "upstream" not in state
+    assert as_stateful([1]) is None
+
+
+def test_what_has_these_methods_for_weights_is_no_such_upstream():
+    torch = pytest.importorskip("torch")
+    assert as_stateful(torch.nn.Sequential()) is None
+    assert as_stateful(torch.utils.data.DataLoader(Tape(3), batch_size=None)) is None
+
+
+class Same(Tape):
+    def state_dict(self):
+        return {"weights": [1.0]}
+
+
+class Odd(Tape):
+    def state_dict(self):
+        return {"at": threading.Lock()}
+
+
+class Failing(Tape):
+    def state_dict(self):
+        raise ValueError("no state today")
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [(Same, "is the same after"), (Odd, r"\['at'\]` is of type"), (Failing, "today")],
+)
+def test_a_state_that_cannot_be_kept_is_left_out_with_a_warning(kind, why):
+    loader = make(kind(200))
+    epoch = iter(loader)
+    for _ in range(40):
+        next(epoch)
+    with pytest.warns(UserWarning, match=why) as seen:
+        state = loader.state_dict()
+    assert seen[0].filename == __file__
+    assert "upstream" not in state
+    assert loader.state_dict() == state  # told once
+    expected = ids(epoch)
+    resumed = make(Tape(200))
+    resumed.load_state_dict(state)
+    assert ids(resumed) == expected
+
+
+# ---- bad states
+
+
+def upstream_state():
+    state, _, _ = stopped(make(Tape(200)), 60)
+    assert 0 < state["upstream"]["offset"] <= state["fresh_offset"]
+    return state
+
+
+def test_a_loader_or_buffer_without_such_an_upstream_refuses_it():
+    state = upstream_state()
+    with pytest.raises(echobuf.StateError, match=r"here it is a Numbers.*this key out"):
+        echobuf.EchoLoader(Numbers(200), **KWARGS).load_state_dict(state)
+    spec = {"id": echobuf.Field((), "i8"), "x": echobuf.Field((2,), "f8")}
+    with (
+        echobuf.EchoBuffer(spec, **KWARGS) as buffer,
+        pytest.raises(echobuf.StateError, match=r"upstream keeps a state.*out"),
+    ):
+        buffer.load_state_dict(state)
+
+
+def test_it_may_be_left_out():
+    state, _, expected = stopped(make(Tape(200)), 60)
+    del state["upstream"]
+    for upstream in (Tape(200), [*Tape(200)]):
+        resumed = make(upstream)
+        resumed.load_state_dict(state)
+        assert ids(resumed) == expected
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("offset", 0),
+        ("offset", -1),
+        ("offset", "1"),
+        ("offset", 10**6),
+        ("state", {"state": {"at": 7}}),
+        ("place", [0, 2]),
+        ("place", 3),
+        ("checksum", 0),
+        (None, []),
+        (None, {}),
+        (None, 5),
+        (None, None),
+    ],
+)
+def test_a_damaged_state_is_refused(key, value):
+    state = upstream_state()
+    if key is None:
+        state["upstream"] = value
+    else:
+        state["upstream"][key] = value
+    loader = make(Tape(200))
+    with pytest.raises(echobuf.StateError, match="is damaged"):
+        loader.load_state_dict(state)
+    assert len(ids(loader)) == 100
+
+
+class Choosy(Tape):
+    where = "load"
+
+    def load_state_dict(self, state):
+        if self.where == "load":
+            raise KeyError("at")
+        super().load_state_dict(state)
+
+    def __iter__(self):
+        if self.where == "iter" and self._begin:
+            raise KeyError("at")
+        return super().__iter__()
+
+
+@pytest.mark.parametrize("where", ["load", "iter"])
+def test_an_upstream_that_does_not_take_its_state(where):
+    state = upstream_state()
+    tape = Choosy(200)
+    tape.where = where
+    loader = make(tape)
+    loader.load_state_dict(state)
+    for error in (echobuf.StateError, echobuf.UpstreamError):
+        with pytest.raises(error, match=r"a Choosy, does not go on.*KeyError") as seen:
+            iter(loader)
+        assert isinstance(seen.value.__cause__, KeyError)
+    assert loader.state_dict() == state
+    del state["upstream"]
+    tape._begin = 0
+    loader.load_state_dict(state)
+    ids(loader)
+    assert tape.read == list(range(200))
+
+
+def test_an_upstream_with_nothing_left_begins_anew():
+    """At the end of an epoch whose end nobody had seen."""
+    state = upstream_state()
+    tape = Tape(state["upstream"]["offset"])
+    loader = make(tape)
+    loader.load_state_dict(state)
+    with pytest.raises(echobuf.StateError, match="`state`"):
+        list(loader)
+    assert tape.read == list(range(tape.n))
+
+
+def test_a_state_of_another_rank_is_left_out(monkeypatch):
+    state, _, expected = stopped(make(Tape(200)), 60)
+    monkeypatch.setattr("echobuf.loader.upstream.place", lambda: (1, 2))
+    tape = Tape(200)
+    loader = make(tape)
+    with pytest.warns(UserWarning, match="on rank 0 of 1") as seen:
+        loader.load_state_dict(state)
+    assert seen[0].filename == __file__
+    assert ids(loader) == expected
+    assert tape.read == list(range(200))
+
+
+# ---- memory, threads
+
+
+@pytest.mark.parametrize("factor", [1, 2, 8, "auto"])
+def test_few_states_are_taken_and_fewer_kept(factor):
+    tape = Tape(4000)
+    loader = make(tape, window=256, factor=factor)
+    most = 0
+    for _ in loader:
+        most = max(most, len(loader._snapshots._kept))
+    segments = 16 if factor == "auto" else factor
+    assert most <= 6 * segments + 2
+    assert tape.states <= 4000 / 256 * segments + 2
+
+
+def test_what_upstream_holds_goes_with_its_epoch():
+    loader = make(Tape(50))
+    list(loader)
+    assert len(loader._snapshots._kept) <= 16
+
+
+class Plain:
+    """Knows of no thread."""
+
+    def __init__(self):
+        self.at = 0
+
+    def state_dict(self):
+        return {"at": self.at}
+
+    def load_state_dict(self, state):
+        pass
+
+
+def test_states_are_looked_up_while_others_are_taken():
+    loader = make(Tape(1), window=64, factor=4)
+    upstream = Plain()
+    snapshots = Snapshots(Stateful(upstream), loader._plan.options, 0, 0, 0, None)
+    done, wrong = threading.Event(), []
+
+    def look():
+        while not done.is_set():
+            at = upstream.at // 16 * 16
+            found = snapshots.at({"epoch": 0, "fresh_offset": max(at - 128, 0)})
+            if found and found.encoded["state"]["at"] != found.offset:
+                wrong.append(found)
+
+    threads = [threading.Thread(target=look) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for _ in range(30_000):
+        upstream.at += 1
+        snapshots.passed(1)
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    found = snapshots.at({"epoch": 0, "fresh_offset": 30_000 - 70})
+    assert found.offset == 29_920
+
+
+def test_states_taken_while_upstream_runs():
+    tape = Tape(1000)
+    loader = make(tape, window=64, prefetch=2)
+    epoch = iter(loader)
+    stop = threading.Event()
+    states = []
+
+    def take():
+        while not stop.is_set():
+            states.append(loader.state_dict())
+
+    next(epoch)
+    thread = threading.Thread(target=take)
+    thread.start()
+    served = Counter(i for batch in ids(epoch) for i in batch)
+    until(lambda: len(states) > 10)
+    stop.set()
+    thread.join()
+    assert len(served) == 1000
+    for state in states:
+        if state["epoch"] == 0 and state["fresh_offset"]:
+            assert state["upstream"]["offset"] == state["fresh_offset"]
+            assert state["upstream"]["state"]["state"]["at"] == state["fresh_offset"]
