@@ -87,6 +87,11 @@ class Feeder:
         while self._thread.is_alive():
             self._thread.join(0.1)
 
+    def end(self) -> None:
+        """Ends the thread; waits until upstream's current call returns."""
+        self.stop()
+        self.join()
+
     def _join_until(self, deadline: float) -> None:
         self._thread.join(max(0.0, deadline - time.monotonic()))
 

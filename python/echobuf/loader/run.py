@@ -57,8 +57,7 @@ class Run:
     def end(self) -> None:
         """Ends its upstream; waits until the current call of that returns."""
         if self._feeder is not None:
-            self._feeder.stop()
-            self._feeder.join()
+            self._feeder.end()
 
     def __del__(self) -> None:
         if getattr(self, "_feeder", None) is not None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from echobuf.torch.loader import EchoLoader
+from collections.abc import Callable
 
 
 class EpochSetter:
@@ -13,10 +10,13 @@ class EpochSetter:
 
     Trainers call `loader.batch_sampler.sampler.set_epoch` before each epoch. There is
     nothing to sample from here: batches are drawn in native code.
+
+    Args:
+        set_epoch: that of the loader.
     """
 
-    def __init__(self, loader: EchoLoader) -> None:
-        self._loader = loader
+    def __init__(self, set_epoch: Callable[[int], None]) -> None:
+        self._set_epoch = set_epoch
 
     @property
     def sampler(self) -> EpochSetter:
@@ -25,4 +25,4 @@ class EpochSetter:
 
     def set_epoch(self, epoch: int) -> None:
         """As `EchoLoader.set_epoch`."""
-        self._loader.set_epoch(epoch)
+        self._set_epoch(epoch)

@@ -83,7 +83,7 @@ class EchoLoader(_EchoLoader):
     @property
     def batch_sampler(self) -> EpochSetter:
         """Where trainers look for `sampler.set_epoch`: it is that of the loader."""
-        return EpochSetter(self)
+        return EpochSetter(self.set_epoch)
 
     def _default_batched(self) -> bool:
         return yields_batches(self._upstream.iterable)

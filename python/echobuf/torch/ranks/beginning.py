@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from echobuf.loader.epoch import Epoch
 from echobuf.loader.run import Run
@@ -12,16 +12,14 @@ from echobuf.torch.ranks import states
 from echobuf.torch.ranks.place import State
 from echobuf.torch.ranks.progress import Progress
 from echobuf.torch.ranks.session import Session
-
-if TYPE_CHECKING:
-    from echobuf.torch.ranks.rank import Rank
+from echobuf.torch.ranks.sessions import Sessions
 
 
 class Beginning:
     """Waits for the other ranks; may be called again after Ctrl-C.
 
     Args:
-        rank: of the loader.
+        sessions: of the ranks.
         arguments: of the loader; known when the epoch is begun.
         loader: hears of an epoch that could not be begun.
 
@@ -31,11 +29,14 @@ class Beginning:
     """
 
     def __init__(
-        self, rank: Rank, arguments: Callable[[], State], loader: weakref.ref[Any]
+        self,
+        sessions: Sessions,
+        arguments: Callable[[], State],
+        loader: weakref.ref[Any],
     ) -> None:
         self.session: Session | None = None
         self._last: Session | None = None  # of the epoch before
-        self._rank = rank
+        self._sessions = sessions
         self._arguments = arguments
         self._loader = loader
 
@@ -47,14 +48,14 @@ class Beginning:
                 upstream could not be begun here.
         """
         if self.session is None:
-            self._last = self._rank.session
-            self.session = self._rank.next_session()
+            self._last = self._sessions.last
+            self.session = self._sessions.begin()
         run = self._start(epoch, self.session)
         known = self._arguments()
         progress = states.progress_from(run.resume, run.number, known["seed"])
-        self._rank.follow(self.session, progress)
+        self._sessions.follow(self.session, progress)
         _say_length(self._loader)
-        compared = self._rank.compared(known)
+        compared = self._sessions.compared(known)
         try:
             self.session.begin(run.number, progress.before, progress.place, compared)
         except Exception:

@@ -14,8 +14,7 @@ from echobuf.torch.ranks import states
 from echobuf.torch.ranks.beginning import Beginning
 from echobuf.torch.ranks.group import meet
 from echobuf.torch.ranks.place import State
-from echobuf.torch.ranks.progress import Progress
-from echobuf.torch.ranks.session import Session
+from echobuf.torch.ranks.sessions import Sessions
 from echobuf.torch.ranks.together import Together
 
 
@@ -27,9 +26,6 @@ class Rank:
         uneven: "drop" or "pad".
         ahead: batches to have in hand.
 
-    Attributes:
-        session: of the epoch that was begun last.
-
     Raises:
         OptionError: there is no process group, or this rank is not in it.
     """
@@ -38,10 +34,8 @@ class Rank:
         self._meeting = meet(group)
         self._uneven = uneven
         self._ahead = ahead
-        self._sessions = 0
+        self._sessions = Sessions(self._meeting, uneven, ahead)
         self._together: weakref.ref[Together] | None = None
-        self.session: Session | None = None
-        self._progress: Progress | None = None
 
     # ---- epochs
 
@@ -57,7 +51,7 @@ class Rank:
         """
         together = Together(
             epoch,
-            Beginning(self, arguments, loader),
+            Beginning(self._sessions, arguments, loader),
             pad=self._uneven == "pad",
             ahead=self._ahead,
             finished=functools.partial(_end, loader),
@@ -67,21 +61,7 @@ class Rank:
 
     def cannot_begin(self, error: BaseException) -> None:
         """Tells the other ranks why this one does not come."""
-        self.next_session().cannot_begin(error)
-
-    def next_session(self) -> Session:
-        """What the ranks say to each other from now on."""
-        self._sessions += 1
-        return Session(self._meeting, self._sessions, apart=2 * self._ahead + 4)
-
-    def compared(self, arguments: State) -> State:
-        """What must be the same on all ranks: all but the seed."""
-        same = {name: arguments[name] for name in arguments if name != "seed"}
-        return {**same, "uneven": self._uneven}
-
-    def follow(self, session: Session, progress: Progress) -> None:
-        """States are of this epoch from now on."""
-        self.session, self._progress = session, progress
+        self._sessions.begin().cannot_begin(error)
 
     def supersede(self) -> None:
         """Ends the current epoch for good."""
@@ -119,7 +99,7 @@ class Rank:
 
     def position(self) -> State | None:
         """Where the batches handed out have come to; None before any epoch."""
-        progress, session = self._progress, self.session
+        progress, session = self._sessions.progress, self._sessions.last
         if progress is None or session is None:
             return None
         places = None
