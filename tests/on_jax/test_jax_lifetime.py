@@ -157,8 +157,9 @@ def test_one_leaf_keeps_the_block(batches):
 def test_arrays_outlive_the_loader(batches):
     batch = next(batches)
     numbers = np.array(batch["id"], np.float32)
+    buffer = batches._buffer
     batches.supersede()
-    batches._buffer.__exit__(None, None, None)
+    buffer.__exit__(None, None, None)
     batches._buffer = None
     gc.collect()
     again = [bytearray(16 * COLUMNS * 4) for _ in range(4)]  # takes freed memory
