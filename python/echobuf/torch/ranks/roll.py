@@ -64,8 +64,9 @@ class Roll:
         """The error for a store that does not answer."""
         gone = self._ended()
         patience = time.monotonic() + _PATIENCE_S
-        # A process that is being killed is still there when its connections are not.
-        while not gone and dist.is_initialized() and time.monotonic() < patience:
+        # A process that is being killed is still there when its connections are not,
+        # and others may have ended for want of it by then.
+        while not self._has_keeper(gone) and time.monotonic() < patience:
             time.sleep(0.01)
             gone = self._ended()
         if gone:
@@ -77,6 +78,15 @@ class Roll:
         return UpstreamError(
             "the store of the process group does not answer; the process that keeps "
             f"it, rank 0 or the agent of torchrun, is gone: {error}"
+        )
+
+    def _has_keeper(self, gone: list[int]) -> bool:
+        """Whether rank 0, which mostly keeps the store, is among them, if it can be."""
+        local = [self.members[rank] for rank, _ in self._others(local=True)]
+        return (
+            not dist.is_initialized()
+            or 0 not in local
+            or any(self.members[rank] == 0 for rank in gone)
         )
 
     # ---- where they are
