@@ -475,3 +475,21 @@ def test_states_taken_while_upstream_runs():
         if state["epoch"] == 0 and state["fresh_offset"]:
             assert state["upstream"]["offset"] == state["fresh_offset"]
             assert state["upstream"]["state"]["state"]["at"] == state["fresh_offset"]
+
+
+def test_methods_of_other_libraries_are_no_state():
+    class Streaming:
+        """As MosaicML's: its state is of a number of samples."""
+
+        def __iter__(self):
+            return iter([{"x": np.int64(i)} for i in range(8)])
+
+        def state_dict(self, num_samples, from_beginning):
+            raise AssertionError
+
+        def load_state_dict(self, state):
+            raise AssertionError
+
+    loader = echobuf.EchoLoader(Streaming(), batch_size=2, window=4, factor=1)
+    assert len(list(loader)) == 4
+    assert "upstream" not in loader.state_dict()

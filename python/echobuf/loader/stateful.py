@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -20,13 +21,22 @@ class BadUpstreamStateError(UpstreamError, StateError):
 def as_stateful(upstream: Any) -> Stateful | None:
     """The upstream, if it has a state that says exactly where it is."""
     methods = (getattr(upstream, name, None) for name in _METHODS)
-    if not all(callable(method) for method in methods):
+    if not all(_takes(method, count) for count, method in enumerate(methods)):
         return None
     if any(hints.is_of(upstream, *kind) for kind in _OTHER_MEANING):
         return None
     if not all(_keeps_all(stream) for stream in _streams(upstream)):
         return None
     return Stateful(upstream)
+
+
+def _takes(method: Any, count: int) -> bool:
+    """Whether it can be called with so many arguments: others mean something else."""
+    try:
+        inspect.signature(method).bind(*[None] * count)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 _METHODS = ("state_dict", "load_state_dict")
