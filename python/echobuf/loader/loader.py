@@ -209,8 +209,8 @@ class EchoLoader:
 
     def _begin(self, number: int, resume: state.State | None) -> Run:
         ahead = self._wanted_ahead(number, resume)
-        state = None if resume is None else resume.get("upstream")
-        start = self._start(state) if ahead is None else ahead.start
+        upstream = None if resume is None else resume.get("upstream")
+        start = self._start(upstream) if ahead is None else ahead.start
         if start.error is not None:
             self._take_back(number, resume)
             return Run(number, resume, cause=start.error)

@@ -85,7 +85,7 @@ def _clone(default: Any) -> Any:
     """A connection of our own: else calls of other threads are waited for."""
     try:
         store = default.clone()
-    except (AttributeError, RuntimeError, NotImplementedError):
+    except (AttributeError, RuntimeError):  # older torch; stores without it
         return default
     store.set_timeout(timedelta(seconds=_ANSWER_S))
     return store

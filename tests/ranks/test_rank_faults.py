@@ -1,0 +1,286 @@
+"""What goes wrong among ranks: arguments, upstreams, iterators, Ctrl-C."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+import weakref
+
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+
+import echobuf
+from echobuf.torch import EchoLoader
+from echobuf.torch.ranks.session import Session
+from ranks import rank_threads
+from ranks.rank_loaders import ids, make, shard
+from ranks.rank_threads import Threads
+
+
+@pytest.fixture(autouse=True)
+def ranks_are_threads(monkeypatch):
+    rank_threads.patch(monkeypatch)
+
+
+def test_different_arguments_are_said_before_the_first_batch():
+    def rank_does(rank):
+        loader = make(shard(0, 1, 40), "pad", window=16 + rank // 2)
+        next(iter(loader))
+
+    for error in Threads(3).run(rank_does):
+        assert isinstance(error, echobuf.OptionError)
+        assert str(error).startswith(
+            "`window` differs between ranks (rank 0: 16, rank 1: 16, rank 2: 17)"
+        )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ([{"factor": 2}, {"factor": "auto"}], "factor"),
+        ([{"batch_size": 4}, {"batch_size": 8}], "batch_size"),
+        ([{"drop_last": True}, {}], "drop_last"),
+    ],
+)
+def test_each_argument_is_compared(arguments, name):
+    for error in Threads(2).run(
+        lambda r: ids(make(shard(0, 1, 40), "drop", **arguments[r]))
+    ):
+        assert isinstance(error, echobuf.OptionError)
+        assert f"`{name}` differs between ranks" in str(error)
+
+
+def test_seeds_may_differ():
+    def rank_does(rank):
+        return ids(make(shard(0, 1, 40), "drop", seed=rank))
+
+    one, two = Threads(2).run(rank_does)
+    assert len(one) == len(two)
+    assert one != two
+
+
+def test_what_is_uneven_differs():
+    for error in Threads(2).run(
+        lambda rank: ids(make(shard(0, 1, 40), ["drop", "pad"][rank]))
+    ):
+        assert "`uneven` differs between ranks (rank 0: 'drop', rank 1: 'pad')" in str(
+            error
+        )
+
+
+def test_examples_that_differ():
+    def rank_does(rank):
+        ids(make([{"id": torch.zeros(2 + rank)}], "drop"))
+
+    for error in Threads(2).run(rank_does):
+        assert "`spec` differs between ranks" in str(error)
+
+
+class FailsOnce:
+    def __init__(self, rank, where):
+        self.fails, self.where = rank == 1, where
+
+    def __iter__(self):
+        if self.fails and self.where == "iter":
+            self.fails = False
+            raise OSError("the disk is gone")
+        return self._examples()
+
+    def _examples(self):
+        for i in range(80):
+            if self.fails and self.where == i:
+                self.fails = False
+                raise OSError("the disk is gone")
+            yield {"id": torch.tensor(i)}
+
+
+@pytest.mark.parametrize("where", ["iter", 0, 1, 40, 79])
+@pytest.mark.parametrize("uneven", ["drop", "pad"])
+def test_upstream_of_one_rank_fails(where, uneven):
+    def rank_does(rank):
+        loader = make(FailsOnce(rank, where), uneven)
+        told = []
+        with pytest.raises(echobuf.UpstreamError) as caught:
+            told.extend(batch["id"].tolist() for batch in loader)
+        if rank == 1:
+            assert isinstance(caught.value.__cause__, OSError)
+        else:
+            assert "rank 1 failed: upstream failed: OSError('the disk" in str(
+                caught.value
+            )
+        # The next epoch is the same one for all, and whole.
+        return len(told), loader.state_dict()["epoch"], len(ids(loader))
+
+    results = Threads(3).run(rank_does)
+    assert len(set(results)) == 1, results
+    taken, epoch, following = results[0]
+    assert following == 40
+    if where in ("iter", 0):
+        assert (taken, epoch) == (0, 0), "nothing of the epoch has happened"
+
+
+def test_a_first_item_that_cannot_be_stored():
+    def rank_does(rank):
+        ids(make([{"id": object()} if rank else {"id": torch.zeros(1)}], "drop"))
+
+    good, bad = Threads(2).run(rank_does)
+    assert isinstance(bad, echobuf.SpecError)
+    assert isinstance(good, echobuf.UpstreamError)
+    assert "rank 1 failed: " in str(good)
+
+
+def test_ranks_in_different_epochs():
+    def rank_does(rank):
+        loader = make(shard(0, 1, 40), "drop")
+        loader.set_epoch(rank)
+        with pytest.raises(echobuf.OptionError) as caught:
+            ids(loader)
+        loader.set_epoch(3)
+        return str(caught.value), ids(loader)
+
+    one, two = Threads(2).run(rank_does)
+    assert "in different epochs (rank 0: 0, rank 1: 1); say the same" in one[0]
+    assert one == two
+
+
+def test_ranks_that_go_on_from_different_batches():
+    def rank_does(rank):
+        loader = make(shard(0, 1, 40), "drop")
+        states = []
+        for _ in loader:
+            states.append(loader.state_dict())
+        loader.load_state_dict(states[4 + rank])
+        next(iter(loader))
+
+    for error in Threads(2).run(rank_does):
+        assert isinstance(error, echobuf.StateError)
+        assert "different batches of the epoch (rank 0: 5, rank 1: 6)" in str(error)
+
+
+def test_two_iterators_at_once():
+    def rank_does(rank):
+        loader = make(shard(0, 1, 40), "drop")
+        first = iter(loader)
+        next(first)
+        second = iter(loader)
+        with pytest.raises(echobuf.ClosedError, match="one iterator at a time"):
+            next(first)
+        return len(list(second))
+
+    assert Threads(2).run(rank_does) == [20, 20]
+
+
+def test_a_state_loaded_inside_an_epoch_ends_it():
+    def rank_does(rank):
+        loader = make(shard(0, 1, 40), "drop")
+        state = loader.state_dict()
+        first = iter(loader)
+        one = next(first)["id"].tolist()
+        loader.load_state_dict(state)
+        with pytest.raises(echobuf.ClosedError):
+            next(first)
+        return one == ids(loader)[0]
+
+    assert Threads(2).run(rank_does) == [True, True]
+
+
+def test_an_iterator_that_trainers_try_and_drop():
+    def rank_does(rank):
+        loader = make(shard(0, 1, 40), "drop")
+        for _ in range(rank):
+            iter(loader)  # not even as often on all ranks
+        iterator = iter(loader)
+        loader.set_epoch(3)
+        told = [batch["id"].tolist() for batch in iterator]
+        assert loader.state_dict()["epoch"] == 4
+        return told
+
+    def alone():
+        loader = make(shard(0, 1, 40), None)
+        loader.set_epoch(3)
+        return ids(loader)
+
+    assert Threads(3).run(rank_does) == [alone()] * 3
+
+
+def test_ctrl_c_while_others_are_waited_for(monkeypatch):
+    hear, interrupted = Session._hear, []
+
+    def hear_at_second(self):
+        if self.meeting.rank == 0 and not interrupted:
+            interrupted.append(True)
+            raise KeyboardInterrupt
+        return hear(self)
+
+    monkeypatch.setattr(Session, "_hear", hear_at_second)
+
+    def rank_does(rank):
+        batches = iter(make(shard(0, 1, 40), "drop"))
+        if rank == 0:
+            with pytest.raises(KeyboardInterrupt):
+                next(batches)
+        return len(list(batches))
+
+    assert Threads(2).run(rank_does) == [20, 20]
+
+
+def test_errors_hold_no_frames():
+    def rank_does(rank):
+        loader = make(FailsOnce(rank, 40), "drop")
+        batches = iter(loader)
+        with pytest.raises(echobuf.UpstreamError):
+            list(batches)
+        assert batches._error.__traceback__ is None
+        dropped = weakref.ref(batches)
+        del batches
+        return dropped() is None
+
+    gc.disable()
+    try:
+        assert Threads(2).run(rank_does) == [True, True]
+    finally:
+        gc.enable()
+
+
+def test_lengths_that_are_not_known():
+    def rank_does(rank):
+        upstream = shard(0, 1, 40)
+        return len(make(iter(upstream) if rank else upstream, "drop"))
+
+    for error in Threads(2).run(rank_does):
+        assert isinstance(error, TypeError)
+        assert str(error).startswith("on rank 1 ")
+
+
+def test_no_threads_are_left():
+    def rank_does(rank):
+        ids(make(shard(0, 1, 40), "drop"))
+
+    Threads(2).run(rank_does)
+    deadline = time.monotonic() + 10
+    while left := [t for t in threading.enumerate() if t.name.startswith("echobuf")]:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        ({"uneven": "cut"}, "`uneven` is 'cut'; it must be 'drop', 'pad' or None"),
+        ({"group": object()}, "`group` is given, but `uneven` is not"),
+        ({"uneven": "pad", "ahead": 0}, "`ahead` is 0"),
+    ],
+)
+def test_arguments_out_of_range(more, text):
+    with pytest.raises(echobuf.OptionError, match=text):
+        EchoLoader([torch.zeros(1)], batch_size=1, window=1, **more)
+
+
+def test_without_a_process_group(monkeypatch):
+    monkeypatch.undo()
+    with pytest.raises(echobuf.OptionError, match="there is no process group"):
+        EchoLoader([torch.zeros(1)], batch_size=1, window=1, uneven="drop")

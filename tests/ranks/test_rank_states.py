@@ -1,0 +1,269 @@
+"""States of loaders with `uneven`: on as many ranks, and on others."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+import warnings
+from collections import Counter
+
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import echobuf
+from echobuf.torch import EchoLoader
+from ranks import rank_threads
+from ranks.rank_loaders import ids, make, shard
+from ranks.rank_threads import Threads
+
+
+@pytest.fixture(autouse=True)
+def ranks_are_threads(monkeypatch):
+    rank_threads.patch(monkeypatch)
+
+
+@st.composite
+def cut_epochs(draw):
+    lengths = draw(st.lists(st.integers(4, 40), min_size=1, max_size=3))
+    return lengths, draw(st.floats(0, 1)), draw(st.sampled_from([1, 2, 1.5]))
+
+
+@settings(max_examples=25)
+@given(cut_epochs(), st.sampled_from(["drop", "pad"]), st.booleans(), st.booleans())
+def test_resumed_on_as_many_ranks(cut, uneven, left, shared):
+    lengths, at, factor = cut
+    threads = Threads(len(lengths))
+    step = threading.Barrier(len(lengths))
+
+    def upstream(rank):
+        return shard(0, 1, lengths[rank])
+
+    def whole(rank):
+        loader = make(upstream(rank), uneven, factor=factor)
+        told, states = [], [loader.state_dict()]
+        for batch in loader:
+            told.append(batch["id"].tolist())
+            step.wait()
+            states.append(loader.state_dict())
+            step.wait()
+        return told, states, ids(loader)
+
+    runs = threads.run(whole)
+    steps = int(at * len(runs[0][0]))
+
+    def resumed(rank):
+        loader = make(upstream(rank), uneven, factor=factor)
+        state = json.loads(json.dumps(runs[0 if shared else rank][1][steps]))
+        loader.load_state_dict(state)
+        assert loader.state_dict() == runs[rank][1][steps]
+        if left:  # a batch on, and begun again from where that came to
+            ids(loader, 1)
+            state = loader.state_dict()
+            loader = make(upstream(rank), uneven, factor=factor)
+            loader.load_state_dict(json.loads(json.dumps(state)))
+        first = ids(loader)
+        return first, ids(loader), loader.state_dict()["epoch"]
+
+    for rank, (first, second, epoch) in enumerate(Threads(threads.size).run(resumed)):
+        told, _, following = runs[rank]
+        rest = told[steps + left :] if steps + left <= len(told) else None
+        whole_epoch = steps == len(told) or (left and steps + 1 == len(told))
+        if not whole_epoch:
+            assert (first, second, epoch) == (rest, following, 2)
+
+
+def test_a_state_of_the_last_batch_is_the_next_epoch():
+    def rank_does(rank):
+        loader = make(shard(0, 1, [16, 30][rank]), "drop")
+        for number, _ in enumerate(loader):
+            told = loader.state_dict()
+            assert told["epoch"] == (1 if number == 7 else 0)
+        return number
+
+    assert Threads(2).run(rank_does) == [7, 7]
+
+
+def test_a_state_after_the_loop_was_left():
+    def rank_does(rank):
+        loader = make(shard(0, 1, 40), "drop")
+        first = ids(loader, 3)
+        state = loader.state_dict()
+        whole = make(shard(0, 1, 40), "drop")
+        told = ids(whole)
+        again = make(shard(0, 1, 40), "drop")
+        again.load_state_dict(state)
+        assert first + ids(again) == told
+        return True
+
+    assert Threads(2).run(rank_does) == [True, True]
+
+
+def test_states_between_iter_and_the_first_batch():
+    def rank_does(rank):
+        loader = make(shard(0, 1, 40), "drop")
+        kept = iter(loader)
+        assert loader.state_dict()["epoch"] == 0
+        first = [next(kept)["id"].tolist() for _ in range(3)]
+        state = loader.state_dict()
+        loader.load_state_dict(state)
+        kept = iter(loader)
+        assert loader.state_dict() == state, "as it was loaded"
+        first += [batch["id"].tolist() for batch in kept]
+        kept = iter(loader)
+        state = loader.state_dict()
+        assert (state["epoch"], state["position"]) == (1, None)
+        return first
+
+    assert Threads(2).run(rank_does) == [ids(make(shard(0, 1, 40), None))] * 2
+
+
+@pytest.mark.parametrize(("before", "after"), [(2, 3), (3, 2), (2, 1), (1, 2), (4, 2)])
+@pytest.mark.parametrize("unit", ["example", "batch"])
+def test_resumed_on_another_number_of_ranks(before, after, unit):
+    length, size = 240, {"example": 1, "batch": 4}[unit]
+
+    def upstream(rank, ranks):
+        examples = shard(rank, ranks, length)
+        if unit == "example":
+            return examples
+        data = torch.stack([one["id"] for one in examples]).split(4)
+        return [{"id": one} for one in data]
+
+    def loader(rank, ranks, uneven="drop"):
+        more = {"unit": "batch", "batch_size": None, "window": 4}
+        return make(upstream(rank, ranks), uneven, **(more if unit == "batch" else {}))
+
+    def begins(rank):
+        saver = loader(rank, before)
+        told = ids(saver, 60 // before)
+        return told, saver.state_dict()
+
+    saved = Threads(before).run(begins)
+    served = Counter(i for told, _ in saved for each in told for i in each)
+    state = saved[-1][1]  # any will do
+
+    def goes_on(rank):
+        second = loader(rank, after)
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            second.load_state_dict(state)
+        told = ids(second, 20)
+        third = loader(rank, after)  # and once more, on as many
+        third.load_state_dict(second.state_dict())
+        return [str(one.message) for one in warned], told + ids(third)
+
+    # The warnings of threads get mixed up.
+    uses, said = Counter(), []
+    for messages, told in Threads(after).run(goes_on):
+        uses.update(i for each in told for i in each)
+        said += messages
+    assert len(said) == after
+    first = min(i for i in uses)
+    assert first > 0, "what was done is not begun anew"
+    again = sum(1 for i in served if i >= first)
+    for message in said:
+        assert f"taken on {'one rank' if before == 1 else f'{before} ranks'}" in message
+        most = int(re.search(r"up to (\d+) fresh", message)[1]) * size
+        assert again <= most <= again + 32 * before, "the windows"
+    for number in range(length):
+        assert served[number] + uses[number] >= 2, "nothing is lost"
+        assert number < first or uses[number] == 2, "the rest is used exactly"
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda s: s["ranks"].update(rank=7), "damaged: its checksum"),
+        (lambda s: s.pop("ranks"), "damaged: its checksum"),
+    ],
+)
+def test_damaged_states(change, text):
+    def rank_does(rank):
+        loader = make(shard(0, 1, 40), "drop")
+        ids(loader, 3)
+        state = loader.state_dict()
+        change(state)
+        loader.load_state_dict(state)
+
+    for error in Threads(2).run(rank_does):
+        assert isinstance(error, echobuf.StateError)
+        assert text in str(error)
+
+
+def test_a_state_of_a_rank_that_was_ahead_of_another():
+    taken = threading.Event()
+
+    def saves(rank):
+        loader = make(shard(0, 1, 40), "drop")
+        batches = iter(loader)
+        while loader.stats().fresh < 24:  # several batches are ready
+            time.sleep(0.001)
+        next(batches)
+        if rank == 0:
+            next(batches)
+            state = loader.state_dict()
+            taken.set()
+            return state
+        assert taken.wait(30)
+        return loader.state_dict()
+
+    ahead, _ = Threads(2).run(saves)
+
+    def loads(rank):
+        make(shard(0, 1, 40), "drop").load_state_dict(ahead)
+
+    fine, refused = Threads(2).run(loads)
+    assert fine is None, "its own"
+    assert isinstance(refused, echobuf.StateError)
+    assert "is that of rank 0, taken when rank 1 had not come as far" in str(refused)
+
+
+def test_each_rank_has_its_seed():
+    def saves(rank):
+        loader = make(shard(0, 1, 40), "drop", seed=rank)
+        ids(loader, 3)
+        return loader.state_dict()
+
+    states = Threads(2).run(saves)
+    assert Threads(2).run(
+        lambda r: make([], "drop", seed=r).load_state_dict(states[r])
+    ) == [None, None]
+    _, refused = Threads(2).run(
+        lambda r: make([], "drop", seed=0).load_state_dict(states[r])
+    )
+    assert "`state` was taken with `seed` 1 on rank 1, but here it is 0" in str(refused)
+
+
+def test_a_state_of_ranks_elsewhere():
+    def rank_does(rank):
+        loader = make(shard(rank, 2, 80), "drop")
+        ids(loader, 9)
+        return loader.state_dict()
+
+    (state, _) = Threads(2).run(rank_does)
+    arguments = {"batch_size": 4, "window": 16, "factor": 2, "seed": 5}
+    alone = EchoLoader(shard(0, 1, 80), **arguments)
+    with pytest.warns(UserWarning, match="taken on 2 ranks, and there are 1 now"):
+        alone.load_state_dict(state)
+    first = ids(alone, 5)
+    saved = alone.state_dict()
+    assert saved["fresh_offset"] >= state["fresh_offset"], "that of the upstream"
+    again = EchoLoader(shard(0, 1, 80), **arguments)
+    again.load_state_dict(saved)
+    rest = ids(alone := again)
+    assert Counter(i for each in first + rest for i in each).keys() <= set(range(80))
+    with pytest.raises(
+        echobuf.StateError, match="taken by an `echobuf\\.torch\\.EchoL"
+    ):
+        echobuf.EchoLoader(shard(0, 1, 80), **arguments).load_state_dict(state)
+    with pytest.raises(echobuf.StateError, match="taken by an `EchoLoader`"):
+        echobuf.EchoBuffer(
+            {"id": torch.tensor(0).numpy()}, **arguments
+        ).load_state_dict(saved)
