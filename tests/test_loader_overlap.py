@@ -252,7 +252,7 @@ def test_an_interrupted_iter_stops_what_was_begun_ahead(monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(loader, "_go_ahead", interrupted)
+        patch.setattr(loader._starter.buffer, "_go_ahead", interrupted)
         upstream.n = 10**6  # of epochs begun from now on
         with pytest.raises(KeyboardInterrupt):
             iter(loader)

@@ -400,7 +400,7 @@ def test_few_states_are_taken_and_fewer_kept(factor):
     loader = make(tape, window=256, factor=factor)
     most = 0
     for _ in loader:
-        most = max(most, len(loader._snapshots._kept))
+        most = max(most, len(loader._starter.snapshots._kept))
     segments = 16 if factor == "auto" else factor
     assert most <= 6 * segments + 2
     assert tape.states <= 4000 / 256 * segments + 2
@@ -409,7 +409,7 @@ def test_few_states_are_taken_and_fewer_kept(factor):
 def test_what_upstream_holds_goes_with_its_epoch():
     loader = make(Tape(50))
     list(loader)
-    assert len(loader._snapshots._kept) <= 16
+    assert len(loader._starter.snapshots._kept) <= 16
 
 
 class Plain:
@@ -433,8 +433,7 @@ def test_states_are_looked_up_while_others_are_taken():
 
     def look():
         while not done.is_set():
-            at = upstream.at // 16 * 16
-            found = snapshots.at({"epoch": 0, "fresh_offset": max(at - 128, 0)})
+            found = found_at(snapshots, lambda: max(upstream.at // 16 * 16 - 128, 0))
             if found and found.encoded["state"]["at"] != found.offset:
                 wrong.append(found)
 
@@ -448,8 +447,35 @@ def test_states_are_looked_up_while_others_are_taken():
     for thread in threads:
         thread.join()
     assert not wrong
-    found = snapshots.at({"epoch": 0, "fresh_offset": 30_000 - 70})
-    assert found.offset == 29_920
+    assert found_at(snapshots, lambda: 30_000 - 70).offset == 29_920
+
+
+def found_at(snapshots, locate):
+    """The state for the fresh example that `locate` says."""
+    return snapshots.at(lambda: {"epoch": 0, "fresh_offset": locate()}).get("upstream")
+
+
+@pytest.mark.parametrize("later", [40, 60, 5000])
+def test_upstream_goes_on_while_a_position_is_found(later):
+    """What belongs to the position is not there yet before, and may be gone after."""
+    loader = make(Tape(1), window=64, factor=4)  # a state for every 16 examples
+    upstream = Plain()
+    snapshots = Snapshots(Stateful(upstream), loader._plan.options, 0, 0, 0, None)
+
+    def go_on(count):
+        for _ in range(count):
+            upstream.at += 1
+            snapshots.passed(1)
+
+    def locate():
+        go_on(60)
+        at = upstream.at - 20
+        go_on(later)
+        return at
+
+    go_on(1000)
+    found = found_at(snapshots, locate)
+    assert found.offset == (1040 if later < 5000 else 992) // 16 * 16
 
 
 def test_states_taken_while_upstream_runs():
@@ -471,10 +497,15 @@ def test_states_taken_while_upstream_runs():
     stop.set()
     thread.join()
     assert len(served) == 1000
+    exact = 0
     for state in states:
         if state["epoch"] == 0 and state["fresh_offset"]:
-            assert state["upstream"]["offset"] == state["fresh_offset"]
-            assert state["upstream"]["state"]["state"]["at"] == state["fresh_offset"]
+            offset = state["upstream"]["offset"]
+            assert state["upstream"]["state"]["state"]["at"] == offset
+            # Else the thread stood still while all that the ring holds went by.
+            assert offset <= state["fresh_offset"]
+            exact += offset == state["fresh_offset"]
+    assert exact
 
 
 def test_methods_of_other_libraries_are_no_state():

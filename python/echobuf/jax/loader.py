@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from echobuf.buffer import EchoBuffer
-from echobuf.cuda.opening import is_simulated
-from echobuf.errors import EchobufError, SpecError
-from echobuf.jax import arrays, nodes, sharded
+from echobuf.jax.adapter import JaxAdapter
 from echobuf.jax.places import Place, find_place
+from echobuf.loader.adapter import Adapter
 from echobuf.loader.loader import EchoLoader as _EchoLoader
-from echobuf.loader.source import yields_batches
-from echobuf.side_host import HostSide
 
 
 class EchoLoader(_EchoLoader):
@@ -55,49 +51,5 @@ class EchoLoader(_EchoLoader):
         self._sharded = sharding is not None
         super().__init__(upstream, device=self._place.buffer_device, **arguments)
 
-    def _default_batched(self) -> bool:
-        return yields_batches(self._upstream.iterable)
-
-    def _read_first(self, item: Any) -> Any:
-        nodes.learn(item)
-        return item
-
-    def _make_buffer(self, first: Any) -> EchoBuffer:
-        buffer = super()._make_buffer(first)
-        try:
-            _check_dtypes(buffer)
-            self._use_arrays(buffer)
-        except EchobufError:
-            buffer._core.release()  # though the error may keep hold of it
-            raise
-        return buffer
-
-    def _use_arrays(self, buffer: EchoBuffer) -> None:
-        side, target = buffer._side, self._place.target
-        if self._sharded:
-            assert isinstance(side, HostSide)
-            lead = () if buffer._options.ragged else (buffer._options.batch_size,)
-            side.use_tensors(sharded.over(target, buffer._made.drawn, lead))
-        elif isinstance(side, HostSide):
-            if side.core.exportable():
-                side.use_exported(arrays.from_exported(target))
-            else:
-                side.use_tensors(arrays.from_numpy(target))
-        elif is_simulated():
-            side.use_converted(arrays.copies_of_numpy(None))
-        else:
-            side.use_converted(arrays.FromCupy())
-        if buffer._afterwards is not None:
-            buffer._afterwards.use_dtypes(arrays.canonical)
-
-
-def _check_dtypes(buffer: EchoBuffer) -> None:
-    spec = buffer._made.spec
-    for field, path in zip(spec.fields, spec.paths, strict=True):
-        try:
-            arrays.canonical(field.dtype)
-        except TypeError as error:
-            raise SpecError(
-                f"`example{path}` has dtype {field.dtype.str}, which JAX does not "
-                f"have: {str(error).rstrip('.')}. Convert it upstream with `.astype`."
-            ) from None
+    def _adapter(self) -> Adapter:
+        return JaxAdapter(self._place, self._sharded)

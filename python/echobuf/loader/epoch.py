@@ -18,7 +18,6 @@ class Epoch(Iterator[Any]):
 
     Args:
         run: what was begun for it.
-        write: brings a batch into the form that the caller gets.
         first: called before the first draw, says what to draw from.
         finished: called once, when everything has been served.
         overlap: called after each draw, to begin the next epoch's upstream, until it
@@ -28,14 +27,12 @@ class Epoch(Iterator[Any]):
     def __init__(
         self,
         run: Run,
-        write: Callable[[Any], Any] | None,
         first: Callable[[Run], Run],
         finished: Callable[[], None],
         overlap: Callable[[], bool] | None = None,
     ) -> None:
         self._run: Run | None = run  # None: at the end
         self._buffer: EchoBuffer | None = None  # from the first draw on
-        self._write = write
         self._first: Callable[[Run], Run] | None = first
         self._finished: Callable[[], None] | None = finished
         self._overlap = overlap
@@ -61,8 +58,7 @@ class Epoch(Iterator[Any]):
         buffer = self._buffer
         if buffer is None:
             buffer = self._opened()
-        batch = self._draw(buffer, timeout)
-        return batch if self._write is None else self._write(batch)
+        return self._draw(buffer, timeout)
 
     def _opened(self) -> EchoBuffer:
         """The buffer, before the first draw; raises if there is none to draw from."""
@@ -118,7 +114,7 @@ class Epoch(Iterator[Any]):
         """Where the buffer is, after a draw."""
         assert self._buffer is not None
         assert self._run is not None
-        return with_upstream(self._buffer._position(), self._run.snapshots)
+        return with_upstream(self._buffer._position, self._run.snapshots)
 
     def _end(self) -> None:
         self._run = self._buffer = None

@@ -9,21 +9,18 @@ from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from typing import Any
 
-from echobuf import nodes, state
-from echobuf.buffer import EchoBuffer
-from echobuf.errors import StateError, UpstreamError
+from echobuf import state
 from echobuf.loader import source
-from echobuf.loader.ahead import Ahead
+from echobuf.loader.adapter import Adapter
 from echobuf.loader.epoch import Epoch
-from echobuf.loader.feeder import Feeder
 from echobuf.loader.plan import Plan
 from echobuf.loader.run import Run
-from echobuf.loader.snapshots import Snapshots, with_end, with_upstream
+from echobuf.loader.snapshots import with_end, with_upstream
+from echobuf.loader.starter import Starter
 from echobuf.loader.told import Told
-from echobuf.loader.upstream import Start, Upstream
+from echobuf.loader.upstream import Upstream
 from echobuf.options import check_bool, check_epoch
 from echobuf.stats import NOTHING, Stats, make_stats
-from echobuf.upstream_state import UpstreamState
 
 
 class EchoLoader:
@@ -80,13 +77,14 @@ class EchoLoader:
         max_bytes: int | None = None,
     ) -> None:
         source.check_iterable(upstream)
+        adapter = self._adapter()
         self._upstream = Upstream(upstream)
         self._told = Told(upstream)
         self._overlap_epochs = check_bool("overlap_epochs", overlap_epochs)
         self._plan = Plan(
             upstream,
             batched=batched,
-            default=self._default_batched(),
+            default=adapter.yields_batches(upstream),
             length=length,
             arguments={
                 "batch_size": batch_size,
@@ -102,20 +100,18 @@ class EchoLoader:
                 "max_bytes": max_bytes,
             },
         )
-        self._buffer: EchoBuffer | None = None
+        self._starter = Starter(self._upstream, self._told, self._plan, adapter)
         self._epoch: weakref.ref[Epoch] | None = None
         self._begun: Run | None = None  # until the first batch is drawn from it
         self._next_epoch = 0
         self._between = True  # at the start of `_next_epoch`, in no epoch
         self._resume: state.State | None = None
         self._base = 0  # fresh examples before those that the buffer counts
-        self._feeder: Feeder | None = None
-        self._ahead: Ahead | None = None
-        self._snapshots: Snapshots | None = None  # of the last epoch that was begun
         self._is_warned = False
 
-    def _default_batched(self) -> bool:
-        return False
+    def _adapter(self) -> Adapter:
+        """To the framework that the batches are for."""
+        return Adapter()
 
     # ---- epochs
 
@@ -134,7 +130,6 @@ class EchoLoader:
         loader = weakref.ref(self)
         epoch = Epoch(
             run,
-            self._write,
             functools.partial(_draw_first, loader),
             functools.partial(_finish, loader),
             self._overlap(),
@@ -166,8 +161,7 @@ class EchoLoader:
             current.supersede()
         elif run is not None:
             run.end()
-        if self._feeder is not None:
-            self._feeder.join()
+        self._starter.join()
 
     def _begin_next(self) -> Run:
         resume, self._resume = self._resume, None
@@ -176,11 +170,14 @@ class EchoLoader:
         self._between = False
         self._base = 0 if resume is None else resume.get("base", 0)
         try:
-            run = self._begin(number, resume)
+            run = self._starter.begin(number, resume)
         except BaseException:
             self._take_back(number, resume)
             raise
-        self._begun = None if run.error is not None else run
+        if run.error is None:
+            self._begun = run
+        else:
+            self._take_back(number, resume)
         return run
 
     def _served_out(self) -> None:
@@ -207,140 +204,13 @@ class EchoLoader:
         run.end()
         self._take_back(run.number, run.resume)
 
-    def _begin(self, number: int, resume: state.State | None) -> Run:
-        ahead = self._wanted_ahead(number, resume)
-        upstream = None if resume is None else resume.get("upstream")
-        start = self._start(upstream) if ahead is None else ahead.start
-        if start.error is not None:
-            self._take_back(number, resume)
-            return Run(number, resume, cause=start.error)
-        if start.items is None:
-            self._begin_empty(number, resume)
-            return Run(number, resume)
-        if ahead is None or not ahead.is_fed:
-            buffer = self._open(start.first, number, resume)
-            snapshots = self._watch(buffer, start, number, resume)
-            feeder = self._feed(buffer, start, resume, snapshots)
-        else:
-            buffer = self._go_ahead(number)
-            feeder, snapshots = ahead.take(), ahead.snapshots
-        self._feeder, self._snapshots = feeder, snapshots
-        return Run(number, resume, buffer, feeder, snapshots=snapshots)
-
-    def _start(self, state: UpstreamState | None = None) -> Start:
-        self._upstream.check_fresh()
-        return self._upstream.begin(state)
-
-    def _watch(
-        self, buffer: EchoBuffer, start: Start, number: int, resume: state.State | None
-    ) -> Snapshots | None:
-        """What takes upstream's state in an epoch, if it has one."""
-        upstream = self._upstream.stateful
-        if upstream is None:
-            return None
-        base = 0 if resume is None else resume.get("base", 0)
-        return Snapshots(
-            upstream, buffer._options, number, base, start.offset, start.state
-        )
-
-    def _feed(
-        self,
-        buffer: EchoBuffer,
-        start: Start,
-        resume: state.State | None,
-        snapshots: Snapshots | None,
-    ) -> Feeder:
-        assert start.items is not None
-        needed = 0
-        if resume is not None:
-            needed = resume.get("base", 0) + resume["fresh_offset"]
-        return Feeder(
-            buffer,
-            start.items,
-            start.first,
-            batched=self._plan.batched and not self._plan.options.ragged,
-            read=self._reader(),
-            skipped=needed - start.offset,
-            snapshots=snapshots,
-        )
-
-    # ---- the next epoch's upstream, while this one is served out
-
     def _overlap(self) -> Callable[[], bool] | None:
         if not self._overlap_epochs:
             return None
         return functools.partial(_begin_ahead, weakref.ref(self))
 
     def _begin_ahead(self) -> bool:
-        """Begins the next epoch's upstream once it is time; True when that is done."""
-        buffer = self._buffer
-        if self._ahead is not None or buffer is None or not buffer._draining():
-            return self._ahead is not None
-        number = self._next_epoch
-        self._told.tell_next(number)
-        try:
-            start = self._start()
-        except UpstreamError:
-            return True  # the next `iter` says so
-        feeder = snapshots = None
-        if start.items is not None and buffer._open_ahead(number):
-            snapshots = self._watch(buffer, start, number, None)
-            feeder = self._feed(buffer, start, None, snapshots)
-        self._ahead = Ahead(number, start, feeder, snapshots)
-        return True
-
-    def _wanted_ahead(self, number: int, resume: state.State | None) -> Ahead | None:
-        """What was begun ahead, if it is this epoch; ended if it is another."""
-        ahead, self._ahead = self._ahead, None
-        if ahead is None or (ahead.number == number and resume is None):
-            return ahead
-        ahead.cancel()
-        return None
-
-    def _cancel_ahead(self) -> None:
-        ahead, self._ahead = self._ahead, None
-        if ahead is not None:
-            ahead.cancel()
-
-    def _go_ahead(self, number: int) -> EchoBuffer:
-        assert self._buffer is not None
-        self._buffer._go_ahead(number)
-        return self._buffer
-
-    def _begin_empty(self, number: int, resume: state.State | None) -> None:
-        if resume is not None and resume["position"] is not None:
-            raise StateError(
-                "upstream yields nothing, but `state` was taken in the middle of an "
-                "epoch; give the upstream that it was taken with."
-            )
-        if self._buffer is not None:
-            self._buffer.reset(number)
-            self._buffer.close()
-
-    def _open(self, first: Any, number: int, resume: state.State | None) -> EchoBuffer:
-        if self._buffer is None:
-            self._buffer = self._make_buffer(self._read_first(first))
-        self._buffer.reset(number)
-        if resume is not None:
-            state.check_arguments(resume["arguments"], self._buffer._arguments)
-            self._buffer._restore(resume)
-        return self._buffer
-
-    def _make_buffer(self, first: Any) -> EchoBuffer:
-        return self._plan.make_buffer(first)
-
-    # ---- what an adapter to a framework changes
-
-    def _read_first(self, item: Any) -> Any:
-        """The first item, from which the spec is inferred."""
-        nodes.learn(item)
-        return item
-
-    def _reader(self) -> Callable[[Any], Any]:
-        """What brings items into the form that the buffer takes; holds no loader."""
-        return _as_it_is
-
-    _write: Any = None
+        return self._starter.begin_ahead(self._next_epoch)
 
     # ---- length, state
 
@@ -364,7 +234,7 @@ class EchoLoader:
         number = check_epoch(epoch)
         changed = self._told.tell(number)
         if changed:
-            self._cancel_ahead()
+            self._starter.cancel_ahead()
         run = self._begun
         if run is not None and (changed or run.number != number):
             self._give_up(run)
@@ -376,9 +246,8 @@ class EchoLoader:
 
     def stats(self) -> Stats:
         """What has been done in the current epoch, or the last one."""
-        if self._buffer is None:
-            return make_stats(NOTHING)
-        return self._buffer.stats()
+        buffer = self._starter.buffer
+        return make_stats(NOTHING) if buffer is None else buffer.stats()
 
     def state_dict(self) -> dict[str, Any]:
         """Where the batches handed out so far have come to, for `json` to keep.
@@ -387,7 +256,8 @@ class EchoLoader:
         `load_state_dict`. A warning says so once where it cannot be kept.
         """
         sealed = self._seal(self._sealed_arguments(), self._position())
-        trouble = None if self._snapshots is None else self._snapshots.trouble
+        snapshots = self._starter.snapshots
+        trouble = None if snapshots is None else snapshots.trouble
         if trouble is not None and not self._is_warned:
             self._is_warned = True
             warnings.warn(
@@ -398,14 +268,21 @@ class EchoLoader:
         return sealed
 
     def _position(self) -> state.State:
-        if self._resume is not None:
-            return self._resume
-        if self._between or self._buffer is None:
-            return with_end(state.start_of(self._next_epoch), self._snapshots)
-        at = self._buffer._position()
-        if at["epoch"] == self._buffer._epoch:  # else it is the start of the next one
+        resume = self._resume
+        if resume is not None:
+            return resume
+        snapshots = self._starter.snapshots  # before: they may be of the next epoch
+        if self._between or self._starter.buffer is None:
+            return with_end(state.start_of(self._next_epoch), snapshots)
+        return with_upstream(self._locate, snapshots)
+
+    def _locate(self) -> state.State:
+        buffer = self._starter.buffer
+        assert buffer is not None
+        at = buffer._position()
+        if at["epoch"] == buffer._epoch:  # else it is the start of the next one
             at["base"] = self._base
-        return with_upstream(at, self._snapshots)
+        return at
 
     def _seal(self, arguments: state.State, position: state.State) -> state.State:
         return state.seal(arguments, position)
@@ -426,7 +303,7 @@ class EchoLoader:
         """
         position = self._upstream.check_state(self._unseal(state_dict))
         self._end_current()
-        self._cancel_ahead()
+        self._starter.cancel_ahead()
         self._next_epoch = position["epoch"]
         self._resume = position
         self._between = True
@@ -435,10 +312,6 @@ class EchoLoader:
         if self._resume is not None:
             return dict(self._resume["arguments"])
         return self._plan.sealed()
-
-
-def _as_it_is(item: Any) -> Any:
-    return item
 
 
 def _begin_ahead(loader: weakref.ref[EchoLoader]) -> bool:

@@ -42,7 +42,7 @@ class Run:
         self._cause = cause
         self.given_up = False
         self.buffer = buffer
-        self._feeder = feeder
+        self.feeder = feeder
         self.snapshots = snapshots
 
     @property
@@ -56,9 +56,9 @@ class Run:
 
     def end(self) -> None:
         """Ends its upstream; waits until the current call of that returns."""
-        if self._feeder is not None:
-            self._feeder.end()
+        if self.feeder is not None:
+            self.feeder.end()
 
     def __del__(self) -> None:
-        if getattr(self, "_feeder", None) is not None:
-            self._feeder.stop()  # type: ignore[union-attr]
+        if getattr(self, "feeder", None) is not None:
+            self.feeder.stop()  # type: ignore[union-attr]

@@ -100,28 +100,35 @@ class Snapshots:
         if self._upstream is not None:
             self.end = self._upstream.take_at(None)
 
-    def at(self, position: State) -> UpstreamState | None:
-        """The last state before what is needed at a position.
+    def at(self, locate: Callable[[], State]) -> State:
+        """A position of the buffer, with the last state before what is needed there.
 
         Args:
-            position: of the buffer, in this epoch or at the start of the next one.
+            locate: says the position, in this epoch or at the start of the next one.
         """
+        # Upstream and the batches go on meanwhile: what was there before a position was
+        # found may be gone after, and what belongs to it may have come in between.
+        seen = self._kept
+        position = locate()
         if position["epoch"] != self._epoch:
-            return self.end
+            return _with(position, self.end)
         needed = self._base + position["fresh_offset"]
-        before = [one for one in self._kept if (one.offset or 0) <= needed]
-        return before[-1] if before else None
+        before = [one for one in (*seen, *self._kept) if (one.offset or 0) <= needed]
+        last = max(before, key=lambda one: one.offset or 0, default=None)
+        return _with(position, last)
 
 
-def with_upstream(position: State, snapshots: Snapshots | None) -> State:
-    """The position, with the state of upstream that belongs to it, if there is one."""
-    found = None if snapshots is None else snapshots.at(position)
-    return position if found is None else {**position, KEY: found}
+def with_upstream(locate: Callable[[], State], snapshots: Snapshots | None) -> State:
+    """A position, with the state of upstream that belongs to it, if there is one."""
+    return locate() if snapshots is None else snapshots.at(locate)
 
 
 def with_end(position: State, snapshots: Snapshots | None) -> State:
     """The same for the start of an epoch, before upstream is begun."""
-    found = None if snapshots is None else snapshots.end
+    return position if snapshots is None else _with(position, snapshots.end)
+
+
+def _with(position: State, found: UpstreamState | None) -> State:
     return position if found is None else {**position, KEY: found}
 
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
-from echobuf import nodes, state
-from echobuf.errors import EchobufError, OptionError
+from echobuf import state
+from echobuf.errors import OptionError
+from echobuf.loader.adapter import Adapter
 from echobuf.loader.loader import EchoLoader as _EchoLoader
-from echobuf.loader.source import yields_batches
 from echobuf.options import check_int
-from echobuf.side_host import HostSide
 from echobuf.state import State
-from echobuf.torch import tensors
+from echobuf.torch.adapter import TorchAdapter
 from echobuf.torch.epoch_setter import EpochSetter
-from echobuf.tree import flatten_with_paths
 
 if TYPE_CHECKING:
     from echobuf.loader.epoch import Epoch
@@ -85,34 +82,8 @@ class EchoLoader(_EchoLoader):
         """Where trainers look for `sampler.set_epoch`: it is that of the loader."""
         return EpochSetter(self.set_epoch)
 
-    def _default_batched(self) -> bool:
-        return yields_batches(self._upstream.iterable)
-
-    # ---- tensors
-
-    def _read_first(self, item: Any) -> Any:
-        nodes.learn(item)
-        self._paths, leaves, self._treespec = flatten_with_paths(item)
-        self._dtypes = [tensors.carried_dtype(leaf) for leaf in leaves]
-        return self._reader()(item)
-
-    def _reader(self) -> Callable[[Any], Any]:
-        return functools.partial(
-            tensors.read_item, self._treespec, self._dtypes, self._paths
-        )
-
-    def _make_buffer(self, first: Any) -> Any:
-        buffer = super()._make_buffer(first)
-        try:
-            dtypes = tensors.drawn_dtypes(buffer._made, self._dtypes)
-            if isinstance(buffer._side, HostSide):
-                buffer._side.use_tensors(functools.partial(tensors.to_tensors, dtypes))
-            else:
-                buffer._side.use_tensors(dtypes)
-        except EchobufError:
-            buffer._core.release()  # though the error may keep hold of it
-            raise
-        return buffer
+    def _adapter(self) -> Adapter:
+        return TorchAdapter()
 
     # ---- ranks
 

@@ -1,0 +1,69 @@
+"""JAX's part of a loader: items as JAX sees them, and batches of its arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from echobuf.buffer import EchoBuffer
+from echobuf.cuda.opening import is_simulated
+from echobuf.errors import SpecError
+from echobuf.jax import arrays, nodes, sharded
+from echobuf.jax.places import Place
+from echobuf.loader import source
+from echobuf.loader.adapter import Adapter
+from echobuf.side_host import HostSide
+
+
+class JaxAdapter(Adapter):
+    """Makes the batches of arrays at a place.
+
+    Args:
+        place: where the arrays are to be.
+        is_sharded: whether they are a process's part of global ones.
+    """
+
+    def __init__(self, place: Place, is_sharded: bool) -> None:
+        self._place = place
+        self._is_sharded = is_sharded
+
+    def yields_batches(self, upstream: Iterable[Any]) -> bool:
+        """Whether it is a DataLoader, or the like, that makes batches."""
+        return source.yields_batches(upstream)
+
+    def read_first(self, item: Any) -> Any:
+        """The first item; its containers are known from now on."""
+        nodes.learn(item)
+        return item
+
+    def fit(self, buffer: EchoBuffer) -> None:
+        """Has the buffer give arrays; raises `SpecError` for dtypes that JAX lacks."""
+        _check_dtypes(buffer)
+        side, target = buffer._side, self._place.target
+        if self._is_sharded:
+            assert isinstance(side, HostSide)
+            lead = () if buffer._options.ragged else (buffer._options.batch_size,)
+            side.use_tensors(sharded.over(target, buffer._made.drawn, lead))
+        elif isinstance(side, HostSide):
+            if side.core.exportable():
+                side.use_exported(arrays.from_exported(target))
+            else:
+                side.use_tensors(arrays.from_numpy(target))
+        elif is_simulated():
+            side.use_converted(arrays.copies_of_numpy(None))
+        else:
+            side.use_converted(arrays.FromCupy())
+        if buffer._afterwards is not None:
+            buffer._afterwards.use_dtypes(arrays.canonical)
+
+
+def _check_dtypes(buffer: EchoBuffer) -> None:
+    spec = buffer._made.spec
+    for field, path in zip(spec.fields, spec.paths, strict=True):
+        try:
+            arrays.canonical(field.dtype)
+        except TypeError as error:
+            raise SpecError(
+                f"`example{path}` has dtype {field.dtype.str}, which JAX does not "
+                f"have: {str(error).rstrip('.')}. Convert it upstream with `.astype`."
+            ) from None

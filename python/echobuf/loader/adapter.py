@@ -1,0 +1,37 @@
+"""What differs from one framework's loader to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from echobuf import nodes
+from echobuf.buffer import EchoBuffer
+
+
+class Adapter:
+    """How items are read and what batches are made of; this one is NumPy's."""
+
+    def yields_batches(self, upstream: Iterable[Any]) -> bool:
+        """Whether upstream yields batches, where nobody says."""
+        return False
+
+    def read_first(self, item: Any) -> Any:
+        """The first item, from which the spec is inferred."""
+        nodes.learn(item)
+        return item
+
+    def reader(self) -> Callable[[Any], Any]:
+        """What brings items into the form that the buffer takes."""
+        return _as_it_is
+
+    def fit(self, buffer: EchoBuffer) -> None:
+        """Has the buffer give batches of the framework's arrays.
+
+        Raises:
+            EchobufError: it has no arrays for them.
+        """
+
+
+def _as_it_is(item: Any) -> Any:
+    return item

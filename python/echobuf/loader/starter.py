@@ -1,0 +1,176 @@
+"""Beginning an epoch: upstream's iterator, the buffer, and the thread between them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from echobuf import state
+from echobuf.buffer import EchoBuffer
+from echobuf.errors import EchobufError, StateError, UpstreamError
+from echobuf.loader.adapter import Adapter
+from echobuf.loader.ahead import Ahead
+from echobuf.loader.feeder import Feeder
+from echobuf.loader.plan import Plan
+from echobuf.loader.run import Run
+from echobuf.loader.snapshots import Snapshots
+from echobuf.loader.told import Told
+from echobuf.loader.upstream import Start, Upstream
+from echobuf.upstream_state import UpstreamState
+
+
+class Starter:
+    """Begins the epochs of a loader, one after the other in the same memory.
+
+    Args:
+        upstream: that is iterated.
+        told: what in it is told the number of an epoch that begins ahead.
+        plan: of the buffer.
+        adapter: to the framework of the loader.
+
+    Attributes:
+        buffer: from the first item on.
+        snapshots: of upstream in the epoch begun last, if it has a state.
+    """
+
+    def __init__(
+        self, upstream: Upstream, told: Told, plan: Plan, adapter: Adapter
+    ) -> None:
+        self._upstream = upstream
+        self._told = told
+        self._plan = plan
+        self._adapter = adapter
+        self._feeder: Feeder | None = None
+        self._ahead: Ahead | None = None
+        self.buffer: EchoBuffer | None = None
+        self.snapshots: Snapshots | None = None
+
+    def begin(self, number: int, resume: state.State | None) -> Run:
+        """Begins an epoch; where upstream raises, the run says what.
+
+        Args:
+            number: of the epoch.
+            resume: the state that it goes on from.
+
+        Raises:
+            UpstreamError: upstream gives one epoch only and has been used.
+            SpecError: the first item has leaves that cannot be stored.
+            CapacityError: the window does not fit the memory.
+            StateError: `resume` is not of this upstream.
+        """
+        ahead = self._wanted_ahead(number, resume)
+        upstream = None if resume is None else resume.get("upstream")
+        start = self._start(upstream) if ahead is None else ahead.start
+        if start.error is not None:
+            return Run(number, resume, cause=start.error)
+        if start.items is None:
+            self._open_empty(number, resume)
+            return Run(number, resume)
+        if ahead is not None and ahead.run is not None:
+            assert self.buffer is not None
+            self.buffer._go_ahead(number)
+            run = ahead.run
+        else:
+            buffer = self._open(start.first, number, resume)
+            run = self._feed(buffer, start, number, resume)
+        self._feeder, self.snapshots = run.feeder, run.snapshots
+        return run
+
+    def join(self) -> None:
+        """Waits until the thread of the epoch begun last has ended."""
+        if self._feeder is not None:
+            self._feeder.join()
+
+    # ---- the next epoch's upstream, while this one is served out
+
+    def begin_ahead(self, number: int) -> bool:
+        """Begins upstream of that epoch once it is time; True when that is done."""
+        buffer = self.buffer
+        if self._ahead is not None or buffer is None or not buffer._draining():
+            return self._ahead is not None
+        self._told.tell_next(number)
+        try:
+            start = self._start(None)
+        except UpstreamError:
+            return True  # the next `iter` says so
+        run = None
+        if start.items is not None and buffer._open_ahead(number):
+            run = self._feed(buffer, start, number, None)
+        self._ahead = Ahead(number, start, run)
+        return True
+
+    def cancel_ahead(self) -> None:
+        """Ends the upstream of an epoch that was begun ahead."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            ahead.cancel()
+
+    def _wanted_ahead(self, number: int, resume: state.State | None) -> Ahead | None:
+        """What was begun ahead, if it is this epoch; ended if it is another."""
+        ahead = self._ahead
+        if ahead is not None and (ahead.number != number or resume is not None):
+            self.cancel_ahead()
+        ahead, self._ahead = self._ahead, None
+        return ahead
+
+    # ---- the parts of it
+
+    def _start(self, state: UpstreamState | None) -> Start:
+        self._upstream.check_fresh()
+        return self._upstream.begin(state)
+
+    def _open(self, first: Any, number: int, resume: state.State | None) -> EchoBuffer:
+        if self.buffer is None:
+            self.buffer = self._make_buffer(self._adapter.read_first(first))
+        self.buffer.reset(number)
+        if resume is not None:
+            state.check_arguments(resume["arguments"], self.buffer._arguments)
+            self.buffer._restore(resume)
+        return self.buffer
+
+    def _open_empty(self, number: int, resume: state.State | None) -> None:
+        if resume is not None and resume["position"] is not None:
+            raise StateError(
+                "upstream yields nothing, but `state` was taken in the middle of an "
+                "epoch; give the upstream that it was taken with."
+            )
+        if self.buffer is not None:
+            self.buffer.reset(number)
+            self.buffer.close()
+
+    def _make_buffer(self, first: Any) -> EchoBuffer:
+        buffer = self._plan.make_buffer(first)
+        try:
+            self._adapter.fit(buffer)
+        except EchobufError:
+            buffer._core.release()  # though the error may keep hold of it
+            raise
+        return buffer
+
+    def _feed(
+        self, buffer: EchoBuffer, start: Start, number: int, resume: state.State | None
+    ) -> Run:
+        base = needed = 0
+        if resume is not None:
+            base = resume.get("base", 0)
+            needed = base + resume["fresh_offset"]
+        snapshots = None
+        if self._upstream.stateful is not None:
+            snapshots = Snapshots(
+                self._upstream.stateful,
+                buffer._options,
+                number,
+                base,
+                start.offset,
+                start.state,
+            )
+        assert start.items is not None
+        feeder = Feeder(
+            buffer,
+            start.items,
+            start.first,
+            batched=self._plan.batched and not self._plan.options.ragged,
+            read=self._adapter.reader(),
+            skipped=needed - start.offset,
+            snapshots=snapshots,
+        )
+        return Run(number, resume, buffer, feeder, snapshots=snapshots)

@@ -1,0 +1,44 @@
+"""Torch's part of a loader: items of tensors, and batches of them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from echobuf import nodes
+from echobuf.buffer import EchoBuffer
+from echobuf.loader import source
+from echobuf.loader.adapter import Adapter
+from echobuf.side_host import HostSide
+from echobuf.torch import tensors
+from echobuf.tree import flatten_with_paths
+
+
+class TorchAdapter(Adapter):
+    """Reads items as the first one was: its leaves come back as what they were."""
+
+    def yields_batches(self, upstream: Iterable[Any]) -> bool:
+        """Whether it is a DataLoader, or the like, that makes batches."""
+        return source.yields_batches(upstream)
+
+    def read_first(self, item: Any) -> Any:
+        """The first item, of arrays; what its leaves are is kept for the rest."""
+        nodes.learn(item)
+        self._paths, leaves, self._treespec = flatten_with_paths(item)
+        self._dtypes = [tensors.carried_dtype(leaf) for leaf in leaves]
+        return self.reader()(item)
+
+    def reader(self) -> Callable[[Any], Any]:
+        """What makes an item of arrays, each leaf as it was in the first one."""
+        return functools.partial(
+            tensors.read_item, self._treespec, self._dtypes, self._paths
+        )
+
+    def fit(self, buffer: EchoBuffer) -> None:
+        """Has the buffer give tensors."""
+        dtypes = tensors.drawn_dtypes(buffer._made, self._dtypes)
+        if isinstance(buffer._side, HostSide):
+            buffer._side.use_tensors(functools.partial(tensors.to_tensors, dtypes))
+        else:
+            buffer._side.use_tensors(dtypes)
