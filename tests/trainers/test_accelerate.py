@@ -17,7 +17,8 @@ import echobuf
 import echobuf.torch
 import torchrun
 from echobuf.accelerate import EchoLoader
-from on_accelerate import EXAMPLES, STEPS, Run, expected, make_loader
+from on_accelerate import Run, expected, make_loader
+from plain_loop import EXAMPLES, STEPS
 from test_loader import no_feeder
 
 

@@ -15,16 +15,8 @@ from torch.utils.data import DataLoader, IterableDataset
 import echobuf
 import torchrun
 from echobuf.torch import EchoLoader
-from on_lightning import (
-    EXAMPLES,
-    STEPS,
-    Recorder,
-    checkpoints,
-    expected,
-    fit,
-    make_loader,
-    make_trainer,
-)
+from on_lightning import Recorder, checkpoints, fit, make_trainer
+from plain_loop import EXAMPLES, STEPS, expected, make_loader
 from test_loader import no_feeder
 
 pytestmark = [
