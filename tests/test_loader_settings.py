@@ -28,16 +28,11 @@ from torch.utils.data import (
 
 import echobuf.torch
 import echobuf.transforms
-from test_loader import no_feeder
 from test_process import run
 
+pytestmark = pytest.mark.usefixtures("no_leaked_threads")
+
 N, SIZE = 33, 5
-
-
-@pytest.fixture(autouse=True)
-def _no_leaked_threads():
-    yield
-    no_feeder()
 
 
 class Numbers(Dataset):

@@ -13,15 +13,9 @@ import echobuf
 from echobuf.loader.snapshots import Snapshots
 from echobuf.loader.stateful import Stateful, as_stateful
 from helpers import until
-from test_loader import KWARGS, Numbers, no_feeder
+from test_loader import KWARGS, Numbers
 
-pytestmark = pytest.mark.contract
-
-
-@pytest.fixture(autouse=True)
-def _no_leaked_threads():
-    yield
-    no_feeder()
+pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("no_leaked_threads")]
 
 
 class Tape:

@@ -9,22 +9,13 @@ import torch
 
 import echobuf
 import echobuf.torch
-from test_loader import no_feeder
-from upstream_checks import N, check_all, run
+from upstream_checks import SET_VITAL, N, check_all, run
 
 stateful = pytest.importorskip("torchdata.stateful_dataloader")
 samplers = pytest.importorskip("torchdata.stateful_dataloader.sampler")
 tn = pytest.importorskip("torchdata.nodes")
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:'set_vital' is deprecated:UserWarning"  # torchdata 0.11 with torch 2.13
-)
-
-
-@pytest.fixture(autouse=True)
-def _no_leaked_threads():
-    yield
-    no_feeder()
+pytestmark = [pytest.mark.usefixtures("no_leaked_threads"), SET_VITAL]
 
 
 class Data(torch.utils.data.Dataset):
