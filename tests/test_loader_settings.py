@@ -159,15 +159,9 @@ def test_persistent_workers_are_started_once():
     assert len({each for _ in range(3) for each in pids(loader)}) >= 3
 
 
-@pytest.mark.parametrize("persistent", [False, True])
-def test_worker_init_fn(persistent):
-    upstream = DataLoader(
-        Numbers(),
-        SIZE,
-        num_workers=2,
-        worker_init_fn=mark_worker,
-        persistent_workers=persistent,
-    )
+@pytest.mark.parametrize("kind", ["workers", "persistent"])
+def test_worker_init_fn(kind):
+    upstream = DataLoader(Numbers(), SIZE, worker_init_fn=mark_worker, **WORKERS[kind])
     for batch in check_epochs(echo(upstream)):
         assert (batch["mark"] == batch["worker"] + 10).all()
     assert MARK == [0]
