@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import statistics
 import threading
 import time
@@ -25,8 +24,9 @@ import torch
 import echobuf.jax
 import echobuf.torch
 from echobuf.cli.bench.environment import environment
+from echobuf.cli.bench.report import write_figures
+from sampling import RESULTS
 
-HERE = Path(__file__).resolve().parent
 BATCH, WINDOW = 32, 64
 ROUNDS, CALLS = 60, 200
 
@@ -74,7 +74,7 @@ def measure(call: Callable[[], Any]) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--out", type=Path, default=HERE / "results")
+    parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
     about = environment()
     window = Window()
@@ -100,8 +100,7 @@ def main() -> None:
     ratio = jax_cost / medians["jax.dlpack.from_dlpack"]
     print(f"tensors cost {torch_cost:.2f} us a batch")
     print(f"JAX's arrays cost {jax_cost:.2f} us a batch, {ratio:.2f} of bare dlpack")
-    result = {
-        "environment": about,
+    figures = {
         "versions": {"jax": jax.__version__, "torch": torch.__version__},
         "microseconds": {
             name: {"median": medians[name], "min": min(each), "max": max(each)}
@@ -111,10 +110,7 @@ def main() -> None:
         "jax_cost_us": jax_cost,
         "jax_cost_over_dlpack": ratio,
     }
-    options.out.mkdir(parents=True, exist_ok=True)
-    path = options.out / "adapters.json"
-    path.write_text(json.dumps(result, indent=1) + "\n")
-    print(f"written: {path}")
+    write_figures("adapters", options.out, figures, taken_in=about)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ with the same torch.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 from collections import deque
 from collections.abc import Iterator
@@ -22,7 +21,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-HERE = Path(__file__).resolve().parent
+from echobuf.cli.bench.environment import environment
+from echobuf.cli.bench.report import write_figures
+from sampling import RESULTS
+
 SEEDS = range(5)
 TUNING_SEEDS = range(100, 103)
 RATES = (0.01, 0.02, 0.03, 0.05, 0.08)
@@ -133,10 +135,8 @@ def median(counts: list[int | None]) -> float:
 
 def main() -> None:
     """Tunes, runs, prints a table and writes the result file."""
-    from echobuf.cli.bench.environment import environment
-
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=HERE / "results")
+    parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time (2)")
     parser.add_argument("--rates", type=float, nargs="+", default=RATES)
     parser.add_argument("--tuning-seeds", type=int, nargs="+", default=TUNING_SEEDS)
@@ -175,11 +175,8 @@ def main() -> None:
                     "median": median(counts),
                 }
             )
-    result = {"environment": about, "target": TARGET, "conditions": found}
-    options.out.mkdir(parents=True, exist_ok=True)
-    path = options.out / "fresh_examples.json"
-    path.write_text(json.dumps(result, indent=1) + "\n")
-    print(f"written: {path}")
+    figures = {"target": TARGET, "conditions": found}
+    write_figures("fresh_examples", options.out, figures, taken_in=about)
 
 
 if __name__ == "__main__":

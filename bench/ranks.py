@@ -18,7 +18,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
+from echobuf.cli.bench.environment import environment
+from echobuf.cli.bench.report import write_figures
+from sampling import RESULTS
+
 EXAMPLES, SECONDS, BATCH, WINDOW = 800, 0.002, 16, 128
 EPOCHS = 3
 
@@ -86,15 +89,13 @@ def main() -> None:
     """Runs, prints and writes the result file."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=HERE / "results")
+    parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--rank-of", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.rank_of:
         factor, uneven = options.rank_of
         train(factor if factor == "auto" else float(factor), uneven or None)
         return
-    from echobuf.cli.bench.environment import environment
-
     about = environment()
     found: dict[str, Any] = {}
     for factor in ("auto", "2"):
@@ -110,10 +111,7 @@ def main() -> None:
         ratio = medians["two ranks"] / medians["one rank"]
         print(f"factor {factor}: {medians}, ratio {ratio:.3f}", flush=True)
         found[factor] = {"seconds": times, "medians": medians, "ratio": ratio}
-    options.out.mkdir(parents=True, exist_ok=True)
-    path = options.out / "ranks.json"
-    path.write_text(json.dumps({"environment": about, "factors": found}, indent=1))
-    print(f"written: {path}")
+    write_figures("ranks", options.out, {"factors": found}, taken_in=about)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from hypothesis import settings
 # Before anything imports JAX: several devices to put batches on.
 os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
 
-pytest_plugins = ["on_simulated", "on_fake_cupy"]
+pytest_plugins = ["leaked_threads", "on_simulated", "on_fake_cupy"]
 
 # In force unless another one is asked for; tests name their own `max_examples`.
 settings.register_profile("usual", deadline=None, derandomize="CI" in os.environ)

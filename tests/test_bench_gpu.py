@@ -1,6 +1,5 @@
 """The benchmarks for a GPU: their logic, on the simulated driver; and without a GPU."""
 
-import importlib
 import inspect
 import json
 import subprocess
@@ -8,13 +7,12 @@ import sys
 import threading
 from collections import Counter
 from itertools import islice
-from pathlib import Path
 
 import pytest
 
+from bench_scripts import BENCH, importable
 from helpers import WAIT_S, until
 
-BENCH = Path(__file__).parents[1] / "bench"
 SCRIPTS = (
     "draw_images",
     "draw_augmented",
@@ -30,12 +28,8 @@ SCRIPTS = (
 
 @pytest.fixture
 def load(monkeypatch):
-    before = set(sys.modules)
-    monkeypatch.syspath_prepend(str(BENCH / "gpu"))
-    yield importlib.import_module
-    for name in set(sys.modules) - before:
-        if str(BENCH) in (getattr(sys.modules[name], "__file__", None) or ""):
-            del sys.modules[name]
+    with importable(monkeypatch, BENCH / "gpu") as load:
+        yield load
 
 
 @pytest.mark.parametrize("name", SCRIPTS)

@@ -2,15 +2,13 @@
 
 import importlib
 import inspect
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
+from bench_scripts import BENCH, importable
 from echobuf.cli.bench import Measured, measure
 
-BENCH = Path(__file__).parents[1] / "bench"
 QUESTIONS = (
     "image_batches",
     "small_batches",
@@ -22,13 +20,14 @@ QUESTIONS = (
 
 
 @pytest.fixture
-def question(monkeypatch):
-    before = set(sys.modules)
-    monkeypatch.syspath_prepend(str(BENCH))
-    yield lambda name: importlib.import_module(name).QUESTION
-    for name in set(sys.modules) - before:
-        if str(BENCH) in (getattr(sys.modules[name], "__file__", None) or ""):
-            del sys.modules[name]
+def load(monkeypatch):
+    with importable(monkeypatch, BENCH) as load:
+        yield load
+
+
+@pytest.fixture
+def question(load):
+    return lambda name: load(name).QUESTION
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
@@ -93,9 +92,8 @@ def test_augmented_batches_are_normalised_images(name, question):
         assert outcome.rounds[0]["units"] == 2
 
 
-def test_fresh_examples_are_counted_up_to_the_target(monkeypatch):
-    monkeypatch.syspath_prepend(str(BENCH))
-    counting = importlib.import_module("fresh_examples")
+def test_fresh_examples_are_counted_up_to_the_target(load, monkeypatch):
+    counting = load("fresh_examples")
     monkeypatch.setattr(counting, "TARGET", 0.2)
     for condition in counting.CONDITIONS:
         fresh = counting.fresh_needed(counting.Job(condition, 0.03, 0))

@@ -1,11 +1,10 @@
 """Forks beside a buffer on a device, each in a process of its own."""
 
-import subprocess
-import sys
-import textwrap
 from pathlib import Path
 
 import pytest
+
+import test_process
 
 SETUP = """
 import os, sys
@@ -38,19 +37,9 @@ def said(call):
 
 
 def run(code):
-    """What a process that ran `code` wrote; it must end well and say nothing else."""
-    quiet = "ignore:This process:DeprecationWarning"
-    done = subprocess.run(
-        [sys.executable, "-W", quiet, "-c", SETUP + textwrap.dedent(code)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        cwd=Path(__file__).parent,
-    )
-    assert done.stderr == ""
-    assert done.returncode == 0
-    return done.stdout.splitlines()
+    """The lines that a process that ran `code` wrote."""
+    here = Path(__file__).parent  # where what stands for CUDA can be imported
+    return test_process.run(code, setup=SETUP, cwd=here).splitlines()
 
 
 START = """

@@ -1,6 +1,5 @@
 """`EchoLoader`: what it wraps, how long it is, and what upstream may do to it."""
 
-import gc
 import threading
 import weakref
 from collections import Counter
@@ -13,8 +12,9 @@ from hypothesis import strategies as st
 
 import echobuf
 from helpers import largest_batch
+from leaked_threads import no_feeder
 
-pytestmark = pytest.mark.contract
+pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("no_leaked_threads")]
 
 KWARGS = {"batch_size": 4, "window": 16, "factor": 2}
 
@@ -39,22 +39,6 @@ class Numbers:
 
 def numbers_of(batches, key="id"):
     return [number for batch in batches for number in batch[key].tolist()]
-
-
-def no_feeder():
-    """Waits until no thread is left; not for long, as a failed test keeps its own."""
-    threads = [thread for thread in threading.enumerate() if "echobuf" in thread.name]
-    if threads:
-        gc.collect()  # loaders in cycles
-    for thread in threads:
-        thread.join(5)
-        assert not thread.is_alive()
-
-
-@pytest.fixture(autouse=True)
-def _no_leaked_threads():
-    yield
-    no_feeder()
 
 
 # ---- kinds of upstream

@@ -5,16 +5,11 @@ import threading
 import pytest
 
 import echobuf
-from test_loader import KWARGS, Numbers, no_feeder, numbers_of
+from leaked_threads import no_feeder
+from test_loader import KWARGS, Numbers, numbers_of
 from test_loader_epochs import ids, make
 
-pytestmark = pytest.mark.contract
-
-
-@pytest.fixture(autouse=True)
-def _no_leaked_threads():
-    yield
-    no_feeder()
+pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("no_leaked_threads")]
 
 
 class Told(Numbers):

@@ -4,15 +4,9 @@ import numpy as np
 import pytest
 
 import echobuf
-from test_loader import KWARGS, Numbers, no_feeder
+from test_loader import KWARGS, Numbers
 
-pytestmark = pytest.mark.contract
-
-
-@pytest.fixture(autouse=True)
-def _no_leaked_threads():
-    yield
-    no_feeder()
+pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("no_leaked_threads")]
 
 
 def make(n=40, **kwargs):

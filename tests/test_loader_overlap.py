@@ -9,15 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import echobuf
-from test_loader import KWARGS, Numbers, no_feeder, numbers_of
+from leaked_threads import no_feeder
+from test_loader import KWARGS, Numbers, numbers_of
 
-pytestmark = pytest.mark.contract
-
-
-@pytest.fixture(autouse=True)
-def _no_leaked_threads():
-    yield
-    no_feeder()
+pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("no_leaked_threads")]
 
 
 def make(upstream, **kwargs):

@@ -6,16 +6,10 @@ import numpy as np
 import pytest
 
 import echobuf
-from test_loader import KWARGS, Numbers, no_feeder
+from test_loader import KWARGS, Numbers
 from test_loader_epochs import ids, make
 
-pytestmark = pytest.mark.contract
-
-
-@pytest.fixture(autouse=True)
-def _no_leaked_threads():
-    yield
-    no_feeder()
+pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("no_leaked_threads")]
 
 
 BATCHES = [{"id": np.arange(start, start + 5)} for start in range(0, 40, 5)]

@@ -38,16 +38,17 @@ def status_of(child):
 """
 
 
-def run(code, *, status=0):
+def run(code, *, setup=SETUP, status=0, cwd=None):
     """What a process that ran `code` wrote; it must end well and say nothing else."""
     # Python 3.12 and later warn of every fork beside a thread.
     quiet = "ignore:This process:DeprecationWarning"
     done = subprocess.run(
-        [sys.executable, "-W", quiet, "-c", SETUP + textwrap.dedent(code)],
+        [sys.executable, "-W", quiet, "-c", setup + textwrap.dedent(code)],
         capture_output=True,
         text=True,
         timeout=LIMIT_S,
         check=False,
+        cwd=cwd,
     )
     assert done.stderr == ""
     assert done.returncode == status

@@ -14,15 +14,9 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 import echobuf
 from echobuf.torch import EchoLoader, tensors
-from test_loader import Numbers, no_feeder
+from test_loader import Numbers
 
-pytestmark = pytest.mark.contract
-
-
-@pytest.fixture(autouse=True)
-def _no_leaked_threads():
-    yield
-    no_feeder()
+pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("no_leaked_threads")]
 
 
 class Point(NamedTuple):

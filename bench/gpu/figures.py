@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import json
 import os
 import statistics
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from ask import Answer, Question
 from echobuf.cli.bench.environment import environment
+from echobuf.cli.bench.report import write_json
 from place import Place
 
 _PACKAGES = (
@@ -33,12 +33,10 @@ def write(
     question: Question, place: Place, answers: dict[str, Answer], out: Path
 ) -> Path:
     """Prints the table; writes the figures and, with matplotlib, the picture."""
-    out.mkdir(parents=True, exist_ok=True)
     results = {name: row(answer, answers) for name, answer in answers.items()}
     _print(question, place, results)
     # A run on the simulated driver is no measurement; it must not look like one.
     suffix = ".simulated" if place.simulated else ""
-    path = out / f"{question.name}{suffix}.json"
     content = {
         "simulated": place.simulated,
         "question": question.name,
@@ -49,8 +47,7 @@ def write(
         "environment": where(place),
         "results": results,
     }
-    path.write_text(json.dumps(content, indent=1) + "\n")
-    print(f"written: {path}")
+    path = write_json(out / f"{question.name}{suffix}.json", content)
     _draw(question, place, results, path.with_suffix(".png"))
     return path
 

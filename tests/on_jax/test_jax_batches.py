@@ -21,17 +21,10 @@ import echobuf
 import echobuf.jax
 from echobuf import transforms
 from helpers import on_device
-from test_loader import no_feeder
 
-pytestmark = pytest.mark.contract
+pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("no_leaked_threads")]
 
 OPTIONS: dict[str, Any] = {"batch_size": 8, "window": 24, "factor": 3, "seed": 3}
-
-
-@pytest.fixture(autouse=True)
-def _no_leaked_threads():
-    yield
-    no_feeder()
 
 
 def items(n=61):

@@ -13,15 +13,10 @@ import pytest
 import echobuf
 import echobuf.jax
 from echobuf.jax import arrays
-from test_loader import no_feeder
+
+pytestmark = pytest.mark.usefixtures("no_leaked_threads")
 
 COLUMNS = 4096
-
-
-@pytest.fixture(autouse=True)
-def _no_leaked_threads():
-    yield
-    no_feeder()
 
 
 def endless():

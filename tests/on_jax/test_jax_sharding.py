@@ -13,15 +13,10 @@ from jax.sharding import PartitionSpec as P
 
 import echobuf
 import echobuf.jax
-from test_loader import no_feeder
+
+pytestmark = pytest.mark.usefixtures("no_leaked_threads")
 
 OPTIONS = {"batch_size": 8, "window": 24, "factor": 3, "seed": 3}
-
-
-@pytest.fixture(autouse=True)
-def _no_leaked_threads():
-    yield
-    no_feeder()
 
 
 def named(*spec):

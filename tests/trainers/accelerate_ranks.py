@@ -7,7 +7,8 @@ from pathlib import Path
 import torch
 
 import torchrun
-from on_accelerate import EXAMPLES, Run, make_loader
+from on_accelerate import Run, make_loader
+from plain_loop import EXAMPLES
 
 RANK = int(os.environ["RANK"])
 

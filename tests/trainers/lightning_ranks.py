@@ -5,7 +5,8 @@ import sys
 from pathlib import Path
 
 import torchrun
-from on_lightning import EXAMPLES, Recorder, checkpoints, make_loader, make_trainer
+from on_lightning import Recorder, checkpoints, make_trainer
+from plain_loop import EXAMPLES, make_loader
 
 RANK = int(os.environ["RANK"])
 

@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from accelerate import Accelerator
-from torch.utils.data import DataLoader, DistributedSampler
 
+import plain_loop
 from echobuf.accelerate import EchoLoader
 
-EXAMPLES = 40
-STEPS = 16  # in an epoch
-
-
-def make_loader(
-    rank: int = 0, ranks: int = 1, n: int = EXAMPLES, kind: Any = EchoLoader, **kwargs
-) -> Any:
-    """Around a DataLoader whose order depends on its sampler's epoch."""
-    sampler = DistributedSampler(range(n), ranks, rank)
-    upstream = DataLoader(range(n), batch_size=5, sampler=sampler)
-    return kind(upstream, **{"window": 20, "factor": 2, **kwargs})
-
-
-def expected(epochs: int, **kwargs: Any) -> list[list[int]]:
-    """The batches of a plain loop."""
-    loader, batches = make_loader(**kwargs), []
-    for epoch in range(epochs):
-        loader.set_epoch(epoch)
-        batches += [batch.tolist() for batch in loader]
-    return batches
+make_loader = partial(plain_loop.make_loader, kind=EchoLoader)
+expected = partial(plain_loop.expected, kind=EchoLoader)
 
 
 class Run:

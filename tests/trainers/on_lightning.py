@@ -9,12 +9,6 @@ from typing import Any
 import torch
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
-from torch.utils.data import DataLoader, DistributedSampler
-
-from echobuf.torch import EchoLoader
-
-EXAMPLES = 40
-STEPS = 16  # in an epoch
 
 logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
 
@@ -41,25 +35,6 @@ class Validated(Recorder):
 
     def validation_step(self, batch: torch.Tensor, batch_idx: int) -> None:
         self.validated.append(batch.tolist())
-
-
-def make_loader(
-    rank: int = 0, ranks: int = 1, n: int = EXAMPLES, workers: int = 0, **kwargs: Any
-) -> EchoLoader:
-    """Around a DataLoader whose order depends on its sampler's epoch."""
-    data = range(n)
-    sampler = DistributedSampler(data, ranks, rank)
-    upstream = DataLoader(data, batch_size=5, sampler=sampler, num_workers=workers)
-    return EchoLoader(upstream, **{"window": 20, "factor": 2, **kwargs})
-
-
-def expected(epochs: int, **kwargs: Any) -> list[list[int]]:
-    """The batches of a plain loop."""
-    loader, batches = make_loader(**kwargs), []
-    for epoch in range(epochs):
-        loader.set_epoch(epoch)
-        batches += [batch.tolist() for batch in loader]
-    return batches
 
 
 def checkpoints(folder: Path, **when: Any) -> ModelCheckpoint:

@@ -17,8 +17,9 @@ import echobuf
 import echobuf.torch
 import torchrun
 from echobuf.accelerate import EchoLoader
-from on_accelerate import EXAMPLES, STEPS, Run, expected, make_loader
-from test_loader import no_feeder
+from leaked_threads import no_feeder
+from on_accelerate import Run, expected, make_loader
+from plain_loop import EXAMPLES, STEPS
 
 
 @pytest.fixture(autouse=True)

@@ -15,19 +15,11 @@ from torch.utils.data import DataLoader, IterableDataset
 import echobuf
 import torchrun
 from echobuf.torch import EchoLoader
-from on_lightning import (
-    EXAMPLES,
-    STEPS,
-    Recorder,
-    checkpoints,
-    expected,
-    fit,
-    make_loader,
-    make_trainer,
-)
-from test_loader import no_feeder
+from on_lightning import Recorder, checkpoints, fit, make_trainer
+from plain_loop import EXAMPLES, STEPS, expected, make_loader
 
 pytestmark = [
+    pytest.mark.usefixtures("no_leaked_threads"),
     # Lightning asks torch for what torch is to lose.
     pytest.mark.filterwarnings("ignore:.isinstance.treespec, LeafSpec:FutureWarning"),
     # Runs that go on write no checkpoints here.
@@ -35,12 +27,6 @@ pytestmark = [
         "ignore:Be aware that when using .ckpt_path:UserWarning"
     ),
 ]
-
-
-@pytest.fixture(autouse=True)
-def _no_leaked_threads():
-    yield
-    no_feeder()
 
 
 class Unsized(IterableDataset):

@@ -6,21 +6,13 @@ import pytest
 
 import echobuf
 from echobuf.loader.stateful import as_stateful
-from test_loader import no_feeder
+from upstream_checks import SET_VITAL
 
 datasets = pytest.importorskip("datasets")
 N = 300
 KWARGS = {"batch_size": 4, "window": 16, "factor": 2}
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:'set_vital' is deprecated:UserWarning"  # torchdata 0.11 with torch 2.13
-)
-
-
-@pytest.fixture(autouse=True)
-def _no_leaked_threads():
-    yield
-    no_feeder()
+pytestmark = [pytest.mark.usefixtures("no_leaked_threads"), SET_VITAL]
 
 
 @pytest.fixture(name="files")

@@ -9,22 +9,13 @@ import torch
 
 import echobuf
 import echobuf.torch
-from test_loader import no_feeder
-from upstream_checks import N, check_all, run
+from upstream_checks import SET_VITAL, N, check_all, run
 
 stateful = pytest.importorskip("torchdata.stateful_dataloader")
 samplers = pytest.importorskip("torchdata.stateful_dataloader.sampler")
 tn = pytest.importorskip("torchdata.nodes")
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:'set_vital' is deprecated:UserWarning"  # torchdata 0.11 with torch 2.13
-)
-
-
-@pytest.fixture(autouse=True)
-def _no_leaked_threads():
-    yield
-    no_feeder()
+pytestmark = [pytest.mark.usefixtures("no_leaked_threads"), SET_VITAL]
 
 
 class Data(torch.utils.data.Dataset):
@@ -71,6 +62,14 @@ def make(upstream, **more):
 
 def ids(batches):
     return [batch["id"].tolist() for batch in batches]
+
+
+def state_after(count, loader):
+    """The state of a loader that was left after so many batches."""
+    epoch = iter(loader)
+    for _ in range(count):
+        next(epoch)
+    return loader.state_dict()
 
 
 def test_the_page():
@@ -138,11 +137,7 @@ def test_a_state_of_the_end_goes_on_with_the_next_epoch(kind, workers):
 
 
 def test_set_epoch_after_load_begins_at_the_start():
-    loader = make(distributed(Data(), 0))
-    epoch = iter(loader)
-    for _ in range(60):
-        next(epoch)
-    state = loader.state_dict()
+    state = state_after(60, make(distributed(Data(), 0)))
     whole = make(distributed(Data(), 0))
     whole.set_epoch(4)
     data = Data()
@@ -154,11 +149,7 @@ def test_set_epoch_after_load_begins_at_the_start():
 
 
 def test_other_workers_are_refused_with_what_to_do():
-    loader = make(shuffled(Data(), 0))
-    epoch = iter(loader)
-    for _ in range(60):
-        next(epoch)
-    state = loader.state_dict()
+    state = state_after(60, make(shuffled(Data(), 0)))
     resumed = make(shuffled(Data(), 2))
     resumed.load_state_dict(state)
     with pytest.raises(echobuf.StateError, match="with as many workers"):
@@ -166,10 +157,8 @@ def test_other_workers_are_refused_with_what_to_do():
 
 
 def test_a_small_state():
-    loader = make(shuffled(Data(), 0))
-    epoch = iter(loader)
-    next(epoch)
-    assert len(json.dumps(loader.state_dict())) < 20_000
+    state = state_after(1, make(shuffled(Data(), 0)))
+    assert len(json.dumps(state)) < 20_000
 
 
 # ---- nodes

@@ -13,11 +13,13 @@ import numpy as np
 import pytest
 
 import markdown
-from test_loader import no_feeder
+from leaked_threads import no_feeder
 
 PAGE = Path(__file__).parents[2] / "docs" / "upstreams.md"
 N = 300
 """Examples of each upstream."""
+SET_VITAL = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")
+"""What torchdata 0.11 does with torch 2.13."""
 
 
 def run(title: str, names: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from echobuf.cli.bench.environment import environment
 from echobuf.cli.bench.question import Question
 from echobuf.cli.bench.rounds import Failed, Measured, Outcome
 
-__all__ = ["print_table", "summary", "write", "write_figures"]
+__all__ = ["print_table", "summary", "write", "write_figures", "write_json"]
 
 _WIDTH = 100
 _SCALES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
@@ -94,11 +94,29 @@ def write(question: Question, outcomes: Mapping[str, Outcome], out: Path) -> Pat
     return write_figures(question.name, out, figures)
 
 
-def write_figures(name: str, out: Path, figures: Mapping[str, Any]) -> Path:
-    """Writes any figures with the environment they were taken in, and says so."""
-    out.mkdir(parents=True, exist_ok=True)
-    path = out / f"{name}.json"
-    content = {"environment": environment(), **figures}
+def write_figures(
+    name: str,
+    out: Path,
+    figures: Mapping[str, Any],
+    *,
+    taken_in: Mapping[str, Any] | None = None,
+) -> Path:
+    """Writes any figures with the environment they were taken in, and says so.
+
+    Args:
+        name: of the file, without `.json`.
+        out: its folder.
+        figures: what it holds.
+        taken_in: the environment, where it was noted before the figures were taken;
+            `None`: as it is now.
+    """
+    about = environment() if taken_in is None else taken_in
+    return write_json(out / f"{name}.json", {"environment": about, **figures})
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> Path:
+    """Writes a result file, whose folder need not be there, and says so."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content, indent=1) + "\n")
     print(f"written: {path}")
     return path
