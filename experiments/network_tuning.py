@@ -43,11 +43,12 @@ def tune(
     ways: Sequence[Condition],
     rates: Sequence[float],
     until: float,
+    latest: float,
 ) -> dict[str, dict[float, int | None]]:
     """Fresh examples to the target, for each way and learning rate; None: not reached.
 
     All ways try the same rates: at least the first one, and then as many as have begun
-    when the clock says `until`.
+    when the clock says `until`; all has ended when it says `latest`.
     """
     server.set_bandwidth(1000 * UNLIMITED_KB_S)
     needed: dict[str, dict[float, int | None]] = {way.key: {} for way in ways}
@@ -56,7 +57,7 @@ def tune(
             print(f"left out, no time: learning rates {list(rates[turn:])}")
             break
         for way in ways:
-            run = train_quietly(task, way, seed=SEED, learning_rate=rate)
+            run = train_quietly(task, way, latest, seed=SEED, learning_rate=rate)
             needed[way.key][rate] = run.end.fresh if run.reached else None
     return needed
 

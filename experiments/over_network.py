@@ -14,6 +14,7 @@ examples that it needs; the server's bandwidth is not limited then.
 from __future__ import annotations
 
 import statistics
+import sys
 import time
 from dataclasses import replace
 
@@ -52,9 +53,13 @@ def measure_all(
             print(f"left out, no time: seeds {seeds[turn:]}")
             break
         seeded = replace(task, settings=replace(task.settings, seed=seed))
-        found.append(measure(seeded, server, rates, echoed_first=turn % 2 == 1))
+        pair = measure(seeded, server, rates, until, echoed_first=turn % 2 == 1)
+        if time.perf_counter() > until and pair.speedup is None:
+            print(f"cut short, no time: seeds {seeds[turn:]}")
+            break
+        found.append(pair)
         longest = max(longest, time.perf_counter() - begin)
-        print(line(found[-1]), flush=True)
+        print(line(pair), flush=True)
     return found
 
 
@@ -77,8 +82,8 @@ def device_name(device: str) -> str:
     return torch.cuda.get_device_name(device) if on_gpu else "cpu"
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Tunes, measures, prints, and writes figures and a picture."""
+def main(arguments: list[str] | None = None) -> int:
+    """Tunes, measures, prints, writes; 1, the exit code, where there is no figure."""
     parser = make_parser(__doc__)
     add_budget(parser, 420)
     add_device(parser)
@@ -90,6 +95,7 @@ def main(arguments: list[str] | None = None) -> None:
     )
     options = parser.parse_args(arguments)
     begin, about = time.perf_counter(), environment()
+    until = begin + options.seconds
     settings = replace(
         BASE, target=options.target, budget_s=options.run_s, device=options.device
     )
@@ -101,10 +107,10 @@ def main(arguments: list[str] | None = None) -> None:
             (WITHOUT, WITH),
             options.rates,
             begin + TUNING * options.seconds,
+            until,
         )
         print(f"width {task.settings.width}; fresh examples by learning rate: {tuning}")
         rates = {key: best(needed) for key, needed in tuning.items()}
-        until = begin + options.seconds
         found = measure_all(task, server, rates, list(options.seeds), until)
     total = summary(found)
     if total is not None:
@@ -130,7 +136,8 @@ def main(arguments: list[str] | None = None) -> None:
     }
     write_figures("over_network", options.out, figures, taken_in=about)
     print(f"written: {draw(found, options.target, options.out / 'over_network.png')}")
+    return int(total is None)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

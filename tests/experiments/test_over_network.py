@@ -21,7 +21,7 @@ def over_network(load, monkeypatch):
 
 def test_a_tiny_run_measures_both_ways(over_network, tmp_path, capsys):
     options = ["--target", "0.01", "--rates", "0.03", "--seeds", "4", "7"]
-    over_network.main([*options, "--out", str(tmp_path)])
+    assert over_network.main([*options, "--out", str(tmp_path)]) == 0
     content = json.loads((tmp_path / "over_network.json").read_text())
     assert [seed["seed"] for seed in content["seeds"]] == [4, 7]
     for seed in content["seeds"]:
@@ -45,7 +45,7 @@ def test_what_time_does_not_allow_is_left_out_and_a_missed_target_is_no_figure(
 ):
     options = ["--target", "0.999", "--rates", "0.03", "0.05", "--seeds", "0", "1"]
     options += ["--run-s", "0.2", "--seconds", "0.1"]
-    over_network.main([*options, "--out", str(tmp_path)])
+    assert over_network.main([*options, "--out", str(tmp_path)]) == 1
     content = json.loads((tmp_path / "over_network.json").read_text())
     assert content["seeds"] == []
     assert content["seeds_wanted"] == [0, 1]
