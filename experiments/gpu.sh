@@ -19,6 +19,8 @@ set -uo pipefail
 python="${PYTHON:-python3}"
 total="${ECHOBUF_GPU_SECONDS:-460}"
 device="${ECHOBUF_DEVICE:-cuda}"
+spare=60 # for what an experiment has begun when its time is over
+jobs=8   # runs at a time where no time is measured
 
 usage() {
   sed -n 's/^#   \(experiments.*\)/\1/p' "$0" >&2
@@ -32,16 +34,16 @@ source bench/gpu/steps.sh
 
 # experiment NAME SECONDS ARGUMENT...: told its time; some more for what it has begun.
 experiment() {
-  local name="$1" seconds="$2" left=$((total - SECONDS - 30))
+  local name="$1" seconds="$2" left=$((total - SECONDS - spare))
   shift 2
   [ "$seconds" -le "$left" ] || seconds=$left
-  run "$name" $((seconds + 30)) "$python" "experiments/$name.py" \
+  run "$name" $((seconds + spare)) "$python" "experiments/$name.py" \
     --seconds "$seconds" --device "$device" --out "$out" "$@"
 }
 
 # Wider models come by themselves: over_network widens its own until R can be had.
 over_network() { experiment over_network 150 --seeds 0 1 2 3 4 --rates 0.03 0.01 0.05 0.02 0.005; }
-fresh_examples() { experiment fresh_examples "$total"; }
+fresh_examples() { experiment fresh_examples "$total" --jobs "$jobs"; }
 
 for name in "$@"; do
   case "$name" in
