@@ -36,6 +36,7 @@ source bench/gpu/steps.sh
 experiment() {
   local name="$1" seconds="$2" left=$((total - SECONDS - spare))
   shift 2
+  [ "$left" -ge 1 ] || { run "$name" 0; return; }
   [ "$seconds" -le "$left" ] || seconds=$left
   run "$name" $((seconds + spare)) "$python" "experiments/$name.py" \
     --seconds "$seconds" --device "$device" --out "$out" "$@"
