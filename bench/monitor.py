@@ -41,7 +41,7 @@ STEPS = 100_000
 def make_sinks(stack: ExitStack) -> dict[str, Sink]:
     """By name; what they hold is given back when the stack ends."""
     folder = stack.enter_context(tempfile.TemporaryDirectory())
-    terminal = stack.enter_context(Path(os.devnull).open("w"))
+    terminal = stack.enter_context(Path(os.devnull).open("w"))  # noqa: SIM115
     prometheus = Prometheus(0)
     stack.callback(prometheus.close)
     progress = Progress(Console(file=terminal, force_terminal=True, width=80))

@@ -53,12 +53,12 @@ TEST(WaitClock, RestartKeepsWhoIsInAndForgetDoesNot) {
 TEST(WaitClock, LosesNothingAmongThreads) {
   WaitClock clock;
   const Deadline now = Clock::now();
-  constexpr int kRounds = 20'000;
+  constexpr std::int64_t kRounds = 20'000;
   {
     Threads threads;
     for (int t = 0; t < 3; ++t)
       threads.start([&] {
-        for (int i = 0; i < kRounds; ++i) {
+        for (std::int64_t i = 0; i < kRounds; ++i) {
           clock.enter(now - milliseconds(3));
           EXPECT_TRUE(clock.leave(now - milliseconds(2)));
           EXPECT_GE(clock.total(), 0);

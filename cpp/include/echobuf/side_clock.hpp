@@ -21,6 +21,17 @@ inline double seconds_each(std::int64_t ns, std::uint64_t count) {
   return count > 0 ? to_seconds(ns) / static_cast<double>(count) : kUnknown;
 }
 
+/// What is known of an epoch's upstream.
+struct UpstreamSpan {
+  std::uint64_t base = 0;
+  std::uint64_t first_end = 0;  // where what arrived first ends: it took no time
+  std::optional<Deadline> begun;
+  std::optional<Deadline> ended;
+  std::int64_t held_before_ns = 0;  // before the first arrival
+  std::int64_t held_ns = 0;         // until the end
+  std::int64_t wait_ns = 0;         // once the next epoch was opened ahead
+};
+
 /// Upstream's own time: from the first arrival of an epoch until upstream ends, or
 /// until now, less the time that producers waited for room. A put reads no clock, but
 /// for the first of an epoch and those that wait.
@@ -88,16 +99,7 @@ class UpstreamClock {
   }
 
  private:
-  /// What is known of an epoch's upstream.
-  struct Span {
-    std::uint64_t base = 0;
-    std::uint64_t first_end = 0;  // where what arrived first ends: it took no time
-    std::optional<Deadline> begun;
-    std::optional<Deadline> ended;
-    std::int64_t held_before_ns = 0;  // before the first arrival
-    std::int64_t held_ns = 0;         // until the end
-    std::int64_t wait_ns = 0;         // once the next epoch was opened ahead
-  };
+  using Span = UpstreamSpan;
 
   void set_out(Span& span, std::uint64_t base) {
     span.base = base;
