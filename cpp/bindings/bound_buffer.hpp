@@ -140,7 +140,8 @@ class BoundBuffer {
     const BufferStats stats = buffer->stats();
     return py::make_tuple(stats.fresh, stats.served, stats.passes, stats.resident,
                           stats.device_bytes, stats.bytes, stats.put_wait_s,
-                          stats.next_wait_s);
+                          stats.next_wait_s, stats.t_upstream_s, stats.t_downstream_s,
+                          stats.ratio(), stats.wait_share);
   }
 
   /// Ends all calls and gives the memory back, once the last call has left.

@@ -17,6 +17,7 @@ from echobuf.errors import (
     DeviceError,
     EchobufError,
     ForkError,
+    MissingPackageError,
     OptionError,
     SpecError,
     StateError,
@@ -30,8 +31,8 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    if name == "transforms":  # imported when it is first wanted
-        return importlib.import_module("echobuf.transforms")
+    if name in ("metrics", "transforms"):  # imported when it is first wanted
+        return importlib.import_module(f"echobuf.{name}")
     raise AttributeError(f"module 'echobuf' has no attribute {name!r}")
 
 
@@ -44,6 +45,7 @@ __all__ = [
     "EchobufError",
     "Field",
     "ForkError",
+    "MissingPackageError",
     "OptionError",
     "SpecError",
     "StateError",

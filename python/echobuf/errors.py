@@ -45,5 +45,9 @@ class StateError(EchobufError, ValueError):
     """A state that does not fit these arguments, or is damaged."""
 
 
+class MissingPackageError(EchobufError, ImportError):
+    """A package is not installed that only what was asked for needs."""
+
+
 class ForkError(EchobufError, RuntimeError):
     """A buffer was used in a forked child."""

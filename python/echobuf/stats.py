@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,20 @@ class Stats:
             kept for the next batch. Batches that you hold are yours.
         put_wait_s: seconds that producers have waited for room.
         next_wait_s: seconds that consumers have waited for a batch.
+        t_upstream_s: seconds of upstream's own time for a fresh example: from the first
+            arrival until `close`, or now, without the waits for room, over the
+            examples that arrived after the first `put`. NaN until there is one.
+        t_downstream_s: seconds of the consumer's own time for a draw: from each return
+            of `next_batch` to its next call, over the draws handed out. NaN until
+            it is called for a second batch.
+        ratio: R = t_upstream_s / t_downstream_s; NaN until both are known.
+        wait_share: the share of the consumer's time, draws counted in, that it has
+            waited in `next_batch`; 0.0 before the first call.
+
+    The last four go by clocks that move on while nothing happens, so comparing two
+    `Stats` leaves them out. With several producers `t_upstream_s` is of all of them
+    together, with several consumers `t_downstream_s`; both then take it that the
+    threads of a side are alike.
     """
 
     fresh: int
@@ -34,16 +49,20 @@ class Stats:
     bytes_host: int
     put_wait_s: float
     next_wait_s: float
+    t_upstream_s: float = field(default=math.nan, compare=False)
+    t_downstream_s: float = field(default=math.nan, compare=False)
+    ratio: float = field(default=math.nan, compare=False)
+    wait_share: float = field(default=0.0, compare=False)
 
 
-Raw = tuple[int, int, int, int, int, int, float, float]
-NOTHING: Raw = (0, 0, 0, 0, 0, 0, 0.0, 0.0)
+Raw = tuple[int, int, int, int, int, int, float, float, float, float, float, float]
+NOTHING: Raw = (0, 0, 0, 0, 0, 0, 0.0, 0.0, math.nan, math.nan, math.nan, 0.0)
 
 
 def make_stats(raw: Raw) -> Stats:
     """From the tuple that the core gives."""
-    fresh, served, passes, resident, bytes_device, bytes_host, *waits = raw
-    put_wait_s, next_wait_s = waits
+    fresh, served, passes, resident, bytes_device, bytes_host, *clocks = raw
+    put_wait_s, next_wait_s, t_upstream_s, t_downstream_s, ratio, wait_share = clocks
     return Stats(
         fresh=fresh,
         served=served,
@@ -54,4 +73,8 @@ def make_stats(raw: Raw) -> Stats:
         bytes_host=bytes_host,
         put_wait_s=put_wait_s,
         next_wait_s=next_wait_s,
+        t_upstream_s=t_upstream_s,
+        t_downstream_s=t_downstream_s,
+        ratio=ratio,
+        wait_share=wait_share,
     )

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -92,12 +91,15 @@ class BasicBuffer {
   }
 
   /// Says that upstream has ended; what is there is still served out.
-  void close() { ring_.close(); }
+  void close() {
+    inlet_.clock().close();
+    ring_.close();
+  }
 
   /// Upstream failed: nothing more is served.
   void fail() {
     ending_.fail();
-    ring_.close();
+    close();
     wake_all();
   }
   bool has_failed() const { return ending_.has_failed(); }
@@ -170,7 +172,10 @@ class BasicBuffer {
   bool open_ahead(std::uint64_t epoch) {
     std::lock_guard alone(between_epochs_);
     if (!ring_.closed() || ending_.has_failed() || ending_.is_down()) return false;
-    if (!ledger_.open_ahead(epoch)) return false;
+    if (ledger_.ahead()) return false;
+    // First: who sees it open finds the clock set for it.
+    inlet_.clock().open_ahead(ring_.tail());
+    ledger_.open_ahead(epoch);
     if (ending_.is_down()) ring_.close();  // see restart()
     return true;
   }
@@ -184,7 +189,7 @@ class BasicBuffer {
     if (!next) return false;
     const typename Out::Pause pause(outlet_);
     ring_.settle(next->base);
-    begin(*next, nullptr, [] {});
+    begin(*next, nullptr, [&] { inlet_.clock().go_ahead(); });
     return true;
   }
 
@@ -215,8 +220,13 @@ class BasicBuffer {
     stats.resident = tail - std::min(tail, ring_.released());
     stats.bytes = side_.bytes();
     stats.device_bytes = side_.device_bytes();
-    stats.put_wait_s = seconds(inlet_.waited());
-    stats.next_wait_s = seconds(outlet_.waited());
+    const auto upstream = inlet_.clock().read(ring_.end().value_or(tail));
+    stats.put_wait_s = upstream.wait_s;
+    stats.t_upstream_s = upstream.each_s;
+    const auto downstream = outlet_.clock().read(ledger_.draws_here());
+    stats.next_wait_s = downstream.wait_s;
+    stats.t_downstream_s = downstream.each_s;
+    stats.wait_share = downstream.wait_share;
     return stats;
   }
 
@@ -233,10 +243,6 @@ class BasicBuffer {
   Side& side() { return side_; }
 
  private:
-  static double seconds(const std::atomic<std::int64_t>& ns) {
-    return static_cast<double>(ns.load(std::memory_order_relaxed)) * 1e-9;
-  }
-
   void wake_all() {
     ring_.wake_all();
     outlet_.wake_all();
@@ -247,7 +253,6 @@ class BasicBuffer {
   void begin(const Epoch& next, const Sweep* from, Open&& open) {
     outlet_.go_over(next, from, [&](const Sweep& start) {
       ledger_.begin(next, start, std::forward<Open>(open));
-      inlet_.waited().store(0, std::memory_order_relaxed);
     });
   }
 
@@ -259,6 +264,7 @@ class BasicBuffer {
     next.base = ring_.tail();
     begin(next, from, [&] {
       ending_.forget_failure();
+      inlet_.clock().begin(next.base);
       // Looked at after the exchange in reopen(): a close() that came before is undone
       // by it, but then what led to that close() is seen here.
       if (!ending_.is_down()) ring_.reopen();

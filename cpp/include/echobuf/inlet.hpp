@@ -2,12 +2,12 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
 #include "echobuf/attempt.hpp"
 #include "echobuf/options.hpp"
+#include "echobuf/side_clock.hpp"
 #include "echobuf/store_host.hpp"
 
 namespace echobuf {
@@ -34,6 +34,7 @@ class Inlet {
         continue;
       }
       store_.write(claim.first, claim.count, leaves, done, rows);
+      clock_.arrived(claim.first + claim.count);
       ring_.commit(claim.first, claim.count);
       done += claim.count;
       if (poll && done < n && !poll->go_on()) return Status::kInterrupted;
@@ -41,8 +42,7 @@ class Inlet {
     return Status::kOk;
   }
 
-  /// Nanoseconds that puts have waited for room.
-  std::atomic<std::int64_t>& waited() { return waited_; }
+  UpstreamClock& clock() { return clock_; }
 
  private:
   /// So much is claimed at once: a draw need not wait for the whole of a large put.
@@ -54,7 +54,7 @@ class Inlet {
     if (look.closed) return Status::kClosed;
     if (ring_.has_room()) return Status::kOk;
     if (Clock::now() >= deadline) return Status::kTimeout;
-    const Stopwatch watch(waited_);
+    const WaitClock::Stay stay(clock_.waits());
     ring_.room().wait(key, deadline);
     return Status::kOk;
   }
@@ -62,7 +62,7 @@ class Inlet {
   Ring& ring_;
   Store& store_;
   const std::uint64_t chunk_;
-  std::atomic<std::int64_t> waited_{0};
+  UpstreamClock clock_;
 };
 
 }  // namespace echobuf

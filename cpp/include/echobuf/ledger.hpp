@@ -72,6 +72,12 @@ class Ledger {
     return stats;
   }
 
+  /// Draws since the epoch began, or went on from a checkpoint.
+  std::uint64_t draws_here() {
+    std::lock_guard lock(mutex_);
+    return draws(handed_) - draws_before_;
+  }
+
   /// True if nothing was put or handed out in this epoch, or in one loaded.
   bool untouched() {
     std::lock_guard lock(mutex_);
@@ -85,15 +91,13 @@ class Ledger {
     return n && *n <= resident_end(handed_);
   }
 
-  /// Opens the next epoch for upstream, whose last one has ended. False if one is open.
-  bool open_ahead(std::uint64_t number) {
+  /// Opens the next epoch for upstream, whose last one has ended; none may be open.
+  void open_ahead(std::uint64_t number) {
     std::lock_guard lock(mutex_);
-    if (ahead_) return false;
     ahead_.emplace();
     ahead_->number = number;
     ahead_->base = ring_.tail();
     ring_.reopen_ahead();
-    return true;
   }
   std::optional<Epoch> ahead() {
     std::lock_guard lock(mutex_);
@@ -108,6 +112,7 @@ class Ledger {
     epoch_ = next;
     ahead_.reset();
     handed_ = start;
+    draws_before_ = draws(start);
     ring_.release(next.base);
     ring_.clear_held_back();
     std::forward<Open>(open)();
@@ -127,8 +132,9 @@ class Ledger {
   Ring& ring_;
   std::mutex mutex_;  // guards what follows
   Epoch epoch_;
-  std::optional<Epoch> ahead_;  // open for upstream already
-  Sweep handed_;                // the schedule after the last batch handed out
+  std::optional<Epoch> ahead_;      // open for upstream already
+  Sweep handed_;                    // the schedule after the last batch handed out
+  std::uint64_t draws_before_ = 0;  // a checkpoint was taken
 };
 
 }  // namespace echobuf

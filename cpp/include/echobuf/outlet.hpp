@@ -18,6 +18,7 @@
 #include "echobuf/ledger.hpp"
 #include "echobuf/options.hpp"
 #include "echobuf/prefetcher.hpp"
+#include "echobuf/side_clock.hpp"
 #include "echobuf/turn.hpp"
 
 namespace echobuf {
@@ -45,35 +46,41 @@ class Outlet {
 
   /// The next batch; the memory that `batch` had is dropped.
   Status next(Batch& batch, Deadline deadline, Poll* poll) {
-    const Status status =
-        prefetcher_ ? pop(batch, deadline) : wait_for(deadline, &waited_, [&] {
-          return draw([&] { return drawer_->draw(batch.block, batch.count, poll); });
-        });
-    if (status == Status::kOk) batch.block.hand_out();
-    return status;
+    return timed([&] {
+      const Status status =
+          prefetcher_ ? pop(batch, deadline) : wait_for(deadline, &clock_.waits(), [&] {
+            return draw([&] { return drawer_->draw(batch.block, batch.count, poll); });
+          });
+      if (status == Status::kOk) batch.block.hand_out();
+      return status;
+    });
   }
 
   /// Draws into the caller's leaves.
   Status next_into(Target& target, Deadline deadline, Poll* poll) {
-    if constexpr (Drawer::kInBlocks) {
-      if (prefetcher_) {
-        Batch batch;
-        const Status status = pop(batch, deadline);
-        if (status != Status::kOk) return status;
-        target.count = batch.count;
-        drawer_->copy_out(batch.block, target);
-        return status;
+    return timed([&] {
+      if constexpr (Drawer::kInBlocks) {
+        if (prefetcher_) {
+          Batch batch;
+          const Status status = pop(batch, deadline);
+          if (status != Status::kOk) return status;
+          target.count = batch.count;
+          drawer_->copy_out(batch.block, target);
+          return status;
+        }
       }
-    }
-    return wait_for(deadline, &waited_, [&] {
-      return draw([&] { return drawer_->draw_into(target, poll); });
+      return wait_for(deadline, &clock_.waits(), [&] {
+        return draw([&] { return drawer_->draw_into(target, poll); });
+      });
     });
   }
 
   /// Hands out the next batch to launches of graphs.
   Status before_replay(void* stream, Deadline deadline) {
-    return wait_for(deadline, &waited_, [&] {
-      return draw([&] { return drawer_->before_replay(stream); });
+    return timed([&] {
+      return wait_for(deadline, &clock_.waits(), [&] {
+        return draw([&] { return drawer_->before_replay(stream); });
+      });
     });
   }
 
@@ -103,8 +110,7 @@ class Outlet {
     return answer.value_or(false);
   }
 
-  /// Nanoseconds that callers have waited for a batch.
-  std::atomic<std::int64_t>& waited() { return waited_; }
+  const DownstreamClock& clock() const { return clock_; }
 
   // ---- between epochs
 
@@ -150,7 +156,7 @@ class Outlet {
     else
       drawer_->restart(next);
     std::forward<Begin>(begin)(drawer_->sweep());
-    waited_.store(0, std::memory_order_relaxed);
+    clock_.begin();
   }
 
   // ---- the end
@@ -183,6 +189,15 @@ class Outlet {
     Batch batch;
     std::optional<Sweep> after;
   };
+
+  /// A caller's whole call, on the clock.
+  template <class Call>
+  Status timed(Call&& call) {
+    DownstreamClock::Call on_clock(clock_);
+    const Status status = std::forward<Call>(call)();
+    if (status == Status::kOk) on_clock.handed_out();
+    return status;
+  }
 
   /// One attempt at drawing, if nobody else is at it.
   template <class Draw>
@@ -237,11 +252,11 @@ class Outlet {
       if (popped == Status::kOk) ledger_.hand_out(*ahead.after);
       return {popped, &prefetcher_->filled()};
     };
-    Status status = wait_for(deadline, &waited_, attempt);
+    Status status = wait_for(deadline, &clock_.waits(), attempt);
     // Time is for upstream: what is there already is not refused because the thread
     // has not come to it yet.
     while (status == Status::kTimeout && deadline != kAtOnce && ready())
-      status = wait_for(Clock::now() + kSlice, &waited_, attempt);
+      status = wait_for(Clock::now() + kSlice, &clock_.waits(), attempt);
     if (status == Status::kOk) batch = std::move(ahead.batch);
     return status;
   }
@@ -271,7 +286,7 @@ class Outlet {
   std::mutex handing_out_;  // batches made ahead leave in order
   std::atomic<bool> paused_{false};  // between two epochs
   EventCount resumed_;
-  std::atomic<std::int64_t> waited_{0};
+  DownstreamClock clock_;
 
   std::unique_ptr<Prefetcher<Ahead>> prefetcher_;  // last: its thread uses the rest
 };

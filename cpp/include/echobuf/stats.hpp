@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "echobuf/side_clock.hpp"
+
 namespace echobuf {
 
 /// Memory of a buffer: slots, allocated once, and the batches that it holds itself. On
@@ -25,6 +27,14 @@ struct BufferStats {
   std::uint64_t device_bytes = 0;  // on the device
   double put_wait_s = 0;
   double next_wait_s = 0;
+  double t_upstream_s = kUnknown;    // of upstream's own time, for a fresh example
+  double t_downstream_s = kUnknown;  // of the consumer's own time, for a draw
+  double wait_share = 0;             // of the consumer's time, in waits
+
+  /// R; kUnknown until both are known.
+  double ratio() const {
+    return t_downstream_s > 0 ? t_upstream_s / t_downstream_s : kUnknown;
+  }
 };
 
 }  // namespace echobuf

@@ -213,7 +213,6 @@ constexpr Known kKnown[] = {
     {"Outlet::Pause::announce ", "release -> relaxed",
      "the ring's close, or the turn, releases what came before"},
     {"Outlet::Pause::~Pause ", "release -> relaxed", "the turn given back releases"},
-    {"Outlet::go_over<", "left out", "a statistic: how long calls have waited"},
     {"Ending::fail ", "release -> relaxed", kByTheTail},
     {"Ending::shut_down ", "release -> relaxed", kByTheTail},
     {"Ending::is_down ", "acquire -> relaxed", kByTheTail},
