@@ -1,0 +1,1 @@
+"""What `analyze` measures, and what follows from it."""
