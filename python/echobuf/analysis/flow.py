@@ -1,10 +1,9 @@
-"""How long an epoch takes: the passes one after another, filling and draining included.
+"""How long an epoch takes, pass by pass: filling and draining the window included.
 
-The passes are those of the core's own schedule; upstream and downstream take their mean
-times. A batch is drawn when the step before it is done and all records of the passes
-that it touches are there; what a pass has used up is free from the draw of its last
-batch on. With that, the times of all batches follow from those of the first batch of
-each pass.
+The passes are those of the core's own schedules; upstream and downstream take their
+mean times. A batch is drawn when the step before it is done and all records of the
+passes that it touches are there; what a pass has used up is free from the draw of its
+last batch on. So the times of all batches follow from those at which passes begin.
 """
 
 from __future__ import annotations
@@ -15,6 +14,8 @@ from fractions import Fraction
 
 from echobuf import _core
 from echobuf.analysis.arrivals import Arrivals
+from echobuf.analysis.steps import Steps
+from echobuf.analysis.supply import Supply
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Pace:
         step_s: t_downstream, seconds per example of a batch.
         batch_size: examples of a batch.
         window: of the buffer, in examples.
+        max_factor: the largest factor of "auto".
         item: examples that upstream yields at a time.
     """
 
@@ -33,79 +35,69 @@ class Pace:
     step_s: float
     batch_size: int
     window: int
+    max_factor: int = 8
     item: int = 1
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What an epoch comes to.
+
+    Attributes:
+        seconds: from its beginning to the end of its last step.
+        draws: examples served.
+    """
+
+    seconds: float
+    draws: float
 
 
 _LONGEST = 64  # windows that are gone through one by one; then it is a straight line
 
 
-def epoch_s(pace: Pace, factor: Fraction, count: int) -> float:
-    """Seconds for an epoch of `count` fresh examples with a fixed factor.
+def epoch(pace: Pace, factor: Fraction | None, count: int) -> Epoch:
+    """An epoch of `count` fresh examples; a factor of None is "auto".
 
-    Long epochs are gone through for their first windows; each further window takes what
-    the later half of these took.
+    Long epochs are gone through for their first windows; each further example takes
+    what those in the later half of these took.
     """
+    run = _auto if factor is None else _fixed
     longest = _LONGEST * pace.window + count % pace.window
     if count <= longest:
-        return _run(pace, factor, count)
-    shorter = longest - _LONGEST // 2 * pace.window
-    whole, half = (_run(pace, factor, n) for n in (longest, shorter))
-    return whole + (count - longest) * (whole - half) / (longest - shorter)
+        return run(pace, factor, count)
+    half = longest - _LONGEST // 2 * pace.window
+    upper, lower = (run(pace, factor, n) for n in (longest, half))
+    more = (count - longest) / (longest - half)
+    return Epoch(
+        upper.seconds + more * (upper.seconds - lower.seconds),
+        upper.draws + more * (upper.draws - lower.draws),
+    )
 
 
-def draws(factor: Fraction, window: int, count: int) -> int:
-    """Examples that an epoch serves."""
-    return _core.fixed_total_draws(window, *factor.as_integer_ratio(), count)
-
-
-def _run(pace: Pace, factor: Fraction, count: int) -> float:
+def _fixed(pace: Pace, factor: Fraction | None, count: int) -> Epoch:
+    assert factor is not None
     ratio = factor.as_integer_ratio()
     passes = _core.fixed_passes(pace.window, *ratio, count)
     capacity = _core.fixed_capacity(pace.window, *ratio)
     arrivals = Arrivals(count, pace.item, pace.upstream_s, capacity)
-    steps = _Steps(pace.batch_size, pace.step_s)
-    used: deque[tuple[int, int]] = deque()  # last batch of a pass, room behind it
+    steps = Steps(pace.batch_size, pace.step_s)
+    used: deque[tuple[int, int]] = deque()  # last batch of a pass, oldest record after
     for first, length in passes:
         batch = steps.next_batch()
-        if used:  # the pass before has used up what lies before this one
-            used[-1] = (used[-1][0], first + capacity)
+        if steps.drawn:
+            used.append((steps.last_batch(), first))
         while used and used[0][0] < batch:
-            last, limit = used.popleft()
-            arrivals.give_room(limit, steps.begin(last))
+            last, oldest = used.popleft()
+            arrivals.give_room(oldest + capacity, steps.begin(last))
         steps.draw(length, arrivals.time(first + length - 1))
-        used.append((steps.last_batch(), 0))
-    return steps.end()
+    return Epoch(steps.end(), steps.drawn)
 
 
-class _Steps:
-    """The steps, of batches that are numbered; of which one is known when it began."""
-
-    def __init__(self, batch_size: int, step_s: float) -> None:
-        self._size = batch_size
-        self._step_s = step_s
-        self._drawn = 0
-        self._batch = 0
-        self._begin = 0.0
-
-    def next_batch(self) -> int:
-        """The batch that the next draw is in."""
-        return self._drawn // self._size
-
-    def last_batch(self) -> int:
-        """The batch that the last draw was in."""
-        return (self._drawn - 1) // self._size
-
-    def begin(self, batch: int) -> float:
-        """When a batch begins that nothing but the steps before it holds up."""
-        return self._begin + (batch - self._batch) * self._size * self._step_s
-
-    def draw(self, length: int, there_s: float) -> None:
-        """Draws a pass, all records of which are there from `there_s` on."""
-        batch = self.next_batch()
-        self._begin = max(self.begin(batch), there_s)
-        self._batch = batch
-        self._drawn += length
-
-    def end(self) -> float:
-        """When the step of the last batch, which may be shorter, is done."""
-        return self._begin + (self._drawn - self._batch * self._size) * self._step_s
+def _auto(pace: Pace, factor: Fraction | None, count: int) -> Epoch:
+    schedule = _core.AutoSchedule(pace.window, pace.batch_size, pace.max_factor)
+    arrivals = Arrivals(count, pace.item, pace.upstream_s, schedule.capacity)
+    steps = Steps(pace.batch_size, pace.step_s)
+    supply = Supply(schedule, arrivals, count)
+    while supply.next_pass(steps.begin(steps.next_batch())):
+        steps.draw(supply.length(), supply.time_s)
+    return Epoch(steps.end(), steps.drawn)
