@@ -41,6 +41,7 @@ class Arrivals:
         while self._first() < self._count and self._done_s() <= time_s:
             self._put_s = self._done_s()
             self._items += 1
+            self._put_until(time_s)
         if self._made_s() > time_s:
             return min(self._first(), self._count)
         return min(self._room[-1][0], self._count)
@@ -48,6 +49,16 @@ class Arrivals:
     def is_held_back(self, time_s: float) -> bool:
         """Whether upstream waits for room at `time_s`, up to which it was asked."""
         return self._first() < self._count and self._made_s() <= time_s
+
+    def _put_until(self, time_s: float) -> None:
+        """Puts the whole items that do not have to wait for room."""
+        item_s = self._item * self._example_s
+        limit = min(self._room[0][0], self._count)
+        more = max(0, limit // self._item - self._items)
+        if item_s > 0:
+            more = int(min(more, (time_s - self._put_s) / item_s))
+        self._put_s += more * item_s
+        self._items += more
 
     def _first(self) -> int:
         """The first example of the item that upstream is at."""

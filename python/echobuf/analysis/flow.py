@@ -52,7 +52,7 @@ class Epoch:
     draws: float
 
 
-_LONGEST = 64  # windows that are gone through one by one; then it is a straight line
+LONGEST = 64  # windows that are gone through one by one; then it is a straight line
 
 
 def epoch(pace: Pace, factor: Fraction | None, count: int) -> Epoch:
@@ -62,10 +62,10 @@ def epoch(pace: Pace, factor: Fraction | None, count: int) -> Epoch:
     what those in the later half of these took.
     """
     run = _auto if factor is None else _fixed
-    longest = _LONGEST * pace.window + count % pace.window
+    longest = LONGEST * pace.window + count % pace.window
     if count <= longest:
         return run(pace, factor, count)
-    half = longest - _LONGEST // 2 * pace.window
+    half = longest - LONGEST // 2 * pace.window
     upper, lower = (run(pace, factor, n) for n in (longest, half))
     more = (count - longest) / (longest - half)
     return Epoch(

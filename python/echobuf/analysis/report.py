@@ -147,7 +147,7 @@ class Report:
         gain = units.number(self.predict(self.factor).speedup)
         return (
             f"Echoing pays here: R = {units.number(self.ratio.mean)}; factor="
-            f"{self.factor!r} makes the same steps {gain} times as fast."
+            f"{units.factor(self.factor)} makes the same steps {gain} times as fast."
         )
 
     @property
@@ -155,7 +155,7 @@ class Report:
         """What to do and to know, one sentence or two each."""
         lines = []
         if self.pays:
-            lines.append(f"factor={self.factor!r}: {self._advised.why}.")
+            lines.append(f"factor={units.factor(self.factor)}: {self._advised.why}.")
         lines += consequences(self.factor, self.ratio)
         return (*lines, *self._slowed(), *self.measurements.notes)
 
