@@ -27,7 +27,7 @@ def measurements(ratio: float = 4.0, **other: Any) -> Measurements:
         "upstream_second_s": estimate(upstream_s),
         "together_s": estimate(max(upstream_s, STEP_S)),
         "wait_s": estimate(32 * max(0.0, upstream_s - STEP_S)),
-        "length": 50_000,
+        "length": 20_000,
         "window": 1024,
     }
     return Measurements(**(values | other))

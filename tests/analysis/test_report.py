@@ -48,7 +48,7 @@ def absurd_measurements(draw: st.DrawFn) -> Measurements:
     )
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(absurd_measurements())
 def test_whatever_is_measured_there_is_a_report(measured):
     report = Report(measured)
@@ -91,7 +91,7 @@ def test_a_ratio_of_one_or_hardly_more_does_not(ratio):
     assert "<- advised" not in str(report)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(st.floats(1.2, 40), st.sampled_from([32, 1000]), st.integers(2, 20))
 def test_the_advised_number_is_near_r_and_a_buffer_takes_it(ratio, batch, most):
     report = Report(measurements(ratio, batch_size=batch, max_factor=most))
