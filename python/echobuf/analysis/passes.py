@@ -78,6 +78,7 @@ class Reader:
 
         Raises:
             UpstreamError: it raised, or nothing came for too long.
+            SpecError: with `keep`, its first item cannot be stored.
         """
 
         def work(watch: Watch) -> Pass:
@@ -104,16 +105,17 @@ class Reader:
         while not watch.stopped:
             try:
                 item = next(rest, _END)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raise failed(done.items, error) from error
             seconds = clock() - begin
             if item is _END:
                 done.ended = True
                 break
-            watch.beat()
-            examples = source.examples_in(item)
             if keep:
                 source.keep(item)
+            examples = source.examples_in(item)
+            if examples:
+                watch.beat()
             done.items += 1
             done.examples += examples
             done.seconds += seconds

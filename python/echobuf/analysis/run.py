@@ -68,7 +68,7 @@ class Run:
         length = source.length() if self._counted is None else self._counted
         together = self._together
         return Measurements(
-            spec=source.spec(),
+            spec=source.spec,
             batch_size=source.batch_size,
             step_s=self._step_s.estimate(),
             upstream_first_s=self._first.estimate(),
@@ -116,7 +116,6 @@ class Run:
                 "`upstream` yields nothing; see whether its data is where it looks "
                 "for it."
             )
-        source.spec()
         if not first.ended:
             return
         if first.items < _FEWEST and first.seconds < _SHORT_S:
@@ -156,7 +155,6 @@ class Run:
             raise UpstreamError(
                 "`upstream` yields nothing; pass one that has not been used."
             )
-        source.spec()
         if turns.alone.ended:
             check_long_enough(turns.alone, self._first, together, math.inf)
         self._measure_step()

@@ -49,6 +49,7 @@ class Source:
         batch_size: examples that the step takes; 0 until the first item is there.
         item: examples of the first item; 0 until it is there.
         kept: the first items, enough of them for a batch.
+        spec: pytree of `Field`s of one example, from the first item on.
     """
 
     def __init__(
@@ -80,6 +81,8 @@ class Source:
         self._device = device
         self.item = 0
         self.kept: list[Any] = []
+        self.spec: Any = None
+        self._kind = EchoLoader
         self._kept_examples = 0
         self._last: weakref.ref[Any] | None = None
 
@@ -90,11 +93,15 @@ class Source:
         return length_in(item) if self.batched else 1
 
     def keep(self, item: Any) -> None:
-        """Keeps an item, as long as there are too few for a batch."""
+        """Keeps an item, as long as there are too few for a batch.
+
+        Raises:
+            SpecError: the first item cannot be stored.
+            UpstreamError: it is an empty batch.
+
+        """
         if not self.kept:
-            nodes.learn(item)
-            self.item = self.examples_in(item)
-            self.batch_size = self.batch_size or self.item
+            self._take_first(item)
         elif self._kept_examples >= self.batch_size:
             return
         self.kept.append(item)
@@ -121,8 +128,7 @@ class Source:
         Raises:
             OptionError: an argument is out of range.
         """
-        kind = self._kind()
-        return kind(
+        return self._kind(
             upstream,
             batch_size=self.batch_size,
             window=self.batch_size,
@@ -131,24 +137,20 @@ class Source:
             device=self._device,
         )
 
-    def _kind(self) -> type[EchoLoader]:
-        for leaf in optree.tree_leaves(self.kept[0], namespace=NAMESPACE):
-            package = type(leaf).__module__.partition(".")[0]
-            if package in _LOADERS:
-                found: type[EchoLoader] = importlib.import_module(
-                    _LOADERS[package]
-                ).EchoLoader
-                return found
-        return EchoLoader
+    def _take_first(self, item: Any) -> None:
+        nodes.learn(item)
+        self._kind = _loader_for(item)
+        self.item = self.examples_in(item)
+        self.spec = self._spec_of(item)
+        if not self.item:
+            raise UpstreamError(
+                "the first batch of `upstream` is empty; leave empty batches out."
+            )
+        self.batch_size = self.batch_size or self.item
 
-    def spec(self) -> Any:
-        """A pytree of `Field`s: one example, as a loader sees it.
-
-        Raises:
-            SpecError: items cannot be stored.
-        """
-        adapter = self.loader(self.kept)._starter._adapter
-        first = adapter.read_first(self.kept[0])
+    def _spec_of(self, item: Any) -> Any:
+        adapter = self._kind([item], batch_size=1, window=1)._adapter()
+        first = adapter.read_first(item)
         if self.batched:
             first = infer_example(first)[0]
         else:
@@ -187,7 +189,7 @@ class Source:
         """
         try:
             items = iter(self.upstream)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise failed(0, error) from error
         last = None if self._last is None else self._last()
         if last is items and not begins_anew(self.upstream):
@@ -195,6 +197,18 @@ class Source:
         with contextlib.suppress(TypeError):  # built-in iterators are made anew
             self._last = weakref.ref(items)
         return items
+
+
+def _loader_for(item: Any) -> type[EchoLoader]:
+    """The loader of the framework whose arrays an item holds."""
+    for leaf in optree.tree_leaves(item, namespace=NAMESPACE):
+        package = type(leaf).__module__.partition(".")[0]
+        if package in _LOADERS:
+            found: type[EchoLoader] = importlib.import_module(
+                _LOADERS[package]
+            ).EchoLoader
+            return found
+    return EchoLoader
 
 
 def length_in(batch: Any) -> int:

@@ -41,8 +41,8 @@ class Step:
     ) -> None:
         if not callable(function):
             raise OptionError(
-                f"`step` is a {type(function).__name__}; it must be a function that "
-                "takes one batch and trains on it."
+                f"`step` is {function!r:.60}; it must be a function that takes one "
+                "batch and trains on it."
             )
         self._function = function
         self._synchroniser = synchroniser
@@ -59,7 +59,7 @@ class Step:
         """
         try:
             result = self._function(batch)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise StepError(f"`step` raised {error!r}{at(error)}") from error
         if not self._is_checked:
             _check_result(result)
