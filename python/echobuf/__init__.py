@@ -6,7 +6,7 @@ stored once, and serves them in shuffled batches from native code.
 """
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from echobuf._include import get_include
 from echobuf._lifetime import warmup
@@ -20,11 +20,15 @@ from echobuf.errors import (
     OptionError,
     SpecError,
     StateError,
+    StepError,
     UpstreamError,
 )
 from echobuf.field import Field
 from echobuf.loader import EchoLoader
 from echobuf.stats import Stats
+
+if TYPE_CHECKING:
+    from echobuf.analysis.measure import analyze
 
 __version__ = "0.1.0"
 
@@ -32,6 +36,10 @@ __version__ = "0.1.0"
 def __getattr__(name: str) -> Any:
     if name == "transforms":  # imported when it is first wanted
         return importlib.import_module("echobuf.transforms")
+    if name == "analyze":
+        from echobuf.analysis.measure import analyze
+
+        return analyze
     raise AttributeError(f"module 'echobuf' has no attribute {name!r}")
 
 
@@ -48,8 +56,10 @@ __all__ = [
     "SpecError",
     "StateError",
     "Stats",
+    "StepError",
     "UpstreamError",
     "__version__",
+    "analyze",
     "get_include",
     "warmup",
 ]

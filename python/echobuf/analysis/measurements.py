@@ -56,10 +56,14 @@ class Measurements:
         window: window that predictions are made for, in examples.
         max_factor: largest factor that "auto" would use.
         loader: parts of a torch DataLoader, if upstream is one.
+        device: where batches are served, as `EchoLoader` takes it.
         one_shot: upstream gives one epoch only.
         seconds: wall time that measuring took.
         notes: what the reader must know (no synchronisation, load, short input), one
             line each.
+        item: examples that upstream yields at a time.
+        startup_s: seconds from `iter(upstream)` to its first item, first pass; no part
+            of the times per example.
     """
 
     spec: Any
@@ -77,6 +81,8 @@ class Measurements:
     one_shot: bool = False
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
+    item: int = 1
+    startup_s: float = 0.0
 
     @property
     def upstream_s(self) -> Estimate:
