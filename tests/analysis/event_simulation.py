@@ -89,12 +89,13 @@ class Producer:
 
     times: Sequence[float]
     item: int
+    startup_s: float
     there: int = 0
     made: int = 0
     ready_s: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self._begin(0.0)
+        self._begin(self.startup_s)
 
     def _begin(self, now: float) -> None:
         item = self.times[self.made : self.made + self.item]
@@ -123,6 +124,7 @@ def simulate(
     upstream_s: Sequence[float],
     step_s: float,
     item: int = 1,
+    startup_s: float = 0.0,
 ) -> tuple[float, int]:
     """Seconds until the last step is done, and the draws.
 
@@ -131,8 +133,9 @@ def simulate(
         upstream_s: the time of each fresh example.
         step_s: that of a step, by example of its batch.
         item: examples that upstream yields at a time.
+        startup_s: seconds before it makes the first of them.
     """
-    producer = Producer(upstream_s, item)
+    producer = Producer(upstream_s, item, startup_s)
     now = 0.0
     drawn = 0
     while True:

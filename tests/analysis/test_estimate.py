@@ -30,6 +30,7 @@ def paces(draw: st.DrawFn) -> Pace:
         window=window,
         max_factor=draw(st.integers(1, 8)),
         item=draw(st.sampled_from([1, 1, 2, 5, window])),
+        startup_s=float(draw(st.sampled_from([0, 0, 7, 100]))),
     )
 
 
@@ -52,7 +53,7 @@ def simulated(pace: Pace, factor: Fraction | None, times: list[float]):
         window = AutoWindow(pace.window, pace.max_factor, pace.batch_size, count)
     else:
         window = FixedWindow(pace.window, factor, pace.batch_size, count)
-    return simulate(window, times, pace.step_s, pace.item)
+    return simulate(window, times, pace.step_s, pace.item, pace.startup_s)
 
 
 @settings(max_examples=200)

@@ -43,6 +43,8 @@ def absurd_measurements(draw: st.DrawFn) -> Measurements:
         window=window,
         length=draw(st.none() | st.integers(0, 10**15)),
         max_factor=draw(st.sampled_from([1, 2, 8, 100])),
+        item=draw(st.sampled_from([0, 1, 7, 10**6])),
+        startup_s=draw(ABSURD),
         loader=draw(st.none() | parts),
         notes=("a note [in brackets] " + "that is long " * 9, "w" * 200),
     )

@@ -16,14 +16,22 @@ class Arrivals:
         item: examples that upstream yields at a time.
         example_s: t_upstream, seconds per example.
         capacity: slots of the ring.
+        begin_s: when it begins with the first item.
     """
 
-    def __init__(self, count: int, item: int, example_s: float, capacity: int) -> None:
+    def __init__(
+        self,
+        count: int,
+        item: int,
+        example_s: float,
+        capacity: int,
+        begin_s: float = 0.0,
+    ) -> None:
         self._count = count
         self._item = item
         self._example_s = example_s
         self._items = 0  # items of which all examples are put
-        self._put_s = 0.0  # when the last of them was
+        self._put_s = begin_s  # when the last of them was
         # Examples below the first number may be put from the second, a time, on.
         self._room: deque[tuple[int, float]] = deque([(capacity, 0.0)])
 

@@ -29,6 +29,7 @@ class Pace:
         window: of the buffer, in examples.
         max_factor: the largest factor of "auto".
         item: examples that upstream yields at a time.
+        startup_s: seconds that the first item takes beyond the time of its examples.
     """
 
     upstream_s: float
@@ -37,6 +38,7 @@ class Pace:
     window: int
     max_factor: int = 8
     item: int = 1
+    startup_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ def _fixed(pace: Pace, factor: Fraction | None, count: int) -> Epoch:
     ratio = factor.as_integer_ratio()
     passes = _core.fixed_passes(pace.window, *ratio, count)
     capacity = _core.fixed_capacity(pace.window, *ratio)
-    arrivals = Arrivals(count, pace.item, pace.upstream_s, capacity)
+    arrivals = _arrivals(pace, count, capacity)
     steps = Steps(pace.batch_size, pace.step_s)
     used: deque[tuple[int, int]] = deque()  # last batch of a pass, oldest record after
     for first, length in passes:
@@ -95,9 +97,13 @@ def _fixed(pace: Pace, factor: Fraction | None, count: int) -> Epoch:
 
 def _auto(pace: Pace, factor: Fraction | None, count: int) -> Epoch:
     schedule = _core.AutoSchedule(pace.window, pace.batch_size, pace.max_factor)
-    arrivals = Arrivals(count, pace.item, pace.upstream_s, schedule.capacity)
+    arrivals = _arrivals(pace, count, schedule.capacity)
     steps = Steps(pace.batch_size, pace.step_s)
     supply = Supply(schedule, arrivals, count)
     while supply.next_pass(steps.begin(steps.next_batch())):
         steps.draw(supply.length(), supply.time_s)
     return Epoch(steps.end(), steps.drawn)
+
+
+def _arrivals(pace: Pace, count: int, capacity: int) -> Arrivals:
+    return Arrivals(count, pace.item, pace.upstream_s, capacity, pace.startup_s)

@@ -134,7 +134,7 @@ class Report:
             window=of.window if window is None else window,
             factor=self.factor if factor is None else factor,
             max_factor=of.max_factor,
-            device=of.device if of.device.startswith("cuda") else "cpu",
+            device=of.device,
         )
 
     # ---- in words
@@ -220,6 +220,8 @@ class Report:
             batch_size=of.batch_size,
             window=of.window,
             max_factor=of.max_factor,
+            item=max(1, of.item),
+            startup_s=max(0.0, of.startup_s - of.item * of.upstream_s.mean),
         )
 
     @cached_property
