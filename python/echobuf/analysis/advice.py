@@ -39,12 +39,13 @@ def advise(
         ratio: R with its interval.
         speedup: what is predicted for a factor.
     """
-    shown = f"R = {units.number(ratio.mean)}"
-    if ratio.mean <= 1:
-        return Advice(1.0, f"{shown}: upstream keeps up with the step; do not echo")
-    if ratio.low <= 1:
-        why = f"{shown}, but it may be 1 or less: measure for longer before you echo"
+    shown = f"R = {units.times(ratio.mean)}"
+    if ratio.low <= 1 and max(ratio.mean, ratio.high) > WORTH:
+        ends = f"{units.times(ratio.low)} to {units.times(ratio.high)}"
+        why = f"{shown} ({ends}) is too near 1 to tell; measure for longer"
         return Advice(1.0, why)
+    if ratio.low <= 1:
+        return Advice(1.0, f"{shown}, upstream keeps up with the step")
     factor, why = _choose(measured, ratio)
     gain = speedup(factor)
     if gain < WORTH:
@@ -87,7 +88,7 @@ def _too_little(measured: Measurements, ratio: Estimate) -> str:
         ratio.mean, formulas.effective_factor(ratio.mean, measured.max_factor)
     )
     if ideal < WORTH:
-        return f"echoing could bring a factor of {ideal:.2f} at most: not worth it"
+        return f"echoing could bring a speed-up of {ideal:.2f} at most"
     return (
         f"filling a window of {units.count(measured.window)} takes too much of an "
         "epoch: make `window` smaller, or try `overlap_epochs`"
@@ -98,7 +99,7 @@ def consequences(factor: float | str, ratio: Estimate) -> tuple[str, ...]:
     """What else changes with the factor, one sentence or two each."""
     if factor == 1:
         return ()
-    times = f"{units.number(ratio.mean)}" if factor == "auto" else units.factor(factor)
+    times = units.times(ratio.mean) if factor == "auto" else units.factor(factor)
     about = "about " if factor == "auto" else ""
     return (
         f"An epoch, each fresh example once, then has {about}{times} times as many "

@@ -8,11 +8,13 @@ last batch on. So the times of all batches follow from those at which passes beg
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from dataclasses import dataclass
 from fractions import Fraction
 
 from echobuf import _core
+from echobuf.analysis import formulas
 from echobuf.analysis.arrivals import Arrivals
 from echobuf.analysis.steps import Steps
 from echobuf.analysis.supply import Supply
@@ -55,6 +57,7 @@ class Epoch:
 
 
 LONGEST = 64  # windows that are gone through one by one; then it is a straight line
+_PASSES = 2_000  # about as many in them; beyond so large a factor, the formula is left
 
 
 def epoch(pace: Pace, factor: Fraction | None, count: int) -> Epoch:
@@ -64,16 +67,28 @@ def epoch(pace: Pace, factor: Fraction | None, count: int) -> Epoch:
     what those in the later half of these took.
     """
     run = _auto if factor is None else _fixed
-    longest = LONGEST * pace.window + count % pace.window
+    echoes = _echoes(pace, factor)
+    if echoes > _PASSES:
+        fresh_s = formulas.fresh_s(pace.upstream_s, pace.step_s, echoes)
+        return Epoch(pace.startup_s + count * fresh_s, count * echoes)
+    windows = max(2, min(LONGEST, int(_PASSES / echoes)))
+    longest = windows * pace.window + count % pace.window
     if count <= longest:
         return run(pace, factor, count)
-    half = longest - LONGEST // 2 * pace.window
+    half = longest - windows // 2 * pace.window
     upper, lower = (run(pace, factor, n) for n in (longest, half))
     more = (count - longest) / (longest - half)
     return Epoch(
         upper.seconds + more * (upper.seconds - lower.seconds),
         upper.draws + more * (upper.draws - lower.draws),
     )
+
+
+def _echoes(pace: Pace, factor: Fraction | None) -> float:
+    if factor is not None:
+        return float(factor)
+    ratio = pace.upstream_s / pace.step_s if pace.step_s > 0 else math.inf
+    return formulas.effective_factor(ratio, pace.max_factor)
 
 
 def _fixed(pace: Pace, factor: Fraction | None, count: int) -> Epoch:

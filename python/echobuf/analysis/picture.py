@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,26 +16,16 @@ from echobuf.errors import OptionError
 if TYPE_CHECKING:
     from echobuf.analysis.report import Report
 
-SUFFIXES = (".png", ".pdf", ".svg")
-
 _PREDICTED, _UPSTREAM, _STEP, _MEASURED = "#1b7f6b", "#7f7f7f", "#1f77b4", "#d62728"
 _OVERLAPPED = "without echoing"
 
 
-def write_picture(
-    report: Report, path: str | PathLike[str], measured: Mapping[float, float]
-) -> None:
+def write_picture(report: Report, path: Path, measured: Mapping[float, float]) -> None:
     """Writes it to `path`.
 
     Raises:
-        OptionError: the kind of file is unknown, or it cannot be written.
+        OptionError: it cannot be written.
     """
-    target = Path(path)
-    if target.suffix.lower() not in SUFFIXES:
-        raise OptionError(
-            f"`path` is {str(target)!r}; its suffix must be one of "
-            f"{', '.join(SUFFIXES)}."
-        )
     figure = Figure(figsize=(10, 4.2), dpi=120, layout="constrained")
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2)
@@ -44,10 +33,10 @@ def write_picture(
     _speedups(right, report, measured)
     figure.suptitle(report.message, fontsize=10)
     try:
-        figure.savefig(target)
+        figure.savefig(path)
     except OSError as error:
         raise OptionError(
-            f"`path` is {str(target)!r}, which cannot be written: "
+            f"`path` is {str(path)!r}, which cannot be written: "
             f"{error.strerror or error}."
         ) from None
 

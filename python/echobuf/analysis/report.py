@@ -14,7 +14,10 @@ from echobuf.analysis.flow import Pace
 from echobuf.analysis.measurements import Estimate, Measurements
 from echobuf.analysis.memory import Memory, buffer_memory
 from echobuf.analysis.others import Remedy
+from echobuf.analysis.paths import check_picture_path
+from echobuf.errors import EchobufError
 
+_AGES_S = 1e9  # seconds; nothing that was measured takes longer
 _ASSUMED = 100  # windows in an epoch of an upstream that does not say its length
 
 
@@ -144,10 +147,10 @@ class Report:
         """The result in one line."""
         if not self.pays:
             return f"Echoing does not pay here: {self._advised.why}."
-        gain = units.number(self.predict(self.factor).speedup)
+        gain = units.times(self.predict(self.factor).speedup)
         return (
-            f"Echoing pays here: R = {units.number(self.ratio.mean)}; factor="
-            f"{units.factor(self.factor)} makes the same steps {gain} times as fast."
+            f"Echoing pays here: R = {units.times(self.ratio.mean)}; factor="
+            f"{units.in_code(self.factor)} makes the same steps {gain} times as fast."
         )
 
     @property
@@ -155,7 +158,7 @@ class Report:
         """What to do and to know, one sentence or two each."""
         lines = []
         if self.pays:
-            lines.append(f"factor={units.factor(self.factor)}: {self._advised.why}.")
+            lines.append(f"factor={units.in_code(self.factor)}: {self._advised.why}.")
         lines += consequences(self.factor, self.ratio)
         return (*lines, *self._slowed(), *self.measurements.notes)
 
@@ -166,7 +169,7 @@ class Report:
         if not times > 1.1:
             return []
         return [
-            f"Both together took {units.number(times)} times as long as the slower "
+            f"Both together took {units.times(times)} times as long as the slower "
             "alone: they hold each other up (cores, the GIL, or a loop that loads and "
             "steps in turn). What is predicted supposes that they do not."
         ]
@@ -175,7 +178,8 @@ class Report:
         try:
             from echobuf.analysis.table import text
         except ModuleNotFoundError:
-            return f"{self.message}\n(The table needs rich: pip install rich.)"
+            hint = "The table needs rich: pip install 'echobuf[analyze]'."
+            return f"{self.message}\n({hint})"
         return text(self)
 
     def __repr__(self) -> str:
@@ -205,23 +209,30 @@ class Report:
             measured: further points: echoing factor to seconds per fresh example.
 
         Raises:
-            OptionError: the kind of file is unknown, or there is no such folder.
+            OptionError: the kind of file is unknown, or it cannot be written.
+            EchobufError: matplotlib is not installed.
         """
-        from echobuf.analysis.picture import write_picture
-
-        write_picture(self, path, measured or {})
+        target = check_picture_path(path)
+        try:
+            from echobuf.analysis.picture import write_picture
+        except ModuleNotFoundError as error:
+            raise EchobufError(
+                f"the picture needs {error.name}: pip install 'echobuf[analyze]'."
+            ) from None
+        write_picture(self, target, measured or {})
 
     @cached_property
     def _pace(self) -> Pace:
         of = self.measurements
+        upstream_s = min(of.upstream_s.mean, _AGES_S)
         return Pace(
-            upstream_s=of.upstream_s.mean,
-            step_s=of.step_s.mean,
+            upstream_s=upstream_s,
+            step_s=min(of.step_s.mean, _AGES_S),
             batch_size=of.batch_size,
             window=of.window,
             max_factor=of.max_factor,
             item=max(1, of.item),
-            startup_s=max(0.0, of.startup_s - of.item * of.upstream_s.mean),
+            startup_s=max(0.0, min(of.startup_s, _AGES_S) - of.item * upstream_s),
         )
 
     @cached_property

@@ -47,6 +47,7 @@ def _parts(report: Report) -> list[RenderableType]:
         _predicted(report),
         _below_predictions(report),
         _remedies(report),
+        "",
         _lines(report),
     ]
 
@@ -69,8 +70,8 @@ def _measured(report: Report) -> Table:
     if storage_s(of):
         ratios.append(("R of the first pass", report.first_ratio))
     for name, ratio in ratios:
-        interval = f"{units.number(ratio.low)} .. {units.number(ratio.high)}"
-        table.add_row(name, units.number(ratio.mean), interval)
+        interval = f"{units.times(ratio.low)} .. {units.times(ratio.high)}"
+        table.add_row(name, units.times(ratio.mean), interval)
     if (parts := of.loader) is not None:
         processes = f"in each of {parts.workers:,}" if parts.workers else "no"
         table.add_row(f"  fetching, {processes} workers", units.seconds(parts.fetch_s))
@@ -105,7 +106,7 @@ def _predicted(report: Report) -> Table:
             fresh.cells[row],
             epoch.cells[row],
             same.cells[row],
-            f"{units.number(prediction.speedup)}x",
+            f"{units.times(prediction.speedup)}x",
             units.percent(prediction.wait_share),
             _mark(report, prediction),
         )
@@ -132,7 +133,7 @@ def _below_predictions(report: Report) -> RenderableType:
     length = f"{units.count(report.epoch_examples)} fresh examples"
     if of.length is None:
         length += " (assumed: upstream does not say)"
-    auto = units.number(report.predictions[-1].effective_factor)
+    auto = units.times(report.predictions[-1].effective_factor)
     memory = report.memory()
     takes = f"The buffer takes {units.size(memory.bytes_host)} of host memory"
     if memory.bytes_device:
@@ -148,15 +149,14 @@ def _below_predictions(report: Report) -> RenderableType:
 def _remedies(report: Report) -> RenderableType:
     helpful = [r for r in report.remedies if r.speedup >= _VISIBLE]
     if not helpful:
-        return _indented(
-            "A faster upstream would not help: the step is the slower side."
-        )
+        line = "A faster upstream would not help: the step is the slower side."
+        return Padding(Text(line), (1, 0, 0, 1))
     table = _table("what else would help", "t_upstream", "speed-up", "")
     for remedy in helpful:
         table.add_row(
             remedy.name,
             units.seconds(remedy.upstream_s),
-            f"{units.number(remedy.speedup)}x",
+            f"{units.times(remedy.speedup)}x",
             remedy.note,
         )
     return table

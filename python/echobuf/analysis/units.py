@@ -52,14 +52,24 @@ def number(value: float) -> str:
     return f"{value:.{1 if size >= 9.995 else 2 if size >= 0.9995 else 3}f}"
 
 
+def times(value: float) -> str:
+    """A ratio, with two decimals where that is enough: `0.86`, `4.05`, `12.5`."""
+    return f"{value:.2f}" if 0.1 <= value < 1 else number(value)
+
+
 def count(value: int) -> str:
     """A whole number, with commas as long as that is short."""
     return f"{value:,}" if abs(value) < 10**9 else f"{value:.1e}"
 
 
 def factor(value: float | str) -> str:
-    """A factor as in code: `4`, `2.5`, `"auto"`."""
-    return f'"{value}"' if isinstance(value, str) else f"{value:g}"
+    """A factor: `4`, `2.5`, `auto`."""
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+def in_code(value: float | str) -> str:
+    """A factor as it is written in Python: `4`, `2.5`, `"auto"`."""
+    return f'"{value}"' if isinstance(value, str) else factor(value)
 
 
 def percent(share: float) -> str:
