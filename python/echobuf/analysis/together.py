@@ -11,7 +11,7 @@ from echobuf.analysis.reading import Reading
 from echobuf.analysis.source import Source, at, length_in
 from echobuf.analysis.step import Step
 from echobuf.analysis.waiting import Watch, watched
-from echobuf.errors import UpstreamError
+from echobuf.errors import SpecError, UpstreamError
 from echobuf.loader import EchoLoader
 
 
@@ -122,6 +122,6 @@ class Together:
 
 def _told(error: UpstreamError) -> UpstreamError:
     cause = error.__cause__
-    if cause is None:
+    if cause is None or isinstance(error, SpecError):
         return error
     return UpstreamError(f"`upstream` failed: {cause!r}{at(cause)}")
