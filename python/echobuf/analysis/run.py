@@ -105,9 +105,10 @@ class Run:
             lambda done: source.has_batch and phase.is_over(self._first),
             keep=True,
         )
+        took_s = phase.elapsed_s
         self._check_first(first)
         self._measure_step()
-        second = self._second_pass(first)
+        second = self._second_pass(first, took_s)
         self._random.restore()
         phase = self._budget.begin("together")
         reading = self._together.reading
@@ -134,11 +135,11 @@ class Run:
         _check_fills(source, first.examples)
         self._counted = first.examples
 
-    def _second_pass(self, first: Pass) -> Pass:
-        """The same items again; as often as it takes."""
+    def _second_pass(self, first: Pass, took_s: float) -> Pass:
+        """The same items again, as often as it takes; cut if it is far slower."""
         phase = self._budget.begin("upstream, second pass")
         reading = self._second = Reading(self._reader.group)
-        longest_s = max(2 * first.seconds, phase.allowed_s)
+        longest_s = max(2 * took_s, phase.allowed_s)
 
         def is_over(done: Pass) -> bool:
             return done.items >= first.items or phase.elapsed_s > longest_s
