@@ -16,14 +16,22 @@ class Arrivals:
         item: examples that upstream yields at a time.
         example_s: t_upstream, seconds per example.
         capacity: slots of the ring.
+        begin_s: when it begins with the first item.
     """
 
-    def __init__(self, count: int, item: int, example_s: float, capacity: int) -> None:
+    def __init__(
+        self,
+        count: int,
+        item: int,
+        example_s: float,
+        capacity: int,
+        begin_s: float = 0.0,
+    ) -> None:
         self._count = count
         self._item = item
         self._example_s = example_s
         self._items = 0  # items of which all examples are put
-        self._put_s = 0.0  # when the last of them was
+        self._put_s = begin_s  # when the last of them was
         # Examples below the first number may be put from the second, a time, on.
         self._room: deque[tuple[int, float]] = deque([(capacity, 0.0)])
 
@@ -41,6 +49,7 @@ class Arrivals:
         while self._first() < self._count and self._done_s() <= time_s:
             self._put_s = self._done_s()
             self._items += 1
+            self._put_until(time_s)
         if self._made_s() > time_s:
             return min(self._first(), self._count)
         return min(self._room[-1][0], self._count)
@@ -48,6 +57,16 @@ class Arrivals:
     def is_held_back(self, time_s: float) -> bool:
         """Whether upstream waits for room at `time_s`, up to which it was asked."""
         return self._first() < self._count and self._made_s() <= time_s
+
+    def _put_until(self, time_s: float) -> None:
+        """Puts the whole items that do not have to wait for room."""
+        item_s = self._item * self._example_s
+        limit = min(self._room[0][0], self._count)
+        more = max(0, limit // self._item - self._items)
+        if item_s > 0:
+            more = int(min(more, (time_s - self._put_s) / item_s))
+        self._put_s += more * item_s
+        self._items += more
 
     def _first(self) -> int:
         """The first example of the item that upstream is at."""

@@ -15,7 +15,7 @@ FACTORS = range(1, 17)
 
 @dataclass(frozen=True)
 class Prediction:
-    """An epoch with a factor, filling and draining the window included.
+    """An epoch with a factor: starting, filling and draining the window included.
 
     Attributes:
         factor: the echoing factor, a number or "auto".
@@ -50,7 +50,9 @@ def predict(pace: Pace, factor: float | Fraction | str, count: int) -> Predictio
     exact = check_factor(factor)
     epoch = flow.epoch(pace, exact, count)
     echoes = epoch.draws / count
-    overlapped_s = count * formulas.fresh_s(pace.upstream_s, pace.step_s, 1)
+    overlapped_s = pace.startup_s + count * formulas.fresh_s(
+        pace.upstream_s, pace.step_s, 1
+    )
     same_steps_s = epoch.seconds / echoes
     busy_s = epoch.draws * pace.step_s
     steady = echoes if exact is None else float(exact)

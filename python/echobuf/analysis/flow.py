@@ -29,6 +29,7 @@ class Pace:
         window: of the buffer, in examples.
         max_factor: the largest factor of "auto".
         item: examples that upstream yields at a time.
+        startup_s: seconds that the first item takes beyond the time of its examples.
     """
 
     upstream_s: float
@@ -37,6 +38,7 @@ class Pace:
     window: int
     max_factor: int = 8
     item: int = 1
+    startup_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class Epoch:
     draws: float
 
 
-_LONGEST = 64  # windows that are gone through one by one; then it is a straight line
+LONGEST = 64  # windows that are gone through one by one; then it is a straight line
 
 
 def epoch(pace: Pace, factor: Fraction | None, count: int) -> Epoch:
@@ -62,10 +64,10 @@ def epoch(pace: Pace, factor: Fraction | None, count: int) -> Epoch:
     what those in the later half of these took.
     """
     run = _auto if factor is None else _fixed
-    longest = _LONGEST * pace.window + count % pace.window
+    longest = LONGEST * pace.window + count % pace.window
     if count <= longest:
         return run(pace, factor, count)
-    half = longest - _LONGEST // 2 * pace.window
+    half = longest - LONGEST // 2 * pace.window
     upper, lower = (run(pace, factor, n) for n in (longest, half))
     more = (count - longest) / (longest - half)
     return Epoch(
@@ -79,7 +81,7 @@ def _fixed(pace: Pace, factor: Fraction | None, count: int) -> Epoch:
     ratio = factor.as_integer_ratio()
     passes = _core.fixed_passes(pace.window, *ratio, count)
     capacity = _core.fixed_capacity(pace.window, *ratio)
-    arrivals = Arrivals(count, pace.item, pace.upstream_s, capacity)
+    arrivals = _arrivals(pace, count, capacity)
     steps = Steps(pace.batch_size, pace.step_s)
     used: deque[tuple[int, int]] = deque()  # last batch of a pass, oldest record after
     for first, length in passes:
@@ -95,9 +97,13 @@ def _fixed(pace: Pace, factor: Fraction | None, count: int) -> Epoch:
 
 def _auto(pace: Pace, factor: Fraction | None, count: int) -> Epoch:
     schedule = _core.AutoSchedule(pace.window, pace.batch_size, pace.max_factor)
-    arrivals = Arrivals(count, pace.item, pace.upstream_s, schedule.capacity)
+    arrivals = _arrivals(pace, count, schedule.capacity)
     steps = Steps(pace.batch_size, pace.step_s)
     supply = Supply(schedule, arrivals, count)
     while supply.next_pass(steps.begin(steps.next_batch())):
         steps.draw(supply.length(), supply.time_s)
     return Epoch(steps.end(), steps.drawn)
+
+
+def _arrivals(pace: Pace, count: int, capacity: int) -> Arrivals:
+    return Arrivals(count, pace.item, pace.upstream_s, capacity, pace.startup_s)

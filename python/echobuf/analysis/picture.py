@@ -61,8 +61,9 @@ def _times(axes: Any, report: Report, measured: Mapping[float, float]) -> None:
     step = [e * report.step_s.mean / scale for e in factors]
     took = [p.epoch_s / report.epoch_examples / scale for p in fixed]
     together = report.measurements.together_s
-    low, mean, high = (x / scale for x in (upstream.low, upstream.mean, upstream.high))
-    axes.axhspan(low, high, color=_UPSTREAM, alpha=0.2)
+    low, high = upstream.low / scale, upstream.high / scale
+    if math.isfinite(high):
+        axes.axhspan(low, high, color=_UPSTREAM, alpha=0.2)
     axes.axhline(
         upstream.mean / scale, color=_UPSTREAM, ls="--", label="upstream alone"
     )

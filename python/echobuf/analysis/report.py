@@ -134,7 +134,7 @@ class Report:
             window=of.window if window is None else window,
             factor=self.factor if factor is None else factor,
             max_factor=of.max_factor,
-            device=of.device if of.device.startswith("cuda") else "cpu",
+            device=of.device,
         )
 
     # ---- in words
@@ -147,7 +147,7 @@ class Report:
         gain = units.number(self.predict(self.factor).speedup)
         return (
             f"Echoing pays here: R = {units.number(self.ratio.mean)}; factor="
-            f"{self.factor!r} makes the same steps {gain} times as fast."
+            f"{units.factor(self.factor)} makes the same steps {gain} times as fast."
         )
 
     @property
@@ -155,7 +155,7 @@ class Report:
         """What to do and to know, one sentence or two each."""
         lines = []
         if self.pays:
-            lines.append(f"factor={self.factor!r}: {self._advised.why}.")
+            lines.append(f"factor={units.factor(self.factor)}: {self._advised.why}.")
         lines += consequences(self.factor, self.ratio)
         return (*lines, *self._slowed(), *self.measurements.notes)
 
@@ -220,6 +220,8 @@ class Report:
             batch_size=of.batch_size,
             window=of.window,
             max_factor=of.max_factor,
+            item=max(1, of.item),
+            startup_s=max(0.0, of.startup_s - of.item * of.upstream_s.mean),
         )
 
     @cached_property

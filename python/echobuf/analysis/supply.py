@@ -24,15 +24,18 @@ class Supply:
         self._arrivals = arrivals
         self._count = count
         self._advance: Callable[[int, int, bool, bool], str] = self._first_pass
-        self.time_s = 0.0  # of the last decision
+        self._there = 0  # examples, and whether upstream is held back, when it is asked
+        self._held_back = False
+        self.time_s = -1.0  # of the last decision
 
     def next_pass(self, time_s: float) -> bool:
         """Whether there is one, after those before it are drawn at `time_s`."""
-        self.time_s = time_s
+        if time_s != self.time_s:  # else another pass of the same batch
+            self._look(time_s)
         while (answer := self._ask()) == "wait":
-            needed = self._schedule.start(self._filled(self.time_s) + 1)
+            needed = self._schedule.start(self._filled() + 1)
             self._give_room()
-            self.time_s = self._arrivals.time(min(needed, self._count) - 1)
+            self._look(self._arrivals.time(min(needed, self._count) - 1))
             if self._advance == self._schedule.end_pass:
                 self._advance = self._resume
         self._give_room()
@@ -48,11 +51,15 @@ class Supply:
         return min(self._schedule.start(self._schedule.hi), self._count)
 
     def _ask(self) -> str:
-        there = self._arrivals.number(self.time_s)
-        free = self._limit() - there
-        held_back = self._arrivals.is_held_back(self.time_s)
-        filled = self._filled(self.time_s)
-        return self._advance(filled, free, held_back, there == self._count)
+        free = self._limit() - self._there
+        ended = self._there == self._count
+        return self._advance(self._filled(), free, self._held_back, ended)
+
+    def _look(self, time_s: float) -> None:
+        """What a batch that is drawn at `time_s` finds."""
+        self.time_s = time_s
+        self._there = self._arrivals.number(time_s)
+        self._held_back = self._arrivals.is_held_back(time_s)
 
     def _first_pass(self, filled: int, free: int, held_back: bool, ended: bool) -> str:
         return "pass" if self._schedule.first_pass(filled, ended) else "wait"
@@ -60,9 +67,9 @@ class Supply:
     def _resume(self, filled: int, free: int, held_back: bool, ended: bool) -> str:
         return self._schedule.resume(filled, ended)
 
-    def _filled(self, time_s: float) -> int:
+    def _filled(self) -> int:
         """Segments that are; after the end the last, partial one is, too."""
-        there = self._arrivals.number(time_s)
+        there = self._there
         filled = self._schedule.hi
         if self._end() == there:
             return filled

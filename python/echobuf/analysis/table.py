@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.box import Box
-from rich.console import Console, RenderableType
+from rich.console import Console, JustifyMethod, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -164,6 +164,8 @@ def _remedies(report: Report) -> RenderableType:
 
 def _lines(report: Report) -> RenderableType:
     grid = Table.grid(padding=(0, 1))
+    grid.add_column()
+    grid.add_column(overflow="fold")
     for line in report.advice:
         grid.add_row(" *", Text(line))
     return grid
@@ -176,7 +178,8 @@ def _indented(line: str) -> RenderableType:
 def _table(first: str, *others: str) -> Table:
     """Columns to the right of the first are numbers; one without a name is not."""
     table = Table(box=_BOX)
-    table.add_column(first, no_wrap=True)
+    table.add_column(first, overflow="fold")
     for name in others:
-        table.add_column(name, justify="right" if name else "left", no_wrap=True)
+        justify: JustifyMethod = "right" if name else "left"
+        table.add_column(name, justify=justify, overflow="fold")
     return table

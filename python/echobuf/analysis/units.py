@@ -12,7 +12,7 @@ _TIMES = (
     (1e-6, "us"),
     (1e-9, "ns"),
 )
-_HUGE = 1e6
+_HUGE, _LEAST = 1e6, 1e-3  # beyond them numbers are written with powers of ten
 
 
 def seconds(value: float) -> str:
@@ -26,7 +26,8 @@ def seconds(value: float) -> str:
 def interval(low: float, high: float) -> str:
     """Both ends in the unit of the upper one, as `1.20 .. 1.30 ms`."""
     scale, unit = time_scale(abs(high))
-    return f"{number(low / scale)} .. {number(high / scale)} {unit}"
+    least = low / scale
+    return f"{number(least if least >= _LEAST else 0)} .. {number(high / scale)} {unit}"
 
 
 def time_scale(value: float) -> tuple[float, str]:
@@ -42,21 +43,23 @@ def number(value: float) -> str:
     size = abs(value)
     if not math.isfinite(value):
         return "infinite" if size == math.inf else "unknown"
-    if size >= _HUGE or 0 < size < 1e-3:
+    if value == 0:
+        return "0"
+    if size >= _HUGE or 0 < size < _LEAST:
         return f"{value:.1e}"
     if size >= 99.95:
         return f"{value:,.0f}"
-    return f"{value:.1f}" if size >= 9.995 else f"{value:.2f}"
+    return f"{value:.{1 if size >= 9.995 else 2 if size >= 0.9995 else 3}f}"
 
 
 def count(value: int) -> str:
     """A whole number, with commas as long as that is short."""
-    return f"{value:,}" if abs(value) < 10**12 else f"{value:.1e}"
+    return f"{value:,}" if abs(value) < 10**9 else f"{value:.1e}"
 
 
 def factor(value: float | str) -> str:
-    """A factor: `4`, `2.5`, `auto`."""
-    return value if isinstance(value, str) else f"{value:g}"
+    """A factor as in code: `4`, `2.5`, `"auto"`."""
+    return f'"{value}"' if isinstance(value, str) else f"{value:g}"
 
 
 def percent(share: float) -> str:
