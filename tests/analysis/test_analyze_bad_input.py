@@ -71,7 +71,16 @@ class Unready:
         raise OSError("no disk")
 
 
+class HangsTogether:
+    def __iter__(self):
+        for number in range(20):
+            if number and threading.current_thread().name == "echobuf-feeder":
+                RELEASED.wait(60)
+            yield BATCH
+
+
 UPSTREAMS = {
+    "hangs together": (HangsTogether(), "no batch for 0.5 s.*`timeout`"),
     "nothing": ([], "yields nothing"),
     "nothing, once": (iter([]), "not been used"),
     "too few": ([BATCH] * 3, "3 items: too few"),
@@ -81,9 +90,9 @@ UPSTREAMS = {
     "raises, once": (raises_after(5, OSError("disk gone")), "failed.*disk gone"),
     "exits": (Anew(raises_after, 5, SystemExit(3)), r"SystemExit\(3\)"),
     "cannot begin": (Unready(), "0 items.*no disk.*test_analyze_bad_input.py"),
-    "hangs": (Anew(hangs_after, 0), "at all for 0.2 s.*`timeout`"),
-    "hangs later": (Anew(hangs_after, 9), "after 9 items for 0.2 s"),
-    "hangs, once": (hangs_after(0), "at all for 0.2 s"),
+    "hangs": (Anew(hangs_after, 0), "at all for 0.5 s.*`timeout`"),
+    "hangs later": (Anew(hangs_after, 9), "after 9 items for 0.5 s"),
+    "hangs, once": (hangs_after(0), "at all for 0.5 s"),
     "same iterator": (OncePerObject(), "OncePerObject.*begins anew"),
     "second is empty": (SecondEmpty(), "SecondEmpty.*begins anew"),
     "empty batch": ([np.zeros((0, 3))] * 20, "first batch of `upstream` is empty"),
@@ -93,8 +102,9 @@ UPSTREAMS = {
 @pytest.mark.parametrize("name", UPSTREAMS)
 def test_upstreams(name):
     upstream, reason = UPSTREAMS[name]
+    timeout = 0.5 if name.startswith("hangs") else 60
     with pytest.raises(echobuf.UpstreamError, match=f"(?s){reason}") as caught:
-        measure(upstream, lambda _: time.sleep(1e-4), seconds=0.2, timeout=0.2)
+        measure(upstream, lambda _: time.sleep(1e-4), seconds=0.2, timeout=timeout)
     assert "\n" not in str(caught.value)
     assert "`upstream`" in str(caught.value)
 

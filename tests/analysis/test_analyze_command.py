@@ -9,9 +9,11 @@ import textwrap
 
 import pytest
 
+from echobuf.analysis import Report
 from echobuf.cli.main import main
 
 FILE = """
+    import threading
     import time
     import numpy as np
 
@@ -20,17 +22,10 @@ FILE = """
     def step(batch):
         time.sleep(0.002)
 
-    class Slow:
-        def __iter__(self):
-            for batch in BATCHES:
-                time.sleep(0.02)
-                yield batch
-
     class Space:
         quick = (BATCHES, step)
 
     def quick(): return BATCHES, step
-    def slow(): return Slow(), step
     def examples(): return [np.zeros(3)] * 400, step
     def few(): return BATCHES[:3], step
     def nothing(): return [], step
@@ -50,6 +45,15 @@ FILE = """
         time.sleep(1000)
         yield
     def says(): return begun(), step
+
+    class Later:
+        def __iter__(self):
+            for batch in BATCHES:
+                if threading.current_thread().name == "echobuf-feeder":
+                    print("begun", flush=True)
+                    time.sleep(1000)
+                yield batch
+    def says_later(): return Later(), step
 """
 
 
@@ -94,12 +98,14 @@ def test_examples_with_a_batch_size(capsys, file):
     assert measured["length"] == 900
 
 
-def test_check_is_an_exit_code(capsys, file):
-    quick = called(capsys, f"{file}:quick", "--seconds", 0.3, "--check")
-    slow = called(capsys, f"{file}:slow", "--seconds", 1, "--check")
-    assert (quick[0], slow[0]) == (0, 1)
-    assert "input stall" in slow[1]
-    assert slow[2] == ""
+@pytest.mark.parametrize("stalls", [False, True])
+def test_check_is_an_exit_code(capsys, monkeypatch, file, stalls):
+    monkeypatch.setattr(Report, "input_stall", stalls)
+    asked = called(capsys, f"{file}:quick", "--seconds", 0.2, "--check")
+    usual = called(capsys, f"{file}:quick", "--seconds", 0.2)
+    assert (asked[0], usual[0]) == (int(stalls), 0)
+    assert "t_downstream" in asked[1]
+    assert asked[2] == ""
 
 
 def test_json_and_picture_are_written(capsys, file, tmp_path):
@@ -144,7 +150,8 @@ def test_bad_input_is_one_line_and_code_2(capsys, file, monkeypatch, name):
     (file.parent / "raising.py").write_text("raise ImportError('no such package')\n")
     (file.parent / "leaving.py").write_text("raise SystemExit(0)\n")
     target, reason = BAD[name]
-    code, out, err = called(capsys, target, "--seconds", 0.2, "--timeout", 0.2)
+    more = ("--timeout", 0.2) if name == "hangs" else ()
+    code, out, err = called(capsys, target, "--seconds", 0.2, *more)
     assert (code, out) == (2, "")
     assert err.startswith("echobuf analyze: ")
     assert err.count("\n") == 1
@@ -183,10 +190,12 @@ def test_a_file_may_have_the_name_of_a_module(capsys, file):
     assert sys.modules["json"] is json
 
 
-def test_ctrl_c_ends_it(file):
-    """While upstream hangs: the thread that waits for it is left."""
+@pytest.mark.parametrize("name", ["says", "says_later"])
+def test_ctrl_c_ends_it(file, name):
+    """While upstream hangs, alone or beside the step: its thread is left."""
+    target = f"{file.name}:{name}"
     process = subprocess.Popen(
-        [sys.executable, "-m", "echobuf", "analyze", "training_loop.py:says"],
+        [sys.executable, "-m", "echobuf", "analyze", target, "--seconds", "0.5"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

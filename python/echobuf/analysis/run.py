@@ -100,11 +100,12 @@ class Run:
     def _epochs(self) -> Pass:
         source = self._source
         phase = self._budget.begin("upstream, first pass")
-        first = self._reader.read(
-            self._first,
-            lambda done: source.has_batch and phase.is_over(self._first),
-            keep=True,
-        )
+
+        def is_over(done: Pass) -> bool:
+            enough = done.items >= _FEWEST or done.seconds >= _SHORT_S
+            return enough and source.has_batch and phase.is_over(self._first)
+
+        first = self._reader.read(self._first, is_over, keep=True)
         took_s = phase.elapsed_s
         self._check_first(first)
         self._measure_step()

@@ -64,20 +64,21 @@ class Together:
             return iter(loader)
 
         epoch = watched(begin, self._timeout)
-        silent = False
         try:
-            return self._run(loader, epoch, is_over, skipped)
+            steps = self._run(loader, epoch, is_over, skipped)
         except TimeoutError:
-            silent = True
             raise UpstreamError(
                 f"`upstream` has yielded no batch for {self._timeout:g} s; see what it "
                 "waits for, or, if it may take longer, give a larger `timeout`."
             ) from None
         except UpstreamError as error:
             raise _told(error) from error.__cause__
-        finally:
-            if not silent:
-                loader._end_current()
+        finally:  # and nobody waits for it: Ctrl-C, and errors, come out at once
+            feeder = loader._starter._feeder
+            if feeder is not None:
+                feeder.stop()
+        watched(lambda _: loader._end_current(), self._timeout)
+        return steps
 
     def _run(
         self,
