@@ -150,8 +150,9 @@ def measure(
         ),
         clock,
         _check_positive("timeout", timeout),
+        window,
     )
-    return run.measure(window, max_factor, device)
+    return run.measure(max_factor, device)
 
 
 def _check_positive(name: str, value: Any) -> float:

@@ -31,11 +31,19 @@ class Run:
         budget: the time.
         clock: seconds.
         timeout: seconds to wait for one item.
+        window: that predictions are for; None: the usual one.
     """
 
     def __init__(
-        self, source: Source, step: Step, budget: Budget, clock: Clock, timeout: float
+        self,
+        source: Source,
+        step: Step,
+        budget: Budget,
+        clock: Clock,
+        timeout: float,
+        window: int | None,
     ) -> None:
+        self._window = window
         self._source = source
         self._step = step
         self._budget = budget
@@ -49,7 +57,7 @@ class Run:
         self._step_s = Reading()
         self._counted: int | None = None  # examples of a whole epoch
 
-    def measure(self, window: int | None, max_factor: int, device: str) -> Measurements:
+    def measure(self, max_factor: int, device: str) -> Measurements:
         """Goes through all phases."""
         source = self._source
         workers = Workers(source.data_loader)
@@ -65,7 +73,7 @@ class Run:
             self._random.restore()
         self._notes += notes.about_source(source, self._counted)
         self._notes += notes.about_step(self._step)
-        length = source.length() if self._counted is None else self._counted
+        length = source.length(self._counted)
         together = self._together
         return Measurements(
             spec=source.spec,
@@ -76,7 +84,7 @@ class Run:
             together_s=together.reading.estimate(),
             wait_s=together.waits.estimate(),
             length=length,
-            window=window or _usual_window(source.batch_size, length),
+            window=self._window or _usual_window(source.batch_size, length),
             max_factor=max_factor,
             device=device,
             loader=loader,
@@ -92,14 +100,16 @@ class Run:
     def _epochs(self) -> Pass:
         source = self._source
         phase = self._budget.begin("upstream, first pass")
-        first = self._reader.read(
-            self._first,
-            lambda done: source.has_batch and phase.is_over(self._first),
-            keep=True,
-        )
+
+        def is_over(done: Pass) -> bool:
+            enough = done.items >= _FEWEST or done.seconds >= _SHORT_S
+            return enough and source.has_batch and phase.is_over(self._first)
+
+        first = self._reader.read(self._first, is_over, keep=True)
+        took_s = phase.elapsed_s
         self._check_first(first)
         self._measure_step()
-        second = self._second_pass(first)
+        second = self._second_pass(first, took_s)
         self._random.restore()
         phase = self._budget.begin("together")
         reading = self._together.reading
@@ -126,11 +136,11 @@ class Run:
         _check_fills(source, first.examples)
         self._counted = first.examples
 
-    def _second_pass(self, first: Pass) -> Pass:
-        """The same items again; as often as it takes."""
+    def _second_pass(self, first: Pass, took_s: float) -> Pass:
+        """The same items again, as often as it takes; cut if it is far slower."""
         phase = self._budget.begin("upstream, second pass")
         reading = self._second = Reading(self._reader.group)
-        longest_s = max(2 * first.seconds, phase.allowed_s)
+        longest_s = max(2 * took_s, phase.allowed_s)
 
         def is_over(done: Pass) -> bool:
             return done.items >= first.items or phase.elapsed_s > longest_s
@@ -148,7 +158,7 @@ class Run:
 
     def _one_epoch(self) -> Pass:
         source, together = self._source, self._together
-        phase = self._budget.begin("upstream, first pass")
+        self._budget.begin("upstream, first pass")
         turns = Turns(self._reader, source.begin(), self._first)
         turns.begin()
         if not turns.alone.examples:
@@ -166,6 +176,11 @@ class Run:
         return turns.alone
 
     def _measure_step(self) -> None:
+        if self._window is not None and self._window < self._source.batch_size:
+            raise OptionError(
+                f"`window` is {self._window}; it must be at least the batch size, "
+                f"which is {self._source.batch_size}."
+            )
         phase = self._budget.begin("step")
         batch, size = self._source.resident(), self._source.batch_size
         self._step_s = self._step.measure(batch, size, phase)

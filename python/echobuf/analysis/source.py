@@ -98,7 +98,6 @@ class Source:
         Raises:
             SpecError: the first item cannot be stored.
             UpstreamError: it is an empty batch.
-
         """
         if not self.kept:
             self._take_first(item)
@@ -160,10 +159,14 @@ class Source:
 
     # ---- length
 
-    def length(self) -> int | None:
-        """Examples in an epoch, as somebody says; None if nobody does."""
-        if self._length is not None:
-            return self._length
+    def length(self, counted: int | None) -> int | None:
+        """Examples in an epoch: as the caller says, or as counted, or as upstream says.
+
+        Args:
+            counted: those of a whole epoch, if there was one.
+        """
+        if self._length is not None or counted is not None:
+            return counted if self._length is None else self._length
         try:
             if self.batched and self.data_loader is None:
                 return len(self.upstream) * self.item  # type: ignore[arg-type]

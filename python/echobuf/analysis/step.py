@@ -120,7 +120,8 @@ class Step:
             last = times[-_LAST:]
             if len(times) > _LAST and max(last) <= _SETTLED * min(last):
                 return min(last)
-            if phase.elapsed_s >= _WARM_UP * phase.allowed_s:
+            share = _WARM_UP if len(times) > _LAST else 1.0
+            if phase.elapsed_s >= share * phase.allowed_s:
                 return min(last)
 
     def _timed(self, batch: Any, kept: Any, calls: int) -> float:

@@ -31,13 +31,6 @@ class Synchroniser:
             )
         self._function = function
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether there is nothing to wait for: all is done when the step returns."""
-        return self._function is None and not (
-            _torch_devices() or "jax" in sys.modules or _has_cupy()
-        )
-
     def check(self, result: Any) -> None:
         """Raises `DeviceError` if `result` is on a device that cannot be waited for."""
         if self._function is not None:

@@ -11,7 +11,7 @@ from echobuf.analysis.reading import Reading
 from echobuf.analysis.source import Source, at, length_in
 from echobuf.analysis.step import Step
 from echobuf.analysis.waiting import Watch, watched
-from echobuf.errors import UpstreamError
+from echobuf.errors import SpecError, UpstreamError
 from echobuf.loader import EchoLoader
 
 
@@ -64,20 +64,21 @@ class Together:
             return iter(loader)
 
         epoch = watched(begin, self._timeout)
-        silent = False
         try:
-            return self._run(loader, epoch, is_over, skipped)
+            steps = self._run(loader, epoch, is_over, skipped)
         except TimeoutError:
-            silent = True
             raise UpstreamError(
                 f"`upstream` has yielded no batch for {self._timeout:g} s; see what it "
                 "waits for, or, if it may take longer, give a larger `timeout`."
             ) from None
         except UpstreamError as error:
             raise _told(error) from error.__cause__
-        finally:
-            if not silent:
-                loader._end_current()
+        finally:  # and nobody waits for it: Ctrl-C, and errors, come out at once
+            feeder = loader._starter._feeder
+            if feeder is not None:
+                feeder.stop()
+        watched(lambda _: loader._end_current(), self._timeout)
+        return steps
 
     def _run(
         self,
@@ -122,6 +123,6 @@ class Together:
 
 def _told(error: UpstreamError) -> UpstreamError:
     cause = error.__cause__
-    if cause is None:
+    if cause is None or isinstance(error, SpecError):
         return error
     return UpstreamError(f"`upstream` failed: {cause!r}{at(cause)}")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from echobuf.cli import UsageError, require
+from echobuf.cli.arguments import positive, whole_number
 from echobuf.cli.interrupt import ending_on_interrupt
 from echobuf.cli.target import load_target, where
 
@@ -34,13 +34,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--seconds",
-        type=_positive,
+        type=positive,
         default=30.0,
         help="time to measure for (default: %(default)g)",
     )
     parser.add_argument(
         "--timeout",
-        type=_positive,
+        type=positive,
         default=60.0,
         metavar="SECONDS",
         help="how long one item of upstream may take (default: %(default)g)",
@@ -67,26 +67,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def _add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--batch-size",
-        type=_count,
+        type=whole_number,
         metavar="N",
         help="examples that the step takes (default: those of upstream's batches)",
     )
     parser.add_argument(
         "--window",
-        type=_count,
+        type=whole_number,
         metavar="N",
         help="examples in the window to predict for (default: 32 batches)",
     )
     parser.add_argument(
         "--max-factor",
-        type=_count,
+        type=whole_number,
         default=8,
         metavar="N",
         help="largest factor of 'auto' (default: %(default)s)",
     )
     parser.add_argument(
         "--length",
-        type=_count,
+        type=whole_number,
         metavar="N",
         help="examples in an epoch, where upstream does not say",
     )
@@ -191,23 +191,3 @@ def _write(report: Report, options: argparse.Namespace) -> None:
             report.plot(options.plot)
     except OSError as error:
         raise UsageError(f"cannot write: {error}") from None
-
-
-def _positive(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"not a number: {text!r}") from None
-    if not (math.isfinite(value) and value > 0):
-        raise argparse.ArgumentTypeError(f"must be a number of seconds > 0, not {text}")
-    return value
-
-
-def _count(text: str) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        value = 0
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
-    return value
