@@ -57,7 +57,8 @@ class Epoch:
 
 
 LONGEST = 64  # windows that are gone through one by one; then it is a straight line
-_PASSES = 2_000  # about as many in them; beyond so large a factor, the formula is left
+_PASSES = 8_000  # at most about as many in them
+_AUTO_PASSES = 16  # by window and echo: one by segment
 
 
 def epoch(pace: Pace, factor: Fraction | None, count: int) -> Epoch:
@@ -68,10 +69,11 @@ def epoch(pace: Pace, factor: Fraction | None, count: int) -> Epoch:
     """
     run = _auto if factor is None else _fixed
     echoes = _echoes(pace, factor)
-    if echoes > _PASSES:
+    windows = int(_PASSES / (echoes * (_AUTO_PASSES if factor is None else 1)))
+    if windows < 2:  # what filling and draining add is nothing beside that
         fresh_s = formulas.fresh_s(pace.upstream_s, pace.step_s, echoes)
         return Epoch(pace.startup_s + count * fresh_s, count * echoes)
-    windows = max(2, min(LONGEST, int(_PASSES / echoes)))
+    windows = min(LONGEST, windows)
     longest = windows * pace.window + count % pace.window
     if count <= longest:
         return run(pace, factor, count)

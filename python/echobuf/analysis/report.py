@@ -32,6 +32,7 @@ class Report:
 
     def __init__(self, measurements: Measurements) -> None:
         self.measurements = measurements
+        self._predicted: dict[float | str, Prediction] = {}
 
     # ---- what was measured
 
@@ -103,7 +104,11 @@ class Report:
         Raises:
             OptionError: it is out of range.
         """
-        return estimate.predict(self._pace, factor, self.epoch_examples)
+        if factor not in self._predicted:
+            self._predicted[factor] = estimate.predict(
+                self._pace, factor, self.epoch_examples
+            )
+        return self._predicted[factor]
 
     @property
     def knee(self) -> int | None:
