@@ -17,7 +17,7 @@ from echobuf.analysis.others import Remedy
 from echobuf.analysis.paths import check_picture_path
 from echobuf.errors import EchobufError
 
-_AGES_S = 1e9  # seconds; nothing that was measured takes longer
+_LEAST_S, _MOST_S = 1e-9, 1e6  # that a step or an example takes, within reason
 _ASSUMED = 100  # windows in an epoch of an upstream that does not say its length
 
 
@@ -229,15 +229,15 @@ class Report:
     @cached_property
     def _pace(self) -> Pace:
         of = self.measurements
-        upstream_s = min(of.upstream_s.mean, _AGES_S)
+        upstream_s = min(of.upstream_s.mean, _MOST_S)
         return Pace(
             upstream_s=upstream_s,
-            step_s=min(of.step_s.mean, _AGES_S),
+            step_s=min(max(of.step_s.mean, _LEAST_S), _MOST_S),
             batch_size=of.batch_size,
             window=of.window,
             max_factor=of.max_factor,
             item=max(1, of.item),
-            startup_s=max(0.0, min(of.startup_s, _AGES_S) - of.item * upstream_s),
+            startup_s=max(0.0, min(of.startup_s, _MOST_S) - of.item * upstream_s),
         )
 
     @cached_property
