@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from echobuf.analysis.paths import SUFFIXES
 from echobuf.cli import UsageError, require
 from echobuf.cli.arguments import positive, whole_number
 from echobuf.cli.interrupt import ending_on_interrupt
@@ -167,9 +168,15 @@ def _check_outputs(options: argparse.Namespace) -> None:
     """Before anything is measured."""
     if options.plot is not None:
         require("analyze", {"matplotlib": "matplotlib"})
+        _check_picture(options.plot)
         _check_folder("--plot", options.plot)
     if options.json is not None and options.json != _STDOUT:
         _check_folder("--json", Path(options.json))
+
+
+def _check_picture(path: Path) -> None:
+    if path.suffix.lower() not in SUFFIXES:
+        raise UsageError(f"--plot {path}: end it in one of {', '.join(SUFFIXES)}")
 
 
 def _check_folder(name: str, path: Path) -> None:
