@@ -231,6 +231,11 @@ def test_holding_each_other_up_is_said():
     assert "hold each other up" in " ".join(slow.advice)
 
 
+def test_times_that_do_not_fit_together_are_said():
+    fast = Report(measurements(together_s=estimate(2e-3)))
+    assert "does not fit together" in " ".join(fast.advice)
+
+
 def test_retuning_and_what_an_epoch_means_are_said_where_it_pays():
     said = " ".join(Report(measurements()).advice)
     assert "regularisation may need retuning" in said

@@ -116,7 +116,7 @@ def _finish(axes: Any, report: Report) -> None:
         axes.axvspan(ratio.low, min(ratio.high, right) if known else right, alpha=0.1)
         axes.axvline(ratio.mean, color="black", lw=0.8)
         axes.annotate(
-            f" R = {units.number(ratio.mean)}",
+            f" R = {units.times(ratio.mean)}",
             (ratio.mean, 0.02),
             xycoords=("data", "axes fraction"),
         )
