@@ -10,7 +10,7 @@ import echobuf
 from echobuf.cli import doctor, selftest
 from echobuf.cli.main import main
 
-COMMANDS = ("bench", "demo", "doctor", "cmake-dir")
+COMMANDS = ("analyze", "bench", "demo", "doctor", "cmake-dir")
 
 
 def called(capsys, *arguments):
@@ -37,7 +37,8 @@ def python(*arguments, **options):
         (("bogus",), "bogus"),
         (("bench", "nope"), "nope"),
         (("bench", "--rounds", "0"), "whole number"),
-        (("analyze",), "analyze"),
+        (("analyze",), "FILE:NAME"),
+        (("serve",), "serve"),
         (("two\nlines",), "invalid choice"),
         (("--bogus",), "COMMAND"),
         (("doctor", "--bogus"), "--bogus"),
@@ -80,7 +81,7 @@ def test_help_lists_what_is_there_and_nothing_else(capsys):
     _, out, _ = called(capsys, "--help")
     listed = out.partition("commands:")[2]
     assert all(name in listed for name in COMMANDS)
-    assert not any(name in listed for name in ("analyze", "serve", "status"))
+    assert not any(name in listed for name in ("serve", "status"))
 
 
 def test_help_of_the_demo_states_units_and_defaults(capsys):

@@ -36,6 +36,7 @@ def says(*parts):
         (echobuf.SpecError, ValueError),
         (echobuf.OptionError, ValueError),
         (echobuf.ClosedError, RuntimeError),
+        (echobuf.StepError, RuntimeError),
         (echobuf.UpstreamError, RuntimeError),
         (echobuf.CapacityError, MemoryError),
         (echobuf.DeviceError, RuntimeError),

@@ -6,7 +6,7 @@ stored once, and serves them in shuffled batches from native code.
 """
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from echobuf._include import get_include
 from echobuf._lifetime import warmup
@@ -21,11 +21,15 @@ from echobuf.errors import (
     OptionError,
     SpecError,
     StateError,
+    StepError,
     UpstreamError,
 )
 from echobuf.field import Field
 from echobuf.loader import EchoLoader
 from echobuf.stats import Stats
+
+if TYPE_CHECKING:
+    from echobuf.analysis.measure import analyze
 
 __version__ = "0.1.0"
 
@@ -33,6 +37,10 @@ __version__ = "0.1.0"
 def __getattr__(name: str) -> Any:
     if name in ("metrics", "transforms"):  # imported when it is first wanted
         return importlib.import_module(f"echobuf.{name}")
+    if name == "analyze":
+        from echobuf.analysis.measure import analyze
+
+        return analyze
     raise AttributeError(f"module 'echobuf' has no attribute {name!r}")
 
 
@@ -50,8 +58,10 @@ __all__ = [
     "SpecError",
     "StateError",
     "Stats",
+    "StepError",
     "UpstreamError",
     "__version__",
+    "analyze",
     "get_include",
     "warmup",
 ]

@@ -44,12 +44,12 @@ def check_capacity(needs: Needs, options: Options) -> None:
     Raises:
         CapacityError: says the bytes needed and available, and what to change.
     """
-    _check(_own_bytes(needs), options, needs[3])
+    _check(own_bytes(needs), options, needs[3])
 
 
 def check_device_capacity(needs: Needs, options: Options, free: int, name: str) -> None:
     """The same for the memory of a device, of which `free` bytes are free."""
-    own = _own_bytes(needs)
+    own = own_bytes(needs)
     _check_limit(own, options)
     if own > free:
         raise CapacityError(
@@ -80,23 +80,24 @@ def refused_by_device(
             "locked memory (`ulimit -l`), close other buffers, or make `window`, which "
             f"is {options.window}, smaller."
         )
-    return CapacityError(_message(_own_bytes(needs), options, f"{name}: {why}"))
+    return CapacityError(_message(own_bytes(needs), options, f"{name}: {why}"))
 
 
 def idle_blocks(needs: Needs, options: Options) -> int:
     """How many blocks of batch memory may be kept for the batches to come."""
     if options.max_bytes is None:
         return _IDLE
-    return min(_IDLE, (options.max_bytes - _own_bytes(needs)) // needs[3])
+    return min(_IDLE, (options.max_bytes - own_bytes(needs)) // needs[3])
 
 
 def out_of_memory(needs: Needs, options: Options) -> CapacityError:
     """The error for an allocation that the system refused after all."""
-    needed = _own_bytes(needs) + needs[3]
+    needed = own_bytes(needs) + needs[3]
     return CapacityError(_message(needed, options, "the system refused them"))
 
 
-def _own_bytes(needs: Needs) -> int:
+def own_bytes(needs: Needs) -> int:
+    """Bytes that a buffer holds itself."""
     slots, bytes_per_slot, batches, bytes_per_batch, more = needs
     return slots * bytes_per_slot + batches * bytes_per_batch + more
 

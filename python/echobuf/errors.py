@@ -27,6 +27,10 @@ class UpstreamError(EchobufError, RuntimeError):
     """Upstream raised; the original is the `__cause__`."""
 
 
+class StepError(EchobufError, RuntimeError):
+    """The training step raised, or does nothing that can be timed."""
+
+
 class CapacityError(EchobufError, MemoryError):
     """The buffer would not fit `max_bytes` or the device."""
 

@@ -30,7 +30,19 @@ def make_side(
         DeviceError: the device cannot be used.
     """
     capacity.check_size(spec, options)
-    core_options = _core.BufferOptions(
+    core_options = make_core_options(spec, made, options, epoch)
+    if options.device == "cpu":
+        return HostSide(spec, made, options, core_options)
+    from echobuf.cuda.side import DeviceSide
+
+    return DeviceSide(spec, made, options, core_options)
+
+
+def make_core_options(
+    spec: Spec, made: Made, options: Options, epoch: int = 0
+) -> _core.BufferOptions:
+    """What the core is told; nothing is allocated."""
+    return _core.BufferOptions(
         leaves=[(field.dtype, field.shape) for field in spec.fields],
         ragged=options.ragged,
         batch_size=options.batch_size,
@@ -43,8 +55,3 @@ def make_side(
         prefetch=options.prefetch,
         made=list(made.plans),
     )
-    if options.device == "cpu":
-        return HostSide(spec, made, options, core_options)
-    from echobuf.cuda.side import DeviceSide
-
-    return DeviceSide(spec, made, options, core_options)

@@ -26,6 +26,10 @@ _COMMANDS = {
         "echobuf.cli.bench.command",
         "measure echobuf beside plain copies and NumPy on this machine",
     ),
+    "analyze": (
+        "echobuf.cli.analyze",
+        "measure whether training waits for its input, and what echoing would bring",
+    ),
     "doctor": (
         "echobuf.cli.doctor",
         "print versions and devices, and test this installation",

@@ -7,6 +7,7 @@ import importlib.util
 from pathlib import Path
 
 from echobuf.cli import UsageError
+from echobuf.cli.arguments import whole_number
 from echobuf.cli.bench.questions import QUESTIONS
 from echobuf.cli.bench.report import print_table, write
 from echobuf.cli.bench.rounds import Measured, Outcome, measure
@@ -32,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help=f"which to ask: {', '.join(QUESTIONS)} (default: all)",
     )
     parser.add_argument(
-        "--rounds", type=_rounds, default=7, help="rounds measured (%(default)s)"
+        "--rounds", type=whole_number, default=7, help="rounds measured (%(default)s)"
     )
     parser.add_argument(
         "--out",
@@ -41,16 +42,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help="folder for the chart and the JSON files (default: %(default)s)",
     )
-
-
-def _rounds(text: str) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        value = 0
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
-    return value
 
 
 def run(options: argparse.Namespace) -> int:

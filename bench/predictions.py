@@ -1,0 +1,196 @@
+"""What `echobuf.analysis.analyze` predicts, beside what an epoch then takes.
+
+Upstream and the step only wait, for delays that are known: upstream is 0.5 to 8 times
+as slow as the step, and its times are constant, uniform, or heavy-tailed (Pareto with
+index 2.5, one slow example in a thousand takes ten times the mean). `analyze` is told
+nothing of that. For each factor its report predicts the time of an epoch, which is then
+timed with an `EchoLoader`: 60 cells in less than eight minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from echobuf import EchoLoader
+from echobuf.analysis import Report, analyze
+from echobuf.cli.bench.environment import environment
+from echobuf.cli.bench.pacing import Pace
+from echobuf.cli.bench.report import write_figures
+from sampling import RESULTS
+
+BATCH = 32
+WINDOW = 1024
+RATIOS = (0.5, 2.0, 4.0, 8.0)
+JITTERS = ("constant", "uniform", "heavy-tailed")
+FACTORS: tuple[float | str, ...] = (1, 2, 4, 8, "auto")
+SLOWER_S = 0.5e-3  # an example of the slower side
+PARETO = 2.5
+FEWEST = 2  # windows in the shortest epoch
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One epoch: what was predicted, and what it took."""
+
+    ratio: float
+    jitter: str
+    factor: float | str
+    measured_ratio: float
+    examples: int
+    predicted_s: float
+    seconds: float
+    predicted_factor: float
+    effective_factor: float
+
+    @property
+    def error(self) -> float:
+        """Of the time for the same number of steps, as a share of what it took."""
+        predicted = self.predicted_s / self.predicted_factor
+        return predicted / (self.seconds / self.effective_factor) - 1
+
+
+def delays(jitter: str, mean_s: float, count: int) -> list[float]:
+    """The time of each example; the same in every epoch, as that of a data set is."""
+    chance = np.random.default_rng(len(jitter))
+    if jitter == "constant":
+        return [mean_s] * count
+    if jitter == "uniform":
+        return list(chance.uniform(0, 2 * mean_s, count))
+    return list((chance.pareto(PARETO, count) + 1) * mean_s * (PARETO - 1) / PARETO)
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """Examples that take their time."""
+
+    delays_s: list[float]
+
+    def __len__(self) -> int:
+        return len(self.delays_s)
+
+    def __iter__(self) -> Iterator[np.int64]:
+        pace = Pace(0.0)
+        called = returned = time.perf_counter()
+        for number, seconds in enumerate(self.delays_s):
+            pace.seconds = seconds
+            pace.work(called, returned)
+            called = time.perf_counter()
+            yield np.int64(number)
+            returned = time.perf_counter()
+
+
+class Step:
+    """A step that takes its time."""
+
+    def __init__(self, example_s: float) -> None:
+        self._pace = Pace(BATCH * example_s)
+        self._left = time.perf_counter()
+
+    def __call__(self, batch: Any) -> None:
+        self._pace.work(self._left, time.perf_counter())
+        self._left = time.perf_counter()
+
+
+def timed(
+    upstream: Upstream, step_s: float, factor: float | str
+) -> tuple[float, float]:
+    """Seconds of an epoch, and its effective factor."""
+    loader = EchoLoader(upstream, batch_size=BATCH, window=WINDOW, factor=factor)
+    begin = time.perf_counter()
+    step = Step(step_s)
+    for batch in loader:
+        step(batch)
+    return time.perf_counter() - begin, loader.stats().effective_factor
+
+
+def row(ratio: float, jitter: str, options: argparse.Namespace) -> list[Cell]:
+    """All factors for one upstream, which is analyzed once."""
+    upstream_s, step_s = SLOWER_S * min(1, ratio), SLOWER_S * min(1, 1 / ratio)
+    whole = delays(jitter, upstream_s, options.windows * WINDOW)
+    report = analyze(
+        Upstream(whole),
+        Step(step_s),
+        batch_size=BATCH,
+        window=WINDOW,
+        seconds=options.seconds,
+    )
+    cells = []
+    for factor in FACTORS:
+        examples = examples_for(report, factor, len(whole))
+        of = replace(report.measurements, length=examples)
+        predicted = Report(of).predict(factor)
+        seconds, echoes = timed(Upstream(whole[:examples]), step_s, factor)
+        cell = Cell(
+            ratio,
+            jitter,
+            factor,
+            report.ratio.mean,
+            examples,
+            predicted.epoch_s,
+            seconds,
+            predicted.effective_factor,
+            echoes,
+        )
+        print(
+            f"{ratio:4} {jitter:13} {factor!s:5} {cell.predicted_s:7.2f} s "
+            f"{cell.seconds:7.2f} s {100 * cell.error:+6.1f} %",
+            flush=True,
+        )
+        cells.append(cell)
+    return cells
+
+
+def examples_for(report: Report, factor: float | str, count: int) -> int:
+    """As many as take the time that `count` take upstream alone, in whole windows."""
+    slower = report.predict(factor).fresh_s / report.predict(1).fresh_s
+    windows = round(count / slower / WINDOW)
+    return min(count, max(FEWEST, windows) * WINDOW)
+
+
+def main() -> None:
+    """Prints a line for each cell, and the worst."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--seconds", type=float, default=14.0, help="an analysis (14)")
+    parser.add_argument("--windows", type=int, default=8, help="in an epoch (8)")
+    parser.add_argument("--ratios", type=float, nargs="+", default=RATIOS)
+    parser.add_argument("--jitters", nargs="+", choices=JITTERS, default=JITTERS)
+    options = parser.parse_args()
+    about = environment()
+    print("   R jitter        e      predicted   measured    error")
+    cells = [
+        cell
+        for ratio in options.ratios
+        for jitter in options.jitters
+        for cell in row(ratio, jitter, options)
+    ]
+    errors = [abs(cell.error) for cell in cells]
+    within = sum(error <= 0.05 for error in errors)
+    print(
+        f"{len(cells)} cells, worst {max(errors):.1%}, median "
+        f"{statistics.median(errors):.1%}, within 5 %: {within}"
+    )
+    figures = {
+        "batch_size": BATCH,
+        "window": WINDOW,
+        "slower_s": SLOWER_S,
+        "pareto_index": PARETO,
+        "seconds_of_an_analysis": options.seconds,
+        "worst_error": max(errors),
+        "median_error": statistics.median(errors),
+        "within_5_percent": within,
+        "cells": [asdict(cell) | {"error": cell.error} for cell in cells],
+    }
+    write_figures("predictions", options.out, figures, taken_in=about)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,22 @@
+"""What `analyze` measures, and what follows from it."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from echobuf.analysis.measure import analyze
+    from echobuf.analysis.report import Report
+
+
+def __getattr__(name: str) -> Any:
+    if name == "analyze":  # imported when they are first wanted
+        from echobuf.analysis.measure import analyze
+
+        return analyze
+    if name == "Report":
+        from echobuf.analysis.report import Report
+
+        return Report
+    raise AttributeError(f"module 'echobuf.analysis' has no attribute {name!r}")
+
+
+__all__ = ["Report", "analyze"]

@@ -1,0 +1,170 @@
+"""A torch DataLoader apart: what a worker of it does for an example."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+from echobuf.analysis.measurements import LoaderParts
+from echobuf.analysis.phases import Clock, Phase
+from echobuf.analysis.reading import Reading
+from echobuf.errors import UpstreamError
+
+_END = object()
+
+
+def measure_parts(loader: Any, phase: Phase, clock: Clock) -> LoaderParts | None:
+    """Does in this process, one after the other, what the workers do.
+
+    On a shallow copy of the data set, so that files that it opens when it is first
+    used are not open in the caller's one when workers are forked.
+
+    Args:
+        loader: a torch DataLoader.
+        phase: how long.
+        clock: seconds.
+
+    Returns:
+        Where the time goes; None if the data set gives nothing here.
+
+    Raises:
+        UpstreamError: its data set or `collate_fn` raised.
+    """
+    parts = _Parts(loader, clock)
+    try:
+        parts.run(phase)
+    except Exception as error:
+        raise UpstreamError(
+            f"the data set or `collate_fn` of `upstream` failed in this process: "
+            f"{error!r}"
+        ) from error
+    if not parts.collate.count:
+        return None
+    return LoaderParts(
+        workers=loader.num_workers,
+        fetch_s=parts.fetch.estimate().mean,
+        collate_s=parts.collate.estimate().mean,
+        pin_s=parts.pin.estimate().mean if parts.pin.count else None,
+    )
+
+
+class _Parts:
+    def __init__(self, loader: Any, clock: Clock) -> None:
+        self._loader = loader
+        self._clock = clock
+        self.fetch = Reading()
+        self.collate = Reading()
+        self.pin = Reading()
+
+    def run(self, phase: Phase) -> None:
+        pin = _pinning(self._loader)
+        for number, examples in enumerate(self._fetched()):
+            whole = self._loader.batch_size is None and not _makes_batches(self._loader)
+            size = 1 if whole else len(examples)
+            if not size:
+                continue
+            begin = self._clock()
+            batch = self._loader.collate_fn(examples)
+            if number:  # the first one opens files, and fills caches
+                self.collate.add(self._clock() - begin, size)
+            if pin is not None:
+                begin = self._clock()
+                pin(batch)
+                if number:
+                    self.pin.add(self._clock() - begin, size)
+            if phase.is_over(self.collate):
+                return
+
+    def _fetched(self) -> Iterator[Any]:
+        """What `collate_fn` is given, batch by batch."""
+        loader = self._loader
+        dataset = _copied(loader.dataset)
+        if _is_stream(loader):
+            batches = self._of_stream(iter(dataset), loader.batch_size)
+        elif _makes_batches(loader):
+            batches = self._of_map(dataset, iter(loader.batch_sampler))
+        else:
+            batches = self._of_map(dataset, iter(loader.sampler))
+        for number, (seconds, examples, size) in enumerate(batches):
+            if number and size:
+                self.fetch.add(seconds, size)
+            yield examples
+
+    def _of_map(self, dataset: Any, order: Any) -> Iterator[tuple[float, Any, int]]:
+        for indices in order:
+            begin = self._clock()
+            if not _makes_batches(self._loader):
+                examples, size = dataset[indices], 1
+            elif hasattr(dataset, "__getitems__") and dataset.__getitems__:
+                examples, size = dataset.__getitems__(indices), len(indices)
+            else:
+                examples, size = [dataset[i] for i in indices], len(indices)
+            yield self._clock() - begin, examples, size
+
+    def _of_stream(
+        self, items: Any, batch_size: int | None
+    ) -> Iterator[tuple[float, Any, int]]:
+        while True:
+            begin = self._clock()
+            if batch_size is None:
+                example = next(items, _END)
+                if example is _END:
+                    return
+                yield self._clock() - begin, example, 1
+                continue
+            examples = list(itertools.islice(items, batch_size))
+            if not examples:
+                return
+            yield self._clock() - begin, examples, len(examples)
+
+
+def _makes_batches(loader: Any) -> bool:
+    return loader.batch_sampler is not None
+
+
+def _is_stream(loader: Any) -> bool:
+    from torch.utils.data import IterableDataset
+
+    return isinstance(loader.dataset, IterableDataset)
+
+
+def _copied(dataset: Any) -> Any:
+    try:
+        return copy.copy(dataset)
+    except Exception:
+        return dataset
+
+
+def _pinning(loader: Any) -> Any:
+    """What copies into pinned memory, as the DataLoader does; None if it does not."""
+    import torch
+
+    if not (loader.pin_memory and torch.cuda.is_available()):
+        return None
+    from torch.utils.data._utils.pin_memory import pin_memory
+
+    return pin_memory
+
+
+class Workers:
+    """The worker processes of a DataLoader: those that it keeps are ended.
+
+    Args:
+        loader: a torch DataLoader, or None.
+    """
+
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+        self._had = getattr(loader, "_iterator", None) is not None
+
+    def end(self) -> None:
+        """Ends `persistent_workers` unless they were there before."""
+        iterator = getattr(self._loader, "_iterator", None)
+        if iterator is None or self._had:
+            return
+        self._loader._iterator = None
+        shut_down = getattr(iterator, "_shutdown_workers", None)
+        if shut_down is not None:
+            shut_down()

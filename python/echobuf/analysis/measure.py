@@ -1,0 +1,162 @@
+"""`analyze`: measures upstream and the step, alone and together."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from echobuf.analysis.measurements import Measurements
+from echobuf.analysis.phases import Budget, Clock
+from echobuf.analysis.run import Run
+from echobuf.analysis.source import Source
+from echobuf.analysis.step import Step
+from echobuf.analysis.synchronising import Synchroniser
+from echobuf.errors import OptionError
+from echobuf.options import check_bool, check_device, check_int
+
+if TYPE_CHECKING:
+    from echobuf.analysis.report import Report
+
+
+def analyze(
+    upstream: Iterable[Any],
+    step: Callable[[Any], Any],
+    *,
+    batch_size: int | None = None,
+    batched: bool | None = None,
+    window: int | None = None,
+    max_factor: int = 8,
+    length: int | None = None,
+    device: str = "cpu",
+    seconds: float = 30.0,
+    interval: float = 0.02,
+    timeout: float = 60.0,
+    synchronize: Callable[[], Any] | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Report:
+    """Measures whether training waits for its input, and what echoing would bring.
+
+    As DS-Analyzer does (Mohan et al. 2020, arXiv:2007.06775), in phases: upstream
+    alone, a first and a second pass over the same examples; the step alone, on a batch
+    that is there already; both together, as an `EchoLoader` without echoing overlaps
+    them. Each phase stops when the 95 % confidence interval of its mean is narrow, or
+    when its share of the time is used.
+
+    `step` is called many times, and trains each time: give it a model of its own. The
+    generators of random numbers of Python, NumPy, torch and a DataLoader are left as
+    they were; JAX has none.
+
+    Args:
+        upstream: any iterable of examples or of batches. One that gives one epoch only
+            (a generator) is read a part alone and a part together.
+        step: a function that takes one batch and trains on it. What it returns is
+            waited for, where it is computed on a device.
+        batch_size: examples that the step takes: that of upstream's batches unless
+            told.
+        batched: whether upstream yields batches (examples stacked on axis 0). Unless
+            told it does if it is a DataLoader that makes batches, or if `batch_size` is
+            not given.
+        window: examples in the window that predictions are made for; 32 batches, or
+            the epoch if that is shorter, unless told.
+        max_factor: largest echoing factor to be considered with factor "auto".
+        length: examples in an epoch, where upstream does not say.
+        device: where a loader would serve batches, as for `EchoLoader`.
+        seconds: to measure for, all in all. A slow step or upstream takes longer: each
+            is seen a few times.
+        interval: half-width of a confidence interval, relative to its mean, that is
+            narrow enough.
+        timeout: seconds to wait for one item of upstream.
+        synchronize: a function without arguments that returns when the device has done
+            the step's work. Unless given, that of torch, JAX or CuPy is used where they
+            are imported and have a device.
+        progress: called with the name of each phase as it begins.
+
+    Returns:
+        The report: `print` it.
+
+    Raises:
+        OptionError: an argument is out of range, or of another kind.
+        UpstreamError: upstream yields nothing, raised, ended too soon, or hangs.
+        StepError: the step raised, or returns at once.
+        SpecError: upstream yields what cannot be stored.
+        DeviceError: the step works on a device that cannot be waited for.
+    """
+    from echobuf.analysis.report import Report
+
+    return Report(
+        measure(
+            upstream,
+            step,
+            batch_size=batch_size,
+            batched=batched,
+            window=window,
+            max_factor=max_factor,
+            length=length,
+            device=device,
+            seconds=seconds,
+            interval=interval,
+            timeout=timeout,
+            synchronize=synchronize,
+            progress=progress,
+        )
+    )
+
+
+def measure(
+    upstream: Iterable[Any],
+    step: Callable[[Any], Any],
+    *,
+    batch_size: int | None = None,
+    batched: bool | None = None,
+    window: int | None = None,
+    max_factor: int = 8,
+    length: int | None = None,
+    device: str = "cpu",
+    seconds: float = 30.0,
+    interval: float = 0.02,
+    timeout: float = 60.0,
+    synchronize: Callable[[], Any] | None = None,
+    progress: Callable[[str], None] | None = None,
+    clock: Clock = time.perf_counter,
+) -> Measurements:
+    """The figures of `analyze`, which says what the arguments are.
+
+    `clock` gives seconds, in place of the machine's.
+    """
+    if batched is not None:
+        check_bool("batched", batched)
+    check_int("max_factor", max_factor, 1, 2**31 - 1)
+    source = Source(
+        upstream,
+        batch_size=None
+        if batch_size is None
+        else check_int("batch_size", batch_size, 1, None),
+        batched=batched,
+        length=None if length is None else check_int("length", length, 1, None),
+        device=check_device(device),
+    )
+    if window is not None:
+        check_int("window", window, max(1, source.batch_size), None)
+    run = Run(
+        source,
+        Step(step, Synchroniser(synchronize), clock),
+        Budget(
+            _check_positive("seconds", seconds),
+            _check_positive("interval", interval),
+            clock,
+            progress,
+        ),
+        clock,
+        _check_positive("timeout", timeout),
+        window,
+    )
+    return run.measure(max_factor, device)
+
+
+def _check_positive(name: str, value: Any) -> float:
+    ok = isinstance(value, int | float) and not isinstance(value, bool)
+    if not (ok and math.isfinite(value) and value > 0):
+        raise OptionError(f"`{name}` is {value!r}; it must be a number > 0.")
+    return float(value)

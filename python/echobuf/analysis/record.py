@@ -1,0 +1,58 @@
+"""The report as plain values, for JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from echobuf.tree import describe, make_spec
+
+if TYPE_CHECKING:
+    from echobuf.analysis.report import Report
+
+FORMAT = 1
+"""Raised when a field changes its meaning."""
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    """All of it, of dicts, lists, strings and finite numbers."""
+    from echobuf import __version__
+
+    measurements = report.measurements
+    raw = {name: value for name, value in vars(measurements).items() if name != "spec"}
+    content = {
+        "format": FORMAT,
+        "echobuf": __version__,
+        "message": report.message,
+        "consistent": report.consistent,
+        "pays": report.pays,
+        "factor": report.factor,
+        "t_upstream_s": report.upstream_s,
+        "t_downstream_s": report.step_s,
+        "R": report.ratio,
+        "R_first": report.first_ratio,
+        "knee": report.knee,
+        "wait_share": report.wait_share,
+        "input_stall": report.input_stall,
+        "epoch_examples": report.epoch_examples,
+        "predictions": report.predictions,
+        "memory": report.memory(),
+        "remedies": report.remedies,
+        "advice": report.advice,
+        "measurements": {"spec": describe(make_spec(measurements.spec)), **raw},
+    }
+    return {name: _plain(value) for name, value in content.items()}
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "__dataclass_fields__"):
+        return _plain(asdict(value))
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,185 @@
+"""The report as text, at most 80 columns wide."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich.box import Box
+from rich.console import Console, JustifyMethod, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from echobuf.analysis import units
+from echobuf.analysis.estimate import Prediction
+from echobuf.analysis.measurements import Estimate
+from echobuf.analysis.others import storage_s
+
+if TYPE_CHECKING:
+    from echobuf.analysis.report import Report
+
+WIDTH = 80
+
+_VISIBLE = 1.005  # a smaller speed-up is none
+
+# A line below the head, of characters that every terminal has.
+_BOX = Box("\n".join(["    ", "    ", " -- ", *["    "] * 5]) + "\n", ascii=True)
+
+
+def text(report: Report) -> str:
+    """All of it."""
+    out = io.StringIO()
+    console = Console(
+        file=out, width=WIDTH, color_system=None, force_terminal=False, emoji=False
+    )
+    for part in _parts(report):
+        console.print(part)
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+
+
+def _parts(report: Report) -> list[RenderableType]:
+    return [
+        Text(report.message),
+        _measured(report),
+        _waiting(report),
+        _predicted(report),
+        _below_predictions(report),
+        _remedies(report),
+        "",
+        _lines(report),
+    ]
+
+
+def _measured(report: Report) -> Table:
+    of = report.measurements
+    table = _table("measured", "per example", "95 % interval", "runs")
+    rows: list[tuple[str, Estimate | None]] = [
+        ("step (t_downstream)", of.step_s),
+        ("upstream, first pass", of.upstream_first_s),
+        ("upstream, second pass", of.upstream_second_s),
+        ("both together", of.together_s),
+    ]
+    for name, value in rows:
+        if value is not None:
+            interval = units.interval(value.low, value.high)
+            runs = units.count(value.count)
+            table.add_row(name, units.seconds(value.mean), interval, runs)
+    ratios = [("R = t_upstream / t_downstream", report.ratio)]
+    if storage_s(of):
+        ratios.append(("R of the first pass", report.first_ratio))
+    for name, ratio in ratios:
+        interval = f"{units.times(ratio.low)} .. {units.times(ratio.high)}"
+        table.add_row(name, units.times(ratio.mean), interval)
+    if (parts := of.loader) is not None:
+        processes = f"in each of {parts.workers:,}" if parts.workers else "no"
+        table.add_row(f"  fetching, {processes} workers", units.seconds(parts.fetch_s))
+        table.add_row("  collating", units.seconds(parts.collate_s))
+        if parts.pin_s is not None:
+            table.add_row("  pinning", units.seconds(parts.pin_s))
+    return table
+
+
+def _waiting(report: Report) -> RenderableType:
+    stall = "an input stall" if report.input_stall else "no input stall"
+    waited = units.seconds(report.measurements.wait_s.mean)
+    return _indented(
+        f"The step waited {waited} for a batch, "
+        f"{units.percent(report.wait_share)} of the time: {stall}."
+    )
+
+
+def _predicted(report: Report) -> Table:
+    fresh, epoch, same = (
+        _Column(title, [getattr(p, name) for p in report.predictions])
+        for title, name in (
+            ("fresh ex.", "fresh_s"),
+            ("epoch", "epoch_s"),
+            ("same steps", "same_steps_s"),
+        )
+    )
+    table = _table("factor", fresh.head, epoch.head, same.head, "speed-up", "waits", "")
+    for row, prediction in enumerate(report.predictions):
+        table.add_row(
+            units.factor(prediction.factor),
+            fresh.cells[row],
+            epoch.cells[row],
+            same.cells[row],
+            f"{units.times(prediction.speedup)}x",
+            units.percent(prediction.wait_share),
+            _mark(report, prediction),
+        )
+    return table
+
+
+class _Column:
+    """Times in one unit, that of the smallest."""
+
+    def __init__(self, title: str, values: Sequence[float]) -> None:
+        scale, unit = units.time_scale(min(values))
+        self.head = f"{title}\n{unit}"
+        self.cells = [units.number(value / scale) for value in values]
+
+
+def _mark(report: Report, prediction: Prediction) -> str:
+    if report.pays and prediction.factor == report.factor:
+        return "<- advised"
+    return "<- R" if prediction.factor == report.knee else ""
+
+
+def _below_predictions(report: Report) -> RenderableType:
+    of = report.measurements
+    length = f"{units.count(report.epoch_examples)} fresh examples"
+    if of.length is None:
+        length += " (assumed: upstream does not say)"
+    auto = units.times(report.predictions[-1].effective_factor)
+    memory = report.memory()
+    takes = f"The buffer takes {units.size(memory.bytes_host)} of host memory"
+    if memory.bytes_device:
+        takes += f" and {units.size(memory.bytes_device)} on {of.device}"
+    return _indented(
+        f"epoch: {length}, window {units.count(of.window)}, batch "
+        f"{units.count(of.batch_size)}. same steps: time for as many steps as an "
+        "epoch has without echoing, and the speed-up is that of this time. "
+        f"auto settles at {auto} here. {takes}."
+    )
+
+
+def _remedies(report: Report) -> RenderableType:
+    helpful = [r for r in report.remedies if r.speedup >= _VISIBLE]
+    if not helpful:
+        line = "A faster upstream would not help: the step is the slower side."
+        return Padding(Text(line), (1, 0, 0, 1))
+    table = _table("what else would help", "t_upstream", "speed-up", "")
+    for remedy in helpful:
+        table.add_row(
+            remedy.name,
+            units.seconds(remedy.upstream_s),
+            f"{units.times(remedy.speedup)}x",
+            remedy.note,
+        )
+    return table
+
+
+def _lines(report: Report) -> RenderableType:
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column()
+    grid.add_column(overflow="fold")
+    for line in report.advice:
+        grid.add_row(" *", Text(line))
+    return grid
+
+
+def _indented(line: str) -> RenderableType:
+    return Padding(Text(line), (0, 0, 0, 1))
+
+
+def _table(first: str, *others: str) -> Table:
+    """Columns to the right of the first are numbers; one without a name is not."""
+    table = Table(box=_BOX)
+    table.add_column(first, overflow="fold")
+    for name in others:
+        justify: JustifyMethod = "right" if name else "left"
+        table.add_column(name, justify=justify, overflow="fold")
+    return table

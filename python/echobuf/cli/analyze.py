@@ -1,0 +1,200 @@
+"""The command `echobuf analyze`: does training wait for its input, and what helps."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from echobuf.analysis.paths import SUFFIXES
+from echobuf.cli import UsageError, require
+from echobuf.cli.arguments import positive, whole_number
+from echobuf.cli.interrupt import ending_on_interrupt
+from echobuf.cli.target import load_target, where
+
+if TYPE_CHECKING:
+    from echobuf.analysis.report import Report
+
+__all__ = ["configure", "run"]
+
+_STDOUT = "-"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
+    parser.epilog = (
+        "NAME is a function without arguments that returns `upstream, step`: an "
+        "iterable of batches (or of examples, with --batch-size), such as a "
+        "DataLoader, and a function that trains on one batch. Exit codes: 0 when it "
+        "was measured, 1 with --check and an input stall, 2 when it could not be."
+    )
+    parser.add_argument(
+        "target", metavar="FILE:NAME", help="what to analyze, such as train.py:make"
+    )
+    parser.add_argument(
+        "--seconds",
+        type=positive,
+        default=30.0,
+        help="time to measure for (default: %(default)g)",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=positive,
+        default=60.0,
+        metavar="SECONDS",
+        help="how long one item of upstream may take (default: %(default)g)",
+    )
+    _add_settings(parser)
+    parser.add_argument(
+        "--json",
+        metavar="PATH",
+        help="write the report as JSON, to a file, or to '-' in place of the table",
+    )
+    parser.add_argument(
+        "--plot",
+        type=Path,
+        metavar="PATH",
+        help="draw the predicted curve (.png, .svg, .pdf)",
+    )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="exit with 1 if the step waits for its input (for scripts)",
+    )
+
+
+def _add_settings(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--batch-size",
+        type=whole_number,
+        metavar="N",
+        help="examples that the step takes (default: those of upstream's batches)",
+    )
+    parser.add_argument(
+        "--window",
+        type=whole_number,
+        metavar="N",
+        help="examples in the window to predict for (default: 32 batches)",
+    )
+    parser.add_argument(
+        "--max-factor",
+        type=whole_number,
+        default=8,
+        metavar="N",
+        help="largest factor of 'auto' (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--length",
+        type=whole_number,
+        metavar="N",
+        help="examples in an epoch, where upstream does not say",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Analyzes, prints the report, and writes what was asked for.
+
+    Returns:
+        0; with `--check`, 1 if there is an input stall.
+
+    Raises:
+        UsageError: something is wrong with what is to be analyzed, or cannot be
+            written; the message is one line.
+        CommandError: a package is missing.
+    """
+    from echobuf.errors import EchobufError
+
+    _check_outputs(options)
+    with ending_on_interrupt():  # imports of frameworks take seconds
+        found = load_target(options.target)
+    upstream, step = _made(found, options.target)
+    try:
+        report = _analyze(upstream, step, options)
+        _write(report, options)
+    except EchobufError as error:
+        raise UsageError(str(error)) from error
+    return 1 if options.check and report.input_stall else 0
+
+
+def _analyze(upstream: Any, step: Any, options: argparse.Namespace) -> Report:
+    from echobuf.analysis.measure import analyze
+
+    return analyze(
+        upstream,
+        step,
+        batch_size=options.batch_size,
+        window=options.window,
+        max_factor=options.max_factor,
+        length=options.length,
+        seconds=options.seconds,
+        timeout=options.timeout,
+        progress=_progress(),
+    )
+
+
+def _made(found: Any, target: str) -> tuple[Any, Any]:
+    """The pair that the name stands for, or gives when it is called."""
+    if callable(found):
+        file = Path(target.rpartition(":")[0])
+        try:
+            found = found()
+        except (Exception, SystemExit) as error:
+            raise UsageError(
+                f"{target}() raised {error!r}{where(error, file)}; it is called "
+                "without arguments, and returns `upstream, step`"
+            ) from error
+    try:
+        upstream, step = found if isinstance(found, tuple | list) else ()
+    except ValueError:
+        raise UsageError(
+            f"{target} gives {type(found).__name__!r}, not a pair; it must be a "
+            "function that returns `upstream, step`, or that pair"
+        ) from None
+    return upstream, step
+
+
+def _progress() -> Callable[[str], None] | None:
+    if not sys.stderr.isatty():
+        return None
+    return lambda name: print(f"measuring: {name}", file=sys.stderr, flush=True)
+
+
+# ---- what is written
+
+
+def _check_outputs(options: argparse.Namespace) -> None:
+    """Before anything is measured."""
+    if options.plot is not None:
+        require("analyze", {"matplotlib": "matplotlib"})
+        _check_picture(options.plot)
+        _check_folder("--plot", options.plot)
+    if options.json is not None and options.json != _STDOUT:
+        _check_folder("--json", Path(options.json))
+
+
+def _check_picture(path: Path) -> None:
+    if path.suffix.lower() not in SUFFIXES:
+        raise UsageError(f"--plot {path}: end it in one of {', '.join(SUFFIXES)}")
+
+
+def _check_folder(name: str, path: Path) -> None:
+    if path.is_dir():
+        raise UsageError(f"{name} {path}: is a folder; give a file in it")
+    if not path.parent.is_dir():
+        raise UsageError(f"{name} {path}: there is no folder {str(path.parent)!r}")
+
+
+def _write(report: Report, options: argparse.Namespace) -> None:
+    if options.json == _STDOUT:
+        print(report.to_json())
+    else:
+        print(report)
+    try:
+        if options.json not in (None, _STDOUT):
+            Path(options.json).write_text(report.to_json() + "\n")
+        if options.plot is not None:
+            report.plot(options.plot)
+    except OSError as error:
+        raise UsageError(f"cannot write: {error}") from None

@@ -1,0 +1,42 @@
+"""`analyze` as it is called, on the machine's clock."""
+
+import json
+import time
+
+import numpy as np
+import pytest
+
+import echobuf
+from echobuf.analysis import Report
+
+pytestmark = pytest.mark.usefixtures("no_leaked_threads")
+
+
+class Slow:
+    def __init__(self, seconds):
+        self._seconds = seconds
+
+    def __iter__(self):
+        for number in range(1000):
+            time.sleep(self._seconds)
+            yield np.full((8, 2), number)
+
+
+def test_a_slow_upstream_is_an_input_stall_that_echoing_helps():
+    report = echobuf.analyze(Slow(0.02), lambda _: time.sleep(0.002), seconds=1)
+    assert isinstance(report, Report)
+    assert report.ratio.mean > 2
+    assert report.input_stall
+    assert report.pays
+    # They overlap: not slower than one after the other.
+    of = report.measurements
+    assert of.wait_s.mean < of.together_s.mean * of.batch_size
+    assert "t_upstream" in str(report)
+    assert json.loads(report.to_json())["input_stall"] is True
+
+
+def test_a_quick_upstream_needs_no_echoing():
+    batches = [np.zeros((8, 2))] * 100
+    report = echobuf.analyze(batches, lambda _: time.sleep(0.005), seconds=0.5)
+    assert report.ratio.mean < 0.5
+    assert not report.pays

@@ -1,0 +1,244 @@
+"""What cannot be analyzed: one line that says what to do."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import echobuf
+from echobuf.analysis.measure import measure
+
+BATCH = np.zeros((4, 3))
+RELEASED = threading.Event()
+
+
+@pytest.fixture(autouse=True)
+def released(no_leaked_threads):
+    """What hangs ends with its test."""
+    RELEASED.clear()
+    yield
+    RELEASED.set()
+
+
+def hangs_after(count):
+    yield from [BATCH] * count
+    RELEASED.wait(60)
+
+
+class Anew:
+    """Calls a generator function for each pass."""
+
+    def __init__(self, function, *args):
+        self._function, self._args = function, args
+
+    def __iter__(self):
+        return self._function(*self._args)
+
+
+class OncePerObject:
+    def __init__(self):
+        self._items = iter_of([BATCH] * 20)
+
+    def __iter__(self):
+        return self._items
+
+
+class SecondEmpty:
+    def __init__(self):
+        self._items = [BATCH] * 20
+
+    def __iter__(self):
+        items, self._items = self._items, []
+        return iter(items)
+
+
+def iter_of(items):
+    yield from items
+
+
+def raises_after(count, error):
+    yield from [BATCH] * count
+    raise error
+
+
+def raises_at_once():
+    raise OSError("no disk")
+
+
+class Unready:
+    def __iter__(self):
+        raise OSError("no disk")
+
+
+class HangsTogether:
+    def __iter__(self):
+        for number in range(20):
+            if number and threading.current_thread().name == "echobuf-feeder":
+                RELEASED.wait(60)
+            yield BATCH
+
+
+UPSTREAMS = {
+    "hangs together": (HangsTogether(), "no batch for 0.5 s.*`timeout`"),
+    "nothing": ([], "yields nothing"),
+    "nothing, once": (iter([]), "not been used"),
+    "too few": ([BATCH] * 3, "3 items: too few"),
+    "ends, once": (iter_of([BATCH] * 20), "80 examples: too soon"),
+    "one item, once": (iter_of([BATCH]), "4 examples: too soon"),
+    "raises": (Anew(raises_after, 5, OSError("disk gone")), "5 items.*disk gone"),
+    "raises, once": (raises_after(5, OSError("disk gone")), "failed.*disk gone"),
+    "exits": (Anew(raises_after, 5, SystemExit(3)), r"SystemExit\(3\)"),
+    "cannot begin": (Unready(), "0 items.*no disk.*test_analyze_bad_input.py"),
+    "hangs": (Anew(hangs_after, 0), "at all for 0.5 s.*`timeout`"),
+    "hangs later": (Anew(hangs_after, 9), "after 9 items for 0.5 s"),
+    "hangs, once": (hangs_after(0), "at all for 0.5 s"),
+    "same iterator": (OncePerObject(), "OncePerObject.*begins anew"),
+    "second is empty": (SecondEmpty(), "SecondEmpty.*begins anew"),
+    "empty batch": ([np.zeros((0, 3))] * 20, "first batch of `upstream` is empty"),
+}
+
+
+@pytest.mark.parametrize("name", UPSTREAMS)
+def test_upstreams(name):
+    upstream, reason = UPSTREAMS[name]
+    timeout = 0.5 if name.startswith("hangs") else 60
+    with pytest.raises(echobuf.UpstreamError, match=f"(?s){reason}") as caught:
+        measure(upstream, lambda _: time.sleep(1e-4), seconds=0.2, timeout=timeout)
+    assert "\n" not in str(caught.value)
+    assert "`upstream`" in str(caught.value)
+
+
+def test_what_upstream_raised_is_the_cause():
+    error = OSError("disk gone")
+    with pytest.raises(echobuf.UpstreamError) as caught:
+        measure(Anew(raises_after, 5, error), lambda _: None)
+    assert caught.value.__cause__ is error
+
+
+def raising(batch):
+    raise ValueError("no such label")
+
+
+async def coroutine(batch):
+    return batch
+
+
+def generator(batch):
+    yield batch
+
+
+STEPS = {
+    "raises": (raising, "no such label.*test_analyze_bad_input.py:"),
+    "exits": (lambda batch: exit(3), "SystemExit"),
+    "at once": (lambda batch: None, "microseconds.*one step of training"),
+    "coroutine": (coroutine, "coroutine.*plain function"),
+    "generator": (generator, "generator.*plain function"),
+    "makes a step": (lambda batch: raising, "returned a function"),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_steps(name):
+    step, reason = STEPS[name]
+    with pytest.raises(echobuf.StepError, match=f"(?s){reason}") as caught:
+        measure([BATCH] * 20, step, seconds=0.2)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_step_that_raises_when_upstream_is_beside_it():
+    seen = []
+
+    def step(batch):
+        time.sleep(1e-4)
+        seen.append(batch)
+        if batch[0, 0] == 7:  # the resident batch is the first one
+            raise ValueError("no such label")
+
+    upstream = [BATCH] * 9 + [np.full((4, 3), 7.0)]
+    with pytest.raises(echobuf.StepError, match="no such label"):
+        measure(upstream, step, seconds=0.2)
+    assert len(seen) > 10
+
+
+OPTIONS = {
+    "upstream": {"upstream": 5},
+    "upstream of names": {"upstream": {"a": BATCH}},
+    "step": {"step": None},
+    "batch_size": {"batch_size": 0},
+    "batch_size, too large": {"batch_size": 1000, "batched": True},
+    "batch_size, none": {"batched": False},
+    "batched": {"batched": 1},
+    "window": {"window": 3},
+    "max_factor": {"max_factor": 0},
+    "length": {"length": -1},
+    "device": {"device": "gpu"},
+    "seconds": {"seconds": 0},
+    "seconds, NaN": {"seconds": float("nan")},
+    "interval": {"interval": "narrow"},
+    "timeout": {"timeout": -1},
+    "synchronize": {"synchronize": 5},
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_options(name):
+    arguments = {
+        "upstream": [BATCH] * 20,
+        "step": lambda _: time.sleep(1e-4),
+        "seconds": 0.2,
+        **OPTIONS[name],
+    }
+    named = name.partition(" ")[0].strip(",")
+    with pytest.raises(echobuf.OptionError, match=f"`{named}`"):
+        measure(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("items", "reason"),
+    [
+        (["a"] * 20, "str"),
+        ([np.array(["a", "b"])] * 20, "dtype"),
+        ([3.0] * 20, "scalar"),
+        ([{}] * 20, "no leaves"),
+    ],
+)
+def test_items_that_cannot_be_stored(items, reason):
+    with pytest.raises(echobuf.SpecError, match=reason):
+        measure(items, lambda _: time.sleep(1e-4), seconds=0.2)
+
+
+def test_items_of_another_shape_later():
+    items = [BATCH] * 9 + [np.zeros((4, 5))]
+    with pytest.raises(echobuf.UpstreamError, match="does not fit the first one"):
+        measure(items, lambda _: time.sleep(1e-4), seconds=0.2)
+
+
+class Elsewhere:
+    """An array of a framework that nothing is known of."""
+
+    def __dlpack_device__(self):
+        return (2, 0)
+
+
+def test_no_way_to_wait_for_the_device():
+    with pytest.raises(echobuf.DeviceError, match="`synchronize=`"):
+        measure([BATCH] * 20, lambda _: [Elsewhere()], seconds=0.2)
+
+
+def test_with_a_way_to_wait_it_is_measured():
+    got = measure(
+        [BATCH] * 20,
+        lambda _: Elsewhere(),
+        synchronize=lambda: time.sleep(1e-3),
+        seconds=0.2,
+    )
+    assert got.step_s.mean > 0
+
+
+def test_waiting_for_the_device_fails():
+    def lost():
+        raise RuntimeError("device lost")
+
+    with pytest.raises(echobuf.StepError, match="device lost"):
+        measure([BATCH] * 20, lambda _: None, synchronize=lost, seconds=0.2)

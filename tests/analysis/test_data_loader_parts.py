@@ -1,0 +1,167 @@
+"""A torch DataLoader under `analyze`: parts, workers, order, random numbers."""
+
+import multiprocessing
+import time
+
+import pytest
+
+from echobuf.analysis.measure import measure
+
+torch = pytest.importorskip("torch")
+data = pytest.importorskip("torch.utils.data")
+
+pytestmark = pytest.mark.usefixtures("no_leaked_threads")
+
+SECONDS = 0.6
+
+
+class Numbers(data.Dataset):
+    def __init__(self, count=400, sleep_s=0.0):
+        self.count, self.sleep_s, self.asked = count, sleep_s, []
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, index):
+        if self.sleep_s:
+            time.sleep(self.sleep_s)
+        self.asked.append(index)
+        return torch.full((3,), float(index)), index
+
+
+class Fetched(Numbers):
+    def __getitems__(self, indices):
+        return [self[index] for index in indices]
+
+
+class Stream(data.IterableDataset):
+    def __init__(self, count=100):
+        self.count = count
+
+    def __len__(self):
+        return self.count
+
+    def __iter__(self):
+        return iter(torch.arange(self.count * 2.0).reshape(-1, 2))
+
+
+def step(batch):
+    rows = batch[0] if isinstance(batch, list) else batch
+    assert isinstance(rows, torch.Tensor)
+    time.sleep(0.002)
+
+
+def test_fetching_and_collating_are_told_apart():
+    def collate(examples):
+        time.sleep(0.02)
+        return data.default_collate(examples)
+
+    loader = data.DataLoader(
+        Numbers(sleep_s=0.002), batch_size=4, shuffle=True, collate_fn=collate
+    )
+    got = measure(loader, step, seconds=2)
+    parts = got.loader
+    assert parts.workers == 0
+    assert parts.pin_s is None
+    assert parts.fetch_s >= 0.002  # sleeps are not shorter than asked for
+    assert parts.collate_s >= 0.02 / 4
+    assert got.upstream_s.mean >= 0.002 + 0.02 / 4
+    assert got.length == 400
+    assert (got.batch_size, got.item) == (4, 4)
+
+
+@pytest.mark.parametrize("kind", [Numbers, Fetched])
+@pytest.mark.parametrize("batch_size", [8, None])
+def test_parts_of_data_sets(kind, batch_size):
+    loader = data.DataLoader(kind(sleep_s=0.001), batch_size=batch_size)
+    size = {} if batch_size else {"batch_size": 8, "batched": False}
+    got = measure(loader, step, seconds=SECONDS, **size)
+    assert got.loader.fetch_s >= 0.001
+    assert 0 < got.loader.collate_s < got.loader.fetch_s
+    assert got.batch_size == 8
+
+
+def test_a_stream():
+    loader = data.DataLoader(Stream(), batch_size=5)
+    got = measure(loader, step, seconds=SECONDS)
+    assert got.loader.fetch_s > 0
+    assert got.length == 100
+    assert not any("IterableDataset" in note for note in got.notes)
+
+
+def test_workers_of_a_stream_each_yield_all_of_it():
+    loader = data.DataLoader(Stream(), batch_size=5, num_workers=2)
+    got = measure(loader, step, seconds=SECONDS)
+    assert got.loader.workers == 2
+    (note,) = [note for note in got.notes if "IterableDataset" in note]
+    assert "2 workers" in note
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_workers_are_ended(persistent):
+    loader = data.DataLoader(
+        Numbers(), batch_size=8, num_workers=1, persistent_workers=persistent
+    )
+    got = measure(loader, step, seconds=SECONDS)
+    assert got.loader.workers == 1
+    for child in multiprocessing.active_children():
+        child.join(10)
+    assert not multiprocessing.active_children()
+    assert len(list(loader)) == 50  # it goes on as a new one would
+    loader._iterator = None
+
+
+def test_workers_that_ran_before_are_left():
+    loader = data.DataLoader(
+        Numbers(), batch_size=8, num_workers=1, persistent_workers=True
+    )
+    assert len(list(loader)) == 50
+    (before,) = multiprocessing.active_children()
+    measure(loader, step, seconds=SECONDS)
+    assert multiprocessing.active_children() == [before]
+    loader._iterator._shutdown_workers()
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_an_epoch_afterwards_is_what_it_would_have_been(own):
+    generator = torch.Generator().manual_seed(3) if own else None
+    loader = data.DataLoader(Numbers(), batch_size=8, shuffle=True, generator=generator)
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    expected = [batch[1].tolist() for batch in loader]
+    torch.set_rng_state(before)
+    if own:
+        generator.manual_seed(3)
+    measure(loader, lambda batch: (torch.rand(9), step(batch)), seconds=SECONDS)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert [batch[1].tolist() for batch in loader] == expected
+
+
+def test_both_passes_ask_for_the_same_examples():
+    dataset = Numbers(count=10**5)
+    loader = data.DataLoader(dataset, batch_size=8, shuffle=True)
+    marks = []
+    measure(
+        loader,
+        step,
+        seconds=SECONDS,
+        progress=lambda name: marks.append(len(dataset.asked)),
+    )
+    first = dataset.asked[marks[0] : marks[1]]
+    second = dataset.asked[marks[2] : marks[3]]
+    count = min(len(first), len(second))
+    assert count >= 8
+    assert first[:count] == second[:count]
+
+
+def test_types_that_numpy_lacks():
+    examples = [torch.zeros(4, dtype=torch.bfloat16)] * 80
+    loader = data.DataLoader(examples, batch_size=8)
+    seen = set()
+
+    def typed(batch):
+        seen.add(batch.dtype)
+        time.sleep(0.001)
+
+    measure(loader, typed, seconds=SECONDS)
+    assert seen == {torch.bfloat16}

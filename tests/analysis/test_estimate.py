@@ -1,0 +1,135 @@
+"""What is predicted against a slow simulation, event by event."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from echobuf.analysis import flow, formulas
+from echobuf.analysis.estimate import predict
+from echobuf.analysis.flow import Pace
+from event_simulation import AutoWindow, FixedWindow, simulate
+from schedule_reference import ratio
+
+FACTORS = st.sampled_from([1, 2, 3, 5, 8, "3/2", "5/2", "10/3", "17/16"])
+
+
+@st.composite
+def paces(draw: st.DrawFn) -> Pace:
+    """Whole times, so that sums are exact."""
+    window = draw(st.integers(1, 60))
+    return Pace(
+        upstream_s=float(draw(st.integers(0, 12))),
+        step_s=float(draw(st.integers(1, 4))),
+        batch_size=draw(st.integers(1, window)),
+        window=window,
+        max_factor=draw(st.integers(1, 8)),
+        item=draw(st.sampled_from([1, 1, 2, 5, window])),
+        startup_s=float(draw(st.sampled_from([0, 0, 7, 100]))),
+    )
+
+
+def counts(pace: Pace) -> st.SearchStrategy[int]:
+    """Epochs short enough to be gone through as a whole."""
+    return st.integers(1, min(250, flow.LONGEST * pace.window))
+
+
+def is_taken(pace: Pace, factor: Fraction) -> bool:
+    """Whether a buffer takes the factor."""
+    if factor.denominator == 1:
+        return factor <= pace.window
+    segment = pace.window // math.ceil(factor)
+    return pace.batch_size <= math.floor(factor) * segment
+
+
+def simulated(pace: Pace, factor: Fraction | None, times: list[float]):
+    count = len(times)
+    if factor is None:
+        window = AutoWindow(pace.window, pace.max_factor, pace.batch_size, count)
+    else:
+        window = FixedWindow(pace.window, factor, pace.batch_size, count)
+    return simulate(window, times, pace.step_s, pace.item, pace.startup_s)
+
+
+@settings(max_examples=200)
+@given(paces(), FACTORS, st.data())
+def test_an_epoch_with_a_fixed_factor(pace, factor, data):
+    factor = ratio(factor)
+    count = data.draw(counts(pace))
+    assume(is_taken(pace, factor))
+    seconds, draws = simulated(pace, factor, [pace.upstream_s] * count)
+    epoch = flow.epoch(pace, factor, count)
+    assert epoch.draws == draws
+    assert epoch.seconds == pytest.approx(seconds, rel=1e-9)
+
+
+@settings(max_examples=200)
+@given(paces(), st.data())
+def test_an_epoch_with_auto(pace, data):
+    count = data.draw(counts(pace))
+    seconds, draws = simulated(pace, None, [pace.upstream_s] * count)
+    epoch = flow.epoch(pace, None, count)
+    assert epoch.draws == draws
+    assert epoch.seconds == pytest.approx(seconds, rel=1e-9)
+
+
+@pytest.mark.parametrize("factor", [None, 1, 4, Fraction(5, 2)])
+@pytest.mark.parametrize("upstream_s", [1.0, 3.0, 20.0])
+def test_a_long_epoch_goes_on_as_it_began(factor, upstream_s):
+    pace = Pace(upstream_s, 1.0, batch_size=4, window=32)
+    factor = None if factor is None else Fraction(factor)
+    count = 32 * 150 + 5
+    epoch = flow.epoch(pace, factor, count)
+    seconds, draws = simulated(pace, factor, [upstream_s] * count)
+    assert epoch.seconds == pytest.approx(seconds, rel=0.002)
+    assert epoch.draws == pytest.approx(draws, rel=0.002)
+
+
+def jitter(kind: str, count: int, seed: int) -> np.ndarray:
+    """Times with mean 1 in the long run."""
+    chance = np.random.default_rng(seed)
+    if kind == "uniform":
+        return chance.uniform(0, 2, count)
+    return (chance.pareto(2.5, count) + 1) * 1.5 / 2.5
+
+
+@pytest.mark.parametrize("kind", ["uniform", "heavy-tailed"])
+@pytest.mark.parametrize(("r", "factor"), [(1, 1), (4, 2), (4, 4), (8, 8), (4, None)])
+def test_the_mean_of_upstream_is_enough(kind, r, factor):
+    """Also at the knee, where neither side waits on average."""
+    times = jitter(kind, 10 * 1024, seed=r)
+    pace = Pace(float(times.mean()), 1 / r, batch_size=32, window=1024)
+    factor = None if factor is None else Fraction(factor)
+    seconds, draws = simulated(pace, factor, times.tolist())
+    epoch = flow.epoch(pace, factor, len(times))
+    assert epoch.seconds == pytest.approx(seconds, rel=0.03)
+    assert epoch.draws == pytest.approx(draws, rel=0.03)
+
+
+@settings(max_examples=60)
+@given(st.floats(0.05, 50), st.integers(1, 16))
+def test_many_windows_come_to_the_formula(r, factor):
+    pace = Pace(r, 1.0, batch_size=4, window=64)
+    got = predict(pace, factor, 64 * 2000)
+    assert got.fresh_s == formulas.fresh_s(r, 1.0, factor)
+    assert got.effective_factor == factor
+    assert got.speedup == pytest.approx(formulas.speedup(r, factor), rel=0.02)
+    assert got.epoch_s == pytest.approx(got.same_steps_s * factor)
+    assert 0 <= got.wait_share <= 1
+    busy = min(1, factor / r)
+    assert got.wait_share == pytest.approx(1 - busy, abs=0.02)
+
+
+def test_auto_is_as_fast_as_the_best_and_settles_at_r():
+    for r in (1.0, 2.7, 6.0, 30.0):
+        pace = Pace(r, 1.0, batch_size=8, window=256)
+        got = predict(pace, "auto", 256 * 100)
+        assert got.factor == "auto"
+        assert got.effective_factor == pytest.approx(min(r, 8), rel=0.05)
+        best = max(predict(pace, e, 256 * 100).speedup for e in range(1, 9))
+        assert got.speedup >= 0.97 * best

@@ -1,0 +1,234 @@
+"""What is measured, on a clock of its own: the figures are then exact."""
+
+import random
+
+import numpy as np
+import pytest
+
+import echobuf
+from echobuf.analysis.measure import measure
+from virtual_time import Batches, VirtualClock, step_of
+
+pytestmark = pytest.mark.usefixtures("no_leaked_threads")
+
+SIZE = Batches.SIZE
+
+
+def measured(upstream, clock, *, step_s=0.01, **kwargs):
+    return measure(upstream, step_of(clock, step_s), clock=clock, **kwargs)
+
+
+def test_times_are_those_of_one_example():
+    clock = VirtualClock()
+    upstream = Batches(clock, 500, 0.04, startup_s=3.0)
+    got = measured(upstream, clock, window=64, max_factor=5)
+    assert got.step_s.mean == pytest.approx(0.01 / SIZE)
+    assert got.upstream_first_s.mean == pytest.approx(0.04 / SIZE)
+    assert got.upstream_second_s.mean == pytest.approx(0.04 / SIZE)
+    assert got.upstream_s == got.upstream_second_s
+    assert got.startup_s == pytest.approx(3.04)
+    # Both threads move the one clock, so there is nothing to overlap.
+    assert 0.039 / SIZE < got.together_s.mean < 0.051 / SIZE
+    assert (got.batch_size, got.item, got.window, got.max_factor) == (SIZE, SIZE, 64, 5)
+    assert got.spec == {"x": echobuf.Field((2,), np.float32)}
+    assert not got.one_shot
+    assert got.seconds <= 30
+
+
+def test_a_slow_first_pass_is_told_apart():
+    clock = VirtualClock()
+    upstream = Batches(clock, 500, lambda turn, number: 0.2 if turn == 1 else 0.02)
+    got = measured(upstream, clock)
+    assert got.upstream_first_s.mean == pytest.approx(0.2 / SIZE)
+    assert got.upstream_s.mean == pytest.approx(0.02 / SIZE)
+
+
+def test_passes_that_are_cut_are_over_the_same_items():
+    clock = VirtualClock()
+    upstream = Batches(clock, 10**6, 0.1)
+    got = measured(upstream, clock)
+    first, second, *_ = upstream.passes
+    assert first == second
+    assert len(first) < 200
+    assert got.length is None
+    assert any(f"first {len(first)} items" in note for note in got.notes)
+
+
+def test_a_short_epoch_is_repeated_and_counted():
+    clock = VirtualClock()
+    upstream = Batches(clock, 10, 0.001)
+    got = measured(upstream, clock)
+    assert len(upstream.passes) > 3
+    assert got.length == 10 * SIZE
+    assert any("repeated" in note for note in got.notes)
+
+
+def test_the_time_for_measuring_is_kept_within():
+    clock = VirtualClock()
+    # 1, 2, 4, ... 512: an interval that does not become narrow
+    upstream = Batches(clock, 10**6, lambda turn, number: 0.001 * 2 ** (number % 10))
+    got = measured(upstream, clock, seconds=20)
+    assert 15 < got.seconds < 25
+    assert got.upstream_s.high > got.upstream_s.mean
+
+
+def test_warm_up_of_the_step_is_left_out():
+    clock = VirtualClock()
+    calls = []
+
+    def step(batch):
+        calls.append(None)
+        clock.pass_by(2.0 if len(calls) <= 3 else 0.01)
+
+    got = measure(Batches(clock, 500, 0.04), step, clock=clock)
+    assert got.step_s.mean == pytest.approx(0.01 / SIZE)
+
+
+def test_the_device_is_waited_for():
+    clock = VirtualClock()
+    queued = []
+
+    def wait():
+        clock.pass_by(0.01 * len(queued))
+        queued.clear()
+
+    upstream = Batches(clock, 500, 0.04)
+    got = measure(upstream, queued.append, clock=clock, synchronize=wait)
+    assert got.step_s.mean == pytest.approx(0.01 / SIZE)
+    assert not queued
+
+
+class Listed:
+    def __init__(self, clock, items):
+        self.clock, self.items = clock, items
+
+    def __iter__(self):
+        for item in self.items:
+            self.clock.pass_by(0.001)
+            yield item
+
+
+def test_the_resident_batch_is_what_upstream_yields():
+    clock, seen = VirtualClock(), []
+    first = {"x": np.arange(8.0)}
+
+    def step(batch):
+        seen.append(batch)
+        clock.pass_by(0.01)
+
+    measure(Listed(clock, [first] * 10), step, clock=clock, seconds=1)
+    assert seen[0] is first
+
+
+def test_examples_are_put_together_for_the_step():
+    clock, lengths = VirtualClock(), set()
+
+    def step(batch):
+        lengths.add(batch.shape)
+        clock.pass_by(0.01)
+
+    upstream = Listed(clock, [np.zeros(3)] * 100)
+    got = measure(upstream, step, batch_size=8, clock=clock, seconds=10)
+    assert lengths == {(8, 3), (4, 3)}
+    assert (got.item, got.batch_size, got.length) == (1, 8, 100)
+    assert got.window == 96  # the epoch, in whole batches
+
+
+def test_batches_of_another_size_are_made_for_the_step():
+    clock, lengths = VirtualClock(), set()
+
+    def step(batch):
+        lengths.add(len(batch["x"]))
+        clock.pass_by(0.01)
+
+    upstream = Batches(clock, 300, 0.01)
+    got = measure(upstream, step, batch_size=6, batched=True, clock=clock)
+    assert lengths == {6}
+    assert (got.item, got.batch_size) == (SIZE, 6)
+    assert got.step_s.mean == pytest.approx(0.01 / 6)
+
+
+def test_a_step_that_changes_its_batch_is_given_the_same_one_again():
+    clock, seen = VirtualClock(), []
+
+    def step(batch):
+        seen.append(float(batch["x"][0, 0]))
+        batch["x"] += 1
+        clock.pass_by(0.01)
+
+    upstream = Listed(clock, [{"x": np.full((SIZE, 2), 7.0)} for _ in range(10)])
+    got = measure(upstream, step, clock=clock, seconds=1)
+    assert set(seen[:20]) == {7.0}
+    assert any("in place" in note for note in got.notes)
+
+
+@pytest.mark.parametrize("count", [30, 57, 100, 301])
+def test_a_one_shot_is_read_once_and_counted_whole(count):
+    clock = VirtualClock()
+    upstream = Batches(clock, count, 0.1)
+    got = measured(iter(upstream), clock, seconds=1000, interval=1e-9)
+    assert got.one_shot
+    assert len(upstream.passes) == 1
+    assert got.length == count * SIZE
+    assert got.upstream_second_s is None
+    assert got.upstream_first_s.mean == pytest.approx(0.1 / SIZE)
+    assert got.step_s.mean == pytest.approx(0.01 / SIZE)
+
+
+def test_a_one_shot_without_an_end():
+    clock = VirtualClock()
+    got = measured(iter(Batches(clock, 10**9, 0.1)), clock)
+    assert got.length is None
+    assert got.seconds < 35
+
+
+def test_what_the_caller_says_of_the_length_counts():
+    clock = VirtualClock()
+    assert measured(Batches(clock, 20, 0.1), clock, length=12345).length == 12345
+
+
+class Shuffled:
+    def __init__(self, clock, draw):
+        self.clock, self.draw, self.passes = clock, draw, []
+
+    def __iter__(self):
+        order = []
+        self.passes.append(order)
+        for _ in range(200):
+            self.clock.pass_by(0.1)
+            order.append(self.draw())
+            yield np.zeros((SIZE, 2))
+
+
+@pytest.mark.parametrize("draw", [random.random, np.random.random])
+def test_the_second_pass_meets_the_same_examples_and_leaves_no_trace(draw):
+    clock = VirtualClock()
+    state, legacy = random.getstate(), np.random.get_state()[1].copy()
+    upstream = Shuffled(clock, draw)
+    measured(upstream, clock)
+    first, second, together, *_ = upstream.passes
+    assert first == second
+    assert together[: len(first)] == first[: len(together)]
+    assert random.getstate() == state
+    np.testing.assert_array_equal(np.random.get_state()[1], legacy)
+
+
+def test_a_loaded_machine_is_noted(monkeypatch):
+    clock = VirtualClock()
+    monkeypatch.setattr("os.getloadavg", lambda: (99.0, 0, 0))
+    got = measured(Batches(clock, 100, 0.1), clock)
+    assert any("99.0" in note for note in got.notes)
+    monkeypatch.setattr("os.getloadavg", lambda: (0.0, 0, 0))
+    got = measured(Batches(clock, 100, 0.1), clock)
+    assert not any("load" in note for note in got.notes)
+
+
+def test_phases_are_told():
+    clock, told = VirtualClock(), []
+    measured(Batches(clock, 100, 0.1), clock, progress=told.append)
+    assert told == [
+        "upstream, first pass",
+        "step",
+        "upstream, second pass",
+        "together",
+    ]

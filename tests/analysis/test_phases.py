@@ -1,0 +1,76 @@
+"""The time for phases: what one does not need, later ones have."""
+
+import pytest
+
+from echobuf.analysis.phases import SHARES, Budget
+from echobuf.analysis.reading import Reading
+from virtual_time import VirtualClock
+
+
+def narrow():
+    reading = Reading()
+    for _ in range(40):
+        reading.add(1.0)
+    return reading
+
+
+def wide():
+    reading = Reading()
+    for number in range(40):
+        reading.add(10.0 ** (number % 7))
+    return reading
+
+
+def test_the_shares_use_up_the_time_and_no_more():
+    clock = VirtualClock()
+    budget = Budget(30, 0.05, clock)
+    for name in SHARES:
+        phase = budget.begin(name)
+        clock.pass_by(phase.allowed_s * (1 + 1e-9))
+        assert phase.is_over(wide())
+    assert budget.elapsed_s == pytest.approx(30)
+
+
+def test_what_is_left_over_goes_to_later_phases():
+    clock = VirtualClock()
+    budget = Budget(30, 0.05, clock)
+    first, *rest = SHARES
+    budget.begin(first)
+    shares = sum(SHARES[name] for name in rest)
+    assert budget.begin(rest[0]).allowed_s == pytest.approx(
+        30 * SHARES[rest[0]] / shares
+    )
+
+
+def test_phases_may_be_left_out():
+    budget = Budget(30, 0.05, VirtualClock())
+    *_, last = SHARES
+    assert budget.begin(last).allowed_s == pytest.approx(30)
+
+
+def test_a_narrow_interval_ends_a_phase_but_not_at_once():
+    clock = VirtualClock()
+    phase = Budget(60, 0.05, clock).begin(next(iter(SHARES)))
+    assert not phase.is_over(narrow())
+    clock.pass_by(1.01)
+    assert phase.is_over(narrow())
+    assert not phase.is_over(wide())
+
+
+def test_a_phase_goes_on_for_a_while_when_nothing_is_known():
+    clock = VirtualClock()
+    phase = Budget(10, 0.05, clock).begin(next(iter(SHARES)))
+    reading = Reading(group=8)
+    reading.add(1.0)
+    clock.pass_by(1000)
+    assert not phase.is_over(reading)  # one time is none
+    reading.add(1.0)
+    assert phase.is_over(reading)
+
+
+def test_each_phase_is_told():
+    told = []
+    budget = Budget(30, 0.05, VirtualClock(), told.append)
+    for name in SHARES:
+        budget.begin(name)
+    assert told == list(SHARES)
