@@ -145,6 +145,7 @@ class Auto:
     lo: int = 0
     hi: int = 0
     slack: int = 0
+    passes: int = 0
     uses: list[int] = field(default_factory=list)
     state: str = "first"
 
@@ -157,8 +158,8 @@ class Auto:
         self.first_segments = math.ceil(share)
         self.segment = math.ceil(Fraction(self.window, self.segments))
         self.capacity = self.window + self.segment
-        self.limit = self.segments
         self.least = max(1, (self.segments + 1) // 2)
+        self.limit = self.least
 
     def start(self, number: int) -> int:
         """The first record of a segment."""
@@ -189,7 +190,7 @@ class Auto:
     def _first_pass(self, filled: int, *, ended: bool) -> str:
         if filled < self.first_segments and not ended:
             return "wait"
-        self._enter(min(filled, self.limit))
+        self._enter(min(filled, self.segments if ended else self.limit))
         self.state = "pass" if filled else "finished"
         return self.state
 
@@ -215,16 +216,20 @@ class Auto:
         return "pass" if self.uses else "wait"
 
     def _adapt(self, free: int, *, blocked: bool) -> None:
-        """Gives room fast to an upstream held back, and takes it back slowly."""
+        """Gives room at once to an upstream held back, and takes it back slowly.
+
+        In the first 16 passes, while little is known of upstream, it is taken back
+        with every pass that left some unused.
+        """
+        self.passes += 1
         if blocked:
-            step = max(1, (self.limit - self.least + 1) // 2)
-            self.limit = max(self.least, self.limit - step)
+            self.limit = self.least
             self.slack = 0
         elif free >= 2 * self.segment:
             self.slack += 1
         else:
             self.slack = 0
-        if self.slack == 4:
+        if self.slack == (1 if self.passes <= 16 else 4):
             self.limit = min(self.segments, self.limit + 1)
             self.slack = 0
 

@@ -22,13 +22,15 @@ struct Supply {
 /// at once and the oldest leave to make room; if none is filled, the same window is
 /// swept again: that is the echo. Slots are freed only when a pass ends, so the share
 /// of the ring that is left free for filling must follow the rate of upstream: `limit`,
-/// the segments that the window may hold, falls fast when upstream was held back and
-/// grows slowly when the free share was not used. At half of the ring e = 1 is reached.
+/// the segments that the window may hold, is half of the ring at first, where e = 1 is
+/// reached, and again as soon as upstream was held back. It grows when the free share
+/// was not used: with every such pass of a young epoch, later slowly.
 class AutoSchedule {
  public:
   static constexpr std::uint64_t kMaxSegments = 16;
   static constexpr std::uint64_t kMinSegments = 4;  // a quarter is the first pass
   static constexpr std::uint32_t kPatience = 4;     // passes before the window grows
+  static constexpr std::uint64_t kYoung = 16;       // passes that need no patience
 
   enum class Next { kPass, kWait, kFinished };
 
@@ -52,7 +54,7 @@ class AutoSchedule {
             window, std::clamp(window / batch_size, kMinSegments, kMaxSegments))),
         quarter_(std::max((window + 3) / 4, batch_size)),
         quarter_segments_((quarter_ * segments_ + window - 1) / window) {
-    state_.limit = segments_;
+    state_.limit = smallest_limit();
   }
 
   std::uint64_t segments() const { return segments_; }
@@ -134,15 +136,13 @@ class AutoSchedule {
   }
 
   void adapt(const Supply& supply) {
-    const std::uint64_t least = smallest_limit();
+    const std::uint32_t patience = state_.pass < kYoung ? 1 : kPatience;
     if (supply.held_back) {
-      const std::uint64_t give =
-          std::max<std::uint64_t>(1, (state_.limit - least + 1) / 2);
-      state_.limit = std::max(least, state_.limit - std::min(give, state_.limit));
+      state_.limit = smallest_limit();
       state_.slack = 0;
     } else if (supply.free < 2 * largest_segment()) {
       state_.slack = 0;
-    } else if (++state_.slack >= kPatience) {
+    } else if (++state_.slack >= patience) {
       state_.limit = std::min(segments_, state_.limit + 1);
       state_.slack = 0;
     }

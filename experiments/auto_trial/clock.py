@@ -1,0 +1,219 @@
+"""Upstream, ring and downstream on a virtual clock: exact, and nothing sleeps.
+
+Downstream takes a batch as soon as it is there, and then works on it. What a batch is
+drawn from, and when, is decided by the schedules of `echobuf._core` themselves.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from auto_trial.upstreams import Shape, Times
+from echobuf import _core
+
+_TICK = 1e-6  # of a draw's time: what rounding may come to
+Array = npt.NDArray[np.float64]
+
+
+@dataclass
+class Pass:
+    """A pass that began at `time`, over `count` records from `first` on."""
+
+    time: float
+    first: int
+    count: int
+
+
+@dataclass
+class Run:
+    """What came of an upstream.
+
+    Attributes:
+        times: when downstream had done with each batch.
+        draws: draws up to then.
+        fresh: fresh examples among them, on average over the order within a pass.
+        waited: time downstream waited, that for the first batch included.
+        first_wait: that for the first batch.
+        held_back: time upstream waited for room.
+    """
+
+    times: Array
+    draws: Array
+    fresh: Array
+    waited: float
+    first_wait: float
+    held_back: float
+    passes: list[Pass] = field(default_factory=list)
+
+    def value(self, worth: float) -> Array:
+        """Fresh examples and echoes, which are worth `worth` of one."""
+        return self.fresh + worth * (self.draws - self.fresh)
+
+
+class Ring:
+    """Upstream's side: which records are there, and when."""
+
+    def __init__(self, times: Times, capacity: int) -> None:
+        self.n = len(times)
+        self.held_back = False
+        self.late = 0.0  # all the time that upstream waited for room
+        self._capacity = capacity
+        self._limit = capacity
+        self._made: list[float] = np.cumsum(times).tolist()
+
+    def committed(self, now: float) -> int:
+        """Records that are there."""
+        made = bisect_right(self._made, now - self.late + _TICK)
+        self.held_back |= made > self._limit
+        return min(made, self._limit)
+
+    def when(self, number: int) -> float:
+        """When there will be so many records; they must have room."""
+        return self._made[min(number, self.n) - 1] + self.late
+
+    def free(self, committed: int) -> int:
+        """Slots that hold nothing."""
+        return self._limit - committed
+
+    def release(self, oldest: int, now: float) -> None:
+        """Gives back all slots below `oldest`: one who waited goes on."""
+        limit = oldest + self._capacity
+        if limit == self._limit:
+            return
+        if self._limit < self.n:
+            self.late += max(0.0, now - self._made[self._limit] - self.late)
+        self._limit = limit
+
+
+class _AutoPasses:
+    """The passes of `factor="auto"`, told at each one's end how the ring stands."""
+
+    def __init__(self, times: Times, shape: Shape) -> None:
+        self.schedule = _core.AutoSchedule(
+            shape.window, shape.batch_size, shape.max_factor
+        )
+        self.ring = Ring(times, self.schedule.capacity)
+        self.passes: list[Pass] = []
+        self._first = max(-(-shape.window // 4), shape.batch_size)
+        self._state = "first"
+
+    def begin(self, now: float) -> float | None:
+        """Begins a pass; returns when, or None after the last one."""
+        while True:
+            committed = self.ring.committed(now)
+            self._state = self._advance(committed)
+            self.ring.release(self.schedule.start(self.schedule.lo), now)
+            if self._state == "finished":
+                return None
+            if self._state == "pass":
+                break
+            need = self.schedule.start(self.schedule.hi + 1)
+            now = max(now, self.ring.when(need if self.passes else self._first))
+        first = self.schedule.start(self.schedule.lo)
+        end = min(self.schedule.start(self.schedule.hi), committed)
+        self.passes.append(Pass(now, first, end - first))
+        return now
+
+    def _advance(self, committed: int) -> str:
+        schedule, ring = self.schedule, self.ring
+        ended = committed == ring.n
+        filled = schedule.hi
+        while schedule.start(filled + 1) <= committed:
+            filled += 1
+        filled += ended and schedule.start(filled) < committed
+        if not self.passes:
+            if committed < self._first and not ended:
+                return "wait"
+            return "pass" if schedule.first_pass(filled, ended) else "finished"
+        if self._state == "wait":
+            return schedule.resume(filled, ended)
+        held_back, ring.held_back = ring.held_back, False
+        return schedule.end_pass(filled, ring.free(committed), held_back, ended)
+
+
+def run_auto(times: Times, shape: Shape, fresh: int | None = None) -> Run:
+    """With `factor="auto"`, until `fresh` examples are served, or all."""
+    side = _AutoPasses(times, shape)
+    waits: list[float] = []
+    rows: list[int] = []
+    ends: list[float] = []
+    now = 0.0
+    left = 0
+    last: Pass | None = None
+    while fresh is None or last is None or last.first + last.count < fresh or left:
+        called, batch = now, 0
+        while batch < shape.batch_size:
+            if not left:
+                begun = side.begin(now)
+                if begun is None:
+                    break
+                now = begun
+                last = side.passes[-1]
+                left = last.count
+            taken = min(left, shape.batch_size - batch)
+            batch += taken
+            left -= taken
+        if not batch:
+            break
+        waits.append(now - called)
+        now += batch
+        rows.append(batch)
+        ends.append(now)
+    return _run(ends, np.cumsum(rows), waits, side.passes, side.ring)
+
+
+def run_fixed(times: Times, shape: Shape, factor: Fraction) -> Run:
+    """With a fixed factor, until all is served."""
+    ratio = factor.numerator, factor.denominator
+    n = len(times)
+    ring = Ring(times, _core.fixed_capacity(shape.window, *ratio))
+    spans = np.array(_core.fixed_passes(shape.window, *ratio, n))
+    done = np.cumsum(spans[:, 1])
+    draws = np.append(np.arange(shape.batch_size, done[-1], shape.batch_size), done[-1])
+    # A batch is drawn in one go: once all of its passes' records are there.
+    newest = spans[np.searchsorted(done, draws), :].sum(axis=1)
+    oldest = np.append(spans[:, 0], n)[np.searchsorted(done, draws, side="right")]
+    waits: list[float] = []
+    ends: list[float] = []
+    now = 0.0
+    rows = np.diff(draws, prepend=0)
+    for need, give, batch in zip(
+        newest.tolist(), oldest.tolist(), rows.tolist(), strict=True
+    ):
+        called = now
+        now = max(now, ring.when(need))
+        waits.append(now - called)
+        ring.release(give, now)
+        now += batch
+        ends.append(now)
+    begun = np.interp(done - spans[:, 1], np.append(0, draws), np.append(0.0, ends))
+    passes = [
+        Pass(time, *span)
+        for time, span in zip(begun.tolist(), spans.tolist(), strict=True)
+    ]
+    return _run(ends, draws, waits, passes, ring)
+
+
+def _run(
+    ends: list[float],
+    draws: npt.NDArray[np.int64],
+    waits: list[float],
+    passes: list[Pass],
+    ring: Ring,
+) -> Run:
+    done = np.cumsum([0, *(p.count for p in passes)])
+    served = [0, *(p.first + p.count for p in passes)]
+    return Run(
+        times=np.array(ends),
+        draws=draws.astype(float),
+        fresh=np.interp(draws, done, served),
+        waited=sum(waits),
+        first_wait=waits[0],
+        held_back=ring.late,
+        passes=passes,
+    )
