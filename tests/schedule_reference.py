@@ -144,8 +144,6 @@ class Auto:
     max_factor: int
     lo: int = 0
     hi: int = 0
-    slack: int = 0
-    passes: int = 0
     uses: list[int] = field(default_factory=list)
     state: str = "first"
 
@@ -175,15 +173,13 @@ class Auto:
             number += 1
         return number + 1 if ended and self.start(number) < committed else number
 
-    def advance(
-        self, committed: int, free: int = 0, *, blocked: bool = False, ended: bool
-    ) -> str:
+    def advance(self, committed: int, *, held_back: bool = False, ended: bool) -> str:
         """Told how the ring stands: "pass" if one begins, else "wait" or "finished"."""
         filled = self.filled(committed, ended=ended)
         if self.state == "first":
             return self._first_pass(filled, ended=ended)
         if self.state == "pass":
-            self._end_pass(free, blocked=blocked)
+            self._end_pass(committed, held_back=held_back)
         self.state = self._next_pass(filled, ended=ended)
         return self.state
 
@@ -194,10 +190,10 @@ class Auto:
         self.state = "pass" if filled else "finished"
         return self.state
 
-    def _end_pass(self, free: int, *, blocked: bool) -> None:
-        """Does the books: uses, the share left free, segments that are spent."""
+    def _end_pass(self, committed: int, *, held_back: bool) -> None:
+        """Does the books: the share left free, uses, segments that are spent."""
+        self._adapt(committed, held_back=held_back)
         self.uses = [use + 1 for use in self.uses]
-        self._adapt(free, blocked=blocked)
         while self.uses and self.uses[0] >= self.max_factor:
             self._leave()
 
@@ -215,23 +211,13 @@ class Auto:
             self._leave()
         return "pass" if self.uses else "wait"
 
-    def _adapt(self, free: int, *, blocked: bool) -> None:
-        """Gives room at once to an upstream held back, and takes it back slowly.
-
-        In the first 16 passes, while little is known of upstream, it is taken back
-        with every pass that left some unused.
-        """
-        self.passes += 1
-        if blocked:
-            self.limit = self.least
-            self.slack = 0
-        elif free >= 2 * self.segment:
-            self.slack += 1
-        else:
-            self.slack = 0
-        if self.slack == (1 if self.passes <= 16 else 4):
-            self.limit = min(self.segments, self.limit + 1)
-            self.slack = 0
+    def _adapt(self, committed: int, *, held_back: bool) -> None:
+        """Leaves as much of the ring free as upstream fills in a pass of that length."""
+        end = self.start(self.hi)
+        swept = end - self.start(self.lo)
+        filled = max(0, committed - end)
+        share = math.floor(Fraction(self.segments * swept, swept + filled))
+        self.limit = self.least if held_back else max(self.least, share)
 
     def _enter(self, number: int) -> None:
         self.hi += number

@@ -6,14 +6,14 @@ drawn from, and when, is decided by the schedules of `echobuf._core` themselves.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
-from auto_trial.upstreams import Shape, Times
+from auto_trial.upstreams import Shape, Stops, Upstream
 from echobuf import _core
 
 _TICK = 1e-6  # of a draw's time: what rounding may come to
@@ -22,11 +22,15 @@ Array = npt.NDArray[np.float64]
 
 @dataclass
 class Pass:
-    """A pass that began at `time`, over `count` records from `first` on."""
+    """A pass that began at `time`, over `count` records from `first` on.
+
+    `committed` fresh examples had arrived by then.
+    """
 
     time: float
     first: int
     count: int
+    committed: int
 
 
 @dataclass
@@ -55,30 +59,48 @@ class Run:
         return self.fresh + worth * (self.draws - self.fresh)
 
 
+class Work:
+    """Upstream's working time, which stands still while upstream is stopped."""
+
+    def __init__(self, stops: Stops) -> None:
+        self._starts = [start for start, _ in stops]
+        self._stopped = np.cumsum([0.0, *(seconds for _, seconds in stops)]).tolist()
+        self._at = np.subtract(self._starts, self._stopped[:-1]).tolist()
+
+    def worked(self, now: float) -> float:
+        """The working time at a time of the clock."""
+        stops = bisect_right(self._starts, now)
+        worked: float = now - self._stopped[stops]
+        return max(worked, self._at[stops - 1]) if stops else worked
+
+    def clock(self, worked: float) -> float:
+        """The first time of the clock with that working time."""
+        stopped: float = self._stopped[bisect_left(self._at, worked)]
+        return worked + stopped
+
+
 class Ring:
     """Upstream's side: which records are there, and when."""
 
-    def __init__(self, times: Times, capacity: int) -> None:
-        self.n = len(times)
+    def __init__(self, upstream: Upstream, capacity: int) -> None:
+        self.n = len(upstream.times)
         self.held_back = False
-        self.late = 0.0  # all the time that upstream waited for room
+        self.late = 0.0  # all the working time that upstream waited for room
+        self._work = Work(upstream.stops)
         self._capacity = capacity
         self._limit = capacity
-        self._made: list[float] = np.cumsum(times).tolist()
+        self._made: list[float] = np.cumsum(upstream.times).tolist()
 
     def committed(self, now: float) -> int:
         """Records that are there."""
-        made = bisect_right(self._made, now - self.late + _TICK)
+        worked = self._work.worked(now)
+        made = bisect_right(self._made, worked - self.late + _TICK)
         self.held_back |= made > self._limit
         return min(made, self._limit)
 
     def when(self, number: int) -> float:
         """When there will be so many records; they must have room."""
-        return self._made[min(number, self.n) - 1] + self.late
-
-    def free(self, committed: int) -> int:
-        """Slots that hold nothing."""
-        return self._limit - committed
+        return self._work.clock(self._made[min(number, self.n) - 1] + self.late)
 
     def release(self, oldest: int, now: float) -> None:
         """Gives back all slots below `oldest`: one who waited goes on."""
@@ -86,59 +108,48 @@ class Ring:
         if limit == self._limit:
             return
         if self._limit < self.n:
-            self.late += max(0.0, now - self._made[self._limit] - self.late)
+            worked = self._work.worked(now)
+            self.late += max(0.0, worked - self._made[self._limit] - self.late)
         self._limit = limit
 
 
 class _AutoPasses:
     """The passes of `factor="auto"`, told at each one's end how the ring stands."""
 
-    def __init__(self, times: Times, shape: Shape) -> None:
+    def __init__(self, upstream: Upstream, shape: Shape) -> None:
         self.schedule = _core.AutoSchedule(
             shape.window, shape.batch_size, shape.max_factor
         )
-        self.ring = Ring(times, self.schedule.capacity)
+        self.ring = Ring(upstream, self.schedule.capacity)
         self.passes: list[Pass] = []
         self._first = max(-(-shape.window // 4), shape.batch_size)
-        self._state = "first"
 
     def begin(self, now: float) -> float | None:
         """Begins a pass; returns when, or None after the last one."""
         while True:
             committed = self.ring.committed(now)
-            self._state = self._advance(committed)
+            state = self.schedule.advance(
+                committed,
+                held_back=self.ring.held_back,
+                ended=committed == self.ring.n,
+            )
+            self.ring.held_back = False
             self.ring.release(self.schedule.start(self.schedule.lo), now)
-            if self._state == "finished":
+            if state == "finished":
                 return None
-            if self._state == "pass":
+            if state == "pass":
                 break
             need = self.schedule.start(self.schedule.hi + 1)
             now = max(now, self.ring.when(need if self.passes else self._first))
         first = self.schedule.start(self.schedule.lo)
         end = min(self.schedule.start(self.schedule.hi), committed)
-        self.passes.append(Pass(now, first, end - first))
+        self.passes.append(Pass(now, first, end - first, committed))
         return now
 
-    def _advance(self, committed: int) -> str:
-        schedule, ring = self.schedule, self.ring
-        ended = committed == ring.n
-        filled = schedule.hi
-        while schedule.start(filled + 1) <= committed:
-            filled += 1
-        filled += ended and schedule.start(filled) < committed
-        if not self.passes:
-            if committed < self._first and not ended:
-                return "wait"
-            return "pass" if schedule.first_pass(filled, ended) else "finished"
-        if self._state == "wait":
-            return schedule.resume(filled, ended)
-        held_back, ring.held_back = ring.held_back, False
-        return schedule.end_pass(filled, ring.free(committed), held_back, ended)
 
-
-def run_auto(times: Times, shape: Shape, fresh: int | None = None) -> Run:
+def run_auto(upstream: Upstream, shape: Shape, fresh: int | None = None) -> Run:
     """With `factor="auto"`, until `fresh` examples are served, or all."""
-    side = _AutoPasses(times, shape)
+    side = _AutoPasses(upstream, shape)
     waits: list[float] = []
     rows: list[int] = []
     ends: list[float] = []
@@ -167,11 +178,11 @@ def run_auto(times: Times, shape: Shape, fresh: int | None = None) -> Run:
     return _run(ends, np.cumsum(rows), waits, side.passes, side.ring)
 
 
-def run_fixed(times: Times, shape: Shape, factor: Fraction) -> Run:
+def run_fixed(upstream: Upstream, shape: Shape, factor: Fraction) -> Run:
     """With a fixed factor, until all is served."""
     ratio = factor.numerator, factor.denominator
-    n = len(times)
-    ring = Ring(times, _core.fixed_capacity(shape.window, *ratio))
+    n = len(upstream.times)
+    ring = Ring(upstream, _core.fixed_capacity(shape.window, *ratio))
     spans = np.array(_core.fixed_passes(shape.window, *ratio, n))
     done = np.cumsum(spans[:, 1])
     draws = np.append(np.arange(shape.batch_size, done[-1], shape.batch_size), done[-1])
@@ -193,7 +204,7 @@ def run_fixed(times: Times, shape: Shape, factor: Fraction) -> Run:
         ends.append(now)
     begun = np.interp(done - spans[:, 1], np.append(0, draws), np.append(0.0, ends))
     passes = [
-        Pass(time, *span)
+        Pass(time, *span, sum(span))
         for time, span in zip(begun.tolist(), spans.tolist(), strict=True)
     ]
     return _run(ends, draws, waits, passes, ring)

@@ -9,14 +9,10 @@ from fractions import Fraction
 import numpy as np
 
 from auto_trial.clock import Run, run_auto, run_fixed
-from auto_trial.upstreams import Scenario, Shape, Times
+from auto_trial.upstreams import Scenario, Shape, Upstream
 
 WORTHS = (0.25, 0.5, 0.75, 1.0)
 """What an echo is worth, a fresh example being worth 1."""
-
-LONGER = 1.3
-"""So much more of upstream is there for a factor that takes more fresh examples."""
-
 
 def factors(largest: int) -> list[Fraction]:
     """1, 1 1/4, 1 1/2, ... to the largest."""
@@ -37,6 +33,7 @@ class Trial:
 
     Attributes:
         auto: its epochs; one where upstream goes on for ever.
+        upstreams: of these.
         slower: for each worth of an echo, auto's time over that of the best fixed
             factor to the same value, less 1; below 0, auto was faster.
         best: that factor.
@@ -45,7 +42,7 @@ class Trial:
     """
 
     auto: list[Run]
-    times: list[Times]
+    upstreams: list[Upstream]
     slower: dict[float, float]
     best: dict[float, float]
     same_work: float
@@ -67,17 +64,13 @@ def _total(runs: Sequence[Run], of: str) -> float:
 
 def try_out(scenario: Scenario, shape: Shape, seed: int) -> Trial:
     """Auto and every fixed factor, on the times that a seed gives."""
-    random = np.random.default_rng(seed)
-    if scenario.epochs:
-        times = [scenario.make(random, scenario.fresh) for _ in range(scenario.epochs)]
-        auto = [run_auto(each, shape) for each in times]
-    else:
-        times = [scenario.make(random, int(LONGER * scenario.fresh))]
-        auto = [run_auto(times[0], shape, scenario.fresh)]
-    trial = Trial(auto, times, {}, {}, 0.0)
+    upstreams = scenario.upstreams(seed)
+    fresh = None if scenario.epochs else scenario.fresh
+    auto = [run_auto(each, shape, fresh) for each in upstreams]
+    trial = Trial(auto, upstreams, {}, {}, 0.0)
     own = Fraction(trial.factor).limit_denominator(1000)
     grid = factors(shape.max_factor)
-    fixed = {e: [run_fixed(each, shape, e) for each in times] for e in {*grid, own}}
+    fixed = {e: [run_fixed(each, shape, e) for each in upstreams] for e in {*grid, own}}
     for worth in WORTHS:
         seconds = {e: _seconds(trial, fixed[e], worth) for e in grid}
         best = min(seconds, key=lambda e: seconds[e])

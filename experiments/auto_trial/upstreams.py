@@ -5,15 +5,23 @@ Times are in units of t_downstream, the time of one draw; so a mean is an R.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 Times = npt.NDArray[np.float64]
+Stops = Sequence[tuple[float, float]]
 Make = Callable[[np.random.Generator, int], Times]
 """(random numbers, n) -> the times of n fresh examples."""
+
+
+LONGER = 1.3
+"""So much more of upstream is there for a factor that takes more fresh examples."""
+
+MOST_STOPS = 100
+"""Far more than a trial has time for."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +34,19 @@ class Shape:
 
 
 @dataclass(frozen=True)
+class Upstream:
+    """How long each fresh example takes to make, and when all work stands still.
+
+    Attributes:
+        times: in order.
+        stops: (time of the clock, how long), in order.
+    """
+
+    times: Times
+    stops: Stops = ()
+
+
+@dataclass(frozen=True)
 class Scenario:
     """An upstream, and how much of it a trial takes.
 
@@ -34,12 +55,32 @@ class Scenario:
         make: makes the times.
         fresh: examples that a trial takes, or that an epoch has.
         epochs: 0: upstream goes on for ever.
+        outages: it stops once in each of so long a time, for so long.
+        jumps: the first examples of another R.
     """
 
     name: str
     make: Make
     fresh: int
     epochs: int = 0
+    outages: tuple[float, float] | None = None
+    jumps: tuple[int, ...] = ()
+
+    def upstreams(self, seed: int) -> list[Upstream]:
+        """Those of its epochs; one that is longer than a trial if it has none."""
+        random = np.random.default_rng(seed)
+        n = self.fresh if self.epochs else int(LONGER * self.fresh)
+        return [
+            Upstream(self.make(random, n), self._stops(random))
+            for _ in range(self.epochs or 1)
+        ]
+
+    def _stops(self, random: np.random.Generator) -> Stops:
+        if self.outages is None:
+            return ()
+        every, long = self.outages
+        at = random.uniform(0, every - long, MOST_STOPS)
+        return [(k * every + start, long) for k, start in enumerate(at.tolist())]
 
 
 def steady(mean: float) -> Make:
@@ -78,43 +119,48 @@ def bursts(mean: float, size: int) -> Make:
     return make
 
 
-def starved(mean: float, every: int, stop: float) -> Make:
-    """Steady, but once in every `every` examples it stops, for a time `stop`."""
-
-    def make(random: np.random.Generator, n: int) -> Times:
-        times = steady(mean)(random, n)
-        for first in range(0, n - every + 1, every):
-            times[first + random.integers(every)] += stop
-        return times
-
-    return make
-
-
 def scenarios(shape: Shape, windows: int) -> list[Scenario]:
     """All of them, `windows` windows of fresh examples long."""
     w = shape.window
     n = windows * w
-    ratios = range(1, shape.max_factor + 1)
     return [
-        *(Scenario(f"steady, R {r}", steady(r), n) for r in ratios),
-        Scenario("jumps, R 1, 8, 1", jumps(1, 8, (24 * w, 8 * w)), n),
+        *(Scenario(f"steady, R {r}", steady(r), n) for r in range(1, shape.max_factor + 1)),
+        _jumping(shape, windows),
         *(
-            Scenario(f"Pareto {index}, R 4", pareto(4, index), n)
-            for index in (1.2, 1.5, 2.5)
+            Scenario(f"Pareto {index}, R {r}", pareto(r, index), n)
+            for index, r in ((2.5, 4), (1.5, 2), (1.5, 4), (1.2, 4))
         ),
         *(
             Scenario(f"bursts of {text}, R {r}", bursts(r, size), n)
-            for r in (2, 4)
-            for text, size in (
-                ("1/4 window", w // 4),
-                ("a window", w),
-                ("2 windows", 2 * w),
+            for text, size, ratios in (
+                ("1/4 window", w // 4, (2, 4)),
+                ("a window", w, (1, 2, 4)),
+                ("2 windows", 2 * w, (2, 4)),
             )
+            for r in ratios
         ),
-        Scenario("starved, R 2", starved(2, 32 * w, 20.0 * w), n),
+        *(
+            Scenario(f"starved, R {r}", steady(r), n, outages=(96.0 * w, 20.0 * w))
+            for r in (2, 4)
+        ),
         *(
             Scenario(f"epochs of {k} windows, R {r}", steady(r), k * w, windows // k)
             for k in (3, 10)
             for r in (2, 4)
         ),
     ]
+
+
+def _jumping(shape: Shape, windows: int) -> Scenario:
+    """R 1 and the largest factor in turn, until upstream has no more."""
+    fast, slow = 24 * shape.window, 8 * shape.window
+    most = windows * shape.window
+    at = [
+        edge
+        for start in range(0, most, fast + slow)
+        for edge in (start, start + fast)
+        if 0 < edge <= most - slow
+    ]
+    high = shape.max_factor
+    make = jumps(1, high, (fast, slow))
+    return Scenario(f"jumps, R 1, {high}, 1", make, most, jumps=tuple(at))
