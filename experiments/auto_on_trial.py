@@ -41,9 +41,7 @@ def figures(scenario: Scenario, trials: list[Trial], shape: Shape) -> dict[str, 
     ]
     counts = np.concatenate([uses(t.auto[0].passes).counts for t in trials])
     return {
-        "ratio": [
-            ratio(t.upstreams[0], n) for t, n in zip(trials, fresh, strict=True)
-        ],
+        "ratio": [ratio(t.upstreams[0], n) for t, n in zip(trials, fresh, strict=True)],
         "effective_factor": [t.factor for t in trials],
         "waited": [_share(t, "waited") for t in trials],
         "waited_for_the_first_batch": [_share(t, "first_wait") for t in trials],
@@ -98,7 +96,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
+    parser.add_argument(
+        "--out", type=Path, default=RESULTS, help="folder of the results"
+    )
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--windows", type=int, default=128, help="windows of a trial")
     parser.add_argument("--only", default="", help="scenarios with this in their name")

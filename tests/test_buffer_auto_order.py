@@ -49,9 +49,7 @@ class Model:
         return served
 
     def begin_pass(self) -> bool:
-        state = self.auto.advance(
-            self.put, held_back=self.held_back, ended=self.ended
-        )
+        state = self.auto.advance(self.put, held_back=self.held_back, ended=self.ended)
         self.held_back = False
         self.finished = state == "finished"
         if state != "pass":

@@ -14,6 +14,7 @@ from auto_trial.upstreams import Scenario, Shape, Upstream
 WORTHS = (0.25, 0.5, 0.75, 1.0)
 """What an echo is worth, a fresh example being worth 1."""
 
+
 def factors(largest: int) -> list[Fraction]:
     """1, 1 1/4, 1 1/2, ... to the largest."""
     return [Fraction(quarter, 4) for quarter in range(4, 4 * largest + 1)]

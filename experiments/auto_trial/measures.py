@@ -50,7 +50,9 @@ class Followed:
     draws: float
 
 
-def follow(run: Run, jumps: Sequence[int], ratios: Sequence[float], window: int) -> list[Followed]:
+def follow(
+    run: Run, jumps: Sequence[int], ratios: Sequence[float], window: int
+) -> list[Followed]:
     """How soon after each jump the factor of the last window was near the new R."""
     done, factor = recent_factor(run.passes, window)
     times = np.array([p.time for p in run.passes])
@@ -91,5 +93,3 @@ def uses(passes: Sequence[Pass], seed: int = 0) -> Uses:
         counts=np.bincount(drawn).astype(float),
         distances=np.diff(order)[same].astype(float),
     )
-
-

@@ -14,7 +14,12 @@ from auto_trial.upstreams import Scenario, Shape, Upstream
 from echobuf import EchoLoader
 from pacing import Pace
 
-NAMES = ("steady, R 4", "jumps, R 1, 8, 1", "Pareto 1.5, R 2", "bursts of a window, R 4")
+NAMES = (
+    "steady, R 4",
+    "jumps, R 1, 8, 1",
+    "Pareto 1.5, R 2",
+    "bursts of a window, R 4",
+)
 WINDOWS = 32
 
 

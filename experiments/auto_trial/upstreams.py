@@ -124,7 +124,10 @@ def scenarios(shape: Shape, windows: int) -> list[Scenario]:
     w = shape.window
     n = windows * w
     return [
-        *(Scenario(f"steady, R {r}", steady(r), n) for r in range(1, shape.max_factor + 1)),
+        *(
+            Scenario(f"steady, R {r}", steady(r), n)
+            for r in range(1, shape.max_factor + 1)
+        ),
         _jumping(shape, windows),
         *(
             Scenario(f"Pareto {index}, R {r}", pareto(r, index), n)

@@ -132,9 +132,7 @@ def test_stops_make_upstream_late(parts):
     upstreams, shape = parts["upstreams"], parts["upstreams"].Shape(64, 8)
     times = np.full(640, 2.0)
     free = parts["clock"].run_auto(upstreams.Upstream(times), shape)
-    held = parts["clock"].run_auto(
-        upstreams.Upstream(times, [(400.0, 5000.0)]), shape
-    )
+    held = parts["clock"].run_auto(upstreams.Upstream(times, [(400.0, 5000.0)]), shape)
     assert held.waited > free.waited + 5000 - shape.max_factor * (64 + 4)
     assert held.fresh[-1] == free.fresh[-1]
 
@@ -144,7 +142,9 @@ def test_the_slowdown_is_that_over_the_best_of_all_fixed_factors(parts, name):
     tried, shape = scenario(parts, name, windows=30)
     trial = parts["hindsight"].try_out(tried, shape, 0)
     worth = 0.5
-    value = sum(run.fresh[-1] + worth * (run.draws[-1] - run.fresh[-1]) for run in trial.auto)
+    value = sum(
+        run.fresh[-1] + worth * (run.draws[-1] - run.fresh[-1]) for run in trial.auto
+    )
     best = np.inf
     for factor in parts["hindsight"].factors(shape.max_factor):
         runs = [parts["clock"].run_fixed(u, shape, factor) for u in trial.upstreams]
@@ -156,7 +156,10 @@ def test_the_slowdown_is_that_over_the_best_of_all_fixed_factors(parts, name):
         batch = bisect_right(values[0].tolist(), value)  # the first with more
         if batch < len(values[0]):
             rest = (values[0][batch] - value) / np.diff(values[0])[batch - 1]
-            best = min(best, runs[0].times[batch] * (1 - rest) + rest * runs[0].times[batch - 1])
+            best = min(
+                best,
+                runs[0].times[batch] * (1 - rest) + rest * runs[0].times[batch - 1],
+            )
     assert trial.slower[worth] == pytest.approx(trial.time / best - 1, abs=1e-9)
 
 
@@ -164,9 +167,7 @@ def test_a_jump_is_followed_once_the_factor_is_near(parts):
     clock, measures = parts["clock"], parts["measures"]
     # Windows of 10 records: two passes with all of them new, then one new a pass.
     edges = [10, 20, *range(21, 60)]
-    passes = [
-        clock.Pass(10.0 * k, end - 10, 10, end) for k, end in enumerate(edges)
-    ]
+    passes = [clock.Pass(10.0 * k, end - 10, 10, end) for k, end in enumerate(edges)]
     empty = np.zeros(0)
     run = clock.Run(empty, empty, empty, 0.0, 0.0, 0.0, passes)
     (followed,) = measures.follow(run, [20], [10], 10)
