@@ -1,11 +1,12 @@
 """`factor="auto"` on trial, against the best fixed factor in hindsight.
 
-Upstreams that are steady, jump, are heavy-tailed, bursty, starved or short, on a virtual
-clock that is exact: share of waiting, effective factor beside R, draws until a jump is
-followed, use counts and distances. Each fixed factor from 1 to the largest gets the same
-times of the same upstream. An echo is worth some part of a fresh example; compared is the
-time to the same value in all, and the time for the same draws of the same fresh examples.
-Some scenarios run in real time, too, to see whether the virtual clock tells the truth.
+Upstreams that are steady, jump, are heavy-tailed, bursty, starved or short, on a
+virtual clock that is exact: share of waiting, effective factor beside R, draws until a
+jump is followed, use counts and distances. Each fixed factor from 1 to the largest gets
+the same times of the same upstream. An echo is worth some part of a fresh example;
+compared is the time to the same value in all, and the time for the same draws of the
+same fresh examples. Some scenarios run in real time, too, to see whether the virtual
+clock tells the truth.
 """
 
 from __future__ import annotations

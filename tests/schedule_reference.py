@@ -212,7 +212,7 @@ class Auto:
         return "pass" if self.uses else "wait"
 
     def _adapt(self, committed: int, *, held_back: bool) -> None:
-        """Leaves as much of the ring free as upstream fills in a pass of that length."""
+        """Leaves free as much as upstream fills in a pass of that length."""
         end = self.start(self.hi)
         swept = end - self.start(self.lo)
         filled = max(0, committed - end)

@@ -1,4 +1,4 @@
-"""What "auto" did: waiting, effective factor, time to follow a jump, uses, distances."""
+"""What "auto" did: waiting, factor, time to follow a jump, uses, distances."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from auto_trial.clock import Array, Pass, Run, Work
-from auto_trial.upstreams import Shape, Upstream
+from auto_trial.clock import Array, Pass, Run
+from auto_trial.ring import Work
+from auto_trial.upstreams import Upstream
 from echobuf import _core
 
 NEAR = 0.1

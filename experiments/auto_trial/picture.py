@@ -24,7 +24,7 @@ _JUMPS = "jumps, R 1, 8, 1"
 
 
 def draw(trials: Mapping[str, list[Trial]], shape: Shape, path: Path) -> Path:
-    """Draws the trials, by the name of their scenario; of some, the first seed alone."""
+    """Draws the trials, by the name of their scenario; some, of the first seed."""
     figure = Figure(figsize=(12, 11), layout="constrained")
     FigureCanvasAgg(figure)
     panels = figure.subplots(2, 2)

@@ -34,7 +34,7 @@ def parts(trial):
     """The modules by name."""
     return {
         name: sys.modules[f"auto_trial.{name}"]
-        for name in ("upstreams", "clock", "hindsight", "measures")
+        for name in ("upstreams", "ring", "clock", "hindsight", "measures")
     }
 
 
@@ -121,7 +121,7 @@ def test_distances_are_those_between_draws_of_the_same_example(parts, factor):
 
 
 def test_time_stands_still_while_upstream_is_stopped(parts):
-    work = parts["clock"].Work([(10.0, 5.0), (20.0, 1.0)])
+    work = parts["ring"].Work([(10.0, 5.0), (20.0, 1.0)])
     assert [work.worked(t) for t in (0, 10, 12, 15, 16, 20.5, 23)] == [
         *(0, 10, 10, 10, 11, 15, 17)
     ]
