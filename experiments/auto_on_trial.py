@@ -55,7 +55,8 @@ def figures(scenario: Scenario, trials: list[Trial], shape: Shape) -> dict[str, 
         "best_fixed": {str(w): [t.best[w] for t in trials] for w in WORTHS},
         "slower_same_work": [t.same_work for t in trials],
         "uses": np.bincount(counts.astype(int)).tolist(),
-        "jumps": _jumps(scenario, trials, shape),
+        "jumps": len(trials) * len(scenario.jumps),
+        "jumps_followed": _jumps(scenario, trials, shape),
     }
 
 
@@ -75,7 +76,7 @@ def _jumps(
             "windows_of_draws": jump.draws / shape.window,
         }
         for trial in trials
-        for jump in follow(trial.auto[0], scenario.jumps, ratios, shape.window)
+        for jump in follow(trial.auto[0], scenario.jumps, ratios, shape)
     ]
 
 

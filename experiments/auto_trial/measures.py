@@ -9,11 +9,11 @@ import numpy as np
 
 from auto_trial.clock import Array, Pass, Run
 from auto_trial.ring import Work
-from auto_trial.upstreams import Upstream
+from auto_trial.upstreams import Shape, Upstream
 from echobuf import _core
 
 NEAR = 0.1
-"""The factor has followed a jump once it is as near to the new R."""
+"""A factor has followed a jump once it is as near to the new R, or a segment is."""
 
 
 def ratio(upstream: Upstream, fresh: int) -> float:
@@ -52,18 +52,26 @@ class Followed:
 
 
 def follow(
-    run: Run, jumps: Sequence[int], ratios: Sequence[float], window: int
+    run: Run, jumps: Sequence[int], ratios: Sequence[float], shape: Shape
 ) -> list[Followed]:
-    """How soon after each jump the factor of the last window was near the new R."""
-    done, factor = recent_factor(run.passes, window)
+    """How soon after each jump the factor of the last window was near the new R.
+
+    Jumps that were not followed before the next one are left out.
+    """
+    done, factor = recent_factor(run.passes, shape.window)
+    schedule = _core.AutoSchedule(shape.window, shape.batch_size, shape.max_factor)
+    fresh = shape.window / factor
     times = np.array([p.time for p in run.passes])
     arrived = np.array([p.committed for p in run.passes])
     begun = done - [p.count for p in run.passes]
     followed = []
-    for jump, new in zip(jumps, ratios, strict=True):
-        at = float(np.interp(jump, arrived, times))
-        first = int(np.searchsorted(times, at))
-        near = np.abs(factor[first:] / new - 1) <= NEAR
+    at_jump = np.interp(jumps, arrived, times).tolist()
+    until = [*at_jump, float("inf")][1:]
+    for at, over, new in zip(at_jump, until, ratios, strict=True):
+        first, end = np.searchsorted(times, [at, over]).tolist()
+        due = shape.window / new
+        margin = max(NEAR * due, shape.window / schedule.segments)
+        near = np.abs(fresh[first:end] - due) <= margin
         if not near.any():
             continue
         last = first + int(np.argmax(near))

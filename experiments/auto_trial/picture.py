@@ -20,6 +20,7 @@ _SHOWN = (
     ("Pareto 1.5, R 4", "#3b6fb6"),
     ("bursts of a window, R 4", "#8a4fa3"),
 )
+_LAST = 4  # windows: at R 8, eight segments of 16
 _JUMPS = "jumps, R 1, 8, 1"
 
 
@@ -43,7 +44,7 @@ def draw(trials: Mapping[str, list[Trial]], shape: Shape, path: Path) -> Path:
 
 def _follow(panel: Any, trial: Trial, shape: Shape) -> None:
     passes = trial.auto[0].passes
-    done, factor = recent_factor(passes, shape.window)
+    done, factor = recent_factor(passes, _LAST * shape.window)
     windows = done / shape.window
     times = trial.upstreams[0].times
     served = np.array([p.first + p.count for p in passes])
@@ -55,7 +56,7 @@ def _follow(panel: Any, trial: Trial, shape: Shape) -> None:
         xlim=(0, windows[-1] / 2),
         ylim=(0, 1.5 * shape.max_factor),
         xlabel="windows of draws",
-        ylabel="factor over the last window of draws",
+        ylabel=f"factor over the last {_LAST} windows of draws",
     )
     panel.set_title("jumps: the factor follows R", loc="left", fontsize=10)
     panel.legend(frameon=False)
@@ -98,7 +99,8 @@ def _counts(panel: Any, trials: Any, shown: Any, shape: Shape) -> None:
     panel.set(xlabel="uses of a fresh example", ylabel="share of the examples")
     panel.set_xlim(0.4, shape.max_factor + 0.6)
     panel.set_title("use counts", loc="left", fontsize=10)
-    panel.legend(frameon=False, fontsize=8)
+    if shown:
+        panel.legend(frameon=False, fontsize=8)
 
 
 def _distances(panel: Any, trials: Any, shown: Any, shape: Shape) -> None:

@@ -170,7 +170,7 @@ def test_a_jump_is_followed_once_the_factor_is_near(parts):
     passes = [clock.Pass(10.0 * k, end - 10, 10, end) for k, end in enumerate(edges)]
     empty = np.zeros(0)
     run = clock.Run(empty, empty, empty, 0.0, 0.0, 0.0, passes)
-    (followed,) = measures.follow(run, [20], [10], 10)
+    (followed,) = measures.follow(run, [20], [10], parts["upstreams"].Shape(10, 1))
     assert (followed.passes, followed.draws) == (2, 20)
 
 
