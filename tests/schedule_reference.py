@@ -144,7 +144,6 @@ class Auto:
     max_factor: int
     lo: int = 0
     hi: int = 0
-    slack: int = 0
     uses: list[int] = field(default_factory=list)
     state: str = "first"
 
@@ -157,8 +156,8 @@ class Auto:
         self.first_segments = math.ceil(share)
         self.segment = math.ceil(Fraction(self.window, self.segments))
         self.capacity = self.window + self.segment
-        self.limit = self.segments
         self.least = max(1, (self.segments + 1) // 2)
+        self.limit = self.least
 
     def start(self, number: int) -> int:
         """The first record of a segment."""
@@ -174,29 +173,27 @@ class Auto:
             number += 1
         return number + 1 if ended and self.start(number) < committed else number
 
-    def advance(
-        self, committed: int, free: int = 0, *, blocked: bool = False, ended: bool
-    ) -> str:
+    def advance(self, committed: int, *, held_back: bool = False, ended: bool) -> str:
         """Told how the ring stands: "pass" if one begins, else "wait" or "finished"."""
         filled = self.filled(committed, ended=ended)
         if self.state == "first":
             return self._first_pass(filled, ended=ended)
         if self.state == "pass":
-            self._end_pass(free, blocked=blocked)
+            self._end_pass(committed, held_back=held_back)
         self.state = self._next_pass(filled, ended=ended)
         return self.state
 
     def _first_pass(self, filled: int, *, ended: bool) -> str:
         if filled < self.first_segments and not ended:
             return "wait"
-        self._enter(min(filled, self.limit))
+        self._enter(min(filled, self.segments if ended else self.limit))
         self.state = "pass" if filled else "finished"
         return self.state
 
-    def _end_pass(self, free: int, *, blocked: bool) -> None:
-        """Does the books: uses, the share left free, segments that are spent."""
+    def _end_pass(self, committed: int, *, held_back: bool) -> None:
+        """Does the books: the share left free, uses, segments that are spent."""
+        self._adapt(committed, held_back=held_back)
         self.uses = [use + 1 for use in self.uses]
-        self._adapt(free, blocked=blocked)
         while self.uses and self.uses[0] >= self.max_factor:
             self._leave()
 
@@ -214,19 +211,13 @@ class Auto:
             self._leave()
         return "pass" if self.uses else "wait"
 
-    def _adapt(self, free: int, *, blocked: bool) -> None:
-        """Gives room fast to an upstream held back, and takes it back slowly."""
-        if blocked:
-            step = max(1, (self.limit - self.least + 1) // 2)
-            self.limit = max(self.least, self.limit - step)
-            self.slack = 0
-        elif free >= 2 * self.segment:
-            self.slack += 1
-        else:
-            self.slack = 0
-        if self.slack == 4:
-            self.limit = min(self.segments, self.limit + 1)
-            self.slack = 0
+    def _adapt(self, committed: int, *, held_back: bool) -> None:
+        """Leaves free as much as upstream fills in a pass of that length."""
+        end = self.start(self.hi)
+        swept = end - self.start(self.lo)
+        filled = max(0, committed - end)
+        share = math.floor(Fraction(self.segments * swept, swept + filled))
+        self.limit = self.least if held_back else max(self.least, share)
 
     def _enter(self, number: int) -> None:
         self.hi += number

@@ -82,13 +82,19 @@ def test_a_filled_segment_enters_with_the_very_next_pass():
         assert sorted(take(buffer, 4)) == list(range(32))
 
 
-def test_the_oldest_make_room_in_a_full_window():
+def test_the_oldest_make_room_for_what_upstream_fills():
     with auto_buffer(64, 8) as buffer:
         assert put_what_fits(buffer, range(72)) == 72
-        assert sorted(take(buffer, 8)) == list(range(64))
-        assert sorted(take(buffer, 8)) == list(range(8, 72))
+        assert sorted(take(buffer, 4)) == list(range(32))
+        assert sorted(take(buffer, 4)) == list(range(32, 64))
+        # Now a segment a pass: six of eight, and the window and the next one fit.
+        assert sorted(take(buffer, 5)) == list(range(32, 72))
         assert put_what_fits(buffer, range(72, 80)) == 8
-        assert sorted(take(buffer, 8)) == list(range(16, 80))
+        assert sorted(take(buffer, 6)) == list(range(32, 80))
+        assert put_what_fits(buffer, range(80, 88)) == 8
+        assert sorted(take(buffer, 6)) == list(range(40, 88))
+        assert put_what_fits(buffer, range(88, 96)) == 8
+        assert sorted(take(buffer, 6)) == list(range(48, 96))
 
 
 def test_what_was_never_served_gets_one_last_pass():

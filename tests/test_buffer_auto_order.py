@@ -20,7 +20,7 @@ class Model:
     order: Order
     put: int = 0
     passes: int = 0
-    blocked: bool = False
+    held_back: bool = False
     ended: bool = False
     finished: bool = False
     left: list[int] = field(default_factory=list)
@@ -32,7 +32,7 @@ class Model:
         )
 
     def put_what_fits(self, number: int) -> int:
-        self.blocked |= number > self.room()
+        self.held_back |= number > self.room()
         done = min(number, self.room())
         self.put += done
         return done
@@ -49,10 +49,8 @@ class Model:
         return served
 
     def begin_pass(self) -> bool:
-        state = self.auto.advance(
-            self.put, self.room(), blocked=self.blocked, ended=self.ended
-        )
-        self.blocked = False
+        state = self.auto.advance(self.put, held_back=self.held_back, ended=self.ended)
+        self.held_back = False
         self.finished = state == "finished"
         if state != "pass":
             return False

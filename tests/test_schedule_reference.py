@@ -133,11 +133,11 @@ def effective_factor(auto: Auto, upstream_ratio: int, n: int) -> float:
         swept = auto.start(auto.hi) - auto.start(auto.lo) if auto.uses else 1
         made += swept / upstream_ratio
         new = min(int(made), free)
-        blocked = made - new >= 1
+        held_back = made - new >= 1
         made = min(made - new, 1.0)
         put += new
         drawn += swept if auto.uses else 0
-        auto.advance(put, free - new, blocked=blocked, ended=False)
+        auto.advance(put, held_back=held_back, ended=False)
     return drawn / auto.start(auto.hi)
 
 

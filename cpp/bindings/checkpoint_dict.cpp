@@ -28,8 +28,8 @@ void add_sweep(py::dict& state, const AutoSweep& sweep) {
   std::vector<std::uint32_t> uses;
   for (std::uint64_t i = s.lo; i < s.hi; ++i) uses.push_back(sweep.schedule().uses(i));
   state["auto"] =
-      py::dict("lo"_a = s.lo, "hi"_a = s.hi, "limit"_a = s.limit, "slack"_a = s.slack,
-               "begun"_a = s.begun, "waiting"_a = s.waiting, "uses"_a = uses);
+      py::dict("lo"_a = s.lo, "hi"_a = s.hi, "limit"_a = s.limit, "begun"_a = s.begun,
+               "waiting"_a = s.waiting, "uses"_a = uses);
 }
 
 void restore(FixedSweep& sweep, const py::dict& state, const Position& position) {
@@ -44,7 +44,6 @@ void restore(AutoSweep& sweep, const py::dict& state, const Position& position) 
   s.hi = get(inner, "hi");
   s.end_record = get(state, "resident_end");
   s.limit = get(inner, "limit");
-  s.slack = get<std::uint32_t>(inner, "slack");
   s.begun = get<bool>(inner, "begun");
   s.waiting = get<bool>(inner, "waiting");
   restore_sweep(sweep, position, s, get<std::vector<std::uint32_t>>(inner, "uses"));

@@ -84,34 +84,16 @@ void register_schedule(py::module_& m) {
       .def_property_readonly("capacity", &AutoSchedule::capacity)
       .def_property_readonly("segments", &AutoSchedule::segments)
       .def("start", &AutoSchedule::segment_start)
-      // The end of a pass as the tests tell it: in filled segments.
       .def(
-          "first_pass",
-          [](AutoSchedule& schedule, std::uint64_t filled, bool ended) {
-            const Supply supply{schedule.segment_start(filled), 0, false, ended};
-            return schedule.advance(supply) == AutoSchedule::Next::kPass;
+          "advance",
+          [](AutoSchedule& schedule, std::uint64_t committed, bool held_back,
+             bool ended) {
+            return name(schedule.advance({committed, held_back, ended}));
           },
-          py::arg("filled"), py::arg("ended"))
-      .def(
-          "end_pass",
-          [](AutoSchedule& schedule, std::uint64_t filled, std::uint64_t free,
-             bool blocked, bool ended) {
-            return name(schedule.advance(
-                {schedule.segment_start(filled), free, blocked, ended}));
-          },
-          py::arg("filled"), py::arg("free"), py::arg("blocked"), py::arg("ended"))
-      .def(
-          "resume",
-          [](AutoSchedule& schedule, std::uint64_t filled, bool ended) {
-            return name(
-                schedule.advance({schedule.segment_start(filled), 0, false, ended}));
-          },
-          py::arg("filled"), py::arg("ended"))
+          py::arg("committed"), py::kw_only(), py::arg("held_back"), py::arg("ended"))
       .def_property_readonly("lo", [](const AutoSchedule& s) { return s.state().lo; })
       .def_property_readonly("hi", [](const AutoSchedule& s) { return s.state().hi; })
       .def_property_readonly("limit",
                              [](const AutoSchedule& s) { return s.state().limit; })
-      .def_property_readonly("slack",
-                             [](const AutoSchedule& s) { return s.state().slack; })
       .def_property_readonly("uses", &uses);
 }

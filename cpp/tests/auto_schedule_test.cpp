@@ -46,7 +46,6 @@ class World {
 
   /// A pass ends, or is waited for: checks what the schedule makes of it.
   Next advance() {
-    supply_.free = released_ + schedule_.capacity() - supply_.committed;
     const Span before = schedule_.span();
     const Next next = schedule_.advance(supply_);
     supply_.held_back = false;
@@ -74,6 +73,7 @@ class World {
   std::mt19937_64& random() { return random_; }
   std::uint64_t draws() const { return draws_; }
   std::uint64_t fresh() const { return supply_.committed; }
+  bool held_back() const { return supply_.held_back; }
 
  private:
   std::uint64_t first_needed() const {
@@ -169,18 +169,44 @@ TEST(AutoSchedule, ReachesOneUseEachWhenUpstreamIsFaster) {
   EXPECT_NEAR(factor, 1.0, 0.05);
 }
 
-TEST(AutoSchedule, GrowsBackWhenUpstreamSlowsDown) {
+TEST(AutoSchedule, GrowsBackAtOnceWhenUpstreamSlowsDown) {
   World world({1024, 32, 8}, 0);
+  const auto segments = world.schedule().segments();
+  EXPECT_EQ(world.schedule().state().limit, segments / 2);
   for (int pass = 0; pass < 50; ++pass) {
     world.deliver(1 << 20);
     world.advance();
   }
-  EXPECT_LE(world.schedule().state().limit, 8u);
-  for (int pass = 0; pass < 200; ++pass) {
-    world.deliver(64);
-    world.advance();
+  EXPECT_EQ(world.schedule().state().limit, segments / 2);
+  // What had been held back is delivered by now: nothing comes in this pass.
+  world.advance();
+  world.advance();
+  EXPECT_EQ(world.schedule().state().limit, segments);
+}
+
+TEST(AutoSchedule, NeverHoldsASteadyUpstreamBackAndSettlesAtItsRate) {
+  for (std::uint64_t rate = 1; rate <= 8; ++rate) {
+    SCOPED_TRACE(testing::Message() << "R " << rate);
+    World world({1024, 32, 8}, 0);
+    world.deliver(256);
+    std::uint64_t draws = 0, fresh = 0;  // once it has settled
+    for (int pass = 0; pass < 400; ++pass) {
+      ASSERT_EQ(world.advance(), Next::kPass);
+      // What upstream makes while the pass lasts.
+      world.deliver(256 + world.draws() / rate - world.fresh());
+      ASSERT_FALSE(world.held_back());
+      if (pass == 100) {
+        draws = world.draws();
+        fresh = world.fresh();
+      }
+    }
+    EXPECT_NEAR(static_cast<double>(world.draws() - draws) /
+                    static_cast<double>(world.fresh() - fresh),
+                static_cast<double>(rate), 0.01 * static_cast<double>(rate));
+    // And it keeps no more of the ring free than that takes, and two segments.
+    const std::uint64_t segments = world.schedule().segments();
+    EXPECT_GE(world.schedule().state().limit * (rate + 1), (segments - 2) * rate);
   }
-  EXPECT_EQ(world.schedule().state().limit, world.schedule().segments());
 }
 
 TEST(AutoSchedule, GoesOnFromItsState) {
@@ -191,10 +217,8 @@ TEST(AutoSchedule, GoesOnFromItsState) {
   for (int pass = 0; pass < 300; ++pass) {
     AutoSchedule two(shape.window, shape.batch_size, shape.max_factor);
     two.restore(one.state());
-    supply.free = one.oldest_record() + one.capacity() - supply.committed;
-    const std::uint64_t fresh = std::min(supply.free, random() % 60);
-    supply.committed += fresh;
-    supply.free -= fresh;
+    const std::uint64_t free = one.oldest_record() + one.capacity() - supply.committed;
+    supply.committed += std::min(free, random() % 60);
     supply.held_back = random() % 4 == 0;
     ASSERT_EQ(one.advance(supply), two.advance(supply));
     ASSERT_EQ(one.span().first, two.span().first);

@@ -123,9 +123,9 @@ TEST(AutoSweep, DrawsEachPassOnceAndCountsWhatIsLeft) {
   Supply supply;
   std::uint64_t draws = 0, in_pass = 0, pass = 0;
   for (int step = 0; step < 5000; ++step) {
-    supply.free =
+    const std::uint64_t free =
         sweep.oldest_record() + sweep.schedule().capacity() - supply.committed;
-    supply.committed += std::min(supply.free, random() % 3);
+    supply.committed += std::min(free, random() % 3);
     const bool between = sweep.between_passes();
     AutoSweep copy = sweep;
     Part part;

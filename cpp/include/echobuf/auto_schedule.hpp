@@ -13,7 +13,6 @@ namespace echobuf {
 /// What is known of upstream when a pass ends.
 struct Supply {
   std::uint64_t committed = 0;  // records, all of them complete up to here
-  std::uint64_t free = 0;       // slots that nobody has claimed
   bool held_back = false;       // a producer found the ring full during the pass
   bool ended = false;           // `committed` is all that there will ever be
 };
@@ -22,13 +21,12 @@ struct Supply {
 /// at once and the oldest leave to make room; if none is filled, the same window is
 /// swept again: that is the echo. Slots are freed only when a pass ends, so the share
 /// of the ring that is left free for filling must follow the rate of upstream: `limit`,
-/// the segments that the window may hold, falls fast when upstream was held back and
-/// grows slowly when the free share was not used. At half of the ring e = 1 is reached.
+/// the segments that the window may hold, leaves free what upstream filled during the
+/// last pass. Where it was held back, and at first, it is half of the ring: e = 1.
 class AutoSchedule {
  public:
   static constexpr std::uint64_t kMaxSegments = 16;
   static constexpr std::uint64_t kMinSegments = 4;  // a quarter is the first pass
-  static constexpr std::uint32_t kPatience = 4;     // passes before the window grows
 
   enum class Next { kPass, kWait, kFinished };
 
@@ -39,9 +37,8 @@ class AutoSchedule {
     std::uint64_t hi = 0;
     std::uint64_t end_record = 0;  // where the window ends: a last segment is partial
     std::uint64_t limit = 0;
-    std::uint32_t slack = 0;  // passes in a row that left free space unused
-    bool begun = false;       // the first pass has begun
-    bool waiting = false;     // between two passes, the books of the last one done
+    bool begun = false;    // the first pass has begun
+    bool waiting = false;  // between two passes, the books of the last one done
     std::array<std::uint32_t, kMaxSegments> uses{};  // of segment i at i % kMaxSegments
   };
 
@@ -52,7 +49,7 @@ class AutoSchedule {
             window, std::clamp(window / batch_size, kMinSegments, kMaxSegments))),
         quarter_(std::max((window + 3) / 4, batch_size)),
         quarter_segments_((quarter_ * segments_ + window - 1) / window) {
-    state_.limit = segments_;
+    state_.limit = smallest_limit();
   }
 
   std::uint64_t segments() const { return segments_; }
@@ -127,25 +124,20 @@ class AutoSchedule {
   }
 
   void close_books(const Supply& supply) {
+    adapt(supply);
     for (std::uint64_t i = state_.lo; i < state_.hi; ++i)
       ++state_.uses[i % kMaxSegments];
     while (state_.lo < state_.hi && uses(state_.lo) >= max_factor_) ++state_.lo;
-    adapt(supply);
   }
 
+  /// A window of `limit` segments and what upstream fills meanwhile, at the rate of the
+  /// last pass, are the ring, less the segment that is being filled.
   void adapt(const Supply& supply) {
-    const std::uint64_t least = smallest_limit();
-    if (supply.held_back) {
-      const std::uint64_t give =
-          std::max<std::uint64_t>(1, (state_.limit - least + 1) / 2);
-      state_.limit = std::max(least, state_.limit - std::min(give, state_.limit));
-      state_.slack = 0;
-    } else if (supply.free < 2 * largest_segment()) {
-      state_.slack = 0;
-    } else if (++state_.slack >= kPatience) {
-      state_.limit = std::min(segments_, state_.limit + 1);
-      state_.slack = 0;
-    }
+    const std::uint64_t swept = span().count;
+    const std::uint64_t filled = supply.committed - state_.end_record;
+    const std::uint64_t share = segments_ * swept / (swept + filled);
+    state_.limit =
+        supply.held_back ? smallest_limit() : std::max(smallest_limit(), share);
   }
 
   Next enter(std::uint64_t ready, const Supply& supply) {

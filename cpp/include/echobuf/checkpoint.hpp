@@ -42,7 +42,7 @@ namespace detail {
 
 /// What a checkpoint holds only for as long as it is the same.
 inline std::vector<std::uint64_t> words_of(const BufferOptions& options) {
-  constexpr std::uint64_t kFormat = 1;
+  constexpr std::uint64_t kFormat = 2;
   return {kFormat,
           options.automatic,
           options.window,
@@ -60,7 +60,7 @@ inline void add_words(std::vector<std::uint64_t>& words, const FixedSweep& sweep
 
 inline void add_words(std::vector<std::uint64_t>& words, const AutoSweep& sweep) {
   const AutoSchedule::State& s = sweep.schedule().state();
-  words.insert(words.end(), {s.lo, s.hi, s.limit, s.slack, s.begun, s.waiting});
+  words.insert(words.end(), {s.lo, s.hi, s.limit, s.begun, s.waiting});
   for (std::uint64_t i = s.lo; i < s.hi; ++i) words.push_back(sweep.schedule().uses(i));
 }
 
@@ -91,7 +91,6 @@ inline void read_words(WordReader& in, AutoSweep& sweep, const Position& positio
   s.lo = in.next();
   s.hi = in.next();
   s.limit = in.next();
-  s.slack = static_cast<std::uint32_t>(in.next());
   s.begun = in.next() != 0;
   s.waiting = in.next() != 0;
   std::vector<std::uint32_t> uses;

@@ -120,9 +120,6 @@ class Ring {
     return limit_.load(std::memory_order_relaxed) - capacity_;
   }
 
-  /// Positions that could be claimed now.
-  std::uint64_t free() const { return limit_.load(std::memory_order_relaxed) - tail(); }
-
   /// The consumer's term as far as it is known: complete up to `committed`, claimed up
   /// to `tail`, and no more to come if `closed`.
   struct Extent {

@@ -78,10 +78,8 @@ class Walker {
     const typename Ring::Extent extent = ring_.extent();
     supply.committed = epoch_.record(extent.committed);
     supply.ended = extent.closed && extent.committed == extent.tail;
-    if constexpr (S::kDrawsPartly) {
-      supply.free = ring_.free();
+    if constexpr (S::kDrawsPartly)
       supply.held_back = sweep.between_passes() && ring_.held_back();
-    }
     return supply;
   }
 

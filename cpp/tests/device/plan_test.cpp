@@ -81,7 +81,6 @@ TEST(Plan, HasRoomForAllPartsOfABatchOfAuto) {
       if (more && random() % rate == 0) supply.committed += random() % 20;
       supply.committed = std::min(supply.committed, n);
       supply.ended = supply.committed == n;
-      supply.free = random() % (options.window + 1);
       supply.held_back = random() % 2 == 0;
       Part part;
       switch (sweep.step(supply, options.batch_size - rows, part)) {

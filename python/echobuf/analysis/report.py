@@ -190,9 +190,9 @@ class Report:
     def _slowed(self) -> list[str]:
         if not self._together > 1.1:
             return []
+        times = units.times(self._together)
         return [
-            f"Both together took {units.times(self._together)} times as long as the slower "
-            "alone: they hold each other up (cores, the GIL, or a loop that loads and "
+            f"Both together took {times} times as long as the slower alone: they hold each other up (cores, the GIL, or a loop that loads and "
             "steps in turn). What is predicted supposes that they do not."
         ]
 

@@ -118,11 +118,9 @@ class DeviceDrawer : public Walker<StagedRing> {
     while (plan_.rows() < options_.batch_size) {
       if constexpr (S::kDrawsPartly)
         if (walk.between_passes() && is_catching_up()) return Outcome::kWait;
-      Supply supply = look(walk);
+      const Supply supply = look(walk);
       if (lacking(supply)) return why_lacking(supply);
       S next = walk;
-      if constexpr (S::kDrawsPartly)
-        supply.free = ring_.free(epoch_.position(walk.oldest_record()));
       Part part;
       const Step step = next.step(supply, options_.batch_size - plan_.rows(), part);
       if (step == Step::kFinished) break;

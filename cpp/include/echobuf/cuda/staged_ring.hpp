@@ -105,13 +105,6 @@ class StagedRing {
   }
   std::uint64_t released() const { return released_.load(std::memory_order_relaxed); }
 
-  /// Slots of the window that no claimed record will take.
-  std::uint64_t free() const { return free(released()); }
-  /// The same, once those below `position` are given back.
-  std::uint64_t free(std::uint64_t position) const {
-    const std::uint64_t end = position + capacity_;
-    return end - std::min(end, tail());
-  }
   bool held_back() const { return held_back_.load(std::memory_order_relaxed); }
   void clear_held_back() { held_back_.store(false, std::memory_order_relaxed); }
 

@@ -1,0 +1,1 @@
+"""`factor="auto"` on trial: see ../auto_on_trial.py."""
