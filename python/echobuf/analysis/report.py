@@ -192,7 +192,8 @@ class Report:
             return []
         times = units.times(self._together)
         return [
-            f"Both together took {times} times as long as the slower alone: they hold each other up (cores, the GIL, or a loop that loads and "
+            f"Both together took {times} times as long as the slower alone: they hold "
+            "each other up (cores, the GIL, or a loop that loads and "
             "steps in turn). What is predicted supposes that they do not."
         ]
 
