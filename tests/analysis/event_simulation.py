@@ -75,8 +75,7 @@ class AutoWindow:
 
     def _advance(self, there: int, *, blocked: bool, ended: bool) -> str:
         auto = self.auto
-        free = self.limit - there
-        answer = auto.advance(there, free, blocked=blocked, ended=ended)
+        answer = auto.advance(there, held_back=blocked, ended=ended)
         self.limit = auto.start(auto.lo) + auto.capacity
         if answer == "pass":
             self.left = min(auto.start(auto.hi), self.count) - auto.start(auto.lo)

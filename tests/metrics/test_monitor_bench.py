@@ -3,7 +3,8 @@
 import json
 
 import pytest
-from bench_scripts import BENCH, importable
+
+from scripts import BENCH, importable
 
 
 def test_the_script_writes_its_figures(monkeypatch, tmp_path):

@@ -54,19 +54,20 @@ def advise(
 
 
 def _choose(measured: Measurements, ratio: Estimate) -> tuple[float | str, str]:
-    if measured.max_factor < 2:
-        return "auto", "`max_factor` leaves nothing else"
+    if min(measured.max_factor, measured.window) < 2:
+        return "auto", "`max_factor` and `window` leave nothing else"
     if storage_s(measured) > 0:
         return (
             "auto",
             "R differs between passes, and auto follows it",
         )
-    if ratio.low >= measured.max_factor:
-        most = float(measured.max_factor)
-        return most, f"R is above `max_factor`, {measured.max_factor}"
+    most = min(measured.max_factor, measured.window)
+    if ratio.low >= most:
+        name = "max_factor" if most == measured.max_factor else "window"
+        return float(most), f"R is above `{name}`, {most}"
     if ratio.high > _SURE * ratio.low:
         return "auto", "R is not known well: auto finds it"
-    factor = _below(min(ratio.mean, measured.max_factor), measured)
+    factor = _below(min(ratio.mean, most), measured)
     if factor <= 1:
         return "auto", "R is close to 1: auto keeps to it"
     return factor, "as near below R as a simple number comes: no fresh example is lost"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from echobuf import _core
 from echobuf.analysis.arrivals import Arrivals
 
@@ -23,7 +21,6 @@ class Supply:
         self._schedule = schedule
         self._arrivals = arrivals
         self._count = count
-        self._advance: Callable[[int, int, bool, bool], str] = self._first_pass
         self._there = 0  # examples, and whether upstream is held back, when it is asked
         self._held_back = False
         self.time_s = -1.0  # of the last decision
@@ -36,24 +33,22 @@ class Supply:
             needed = self._schedule.start(self._filled() + 1)
             self._give_room()
             self._look(self._arrivals.time(min(needed, self._count) - 1))
-            if self._advance == self._schedule.end_pass:
-                self._advance = self._resume
         self._give_room()
-        self._advance = self._schedule.end_pass
         return answer == "pass"
 
     def length(self) -> int:
         """Records of the pass."""
         schedule = self._schedule
-        return self._end() - schedule.start(schedule.lo)
-
-    def _end(self) -> int:
-        return min(self._schedule.start(self._schedule.hi), self._count)
+        return min(schedule.start(schedule.hi), self._count) - schedule.start(
+            schedule.lo
+        )
 
     def _ask(self) -> str:
-        free = self._limit() - self._there
-        ended = self._there == self._count
-        return self._advance(self._filled(), free, self._held_back, ended)
+        return self._schedule.advance(
+            self._there,
+            held_back=self._held_back,
+            ended=self._there == self._count,
+        )
 
     def _look(self, time_s: float) -> None:
         """What a batch that is drawn at `time_s` finds."""
@@ -61,25 +56,14 @@ class Supply:
         self._there = self._arrivals.number(time_s)
         self._held_back = self._arrivals.is_held_back(time_s)
 
-    def _first_pass(self, filled: int, free: int, held_back: bool, ended: bool) -> str:
-        return "pass" if self._schedule.first_pass(filled, ended) else "wait"
-
-    def _resume(self, filled: int, free: int, held_back: bool, ended: bool) -> str:
-        return self._schedule.resume(filled, ended)
-
     def _filled(self) -> int:
-        """Segments that are; after the end the last, partial one is, too."""
-        there = self._there
+        """Segments that are."""
         filled = self._schedule.hi
-        if self._end() == there:
-            return filled
-        while self._schedule.start(filled + 1) <= there:
+        while self._schedule.start(filled + 1) <= self._there:
             filled += 1
-        partly = self._schedule.start(filled) < there == self._count
-        return filled + 1 if partly else filled
-
-    def _limit(self) -> int:
-        return self._schedule.start(self._schedule.lo) + self._schedule.capacity
+        return filled
 
     def _give_room(self) -> None:
-        self._arrivals.give_room(self._limit(), self.time_s)
+        schedule = self._schedule
+        limit = schedule.start(schedule.lo) + schedule.capacity
+        self._arrivals.give_room(limit, self.time_s)
