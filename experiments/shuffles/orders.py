@@ -54,4 +54,6 @@ def draws(count: int, condition: Condition, seed: int) -> NDArray[np.int64]:
     """The numbers of the fresh examples, `count` of them, in the order of their use."""
     numbers = np.arange(count, dtype=np.int64)
     # Not batches of one: the order does not depend on the batch size.
-    return np.concatenate([batch for (batch,) in batches((numbers,), condition, 64, seed)])
+    return np.concatenate(
+        [batch for (batch,) in batches((numbers,), condition, 64, seed)]
+    )
