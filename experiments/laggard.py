@@ -4,8 +4,8 @@ Fresh examples that stochastic gradient descent needs on a logistic regression u
 loss is within 1 % of the optimum, for batches of B and K echoes: K steps in a row on
 each batch, which is the paper's algorithm; and example echoing through an EchoBuffer
 with factor K, whose window holds K segments of one batch, or of eight. The constant
-learning rate is tuned for each cell; then other seeds, in groups, whose mean loss has to
-reach the target.
+learning rate is tuned for each cell; then come other seeds, in groups, whose mean loss
+has to reach the target.
 
 Counts only, no times: the same on every machine, apart from how BLAS rounds.
 """
@@ -28,7 +28,7 @@ from options import make_parser
 BATCHES = (16, 64, 256, 1024, 4096)
 ECHOES = (1, 2, 4, 8, 16, 32)
 WINDOWS = (1, 8)  # segments of example echoing's window, in batches
-KEPT_AT_MOST = 4  # times the fresh examples of one echo, with the rate of one echo
+KEPT_AT_MOST = 1.5  # times the fresh examples of one echo, with the rate of one echo
 
 
 def measured(problem: Problem, cell: Cell) -> dict[str, Any]:

@@ -32,8 +32,8 @@ ORDER_WINDOWS = 24  # fresh examples of an order, in records of the memory
 ORDER_SEED = 0
 TRAINED = (256, 1024)  # records
 RATES = (0.02, 0.04, 0.08, 0.16)
-TUNING_SEEDS = range(100, 103)
-SEEDS = range(8)
+TUNING_SEEDS = range(100, 102)
+SEEDS = range(5)
 
 
 def orders(memory: int, batch_size: int, windows: int) -> list[dict[str, Any]]:

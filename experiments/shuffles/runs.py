@@ -23,7 +23,9 @@ class Runs:
         self._path = path
         self._found: dict[str, float] = {}
         if path.exists():
-            for line in path.read_text().splitlines():
+            whole, end, _ = path.read_text().rpartition("\n")
+            path.write_text(whole + end)  # without a line that was cut short
+            for line in whole.splitlines():
                 row = json.loads(line)
                 self._found[_key(row["run"])] = row["accuracy"]
 
