@@ -7,14 +7,14 @@ entries more as make up for that. Measured are duplicates in a batch, draws betw
 uses of an example, and the test accuracy of the demo's model after the same fresh
 examples and steps, with a learning rate tuned for each order on seeds of its own.
 
-Counts only, no times. Finished runs are kept in `--runs`: started again, it goes on.
+Counts only, no times. Each finished run is a line of `pass_or_shuffle.jsonl` beside the
+results: started again, it goes on there.
 """
 
 from __future__ import annotations
 
 import statistics
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from echobuf.cli.bench.environment import environment
@@ -91,11 +91,10 @@ def main(arguments: list[str] | None = None) -> None:
     from shuffles.picture import draw
 
     parser = make_parser(__doc__)
-    parser.add_argument("--runs", type=Path, help="finished runs (DIR/..._runs.jsonl)")
     parser.add_argument("--windows", type=int, default=ORDER_WINDOWS)
     chosen = parser.parse_args(arguments)
     about = environment()
-    runs = Runs(chosen.runs or chosen.out / "pass_or_shuffle_runs.jsonl")
+    runs = Runs(chosen.out / "pass_or_shuffle.jsonl")
     order = [row for at in ORDERS for row in orders(*at, chosen.windows)]
     accuracies = [
         trained(Condition(kind, factor, memory), runs)
