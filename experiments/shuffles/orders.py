@@ -16,6 +16,8 @@ __all__ = ["batches", "draws"]
 
 Columns = tuple[NDArray[Any], ...]
 
+_AT_A_TIME = 32  # draws; the order does not depend on it
+
 
 def batches(
     columns: Columns, condition: Condition, batch_size: int, seed: int
@@ -53,7 +55,5 @@ def _shuffled(
 def draws(count: int, condition: Condition, seed: int) -> NDArray[np.int64]:
     """The numbers of the fresh examples, `count` of them, in the order of their use."""
     numbers = np.arange(count, dtype=np.int64)
-    # Not batches of one: the order does not depend on the batch size.
-    return np.concatenate(
-        [batch for (batch,) in batches((numbers,), condition, 64, seed)]
-    )
+    stream = batches((numbers,), condition, _AT_A_TIME, seed)
+    return np.concatenate([batch for (batch,) in stream])

@@ -3,6 +3,8 @@
 Late, and apart from what forks: TensorFlow starts threads.
 """
 
+import json
+
 import numpy as np
 import pytest
 
@@ -41,3 +43,26 @@ def test_leaves_of_an_example_stay_together(load):
     assert [len(labels) for _, labels in found] == [16] * 25
     for pixels, labels in found:
         np.testing.assert_array_equal(pixels, np.repeat(labels[:, None], 3, axis=1))
+
+
+def test_the_whole_of_it_takes_the_rate_that_tuning_found(load, monkeypatch, tmp_path):
+    pytest.importorskip("matplotlib", reason="needs the extra echobuf[demo]")
+    script, runs = load("pass_or_shuffle"), load("shuffles.runs")
+    monkeypatch.setattr(script, "ORDERS", ((64, 16),))
+    monkeypatch.setattr(script, "TRAINED", (64,))
+    monkeypatch.setattr(script, "FACTORS", (2,))
+
+    def accuracy(run):
+        """Best at 0.04 with the seeds of tuning, at another rate with others."""
+        best = 0.04 if run.seed in script.TUNING_SEEDS else 0.16
+        return 1 - abs(run.rate - best)
+
+    monkeypatch.setattr(runs, "accuracy", accuracy)
+    script.main(["--windows", "8", "--out", str(tmp_path)])
+    found = json.loads((tmp_path / "pass_or_shuffle.json").read_text())
+    assert [row["kind"] for row in found["order"]] == list(script.KINDS)
+    for row in found["accuracy"]:
+        assert row["learning_rate"] == 0.04
+        assert row["mean"] == pytest.approx(1 - 0.12)
+        assert len(row["accuracy"]) == len(script.SEEDS)
+    assert (tmp_path / "pass_or_shuffle.png").read_bytes().startswith(b"\x89PNG")
