@@ -46,7 +46,7 @@ def measured(problem: Problem, cell: Cell) -> dict[str, Any]:
         "median_steps": statistics.median(group.steps for group in groups),
     }
     print(
-        f"B {cell.batch_size:5} K {cell.echoes:3} {_title(cell):24} rate {rate:7.4f} "
+        f"B {cell.batch_size:5} K {cell.echoes:3} {_title(cell):26} rate {rate:7.4f} "
         f"fresh {row['median_fresh']:9,.0f} ({min(fresh):,.0f} .. {max(fresh):,.0f}) "
         f"steps {row['median_steps']:7,.0f}",
         flush=True,
