@@ -21,9 +21,10 @@ from echobuf.cli.bench.environment import environment
 from echobuf.cli.bench.report import write_figures
 from options import make_parser
 from shuffles.accuracy import BATCH, FRESH, Run
-from shuffles.conditions import KINDS, Condition
+from shuffles.conditions import KINDS, Condition, distinct_share
 from shuffles.measures import order_of
 from shuffles.orders import draws
+from shuffles.resident import grown_mib
 from shuffles.runs import Runs
 
 FACTORS = (2, 4, 8)
@@ -31,9 +32,25 @@ ORDERS = ((256, 32), (1024, 32), (4096, 128))  # records and batch size
 ORDER_WINDOWS = 24  # fresh examples of an order, in records of the memory
 ORDER_SEED = 0
 TRAINED = (256, 1024)  # records
+ENTRIES = 256  # of a shuffle buffer that is measured, 1 MiB each
 RATES = (0.02, 0.04, 0.08, 0.16)
 TUNING_SEEDS = range(100, 102)
-SEEDS = range(5)
+SEEDS = range(8)
+
+
+def shared() -> list[dict[str, float]]:
+    """What a shuffle buffer takes; printed too. Without repeats nothing is shared."""
+    found = []
+    for factor in (1, *FACTORS):
+        distinct = ENTRIES * distinct_share(factor)
+        grown = grown_mib(factor, ENTRIES)
+        print(
+            f"shuffle buffer of {ENTRIES} entries of 1 MiB, e = {factor}: "
+            f"{grown:.0f} MiB, {distinct:.0f} distinct",
+            flush=True,
+        )
+        found.append({"factor": factor, "mib": grown, "distinct": distinct})
+    return found
 
 
 def orders(memory: int, batch_size: int, windows: int) -> list[dict[str, Any]]:
@@ -95,16 +112,18 @@ def main(arguments: list[str] | None = None) -> None:
     chosen = parser.parse_args(arguments)
     about = environment()
     runs = Runs(chosen.out / "pass_or_shuffle.jsonl")
+    memory = shared()
     order = [row for at in ORDERS for row in orders(*at, chosen.windows)]
     accuracies = [
-        trained(Condition(kind, factor, memory), runs)
-        for memory in TRAINED
+        trained(Condition(kind, factor, records), runs)
+        for records in TRAINED
         for factor in FACTORS
         for kind in KINDS
     ]
     figures = {
         "batch_size": BATCH,
         "fresh": FRESH,
+        "shuffle_buffer": memory,
         "order": order,
         "accuracy": accuracies,
     }

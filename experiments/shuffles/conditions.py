@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["KINDS", "Condition", "Kind"]
+__all__ = ["KINDS", "Condition", "Kind", "distinct_share"]
 
 Kind = Literal["passes", "shuffle", "shuffle, same bytes"]
 
