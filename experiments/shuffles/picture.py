@@ -41,7 +41,7 @@ def draw(figures: Mapping[str, Any], path: Path) -> Path:
     grid = figure.subplots(3, len(memories), squeeze=False, sharey="row")
     panels = (
         ("duplicates in a batch", order, lambda row: [row["duplicates"]]),
-        ("draws between the nearest 1 % of re-uses", order, lambda r: [r["nearest"]]),
+        ("nearest 1 % of re-uses (draws)", order, lambda r: [r["nearest"]]),
         ("test accuracy", accuracy, lambda row: row["accuracy"]),
     )
     for panel, (title, rows, values) in zip(grid, panels, strict=True):
