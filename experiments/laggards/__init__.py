@@ -1,0 +1,1 @@
+"""Echoes times batch size on logistic regression: the parts of `laggard.py`."""
