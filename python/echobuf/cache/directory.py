@@ -68,7 +68,10 @@ def claim(directory: Any, contents: Contents) -> Directory:
 
 def _check_path(directory: Any) -> str:
     try:
-        return os.path.abspath(os.fsdecode(directory))
+        path = os.fsdecode(directory)
+        if not path or "\0" in path:
+            raise TypeError
+        return os.path.abspath(path)
     except TypeError:
         raise OptionError(
             f"`directory` is {directory!r}; it must be a path, or None to cache in "

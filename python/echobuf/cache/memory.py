@@ -77,7 +77,7 @@ class MemoryStore:
         if used + size > self._max_bytes:
             return
         # Taken first: whoever is killed here leaves a gap, and nothing torn.
-        self._table[_USED] = min(self._max_bytes, used + aligned(size))
+        self._table[_USED] = used + size
         begin = self._start + used
         self._bytes[begin : begin + size] = record
         self._table[_ENTRIES + 2 * number + 1] = size

@@ -51,7 +51,7 @@ class Draft:
             raise SpecError(_refusal(item, error)) from None
         self._text = json.dumps(tree, separators=(",", ":")).encode()
         self._start = aligned(HEAD_BYTES + len(self._text))
-        self.size = self._start + self._end
+        self.size = self._start + aligned(self._end)
 
     def _keep(self, data: Any) -> list[int]:
         view = memoryview(data)
@@ -66,10 +66,11 @@ class Draft:
         record = bytearray(self.size)
         head = (0, number, len(self._text), self.size)
         _HEAD.pack_into(record, 0, _MAGIC, *head)
-        record[HEAD_BYTES : HEAD_BYTES + len(self._text)] = self._text
+        view = memoryview(record)
+        view[HEAD_BYTES : HEAD_BYTES + len(self._text)] = self._text
         for place, blob in zip(self._places, self._blobs, strict=True):
             begin = self._start + place
-            record[begin : begin + blob.nbytes] = blob
+            view[begin : begin + blob.nbytes] = blob
         struct.pack_into("<I", record, 4, _checksum(record))
         return record
 
