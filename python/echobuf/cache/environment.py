@@ -15,7 +15,7 @@ _LEAST_MAP = 1 << 36  # of addresses; memory and disk are taken as they are used
 
 
 class _Opened:
-    """What this process has open, by device and inode."""
+    """What this process has open, by device and inode of its file."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -60,20 +60,26 @@ def open_environment(directory: Directory, max_bytes: int) -> Any:
     """
     lmdb = import_lmdb()
     with _opened.lock:
-        place = os.stat(directory.path)
-        key = (place.st_dev, place.st_ino)
-        environment = _opened.at.get(key)
+        environment = _opened.at.get(_inode(directory))
         if environment is None:
             try:
                 environment = _make(lmdb, directory, max_bytes)
             except (lmdb.Error, OSError) as error:
                 raise OptionError(
                     f"`directory` is {str(directory.path)!r}, whose store cannot be "
-                    f"opened: {error}. Nothing in it was changed; delete the directory "
-                    "if it is damaged, or give another one."
+                    f"opened: {error}. Delete the directory if it is damaged, or give "
+                    "another one."
                 ) from error
-            _opened.at[key] = environment
+            _opened.at[_inode(directory)] = environment
         return environment
+
+
+def _inode(directory: Directory) -> tuple[int, int]:
+    """Of the store's file; no other has it as long as it is open, deleted or not."""
+    if not directory.store.exists():
+        return -1, -1
+    status = directory.store.stat()
+    return status.st_dev, status.st_ino
 
 
 def _make(lmdb: Any, directory: Directory, max_bytes: int) -> Any:
