@@ -76,4 +76,6 @@ def in_child(work: Callable[..., None], *args: Any, user: int | None = None) -> 
     child = multiprocessing.get_context("fork").Process(target=run)
     child.start()
     child.join(60)
+    if child.exitcode is None:
+        child.kill()
     assert child.exitcode == 0

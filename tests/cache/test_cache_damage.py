@@ -1,4 +1,4 @@
-"""What is damaged, or was half-written by a process that was killed, is never served."""
+"""What is damaged, or half-written by a process that was killed, is never served."""
 
 import itertools
 import os
@@ -52,7 +52,7 @@ def filled(**kwargs):
 
 
 def check_read_again(cached, source, numbers, *, stored):
-    """Items are right; these were read again, and are served anew if they are stored."""
+    """Items are right; these were read again, and stored anew or not."""
     check_all(cached)
     assert source.reads == numbers
     assert cached.stats().damaged == len(numbers)

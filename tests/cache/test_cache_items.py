@@ -233,7 +233,9 @@ def test_arguments_out_of_range(kwargs, line):
 
 
 def test_more_than_the_memory_there_is():
-    with pytest.raises(echobuf.CapacityError, match="`max_bytes` is 1,152,.*available"):
+    with pytest.raises(
+        echobuf.CapacityError, match=r"`max_bytes` is 1,152,.*available"
+    ):
         make(max_bytes=2**60)
 
 

@@ -12,11 +12,9 @@ from echobuf.cache.record import Draft
 START_METHODS = ["fork", "spawn", "forkserver"]
 
 
-def read_all(cached, order, source_of=None):
+def read_all(cached, order):
     for number in order:
         check(cached[number], number)
-    if source_of is not None:
-        assert source_of.reads == []
 
 
 def orders(count):
@@ -46,7 +44,8 @@ def test_processes_share_it(place, method):
     assert stats.items == COUNT  # each stored once, whoever read it
     assert stats.bytes == sum(size_of(item(number)) for number in range(COUNT))
     source.reads.clear()
-    read_all(cached, range(COUNT), source)
+    check_all(cached)
+    assert source.reads == []
     after = cached.stats()
     assert after.hits == stats.hits + COUNT
     assert after.misses == stats.misses >= COUNT
@@ -58,6 +57,7 @@ def test_many_processes_that_miss_the_same_items(place):
         run_all("fork", cached, 4)
     stats = cached.stats()
     assert (stats.items, stats.damaged) == (COUNT, 0)
+    assert stats.bytes == sum(size_of(item(number)) for number in range(COUNT))
     assert stats.hits + stats.misses == 8 * COUNT
     assert stats.hits >= 4 * COUNT
 
@@ -133,24 +133,35 @@ class Collected:
                 self.numbers.append(number)
 
 
-@pytest.mark.parametrize("method", [None, "fork", "spawn"])
-def test_under_a_data_loader(place, method):
+@pytest.mark.parametrize("workers", [0, 2])
+def test_under_a_data_loader(place, workers):
     torch_data = pytest.importorskip("torch.utils.data")
-    directory = place()
-    if method == "spawn" and directory is not None:
-        pytest.skip("starting processes that import torch takes long; see above")
-    cached = make(directory)
-    for epoch in range(3 if method != "spawn" else 2):
+    cached = make(place())
+    for epoch in range(3):
         loader = torch_data.DataLoader(
-            cached,
-            batch_size=7,
-            shuffle=True,
-            num_workers=0 if method is None else 1 if method == "spawn" else 2,
-            multiprocessing_context=method,
+            cached, batch_size=7, shuffle=True, num_workers=workers
         )
         assert sorted(Collected(loader).numbers) == list(range(COUNT))
         stats = cached.stats()
         assert (stats.misses, stats.hits) == (COUNT, epoch * COUNT)
+
+
+def test_under_a_data_loader_whose_worker_is_spawned():
+    """One, once, for the time that importing torch takes."""
+    torch_data = pytest.importorskip("torch.utils.data")
+    cached = make()
+    loader = torch_data.DataLoader(
+        cached,
+        batch_size=7,
+        shuffle=True,
+        num_workers=1,
+        multiprocessing_context="spawn",
+    )
+    check(cached[3], 3)
+    assert sorted(Collected(loader).numbers) == list(range(COUNT))
+    assert (cached.stats().misses, cached.stats().hits) == (COUNT, 1)
+    check_all(cached)
+    assert cached.stats().hits == 1 + COUNT
 
 
 def test_as_upstream_of_an_echo_loader(place):
@@ -206,7 +217,7 @@ def test_much_is_written_at_once(tmp_path):
     cached = make(tmp_path / "cache", 10**9, source=source)
     for number, stored in ((0, 0), (1, 2), (2, 2)):
         cached[number]
-        in_child(lambda: check_stored(tmp_path / "cache", source, stored))
+        in_child(check_stored, tmp_path / "cache", source, stored)
     assert Draft(source[0]).size < 6 << 20
 
 
