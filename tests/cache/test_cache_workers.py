@@ -111,6 +111,22 @@ def test_a_child_forked_while_a_thread_holds_the_locks(place):
     check_all(cached)
 
 
+def test_a_forked_child_opens_the_store_anew(tmp_path):
+    lmdb = pytest.importorskip("lmdb")
+    cached = make(tmp_path / "cache")
+    theirs = cached._store._here._environment
+
+    def look():
+        check_all(cached)
+        assert cached._store._here._environment is not theirs
+        with pytest.raises(lmdb.Error):
+            theirs.begin()
+
+    in_child(look)
+    check_all(cached)
+    assert (cached.stats().hits, cached.stats().damaged) == (COUNT, 0)
+
+
 def test_counts_of_more_processes_than_there_is_room_for(monkeypatch):
     monkeypatch.setattr("echobuf.cache.counters._SLOTS", 3)
     cached = make()

@@ -161,8 +161,9 @@ class _Here:
                 self.used = used
             except self._lmdb.Error as error:
                 self._stop(str(error))
-            self._held = {}
-            self._held_bytes = 0
+            finally:
+                self._held = {}
+                self._held_bytes = 0
 
     def _write(
         self, transaction: Any, used: int, number: int, record: bytearray
