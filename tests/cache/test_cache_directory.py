@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import echobuf
-from cache_data import COUNT, Numbered, check_all, in_child, item, make
+from cache_data import COUNT, Numbered, check_all, in_child, item, make, size_of
 from echobuf.cache import CachedDataset, directory
 
 pytest.importorskip("lmdb")
@@ -40,8 +40,12 @@ def check_refused(path, line, **kwargs):
 
 def check_not_opened(path, line):
     store = (path / "data.mdb").read_bytes()
-    with pytest.raises(echobuf.OptionError, match=line):
-        make(path)
+
+    def use():  # else the system may end this process
+        with pytest.raises(echobuf.OptionError, match=line):
+            make(path)
+
+    in_child(use)
     assert (path / "data.mdb").read_bytes() == store
 
 
@@ -291,8 +295,20 @@ def test_without_lmdb_it_says_what_to_install(tmp_path, monkeypatch):
     check_all(make())
 
 
-def test_what_no_other_process_knows_yet_is_served(tmp_path):
-    """Two caches of one directory in one process."""
+def test_two_that_hold_items_back_do_not_store_more_than_fits(tmp_path):
+    source = [bytes(700)] * 40
+    most = 10 * size_of(source[0])
+    one, two = (make(tmp_path, most, source=source) for _ in range(2))
+    for number in range(10):
+        one[number]
+        two[20 + number]
+    one.flush()
+    two.flush()
+    assert list(one) == list(two) == source
+    assert (one.stats().items, two.stats().bytes) == (10, most)
+
+
+def test_two_caches_of_one_directory_in_one_process(tmp_path):
     one, two = make(tmp_path), make(tmp_path)
     one[3]
     one.flush()

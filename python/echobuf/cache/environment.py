@@ -95,7 +95,6 @@ def _make(lmdb: Any, directory: Directory, max_bytes: int) -> Any:
         create=not unwritable,
         metasync=False,  # the last commit may be lost with the machine, not the rest
         max_readers=_READERS,
-        max_spare_txns=0,  # a forked child would give back the places of its parent's
     )
     info = environment.info()
     pages = (info["last_pgno"] + 1) * environment.stat()["psize"]
