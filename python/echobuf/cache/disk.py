@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import struct
-import threading
 import time
 import warnings
 from multiprocessing import util
 from typing import Any
 
 from echobuf.cache.directory import Directory
-from echobuf.cache.environment import import_lmdb, open_environment
+from echobuf.cache.environment import import_lmdb, lock, open_environment
 from echobuf.cache.record import Draft, is_sound, may_be_whole
 
 _USED = b"used"  # no key of an item, which has eight bytes
@@ -97,7 +96,7 @@ class _Here:
         self._environment = open_environment(directory, max_bytes)
         self._path = directory.path
         self._max_bytes = max_bytes
-        self._lock = threading.RLock()
+        self._lock = lock()
         self._held: dict[int, bytearray] = {}
         self._held_bytes = 0
         self._held_since = 0.0
@@ -115,7 +114,7 @@ class _Here:
             if time.monotonic() - self._held_since > _HELD_S:
                 self.flush()
         try:
-            with self._environment.begin(buffers=True) as transaction:
+            with self._lock, self._environment.begin(buffers=True) as transaction:
                 stored = transaction.get(_key(number))
                 if stored is None:
                     return None

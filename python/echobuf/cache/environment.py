@@ -15,13 +15,26 @@ _LEAST_MAP = 1 << 36  # of addresses; memory and disk are taken as they are used
 
 
 class _Opened:
-    """What this process has open, by device and inode of its file."""
+    """What this process has open, by device and inode of its file.
+
+    Attributes:
+        lock: held while LMDB is called, and while the process forks: a child can close
+            only what no thread was using.
+    """
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
         self.at: weakref.WeakValueDictionary[tuple[int, int], Any] = (
             weakref.WeakValueDictionary()
         )
+
+    def hold(self) -> None:
+        """Before the process forks."""
+        self.lock.acquire()
+
+    def give_back(self) -> None:
+        """In the parent, when it has."""
+        self.lock.release()
 
     def forget(self) -> None:
         """In a forked child, which may not use what its parent has opened."""
@@ -32,7 +45,16 @@ class _Opened:
 
 
 _opened = _Opened()
-os.register_at_fork(after_in_child=_opened.forget)
+os.register_at_fork(
+    before=_opened.hold,
+    after_in_parent=_opened.give_back,
+    after_in_child=_opened.forget,
+)
+
+
+def lock() -> Any:
+    """What a thread of this process holds while it calls LMDB."""
+    return _opened.lock
 
 
 def import_lmdb() -> Any:
