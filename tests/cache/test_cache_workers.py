@@ -239,3 +239,27 @@ def test_much_is_written_at_once(tmp_path):
 
 def check_stored(directory, source, stored):
     assert make(directory, 10**9, source=source).stats().items == stored
+
+
+def test_children_forked_while_threads_read_and_write(place):
+    cached = make(place())
+    failed, stopped = [], threading.Event()
+
+    def work():
+        try:
+            while not stopped.is_set():
+                check_all(cached)
+                cached.flush()
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for _ in range(10):
+        in_child(check_all, cached)
+    stopped.set()
+    for thread in threads:
+        thread.join(60)
+    assert not failed
+    assert (cached.stats().items, cached.stats().damaged) == (COUNT, 0)
