@@ -14,18 +14,34 @@ import numpy as np
 
 _TAG = "echobuf-type"
 
+Keep = Callable[[Any], Any]
+"""Takes contiguous bytes, and gives what JSON is to hold of them."""
+Take = Callable[[Any], Any]
+"""The reverse; what it gives may be changed and kept, or is of type `bytes`."""
+
 
 class NotPlainError(TypeError):
     """A value that cannot be kept."""
 
 
-def encode(value: Any, name: str = "state") -> Any:
+def to_text(data: Any) -> str:
+    """Bytes as text."""
+    return base64.b64encode(data).decode()
+
+
+def from_text(text: str) -> bytes:
+    """The reverse of `to_text`."""
+    return base64.b64decode(text, validate=True)
+
+
+def encode(value: Any, name: str = "state", keep: Keep = to_text) -> Any:
     """What JSON holds of a value; shares nothing with it that can be changed.
 
     Args:
         value: of None, numbers, strings, bytes, lists, tuples, dicts, sets, arrays and
             CPU tensors.
         name: what it is called in an error.
+        keep: where bytes go.
 
     Raises:
         NotPlainError: something in it is of another type.
@@ -36,114 +52,116 @@ def encode(value: Any, name: str = "state") -> Any:
     if kind is float:
         return value if math.isfinite(value) else _tagged("float", repr(value))
     if kind is list:
-        return _encode_all(value, name)
+        return _encode_all(value, name, keep)
     if kind is dict and all(type(key) is str for key in value) and _TAG not in value:
-        return {key: encode(each, f"{name}[{key!r}]") for key, each in value.items()}
-    return _tagged(*_encode_other(value, name))
+        return {
+            key: encode(each, f"{name}[{key!r}]", keep) for key, each in value.items()
+        }
+    return _tagged(*_encode_other(value, name, keep))
 
 
 def _tagged(kind: str, value: Any) -> dict[str, Any]:
     return {_TAG: kind, "value": value}
 
 
-def _encode_all(values: Any, name: str) -> list[Any]:
-    return [encode(each, f"{name}[{i}]") for i, each in enumerate(values)]
+def _encode_all(values: Any, name: str, keep: Keep) -> list[Any]:
+    return [encode(each, f"{name}[{i}]", keep) for i, each in enumerate(values)]
 
 
-def _encode_other(value: Any, name: str) -> tuple[str, Any]:
+def _encode_other(value: Any, name: str, keep: Keep) -> tuple[str, Any]:
     kind = type(value)
     if kind is tuple:
-        return "tuple", _encode_all(value, name)
+        return "tuple", _encode_all(value, name, keep)
     if kind is dict or kind is OrderedDict:
-        return kind.__name__, _encode_all(value.items(), name)
+        return kind.__name__, _encode_all(value.items(), name, keep)
     if kind is set or kind is frozenset:
-        return kind.__name__, sorted(_encode_all(value, name), key=json.dumps)
+        return kind.__name__, sorted(_encode_all(value, name, keep), key=json.dumps)
     if kind is bytes or kind is bytearray:
-        return kind.__name__, _to_text(value)
+        return kind.__name__, keep(value)
     if kind is np.ndarray or isinstance(value, np.generic):
-        return _encode_array(value, name)
+        return _encode_array(value, name, keep)
     torch = sys.modules.get("torch")
     if torch is not None and kind is torch.Tensor:
-        return _encode_tensor(value, name)
+        return _encode_tensor(value, name, keep)
     raise NotPlainError(f"`{name}` is of type {kind.__module__}.{kind.__qualname__}")
 
 
-def _encode_array(value: Any, name: str) -> tuple[str, Any]:
+def _encode_array(value: Any, name: str, keep: Keep) -> tuple[str, Any]:
     if value.dtype.hasobject or value.dtype.kind == "V":
         raise NotPlainError(f"`{name}` has dtype {value.dtype}")
     kind = "array" if type(value) is np.ndarray else "scalar"
-    data = _to_text(np.ascontiguousarray(value).tobytes())
+    data = keep(np.ascontiguousarray(value).reshape(-1).view(np.uint8))
     return kind, [value.dtype.str, list(value.shape), data]
 
 
-def _encode_tensor(value: Any, name: str) -> tuple[str, Any]:
+def _encode_tensor(value: Any, name: str, keep: Keep) -> tuple[str, Any]:
     import torch
 
     if value.device.type != "cpu" or value.layout != torch.strided:
         raise NotPlainError(f"`{name}` is a tensor on {value.device}, {value.layout}")
     flat = value.detach().resolve_conj().resolve_neg().contiguous().reshape(-1)
-    data = flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
+    data = flat.view(torch.uint8).numpy() if flat.numel() else b""
     dtype = str(value.dtype).removeprefix("torch.")
-    return "tensor", [dtype, list(value.shape), _to_text(data)]
+    return "tensor", [dtype, list(value.shape), keep(data)]
 
 
-def decode(value: Any) -> Any:
+def decode(value: Any, take: Take = from_text) -> Any:
     """The value that `encode` was given.
+
+    Args:
+        value: what `encode` gave.
+        take: where bytes come from.
 
     Raises:
         ValueError: `encode` did not make this.
     """
     try:
-        return _decode(value)
+        return _decode(value, take)
     except (TypeError, KeyError, AttributeError, RuntimeError, RecursionError) as error:
         raise ValueError(str(error)) from error
 
 
-def _decode(value: Any) -> Any:
+def _decode(value: Any, take: Take) -> Any:
     if isinstance(value, list):
-        return [_decode(each) for each in value]
+        return [_decode(each, take) for each in value]
     if not isinstance(value, dict):
         return value
     if _TAG in value:
-        return _DECODERS[value[_TAG]](value["value"])
-    return {key: _decode(each) for key, each in value.items()}
+        return _DECODERS[value[_TAG]](value["value"], take)
+    return {key: _decode(each, take) for key, each in value.items()}
 
 
-def _decode_array(parts: list[Any]) -> Any:
+def _decode_array(parts: list[Any], take: Take) -> Any:
     dtype, shape, data = parts
-    return np.frombuffer(_to_bytes(data), np.dtype(dtype)).reshape(shape).copy()
+    array = np.frombuffer(take(data), np.dtype(dtype)).reshape(shape)
+    return array if array.flags.writeable else array.copy()
 
 
-def _decode_tensor(parts: list[Any]) -> Any:
+def _decode_tensor(parts: list[Any], take: Take) -> Any:
     import torch
 
     name, shape, data = parts
     dtype = getattr(torch, name)
     if not isinstance(dtype, torch.dtype):
         raise ValueError(f"{name!r} is no dtype")
-    if not data:
+    taken = take(data)
+    if not len(taken):
         return torch.empty(shape, dtype=dtype)
-    return torch.frombuffer(bytearray(_to_bytes(data)), dtype=dtype).reshape(shape)
+    if isinstance(taken, bytes):
+        taken = bytearray(taken)
+    return torch.frombuffer(taken, dtype=dtype).reshape(shape)
 
 
-def _to_text(data: bytes | bytearray) -> str:
-    return base64.b64encode(data).decode()
-
-
-def _to_bytes(text: str) -> bytes:
-    return base64.b64decode(text, validate=True)
-
-
-_DECODERS: dict[str, Callable[[Any], Any]] = {
-    "float": float,
-    "tuple": lambda values: tuple(_decode(values)),
-    "dict": lambda pairs: dict(_decode(pairs)),
-    "OrderedDict": lambda pairs: OrderedDict(_decode(pairs)),
-    "set": lambda values: set(_decode(values)),
-    "frozenset": lambda values: frozenset(_decode(values)),
-    "bytes": _to_bytes,
-    "bytearray": lambda text: bytearray(_to_bytes(text)),
+_DECODERS: dict[str, Callable[[Any, Take], Any]] = {
+    "float": lambda text, take: float(text),
+    "tuple": lambda values, take: tuple(_decode(values, take)),
+    "dict": lambda pairs, take: dict(_decode(pairs, take)),
+    "OrderedDict": lambda pairs, take: OrderedDict(_decode(pairs, take)),
+    "set": lambda values, take: set(_decode(values, take)),
+    "frozenset": lambda values, take: frozenset(_decode(values, take)),
+    "bytes": lambda data, take: bytes(take(data)),
+    "bytearray": lambda data, take: bytearray(take(data)),
     "array": _decode_array,
-    "scalar": lambda parts: _decode_array(parts)[()],
+    "scalar": lambda parts, take: _decode_array(parts, take)[()],
     "tensor": _decode_tensor,
 }

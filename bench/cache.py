@@ -1,0 +1,176 @@
+"""Hit rates of a cache that never evicts, beside LRU of the same size, and time saved.
+
+Every epoch reads each item once, in a new order. Never evicting should serve the share
+s of the data that fits; LRU, in the mean, s + (1 - s) ln(1 - s): of what it holds, much
+is evicted before it is wanted. The source sleeps before each item, as a slow storage
+does.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import tempfile
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from echobuf.cache import CachedDataset
+from echobuf.cli.bench.options import make_parser
+from echobuf.cli.bench.report import write_figures
+from sampling import RESULTS
+
+SHARES = (0.35, 0.5, 0.65)
+SEED = 7
+
+
+class Source:
+    """Items in memory, each behind a delay.
+
+    Attributes:
+        reads: how many were read.
+    """
+
+    def __init__(self, items: list[Any], delay_s: float) -> None:
+        self.items = items
+        self.delay_s = delay_s
+        self.reads = 0
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, number: int) -> Any:
+        self.reads += 1
+        time.sleep(self.delay_s)
+        return self.items[number]
+
+
+class LRU:
+    """Holds what was used last; references, without a checksum or a copy."""
+
+    def __init__(self, source: Source, max_bytes: int) -> None:
+        self.source = source
+        self.left = max_bytes
+        self.kept: OrderedDict[int, Any] = OrderedDict()
+
+    def __getitem__(self, number: int) -> Any:
+        if number in self.kept:
+            self.kept.move_to_end(number)
+            return self.kept[number]
+        item = self.kept[number] = self.source[number]
+        self.left -= size_of(item)
+        while self.left < 0:
+            self.left += size_of(self.kept.popitem(last=False)[1])
+        return item
+
+
+def images(count: int) -> list[Any]:
+    """Prepared items: arrays of one size."""
+    chance = np.random.default_rng(SEED)
+    return list(chance.integers(0, 256, (count, 64, 64, 3), np.uint8))
+
+
+def files(count: int) -> list[Any]:
+    """Raw items: as many bytes in the mean, of sizes from a third of that to 5 / 3."""
+    chance = np.random.default_rng(SEED)
+    return [chance.bytes(size) for size in chance.integers(4096, 20480, count)]
+
+
+DATA = {"arrays of 64x64x3": images, "files of 4 to 20 KB": files}
+
+
+def size_of(item: Any) -> int:
+    return item.nbytes if isinstance(item, np.ndarray) else len(item)
+
+
+def run(
+    items: list[Any], make: Callable[[Source], Any], delay_s: float, epochs: int
+) -> dict[str, Any]:
+    """Epochs over one cache: hit rates and times, of the first one apart."""
+    source = Source(items, delay_s)
+    cache = make(source)
+    chance = np.random.default_rng(SEED)
+    seconds, rates = [], []
+    for _ in range(epochs):
+        order = chance.permutation(len(items)).tolist()
+        before, start = source.reads, time.perf_counter()
+        for number in order:
+            cache[number]
+        seconds.append(time.perf_counter() - start)
+        rates.append(1 - (source.reads - before) / len(items))
+    if isinstance(cache, CachedDataset):
+        assert cache.stats().misses == source.reads
+        assert cache.stats().damaged == 0
+    return {
+        "hit_rate": statistics.mean(rates[1:]),
+        "hit_rates": rates,
+        "epoch_s": statistics.median(seconds[1:]),
+        "first_epoch_s": seconds[0],
+    }
+
+
+def compare(
+    items: list[Any], share: float, delay_s: float, epochs: int
+) -> dict[str, Any]:
+    """All ways to keep this share of the items."""
+    max_bytes = int(share * sum(map(size_of, items)))
+    with tempfile.TemporaryDirectory() as folder:
+        ways: dict[str, Callable[[Source], Any]] = {
+            "echobuf, memory": lambda source: CachedDataset(source, max_bytes),
+            "echobuf, disk": lambda source: CachedDataset(
+                source, max_bytes, directory=folder, identity="bench"
+            ),
+            "LRU": lambda source: LRU(source, max_bytes),
+        }
+        return {name: run(items, make, delay_s, epochs) for name, make in ways.items()}
+
+
+def main() -> None:
+    options = make_parser(__doc__, RESULTS)
+    options.add_argument("--items", type=int, default=3000)
+    options.add_argument("--epochs", type=int, default=4)
+    options.add_argument("--delay-us", type=float, default=1000.0)
+    chosen = options.parse_args()
+    results: dict[str, Any] = {}
+    worst = 0.0
+    print(f"{'':40}{'hit rate':>9} {'expected':>9} {'s an epoch':>11} {'saved':>6}")
+    for kind, make in DATA.items():
+        items = make(chosen.items)
+        bare = run(items, lambda source: source, chosen.delay_us * 1e-6, 2)["epoch_s"]
+        print(f"{kind}, no cache{'':{46 - len(kind)}}{bare:11.3f}")
+        results[kind] = {"no cache": {"epoch_s": bare}}
+        for share in SHARES:
+            rows = compare(items, share, chosen.delay_us * 1e-6, chosen.epochs)
+            results[kind][str(share)] = rows
+            for name, row in rows.items():
+                lru = share + (1 - share) * math.log(1 - share)
+                row["expected"] = lru if name == "LRU" else share
+                row["saved"] = 1 - row["epoch_s"] / bare
+                print(
+                    f"  {share:.0%} fit, {name:26}{row['hit_rate']:9.4f} "
+                    f"{row['expected']:9.4f} {row['epoch_s']:11.3f} "
+                    f"{row['saved']:6.1%}",
+                    flush=True,
+                )
+                if name != "LRU":
+                    worst = max(worst, abs(row["hit_rate"] - share))
+    print(f"hit rate from the share that fits: {worst:.4f} at most")
+    write_figures(
+        "cache",
+        chosen.out,
+        {
+            "unit": "share of items served from the cache, from the second epoch on",
+            "items": chosen.items,
+            "epochs": chosen.epochs,
+            "delay_us": chosen.delay_us,
+            "worst_difference": worst,
+            "results": results,
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,199 @@
+"""`CachedDataset`: a dataset whose items are kept once they have been read."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from echobuf.cache import directory as directories
+from echobuf.cache import identity as identities
+from echobuf.cache import record
+from echobuf.cache.counters import Counters
+from echobuf.cache.disk import DiskStore
+from echobuf.cache.environment import import_lmdb
+from echobuf.cache.memory import MemoryStore
+from echobuf.cache.stats import CacheStats
+from echobuf.errors import OptionError
+from echobuf.options import check_int
+
+_ABSENT = object()
+_DAMAGED = object()
+
+
+class CachedDataset:
+    """Items of a map-style dataset, of which as many are kept as fit.
+
+    What is kept stays: nothing is evicted (MinIO of CoorDL, Mohan et al. 2020,
+    arXiv:2007.06775). Where every epoch reads each item once in a new order, as
+    training does, the share of items that fits is then the share that is served from
+    the cache; an LRU cache of the same size evicts much of it just before it is wanted.
+
+    It is a map-style dataset itself: for `torch.utils.data.DataLoader`, whose workers
+    share it, forked or spawned, and for the loaders of echobuf.
+
+    Items are arrays, CPU tensors, numbers, strings, bytes and None, in lists, tuples
+    and dicts; nothing is pickled. Each is checked whenever it is served, and belongs to
+    the caller, who may change it. One that is damaged is read again from the source.
+
+    Args:
+        dataset: has `__getitem__` for 0 to n - 1, and `__len__`, which is n. With
+            `__getitems__`, items that are missing are read together.
+        max_bytes: of what is kept: a record has some 100 bytes beside its arrays.
+        directory: where to keep it, on a local disk; several processes may use one, at
+            once and one after the other. None: in memory.
+        identity: says which data these are and how they were prepared; a directory with
+            another one is refused. Unless told it is made from three items, which are
+            read for it.
+        prepare: makes of an item of the dataset what is kept: decoded, resized. Called
+            once for each item that fits.
+        transform: makes of what is kept what is served, at each access: what is random
+            belongs here.
+
+    Raises:
+        OptionError: an argument is out of range, or the directory is not this cache's.
+        CapacityError: `max_bytes` is more than the memory that there is.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        max_bytes: int,
+        *,
+        directory: Any = None,
+        identity: str | None = None,
+        prepare: Callable[[Any], Any] | None = None,
+        transform: Callable[[Any], Any] | None = None,
+    ) -> None:
+        self._length = _check_dataset(dataset)
+        self._max_bytes = check_int("max_bytes", max_bytes, 1, 2**60)
+        self._dataset = dataset
+        self._prepare = _check_callable("prepare", prepare)
+        self._transform = _check_callable("transform", transform)
+        self._counters = Counters()
+        given = identities.check_identity(identity)
+        self._store: MemoryStore | DiskStore
+        if directory is None:
+            self._store = MemoryStore(self._length, self._max_bytes)
+        else:
+            import_lmdb()
+            if given is None:
+                given = identities.derive(dataset, self._length, self._read_one)
+            contents = directories.Contents(given, self._length)
+            self._store = DiskStore(
+                directories.claim(directory, contents), self._max_bytes
+            )
+
+    def __len__(self) -> int:
+        """How many items the dataset has, cached or not."""
+        return self._length
+
+    def __getitem__(self, index: Any) -> Any:
+        """One item.
+
+        Raises:
+            IndexError: there is no such item.
+            SpecError: it cannot be kept, for its type.
+        """
+        return self.__getitems__([index])[0]
+
+    def __getitems__(self, indices: Sequence[Any]) -> list[Any]:
+        """Several items, as torch's DataLoader asks for those of a batch."""
+        numbers = [self._number(index) for index in indices]
+        items = [self._kept(number) for number in numbers]
+        missed = [i for i, item in enumerate(items) if _is_miss(item)]
+        if missed:
+            read = self._read([numbers[i] for i in missed])
+            for i, item in zip(missed, read, strict=True):
+                self._keep(numbers[i], item, damaged=items[i] is _DAMAGED)
+                items[i] = item
+        self._counters.add(hits=len(items) - len(missed), misses=len(missed))
+        return items if self._transform is None else list(map(self._transform, items))
+
+    def _kept(self, number: int) -> Any:
+        """The item as it is kept; `_ABSENT` or `_DAMAGED` if it has to be read."""
+        stored = self._store.get(number)
+        if stored is None:
+            return _ABSENT
+        try:
+            return record.read(stored, number)
+        except record.DamagedError:
+            self._counters.add(damaged=1)
+            return _DAMAGED
+
+    def _read(self, numbers: list[int]) -> list[Any]:
+        """Items from the source, prepared."""
+        if len(numbers) > 1 and callable(getattr(self._dataset, "__getitems__", None)):
+            items = self._dataset.__getitems__(numbers)
+        else:
+            items = [self._dataset[number] for number in numbers]
+        return items if self._prepare is None else list(map(self._prepare, items))
+
+    def _keep(self, number: int, item: Any, *, damaged: bool) -> None:
+        room = self._store.room()
+        if not damaged and room < record.HEAD_BYTES:
+            return
+        draft = record.Draft(item)
+        if damaged or draft.size <= room:
+            self._store.put(number, draft)
+
+    def _number(self, index: Any) -> int:
+        try:
+            number = operator.index(index)
+        except TypeError:
+            raise TypeError(
+                f"`index` is {index!r}; it must be an int from 0 to {self._length - 1}."
+            ) from None
+        if not -self._length <= number < self._length:
+            raise IndexError(f"`index` is {number}; there are {self._length} items.")
+        return number % self._length
+
+    def _read_one(self, number: int) -> Any:
+        return self._read([number])[0]
+
+    def stats(self) -> CacheStats:
+        """What the cache holds, and what all of its processes have asked of it."""
+        hits, misses, damaged = self._counters.sums()
+        items, size = self._store.contents()
+        return CacheStats(
+            hits=hits,
+            misses=misses,
+            damaged=damaged,
+            items=items,
+            bytes=size,
+            max_bytes=self._max_bytes,
+            read_only=self._store.read_only,
+        )
+
+    def flush(self) -> None:
+        """Writes to the directory what this process still holds back of it.
+
+        That happens by itself within a second in which items are asked for, and when
+        the process exits.
+        """
+        self._store.flush()
+
+
+def _is_miss(item: Any) -> bool:
+    return item is _ABSENT or item is _DAMAGED
+
+
+def _check_dataset(dataset: Any) -> int:
+    lacking = [
+        name for name in ("__len__", "__getitem__") if not hasattr(dataset, name)
+    ]
+    if lacking:
+        raise OptionError(
+            f"`dataset` is a {type(dataset).__name__} without {' and '.join(lacking)}; "
+            "a cache needs data that are read by index, a map-style dataset. For those "
+            "that are iterated there is none here."
+        )
+    return len(dataset)
+
+
+def _check_callable(name: str, value: Any) -> Any:
+    if value is None or callable(value):
+        return value
+    raise OptionError(
+        f"`{name}` is {value!r}; it must be a function of an item, or None."
+    )

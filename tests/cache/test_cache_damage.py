@@ -1,0 +1,216 @@
+"""What is damaged, or half-written by a process that was killed, is never served."""
+
+import itertools
+import os
+import random
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+import echobuf.cache
+from cache_data import COUNT, Numbered, check, check_all, in_child, item, make, size_of
+from echobuf.cache.record import DamagedError, Draft, is_sound, read
+
+PACKAGE = str(Path(echobuf.cache.__file__).parent)
+NUMBER = 5
+
+
+def test_a_record_with_any_byte_changed_is_not_sound():
+    record = Draft(item(NUMBER)).seal(NUMBER)
+    assert is_sound(record, NUMBER)
+    check(read(record, NUMBER), NUMBER)
+    for at in range(len(record)):
+        for change in (1, 128, 255):
+            changed = bytearray(record)
+            changed[at] ^= change
+            assert not is_sound(changed, NUMBER)
+            with pytest.raises(DamagedError):
+                read(changed, NUMBER)
+
+
+def test_a_record_cut_off_longer_or_of_another_item_is_not_sound():
+    record = Draft(item(NUMBER)).seal(NUMBER)
+    for end in range(len(record)):
+        assert not is_sound(record[:end], NUMBER)
+        assert not is_sound(record[:end] + bytes(len(record) - end), NUMBER) or (
+            not any(record[end:])
+        )
+    assert not is_sound(record + b"\0", NUMBER)
+    assert not is_sound(record, NUMBER + 1)
+
+
+def filled(**kwargs):
+    source = Numbered()
+    cached = make(source=source, **kwargs)
+    check_all(cached)
+    cached.flush()
+    source.reads.clear()
+    return cached, source
+
+
+def check_read_again(cached, source, numbers, *, stored):
+    """Items are right; these were read again, and stored anew or not."""
+    check_all(cached)
+    assert source.reads == numbers
+    assert cached.stats().damaged == len(numbers)
+    check_all(cached)
+    assert source.reads == (numbers if stored else [*numbers, *numbers])
+
+
+def test_damage_in_memory_is_mended():
+    begin, size = 40 * 2 * 8 + 16, size_of(item(0))
+    for at in (0, 3, 5, 9, 17, 25, 40, size // 2, size - 17):
+        cached, source = filled()
+        cached._store._bytes[begin + at] ^= 1
+        check_read_again(cached, source, [0], stored=True)
+
+
+@pytest.mark.parametrize("word", ["where", "size"])
+@pytest.mark.parametrize("value", [1, 2**40, 2**63, 16])
+def test_damage_in_the_table_is_mended(word, value):
+    cached, source = filled(max_bytes=10**5)
+    cached._store._table[2 + 2 * NUMBER + (word == "size")] = value
+    check_read_again(cached, source, [NUMBER], stored=True)
+    assert cached.stats().items == COUNT
+
+
+def test_damage_in_a_full_memory_is_read_from_the_source():
+    cached, source = filled(max_bytes=sum(size_of(item(n)) for n in range(COUNT)))
+    cached._store._table[2 + 2 * NUMBER] = 16
+    check_read_again(cached, source, [NUMBER], stored=False)
+    assert cached.stats().items == COUNT - 1
+
+
+def bytes_of(directory, number):
+    """Where the array of an item lies in the file of the store."""
+    found = (directory / "data.mdb").read_bytes().find(item(number)["x"].tobytes())
+    assert found > 0
+    return found
+
+
+def test_damage_on_disk_is_mended(tmp_path):
+    pytest.importorskip("lmdb")
+    directory = tmp_path / "cache"
+    in_child(lambda: filled(directory=directory))
+    at = bytes_of(directory, NUMBER)
+    with (directory / "data.mdb").open("r+b") as file:
+        file.seek(at)
+        file.write(b"damaged")
+    source = Numbered()
+    cached = make(directory, source=source)
+    check_read_again(cached, source, [NUMBER], stored=True)
+    cached.flush()
+    in_child(lambda: check_read_again(make(directory), Numbered(), [], stored=True))
+
+
+def test_damage_anywhere_in_records_on_disk(tmp_path):
+    """Pages of records, that is; those of the store's own index have no checksums."""
+    pytest.importorskip("lmdb")
+    source = [bytes([number]) * 9000 for number in range(30)]
+    whole = tmp_path / "whole"
+
+    def fill():
+        cached = make(whole, source=source)
+        assert list(cached) == source
+
+    def look(directory):
+        cached = make(directory, source=source)
+        for _ in range(2):
+            assert list(cached) == source
+        assert cached.stats().damaged > 0
+
+    in_child(fill)
+    content = (whole / "data.mdb").read_bytes()
+    chance = random.Random(1)
+    records = [content.find(each) for each in source]
+    for _ in range(10):
+        directory = tmp_path / "damaged"
+        shutil.copytree(whole, directory)
+        with (directory / "data.mdb").open("r+b") as file:
+            for _ in range(3):
+                file.seek(chance.choice(records) + chance.randrange(8990))
+                file.write(chance.randbytes(10))
+        in_child(look, directory)
+        shutil.rmtree(directory)
+
+
+def killed_at(line, work):
+    """Runs it in a child that is killed at this line of the package; whether it was."""
+    child = os.fork()
+    if child == 0:
+        left = itertools.count(line, -1)
+
+        def trace(frame, event, arg):
+            if not frame.f_code.co_filename.startswith(PACKAGE):
+                return None
+            if event == "line" and next(left) == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return trace
+
+        try:
+            sys.settrace(trace)
+            work()
+        finally:
+            os._exit(0)
+    _, status = os.waitpid(child, 0)
+    return os.WIFSIGNALED(status)
+
+
+def test_a_writer_killed_anywhere_leaves_nothing_torn(place):
+    directory = place()
+    cached = make(directory, source=Numbered(4))
+
+    def work():
+        own = make(directory, source=Numbered(4)) if directory else cached
+        check(own[1], 1)
+        own.flush()
+
+    lines = 0
+    while killed_at(lines, work):
+        lines += 3 if directory is None else 17
+        other = make(directory, source=Numbered(4)) if directory else cached
+        assert other.stats().damaged == 0
+        check_all(other)
+        assert other.stats().damaged == 0
+        if directory:  # the next one writes to a new one
+            directory = place()
+        else:
+            assert cached.stats().items == 4
+            cached = make(source=Numbered(4))
+    assert lines > 30
+
+
+def test_writers_killed_at_any_time_leave_nothing_torn(tmp_path):
+    pytest.importorskip("lmdb")
+    directory = tmp_path / "cache"
+    source = [bytes([number]) * 20000 for number in range(200)]
+    make(directory, max_bytes=10**8, source=source)
+
+    def write(begin, pipe):
+        cached = make(directory, max_bytes=10**8, source=source)
+        for number in range(begin, len(source)):
+            assert cached[number] == source[number]
+            cached.flush()
+            os.write(pipe, b".")
+
+    for begin in range(0, 100, 20):
+        told, tell = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                write(begin, tell)
+            finally:
+                os._exit(1)
+        os.close(tell)
+        assert len(os.read(told, 1)) == 1
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(told)
+        cached = make(directory, max_bytes=10**8, source=source)
+        assert list(cached) == source
+        assert cached.stats().damaged == 0
+        if begin == 0:  # what the killed one wrote is there
+            assert cached.stats().hits > 0

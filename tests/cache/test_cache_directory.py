@@ -1,0 +1,318 @@
+"""A directory is used if it is this cache's, or empty; otherwise nothing is changed."""
+
+import builtins
+import json
+import os
+import resource
+import shutil
+import tempfile
+import warnings
+from pathlib import Path
+
+import pytest
+
+import echobuf
+from cache_data import COUNT, Numbered, check_all, in_child, item, make, size_of
+from echobuf.cache import CachedDataset, directory
+
+pytest.importorskip("lmdb")
+NOBODY = 65534
+
+
+def contents(path):
+    """Every file below, with its bytes and when it was changed."""
+    return {
+        str(each.relative_to(path)): (
+            each.read_bytes() if each.is_file() else None,
+            each.stat().st_mtime_ns,
+        )
+        for each in path.rglob("*")
+    }
+
+
+def check_refused(path, line, **kwargs):
+    before = contents(path)
+    with pytest.raises(echobuf.OptionError, match=line) as caught:
+        make(path, **kwargs)
+    assert "Nothing in it was changed" in str(caught.value)
+    assert contents(path) == before
+
+
+def check_not_opened(path, line):
+    store = (path / "data.mdb").read_bytes()
+
+    def use():  # else the system may end this process
+        with pytest.raises(echobuf.OptionError, match=line):
+            make(path)
+
+    in_child(use)
+    assert (path / "data.mdb").read_bytes() == store
+
+
+def filled(path, **kwargs):
+    """The directory of a cache that no process has open."""
+    in_child(lambda: check_all(make(path, **kwargs)))
+    return path
+
+
+def change_marker(path, **changes):
+    marker = path / "echobuf-cache.json"
+    marker.write_text(json.dumps({**json.loads(marker.read_text()), **changes}))
+
+
+def test_it_is_made_with_its_parents_and_used_again(tmp_path):
+    path = tmp_path / "a" / "b"
+    filled(path)
+    source = Numbered()
+    check_all(make(path, source=source))
+    assert source.reads == []
+    assert sorted(os.listdir(path)) == ["data.mdb", "echobuf-cache.json", "lock.mdb"]
+
+
+def test_an_empty_directory_is_used(tmp_path):
+    check_all(make(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["data.mdb", "notes.txt", ".hidden", "folder"])
+def test_another_programs_is_refused(tmp_path, name):
+    if name == "folder":
+        (tmp_path / name).mkdir()
+    else:
+        (tmp_path / name).write_bytes(b"precious")
+    check_refused(tmp_path, f"has files that are no cache of echobuf's: {name}")
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", "3", '{"format": "other"}', "\xff"])
+def test_another_programs_marker_is_refused(tmp_path, text):
+    (tmp_path / "echobuf-cache.json").write_text(text, encoding="latin1")
+    check_refused(tmp_path, "echobuf-cache.json that echobuf did not write")
+
+
+def test_a_file_is_refused(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("precious")
+    with pytest.raises(echobuf.OptionError, match="is a file, not a directory"):
+        make(path)
+    with pytest.raises(echobuf.OptionError, match="cannot be used: Not a directory"):
+        make(path / "below")
+    assert path.read_text() == "precious"
+
+
+def test_another_version_is_refused(tmp_path):
+    change_marker(filled(tmp_path), version=2)
+    check_refused(tmp_path, "is a cache of version 2; this version .* reads version 1")
+
+
+def test_other_data_is_refused(tmp_path):
+    filled(tmp_path)
+    check_refused(tmp_path, "of 40 items with `identity` 'numbered'", identity="other")
+    check_refused(tmp_path, "here there are 3", source=Numbered(3))
+
+
+def test_other_data_is_refused_though_nobody_says_what_they_are(tmp_path):
+    def given(**kwargs):
+        return CachedDataset(
+            kwargs.pop("source", Numbered()), 10**6, directory=tmp_path, **kwargs
+        )
+
+    def fill():
+        check_all(given())
+
+    in_child(fill)
+    for kwargs in (
+        {"source": Numbered(salt=1)},
+        {"source": Numbered(COUNT - 1)},
+        {"source": [item(number) for number in range(COUNT)]},
+        {"prepare": lambda got: got["x"]},
+    ):
+        with pytest.raises(echobuf.OptionError, match="is a cache of other data"):
+            given(**kwargs)
+    assert given().stats().items == COUNT
+
+
+def test_data_of_hugging_face_is_known_by_its_fingerprint(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    columns = {"id": list(range(10))}
+    first = datasets.Dataset.from_dict(columns)
+    other = datasets.Dataset.from_dict({"id": [0, *range(2, 10), 9]})
+    assert [first[n] for n in (0, 9)] == [other[n] for n in (0, 9)]
+
+    def use(source):
+        cached = CachedDataset(source, 10**6, directory=tmp_path)
+        assert list(cached) == list(source)
+
+    in_child(use, first)
+    in_child(use, datasets.Dataset.from_dict(columns))
+    with pytest.raises(echobuf.OptionError, match="is a cache of other data"):
+        use(other)
+
+
+def test_a_store_that_is_none_is_refused(tmp_path):
+    (filled(tmp_path) / "data.mdb").write_bytes(b"x" * 9000)
+    check_not_opened(tmp_path, "whose store cannot be opened: .*INVALID")
+
+
+@pytest.mark.parametrize("share", [0.01, 0.5, 0.9])
+def test_a_store_that_was_cut_off_is_refused(tmp_path, share):
+    store = filled(tmp_path) / "data.mdb"
+    os.truncate(store, int(store.stat().st_size * share))
+    check_not_opened(tmp_path, "whose store cannot be opened: .*(cut off|INVALID)")
+
+
+@pytest.fixture(name="open_path")
+def _open_path():
+    """A directory that every user can get at."""
+    path = Path(tempfile.mkdtemp())
+    path.chmod(0o755)
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.mark.parametrize("lock_file", [True, False])
+def test_a_read_only_directory_serves_what_it_has(open_path, lock_file):
+    path = open_path / "cache"
+    in_child(lambda: [make(path)[number] for number in range(20)])
+    if not lock_file:
+        (path / "lock.mdb").unlink()
+    for each in (path, *path.iterdir()):
+        each.chmod(0o555 if each.is_dir() else 0o444)
+    before = contents(path)
+
+    def use():
+        source = Numbered()
+        cached = make(path, source=source)
+        for _ in range(2):
+            check_all(cached)
+        assert source.reads == [*range(20, COUNT), *range(20, COUNT)]
+        stats = cached.stats()
+        assert (stats.items, stats.hits, stats.read_only) == (20, 40, True)
+
+    in_child(use, user=NOBODY)
+    assert contents(path) == before
+    path.chmod(0o755)
+
+
+@pytest.mark.parametrize("state", ["empty", "marked", "absent", "unreadable"])
+def test_a_read_only_directory_without_a_cache_is_refused(open_path, state):
+    path = open_path / "cache"
+    if state != "absent":
+        path.mkdir()
+    if state == "marked":
+        filled(path)
+        (path / "data.mdb").unlink()
+    for each in (*path.glob("*"), open_path, *open_path.glob("*")):
+        each.chmod(0o555 if each.is_dir() else 0o444)
+    if state == "unreadable":
+        path.chmod(0o000)
+    line = {
+        "empty": "cannot be written to, and holds no cache",
+        "marked": "cannot be written to, and holds nothing",
+        "absent": "cannot be used: Permission denied",
+        "unreadable": "cannot be used: Permission denied",
+    }[state]
+
+    def use():
+        with pytest.raises(echobuf.OptionError, match=line):
+            make(path)
+
+    in_child(use, user=NOBODY)
+    open_path.chmod(0o755)
+    if path.exists():
+        path.chmod(0o755)
+
+
+SOURCE = [bytes([number]) * 20000 for number in range(100)]
+
+
+def check_full(path, serves):
+    """A cache that can take no more warns once, and serves on."""
+    cached = make(path, 10**8, source=SOURCE)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for _ in range(3):
+            assert list(cached) == SOURCE
+            cached.flush()
+    assert len(told) == 1
+    assert "can take no more items" in str(told[0].message)
+    assert (cached.stats().hits > 0) == serves
+
+
+def test_a_disk_that_fills_up(tmp_path):
+    def fill():
+        cached = make(tmp_path, 10**8, source=SOURCE)
+        for number in range(30):
+            cached[number]
+        cached.flush()
+        limit = (tmp_path / "data.mdb").stat().st_size + 50000
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        check_full(tmp_path, serves=True)
+
+    def look():
+        cached = make(tmp_path, 10**8, source=SOURCE)
+        assert cached.stats().items == 30
+        assert list(cached) == SOURCE
+        assert cached.stats().damaged == 0
+
+    in_child(fill)
+    in_child(look)
+    in_child(lambda: check_all_stored(tmp_path))
+
+
+def check_all_stored(path):
+    cached = make(path, 10**8, source=SOURCE)
+    assert cached.stats().items == len(SOURCE)
+
+
+def test_a_disk_that_is_full(tmp_path, monkeypatch):
+    used, unused = tmp_path / "used", tmp_path / "unused"
+    in_child(lambda: make(used, 10**8, source=SOURCE)[3])
+    monkeypatch.setattr(directory, "_free_bytes", lambda path: 1000)
+    with pytest.raises(echobuf.OptionError, match=r"disk that is full: 1,000 bytes"):
+        make(unused, source=SOURCE)
+    assert not unused.exists()
+
+    def use():
+        with pytest.warns(RuntimeWarning, match="its disk is full"):
+            cached = make(used, 10**8, source=SOURCE)
+        assert list(cached) == SOURCE
+        assert cached.stats().hits == 1
+
+    in_child(use)
+
+
+def test_without_lmdb_it_says_what_to_install(tmp_path, monkeypatch):
+    real = builtins.__import__
+
+    def refuse(name, *args, **kwargs):
+        if name == "lmdb":
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    with pytest.raises(echobuf.OptionError, match=r"pip install 'echobuf\[cache\]'"):
+        make(tmp_path / "cache")
+    assert not (tmp_path / "cache").exists()
+    check_all(make())
+
+
+def test_two_that_hold_items_back_do_not_store_more_than_fits(tmp_path):
+    source = [bytes(700)] * 40
+    most = 10 * size_of(source[0])
+    one, two = (make(tmp_path, most, source=source) for _ in range(2))
+    for number in range(10):
+        one[number]
+        two[20 + number]
+    one.flush()
+    two.flush()
+    assert list(one) == list(two) == source
+    assert (one.stats().items, two.stats().bytes) == (10, most)
+
+
+def test_two_caches_of_one_directory_in_one_process(tmp_path):
+    one, two = make(tmp_path), make(tmp_path)
+    one[3]
+    one.flush()
+    two[3]
+    assert two.stats().hits == 1
+    del one
+    check_all(two)

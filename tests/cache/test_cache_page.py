@@ -1,0 +1,89 @@
+"""The code in docs/cache.md works, and so does bench/cache.py."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import markdown
+from bench_scripts import BENCH, importable
+
+PAGE = Path(__file__).parents[2] / "docs" / "cache.md"
+BLOCKS = markdown.blocks(PAGE, "python")
+IMAGES = [(np.full((3, 4, 4), number, np.uint8), number) for number in range(64)]
+
+
+def run(code, **names):
+    code = code.replace("2_000_000_000", "1_000_000").replace("4096", "64")
+    exec(code, names)
+    return names
+
+
+def test_the_first_example(capsys):
+    pytest.importorskip("torch")
+    labels = []
+    small = BLOCKS[0].replace("workers=4", "workers=1").replace("range(10)", "range(3)")
+    run(small, dataset=IMAGES, train_step=lambda batch: labels.extend(batch[1]))
+    assert sorted(map(int, labels)) == sorted([*range(64)] * 6)
+    told = [int(line.split("%")[0]) for line in capsys.readouterr().out.splitlines()]
+    assert told == [int(f"{100 * n / (n + 1):.0f}") for n in range(3)]
+
+
+def test_prepared_and_transformed():
+    import echobuf.cache
+
+    names = run(
+        BLOCKS[1],
+        echobuf=echobuf,
+        files=[bytes([number]) for number in range(5)],
+        decode=lambda data: np.frombuffer(data, np.uint8),
+        augment=lambda array: array + 1,
+    )
+    for _ in range(2):
+        assert list(names["cached"]) == [1, 2, 3, 4, 5]
+
+
+def test_on_a_disk_and_its_stats(tmp_path, capsys):
+    pytest.importorskip("lmdb")
+    import echobuf.cache
+
+    code = BLOCKS[2].replace("/scratch", str(tmp_path))
+    names = run(code, echobuf=echobuf, dataset=[bytes(100)] * 5)
+    assert list(names["cached"]) == [bytes(100)] * 5
+    assert names["cached"][2] == bytes(100)
+    run(BLOCKS[3], cached=names["cached"])
+    hits, misses, damaged, items, size = map(int, capsys.readouterr().out.split())
+    assert (hits, misses, damaged, items) == (1, 5, 0, 5)
+    assert 5 * 100 < size < 5 * 300
+    assert len(BLOCKS) == 4
+
+
+def test_importing_the_cache_brings_in_no_framework():
+    code = "import sys, echobuf.cache; print({'torch', 'lmdb', 'jax'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert done.stdout.strip() == b"set()"
+    code = "import sys, echobuf; print('echobuf.cache' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert done.stdout.strip() == b"False"
+
+
+def test_the_benchmark(tmp_path, monkeypatch):
+    pytest.importorskip("lmdb")
+    with importable(monkeypatch, BENCH) as load:
+        script = load("cache")
+        options = ["--items", "60", "--epochs", "3", "--delay-us", "0"]
+        monkeypatch.setattr(sys, "argv", ["cache.py", *options, "--out", str(tmp_path)])
+        script.main()
+    figures = json.loads((tmp_path / "cache.json").read_text())
+    for kind, shares in figures["results"].items():
+        assert shares.pop("no cache")["epoch_s"] > 0
+        for share, rows in shares.items():
+            memory, disk = rows["echobuf, memory"], rows["echobuf, disk"]
+            assert memory["hit_rates"] == disk["hit_rates"], (kind, share)
+            assert memory["hit_rates"][0] == 0
+            assert rows["LRU"]["hit_rate"] < memory["hit_rate"]
+            # A few items decide here; bench/cache.py has thousands.
+            assert abs(memory["hit_rate"] - float(share)) < 0.15

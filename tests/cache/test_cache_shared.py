@@ -1,0 +1,51 @@
+"""Memory that processes share, and the lock on it."""
+
+import fcntl
+import os
+import signal
+
+import pytest
+
+from cache_data import in_child
+from echobuf.cache.shared import SharedMemory
+
+
+def test_one_process_holds_the_lock_until_it_is_killed():
+    memory = SharedMemory(16)
+    told, tell = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            with memory.locked():
+                os.write(tell, b".")
+                signal.pause()
+        finally:
+            os._exit(1)
+    try:
+        assert os.read(told, 1) == b"."
+        with pytest.raises(BlockingIOError):
+            fcntl.lockf(memory._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(told)
+        os.close(tell)
+    with memory.locked():
+        memory.view[0] = 1
+
+
+def test_what_one_process_writes_all_see():
+    memory = SharedMemory(4)
+
+    def write():
+        memory.view[1] = 7
+
+    in_child(write)
+    assert bytes(memory.view) == b"\0\7\0\0"
+
+
+def test_nothing_is_left_open():
+    before = sorted(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        SharedMemory(16)
+    assert sorted(os.listdir("/proc/self/fd")) == before
