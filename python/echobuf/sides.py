@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def make_side(
-    spec: Spec, made: Made, options: Options, epoch: int
+    spec: Spec, made: Made, options: Options, epoch: int, *, shared: bool = False
 ) -> HostSide | DeviceSide:
     """Allocates a buffer where `options.device` says.
 
@@ -24,6 +24,7 @@ def make_side(
         made: what batches are made of.
         options: the buffer's.
         epoch: the first.
+        shared: the slots lie where worker processes can write them.
 
     Raises:
         CapacityError: it does not fit.
@@ -41,6 +42,7 @@ def make_side(
         epoch=epoch,
         drop_last=options.drop_last,
         prefetch=options.prefetch,
+        shared=shared,
         made=list(made.plans),
     )
     if options.device == "cpu":

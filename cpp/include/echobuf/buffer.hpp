@@ -91,6 +91,16 @@ class BasicBuffer {
     return put(term(), leaves, 1, rows, done, deadline, nullptr);
   }
 
+  /// Takes one position for another process to write. What is claimed must be committed
+  /// before the buffer goes over to another epoch, which waits for it.
+  Status claim(std::uint64_t term, std::uint64_t& position, Deadline deadline) {
+    return inlet_.claim(term, position, deadline);
+  }
+  /// A position that was claimed has been written.
+  void commit(std::uint64_t position) { inlet_.commit(position); }
+  /// Where the slots lie; with `shared`, a SharedMemory.
+  const Memory& memory() const { return side_.store.memory(); }
+
   /// Says that upstream has ended; what is there is still served out.
   void close() { ring_.close(); }
 

@@ -41,6 +41,23 @@ class Inlet {
     return Status::kOk;
   }
 
+  /// Takes one position for somebody else to write, who must: see commit().
+  Status claim(std::uint64_t term, std::uint64_t& position, Deadline deadline) {
+    for (;;) {
+      const auto claim = ring_.claim(1, term);
+      if (claim.closed) return Status::kClosed;
+      if (claim.count == 1) {
+        position = claim.first;
+        return Status::kOk;
+      }
+      const Status status = wait_for_room(term, deadline);
+      if (status != Status::kOk) return status;
+    }
+  }
+
+  /// A position that was claimed has been written.
+  void commit(std::uint64_t position) { ring_.commit(position, 1); }
+
   /// Nanoseconds that puts have waited for room.
   std::atomic<std::int64_t>& waited() { return waited_; }
 

@@ -1,0 +1,176 @@
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "echobuf/process.hpp"
+#include "echobuf/workers/crew.hpp"
+#include "echobuf/workers/worker.hpp"
+#include "host_buffer.hpp"
+#include "leaves.hpp"
+#include "register.hpp"
+#include "waiting.hpp"
+
+namespace py = pybind11;
+
+namespace {
+
+using echobuf::Deadline;
+using echobuf::Poll;
+using echobuf::Status;
+using echobuf::python::code;
+
+constexpr auto kNever = [] { return false; };
+
+/// What a trainer has of its worker processes.
+class BoundCrew {
+ public:
+  BoundCrew(const echobuf::python::HostBuffer& buffer, std::uint64_t workers,
+            std::uint64_t ahead)
+      : buffer_(buffer.share()),
+        slots_(dynamic_cast<const echobuf::SharedMemory*>(
+            buffer_ ? &buffer_->memory() : nullptr)) {
+    if (!slots_) throw std::invalid_argument("the buffer's slots are not shared");
+    crew_ = std::make_unique<Crew>(buffer_, workers, ahead);
+  }
+
+  /// In a forked child the thread that commits is not there to be joined.
+  ~BoundCrew() {
+    if (!buffer_->of_this_process()) {
+      static_cast<void>(crew_.release());  // NOLINT: the parent's
+      return;
+    }
+    const echobuf::python::GilRelease released;
+    crew_.reset();
+    buffer_.reset();
+  }
+  BoundCrew(const BoundCrew&) = delete;
+  BoundCrew& operator=(const BoundCrew&) = delete;
+
+  int board() const { return crew_->board().fd(); }
+  int slots() const { return slots_->fd(); }
+  std::uint64_t term() const { return buffer_->term(); }
+
+  /// A code, and how many of `indices` have been given out by now.
+  py::tuple give(std::uint64_t term,
+                 const py::array_t<std::int64_t, py::array::c_style>& indices,
+                 std::uint64_t given) {
+    const auto n = static_cast<std::uint64_t>(indices.size());
+    const std::int64_t* data = indices.data();
+    const Status status = echobuf::python::run(
+        true, true, std::nullopt,
+        [&](Deadline deadline, Poll*) {
+          return crew_->give(term, data, n, given, deadline);
+        },
+        kNever);
+    return py::make_tuple(code(status), given);
+  }
+
+  /// Whether all that was given has been committed within the time.
+  bool settle(double timeout_s) {
+    const Status status = echobuf::python::run(
+        false, true, timeout_s,
+        [&](Deadline deadline, Poll*) { return crew_->settle(deadline); }, kNever);
+    if (status == Status::kInterrupted) throw py::error_already_set();
+    return status == Status::kOk;
+  }
+
+  void revoke() { crew_->revoke(); }
+  void bury(std::uint64_t lane) { crew_->bury(lane); }
+  bool is_wanted(std::uint64_t lane, std::uint64_t ticket) const {
+    return crew_->is_wanted(lane, ticket);
+  }
+  void close() { crew_->close(); }
+  std::uint64_t outstanding(std::uint64_t lane) const {
+    return crew_->outstanding(lane);
+  }
+
+ private:
+  using Crew = echobuf::workers::Crew<echobuf::Buffer>;
+
+  std::shared_ptr<echobuf::Buffer> buffer_;
+  const echobuf::SharedMemory* slots_;  // the buffer's
+  std::unique_ptr<Crew> crew_;
+};
+
+/// What a worker process has of its trainer.
+class BoundWorker {
+ public:
+  BoundWorker(int board, std::uint64_t lanes, std::uint64_t lane, int slots,
+              const py::list& leaves, std::uint64_t capacity)
+      : leaves_(leaves, false),
+        worker_(board, lanes, lane, slots, {leaves_.fields(), false}, capacity) {}
+
+  /// A code, and the index of the example to make now.
+  py::tuple take(double timeout_s) {
+    std::int64_t index = 0;
+    const int status = wait(timeout_s, [&](Deadline deadline) {
+      return worker_.take(index, deadline);
+    });
+    return py::make_tuple(status, index);
+  }
+
+  int wait_revoked(double timeout_s) {
+    return wait(timeout_s,
+                [&](Deadline deadline) { return worker_.wait_revoked(deadline); });
+  }
+
+  /// Writes the leaves of the example; the index of one that does not fit.
+  std::optional<std::size_t> write(const py::list& arrays) {
+    echobuf::python::Sources sources;
+    if (const auto leaf = leaves_.bind(arrays, false, sources)) return leaf;
+    const echobuf::python::GilRelease released;
+    worker_.write(sources.leaves.data());
+    return std::nullopt;
+  }
+
+  std::uint64_t ticket() const { return worker_.ticket(); }
+  void done() { worker_.done(); }
+
+ private:
+  template <class Call>
+  int wait(double timeout_s, Call&& call) {
+    const Status status = echobuf::python::run(
+        true, true, timeout_s, [&](Deadline deadline, Poll*) { return call(deadline); },
+        kNever);
+    if (status == Status::kInterrupted) throw py::error_already_set();
+    return code(status);
+  }
+
+  const echobuf::python::Leaves leaves_;
+  echobuf::workers::Worker worker_;
+};
+
+}  // namespace
+
+void register_workers(py::module_& m) {
+  py::class_<BoundCrew>(m, "Crew")
+      .def(py::init<const echobuf::python::HostBuffer&, std::uint64_t, std::uint64_t>(),
+           py::arg("buffer"), py::arg("workers"), py::arg("ahead"))
+      .def("board", &BoundCrew::board)
+      .def("slots", &BoundCrew::slots)
+      .def("term", &BoundCrew::term)
+      .def("give", &BoundCrew::give, py::arg("term"), py::arg("indices"),
+           py::arg("given"))
+      .def("settle", &BoundCrew::settle)
+      .def("revoke", &BoundCrew::revoke)
+      .def("bury", &BoundCrew::bury)
+      .def("is_wanted", &BoundCrew::is_wanted)
+      .def("close", &BoundCrew::close)
+      .def("outstanding", &BoundCrew::outstanding);
+
+  py::class_<BoundWorker>(m, "Worker")
+      .def(py::init<int, std::uint64_t, std::uint64_t, int, const py::list&,
+                    std::uint64_t>(),
+           py::arg("board"), py::arg("lanes"), py::arg("lane"), py::arg("slots"),
+           py::arg("leaves"), py::arg("capacity"))
+      .def("take", &BoundWorker::take)
+      .def("wait_revoked", &BoundWorker::wait_revoked)
+      .def("write", &BoundWorker::write)
+      .def("ticket", &BoundWorker::ticket)
+      .def("done", &BoundWorker::done);
+}
