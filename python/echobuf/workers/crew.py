@@ -219,7 +219,7 @@ class _Watch:
                 return
             self._workers[number] = None
             self._restarts += 1
-            if worker.is_ready and self._restarts <= self._settings.max_restarts:
+            if not worker.is_hopeless and self._restarts <= self._settings.max_restarts:
                 self._start(number)
                 return
             self.fail(worker.death(self._settings.max_restarts))

@@ -16,17 +16,18 @@ from echobuf.arrays import prepare_put
 from echobuf.errors import SpecError
 from echobuf.loader.feeder import BadItemError
 from echobuf.tree import make_spec
+from echobuf.workers.sending import Received
 from echobuf.workers.task import FAILED, READY, Task, pack_error
 
 _SLICE_S = 1.0
 _LEFT_ALONE = 1  # the exit code of a worker whose trainer is gone
 
 
-def run(task: Task, board: Any, slots: Any, pipe: Connection) -> None:
+def run(parcel: Received, board: Any, slots: Any, pipe: Connection) -> None:
     """Makes examples until the trainer says that it is enough, or is gone.
 
     Args:
-        task: what to do.
+        parcel: the `Task`.
         board: the memory of the tickets, as a descriptor to be detached.
         slots: that of the ring.
         pipe: to the trainer.
@@ -34,6 +35,7 @@ def run(task: Task, board: Any, slots: Any, pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the trainer's to handle
     _follow(pipe)
     try:
+        task: Task = parcel.open()
         maker = _Maker(task, board.detach(), slots.detach())
         if task.init is not None:
             task.init(task.number)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pickle
 import signal
-from multiprocessing.reduction import DupFd
 from typing import Any
 
 from echobuf import _core
 from echobuf.errors import OptionError, UpstreamError
 from echobuf.workers.process import run
+from echobuf.workers.sending import Descriptor, Parcel
 from echobuf.workers.settings import Settings
 from echobuf.workers.task import Task
 
@@ -31,9 +31,10 @@ class Worker:
         self.is_ready = False
         self.pipe, theirs = settings.context.Pipe()
         context: Any = settings.context
+        parcel = Parcel(task)
         self.process = context.Process(
             target=run,
-            args=(task, _Descriptor(core.board()), _Descriptor(core.slots()), theirs),
+            args=(parcel, Descriptor(core.board()), Descriptor(core.slots()), theirs),
             name=f"echobuf-worker-{task.number}",
             daemon=True,
         )
@@ -51,11 +52,17 @@ class Worker:
             raise
         finally:
             theirs.close()
+            parcel.close()
 
     @property
     def sentinel(self) -> int:
         """Ready once the process has ended."""
         return int(self.process.sentinel)
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether it ended by itself before it began: another one would, too."""
+        return not self.is_ready and (self.process.exitcode or 0) >= 0
 
     def end(self, timeout: float) -> None:
         """Waits for the process, told to end already; ends it if it does not."""
@@ -73,7 +80,7 @@ class Worker:
         how = f"with exit code {code}"
         if code is not None and code < 0:
             how = f"by signal {-code} ({signal.Signals(-code).name})"
-        if not self.is_ready:
+        if self.is_hopeless:
             return UpstreamError(
                 f"worker process {self.number} ended {how} before its first example. "
                 "A script that makes a loader with workers must do so under "
@@ -84,17 +91,3 @@ class Worker:
             f"{restarts} restarts in an epoch. SIGKILL is often the system, out of "
             "memory; SIGSEGV native code of upstream's."
         )
-
-
-class _Descriptor:
-    """A descriptor of this process, which becomes the child's when it is sent."""
-
-    def __init__(self, number: int) -> None:
-        self._number = number
-
-    def __reduce__(self) -> Any:
-        return _received, (DupFd(self._number),)
-
-
-def _received(descriptor: Any) -> Any:
-    return descriptor
