@@ -32,8 +32,8 @@ class BoundCrew {
   BoundCrew(const echobuf::python::HostBuffer& buffer, std::uint64_t workers,
             std::uint64_t ahead)
       : buffer_(buffer.share()),
-        slots_(dynamic_cast<const echobuf::SharedMemory*>(
-            buffer_ ? &buffer_->memory() : nullptr)) {
+        slots_(dynamic_cast<const echobuf::SharedMemory*>(buffer_ ? &buffer_->memory()
+                                                                  : nullptr)) {
     if (!slots_) throw std::invalid_argument("the buffer's slots are not shared");
     crew_ = std::make_unique<Crew>(buffer_, workers, ahead);
   }
@@ -108,9 +108,8 @@ class BoundWorker {
   /// A code, and the index of the example to make now.
   py::tuple take(double timeout_s) {
     std::int64_t index = 0;
-    const int status = wait(timeout_s, [&](Deadline deadline) {
-      return worker_.take(index, deadline);
-    });
+    const int status = wait(
+        timeout_s, [&](Deadline deadline) { return worker_.take(index, deadline); });
     return py::make_tuple(status, index);
   }
 

@@ -73,8 +73,8 @@ class HostStore {
              std::uint64_t from, std::size_t rows) {
     std::uint64_t slot = position % capacity_;
     for (std::uint64_t i = 0; i < count; ++i) {
-      write_record(layout_, slots_ + slot * layout_.stride(), leaves, from + i,
-                   rows, stream_);
+      write_record(layout_, slots_ + slot * layout_.stride(), leaves, from + i, rows,
+                   stream_);
       if (layout_.ragged()) lengths_[slot] = rows;
       if (++slot == capacity_) slot = 0;
     }

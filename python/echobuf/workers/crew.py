@@ -18,6 +18,7 @@ import numpy.typing as npt
 from echobuf import _core
 from echobuf.buffer import EchoBuffer
 from echobuf.loader.adapter import Adapter
+from echobuf.side_host import HostSide
 from echobuf.workers.settings import Settings
 from echobuf.workers.task import READY, Task, unpack_error
 from echobuf.workers.worker import Worker
@@ -53,7 +54,9 @@ class Crew:
         example: Any,
         buffer: EchoBuffer,
     ) -> None:
-        core = _core.Crew(buffer._core, settings.count, _AHEAD)
+        side = buffer._side
+        assert isinstance(side, HostSide)
+        core = _core.Crew(side.core, settings.count, _AHEAD)
         tasks = [
             Task(
                 number,
@@ -61,7 +64,7 @@ class Crew:
                 dataset,
                 adapter,
                 pickle.dumps(example),
-                buffer._side.slots,
+                side.slots,
                 settings.init,
             )
             for number in range(settings.count)
@@ -81,7 +84,7 @@ class Crew:
         return code == 0
 
     def settle(self, is_over: Callable[[], bool]) -> None:
-        """Waits until all that was given is there; not if `is_over` or it has failed."""
+        """Waits until all that was given is there, or is not wanted any more."""
         while not self._core.settle(_SLICE_S):
             if is_over() or self._watch.has_failed:
                 self._watch.revoke()
@@ -189,10 +192,10 @@ class _Watch:
         ready = connection.wait([self._bell, *pipes, *sentinels])
         for each in ready:
             if each in pipes:
-                self._listen(pipes[each])  # type: ignore[index]
+                self._listen(pipes[each])
         for each in ready:
             if each in sentinels and not self._closed:
-                self._bury(sentinels[each])  # type: ignore[index]
+                self._bury(sentinels[each])
 
     def _listen(self, worker: Worker) -> None:
         try:

@@ -67,8 +67,7 @@ class Worker {
 
   /// Writes the example of the ticket that was taken. One leaf for each field.
   void write(const SourceLeaf* leaves) {
-    std::byte* slot =
-        slots_.data() + current().position % capacity_ * layout_.stride();
+    std::byte* slot = slots_.data() + current().position % capacity_ * layout_.stride();
     write_record(layout_, slot, leaves, 0, 0, stream_);
     if (stream_) finish_streaming();
   }
