@@ -2,10 +2,15 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <poll.h>
+#include <unistd.h>
+
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "echobuf/process.hpp"
 #include "echobuf/workers/crew.hpp"
@@ -24,7 +29,21 @@ using echobuf::Poll;
 using echobuf::Status;
 using echobuf::python::code;
 
+using Counts = std::vector<std::uint64_t>;
+
 constexpr auto kNever = [] { return false; };
+
+/// Ends this process, whatever it is doing, once one of `fds` has something to say: on
+/// a thread that needs no GIL, which native code of a dataset may keep for ever.
+void follow(const std::vector<int>& fds, int code) {
+  std::thread([fds, code] {
+    std::vector<pollfd> each;
+    for (const int fd : fds) each.push_back({fd, POLLIN, 0});
+    while (poll(each.data(), each.size(), -1) <= 0) {
+    }
+    _exit(code);
+  }).detach();
+}
 
 /// What a trainer has of its worker processes.
 class BoundCrew {
@@ -70,16 +89,23 @@ class BoundCrew {
     return py::make_tuple(code(status), given);
   }
 
-  /// Whether all that was given has been committed within the time.
-  bool settle(double timeout_s) {
+  /// Whether all that was given up to `counts` has been committed within the time.
+  bool settle(const Counts& counts, double timeout_s) {
+    check(counts);
     const Status status = echobuf::python::run(
         false, true, timeout_s,
-        [&](Deadline deadline, Poll*) { return crew_->settle(deadline); }, kNever);
+        [&](Deadline deadline, Poll*) { return crew_->settle(counts, deadline); },
+        kNever);
     if (status == Status::kInterrupted) throw py::error_already_set();
     return status == Status::kOk;
   }
 
-  void revoke() { crew_->revoke(); }
+  Counts given() const { return crew_->given(); }
+  void revoke(const Counts& counts) {
+    check(counts);
+    crew_->revoke(counts);
+  }
+  void abandon(std::uint64_t term) { crew_->abandon(term); }
   void bury(std::uint64_t lane) { crew_->bury(lane); }
   bool is_wanted(std::uint64_t lane, std::uint64_t ticket) const {
     return crew_->is_wanted(lane, ticket);
@@ -91,6 +117,11 @@ class BoundCrew {
 
  private:
   using Crew = echobuf::workers::Crew<echobuf::Buffer>;
+
+  void check(const Counts& counts) const {
+    if (counts.size() != crew_->board().lanes())
+      throw std::invalid_argument("there must be one count for each worker");
+  }
 
   std::shared_ptr<echobuf::Buffer> buffer_;
   const echobuf::SharedMemory* slots_;  // the buffer's
@@ -147,6 +178,8 @@ class BoundWorker {
 }  // namespace
 
 void register_workers(py::module_& m) {
+  m.def("follow", &follow);
+
   py::class_<BoundCrew>(m, "Crew")
       .def(py::init<const echobuf::python::HostBuffer&, std::uint64_t, std::uint64_t>(),
            py::arg("buffer"), py::arg("workers"), py::arg("ahead"))
@@ -155,8 +188,10 @@ void register_workers(py::module_& m) {
       .def("term", &BoundCrew::term)
       .def("give", &BoundCrew::give, py::arg("term"), py::arg("indices"),
            py::arg("given"))
+      .def("given", &BoundCrew::given)
       .def("settle", &BoundCrew::settle)
       .def("revoke", &BoundCrew::revoke)
+      .def("abandon", &BoundCrew::abandon)
       .def("bury", &BoundCrew::bury)
       .def("is_wanted", &BoundCrew::is_wanted)
       .def("close", &BoundCrew::close)

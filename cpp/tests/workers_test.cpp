@@ -53,6 +53,8 @@ struct Trainer {
                      Deadline::max());
   }
 
+  Status settle(Deadline deadline) { return crew.settle(crew.given(), deadline); }
+
   std::shared_ptr<Buffer> buffer;
   Crew<Buffer> crew;
   std::uint64_t lanes;
@@ -112,7 +114,7 @@ std::vector<std::int64_t> order_with(std::uint64_t workers, double chance_of_dea
   });
   std::vector<std::int64_t> served = serve_out(*trainer.buffer);
   giver.join();
-  EXPECT_EQ(trainer.crew.settle(Deadline::max()), Status::kOk);
+  EXPECT_EQ(trainer.settle(Deadline::max()), Status::kOk);
   trainer.crew.close();
   for (std::thread& thread : threads) thread.join();
   return served;
@@ -139,7 +141,7 @@ TEST(Workers, OneThatDiesLeavesItsTicketsToTheNext) {
     next->done();
   }
   EXPECT_EQ(next->take(index, kAtOnce), Status::kTimeout);
-  EXPECT_EQ(trainer.crew.settle(Deadline::max()), Status::kOk);
+  EXPECT_EQ(trainer.settle(Deadline::max()), Status::kOk);
 }
 
 TEST(Workers, RevokedTicketsAreSkippedAndLaterOnesMade) {
@@ -150,7 +152,7 @@ TEST(Workers, RevokedTicketsAreSkippedAndLaterOnesMade) {
   ASSERT_EQ(worker->take(index, Deadline::max()), Status::kOk);
   EXPECT_EQ(worker->wait_revoked(kAtOnce), Status::kTimeout);
   EXPECT_TRUE(trainer.crew.is_wanted(0, worker->ticket()));
-  trainer.crew.revoke();
+  trainer.crew.revoke(trainer.crew.given());
   EXPECT_FALSE(trainer.crew.is_wanted(0, worker->ticket()));
   EXPECT_EQ(worker->wait_revoked(Deadline::max()), Status::kOk);
   ASSERT_EQ(trainer.give({3}), Status::kOk);
@@ -158,7 +160,7 @@ TEST(Workers, RevokedTicketsAreSkippedAndLaterOnesMade) {
   ASSERT_EQ(worker->take(index, Deadline::max()), Status::kOk);
   EXPECT_EQ(index, 3);
   worker->done();
-  EXPECT_EQ(trainer.crew.settle(Deadline::max()), Status::kOk);
+  EXPECT_EQ(trainer.settle(Deadline::max()), Status::kOk);
 }
 
 TEST(Workers, WhatADeadOneHadIsBuriedOnceItIsRevoked) {
@@ -166,11 +168,39 @@ TEST(Workers, WhatADeadOneHadIsBuriedOnceItIsRevoked) {
   ASSERT_EQ(trainer.give({0, 1}), Status::kOk);
   trainer.crew.bury(0);  // nothing was revoked: nothing is lost
   EXPECT_EQ(trainer.crew.outstanding(0), 1);
-  EXPECT_EQ(trainer.crew.settle(kAtOnce), Status::kTimeout);
-  trainer.crew.revoke();
+  EXPECT_EQ(trainer.settle(kAtOnce), Status::kTimeout);
+  trainer.crew.revoke(trainer.crew.given());
   trainer.crew.bury(0);
   trainer.crew.bury(1);
-  EXPECT_EQ(trainer.crew.settle(Deadline::max()), Status::kOk);
+  EXPECT_EQ(trainer.settle(Deadline::max()), Status::kOk);
+}
+
+TEST(Workers, WhatWasGivenLaterIsNeitherWaitedForNorRevoked) {
+  Trainer trainer(1);
+  const std::vector<std::uint64_t> none = trainer.crew.given();
+  ASSERT_EQ(trainer.give({0, 1}), Status::kOk);
+  const std::vector<std::uint64_t> first = trainer.crew.given();
+  ASSERT_EQ(trainer.give({2}), Status::kOk);
+  EXPECT_EQ(trainer.crew.settle(none, kAtOnce), Status::kOk);
+  EXPECT_EQ(trainer.crew.settle(first, kAtOnce), Status::kTimeout);
+  trainer.crew.revoke(first);
+  EXPECT_FALSE(trainer.crew.is_wanted(0, 1));
+  EXPECT_TRUE(trainer.crew.is_wanted(0, 2));
+  trainer.crew.revoke(none);  // never fewer
+  EXPECT_FALSE(trainer.crew.is_wanted(0, 1));
+  trainer.crew.bury(0);
+  EXPECT_EQ(trainer.crew.settle(first, Deadline::max()), Status::kOk);
+  EXPECT_EQ(trainer.settle(kAtOnce), Status::kTimeout);
+}
+
+TEST(Workers, ATermIsAbandonedOnlyWhileItLasts) {
+  Trainer trainer(1);
+  const std::uint64_t term = trainer.buffer->term();
+  ASSERT_EQ(trainer.buffer->reset(1), Status::kOk);
+  trainer.crew.abandon(term);
+  EXPECT_FALSE(trainer.buffer->has_failed());
+  trainer.crew.abandon(trainer.buffer->term());
+  EXPECT_TRUE(trainer.buffer->has_failed());
 }
 
 TEST(Workers, GivingWaitsForRoomAndEndsWithTheTerm) {
@@ -181,9 +211,9 @@ TEST(Workers, GivingWaitsForRoomAndEndsWithTheTerm) {
   EXPECT_EQ(trainer.crew.give(term, indices.data(), 5, given, kAtOnce),
             Status::kTimeout);
   EXPECT_EQ(given, 2);
-  trainer.crew.revoke();
+  trainer.crew.revoke(trainer.crew.given());
   trainer.crew.bury(0);
-  ASSERT_EQ(trainer.crew.settle(Deadline::max()), Status::kOk);
+  ASSERT_EQ(trainer.settle(Deadline::max()), Status::kOk);
   trainer.buffer->fail();
   EXPECT_EQ(trainer.crew.give(term, indices.data(), 5, given, Deadline::max()),
             Status::kClosed);

@@ -178,7 +178,7 @@ class Starter:
         assert start.items is not None
         if self._workforce is not None:
             given = self._workforce.feed(buffer, start, needed)
-            return Run(number, resume, buffer, given)
+            return Run(number, resume, buffer, given, crew=self._workforce.crew)
         feeder = Feeder(
             buffer,
             start.items,

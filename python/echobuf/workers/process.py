@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import pickle
 import signal
 import sys
-import threading
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -16,6 +13,7 @@ from echobuf.arrays import prepare_put
 from echobuf.errors import SpecError
 from echobuf.loader.feeder import BadItemError
 from echobuf.tree import make_spec
+from echobuf.workers.seeds import seed_all
 from echobuf.workers.sending import Received
 from echobuf.workers.task import FAILED, READY, Task, pack_error
 
@@ -23,20 +21,23 @@ _SLICE_S = 1.0
 _LEFT_ALONE = 1  # the exit code of a worker whose trainer is gone
 
 
-def run(parcel: Received, board: Any, slots: Any, pipe: Connection) -> None:
+def run(parcel: Received, pipe: Connection, *shared: Any) -> None:
     """Makes examples until the trainer says that it is enough, or is gone.
 
     Args:
         parcel: the `Task`.
-        board: the memory of the tickets, as a descriptor to be detached.
-        slots: that of the ring.
         pipe: to the trainer.
+        shared: descriptors, to be detached: the memory of the tickets, that of the
+            ring, and the trainer's process, where there is such a thing.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the trainer's to handle
-    _follow(pipe)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    board, slots, *trainer = (each.detach() for each in shared)
+    _core.follow([pipe.fileno(), *trainer], _LEFT_ALONE)
     try:
         task: Task = parcel.open()
-        maker = _Maker(task, board.detach(), slots.detach())
+        maker = _Maker(task, board, slots)
+        seed_all(task.seed, task.number, task.start)
         if task.init is not None:
             task.init(task.number)
     except BaseException as error:
@@ -67,7 +68,7 @@ class _Maker:
         if "torch" in sys.modules:  # one thread a worker, as in a DataLoader
             sys.modules["torch"].set_num_threads(1)
         self._dataset = task.dataset
-        self._spec = make_spec(task.adapter.read_first(pickle.loads(task.example)))
+        self._spec = make_spec(task.adapter.read_first(task.example))
         self._read = task.adapter.reader()
         leaves = [(field.dtype, field.shape) for field in self._spec.fields]
         try:
@@ -89,16 +90,3 @@ class _Maker:
             raise BadItemError(
                 f"example {index} of upstream does not fit the first one: {error}"
             ) from error
-
-
-def _follow(pipe: Connection) -> None:
-    """Ends this process when its trainer is gone, whatever it is doing."""
-    parent = os.getppid()
-
-    def follow() -> None:
-        with contextlib.suppress(OSError, EOFError):
-            while os.getppid() == parent and not pipe.poll(_SLICE_S):
-                pass
-        os._exit(_LEFT_ALONE)
-
-    threading.Thread(target=follow, name="echobuf-follow", daemon=True).start()

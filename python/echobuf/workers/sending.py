@@ -34,10 +34,9 @@ class Parcel:
 
     def __reduce__(self) -> Any:
         # Here, and not before: locks can be pickled only while a process is started.
-        data = ForkingPickler.dumps(self._value)
         file = open(os.memfd_create("echobuf"), "wb")  # noqa: SIM115 - see close()
         self._files.append(file)
-        file.write(data)
+        ForkingPickler(file).dump(self._value)
         file.flush()
         return Received, (DupFd(file.fileno()),)
 

@@ -60,6 +60,11 @@ def check_workers(
         raise OptionError(
             f"`num_workers` is {count}; worker processes need Linux. Leave it out."
         )
+    if multiprocessing.current_process().daemon:
+        raise OptionError(
+            f"`num_workers` is {count}, but this process is a daemon of "
+            "`multiprocessing`, which may not start others. Leave it out here."
+        )
     if unit == "batch":
         raise OptionError(
             f"`num_workers` is {count}; workers make examples, and unit='batch' echoes "

@@ -22,6 +22,7 @@ class Workforce:
         adapter: of the loader.
 
     Attributes:
+        crew: the workers, once they were started.
         example: the first one, from which the spec is inferred.
     """
 
@@ -29,7 +30,7 @@ class Workforce:
         self._settings = settings
         self._dataset = order.dataset
         self._adapter = adapter
-        self._crew: Crew | None = None
+        self.crew: Crew | None = None
         self._has_example = False
         self.example: Any = None
 
@@ -50,8 +51,8 @@ class Workforce:
         Raises:
             OptionError: the dataset cannot be sent to other processes.
         """
-        if self._crew is None:
-            self._crew = Crew(
+        if self.crew is None:
+            self.crew = Crew(
                 self._settings,
                 self._dataset,
                 self._adapter.in_worker(),
@@ -60,7 +61,8 @@ class Workforce:
             )
         assert start.items is not None
         return WorkerFeeder(
-            self._crew,
+            self.crew.core,
+            self.crew.watch,
             buffer,
             start.items,
             start.first,

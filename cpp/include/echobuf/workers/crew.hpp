@@ -66,15 +66,29 @@ class Crew {
     return Status::kOk;
   }
 
-  /// What was given is not wanted any more; workers finish what they are at.
-  void revoke() {
+  /// How many tickets each lane has been given by now.
+  std::vector<std::uint64_t> given() const {
+    std::vector<std::uint64_t> counts(lanes_.size());
+    for (std::uint64_t i = 0; i < lanes_.size(); ++i)
+      counts[i] = lanes_[i].given.load(std::memory_order_acquire);
+    return counts;
+  }
+
+  /// What was given up to these counts is not wanted any more; workers finish what they
+  /// are at. One thread at a time.
+  void revoke(const std::vector<std::uint64_t>& counts) {
     for (std::uint64_t i = 0; i < lanes_.size(); ++i) {
       Lane& shared = board_.lane(i);
+      if (counts[i] <= shared.revoked.load(std::memory_order_relaxed)) continue;
       // Release: pairs with Worker::is_revoked().
-      shared.revoked.store(lanes_[i].given.load(std::memory_order_acquire),
-                           std::memory_order_release);
+      shared.revoked.store(counts[i], std::memory_order_release);
       shared.work.notify();
     }
+  }
+
+  /// Ends a term as failed, unless another one has begun.
+  void abandon(std::uint64_t term) {
+    if (buffer_->term() == term) buffer_->fail();
   }
 
   /// Whether a ticket of a lane is still to be made.
@@ -92,10 +106,11 @@ class Crew {
     board_.header().done.notify();
   }
 
-  /// Waits until all that was given is committed.
-  Status settle(Deadline deadline) {
+  /// Waits until all that was given up to these counts is committed. Not all that was
+  /// given: the next epoch may have been begun ahead.
+  Status settle(const std::vector<std::uint64_t>& counts, Deadline deadline) {
     return wait_for(deadline, nullptr, [&]() -> Attempt {
-      if (idle()) return {Status::kOk};
+      if (is_committed(counts)) return {Status::kOk};
       return {Status::kTimeout, &collected_};
     });
   }
@@ -150,9 +165,10 @@ class Crew {
     shared.work.notify();
   }
 
-  bool idle() const {
-    return std::all_of(lanes_.begin(), lanes_.end(),
-                       [](const Own& lane) { return lane.outstanding() == 0; });
+  bool is_committed(const std::vector<std::uint64_t>& counts) const {
+    for (std::uint64_t i = 0; i < lanes_.size(); ++i)
+      if (lanes_[i].committed.load(std::memory_order_acquire) < counts[i]) return false;
+    return true;
   }
 
   /// Commits what is done. No more than was given is ever committed, whatever a worker
