@@ -220,6 +220,15 @@ TEST(Workers, GivingWaitsForRoomAndEndsWithTheTerm) {
   EXPECT_EQ(given, 2);
 }
 
+TEST(Workers, GivingToABusyWorkerEndsWithTheTerm) {
+  Trainer trainer(1, 1);
+  ASSERT_EQ(trainer.give({0}), Status::kOk);
+  const std::uint64_t term = trainer.buffer->term();
+  std::thread giver([&] { EXPECT_EQ(trainer.give({1}), Status::kClosed); });
+  trainer.crew.abandon(term);
+  giver.join();
+}
+
 TEST(Workers, ABoardIsNoMoreThanWhatItSays) {
   const Board board(2);
   EXPECT_NO_THROW(Board(board.fd(), 2));

@@ -159,13 +159,19 @@ class Watch:
         self, worker: Worker, ticket: int | None, error: BaseException
     ) -> None:
         with self._lock:
-            if ticket is None or self._core.is_wanted(worker.number, ticket):
+            if ticket is None:  # it could not begin, and ends
+                end_all([worker], PATIENCE_S)
+                self._workers[worker.number] = None
+                self.fail(error)
+            elif self._core.is_wanted(worker.number, ticket):
                 self.fail(error)
 
     def _bury(self, worker: Worker) -> None:
         self._listen(worker)  # what it had still said
-        worker.bury()
         with self._lock:
+            if self._workers[worker.number] is not worker:
+                return
+            worker.bury()
             self._workers[worker.number] = None
             if self._closed or self._fed is None or self._has_failed:
                 return  # the next epoch starts another one

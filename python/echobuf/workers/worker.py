@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import multiprocessing.process
 import os
 import pickle
 import signal
 import time
+import weakref
 from collections.abc import Iterator
 from multiprocessing import connection, resource_tracker
 from typing import Any
@@ -19,6 +21,8 @@ from echobuf.workers.settings import Settings
 from echobuf.workers.task import Task
 
 PATIENCE_S = 1.0  # with workers that were told to end
+
+_started: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 class Worker:
@@ -56,6 +60,7 @@ class Worker:
         try:
             with _no_interrupts(context):
                 self.process.start()
+            _started.add(self.process)
         except (pickle.PicklingError, AttributeError, TypeError, ValueError) as error:
             self.pipe.close()
             raise OptionError(
@@ -125,6 +130,16 @@ def end_all(workers: list[Worker], patience_s: float) -> None:
                 left.pop(each).bury()
     for worker in left.values():
         worker.bury()
+
+
+def _forget() -> None:
+    """In a forked child, whose exit would end what `multiprocessing` knows of."""
+    known: Any = getattr(multiprocessing.process, "_children", set())
+    known.difference_update(_started)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
 
 
 def _open_handle(process: int | None) -> int | None:

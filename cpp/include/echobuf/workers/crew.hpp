@@ -52,6 +52,7 @@ class Crew {
     while (given < n) {
       Own* lane = nullptr;
       const Status free = wait_for(deadline, nullptr, [&]() -> Attempt {
+        if (has_ended(term)) return {Status::kClosed};
         lane = emptiest();
         if (lane->outstanding() < ahead_) return {Status::kOk};
         return {Status::kTimeout, &collected_};
@@ -84,11 +85,13 @@ class Crew {
       shared.revoked.store(counts[i], std::memory_order_release);
       shared.work.notify();
     }
+    collected_.notify();  // whoever gives looks whether the term has ended
   }
 
   /// Ends a term as failed, unless another one has begun.
   void abandon(std::uint64_t term) {
     if (buffer_->term() == term) buffer_->fail();
+    collected_.notify();
   }
 
   /// Whether a ticket of a lane is still to be made.
@@ -163,6 +166,11 @@ class Crew {
     lane.given.store(number + 1, std::memory_order_release);
     shared.given.store(number + 1, std::memory_order_release);
     shared.work.notify();
+  }
+
+  bool has_ended(std::uint64_t term) const {
+    std::uint64_t done = 0;
+    return buffer_->put(term, nullptr, 0, 0, done, kAtOnce, nullptr) == Status::kClosed;
   }
 
   bool is_committed(const std::vector<std::uint64_t>& counts) const {
