@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-import echobuf
+import echobuf.workers.watch
 import worker_data
 from helpers import until
 from worker_data import Numbers, Troubled, ids, load, workers_alive
@@ -115,7 +115,8 @@ def test_a_loader_whose_worker_hangs_can_be_dropped():
     del loader, epoch  # see `nothing_left`
 
 
-def test_an_epoch_whose_worker_hangs_can_be_left(tmp_path):
+def test_an_epoch_whose_worker_hangs_can_be_left(tmp_path, monkeypatch):
+    monkeypatch.setattr(echobuf.workers.watch, "_STUCK_S", 0.1)
     flag = tmp_path / "flag"
     flag.touch()
     loader = load(Troubled(N, worker_data.hang, 16, flag), 1)

@@ -24,6 +24,7 @@ class Unsendable(Numbers):
         ({"multiprocessing_context": 3}, "`multiprocessing_context` is 3"),
         ({"worker_init_fn": 3}, "`worker_init_fn` is 3"),
         ({"unit": "batch", "batch_size": None}, "unit='batch'"),
+        ({"batched": True}, "`batched` is True"),
         ({"sampler": 3}, "`sampler` is a int"),
         ({"device": "cuda"}, "`num_workers` is 2"),
     ],

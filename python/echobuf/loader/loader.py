@@ -104,6 +104,7 @@ class EchoLoader:
             worker_init_fn,
             max_restarts,
             unit=unit,
+            batched=batched,
             device=device,
         )
         workforce = None

@@ -39,6 +39,7 @@ def check_workers(
     max_restarts: Any,
     *,
     unit: str,
+    batched: bool | None,
     device: str,
 ) -> Settings | None:
     """The settings; None without workers.
@@ -69,6 +70,11 @@ def check_workers(
         raise OptionError(
             f"`num_workers` is {count}; workers make examples, and unit='batch' echoes "
             "whole batches. Leave one of them out."
+        )
+    if batched:
+        raise OptionError(
+            f"`batched` is True, but `num_workers` is {count}: workers make single "
+            "examples. Leave one of them out."
         )
     if device != "cpu":
         raise OptionError(
