@@ -17,6 +17,12 @@ import numpy as np
 SHAPE = (224, 224, 3)
 PREPARED = 16
 
+_ONCE = (
+    ("exact use", "once"),
+    ("shuffled", "no"),
+    ("duplicates in a batch", "none"),
+)
+
 _context = multiprocessing.get_context("spawn")
 
 
@@ -83,7 +89,7 @@ class BareRing(_Taking):
     """Shared memory and two semaphores; who reads only counts, and copies nothing."""
 
     packages = ("numpy",)
-    guarantees = (("order", "as it comes"), ("batch", "none: images are counted"))
+    guarantees = (*_ONCE, ("order", "as it comes"), ("batch", "none: counted"))
 
     def prepare(self) -> None:
         slots, workers = self.settings["window"], self.settings["workers"]
@@ -122,7 +128,10 @@ class Echobuf(_Taking):
 
     packages = ("numpy", "echobuf")
     guarantees = (
-        ("order", "the sampler's, shuffled in passes over the window"),
+        ("exact use", "once"),
+        ("shuffled", "passes over the window"),
+        ("duplicates in a batch", "none"),
+        ("order", "the sampler's, then shuffled"),
         ("batch", "copied; the caller's"),
     )
 
@@ -139,6 +148,10 @@ class Echobuf(_Taking):
                 factor=1,
             )
         )
+
+    def warm_up(self) -> None:
+        known = {image.tobytes() for image in Images().images}
+        assert all(image.tobytes() in known for image in next(self.epoch))
 
     def take(self) -> int:
         return len(next(self.epoch))
@@ -160,7 +173,7 @@ class TorchQueue(_Taking):
     """`torch.multiprocessing.Queue`: each image is shared memory of its own."""
 
     packages = ("torch",)
-    guarantees = (("order", "as it comes"), ("batch", "none: images are counted"))
+    guarantees = (*_ONCE, ("order", "as it comes"), ("batch", "none: counted"))
 
     def prepare(self) -> None:
         import torch.multiprocessing
@@ -190,6 +203,7 @@ class Workers(_Taking):
 
     packages = ("torch",)
     guarantees = (
+        *_ONCE,
         ("order", "the sampler's"),
         ("batch", "the caller's, in shared memory"),
     )

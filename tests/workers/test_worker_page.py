@@ -10,7 +10,7 @@ import markdown
 HERE = Path(__file__).parent
 sys.path.append(str(HERE.parent / "faults"))
 
-from programs import finish, start
+from programs import finish, start  # noqa: E402 - beside the tests of faults
 
 PAGE = HERE.parents[1] / "docs" / "workers.md"
 

@@ -150,6 +150,6 @@ def _explain(error: UpstreamError) -> UpstreamError:
     An item that did not fit is a `SpecError`, too.
     """
     cause = error.__cause__
-    if type(cause) in (BadItemError, UpstreamError):
-        return type(cause)(*cause.args)
-    return error
+    if isinstance(cause, BadItemError):
+        return BadItemError(*cause.args)
+    return UpstreamError(*cause.args) if type(cause) is UpstreamError else error
