@@ -87,7 +87,7 @@ class Watch:
             self._revoke(counts)
             stuck = stuck or time.monotonic() + _STUCK_S
             if time.monotonic() > stuck:
-                self._end_stuck()
+                self._end_stuck(insist=time.monotonic() > stuck + PATIENCE_S)
         with self._lock:
             if self._fed == term:
                 self._fed = None
@@ -203,10 +203,14 @@ class Watch:
                 if worker is None:
                     self._core.bury(number)
 
-    def _end_stuck(self) -> None:
+    def _end_stuck(self, insist: bool) -> None:
         with self._lock:
             for worker in self._workers:
-                if worker is not None and self._core.outstanding(worker.number):
+                if worker is None or not self._core.outstanding(worker.number):
+                    continue
+                if insist:
+                    worker.process.kill()
+                else:
                     worker.process.terminate()
 
     def _finish(self) -> None:
