@@ -1,8 +1,7 @@
+#include <poll.h>
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
-
-#include <poll.h>
 #include <unistd.h>
 
 #include <cstdint>
