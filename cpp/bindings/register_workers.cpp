@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "device_buffer.hpp"
 #include "echobuf/process.hpp"
 #include "echobuf/workers/crew.hpp"
 #include "echobuf/workers/worker.hpp"
@@ -44,14 +45,13 @@ void follow(const std::vector<int>& fds, int code) {
   }).detach();
 }
 
-/// What a trainer has of its worker processes.
+/// What a trainer has of its worker processes. `Core`: a BasicBuffer.
+template <class Core>
 class BoundCrew {
  public:
-  BoundCrew(const echobuf::python::HostBuffer& buffer, std::uint64_t workers,
+  BoundCrew(const echobuf::python::BoundBuffer<Core>& buffer, std::uint64_t workers,
             std::uint64_t ahead)
-      : buffer_(buffer.share()),
-        slots_(dynamic_cast<const echobuf::SharedMemory*>(buffer_ ? &buffer_->memory()
-                                                                  : nullptr)) {
+      : buffer_(buffer.share()), slots_(buffer_ ? buffer_->shared_memory() : nullptr) {
     if (!slots_) throw std::invalid_argument("the buffer's slots are not shared");
     crew_ = std::make_unique<Crew>(buffer_, workers, ahead);
   }
@@ -115,14 +115,14 @@ class BoundCrew {
   }
 
  private:
-  using Crew = echobuf::workers::Crew<echobuf::Buffer>;
+  using Crew = echobuf::workers::Crew<Core>;
 
   void check(const Counts& counts) const {
     if (counts.size() != crew_->board().lanes())
       throw std::invalid_argument("there must be one count for each worker");
   }
 
-  std::shared_ptr<echobuf::Buffer> buffer_;
+  std::shared_ptr<Core> buffer_;
   const echobuf::SharedMemory* slots_;  // the buffer's
   std::unique_ptr<Crew> crew_;
 };
@@ -174,27 +174,35 @@ class BoundWorker {
   echobuf::workers::Worker worker_;
 };
 
+/// `Bound`: the buffer as Python has it.
+template <class Bound, class Core>
+void register_crew(py::module_& m, const char* name) {
+  using Crew = BoundCrew<Core>;
+  py::class_<Crew>(m, name)
+      .def(py::init<const Bound&, std::uint64_t, std::uint64_t>(), py::arg("buffer"),
+           py::arg("workers"), py::arg("ahead"))
+      .def("board", &Crew::board)
+      .def("slots", &Crew::slots)
+      .def("term", &Crew::term)
+      .def("give", &Crew::give, py::arg("term"), py::arg("indices"), py::arg("given"))
+      .def("given", &Crew::given)
+      .def("settle", &Crew::settle)
+      .def("revoke", &Crew::revoke)
+      .def("abandon", &Crew::abandon)
+      .def("bury", &Crew::bury)
+      .def("is_wanted", &Crew::is_wanted)
+      .def("close", &Crew::close)
+      .def("outstanding", &Crew::outstanding);
+}
+
 }  // namespace
 
 void register_workers(py::module_& m) {
   m.def("follow", &follow);
 
-  py::class_<BoundCrew>(m, "Crew")
-      .def(py::init<const echobuf::python::HostBuffer&, std::uint64_t, std::uint64_t>(),
-           py::arg("buffer"), py::arg("workers"), py::arg("ahead"))
-      .def("board", &BoundCrew::board)
-      .def("slots", &BoundCrew::slots)
-      .def("term", &BoundCrew::term)
-      .def("give", &BoundCrew::give, py::arg("term"), py::arg("indices"),
-           py::arg("given"))
-      .def("given", &BoundCrew::given)
-      .def("settle", &BoundCrew::settle)
-      .def("revoke", &BoundCrew::revoke)
-      .def("abandon", &BoundCrew::abandon)
-      .def("bury", &BoundCrew::bury)
-      .def("is_wanted", &BoundCrew::is_wanted)
-      .def("close", &BoundCrew::close)
-      .def("outstanding", &BoundCrew::outstanding);
+  register_crew<echobuf::python::HostBuffer, echobuf::Buffer>(m, "Crew");
+  register_crew<echobuf::python::DeviceBuffer, echobuf::python::DeviceCore>(
+      m, "DeviceCrew");
 
   py::class_<BoundWorker>(m, "Worker")
       .def(py::init<int, std::uint64_t, std::uint64_t, int, const py::list&,

@@ -28,9 +28,7 @@ BufferOptions crew_options() {
   return options;
 }
 
-const SharedMemory& shared(const Buffer& buffer) {
-  return dynamic_cast<const SharedMemory&>(buffer.memory());
-}
+const SharedMemory& shared(const Buffer& buffer) { return *buffer.shared_memory(); }
 
 /// A buffer and its crew; workers are threads here, with mappings of their own.
 struct Trainer {

@@ -206,6 +206,9 @@ class Crew:
     def close(self) -> None: ...
     def outstanding(self, lane: int, /) -> int: ...
 
+class DeviceCrew(Crew):
+    def __init__(self, buffer: DeviceBuffer, workers: int, ahead: int) -> None: ...
+
 class Worker:
     def __init__(
         self,

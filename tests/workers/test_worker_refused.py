@@ -26,7 +26,6 @@ class Unsendable(Numbers):
         ({"unit": "batch", "batch_size": None}, "unit='batch'"),
         ({"batched": True}, "`batched` is True"),
         ({"sampler": 3}, "`sampler` is a int"),
-        ({"device": "cuda"}, "`num_workers` is 2"),
     ],
 )
 def test_arguments(kwargs, said):

@@ -98,8 +98,8 @@ class BasicBuffer {
   }
   /// A position that was claimed has been written.
   void commit(std::uint64_t position) { inlet_.commit(position); }
-  /// Where the slots lie; with `shared`, a SharedMemory.
-  const Memory& memory() const { return side_.store.memory(); }
+  /// Where the slots that are claimed lie, with `shared`; else null.
+  const SharedMemory* shared_memory() const { return side_.store.shared_memory(); }
 
   /// Says that upstream has ended; what is there is still served out.
   void close() { ring_.close(); }

@@ -65,7 +65,9 @@ class HostStore {
   }
 
   const RecordLayout& layout() const { return layout_; }
-  const Memory& memory() const { return *memory_; }
+  const SharedMemory* shared_memory() const {
+    return dynamic_cast<const SharedMemory*>(memory_.get());
+  }
 
   /// Writes examples `from`, `from`+1, ... of `leaves` at `count` positions from
   /// `position` on; each has `rows` rows if records are ragged.

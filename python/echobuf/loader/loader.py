@@ -105,7 +105,6 @@ class EchoLoader:
             max_restarts,
             unit=unit,
             batched=batched,
-            device=device,
         )
         workforce = None
         if workers is not None:

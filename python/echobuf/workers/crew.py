@@ -50,7 +50,6 @@ class Crew:
         buffer: EchoBuffer,
     ) -> None:
         side = buffer._side
-        assert isinstance(side, HostSide)
         tasks = [
             Task(
                 number=number,
@@ -64,7 +63,11 @@ class Crew:
             )
             for number in range(settings.count)
         ]
-        self.core = _core.Crew(side.core, settings.count, _AHEAD)
+        self.core: _core.Crew
+        if isinstance(side, HostSide):
+            self.core = _core.Crew(side.core, settings.count, _AHEAD)
+        else:
+            self.core = _core.DeviceCrew(side.core, settings.count, _AHEAD)
         self.watch = Watch(settings, self.core, tasks, weakref.ref(buffer))
         _crews.add(self)
 

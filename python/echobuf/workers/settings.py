@@ -40,7 +40,6 @@ def check_workers(
     *,
     unit: str,
     batched: bool | None,
-    device: str,
 ) -> Settings | None:
     """The settings; None without workers.
 
@@ -75,12 +74,6 @@ def check_workers(
         raise OptionError(
             f"`batched` is True, but `num_workers` is {count}: workers make single "
             "examples. Leave one of them out."
-        )
-    if device != "cpu":
-        raise OptionError(
-            f"`num_workers` is {count}; workers write into a window in host memory, "
-            f"and `device` is {device!r}. Leave one of them out, or pass a DataLoader "
-            "with workers of its own."
         )
     return Settings(count, context, worker_init_fn, restarts)
 

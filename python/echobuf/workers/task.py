@@ -24,7 +24,7 @@ class Task:
         dataset: that it reads.
         adapter: that reads its items.
         example: the first example: the others are like it.
-        capacity: slots of the ring.
+        capacity: slots that workers write.
         seed: of the loader.
         init: called with `number` first; or None.
         start: how many processes the loader had started before this one.
