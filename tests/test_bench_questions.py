@@ -16,6 +16,7 @@ QUESTIONS = (
     "busy_thread",
     "augment_crop",
     "augment_resized",
+    "workers",
 )
 
 
@@ -90,6 +91,15 @@ def test_augmented_batches_are_normalised_images(name, question):
     for outcome in outcomes.values():
         assert isinstance(outcome, Measured), outcome
         assert outcome.rounds[0]["units"] == 2
+
+
+def test_worker_processes_hand_over_images(question):
+    names = ("bare ring, semaphores", "echobuf, num_workers=2")
+    sizes = {"images": 64, "window": 32, "batch": 16, "workers": 1}
+    outcomes = measure(small(question("workers"), names, **sizes), 1)
+    for outcome in outcomes.values():
+        assert isinstance(outcome, Measured), outcome
+        assert outcome.rounds[0]["units"] == 64
 
 
 def test_fresh_examples_are_counted_up_to_the_target(load, monkeypatch):

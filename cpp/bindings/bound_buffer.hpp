@@ -162,6 +162,9 @@ class BoundBuffer {
     buffer.reset();
   }
 
+  /// For who works on the buffer beside Python; empty after release().
+  std::shared_ptr<Core> share() const { return hold(); }
+
   /// After release(): whether the last call has left, so that the memory is given back.
   bool gone() const { return released_.expired(); }
 

@@ -22,7 +22,7 @@ BufferOptions make_options(
     const py::list& leaves, bool ragged, std::uint64_t batch_size, std::uint64_t window,
     std::optional<std::pair<std::uint64_t, std::uint64_t>> factor,
     std::uint32_t max_factor, std::uint64_t seed, std::uint64_t epoch, bool drop_last,
-    std::uint32_t prefetch,
+    std::uint32_t prefetch, bool shared,
     const std::vector<std::pair<std::size_t, std::shared_ptr<const ChainPlan>>>& made) {
   BufferOptions options;
   options.fields = echobuf::python::Leaves(leaves, ragged).fields();
@@ -36,6 +36,7 @@ BufferOptions make_options(
   options.epoch = epoch;
   options.drop_last = drop_last;
   options.prefetch = prefetch;
+  options.shared = shared;
   for (const auto& [field, plan] : made) options.leaves.push_back({field, plan});
   return options;
 }
@@ -60,7 +61,8 @@ void register_buffer(py::module_& m) {
       .def(py::init(&make_options), py::kw_only(), py::arg("leaves"), py::arg("ragged"),
            py::arg("batch_size"), py::arg("window"), py::arg("factor"),
            py::arg("max_factor"), py::arg("seed"), py::arg("epoch"),
-           py::arg("drop_last"), py::arg("prefetch"), py::arg("made"))
+           py::arg("drop_last"), py::arg("prefetch"), py::arg("shared"),
+           py::arg("made"))
       .def("needs",
            [](const BufferOptions& options) {
              const echobuf::BufferNeeds needs = echobuf::Buffer::needs(options);

@@ -98,6 +98,29 @@ cuda::Result cuda::cuMemFreeHost(void* memory) {
   });
 }
 
+cuda::Result cuda::cuMemHostRegister_v2(void* memory, std::size_t bytes,
+                                        unsigned flags) {
+  return call("cuMemHostRegister_v2", [&](World& world, Lock&) {
+    constexpr unsigned kAllFlags = 15;
+    world.current();
+    require(memory);
+    require(bytes);
+    require(flags <= kAllFlags);
+    refuse_in_capture(world);
+    if (!world.memory.adopt(number(memory), bytes))
+      throw Failure{kErrorHostMemoryAlreadyRegistered};
+  });
+}
+
+cuda::Result cuda::cuMemHostUnregister(void* memory) {
+  return call("cuMemHostUnregister", [&](World& world, Lock&) {
+    world.current();
+    refuse_in_capture(world);
+    if (!world.memory.give_back(number(memory), world.host()))
+      throw Failure{kErrorHostMemoryNotRegistered};
+  });
+}
+
 cuda::Result cuda::cuMemcpyHtoDAsync_v2(Address to, const void* from, std::size_t bytes,
                                         StreamHandle handle) {
   return call("cuMemcpyHtoDAsync_v2", [&](World& world, Lock&) {

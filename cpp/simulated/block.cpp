@@ -35,10 +35,12 @@ Block::Block(int number, Kind kind, int device, std::size_t bytes)
 }
 
 std::uintptr_t Block::begin() const {
+  if (adopted_) return reinterpret_cast<std::uintptr_t>(adopted_);
   return reinterpret_cast<std::uintptr_t>(memory_.get()) + kGuard;
 }
 
 void Block::give_back_pages() {
+  if (adopted_) return;
   const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
   const std::uintptr_t first = (begin() + page - 1) / page * page;
   const std::uintptr_t last = (begin() + bytes_) / page * page;
@@ -48,6 +50,7 @@ void Block::give_back_pages() {
 }
 
 bool Block::guards_are_written() const {
+  if (adopted_) return false;
   return !all_are(memory_.get(), kGuard, kGuardByte) ||
          !all_are(memory_.get() + kGuard + bytes_, kGuard, kGuardByte);
 }

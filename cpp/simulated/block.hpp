@@ -19,7 +19,16 @@ class Block {
   /// driver promises nothing about what is in them.
   Block(int number, Kind kind, int device, std::size_t bytes);
 
+  /// Pinned memory that is the program's own, without guards.
+  Block(int number, void* memory, std::size_t bytes)
+      : number_(number),
+        kind_(Kind::kPinned),
+        device_(-1),
+        bytes_(bytes),
+        adopted_(static_cast<unsigned char*>(memory)) {}
+
   std::uintptr_t begin() const;
+  bool adopted() const { return adopted_ != nullptr; }
   std::size_t bytes() const { return bytes_; }
   Kind kind() const { return kind_; }
   int device() const { return device_; }
@@ -50,6 +59,7 @@ class Block {
   int device_;
   std::size_t bytes_;
   bool freed_ = false;
+  unsigned char* adopted_ = nullptr;
   std::unique_ptr<unsigned char[], Free> memory_;  // guard, bytes, guard
 };
 

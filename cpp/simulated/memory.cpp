@@ -68,11 +68,36 @@ void* Memory::allocate(Kind kind, int device, std::size_t bytes, bool lent) {
   }
 }
 
+bool Memory::adopt(std::uintptr_t address, std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  const auto next = blocks_.lower_bound(address);
+  if (find(address) != blocks_.end()) return false;
+  if (next != blocks_.end() && next->first - address < bytes) return false;
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
+  blocks_.emplace(address, Block(made_, reinterpret_cast<void*>(address), bytes));
+  ++made_;
+  pinned_used_ += bytes;
+  return true;
+}
+
+bool Memory::give_back(std::uintptr_t address, const Actor& host) {
+  const std::lock_guard lock(mutex_);
+  const auto found = blocks_.find(address);
+  if (found == blocks_.end() || !found->second.adopted()) return false;
+  found->second.shadow.check(host, [&](const Conflict& conflict) {
+    report_race(found->second, conflict, host, "unpins");
+  });
+  pinned_used_ -= found->second.bytes();
+  blocks_.erase(found);  // others may be given these addresses
+  return true;
+}
+
 bool Memory::free(Kind kind, std::uintptr_t address, const Actor& host,
                   bool check_order) {
   const std::lock_guard lock(mutex_);
   const auto found = blocks_.find(address);
-  if (found == blocks_.end() || found->second.kind() != kind) {
+  if (found == blocks_.end() || found->second.kind() != kind ||
+      found->second.adopted()) {
     reports_.add("wrong free: no " +
                  std::string(kind == Kind::kPinned ? "pinned" : "device") +
                  " memory begins at " + near(address));

@@ -32,6 +32,11 @@ class Memory {
   /// that is lent is no leak, and outlives this.
   void* allocate(Kind kind, int device, std::size_t bytes, bool lent = false);
 
+  /// Pins memory that is the program's own; false where some of it is pinned already.
+  bool adopt(std::uintptr_t address, std::size_t bytes);
+  /// False unless such memory begins at `address`.
+  bool give_back(std::uintptr_t address, const Actor& host);
+
   /// Frees a block that has outlived its driver; false if there is none at `address`.
   static bool free_outlived(std::uintptr_t address);
 

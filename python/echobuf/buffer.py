@@ -71,6 +71,8 @@ class EchoBuffer:
         DeviceError: the device cannot be used.
     """
 
+    _shared = False  # whether the slots lie where other processes can write them
+
     def __init__(
         self,
         spec: Any,
@@ -105,7 +107,9 @@ class EchoBuffer:
             check_batch_axis(self._spec)
         self._epoch = 0
         self._made = make_leaves(self._spec, transform, ragged=self._options.ragged)
-        self._side = make_side(self._spec, self._made, self._options, self._epoch)
+        self._side = make_side(
+            self._spec, self._made, self._options, self._epoch, shared=self._shared
+        )
         self._ends = Ends(self._side)
         self._core: _core.Buffer | _core.DeviceBuffer = self._side.core
         self._afterwards: Afterwards | None = None

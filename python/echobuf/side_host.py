@@ -54,6 +54,11 @@ class HostSide:
         self._out = OutArrays(made.drawn, lead)
         self._out_finished = OutArrays(made.spec, lead)
 
+    @property
+    def slots(self) -> int:
+        """Of the ring."""
+        return self._needs[0]
+
     def use_tensors(self, convert: Callable[[list[Any]], list[Any]]) -> None:
         """The leaves of batches are what `convert` makes of them from now on."""
 

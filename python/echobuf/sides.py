@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def make_side(
-    spec: Spec, made: Made, options: Options, epoch: int
+    spec: Spec, made: Made, options: Options, epoch: int, *, shared: bool = False
 ) -> HostSide | DeviceSide:
     """Allocates a buffer where `options.device` says.
 
@@ -24,13 +24,14 @@ def make_side(
         made: what batches are made of.
         options: the buffer's.
         epoch: the first.
+        shared: the slots lie where worker processes can write them.
 
     Raises:
         CapacityError: it does not fit.
         DeviceError: the device cannot be used.
     """
     capacity.check_size(spec, options)
-    core_options = make_core_options(spec, made, options, epoch)
+    core_options = make_core_options(spec, made, options, epoch, shared=shared)
     if options.device == "cpu":
         return HostSide(spec, made, options, core_options)
     from echobuf.cuda.side import DeviceSide
@@ -39,7 +40,7 @@ def make_side(
 
 
 def make_core_options(
-    spec: Spec, made: Made, options: Options, epoch: int = 0
+    spec: Spec, made: Made, options: Options, epoch: int = 0, *, shared: bool = False
 ) -> _core.BufferOptions:
     """What the core is told; nothing is allocated."""
     return _core.BufferOptions(
@@ -53,5 +54,6 @@ def make_core_options(
         epoch=epoch,
         drop_last=options.drop_last,
         prefetch=options.prefetch,
+        shared=shared,
         made=list(made.plans),
     )

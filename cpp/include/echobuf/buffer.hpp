@@ -90,6 +90,16 @@ class BasicBuffer {
     return put(term(), leaves, 1, rows, done, deadline, nullptr);
   }
 
+  /// Takes one position for another process to write. What is claimed must be committed
+  /// before the buffer goes over to another epoch, which waits for it.
+  Status claim(std::uint64_t term, std::uint64_t& position, Deadline deadline) {
+    return inlet_.claim(term, position, deadline);
+  }
+  /// A position that was claimed has been written.
+  void commit(std::uint64_t position) { inlet_.commit(position); }
+  /// Where the slots that are claimed lie, with `shared`; else null.
+  const SharedMemory* shared_memory() const { return side_.store.shared_memory(); }
+
   /// Says that upstream has ended; what is there is still served out.
   void close() {
     inlet_.clock().close();

@@ -30,6 +30,14 @@ using Deadline = Clock::time_point;
 /// sequentially consistent fence is needed.
 class EventCount {
  public:
+  /// `shared`: with other processes, in memory that they share (Linux alone).
+  explicit EventCount([[maybe_unused]] bool shared = false)
+#ifdef __linux__
+      : scope_(shared ? 0 : FUTEX_PRIVATE_FLAG)
+#endif
+  {
+  }
+
   /// Acquire: pairs with the release in announce(); what was changed before is seen by
   /// the look that follows.
   std::uint32_t prepare() {
@@ -56,7 +64,9 @@ class EventCount {
   static constexpr std::uint32_t kStep = 2;
 
   std::atomic<std::uint32_t> word_{0};
-#ifndef __linux__
+#ifdef __linux__
+  const int scope_;
+#else
   std::mutex mutex_;
   std::condition_variable woken_;
 #endif
@@ -71,7 +81,7 @@ inline void EventCount::wake() {
   // Relaxed: the change was published by announce(); a waiter that prepares in between
   // finds another word than its key and looks again.
   word_.fetch_and(~kWaiting, std::memory_order_relaxed);
-  syscall(SYS_futex, &word_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+  syscall(SYS_futex, &word_, FUTEX_WAKE | scope_, INT_MAX, nullptr, nullptr, 0);
 }
 
 inline void EventCount::wait(std::uint32_t key, Deadline deadline) {
@@ -81,7 +91,7 @@ inline void EventCount::wait(std::uint32_t key, Deadline deadline) {
   timespec time{};
   time.tv_sec = static_cast<time_t>(left.count() / 1'000'000'000);
   time.tv_nsec = static_cast<long>(left.count() % 1'000'000'000);
-  syscall(SYS_futex, &word_, FUTEX_WAIT_PRIVATE, key, &time, nullptr, 0);
+  syscall(SYS_futex, &word_, FUTEX_WAIT | scope_, key, &time, nullptr, 0);
 }
 
 #else

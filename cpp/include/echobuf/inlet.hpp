@@ -42,6 +42,26 @@ class Inlet {
     return Status::kOk;
   }
 
+  /// Takes one position for somebody else to write, who must: see commit().
+  Status claim(std::uint64_t term, std::uint64_t& position, Deadline deadline) {
+    for (;;) {
+      const auto claim = ring_.claim(1, term);
+      if (claim.closed) return Status::kClosed;
+      if (claim.count == 1) {
+        position = claim.first;
+        return Status::kOk;
+      }
+      const Status status = wait_for_room(term, deadline);
+      if (status != Status::kOk) return status;
+    }
+  }
+
+  /// A position that was claimed has been written.
+  void commit(std::uint64_t position) {
+    clock_.arrived(position + 1);
+    ring_.commit(position, 1);
+  }
+
   UpstreamClock& clock() { return clock_; }
 
  private:

@@ -27,6 +27,7 @@ struct BufferOptions {
   std::uint64_t epoch = 0;
   bool drop_last = false;
   std::uint32_t prefetch = 0;  // batches that a thread assembles ahead
+  bool shared = false;         // the slots lie where other processes can write them
   std::uint32_t idle = 2;      // blocks of batch memory kept for the batches to come
 
   /// What `batch_size` may be at most.
@@ -54,6 +55,7 @@ struct BufferOptions {
                " with this `window` and `factor`");
     for (const LeafOptions& leaf : leaves)
       demand(leaf.field < fields.size(), "a leaf is made of a field that is not there");
+    demand(!shared || !ragged, "`shared` is for records that are not ragged");
     demand(!ragged || batch_size == 1,
            "`batch_size` must be 1 if records are ragged: each is a batch");
     return *this;

@@ -30,7 +30,8 @@ struct HostSide {
   /// Throws std::bad_alloc.
   explicit HostSide(const BufferOptions& options)
       : ring(ring_capacity(options)),
-        store(RecordLayout(options.fields, options.ragged), ring.capacity()),
+        store(RecordLayout(options.fields, options.ragged), ring.capacity(),
+              options.shared),
         batch(store.layout(), options.leaves, options.batch_size),
         pool(std::make_shared<BatchPool>(batch.bytes(), options.idle)) {}
 

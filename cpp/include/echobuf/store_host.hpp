@@ -9,6 +9,7 @@
 #include "echobuf/gather.hpp"
 #include "echobuf/memory.hpp"
 #include "echobuf/record.hpp"
+#include "echobuf/shared_memory.hpp"
 
 namespace echobuf {
 
@@ -45,18 +46,28 @@ inline void write_record(const RecordLayout& layout, std::byte* slot,
 
 class HostStore {
  public:
-  HostStore(RecordLayout layout, std::uint64_t capacity)
+  /// `shared`: with processes that write records themselves.
+  HostStore(RecordLayout layout, std::uint64_t capacity, bool shared = false)
       : layout_(std::move(layout)),
         capacity_(capacity),
-        memory_(size_product(capacity, layout_.stride())),
-        stream_(memory_.bytes() >= kStreamInto ? streaming_copy() : nullptr),
+        memory_(make_memory(size_product(capacity, layout_.stride()), shared)),
+        slots_(memory_->data()),
+        stream_(streams(memory_->bytes())),
         lengths_(layout_.ragged() ? capacity : 0) {}
+
+  /// How records are copied into so large a window, if not like others.
+  static RowCopy streams(std::size_t bytes) {
+    return bytes >= kStreamInto ? streaming_copy() : nullptr;
+  }
 
   static std::size_t bytes(const RecordLayout& layout, std::uint64_t capacity) {
     return capacity * (layout.stride() + (layout.ragged() ? sizeof(std::uint64_t) : 0));
   }
 
   const RecordLayout& layout() const { return layout_; }
+  const SharedMemory* shared_memory() const {
+    return dynamic_cast<const SharedMemory*>(memory_.get());
+  }
 
   /// Writes examples `from`, `from`+1, ... of `leaves` at `count` positions from
   /// `position` on; each has `rows` rows if records are ragged.
@@ -64,8 +75,8 @@ class HostStore {
              std::uint64_t from, std::size_t rows) {
     std::uint64_t slot = position % capacity_;
     for (std::uint64_t i = 0; i < count; ++i) {
-      write_record(layout_, memory_.data() + slot * layout_.stride(), leaves, from + i,
-                   rows, stream_);
+      write_record(layout_, slots_ + slot * layout_.stride(), leaves, from + i, rows,
+                   stream_);
       if (layout_.ragged()) lengths_[slot] = rows;
       if (++slot == capacity_) slot = 0;
     }
@@ -74,11 +85,11 @@ class HostStore {
 
   /// The slots, seen from the one at `position` on.
   SlotView view(std::uint64_t position) const {
-    return {memory_.data(), capacity_, position % capacity_};
+    return {slots_, capacity_, position % capacity_};
   }
 
   const std::byte* record(std::uint64_t slot) const {
-    return memory_.data() + slot * layout_.stride();
+    return slots_ + slot * layout_.stride();
   }
   /// Rows of the ragged record of a slot.
   std::size_t length(std::uint64_t slot) const { return lengths_[slot]; }
@@ -100,9 +111,15 @@ class HostStore {
   }
 
  private:
+  static std::unique_ptr<Memory> make_memory(std::size_t bytes, bool shared) {
+    if (shared) return std::make_unique<SharedMemory>(bytes);
+    return std::make_unique<HostMemory>(bytes);
+  }
+
   RecordLayout layout_;
   std::uint64_t capacity_;
-  HostMemory memory_;
+  const std::unique_ptr<Memory> memory_;
+  std::byte* const slots_;
   const RowCopy stream_;  // of large records, where the caches cannot hold the window
   std::vector<std::uint64_t> lengths_;
 };

@@ -78,8 +78,8 @@ class DeviceSide:
         capacity.check_device_capacity(
             self._needs, self._options, free, self._device.name
         )
-        staging = _core.DeviceBuffer.staging_bytes(core_options)
-        capacity.check_pinned(staging, self._options)
+        self._staging_bytes = _core.DeviceBuffer.staging_bytes(core_options)
+        capacity.check_pinned(self._staging_bytes, self._options)
 
     def _refusal(self, error: Exception) -> DeviceError | CapacityError:
         if refusals.is_out_of_memory(error):
@@ -87,6 +87,11 @@ class DeviceSide:
                 self._needs, self._options, self._device.name, str(error.args[-1])
             )
         return refusals.device_error(self._device.name, error)
+
+    @property
+    def slots(self) -> int:
+        """Of the staging ring."""
+        return self._staging_bytes // self._needs[1]
 
     def use_tensors(self, dtypes: list[Any]) -> None:
         """Batches are tensors of torch from now on.

@@ -36,6 +36,10 @@ class JaxAdapter(Adapter):
         nodes.learn(item)
         return item
 
+    def in_worker(self) -> Adapter:
+        """One that knows JAX's containers, too, and no devices."""
+        return ItemAdapter()
+
     def fit(self, buffer: EchoBuffer) -> None:
         """Has the buffer give arrays; raises `SpecError` for dtypes that JAX lacks."""
         _check_dtypes(buffer)
@@ -55,6 +59,10 @@ class JaxAdapter(Adapter):
             side.use_converted(arrays.FromCupy())
         if buffer._afterwards is not None:
             buffer._afterwards.use_dtypes(arrays.canonical)
+
+
+class ItemAdapter(Adapter):
+    """Reads items alone. With this module comes what JAX sees in them."""
 
 
 def _check_dtypes(buffer: EchoBuffer) -> None:

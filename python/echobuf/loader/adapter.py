@@ -25,6 +25,10 @@ class Adapter:
         """What brings items into the form that the buffer takes."""
         return _as_it_is
 
+    def in_worker(self) -> Adapter:
+        """One that reads items in a worker process; it is pickled."""
+        return type(self)()
+
     def fit(self, buffer: EchoBuffer) -> None:
         """Has the buffer give batches of the framework's arrays.
 

@@ -145,6 +145,11 @@ def superseded_error() -> ClosedError:
 
 
 def _explain(error: UpstreamError) -> UpstreamError:
-    """An item that did not fit is a `SpecError` too."""
+    """What a loader has to say itself is no error of upstream's around another one.
+
+    An item that did not fit is a `SpecError`, too.
+    """
     cause = error.__cause__
-    return BadItemError(*cause.args) if isinstance(cause, BadItemError) else error
+    if isinstance(cause, BadItemError):
+        return BadItemError(*cause.args)
+    return UpstreamError(*cause.args) if type(cause) is UpstreamError else error

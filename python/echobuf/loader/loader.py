@@ -10,9 +10,11 @@ from fractions import Fraction
 from typing import Any
 
 from echobuf import state
+from echobuf.buffer import EchoBuffer
 from echobuf.loader import source
 from echobuf.loader.adapter import Adapter
 from echobuf.loader.epoch import Epoch
+from echobuf.loader.order import Order, Sampled
 from echobuf.loader.plan import Plan
 from echobuf.loader.run import Run
 from echobuf.loader.snapshots import with_end, with_upstream
@@ -21,6 +23,9 @@ from echobuf.loader.told import Told
 from echobuf.loader.upstream import Upstream
 from echobuf.options import check_bool, check_epoch
 from echobuf.stats import NOTHING, Stats, make_stats
+from echobuf.workers.buffer import SharedBuffer
+from echobuf.workers.settings import check_workers
+from echobuf.workers.workforce import Workforce
 
 
 class EchoLoader:
@@ -45,6 +50,16 @@ class EchoLoader:
             and draining it. `iter(upstream)` and its first `next` then run inside a
             `next` of this epoch; what is set between epochs (a sampler's epoch) comes
             too late for them; and one epoch more is begun than is used.
+        sampler: for a map-style `upstream` (`__getitem__`, `__len__`): the indices of
+            an epoch's examples, in order, iterated anew in each epoch.
+        num_workers: processes that make examples of a map-style `upstream` and write
+            them straight into the ring, in shared memory. The order is the sampler's
+            whatever their number. 0: examples are made on a thread of this process.
+        multiprocessing_context: how they are started: "spawn" (the default),
+            "forkserver", or such a context.
+        worker_init_fn: called in each with its number, before its first example.
+        max_restarts: workers that may die in an epoch and be started again, with the
+            examples that they had not finished; one more is an `UpstreamError`.
         max_factor: as for `EchoBuffer`, like the arguments that follow.
         device: see there.
         seed: see there.
@@ -68,6 +83,11 @@ class EchoLoader:
         batched: bool | None = None,
         length: int | None = None,
         overlap_epochs: bool = False,
+        sampler: Iterable[int] | None = None,
+        num_workers: int = 0,
+        multiprocessing_context: Any = None,
+        worker_init_fn: Callable[[int], Any] | None = None,
+        max_restarts: int = 3,
         max_factor: int = 8,
         device: str = "cpu",
         seed: int = 0,
@@ -78,6 +98,20 @@ class EchoLoader:
     ) -> None:
         source.check_iterable(upstream)
         adapter = self._adapter()
+        workers = check_workers(
+            num_workers,
+            multiprocessing_context,
+            worker_init_fn,
+            max_restarts,
+            unit=unit,
+            batched=batched,
+        )
+        workforce = None
+        if workers is not None:
+            upstream = Order(upstream, sampler)
+            workforce = Workforce(workers, upstream, adapter)
+        elif sampler is not None:
+            upstream = Sampled(Order(upstream, sampler))
         self._upstream = Upstream(upstream)
         self._told = Told(upstream)
         self._overlap_epochs = check_bool("overlap_epochs", overlap_epochs)
@@ -99,8 +133,11 @@ class EchoLoader:
                 "drop_last": drop_last,
                 "max_bytes": max_bytes,
             },
+            buffer_type=EchoBuffer if workforce is None else SharedBuffer,
         )
-        self._starter = Starter(self._upstream, self._told, self._plan, adapter)
+        self._starter = Starter(
+            self._upstream, self._told, self._plan, adapter, workforce
+        )
         self._epoch: weakref.ref[Epoch] | None = None
         self._begun: Run | None = None  # until the first batch is drawn from it
         self._next_epoch = 0

@@ -22,6 +22,7 @@ class Plan:
         default: whether `upstream` yields batches where nobody says.
         length: as for `EchoLoader`.
         arguments: those of `EchoBuffer`; `batch_size` may still be unknown.
+        buffer_type: what is made of them.
     """
 
     def __init__(
@@ -32,8 +33,10 @@ class Plan:
         default: bool,
         length: Any,
         arguments: dict[str, Any],
+        buffer_type: type[EchoBuffer] = EchoBuffer,
     ) -> None:
         self._upstream = upstream
+        self._buffer_type = buffer_type
         self._arguments = arguments
         self._length = None if length is None else check_int("length", length, 0, None)
         unit = arguments["unit"]
@@ -59,7 +62,7 @@ class Plan:
     def make_buffer(self, first: Any) -> EchoBuffer:
         """The buffer for items like the first one of upstream."""
         spec = self._infer(first)
-        self._buffer = EchoBuffer(spec, **self._arguments)
+        self._buffer = self._buffer_type(spec, **self._arguments)
         self.options = self._buffer._options
         return self._buffer
 

@@ -7,6 +7,7 @@ from echobuf.buffer import EchoBuffer
 from echobuf.errors import UpstreamError
 from echobuf.loader.feeder import Feeder
 from echobuf.loader.snapshots import Snapshots
+from echobuf.workers.crew import Crew
 
 
 class Run:
@@ -23,6 +24,7 @@ class Run:
         feeder: the thread that feeds it.
         cause: what upstream raised, if it could not be begun.
         snapshots: of upstream, if it has a state.
+        crew: the worker processes that feed it, which end when nobody holds them.
 
     Attributes:
         given_up: whether `set_epoch` has asked for another epoch in its place.
@@ -36,6 +38,7 @@ class Run:
         feeder: Feeder | None = None,
         cause: BaseException | None = None,
         snapshots: Snapshots | None = None,
+        crew: Crew | None = None,
     ) -> None:
         self.number = number
         self.resume = resume
@@ -44,6 +47,7 @@ class Run:
         self.buffer = buffer
         self.feeder = feeder
         self.snapshots = snapshots
+        self._crew = crew
 
     @property
     def error(self) -> UpstreamError | None:

@@ -16,6 +16,7 @@ from echobuf.loader.snapshots import Snapshots
 from echobuf.loader.told import Told
 from echobuf.loader.upstream import Start, Upstream
 from echobuf.upstream_state import UpstreamState
+from echobuf.workers.workforce import Workforce
 
 
 class Starter:
@@ -26,6 +27,8 @@ class Starter:
         told: what in it is told the number of an epoch that begins ahead.
         plan: of the buffer.
         adapter: to the framework of the loader.
+        workforce: the worker processes that make examples, if there are any; upstream
+            then yields indices.
 
     Attributes:
         buffer: from the first item on.
@@ -33,12 +36,18 @@ class Starter:
     """
 
     def __init__(
-        self, upstream: Upstream, told: Told, plan: Plan, adapter: Adapter
+        self,
+        upstream: Upstream,
+        told: Told,
+        plan: Plan,
+        adapter: Adapter,
+        workforce: Workforce | None = None,
     ) -> None:
         self._upstream = upstream
         self._told = told
         self._plan = plan
         self._adapter = adapter
+        self._workforce = workforce
         self._feeder: Feeder | None = None
         self._ahead: Ahead | None = None
         self.buffer: EchoBuffer | None = None
@@ -116,10 +125,13 @@ class Starter:
 
     def _start(self, state: UpstreamState | None) -> Start:
         self._upstream.check_fresh()
-        return self._upstream.begin(state)
+        start = self._upstream.begin(state)
+        return start if self._workforce is None else self._workforce.check(start)
 
     def _open(self, first: Any, number: int, resume: state.State | None) -> EchoBuffer:
         if self.buffer is None:
+            if self._workforce is not None:
+                first = self._workforce.example
             self.buffer = self._make_buffer(self._adapter.read_first(first))
         self.buffer.reset(number)
         if resume is not None:
@@ -164,6 +176,9 @@ class Starter:
                 start.state,
             )
         assert start.items is not None
+        if self._workforce is not None:
+            given = self._workforce.feed(buffer, start, needed)
+            return Run(number, resume, buffer, given, crew=self._workforce.crew)
         feeder = Feeder(
             buffer,
             start.items,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from echobuf.loader.order import Order, Sampled
 from echobuf.loader.source import as_data_loader
 
 
@@ -31,24 +32,28 @@ class Told:
 
 
 def _takers(upstream: Any) -> Iterator[Any]:
-    """Upstream itself, else the samplers and the dataset of a DataLoader."""
+    """Upstream itself, else the samplers and the dataset that it is made of."""
     if _takes(upstream):
         yield upstream
         return
-    loader = as_data_loader(upstream)
-    if loader is None:
-        return
-    batch_sampler = loader.batch_sampler
     seen: list[Any] = []
-    for each in (
-        loader.sampler,
-        batch_sampler,
-        getattr(batch_sampler, "sampler", None),
-        loader.dataset,
-    ):
+    for each in _parts(upstream):
         if _takes(each) and not any(each is other for other in seen):
             seen.append(each)
             yield each
+
+
+def _parts(upstream: Any) -> tuple[Any, ...]:
+    if isinstance(upstream, Sampled):
+        upstream = upstream.order
+    if isinstance(upstream, Order):
+        return upstream.sampler, upstream.dataset
+    loader = as_data_loader(upstream)
+    if loader is None:
+        return ()
+    batch_sampler = loader.batch_sampler
+    inner = getattr(batch_sampler, "sampler", None)
+    return loader.sampler, batch_sampler, inner, loader.dataset
 
 
 def _takes(each: Any) -> bool:

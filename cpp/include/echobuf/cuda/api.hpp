@@ -27,6 +27,8 @@ inline constexpr Result kErrorInvalidDevice = 101;
 inline constexpr Result kErrorInvalidContext = 201;
 inline constexpr Result kErrorInvalidHandle = 400;
 inline constexpr Result kErrorNotReady = 600;
+inline constexpr Result kErrorHostMemoryAlreadyRegistered = 712;
+inline constexpr Result kErrorHostMemoryNotRegistered = 713;
 inline constexpr Result kErrorStreamCaptureUnsupported = 900;
 inline constexpr Result kErrorStreamCaptureInvalidated = 901;
 inline constexpr Result kErrorStreamCaptureImplicit = 906;
@@ -36,6 +38,7 @@ inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventBlockingSync = 1;
 inline constexpr unsigned kEventDisableTiming = 2;
 inline constexpr unsigned kHostAllocPortable = 1;
+inline constexpr unsigned kHostRegisterPortable = 1;
 
 inline constexpr int kCaptureRelaxed = 2;  // CUstreamCaptureMode
 inline constexpr int kCaptureNone = 0;     // CUstreamCaptureStatus
@@ -73,6 +76,9 @@ using NoteHostAccess = void (*)(const void* address, std::size_t bytes, int writ
   X(memory_free, cuMemFree_v2, (Address address))                                   \
   X(host_alloc, cuMemHostAlloc, (void** memory, std::size_t bytes, unsigned flags)) \
   X(host_free, cuMemFreeHost, (void* memory))                                       \
+  X(host_register, cuMemHostRegister_v2,                                            \
+    (void* memory, std::size_t bytes, unsigned flags))                              \
+  X(host_unregister, cuMemHostUnregister, (void* memory))                           \
   X(copy_to_device, cuMemcpyHtoDAsync_v2,                                           \
     (Address to, const void* from, std::size_t bytes, StreamHandle stream))         \
   X(copy_to_host, cuMemcpyDtoHAsync_v2,                                             \

@@ -8,6 +8,7 @@
 
 #include "echobuf/cuda/api.hpp"
 #include "echobuf/cuda/driver.hpp"
+#include "echobuf/shared_memory.hpp"
 
 namespace echobuf::cuda {
 
@@ -121,5 +122,32 @@ inline std::unique_ptr<PinnedMemory> make_pinned_memory(const SharedContext& con
   context->driver().host_alloc(&memory, bytes, kHostAllocPortable);
   return std::make_unique<PinnedMemory>(context, memory);
 }
+
+/// Pinned memory that other processes write, too.
+class SharedPinnedMemory {
+ public:
+  /// Throws std::bad_alloc, and Error as above.
+  SharedPinnedMemory(SharedContext context, std::size_t bytes)
+      : context_(std::move(context)), memory_(bytes) {
+    const DeviceContext::Scope scope(*context_);
+    context_->driver().host_register(static_cast<void*>(memory_.data()),
+                                     memory_.bytes(), kHostRegisterPortable);
+  }
+  ~SharedPinnedMemory() {
+    try {
+      const DeviceContext::Scope scope(*context_);
+      context_->driver().calls().host_unregister(memory_.data());
+    } catch (const Error&) {  // as in Owned
+    }
+  }
+  SharedPinnedMemory(const SharedPinnedMemory&) = delete;
+  SharedPinnedMemory& operator=(const SharedPinnedMemory&) = delete;
+
+  const SharedMemory& memory() const { return memory_; }
+
+ private:
+  const SharedContext context_;
+  const SharedMemory memory_;
+};
 
 }  // namespace echobuf::cuda

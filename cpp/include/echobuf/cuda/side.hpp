@@ -86,7 +86,7 @@ struct DeviceSide {
         ring(capacity_, staging_slots(options, record_)),
         window_(make_device_memory(context, size_product(capacity_, record_.stride()))),
         store(context, record_, staging_slots(options, record_),
-              capacity_ + staging_slots(options, record_)),
+              capacity_ + staging_slots(options, record_), options.shared),
         batch(record_, options.leaves, options.batch_size),
         desk_layout_(options, record_, batch),
         desk_(make_device_memory(context, desk_layout_.bytes)),

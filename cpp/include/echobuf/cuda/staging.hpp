@@ -16,16 +16,26 @@ namespace echobuf::cuda {
 class Staging {
  public:
   /// `slots` of staging; lengths of ragged records are kept for `lengths` positions.
+  /// `shared`: with processes that write records themselves.
   Staging(const SharedContext& context, RecordLayout layout, std::uint64_t slots,
-          std::uint64_t lengths)
+          std::uint64_t lengths, bool shared = false)
       : layout_(std::move(layout)),
         slots_(slots),
-        memory_(make_pinned_memory(context, size_product(slots, layout_.stride()))),
+        memory_(shared ? nullptr : make_pinned_memory(context, bytes())),
+        shared_(shared ? std::make_unique<SharedPinnedMemory>(context, bytes())
+                       : nullptr),
+        base_(static_cast<std::byte*>(shared_ ? shared_->memory().data()
+                                              : memory_->get())),
         lengths_(layout_.ragged() ? lengths : 0),
         noted_(context->driver().note_host_access()) {}
 
   const RecordLayout& layout() const { return layout_; }
   std::uint64_t slots() const { return slots_; }
+
+  /// Where the slots lie, if they are shared.
+  const SharedMemory* shared_memory() const {
+    return shared_ ? &shared_->memory() : nullptr;
+  }
 
   /// Writes examples as HostStore does.
   void write(std::uint64_t position, std::uint64_t count, const SourceLeaf* leaves,
@@ -39,8 +49,7 @@ class Staging {
   }
 
   std::byte* at(std::uint64_t position) const {
-    return static_cast<std::byte*>(memory_->get()) +
-           position % slots_ * layout_.stride();
+    return base_ + position % slots_ * layout_.stride();
   }
 
   /// The number of rows of a ragged record, until its slot in the window is taken.
@@ -49,9 +58,13 @@ class Staging {
   }
 
  private:
+  std::size_t bytes() const { return size_product(slots_, layout_.stride()); }
+
   const RecordLayout layout_;
   const std::uint64_t slots_;
-  const std::unique_ptr<PinnedMemory> memory_;
+  const std::unique_ptr<PinnedMemory> memory_;  // or
+  const std::unique_ptr<SharedPinnedMemory> shared_;
+  std::byte* const base_;
   std::vector<std::uint64_t> lengths_;
   const NoteHostAccess noted_;
 };

@@ -1,0 +1,248 @@
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "echobuf/buffer.hpp"
+#include "echobuf/workers/crew.hpp"
+#include "echobuf/workers/worker.hpp"
+
+namespace echobuf::workers {
+namespace {
+
+constexpr std::uint64_t kWords = 40;  // of a record: not one store
+
+BufferOptions crew_options() {
+  BufferOptions options;
+  options.fields = {{8 * kWords, 1}};
+  options.batch_size = 4;
+  options.window = 32;
+  options.factor = {1, 1};
+  options.shared = true;
+  return options;
+}
+
+const SharedMemory& shared(const Buffer& buffer) { return *buffer.shared_memory(); }
+
+/// A buffer and its crew; workers are threads here, with mappings of their own.
+struct Trainer {
+  explicit Trainer(std::uint64_t workers, std::uint64_t ahead = 4)
+      : buffer(std::make_shared<Buffer>(crew_options())),
+        crew(buffer, workers, ahead),
+        lanes(workers) {}
+
+  std::unique_ptr<Worker> hire(std::uint64_t lane) const {
+    const BufferOptions options = crew_options();
+    return std::make_unique<Worker>(
+        crew.board().fd(), lanes, lane, shared(*buffer).fd(),
+        RecordLayout(options.fields, false),
+        shared(*buffer).bytes() / RecordLayout(options.fields, false).stride());
+  }
+
+  Status give(const std::vector<std::int64_t>& indices) {
+    std::uint64_t given = 0;
+    return crew.give(buffer->term(), indices.data(), indices.size(), given,
+                     Deadline::max());
+  }
+
+  Status settle(Deadline deadline) { return crew.settle(crew.given(), deadline); }
+
+  std::shared_ptr<Buffer> buffer;
+  Crew<Buffer> crew;
+  std::uint64_t lanes;
+};
+
+void write(Worker& worker, std::int64_t index) {
+  const std::vector<std::int64_t> words(kWords, index);
+  const SourceLeaf leaf = SourceLeaf::of(words.data(), kWords);
+  worker.write(&leaf);
+}
+
+/// Works until the crew is closed; now and then leaves a ticket half-done and is hired
+/// again, as a process is after it was killed.
+void work(const Trainer& trainer, std::uint64_t lane, double chance_of_death) {
+  std::mt19937 random(static_cast<unsigned>(lane));
+  std::unique_ptr<Worker> worker = trainer.hire(lane);
+  for (;;) {
+    std::int64_t index = 0;
+    if (worker->take(index, Deadline::max()) == Status::kClosed) return;
+    const bool dies = std::bernoulli_distribution(chance_of_death)(random);
+    write(*worker, dies ? -1 : index);
+    if (dies)
+      worker = trainer.hire(lane);
+    else
+      worker->done();
+  }
+}
+
+/// All that is served, each record checked to be whole; sorted.
+std::vector<std::int64_t> serve_out(Buffer& buffer) {
+  std::vector<std::int64_t> served;
+  for (Batch batch; buffer.next(batch) == Status::kOk;) {
+    const auto* words = buffer.field<std::int64_t>(batch, 0);
+    for (std::uint64_t i = 0; i < batch.count; ++i) {
+      for (std::uint64_t w = 1; w < kWords; ++w)
+        EXPECT_EQ(words[i * kWords + w], words[i * kWords]);
+      served.push_back(words[i * kWords]);
+    }
+  }
+  return served;
+}
+
+std::vector<std::int64_t> counted(std::int64_t n) {
+  std::vector<std::int64_t> indices(static_cast<std::size_t>(n));
+  std::iota(indices.begin(), indices.end(), 0);
+  return indices;
+}
+
+std::vector<std::int64_t> order_with(std::uint64_t workers, double chance_of_death) {
+  Trainer trainer(workers);
+  std::vector<std::thread> threads;
+  for (std::uint64_t lane = 0; lane < workers; ++lane)
+    threads.emplace_back([&, lane] { work(trainer, lane, chance_of_death); });
+  std::thread giver([&] {
+    EXPECT_EQ(trainer.give(counted(500)), Status::kOk);
+    trainer.buffer->close();
+  });
+  std::vector<std::int64_t> served = serve_out(*trainer.buffer);
+  giver.join();
+  EXPECT_EQ(trainer.settle(Deadline::max()), Status::kOk);
+  trainer.crew.close();
+  for (std::thread& thread : threads) thread.join();
+  return served;
+}
+
+TEST(Workers, OrderIsThatOfTheIndicesWhateverTheirNumberAndTheirDeaths) {
+  const std::vector<std::int64_t> alone = order_with(1, 0);
+  EXPECT_EQ(alone.size(), 500);
+  EXPECT_EQ(order_with(3, 0), alone);
+  EXPECT_EQ(order_with(3, 0.2), alone);
+}
+
+TEST(Workers, OneThatDiesLeavesItsTicketsToTheNext) {
+  Trainer trainer(1);
+  ASSERT_EQ(trainer.give({7, 8}), Status::kOk);
+  std::int64_t index = 0;
+  ASSERT_EQ(trainer.hire(0)->take(index, Deadline::max()), Status::kOk);
+  EXPECT_EQ(index, 7);
+  const std::unique_ptr<Worker> next = trainer.hire(0);
+  for (const std::int64_t expected : {7, 8}) {
+    ASSERT_EQ(next->take(index, Deadline::max()), Status::kOk);
+    EXPECT_EQ(index, expected);
+    write(*next, index);
+    next->done();
+  }
+  EXPECT_EQ(next->take(index, kAtOnce), Status::kTimeout);
+  EXPECT_EQ(trainer.settle(Deadline::max()), Status::kOk);
+}
+
+TEST(Workers, RevokedTicketsAreSkippedAndLaterOnesMade) {
+  Trainer trainer(1);
+  ASSERT_EQ(trainer.give({0, 1, 2}), Status::kOk);
+  const std::unique_ptr<Worker> worker = trainer.hire(0);
+  std::int64_t index = -1;
+  ASSERT_EQ(worker->take(index, Deadline::max()), Status::kOk);
+  EXPECT_EQ(worker->wait_revoked(kAtOnce), Status::kTimeout);
+  EXPECT_TRUE(trainer.crew.is_wanted(0, worker->ticket()));
+  trainer.crew.revoke(trainer.crew.given());
+  EXPECT_FALSE(trainer.crew.is_wanted(0, worker->ticket()));
+  EXPECT_EQ(worker->wait_revoked(Deadline::max()), Status::kOk);
+  ASSERT_EQ(trainer.give({3}), Status::kOk);
+  worker->done();
+  ASSERT_EQ(worker->take(index, Deadline::max()), Status::kOk);
+  EXPECT_EQ(index, 3);
+  worker->done();
+  EXPECT_EQ(trainer.settle(Deadline::max()), Status::kOk);
+}
+
+TEST(Workers, WhatADeadOneHadIsBuriedOnceItIsRevoked) {
+  Trainer trainer(2, 1);
+  ASSERT_EQ(trainer.give({0, 1}), Status::kOk);
+  trainer.crew.bury(0);  // nothing was revoked: nothing is lost
+  EXPECT_EQ(trainer.crew.outstanding(0), 1);
+  EXPECT_EQ(trainer.settle(kAtOnce), Status::kTimeout);
+  trainer.crew.revoke(trainer.crew.given());
+  trainer.crew.bury(0);
+  trainer.crew.bury(1);
+  EXPECT_EQ(trainer.settle(Deadline::max()), Status::kOk);
+}
+
+TEST(Workers, WhatWasGivenLaterIsNeitherWaitedForNorRevoked) {
+  Trainer trainer(1);
+  const std::vector<std::uint64_t> none = trainer.crew.given();
+  ASSERT_EQ(trainer.give({0, 1}), Status::kOk);
+  const std::vector<std::uint64_t> first = trainer.crew.given();
+  ASSERT_EQ(trainer.give({2}), Status::kOk);
+  EXPECT_EQ(trainer.crew.settle(none, kAtOnce), Status::kOk);
+  EXPECT_EQ(trainer.crew.settle(first, kAtOnce), Status::kTimeout);
+  trainer.crew.revoke(first);
+  EXPECT_FALSE(trainer.crew.is_wanted(0, 1));
+  EXPECT_TRUE(trainer.crew.is_wanted(0, 2));
+  trainer.crew.revoke(none);  // never fewer
+  EXPECT_FALSE(trainer.crew.is_wanted(0, 1));
+  trainer.crew.bury(0);
+  EXPECT_EQ(trainer.crew.settle(first, Deadline::max()), Status::kOk);
+  EXPECT_EQ(trainer.settle(kAtOnce), Status::kTimeout);
+}
+
+TEST(Workers, ATermIsAbandonedOnlyWhileItLasts) {
+  Trainer trainer(1);
+  const std::uint64_t term = trainer.buffer->term();
+  ASSERT_EQ(trainer.buffer->reset(1), Status::kOk);
+  trainer.crew.abandon(term);
+  EXPECT_FALSE(trainer.buffer->has_failed());
+  trainer.crew.abandon(trainer.buffer->term());
+  EXPECT_TRUE(trainer.buffer->has_failed());
+}
+
+TEST(Workers, GivingWaitsForRoomAndEndsWithTheTerm) {
+  Trainer trainer(1, 2);
+  std::uint64_t given = 0;
+  const std::vector<std::int64_t> indices = counted(5);
+  const std::uint64_t term = trainer.buffer->term();
+  EXPECT_EQ(trainer.crew.give(term, indices.data(), 5, given, kAtOnce),
+            Status::kTimeout);
+  EXPECT_EQ(given, 2);
+  trainer.crew.revoke(trainer.crew.given());
+  trainer.crew.bury(0);
+  ASSERT_EQ(trainer.settle(Deadline::max()), Status::kOk);
+  trainer.buffer->fail();
+  EXPECT_EQ(trainer.crew.give(term, indices.data(), 5, given, Deadline::max()),
+            Status::kClosed);
+  EXPECT_EQ(given, 2);
+}
+
+TEST(Workers, GivingToABusyWorkerEndsWithTheTerm) {
+  Trainer trainer(1, 1);
+  ASSERT_EQ(trainer.give({0}), Status::kOk);
+  const std::uint64_t term = trainer.buffer->term();
+  std::thread giver([&] { EXPECT_EQ(trainer.give({1}), Status::kClosed); });
+  trainer.crew.abandon(term);
+  giver.join();
+}
+
+TEST(Workers, ABoardIsNoMoreThanWhatItSays) {
+  const Board board(2);
+  EXPECT_NO_THROW(Board(board.fd(), 2));
+  EXPECT_THROW(Board(board.fd(), 1), std::invalid_argument);
+  EXPECT_THROW(Board(board.fd(), 1000), std::system_error);  // past its end
+  EXPECT_THROW(Board(-1, 2), std::system_error);
+  const SharedMemory other(std::size_t{1} << 16);
+  EXPECT_THROW(Board(other.fd(), 2), std::invalid_argument);
+}
+
+TEST(Workers, RecordsThatAreWholeBatchesAreRefused) {
+  BufferOptions options = crew_options();
+  options.ragged = true;
+  options.batch_size = 1;
+  EXPECT_THROW(Buffer{options}, std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace echobuf::workers

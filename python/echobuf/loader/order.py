@@ -1,0 +1,83 @@
+"""Which examples of a map-style dataset an epoch has, and in what order."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from typing import Any
+
+from echobuf.errors import OptionError
+from echobuf.loader.source import as_data_loader
+
+
+class Order:
+    """Indices for worker processes to make examples of: what a loader iterates.
+
+    Args:
+        dataset: has `__getitem__` and `__len__`.
+        sampler: an iterable of indices, anew in each epoch; None for all in order.
+
+    Raises:
+        OptionError: they are no such things.
+    """
+
+    def __init__(self, dataset: Any, sampler: Any) -> None:
+        if as_data_loader(dataset) is not None:
+            raise OptionError(
+                "`upstream` is a DataLoader, which has workers of its own; with "
+                "`num_workers` pass its dataset, and its sampler as `sampler=`."
+            )
+        if not hasattr(dataset, "__getitem__"):
+            raise OptionError(
+                f"`upstream` is a {type(dataset).__name__}; with `num_workers` or "
+                "`sampler` it must be a map-style dataset, with `__getitem__` and "
+                "`__len__`: workers are told which example to make."
+            )
+        if sampler is None and not hasattr(dataset, "__len__"):
+            raise OptionError(
+                f"`upstream` is a {type(dataset).__name__} without `__len__`; give "
+                "`sampler=`, an iterable of the indices to read."
+            )
+        if sampler is not None and not hasattr(sampler, "__iter__"):
+            raise OptionError(
+                f"`sampler` is a {type(sampler).__name__}; it must be an iterable of "
+                "indices."
+            )
+        self.dataset = dataset
+        self.sampler = sampler
+
+    def __iter__(self) -> Iterator[int]:
+        if self.sampler is None:
+            return iter(range(len(self.dataset)))
+        return map(_index, self.sampler)
+
+    def __len__(self) -> int:
+        return len(self.dataset if self.sampler is None else self.sampler)
+
+
+class Sampled:
+    """The examples of an order, made on the thread that iterates."""
+
+    def __init__(self, order: Order) -> None:
+        self.order = order
+
+    def __iter__(self) -> Iterator[Any]:
+        dataset = self.order.dataset
+        return (dataset[index] for index in self.order)
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+
+def _index(value: Any) -> int:
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        index = operator.index(value)
+    except TypeError:
+        raise OptionError(
+            f"`sampler` yielded {value!r}; it must yield ints, the indices of examples."
+        ) from None
+    if not -(2**63) <= index < 2**63:
+        raise OptionError(f"`sampler` yielded {index}, which is no 64-bit index.")
+    return index

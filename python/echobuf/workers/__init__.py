@@ -1,0 +1,1 @@
+"""Worker processes that make examples and write them straight into the ring."""

@@ -1,0 +1,89 @@
+"""The worker processes of a loader, as long as somebody draws from it."""
+
+from __future__ import annotations
+
+import atexit
+import time
+import weakref
+from typing import Any
+
+from echobuf import _core
+from echobuf.buffer import EchoBuffer
+from echobuf.loader.adapter import Adapter
+from echobuf.side_host import HostSide
+from echobuf.workers.settings import Settings
+from echobuf.workers.task import Task
+from echobuf.workers.watch import Watch
+
+_AHEAD = 16  # examples that a worker is told at a time
+_AT_EXIT_S = 3.0  # until those are gone, too, that do not end when they are told
+
+_crews: weakref.WeakSet[Crew] = weakref.WeakSet()
+
+
+class Crew:
+    """The workers of a loader, for all of its epochs.
+
+    Dropping it ends them; nothing waits for that.
+
+    Args:
+        settings: how many, and how they are started.
+        dataset: that each reads, as a copy of its own.
+        adapter: that reads its items.
+        example: the first one.
+        buffer: that they write into.
+
+    Attributes:
+        core: their tickets.
+        watch: what threads know of them, which must not hold this.
+
+    Raises:
+        OptionError: `dataset` cannot be sent to another process.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        dataset: Any,
+        adapter: Adapter,
+        example: Any,
+        buffer: EchoBuffer,
+    ) -> None:
+        side = buffer._side
+        tasks = [
+            Task(
+                number=number,
+                count=settings.count,
+                dataset=dataset,
+                adapter=adapter,
+                example=example,
+                capacity=side.slots,
+                seed=buffer._options.seed,
+                init=settings.init,
+            )
+            for number in range(settings.count)
+        ]
+        self.core: _core.Crew
+        if isinstance(side, HostSide):
+            self.core = _core.Crew(side.core, settings.count, _AHEAD)
+        else:
+            self.core = _core.DeviceCrew(side.core, settings.count, _AHEAD)
+        self.watch = Watch(settings, self.core, tasks, weakref.ref(buffer))
+        _crews.add(self)
+
+    def __del__(self) -> None:
+        if hasattr(self, "watch"):
+            self.watch.close()
+
+
+def _end_all() -> None:
+    """Ends the workers before the interpreter goes."""
+    watches = [crew.watch for crew in list(_crews)]
+    for watch in watches:
+        watch.close()
+    deadline = time.monotonic() + _AT_EXIT_S
+    for watch in watches:
+        watch.join(deadline)
+
+
+atexit.register(_end_all)

@@ -1,0 +1,92 @@
+"""What runs in a worker process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from multiprocessing.connection import Connection
+from typing import Any
+
+from echobuf import _core
+from echobuf.arrays import prepare_put
+from echobuf.errors import SpecError
+from echobuf.loader.feeder import BadItemError
+from echobuf.tree import make_spec
+from echobuf.workers.seeds import seed_all
+from echobuf.workers.sending import Received
+from echobuf.workers.task import FAILED, READY, Task, pack_error
+
+_SLICE_S = 1.0
+_LEFT_ALONE = 1  # the exit code of a worker whose trainer is gone
+
+
+def run(parcel: Received, pipe: Connection, *shared: Any) -> None:
+    """Makes examples until the trainer says that it is enough, or is gone.
+
+    Args:
+        parcel: the `Task`.
+        pipe: to the trainer.
+        shared: descriptors, to be detached: the memory of the tickets, that of the
+            ring, and the trainer's process, where there is such a thing.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the trainer's to handle
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    board, slots, *trainer = (each.detach() for each in shared)
+    _core.follow([pipe.fileno(), *trainer], _LEFT_ALONE)
+    try:
+        task: Task = parcel.open()
+        maker = _Maker(task, board, slots)
+        seed_all(task.seed, task.number, task.start)
+        if task.init is not None:
+            task.init(task.number)
+    except BaseException as error:
+        pipe.send((FAILED, None, pack_error(error)))
+        return
+    pipe.send((READY, None, None))
+    worker = maker.worker
+    while True:
+        code, index = worker.take(_SLICE_S)
+        if code == _core.TIMEOUT:
+            continue
+        if code != 0:
+            return
+        try:
+            maker.make(index)
+        except BaseException as error:
+            pipe.send((FAILED, worker.ticket(), pack_error(error)))
+            # Called done before, it would be served.
+            while worker.wait_revoked(_SLICE_S) == _core.TIMEOUT:
+                pass
+        worker.done()
+
+
+class _Maker:
+    """Reads examples as the trainer would, and writes them into their slots."""
+
+    def __init__(self, task: Task, board: int, slots: int) -> None:
+        if "torch" in sys.modules:  # one thread a worker, as in a DataLoader
+            sys.modules["torch"].set_num_threads(1)
+        self._dataset = task.dataset
+        self._spec = make_spec(task.adapter.read_first(task.example))
+        self._read = task.adapter.reader()
+        leaves = [(field.dtype, field.shape) for field in self._spec.fields]
+        try:
+            self.worker = _core.Worker(
+                board, task.count, task.number, slots, leaves, task.capacity
+            )
+        finally:
+            os.close(board)
+            os.close(slots)
+
+    def make(self, index: int) -> None:
+        item = self._dataset[index]
+        try:
+            leaves = self._spec.flatten(self._read(item), "example")
+            if self.worker.write(leaves) is not None:
+                ready = prepare_put(leaves, self._spec, stacked=False, ragged=False)
+                self.worker.write(list(ready))
+        except SpecError as error:
+            raise BadItemError(
+                f"example {index} of upstream does not fit the first one: {error}"
+            ) from error

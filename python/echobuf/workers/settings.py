@@ -1,0 +1,97 @@
+"""How many worker processes a loader has, and what they do beside making examples."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.context import BaseContext
+from typing import Any
+
+from echobuf.errors import OptionError
+from echobuf.options import check_int
+
+_METHODS = ("spawn", "forkserver")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Checked.
+
+    Attributes:
+        count: of processes; at least 1.
+        context: that starts them.
+        init: called in each with its number, before the first example; or None.
+        max_restarts: of processes that have died, in all.
+    """
+
+    count: int
+    context: BaseContext
+    init: Callable[[int], Any] | None
+    max_restarts: int
+
+
+def check_workers(
+    num_workers: Any,
+    multiprocessing_context: Any,
+    worker_init_fn: Any,
+    max_restarts: Any,
+    *,
+    unit: str,
+    batched: bool | None,
+) -> Settings | None:
+    """The settings; None without workers.
+
+    Raises:
+        OptionError: an argument is out of range, or workers cannot do what is asked.
+    """
+    count = check_int("num_workers", num_workers, 0, 1024)
+    restarts = check_int("max_restarts", max_restarts, 0, 2**31 - 1)
+    context = _check_context(multiprocessing_context)
+    if worker_init_fn is not None and not callable(worker_init_fn):
+        raise OptionError(
+            f"`worker_init_fn` is {worker_init_fn!r}; it must be a function of the "
+            "worker's number, or None."
+        )
+    if count == 0:
+        return None
+    if not sys.platform.startswith("linux"):
+        raise OptionError(
+            f"`num_workers` is {count}; worker processes need Linux. Leave it out."
+        )
+    if multiprocessing.current_process().daemon:
+        raise OptionError(
+            f"`num_workers` is {count}, but this process is a daemon of "
+            "`multiprocessing`, which may not start others. Leave it out here."
+        )
+    if unit == "batch":
+        raise OptionError(
+            f"`num_workers` is {count}; workers make examples, and unit='batch' echoes "
+            "whole batches. Leave one of them out."
+        )
+    if batched:
+        raise OptionError(
+            f"`batched` is True, but `num_workers` is {count}: workers make single "
+            "examples. Leave one of them out."
+        )
+    return Settings(count, context, worker_init_fn, restarts)
+
+
+def _check_context(context: Any) -> BaseContext:
+    if context is None:
+        context = "spawn"
+    method = context
+    if isinstance(context, BaseContext):
+        method = context.get_start_method()
+    if method not in _METHODS:
+        raise OptionError(
+            f"`multiprocessing_context` is {context!r}; it must be 'spawn', "
+            "'forkserver', or such a context: a fork has only one of its parent's "
+            "threads, and all of their locks."
+        )
+    return context if isinstance(context, BaseContext) else _context(method)
+
+
+def _context(method: str) -> BaseContext:
+    return multiprocessing.get_context(method)

@@ -1,0 +1,75 @@
+"""What a worker process is told when it starts, and what it says."""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from echobuf.loader.adapter import Adapter
+
+READY = "ready"
+FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Task:
+    """One worker's; it is pickled.
+
+    Attributes:
+        number: of the worker, from 0.
+        count: of workers.
+        dataset: that it reads.
+        adapter: that reads its items.
+        example: the first example: the others are like it.
+        capacity: slots that workers write.
+        seed: of the loader.
+        init: called with `number` first; or None.
+        start: how many processes the loader had started before this one.
+    """
+
+    number: int
+    count: int
+    dataset: Any
+    adapter: Adapter
+    example: Any
+    capacity: int
+    seed: int
+    init: Callable[[int], Any] | None
+    start: int = 0
+
+
+class WorkerTraceback(Exception):  # noqa: N818 - it is no error, but where one came from
+    """Where in a worker process an error was raised."""
+
+    def __str__(self) -> str:
+        return f"\n{self.args[0]}" if self.args else ""
+
+
+def pack_error(error: BaseException) -> tuple[bytes, str, str]:
+    """An error, what it says, and where it was raised, to be sent."""
+    text = "".join(traceback.format_exception(error))
+    said = "".join(traceback.format_exception_only(error)).strip()
+    try:
+        packed = pickle.dumps(error)
+        pickle.loads(packed)  # some can be pickled, and not made again
+    except Exception:
+        packed = b""
+    return packed, said, text
+
+
+def unpack_error(packed: tuple[bytes, str, str]) -> BaseException:
+    """The error, whose cause says where it was raised."""
+    data, said, text = packed
+    error: object = None
+    if data:
+        try:
+            error = pickle.loads(data)
+        except Exception:
+            error = None  # made there, and not here
+    if not isinstance(error, BaseException):
+        error = RuntimeError(said)
+    error.__cause__ = WorkerTraceback(text)
+    return error

@@ -1,0 +1,70 @@
+"""The part of a loader that worker processes have: made with its buffer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from echobuf.buffer import EchoBuffer
+from echobuf.loader.adapter import Adapter
+from echobuf.loader.order import Order
+from echobuf.loader.upstream import Start
+from echobuf.workers.crew import Crew
+from echobuf.workers.feeder import WorkerFeeder
+from echobuf.workers.settings import Settings
+
+
+class Workforce:
+    """Starts the workers when the first epoch is fed.
+
+    Args:
+        settings: of the workers.
+        order: what the loader iterates: indices.
+        adapter: of the loader.
+
+    Attributes:
+        crew: the workers, once they were started.
+        example: the first one, from which the spec is inferred.
+    """
+
+    def __init__(self, settings: Settings, order: Order, adapter: Adapter) -> None:
+        self._settings = settings
+        self._dataset = order.dataset
+        self._adapter = adapter
+        self.crew: Crew | None = None
+        self._has_example = False
+        self.example: Any = None
+
+    def check(self, start: Start) -> Start:
+        """Makes the first example, in this process, unless there was one before."""
+        if start.items is None or self._has_example:
+            return start
+        try:
+            self.example = self._dataset[start.first]
+        except Exception as error:
+            return Start(error=error)
+        self._has_example = True
+        return start
+
+    def feed(self, buffer: EchoBuffer, start: Start, needed: int) -> WorkerFeeder:
+        """Feeds an epoch, from its fresh example `needed` on.
+
+        Raises:
+            OptionError: the dataset cannot be sent to other processes.
+        """
+        if self.crew is None:
+            self.crew = Crew(
+                self._settings,
+                self._dataset,
+                self._adapter.in_worker(),
+                self.example,
+                buffer,
+            )
+        assert start.items is not None
+        return WorkerFeeder(
+            self.crew.core,
+            self.crew.watch,
+            buffer,
+            start.items,
+            start.first,
+            skipped=needed - start.offset,
+        )

@@ -1,0 +1,38 @@
+"""No test leaves processes, descriptors or shared memory behind."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from helpers import until
+from leaked_threads import no_feeder
+from worker_data import workers_alive
+
+
+def _open_memory() -> int:
+    """How much memory without a name, and how many processes, this one has open."""
+    links = []
+    for each in os.listdir("/proc/self/fd"):
+        try:
+            links.append(os.readlink(f"/proc/self/fd/{each}"))
+        except OSError:  # the one that lists
+            continue
+    return sum("memfd:echobuf" in link or "[pidfd]" in link for link in links)
+
+
+@pytest.fixture(autouse=True)
+def nothing_left() -> Iterator[None]:
+    shared = set(os.listdir("/dev/shm"))
+    before = _open_memory()
+    yield
+    gc.collect()
+    until(lambda: not workers_alive())
+    no_feeder()
+    gc.collect()
+    assert _open_memory() == before
+    left = {each for each in set(os.listdir("/dev/shm")) - shared if "echobuf" in each}
+    assert not left

@@ -1,0 +1,130 @@
+"""Workers that die, and datasets that fail."""
+
+import os
+import random
+import signal
+
+import pytest
+
+import echobuf.workers.watch
+import worker_data
+from helpers import until
+from worker_data import Numbers, Troubled, ids, load, workers_alive
+
+N = 400
+
+
+def kill(worker):
+    os.kill(worker.pid, signal.SIGKILL)
+
+
+def test_killed_workers_change_nothing():
+    dice = random.Random(3)
+    loader = load(Numbers(N), 2, max_restarts=100)
+    served = []
+    for number, batch in enumerate(loader):
+        served.append(batch)
+        if number % 20 == 10 and (alive := workers_alive()):
+            kill(dice.choice(alive))
+    assert ids(served) == ids(load(Numbers(N), 0))
+
+
+@pytest.mark.parametrize(
+    ("trouble", "said"),
+    [(worker_data.leave, "exit code 3"), (worker_data.crash, r"signal 11 \(SIGSEGV\)")],
+)
+def test_a_worker_that_dies_too_often_is_an_error(trouble, said, tmp_path):
+    flag = tmp_path / "flag"
+    flag.touch()
+    loader = load(Troubled(N, trouble, 50, flag), 1, max_restarts=1)
+    with pytest.raises(echobuf.UpstreamError, match=f"{said}.*`max_restarts` allows 1"):
+        ids(loader)
+    flag.unlink()
+    assert sum(map(len, ids(loader))) == 2 * N  # the next epoch has new ones
+
+
+def test_dying_between_epochs_is_not_counted():
+    loader = load(Numbers(40), 1, max_restarts=0)
+    alone = load(Numbers(40), 0)
+    for _ in range(2):
+        assert ids(loader) == ids(alone)
+        (worker,) = workers_alive()
+        kill(worker)
+        until(lambda worker=worker: not worker.is_alive())
+
+
+@pytest.mark.parametrize(
+    ("trouble", "error", "cause"),
+    [
+        (worker_data.raise_value, echobuf.UpstreamError, "no such example"),
+        (worker_data.raise_unlikely, echobuf.UpstreamError, "UnlikelyError: 1 and 2"),
+        (
+            worker_data.misshape,
+            echobuf.SpecError,
+            "example 50 of upstream does not fit",
+        ),
+    ],
+)
+def test_what_a_dataset_raises_is_heard_and_the_next_epoch_may_go_well(
+    trouble, error, cause, tmp_path
+):
+    flag = tmp_path / "flag"
+    flag.touch()
+    loader = load(Troubled(N, trouble, 50, flag), 1, max_restarts=0)
+    for _ in range(2):
+        with pytest.raises(error, match=cause) as caught:
+            ids(loader)
+        assert isinstance(caught.value, echobuf.UpstreamError)
+    flag.unlink()
+    assert sum(map(len, ids(loader))) == 2 * N
+
+
+def test_what_the_sampler_raises_is_heard():
+    def indices():
+        yield from range(60)
+        yield "sixty"
+
+    class Sampler:
+        def __iter__(self):
+            return indices()
+
+    for workers in (0, 1):
+        with pytest.raises(echobuf.UpstreamError, match="yielded 'sixty'"):
+            ids(load(Numbers(N), workers, sampler=Sampler()))
+
+
+@pytest.mark.parametrize(
+    ("init", "said"),
+    [
+        (worker_data.leave_at_once, "exit code 4 before its first example"),
+        (worker_data.refuse, "worker 0 has nothing to read"),
+    ],
+)
+def test_a_worker_that_cannot_begin_is_an_error_at_once(init, said):
+    loader = load(Numbers(N), 1, worker_init_fn=init, max_restarts=1000)
+    for _ in range(2):
+        with pytest.raises(echobuf.UpstreamError, match=said):
+            ids(loader)
+
+
+def test_a_loader_whose_worker_hangs_can_be_dropped():
+    loader = load(Troubled(N, worker_data.hang, 16), 2)
+    epoch = iter(loader)
+    next(epoch)
+    until(lambda loader=loader: loader.stats().fresh >= 16)
+    del loader, epoch  # see `nothing_left`
+
+
+def test_an_epoch_whose_worker_hangs_can_be_left(tmp_path, monkeypatch):
+    monkeypatch.setattr(echobuf.workers.watch, "_STUCK_S", 0.1)
+    flag = tmp_path / "flag"
+    flag.touch()
+    loader = load(Troubled(N, worker_data.hang, 16, flag), 1)
+    epoch = iter(loader)
+    next(epoch)
+    until(lambda: loader.stats().fresh >= 16)
+    del epoch
+    flag.unlink()
+    alone = load(Numbers(N), 0)
+    alone.set_epoch(1)
+    assert ids(loader) == ids(alone)

@@ -1,0 +1,33 @@
+"""Workers write into pinned memory, from where a device's window is filled."""
+
+import pytest
+
+from echobuf.testing import simulated_cuda
+from leaked_threads import no_feeder
+from test_worker_deaths import kill
+from worker_data import Numbers, load, workers_alive
+
+N = 150
+
+
+@pytest.mark.parametrize("kwargs", [{}, {"factor": 1.5, "overlap_epochs": True}])
+def test_batches_are_those_of_the_cpu(kwargs):
+    alone = load(Numbers(N), 0, **kwargs)
+    with simulated_cuda() as simulation:
+        stream = simulation.stream()
+        loader = load(Numbers(N), 2, device="cuda", max_restarts=100, **kwargs)
+        with stream:
+            for epoch in range(2):
+                served = []
+                for number, batch in enumerate(loader):
+                    served.append(arrays(batch))
+                    if number == 10:
+                        kill(workers_alive()[0])
+                assert served == [arrays(batch) for batch in alone], epoch
+        del loader, alone, batch
+        no_feeder()  # the last that has the memory is who waits for the workers
+    assert not simulation.reports
+
+
+def arrays(batch):
+    return {name: leaf.tolist() for name, leaf in batch.items()}

@@ -1,0 +1,101 @@
+"""What workers make comes in the sampler's order, whatever their number."""
+
+import multiprocessing
+
+import numpy as np
+import pytest
+
+from worker_data import KWARGS, Noted, Numbers, Random, Tensors, ids, load
+
+N = 150
+
+
+def sampler():
+    order = np.random.default_rng(1).permutation(N)
+    return [*order[:70], -1, -N, *map(int, order[70:]), *order[:9]]
+
+
+@pytest.mark.parametrize(
+    ("workers", "method", "kwargs"),
+    [
+        (1, "spawn", {"prefetch": 2}),
+        (2, multiprocessing.get_context("spawn"), {"overlap_epochs": True}),
+        (3, "forkserver", {"factor": 1.5}),
+    ],
+)
+def test_the_order_is_that_of_the_sampler(workers, method, kwargs):
+    kwargs = {"sampler": sampler(), **kwargs}
+    loader = load(Numbers(N), workers, multiprocessing_context=method, **kwargs)
+    alone = load(Numbers(N), 0, **kwargs)
+    assert len(loader) == len(alone)
+    for _ in range(2):
+        assert ids(loader) == ids(alone)
+    loader.set_epoch(7)
+    alone.set_epoch(7)
+    assert ids(loader) == ids(alone)
+
+
+def test_an_epoch_that_is_left_half_way_does_not_disturb_the_next():
+    loader, alone = load(Numbers(N), 2), load(Numbers(N), 0)
+    for drawn in (0, 1, 5):
+        for each in (loader, alone):
+            epoch = iter(each)
+            for _ in range(drawn):
+                next(epoch)
+            del epoch
+        loader.set_epoch(drawn)
+        alone.set_epoch(drawn)
+        assert ids(loader) == ids(alone)
+
+
+def test_a_state_goes_on_exactly_and_makes_only_what_is_needed(tmp_path):
+    loader = load(Numbers(N), 2)
+    epoch = iter(loader)
+    for _ in range(60):
+        next(epoch)
+    state = loader.state_dict()
+    rest = ids(epoch)
+    other = load(Numbers(N), 1)
+    other.load_state_dict(state)
+    assert ids(other) == rest
+    assert ids(other) == ids(loader)
+
+
+def test_every_worker_works_and_they_may_share_a_lock(tmp_path):
+    loader = load(Noted(N, tmp_path), 2)
+    assert ids(loader) == ids(load(Numbers(N), 0))
+    assert len(list(tmp_path.iterdir())) >= 2  # the first example is the trainer's
+
+
+def test_fewer_examples_than_workers_and_none():
+    loader = load(Numbers(1), 2, factor=1)
+    assert ids(loader) == [[0]]
+    order = [0]
+    loader = load(Numbers(1), 2, factor=1, sampler=order)
+    assert ids(loader) == [[0]]
+    order.clear()
+    assert ids(loader) == []
+    order.append(0)
+    assert ids(loader) == [[0]]
+
+
+def test_tensors_come_back_as_they_were():
+    import torch
+
+    import echobuf.torch
+
+    loader = echobuf.torch.EchoLoader(Tensors(), num_workers=1, **KWARGS)
+    for batch in loader:
+        assert batch.x.dtype == torch.bfloat16
+        assert torch.equal(batch.x, Tensors().x[batch.y])
+
+
+def test_random_numbers_are_each_workers_own_and_follow_from_the_seed():
+    def drawn(workers, seed):
+        loader = load(Random(N), workers, seed=seed)
+        return {row.tobytes() for batch in loader for row in batch["x"]}
+
+    once, other = drawn(2, 1), drawn(2, 2)
+    assert len(once) == len(other) == N  # no two alike
+    assert not once & other
+    assert drawn(1, 1) & once

@@ -1,0 +1,87 @@
+"""What loaders with workers do not take."""
+
+import multiprocessing
+
+import pytest
+
+import echobuf
+from worker_data import Numbers, load
+
+
+class Unsendable(Numbers):
+    def __init__(self):
+        super().__init__(20)
+        self.function = lambda: None
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "said"),
+    [
+        ({"num_workers": -1}, "`num_workers` is -1"),
+        ({"num_workers": True}, "`num_workers` is True"),
+        ({"max_restarts": -1}, "`max_restarts` is -1"),
+        ({"multiprocessing_context": "fork"}, "`multiprocessing_context` is 'fork'"),
+        ({"multiprocessing_context": 3}, "`multiprocessing_context` is 3"),
+        ({"worker_init_fn": 3}, "`worker_init_fn` is 3"),
+        ({"unit": "batch", "batch_size": None}, "unit='batch'"),
+        ({"batched": True}, "`batched` is True"),
+        ({"sampler": 3}, "`sampler` is a int"),
+    ],
+)
+def test_arguments(kwargs, said):
+    with pytest.raises(echobuf.OptionError, match=said):
+        load(Numbers(20), **{"workers": 2, **_renamed(kwargs)})
+
+
+def _renamed(kwargs):
+    return {"workers" if k == "num_workers" else k: v for k, v in kwargs.items()}
+
+
+@pytest.mark.parametrize(
+    ("upstream", "said"),
+    [
+        ((number for number in range(3)), "must be a map-style dataset"),
+        ({1, 2}, "must be a map-style dataset"),
+    ],
+)
+def test_upstreams_without_examples_by_number(upstream, said):
+    with pytest.raises(echobuf.OptionError, match=said):
+        load(upstream, 1)
+
+
+def test_a_data_loader():
+    from torch.utils.data import DataLoader
+
+    with pytest.raises(echobuf.OptionError, match="pass its dataset"):
+        load(DataLoader(range(8)), 1)
+
+
+def test_what_cannot_be_sent():
+    loader = load(Unsendable(), 2)
+    for _ in range(2):
+        with pytest.raises(echobuf.OptionError, match="cannot be sent to worker"):
+            iter(loader)
+
+
+def test_a_window_that_is_too_large():
+    with pytest.raises(echobuf.CapacityError):
+        iter(load(Numbers(20), 1, window=10**4, max_bytes=10**6))
+
+
+def _load_in_a_daemon(pipe):
+    try:
+        load(Numbers(20), 1)
+    except echobuf.OptionError as error:
+        pipe.send(str(error))
+
+
+def test_a_process_that_may_start_no_others():
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    daemon = context.Process(target=_load_in_a_daemon, args=(theirs,), daemon=True)
+    daemon.start()
+    theirs.close()
+    assert "is a daemon" in ours.recv()
+    daemon.join()
+    daemon.close()
+    ours.close()

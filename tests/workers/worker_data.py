@@ -1,0 +1,160 @@
+"""Datasets that worker processes read, and what tests ask of loaders with workers.
+
+In a module of their own: worker processes import it.
+"""
+
+import multiprocessing
+import os
+import random
+import signal
+import threading
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import echobuf
+
+WORDS = 1000  # of an example: not one store
+KWARGS: dict[str, Any] = {"batch_size": 4, "window": 16, "factor": 2, "seed": 5}
+
+
+class Numbers:
+    """Example i holds i, again and again."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, index: int) -> Any:
+        number = range(self.n)[index]
+        return {"id": np.int64(number), "x": np.full(WORDS, number, np.int32)}
+
+
+class Troubled(Numbers):
+    """Something happens in a worker at example `at`, while there is a file `flag`."""
+
+    def __init__(self, n: int, trouble: Any, at: int, flag: Path | None = None) -> None:
+        super().__init__(n)
+        self.trouble = trouble
+        self.at = at
+        self.flag = flag
+
+    def __getitem__(self, index: int) -> Any:
+        is_due = self.flag is None or self.flag.exists()
+        if index == self.at and is_due and is_worker():
+            return self.trouble()
+        return super().__getitem__(index)
+
+
+class Pair(NamedTuple):
+    """An example that is no dict."""
+
+    x: Any
+    y: Any
+
+
+class Tensors:
+    """Examples of torch's tensors, of a type that NumPy lacks, too."""
+
+    def __init__(self) -> None:
+        import torch
+
+        self.x = torch.arange(120, dtype=torch.bfloat16).reshape(40, 3)
+
+    def __len__(self) -> int:
+        return 40
+
+    def __getitem__(self, index: int) -> Pair:
+        return Pair(self.x[index], index)
+
+
+class Random(Numbers):
+    """Examples hold what random numbers a worker has."""
+
+    def __getitem__(self, index: int) -> Any:
+        drawn = np.array([random.random(), np.random.rand()])
+        return {"id": np.int64(index), "x": drawn}
+
+
+class Noted(Numbers):
+    """Says in `folder` which processes have made examples."""
+
+    def __init__(self, n: int, folder: Path) -> None:
+        super().__init__(n)
+        self.folder = folder
+        self.lock = multiprocessing.get_context("spawn").Lock()
+
+    def __getitem__(self, index: int) -> Any:
+        with self.lock:
+            (self.folder / str(os.getpid())).touch()
+        return super().__getitem__(index)
+
+
+class UnlikelyError(Exception):
+    """Cannot be made again from what is pickled of it."""
+
+    def __init__(self, one: int, two: int) -> None:
+        super().__init__(f"{one} and {two}")
+
+
+def is_worker() -> bool:
+    return multiprocessing.current_process().name.startswith("echobuf-worker")
+
+
+def raise_value() -> Any:
+    raise ValueError("no such example")
+
+
+def raise_unlikely() -> Any:
+    raise UnlikelyError(1, 2)
+
+
+def misshape() -> Any:
+    return {"id": np.int64(0), "x": np.zeros(3, np.int32)}
+
+
+def leave() -> Any:
+    os._exit(3)
+
+
+def crash() -> Any:
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def hang() -> Any:
+    threading.Event().wait()
+
+
+def leave_at_once(number: int) -> None:
+    os._exit(4)
+
+
+def refuse(number: int) -> None:
+    raise LookupError(f"worker {number} has nothing to read")
+
+
+# ---- on the trainer's side
+
+
+def load(dataset: Any, workers: int, **kwargs: Any) -> echobuf.EchoLoader:
+    return echobuf.EchoLoader(dataset, num_workers=workers, **{**KWARGS, **kwargs})
+
+
+def ids(batches: Any) -> list[list[int]]:
+    """Of each batch; no record is torn."""
+    served = []
+    for batch in batches:
+        assert (batch["x"] == batch["id"][:, None]).all()
+        served.append(batch["id"].tolist())
+    return served
+
+
+def workers_alive() -> list[Any]:
+    return [
+        process
+        for process in multiprocessing.active_children()
+        if process.name.startswith("echobuf-worker")
+    ]
