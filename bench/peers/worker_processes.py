@@ -116,6 +116,7 @@ class BareRing(_Taking):
         for process in self.processes:
             process.kill()
             process.join()
+        del self.free, self.full, self.processes  # which gives their names back
         self.memory.close()
         self.memory.unlink()
 
@@ -196,6 +197,8 @@ class TorchQueue(_Taking):
     def close(self) -> None:
         for process in self.processes:
             process.kill()
+            process.join()
+        del self.queue, self.processes
 
 
 class Workers(_Taking):
@@ -222,3 +225,6 @@ class Workers(_Taking):
 
     def take(self) -> int:
         return len(next(self.epoch))
+
+    def close(self) -> None:
+        del self.epoch
