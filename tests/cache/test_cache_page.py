@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bench_scripts import BENCH, importable
 
 import markdown
+from scripts import BENCH, importable
 
 PAGE = Path(__file__).parents[2] / "docs" / "cache.md"
 BLOCKS = markdown.blocks(PAGE, "python")
