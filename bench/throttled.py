@@ -15,8 +15,8 @@ import numpy as np
 
 from echobuf import EchoBuffer, Field
 from echobuf.cli.bench.options import make_parser
+from echobuf.cli.bench.pacing import Pace
 from echobuf.cli.bench.report import write_figures
-from pacing import Pace
 from sampling import RESULTS
 
 BATCH = 32

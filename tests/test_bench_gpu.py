@@ -10,8 +10,8 @@ from itertools import islice
 
 import pytest
 
-from bench_scripts import BENCH, importable
 from helpers import WAIT_S, until
+from scripts import BENCH, importable
 
 SCRIPTS = (
     "draw_images",

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from bench_scripts import BENCH, importable
 from echobuf.cli.bench import Measured, measure
+from scripts import BENCH, importable
 
 QUESTIONS = (
     "image_batches",

@@ -16,7 +16,8 @@ from echobuf.cli.machine import cpu_name
 __all__ = ["environment"]
 
 # Result files that a run before this one has written are no change of the code.
-_CHANGES = ("status", "--porcelain", "--", ".", ":!bench/results")
+_RESULTS = (":!bench/results", ":!experiments/results")
+_CHANGES = ("status", "--porcelain", "--", ".", *_RESULTS)
 
 
 def environment() -> dict[str, Any]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+__all__ = ["Pace"]
+
 
 class Pace:
     """Stands for work of `seconds` each time.

@@ -1,4 +1,4 @@
-"""Importing the scripts in bench/, which are no package."""
+"""Importing the scripts in bench/ and experiments/, which are no packages."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from types import ModuleType
 import pytest
 
 BENCH = Path(__file__).parents[1] / "bench"
+EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 
 
 @contextmanager
@@ -23,5 +24,6 @@ def importable(
     monkeypatch.syspath_prepend(str(folder))
     yield importlib.import_module
     for name in set(sys.modules) - before:
-        if str(BENCH) in (getattr(sys.modules[name], "__file__", None) or ""):
+        file = Path(getattr(sys.modules[name], "__file__", None) or "")
+        if BENCH in file.parents or EXPERIMENTS in file.parents:
             del sys.modules[name]
