@@ -1,182 +1,116 @@
-"""How many fresh examples the demo's task needs to its target, by kind of echoing.
+"""How many fresh examples training needs to its target, by kind of echoing.
 
 No echoing, batch echoing, example echoing after augmentation and before it (each echo
-is distorted anew), with factor 5, in the demo's window. For each the learning rate is
-tuned on seeds of its own, by the median of fresh examples; then seeds 0 to 4 with that
-rate. No time is measured: with a fixed factor the counts are the same on every machine
-with the same torch.
+is augmented anew), e = 2 ... 16, and for e = 4 other windows and batch sizes; two
+workloads. For each the learning rate is tuned on seeds of its own; then seeds 0 to 4
+with that rate. No time is measured, and nothing is read ahead: the counts are the same
+on every machine with the same torch, as far as its kernels are.
+
+Each run that is done is a line of `fresh_examples.jsonl`; the command goes on where
+that ends. `--seconds 0` only reports.
 """
 
 from __future__ import annotations
 
-import argparse
-import statistics
-from collections import deque
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+import hashlib
+import json
+import multiprocessing
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any, Literal
-
-import numpy as np
 
 from echobuf.cli.bench.environment import environment
-from echobuf.cli.bench.report import write_figures
-from sampling import RESULTS
-
-SEEDS = range(5)
-TUNING_SEEDS = range(100, 103)
-RATES = (0.01, 0.02, 0.03, 0.05, 0.08)
-TARGET = 0.95
-BATCH = 32
-EVALUATE_EVERY = 20
-SMOOTHING = 5
-MOST_FRESH = 60_000  # then a run has not reached its target
+from fresh import run as running
+from fresh.conditions import Condition, conditions
+from fresh.ledger import Ledger
+from fresh.report import report
+from fresh.run import Run, fresh_needed
+from fresh.search import Search, Tuned
+from options import add_budget, add_device, make_parser
+from workloads import NAMES, Workload, workload
 
 
-@dataclass(frozen=True)
-class Condition:
-    """One way to use each fresh example."""
-
-    title: str
-    unit: Literal["example", "batch"]
-    factor: int
-    window: int  # in batches
-    distorted: Literal["upstream", "draw"]
+class OutOfTimeError(Exception):
+    """The budget is used up; what is not done yet is not begun."""
 
 
-CONDITIONS = (
-    Condition("no echoing", "batch", 1, 2, "upstream"),
-    Condition("batch echoing", "batch", 5, 32, "upstream"),
-    Condition("after augmentation", "example", 5, 32, "upstream"),
-    Condition("before augmentation", "example", 5, 32, "draw"),
-)
+def settings_of(chosen: Workload) -> str:
+    """What the counts depend on beside what a run is given, in short."""
+    told = [chosen.about, chosen.target, running.EVALUATE_EVERY, running.SMOOTHING]
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:12]
 
 
-@dataclass(frozen=True)
-class Job:
-    """One run: what it is given."""
+def counter(
+    ledger: Ledger, count: Callable[[Run], int | None], deadline: float
+) -> Callable[[Run], int | None]:
+    """Counts that are looked up, or made until the deadline."""
 
-    condition: Condition
-    rate: float
-    seed: int
-    most_fresh: int = MOST_FRESH
-
-
-def stream(folder: Path, names: list[str], job: Job) -> Iterator[tuple[Any, ...]]:
-    """The demo's upstream without its server, each example with its number."""
-    from echobuf.cli.demo import data
-
-    files = {name: (folder / name).read_bytes() for name in names}
-    upstream = job.condition.distorted == "upstream"
-    prepare = data.augment if upstream else data.enlarge
-    chance = np.random.default_rng(job.seed)
-    number = 0
-    while True:
-        for index in chance.permutation(len(names)):
-            image = prepare(data.decode(files[names[index]]), chance)
-            yield image, np.int64(data.label_of(names[index])), np.int64(number)
-            number += 1
-
-
-def batches(examples: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-    """The same in batches."""
-    while True:
-        some = [next(examples) for _ in range(BATCH)]
-        yield tuple(np.stack(column) for column in zip(*some, strict=True))
-
-
-def fresh_needed(job: Job) -> int | None:
-    """Fresh examples up to the target; None if it was not reached."""
-    import torch
-
-    from echobuf.cli.demo import data
-    from echobuf.cli.demo.model import Model
-    from echobuf.torch import EchoLoader
-
-    torch.set_num_threads(1)
-    condition = job.condition
-    whole = condition.unit == "batch"
-    with TemporaryDirectory() as name:
-        folder = Path(name)
-        digits = data.write_digits(folder)
-        images, labels = map(torch.from_numpy, data.test_set(folder, digits.test))
-        model = Model(job.seed, job.rate, 0.9)
-        loader = EchoLoader(
-            batches(stream(folder, list(digits.train), job)),
-            batched=True,
-            batch_size=None if whole else BATCH,
-            window=condition.window * (1 if whole else BATCH),
-            factor=condition.factor,
-            unit=condition.unit,
-            seed=job.seed,
-            transform={0: data.distortion()} if condition.distorted == "draw" else None,
+    def found(run: Run) -> int | None:
+        row = ledger.find(run)
+        if row is not None:
+            return row["fresh"]
+        if time.monotonic() >= deadline:
+            raise OutOfTimeError
+        fresh = count(run)
+        ledger.add(run, fresh)
+        print(
+            f"{run.workload}: {run.condition}, rate {run.rate:g}, seed {run.seed}: "
+            + (f"cut off at {run.most_fresh:,}" if fresh is None else f"{fresh:,}"),
+            flush=True,
         )
-        recent: deque[float] = deque(maxlen=SMOOTHING)
-        fresh = 0
-        for step, (pixels, classes, numbers) in enumerate(loader, start=1):
-            model.step(pixels, classes)
-            fresh = max(fresh, int(numbers.max()) + 1)
-            if step % EVALUATE_EVERY:
+        return fresh
+
+    return found
+
+
+def explore(
+    searches: dict[str, Search], wanted: list[Condition], jobs: int
+) -> dict[str, list[Tuned]]:
+    """Tunes conditions, of all workloads in turn; what is not done is left out."""
+    asked = [(name, condition) for condition in wanted for name in searches]
+    tuned: dict[str, list[Tuned]] = {name: [] for name in searches}
+    with ThreadPoolExecutor(jobs) as pool:
+        futures = [
+            (name, pool.submit(searches[name].of, condition))
+            for name, condition in asked
+        ]
+        for name, future in futures:
+            try:
+                tuned[name].append(future.result())
+            except OutOfTimeError:
                 continue
-            recent.append(model.accuracy(images, labels))
-            if len(recent) == SMOOTHING and statistics.mean(recent) >= TARGET:
-                return fresh
-            if fresh >= job.most_fresh:
-                return None
-    return None
-
-
-def median(counts: list[int | None]) -> float:
-    """Of counts, those that missed the target being the largest."""
-    return statistics.median(MOST_FRESH if n is None else n for n in counts)
+    return tuned
 
 
 def main() -> None:
-    """Tunes, runs, prints a table and writes the result file."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    parser.add_argument("--jobs", type=int, default=2, help="runs at a time (2)")
-    parser.add_argument("--rates", type=float, nargs="+", default=RATES)
-    parser.add_argument("--tuning-seeds", type=int, nargs="+", default=TUNING_SEEDS)
-    parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
+    """Runs what is not done yet, prints tables and writes the result file."""
+    parser = make_parser(__doc__)
+    add_budget(parser, 3600.0)
+    add_device(parser)
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time (1)")
+    parser.add_argument("--workloads", nargs="+", default=NAMES, choices=NAMES)
     options = parser.parse_args()
+    out: Path = options.out
+    out.mkdir(parents=True, exist_ok=True)
     about = environment()
-    found = []
-    with ProcessPoolExecutor(options.jobs) as pool:
-        for condition in CONDITIONS:
-            tuning = {
-                rate: list(
-                    pool.map(
-                        fresh_needed,
-                        [Job(condition, rate, seed) for seed in options.tuning_seeds],
-                    )
-                )
-                for rate in options.rates
-            }
-            rate = min(tuning, key=lambda rate: median(tuning[rate]))
-            jobs = [Job(condition, rate, seed) for seed in options.seeds]
-            counts = list(pool.map(fresh_needed, jobs))
-            print(
-                f"{condition.title:20} rate {rate:<5g} median {median(counts):8,.0f} "
-                f"of {counts}; tuning {tuning}",
-                flush=True,
-            )
-            found.append(
-                {
-                    "condition": condition.title,
-                    "factor": condition.factor,
-                    "window_batches": condition.window,
-                    "learning_rate": rate,
-                    "tuning": {str(rate): counts for rate, counts in tuning.items()},
-                    "seeds": list(options.seeds),
-                    "fresh": counts,
-                    "median": median(counts),
-                }
-            )
-    figures = {"target": TARGET, "conditions": found}
-    write_figures("fresh_examples", options.out, figures, taken_in=about)
+    chosen = {name: workload(name) for name in options.workloads}
+    settings = {name: settings_of(one) for name, one in chosen.items()}
+    ledger = Ledger(out / "fresh_examples.jsonl", settings)
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(options.jobs, mp_context=spawn) as pool:
+        # The pool starts its processes with the first run that is not done.
+        count = counter(
+            ledger,
+            lambda run: pool.submit(fresh_needed, run).result(),
+            time.monotonic() + options.seconds,
+        )
+        searches = {
+            name: Search(name, one.rates, one.most_fresh, count, options.device)
+            for name, one in chosen.items()
+        }
+        tuned = explore(searches, conditions(), options.jobs)
+    report(chosen, tuned, len(conditions()), out, {**about, "device": options.device})
 
 
 if __name__ == "__main__":

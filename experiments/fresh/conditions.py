@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 __all__ = ["BATCH", "FACTORS", "WINDOW", "Condition", "conditions"]
 
 BATCH = 32
 WINDOW = 512  # examples; the least in which no batch of 16 echoes holds one twice
-FACTORS = (4, 2, 8, 16)  # in the order in which they are tried
+FACTORS = (2, 4, 8, 16)
 _KINDS: tuple[Kind, ...] = ("batch", "after", "before")
 _OTHER_WINDOWS = (128, 2048)
 _OTHER_BATCHES = (16, 64)
@@ -43,9 +43,29 @@ class Condition:
         )
 
     @property
+    def echoes_batches(self) -> bool:
+        """Whether whole batches are served, each as it came."""
+        return self.kind in ("no echoing", "batch")
+
+    @property
     def plain(self) -> Condition:
         """No echoing, with the same batches."""
         return _plain(self.batch_size)
+
+    @property
+    def near(self) -> Condition | None:
+        """The condition whose best learning rate is tried first; None: there is none.
+
+        Half of the factor; for another window or batch size, the usual one.
+        """
+        if self.group == "factors":
+            if self.factor == 1:
+                return None
+            half = self.factor // 2
+            return self.plain if half == 1 else replace(self, factor=half)
+        if self.factor == 1:
+            return _plain(BATCH)
+        return replace(self, window=WINDOW, batch_size=BATCH)
 
     @property
     def group(self) -> Literal["factors", "windows", "batches"]:
@@ -62,12 +82,12 @@ def _plain(batch_size: int) -> Condition:
 
 
 def conditions() -> list[Condition]:
-    """All of them, those without echoing first, then by importance."""
-    sizes = (BATCH, *_OTHER_BATCHES)
+    """All of them, the most important first."""
     return [
-        *(_plain(size) for size in sizes),
+        _plain(BATCH),
         *(Condition(kind, factor) for factor in FACTORS for kind in _KINDS),
         *(Condition(kind, 4, size) for size in _OTHER_WINDOWS for kind in _KINDS),
+        *(_plain(size) for size in _OTHER_BATCHES),
         *(
             Condition(kind, 4, WINDOW, size)
             for size in _OTHER_BATCHES

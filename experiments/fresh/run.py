@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import statistics
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from echobuf import EchoBuffer, Field
 from fresh.conditions import Condition
+from workloads.workload import Leaves, Workload
 
-__all__ = ["EVALUATE_EVERY", "SMOOTHING", "Run", "fresh_needed"]
+__all__ = ["EVALUATE_EVERY", "SMOOTHING", "Run", "batches", "fresh_needed"]
 
 EVALUATE_EVERY = 10  # steps
 SMOOTHING = 4  # evaluations, whose mean is to reach the target
@@ -38,7 +42,7 @@ class Run:
 
 
 @functools.cache
-def _workload(name: str):
+def _workload(name: str) -> Workload:
     import torch
 
     from workloads import workload
@@ -47,40 +51,56 @@ def _workload(name: str):
     return workload(name)
 
 
-def fresh_needed(run: Run) -> int | None:
-    """Fresh examples up to the target; None if it was not reached.
-
-    An example has been used once one with its number, or a later one, was in a batch:
-    what the loader has read ahead does not count.
-    """
-    import torch
-
-    from echobuf.torch import EchoLoader
-
-    workload, condition = _workload(run.workload), run.condition
-    whole = condition.kind in ("no echoing", "batch")
-    before = condition.kind == "before"
-    learner = workload.learner(run.seed, run.rate, run.device)
-    loader = EchoLoader(
-        workload.stream(condition.batch_size, run.seed, augmented=not before),
-        batched=True,
+def _buffer(run: Run, workload: Workload, fresh: Leaves) -> EchoBuffer:
+    """What echoes batches like this one."""
+    condition = run.condition
+    whole = condition.echoes_batches
+    shapes = [leaf.shape if whole else leaf.shape[1:] for leaf in fresh]
+    return EchoBuffer(
+        tuple(
+            Field(shape, leaf.dtype) for shape, leaf in zip(shapes, fresh, strict=True)
+        ),
         batch_size=None if whole else condition.batch_size,
         window=condition.window // (condition.batch_size if whole else 1),
         factor=condition.factor,
         unit="batch" if whole else "example",
         seed=run.seed,
         device=run.device,
-        transform=workload.transform if before else None,
+        transform=workload.transform if condition.kind == "before" else None,
     )
+
+
+def batches(run: Run, workload: Workload) -> Iterator[tuple[int, Leaves]]:
+    """Batches to train on, each with how many fresh examples were read so far.
+
+    All in one thread, and nothing is read ahead: the counts do not depend on timing.
+    """
+    condition = run.condition
+    augmented = condition.kind != "before"
+    stream = workload.stream(condition.batch_size, run.seed, augmented)
+    first = next(stream)
+    read = 0
+    with _buffer(run, workload, first) as buffer:
+        put = buffer.put if condition.echoes_batches else buffer.put_batch
+        for fresh in itertools.chain([first], stream):
+            put(fresh, timeout=60)  # there is room: batches fill segments exactly
+            read += condition.batch_size
+            while buffer.ready():
+                yield read, buffer.next_batch()
+
+
+def fresh_needed(run: Run) -> int | None:
+    """Fresh examples up to the target; None if it was not reached."""
+    import torch
+
+    workload = _workload(run.workload)
+    learner = workload.learner(run.seed, run.rate, run.device)
     recent: deque[float] = deque(maxlen=SMOOTHING)
-    newest = torch.zeros((), dtype=torch.int64, device=run.device)
-    for step, (*leaves, numbers) in enumerate(loader, start=1):
-        learner.step(*leaves)
-        newest = torch.maximum(newest, numbers.max())
+    for step, (fresh, leaves) in enumerate(batches(run, workload), start=1):
+        learner.step(*map(torch.from_dlpack, leaves))
         if step % EVALUATE_EVERY:
             continue
         recent.append(learner.error())
-        fresh = int(newest) + 1
         if len(recent) == SMOOTHING and statistics.mean(recent) <= workload.target:
             return fresh
         if fresh >= run.most_fresh or not math.isfinite(recent[-1]):

@@ -37,8 +37,8 @@ class Text(Workload):
 
     name = "text"
     measure = "bits per byte of held-out text"
-    target = 3.1
-    rates = range(-13, -8)  # 0.0025 ... 0.016
+    target = 3.05
+    rates = range(-11, -6)  # 0.0063 ... 0.04
     most_fresh = 60_000
 
     def __init__(self) -> None:

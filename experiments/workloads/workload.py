@@ -52,6 +52,11 @@ class Workload(ABC):
         """The augmentation, as a loader takes it."""
 
     @property
+    def spec(self) -> tuple[Field, ...]:
+        """That of one example, before augmentation."""
+        return tuple(Field(leaf.shape[1:], leaf.dtype) for leaf in self.records)
+
+    @property
     @abstractmethod
     def about(self) -> dict[str, Any]:
         """What the data are, for the result file."""
@@ -65,7 +70,7 @@ class Workload(ABC):
         return next(_augment(self, iter([leaves]), len(leaves[0]), seed))
 
     def stream(self, batch_size: int, seed: int, augmented: bool) -> Iterator[Leaves]:
-        """Batches of fresh examples without end, each example with its number.
+        """Batches of fresh examples without end.
 
         The data are gone through again and again, in another order each time.
 
@@ -82,32 +87,25 @@ class Workload(ABC):
         count = len(records[0])
         chance = np.random.default_rng(seed)
         order = np.empty(0, np.int64)
-        number = 0
         while True:
             while len(order) < batch_size:
                 order = np.concatenate([order, chance.permutation(count)])
             taken, order = order[:batch_size], order[batch_size:]
-            numbers = np.arange(number, number + batch_size)
-            number += batch_size
-            yield (*(leaf[taken] for leaf in records), numbers)
+            yield tuple(leaf[taken] for leaf in records)
 
 
 def _augment(
     workload: Workload, batches: Iterator[Leaves], batch_size: int, seed: int
 ) -> Iterator[Leaves]:
     """The batches, augmented by a buffer that serves each example once."""
-    first = next(batches)
-    spec = tuple(Field(leaf.shape[1:], leaf.dtype) for leaf in first)
     with EchoBuffer(
-        spec,
+        workload.spec,
         batch_size=batch_size,
         window=batch_size,
         factor=1,
         seed=seed,
         transform=workload.transform,
     ) as buffer:
-        buffer.put_batch(first)
-        yield buffer.next_batch()
         for batch in batches:
             buffer.put_batch(batch)
             yield buffer.next_batch()
