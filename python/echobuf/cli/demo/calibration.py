@@ -10,6 +10,7 @@ from types import TracebackType
 import torch
 
 from echobuf.cli.demo.data import SIDE
+from echobuf.cli.demo.model import Model
 from echobuf.cli.demo.outcome import Costs
 from echobuf.cli.demo.serving import ServerProcess
 from echobuf.cli.demo.task import Task
@@ -32,17 +33,24 @@ def calibrate(task: Task, server: ServerProcess) -> tuple[Costs, float]:
     Returns:
         The costs, and the bandwidth in bytes a second.
     """
-    step = _training_step(task)
+    model = task.model()
+    step = _training_step(task, model)
     for _ in range(_WARM_UP_STEPS):
         step()
+    model.wait()
+
+    def measure(bandwidth: float) -> Costs:
+        server.set_bandwidth(bandwidth)
+        return _costs(task, model, step)
+
     given = task.settings.bandwidth_kb_s
     if given is not None:
-        return _measure(task, server, step, 1000.0 * given), 1000.0 * given
+        return measure(1000.0 * given), 1000.0 * given
     bandwidth = _FIRST_GUESS
     for _ in range(_ROUNDS - 1):
-        costs = _measure(task, server, step, bandwidth)
+        costs = measure(bandwidth)
         bandwidth = next_bandwidth(bandwidth, costs, task.settings.ratio)
-    return _measure(task, server, step, bandwidth), bandwidth
+    return measure(bandwidth), bandwidth
 
 
 def next_bandwidth(bandwidth: float, costs: Costs, ratio: float) -> float:
@@ -50,23 +58,20 @@ def next_bandwidth(bandwidth: float, costs: Costs, ratio: float) -> float:
     return bandwidth * costs.ratio / ratio
 
 
-def _training_step(task: Task) -> Callable[[], None]:
-    model = task.model()
-    size = task.settings.batch_size
-    images = torch.zeros(size, SIDE, SIDE, dtype=torch.uint8)
-    labels = torch.zeros(size, dtype=torch.int64)
+def _training_step(task: Task, model: Model) -> Callable[[], None]:
+    size, device = task.settings.batch_size, task.settings.device
+    images = torch.zeros(size, SIDE, SIDE, dtype=torch.uint8, device=device)
+    labels = torch.zeros(size, dtype=torch.int64, device=device)
     return lambda: model.step(images, labels)
 
 
-def _measure(
-    task: Task, server: ServerProcess, step: Callable[[], None], bandwidth: float
-) -> Costs:
-    server.set_bandwidth(bandwidth)
+def _costs(task: Task, model: Model, step: Callable[[], None]) -> Costs:
     with _Counter(task) as counter:
         begin, steps = time.perf_counter(), 0
         while not counter.enough():
             step()
             steps += 1
+        model.wait()
         elapsed = time.perf_counter() - begin
     return Costs(counter.mean_s(), elapsed / (steps * task.settings.batch_size))
 

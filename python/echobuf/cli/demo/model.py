@@ -21,12 +21,22 @@ class Model:
         seed: Seeds the first weights.
         learning_rate: Of stochastic gradient descent.
         momentum: Of stochastic gradient descent.
+        device: Where it computes.
+        width: How many times wider its layers are than those of the demo.
     """
 
-    def __init__(self, seed: int, learning_rate: float, momentum: float) -> None:
+    def __init__(
+        self,
+        seed: int,
+        learning_rate: float,
+        momentum: float,
+        device: str = "cpu",
+        width: int = 1,
+    ) -> None:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self._network = _network()
+            self._network = _network(width).to(device)
+        self._on_gpu = torch.device(device).type == "cuda"
         self._optimiser = torch.optim.SGD(
             self._network.parameters(), lr=learning_rate, momentum=momentum
         )
@@ -37,6 +47,11 @@ class Model:
         scores = self._network(_normalised(images))
         nn.functional.cross_entropy(scores, labels).backward()  # type: ignore[no-untyped-call]
         self._optimiser.step()
+
+    def wait(self) -> None:
+        """Returns when the device has done all steps so far."""
+        if self._on_gpu:
+            torch.cuda.synchronize()
 
     @torch.inference_mode()
     def accuracy(self, images: Tensor, labels: Tensor) -> float:
@@ -53,13 +68,13 @@ def _normalised(images: Tensor) -> Tensor:
     return images.unsqueeze(1).float().div_(255.0).sub_(0.3)
 
 
-def _network() -> nn.Module:
-    first, second = _CHANNELS
+def _network(width: int) -> nn.Module:
+    first, second, hidden = (width * size for size in (*_CHANNELS, _HIDDEN))
     side = SIDE // 4
     return nn.Sequential(
         *(nn.Conv2d(1, first, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
         *(nn.Conv2d(first, second, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
         *(nn.Conv2d(second, second, 3, padding=1), nn.ReLU(), nn.Flatten()),
-        *(nn.Linear(side * side * second, _HIDDEN), nn.ReLU()),
-        nn.Linear(_HIDDEN, 10),
+        *(nn.Linear(side * side * second, hidden), nn.ReLU()),
+        nn.Linear(hidden, 10),
     )

@@ -22,7 +22,7 @@ from echobuf.cli.demo.settings import Settings
 from echobuf.cli.demo.task import Task
 from echobuf.cli.demo.training import Run, train
 
-__all__ = ["run_demo"]
+__all__ = ["opened", "run_demo"]
 
 
 def run_demo(settings: Settings, command_line: Sequence[str]) -> Outcome:
@@ -41,8 +41,7 @@ def run_demo(settings: Settings, command_line: Sequence[str]) -> Outcome:
     def write(line: str = "") -> None:
         console.print(line, soft_wrap=True, markup=False)
 
-    with _one_thread(), TemporaryDirectory(prefix="echobuf-") as folder:
-        outcome = _measure(settings, Path(folder), console, write)
+    outcome = _measure(settings, console, write)
     console.print(table(outcome))
     for line in outcome.verdicts():
         write(line)
@@ -53,6 +52,20 @@ def run_demo(settings: Settings, command_line: Sequence[str]) -> Outcome:
     write(f"Figures: {figures}")
     write(f"The whole demo took {time.perf_counter() - begin:.0f} s.")
     return outcome
+
+
+@contextmanager
+def opened(settings: Settings) -> Iterator[tuple[Task, ServerProcess]]:
+    """What is to be measured, and the server that its files come from."""
+    with _one_thread(), TemporaryDirectory(prefix="echobuf-") as name:
+        folder = Path(name)
+        digits = write_digits(folder)
+        images, labels = (
+            torch.from_numpy(array).to(settings.device)
+            for array in test_set(folder, digits.test)
+        )
+        with ServerProcess(folder) as server:
+            yield Task(settings, server.port, digits.train, images, labels), server
 
 
 @contextmanager
@@ -67,21 +80,12 @@ def _one_thread() -> Iterator[None]:
 
 
 def _measure(
-    settings: Settings, folder: Path, console: Console, write: Callable[[str], None]
+    settings: Settings, console: Console, write: Callable[[str], None]
 ) -> Outcome:
-    digits = write_digits(folder)
-    images, labels = test_set(folder, digits.test)
-    with ServerProcess(folder) as server:
-        task = Task(
-            settings,
-            server.port,
-            digits.train,
-            torch.from_numpy(images),
-            torch.from_numpy(labels),
-        )
+    with opened(settings) as (task, server):
         write(
-            f"{len(digits.train)} digits to train on, as PNG files from a web server; "
-            f"{len(digits.test)} to test on."
+            f"{len(task.names)} digits to train on, as PNG files from a web server; "
+            f"{len(task.labels)} to test on."
         )
         costs, bandwidth = calibrate(task, server)
         write(

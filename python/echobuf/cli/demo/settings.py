@@ -61,6 +61,8 @@ class Settings:
         evaluate_every: Steps between two evaluations.
         smoothing: Evaluations in the running mean that has to reach the target.
         conditions: The runs, in order.
+        device: Where the window is and the model trains.
+        width: How many times wider the model's layers are.
     """
 
     seed: int = 0
@@ -77,3 +79,5 @@ class Settings:
     evaluate_every: int = 20
     smoothing: int = 5
     conditions: tuple[Condition, ...] = CONDITIONS
+    device: str = "cpu"
+    width: int = 1

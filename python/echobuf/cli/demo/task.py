@@ -26,8 +26,8 @@ class Task:
         settings: The choices.
         port: The server's port.
         names: The files to train on.
-        images: The test set's images, `uint8[n, SIDE, SIDE]`.
-        labels: The test set's labels, `int64[n]`.
+        images: The test set's images, `uint8[n, SIDE, SIDE]`, on the settings' device.
+        labels: The test set's labels, `int64[n]`, there too.
         gate: Stops the upstream during evaluations.
     """
 
@@ -41,7 +41,13 @@ class Task:
     def model(self) -> Model:
         """A new model, with the same first weights each time."""
         chosen = self.settings
-        return Model(chosen.seed, chosen.learning_rate, chosen.momentum)
+        return Model(
+            chosen.seed,
+            chosen.learning_rate,
+            chosen.momentum,
+            chosen.device,
+            chosen.width,
+        )
 
     def stream(self) -> DigitStream:
         """The stream of fresh examples, from its beginning."""

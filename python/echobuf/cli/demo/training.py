@@ -110,6 +110,7 @@ class _Runner:
             yield batch
 
     def _evaluate(self, step: int) -> bool:
+        self._model.wait()
         seconds = self._clock.seconds()
         with self._clock.stopped(), self._task.gate.closed():
             point = self._point(step, seconds)
@@ -148,5 +149,6 @@ def _loader(task: Task, condition: Condition) -> EchoLoader:
         factor=condition.factor,
         unit=condition.unit,
         seed=task.settings.seed,
+        device=task.settings.device,
         transform={0: distortion()} if condition.distorted == "draw" else None,
     )

@@ -1,0 +1,182 @@
+"""Claim 1: time = max(t_upstream, e * t_downstream) for each fresh example.
+
+50 windows of fresh examples for each R = t_upstream / t_downstream and each factor e;
+upstream and downstream only sleep. t_upstream is always the same. Read along e, with
+one R, time should be a level up to e = R and rise from there on; read along
+t_downstream, with one e, likewise up to R = e. Two lines, fitted to what was measured
+without being told R, say where the knee really is. Filling and draining the window are
+in all times.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from echobuf import EchoBuffer, Field
+from echobuf.cli.bench.environment import environment
+from echobuf.cli.bench.pacing import Pace
+from echobuf.cli.bench.report import write_figures
+from options import make_parser
+from two_lines import TwoLines, fit
+
+BATCH = 32
+WINDOW = 512
+RATIOS = (2, 3, 4, 5, 6, 8)
+FACTORS = (1, 1.5, 2, 3.3, 5, 8, 12, 16)
+FEWEST = 2  # points on either side of a knee that is looked for
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One R and one e: seconds for a fresh example, measured and by the formula."""
+
+    ratio: float
+    factor: float
+    seconds: float
+    formula: float
+
+    @property
+    def over_formula(self) -> float:
+        return self.seconds / self.formula
+
+
+@dataclass(frozen=True)
+class Knee:
+    """Where the fitted lines meet, and where the formula says that they do."""
+
+    along: str
+    fixed: float
+    formula: float
+    measured: float
+    lines: TwoLines
+
+
+def measure(
+    ratio: float, factor: float, t_upstream: float, windows: int, prefetch: int
+) -> Cell:
+    """One epoch of `windows` windows; the upstream has a thread of its own."""
+    t_downstream = t_upstream / ratio
+    n = windows * WINDOW
+    buffer = EchoBuffer(
+        Field((), "i8"),
+        batch_size=BATCH,
+        window=WINDOW,
+        factor=factor,
+        prefetch=prefetch,
+    )
+
+    def produce() -> None:
+        pace = Pace(t_upstream)
+        called = returned = time.perf_counter()
+        for i in range(n):
+            pace.work(called, returned)
+            called = time.perf_counter()
+            buffer.put(np.int64(i))
+            returned = time.perf_counter()
+        buffer.close()
+
+    producer = threading.Thread(target=produce)
+    start = time.perf_counter()
+    producer.start()
+    pace = Pace(t_downstream * BATCH)
+    served = 0
+    while True:
+        called = time.perf_counter()
+        try:
+            batch = buffer.next_batch()
+        except StopIteration:
+            break
+        served += len(batch)
+        pace.work(called, time.perf_counter())
+    seconds = time.perf_counter() - start
+    producer.join()
+    assert abs(served - n * factor) <= math.ceil(WINDOW / math.ceil(factor))
+    return Cell(ratio, factor, seconds / n, max(t_upstream, factor * t_downstream))
+
+
+def knees(cells: list[Cell]) -> list[Knee]:
+    """The knees for each R along e, and for each e along t_downstream."""
+    found = []
+    for ratio in sorted({cell.ratio for cell in cells}):
+        row = sorted((c for c in cells if c.ratio == ratio), key=lambda c: c.factor)
+        x = [c.factor for c in row]
+        if _both_sides(x, ratio):
+            lines = fit(x, [c.seconds for c in row])
+            found.append(Knee("e", ratio, ratio, lines.knee, lines))
+    for factor in sorted({cell.factor for cell in cells}):
+        column = sorted(
+            (c for c in cells if c.factor == factor), key=lambda c: -c.ratio
+        )
+        x = [1 / c.ratio for c in column]  # t_downstream in units of t_upstream
+        if _both_sides(x, 1 / factor):
+            lines = fit(x, [c.seconds for c in column])
+            found.append(Knee("t_downstream", factor, factor, 1 / lines.knee, lines))
+    return found
+
+
+def _both_sides(x: list[float], knee: float) -> bool:
+    below, above = sum(v < knee for v in x), sum(v > knee for v in x)
+    return min(below, above) >= FEWEST
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measures the grid, prints it with its knees, writes figures and a picture."""
+    from knee_picture import draw
+
+    parser = make_parser(__doc__)
+    parser.add_argument("--windows", type=int, default=50)
+    parser.add_argument("--upstream-us", type=float, default=150.0)
+    parser.add_argument("--prefetch", type=int, default=0)
+    parser.add_argument("--ratios", type=float, nargs="+", default=RATIOS, metavar="R")
+    parser.add_argument(
+        "--factors", type=float, nargs="+", default=FACTORS, metavar="E"
+    )
+    chosen = parser.parse_args(arguments)
+    about = environment()
+    t_upstream = chosen.upstream_us * 1e-6
+    cells = []
+    print("measured time over the formula's")
+    print("e \\ R " + "".join(f"{ratio:>8g}" for ratio in chosen.ratios))
+    for factor in chosen.factors:
+        row = [
+            measure(ratio, factor, t_upstream, chosen.windows, chosen.prefetch)
+            for ratio in chosen.ratios
+        ]
+        cells += row
+        text = "".join(f"{cell.over_formula:8.3f}" for cell in row)
+        print(f"{factor:>5g} " + text, flush=True)
+    over = sorted(cell.over_formula for cell in cells)
+    print(f"from {over[0]:.3f} to {over[-1]:.3f}")
+    found = knees(cells)
+    for knee in found:
+        fixed = "R" if knee.along == "e" else "e"
+        print(f"{fixed} = {knee.fixed:g}: knee along {knee.along} at", end=" ")
+        print(f"{knee.measured:.3f}, {knee.measured / knee.formula - 1:+.1%}")
+    write_figures(
+        "knee",
+        chosen.out,
+        {
+            "unit": "seconds for a fresh example",
+            "batch_size": BATCH,
+            "window": WINDOW,
+            "windows": chosen.windows,
+            "t_upstream_us": chosen.upstream_us,
+            "prefetch": chosen.prefetch,
+            "over_formula": {"least": over[0], "most": over[-1]},
+            "knees": [asdict(knee) for knee in found],
+            "results": [
+                asdict(cell) | {"over_formula": cell.over_formula} for cell in cells
+            ],
+        },
+        taken_in=about,
+    )
+    print(f"written: {draw(cells, found, t_upstream, chosen.out / 'knee.png')}")
+
+
+if __name__ == "__main__":
+    main()
