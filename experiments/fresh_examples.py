@@ -89,6 +89,7 @@ def main() -> None:
     add_budget(parser, 3600.0)
     add_device(parser)
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time (1)")
+    parser.add_argument("--width", type=int, default=1, help="of the models (1)")
     parser.add_argument("--workloads", nargs="+", default=NAMES, choices=NAMES)
     options = parser.parse_args()
     out: Path = options.out
@@ -106,11 +107,14 @@ def main() -> None:
             time.monotonic() + options.seconds,
         )
         searches = {
-            name: Search(name, one.rates, one.most_fresh, count, options.device)
+            name: Search(
+                name, one.rates, one.most_fresh, count, options.device, options.width
+            )
             for name, one in chosen.items()
         }
         tuned = explore(searches, conditions(), options.jobs)
-    report(chosen, tuned, len(conditions()), out, {**about, "device": options.device})
+    about |= {"device": options.device, "width": options.width}
+    report(chosen, tuned, len(conditions()), out, about)
 
 
 if __name__ == "__main__":

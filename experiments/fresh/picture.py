@@ -94,7 +94,9 @@ def _bars(panel: Any, shown: list[Tuned], group: str) -> None:
                 error_kw={"capsize": 3, "elinewidth": 1},
             )
         missed = len(one.fresh) - len(reached)
-        if missed:
+        if not one.fresh:
+            panel.text(0, place, " not tried", va="center", fontsize=8)
+        elif missed:
             panel.text(0, place, f" {missed} of {len(one.fresh)} missed", va="center")
         if one.condition.kind == "no echoing" and math.isfinite(one.median):
             panel.axvline(one.median, color="black", linewidth=0.7, linestyle="--")

@@ -99,17 +99,19 @@ def _table(title: str, tuned: list[Tuned]) -> Table:
             condition.kind,
             *map(str, (condition.factor, condition.window, condition.batch_size)),
             f"{rate_of(one.fifths):g}",
-            _number(one.median),
-            f"{_number(_ends(one)[0])} .. {_number(_ends(one)[1])}",
+            _number(one.median) if one.fresh else "",
+            _range(one),
             "" if part is None else f"{part:.2f}",
         )
     return table
 
 
-def _ends(one: Tuned) -> tuple[float, float]:
-    counts = [math.inf if n is None else n for n in one.fresh]
-    return min(counts), max(counts)
-
-
 def _number(count: float) -> str:
     return f"{count:,.0f}" if math.isfinite(count) else "missed"
+
+
+def _range(one: Tuned) -> str:
+    if not one.fresh:
+        return "not tried"
+    counts = [math.inf if n is None else n for n in one.fresh]
+    return f"{_number(min(counts))} .. {_number(max(counts))}"

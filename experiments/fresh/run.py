@@ -31,6 +31,7 @@ class Run:
         seed: of the weights, the order, the augmentation and the window.
         most_fresh: fresh examples after which it is cut off.
         device: where the window lies and the model trains.
+        width: of the model, as many times as usual.
     """
 
     workload: str
@@ -39,6 +40,7 @@ class Run:
     seed: int
     most_fresh: int
     device: str = "cpu"
+    width: int = 1
 
 
 @functools.cache
@@ -94,7 +96,7 @@ def fresh_needed(run: Run) -> int | None:
     import torch
 
     workload = _workload(run.workload)
-    learner = workload.learner(run.seed, run.rate, run.device)
+    learner = workload.learner(run.seed, run.rate, run.device, run.width)
     recent: deque[float] = deque(maxlen=SMOOTHING)
     for step, (fresh, leaves) in enumerate(batches(run, workload), start=1):
         learner.step(*map(torch.from_dlpack, leaves))

@@ -40,7 +40,7 @@ class Tuned:
         condition: it.
         fifths: its learning rate, in fifths of a decade.
         tried: fresh examples of the runs that tuned, by rate in fifths of a decade.
-        fresh: fresh examples of the runs with the best rate.
+        fresh: fresh examples of the runs with the best rate; empty: it was not tried.
     """
 
     condition: Condition
@@ -50,7 +50,7 @@ class Tuned:
 
     @property
     def median(self) -> float:
-        return median(self.fresh)
+        return median(self.fresh) if self.fresh else math.inf
 
 
 @dataclass
@@ -63,6 +63,7 @@ class Search:
         most_fresh: the limit of runs without echoing.
         count: fresh examples that a run needs; None if it missed the target.
         device: of the runs.
+        width: of the models.
     """
 
     workload: str
@@ -70,6 +71,7 @@ class Search:
     most_fresh: int
     count: Callable[[Run], int | None]
     device: str = "cpu"
+    width: int = 1
     _done: dict[Condition, Tuned] = field(default_factory=dict)
     _locks: dict[Condition, threading.Lock] = field(default_factory=dict)
 
@@ -81,15 +83,17 @@ class Search:
             return self._done[condition]
 
     def _tune(self, condition: Condition) -> Tuned:
-        near = None if condition.near is None else self.of(condition.near).fifths
         echoing = condition != condition.plain
         # Echoing that needs more than no echoing does is of no use.
         bound = self.of(condition.plain).median if echoing else math.inf
-        if near is None:
+        if condition.near is None:
             middle = self.rates[len(self.rates) // 2]
             rates = sorted(self.rates, key=lambda rate: abs(rate - middle))
         else:
-            rates = [near, near - 1, near + 1]
+            near = self.of(condition.near)
+            if near.condition.factor < condition.factor and near.median > bound:
+                return Tuned(condition, near.fifths, {}, [])
+            rates = [near.fifths, near.fifths - 1, near.fifths + 1]
         tried: dict[int, Counts] = {}
         for rate in rates:
             tried[rate] = self._try(condition, rate, tried, bound)
@@ -119,7 +123,13 @@ class Search:
 
     def _run(self, condition: Condition, rate: int, seed: int, limit: float) -> Run:
         return Run(
-            self.workload, condition, rate_of(rate), seed, int(limit), self.device
+            workload=self.workload,
+            condition=condition,
+            rate=rate_of(rate),
+            seed=seed,
+            most_fresh=int(limit),
+            device=self.device,
+            width=self.width,
         )
 
 

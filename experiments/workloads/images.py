@@ -23,6 +23,7 @@ __all__ = ["Images"]
 _HELD_OUT = 600
 _SPLIT_SEED = 1234
 _CHANNELS = (16, 32)
+_HIDDEN = 64
 _MOMENTUM = 0.9
 _CHUNK = 100  # of those held out: stays in the caches
 
@@ -62,16 +63,18 @@ class Images(Workload):
         """Examples to train on, and held out."""
         return {"records": len(self._records[0]), "held_out": _HELD_OUT}
 
-    def learner(self, seed: int, rate: float, device: str) -> _Reader:
+    def learner(self, seed: int, rate: float, device: str, width: int) -> _Reader:
         """A network trained by stochastic gradient descent with momentum."""
-        return _Reader(self._held_out, seed, rate, device)
+        return _Reader(self._held_out, seed, rate, device, width)
 
 
 class _Reader:
-    def __init__(self, held_out: Leaves, seed: int, rate: float, device: str) -> None:
+    def __init__(
+        self, held_out: Leaves, seed: int, rate: float, device: str, width: int
+    ) -> None:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self._network = _network().to(device)
+            self._network = _network(width).to(device)
         self._optimiser = torch.optim.SGD(
             self._network.parameters(), lr=rate, momentum=_MOMENTUM
         )
@@ -100,10 +103,11 @@ def _normalised(images: Tensor) -> Tensor:
     return images.unsqueeze(1).float().div_(255.0).sub_(0.3)
 
 
-def _network() -> nn.Module:
-    first, second = _CHANNELS
+def _network(width: int) -> nn.Module:
+    first, second, hidden = (width * size for size in (*_CHANNELS, _HIDDEN))
     return nn.Sequential(
         *(nn.Conv2d(1, first, 5, stride=2, padding=2), nn.ReLU()),
         *(nn.Conv2d(first, second, 3, stride=2, padding=1), nn.ReLU()),
-        *(nn.Flatten(), nn.Linear(16 * second, 64), nn.ReLU(), nn.Linear(64, 10)),
+        *(nn.Flatten(), nn.Linear(16 * second, hidden), nn.ReLU()),
+        nn.Linear(hidden, 10),
     )

@@ -28,7 +28,7 @@ _RECORD = 48
 _LENGTH = 25
 _HELD_OUT = 256  # windows
 _SPLIT_SEED = 1234
-_SEEN, _WIDTH, _HIDDEN = 8, 16, 64
+_SEEN, _INNER, _HIDDEN = 8, 16, 64
 _SYMBOLS = 128  # the texts are ASCII; what is not counts as the last of it
 
 
@@ -72,9 +72,9 @@ class Text(Workload):
             "sha256": self._digest,
         }
 
-    def learner(self, seed: int, rate: float, device: str) -> _Writer:
+    def learner(self, seed: int, rate: float, device: str, width: int) -> _Writer:
         """A network trained by Adam."""
-        return _Writer(self._held_out, seed, rate, device)
+        return _Writer(self._held_out, seed, rate, device, width)
 
 
 def _cut(texts: list[bytes]) -> NDArray[np.uint8]:
@@ -86,11 +86,11 @@ def _cut(texts: list[bytes]) -> NDArray[np.uint8]:
 
 class _Writer:
     def __init__(
-        self, held_out: NDArray[Any], seed: int, rate: float, device: str
+        self, held_out: NDArray[Any], seed: int, rate: float, device: str, width: int
     ) -> None:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self._network = _Network().to(device)
+            self._network = _Network(width).to(device)
         self._optimiser = torch.optim.Adam(self._network.parameters(), lr=rate)
         self._held_out = torch.from_numpy(held_out).to(device)
 
@@ -114,12 +114,13 @@ class _Writer:
 class _Network(nn.Module):
     """The bytes last seen, side by side, through a hidden layer."""
 
-    def __init__(self) -> None:
+    def __init__(self, width: int) -> None:
         super().__init__()
-        self._embedding = nn.Embedding(_SYMBOLS, _WIDTH)
+        inner, hidden = width * _INNER, width * _HIDDEN
+        self._embedding = nn.Embedding(_SYMBOLS, inner)
         self._layers = nn.Sequential(
-            *(nn.Linear(_SEEN * _WIDTH, _HIDDEN), nn.ReLU()),
-            nn.Linear(_HIDDEN, _SYMBOLS),
+            *(nn.Linear(_SEEN * inner, hidden), nn.ReLU()),
+            nn.Linear(hidden, _SYMBOLS),
         )
 
     def forward(self, symbols: Tensor) -> Tensor:

@@ -62,8 +62,8 @@ class Workload(ABC):
         """What the data are, for the result file."""
 
     @abstractmethod
-    def learner(self, seed: int, rate: float, device: str) -> Learner:
-        """A new model; the seed gives its first weights."""
+    def learner(self, seed: int, rate: float, device: str, width: int) -> Learner:
+        """A new model, so many times as wide as usual, with weights from the seed."""
 
     def augmented(self, leaves: Leaves, seed: int) -> Leaves:
         """Examples, each augmented once."""

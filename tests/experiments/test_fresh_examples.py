@@ -29,8 +29,9 @@ def numbered(load):
         records = (np.arange(EXAMPLES)[:, None] * 100 + np.arange(10),)
         transform = property(lambda self: {0: [RandomWindow(5)]})
         about = property(lambda self: {})
+        measure, target = "part missed", 0.1
 
-        def learner(self, seed, rate, device):
+        def learner(self, seed, rate, device, width):
             raise NotImplementedError
 
     return Numbered()
@@ -85,7 +86,7 @@ def test_runs_reach_an_easy_target_and_miss_an_impossible_one(
 ):
     running, wanted = parts("run"), parts("conditions").conditions()
     workload = running._workload(name)
-    start = workload.learner(0, 0.01, "cpu").error()
+    start = workload.learner(0, 0.01, "cpu", 1).error()
     monkeypatch.setattr(type(workload), "target", 0.9 * start)
     counts = defaultdict(set)
     for condition in (wanted[0], wanted[3], wanted[3]):
@@ -127,7 +128,7 @@ def test_the_best_rate_is_found_beyond_the_edge_of_the_grid(parts, best):
     assert {r.seed for r in calls} == {*searching.SEEDS, *searching.TUNING_SEEDS}
 
 
-def test_runs_that_missed_count_as_the_largest(parts):
+def test_runs_that_missed_count_as_the_largest(parts, numbered, tmp_path):
     searching, wanted = parts("search"), parts("conditions").conditions()
     assert searching.median([3, None, 5]) == 5
     assert searching.median([None, 3, None]) == math.inf
@@ -136,12 +137,17 @@ def test_runs_that_missed_count_as_the_largest(parts):
         return 1000 if run.condition.kind == "no echoing" else None
 
     search = searching.Search("any", range(-11, -8), 60_000, count)
-    tuned = [search.of(condition) for condition in wanted[:2]]
+    tuned = [search.of(condition) for condition in wanted]
     assert tuned[1].median == math.inf
     assert tuned[1].fresh == [None] * len(searching.SEEDS)
+    # More echoes of what does not pay are not tried.
+    untried = [one.condition for one in tuned if not one.fresh]
+    assert {c.factor for c in untried} == {4, 8, 16}
+    assert {c.kind for c in untried} == {"batch", "after", "before"}
     report = parts("report")
-    assert report.share(tuned[1], tuned) is None
-    assert report.share(tuned[0], tuned) == 1
+    assert {report.share(one, tuned) for one in tuned} == {None, 1}
+    report.report({"any": numbered}, {"any": tuned}, len(tuned), tmp_path, {})
+    assert (tmp_path / "fresh_examples.png").exists()
 
 
 def test_it_goes_on_and_repeats_nothing(load, parts, tmp_path):
