@@ -87,7 +87,7 @@ def test_runs_reach_an_easy_target_and_miss_an_impossible_one(
     running, wanted = parts("run"), parts("conditions").conditions()
     workload = running._workload(name)
     start = workload.learner(0, 0.01, "cpu", 1).error()
-    monkeypatch.setattr(type(workload), "target", 0.9 * start)
+    monkeypatch.setattr(type(workload), "target", 0.95 * start)
     counts = defaultdict(set)
     for condition in (wanted[0], wanted[3], wanted[3]):
         run = running.Run(name, condition, 0.03, 0, 10_000)
