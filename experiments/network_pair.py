@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -40,20 +41,30 @@ class Pair:
         return min(FACTOR, self.costs.ratio)
 
 
-def train_quietly(task: Task, condition: Condition, **changed: Any) -> Run:
-    """A run with changed settings."""
+def train_quietly(
+    task: Task, condition: Condition, until: float, **changed: Any
+) -> Run:
+    """A run with changed settings, that ends when the clock says `until`."""
+    left = max(0.0, until - time.perf_counter())
+    changed["budget_s"] = min(left, task.settings.budget_s)
     settings = replace(task.settings, **changed)
     return train(replace(task, settings=settings), condition, lambda point: None)
 
 
 def measure(
-    task: Task, server: ServerProcess, rates: dict[str, float], *, echoed_first: bool
+    task: Task,
+    server: ServerProcess,
+    rates: dict[str, float],
+    until: float,
+    *,
+    echoed_first: bool,
 ) -> Pair:
     """Sets the bandwidth for R, then trains both ways with the task's seed."""
     costs, bandwidth = calibrate(task, server)
     ways = (WITH, WITHOUT) if echoed_first else (WITHOUT, WITH)
     runs = {
-        way.key: train_quietly(task, way, learning_rate=rates[way.key]) for way in ways
+        way.key: train_quietly(task, way, until, learning_rate=rates[way.key])
+        for way in ways
     }
     without, echoed = runs[WITHOUT.key], runs[WITH.key]
     return Pair(task.settings.seed, costs, bandwidth / 1000, without, echoed)

@@ -32,7 +32,8 @@ def draw(pairs: list[Pair], target: float, path: Path) -> Path:
     axes.set_xlabel("seconds")
     axes.set_ylabel("test accuracy, mean of five evaluations")
     axes.set_title(f"{len(pairs)} seeds, digits over a network, R about 6, e = 5")
-    axes.legend(loc="lower right", frameon=False)
+    if pairs:
+        axes.legend(loc="lower right", frameon=False)
     axes.grid(alpha=0.3)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)

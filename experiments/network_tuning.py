@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -32,21 +33,32 @@ def wide_enough(task: Task, server: ServerProcess) -> Task:
 
 
 def _least_ratio(task: Task, server: ServerProcess, width: int) -> float:
-    settings = replace(
-        task.settings, width=width, bandwidth_kb_s=UNLIMITED_KB_S, calibration_s=0.5
-    )
+    settings = replace(task.settings, width=width, bandwidth_kb_s=UNLIMITED_KB_S)
     return calibrate(replace(task, settings=settings), server)[0].ratio
 
 
-def fresh_needed(
-    task: Task, server: ServerProcess, condition: Condition, rates: Sequence[float]
-) -> dict[float, int | None]:
-    """Fresh examples to the target for each learning rate; None: not reached."""
+def tune(
+    task: Task,
+    server: ServerProcess,
+    ways: Sequence[Condition],
+    rates: Sequence[float],
+    until: float,
+    latest: float,
+) -> dict[str, dict[float, int | None]]:
+    """Fresh examples to the target, for each way and learning rate; None: not reached.
+
+    All ways try the same rates: at least the first one, and then as many as have begun
+    when the clock says `until`; all has ended when it says `latest`.
+    """
     server.set_bandwidth(1000 * UNLIMITED_KB_S)
-    needed = {}
-    for rate in rates:
-        run = train_quietly(task, condition, seed=SEED, learning_rate=rate)
-        needed[rate] = run.end.fresh if run.reached else None
+    needed: dict[str, dict[float, int | None]] = {way.key: {} for way in ways}
+    for turn, rate in enumerate(rates):
+        if turn and time.perf_counter() > until:
+            print(f"left out, no time: learning rates {list(rates[turn:])}")
+            break
+        for way in ways:
+            run = train_quietly(task, way, latest, seed=SEED, learning_rate=rate)
+            needed[way.key][rate] = run.end.fresh if run.reached else None
     return needed
 
 

@@ -14,6 +14,7 @@ examples that it needs; the server's bandwidth is not limited then.
 from __future__ import annotations
 
 import statistics
+import sys
 import time
 from dataclasses import replace
 
@@ -27,12 +28,13 @@ from echobuf.cli.demo.settings import Settings
 from echobuf.cli.demo.task import Task
 from network_pair import FACTOR, WITH, WITHOUT, Pair, line, measure, row
 from network_picture import draw
-from network_tuning import SEED, best, fresh_needed, wide_enough
+from network_tuning import SEED, best, tune, wide_enough
 from options import add_budget, add_device, make_parser
 
-RATIO = 6.0
+BASE = Settings(ratio=6.0)
 SEEDS = (0, 1, 2)
-RATES = (0.02, 0.03, 0.05)
+RATES = (0.03, 0.05, 0.02)
+TUNING = 1 / 3  # of the time, at most
 
 
 def measure_all(
@@ -51,9 +53,13 @@ def measure_all(
             print(f"left out, no time: seeds {seeds[turn:]}")
             break
         seeded = replace(task, settings=replace(task.settings, seed=seed))
-        found.append(measure(seeded, server, rates, echoed_first=turn % 2 == 1))
+        pair = measure(seeded, server, rates, until, echoed_first=turn % 2 == 1)
+        if time.perf_counter() > until and pair.speedup is None:
+            print(f"cut short, no time: seeds {seeds[turn:]}")
+            break
+        found.append(pair)
         longest = max(longest, time.perf_counter() - begin)
-        print(line(found[-1]), flush=True)
+        print(line(pair), flush=True)
     return found
 
 
@@ -76,29 +82,33 @@ def device_name(device: str) -> str:
     return torch.cuda.get_device_name(device) if on_gpu else "cpu"
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Tunes, measures, prints, and writes figures and a picture."""
+def main(arguments: list[str] | None = None) -> int:
+    """Tunes, measures, prints, writes; 1, the exit code, where there is no figure."""
     parser = make_parser(__doc__)
     add_budget(parser, 420)
     add_device(parser)
-    parser.add_argument("--target", type=float, default=Settings.target)
+    parser.add_argument("--target", type=float, default=BASE.target)
     parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
     parser.add_argument("--rates", type=float, nargs="+", default=RATES)
-    parser.add_argument("--run-s", type=float, default=75.0, help="limit of one run")
+    parser.add_argument(
+        "--run-s", type=float, default=BASE.budget_s, help="limit of one run"
+    )
     options = parser.parse_args(arguments)
-    until, about = time.perf_counter() + options.seconds, environment()
-    settings = Settings(
-        target=options.target,
-        ratio=RATIO,
-        budget_s=options.run_s,
-        device=options.device,
+    begin, about = time.perf_counter(), environment()
+    until = begin + options.seconds
+    settings = replace(
+        BASE, target=options.target, budget_s=options.run_s, device=options.device
     )
     with opened(settings) as (narrow, server):
         task = wide_enough(narrow, server)
-        tuning = {
-            way.key: fresh_needed(task, server, way, options.rates)
-            for way in (WITHOUT, WITH)
-        }
+        tuning = tune(
+            task,
+            server,
+            (WITHOUT, WITH),
+            options.rates,
+            begin + TUNING * options.seconds,
+            until,
+        )
         print(f"width {task.settings.width}; fresh examples by learning rate: {tuning}")
         rates = {key: best(needed) for key, needed in tuning.items()}
         found = measure_all(task, server, rates, list(options.seeds), until)
@@ -114,7 +124,7 @@ def main(arguments: list[str] | None = None) -> None:
         "device": device_name(options.device),
         "target": options.target,
         "factor": FACTOR,
-        "R_wanted": RATIO,
+        "R_wanted": BASE.ratio,
         "width": task.settings.width,
         "batch_size": settings.batch_size,
         "window_batches": WITH.window_batches,
@@ -126,7 +136,8 @@ def main(arguments: list[str] | None = None) -> None:
     }
     write_figures("over_network", options.out, figures, taken_in=about)
     print(f"written: {draw(found, options.target, options.out / 'over_network.png')}")
+    return int(total is None)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

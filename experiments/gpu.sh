@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# The experiments that train, larger, on a machine with a GPU: without a network, in
+# under eight minutes.
+#
+#   experiments/gpu.sh DIR             install, over_network, fresh_examples
+#   experiments/gpu.sh DIR install     the package, and what lies in wheels/
+#   experiments/gpu.sh DIR NAME...     experiments by name, with what is installed
+#
+# DIR then holds the result files, pictures and logs. A part that fails does not stop the
+# next one. Exit code: 0 if all went well, 1 if something failed or ran out of time, 2 for
+# bad usage, 3 where there is no GPU.
+#
+# PYTHON (python3) must have torch, CuPy, NumPy, pybind11, scikit-build-core, CMake,
+# ninja, matplotlib, Pillow, rich and scikit-learn; wheels/ is as in bench/gpu.sh, with
+# scikit-learn, scipy, joblib, threadpoolctl and narwhals beside what that names.
+# ECHOBUF_GPU_SECONDS (460) is the time for all of it. ECHOBUF_DEVICE=cpu tries the script
+# where there is no GPU: then the figures are the CPU's, and say so.
+set -uo pipefail
+python="${PYTHON:-python3}"
+total="${ECHOBUF_GPU_SECONDS:-460}"
+device="${ECHOBUF_DEVICE:-cuda}"
+spare=60 # for what an experiment has begun when its time is over
+jobs=8   # runs at a time where no time is measured
+
+usage() {
+  sed -n 's/^#   \(experiments.*\)/\1/p' "$0" >&2
+  exit 2
+}
+[ $# -ge 1 ] || usage
+mkdir -p "$1" && out="$(cd "$1" && pwd)" || exit 2
+shift
+cd "$(dirname "$0")/.." || exit 2
+source bench/gpu/steps.sh
+
+# experiment NAME SECONDS ARGUMENT...: told its time; some more for what it has begun.
+experiment() {
+  local name="$1" seconds="$2" left=$((total - SECONDS - spare))
+  shift 2
+  [ "$left" -ge 1 ] || { run "$name" 0; return; }
+  [ "$seconds" -le "$left" ] || seconds=$left
+  run "$name" $((seconds + spare)) "$python" "experiments/$name.py" \
+    --seconds "$seconds" --device "$device" --out "$out" "$@"
+}
+
+# Wider models come by themselves: over_network widens its own until R can be had.
+over_network() { experiment over_network 150 --seeds 0 1 2 3 4 --rates 0.03 0.01 0.05 0.02 0.005; }
+fresh_examples() { experiment fresh_examples "$total" --jobs "$jobs"; }
+
+for name in "$@"; do
+  case "$name" in
+    install | over_network | fresh_examples) ;;
+    *) usage ;;
+  esac
+done
+[ "$device" != cuda ] || [ "$*" = install ] || need_gpu
+begin
+# shellcheck disable=SC2048 # names
+for name in ${*:-install over_network fresh_examples}; do
+  "$name"
+done
+finish
