@@ -11,6 +11,7 @@ BATCH = 32
 WINDOW = 512  # examples; the least in which no batch of 16 echoes holds one twice
 FACTORS = (2, 4, 8, 16)
 _KINDS: tuple[Kind, ...] = ("batch", "after", "before")
+_USUAL = 4  # echoes with other windows and batches
 _OTHER_WINDOWS = (128, 2048)
 _OTHER_BATCHES = (16, 64)
 
@@ -56,7 +57,8 @@ class Condition:
     def near(self) -> Condition | None:
         """The condition whose best learning rate is tried first; None: there is none.
 
-        Half of the factor; for another window or batch size, the usual one.
+        Half of the factor; for another window or batch size, the usual one, and with
+        more echoes than usual there, the usual echoes.
         """
         if self.group == "factors":
             if self.factor == 1:
@@ -65,6 +67,8 @@ class Condition:
             return self.plain if half == 1 else replace(self, factor=half)
         if self.factor == 1:
             return _plain(BATCH)
+        if self.factor != _USUAL:
+            return replace(self, factor=_USUAL)
         return replace(self, window=WINDOW, batch_size=BATCH)
 
     @property
@@ -86,11 +90,12 @@ def conditions() -> list[Condition]:
     return [
         _plain(BATCH),
         *(Condition(kind, factor) for factor in FACTORS for kind in _KINDS),
-        *(Condition(kind, 4, size) for size in _OTHER_WINDOWS for kind in _KINDS),
+        *(Condition(kind, _USUAL, size) for size in _OTHER_WINDOWS for kind in _KINDS),
         *(_plain(size) for size in _OTHER_BATCHES),
         *(
-            Condition(kind, 4, WINDOW, size)
+            Condition(kind, _USUAL, WINDOW, size)
             for size in _OTHER_BATCHES
             for kind in _KINDS
         ),
+        *(Condition(kind, max(FACTORS), max(_OTHER_WINDOWS)) for kind in _KINDS),
     ]

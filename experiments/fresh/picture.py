@@ -61,20 +61,22 @@ def _of_group(tuned: list[Tuned], group: str) -> list[Tuned]:
     """What is shown in a panel: for windows, what has the usual one, too."""
     if group != "windows":
         return [one for one in tuned if one.condition.group == group]
-    kinds = {one.condition.kind for one in tuned if one.condition.group == group}
+    echoes = {_echo(one.condition) for one in tuned if one.condition.group == group}
     shown = [
         one
         for one in tuned
-        if one.condition.group in ("factors", "windows")
-        and one.condition.factor == 4
-        and one.condition.kind in kinds
+        if one.condition.group != "batches" and _echo(one.condition) in echoes
     ]
-    return sorted(shown, key=lambda one: one.condition.window)
+    return sorted(shown, key=lambda one: (one.condition.factor, one.condition.window))
+
+
+def _echo(condition: Condition) -> tuple[str, int]:
+    return condition.kind, condition.factor
 
 
 def _label(condition: Condition, group: str) -> str:
     if group == "windows":
-        return f"{condition.kind}, window {condition.window}"
+        return f"{condition.kind}, e = {condition.factor}, window {condition.window}"
     if group == "batches":
         return f"{condition.kind}, batches of {condition.batch_size}"
     plain = condition.kind == "no echoing"
