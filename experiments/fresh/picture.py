@@ -9,7 +9,7 @@ from typing import Any
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from fresh.conditions import Condition
+from fresh.conditions import BATCH, Condition
 from fresh.search import Tuned
 from workloads import Workload
 
@@ -32,9 +32,6 @@ def draw(
         group: {name: _of_group(tuned[name], group) for name in workloads}
         for group in _GROUPS
     }
-    drawn = {group: rows for group, rows in drawn.items() if any(rows.values())}
-    if not drawn:
-        return
     heights = [1.2 + 0.24 * max(map(len, rows.values())) for rows in drawn.values()]
     figure = Figure(figsize=(11, sum(heights)), layout="constrained")
     FigureCanvasAgg(figure)
@@ -45,42 +42,44 @@ def draw(
         gridspec_kw={"height_ratios": heights},
     )
     for row, (group, rows) in zip(panels, drawn.items(), strict=True):
-        for panel, (name, shown) in zip(row, rows.items(), strict=True):
+        for panel, shown in zip(row, rows.values(), strict=True):
             _bars(panel, shown, group)
-            if row is panels[0]:
-                target = workloads[name].target
-                panel.set_title(
-                    f"{name}: fresh examples to {target:g} {workloads[name].measure}",
-                    loc="left",
-                    fontsize=9,
-                )
+    for panel, (name, one) in zip(panels[0], workloads.items(), strict=True):
+        title = f"{name}: fresh examples to {one.target:g} {one.measure}"
+        panel.set_title(title, loc="left", fontsize=9)
     figure.savefig(path, dpi=110)
 
 
 def _of_group(tuned: list[Tuned], group: str) -> list[Tuned]:
-    """What is shown in a panel: for windows, what has the usual one, too."""
-    if group != "windows":
+    """What is shown in a panel: for windows and batches, the usual ones, too."""
+    if group == "factors":
         return [one for one in tuned if one.condition.group == group]
     echoes = {_echo(one.condition) for one in tuned if one.condition.group == group}
     shown = [
         one
         for one in tuned
-        if one.condition.group != "batches" and _echo(one.condition) in echoes
+        if one.condition.group in ("factors", group)
+        and (one.condition.factor == 1 or _echo(one.condition) in echoes)
     ]
-    return sorted(shown, key=lambda one: (one.condition.factor, one.condition.window))
+    return sorted(shown, key=lambda one: _place(one.condition))
 
 
 def _echo(condition: Condition) -> tuple[str, int]:
     return condition.kind, condition.factor
 
 
+def _place(condition: Condition) -> tuple[int, ...]:
+    kind = list(_COLOURS).index(condition.kind)
+    return condition.factor, kind, condition.batch_size, condition.window
+
+
 def _label(condition: Condition, group: str) -> str:
-    if group == "windows":
-        return f"{condition.kind}, e = {condition.factor}, window {condition.window}"
-    if group == "batches":
-        return f"{condition.kind}, batches of {condition.batch_size}"
-    plain = condition.kind == "no echoing"
-    return condition.kind if plain else f"{condition.kind}, e = {condition.factor}"
+    echo = condition.kind
+    if condition.kind != "no echoing":
+        echo += f", e = {condition.factor}"
+        if group == "windows":
+            echo += f", window {condition.window}"
+    return f"{echo}, batches of {condition.batch_size}" if group == "batches" else echo
 
 
 def _bars(panel: Any, shown: list[Tuned], group: str) -> None:
@@ -95,17 +94,19 @@ def _bars(panel: Any, shown: list[Tuned], group: str) -> None:
                 xerr=[[below], [above]],
                 error_kw={"capsize": 3, "elinewidth": 1},
             )
+            if one.condition.factor == 1 and one.condition.batch_size == BATCH:
+                panel.axvline(one.median, color="black", linewidth=0.7, linestyle="--")
         missed = len(one.fresh) - len(reached)
         if not one.fresh:
             panel.text(0, place, " not tried", va="center", fontsize=8)
         elif missed:
-            panel.text(0, place, f" {missed} of {len(one.fresh)} missed", va="center")
-        if one.condition.kind == "no echoing" and math.isfinite(one.median):
-            panel.axvline(one.median, color="black", linewidth=0.7, linestyle="--")
+            text = f" {missed} of {len(one.fresh)} missed"
+            panel.text(0, place, text, va="center", fontsize=8)
     labels = [_label(one.condition, group) for one in shown]
     panel.set_yticks(range(len(shown)), labels, fontsize=8)
     panel.invert_yaxis()
     panel.set_xlim(left=0)
     panel.xaxis.set_major_formatter("{x:,.0f}")
+    panel.locator_params(axis="x", nbins=6)
     panel.tick_params(axis="x", labelsize=8)
     panel.spines[["top", "right"]].set_visible(False)
