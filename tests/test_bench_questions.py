@@ -102,19 +102,6 @@ def test_worker_processes_hand_over_images(question):
         assert outcome.rounds[0]["units"] == 64
 
 
-def test_fresh_examples_are_counted_up_to_the_target(load, monkeypatch):
-    counting = load("fresh_examples")
-    monkeypatch.setattr(counting, "TARGET", 0.2)
-    for condition in counting.CONDITIONS:
-        fresh = counting.fresh_needed(counting.Job(condition, 0.03, 0))
-        steps = counting.SMOOTHING * counting.EVALUATE_EVERY
-        assert 0 < fresh <= counting.BATCH * steps + condition.window * counting.BATCH
-    monkeypatch.setattr(counting, "TARGET", 1.1)
-    job = counting.Job(condition, 0.03, 0, most_fresh=200)
-    assert counting.fresh_needed(job) is None
-    assert counting.median([3, None, 5]) == 5
-
-
 def test_readme_tells_how_to_run_each_question():
     text = (BENCH / "README.md").read_text()
     scripts = [p.name for p in BENCH.glob("*.py") if "__main__" in p.read_text()]

@@ -1,0 +1,110 @@
+"""One run: fresh examples until the target is reached."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import statistics
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from echobuf import EchoBuffer, Field
+from fresh.conditions import Condition
+from workloads.workload import Leaves, Workload
+
+__all__ = ["EVALUATE_EVERY", "SMOOTHING", "Run", "batches", "fresh_needed"]
+
+EVALUATE_EVERY = 10  # steps
+SMOOTHING = 4  # evaluations, whose mean is to reach the target
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run is given.
+
+    Attributes:
+        workload: its name.
+        condition: how fresh examples are used.
+        rate: the learning rate.
+        seed: of the weights, the order, the augmentation and the window.
+        most_fresh: fresh examples after which it is cut off.
+        device: where the window lies and the model trains.
+        width: of the model, as many times as usual.
+    """
+
+    workload: str
+    condition: Condition
+    rate: float
+    seed: int
+    most_fresh: int
+    device: str = "cpu"
+    width: int = 1
+
+
+@functools.cache
+def _workload(name: str) -> Workload:
+    import torch
+
+    from workloads import workload
+
+    torch.set_num_threads(1)  # as many runs at a time as there are cores
+    return workload(name)
+
+
+def _buffer(run: Run, workload: Workload, fresh: Leaves) -> EchoBuffer:
+    """What echoes batches like this one."""
+    condition = run.condition
+    whole = condition.echoes_batches
+    shapes = [leaf.shape if whole else leaf.shape[1:] for leaf in fresh]
+    return EchoBuffer(
+        tuple(
+            Field(shape, leaf.dtype) for shape, leaf in zip(shapes, fresh, strict=True)
+        ),
+        batch_size=None if whole else condition.batch_size,
+        window=condition.window // (condition.batch_size if whole else 1),
+        factor=condition.factor,
+        unit="batch" if whole else "example",
+        seed=run.seed,
+        device=run.device,
+        transform=workload.transform if condition.kind == "before" else None,
+    )
+
+
+def batches(run: Run, workload: Workload) -> Iterator[tuple[int, Leaves]]:
+    """Batches to train on, each with how many fresh examples were read so far.
+
+    All in one thread, and nothing is read ahead: the counts do not depend on timing.
+    """
+    condition = run.condition
+    augmented = condition.kind != "before"
+    stream = workload.stream(condition.batch_size, run.seed, augmented)
+    first = next(stream)
+    read = 0
+    with _buffer(run, workload, first) as buffer:
+        put = buffer.put if condition.echoes_batches else buffer.put_batch
+        for fresh in itertools.chain([first], stream):
+            put(fresh, timeout=60)  # there is room: batches fill segments exactly
+            read += condition.batch_size
+            while buffer.ready():
+                yield read, buffer.next_batch()
+
+
+def fresh_needed(run: Run) -> int | None:
+    """Fresh examples up to the target; None if it was not reached."""
+    import torch
+
+    workload = _workload(run.workload)
+    learner = workload.learner(run.seed, run.rate, run.device, run.width)
+    recent: deque[float] = deque(maxlen=SMOOTHING)
+    for step, (fresh, leaves) in enumerate(batches(run, workload), start=1):
+        learner.step(*map(torch.from_dlpack, leaves))
+        if step % EVALUATE_EVERY:
+            continue
+        recent.append(learner.error())
+        if len(recent) == SMOOTHING and statistics.mean(recent) <= workload.target:
+            return fresh
+        if fresh >= run.most_fresh or not math.isfinite(recent[-1]):
+            return None
+    raise AssertionError("upstream has no end")

@@ -1,0 +1,111 @@
+"""What an experiment needs to know of a workload."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from echobuf import EchoBuffer, Field
+
+Leaves = tuple[NDArray[Any], ...]
+
+
+class Learner(Protocol):
+    """A network with its optimiser."""
+
+    def step(self, *leaves: Any) -> None:
+        """Trains on one batch."""
+
+    def error(self) -> float:
+        """On the examples held out; not finite once training has diverged."""
+
+
+class Workload(ABC):
+    """Data, their augmentation, a model, and the error that it is to reach.
+
+    Attributes:
+        name: of the workload.
+        measure: what the error is, in words.
+        target: the error to reach.
+        rates: learning rates to begin with, in fifths of a decade: -10 is 0.01.
+        most_fresh: fresh examples after which a run without echoing has failed.
+    """
+
+    name: str
+    measure: str
+    target: float
+    rates: range
+    most_fresh: int
+
+    @property
+    @abstractmethod
+    def records(self) -> Leaves:
+        """All examples to train on, stacked, before augmentation."""
+
+    @property
+    @abstractmethod
+    def transform(self) -> Mapping[int, Any]:
+        """The augmentation, as a loader takes it."""
+
+    @property
+    def spec(self) -> tuple[Field, ...]:
+        """That of one example, before augmentation."""
+        return tuple(Field(leaf.shape[1:], leaf.dtype) for leaf in self.records)
+
+    @property
+    @abstractmethod
+    def about(self) -> dict[str, Any]:
+        """What the data are, for the result file."""
+
+    @abstractmethod
+    def learner(self, seed: int, rate: float, device: str, width: int) -> Learner:
+        """A new model, so many times as wide as usual, with weights from the seed."""
+
+    def augmented(self, leaves: Leaves, seed: int) -> Leaves:
+        """Examples, each augmented once."""
+        return next(_augment(self, iter([leaves]), len(leaves[0]), seed))
+
+    def stream(self, batch_size: int, seed: int, augmented: bool) -> Iterator[Leaves]:
+        """Batches of fresh examples without end.
+
+        The data are gone through again and again, in another order each time.
+
+        Args:
+            batch_size: of the batches.
+            seed: of the order, and of the augmentation.
+            augmented: whether upstream augments each example, once.
+        """
+        batches = self._batches(batch_size, seed)
+        return _augment(self, batches, batch_size, seed) if augmented else batches
+
+    def _batches(self, batch_size: int, seed: int) -> Iterator[Leaves]:
+        records = self.records
+        count = len(records[0])
+        chance = np.random.default_rng(seed)
+        order = np.empty(0, np.int64)
+        while True:
+            while len(order) < batch_size:
+                order = np.concatenate([order, chance.permutation(count)])
+            taken, order = order[:batch_size], order[batch_size:]
+            yield tuple(leaf[taken] for leaf in records)
+
+
+def _augment(
+    workload: Workload, batches: Iterator[Leaves], batch_size: int, seed: int
+) -> Iterator[Leaves]:
+    """The batches, augmented by a buffer that serves each example once."""
+    with EchoBuffer(
+        workload.spec,
+        batch_size=batch_size,
+        window=batch_size,
+        factor=1,
+        seed=seed,
+        transform=workload.transform,
+    ) as buffer:
+        for batch in batches:
+            buffer.put_batch(batch)
+            yield buffer.next_batch()

@@ -1,0 +1,215 @@
+"""Fresh examples to a target: what a run counts, how rates are found, going on."""
+
+import itertools
+import json
+import math
+from collections import Counter, defaultdict
+
+import numpy as np
+import pytest
+
+from echobuf.transforms import RandomWindow
+
+EXAMPLES = 4096
+
+
+@pytest.fixture
+def parts(load):
+    """A module of the experiment by its name."""
+    return lambda name: load(f"fresh.{name}")
+
+
+@pytest.fixture
+def numbered(load):
+    """A workload whose examples tell their number and where they were cut."""
+    load("fresh_examples")
+    base = load("workloads.workload").Workload
+
+    class Numbered(base):
+        records = (np.arange(EXAMPLES)[:, None] * 100 + np.arange(10),)
+        transform = property(lambda self: {0: [RandomWindow(5)]})
+        about = property(lambda self: {})
+        measure, target = "part missed", 0.1
+
+        def learner(self, seed, rate, device, width):
+            raise NotImplementedError
+
+    return Numbered()
+
+
+def served(parts, workload, condition, steps):
+    """Fresh examples read, and numbers and places of cuts, batch by batch."""
+    running = parts("run")
+    run = running.Run("numbered", condition, 0.1, 3, EXAMPLES)
+    for read, (leaf,) in itertools.islice(running.batches(run, workload), steps):
+        assert leaf.shape == (condition.batch_size, 5)
+        yield read, leaf[:, 0] // 100, leaf[:, 0] % 100
+
+
+def test_conditions_differ_and_each_is_tuned_after_another(parts):
+    wanted = parts("conditions").conditions()
+    assert len(set(wanted)) == len(wanted)
+    assert {c.factor for c in wanted if c.group == "factors"} == {1, 2, 4, 8, 16}
+    for condition in wanted:
+        assert condition.plain in wanted
+        if condition != wanted[0]:
+            assert wanted.index(condition.near) < wanted.index(condition)
+
+
+def test_each_batch_is_of_fresh_examples_counted_as_read(parts, numbered):
+    for condition in parts("conditions").conditions():
+        order = next(numbered._batches(EXAMPLES, 3))[0][:, 0] // 100
+        place = {number: i for i, number in enumerate(order)}
+        steps = 60 * condition.factor
+        uses = Counter()
+        for read, numbers, _ in served(parts, numbered, condition, steps):
+            uses.update(numbers)
+            # All of what was read, but for a segment that the pass is to come to.
+            assert max(place[n] for n in numbers) < read
+            assert len(uses) >= read - condition.window // condition.factor
+        assert max(uses.values()) == condition.factor
+
+
+def test_echoes_are_cut_anew_only_before_augmentation(parts, numbered):
+    for condition in parts("conditions").conditions()[1:4]:
+        cuts = defaultdict(set)
+        for _, numbers, places in served(parts, numbered, condition, 64):
+            for number, place in zip(numbers, places, strict=True):
+                cuts[number].add(place)
+        anew = sum(len(places) > 1 for places in cuts.values())
+        assert (anew > len(cuts) / 2) if condition.kind == "before" else anew == 0
+
+
+@pytest.mark.parametrize("name", ["images", "text"])
+def test_runs_reach_an_easy_target_and_miss_an_impossible_one(
+    load, parts, name, monkeypatch
+):
+    running, wanted = parts("run"), parts("conditions").conditions()
+    workload = running._workload(name)
+    start = workload.learner(0, 0.01, "cpu", 1).error()
+    monkeypatch.setattr(type(workload), "target", 0.95 * start)
+    counts = defaultdict(set)
+    for condition in (wanted[0], wanted[3], wanted[3]):
+        run = running.Run(name, condition, 0.03, 0, 10_000)
+        counts[condition].add(running.fresh_needed(run))
+        steps = running.EVALUATE_EVERY * running.SMOOTHING
+        least = steps * condition.batch_size / condition.factor
+        (fresh,) = counts[condition]  # the same again
+        assert least <= fresh < 10_000
+    monkeypatch.setattr(type(workload), "target", -1.0)
+    run = running.Run(name, wanted[0], 0.01, 0, 100)
+    assert running.fresh_needed(run) is None
+
+
+def valley(best, calls):
+    """Fresh examples with one best rate, in fifths of a decade, cut off as told."""
+
+    def count(run):
+        calls.append(run)
+        away = abs(5 * math.log10(run.rate) - best)
+        fresh = round(1000 / run.condition.factor * (1 + away) + run.seed % 7)
+        return fresh if fresh <= run.most_fresh else None
+
+    return count
+
+
+@pytest.mark.parametrize("best", [-14, -10, -8, -5])
+def test_the_best_rate_is_found_beyond_the_edge_of_the_grid(parts, best):
+    searching, wanted = parts("search"), parts("conditions").conditions()
+    calls = []
+    search = searching.Search("any", range(-11, -8), 60_000, valley(best, calls))
+    for condition in wanted:
+        tuned = search.of(condition)
+        assert tuned.fifths == best
+        assert min(tuned.tried) < best < max(tuned.tried)
+        assert None not in tuned.fresh
+    assert len(calls) == len(set(calls))
+    # Seeds that tune and seeds that tell are apart.
+    assert {r.seed for r in calls} == {*searching.SEEDS, *searching.TUNING_SEEDS}
+
+
+def test_runs_that_missed_count_as_the_largest(parts, numbered, tmp_path):
+    searching, wanted = parts("search"), parts("conditions").conditions()
+    assert searching.median([3, None, 5]) == 5
+    assert searching.median([None, 3, None]) == math.inf
+
+    def count(run):
+        return 1000 if run.condition.kind == "no echoing" else None
+
+    search = searching.Search("any", range(-11, -8), 60_000, count)
+    tuned = [search.of(condition) for condition in wanted]
+    assert tuned[1].median == math.inf
+    assert tuned[1].fresh == [None] * len(searching.SEEDS)
+    # More echoes of what does not pay are not tried.
+    untried = [one.condition for one in tuned if not one.fresh]
+    assert {c.factor for c in untried} == {4, 8, 16}
+    assert {c.kind for c in untried} == {"batch", "after", "before"}
+    report = parts("report")
+    assert {report.share(one, tuned) for one in tuned} == {None, 1}
+    report.report({"any": numbered}, {"any": tuned}, len(tuned), tmp_path, {})
+    assert (tmp_path / "fresh_examples.png").exists()
+
+
+def test_it_goes_on_and_repeats_nothing(load, parts, tmp_path):
+    script, ledgers = load("fresh_examples"), parts("ledger")
+    searching, wanted = parts("search"), parts("conditions").conditions()
+    path = tmp_path / "runs.jsonl"
+
+    def go(settings, most, jobs):
+        calls = []
+        inner = valley(-9, calls)
+
+        def some(run):
+            if len(calls) == most:
+                raise script.OutOfTimeError
+            return inner(run)
+
+        ledger = ledgers.Ledger(path, {"any": settings})
+        count = script.counter(ledger, some, math.inf)
+        search = searching.Search("any", range(-11, -8), 60_000, count)
+        return calls, script.explore({"any": search}, wanted, jobs)["any"]
+
+    first, few = go("a", 50, 1)
+    assert 0 < len(few) < len(wanted)
+    with path.open("a") as file:
+        file.write(path.read_text()[:40])  # a line that was cut short
+    second, whole = go("a", math.inf, 3)
+    assert len(whole) == len(wanted)
+    assert not set(first) & set(second)
+    assert len(path.read_text().splitlines()) == len(first) + len(second)
+    third, again = go("a", math.inf, 2)
+    assert (third, again) == ([], whole)
+    fourth, _ = go("b", math.inf, 1)
+    assert set(fourth) == {*first, *second}
+
+
+def test_a_run_cut_off_sooner_than_now_is_run_again(parts, tmp_path):
+    running, wanted = parts("run"), parts("conditions").conditions()
+    ledger = parts("ledger").Ledger(tmp_path / "runs.jsonl", {"any": "a"})
+    cut = running.Run("any", wanted[0], 0.1, 0, 100)
+    ledger.add(cut, None)
+    assert ledger.find(cut)["fresh"] is None
+    longer = running.Run("any", wanted[0], 0.1, 0, 101)
+    assert ledger.find(longer) is None
+    ledger.add(longer, 101)
+    assert ledger.find(cut)["fresh"] == 101
+
+
+def test_without_time_it_reports_what_is_done(load, parts, tmp_path, monkeypatch):
+    script, wanted = load("fresh_examples"), parts("conditions").conditions()
+    chosen = load("workloads").workload("text")
+    ledger = parts("ledger").Ledger(
+        tmp_path / "fresh_examples.jsonl", {"text": script.settings_of(chosen)}
+    )
+    count = script.counter(ledger, valley(-9, []), math.inf)
+    search = parts("search").Search("text", chosen.rates, chosen.most_fresh, count)
+    done = script.explore({"text": search}, wanted[:20], 1)["text"]
+    arguments = ["--seconds", "0", "--out", str(tmp_path), "--workloads", "text"]
+    monkeypatch.setattr("sys.argv", ["fresh_examples.py", *arguments])
+    script.main()
+    told = json.loads((tmp_path / "fresh_examples.json").read_text())
+    text = told["workloads"]["text"]
+    assert [row["median"] for row in text["conditions"]] == [t.median for t in done]
+    assert text["conditions_not_done"] == len(wanted) - len(done)
+    assert all(len(row["fresh"]) == 5 for row in text["conditions"])
+    assert (tmp_path / "fresh_examples.png").read_bytes().startswith(b"\x89PNG")
