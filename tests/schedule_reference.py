@@ -157,7 +157,7 @@ class Auto:
         self.segment = math.ceil(Fraction(self.window, self.segments))
         self.capacity = self.window + self.segment
         self.least = max(1, (self.segments + 1) // 2)
-        self.limit = self.least
+        self.limit = max(self.least, self.first_segments)
 
     def start(self, number: int) -> int:
         """The first record of a segment."""

@@ -35,7 +35,8 @@ def available(buffer: Any) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("window", "batch", "first"), [(64, 8, 16), (64, 32, 32), (50, 3, 13), (8, 8, 8)]
+    ("window", "batch", "first"),
+    [(64, 8, 16), (64, 32, 32), (100, 64, 64), (50, 3, 13), (8, 8, 8)],
 )
 def test_the_first_pass_begins_with_a_quarter_and_at_least_a_batch(
     window, batch, first

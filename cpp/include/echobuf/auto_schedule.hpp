@@ -49,7 +49,8 @@ class AutoSchedule {
             window, std::clamp(window / batch_size, kMinSegments, kMaxSegments))),
         quarter_(std::max((window + 3) / 4, batch_size)),
         quarter_segments_((quarter_ * segments_ + window - 1) / window) {
-    state_.limit = smallest_limit();
+    // The first pass has all that it began for.
+    state_.limit = std::max(smallest_limit(), quarter_segments_);
   }
 
   std::uint64_t segments() const { return segments_; }

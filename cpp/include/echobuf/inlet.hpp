@@ -34,7 +34,7 @@ class Inlet {
         continue;
       }
       store_.write(claim.first, claim.count, leaves, done, rows);
-      clock_.arrived(claim.first + claim.count);
+      clock_.arrived(claim.first + (n - done));  // with all of this put
       ring_.commit(claim.first, claim.count);
       done += claim.count;
       if (poll && done < n && !poll->go_on()) return Status::kInterrupted;
