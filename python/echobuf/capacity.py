@@ -74,7 +74,7 @@ def refused_by_device(
     needs: Needs, options: Options, name: str, why: str
 ) -> CapacityError:
     """The error for an allocation that the driver of a device refused after all."""
-    if "cuMemHostAlloc" in why:
+    if "cuMemHost" in why:
         return CapacityError(
             f"pinned host memory to upload from was refused: {why}. Raise the limit on "
             "locked memory (`ulimit -l`), close other buffers, or make `window`, which "

@@ -5,6 +5,7 @@ import multiprocessing
 import numpy as np
 import pytest
 
+import echobuf
 from worker_data import KWARGS, Noted, Numbers, Random, Tensors, ids, load
 
 N = 150
@@ -99,3 +100,33 @@ def test_random_numbers_are_each_workers_own_and_follow_from_the_seed():
     assert len(once) == len(other) == N  # no two alike
     assert not once & other
     assert drawn(1, 1) & once
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_sampler_that_gives_one_epoch_gives_no_second_one(workers):
+    loader = load(Numbers(8), workers, sampler=iter([1, 2, 3]))
+    assert sorted(np.concatenate(ids(loader))) == [1, 1, 2, 2, 3, 3]
+    with pytest.raises(echobuf.UpstreamError, match=r"`sampler`.*one epoch"):
+        ids(loader)
+
+
+class Endless:
+    """It has a length, and makes examples beyond it."""
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        return np.int64(index)
+
+
+def test_a_map_style_dataset_is_as_long_as_it_says():
+    loader = echobuf.EchoLoader(Endless(), **KWARGS)
+    assert sorted(np.concatenate(list(loader))) == sorted([*range(8)] * 2)
+
+
+def test_upstream_ends_when_its_last_example_is_there():
+    loader = load(Numbers(12), 1)
+    ids(loader)
+    assert loader.stats().fresh == 12
+    assert loader.stats().t_upstream_s > 0

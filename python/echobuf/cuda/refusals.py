@@ -52,7 +52,7 @@ def is_out_of_memory(error: Exception) -> bool:
     if not isinstance(error, _core.CudaError):
         return False
     code, text = error.args
-    if code == _OPERATING_SYSTEM and "cuMemHostAlloc" in text:
+    if code == _OPERATING_SYSTEM and "cuMemHost" in text:
         return True  # it does not lock as much
     return bool(code == OUT_OF_MEMORY)
 

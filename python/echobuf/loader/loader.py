@@ -14,7 +14,7 @@ from echobuf.buffer import EchoBuffer
 from echobuf.loader import source
 from echobuf.loader.adapter import Adapter
 from echobuf.loader.epoch import Epoch
-from echobuf.loader.order import Order, Sampled
+from echobuf.loader.order import Order, Sampled, is_map_style
 from echobuf.loader.plan import Plan
 from echobuf.loader.run import Run
 from echobuf.loader.snapshots import with_end, with_upstream
@@ -110,7 +110,7 @@ class EchoLoader:
         if workers is not None:
             upstream = Order(upstream, sampler)
             workforce = Workforce(workers, upstream, adapter)
-        elif sampler is not None:
+        elif sampler is not None or is_map_style(upstream):
             upstream = Sampled(Order(upstream, sampler))
         self._upstream = Upstream(upstream)
         self._told = Told(upstream)

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Iterator
 from typing import Any
 
-from echobuf.errors import OptionError
+from echobuf.errors import OptionError, UpstreamError
 from echobuf.loader.source import as_data_loader
 
 
@@ -46,13 +46,32 @@ class Order:
         self.dataset = dataset
         self.sampler = sampler
 
+        self._used_up = False
+
     def __iter__(self) -> Iterator[int]:
         if self.sampler is None:
             return iter(range(len(self.dataset)))
-        return map(_index, self.sampler)
+        indices = iter(self.sampler)
+        if indices is self.sampler:  # a generator, an iterator
+            if self._used_up:
+                raise UpstreamError(
+                    f"`sampler` is a {type(indices).__name__}, which gives one epoch "
+                    "only and has been used. For more epochs pass an object whose "
+                    "`__iter__` begins anew, such as a list or a torch sampler."
+                )
+            self._used_up = True
+        return map(_index, indices)
 
     def __len__(self) -> int:
         return len(self.dataset if self.sampler is None else self.sampler)
+
+
+def is_map_style(upstream: Any) -> bool:
+    """Whether it says how long it is, and is read by index alone.
+
+    Iterated, it would be read until it raises IndexError, which it need not.
+    """
+    return hasattr(upstream, "__len__") and not hasattr(upstream, "__iter__")
 
 
 class Sampled:

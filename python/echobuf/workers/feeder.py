@@ -61,24 +61,28 @@ class WorkerFeeder(Feeder):
             self._watch.abandon(self._term)
 
     def _run(self, items: Iterator[Any], item: Any) -> None:
+        is_all = False
         try:
-            self._give(itertools.chain([item], items))
+            is_all = self._give(itertools.chain([item], items))
         except BaseException as error:
             del items, item
             self._watch.fail(error)
-        self._watch.settle(self._term, self._stopped)
+        # Upstream has ended once its last example is there.
+        if self._watch.settle(self._term, self._stopped) and is_all:
+            self._buffer.close()
         self._ended = True
 
-    def _give(self, indices: Iterator[int]) -> None:
+    def _give(self, indices: Iterator[int]) -> bool:
+        """Whether all were given."""
         indices = itertools.islice(indices, max(self._skipped, 0), None)
         while not self._stopped.is_set():
             chunk = _take(indices)
             if not chunk.size:
-                self._buffer.close()
-                return
+                return True
             code, _ = self._core.give(self._term, chunk, 0)
             if code != 0:
-                return  # the term has ended
+                break  # the term has ended
+        return False
 
 
 def _take(indices: Iterator[int]) -> npt.NDArray[np.int64]:

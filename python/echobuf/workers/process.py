@@ -56,8 +56,10 @@ def run(parcel: Received, pipe: Connection, *shared: Any) -> None:
         except BaseException as error:
             pipe.send((FAILED, worker.ticket(), pack_error(error)))
             # Called done before, it would be served.
-            while worker.wait_revoked(_SLICE_S) == _core.TIMEOUT:
+            while (code := worker.wait_revoked(_SLICE_S)) == _core.TIMEOUT:
                 pass
+            if code != 0:
+                return
         worker.done()
 
 
@@ -85,7 +87,8 @@ class _Maker:
             leaves = self._spec.flatten(self._read(item), "example")
             if self.worker.write(leaves) is not None:
                 ready = prepare_put(leaves, self._spec, stacked=False, ragged=False)
-                self.worker.write(list(ready))
+                if self.worker.write(list(ready)) is not None:
+                    raise SpecError("an array was changed by another thread.")
         except SpecError as error:
             raise BadItemError(
                 f"example {index} of upstream does not fit the first one: {error}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -11,6 +12,7 @@ from multiprocessing import connection
 
 from echobuf import _core
 from echobuf.buffer import EchoBuffer
+from echobuf.errors import ClosedError, DeviceError
 from echobuf.workers.settings import Settings
 from echobuf.workers.task import READY, Task, unpack_error
 from echobuf.workers.worker import PATIENCE_S, Worker, end_all
@@ -53,6 +55,7 @@ class Watch:
         self._closed = False
         self._fed: int | None = None  # the term that is fed: what dies now is missed
         self._has_failed = False  # that term
+        self._is_over = False  # it: what dies now is not started again
         self._bell, self._ring = os.pipe()
         try:
             self._start_missing()
@@ -70,27 +73,33 @@ class Watch:
         """An epoch begins: its term. Workers may die as often again."""
         with self._lock:
             self._restarts = 0
-            self._has_failed = False
+            self._has_failed = self._is_over = False
             self._fed = self._core.term()
             if not self._closed:
                 self._start_missing()
                 os.write(self._ring, b"x")  # there are others to hear now
             return self._fed
 
-    def settle(self, term: int, stopped: threading.Event) -> None:
-        """Waits until all that was given is there, or is not wanted any more."""
+    def settle(self, term: int, stopped: threading.Event) -> bool:
+        """Waits until all that was given is there, or is not wanted any more.
+
+        Returns:
+            Whether it is there.
+        """
         counts = self._core.given()
         stuck = None
         while not self._core.settle(counts, _SLICE_S):
             if not (stopped.is_set() or self._has_failed or self._closed):
                 continue
-            self._revoke(counts)
+            self._give_up(term, counts)
             stuck = stuck or time.monotonic() + _STUCK_S
             if time.monotonic() > stuck:
                 self._end_stuck(insist=time.monotonic() > stuck + PATIENCE_S)
         with self._lock:
+            is_there = stuck is None and not self._has_failed
             if self._fed == term:
                 self._fed = None
+            return is_there
 
     def abandon(self, term: int) -> None:
         """Ends a term, unless another has begun: its loop was left half-way."""
@@ -104,7 +113,9 @@ class Watch:
             self._has_failed = True
             buffer = self._buffer()
             if buffer is not None:
-                buffer.fail(error)
+                # One that was left, or whose device is gone, says so itself.
+                with contextlib.suppress(ClosedError, DeviceError):
+                    buffer.fail(error)
             self._revoke(self._core.given())
 
     def close(self) -> None:
@@ -113,6 +124,8 @@ class Watch:
             return
         with self._lock:
             if not self._closed:
+                # Before anything that was not written can be committed.
+                self._core.abandon(self._core.term())
                 self._closed = True
                 self._core.close()
                 os.write(self._ring, b"x")
@@ -125,10 +138,12 @@ class Watch:
     # ---- the thread
 
     def _run(self) -> None:
-        while not self._closed:
-            self._hear()
-        self._core.abandon(self._core.term())  # before anything unwritten is committed
-        self._finish()
+        try:
+            while not self._closed:
+                self._hear()
+        finally:
+            self._core.abandon(self._core.term())
+            self._finish()
 
     def _hear(self) -> None:
         alive = [worker for worker in list(self._workers) if worker is not None]
@@ -173,7 +188,7 @@ class Watch:
                 return
             worker.bury()
             self._workers[worker.number] = None
-            if self._closed or self._fed is None or self._has_failed:
+            if self._closed or self._fed is None or self._has_failed or self._is_over:
                 return  # the next epoch starts another one
             self._restarts += 1
             if worker.is_hopeless or self._restarts > self._settings.max_restarts:
@@ -195,6 +210,12 @@ class Watch:
         task = replace(self._tasks[number], start=self._starts)
         self._starts += 1
         self._workers[number] = Worker(self._settings, self._core, task)
+
+    def _give_up(self, term: int, counts: list[int]) -> None:
+        with self._lock:
+            if self._fed == term:
+                self._is_over = True
+            self._revoke(counts)
 
     def _revoke(self, counts: list[int]) -> None:
         with self._lock:
