@@ -106,6 +106,24 @@ def test_damage_on_disk_is_mended(tmp_path):
     in_child(lambda: check_read_again(make(directory), Numbered(), [], stored=True))
 
 
+def test_a_damaged_count_of_bytes_is_made_anew(tmp_path):
+    lmdb = pytest.importorskip("lmdb")
+    directory = tmp_path / "cache"
+
+    def damage():
+        filled(directory=directory)
+        environment = lmdb.open(str(directory / "data.mdb"), subdir=False, lock=False)
+        with environment.begin(write=True) as transaction:
+            assert transaction.put(b"used", b"?")
+        environment.close()
+
+    in_child(damage)
+    cached = make(directory)
+    assert cached.stats().items == COUNT
+    assert cached.stats().bytes > 0
+    check_all(cached)
+
+
 def test_damage_anywhere_in_records_on_disk(tmp_path):
     """Pages of records, that is; those of the store's own index have no checksums."""
     pytest.importorskip("lmdb")

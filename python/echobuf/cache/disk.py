@@ -194,5 +194,9 @@ def _key(number: int) -> bytes:
 
 
 def _used(transaction: Any) -> int:
+    """Bytes of all items; counted again where what was noted is damaged."""
     value = transaction.get(_USED)
-    return 0 if value is None else int(_WORD.unpack(value)[0])
+    if value is not None and len(value) == _WORD.size:
+        return int(_WORD.unpack(value)[0])
+    items = transaction.cursor()
+    return sum(len(item) for key, item in items if bytes(key) != _USED)
