@@ -97,6 +97,14 @@ def test_workers_of_a_stream_each_yield_all_of_it():
     assert "2 workers" in note
 
 
+@pytest.mark.filterwarnings("ignore:.*worker processes in total")
+def test_an_epoch_of_one_batch_for_each_worker():
+    loader = data.DataLoader(Numbers(count=32), batch_size=4, num_workers=8)
+    got = measure(loader, step, seconds=SECONDS)
+    assert got.upstream_s.count >= 8
+    assert got.length == 32
+
+
 @pytest.mark.parametrize("persistent", [False, True])
 def test_workers_are_ended(persistent):
     loader = data.DataLoader(

@@ -63,6 +63,22 @@ def test_a_short_epoch_is_repeated_and_counted():
     assert any("repeated" in note for note in got.notes)
 
 
+@pytest.mark.parametrize(("count", "seconds"), [(1, 1.2), (2, 0.6), (3, 0.5)])
+def test_an_epoch_of_few_long_items_is_enough(count, seconds):
+    clock = VirtualClock()
+    got = measured(Batches(clock, count, seconds), clock)
+    assert got.upstream_first_s.mean == pytest.approx(seconds / SIZE)
+    assert got.upstream_s.mean == pytest.approx(seconds / SIZE)
+    assert got.length == count * SIZE
+
+
+def test_a_second_pass_that_is_far_slower_is_cut():
+    clock = VirtualClock()
+    upstream = Batches(clock, 500, lambda turn, number: 0.1 if turn == 1 else 300.0)
+    got = measured(upstream, clock)
+    assert got.upstream_s.mean == pytest.approx(300 / SIZE)
+
+
 def test_the_time_for_measuring_is_kept_within():
     clock = VirtualClock()
     # 1, 2, 4, ... 512: an interval that does not become narrow

@@ -143,7 +143,8 @@ class Run:
         longest_s = max(2 * took_s, phase.allowed_s)
 
         def is_over(done: Pass) -> bool:
-            return done.items >= first.items or phase.elapsed_s > longest_s
+            whole = not first.ended and done.items >= first.items
+            return whole or phase.elapsed_s > longest_s
 
         second = None
         while second is None or not phase.is_over(reading):
