@@ -133,7 +133,22 @@ def test_the_resident_batch_is_what_upstream_yields():
         clock.pass_by(0.01)
 
     measure(Listed(clock, [first] * 10), step, clock=clock, seconds=1)
-    assert seen[0] is first
+    assert seen[0]["x"] is first["x"]
+
+
+def test_a_step_may_take_from_its_batch_and_add_to_it():
+    clock, seen = VirtualClock(), set()
+
+    def step(batch):
+        seen.add(tuple(batch))
+        batch["sum"] = batch.pop("x") + batch["y"].pop("z")
+        clock.pass_by(0.01)
+
+    items = [{"x": np.zeros(SIZE), "y": {"z": np.ones(SIZE)}} for _ in range(20)]
+    got = measure(Listed(clock, items), step, clock=clock, seconds=1)
+    assert seen == {("x", "y")}
+    assert [*items[0], *items[0]["y"]] == ["x", "y", "z"]
+    assert any("in place" in note for note in got.notes)
 
 
 def test_examples_are_put_together_for_the_step():

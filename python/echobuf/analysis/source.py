@@ -114,7 +114,8 @@ class Source:
         """
         first = self.kept[0]
         if self._device == "cpu" and self.batched and self.item == self.batch_size:
-            return first
+            # containers of its own: the step may add to them, or take from them
+            return optree.tree_map(lambda leaf: leaf, first, namespace=NAMESPACE)
         loader = self.loader(self.kept)
         epoch = iter(loader)
         batch = next(epoch)
