@@ -6,10 +6,10 @@ import math
 
 from echobuf.analysis import notes
 from echobuf.analysis.data_loader import Workers, measure_parts
-from echobuf.analysis.measurements import Estimate, Measurements
+from echobuf.analysis.measurements import Estimate, LoaderParts, Measurements
 from echobuf.analysis.one_shot import Turns, check_long_enough
 from echobuf.analysis.passes import Pass, Reader
-from echobuf.analysis.phases import Budget, Clock
+from echobuf.analysis.phases import Budget, Clock, Phase
 from echobuf.analysis.random_state import RandomState
 from echobuf.analysis.reading import Reading
 from echobuf.analysis.source import Source, gives_no_more
@@ -67,7 +67,7 @@ class Run:
             if source.data_loader is not None:
                 self._random.restore()
                 phase = self._budget.begin("parts of the DataLoader")
-                loader = measure_parts(source.data_loader, phase, self._clock)
+                loader = self._parts(phase)
         finally:
             workers.end()
             self._random.restore()
@@ -94,6 +94,14 @@ class Run:
             item=source.item,
             startup_s=first.startup_s,
         )
+
+    def _parts(self, phase: Phase) -> LoaderParts | None:
+        loader, of = self._source.data_loader, self._source.examples_in
+        try:
+            return measure_parts(loader, phase, self._clock, of)
+        except UpstreamError as error:  # some data sets work in workers only
+            self._notes.append(f"The parts of the DataLoader cannot be told: {error}")
+        return None
 
     # ---- an upstream that can be iterated again
 
