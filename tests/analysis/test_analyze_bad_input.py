@@ -181,6 +181,28 @@ OPTIONS = {
 }
 
 
+@pytest.mark.parametrize("window", [10**12, 10**18])
+def test_a_window_larger_than_any_memory_is_refused_before_the_step_runs(window):
+    refused = (echobuf.CapacityError, echobuf.OptionError)
+    with pytest.raises(refused, match=f"`window`.* is {window}"):
+        measure([BATCH] * 20, raising, window=window, seconds=0.2)
+
+
+class SaysNoLength:
+    def __iter__(self):
+        while True:
+            time.sleep(1e-4)
+            yield BATCH
+
+    def __len__(self):
+        raise NotImplementedError
+
+
+def test_an_upstream_that_cannot_say_its_length():
+    got = measure(SaysNoLength(), lambda _: time.sleep(1e-4), seconds=0.2)
+    assert got.length is None
+
+
 @pytest.mark.parametrize("name", OPTIONS)
 def test_options(name):
     arguments = {

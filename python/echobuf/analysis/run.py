@@ -7,6 +7,7 @@ import math
 from echobuf.analysis import notes
 from echobuf.analysis.data_loader import Workers, measure_parts
 from echobuf.analysis.measurements import Estimate, LoaderParts, Measurements
+from echobuf.analysis.memory import buffer_memory
 from echobuf.analysis.one_shot import Turns, check_long_enough
 from echobuf.analysis.passes import Pass, Reader
 from echobuf.analysis.phases import Budget, Clock, Phase
@@ -185,14 +186,22 @@ class Run:
         return turns.alone
 
     def _measure_step(self) -> None:
-        if self._window is not None and self._window < self._source.batch_size:
-            raise OptionError(
-                f"`window` is {self._window}; it must be at least the batch size, "
-                f"which is {self._source.batch_size}."
-            )
+        self._check_window()
         phase = self._budget.begin("step")
         batch, size = self._source.resident(), self._source.batch_size
         self._step_s = self._step.measure(batch, size, phase)
+
+    def _check_window(self) -> None:
+        source = self._source
+        if self._window is None:
+            return
+        if self._window < source.batch_size:
+            raise OptionError(
+                f"`window` is {self._window}; it must be at least the batch size, "
+                f"which is {source.batch_size}."
+            )
+        size = {"batch_size": source.batch_size, "window": self._window}
+        buffer_memory(source.spec, **size, factor=1, device=source.device)
 
 
 def _check_fills(source: Source, examples: int) -> None:
