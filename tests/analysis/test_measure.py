@@ -206,6 +206,19 @@ def test_a_one_shot_is_read_once_and_counted_whole(count):
     assert got.step_s.mean == pytest.approx(0.01 / SIZE)
 
 
+def test_a_one_shot_whose_first_batch_is_larger():
+    clock = VirtualClock()
+
+    def batches():
+        for number in range(200):
+            clock.pass_by(0.1)
+            yield np.zeros((4 if number else 8, 2))
+
+    got = measured(batches(), clock, seconds=1000, interval=1e-9)
+    assert got.batch_size == 8
+    assert got.length == 8 + 199 * 4
+
+
 def test_a_one_shot_without_an_end():
     clock = VirtualClock()
     got = measured(iter(Batches(clock, 10**9, 0.1)), clock)

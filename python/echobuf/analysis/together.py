@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from echobuf.analysis.phases import Clock
@@ -117,8 +116,33 @@ class Together:
         self.waits.add(waited_s)
 
     def run_part(self, items: Any, count: int, is_over: Callable[[], bool]) -> int:
-        """The same on the next `count` items of an iterator."""
-        return self.run(is_over, itertools.islice(items, count))
+        """The same on the next `count` items of an iterator; how many it took."""
+        part = _Part(items, count)
+        self.run(is_over, part)
+        return part.taken
+
+
+class _Part:
+    """The next items of an iterator.
+
+    Attributes:
+        taken: how many there have been.
+    """
+
+    def __init__(self, items: Any, count: int) -> None:
+        self._items = items
+        self._count = count
+        self.taken = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        if self.taken >= self._count:
+            raise StopIteration
+        item = next(self._items)
+        self.taken += 1
+        return item
 
 
 def _told(error: UpstreamError) -> UpstreamError:
