@@ -137,6 +137,15 @@ def test_of_caches_nothing_is_said_where_they_decide_nothing():
         assert "warm caches" not in report.message + " ".join(report.advice)
 
 
+def test_two_equal_passes_tell_nothing_of_caches():
+    line = "cache or faster storage would bring cannot be told"
+    assert line in " ".join(Report(measurements(4.0)).advice)
+    once = measurements(4.0, upstream_second_s=None)
+    cold = measurements(4.0, upstream_first_s=estimate(9e-3))
+    for others in (once, cold, measurements(0.5)):
+        assert line not in " ".join(Report(others).advice)
+
+
 def test_above_the_largest_factor_that_is_advised():
     assert Report(measurements(30.0, max_factor=6)).factor == 6
 

@@ -72,6 +72,12 @@ def of_caches(measured: Measurements, ratio: Estimate) -> tuple[str, ...]:
             "data set does not fit in memory, epochs are like that one, the step waits "
             'in them, and factor="auto" pays.',
         )
+    if measured.upstream_second_s and not storage_s(measured) and ratio.low > 1:
+        return (
+            "The first pass took no longer than the second: either nothing was cached "
+            "in between, or there is nothing to gain by it. What a cache or faster "
+            "storage would bring cannot be told from that.",
+        )
     return ()
 
 
