@@ -67,14 +67,13 @@ class _Parts:
 
     def run(self, phase: Phase) -> None:
         pin = _pinning(self._loader)
-        for number, (fetch_s, examples, size) in enumerate(self._fetched()):
-            if size == 0:
+        for number, (fetch_s, examples, given) in enumerate(self._fetched()):
+            if given == 0:
                 continue
             begin = self._clock()
             batch = self._loader.collate_fn(examples)
             collate_s = self._clock() - begin
-            if size is None:
-                size = self._examples_in(batch)
+            size = self._examples_in(batch) if given is None else given
             if number:  # the first one opens files, and fills caches
                 self.fetch.add(fetch_s, size)
                 self.collate.add(collate_s, size)

@@ -101,8 +101,8 @@ def _leaves(tree: Any) -> list[Any]:
 def _unknown_device(leaf: Any) -> str | None:
     """The device of a leaf, in words, if it is one that cannot be waited for."""
     package = type(leaf).__module__.partition(".")[0]
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(leaf, getattr(torch, "Tensor", ())):
+    tensor: Any = getattr(sys.modules.get("torch"), "Tensor", ())
+    if isinstance(leaf, tensor):
         kind = leaf.device.type
         return None if kind in _OF_TORCH else f"a {kind} device with torch"
     if package not in _KNOWN and _is_elsewhere(leaf):
