@@ -70,6 +70,14 @@ def test_an_epoch_of_few_long_items_is_enough(count, seconds):
     assert got.upstream_first_s.mean == pytest.approx(seconds / SIZE)
     assert got.upstream_s.mean == pytest.approx(seconds / SIZE)
     assert got.length == count * SIZE
+    if count <= 2:  # there is nothing that it could leave out
+        assert got.together_s.mean == pytest.approx((seconds + 0.01) / SIZE)
+
+
+def test_waiting_for_the_only_batch_is_waiting():
+    clock = VirtualClock()
+    got = measured(Batches(clock, 1, 1.2), clock)
+    assert got.wait_s.mean == pytest.approx(1.2, rel=0.1)
 
 
 def test_a_second_pass_that_is_far_slower_is_cut():

@@ -62,9 +62,10 @@ class Together:
         def begin(_: Watch) -> Any:
             return iter(loader)
 
-        epoch = watched(begin, self._timeout)
+        start = self._clock()
+        epoch = watched(begin, self._timeout)  # the first item is there
         try:
-            steps = self._run(loader, epoch, is_over, skipped)
+            steps = self._run(loader, epoch, is_over, skipped, start)
         except TimeoutError:
             raise UpstreamError(
                 f"`upstream` has yielded no batch for {self._timeout:g} s; see what it "
@@ -85,9 +86,10 @@ class Together:
         epoch: Any,
         is_over: Callable[[], bool],
         skipped: int,
+        start: float,
     ) -> int:
         clock, steps = self._clock, 0
-        before_s, end = 0.0, clock()
+        end, before_s = start, start - clock()  # beginning is waiting, too
         head: list[tuple[float, float, int]] = []
         while True:
             try:
