@@ -35,6 +35,16 @@ def test_a_slow_upstream_is_an_input_stall_that_echoing_helps():
     assert json.loads(report.to_json())["input_stall"] is True
 
 
+def test_options_may_be_numbers_of_numpy():
+    numbers = {"window": np.int64(80), "max_factor": np.int32(3)}
+    batches = [np.zeros((8, 2))] * 100
+    report = echobuf.analyze(
+        batches, lambda _: time.sleep(1e-3), seconds=0.2, **numbers
+    )
+    measured = json.loads(report.to_json())["measurements"]
+    assert (measured["window"], measured["max_factor"]) == (80, 3)
+
+
 def test_a_quick_upstream_needs_no_echoing():
     batches = [np.zeros((8, 2))] * 100
     report = echobuf.analyze(batches, lambda _: time.sleep(0.005), seconds=0.5)

@@ -181,6 +181,28 @@ OPTIONS = {
 }
 
 
+@pytest.mark.parametrize("window", [10**12, 10**18])
+def test_a_window_larger_than_any_memory_is_refused_before_the_step_runs(window):
+    refused = (echobuf.CapacityError, echobuf.OptionError)
+    with pytest.raises(refused, match=f"`window`.* is {window}"):
+        measure([BATCH] * 20, raising, window=window, seconds=0.2)
+
+
+class SaysNoLength:
+    def __iter__(self):
+        while True:
+            time.sleep(1e-4)
+            yield BATCH
+
+    def __len__(self):
+        raise NotImplementedError
+
+
+def test_an_upstream_that_cannot_say_its_length():
+    got = measure(SaysNoLength(), lambda _: time.sleep(1e-4), seconds=0.2)
+    assert got.length is None
+
+
 @pytest.mark.parametrize("name", OPTIONS)
 def test_options(name):
     arguments = {
@@ -222,8 +244,23 @@ class Elsewhere:
 
 
 def test_no_way_to_wait_for_the_device():
-    with pytest.raises(echobuf.DeviceError, match="`synchronize=`"):
+    with pytest.raises(echobuf.DeviceError, match="`synchronize=`") as caught:
         measure([BATCH] * 20, lambda _: [Elsewhere()], seconds=0.2)
+    assert "inside `step`" in str(caught.value)  # which the command line can, too
+
+
+def test_no_way_to_wait_for_a_device_of_torch():
+    torch = pytest.importorskip("torch")
+    kind = torch._C._get_privateuse1_backend_name()
+
+    class Loss(torch.Tensor):
+        device = torch.device(kind, 0)
+
+    loss = torch.zeros(1).as_subclass(Loss)
+    with pytest.raises(echobuf.DeviceError, match=f"a {kind} device with torch"):
+        measure([BATCH] * 20, lambda _: {"loss": loss}, seconds=0.2)
+    step = {"synchronize": lambda: time.sleep(1e-3), "seconds": 0.2}
+    assert measure([BATCH] * 20, lambda _: {"loss": loss}, **step).step_s.mean > 0
 
 
 def test_with_a_way_to_wait_it_is_measured():

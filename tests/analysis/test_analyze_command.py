@@ -124,6 +124,7 @@ BAD = {
     "no file": ("missing.py:quick", "does not exist"),
     "a folder": (".:quick", "is a folder"),
     "no such name": ("training_loop.py:slwo", "it defines"),
+    "no such name in a pair": ("training_loop.py:Space.quick.x", "defines no"),
     "not a name": ("training_loop.py:1st", "not a name"),
     "no pair": ("training_loop.py:no_pair", "not a pair"),
     "three": ("training_loop.py:three", "not a pair"),

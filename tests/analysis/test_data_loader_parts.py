@@ -6,6 +6,7 @@ import time
 import pytest
 
 from echobuf.analysis.measure import measure
+from virtual_time import VirtualClock, step_of
 
 torch = pytest.importorskip("torch")
 data = pytest.importorskip("torch.utils.data")
@@ -70,6 +71,63 @@ def test_fetching_and_collating_are_told_apart():
     assert (got.batch_size, got.item) == (4, 4)
 
 
+class OwnBatches(data.Dataset):
+    """Of 8 examples each, which take 8 seconds to fetch."""
+
+    def __init__(self, clock):
+        self.clock = clock
+
+    def __len__(self):
+        return 50
+
+    def __getitem__(self, index):
+        self.clock.pass_by(8.0)
+        return torch.full((8, 2), float(index))
+
+
+class StreamOfBatches(data.IterableDataset):
+    def __init__(self, clock):
+        self.batches = OwnBatches(clock)
+
+    def __iter__(self):
+        return (self.batches[index] for index in range(50))
+
+
+@pytest.mark.parametrize("kind", [OwnBatches, StreamOfBatches])
+def test_parts_are_those_of_one_example(kind):
+    clock = VirtualClock()
+
+    def collate(batch):
+        clock.pass_by(2.0)
+        return batch
+
+    loader = data.DataLoader(kind(clock), batch_size=None, collate_fn=collate)
+    got = measure(loader, step_of(clock, 4.0), clock=clock)
+    assert got.batch_size == 8
+    assert got.upstream_s.mean == pytest.approx(10 / 8)
+    assert got.loader.fetch_s == pytest.approx(1.0)
+    assert got.loader.collate_s == pytest.approx(2 / 8)
+
+
+def open_in_worker(_):
+    data.get_worker_info().dataset.file = [0.0] * 400
+
+
+class InWorkersOnly(Numbers):
+    def __getitem__(self, index):
+        return torch.full((3,), self.file[index])
+
+
+def test_a_data_set_that_works_in_workers_only():
+    loader = data.DataLoader(
+        InWorkersOnly(), batch_size=8, num_workers=1, worker_init_fn=open_in_worker
+    )
+    got = measure(loader, step, seconds=SECONDS)
+    assert got.loader is None
+    (note,) = [note for note in got.notes if "parts of the DataLoader" in note]
+    assert "no attribute 'file'" in note
+
+
 @pytest.mark.parametrize("kind", [Numbers, Fetched])
 @pytest.mark.parametrize("batch_size", [8, None])
 def test_parts_of_data_sets(kind, batch_size):
@@ -95,6 +153,14 @@ def test_workers_of_a_stream_each_yield_all_of_it():
     assert got.loader.workers == 2
     (note,) = [note for note in got.notes if "IterableDataset" in note]
     assert "2 workers" in note
+
+
+@pytest.mark.filterwarnings("ignore:.*worker processes in total")
+def test_an_epoch_of_one_batch_for_each_worker():
+    loader = data.DataLoader(Numbers(count=32), batch_size=4, num_workers=8)
+    got = measure(loader, step, seconds=SECONDS)
+    assert got.upstream_s.count >= 8
+    assert got.length == 32
 
 
 @pytest.mark.parametrize("persistent", [False, True])

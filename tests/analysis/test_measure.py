@@ -63,6 +63,30 @@ def test_a_short_epoch_is_repeated_and_counted():
     assert any("repeated" in note for note in got.notes)
 
 
+@pytest.mark.parametrize(("count", "seconds"), [(1, 1.2), (2, 0.6), (3, 0.5)])
+def test_an_epoch_of_few_long_items_is_enough(count, seconds):
+    clock = VirtualClock()
+    got = measured(Batches(clock, count, seconds), clock)
+    assert got.upstream_first_s.mean == pytest.approx(seconds / SIZE)
+    assert got.upstream_s.mean == pytest.approx(seconds / SIZE)
+    assert got.length == count * SIZE
+    if count <= 2:  # there is nothing that it could leave out
+        assert got.together_s.mean == pytest.approx((seconds + 0.01) / SIZE)
+
+
+def test_waiting_for_the_only_batch_is_waiting():
+    clock = VirtualClock()
+    got = measured(Batches(clock, 1, 1.2), clock)
+    assert got.wait_s.mean == pytest.approx(1.2, rel=0.1)
+
+
+def test_a_second_pass_that_is_far_slower_is_cut():
+    clock = VirtualClock()
+    upstream = Batches(clock, 500, lambda turn, number: 0.1 if turn == 1 else 300.0)
+    got = measured(upstream, clock)
+    assert got.upstream_s.mean == pytest.approx(300 / SIZE)
+
+
 def test_the_time_for_measuring_is_kept_within():
     clock = VirtualClock()
     # 1, 2, 4, ... 512: an interval that does not become narrow
@@ -117,7 +141,22 @@ def test_the_resident_batch_is_what_upstream_yields():
         clock.pass_by(0.01)
 
     measure(Listed(clock, [first] * 10), step, clock=clock, seconds=1)
-    assert seen[0] is first
+    assert seen[0]["x"] is first["x"]
+
+
+def test_a_step_may_take_from_its_batch_and_add_to_it():
+    clock, seen = VirtualClock(), set()
+
+    def step(batch):
+        seen.add(tuple(batch))
+        batch["sum"] = batch.pop("x") + batch["y"].pop("z")
+        clock.pass_by(0.01)
+
+    items = [{"x": np.zeros(SIZE), "y": {"z": np.ones(SIZE)}} for _ in range(20)]
+    got = measure(Listed(clock, items), step, clock=clock, seconds=1)
+    assert seen == {("x", "y")}
+    assert [*items[0], *items[0]["y"]] == ["x", "y", "z"]
+    assert any("in place" in note for note in got.notes)
 
 
 def test_examples_are_put_together_for_the_step():
@@ -173,6 +212,19 @@ def test_a_one_shot_is_read_once_and_counted_whole(count):
     assert got.upstream_second_s is None
     assert got.upstream_first_s.mean == pytest.approx(0.1 / SIZE)
     assert got.step_s.mean == pytest.approx(0.01 / SIZE)
+
+
+def test_a_one_shot_whose_first_batch_is_larger():
+    clock = VirtualClock()
+
+    def batches():
+        for number in range(200):
+            clock.pass_by(0.1)
+            yield np.zeros((4 if number else 8, 2))
+
+    got = measured(batches(), clock, seconds=1000, interval=1e-9)
+    assert got.batch_size == 8
+    assert got.length == 8 + 199 * 4
 
 
 def test_a_one_shot_without_an_end():

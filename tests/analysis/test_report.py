@@ -118,6 +118,34 @@ def test_auto_is_advised_where_r_is_not_one_number(changes):
     assert Report(measurements(4.0, **changes)).factor == "auto"
 
 
+@pytest.mark.parametrize("spread", [0.01, 0.4])  # R below 1, and perhaps above
+def test_what_warm_caches_hide_is_said(spread):
+    second = estimate(0.8e-3, spread)
+    warm = measurements(0.8, upstream_second_s=second, upstream_first_s=estimate(6e-3))
+    report = Report(warm)
+    said = " ".join(report.advice)
+    assert report.factor == 1
+    assert "0.80 with warm caches (6.00 in the first pass)" in report.message
+    assert "R of the first pass was 6.00" in said
+    assert "does not fit in memory" in said
+    assert 'factor="auto"' in said
+
+
+def test_of_caches_nothing_is_said_where_they_decide_nothing():
+    for ratio, first_s in ((0.5, 0.9e-3), (4.0, 9e-3), (0.8, 0.8e-3)):
+        report = Report(measurements(ratio, upstream_first_s=estimate(first_s)))
+        assert "warm caches" not in report.message + " ".join(report.advice)
+
+
+def test_two_equal_passes_tell_nothing_of_caches():
+    line = "cache or faster storage would bring cannot be told"
+    assert line in " ".join(Report(measurements(4.0)).advice)
+    once = measurements(4.0, upstream_second_s=None)
+    cold = measurements(4.0, upstream_first_s=estimate(9e-3))
+    for others in (once, cold, measurements(0.5)):
+        assert line not in " ".join(Report(others).advice)
+
+
 def test_above_the_largest_factor_that_is_advised():
     assert Report(measurements(30.0, max_factor=6)).factor == 6
 

@@ -40,6 +40,8 @@ def advise(
         speedup: what is predicted for a factor.
     """
     shown = f"R = {units.times(ratio.mean)}"
+    if (cold := _cold_ratio(measured, ratio)) is not None:
+        shown += f" with warm caches ({units.times(cold)} in the first pass)"
     if ratio.low <= 1 and max(ratio.mean, ratio.high) > WORTH:
         ends = f"{units.times(ratio.low)} to {units.times(ratio.high)}"
         why = f"{shown} ({ends}) is too near 1 to tell; measure for longer"
@@ -51,6 +53,32 @@ def advise(
     if gain < WORTH:
         return Advice(1.0, f"{shown}, but {_too_little(measured, ratio)}")
     return Advice(factor, why)
+
+
+def _cold_ratio(measured: Measurements, ratio: Estimate) -> float | None:
+    """R of the first pass, if that is above 1 and later ones are not."""
+    first = formulas.quotient(measured.upstream_first_s, measured.step_s)
+    if storage_s(measured) > 0 and first.low > 1 >= ratio.low:
+        return first.mean
+    return None
+
+
+def of_caches(measured: Measurements, ratio: Estimate) -> tuple[str, ...]:
+    """What the two passes say of epochs to come, where that is not plain."""
+    if (cold := _cold_ratio(measured, ratio)) is not None:
+        return (
+            "The result is that of warm caches: the second pass read what the first "
+            f"had left in memory. R of the first pass was {units.times(cold)}; if the "
+            "data set does not fit in memory, epochs are like that one, the step waits "
+            'in them, and factor="auto" pays.',
+        )
+    if measured.upstream_second_s and not storage_s(measured) and ratio.low > 1:
+        return (
+            "The first pass took no longer than the second: either nothing was cached "
+            "in between, or there is nothing to gain by it. What a cache or faster "
+            "storage would bring cannot be told from that.",
+        )
+    return ()
 
 
 def _choose(measured: Measurements, ratio: Estimate) -> tuple[float | str, str]:

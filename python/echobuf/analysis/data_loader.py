@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from echobuf.analysis.measurements import LoaderParts
@@ -15,7 +15,9 @@ from echobuf.errors import UpstreamError
 _END = object()
 
 
-def measure_parts(loader: Any, phase: Phase, clock: Clock) -> LoaderParts | None:
+def measure_parts(
+    loader: Any, phase: Phase, clock: Clock, examples_in: Callable[[Any], int]
+) -> LoaderParts | None:
     """Does in this process, one after the other, what the workers do.
 
     On a shallow copy of the data set, so that files that it opens when it is first
@@ -25,17 +27,19 @@ def measure_parts(loader: Any, phase: Phase, clock: Clock) -> LoaderParts | None
         loader: a torch DataLoader.
         phase: how long.
         clock: seconds.
+        examples_in: of an item that the loader yields.
 
     Returns:
         Where the time goes; None if the data set gives nothing here.
 
     Raises:
-        UpstreamError: its data set or `collate_fn` raised.
+        UpstreamError: its data set or `collate_fn` raised, as one does that works in
+            workers only.
     """
-    parts = _Parts(loader, clock)
+    parts = _Parts(loader, clock, examples_in)
     try:
         parts.run(phase)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UpstreamError(
             f"the data set or `collate_fn` of `upstream` failed in this process: "
             f"{error!r}"
@@ -51,24 +55,28 @@ def measure_parts(loader: Any, phase: Phase, clock: Clock) -> LoaderParts | None
 
 
 class _Parts:
-    def __init__(self, loader: Any, clock: Clock) -> None:
+    def __init__(
+        self, loader: Any, clock: Clock, examples_in: Callable[[Any], int]
+    ) -> None:
         self._loader = loader
         self._clock = clock
+        self._examples_in = examples_in
         self.fetch = Reading()
         self.collate = Reading()
         self.pin = Reading()
 
     def run(self, phase: Phase) -> None:
         pin = _pinning(self._loader)
-        for number, examples in enumerate(self._fetched()):
-            whole = self._loader.batch_size is None and not _makes_batches(self._loader)
-            size = 1 if whole else len(examples)
-            if not size:
+        for number, (fetch_s, examples, given) in enumerate(self._fetched()):
+            if given == 0:
                 continue
             begin = self._clock()
             batch = self._loader.collate_fn(examples)
+            collate_s = self._clock() - begin
+            size = self._examples_in(batch) if given is None else given
             if number:  # the first one opens files, and fills caches
-                self.collate.add(self._clock() - begin, size)
+                self.fetch.add(fetch_s, size)
+                self.collate.add(collate_s, size)
             if pin is not None:
                 begin = self._clock()
                 pin(batch)
@@ -77,26 +85,27 @@ class _Parts:
             if phase.is_over(self.collate):
                 return
 
-    def _fetched(self) -> Iterator[Any]:
-        """What `collate_fn` is given, batch by batch."""
+    def _fetched(self) -> Iterator[tuple[float, Any, int | None]]:
+        """Seconds, what `collate_fn` is given, and of how many examples, in turn.
+
+        The number is None where the data set may make the batches.
+        """
         loader = self._loader
         dataset = _copied(loader.dataset)
         if _is_stream(loader):
-            batches = self._of_stream(iter(dataset), loader.batch_size)
-        elif _makes_batches(loader):
-            batches = self._of_map(dataset, iter(loader.batch_sampler))
-        else:
-            batches = self._of_map(dataset, iter(loader.sampler))
-        for number, (seconds, examples, size) in enumerate(batches):
-            if number and size:
-                self.fetch.add(seconds, size)
-            yield examples
+            return self._of_stream(iter(dataset), loader.batch_size)
+        if _makes_batches(loader):
+            return self._of_map(dataset, iter(loader.batch_sampler))
+        return self._of_map(dataset, iter(loader.sampler))
 
-    def _of_map(self, dataset: Any, order: Any) -> Iterator[tuple[float, Any, int]]:
+    def _of_map(
+        self, dataset: Any, order: Any
+    ) -> Iterator[tuple[float, Any, int | None]]:
         for indices in order:
+            size: int | None
             begin = self._clock()
             if not _makes_batches(self._loader):
-                examples, size = dataset[indices], 1
+                examples, size = dataset[indices], None
             elif hasattr(dataset, "__getitems__") and dataset.__getitems__:
                 examples, size = dataset.__getitems__(indices), len(indices)
             else:
@@ -105,14 +114,14 @@ class _Parts:
 
     def _of_stream(
         self, items: Any, batch_size: int | None
-    ) -> Iterator[tuple[float, Any, int]]:
+    ) -> Iterator[tuple[float, Any, int | None]]:
         while True:
             begin = self._clock()
             if batch_size is None:
                 example = next(items, _END)
                 if example is _END:
                     return
-                yield self._clock() - begin, example, 1
+                yield self._clock() - begin, example, None
                 continue
             examples = list(itertools.islice(items, batch_size))
             if not examples:

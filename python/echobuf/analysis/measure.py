@@ -81,6 +81,7 @@ def analyze(
         UpstreamError: upstream yields nothing, raised, ended too soon, or hangs.
         StepError: the step raised, or returns at once.
         SpecError: upstream yields what cannot be stored.
+        CapacityError: `window` is more than any machine has.
         DeviceError: the step works on a device that cannot be waited for.
     """
     from echobuf.analysis.report import Report
@@ -127,7 +128,7 @@ def measure(
     """
     if batched is not None:
         check_bool("batched", batched)
-    check_int("max_factor", max_factor, 1, 2**31 - 1)
+    max_factor = check_int("max_factor", max_factor, 1, 2**31 - 1)
     source = Source(
         upstream,
         batch_size=None
@@ -138,7 +139,7 @@ def measure(
         device=check_device(device),
     )
     if window is not None:
-        check_int("window", window, max(1, source.batch_size), None)
+        window = check_int("window", window, max(1, source.batch_size), None)
     run = Run(
         source,
         Step(step, Synchroniser(synchronize), clock),

@@ -63,7 +63,7 @@ def about_source(source: Source, counted: int | None) -> Iterator[str]:
     )
     try:
         said = len(loader.dataset)  # type: ignore[arg-type]
-    except TypeError:
+    except Exception:
         said = None
     if counted is not None and said is not None and counted != said:
         line += f" An epoch held {counted} examples; len(dataset) is {said}."

@@ -57,8 +57,8 @@ class Turns:
         ):
             count = self._batches * self._reader.source.batch_items
             before_s = phase.elapsed_s
-            steps = together.run_part(self._items, count, lambda: not phase.has_time)
-            if steps < self._batches and phase.has_time:
+            taken = together.run_part(self._items, count, lambda: not phase.has_time)
+            if taken < count and phase.has_time:
                 self.alone.ended = True
                 return
             if not phase.has_time and together.reading.count >= 2:

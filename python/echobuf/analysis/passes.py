@@ -129,7 +129,8 @@ class Reader:
                 break
             del item
             begin = clock()
-        if done.ended and done.items < skipped + 2 * self.group:
+        few = done.ended or reading.count < 2
+        if few and done.items < skipped + 2 * self.group:
             for seconds, examples in head:
                 reading.add(seconds, examples)
         return done

@@ -8,7 +8,7 @@ from functools import cached_property
 from os import PathLike
 
 from echobuf.analysis import estimate, formulas, others, units
-from echobuf.analysis.advice import Advice, advise, consequences
+from echobuf.analysis.advice import Advice, advise, consequences, of_caches
 from echobuf.analysis.estimate import FACTORS, Prediction
 from echobuf.analysis.flow import Pace
 from echobuf.analysis.measurements import Estimate, Measurements
@@ -179,6 +179,7 @@ class Report:
         if self.pays:
             lines.append(f"factor={units.in_code(self.factor)}: {self._advised.why}.")
         lines += consequences(self.factor, self.ratio)
+        lines += of_caches(self.measurements, self.ratio)
         return (*lines, *self._slowed(), *self.measurements.notes)
 
     @property

@@ -6,10 +6,11 @@ import math
 
 from echobuf.analysis import notes
 from echobuf.analysis.data_loader import Workers, measure_parts
-from echobuf.analysis.measurements import Estimate, Measurements
+from echobuf.analysis.measurements import Estimate, LoaderParts, Measurements
+from echobuf.analysis.memory import buffer_memory
 from echobuf.analysis.one_shot import Turns, check_long_enough
 from echobuf.analysis.passes import Pass, Reader
-from echobuf.analysis.phases import Budget, Clock
+from echobuf.analysis.phases import Budget, Clock, Phase
 from echobuf.analysis.random_state import RandomState
 from echobuf.analysis.reading import Reading
 from echobuf.analysis.source import Source, gives_no_more
@@ -67,7 +68,7 @@ class Run:
             if source.data_loader is not None:
                 self._random.restore()
                 phase = self._budget.begin("parts of the DataLoader")
-                loader = measure_parts(source.data_loader, phase, self._clock)
+                loader = self._parts(phase)
         finally:
             workers.end()
             self._random.restore()
@@ -94,6 +95,14 @@ class Run:
             item=source.item,
             startup_s=first.startup_s,
         )
+
+    def _parts(self, phase: Phase) -> LoaderParts | None:
+        loader, of = self._source.data_loader, self._source.examples_in
+        try:
+            return measure_parts(loader, phase, self._clock, of)
+        except UpstreamError as error:  # some data sets work in workers only
+            self._notes.append(f"The parts of the DataLoader cannot be told: {error}")
+        return None
 
     # ---- an upstream that can be iterated again
 
@@ -143,7 +152,8 @@ class Run:
         longest_s = max(2 * took_s, phase.allowed_s)
 
         def is_over(done: Pass) -> bool:
-            return done.items >= first.items or phase.elapsed_s > longest_s
+            whole = not first.ended and done.items >= first.items
+            return whole or phase.elapsed_s > longest_s
 
         second = None
         while second is None or not phase.is_over(reading):
@@ -176,14 +186,22 @@ class Run:
         return turns.alone
 
     def _measure_step(self) -> None:
-        if self._window is not None and self._window < self._source.batch_size:
-            raise OptionError(
-                f"`window` is {self._window}; it must be at least the batch size, "
-                f"which is {self._source.batch_size}."
-            )
+        self._check_window()
         phase = self._budget.begin("step")
         batch, size = self._source.resident(), self._source.batch_size
         self._step_s = self._step.measure(batch, size, phase)
+
+    def _check_window(self) -> None:
+        source = self._source
+        if self._window is None:
+            return
+        if self._window < source.batch_size:
+            raise OptionError(
+                f"`window` is {self._window}; it must be at least the batch size, "
+                f"which is {source.batch_size}."
+            )
+        size = {"batch_size": source.batch_size, "window": self._window}
+        buffer_memory(source.spec, **size, factor=1, device=source.device)
 
 
 def _check_fills(source: Source, examples: int) -> None:

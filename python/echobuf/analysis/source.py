@@ -42,6 +42,7 @@ class Source:
 
     Attributes:
         upstream: the same.
+        device: the same.
         batched: whether it yields batches.
         one_shot: whether it is known to give one epoch only.
         data_loader: it, if it is a torch DataLoader.
@@ -78,7 +79,7 @@ class Source:
         self.one_shot = _is_own_iterator(upstream) and self.data_loader is None
         self.batch_size = batch_size or 0
         self._length = length
-        self._device = device
+        self.device = device
         self.item = 0
         self.kept: list[Any] = []
         self.spec: Any = None
@@ -113,8 +114,9 @@ class Source:
             SpecError: items cannot be stored.
         """
         first = self.kept[0]
-        if self._device == "cpu" and self.batched and self.item == self.batch_size:
-            return first
+        if self.device == "cpu" and self.batched and self.item == self.batch_size:
+            # containers of its own: the step may add to them, or take from them
+            return optree.tree_map(lambda leaf: leaf, first, namespace=NAMESPACE)
         loader = self.loader(self.kept)
         epoch = iter(loader)
         batch = next(epoch)
@@ -133,7 +135,7 @@ class Source:
             window=self.batch_size,
             factor=1,
             batched=self.batched,
-            device=self._device,
+            device=self.device,
         )
 
     def _take_first(self, item: Any) -> None:
@@ -171,7 +173,7 @@ class Source:
             if self.batched and self.data_loader is None:
                 return len(self.upstream) * self.item  # type: ignore[arg-type]
             return count_units(self.upstream, batched=self.batched, whole=False)
-        except TypeError:
+        except Exception:  # it says none, or cannot
             return None
 
     @property

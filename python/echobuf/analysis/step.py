@@ -156,12 +156,12 @@ def _copied(batch: Any) -> Any:
 
 
 def _are_equal(one: Any, other: Any) -> bool:
-    """Whether the leaves have equal bytes, where NumPy can read them."""
-    pairs = zip(
-        optree.tree_leaves(one, namespace=NAMESPACE),
-        optree.tree_leaves(other, namespace=NAMESPACE),
-        strict=True,
-    )
+    """Whether structures are, and bytes of leaves, where NumPy can read them."""
+    mine, structure = optree.tree_flatten(one, namespace=NAMESPACE)
+    others, other_structure = optree.tree_flatten(other, namespace=NAMESPACE)
+    if structure != other_structure:
+        return False
+    pairs = zip(mine, others, strict=True)
     try:
         return all(np.asarray(a).tobytes() == np.asarray(b).tobytes() for a, b in pairs)
     except Exception:  # on a device, donated, or no array

@@ -13,6 +13,7 @@ from echobuf.tree import NAMESPACE
 
 _ON_CPU = (1, 3)  # of DLPack: the host, and pinned memory of CUDA
 _KNOWN = ("torch", "jax", "jaxlib", "cupy", "numpy")
+_OF_TORCH = ("cpu", "cuda", "xpu", "mps", "meta")  # meta: there is nothing to wait for
 
 
 class Synchroniser:
@@ -36,11 +37,11 @@ class Synchroniser:
         if self._function is not None:
             return
         for leaf in _leaves(result):
-            package = type(leaf).__module__.partition(".")[0]
-            if package not in _KNOWN and _is_elsewhere(leaf):
+            if (device := _unknown_device(leaf)) is not None:
                 raise DeviceError(
-                    f"`step` works on a device with {package}, which echobuf cannot "
-                    "wait for, so its time cannot be told; give `synchronize=`, a "
+                    f"`step` works on {device}, which echobuf cannot wait for, so its "
+                    "time cannot be told; wait for the device inside `step` and return "
+                    "nothing of it, or give `echobuf.analyze` a `synchronize=`, a "
                     "function that returns when the device is done."
                 )
 
@@ -95,6 +96,18 @@ def _has_cupy() -> bool:
 
 def _leaves(tree: Any) -> list[Any]:
     return optree.tree_leaves(tree, namespace=NAMESPACE)
+
+
+def _unknown_device(leaf: Any) -> str | None:
+    """The device of a leaf, in words, if it is one that cannot be waited for."""
+    package = type(leaf).__module__.partition(".")[0]
+    tensor: Any = getattr(sys.modules.get("torch"), "Tensor", ())
+    if isinstance(leaf, tensor):
+        kind = leaf.device.type
+        return None if kind in _OF_TORCH else f"a {kind} device with torch"
+    if package not in _KNOWN and _is_elsewhere(leaf):
+        return f"a device with {package}"
+    return None
 
 
 def _is_elsewhere(leaf: Any) -> bool:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from echobuf.analysis.phases import Clock
@@ -63,9 +62,10 @@ class Together:
         def begin(_: Watch) -> Any:
             return iter(loader)
 
-        epoch = watched(begin, self._timeout)
+        start = self._clock()
+        epoch = watched(begin, self._timeout)  # the first item is there
         try:
-            steps = self._run(loader, epoch, is_over, skipped)
+            steps = self._run(loader, epoch, is_over, skipped, start)
         except TimeoutError:
             raise UpstreamError(
                 f"`upstream` has yielded no batch for {self._timeout:g} s; see what it "
@@ -86,9 +86,10 @@ class Together:
         epoch: Any,
         is_over: Callable[[], bool],
         skipped: int,
+        start: float,
     ) -> int:
         clock, steps = self._clock, 0
-        before_s, end = 0.0, clock()
+        end, before_s = start, start - clock()  # beginning is waiting, too
         head: list[tuple[float, float, int]] = []
         while True:
             try:
@@ -117,8 +118,33 @@ class Together:
         self.waits.add(waited_s)
 
     def run_part(self, items: Any, count: int, is_over: Callable[[], bool]) -> int:
-        """The same on the next `count` items of an iterator."""
-        return self.run(is_over, itertools.islice(items, count))
+        """The same on the next `count` items of an iterator; how many it took."""
+        part = _Part(items, count)
+        self.run(is_over, part)
+        return part.taken
+
+
+class _Part:
+    """The next items of an iterator.
+
+    Attributes:
+        taken: how many there have been.
+    """
+
+    def __init__(self, items: Any, count: int) -> None:
+        self._items = items
+        self._count = count
+        self.taken = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        if self.taken >= self._count:
+            raise StopIteration
+        item = next(self._items)
+        self.taken += 1
+        return item
 
 
 def _told(error: UpstreamError) -> UpstreamError:

@@ -95,7 +95,7 @@ def where(error: BaseException, file: Path) -> str:
 def _names(found: Any) -> str:
     names = [
         name
-        for name, value in vars(found).items()
+        for name, value in getattr(found, "__dict__", {}).items()
         if not name.startswith("_") and not isinstance(value, ModuleType)
     ]
     return f"it defines {', '.join(names[:8])}" if names else "it defines nothing"
