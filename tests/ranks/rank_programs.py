@@ -109,6 +109,7 @@ def is_interrupted():
         next(batches)
     except KeyboardInterrupt:
         say(interrupted=True)
+    dist.barrier()  # who leaves is missed by the other one
 
 
 def main():
