@@ -72,6 +72,7 @@ class Watch:
     def begin(self) -> int:
         """An epoch begins: its term. Workers may die as often again."""
         with self._lock:
+            self._bury_idle()
             self._restarts = 0
             self._has_failed = self._is_over = False
             self._fed = self._core.term()
@@ -200,6 +201,15 @@ class Watch:
                 self.fail(error)
 
     # ---- the parts of it
+
+    def _bury_idle(self) -> None:
+        """Who died between two epochs counts in neither, though it is heard late."""
+        if self._fed is not None or self._closed:
+            return
+        for number, worker in enumerate(self._workers):
+            if worker is not None and not worker.process.is_alive():
+                worker.bury()
+                self._workers[number] = None
 
     def _start_missing(self) -> None:
         for number, worker in enumerate(self._workers):
