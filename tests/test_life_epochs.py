@@ -130,10 +130,10 @@ def test_stats_are_frozen_and_time_waits():
         assert stats.effective_factor == stats.put_wait_s == stats.next_wait_s == 0
         with pytest.raises(TimeoutError):
             buffer.next_batch(timeout=0.02)
-        assert buffer.stats().next_wait_s > 0.01  # it begins after the call does
+        assert buffer.stats().next_wait_s >= 0.02
         with pytest.raises(TimeoutError):
             buffer.put_batch(stack(range(99)), timeout=0.02)
-        assert buffer.stats().put_wait_s > 0.01
+        assert buffer.stats().put_wait_s >= 0.02
 
 
 @settings(deadline=None, max_examples=40)

@@ -72,7 +72,7 @@ class EchoLoader:
         OptionError: an argument is out of range.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what users may say of a loader
         self,
         upstream: Iterable[Any],
         *,
