@@ -50,9 +50,9 @@ class BoundBuffer {
     const bool brief = sources.n <= kKeepGil / buffer->record().stride();
     const Status status = run(
         brief, true, timeout_s,
-        [&](Deadline deadline, Poll* poll) {
+        [&](const Patience& patience, Poll* poll) {
           return buffer->put(term, sources.leaves.data(), sources.n, sources.rows, done,
-                             deadline, poll);
+                             patience, poll);
         },
         [&, seen = done]() mutable {
           const bool moved = std::exchange(seen, done) != done;

@@ -79,8 +79,8 @@ class DeviceBuffer : public BoundBuffer<DeviceCore> {
     // upload, is behind.
     const Status status = run(
         true, true, timeout_s,
-        [&](Deadline deadline, Poll* poll) {
-          return buffer->next_into(target, deadline, poll);
+        [&](const Patience& patience, Poll* poll) {
+          return buffer->next_into(target, patience, poll);
         },
         [&] { return buffer->draws_wait_for_upload(); });
     if (status == Status::kInterrupted) throw py::error_already_set();
@@ -95,8 +95,8 @@ class DeviceBuffer : public BoundBuffer<DeviceCore> {
     if (const int refused = refuse(buffer)) return -refused;
     const Status status = run(
         true, true, timeout_s,
-        [&](Deadline deadline, Poll*) {
-          return buffer->before_replay(reinterpret_cast<void*>(stream), deadline);
+        [&](const Patience& patience, Poll*) {
+          return buffer->before_replay(reinterpret_cast<void*>(stream), patience);
         },
         [&] { return buffer->draws_wait_for_upload(); });
     if (status == Status::kInterrupted) throw py::error_already_set();

@@ -43,8 +43,8 @@ class HostBuffer : public BoundBuffer<Buffer> {
     const bool brief = is_brief(*buffer);
     const Status status = run(
         brief, !buffer->prefetches(), timeout_s,
-        [&](Deadline deadline, Poll* poll) {
-          return buffer->next_into(target, deadline, poll);
+        [&](const Patience& patience, Poll* poll) {
+          return buffer->next_into(target, patience, poll);
         },
         [] { return false; });
     if (status == Status::kInterrupted) throw py::error_already_set();
@@ -61,8 +61,8 @@ class HostBuffer : public BoundBuffer<Buffer> {
     const bool brief = buffer->prefetches() || is_brief(*buffer);
     const Status status = run(
         brief, !buffer->prefetches(), timeout_s,
-        [&](Deadline deadline, Poll* poll) {
-          return buffer->next(batch, deadline, poll);
+        [&](const Patience& patience, Poll* poll) {
+          return buffer->next(batch, patience, poll);
         },
         [] { return false; });
     if (status == Status::kInterrupted) throw py::error_already_set();

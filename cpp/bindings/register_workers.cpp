@@ -25,6 +25,7 @@ namespace py = pybind11;
 namespace {
 
 using echobuf::Deadline;
+using echobuf::Patience;
 using echobuf::Poll;
 using echobuf::Status;
 using echobuf::python::code;
@@ -81,8 +82,8 @@ class BoundCrew {
     const std::int64_t* data = indices.data();
     const Status status = echobuf::python::run(
         true, true, std::nullopt,
-        [&](Deadline deadline, Poll*) {
-          return crew_->give(term, data, n, given, deadline);
+        [&](const Patience& patience, Poll*) {
+          return crew_->give(term, data, n, given, patience.end);
         },
         kNever);
     return py::make_tuple(code(status), given);
@@ -93,7 +94,9 @@ class BoundCrew {
     check(counts);
     const Status status = echobuf::python::run(
         false, true, timeout_s,
-        [&](Deadline deadline, Poll*) { return crew_->settle(counts, deadline); },
+        [&](const Patience& patience, Poll*) {
+          return crew_->settle(counts, patience.end);
+        },
         kNever);
     if (status == Status::kInterrupted) throw py::error_already_set();
     return status == Status::kOk;
@@ -164,8 +167,8 @@ class BoundWorker {
   template <class Call>
   int wait(double timeout_s, Call&& call) {
     const Status status = echobuf::python::run(
-        true, true, timeout_s, [&](Deadline deadline, Poll*) { return call(deadline); },
-        kNever);
+        true, true, timeout_s,
+        [&](const Patience& patience, Poll*) { return call(patience.end); }, kNever);
     if (status == Status::kInterrupted) throw py::error_already_set();
     return code(status);
   }

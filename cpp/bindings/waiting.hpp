@@ -8,6 +8,7 @@
 #include <chrono>
 #include <new>
 #include <optional>
+#include <utility>
 
 #include "echobuf/attempt.hpp"
 #include "echobuf/event_count.hpp"
@@ -38,20 +39,20 @@ class SignalPoll final : public Poll {
   Deadline last_ = Clock::now();
 };
 
-inline Deadline deadline_after(std::optional<double> timeout_s) {
+inline Deadline deadline_after(Deadline begun, std::optional<double> timeout_s) {
   if (!timeout_s || *timeout_s > 1e9) return Deadline::max();
-  return Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                            std::chrono::duration<double>(*timeout_s));
+  return begun + std::chrono::duration_cast<Clock::duration>(
+                     std::chrono::duration<double>(*timeout_s));
 }
 
-/// Calls `call(deadline, poll)` until it is done or the time is over. If `brief`, the
-/// first attempt keeps the GIL; if it is `enough`, no time means no other attempt.
-/// `busy()`: whether it only waits for what the buffer itself is doing, which is not
-/// what time is for. kInterrupted: the Python error is set.
+/// Calls `call(patience, poll)` until it is done or the time is over. If `brief`, the
+/// first attempt keeps the GIL, and time runs from its end; if that is `enough`, no
+/// time means no other attempt. `busy()`: whether it only waits for what the buffer
+/// itself is doing, which is not what time is for. kInterrupted: the Python error is
+/// set.
 template <class Call, class Busy>
 Status run(bool brief, bool enough, std::optional<double> timeout_s, Call&& call,
            Busy&& busy) try {
-  const Deadline end = deadline_after(timeout_s);
   if (brief) {
     const bool was_busy = busy();
     const Status status = call(kAtOnce, static_cast<Poll*>(nullptr));
@@ -59,6 +60,11 @@ Status run(bool brief, bool enough, std::optional<double> timeout_s, Call&& call
     const bool no_time = timeout_s && *timeout_s == 0;
     if (enough && no_time && !was_busy && !busy()) return status;
   }
+  const Deadline begun = Clock::now();
+  const Deadline end = deadline_after(begun, timeout_s);
+  // What comes before the first wait is waiting, too, unless much may have been copied.
+  std::optional<Deadline> since;
+  if (brief) since = begun;
   GilRelease released;
   const bool main = on_main_thread();
   SignalPoll poll(released);
@@ -70,7 +76,8 @@ Status run(bool brief, bool enough, std::optional<double> timeout_s, Call&& call
     const bool last = over && (!busy() || now - end > kPatience);
     Deadline slice = std::min(end, now + kSlice);
     if (over) slice = last ? now : now + kMoment;
-    const Status status = call(slice, main ? &poll : nullptr);
+    const Patience patience{slice, std::exchange(since, {})};
+    const Status status = call(patience, main ? &poll : nullptr);
     if (status != Status::kTimeout) return status;
     if (last && (!busy() || now - end > kPatience)) return status;
     if (main && !released.check_signals()) return Status::kInterrupted;

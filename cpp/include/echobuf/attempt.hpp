@@ -13,6 +13,16 @@ namespace echobuf {
 /// A deadline for who only looks.
 inline constexpr Deadline kAtOnce = Deadline::min();
 
+/// How long a call may wait. A caller that has waited before it called says since when,
+/// so that all of its wait is counted.
+struct Patience {
+  Patience(Deadline until) : end(until) {}  // NOLINT(google-explicit-constructor)
+  Patience(Deadline until, std::optional<Deadline> begun) : end(until), since(begun) {}
+
+  Deadline end;
+  std::optional<Deadline> since;
+};
+
 /// What came of trying once.
 struct Attempt {
   Status status;                          // kTimeout: would wait
@@ -22,7 +32,7 @@ struct Attempt {
 
 /// Attempts until it is not kTimeout, asleep in between.
 template <class Try>
-Status wait_for(Deadline deadline, WaitClock* waits, Try&& attempt_once) {
+Status wait_for(const Patience& patience, WaitClock* waits, Try&& attempt_once) {
   Attempt attempt = attempt_once();
   std::optional<WaitClock::Stay> stay;
   while (attempt.status == Status::kTimeout) {
@@ -34,9 +44,10 @@ Status wait_for(Deadline deadline, WaitClock* waits, Try&& attempt_once) {
       if (attempt.event != &event) continue;
       if (!attempt.key) attempt.key = key;
     }
-    if (Clock::now() >= deadline) return Status::kTimeout;
-    if (!stay && waits) stay.emplace(*waits);
-    event.wait(*attempt.key, deadline);
+    const Deadline now = Clock::now();
+    if (now >= patience.end) return Status::kTimeout;
+    if (!stay && waits) stay.emplace(*waits, patience.since.value_or(now));
+    event.wait(*attempt.key, patience.end);
     attempt = attempt_once();
   }
   return attempt.status;

@@ -79,21 +79,22 @@ class BasicBuffer {
   /// Puts examples `done` ... n-1 of `leaves` and counts them in `done`. `rows`: of
   /// each, if records are ragged.
   Status put(std::uint64_t term, const SourceLeaf* leaves, std::uint64_t n,
-             std::size_t rows, std::uint64_t& done, Deadline deadline, Poll* poll) {
-    return inlet_.put(term, leaves, n, rows, done, deadline, poll);
+             std::size_t rows, std::uint64_t& done, const Patience& patience,
+             Poll* poll) {
+    return inlet_.put(term, leaves, n, rows, done, patience, poll);
   }
 
   /// Puts one example; `leaves` has one for each field. `rows`: if records are ragged.
-  Status put(const SourceLeaf* leaves, Deadline deadline = Deadline::max(),
+  Status put(const SourceLeaf* leaves, const Patience& patience = Deadline::max(),
              std::size_t rows = 0) {
     std::uint64_t done = 0;
-    return put(term(), leaves, 1, rows, done, deadline, nullptr);
+    return put(term(), leaves, 1, rows, done, patience, nullptr);
   }
 
   /// Takes one position for another process to write. What is claimed must be committed
   /// before the buffer goes over to another epoch, which waits for it.
-  Status claim(std::uint64_t term, std::uint64_t& position, Deadline deadline) {
-    return inlet_.claim(term, position, deadline);
+  Status claim(std::uint64_t term, std::uint64_t& position, const Patience& patience) {
+    return inlet_.claim(term, position, patience);
   }
   /// A position that was claimed has been written.
   void commit(std::uint64_t position) { inlet_.commit(position); }
@@ -117,14 +118,15 @@ class BasicBuffer {
   // ---- downstream
 
   /// The next batch; the memory that `batch` had is dropped.
-  Status next(Batch& batch, Deadline deadline = Deadline::max(), Poll* poll = nullptr) {
-    return outlet_.next(batch, deadline, poll);
+  Status next(Batch& batch, const Patience& patience = Deadline::max(),
+              Poll* poll = nullptr) {
+    return outlet_.next(batch, patience, poll);
   }
 
   /// Draws into the caller's leaves. On a device, where `target.stream` is captured:
   /// into the graph, once in a capture (kTwice), and nothing is waited for or used up.
-  Status next_into(Target& target, Deadline deadline, Poll* poll = nullptr) {
-    return outlet_.next_into(target, deadline, poll);
+  Status next_into(Target& target, const Patience& patience, Poll* poll = nullptr) {
+    return outlet_.next_into(target, patience, poll);
   }
 
   /// On a device: makes the next batch the one that a captured draw draws when its
@@ -133,8 +135,8 @@ class BasicBuffer {
   /// not, and is drawn by any number of launches until the next call of this buffer
   /// that draws or goes over to another epoch (later ones draw nothing). kFinished also
   /// before a last batch that is shorter, or a ragged one: next_into() serves that.
-  Status before_replay(void* stream, Deadline deadline) {
-    return outlet_.before_replay(stream, deadline);
+  Status before_replay(void* stream, const Patience& patience) {
+    return outlet_.before_replay(stream, patience);
   }
 
   /// Where field `index` of a batch lies: `count` times its bytes, 64-byte aligned.

@@ -23,13 +23,13 @@ class Inlet {
   /// Puts examples `done` ... n-1 of `leaves` and counts them in `done`. `rows`: of
   /// each, if records are ragged.
   Status put(std::uint64_t term, const SourceLeaf* leaves, std::uint64_t n,
-             std::size_t rows, std::uint64_t& done, Deadline deadline, Poll* poll) {
+             std::size_t rows, std::uint64_t& done, Patience patience, Poll* poll) {
     if (n == 0 && ring_.claim(0, term).closed) return Status::kClosed;
     while (done < n) {
       const auto claim = ring_.claim(std::min(chunk_, n - done), term);
       if (claim.closed) return Status::kClosed;
       if (claim.count == 0) {
-        const Status status = wait_for_room(term, deadline);
+        const Status status = wait_for_room(term, patience);
         if (status != Status::kOk) return status;
         continue;
       }
@@ -43,7 +43,7 @@ class Inlet {
   }
 
   /// Takes one position for somebody else to write, who must: see commit().
-  Status claim(std::uint64_t term, std::uint64_t& position, Deadline deadline) {
+  Status claim(std::uint64_t term, std::uint64_t& position, Patience patience) {
     for (;;) {
       const auto claim = ring_.claim(1, term);
       if (claim.closed) return Status::kClosed;
@@ -51,7 +51,7 @@ class Inlet {
         position = claim.first;
         return Status::kOk;
       }
-      const Status status = wait_for_room(term, deadline);
+      const Status status = wait_for_room(term, patience);
       if (status != Status::kOk) return status;
     }
   }
@@ -68,14 +68,16 @@ class Inlet {
   /// So much is claimed at once: a draw need not wait for the whole of a large put.
   static constexpr std::size_t kChunkBytes = std::size_t{4} << 20;
 
-  Status wait_for_room(std::uint64_t term, Deadline deadline) {
+  Status wait_for_room(std::uint64_t term, Patience& patience) {
     const std::uint32_t key = ring_.room().prepare();
     const auto look = ring_.claim(0, term);
     if (look.closed) return Status::kClosed;
     if (ring_.has_room()) return Status::kOk;
-    if (Clock::now() >= deadline) return Status::kTimeout;
-    const WaitClock::Stay stay(clock_.waits());
-    ring_.room().wait(key, deadline);
+    const Deadline now = Clock::now();
+    if (now >= patience.end) return Status::kTimeout;
+    const WaitClock::Stay stay(clock_.waits(), patience.since.value_or(now));
+    patience.since.reset();  // of the first wait alone
+    ring_.room().wait(key, patience.end);
     return Status::kOk;
   }
 

@@ -45,10 +45,10 @@ class Outlet {
   bool prefetches() const { return prefetcher_ != nullptr; }
 
   /// The next batch; the memory that `batch` had is dropped.
-  Status next(Batch& batch, Deadline deadline, Poll* poll) {
+  Status next(Batch& batch, const Patience& patience, Poll* poll) {
     return timed([&] {
       const Status status =
-          prefetcher_ ? pop(batch, deadline) : wait_for(deadline, &clock_.waits(), [&] {
+          prefetcher_ ? pop(batch, patience) : wait_for(patience, &clock_.waits(), [&] {
             return draw([&] { return drawer_->draw(batch.block, batch.count, poll); });
           });
       if (status == Status::kOk) batch.block.hand_out();
@@ -57,28 +57,28 @@ class Outlet {
   }
 
   /// Draws into the caller's leaves.
-  Status next_into(Target& target, Deadline deadline, Poll* poll) {
+  Status next_into(Target& target, const Patience& patience, Poll* poll) {
     return timed([&] {
       if constexpr (Drawer::kInBlocks) {
         if (prefetcher_) {
           Batch batch;
-          const Status status = pop(batch, deadline);
+          const Status status = pop(batch, patience);
           if (status != Status::kOk) return status;
           target.count = batch.count;
           drawer_->copy_out(batch.block, target);
           return status;
         }
       }
-      return wait_for(deadline, &clock_.waits(), [&] {
+      return wait_for(patience, &clock_.waits(), [&] {
         return draw([&] { return drawer_->draw_into(target, poll); });
       });
     });
   }
 
   /// Hands out the next batch to launches of graphs.
-  Status before_replay(void* stream, Deadline deadline) {
+  Status before_replay(void* stream, const Patience& patience) {
     return timed([&] {
-      return wait_for(deadline, &clock_.waits(), [&] {
+      return wait_for(patience, &clock_.waits(), [&] {
         return draw([&] { return drawer_->before_replay(stream); });
       });
     });
@@ -243,7 +243,7 @@ class Outlet {
     return {Status::kTimeout, &resumed_};
   }
 
-  Status pop(Batch& batch, Deadline deadline) {
+  Status pop(Batch& batch, const Patience& patience) {
     Ahead ahead;
     const auto attempt = [&]() -> Attempt {
       if (const auto end = ending_.early()) return {*end};
@@ -252,10 +252,10 @@ class Outlet {
       if (popped == Status::kOk) ledger_.hand_out(*ahead.after);
       return {popped, &prefetcher_->filled()};
     };
-    Status status = wait_for(deadline, &clock_.waits(), attempt);
+    Status status = wait_for(patience, &clock_.waits(), attempt);
     // Time is for upstream: what is there already is not refused because the thread
     // has not come to it yet.
-    while (status == Status::kTimeout && deadline != kAtOnce && ready())
+    while (status == Status::kTimeout && patience.end != kAtOnce && ready())
       status = wait_for(Clock::now() + kSlice, &clock_.waits(), attempt);
     if (status == Status::kOk) batch = std::move(ahead.batch);
     return status;

@@ -81,7 +81,7 @@ class WaitClock {
   /// In for as long as it lives.
   class Stay {
    public:
-    explicit Stay(WaitClock& clock) : clock_(clock) { clock_.enter(Clock::now()); }
+    Stay(WaitClock& clock, Deadline since) : clock_(clock) { clock_.enter(since); }
     ~Stay() { clock_.leave(Clock::now()); }
     Stay(const Stay&) = delete;
     Stay& operator=(const Stay&) = delete;

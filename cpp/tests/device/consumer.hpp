@@ -69,7 +69,8 @@ class Consumer {
   Status draw(cuda::StreamHandle stream, BatchBytes& bytes,
               Deadline deadline = Deadline::max());
 
-  /// Gets a batch from a graph, an old one or a new one: some are launched twice.
+  /// Gets a batch from a graph, an old one or a new one. Some are launched twice: if
+  /// the second launch gives other bytes, there are none.
   Status replay(std::uint64_t random, cuda::StreamHandle stream, BatchBytes& bytes);
 
  private:
