@@ -91,11 +91,11 @@ class BoundBuffer {
     return 0;
   }
 
-  int reset(std::uint64_t epoch) {
+  int reset(std::uint64_t epoch, std::uint64_t skipped) {
     const std::shared_ptr<Core> buffer = hold();
     if (const int refused = refuse(buffer)) return refused;
     const GilRelease released;
-    return code(buffer->reset(epoch));
+    return code(buffer->reset(epoch, skipped));
   }
 
   /// An epoch opened for upstream before this one is served out: 0, 1, or a code.

@@ -19,4 +19,5 @@ PYBIND11_MODULE(_core, m, py::mod_gil_not_used()) {
   register_buffer(m);
   register_device(m);
   register_workers(m);
+  register_serve(m);
 }

@@ -22,7 +22,7 @@ BufferOptions make_options(
     const py::list& leaves, bool ragged, std::uint64_t batch_size, std::uint64_t window,
     std::optional<std::pair<std::uint64_t, std::uint64_t>> factor,
     std::uint32_t max_factor, std::uint64_t seed, std::uint64_t epoch, bool drop_last,
-    std::uint32_t prefetch, bool shared,
+    std::uint32_t prefetch, bool shared, std::shared_ptr<const echobuf::LentSlots> lent,
     const std::vector<std::pair<std::size_t, std::shared_ptr<const ChainPlan>>>& made) {
   BufferOptions options;
   options.fields = echobuf::python::Leaves(leaves, ragged).fields();
@@ -37,6 +37,7 @@ BufferOptions make_options(
   options.drop_last = drop_last;
   options.prefetch = prefetch;
   options.shared = shared;
+  options.lent = std::move(lent);
   for (const auto& [field, plan] : made) options.leaves.push_back({field, plan});
   return options;
 }
@@ -62,7 +63,7 @@ void register_buffer(py::module_& m) {
            py::arg("batch_size"), py::arg("window"), py::arg("factor"),
            py::arg("max_factor"), py::arg("seed"), py::arg("epoch"),
            py::arg("drop_last"), py::arg("prefetch"), py::arg("shared"),
-           py::arg("made"))
+           py::arg("lent"), py::arg("made"))
       .def("needs",
            [](const BufferOptions& options) {
              const echobuf::BufferNeeds needs = echobuf::Buffer::needs(options);

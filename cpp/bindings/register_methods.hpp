@@ -12,7 +12,7 @@ void register_methods(Class& bound) {
       .def("ready", &Bound::ready)
       .def("close", &Bound::close)
       .def("fail", &Bound::fail)
-      .def("reset", &Bound::reset)
+      .def("reset", &Bound::reset, py::arg("epoch"), py::arg("skipped") = 0)
       .def("draining", &Bound::draining)
       .def("open_ahead", &Bound::open_ahead)
       .def("go_ahead", &Bound::go_ahead)

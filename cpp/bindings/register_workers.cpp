@@ -18,6 +18,7 @@
 #include "host_buffer.hpp"
 #include "leaves.hpp"
 #include "register.hpp"
+#include "station.hpp"
 #include "waiting.hpp"
 
 namespace py = pybind11;
@@ -204,6 +205,8 @@ void register_workers(py::module_& m) {
   m.def("follow", &follow);
 
   register_crew<echobuf::python::HostBuffer, echobuf::Buffer>(m, "Crew");
+  register_crew<echobuf::python::BoundStation, echobuf::serve::Station>(m,
+                                                                        "StationCrew");
   register_crew<echobuf::python::DeviceBuffer, echobuf::python::DeviceCore>(
       m, "DeviceCrew");
 

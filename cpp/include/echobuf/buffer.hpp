@@ -36,7 +36,7 @@ class BasicBuffer {
       : options_(Side::accept(options.checked())),
         side_(options_, std::forward<Where>(where)...),
         inlet_(ring_, side_.store),
-        ending_(ring_),
+        ending_(ring_, options_.lent ? options_.lent->lender.get() : nullptr),
         ledger_(options_, ring_, make_sweep(options_)),
         outlet_(options_, ring_, side_.drawer(options_), ledger_, ending_) {
     side_.start([this] {
@@ -91,13 +91,17 @@ class BasicBuffer {
     return put(term(), leaves, 1, rows, done, patience, nullptr);
   }
 
-  /// Takes one position for another process to write. What is claimed must be committed
-  /// before the buffer goes over to another epoch, which waits for it.
-  Status claim(std::uint64_t term, std::uint64_t& position, const Patience& patience) {
-    return inlet_.claim(term, position, patience);
+  /// Takes up to `count` positions, and says how many from which on, for another
+  /// process to write. What is claimed must be committed before the buffer goes over to
+  /// another epoch, which waits for it.
+  Status claim(std::uint64_t term, std::uint64_t& first, std::uint64_t& count,
+               const Patience& patience) {
+    return inlet_.claim(term, first, count, patience);
   }
-  /// A position that was claimed has been written.
-  void commit(std::uint64_t position) { inlet_.commit(position); }
+  /// Positions that were claimed have been written.
+  void commit(std::uint64_t first, std::uint64_t count) { inlet_.commit(first, count); }
+  /// The position that is claimed next.
+  std::uint64_t tail() const { return ring_.tail(); }
   /// Where the slots that are claimed lie, with `shared`; else null.
   const SharedMemory* shared_memory() const { return side_.store.shared_memory(); }
 
@@ -164,13 +168,14 @@ class BasicBuffer {
   // ---- life
 
   /// Ends the epoch as it stands and begins another, in the same memory. kReentrant if
-  /// called from the poll of a draw: the reset would wait for it.
-  Status reset(std::uint64_t epoch) {
+  /// called from the poll of a draw: the reset would wait for it. `skipped`: positions
+  /// that are passed over in between, fewer than there are slots.
+  Status reset(std::uint64_t epoch, std::uint64_t skipped = 0) {
     if (outlet_.is_mine()) return Status::kReentrant;
     std::lock_guard alone(between_epochs_);
     Epoch next;
     next.number = epoch;
-    restart(next, nullptr);
+    restart(next, nullptr, skipped);
     return Status::kOk;
   }
 
@@ -269,10 +274,14 @@ class BasicBuffer {
   }
 
   /// Ends the epoch as it stands, and begins `next` at its start or at `from`.
-  void restart(Epoch next, const Sweep* from) {
+  void restart(Epoch next, const Sweep* from, std::uint64_t skipped = 0) {
     const typename Out::Pause pause(outlet_);
     ring_.close();
     ring_.settle(ring_.tail());
+    if (skipped > 0) {
+      ring_.skip(skipped);
+      ring_.settle(ring_.tail());
+    }
     next.base = ring_.tail();
     begin(next, from, [&] {
       ending_.forget_failure();

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <optional>
 
+#include "echobuf/lent.hpp"
 #include "echobuf/options.hpp"
 
 namespace echobuf {
@@ -11,7 +12,8 @@ namespace echobuf {
 template <class Ring>
 class Ending {
  public:
-  explicit Ending(const Ring& ring) : ring_(ring) {}
+  /// `lender`: of the slots, or null.
+  Ending(const Ring& ring, const Lender* lender) : ring_(ring), lender_(lender) {}
 
   /// The caller then closes the ring, and wakes everybody; of shut_down(), too.
   void fail() {
@@ -45,16 +47,18 @@ class Ending {
     return cut_off && failed_here();
   }
 
-  /// What may end a call before any drawing.
+  /// What may end a call before any drawing, and after: what was drawn is then given
+  /// up.
   std::optional<Status> early() const {
     if (is_down()) return Status::kClosed;
     if (is_broken()) return Status::kBroken;
-    if (failed_here()) return Status::kFailed;
+    if (failed_here() || (lender_ && !lender_->is_lent())) return Status::kFailed;
     return std::nullopt;
   }
 
  private:
   const Ring& ring_;
+  const Lender* const lender_;
   std::atomic<bool> failed_{false};
   std::atomic<bool> cut_off_{false};  // failed before it was closed
   std::atomic<bool> down_{false};

@@ -42,13 +42,16 @@ class Inlet {
     return Status::kOk;
   }
 
-  /// Takes one position for somebody else to write, who must: see commit().
-  Status claim(std::uint64_t term, std::uint64_t& position, Patience patience) {
+  /// Takes up to `count` positions, and says how many from which on, for somebody else
+  /// to write, who must: see commit().
+  Status claim(std::uint64_t term, std::uint64_t& first, std::uint64_t& count,
+               Patience patience) {
     for (;;) {
-      const auto claim = ring_.claim(1, term);
+      const auto claim = ring_.claim(count, term);
       if (claim.closed) return Status::kClosed;
-      if (claim.count == 1) {
-        position = claim.first;
+      if (claim.count > 0) {
+        first = claim.first;
+        count = claim.count;
         return Status::kOk;
       }
       const Status status = wait_for_room(term, patience);
@@ -56,10 +59,10 @@ class Inlet {
     }
   }
 
-  /// A position that was claimed has been written.
-  void commit(std::uint64_t position) {
-    clock_.arrived(position + 1);
-    ring_.commit(position, 1);
+  /// Positions that were claimed have been written.
+  void commit(std::uint64_t first, std::uint64_t count) {
+    clock_.arrived(first + count);
+    ring_.commit(first, count);
   }
 
   UpstreamClock& clock() { return clock_; }

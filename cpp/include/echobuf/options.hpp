@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <numeric>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "echobuf/leaf_plan.hpp"
+#include "echobuf/lent.hpp"
 #include "echobuf/record.hpp"
 #include "echobuf/schedule.hpp"
 
@@ -28,7 +30,8 @@ struct BufferOptions {
   bool drop_last = false;
   std::uint32_t prefetch = 0;  // batches that a thread assembles ahead
   bool shared = false;         // the slots lie where other processes can write them
-  std::uint32_t idle = 2;      // blocks of batch memory kept for the batches to come
+  std::shared_ptr<const LentSlots> lent = nullptr;  // the slots are another process's
+  std::uint32_t idle = 2;  // blocks of batch memory kept for the batches to come
 
   /// What `batch_size` may be at most.
   std::uint64_t largest_batch() const {
@@ -56,6 +59,7 @@ struct BufferOptions {
     for (const LeafOptions& leaf : leaves)
       demand(leaf.field < fields.size(), "a leaf is made of a field that is not there");
     demand(!shared || !ragged, "`shared` is for records that are not ragged");
+    demand(!lent || (!ragged && !shared), "`lent` is for records that are not ragged");
     demand(!ragged || batch_size == 1,
            "`batch_size` must be 1 if records are ragged: each is a batch");
     return *this;

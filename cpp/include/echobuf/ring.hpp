@@ -9,8 +9,10 @@
 #include <memory>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "echobuf/event_count.hpp"
+#include "echobuf/lent.hpp"
 
 namespace echobuf {
 
@@ -28,10 +30,25 @@ class Ring {
     bool closed;
   };
 
-  explicit Ring(std::uint64_t capacity)
+  explicit Ring(std::uint64_t capacity) : Ring(capacity, capacity, 0, 0, nullptr) {}
+
+  /// Over slots that are lent, or else of `room`. At most `room` of the slots are
+  /// claimed at a time.
+  Ring(std::uint64_t room, const LentSlots* lent)
+      : Ring(lent ? lent->slots : room, room, lent ? lent->first : 0,
+             lent ? lent->first : 0, lent ? lent->lender : nullptr) {}
+
+  /// A ring that begins at position `first`, and in which slots from position
+  /// `released` on are in use.
+  Ring(std::uint64_t capacity, std::uint64_t room, std::uint64_t first,
+       std::uint64_t released, std::shared_ptr<Lender> lender)
       : capacity_(capacity),
+        room_size_(room),
+        lender_(std::move(lender)),
         laps_(std::make_unique<std::atomic<std::uint32_t>[]>(capacity)),
-        limit_(capacity) {}
+        tail_(first),
+        limit_(released + room),
+        committed_(first) {}
 
   std::uint64_t capacity() const { return capacity_; }
   std::uint64_t slot(std::uint64_t position) const { return position % capacity_; }
@@ -110,14 +127,15 @@ class Ring {
 
   /// Gives back every slot below `position`.
   void release(std::uint64_t position) {
-    if (position + capacity_ == limit_.load(std::memory_order_relaxed)) return;
+    if (position + room_size_ == limit_.load(std::memory_order_relaxed)) return;
     // Release: pairs with the acquire in claim(); our reads happen before their writes.
-    limit_.store(position + capacity_, std::memory_order_release);
+    limit_.store(position + room_size_, std::memory_order_release);
+    if (lender_) lender_->give_back(position);
     room_.notify();
   }
 
   std::uint64_t released() const {
-    return limit_.load(std::memory_order_relaxed) - capacity_;
+    return limit_.load(std::memory_order_relaxed) - room_size_;
   }
 
   /// The consumer's term as far as it is known: complete up to `committed`, claimed up
@@ -195,6 +213,14 @@ class Ring {
       std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
 
+  /// Passes over `count` positions, which hold nothing: of a closed ring that is
+  /// settled, the consumer resting. Then settle again.
+  void skip(std::uint64_t count) {
+    const std::uint64_t first = tail();
+    tail_.fetch_add(count, std::memory_order_acq_rel);
+    commit(first, count);
+  }
+
   /// Opens a closed ring again, for a new term. Nobody changes a closed ring's word but
   /// this and another close(), which the exchange acquires: what came before that is
   /// seen after this.
@@ -231,16 +257,18 @@ class Ring {
   }
 
   const std::uint64_t capacity_;
+  const std::uint64_t room_size_;
+  const std::shared_ptr<Lender> lender_;  // of the slots, if they are another's
   const std::unique_ptr<std::atomic<std::uint32_t>[]> laps_;
 
-  alignas(kNoSharing) std::atomic<std::uint64_t> tail_{0};
+  alignas(kNoSharing) std::atomic<std::uint64_t> tail_;
   alignas(kNoSharing) std::atomic<std::uint64_t> limit_;
   std::atomic<bool> held_back_{false};
   EventCount room_;
   alignas(kNoSharing) EventCount filled_;
   std::atomic<std::uint64_t> wanted_{0};
   std::atomic<std::uint64_t> border_{kNoBorder};  // of a term opened ahead
-  alignas(kNoSharing) std::uint64_t committed_ = 0;
+  alignas(kNoSharing) std::uint64_t committed_;
 };
 
 }  // namespace echobuf

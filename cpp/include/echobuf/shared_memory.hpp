@@ -25,8 +25,9 @@ class SharedMemory final : public Memory {
 
   /// Of what another process has made: `fd` is duplicated. Throws std::system_error for
   /// what is no memory of at least `bytes`.
-  SharedMemory(int fd, std::size_t bytes) : Memory(bytes), fd_(again(fd, bytes)) {
-    map();
+  SharedMemory(int fd, std::size_t bytes, bool writable = true)
+      : Memory(bytes), fd_(again(fd, bytes)) {
+    map(writable);
   }
 
   ~SharedMemory() override {
@@ -60,8 +61,9 @@ class SharedMemory final : public Memory {
     return own;
   }
 
-  void map() {
-    data_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
+  void map(bool writable = true) {
+    const int access = writable ? PROT_READ | PROT_WRITE : PROT_READ;
+    data_ = mmap(nullptr, bytes_, access, MAP_SHARED, fd_, 0);
     if (data_ == MAP_FAILED) {
       ::close(fd_);
       throw std::bad_alloc();

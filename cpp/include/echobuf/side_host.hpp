@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <utility>
 
 #include "echobuf/batch_layout.hpp"
 #include "echobuf/draw_host.hpp"
@@ -29,9 +30,8 @@ struct HostSide {
 
   /// Throws std::bad_alloc.
   explicit HostSide(const BufferOptions& options)
-      : ring(ring_capacity(options)),
-        store(RecordLayout(options.fields, options.ragged), ring.capacity(),
-              options.shared),
+      : ring(ring_capacity(options), options.lent.get()),
+        store(make_store(options)),
         batch(store.layout(), options.leaves, options.batch_size),
         pool(std::make_shared<BatchPool>(batch.bytes(), options.idle)) {}
 
@@ -39,7 +39,8 @@ struct HostSide {
     const RecordLayout record(options.fields, options.ragged);
     const BatchLayout batch(record, options.leaves, options.batch_size);
     // "auto" has one more: a batch that a wait has cut in two.
-    return {ring_capacity(options), HostStore::bytes(record, 1) + Ring::bytes(1),
+    const std::size_t slot = options.lent ? 0 : HostStore::bytes(record, 1);
+    return {ring_capacity(options), slot + Ring::bytes(1),
             options.prefetch + (options.automatic ? 1u : 0u), batch.bytes(),
             batch.maker_bytes()};
   }
@@ -57,8 +58,9 @@ struct HostSide {
 
   /// Bytes taken by now.
   std::size_t bytes() const {
-    return HostStore::bytes(store.layout(), ring.capacity()) +
-           Ring::bytes(ring.capacity()) + pool->held() + batch.maker_bytes();
+    const std::size_t slots =
+        store.is_lent() ? 0 : HostStore::bytes(store.layout(), ring.capacity());
+    return slots + Ring::bytes(ring.capacity()) + pool->held() + batch.maker_bytes();
   }
 
   std::size_t device_bytes() const { return 0; }
@@ -67,6 +69,13 @@ struct HostSide {
   Store store;
   const BatchLayout batch;
   const std::shared_ptr<BatchPool> pool;
+
+ private:
+  static HostStore make_store(const BufferOptions& options) {
+    RecordLayout layout(options.fields, options.ragged);
+    if (options.lent) return {std::move(layout), *options.lent};
+    return {std::move(layout), ring_capacity(options), options.shared};
+  }
 };
 
 }  // namespace echobuf

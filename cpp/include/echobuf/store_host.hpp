@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "echobuf/gather.hpp"
+#include "echobuf/lent.hpp"
 #include "echobuf/memory.hpp"
 #include "echobuf/record.hpp"
 #include "echobuf/shared_memory.hpp"
@@ -55,6 +56,22 @@ class HostStore {
         stream_(streams(memory_->bytes())),
         lengths_(layout_.ragged() ? capacity : 0) {}
 
+  /// In memory that other processes have, too: `fd`, or new if that is -1.
+  HostStore(RecordLayout layout, std::uint64_t capacity, int fd)
+      : layout_(std::move(layout)),
+        capacity_(capacity),
+        memory_(share(size_product(capacity, layout_.stride()), fd)),
+        slots_(memory_->data()),
+        stream_(streams(memory_->bytes())) {}
+
+  /// The slots are lent: nothing is written.
+  HostStore(RecordLayout layout, const LentSlots& lent)
+      : layout_(std::move(layout)),
+        capacity_(lent.slots),
+        lent_(lent.memory),
+        slots_(lent_->data()),
+        stream_(nullptr) {}
+
   /// How records are copied into so large a window, if not like others.
   static RowCopy streams(std::size_t bytes) {
     return bytes >= kStreamInto ? streaming_copy() : nullptr;
@@ -65,6 +82,7 @@ class HostStore {
   }
 
   const RecordLayout& layout() const { return layout_; }
+  bool is_lent() const { return lent_ != nullptr; }
   const SharedMemory* shared_memory() const {
     return dynamic_cast<const SharedMemory*>(memory_.get());
   }
@@ -116,9 +134,15 @@ class HostStore {
     return std::make_unique<HostMemory>(bytes);
   }
 
+  static std::unique_ptr<Memory> share(std::size_t bytes, int fd) {
+    if (fd < 0) return std::make_unique<SharedMemory>(bytes);
+    return std::make_unique<SharedMemory>(fd, bytes);
+  }
+
   RecordLayout layout_;
   std::uint64_t capacity_;
-  const std::unique_ptr<Memory> memory_;
+  const std::unique_ptr<Memory> memory_;            // or
+  const std::shared_ptr<const SharedMemory> lent_;  // one of them
   std::byte* const slots_;
   const RowCopy stream_;  // of large records, where the caches cannot hold the window
   std::vector<std::uint64_t> lengths_;

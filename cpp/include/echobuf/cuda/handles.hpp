@@ -128,26 +128,30 @@ class SharedPinnedMemory {
  public:
   /// Throws std::bad_alloc, and Error as above.
   SharedPinnedMemory(SharedContext context, std::size_t bytes)
-      : context_(std::move(context)), memory_(bytes) {
+      : SharedPinnedMemory(std::move(context),
+                           std::make_shared<const SharedMemory>(bytes)) {}
+  /// Of memory that is there.
+  SharedPinnedMemory(SharedContext context, std::shared_ptr<const SharedMemory> memory)
+      : context_(std::move(context)), memory_(std::move(memory)) {
     const DeviceContext::Scope scope(*context_);
-    context_->driver().host_register(static_cast<void*>(memory_.data()),
-                                     memory_.bytes(), kHostRegisterPortable);
+    context_->driver().host_register(static_cast<void*>(memory_->data()),
+                                     memory_->bytes(), kHostRegisterPortable);
   }
   ~SharedPinnedMemory() {
     try {
       const DeviceContext::Scope scope(*context_);
-      context_->driver().calls().host_unregister(memory_.data());
+      context_->driver().calls().host_unregister(memory_->data());
     } catch (const Error&) {  // as in Owned
     }
   }
   SharedPinnedMemory(const SharedPinnedMemory&) = delete;
   SharedPinnedMemory& operator=(const SharedPinnedMemory&) = delete;
 
-  const SharedMemory& memory() const { return memory_; }
+  const SharedMemory& memory() const { return *memory_; }
 
  private:
   const SharedContext context_;
-  const SharedMemory memory_;
+  const std::shared_ptr<const SharedMemory> memory_;
 };
 
 }  // namespace echobuf::cuda

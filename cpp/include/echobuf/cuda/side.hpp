@@ -83,10 +83,9 @@ struct DeviceSide {
         batch_size_(options.batch_size),
         record_(options.fields, options.ragged),
         capacity_(capacity(options)),
-        ring(capacity_, staging_slots(options, record_)),
+        ring(capacity_, staging_slots(options, record_), options.lent.get()),
         window_(make_device_memory(context, size_product(capacity_, record_.stride()))),
-        store(context, record_, staging_slots(options, record_),
-              capacity_ + staging_slots(options, record_), options.shared),
+        store(make_staging(context, options, record_, capacity_)),
         batch(record_, options.leaves, options.batch_size),
         desk_layout_(options, record_, batch),
         desk_(make_device_memory(context, desk_layout_.bytes)),
@@ -123,13 +122,22 @@ struct DeviceSide {
   std::string error() const { return uploader_->error(); }
 
   std::size_t bytes() const {
-    return store.slots() * record_.stride() + echobuf::Ring::bytes(store.slots());
+    const std::size_t slots = store.is_lent() ? 0 : store.slots() * record_.stride();
+    return slots + echobuf::Ring::bytes(store.slots());
   }
   std::size_t device_bytes() const {
     return capacity_ * record_.stride() + desk_layout_.bytes;
   }
 
  private:
+  static Staging make_staging(const SharedContext& context,
+                              const BufferOptions& options, const RecordLayout& record,
+                              std::uint64_t capacity) {
+    if (options.lent) return {context, record, *options.lent};
+    const std::uint64_t slots = staging_slots(options, record);
+    return {context, record, slots, capacity + slots, options.shared};
+  }
+
   DeviceDraw draw() const {
     const Desk desk{desk_->get(), desk_->get() + desk_layout_.holding};
     return {store, batch,    *uploader_, window_->get(), capacity_,

@@ -22,7 +22,14 @@ class StagedRing {
   using Extent = Ring::Extent;
 
   StagedRing(std::uint64_t capacity, std::uint64_t staging)
-      : capacity_(capacity), staging_(staging) {}
+      : StagedRing(capacity, staging, nullptr) {}
+
+  /// `lent`: of staging slots that are lent, else null.
+  StagedRing(std::uint64_t capacity, std::uint64_t staging, const LentSlots* lent)
+      : capacity_(capacity),
+        staging_(lent ? lent->slots : staging, lent),
+        uploaded_(lent ? lent->first : 0),
+        released_(lent ? lent->first : 0) {}
 
   std::uint64_t capacity() const { return capacity_; }
 
@@ -144,6 +151,7 @@ class StagedRing {
   bool closed() const { return staging_.closed(); }
   std::optional<std::uint64_t> end() const { return staging_.end(); }
   std::uint64_t tail() const { return staging_.tail(); }
+  void skip(std::uint64_t count) { staging_.skip(count); }
   void reopen() { staging_.reopen(); }
   void reopen_ahead() { staging_.reopen_ahead(); }
   bool opened_ahead() const { return staging_.opened_ahead(); }
@@ -166,10 +174,10 @@ class StagedRing {
   const std::uint64_t capacity_;
   Ring staging_;
 
-  alignas(kNoSharing) std::atomic<std::uint64_t> uploaded_{0};
+  alignas(kNoSharing) std::atomic<std::uint64_t> uploaded_;
   EventCount filled_;
   std::atomic<std::uint64_t> wanted_{0};
-  alignas(kNoSharing) std::atomic<std::uint64_t> released_{0};
+  alignas(kNoSharing) std::atomic<std::uint64_t> released_;
   std::atomic<std::uint64_t> given_up_{0};
   std::atomic<bool> held_back_{false};
   std::atomic<bool> retired_{false};

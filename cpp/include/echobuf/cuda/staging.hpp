@@ -29,9 +29,19 @@ class Staging {
         lengths_(layout_.ragged() ? lengths : 0),
         noted_(context->driver().note_host_access()) {}
 
+  /// The slots are lent: nothing is written.
+  Staging(const SharedContext& context, RecordLayout layout, const LentSlots& lent)
+      : layout_(std::move(layout)),
+        slots_(lent.slots),
+        shared_(std::make_unique<SharedPinnedMemory>(context, lent.memory)),
+        base_(shared_->memory().data()),
+        lent_(true),
+        noted_(context->driver().note_host_access()) {}
+
   const RecordLayout& layout() const { return layout_; }
   std::uint64_t slots() const { return slots_; }
 
+  bool is_lent() const { return lent_; }
   /// Where the slots lie, if they are shared.
   const SharedMemory* shared_memory() const {
     return shared_ ? &shared_->memory() : nullptr;
@@ -65,6 +75,7 @@ class Staging {
   const std::unique_ptr<PinnedMemory> memory_;  // or
   const std::unique_ptr<SharedPinnedMemory> shared_;
   std::byte* const base_;
+  const bool lent_ = false;
   std::vector<std::uint64_t> lengths_;
   const NoteHostAccess noted_;
 };

@@ -59,7 +59,8 @@ class Crew {
       });
       if (free != Status::kOk) return free;
       Ticket ticket{indices[given], 0};
-      const Status room = buffer_->claim(term, ticket.position, deadline);
+      std::uint64_t one = 1;
+      const Status room = buffer_->claim(term, ticket.position, one, deadline);
       if (room != Status::kOk) return room;
       give(*lane, ticket);
       ++given;
@@ -191,7 +192,8 @@ class Crew {
                    lane.given.load(std::memory_order_acquire));
       std::uint64_t next = lane.committed.load(std::memory_order_relaxed);
       any |= next < done;
-      for (; next < done; ++next) buffer_->commit(lane.positions[next % Lane::kDepth]);
+      for (; next < done; ++next)
+        buffer_->commit(lane.positions[next % Lane::kDepth], 1);
       lane.committed.store(next, std::memory_order_release);
     }
     return any;

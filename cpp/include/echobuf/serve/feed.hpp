@@ -1,0 +1,97 @@
+// What a server and its jobs share beside the slots: how far upstream has come, and how
+// far each job.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <stdexcept>
+
+#include "echobuf/event_count.hpp"
+#include "echobuf/ring.hpp"
+#include "echobuf/shared_memory.hpp"
+
+namespace echobuf::serve {
+
+/// Nanoseconds of the clock that all processes of a machine read alike.
+inline std::int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             Clock::now().time_since_epoch())
+      .count();
+}
+
+/// The place of one job.
+struct Seat {
+  enum State : std::uint32_t { kFree, kWaiting, kTaken };
+
+  // Of the server. The holder's number changes when a job comes, and when it goes: only
+  // while it is a job's own may that job read slots.
+  std::atomic<std::uint64_t> holder{0};
+  std::atomic<std::uint32_t> state{kFree};
+  std::uint64_t first_epoch = 0;  // its first one; with the state kTaken
+  std::uint64_t base = 0;         // where that begins
+  // Of the job. Release: pairs with the server's acquire; the job's reads are done.
+  alignas(kNoSharing) std::atomic<std::uint64_t> released{0};  // nothing below is read
+  std::atomic<std::uint64_t> left{0};   // no epoch below is read any more
+  std::atomic<std::uint64_t> taken{0};  // positions below have come to its window
+  std::atomic<std::int64_t> beat_ns{0};
+};
+
+/// Everything but the slots. It outlives the server, as long as a job has it open.
+struct Header {
+  static constexpr std::uint64_t kMagic = 0x3176726573626365;  // "ecbserv1"
+  static constexpr std::uint64_t kSeats = 64;
+  static constexpr std::uint64_t kEnds = 64;  // epochs that the server may be ahead
+  enum Phase : std::uint32_t { kOpen, kOver, kFailed };
+
+  std::uint64_t magic = kMagic;
+  std::uint64_t slots = 0;
+  std::uint64_t stride = 0;
+  std::array<unsigned char, 16> session{};
+  std::atomic<std::uint32_t> phase{kOpen};
+  std::array<char, 1024> why{};  // upstream failed; with the phase
+  // Of the server. Release: pairs with the jobs' acquire.
+  alignas(kNoSharing) std::atomic<std::uint64_t> published{
+      0};                               // records below are there
+  std::atomic<std::uint64_t> begun{0};  // epochs
+  std::atomic<std::uint64_t> ended{0};
+  std::array<std::atomic<std::uint64_t>, kEnds> ends{};  // of epoch i at i % kEnds
+  EventCount news{true};                                 // jobs wait for this
+  alignas(kNoSharing) EventCount room{true};             // and the server for this
+  std::array<Seat, kSeats> seats{};
+
+  /// Where epoch `i` ends; it has ended, less than kEnds epochs ago.
+  std::uint64_t end_of(std::uint64_t i) const {
+    return ends[i % kEnds].load(std::memory_order_acquire);
+  }
+};
+
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+
+/// The header, in memory of its own.
+class Feed {
+ public:
+  Feed() : memory_(sizeof(Header)), header_(new(memory_.data()) Header) {}
+
+  /// Of another process. Throws what SharedMemory throws, and std::invalid_argument for
+  /// memory that is no feed.
+  explicit Feed(int fd)
+      : memory_(fd, sizeof(Header)),
+        header_(std::launder(reinterpret_cast<Header*>(memory_.data()))) {
+    if (header_->magic != Header::kMagic)
+      throw std::invalid_argument("this is not what a server and its jobs share");
+  }
+
+  int fd() const { return memory_.fd(); }
+  Header& operator*() const { return *header_; }
+  Header* operator->() const { return header_; }
+
+ private:
+  SharedMemory memory_;
+  Header* header_;
+};
+
+}  // namespace echobuf::serve
