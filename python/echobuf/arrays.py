@@ -6,12 +6,35 @@ from typing import Any
 
 import numpy as np
 
-from echobuf import hints
+from echobuf import _core, hints
 from echobuf.errors import SpecError
 from echobuf.field import Field
 from echobuf.tree import Spec, as_array
 
 Array = np.ndarray[Any, Any]
+
+
+def put_leaves(
+    core: _core.Buffer | _core.DeviceBuffer | _core.Station,
+    leaves: list[Any],
+    spec: Spec,
+    stacked: bool,
+    ragged: bool,
+    timeout: float | None,
+) -> tuple[int, int] | None:
+    """Puts leaves; those that the core does not take as they are, as arrays.
+
+    Returns:
+        None, or the code that the put has ended with, and how many were put.
+
+    Raises:
+        SpecError: names the leaf that does not fit; nothing was put.
+    """
+    outcome = core.put(leaves, stacked, timeout)
+    if outcome is not None and outcome[0] == _core.MISMATCH:
+        ready = prepare_put(leaves, spec, stacked=stacked, ragged=ragged)
+        outcome = core.put(ready, stacked, timeout)
+    return outcome
 
 
 def prepare_put(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from echobuf import _core, state
 from echobuf.afterwards import Afterwards
-from echobuf.arrays import prepare_put
+from echobuf.arrays import put_leaves
 from echobuf.ends import Ends
 from echobuf.errors import (
     EchobufError,
@@ -72,6 +72,7 @@ class EchoBuffer:
     """
 
     _shared = False  # whether the slots lie where other processes can write them
+    _lent: _core.LentSlots | None = None  # slots that another process writes
 
     def __init__(
         self,
@@ -108,7 +109,12 @@ class EchoBuffer:
         self._epoch = 0
         self._made = make_leaves(self._spec, transform, ragged=self._options.ragged)
         self._side = make_side(
-            self._spec, self._made, self._options, self._epoch, shared=self._shared
+            self._spec,
+            self._made,
+            self._options,
+            self._epoch,
+            shared=self._shared,
+            lent=self._lent,
         )
         self._ends = Ends(self._side)
         self._core: _core.Buffer | _core.DeviceBuffer = self._side.core
@@ -168,12 +174,9 @@ class EchoBuffer:
         if timeout is not None:
             timeout = self._check_timeout(timeout)
         leaves = self._flatten(self._spec, tree, "batch" if stacked else "example")
-        outcome = self._core.put(leaves, stacked, timeout)
-        if outcome is not None and outcome[0] == _core.MISMATCH:
-            ready = prepare_put(
-                leaves, self._spec, stacked=stacked, ragged=self._options.ragged
-            )
-            outcome = self._core.put(ready, stacked, timeout)
+        outcome = put_leaves(
+            self._core, leaves, self._spec, stacked, self._options.ragged, timeout
+        )
         if outcome is not None:
             self._ends.refuse_put(*outcome)
 
@@ -329,7 +332,11 @@ class EchoBuffer:
             epoch: which; the next one unless told.
         """
         number = self._epoch + 1 if epoch is None else check_epoch(epoch)
-        self._ends.check(self._core.reset(number))
+        self._reset(number, 0)
+
+    def _reset(self, number: int, skipped: int) -> None:
+        """`skipped`: positions of the ring that are passed over in between."""
+        self._ends.check(self._core.reset(number, skipped))
         self._epoch = number
         self._ends.epoch_begins()
         if self._afterwards is not None:

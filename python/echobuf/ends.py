@@ -26,6 +26,8 @@ class Ends:
         self._side = side
         self._upstream_error: BaseException | None = None
         self._past_error: BaseException | None = None  # of the epoch before
+        # What has failed where nobody said so: the slots are lent no longer.
+        self.cut_off: BaseException | None = None
 
     def upstream_failed(self, error: BaseException) -> None:
         """`fail` was called with `error`; noted before the core is told."""
@@ -61,6 +63,8 @@ class Ends:
         error = self._upstream_error
         if error is None:  # another thread has called `reset` meanwhile
             error = self._past_error
+        if error is None:
+            error = self.cut_off
         self._check_device(code)
         codes.end_next(code, error)
 

@@ -29,6 +29,8 @@ class HostSide:
         CapacityError: it does not fit `max_bytes`, or the memory there is.
     """
 
+    crew = _core.Crew  # of its worker processes
+
     def __init__(
         self,
         spec: Spec,

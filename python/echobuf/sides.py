@@ -15,7 +15,13 @@ if TYPE_CHECKING:
 
 
 def make_side(
-    spec: Spec, made: Made, options: Options, epoch: int, *, shared: bool = False
+    spec: Spec,
+    made: Made,
+    options: Options,
+    epoch: int,
+    *,
+    shared: bool = False,
+    lent: _core.LentSlots | None = None,
 ) -> HostSide | DeviceSide:
     """Allocates a buffer where `options.device` says.
 
@@ -25,13 +31,16 @@ def make_side(
         options: the buffer's.
         epoch: the first.
         shared: the slots lie where worker processes can write them.
+        lent: slots that another process writes, in place of some of its own.
 
     Raises:
         CapacityError: it does not fit.
         DeviceError: the device cannot be used.
     """
     capacity.check_size(spec, options)
-    core_options = make_core_options(spec, made, options, epoch, shared=shared)
+    core_options = make_core_options(
+        spec, made, options, epoch, shared=shared, lent=lent
+    )
     if options.device == "cpu":
         return HostSide(spec, made, options, core_options)
     from echobuf.cuda.side import DeviceSide
@@ -40,7 +49,13 @@ def make_side(
 
 
 def make_core_options(
-    spec: Spec, made: Made, options: Options, epoch: int = 0, *, shared: bool = False
+    spec: Spec,
+    made: Made,
+    options: Options,
+    epoch: int = 0,
+    *,
+    shared: bool = False,
+    lent: _core.LentSlots | None = None,
 ) -> _core.BufferOptions:
     """What the core is told; nothing is allocated."""
     return _core.BufferOptions(
@@ -55,5 +70,6 @@ def make_core_options(
         drop_last=options.drop_last,
         prefetch=options.prefetch,
         shared=shared,
+        lent=lent,
         made=list(made.plans),
     )

@@ -30,6 +30,14 @@ _COMMANDS = {
         "echobuf.cli.analyze",
         "measure whether training waits for its input, and what echoing would bring",
     ),
+    "serve": (
+        "echobuf.cli.serve",
+        "run an upstream once, for several training jobs on this machine",
+    ),
+    "status": (
+        "echobuf.cli.status",
+        "show a server's jobs, their rates and how far they are behind",
+    ),
     "doctor": (
         "echobuf.cli.doctor",
         "print versions and devices, and test this installation",

@@ -32,6 +32,8 @@ class DeviceSide:
         CapacityError: the window does not fit it, or `max_bytes`.
     """
 
+    crew = _core.DeviceCrew  # of its worker processes
+
     def __init__(
         self,
         spec: Spec,

@@ -7,12 +7,13 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from echobuf import state
 from echobuf.buffer import EchoBuffer
 from echobuf.loader import source
 from echobuf.loader.adapter import Adapter
+from echobuf.loader.attaching import as_attached, check_attached
 from echobuf.loader.epoch import Epoch
 from echobuf.loader.order import Order, Sampled, is_map_style
 from echobuf.loader.plan import Plan
@@ -26,6 +27,9 @@ from echobuf.stats import NOTHING, Stats, make_stats
 from echobuf.workers.buffer import SharedBuffer
 from echobuf.workers.settings import check_workers
 from echobuf.workers.workforce import Workforce
+
+if TYPE_CHECKING:
+    from echobuf.serve.attached import Supply
 
 
 class EchoLoader:
@@ -106,10 +110,16 @@ class EchoLoader:
             unit=unit,
             batched=batched,
         )
-        workforce = None
-        if workers is not None:
+        workforce: Workforce | Supply | None = None
+        make: Callable[..., EchoBuffer] = EchoBuffer
+        if (attached := as_attached(upstream)) is not None:
+            check_attached(workers, sampler, batched)
+            upstream = workforce = attached._take()
+            make = workforce.make_buffer
+        elif workers is not None:
             upstream = Order(upstream, sampler)
             workforce = Workforce(workers, upstream, adapter)
+            make = SharedBuffer
         elif sampler is not None or is_map_style(upstream):
             upstream = Sampled(Order(upstream, sampler))
         self._upstream = Upstream(upstream)
@@ -133,7 +143,7 @@ class EchoLoader:
                 "drop_last": drop_last,
                 "max_bytes": max_bytes,
             },
-            buffer_type=EchoBuffer if workforce is None else SharedBuffer,
+            make=make,
         )
         self._starter = Starter(
             self._upstream, self._told, self._plan, adapter, workforce

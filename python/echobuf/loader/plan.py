@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from echobuf import _core, state
@@ -22,7 +22,7 @@ class Plan:
         default: whether `upstream` yields batches where nobody says.
         length: as for `EchoLoader`.
         arguments: those of `EchoBuffer`; `batch_size` may still be unknown.
-        buffer_type: what is made of them.
+        make: what makes a buffer of them.
     """
 
     def __init__(
@@ -33,10 +33,10 @@ class Plan:
         default: bool,
         length: Any,
         arguments: dict[str, Any],
-        buffer_type: type[EchoBuffer] = EchoBuffer,
+        make: Callable[..., EchoBuffer] = EchoBuffer,
     ) -> None:
         self._upstream = upstream
-        self._buffer_type = buffer_type
+        self._make = make
         self._arguments = arguments
         self._length = None if length is None else check_int("length", length, 0, None)
         unit = arguments["unit"]
@@ -62,7 +62,7 @@ class Plan:
     def make_buffer(self, first: Any) -> EchoBuffer:
         """The buffer for items like the first one of upstream."""
         spec = self._infer(first)
-        self._buffer = self._buffer_type(spec, **self._arguments)
+        self._buffer = self._make(spec, **self._arguments)
         self.options = self._buffer._options
         return self._buffer
 

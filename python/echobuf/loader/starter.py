@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from echobuf import state
 from echobuf.buffer import EchoBuffer
@@ -18,6 +18,9 @@ from echobuf.loader.upstream import Start, Upstream
 from echobuf.upstream_state import UpstreamState
 from echobuf.workers.workforce import Workforce
 
+if TYPE_CHECKING:
+    from echobuf.serve.attached import Supply
+
 
 class Starter:
     """Begins the epochs of a loader, one after the other in the same memory.
@@ -27,8 +30,8 @@ class Starter:
         told: what in it is told the number of an epoch that begins ahead.
         plan: of the buffer.
         adapter: to the framework of the loader.
-        workforce: the worker processes that make examples, if there are any; upstream
-            then yields indices.
+        workforce: who makes examples in place of this process: worker processes, and
+            upstream yields indices; or a server, and it yields epochs of it.
 
     Attributes:
         buffer: from the first item on.
@@ -41,7 +44,7 @@ class Starter:
         told: Told,
         plan: Plan,
         adapter: Adapter,
-        workforce: Workforce | None = None,
+        workforce: Workforce | Supply | None = None,
     ) -> None:
         self._upstream = upstream
         self._told = told
@@ -96,6 +99,8 @@ class Starter:
         buffer = self.buffer
         if self._ahead is not None or buffer is None or not buffer._draining():
             return self._ahead is not None
+        if self._workforce is not None and not self._workforce.is_ready():
+            return False
         self._told.tell_next(number)
         try:
             start = self._start(None)

@@ -10,7 +10,6 @@ from typing import Any
 from echobuf import _core
 from echobuf.buffer import EchoBuffer
 from echobuf.loader.adapter import Adapter
-from echobuf.side_host import HostSide
 from echobuf.workers.settings import Settings
 from echobuf.workers.task import Task
 from echobuf.workers.watch import Watch
@@ -63,11 +62,7 @@ class Crew:
             )
             for number in range(settings.count)
         ]
-        self.core: _core.Crew
-        if isinstance(side, HostSide):
-            self.core = _core.Crew(side.core, settings.count, _AHEAD)
-        else:
-            self.core = _core.DeviceCrew(side.core, settings.count, _AHEAD)
+        self.core: _core.Crew = side.crew(side.core, settings.count, _AHEAD)  # type: ignore[arg-type]
         self.watch = Watch(settings, self.core, tasks, weakref.ref(buffer))
         _crews.add(self)
 

@@ -34,6 +34,10 @@ class Workforce:
         self._has_example = False
         self.example: Any = None
 
+    def is_ready(self) -> bool:
+        """Whether an epoch can be begun without waiting."""
+        return True
+
     def check(self, start: Start) -> Start:
         """Makes the first example, in this process, unless there was one before."""
         if start.items is None or self._has_example:

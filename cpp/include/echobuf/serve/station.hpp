@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <random>
 #include <string>
 #include <thread>
 #include <utility>
@@ -221,6 +222,8 @@ class Station {
     if (slots > 0) {
       header().slots = slots;
       header().stride = stride;
+      std::random_device random;
+      for (auto& byte : header().session) byte = static_cast<unsigned char>(random());
     } else if (header().stride != stride) {
       throw std::invalid_argument("its records were of another size");
     }

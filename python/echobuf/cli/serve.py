@@ -1,0 +1,118 @@
+"""`echobuf serve`: one preparation for several jobs."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from echobuf.cli import CommandError, UsageError
+from echobuf.cli.arguments import whole_number
+from echobuf.cli.target import load_target, where
+from echobuf.errors import EchobufError, OptionError
+
+__all__ = ["configure", "run"]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments."""
+    parser.add_argument(
+        "target",
+        metavar="FILE:NAME",
+        help="a Python file, and the upstream in it, or a function that returns it",
+    )
+    parser.add_argument("--name", help="that jobs attach to; NAME unless given")
+    parser.add_argument(
+        "--window",
+        type=whole_number,
+        default=4096,
+        help="the largest window that a job may have (default: %(default)s examples)",
+    )
+    parser.add_argument(
+        "--lag",
+        type=int,
+        help="examples that the fastest job may be ahead of the slowest, beyond its "
+        "window (default: --window)",
+    )
+    parser.add_argument("--spill", help="a folder: keep examples on that disk")
+    parser.add_argument(
+        "--jobs",
+        type=whole_number,
+        default=1,
+        help="jobs to wait for before the first epoch (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--epochs", type=whole_number, help="epochs to serve (default: without end)"
+    )
+    parser.add_argument(
+        "--lease",
+        type=float,
+        default=10.0,
+        help="seconds of silence after which a job is dropped (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--num-workers",
+        type=int,
+        default=0,
+        help="worker processes, for a map-style dataset (default: %(default)s)",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serves until all epochs are, or somebody ends it."""
+    from echobuf.serve import Server
+
+    upstream = _upstream(options.target)
+    name = options.name or options.target.rpartition(":")[2].rpartition(".")[2]
+    try:
+        server = Server(
+            upstream,
+            name,
+            window=options.window,
+            lag=options.lag,
+            spill=options.spill,
+            jobs=options.jobs,
+            epochs=options.epochs,
+            lease=options.lease,
+            num_workers=options.num_workers,
+        )
+    except OptionError as error:
+        raise UsageError(str(error)) from None
+    except EchobufError as error:
+        raise CommandError(str(error)) from None
+    signal.signal(signal.SIGTERM, _interrupt)
+    print(
+        f"serving {name!r}: in a job, `EchoLoader(echobuf.serve.attach({name!r}), ...)`",
+        flush=True,
+    )
+    try:
+        server.wait()
+    except EchobufError as error:
+        raise CommandError(str(error)) from None
+    except KeyboardInterrupt:
+        print("jobs wait for this server to come back", file=sys.stderr)
+        server.close(restarting=True)
+        raise
+    server.close()
+    return 0
+
+
+def _upstream(target: str) -> Any:
+    found = load_target(target)
+    if not callable(found) or hasattr(found, "__iter__") or hasattr(found, "__len__"):
+        return found
+    try:
+        return found()
+    except (Exception, SystemExit) as error:
+        file = Path(target.rpartition(":")[0])
+        raise UsageError(
+            f"{target}() raised {error!r}{where(error, file)}; it is called without "
+            "arguments, and returns an upstream"
+        ) from error
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

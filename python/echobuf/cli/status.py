@@ -1,0 +1,69 @@
+"""`echobuf status`: a server and its jobs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+
+from echobuf.cli import UsageError, require
+from echobuf.errors import OptionError
+
+__all__ = ["configure", "run"]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments."""
+    parser.add_argument("name", nargs="?", help="of the server; all names unless given")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prints what the server says."""
+    from echobuf import serve
+
+    try:
+        if options.name is None:
+            print("\n".join(serve.names()) or "there is no server")
+            return 0
+        status = serve.status(options.name)
+    except OptionError as error:
+        raise UsageError(str(error)) from None
+    if options.json:
+        print(json.dumps(asdict(status), indent=1))
+    else:
+        _print(status)
+    return 0
+
+
+def _print(status: "serve.Status") -> None:  # type: ignore[name-defined]  # noqa: F821, UP037
+    require("serve", {"rich": "rich"})
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("job")
+    for name in ("process", "epoch", "fresh/s", "lag", "held", "silent s"):
+        table.add_column(name, justify="right")
+    for job in status.jobs:
+        table.add_row(
+            job.job,
+            str(job.process),
+            f"waits for {job.epoch}" if job.waiting else str(job.epoch),
+            f"{job.rate:,.0f}",
+            f"{job.lag:,}",
+            f"{job.held:,}",
+            f"{job.silent_s:.1f}",
+        )
+    state = "is in" if status.running else "waits to begin"
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(
+        f"{status.name} (process {status.process}) {state} epoch {status.epoch}: "
+        f"{status.rate:,.0f} fresh/s, {status.published:,} in all, {status.slots:,} slots",
+        markup=False,
+    )
+    console.print(f"examples: {status.spec}", markup=False)
+    if status.jobs:
+        console.print(table)
+    else:
+        console.print("no job is attached", markup=False)

@@ -1,0 +1,211 @@
+"""Where servers are found: sockets in a folder that is the user's alone."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import socket
+import stat
+import struct
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from echobuf.errors import OptionError
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+_CREDENTIALS = struct.Struct("3i")  # process, user, group
+
+
+def check_name(name: Any) -> str:
+    """The name of a server, or an `OptionError`."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise OptionError(
+            f"`name` is {name!r}; it must be 1 to 64 letters, digits, '_', '-' or '.', "
+            "and not begin with '-' or '.'."
+        )
+    return name
+
+
+def folder() -> Path:
+    """The folder of the user's servers; made if it is not there.
+
+    Raises:
+        OptionError: it is another user's, or others can enter it.
+    """
+    user = os.getuid()
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    path = Path(tempfile.gettempdir()) / f"echobuf-{user}"
+    if runtime:
+        path = Path(runtime) / "echobuf"
+    try:
+        path.mkdir(mode=0o700, exist_ok=True)
+        about = path.lstat()
+    except OSError as error:
+        raise OptionError(
+            f"the folder {str(path)!r}, in which servers are found, cannot be made: "
+            f"{error.strerror}. Set XDG_RUNTIME_DIR to a folder of yours."
+        ) from None
+    if not stat.S_ISDIR(about.st_mode):
+        raise OptionError(f"{str(path)!r}, where servers are found, is no folder.")
+    if about.st_uid != user or about.st_mode & 0o077:
+        raise OptionError(
+            f"the folder {str(path)!r}, in which servers are found, is of user "
+            f"{about.st_uid} with mode {stat.S_IMODE(about.st_mode):o}; it must be of "
+            f"user {user}, for nobody else (mode 700)."
+        )
+    return path
+
+
+def names() -> list[str]:
+    """The servers that there are."""
+    found = sorted(path.stem for path in folder().glob("*.sock"))
+    return [name for name in found if Lock.is_held(name)]
+
+
+class Lock:
+    """Held by the server of a name for as long as it lives, however it ends.
+
+    Raises:
+        OptionError: there is such a server already.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._file = os.open(_path(name, "lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder = os.pread(self._file, 32, 0).decode(errors="replace").strip()
+            os.close(self._file)
+            raise OptionError(
+                f"`name` is {name!r}, which the server of process {holder or '?'} has; "
+                "choose another, or end that one."
+            ) from None
+        os.ftruncate(self._file, 0)
+        os.pwrite(self._file, str(os.getpid()).encode(), 0)
+
+    @staticmethod
+    def is_held(name: str) -> bool:
+        """Whether there is a server of that name."""
+        try:
+            file = os.open(_path(name, "lock"), os.O_RDWR)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        finally:
+            os.close(file)
+        return False
+
+    def release(self) -> None:
+        """Lets another server have the name."""
+        os.close(self._file)
+
+
+class Left:
+    """What a server leaves behind for the next one of its name: that it had jobs."""
+
+    def __init__(self, name: str) -> None:
+        self._path = _path(name, "jobs")
+
+    def note(self, session: str) -> None:
+        """There are jobs."""
+        self._path.write_text(json.dumps({"session": session}))
+
+    def read(self) -> str | None:
+        """The session of a server that is gone and had jobs."""
+        try:
+            return str(json.loads(self._path.read_text())["session"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def clear(self) -> None:
+        """There are none any more."""
+        self._path.unlink(missing_ok=True)
+
+
+def listen(name: str) -> socket.socket:
+    """The socket of a server whose lock is held."""
+    server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    path = _path(name, "sock")
+    path.unlink(missing_ok=True)  # of a server that was killed
+    with _short(path) as short:
+        server.bind(short)
+    path.chmod(0o600)
+    server.listen(64)
+    return server
+
+
+def close(name: str, server: socket.socket) -> None:
+    """Ends a server's socket."""
+    _path(name, "sock").unlink(missing_ok=True)
+    # Wakes the thread that accepts.
+    with contextlib.suppress(OSError):
+        server.shutdown(socket.SHUT_RDWR)
+    server.close()
+
+
+def connect(name: str) -> socket.socket:
+    """A connection to the server of that name.
+
+    Raises:
+        OSError: there is none.
+        OptionError: it is another user's.
+    """
+    client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        with _short(_path(name, "sock")) as short:
+            client.connect(short)
+        check_peer(client)
+    except BaseException:
+        client.close()
+        raise
+    return client
+
+
+def check_peer(connection: socket.socket) -> int:
+    """The process at the other end.
+
+    Raises:
+        OptionError: it is another user's.
+    """
+    raw = connection.getsockopt(
+        socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size
+    )
+    process, user, _ = _CREDENTIALS.unpack(raw)
+    if user != os.getuid():
+        raise OptionError(
+            f"the other end of the socket is user {user}; a server and its jobs must "
+            f"be one user's, here {os.getuid()}."
+        )
+    return int(process)
+
+
+def unknown(name: str) -> OptionError:
+    """The error for a server that is not there."""
+    there = ", ".join(repr(each) for each in names())
+    return OptionError(
+        f"`name` is {name!r}, and there is no such server on this machine; "
+        + (f"there is {there}." if there else "there is none.")
+        + " Start one: `echobuf serve FILE:NAME`."
+    )
+
+
+def _path(name: str, kind: str) -> Path:
+    return folder() / f"{name}.{kind}"
+
+
+@contextlib.contextmanager
+def _short(path: Path) -> Iterator[str]:
+    """A path to the same that a socket's address has room for."""
+    parent = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{parent}/{path.name}"
+    finally:
+        os.close(parent)

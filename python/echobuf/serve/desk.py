@@ -1,0 +1,253 @@
+"""Where jobs come to a server, and are told what they need."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from echobuf import _core
+from echobuf.errors import EchobufError, OptionError
+from echobuf.serve import address, wire
+from echobuf.serve.sample import Sample
+from echobuf.serve.wire import Message
+
+VERSION = _core.__version__
+
+_RATE_S = 0.5
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What jobs are told.
+
+    Attributes:
+        name: of the server.
+        sample: what examples look like.
+        length: fresh examples an epoch, where that is known.
+        lease_s: seconds of silence after which a job is dropped.
+    """
+
+    name: str
+    sample: Sample
+    length: int | None
+    lease_s: float
+
+
+class Desk:
+    """Answers jobs, each on a thread of its own.
+
+    Args:
+        name: of the server, whose lock is held.
+        adopt: gives what the jobs of a server that is gone share to the new one.
+    """
+
+    def __init__(self, name: str, adopt: Callable[[Message, list[int]], None]) -> None:
+        self._name = name
+        self._adopt = adopt
+        self._left = address.Left(name)
+        self._open = threading.Event()  # there is a ring
+        self._closed = False
+        self._lock = threading.Lock()
+        self._jobs: dict[tuple[int, int], tuple[str, int]] = {}  # seat: job, process
+        self._connections: set[socket.socket] = set()
+        self._socket = address.listen(name)
+        self._thread = threading.Thread(
+            target=self._accept, name="echobuf-serve-desk", daemon=True
+        )
+        self._thread.start()
+
+    def open(self, core: _core.Station, terms: Terms) -> None:
+        """There is a ring: jobs may come."""
+        self._core, self._terms = core, terms
+        self._open.set()
+
+    def close(self) -> bool:
+        """Takes no further job; whether there are jobs."""
+        with self._lock:
+            self._closed = True
+            connections = list(self._connections)
+        address.close(self._name, self._socket)
+        self._open.set()
+        for connection in connections:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        return bool(self._jobs)
+
+    def forget(self) -> None:
+        """There will be no other server for these jobs."""
+        self._left.clear()
+
+    # ---- on threads
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                return
+            threading.Thread(
+                target=self._answer, args=(connection,), name="echobuf-serve-job",
+                daemon=True,
+            ).start()
+
+    def _answer(self, connection: socket.socket) -> None:
+        with self._lock:
+            if self._closed:
+                connection.close()
+                return
+            self._connections.add(connection)
+        files: list[int] = []
+        try:
+            process = address.check_peer(connection)
+            message, files = wire.receive(connection)
+            if message is not None:
+                self._serve(connection, message, files, process)
+        except EchobufError as error:
+            with contextlib.suppress(OSError):
+                wire.send(connection, {"error": str(error)})
+        except (OSError, ValueError, KeyError, TypeError):
+            pass  # it has gone, or is none of ours
+        finally:
+            for file in files:
+                os.close(file)
+            with self._lock:
+                self._connections.discard(connection)
+            connection.close()
+
+    def _serve(
+        self, connection: socket.socket, message: Message, files: list[int], process: int
+    ) -> None:
+        if message.get("version") != VERSION:
+            raise OptionError(
+                f"the server {self._name!r} is of echobuf {VERSION}, and this job of "
+                f"{message.get('version')!r}; they must be the same."
+            )
+        what = message["what"]
+        if what == "resume":
+            self._adopt(message, files)
+        self._open.wait()
+        if self._closed:
+            return
+        if what == "status":
+            wire.send(connection, self._report())
+        elif what == "attach":
+            self._attach(connection, str(message["job"]), process)
+        elif what == "resume":
+            self._resume(connection, message, process)
+
+    def _attach(self, connection: socket.socket, job: str, process: int) -> None:
+        with self._lock:
+            if any(name == job for name, _ in self._held().values()):
+                raise OptionError(
+                    f"`job` is {job!r}, and a job of that name is attached to "
+                    f"{self._name!r}; choose another, or leave it out."
+                )
+            seat = self._core.take_seat()
+            if seat is None:
+                raise OptionError(f"{self._name!r} has no seat left for a job (64).")
+            self._jobs[seat] = job, process
+        terms = self._terms
+        try:
+            self._left.note(self._core.session().hex())
+            wire.send(
+                connection,
+                {
+                    "seat": seat,
+                    "lease_s": terms.lease_s,
+                    "sample": wire.pack(terms.sample),
+                    "length": terms.length,
+                },
+                (self._core.feed(), self._core.memory()),
+            )
+            self._stay(connection)
+        finally:
+            self._leave(seat)
+
+    def _resume(self, connection: socket.socket, message: Message, process: int) -> None:
+        seat = int(message["seat"][0]), int(message["seat"][1])
+        if message["session"] != self._core.session().hex():
+            raise OptionError(
+                f"the server {self._name!r} is another one, which began anew."
+            )
+        if not self._core.holds(*seat):
+            raise OptionError("the place of this job was given up: its lease was over.")
+        with self._lock:
+            self._jobs[seat] = str(message["job"]), process
+        try:
+            wire.send(connection, {"seat": seat})
+            self._stay(connection)
+        finally:
+            self._leave(seat)
+
+    def _stay(self, connection: socket.socket) -> None:
+        """Until the job goes."""
+        with contextlib.suppress(OSError):
+            while connection.recv(1):
+                pass
+
+    def _leave(self, seat: tuple[int, int]) -> None:
+        with self._lock:
+            if self._closed:  # it is not the job that goes
+                return
+            self._jobs.pop(seat, None)
+            self._core.leave_seat(*seat)
+            if not self._jobs:
+                self._left.clear()
+
+    def _held(self) -> dict[tuple[int, int], tuple[str, int]]:
+        """The jobs that have not been dropped."""
+        self._jobs = {
+            seat: job for seat, job in self._jobs.items() if self._core.holds(*seat)
+        }
+        return self._jobs
+
+    # ---- what there is
+
+    def _report(self) -> Message:
+        before, start = self._counts(), time.monotonic()
+        time.sleep(_RATE_S)
+        after, seconds = self._counts(), time.monotonic() - start
+        published, reports = after
+        begun, ended = self._core.epochs()
+        with self._lock:
+            by_seat = {seat[0]: job for seat, job in self._jobs.items()}
+        jobs = []
+        for seat, (waiting, epoch, taken, held, silent_s) in reports.items():
+            name, process = by_seat.get(seat, ("?", 0))
+            earlier = before[1].get(seat)
+            rate = 0.0 if earlier is None else max(0, taken - earlier[2]) / seconds
+            jobs.append(
+                {
+                    "job": name,
+                    "process": process,
+                    "epoch": epoch,
+                    "waiting": waiting,
+                    "rate": rate,
+                    "lag": 0 if waiting else max(0, published - taken),
+                    "held": held,
+                    "silent_s": silent_s,
+                }
+            )
+        return {
+            "name": self._name,
+            "process": os.getpid(),
+            "version": VERSION,
+            "spec": self._terms.sample.describe(),
+            "epoch": max(0, begun - 1) if begun > ended else begun,
+            "running": begun > ended,
+            "published": published,
+            "rate": (published - before[0]) / seconds,
+            "slots": self._core.slots(),
+            "lease_s": self._terms.lease_s,
+            "jobs": jobs,
+        }
+
+    def _counts(self) -> tuple[int, dict[int, tuple[Any, ...]]]:
+        jobs = {seat: tuple(rest) for seat, *rest in self._core.jobs()}
+        return self._core.published(), jobs

@@ -1,0 +1,241 @@
+"""A job's connection to its server, which may come back after it has gone."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+import time
+import uuid
+from typing import Any
+
+from echobuf import _core
+from echobuf.errors import EchobufError, OptionError, SpecError, UpstreamError
+from echobuf.serve import address, wire
+from echobuf.serve.desk import VERSION
+from echobuf.serve.sample import Sample
+
+_TRY_S = 0.1
+
+
+class Link:
+    """Attached from construction on; dropping it leaves the server.
+
+    Args:
+        name: of the server.
+        job: a name that no other job of it has; None for any.
+        timeout: seconds to wait for the server to be there.
+        reconnect: seconds to wait for it to come back.
+
+    Attributes:
+        place: at the server.
+        memory: descriptor of the slots.
+        sample: what examples look like.
+        length: fresh examples an epoch, where that is known.
+
+    Raises:
+        OptionError: there is no such server, or it refuses the job.
+        SpecError: what it serves cannot be read here.
+    """
+
+    def __init__(
+        self, name: str, job: str | None, timeout: float, reconnect: float
+    ) -> None:
+        self.name = address.check_name(name)
+        self.job = job or f"process-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self._error: EchobufError | None = None
+        connection, answer, (feed, self.memory) = _attach(self.name, self.job, timeout)
+        seat, holder = answer["seat"]
+        try:
+            self.place = _core.Place(feed, seat, holder, answer["lease_s"])
+            try:
+                self.sample: Sample = wire.unpack(answer["sample"])
+                self._spec = self.sample.describe()
+            except Exception as error:
+                raise SpecError(
+                    f"what {name!r} serves cannot be read here: {error!r}. The classes "
+                    "in its examples must be importable in this job, too."
+                ) from error
+        except BaseException:
+            connection.close()
+            os.close(feed)
+            os.close(self.memory)
+            raise
+        self.length: int | None = answer["length"]
+        # What the thread has, which must not hold this.
+        self._shared = _Shared(
+            self.name,
+            self.job,
+            (seat, holder),
+            self.place,
+            (feed, self.memory),
+            self._spec,
+            reconnect,
+            connection,
+        )
+        threading.Thread(
+            target=self._shared.keep, name="echobuf-job", daemon=True
+        ).start()
+
+    def check(self) -> None:
+        """Raises `UpstreamError` if the server is gone and has not come back."""
+        if self._shared.error is not None:
+            raise UpstreamError(*self._shared.error.args)
+
+    def close(self) -> None:
+        """Leaves the server."""
+        self._shared.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_shared"):
+            self._shared.close()
+
+
+class _Shared:
+    """A connection that is kept up."""
+
+    def __init__(
+        self,
+        name: str,
+        job: str,
+        seat: tuple[int, int],
+        place: _core.Place,
+        files: tuple[int, int],
+        spec: str,
+        reconnect: float,
+        connection: socket.socket,
+    ) -> None:
+        self._name, self._job, self._seat = name, job, seat
+        self._place, self._files, self._spec = place, files, spec
+        self._reconnect = reconnect
+        self._connection = connection
+        self._closed = threading.Event()
+        self._process = os.getpid()
+        self.error: EchobufError | None = None
+
+    def keep(self) -> None:
+        try:
+            while self._stay():
+                pass
+        except EchobufError as error:
+            self.error = error
+        finally:
+            for file in self._files:
+                os.close(file)
+
+    def _stay(self) -> bool:
+        """Until the connection is gone; whether there is another."""
+        with contextlib.suppress(OSError):
+            while self._connection.recv(1):
+                pass
+        self._connection.close()
+        end = time.monotonic() + self._reconnect
+        while not self._closed.is_set():
+            if not self._place.is_held():
+                raise dropped(self._name)
+            if self._place.why() or self._is_over():
+                return False  # it said good-bye
+            with contextlib.suppress(OSError, ValueError):
+                self._connection = self._resume()
+                if self._closed.is_set():
+                    self._connection.close()
+                    return False
+                return True
+            if time.monotonic() > end:
+                raise OptionError(
+                    f"the server {self._name!r} has gone, and did not come back within "
+                    f"{self._reconnect:g} s."
+                )
+            self._closed.wait(_TRY_S)
+        return False
+
+    def _is_over(self) -> bool:
+        return self._place.wait_epoch(2**62, 0.0)[0] == _core.FOLLOWED_OVER
+
+    def _resume(self) -> socket.socket:
+        connection = address.connect(self._name)
+        try:
+            wire.send(
+                connection,
+                {
+                    "version": VERSION,
+                    "what": "resume",
+                    "job": self._job,
+                    "seat": self._seat,
+                    "session": self._place.session().hex(),
+                    "spec": self._spec,
+                },
+                self._files,
+            )
+            _answer(connection, self._name)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def close(self) -> None:
+        if os.getpid() != self._process or self._closed.is_set():
+            return
+        self._closed.set()
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
+
+
+def _attach(
+    name: str, job: str, timeout: float
+) -> tuple[socket.socket, wire.Message, list[int]]:
+    end = time.monotonic() + timeout
+    while True:
+        try:
+            connection = address.connect(name)
+            break
+        except OSError:
+            if time.monotonic() > end:
+                raise address.unknown(name) from None
+            time.sleep(_TRY_S)
+    try:
+        wire.send(connection, {"version": VERSION, "what": "attach", "job": job})
+        answer, files = _answer(connection, name)
+        if len(files) != 2:
+            raise OptionError(f"{name!r} is no server of echobuf's.")
+    except BaseException:
+        connection.close()
+        raise
+    return connection, answer, files
+
+
+def _answer(connection: socket.socket, name: str) -> tuple[wire.Message, list[int]]:
+    answer, files = wire.receive(connection)
+    if answer is None:
+        raise ConnectionError(f"{name!r} has gone")
+    if "error" in answer:
+        raise OptionError(str(answer["error"]))
+    return answer, files
+
+
+def dropped(name: str) -> UpstreamError:
+    """The error for a job that the server has given up."""
+    return UpstreamError(
+        f"the server {name!r} dropped this job, which had given no sign of life for "
+        "longer than its lease; raise `lease` of the server, or attach anew."
+    )
+
+
+def ask(name: str, what: str) -> Any:
+    """What a server says to a question.
+
+    Raises:
+        OptionError: there is no such server.
+    """
+    try:
+        connection = address.connect(address.check_name(name))
+    except OSError:
+        raise address.unknown(name) from None
+    with connection:
+        wire.send(connection, {"version": VERSION, "what": what})
+        try:
+            answer, _ = _answer(connection, name)
+        except ConnectionError:
+            raise address.unknown(name) from None
+        return answer

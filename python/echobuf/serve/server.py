@@ -1,0 +1,365 @@
+"""`Server`: runs upstream once, for all the jobs that attach."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Any
+
+from echobuf import _core
+from echobuf.errors import EchobufError, OptionError, SpecError, UpstreamError
+from echobuf.loader import source
+from echobuf.loader.adapter import Adapter
+from echobuf.loader.feeder import Feeder
+from echobuf.loader.length import count_units
+from echobuf.loader.order import Order, Sampled, is_map_style
+from echobuf.loader.told import Told
+from echobuf.loader.upstream import Start, Upstream
+from echobuf.options import MAX_WINDOW, check_bool, check_int, check_options
+from echobuf.serve import address
+from echobuf.serve.desk import Desk, Terms
+from echobuf.serve.sample import Sample, read_sample
+from echobuf.serve.station import Station, allocate
+from echobuf.serve.wire import Message
+from echobuf.workers.settings import check_workers
+from echobuf.workers.workforce import Workforce
+
+_SLICE_S = 0.25
+_RESUME_S = 1.0  # beyond the lease, for jobs to come back
+
+
+class Server:
+    """Runs upstream once for several jobs of this machine, and keeps what they need.
+
+    Each job that attaches (`echobuf.serve.attach(name)` as the upstream of a loader)
+    gets every fresh example of an epoch, in upstream's order, without a copy: its
+    window lies in the server's memory. An epoch begins when the last one has been read,
+    for all jobs that are there then; it does not wait for them to have echoed it.
+
+    The work is done on threads of this process, from construction on.
+
+    Args:
+        upstream: as for `EchoLoader`. `set_epoch`, if it has that, is called with the
+            number of each epoch.
+        name: that jobs attach to.
+        window: the largest window that a job may have.
+        lag: how many fresh examples the fastest job may be ahead of the slowest, beyond
+            the slowest's window; `window` unless told. Then it waits.
+        spill: a folder on a disk: the ring is a file there, without a name, and not in
+            memory; so `lag` may be large. Jobs with `device="cuda"` cannot use it.
+        jobs: how many to wait for before the first epoch.
+        epochs: how many to run; without end unless told.
+        lease: seconds without a sign of life after which a job is dropped.
+        batched: as for `EchoLoader`.
+        length: see there.
+        sampler: see there, like the arguments that follow.
+        num_workers: see there.
+        multiprocessing_context: see there.
+        worker_init_fn: see there.
+        max_restarts: see there.
+        seed: of the workers.
+
+    Raises:
+        OptionError: an argument is out of range, or the name is taken.
+        UpstreamError: upstream yields nothing, or raises at once.
+        SpecError: its first item cannot be stored, or jobs of a server that is gone
+            had other examples.
+        CapacityError: the ring does not fit the memory, or the disk.
+    """
+
+    def __init__(  # noqa: PLR0913 - what users may say of a server
+        self,
+        upstream: Iterable[Any],
+        name: str,
+        *,
+        window: int,
+        lag: int | None = None,
+        spill: Any = None,
+        jobs: int = 1,
+        epochs: int | None = None,
+        lease: float = 10.0,
+        batched: bool | None = None,
+        length: int | None = None,
+        sampler: Iterable[int] | None = None,
+        num_workers: int = 0,
+        multiprocessing_context: Any = None,
+        worker_init_fn: Callable[[int], Any] | None = None,
+        max_restarts: int = 3,
+        seed: int = 0,
+    ) -> None:
+        self.name = address.check_name(name)
+        source.check_iterable(upstream)
+        window = check_int("window", window, 1, MAX_WINDOW)
+        lag = window if lag is None else check_int("lag", lag, 0, None)
+        self._least = check_int("jobs", jobs, 1, _MOST_JOBS)
+        self._epochs = None if epochs is None else check_int("epochs", epochs, 1, None)
+        self._lease_s = _check_lease(lease)
+        if batched is not None:
+            check_bool("batched", batched)
+        workers = check_workers(
+            num_workers,
+            multiprocessing_context,
+            worker_init_fn,
+            max_restarts,
+            unit="example",
+            batched=batched,
+        )
+        self._options = check_options(
+            batch_size=1,
+            window=window,
+            factor=1,
+            max_factor=1,
+            unit="example",
+            device="cpu",
+            seed=seed,
+            transform=None,
+            prefetch=0,
+            drop_last=False,
+            max_bytes=None,
+        )
+        self._slots = 2 * window + lag
+        self._spill = spill
+        self._workforce = None
+        if workers is not None:
+            upstream = Order(upstream, sampler)
+            self._workforce = Workforce(workers, upstream, Adapter())
+        elif sampler is not None or is_map_style(upstream):
+            upstream = Sampled(Order(upstream, sampler))
+        self._batched = source.yields_batches(upstream) if batched is None else batched
+        self._length = length
+        self._upstream = Upstream(upstream)
+        self._told = Told(upstream)
+        self._stopped = threading.Event()
+        self._restarting = False
+        self._error: BaseException | None = None
+        self._resumed: tuple[Message, list[int]] | None = None
+        self._resuming = threading.Event()
+        self._lock = address.Lock(name)
+        try:
+            self._begin()
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _begin(self) -> None:
+        left = address.Left(self.name).read()
+        self._desk = Desk(self.name, self._adopt)
+        try:
+            start, sample = self._first_item()
+            # They have a lease to notice that there is a server again.
+            if left is not None and not self._resuming.wait(self._lease_s + _RESUME_S):
+                address.Left(self.name).clear()
+            self._station = self._make_station(sample)
+        except BaseException:
+            self._desk.close()
+            raise
+        self._desk.open(
+            self._station.core,
+            Terms(self.name, sample, self._count(), self._lease_s),
+        )
+        self._thread = threading.Thread(
+            target=self._run, args=(start,), name="echobuf-serve", daemon=True
+        )
+        self._thread.start()
+
+    def _first_item(self) -> tuple[Start, Sample]:
+        self._told.tell(0)
+        start = self._begin_upstream()
+        if start.error is not None:
+            raise UpstreamError(f"upstream failed: {start.error!r}") from start.error
+        if start.items is None:
+            raise UpstreamError("upstream yields nothing in its first epoch.")
+        first = start.first
+        if self._workforce is not None:
+            first = self._workforce.example
+        sample, self._read = read_sample(first, batched=self._batched)
+        return start, sample
+
+    def _begin_upstream(self) -> Start:
+        self._upstream.check_fresh()
+        start = self._upstream.begin()
+        return start if self._workforce is None else self._workforce.check(start)
+
+    def _count(self) -> int | None:
+        if self._length is not None:
+            return check_int("length", self._length, 0, None)
+        try:
+            return count_units(
+                self._upstream.iterable, batched=self._batched, whole=False
+            )
+        except TypeError:
+            return None
+
+    def _make_station(self, sample: Sample) -> Station:
+        if self._resumed is None:
+            core = allocate(sample.spec, self._slots, self._spill, self._lease_s)
+            return Station(sample.spec, core, self._options)
+        message, (feed, memory) = self._resumed
+        if message["spec"] != sample.describe():
+            raise SpecError(
+                f"jobs are attached to {self.name!r}, which served "
+                f"{message['spec']}; examples are now {sample.describe()}. End those "
+                "jobs first, or choose another name."
+            )
+        leaves = [(field.dtype, field.shape) for field in sample.spec.fields]
+        core = _core.Station.adopt(leaves, feed, memory, self._lease_s)
+        return Station(sample.spec, core, self._options)
+
+    def _adopt(self, message: Message, files: list[int]) -> None:
+        if self._resuming.is_set() or len(files) != 2:
+            return
+        import os
+
+        self._resumed = message, [os.dup(file) for file in files]
+        self._resuming.set()
+
+    # ---- epochs, on the thread
+
+    def _run(self, start: Start) -> None:
+        try:
+            if self._serve(start):
+                self._station.core.finish("", False)
+                self._desk.forget()
+        except BaseException as error:
+            self._error = error
+            self._station.core.finish(_one_line(error), True)
+            self._desk.forget()
+        finally:
+            self._desk.close()
+
+    def _serve(self, first: Start | None) -> bool:
+        """Whether all epochs have been served."""
+        core = self._station.core
+        least = self._least
+        while self._epochs is None or core.epochs()[1] < self._epochs:
+            there = core.begun_before()
+            if there is None:
+                there = 0
+                while not core.begin_epoch(least, _SLICE_S):
+                    if self._stopped.is_set():
+                        return False
+            least = 1
+            number = core.epochs()[1]
+            start = first
+            if start is None or number != 0:
+                self._told.tell(number)
+                start = self._begin_upstream()
+            first = None
+            self._feed(start, there)
+            if self._stopped.is_set() and self._restarting:
+                return False  # the next server goes on in this epoch
+            core.end_epoch()
+            if self._station.error is not None:
+                raise self._station.error
+            if self._stopped.is_set():
+                return False
+        return True
+
+    def _feed(self, start: Start, there: int) -> None:
+        """One epoch, of which `there` examples are there already."""
+        if start.error is not None:
+            raise UpstreamError(f"upstream failed: {start.error!r}") from start.error
+        if start.items is None:
+            self._station.close()
+            return
+        feeder: Any
+        if self._workforce is not None:
+            feeder = self._workforce.feed(self._station, start, there)  # type: ignore[arg-type]
+        else:
+            feeder = Feeder(
+                self._station,  # type: ignore[arg-type]
+                start.items,
+                start.first,
+                batched=self._batched,
+                read=self._read,
+                skipped=there,
+                snapshots=None,
+            )
+        del start
+        while feeder._thread.is_alive():
+            feeder._thread.join(_SLICE_S)
+            if self._stopped.is_set():
+                feeder.end()
+
+    # ---- life
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits until all epochs were served; False if the time ran out.
+
+        Raises:
+            UpstreamError: upstream failed.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        while self._thread.is_alive():
+            left = 0.1 if end is None else min(0.1, end - time.monotonic())
+            if left <= 0:
+                return False
+            self._thread.join(left)
+        if self._error is not None:
+            raise self._as_upstream_error() from self._error
+        return True
+
+    def _as_upstream_error(self) -> EchobufError:
+        if isinstance(self._error, EchobufError):
+            return type(self._error)(*self._error.args)
+        return UpstreamError(f"upstream failed: {self._error!r}")
+
+    def close(self, *, restarting: bool = False) -> None:
+        """Ends the server; waits until upstream's current call returns.
+
+        Args:
+            restarting: jobs wait for another server of this name, which goes on where
+                this one has been. Else their next draw beyond what is there already
+                raises `UpstreamError`.
+        """
+        if self._stopped.is_set():
+            return
+        self._restarting = restarting
+        self._stopped.set()
+        if not restarting:
+            self._station.core.finish("the server was closed", True)
+            self._desk.forget()
+        has_jobs = self._desk.close()
+        if restarting and not has_jobs:
+            self._desk.forget()
+        self._station.core.close()
+        while self._thread.is_alive():
+            self._thread.join(0.1)
+        self._workforce = None
+        self._station.core.release()
+        self._lock.release()
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Server({self.name!r}, window={self._options.window})"
+
+
+_MOST_JOBS = 64
+
+
+def _check_lease(lease: Any) -> float:
+    try:
+        seconds = float(lease)
+    except (TypeError, ValueError):
+        seconds = -1.0
+    if not 0.1 <= seconds <= 86_400:
+        raise OptionError(
+            f"`lease` is {lease!r}; it must be a number of seconds from 0.1 to 86400."
+        )
+    return seconds
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or repr(error)

@@ -1,0 +1,143 @@
+"""The ring of a server, as what feeds a loader's buffer feeds it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from echobuf import _core, capacity, codes
+from echobuf.arrays import put_leaves
+from echobuf.errors import CapacityError, ClosedError, OptionError
+from echobuf.options import Options
+from echobuf.tree import Spec
+
+
+class Station:
+    """Takes what a `Feeder` puts; for its jobs, in the memory that they share.
+
+    Args:
+        spec: of one example.
+        core: what it is put into.
+        options: such as a buffer has.
+    """
+
+    def __init__(self, spec: Spec, core: _core.Station, options: Options) -> None:
+        self.core = core
+        self._spec = spec
+        self._options = options
+        self._side = self  # to worker processes
+        self.error: BaseException | None = None
+
+    # ---- as of a side
+
+    crew = _core.StationCrew
+
+    @property
+    def slots(self) -> int:
+        """Of the ring."""
+        return self.core.slots()
+
+    # ---- as of a buffer
+
+    def put(self, example: Any, timeout: float | None = None) -> None:
+        """Puts one example, and waits while jobs need all slots."""
+        self._put(example, False, timeout)
+
+    def put_batch(self, batch: Any, timeout: float | None = None) -> None:
+        """Puts examples stacked on axis 0."""
+        self._put(batch, True, timeout)
+
+    def _put(self, tree: Any, stacked: bool, timeout: float | None) -> None:
+        leaves = self._spec.flatten(tree, "batch" if stacked else "example")
+        outcome = put_leaves(self.core, leaves, self._spec, stacked, False, timeout)
+        if outcome is not None:
+            codes.refuse_put(*outcome, failed=False)
+
+    def close(self) -> None:
+        """Upstream has ended."""
+        self.core.close()
+
+    def fail(self, error: BaseException) -> None:
+        """Upstream has failed; or nobody was left in the epoch, and its ring closed."""
+        if not isinstance(error, ClosedError):
+            self.error = error
+        self.core.close()
+
+    def _abandon(self) -> None:
+        self.core.close()
+
+
+def allocate(spec: Spec, slots: int, spill: Any, lease_s: float) -> _core.Station:
+    """A ring in memory, or in a file without a name.
+
+    Raises:
+        CapacityError: it does not fit.
+        OptionError: `spill` is no folder that can be written.
+    """
+    leaves = [(field.dtype, field.shape) for field in spec.fields]
+    stride = _core.BufferOptions(
+        leaves=leaves,
+        ragged=False,
+        batch_size=1,
+        window=1,
+        factor=(1, 1),
+        max_factor=1,
+        seed=0,
+        epoch=0,
+        drop_last=False,
+        prefetch=0,
+        shared=False,
+        lent=None,
+        made=[(i, None) for i in range(len(leaves))],
+    ).needs()[1]
+    needed = slots * stride
+    if spill is None:
+        available = capacity.available_bytes()
+        if needed > available:
+            raise CapacityError(
+                f"{slots:,} examples of {stride:,} bytes need {needed:,} bytes, but "
+                f"this machine has {available:,} available. Make `window` or `lag` "
+                "smaller, or give `spill=`, a folder on a disk."
+            )
+        try:
+            return _core.Station(leaves, slots, -1, lease_s)
+        except MemoryError:
+            raise CapacityError(
+                f"{needed:,} bytes for {slots:,} examples were refused by the system. "
+                "Make `window` or `lag` smaller."
+            ) from None
+    file = _file(spill, needed)
+    try:
+        return _core.Station(leaves, slots, file, lease_s)
+    finally:
+        os.close(file)
+
+
+def _file(spill: Any, needed: int) -> int:
+    try:
+        folder = Path(spill)
+        file = _nameless(folder)
+    except (OSError, TypeError, ValueError) as error:
+        raise OptionError(
+            f"`spill` is {spill!r}; it must be a folder that can be written ({error})."
+        ) from None
+    try:
+        os.posix_fallocate(file, 0, needed)
+    except OSError as error:
+        os.close(file)
+        raise CapacityError(
+            f"{needed:,} bytes do not fit {str(folder)!r}: {error.strerror}. Make "
+            "`window` or `lag` smaller, or `spill` to a larger disk."
+        ) from None
+    return file
+
+
+def _nameless(folder: Path) -> int:
+    with contextlib.suppress(OSError):
+        return os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    file, name = tempfile.mkstemp(prefix="echobuf-", dir=folder)
+    os.unlink(name)
+    return file
