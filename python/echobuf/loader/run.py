@@ -54,6 +54,8 @@ class Run:
         """What a draw raises, if upstream could not be begun."""
         if self._cause is None:
             return None
+        if type(self._cause) is UpstreamError:  # that says it
+            return UpstreamError(*self._cause.args)
         error = UpstreamError(f"upstream failed: {self._cause!r}")
         error.__cause__ = self._cause
         return error
