@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import TracebackType
@@ -58,7 +59,7 @@ class Attached:
             _check_seconds("timeout", timeout),
             _check_seconds("reconnect", reconnect),
         )
-        self._supply: Supply | None = None
+        self._supply: weakref.ref[Supply] | None = None  # the loader's
 
     @property
     def name(self) -> str:
@@ -100,8 +101,9 @@ class Attached:
 
         What a loader has not served of it is given up.
         """
-        if self._supply is not None:
-            self._supply.close()
+        supply = None if self._supply is None else self._supply()
+        if supply is not None:
+            supply.close()
         self._link.close()
 
     def __enter__(self) -> Attached:
@@ -122,8 +124,9 @@ class Attached:
                 "`upstream` is attached to a server for another loader; attach once "
                 "for each loader."
             )
-        self._supply = Supply(self._link)
-        return self._supply
+        supply = Supply(self._link)
+        self._supply = weakref.ref(supply)
+        return supply
 
 
 @dataclass(frozen=True)

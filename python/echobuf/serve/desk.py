@@ -20,6 +20,7 @@ from echobuf.serve.wire import Message
 VERSION = _core.__version__
 
 _RATE_S = 0.5
+_REPLY_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -142,32 +143,35 @@ class Desk:
             self._resume(connection, message, process)
 
     def _attach(self, connection: socket.socket, job: str, process: int) -> None:
-        with self._lock:
-            if any(name == job for name, _ in self._held().values()):
-                raise OptionError(
-                    f"`job` is {job!r}, and a job of that name is attached to "
-                    f"{self._name!r}; choose another, or leave it out."
-                )
-            seat = self._core.take_seat()
-            if seat is None:
-                raise OptionError(f"{self._name!r} has no seat left for a job (64).")
+        with self._lock:  # or the server might be through, and close this
+            seat = self._seat(job)
             self._jobs[seat] = job, process
-        terms = self._terms
-        try:
             self._left.note(self._core.session().hex())
-            wire.send(
-                connection,
-                {
-                    "seat": seat,
-                    "lease_s": terms.lease_s,
-                    "sample": wire.pack(terms.sample),
-                    "length": terms.length,
-                },
-                (self._core.feed(), self._core.memory()),
+            terms = self._terms
+            connection.settimeout(_REPLY_S)
+            with contextlib.suppress(OSError):  # it has gone again
+                wire.send(
+                    connection,
+                    {
+                        "seat": seat,
+                        "lease_s": terms.lease_s,
+                        "sample": wire.pack(terms.sample),
+                        "length": terms.length,
+                    },
+                    (self._core.feed(), self._core.memory()),
+                )
+        self._stay(connection, seat)
+
+    def _seat(self, job: str) -> tuple[int, int]:
+        if any(name == job for name, _ in self._held().values()):
+            raise OptionError(
+                f"`job` is {job!r}, and a job of that name is attached to "
+                f"{self._name!r}; choose another, or leave it out."
             )
-            self._stay(connection)
-        finally:
-            self._leave(seat)
+        seat = self._core.take_seat()
+        if seat is None:
+            raise OptionError(f"{self._name!r} has no seat left for a job (64).")
+        return seat
 
     def _resume(self, connection: socket.socket, message: Message, process: int) -> None:
         seat = int(message["seat"][0]), int(message["seat"][1])
@@ -179,17 +183,20 @@ class Desk:
             raise OptionError("the place of this job was given up: its lease was over.")
         with self._lock:
             self._jobs[seat] = str(message["job"]), process
-        try:
-            wire.send(connection, {"seat": seat})
-            self._stay(connection)
-        finally:
-            self._leave(seat)
-
-    def _stay(self, connection: socket.socket) -> None:
-        """Until the job goes."""
         with contextlib.suppress(OSError):
+            wire.send(connection, {"seat": seat})
+        self._stay(connection, seat)
+
+    def _stay(self, connection: socket.socket, seat: tuple[int, int]) -> None:
+        """Until the job goes."""
+        connection.settimeout(None)
+        try:
             while connection.recv(1):
                 pass
+        except OSError:
+            pass
+        finally:
+            self._leave(seat)
 
     def _leave(self, seat: tuple[int, int]) -> None:
         with self._lock:

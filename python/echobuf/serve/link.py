@@ -30,7 +30,6 @@ class Link:
 
     Attributes:
         place: at the server.
-        memory: descriptor of the slots.
         sample: what examples look like.
         length: fresh examples an epoch, where that is known.
 
@@ -45,10 +44,11 @@ class Link:
         self.name = address.check_name(name)
         self.job = job or f"process-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self._error: EchobufError | None = None
-        connection, answer, (feed, self.memory) = _attach(self.name, self.job, timeout)
+        connection, answer, files = _attach(self.name, self.job, timeout)
         seat, holder = answer["seat"]
+        self._files = _Files(files)
         try:
-            self.place = _core.Place(feed, seat, holder, answer["lease_s"])
+            self.place = _core.Place(files[0], seat, holder, answer["lease_s"])
             try:
                 self.sample: Sample = wire.unpack(answer["sample"])
                 self._spec = self.sample.describe()
@@ -59,8 +59,6 @@ class Link:
                 ) from error
         except BaseException:
             connection.close()
-            os.close(feed)
-            os.close(self.memory)
             raise
         self.length: int | None = answer["length"]
         # What the thread has, which must not hold this.
@@ -69,7 +67,7 @@ class Link:
             self.job,
             (seat, holder),
             self.place,
-            (feed, self.memory),
+            self._files,
             self._spec,
             reconnect,
             connection,
@@ -77,6 +75,11 @@ class Link:
         threading.Thread(
             target=self._shared.keep, name="echobuf-job", daemon=True
         ).start()
+
+    @property
+    def memory(self) -> int:
+        """Descriptor of the slots."""
+        return self._files.both[1]
 
     def check(self) -> None:
         """Raises `UpstreamError` if the server is gone and has not come back."""
@@ -92,6 +95,17 @@ class Link:
             self._shared.close()
 
 
+class _Files:
+    """Descriptors, closed when nobody has them any more."""
+
+    def __init__(self, files: list[int]) -> None:
+        self.both = files[0], files[1]
+
+    def __del__(self) -> None:
+        for file in self.both:
+            os.close(file)
+
+
 class _Shared:
     """A connection that is kept up."""
 
@@ -101,7 +115,7 @@ class _Shared:
         job: str,
         seat: tuple[int, int],
         place: _core.Place,
-        files: tuple[int, int],
+        files: _Files,
         spec: str,
         reconnect: float,
         connection: socket.socket,
@@ -120,9 +134,6 @@ class _Shared:
                 pass
         except EchobufError as error:
             self.error = error
-        finally:
-            for file in self._files:
-                os.close(file)
 
     def _stay(self) -> bool:
         """Until the connection is gone; whether there is another."""
@@ -166,7 +177,7 @@ class _Shared:
                     "session": self._place.session().hex(),
                     "spec": self._spec,
                 },
-                self._files,
+                self._files.both,
             )
             _answer(connection, self._name)
         except BaseException:
@@ -188,12 +199,17 @@ def _attach(
     end = time.monotonic() + timeout
     while True:
         try:
-            connection = address.connect(name)
-            break
-        except OSError:
+            return _try_attach(name, job)
+        except OSError:  # it is not there yet, or has just gone
             if time.monotonic() > end:
                 raise address.unknown(name) from None
             time.sleep(_TRY_S)
+
+
+def _try_attach(
+    name: str, job: str
+) -> tuple[socket.socket, wire.Message, list[int]]:
+    connection = address.connect(name)
     try:
         wire.send(connection, {"version": VERSION, "what": "attach", "job": job})
         answer, files = _answer(connection, name)

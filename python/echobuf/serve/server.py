@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -196,7 +197,16 @@ class Server:
         if self._resumed is None:
             core = allocate(sample.spec, self._slots, self._spill, self._lease_s)
             return Station(sample.spec, core, self._options)
-        message, (feed, memory) = self._resumed
+        message, files = self._resumed
+        try:
+            return self._adopt_station(sample, message, files)
+        finally:
+            for file in files:
+                os.close(file)
+
+    def _adopt_station(
+        self, sample: Sample, message: Message, files: list[int]
+    ) -> Station:
         if message["spec"] != sample.describe():
             raise SpecError(
                 f"jobs are attached to {self.name!r}, which served "
@@ -204,14 +214,12 @@ class Server:
                 "jobs first, or choose another name."
             )
         leaves = [(field.dtype, field.shape) for field in sample.spec.fields]
-        core = _core.Station.adopt(leaves, feed, memory, self._lease_s)
+        core = _core.Station.adopt(leaves, files[0], files[1], self._lease_s)
         return Station(sample.spec, core, self._options)
 
     def _adopt(self, message: Message, files: list[int]) -> None:
         if self._resuming.is_set() or len(files) != 2:
             return
-        import os
-
         self._resumed = message, [os.dup(file) for file in files]
         self._resuming.set()
 
@@ -250,9 +258,9 @@ class Server:
             self._feed(start, there)
             if self._stopped.is_set() and self._restarting:
                 return False  # the next server goes on in this epoch
-            core.end_epoch()
-            if self._station.error is not None:
+            if self._station.error is not None:  # jobs must not take this for its end
                 raise self._station.error
+            core.end_epoch()
             if self._stopped.is_set():
                 return False
         return True

@@ -1,0 +1,107 @@
+"""What servers of the tests serve, and jobs that count what they get."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from echobuf import EchoLoader, serve
+
+NAME = "numbers"
+
+
+class Numbers:
+    """Examples that follow from their numbers; how often each was made is counted.
+
+    Args:
+        n: examples an epoch.
+        gate: called with the number of an example before that is made.
+    """
+
+    def __init__(self, n: int, gate: Callable[[int], Any] | None = None) -> None:
+        self.n = n
+        self.made = 0
+        self.epochs: list[int] = []
+        self._gate = gate
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epochs.append(epoch)
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __iter__(self) -> Iterator[Any]:
+        for number in range(self.n):
+            if self._gate is not None:
+                self._gate(number)
+            self.made += 1
+            yield example(number)
+
+
+def example(number: int) -> Any:
+    return {
+        "id": np.int64(number),
+        "data": (np.full((3, 2), number, np.float32), np.full(5, number % 251, np.uint8)),
+    }
+
+
+def ids_of(batch: Any) -> list[int]:
+    """The numbers in a batch, all of which must be whole."""
+    ids = np.asarray(batch["id"])
+    first, second = (np.asarray(leaf) for leaf in batch["data"])
+    assert (first == ids[:, None, None]).all()
+    assert (second == (ids % 251)[:, None]).all()
+    return [int(each) for each in ids]
+
+
+class Job(threading.Thread):
+    """Trains on what a server serves, or on an upstream of its own.
+
+    Args:
+        epochs: how many.
+        kwargs: of the loader.
+        upstream: in place of a server.
+    """
+
+    def __init__(
+        self, epochs: int, kwargs: dict[str, Any], upstream: Any = None, **attach: Any
+    ) -> None:
+        super().__init__(name="a job")
+        self.served: list[list[list[int]]] = []  # batches of epochs
+        self.error: BaseException | None = None
+        self._epochs, self._kwargs, self._upstream = epochs, kwargs, upstream
+        self._attach = attach
+        self.start()
+
+    def run(self) -> None:
+        try:
+            if self._upstream is not None:
+                self._train(self._upstream)
+            else:
+                with serve.attach(NAME, **self._attach) as attached:
+                    self._train(attached)
+        except BaseException as error:
+            self.error = error
+
+    def _train(self, upstream: Any) -> None:
+        loader = EchoLoader(upstream, **self._kwargs)
+        for _ in range(self._epochs):
+            self.served.append([])
+            for batch in loader:
+                self.served[-1].append(ids_of(batch))
+
+    def end(self) -> list[list[list[int]]]:
+        """What it was served; raises what it raised."""
+        self.join(60)
+        assert not self.is_alive(), "a job hangs"
+        if self.error is not None:
+            raise self.error
+        return self.served
+
+
+def counts_of(epoch: list[list[int]], n: int) -> list[int]:
+    """How often each example was served."""
+    return np.bincount(sum(epoch, []), minlength=n).tolist()

@@ -1,0 +1,141 @@
+"""Kills jobs and servers at random: `python tests/serve/serve_kills.py KILLS SEED`.
+
+Every epoch that a job gets to the end of must have each fresh example exactly as often
+as its factor says, whole, however often the server was killed meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from echobuf import EchoLoader, serve
+
+_N = 300
+_NAME = "kills"
+
+
+class Numbers:
+    """Upstream: each example tells its number many times over."""
+
+    def __iter__(self) -> Iterator[Any]:
+        for i in range(_N):
+            if i % 16 == 0:
+                time.sleep(0.001)
+            yield {"id": np.int64(i), "data": np.full(200, i, np.int32)}
+
+
+def _serve() -> None:
+    serve.Server(Numbers(), _NAME, window=32, lag=64, lease=1.0).wait()
+
+
+def _train(factor: int, out: int) -> None:
+    attached = serve.attach(_NAME, timeout=30.0, reconnect=30.0)
+    loader = EchoLoader(attached, batch_size=8, window=32, factor=factor, seed=factor)
+    while True:
+        counts = np.zeros(_N, int)
+        for batch in loader:
+            assert (batch["data"] == batch["id"][:, None]).all(), "a torn example"
+            np.add.at(counts, batch["id"], 1)
+        assert (counts == factor).all(), f"not {factor} times each: {counts.tolist()}"
+        os.write(out, b".")
+
+
+def _fork(work: Callable[[], None]) -> int:
+    process = os.fork()
+    if process:
+        return process
+    try:
+        work()
+        os._exit(0)
+    except BaseException as error:
+        print(f"process {os.getpid()}: {error!r}", file=sys.stderr, flush=True)
+        os._exit(3)
+
+
+class Run:
+    """A server and jobs, which are killed and started again."""
+
+    def __init__(self, seed: int, jobs: int = 3) -> None:
+        self.random = random.Random(seed)
+        self.epochs, self._out = os.pipe()
+        os.set_blocking(self.epochs, False)
+        self.completed = 0
+        self.server = _fork(_serve)
+        self.jobs = [self._job() for _ in range(jobs)]
+
+    def _job(self) -> int:
+        factor = self.random.randint(1, 4)
+        return _fork(lambda: _train(factor, self._out))
+
+    def kill(self) -> None:
+        """Kills one of them, and starts another in its place."""
+        # So long that some get to the end of an epoch, and some not to its start.
+        time.sleep(self.random.choice([0.02, 0.4]) * self.random.random())
+        self.look()
+        if self.random.random() < 0.2:
+            _end(self.server)
+            self.server = _fork(_serve)
+        else:
+            i = self.random.randrange(len(self.jobs))
+            _end(self.jobs[i])
+            self.jobs[i] = self._job()
+
+    def look(self) -> int:
+        """Counts epochs that jobs got to the end of, and fails if somebody failed."""
+        for process in (self.server, *self.jobs):
+            ended, status = os.waitpid(process, os.WNOHANG)
+            assert not ended, f"process {process} ended by itself: {status}"
+        try:
+            self.completed += len(os.read(self.epochs, 1 << 16))
+        except BlockingIOError:
+            pass
+        return self.completed
+
+    def end(self) -> None:
+        """All must still get on; then they are ended."""
+        before, deadline = self.look(), time.monotonic() + 60
+        while self.look() < before + 2 * len(self.jobs):
+            assert time.monotonic() < deadline, "they hang"
+            time.sleep(0.05)
+        files = len(os.listdir(f"/proc/{self.server}/fd"))
+        threads = len(os.listdir(f"/proc/{self.server}/task"))
+        assert files < 20 + 2 * len(self.jobs), f"the server has {files} files open"
+        assert threads < 8 + 2 * len(self.jobs), f"the server has {threads} threads"
+        for process in (*self.jobs, self.server):
+            _end(process)
+
+
+def _end(process: int) -> None:
+    os.kill(process, signal.SIGKILL)
+    _, status = os.waitpid(process, 0)
+    assert os.WIFSIGNALED(status), f"process {process} had ended: {status}"
+
+
+def main(kills: int, seed: int) -> int:
+    """The number of epochs that were completed meanwhile."""
+    before = set(os.listdir("/dev/shm"))
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["XDG_RUNTIME_DIR"] = folder
+        run = Run(seed)
+        for _ in range(kills):
+            run.kill()
+        run.end()
+        left = {path.suffix for path in (Path(folder) / "echobuf").iterdir()}
+        assert left <= {".lock", ".sock", ".jobs"}, left
+    assert set(os.listdir("/dev/shm")) <= before, "something was left in /dev/shm"
+    return run.completed
+
+
+if __name__ == "__main__":
+    kills, seed = int(sys.argv[1]), int(sys.argv[2])
+    print(f"{kills} kills, {main(kills, seed)} whole epochs, each exact")

@@ -1,0 +1,186 @@
+"""Every job gets what it would get from an upstream of its own, which runs once."""
+
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from echobuf import EchoLoader, serve
+from echobuf.testing import simulated_cuda
+from helpers import until
+from leaked_threads import no_feeder
+from serve_data import NAME, Job, Numbers, counts_of, example, ids_of
+
+jobs = st.lists(
+    st.fixed_dictionaries(
+        {
+            "window": st.integers(6, 16),
+            "batch_size": st.integers(1, 4),
+            "factor": st.sampled_from([1, 2, 2.5, 3, 4]),
+            "seed": st.integers(0, 2**64 - 1),
+            "prefetch": st.integers(0, 2),
+            "overlap_epochs": st.booleans(),
+            "drop_last": st.booleans(),
+        }
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+@settings(deadline=None, max_examples=25)
+@given(jobs, st.integers(1, 70), st.integers(1, 3), st.integers(0, 20))
+def test_batches_are_those_of_an_upstream_of_its_own(jobs, n, epochs, lag):
+    upstream = Numbers(n)
+    with serve.Server(
+        upstream, NAME, window=16, lag=lag, jobs=len(jobs), epochs=epochs
+    ) as server:
+        running = [Job(epochs, kwargs) for kwargs in jobs]
+        served = [job.end() for job in running]
+        assert server.wait(60)
+    for kwargs, batches in zip(jobs, served, strict=True):
+        assert batches == Job(epochs, kwargs, Numbers(n)).end()
+    assert upstream.made == epochs * n
+    assert upstream.epochs == list(range(epochs))
+
+
+def test_auto_uses_each_example_at_least_once():
+    with serve.Server(Numbers(200), NAME, window=16, jobs=2, epochs=2):
+        kwargs = {"window": 16, "batch_size": 4, "factor": "auto", "max_factor": 3}
+        running = [Job(2, {**kwargs, "seed": seed}) for seed in range(2)]
+        for job in running:
+            for epoch in job.end():
+                assert {1, 2, 3} >= set(counts_of(epoch, 200))
+
+
+def test_batched_upstreams_and_workers_serve_the_same():
+    class Batches(Numbers):
+        def __iter__(self):
+            examples = list(super().__iter__())
+            for i in range(0, self.n, 7):
+                part = examples[i : i + 7]
+                yield {
+                    "id": np.stack([each["id"] for each in part]),
+                    "data": tuple(
+                        np.stack([each["data"][j] for each in part]) for j in (0, 1)
+                    ),
+                }
+
+    kwargs = {"window": 8, "batch_size": 3, "factor": 2}
+    wanted = Job(2, kwargs, Numbers(40)).end()
+    for upstream, options in (
+        (Batches(40), {"batched": True}),
+        ([example(i) for i in range(40)], {"num_workers": 2}),
+        ([example(i) for i in range(40)], {"sampler": range(40)}),
+    ):
+        with serve.Server(upstream, NAME, window=8, epochs=2, **options):
+            assert Job(2, kwargs).end() == wanted
+
+
+@pytest.mark.parametrize("factor", [1, 2.5])
+def test_on_a_device(factor):
+    kwargs = {"window": 8, "batch_size": 3, "factor": factor, "seed": 5}
+    wanted = Job(3, kwargs, Numbers(50)).end()
+    with (
+        simulated_cuda() as simulation,
+        serve.Server(Numbers(50), NAME, window=8, jobs=2, epochs=3),
+    ):
+        on_host = Job(3, kwargs)
+        stream = simulation.stream()
+        with stream, serve.attach(NAME) as attached:
+            loader = EchoLoader(attached, device="cuda", **kwargs)
+            served = []
+            for _ in range(3):
+                batches = []
+                for batch in loader:
+                    batches.append(ids_of(batch))
+                served.append(batches)
+            del loader, batch
+            no_feeder()
+        assert served == on_host.end() == wanted
+
+
+def test_an_epoch_that_is_left_is_passed_over():
+    with serve.Server(Numbers(100), NAME, window=8, epochs=4) as server:
+        with serve.attach(NAME) as attached:
+            loader = EchoLoader(attached, window=8, batch_size=3, factor=2)
+            for epoch in range(4):
+                served = []
+                for batch in loader:
+                    served.append(ids_of(batch))
+                    if epoch % 2 == 0 and len(served) == 5 + epoch:
+                        break
+                if epoch % 2:
+                    assert counts_of(served, 100) == [2] * 100
+                else:
+                    assert max(sum(served, [])) < 60
+        assert server.wait(60)
+
+
+def test_who_comes_late_begins_with_the_next_epoch():
+    late_is_there = threading.Event()
+    kwargs = {"window": 8, "batch_size": 3, "factor": 2}
+    upstream = Numbers(60, lambda i: i != 30 or late_is_there.wait(60))
+    with serve.Server(upstream, NAME, window=8, epochs=3):
+        early = Job(3, kwargs)
+        until(lambda: upstream.made == 30)
+        late = Job(2, kwargs)
+        until(lambda: len(serve.status(NAME).jobs) == 2)
+        waiting = [job.waiting for job in serve.status(NAME).jobs]
+        assert sorted(waiting) == [False, True]
+        late_is_there.set()
+        for epoch in early.end() + late.end():
+            assert counts_of(epoch, 60) == [2] * 60
+    assert upstream.made == 180
+
+
+def test_another_server_goes_on_in_the_middle_of_an_epoch():
+    gone = threading.Event()
+    first = Numbers(80, lambda i: i < 50 or gone.wait(60))
+    server = serve.Server(first, NAME, window=8, jobs=2, epochs=2)
+    kwargs = {"window": 8, "batch_size": 3, "factor": 2}
+    jobs = [Job(2, {**kwargs, "seed": seed}) for seed in range(2)]
+    until(lambda: first.made == 50)
+    closing = threading.Thread(target=server.close, kwargs={"restarting": True})
+    closing.start()
+    until(lambda: not closing.is_alive() or not gone.set())
+    closing.join()
+    with serve.Server(Numbers(80), NAME, window=8, jobs=2, epochs=2) as second:
+        for job in jobs:
+            for epoch in job.end():
+                assert counts_of(epoch, 80) == [2] * 80
+        assert second.wait(60)
+
+
+def test_length_is_the_servers():
+    with (
+        serve.Server(Numbers(10), NAME, window=4, epochs=1),
+        serve.attach(NAME) as attached,
+    ):
+        assert len(attached) == 10
+        loader = EchoLoader(attached, window=4, batch_size=3, factor=2)
+        assert len(loader) == 7
+        assert len(list(loader)) == 7
+
+
+def test_torch():
+    torch = pytest.importorskip("torch")
+    import echobuf.torch
+
+    data = torch.utils.data.TensorDataset(
+        torch.arange(30), torch.arange(30).to(torch.bfloat16)
+    )
+    upstream = torch.utils.data.DataLoader(data, batch_size=4)
+    with (
+        serve.Server(upstream, NAME, window=8, epochs=1),
+        serve.attach(NAME) as attached,
+    ):
+        loader = echobuf.torch.EchoLoader(attached, window=8, batch_size=5, factor=2)
+        ids = []
+        for numbers, halves in loader:
+            assert halves.dtype is torch.bfloat16
+            assert (numbers == halves).all()
+            ids.append(numbers.tolist())
+    assert counts_of(ids, 30) == [2] * 30

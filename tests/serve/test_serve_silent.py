@@ -1,0 +1,49 @@
+"""A job that gives no sign of life is dropped, and knows it when it wakes up."""
+
+import os
+import signal
+import subprocess
+import sys
+
+from echobuf import serve
+from helpers import until
+from serve_data import NAME, Job, Numbers, counts_of
+
+PROGRAM = """
+import sys
+sys.path.append({here!r})
+from echobuf import EchoLoader, UpstreamError, serve
+from serve_data import NAME, ids_of
+attached = serve.attach(NAME)
+epoch = iter(EchoLoader(attached, window=8, batch_size=4, factor=2))
+print(len(ids_of(next(epoch))), flush=True)
+sys.stdin.readline()
+try:
+    while True:
+        ids_of(next(epoch))
+except UpstreamError as error:
+    print(error)
+"""
+
+
+def test_it_is_dropped():
+    upstream = Numbers(2000)
+    with serve.Server(upstream, NAME, window=8, jobs=2, epochs=1, lease=0.5):
+        stopped = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM.format(here=os.path.dirname(__file__))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        other = Job(1, {"window": 8, "batch_size": 4, "factor": 2})
+        assert stopped.stdout.readline() == "4\n"
+        os.kill(stopped.pid, signal.SIGSTOP)
+        try:
+            # It held the other one up until then.
+            assert counts_of(other.end()[0], 2000) == [2] * 2000
+            until(lambda: upstream.made == 2000)
+        finally:
+            os.kill(stopped.pid, signal.SIGCONT)
+        said, _ = stopped.communicate("\n", timeout=60)
+        assert "dropped this job" in said
+        assert stopped.returncode == 0
