@@ -61,10 +61,15 @@ def folder() -> Path:
     return path
 
 
+def place(name: str) -> Path:
+    """What the names of a server's files begin with; raises as `folder`."""
+    return folder() / name
+
+
 def names() -> list[str]:
     """The servers that there are."""
-    found = sorted(path.stem for path in folder().glob("*.sock"))
-    return [name for name in found if Lock.is_held(name)]
+    found = sorted(folder().glob("*.sock"))
+    return [path.stem for path in found if Lock.is_held(path.with_suffix(""))]
 
 
 class Lock:
@@ -74,25 +79,25 @@ class Lock:
         OptionError: there is such a server already.
     """
 
-    def __init__(self, name: str) -> None:
-        self._file = os.open(_path(name, "lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    def __init__(self, place: Path) -> None:
+        self._file = os.open(_file(place, "lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             holder = os.pread(self._file, 32, 0).decode(errors="replace").strip()
             os.close(self._file)
             raise OptionError(
-                f"`name` is {name!r}, which the server of process {holder or '?'} has; "
+                f"`name` is {place.name!r}, which the server of process {holder or '?'} has; "
                 "choose another, or end that one."
             ) from None
         os.ftruncate(self._file, 0)
         os.pwrite(self._file, str(os.getpid()).encode(), 0)
 
     @staticmethod
-    def is_held(name: str) -> bool:
+    def is_held(place: Path) -> bool:
         """Whether there is a server of that name."""
         try:
-            file = os.open(_path(name, "lock"), os.O_RDWR)
+            file = os.open(_file(place, "lock"), os.O_RDWR)
         except OSError:
             return False
         try:
@@ -111,12 +116,13 @@ class Lock:
 class Left:
     """What a server leaves behind for the next one of its name: that it had jobs."""
 
-    def __init__(self, name: str) -> None:
-        self._path = _path(name, "jobs")
+    def __init__(self, place: Path) -> None:
+        self._path = _file(place, "jobs")
 
     def note(self, session: str) -> None:
         """There are jobs."""
-        self._path.write_text(json.dumps({"session": session}))
+        with contextlib.suppress(OSError):  # the folder is gone
+            self._path.write_text(json.dumps({"session": session}))
 
     def read(self) -> str | None:
         """The session of a server that is gone and had jobs."""
@@ -127,13 +133,14 @@ class Left:
 
     def clear(self) -> None:
         """There are none any more."""
-        self._path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self._path.unlink(missing_ok=True)
 
 
-def listen(name: str) -> socket.socket:
+def listen(place: Path) -> socket.socket:
     """The socket of a server whose lock is held."""
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    path = _path(name, "sock")
+    path = _file(place, "sock")
     path.unlink(missing_ok=True)  # of a server that was killed
     with _short(path) as short:
         server.bind(short)
@@ -142,11 +149,11 @@ def listen(name: str) -> socket.socket:
     return server
 
 
-def close(name: str, server: socket.socket) -> None:
+def close(place: Path, server: socket.socket) -> None:
     """Ends a server's socket."""
-    _path(name, "sock").unlink(missing_ok=True)
-    # Wakes the thread that accepts.
     with contextlib.suppress(OSError):
+        _file(place, "sock").unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # wakes the thread that accepts
         server.shutdown(socket.SHUT_RDWR)
     server.close()
 
@@ -160,7 +167,7 @@ def connect(name: str) -> socket.socket:
     """
     client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        with _short(_path(name, "sock")) as short:
+        with _short(_file(place(name), "sock")) as short:
             client.connect(short)
         check_peer(client)
     except BaseException:
@@ -197,8 +204,8 @@ def unknown(name: str) -> OptionError:
     )
 
 
-def _path(name: str, kind: str) -> Path:
-    return folder() / f"{name}.{kind}"
+def _file(place: Path, kind: str) -> Path:
+    return place.with_name(f"{place.name}.{kind}")
 
 
 @contextlib.contextmanager

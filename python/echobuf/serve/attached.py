@@ -174,6 +174,7 @@ class Supply:
     def _await_turn(self) -> Turn:
         place = self._link.place
         while True:
+            self._link.check()
             code, epoch, base = place.wait_epoch(self._next, _SLICE_S)
             if code == 0:
                 self._next = epoch + 1
@@ -209,9 +210,14 @@ class Supply:
             raise OptionError(
                 "`unit` is 'batch'; a server serves examples: leave it out."
             )
-        lent = self._link.place.lend(
-            self._link.memory, self._turn.base, arguments["device"] != "cpu"
-        )
+        on_device = arguments["device"] != "cpu"
+        if on_device and self._link.spilled:
+            raise OptionError(
+                f"`device` is {arguments['device']!r}, and the server keeps examples "
+                "on a disk, from which a device cannot read: leave `spill` of the "
+                "server out."
+            )
+        lent = self._link.place.lend(self._link.memory, self._turn.base, on_device)
         self._buffer = LentBuffer(spec, lent, self._link.name, **arguments)
         side = self._buffer._side
         slots = self._link.place.slots()

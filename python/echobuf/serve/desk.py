@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from echobuf import _core
@@ -32,32 +33,34 @@ class Terms:
         sample: what examples look like.
         length: fresh examples an epoch, where that is known.
         lease_s: seconds of silence after which a job is dropped.
+        spilled: whether examples are kept on a disk.
     """
 
     name: str
     sample: Sample
     length: int | None
     lease_s: float
+    spilled: bool
 
 
 class Desk:
     """Answers jobs, each on a thread of its own.
 
     Args:
-        name: of the server, whose lock is held.
+        place: of the server, whose lock is held.
         adopt: gives what the jobs of a server that is gone share to the new one.
     """
 
-    def __init__(self, name: str, adopt: Callable[[Message, list[int]], None]) -> None:
-        self._name = name
+    def __init__(self, place: Path, adopt: Callable[[Message, list[int]], None]) -> None:
+        self._place, self._name = place, place.name
         self._adopt = adopt
-        self._left = address.Left(name)
+        self._left = address.Left(place)
         self._open = threading.Event()  # there is a ring
         self._closed = False
         self._lock = threading.Lock()
         self._jobs: dict[tuple[int, int], tuple[str, int]] = {}  # seat: job, process
         self._connections: set[socket.socket] = set()
-        self._socket = address.listen(name)
+        self._socket = address.listen(place)
         self._thread = threading.Thread(
             target=self._accept, name="echobuf-serve-desk", daemon=True
         )
@@ -73,7 +76,7 @@ class Desk:
         with self._lock:
             self._closed = True
             connections = list(self._connections)
-        address.close(self._name, self._socket)
+        address.close(self._place, self._socket)
         self._open.set()
         for connection in connections:
             with contextlib.suppress(OSError):
@@ -157,6 +160,7 @@ class Desk:
                         "lease_s": terms.lease_s,
                         "sample": wire.pack(terms.sample),
                         "length": terms.length,
+                        "spilled": terms.spilled,
                     },
                     (self._core.feed(), self._core.memory()),
                 )

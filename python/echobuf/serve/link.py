@@ -32,6 +32,7 @@ class Link:
         place: at the server.
         sample: what examples look like.
         length: fresh examples an epoch, where that is known.
+        spilled: whether the slots are on a disk.
 
     Raises:
         OptionError: there is no such server, or it refuses the job.
@@ -61,6 +62,7 @@ class Link:
             connection.close()
             raise
         self.length: int | None = answer["length"]
+        self.spilled: bool = answer["spilled"]
         # What the thread has, which must not hold this.
         self._shared = _Shared(
             self.name,
@@ -83,6 +85,8 @@ class Link:
 
     def check(self) -> None:
         """Raises `UpstreamError` if the server is gone and has not come back."""
+        if self._shared.is_closed():
+            raise UpstreamError("the server was left: `close()` was called.")
         if self._shared.error is not None:
             raise UpstreamError(*self._shared.error.args)
 
@@ -185,6 +189,9 @@ class _Shared:
             raise
         return connection
 
+    def is_closed(self) -> bool:
+        return self._closed.is_set()
+
     def close(self) -> None:
         if os.getpid() != self._process or self._closed.is_set():
             return
@@ -214,7 +221,12 @@ def _try_attach(
         wire.send(connection, {"version": VERSION, "what": "attach", "job": job})
         answer, files = _answer(connection, name)
         if len(files) != 2:
-            raise OptionError(f"{name!r} is no server of echobuf's.")
+            raise ValueError("no descriptors")
+    except ValueError as error:
+        connection.close()
+        if isinstance(error, OptionError):
+            raise
+        raise OptionError(f"{name!r} is no server of echobuf's: {error}.") from None
     except BaseException:
         connection.close()
         raise

@@ -129,7 +129,7 @@ class Server:
         elif sampler is not None or is_map_style(upstream):
             upstream = Sampled(Order(upstream, sampler))
         self._batched = source.yields_batches(upstream) if batched is None else batched
-        self._length = length
+        self._length = None if length is None else check_int("length", length, 0, None)
         self._upstream = Upstream(upstream)
         self._told = Told(upstream)
         self._stopped = threading.Event()
@@ -137,7 +137,8 @@ class Server:
         self._error: BaseException | None = None
         self._resumed: tuple[Message, list[int]] | None = None
         self._resuming = threading.Event()
-        self._lock = address.Lock(name)
+        self._place = address.place(name)
+        self._lock = address.Lock(self._place)
         try:
             self._begin()
         except BaseException:
@@ -145,20 +146,27 @@ class Server:
             raise
 
     def _begin(self) -> None:
-        left = address.Left(self.name).read()
-        self._desk = Desk(self.name, self._adopt)
+        left = address.Left(self._place)
+        had_jobs = left.read() is not None
+        self._desk = Desk(self._place, self._adopt)
         try:
             start, sample = self._first_item()
             # They have a lease to notice that there is a server again.
-            if left is not None and not self._resuming.wait(self._lease_s + _RESUME_S):
-                address.Left(self.name).clear()
+            if had_jobs and not self._resuming.wait(self._lease_s + _RESUME_S):
+                left.clear()
             self._station = self._make_station(sample)
         except BaseException:
             self._desk.close()
             raise
         self._desk.open(
             self._station.core,
-            Terms(self.name, sample, self._count(), self._lease_s),
+            Terms(
+                self.name,
+                sample,
+                self._count(),
+                self._lease_s,
+                self._spill is not None,
+            ),
         )
         self._thread = threading.Thread(
             target=self._run, args=(start,), name="echobuf-serve", daemon=True
@@ -185,7 +193,7 @@ class Server:
 
     def _count(self) -> int | None:
         if self._length is not None:
-            return check_int("length", self._length, 0, None)
+            return self._length
         try:
             return count_units(
                 self._upstream.iterable, batched=self._batched, whole=False
