@@ -27,8 +27,8 @@ MOST_STEPS = 64
 RANKS = (1, 4, 8)
 SHARES = (0.35, 0.65, 1.0)
 RATES = {  # examples a second: storage and peers for all, preparing and training of one
-    "storage is slow": (4000, 16000, 5000, 16000),
-    "the network is slow": (16000, 5000, 5000, 16000),
+    "storage is slow": (4000, 16000, 3000, 16000),
+    "the network is slow": (16000, 5000, 3000, 16000),
     "preparing is slow": (16000, 32000, 2000, 10000),
     "training is slow": (16000, 16000, 5000, 2000),
 }
