@@ -107,7 +107,10 @@ def main() -> None:
     parser.add_argument("--rates", nargs="+", choices=RATES, default=list(RATES))
     options = parser.parse_args()
     about = environment()
-    print(f"{'':60}{'moved':>6} {'really':>6} {'least':>7} {'model':>7} {'took':>7}")
+    columns = zip(
+        ("moved", "really", "least", "model", "took"), (6, 6, 7, 7, 7), strict=True
+    )
+    print(f"{'':60}{' '.join(f'{name:>{width}}' for name, width in columns)}     error")
     cells = [
         measure(name, job, mode)
         for name in options.rates
