@@ -103,7 +103,7 @@ class MemoryStore:
     def held(self, count: int) -> NDArray[np.bool_]:
         """For each of so many items, whether it is stored."""
         begins = np.frombuffer(self._table, np.uint64)[_ENTRIES::2]
-        return begins[:count] != 0
+        return begins[:count].astype(np.bool_)
 
     def contents(self) -> tuple[int, int]:
         """How many items are stored, and their bytes."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from echobuf.cache.distributed.dealing import NOBODY
 from echobuf.cache.distributed.losses import Losses
 from echobuf.cache.distributed.membership import check_same
-from echobuf.errors import ForkError, OptionError, UpstreamError
+from echobuf.errors import ForkError, UpstreamError
 from echobuf.torch.ranks.meeting import Meeting
 
 Holders = NDArray[np.int32]

@@ -102,11 +102,15 @@ class Peers:
         addresses: of all ranks.
         token: of the job.
         timeout_s: after which a rank that does not answer is given up.
+
+    Attributes:
+        ranks: how many there are, this one included.
     """
 
     def __init__(
         self, addresses: Sequence[tuple[str, int]], token: bytes, timeout_s: float
     ) -> None:
+        self.ranks = len(addresses)
         self._addresses = addresses
         self._token = token
         self._timeout_s = timeout_s
@@ -189,10 +193,11 @@ class Peers:
 
 
 def _begin(line: Line, numbers: Sequence[int]) -> OSError | None:
-    """Asks; why that failed. Over a new connection where one that was there has gone."""
+    """Asks, where a connection has gone over a new one; why that failed."""
     reused = line.is_open()
     try:
-        return line.ask(numbers)
+        line.ask(numbers)
+        return None
     except OSError as error:
         line.hang_up()
         return _begin(line, numbers) if reused and _has_gone(error) else error

@@ -20,9 +20,9 @@ class LocalitySampler:
 
     Locality-aware loading (Yang & Cong 2019, arXiv:1910.01196). There is one sequence
     of all indices for all ranks, that of torch's `DistributedSampler` with the same
-    `seed`, `shuffle`, `drop_last` and epoch. Batch number k of all ranks together is the
-    same set of examples as with that sampler; only who takes which differs: a rank takes
-    those that it holds, and surplus and deficit are balanced, so that all take
+    `seed`, `shuffle`, `drop_last` and epoch. Batch number k of all ranks together is
+    the same set of examples as with that sampler; only who takes which differs: a rank
+    takes those that it holds, and surplus and deficit are balanced, so that all take
     `batch_size` and as few as possible are sent.
 
     Made with the same arguments on all ranks. The first `iter` of an epoch waits until

@@ -130,9 +130,9 @@ class Meeting:
         """Called when that is so."""
         self._roll.meet()
 
-    def gone(self) -> set[int]:
+    def gone(self) -> frozenset[int]:
         """The ranks that are gone."""
-        return self._roll.gone()
+        return frozenset(self._roll.gone())
 
     def check_alive(self) -> None:
         """Raises `UpstreamError` that names the ranks that are gone, if any are."""

@@ -92,7 +92,7 @@ class Session:
         """Says how it stands here, and where this rank is now; what is not None."""
         said: dict[str, Any] = {}
         if record is not None:
-            said[self._mine] = record.asper_rank()
+            said[self._mine] = record.as_list()
         if place is not None:
             said[self._note_key(self.meeting.rank, place.batches)] = place.as_dict()
         if said:
@@ -100,7 +100,7 @@ class Session:
 
     def read(self) -> list[Record]:
         """How it stands with each rank."""
-        return [Record.fromper_rank(one) for one in self.meeting.read_all(self._key)]
+        return [Record.from_list(one) for one in self.meeting.read_all(self._key)]
 
     # ---- where ranks are
 
@@ -156,5 +156,6 @@ def _check_same(said: list[tuple[int, dict[str, Any]]]) -> None:
     if len({count for _, count in batches}) > 1:
         raise StateError(
             "the ranks go on from different batches of the epoch "
-            f"({per_rank(batches)}); load states taken at the same batch on all of them."
+            f"({per_rank(batches)}); load states taken at the same batch on all of "
+            "them."
         )
