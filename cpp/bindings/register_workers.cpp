@@ -39,6 +39,7 @@ constexpr auto kNever = [] { return false; };
 void follow(const std::vector<int>& fds, int code) {
   std::thread([fds, code] {
     std::vector<pollfd> each;
+    each.reserve(fds.size());
     for (const int fd : fds) each.push_back({fd, POLLIN, 0});
     while (poll(each.data(), each.size(), -1) <= 0) {
     }
