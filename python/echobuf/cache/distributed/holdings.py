@@ -105,6 +105,7 @@ class Holdings:
         return self._last
 
     def _holds(self) -> dict[str, Any]:
+        self._store.flush()
         items, used = self._store.contents()
         held = self._store.held(len(self._shares))
         return {

@@ -17,6 +17,7 @@ from echobuf.cache.record import Sealed, is_sound
 _GREETING_S = 10.0  # that who connects has to say who it is
 _BACKLOG = 4096
 _PATIENCE_S = 5.0
+_HELD_S = 1.0  # that what was given may be held back
 _PAUSE_S = 0.1  # when no more sockets can be opened
 
 
@@ -90,6 +91,7 @@ class _Service:
         self._store = store
         self._length = length
         self._max_bytes = max_bytes
+        self._flushes = False
 
     async def accept(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -155,7 +157,18 @@ class _Service:
             if is_sound(record, number):
                 self._store.put(number, Sealed(record))
                 taken += 1
+        self._flush_soon()
         await line.send(frames.TAKEN.pack(taken))
+
+    def _flush_soon(self) -> None:
+        """Workers of this rank see what a store holds back once it is written."""
+        if not self._flushes:
+            self._flushes = True
+            asyncio.get_running_loop().call_later(_HELD_S, self._flush)
+
+    def _flush(self) -> None:
+        self._flushes = False
+        self._store.flush()
 
 
 class _Line:
