@@ -195,7 +195,8 @@ def simulate(trials: int, most: int) -> dict[str, Any]:
     ranks = [2**power for power in range(1, most.bit_length()) if 2**power <= most]
     found: dict[str, Any] = {}
     for part in LOCAL_BATCHES:
-        rows = {}
+        rows: dict[str, Any] = {}
+        pooled: dict[str, list[float]] = {"thrown": [], "dealt": []}
         print(
             f"local batch {part}: imbalance, median and mean; the paper {PAPER[part]}"
         )
