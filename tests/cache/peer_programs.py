@@ -94,9 +94,14 @@ def echoes():
         say(served=served, **stats_of(cache))
     dist.barrier()
     dist.destroy_process_group()
-    for number in range(COUNT):
+    for number in range(RANK, COUNT, SIZE):  # the other may have ended
         assert cache[number] == number
     say(misses=cache.stats().misses)
+    sampler.set_epoch(9)
+    try:
+        iter(sampler)
+    except echobuf.UpstreamError as error:
+        say(error=str(error))
 
 
 def main():

@@ -71,3 +71,5 @@ def test_workers_of_an_echo_loader():
     # The first example of all is made in the training process, too.
     assert all(each[1]["misses"] == each[0]["misses"] for each in told)
     assert sum(each[2]["misses"] for each in told) == COUNT
+    for each in told:
+        assert "the process group was destroyed" in each[3]["error"]

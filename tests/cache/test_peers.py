@@ -275,7 +275,7 @@ def greeted(sharing):
     opened = connect(sharing.caches[0])
     token = sharing.caches[1]._sharing.peers._token
     opened.sendall(frames.GREETING.pack(frames.MAGIC, token))
-    assert opened.recv(1) == frames.WELCOME
+    assert opened.recv(8) == frames.WELCOME
     return opened
 
 
@@ -457,6 +457,35 @@ def test_without_a_process_group(monkeypatch):
     monkeypatch.undo()
     with pytest.raises(echobuf.OptionError, match="there is no process group: call"):
         PartitionedDataset([1], 1000)
+
+
+def test_no_collective_is_called(monkeypatch):
+    """So it does not matter which backend there is: this one can do nothing."""
+    monkeypatch.undo()
+    import torch.distributed as dist
+    import torch.testing._internal.distributed.fake_pg  # noqa: F401 - "fake"
+
+    dist.init_process_group("fake", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        cache = PartitionedDataset(Numbered(), 10**6)
+        for epoch in range(2):
+            sampler = LocalitySampler(cache, batch_size=7, seed=epoch)
+            numbers = list(sampler)
+            assert sorted(numbers) == list(range(COUNT))
+            read(cache, numbers)
+        assert (cache.stats().misses, cache.stats().hits) == (COUNT, COUNT)
+    finally:
+        dist.destroy_process_group()
+
+
+def test_a_dropped_cache_serves_no_more():
+    sharing = Sharing(2)
+    port = sharing.caches[0]._server.port
+    read(sharing.caches[1], range(COUNT))
+    del sharing
+    no_feeder()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port), 10).close()
 
 
 # ---- addresses

@@ -73,15 +73,17 @@ class CachedDataset:
         self._prepare = _check_callable("prepare", prepare)
         self._transform = _check_callable("transform", transform)
         self._counters = Counters(self._COUNTED)
-        given = identities.check_identity(identity)
+        self._identity = identities.check_identity(identity)
         self._store: MemoryStore | DiskStore
         if directory is None:
             self._store = MemoryStore(self._length, self._max_bytes)
         else:
             import_lmdb()
-            if given is None:
-                given = identities.derive(dataset, self._length, self._read_one)
-            contents = directories.Contents(given, self._length)
+            if self._identity is None:
+                self._identity = identities.derive(
+                    dataset, self._length, self._read_one
+                )
+            contents = directories.Contents(self._identity, self._length)
             self._store = DiskStore(
                 directories.claim(directory, contents), self._max_bytes
             )

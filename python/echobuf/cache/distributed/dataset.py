@@ -91,7 +91,7 @@ class PartitionedDataset(CachedDataset):
                 "dataset": f"{len(self)} items",
                 "max_bytes": self._max_bytes,
                 "directory": None if directory is None else "on disk",
-                "identity": identity,
+                "identity": self._identity,
                 "prepare": name_of(prepare),
                 "on_lost": check_on_lost(on_lost),
                 "timeout_s": self._timeout_s,

@@ -25,7 +25,9 @@ def deal(holders: NDArray[np.integer], ranks: int) -> NDArray[np.int64]:
         ranks: how many; their parts are equal.
     """
     part = len(holders) // ranks
-    order = np.argsort(holders, kind="stable")  # what nobody holds comes first
+    # NumPy sorts 16 bits by radix. What nobody holds comes first.
+    short = holders.astype(np.int16) if ranks <= 2**15 else holders
+    order = np.argsort(short, kind="stable")
     held_by = holders[order]
     counts = counts_of(holders, ranks)
     begins = len(holders) - counts[::-1].cumsum()[::-1]

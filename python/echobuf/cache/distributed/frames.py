@@ -1,6 +1,6 @@
 """What ranks say to each other over a socket: heads of fixed size, nothing pickled.
 
-A connection begins with a greeting, which is answered with one byte. Then there are
+A connection begins with a greeting, which is answered. Then there are
 requests: a head, and what belongs to it; each is answered before the next.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 GREETING = struct.Struct("<8s32s")  # magic, token
 MAGIC = b"ecbpeer1"
-WELCOME = b"\1"
+WELCOME = b"ecbhello"
 TOKEN_BYTES = 32
 
 ASK, GIVE = 1, 2

@@ -169,14 +169,13 @@ class Holdings:
             if one["open"]:
                 holders[rank::ranks] = rank
         held = {
-            rank: np.unpackbits(_unpack(one["held"], np.uint8), count=length) != 0
+            rank: np.flatnonzero(np.unpackbits(_unpack(one["held"], np.uint8)))
             for rank, one in said.items()
         }
         for rank in reversed(held):
             holders[held[rank]] = rank
-        for rank in held:
-            own = holders[rank::ranks]
-            own[held[rank][rank::ranks]] = rank
+        for rank, numbers in held.items():
+            holders[numbers[numbers % ranks == rank]] = rank
         return holders
 
     # ---- of the others

@@ -42,6 +42,9 @@ class Line:
             self._socket.close()
             self._socket = None
 
+    def __del__(self) -> None:
+        self.hang_up()
+
     def is_open(self) -> bool:
         """Whether it was used before."""
         return self._socket is not None
@@ -73,7 +76,7 @@ class Line:
         if self._socket is None:
             self._socket = self._connect()
             self._socket.sendall(frames.GREETING.pack(frames.MAGIC, self._token))
-            if self._receive(1) != frames.WELCOME:
+            if self._receive(len(frames.WELCOME)) != frames.WELCOME:
                 raise frames.StrangeError("another program answers there")
         return self._socket
 
