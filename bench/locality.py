@@ -29,6 +29,8 @@ LOCAL_BATCHES = (32, 64, 128)
 PAPER = {32: 0.069, 64: 0.048, 128: 0.034}
 """Yang & Cong 2019, the medians of their figure 6, as others quote them."""
 IMAGENET = 1_281_167
+FITS = (1.0, 0.5)
+"""What all caches together hold of the data."""
 WAYS = ("no cache", "own caches", "partitioned", "locality-aware")
 
 
@@ -137,7 +139,7 @@ def count_bytes(chosen: argparse.Namespace) -> dict[str, Any]:
         f"{chosen.ranks} ranks; bytes over those of the data, first epoch | later ones"
     )
     print(f"{'':32}{'storage':>16}{'from peers':>16}{'given':>16}")
-    for fits in (1.0, 0.5):
+    for fits in FITS:
         for way in WAYS:
             epochs = run(way, chosen, fits)
             row = {
