@@ -33,43 +33,37 @@ def global_batches(ranks, epoch):
     return [sorted(batch) for batch in batches]
 
 
-@pytest.mark.parametrize("on_lost", ["storage", "raise"])
-def test_four_ranks_of_which_one_is_killed(on_lost):
-    ranks = 4 if on_lost == "storage" else 3
-    told = run(PROGRAMS, ranks, "trains", on_lost, killed=2)
+def test_four_ranks_of_which_one_is_killed():
+    told = run(PROGRAMS, 4, "trains", killed=2)
     for epoch in range(3):
         said = [each[epoch] for each in told]
         batches = [
             sorted(chain.from_iterable(parts))
             for parts in zip(*(one["batches"] for one in said), strict=True)
         ]
-        assert batches == global_batches(ranks, epoch)
-        # All of them from the source in the first epoch, some twice that come twice.
-        padded = ranks * -(-COUNT // ranks)
-        assert COUNT <= sum(one["misses"] for one in said) <= padded
+        assert batches == global_batches(4, epoch)
+        assert sum(one["misses"] for one in said) == COUNT, "in the first epoch"
         assert sum(one["items"] for one in said) == COUNT
         served = sum(one["hits"] + one["from_peers"] for one in said)
-        assert served + sum(one["misses"] for one in said) == (epoch + 1) * padded
+        assert served == epoch * COUNT
     told.pop(2)
-    for each in told:
-        if on_lost == "raise":
-            assert "rank 2 of the cache does not answer" in each[3]["error"]
-            continue
-        assert each[4]["lost"] == [2]
-        (warned,) = each[4]["warned"]
+    for *_, end in told:
+        assert end["lost"] == [2]
+        (warned,) = end["warned"]
         assert "rank 2 does not answer" in warned
-    if on_lost == "storage":
-        after = Counter(chain.from_iterable(each[3]["after"] for each in told))
-        assert max(after.values()) == 1, "each of the others has its own part"
+    after = Counter(chain.from_iterable(each[3]["after"] for each in told))
+    assert max(after.values()) == 1, "each of the others has its own part"
+    assert after.total() == 3 * COUNT // 4
 
 
 def test_workers_of_an_echo_loader():
-    told = run(PROGRAMS, 2, "echoes")
+    told = run(PROGRAMS, 2, "echoes", killed=1)
     for epoch in range(2):
         served = Counter(number for each in told for number in each[epoch]["served"])
         assert served == Counter(dict.fromkeys(range(COUNT), 2))
-    # The first example of all is made in the training process, too.
+    # The first example of all is made in the training process, too, at the same time.
     assert all(each[1]["misses"] == each[0]["misses"] for each in told)
-    assert sum(each[2]["misses"] for each in told) == COUNT
+    assert 0 <= sum(each[2]["misses"] for each in told) - COUNT <= 2
     for each in told:
         assert "the process group was destroyed" in each[3]["error"]
+    assert "rank 1 of the cache does not answer" in told[0][4]["error"]
