@@ -15,12 +15,12 @@ from torch.utils.data import DataLoader
 from torch.utils.data.distributed import DistributedSampler
 
 import echobuf
-import sharing_ranks
 from cache_data import COUNT, Numbered, check, size_of
 from echobuf.cache.distributed import LocalitySampler, PartitionedDataset
 from echobuf.cache.distributed.dealing import NOBODY
-from leaked_threads import no_feeder
 from sharing_ranks import Sharing, read
+
+pytestmark = pytest.mark.usefixtures("ranks_here")
 
 
 class Told:
@@ -91,13 +91,6 @@ def test_each_global_batch_is_the_same(data):
         sampler.set_epoch(epoch)
     expected = without(length, ranks, batch_size, epoch, **arguments)
     assert global_batches(samplers, batch_size) == expected
-
-
-@pytest.fixture(autouse=True)
-def _ranks(monkeypatch):
-    sharing_ranks.patch(monkeypatch)
-    yield
-    no_feeder()
 
 
 @pytest.mark.parametrize(
