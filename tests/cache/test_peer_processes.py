@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from itertools import chain
 from pathlib import Path
@@ -64,6 +65,7 @@ def test_workers_of_an_echo_loader():
     # The first example of all is made in the training process, too, at the same time.
     assert all(each[1]["misses"] == each[0]["misses"] for each in told)
     assert 0 <= sum(each[2]["misses"] for each in told) - COUNT <= 2
-    for each in told:
-        assert "the process group was destroyed" in each[3]["error"]
+    assert "the process group was destroyed" in told[1][3]["error"]
+    # Rank 1 may be gone by then.
+    assert re.match("the process group was|rank 1 is gone", told[0][3]["error"])
     assert "rank 1 of the cache does not answer" in told[0][4]["error"]
