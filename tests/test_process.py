@@ -247,7 +247,7 @@ def test_the_exit_of_the_interpreter_is_quick_and_quiet(case):
 
 def test_importing_brings_in_no_framework():
     out = run("""
-        heavy = {"torch", "jax", "cupy", "matplotlib", "rich", "PIL", "sklearn"}
+        heavy = {"torch", "jax", "cupy", "ray", "matplotlib", "rich", "PIL", "sklearn"}
         print(sorted(heavy & set(sys.modules)))
         """)
     assert out == "[]\n"

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 _STRING = (
-    "Drop it (datasets: `.remove_columns`; webdataset: `.to_tuple`), or encode it as "
-    "numbers: a class index, or token ids padded to one length."
+    "Drop it (datasets: `.remove_columns`; webdataset: `.to_tuple`; Ray: "
+    "`.drop_columns`), or encode it as numbers: a class index, or token ids padded to "
+    "one length."
 )
 _BYTES = (
     "Decode it (webdataset: `.decode('rgb8')`; a file of an image: "

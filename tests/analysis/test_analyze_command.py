@@ -98,6 +98,23 @@ def test_examples_with_a_batch_size(capsys, file):
     assert measured["length"] == 900
 
 
+def test_ranks_with_caches(capsys, file):
+    settings = ("--ranks", 4, "--storage-rate", 50, "--peer-rate", 5000)
+    arguments = (f"{file}:quick", "--seconds", 0.3, *settings, "--cached", 0.5, 1)
+    code, out, _ = called(capsys, *arguments, "--json", "-")
+    assert code == 0
+    content = json.loads(out)
+    bare, *cached = content["across"]
+    assert content["ranks"] == 4
+    assert bare["epoch_s"] >= content["epoch_examples"] / 50
+    assert [each["share"] for each in cached] == [0.5, 0.5, 1, 1]
+    assert all(each["epoch_s"] < bare["epoch_s"] for each in cached)
+    code, out, _ = called(capsys, *arguments)
+    assert code == 0
+    assert "epoch on 4 ranks" in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
 @pytest.mark.parametrize("stalls", [False, True])
 def test_check_is_an_exit_code(capsys, monkeypatch, file, stalls):
     monkeypatch.setattr(Report, "input_stall", stalls)
@@ -171,6 +188,10 @@ def test_bad_input_is_one_line_and_code_2(capsys, file, monkeypatch, name):
         (("--json", "missing/report.json"), "no folder"),
         (("--plot", "."), "end it in one of"),
         (("--plot", "missing/report.png"), "no folder"),
+        (("--ranks", "0"), "whole number"),
+        (("--ranks", "2", "--peer-rate", "0"), "examples a second"),
+        (("--ranks", "2", "--cached", "0.5", "2"), "from 0 to 1"),
+        (("--storage-rate", "100"), "--ranks N"),
     ],
 )
 def test_bad_options_are_one_line_and_code_2(

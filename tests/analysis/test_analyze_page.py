@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import markdown
+from echobuf.analysis import Cluster
 from echobuf.analysis.report import Report
 from measured import measurements
 
@@ -39,8 +40,8 @@ def test_the_code_runs(tmp_path, monkeypatch, capsys):
 def test_every_field_of_the_json_file_is_described():
     table = PAGE.read_text().partition("\n## JSON\n")[2]
     described = set(re.findall(r"`(\w+)`", table))
-    content = json.loads(Report(measurements()).to_json())
+    content = json.loads(Report(measurements(), Cluster(2)).to_json())
     parts = [content, content["predictions"][0], content["memory"]]
-    parts += [content["remedies"][0]]
+    parts += [content["remedies"][0], content["across"][0]]
     for fields in parts:
         assert set(fields) <= described

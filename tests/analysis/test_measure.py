@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import echobuf
+from echobuf.analysis import Cluster, Report
 from echobuf.analysis.measure import measure
 from virtual_time import Batches, VirtualClock, step_of
 
@@ -38,9 +39,16 @@ def test_times_are_those_of_one_example():
 def test_a_slow_first_pass_is_told_apart():
     clock = VirtualClock()
     upstream = Batches(clock, 500, lambda turn, number: 0.2 if turn == 1 else 0.02)
-    got = measured(upstream, clock)
+    got = measured(upstream, clock, length=500 * SIZE)
     assert got.upstream_first_s.mean == pytest.approx(0.2 / SIZE)
     assert got.upstream_s.mean == pytest.approx(0.02 / SIZE)
+    # Several ranks then share what fetching took, and each prepares its own part.
+    report = Report(got, Cluster(4, peer_rate=100, shares=[0.5]))
+    fetch_s, prepare_s = 0.18 / SIZE, 0.02 / SIZE
+    bare, partitioned, _ = (each.loading_s / (500 * SIZE) for each in report.across)
+    assert bare == pytest.approx(fetch_s + prepare_s / 4)
+    moved_s = 0.5 * 3 / 4 * 0.01
+    assert partitioned == pytest.approx(fetch_s / 2 + moved_s + prepare_s / 4)
 
 
 def test_passes_that_are_cut_are_over_the_same_items():

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from leaked_threads import no_feeder
 
 
 @pytest.fixture(params=["memory", "disk"])
@@ -21,3 +23,13 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Path |
         return made[-1]
 
     return another
+
+
+@pytest.fixture
+def ranks_here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Ranks are threads of this process; none of theirs is left."""
+    import sharing_ranks
+
+    sharing_ranks.patch(monkeypatch)
+    yield
+    no_feeder()

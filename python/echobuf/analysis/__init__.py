@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from echobuf.analysis.across import Cluster
     from echobuf.analysis.measure import analyze
     from echobuf.analysis.report import Report
 
@@ -16,7 +17,11 @@ def __getattr__(name: str) -> Any:
         from echobuf.analysis.report import Report
 
         return Report
+    if name == "Cluster":
+        from echobuf.analysis.across import Cluster
+
+        return Cluster
     raise AttributeError(f"module 'echobuf.analysis' has no attribute {name!r}")
 
 
-__all__ = ["Report", "analyze"]
+__all__ = ["Cluster", "Report", "analyze"]

@@ -17,6 +17,7 @@ from echobuf.errors import OptionError
 from echobuf.options import check_bool, check_device, check_int
 
 if TYPE_CHECKING:
+    from echobuf.analysis.across import Cluster
     from echobuf.analysis.report import Report
 
 
@@ -35,6 +36,7 @@ def analyze(
     timeout: float = 60.0,
     synchronize: Callable[[], Any] | None = None,
     progress: Callable[[str], None] | None = None,
+    cluster: Cluster | None = None,
 ) -> Report:
     """Measures whether training waits for its input, and what echoing would bring.
 
@@ -72,6 +74,7 @@ def analyze(
             the step's work. Unless given, that of torch, JAX or CuPy is used where they
             are imported and have a device.
         progress: called with the name of each phase as it begins.
+        cluster: ranks of a job to predict epochs for, too, from what this one takes.
 
     Returns:
         The report: `print` it.
@@ -101,7 +104,8 @@ def analyze(
             timeout=timeout,
             synchronize=synchronize,
             progress=progress,
-        )
+        ),
+        cluster,
     )
 
 

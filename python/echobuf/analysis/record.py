@@ -40,6 +40,8 @@ def as_json(report: Report) -> dict[str, Any]:
         "predictions": report.predictions,
         "memory": report.memory(),
         "remedies": report.remedies,
+        "across": report.across,
+        "ranks": 1 if report.cluster is None else report.cluster.ranks,
         "advice": report.advice,
         "measurements": {"spec": describe(make_spec(measurements.spec)), **raw},
     }

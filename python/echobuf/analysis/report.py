@@ -8,6 +8,7 @@ from functools import cached_property
 from os import PathLike
 
 from echobuf.analysis import estimate, formulas, others, units
+from echobuf.analysis.across import Across, Cluster, ways
 from echobuf.analysis.advice import Advice, advise, consequences, of_caches
 from echobuf.analysis.estimate import FACTORS, Prediction
 from echobuf.analysis.flow import Pace
@@ -29,10 +30,14 @@ class Report:
 
     Args:
         measurements: what was measured.
+        cluster: the ranks to predict for, too, where there are several.
     """
 
-    def __init__(self, measurements: Measurements) -> None:
+    def __init__(
+        self, measurements: Measurements, cluster: Cluster | None = None
+    ) -> None:
         self.measurements = measurements
+        self.cluster = cluster
         self._predicted: dict[float | str, Prediction] = {}
 
     # ---- what was measured
@@ -131,6 +136,13 @@ class Report:
     def remedies(self) -> tuple[Remedy, ...]:
         """What else would help, and by how much."""
         return others.remedies(self.measurements)
+
+    @cached_property
+    def across(self) -> tuple[Across, ...]:
+        """Epochs on all ranks of the cluster, by how they load; none without one."""
+        if self.cluster is None:
+            return ()
+        return ways(self.measurements, self.cluster, self.epoch_examples)
 
     def memory(
         self, window: int | None = None, factor: float | str | None = None

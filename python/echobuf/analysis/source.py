@@ -15,6 +15,7 @@ from echobuf import nodes
 from echobuf.errors import OptionError, UpstreamError
 from echobuf.loader import EchoLoader
 from echobuf.loader.length import count_units
+from echobuf.loader.ray_data import as_batches
 from echobuf.loader.source import (
     as_data_loader,
     begins_anew,
@@ -36,7 +37,7 @@ class Source:
         upstream: any iterable of examples or of batches.
         batch_size: examples that the step takes; None: as many as upstream's batches.
         batched: whether upstream yields batches; None: it does if it is a DataLoader
-            that makes batches, or if `batch_size` is not given.
+            that makes batches, or Ray's, or if `batch_size` is not given.
         length: examples in an epoch; None: as upstream says.
         device: where the loader serves batches.
 
@@ -62,6 +63,7 @@ class Source:
         length: int | None,
         device: str,
     ) -> None:
+        upstream = as_batches(upstream, batch_size=batch_size, batched=batched)
         check_iterable(upstream)
         self.upstream = upstream
         self.data_loader = as_data_loader(upstream)

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from echobuf.analysis import units
+from echobuf.analysis.across import Cluster, costs_of
 from echobuf.analysis.estimate import Prediction
 from echobuf.analysis.measurements import Estimate
 from echobuf.analysis.others import storage_s
@@ -47,6 +48,7 @@ def _parts(report: Report) -> list[RenderableType]:
         _predicted(report),
         _below_predictions(report),
         _remedies(report),
+        *_across(report),
         "",
         _lines(report),
     ]
@@ -160,6 +162,45 @@ def _remedies(report: Report) -> RenderableType:
             remedy.note,
         )
     return table
+
+
+def _across(report: Report) -> list[RenderableType]:
+    cluster = report.cluster
+    if cluster is None:
+        return []
+    plural = "s" if cluster.ranks > 1 else ""
+    title = f"epoch on {units.count(cluster.ranks)} rank{plural}"
+    table = _table(title, "cached", "moved", "loading", "epoch", "at least", "speed-up")
+    for way in report.across:
+        table.add_row(
+            way.name,
+            units.percent(way.share),
+            units.percent(way.moved),
+            units.seconds(way.loading_s),
+            units.seconds(way.epoch_s),
+            units.seconds(way.least_s),
+            f"{units.times(way.speedup)}x",
+        )
+    return [table, _indented(_below_across(report, cluster))]
+
+
+def _below_across(report: Report, cluster: Cluster) -> str:
+    costs = costs_of(report.measurements, cluster)
+    if not costs.storage_s:
+        return (
+            "The first pass took no longer than the second, so nothing is known of "
+            "storage: give the examples a second that it has for all ranks together "
+            "(storage_rate, --storage-rate)."
+        )
+    given = "as one process had" if cluster.storage_rate is None else "as given"
+    storage = f"{units.number(1 / costs.storage_s)} examples/s from storage, {given}"
+    peers = "peers cost nothing (peer_rate, --peer-rate)"
+    if costs.peer_s:
+        peers = f"{units.number(1 / costs.peer_s)} from peers"
+    return (
+        f"All ranks together: {storage}; {peers}. moved: examples that come from a "
+        "peer. at least: if ranks are ahead of each other."
+    )
 
 
 def _lines(report: Report) -> RenderableType:

@@ -55,6 +55,8 @@ class CachedDataset:
         CapacityError: `max_bytes` is more than the memory that there is.
     """
 
+    _COUNTED: tuple[str, ...] = ("hits", "misses", "damaged")
+
     def __init__(
         self,
         dataset: Any,
@@ -70,16 +72,18 @@ class CachedDataset:
         self._dataset = dataset
         self._prepare = _check_callable("prepare", prepare)
         self._transform = _check_callable("transform", transform)
-        self._counters = Counters()
-        given = identities.check_identity(identity)
+        self._counters = Counters(self._COUNTED)
+        self._identity = identities.check_identity(identity)
         self._store: MemoryStore | DiskStore
         if directory is None:
             self._store = MemoryStore(self._length, self._max_bytes)
         else:
             import_lmdb()
-            if given is None:
-                given = identities.derive(dataset, self._length, self._read_one)
-            contents = directories.Contents(given, self._length)
+            if self._identity is None:
+                self._identity = identities.derive(
+                    dataset, self._length, self._read_one
+                )
+            contents = directories.Contents(self._identity, self._length)
             self._store = DiskStore(
                 directories.claim(directory, contents), self._max_bytes
             )
@@ -103,7 +107,7 @@ class CachedDataset:
         items = [self._kept(number) for number in numbers]
         missed = [i for i, item in enumerate(items) if _is_miss(item)]
         if missed:
-            read = self._read([numbers[i] for i in missed])
+            read = self._fetch([numbers[i] for i in missed])
             for i, item in zip(missed, read, strict=True):
                 self._keep(numbers[i], item, damaged=items[i] is _DAMAGED)
                 items[i] = item
@@ -120,6 +124,10 @@ class CachedDataset:
         except record.DamagedError:
             self._counters.add(damaged=1)
             return _DAMAGED
+
+    def _fetch(self, numbers: list[int]) -> list[Any]:
+        """Items that are not kept here."""
+        return self._read(numbers)
 
     def _read(self, numbers: list[int]) -> list[Any]:
         """Items from the source, prepared."""
@@ -153,12 +161,9 @@ class CachedDataset:
 
     def stats(self) -> CacheStats:
         """What the cache holds, and what all of its processes have asked of it."""
-        hits, misses, damaged = self._counters.sums()
         items, size = self._store.contents()
         return CacheStats(
-            hits=hits,
-            misses=misses,
-            damaged=damaged,
+            **self._counters.sums(),
             items=items,
             bytes=size,
             max_bytes=self._max_bytes,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from echobuf.cache.record import Draft, aligned, is_sound
+import numpy as np
+from numpy.typing import NDArray
+
+from echobuf.cache.record import Draft, Sealed, aligned, is_sound
 from echobuf.cache.shared import SharedMemory
 from echobuf.capacity import available_bytes
 from echobuf.errors import CapacityError
@@ -61,7 +64,7 @@ class MemoryStore:
         """Bytes that can still be stored."""
         return self._max_bytes - self._table[_USED]
 
-    def put(self, number: int, draft: Draft) -> None:
+    def put(self, number: int, draft: Draft | Sealed) -> None:
         """Stores an item, unless it is there and sound, or there is no room for it."""
         record = draft.seal(number)
         with self._memory.locked():
@@ -96,6 +99,11 @@ class MemoryStore:
         self._table[entry] = 0
         self._table[_ITEMS] -= 1
         self._append(number, record)
+
+    def held(self, count: int) -> NDArray[np.bool_]:
+        """For each of so many items, whether it is stored."""
+        begins = np.frombuffer(self._table, np.uint64)[_ENTRIES::2]
+        return begins[:count].astype(np.bool_)
 
     def contents(self) -> tuple[int, int]:
         """How many items are stored, and their bytes."""

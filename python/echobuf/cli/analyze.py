@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from echobuf.analysis.paths import SUFFIXES
 from echobuf.cli import UsageError, require
-from echobuf.cli.arguments import positive, whole_number
+from echobuf.cli.arguments import positive, rate, share, whole_number
 from echobuf.cli.interrupt import ending_on_interrupt
 from echobuf.cli.target import load_target, where
 
 if TYPE_CHECKING:
+    from echobuf.analysis.across import Cluster
     from echobuf.analysis.report import Report
 
 __all__ = ["configure", "run"]
@@ -47,6 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="how long one item of upstream may take (default: %(default)g)",
     )
     _add_settings(parser)
+    _add_ranks(parser)
     parser.add_argument(
         "--json",
         metavar="PATH",
@@ -93,6 +95,38 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_ranks(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("a job of several ranks")
+    group.add_argument(
+        "--ranks",
+        type=whole_number,
+        metavar="N",
+        help="predict epochs on so many ranks, too, with caches and without",
+    )
+    group.add_argument(
+        "--storage-rate",
+        type=rate,
+        metavar="X",
+        help="examples a second that storage gives to all ranks together (default: as "
+        "many as it gave to this process)",
+    )
+    group.add_argument(
+        "--peer-rate",
+        type=rate,
+        metavar="X",
+        help="examples a second that ranks fetch from each other's caches, all "
+        "together (default: as if that cost nothing)",
+    )
+    group.add_argument(
+        "--cached",
+        type=share,
+        nargs="+",
+        metavar="SHARE",
+        help="shares of the data set that the caches of all ranks hold together "
+        "(default: 0.25 0.5 0.75 1)",
+    )
+
+
 def run(options: argparse.Namespace) -> int:
     """Analyzes, prints the report, and writes what was asked for.
 
@@ -131,7 +165,27 @@ def _analyze(upstream: Any, step: Any, options: argparse.Namespace) -> Report:
         seconds=options.seconds,
         timeout=options.timeout,
         progress=_progress(),
+        cluster=_cluster(options),
     )
+
+
+def _cluster(options: argparse.Namespace) -> Cluster | None:
+    given = {
+        "storage_rate": options.storage_rate,
+        "peer_rate": options.peer_rate,
+        "shares": options.cached,
+    }
+    given = {name: value for name, value in given.items() if value is not None}
+    if options.ranks is None:
+        if given:
+            raise UsageError(
+                "--storage-rate, --peer-rate and --cached are for a job of several "
+                "ranks; say how many: --ranks N"
+            )
+        return None
+    from echobuf.analysis.across import Cluster
+
+    return Cluster(options.ranks, **given)
 
 
 def _made(found: Any, target: str) -> tuple[Any, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 
-__all__ = ["positive", "whole_number"]
+__all__ = ["positive", "rate", "share", "whole_number"]
 
 
 def whole_number(text: str) -> int:
@@ -19,12 +19,34 @@ def whole_number(text: str) -> int:
     return value
 
 
-def positive(text: str) -> float:
-    """A finite number above 0, of seconds."""
+def rate(text: str) -> float:
+    """A finite number above 0, of examples a second."""
+    value = _number(text)
+    if not (math.isfinite(value) and value > 0):
+        raise argparse.ArgumentTypeError(
+            f"must be a number > 0, of examples a second, not {text}"
+        )
+    return value
+
+
+def share(text: str) -> float:
+    """A number from 0 to 1."""
+    value = _number(text)
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"must be a number from 0 to 1, not {text}")
+    return value
+
+
+def _number(text: str) -> float:
     try:
-        value = float(text)
+        return float(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"not a number: {text!r}") from None
+
+
+def positive(text: str) -> float:
+    """A finite number above 0, of seconds."""
+    value = _number(text)
     if not (math.isfinite(value) and value > 0):
         raise argparse.ArgumentTypeError(f"must be a number of seconds > 0, not {text}")
     return value

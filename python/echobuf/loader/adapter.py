@@ -7,6 +7,7 @@ from typing import Any
 
 from echobuf import nodes
 from echobuf.buffer import EchoBuffer
+from echobuf.loader.ray_data import RayBatches
 
 
 class Adapter:
@@ -14,7 +15,7 @@ class Adapter:
 
     def yields_batches(self, upstream: Iterable[Any]) -> bool:
         """Whether upstream yields batches, where nobody says."""
-        return False
+        return isinstance(upstream, RayBatches)
 
     def read_first(self, item: Any) -> Any:
         """The first item, from which the spec is inferred."""

@@ -17,6 +17,7 @@ from echobuf.loader.attaching import as_attached, check_attached
 from echobuf.loader.epoch import Epoch
 from echobuf.loader.order import Order, Sampled, is_map_style
 from echobuf.loader.plan import Plan
+from echobuf.loader.ray_data import as_batches
 from echobuf.loader.run import Run
 from echobuf.loader.snapshots import with_end, with_upstream
 from echobuf.loader.starter import Starter
@@ -39,14 +40,15 @@ class EchoLoader:
     thread, into the same memory. One epoch runs at a time; beginning another ends it.
 
     Args:
-        upstream: an iterable of examples or of batches.
+        upstream: an iterable of examples or of batches; or a `ray.data.Dataset`, or
+            one trainer's shard of it, which is read in batches of `batch_size`.
         batch_size: examples in a batch. With `batched=True` it is that of the first
             batch unless told; left out with `unit="batch"`.
         window: examples (batches with `unit="batch"`) that one shuffled pass covers.
         factor: how many times each fresh example is served: a number >= 1, or "auto".
         unit: "example", or "batch" to echo the batches of upstream as they are.
         batched: whether upstream yields batches (examples stacked on axis 0); False
-            unless told, True with `unit="batch"`.
+            unless told, True with `unit="batch"` and for Ray.
         length: how many examples (batches with `unit="batch"`) upstream yields, where
             it does not say; for `len(loader)`.
         overlap_epochs: begin the next epoch's upstream as soon as all examples of this
@@ -100,6 +102,12 @@ class EchoLoader:
         drop_last: bool = False,
         max_bytes: int | None = None,
     ) -> None:
+        upstream = as_batches(
+            upstream,
+            batch_size=batch_size,
+            batched=batched,
+            overlap_epochs=overlap_epochs,
+        )
         source.check_iterable(upstream)
         adapter = self._adapter()
         workers = check_workers(

@@ -10,6 +10,7 @@ import optree
 from echobuf import hints
 from echobuf.errors import OptionError, SpecError
 from echobuf.field import Field
+from echobuf.loader.ray_data import RayBatches
 from echobuf.tree import (
     NAMESPACE,
     about_lists,
@@ -39,7 +40,9 @@ def as_data_loader(upstream: Any) -> Any:
 
 
 def yields_batches(upstream: Any) -> bool:
-    """Whether it is a torch DataLoader that makes batches."""
+    """Whether it is a torch DataLoader that makes batches, or Ray's data."""
+    if isinstance(upstream, RayBatches):
+        return True
     loader = as_data_loader(upstream)
     return loader is not None and (
         loader.batch_size is not None or loader.batch_sampler is not None

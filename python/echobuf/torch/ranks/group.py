@@ -17,7 +17,9 @@ from echobuf.torch.ranks.roll import Roll
 _ANSWER_S = 10.0  # that the store has to answer
 
 
-def meet(group: Any) -> Meeting:
+def meet(
+    group: Any, *, why: str = "`uneven` is given", instead: str = "leave `uneven` out"
+) -> Meeting:
     """The ranks of a process group, for one loader.
 
     They use the store that `init_process_group` has made, over a connection of their
@@ -27,6 +29,8 @@ def meet(group: Any) -> Meeting:
 
     Args:
         group: of the training; None: all ranks.
+        why: there must be one.
+        instead: what else to do.
 
     Raises:
         OptionError: there is no process group, or this rank is not in it.
@@ -34,9 +38,9 @@ def meet(group: Any) -> Meeting:
     """
     if not dist.is_available() or not dist.is_initialized():
         raise OptionError(
-            "`uneven` is given, but there is no process group: call "
+            f"{why}, but there is no process group: call "
             "torch.distributed.init_process_group first (torchrun sets what it "
-            "needs), or leave `uneven` out."
+            f"needs), or {instead}."
         )
     members, own = _members(group), dist.get_rank()
     if own not in members:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -28,12 +28,19 @@ class Meeting:
         roll: of the ranks.
         number: of the loader, among those of these ranks.
         timeout: seconds after which a rank that lives and does not come is given up.
+
+    Attributes:
+        members: the numbers of the ranks in the whole job.
+        rank: which of them this is.
+        size: how many they are.
+        store: as given.
     """
 
     def __init__(self, store: Any, roll: Roll, number: int, timeout: float) -> None:
         self.members = roll.members
         self.rank = roll.rank
         self.size = len(roll.members)
+        self.store = store
         self._board = Board(store)
         self._roll = roll
         self._number = number
@@ -47,9 +54,14 @@ class Meeting:
         """What was set; None if nothing was."""
         return self._ask(self._board.get, key)
 
-    def get_all(self, prefix: str) -> list[Any] | None:
-        """What each rank has set under `prefix/rank`; None unless all have."""
-        return self._ask(self._board.get_all, self._keys(prefix))
+    def get_all(self, prefix: str, without: Collection[int] = ()) -> list[Any] | None:
+        """What each rank has set under `prefix/rank`; None unless all have.
+
+        Args:
+            prefix: of the keys.
+            without: ranks that are left out.
+        """
+        return self._ask(self._board.get_all, self._keys(prefix, without))
 
     def read_all(self, prefix: str) -> list[Any]:
         """The same, where all have."""
@@ -59,8 +71,8 @@ class Meeting:
         """Forgets what is no longer needed."""
         self._ask(self._board.delete, key)
 
-    def _keys(self, prefix: str) -> list[str]:
-        return [f"{prefix}/{rank}" for rank in range(self.size)]
+    def _keys(self, prefix: str, without: Collection[int] = ()) -> list[str]:
+        return [f"{prefix}/{rank}" for rank in range(self.size) if rank not in without]
 
     def _ask(self, call: Callable[..., T], argument: Any) -> T:
         try:
@@ -70,12 +82,19 @@ class Meeting:
 
     # ---- waiting
 
-    def wait_for(self, look: Callable[[], T | None], missing: Callable[[], str]) -> T:
+    def wait_for(
+        self,
+        look: Callable[[], T | None],
+        missing: Callable[[], str],
+        check: Callable[[], None] | None = None,
+    ) -> T:
         """What `look` gives, once it is not None. Ctrl-C gets through.
 
         Args:
             look: asked again and again.
             missing: what is waited for, in words.
+            check: raises `UpstreamError` where there is no use in waiting on; None:
+                where a rank is gone.
 
         Raises:
             UpstreamError: a rank is gone, or the time that collectives have has passed.
@@ -89,7 +108,7 @@ class Meeting:
             now = time.monotonic()
             if now > next_look:
                 try:
-                    self._roll.check()
+                    (check or self._roll.check)()
                 except UpstreamError:
                     # Who is gone may have said all that is needed before.
                     if (answer := look()) is not None:
@@ -110,6 +129,10 @@ class Meeting:
     def all_have_come(self) -> None:
         """Called when that is so."""
         self._roll.meet()
+
+    def gone(self) -> frozenset[int]:
+        """The ranks that are gone."""
+        return frozenset(self._roll.gone())
 
     def check_alive(self) -> None:
         """Raises `UpstreamError` that names the ranks that are gone, if any are."""

@@ -55,6 +55,18 @@ class Roll:
                 f"{self.name(silent)} gone: no sign of life for {_SILENT_S:.0f} s."
             )
 
+    def gone(self) -> set[int]:
+        """The ranks that are gone.
+
+        Raises:
+            UpstreamError: the store does not answer.
+        """
+        self.meet()
+        try:
+            return {*self._ended(), *self._silent()}
+        except StoreGoneError as error:
+            raise self.explain(error) from error
+
     def name(self, ranks: list[int]) -> str:
         """The ranks and a verb, as the whole job numbers them."""
         numbers = ", ".join(str(self.members[rank]) for rank in sorted(ranks))

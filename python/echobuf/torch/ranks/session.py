@@ -9,6 +9,7 @@ from echobuf.errors import OptionError, StateError, UpstreamError
 from echobuf.torch.ranks.meeting import Meeting
 from echobuf.torch.ranks.place import Place
 from echobuf.torch.ranks.record import Record
+from echobuf.torch.ranks.words import in_words, per_rank
 
 
 class Session:
@@ -130,40 +131,31 @@ class Session:
             self.meeting.delete(key)
 
 
-def in_words(error: BaseException, most: int = 500) -> str:
-    """An error as the other ranks get it."""
-    text = str(error) or type(error).__name__
-    return text if len(text) <= most else text[:most] + "..."
-
-
 def _check_same(said: list[tuple[int, dict[str, Any]]]) -> None:
     for name in said[0][1]["arguments"]:
         values = [(rank, one["arguments"].get(name)) for rank, one in said]
         known = [value for _, value in values if value is not None]
         if any(value != known[0] for value in known):
             raise OptionError(
-                f"`{name}` differs between ranks ({_list(values)}); make the loader "
+                f"`{name}` differs between ranks ({per_rank(values)}); make the loader "
                 "with the same arguments on all of them."
             )
     epochs = [(rank, one["epoch"]) for rank, one in said]
     if len({epoch for _, epoch in epochs}) > 1:
         raise OptionError(
-            f"the ranks are in different epochs ({_list(epochs)}); say the same "
+            f"the ranks are in different epochs ({per_rank(epochs)}); say the same "
             "`set_epoch` on all of them, or load states taken at the same batch."
         )
     starts = [(rank, one["base"]) for rank, one in said]
     if len({start for _, start in starts}) > 1:
         raise StateError(
             "the ranks begin at different examples of their shards "
-            f"({_list(starts)}); load the same state on all of them."
+            f"({per_rank(starts)}); load the same state on all of them."
         )
     batches = [(rank, one["batches"]) for rank, one in said]
     if len({count for _, count in batches}) > 1:
         raise StateError(
             "the ranks go on from different batches of the epoch "
-            f"({_list(batches)}); load states taken at the same batch on all of them."
+            f"({per_rank(batches)}); load states taken at the same batch on all of "
+            "them."
         )
-
-
-def _list(values: list[tuple[int, Any]]) -> str:
-    return ", ".join(f"rank {rank}: {value!r}" for rank, value in values)

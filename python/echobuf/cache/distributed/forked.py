@@ -1,0 +1,26 @@
+"""Sockets that a forked child closes.
+
+In a child they would stay open when this process is gone, and its peers would wait for
+an answer.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import weakref
+
+_open: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+
+
+def track(opened: socket.socket) -> None:
+    """Closes it in forked children."""
+    _open.add(opened)
+
+
+def _close_all() -> None:
+    for each in list(_open):
+        each.close()
+
+
+os.register_at_fork(after_in_child=_close_all)

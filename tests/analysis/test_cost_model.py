@@ -1,0 +1,185 @@
+"""The cost model of several ranks: its limits, and against simulations."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from echobuf.analysis import cost_model, formulas
+from echobuf.analysis.cost_model import Costs
+from rank_simulation import epoch_of
+from scripts import BENCH, importable
+
+TIMES = st.floats(1e-7, 10.0)
+SHARES = st.floats(0, 1)
+RANKS = st.integers(1, 2048)
+LOCAL = st.integers(1, 512)
+COSTS = st.builds(Costs, TIMES, TIMES, TIMES, TIMES)
+NEAR = 1 + 1e-9
+
+
+def moved_in(way, share, ranks, local):
+    if way == "partitioned":
+        return cost_model.moved_partitioned(share, ranks)
+    return cost_model.moved_locality_aware(share, ranks, local)
+
+
+WAYS = st.sampled_from(["partitioned", "locality-aware"])
+
+
+@given(COSTS, RANKS)
+def test_without_a_cache_it_is_storage_for_all_and_preparation_shared(costs, ranks):
+    loading = cost_model.loading_s(costs, ranks, 1.0, 0.0)
+    assert loading == pytest.approx(costs.storage_s + costs.prepare_s / ranks)
+
+
+@given(COSTS, SHARES)
+def test_one_rank_is_a_cache_that_never_evicts(costs, share):
+    assert moved_in("partitioned", share, 1, 32) == 0
+    assert moved_in("locality-aware", share, 1, 32) == 0
+    loading = cost_model.loading_s(costs, 1, 1 - share, 0.0)
+    hits = formulas.hits_never_evicted(share)
+    cached = formulas.cached_s(costs.prepare_s, costs.storage_s, hits)
+    assert loading == pytest.approx(cached)
+    assert cost_model.least_loading_s(costs, 1, 1 - share, 0.0) == pytest.approx(cached)
+
+
+@given(WAYS, RANKS, LOCAL)
+def test_nothing_moves_from_empty_caches(way, ranks, local):
+    assert moved_in(way, 0.0, ranks, local) == 0
+
+
+@given(WAYS, RANKS, LOCAL, SHARES, SHARES)
+def test_more_is_moved_from_caches_that_hold_more(way, ranks, local, one, other):
+    less, more = sorted((one, other))
+    moved = moved_in(way, less, ranks, local)
+    assert moved <= moved_in(way, more, ranks, local) * NEAR + 1e-12
+    assert 0 <= moved <= less
+
+
+@given(COSTS, WAYS, RANKS, LOCAL, SHARES, SHARES)
+def test_caches_help_where_peers_are_no_slower_than_storage(
+    costs, way, ranks, local, one, other
+):
+    less, more = sorted((one, other))
+    peer_s = min(costs.peer_s, costs.storage_s)
+    costs = Costs(costs.storage_s, peer_s, costs.prepare_s, costs.step_s)
+    few, many = (
+        cost_model.loading_s(costs, ranks, 1 - a, moved_in(way, a, ranks, local))
+        for a in (less, more)
+    )
+    assert many <= few * NEAR + 1e-12
+
+
+@given(COSTS, RANKS, LOCAL, SHARES)
+def test_locality_aware_loading_moves_no_more(costs, ranks, local, share):
+    moved = [moved_in(way, share, ranks, local) for way in ("partitioned", "locality")]
+    assert moved[1] <= moved[0] * NEAR
+    partitioned, aware = (
+        cost_model.loading_s(costs, ranks, 1 - share, part) for part in moved
+    )
+    assert aware <= partitioned * NEAR
+
+
+@given(COSTS, WAYS, RANKS, LOCAL, SHARES)
+def test_reading_ahead_is_never_slower(costs, way, ranks, local, share):
+    moved = moved_in(way, share, ranks, local)
+    in_step = cost_model.loading_s(costs, ranks, 1 - share, moved)
+    ahead = cost_model.least_loading_s(costs, ranks, 1 - share, moved)
+    assert ahead <= in_step * NEAR
+    # Three things at once, at most, and each rank's own.
+    assert in_step <= 3 * ahead * NEAR
+
+
+@given(COSTS, TIMES, RANKS)
+def test_an_epoch_takes_as_long_as_the_slower_side(costs, loading, ranks):
+    took = cost_model.epoch_s(costs, ranks, loading)
+    assert took in (loading, costs.step_s / ranks)
+    assert took >= max(loading, costs.step_s / ranks)
+
+
+@pytest.mark.parametrize(("local", "paper"), [(32, 0.069), (64, 0.048), (128, 0.034)])
+def test_what_moves_of_whole_caches_is_about_what_the_paper_simulates(local, paper):
+    moved = cost_model.moved_locality_aware(1.0, 1024, local)
+    assert moved == pytest.approx(paper, abs=0.002)
+    # De Moivre's mean deviation of a binomial distribution, half of it.
+    about = math.sqrt((1 - 1 / 1024) / (2 * math.pi * local))
+    assert moved == pytest.approx(about, rel=0.02)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.9, 1.0])
+@pytest.mark.parametrize(("ranks", "local"), [(2, 8), (4, 32), (16, 16)])
+def test_what_moves_is_what_balls_in_bins_say(share, ranks, local):
+    chance = random.Random(5)
+    rounds = 3000
+    surplus = 0
+    for _ in range(rounds):
+        held = [0] * ranks
+        for _ in range(ranks * local):
+            if (ball := chance.random() / share) < 1:
+                held[int(ball * ranks)] += 1
+        surplus += sum(max(0, each - local) for each in held)
+    simulated = surplus / (rounds * ranks * local)
+    moved = cost_model.moved_locality_aware(share, ranks, local)
+    assert moved == pytest.approx(simulated, rel=0.05, abs=5e-4)
+
+
+@given(RANKS, st.integers(1, 10**6), SHARES)
+def test_a_share_moves_whatever_the_sizes(ranks, local, share):
+    moved = cost_model.moved_locality_aware(share, ranks, local)
+    assert 0 <= moved <= share
+
+
+@pytest.fixture(name="machine")
+def _machine(monkeypatch):
+    with importable(monkeypatch, BENCH) as script:
+        yield script("rank_machine")
+
+
+RATES = [
+    (4000, 16000, 5000, 16000),
+    (16000, 5000, 5000, 16000),
+    (9000, 9000, 5000, 2000),
+]
+
+
+@pytest.mark.parametrize("rates", RATES)
+@pytest.mark.parametrize("ranks", [1, 4, 8])
+@pytest.mark.parametrize("share", [0.0, 0.35, 0.65, 1.0])
+@pytest.mark.parametrize("way", ["partitioned", "locality-aware"])
+def test_an_epoch_of_ranks_takes_what_is_predicted(machine, way, share, ranks, rates):
+    """Of examples that come from where they are, not from where they should be."""
+    job = machine.Job(way, share, ranks, local_batch=64, steps=128 // ranks)
+    batches = machine.sources(job).tolist()
+    costs = Costs(*(1 / rate for rate in rates))
+    moved = moved_in(way, share, ranks, 64)
+    in_step, least = (
+        job.examples
+        * cost_model.epoch_s(costs, ranks, of(costs, ranks, 1 - share, moved))
+        for of in (cost_model.loading_s, cost_model.least_loading_s)
+    )
+    assert epoch_of(batches, 64, costs, together=True) == pytest.approx(
+        in_step, rel=0.02
+    )
+    alone = epoch_of(batches, 64, costs, together=False)
+    assert 0.98 * least <= alone <= 1.02 * in_step
+
+
+def test_every_example_comes_from_somewhere(machine):
+    for way in ("partitioned", "locality-aware"):
+        job = machine.Job(way, 0.5, ranks=4, local_batch=16, steps=50)
+        stored, moved = machine.sources(job).sum((0, 1))
+        assert stored == job.examples / 2
+        assert 0 <= moved <= job.examples / 2
+        assert machine.sources(job).sum(2).max() <= 16
+
+
+def test_ranks_on_threads_run_to_their_end(machine):
+    job = machine.Job("partitioned", 0.5, ranks=3, local_batch=4, steps=3)
+    costs = Costs(*[1e-5] * 4)
+    for mode in machine.MODES:
+        assert machine.Machine(job, costs, mode).run() > 0

@@ -1,0 +1,103 @@
+"""Ranks that are gone, or do not answer."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+pytest.importorskip("torch")
+
+import echobuf
+from cache_data import COUNT, check
+from echobuf.cache.distributed import LocalitySampler
+from sharing_ranks import Sharing, read
+
+pytestmark = pytest.mark.usefixtures("ranks_here")
+
+
+def test_the_share_of_a_lost_rank_is_read_from_the_source():
+    sharing = Sharing(3)
+    sharing.run(lambda rank, cache: read(cache, range(rank, COUNT, 3)))
+    sharing.caches[1].close()
+    before = len(sharing.reads)
+    for rank in (0, 2):
+        with pytest.warns(RuntimeWarning, match="rank 1 does not answer") as told:
+            read(sharing.caches[rank], range(COUNT))
+        assert len(told) == 1, "once"
+        assert sharing.caches[rank].stats().lost == (1,)
+    assert len(sharing.reads) == before + 2 * len(range(1, COUNT, 3))
+    sharing.close()
+
+
+def test_or_is_an_error_for_the_others():
+    sharing = Sharing(3, lambda rank: {"on_lost": "raise"})
+    sharing.run(lambda rank, cache: read(cache, range(rank, COUNT, 3)))
+    sharing.caches[1].close()
+    for rank in (0, 2):
+        cache = sharing.caches[rank]
+        for number in (1, 1, (rank + 2) % 4):  # whatever else it asks for
+            with pytest.raises(echobuf.UpstreamError, match="rank 1 of the cache"):
+                cache[number]
+        check(cache[rank], rank)  # its own is there
+    sharing.close()
+
+
+def test_a_rank_that_never_answers_is_given_up(monkeypatch):
+    sharing = Sharing(2, lambda rank: {"timeout_s": 0.2})
+    one, two = sharing.caches
+    two.close()
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        address = ("127.0.0.1", mute.getsockname()[1])
+        monkeypatch.setattr(one._sharing.peers._lines[1], "_address", address)
+        with pytest.warns(RuntimeWarning, match="rank 1 does not answer"):
+            check(one[1], 1)
+        check(one[3], 3)
+    sharing.close()
+
+
+def test_a_connection_that_was_cut_is_made_again():
+    sharing = Sharing(2)
+    one, _ = sharing.caches
+    read(one, [1])
+    for _ in range(2):
+        one._sharing.peers._lines[1]._socket.shutdown(socket.SHUT_RDWR)
+        read(one, [1, 3])
+    assert one.stats().lost == ()
+    assert sharing.reads == [1, 3]
+    sharing.close()
+
+
+def test_a_lost_rank_is_left_out_when_the_others_agree(monkeypatch):
+    monkeypatch.setattr("echobuf.torch.ranks.meeting._LOOK_S", 0.01)
+    sharing = Sharing(3)
+    sharing.run(lambda rank, cache: read(cache, range(rank, COUNT, 3)))
+    sharing.caches[2].close()
+    for rank in (0, 1):
+        roll = sharing.caches[rank]._holdings._meeting._roll
+        monkeypatch.setattr(roll, "_ended", lambda: [2])
+
+    def rank_does(rank, cache):
+        if rank == 2:
+            return None
+        sampler = LocalitySampler(cache, batch_size=4)
+        return list(sampler), cache.stats().lost
+
+    with pytest.warns(RuntimeWarning, match="rank 2 does not answer"):
+        told = sharing.run(rank_does)
+    assert [lost for _, lost in told[:2]] == [(2,)] * 2
+    (one, _), (two, _) = told[:2]
+    assert len(one) == len(two) == len(LocalitySampler(sharing.caches[0], batch_size=4))
+    assert not {*one} & {*two}, "nothing twice"
+    sharing.close()
+
+
+@pytest.mark.parametrize(("gone", "on_lost"), [(0, "storage"), (1, "raise")])
+def test_who_cannot_agree_is_told_why(monkeypatch, gone, on_lost):
+    monkeypatch.setattr("echobuf.torch.ranks.meeting._LOOK_S", 0.01)
+    sharing = Sharing(2, lambda rank: {"on_lost": on_lost})
+    cache = sharing.caches[1 - gone]
+    monkeypatch.setattr(cache._holdings._meeting._roll, "_ended", lambda: [gone])
+    with pytest.raises(echobuf.UpstreamError, match=f"rank {gone} is gone"):
+        iter(LocalitySampler(cache, batch_size=4))
+    sharing.close()

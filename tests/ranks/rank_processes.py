@@ -1,0 +1,41 @@
+"""Ranks as they are: processes with a process group, started as by torchrun."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+
+
+def run(program, ranks, *arguments, killed=None):
+    """What each rank of a program has printed."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    processes = [
+        subprocess.Popen(
+            [sys.executable, str(program), *map(str, arguments)],
+            env=os.environ
+            | {
+                "RANK": str(rank),
+                "WORLD_SIZE": str(ranks),
+                "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": str(port),
+                "OMP_NUM_THREADS": "1",
+                "TORCH_CPP_LOG_LEVEL": "ERROR",
+            },
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(ranks)
+    ]
+    told = []
+    for rank, process in enumerate(processes):
+        out, err = process.communicate(timeout=120)
+        assert process.returncode == (-9 if rank == killed else 0), err
+        assert "Exception ignored" not in err
+        told.append([json.loads(line) for line in out.splitlines()])
+    return told
