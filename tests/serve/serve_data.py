@@ -44,7 +44,10 @@ class Numbers:
 def example(number: int) -> Any:
     return {
         "id": np.int64(number),
-        "data": (np.full((3, 2), number, np.float32), np.full(5, number % 251, np.uint8)),
+        "data": (
+            np.full((3, 2), number, np.float32),
+            np.full(5, number % 251, np.uint8),
+        ),
     }
 
 

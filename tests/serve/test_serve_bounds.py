@@ -18,9 +18,7 @@ def test_a_slow_job_holds_the_others_up_at_the_bound(lag, spilled, tmp_path):
     slots = 2 * 8 + lag
     upstream = Numbers(300)
     spill = tmp_path if spilled else None
-    with serve.Server(
-        upstream, NAME, window=8, lag=lag, spill=spill, jobs=2, epochs=1
-    ):
+    with serve.Server(upstream, NAME, window=8, lag=lag, spill=spill, jobs=2, epochs=1):
         fast = Job(1, KWARGS)
         with serve.attach(NAME) as attached:
             slow = iter(EchoLoader(attached, **KWARGS))

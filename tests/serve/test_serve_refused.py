@@ -163,7 +163,7 @@ def test_what_the_server_decides(server):
             with pytest.raises(OptionError, match=f"`{name}`"):
                 EchoLoader(attached, **{**KWARGS, name: value})
         with pytest.raises(OptionError, match="`unit`"):
-            list(EchoLoader(attached, window=8, factor=2, unit="batch"))
+            EchoLoader(attached, window=8, factor=2, unit="batch")
 
 
 def test_it_is_for_one_loader(server):

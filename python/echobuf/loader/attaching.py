@@ -19,12 +19,16 @@ def as_attached(upstream: Any) -> Attached | None:
     return None
 
 
-def check_attached(workers: Any, sampler: Any, batched: bool | None) -> None:
+def check_attached(workers: Any, sampler: Any, batched: bool | None, unit: str) -> None:
     """Refuses what the server decides.
 
     Raises:
         OptionError: names it.
     """
+    if unit != "example":
+        raise OptionError(
+            f"`unit` is {unit!r}; a server serves examples: leave it out here."
+        )
     for name, value in (
         ("num_workers", workers),
         ("sampler", sampler),

@@ -121,7 +121,7 @@ class EchoLoader:
         workforce: Workforce | Supply | None = None
         make: Callable[..., EchoBuffer] = EchoBuffer
         if (attached := as_attached(upstream)) is not None:
-            check_attached(workers, sampler, batched)
+            check_attached(workers, sampler, batched, unit)
             upstream = workforce = attached._take()
             make = workforce.make_buffer
         elif workers is not None:

@@ -206,10 +206,6 @@ class Supply:
             OptionError: its window is larger than those that the server is for.
         """
         assert self._turn is not None
-        if arguments["unit"] != "example":
-            raise OptionError(
-                "`unit` is 'batch'; a server serves examples: leave it out."
-            )
         on_device = arguments["device"] != "cpu"
         if on_device and self._link.spilled:
             raise OptionError(

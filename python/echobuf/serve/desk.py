@@ -51,7 +51,9 @@ class Desk:
         adopt: gives what the jobs of a server that is gone share to the new one.
     """
 
-    def __init__(self, place: Path, adopt: Callable[[Message, list[int]], None]) -> None:
+    def __init__(
+        self, place: Path, adopt: Callable[[Message, list[int]], None]
+    ) -> None:
         self._place, self._name = place, place.name
         self._adopt = adopt
         self._left = address.Left(place)
@@ -96,7 +98,9 @@ class Desk:
             except OSError:
                 return
             threading.Thread(
-                target=self._answer, args=(connection,), name="echobuf-serve-job",
+                target=self._answer,
+                args=(connection,),
+                name="echobuf-serve-job",
                 daemon=True,
             ).start()
 
@@ -125,7 +129,11 @@ class Desk:
             connection.close()
 
     def _serve(
-        self, connection: socket.socket, message: Message, files: list[int], process: int
+        self,
+        connection: socket.socket,
+        message: Message,
+        files: list[int],
+        process: int,
     ) -> None:
         if message.get("version") != VERSION:
             raise OptionError(
@@ -177,7 +185,9 @@ class Desk:
             raise OptionError(f"{self._name!r} has no seat left for a job (64).")
         return seat
 
-    def _resume(self, connection: socket.socket, message: Message, process: int) -> None:
+    def _resume(
+        self, connection: socket.socket, message: Message, process: int
+    ) -> None:
         seat = int(message["seat"][0]), int(message["seat"][1])
         if message["session"] != self._core.session().hex():
             raise OptionError(

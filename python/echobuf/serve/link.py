@@ -213,9 +213,7 @@ def _attach(
             time.sleep(_TRY_S)
 
 
-def _try_attach(
-    name: str, job: str
-) -> tuple[socket.socket, wire.Message, list[int]]:
+def _try_attach(name: str, job: str) -> tuple[socket.socket, wire.Message, list[int]]:
     connection = address.connect(name)
     try:
         wire.send(connection, {"version": VERSION, "what": "attach", "job": job})

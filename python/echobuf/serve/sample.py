@@ -49,9 +49,7 @@ class Sample:
         )
 
 
-def read_sample(
-    item: Any, *, batched: bool
-) -> tuple[Sample, Callable[[Any], Any]]:
+def read_sample(item: Any, *, batched: bool) -> tuple[Sample, Callable[[Any], Any]]:
     """What examples look like, from the first item of upstream.
 
     Returns:
@@ -91,7 +89,9 @@ def _zeros(field: Field, carried: str | None) -> Any:
         return np.zeros(field.shape, field.dtype)
     import torch
 
-    return torch.zeros(field.shape, dtype=getattr(torch, carried.removeprefix("torch.")))
+    return torch.zeros(
+        field.shape, dtype=getattr(torch, carried.removeprefix("torch."))
+    )
 
 
 def _is_field(node: Any) -> bool:

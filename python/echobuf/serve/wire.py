@@ -16,7 +16,9 @@ _MOST_FILES = 4
 Message = dict[str, Any]
 
 
-def send(connection: socket.socket, message: Message, files: tuple[int, ...] = ()) -> None:
+def send(
+    connection: socket.socket, message: Message, files: tuple[int, ...] = ()
+) -> None:
     """Sends a message, and with it descriptors."""
     text = json.dumps(message).encode()
     head = _LENGTH.pack(len(text))
