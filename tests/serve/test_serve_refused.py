@@ -135,6 +135,7 @@ def test_a_socket_that_is_no_server():
         def answer():
             connection, _ = odd.accept()
             with connection:
+                connection.recv(1 << 16)
                 connection.sendall(b"\0\0\0\2[]")
 
         thread = threading.Thread(target=answer)
