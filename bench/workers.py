@@ -2,9 +2,9 @@
 
 The dataset does no work, so this is what handing over costs. The reference is a bare
 ring in shared memory: two processes copy images into its slots, semaphores say which
-are free and which are full, and who reads only counts. Like it is "to the ring": of each
-image that arrives eight by eight pixels are drawn. "To batches" draws it whole, a second
-copy: on two cores, which the workers' copies keep busy, 0.5 is the most that leaves.
+are free and which are full, and who reads only counts. Like it is "to the ring": of
+each image that arrives eight by eight pixels are drawn. "To batches" draws it whole, a
+second copy: on two cores, which the workers keep busy, 0.5 is the most that leaves.
 Expected before it was measured: 0.8 and 0.45; 20 times `torch.multiprocessing.Queue`,
 which makes a file of each image and sends its descriptor over a socket; 3 times
 DataLoader's workers, which stack a batch and then put it into shared memory.
