@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
 from echobuf import _core, codes
@@ -27,7 +28,7 @@ class Ends:
         self._upstream_error: BaseException | None = None
         self._past_error: BaseException | None = None  # of the epoch before
         # What has failed where nobody said so: the slots are lent no longer.
-        self.cut_off: BaseException | None = None
+        self.cut_off: Callable[[], BaseException] | None = None
 
     def upstream_failed(self, error: BaseException) -> None:
         """`fail` was called with `error`; noted before the core is told."""
@@ -63,8 +64,8 @@ class Ends:
         error = self._upstream_error
         if error is None:  # another thread has called `reset` meanwhile
             error = self._past_error
-        if error is None:
-            error = self.cut_off
+        if error is None and self.cut_off is not None:
+            error = self.cut_off()
         self._check_device(code)
         codes.end_next(code, error)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -105,6 +106,11 @@ class Job(threading.Thread):
         return self.served
 
 
+def all_of(epoch: list[list[int]]) -> list[int]:
+    """What was served in an epoch."""
+    return list(itertools.chain.from_iterable(epoch))
+
+
 def counts_of(epoch: list[list[int]], n: int) -> list[int]:
     """How often each example was served."""
-    return np.bincount(sum(epoch, []), minlength=n).tolist()
+    return np.bincount(all_of(epoch), minlength=n).tolist()

@@ -6,6 +6,7 @@ as its factor says, whole, however often the server was killed meanwhile.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -95,10 +96,8 @@ class Run:
         for process in (self.server, *self.jobs):
             ended, status = os.waitpid(process, os.WNOHANG)
             assert not ended, f"process {process} ended by itself: {status}"
-        try:
+        with contextlib.suppress(BlockingIOError):
             self.completed += len(os.read(self.epochs, 1 << 16))
-        except BlockingIOError:
-            pass
         return self.completed
 
     def end(self) -> None:

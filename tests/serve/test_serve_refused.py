@@ -6,6 +6,7 @@ import threading
 
 import numpy as np
 import pytest
+from serve_data import NAME, Job, Numbers
 
 import echobuf.serve.desk
 import echobuf.serve.link
@@ -21,7 +22,6 @@ from echobuf import (
 from echobuf.serve import address
 from echobuf.testing import simulated_cuda
 from helpers import until
-from serve_data import NAME, Job, Numbers
 
 KWARGS = {"window": 8, "batch_size": 4, "factor": 2}
 
@@ -118,8 +118,9 @@ def test_a_folder_of_another_user(server, monkeypatch):
 
 
 def test_a_socket_of_another_user(server, monkeypatch):
+    folder = address.folder()
     with monkeypatch.context() as patch:
-        patch.setattr(address, "folder", lambda here=address.folder(): here)
+        patch.setattr(address, "folder", lambda: folder)
         patch.setattr(os, "getuid", lambda: 4242)
         with pytest.raises(OptionError, match="one user's"):
             serve.attach(NAME)
@@ -134,6 +135,7 @@ def test_a_socket_that_is_no_server():
         def answer():
             connection, _ = odd.accept()
             with connection:
+                connection.recv(1 << 16)
                 connection.sendall(b"\0\0\0\2[]")
 
         thread = threading.Thread(target=answer)

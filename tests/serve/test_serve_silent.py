@@ -5,9 +5,10 @@ import signal
 import subprocess
 import sys
 
+from serve_data import NAME, Job, Numbers, counts_of
+
 from echobuf import serve
 from helpers import until
-from serve_data import NAME, Job, Numbers, counts_of
 
 PROGRAM = """
 import sys

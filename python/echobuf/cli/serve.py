@@ -85,7 +85,8 @@ def run(options: argparse.Namespace) -> int:
         raise CommandError(str(error)) from None
     signal.signal(signal.SIGTERM, _interrupt)
     print(
-        f"serving {name!r}: in a job, `EchoLoader(echobuf.serve.attach({name!r}), ...)`",
+        f"serving {name!r}; in a job: "
+        f"`EchoLoader(echobuf.serve.attach({name!r}), ...)`",
         flush=True,
     )
     try:

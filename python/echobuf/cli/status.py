@@ -5,9 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from echobuf.cli import UsageError, require
 from echobuf.errors import OptionError
+
+if TYPE_CHECKING:
+    from echobuf.serve import Status
 
 __all__ = ["configure", "run"]
 
@@ -36,10 +40,11 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _print(status: "serve.Status") -> None:  # type: ignore[name-defined]  # noqa: F821, UP037
+def _print(status: Status) -> None:
     require("serve", {"rich": "rich"})
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("job")
@@ -47,7 +52,7 @@ def _print(status: "serve.Status") -> None:  # type: ignore[name-defined]  # noq
         table.add_column(name, justify="right")
     for job in status.jobs:
         table.add_row(
-            job.job,
+            Text(job.job),
             str(job.process),
             f"waits for {job.epoch}" if job.waiting else str(job.epoch),
             f"{job.rate:,.0f}",
@@ -59,7 +64,8 @@ def _print(status: "serve.Status") -> None:  # type: ignore[name-defined]  # noq
     console = Console(highlight=False, soft_wrap=True)
     console.print(
         f"{status.name} (process {status.process}) {state} epoch {status.epoch}: "
-        f"{status.rate:,.0f} fresh/s, {status.published:,} in all, {status.slots:,} slots",
+        f"{status.rate:,.0f} fresh/s, {status.published:,} in all, "
+        f"{status.slots:,} slots",
         markup=False,
     )
     console.print(f"examples: {status.spec}", markup=False)

@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 def as_attached(upstream: Any) -> Attached | None:
     """The upstream if `echobuf.serve.attach` gave it, else None; imports nothing."""
     module = sys.modules.get("echobuf.serve.attached")
-    if module is not None and isinstance(upstream, module.Attached):
-        return upstream
-    return None
+    if module is None or not isinstance(upstream, module.Attached):
+        return None
+    attached: Attached = upstream
+    return attached
 
 
 def check_attached(workers: Any, sampler: Any, batched: bool | None, unit: str) -> None:

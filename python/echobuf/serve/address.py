@@ -87,8 +87,8 @@ class Lock:
             holder = os.pread(self._file, 32, 0).decode(errors="replace").strip()
             os.close(self._file)
             raise OptionError(
-                f"`name` is {place.name!r}, which the server of process {holder or '?'} has; "
-                "choose another, or end that one."
+                f"`name` is {place.name!r}, which the server of process "
+                f"{holder or '?'} has; choose another, or end that one."
             ) from None
         os.ftruncate(self._file, 0)
         os.pwrite(self._file, str(os.getpid()).encode(), 0)

@@ -14,7 +14,7 @@ from echobuf.buffer import EchoBuffer
 from echobuf.errors import OptionError, StateError, UpstreamError
 from echobuf.loader.upstream import Start
 from echobuf.serve.following import FollowFeeder
-from echobuf.serve.link import Link, dropped
+from echobuf.serve.link import Link, left
 from echobuf.side_host import HostSide
 
 _SLICE_S = 0.25
@@ -23,10 +23,10 @@ _SLICE_S = 0.25
 class Attached:
     """A job's place at a server: give it to a loader as its upstream.
 
-    `EchoLoader(attach("imagenet"), batch_size=..., window=..., factor=...)`, torch's and
-    JAX's alike, has a factor, a seed, an order and a device of its own; its window lies
-    in the memory of the server, and nothing is copied there. Its first epoch is the
-    next one that the server begins. Iterating a loader waits for that.
+    `EchoLoader(attach("imagenet"), batch_size=..., window=..., factor=...)`, torch's
+    and JAX's alike, has a factor, a seed, an order and a device of its own; its window
+    lies in the memory of the server, and nothing is copied there. Its first epoch is
+    the next one that the server begins. Iterating a loader waits for that.
 
     It is for one loader, and one process. Examples of an epoch that is left before its
     end are given up.
@@ -214,7 +214,7 @@ class Supply:
                 "server out."
             )
         lent = self._link.place.lend(self._link.memory, self._turn.base, on_device)
-        self._buffer = LentBuffer(spec, lent, self._link.name, **arguments)
+        self._buffer = LentBuffer(spec, lent, self._link, **arguments)
         side = self._buffer._side
         slots = self._link.place.slots()
         if isinstance(side, HostSide):
@@ -257,31 +257,31 @@ class Supply:
     def close(self) -> None:
         """The server is left: nothing more can be drawn."""
         if self._buffer is not None:
-            self._buffer.fail(UpstreamError("the server was left: `close()`."))
+            self._buffer.fail(left())
 
 
 class LentBuffer(EchoBuffer):
     """A buffer whose slots are a server's."""
 
     def __init__(
-        self, spec: Any, lent: _core.LentSlots, name: str, **arguments: Any
+        self, spec: Any, lent: _core.LentSlots, link: Link, **arguments: Any
     ) -> None:
         self._lent = lent
         super().__init__(spec, **arguments)
-        self._ends.cut_off = dropped(name)
+        self._ends.cut_off = link.why_cut_off
 
 
 def raise_for(code: int, link: Link) -> None:
     """Raises what a code of the core's means; nothing for one that means to wait."""
+    link.check()
     if code == _core.FOLLOWED_DROPPED:
-        raise dropped(link.name)
+        raise link.why_cut_off()
     if code == _core.FOLLOWED_OVER:
         raise UpstreamError(f"the server {link.name!r} has served all of its epochs.")
     if code == _core.FOLLOWED_FAILED:
         raise UpstreamError(
             f"upstream of the server {link.name!r} failed: {link.place.why()}"
         )
-    link.check()
 
 
 def _check_seconds(name: str, value: Any) -> float:

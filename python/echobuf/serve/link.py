@@ -86,9 +86,13 @@ class Link:
     def check(self) -> None:
         """Raises `UpstreamError` if the server is gone and has not come back."""
         if self._shared.is_closed():
-            raise UpstreamError("the server was left: `close()` was called.")
+            raise left()
         if self._shared.error is not None:
             raise UpstreamError(*self._shared.error.args)
+
+    def why_cut_off(self) -> UpstreamError:
+        """Why nothing more can be read from the server's slots."""
+        return left() if self._shared.is_closed() else dropped(self.name)
 
     def close(self) -> None:
         """Leaves the server."""
@@ -238,6 +242,11 @@ def _answer(connection: socket.socket, name: str) -> tuple[wire.Message, list[in
     if "error" in answer:
         raise OptionError(str(answer["error"]))
     return answer, files
+
+
+def left() -> UpstreamError:
+    """The error for a job that has gone by itself."""
+    return UpstreamError("the server was left: `close()` was called.")
 
 
 def dropped(name: str) -> UpstreamError:

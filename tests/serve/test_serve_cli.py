@@ -1,0 +1,136 @@
+"""`echobuf serve` and `echobuf status`, as a user calls them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from serve_data import NAME, Job, Numbers, counts_of
+
+from echobuf import serve
+from echobuf.cli.main import main
+from helpers import until
+
+FILE = """
+import numpy as np
+
+class Numbers:
+    def __len__(self):
+        return 200
+    def __iter__(self):
+        for i in range(200):
+            yield {{"id": np.int64(i), "data": (np.full((3, 2), i, np.float32),
+                                               np.full(5, i % 251, np.uint8))}}
+
+numbers = Numbers()
+def make():
+    return Numbers()
+def fails():
+    raise RuntimeError("no data")
+nothing = []
+number = 3
+"""
+KWARGS = {"window": 8, "batch_size": 4, "factor": 2}
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "data.py"
+    path.write_text(FILE.format())
+    return path
+
+
+def command(*arguments):
+    return subprocess.Popen(
+        [sys.executable, "-m", "echobuf", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("target", ["numbers", "make"])
+def test_it_serves_to_its_end(file, target):
+    server = command(
+        "serve", f"{file}:{target}", "--name", NAME, "--window", 8, "--jobs", 2,
+        "--epochs", 2, "--lag", 3,
+    )  # fmt: skip
+    jobs = [Job(2, {**KWARGS, "seed": seed}, timeout=30.0) for seed in range(2)]
+    for job in jobs:
+        for epoch in job.end():
+            assert counts_of(epoch, 200) == [2] * 200
+    said, errors = server.communicate(timeout=60)
+    assert server.returncode == 0, errors
+    assert "echobuf.serve.attach('numbers')" in said
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_may_be_ended_and_started_again(file, number):
+    arguments = ("serve", f"{file}:numbers", "--window", 8)
+    server = command(*arguments)
+    attached = serve.attach(NAME, timeout=30.0)
+    server.send_signal(number)
+    _, errors = server.communicate(timeout=60)
+    assert server.returncode == 130
+    assert "jobs wait" in errors
+    server = command(*arguments, "--epochs", 1)
+    with attached:
+        from serve_data import ids_of
+
+        from echobuf import EchoLoader
+
+        served = [ids_of(batch) for batch in EchoLoader(attached, **KWARGS)]
+    assert counts_of(served, 200) == [2] * 200
+    server.communicate(timeout=60)
+    assert server.returncode == 0
+
+
+def test_status(capsys):
+    assert main(["status"]) == 0
+    assert capsys.readouterr().out == "there is no server\n"
+    with serve.Server(Numbers(10), NAME, window=8, jobs=2):
+        assert main(["status"]) == 0
+        assert capsys.readouterr().out == f"{NAME}\n"
+        assert main(["status", NAME]) == 0
+        assert "no job is attached" in capsys.readouterr().out
+        with serve.attach(NAME, job="[bold]"):
+            assert main(["status", NAME]) == 0
+            said = capsys.readouterr().out
+            assert "waits to begin epoch 0" in said
+            assert "[bold]" in said
+            assert str(os.getpid()) in said
+            assert main(["status", NAME, "--json"]) == 0
+            (job,) = json.loads(capsys.readouterr().out)["jobs"]
+            assert job["job"] == "[bold]"
+            assert job["waiting"]
+        until(lambda: not serve.status(NAME).jobs)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["status", "unknown"], "no such server"),
+        (["status", "a/b"], "`name`"),
+        (["serve"], "FILE:NAME"),
+        (["serve", "nofile.py:x"], "does not exist"),
+        (["serve", "{file}:fails"], "no data"),
+        (["serve", "{file}:number"], "`upstream`"),
+        (["serve", "{file}:numbers", "--window", "0"], "--window"),
+        (["serve", "{file}:numbers", "--lease", "0"], "`lease`"),
+        (["serve", "{file}:numbers", "--lag", "-1"], "`lag`"),
+        (["serve", "{file}:numbers", "--name", "a b"], "`name`"),
+        (["serve", "{file}:numbers", "--num-workers", "2"], "map-style"),
+    ],
+)
+def test_bad_usage(file, capsys, arguments, message):
+    assert main([each.format(file=file) for each in arguments]) == 2
+    errors = capsys.readouterr().err
+    assert message in errors
+    assert errors.count("\n") == 1
+
+
+def test_an_upstream_of_nothing(file, capsys):
+    assert main(["serve", f"{file}:nothing"]) == 1
+    assert "yields nothing" in capsys.readouterr().err
