@@ -147,8 +147,13 @@ class Echobuf(_Taking):
                 window=self.settings["window"],
                 batch_size=self.settings["batch"],
                 factor=1,
+                transform=self.transform(),
             )
         )
+
+    def transform(self) -> Any:
+        """What is made of an image when it is drawn."""
+        return None
 
     def warm_up(self) -> None:
         known = {image.tobytes() for image in Images().images}
@@ -159,6 +164,22 @@ class Echobuf(_Taking):
 
     def close(self) -> None:
         del self.epoch
+
+
+class EchobufToTheRing(Echobuf):
+    """The same, but of each image a few pixels are drawn: it arrives, and goes."""
+
+    guarantees = (*Echobuf.guarantees[:-1], ("batch", "its middle, 8 by 8 pixels"))
+
+    def transform(self) -> Any:
+        from echobuf.transforms import CenterCrop
+
+        return [CenterCrop(8)]
+
+    def warm_up(self) -> None:
+        middle = slice(108, 116)
+        known = {image[middle, middle].tobytes() for image in Images().images}
+        assert all(image.tobytes() in known for image in next(self.epoch))
 
 
 # ---- torch

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from serve_data import NAME, Job, Numbers
 
-import echobuf.serve.desk
-import echobuf.serve.link
+import echobuf.serve.calls
 from echobuf import (
     CapacityError,
     EchoLoader,
@@ -81,7 +80,7 @@ def test_names_of_jobs(server, job):
 
 
 def test_another_version(server, monkeypatch):
-    monkeypatch.setattr(echobuf.serve.link, "VERSION", "0.0.1")
+    monkeypatch.setattr(echobuf.serve.calls, "VERSION", "0.0.1")
     for call in (serve.attach, serve.status):
         with pytest.raises(OptionError, match="must be the same"):
             call(NAME)

@@ -80,12 +80,23 @@ class Feeder:
         if self._thread.is_alive() and not self._ended:
             self._buffer._abandon()
 
-    def join(self) -> None:
-        """Waits until the thread has ended; Ctrl-C gets through."""
+    def join(self, timeout: float | None = None) -> bool:
+        """Waits until the thread has ended; Ctrl-C gets through.
+
+        Args:
+            timeout: seconds to wait at most.
+
+        Returns:
+            Whether it has.
+        """
         if self._thread is threading.current_thread():
-            return
+            return False
+        if timeout is not None:
+            self._thread.join(timeout)
+            return not self._thread.is_alive()
         while self._thread.is_alive():
             self._thread.join(0.1)
+        return True
 
     def end(self) -> None:
         """Ends the thread; waits until upstream's current call returns."""

@@ -10,14 +10,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from echobuf import state
-from echobuf.buffer import EchoBuffer
-from echobuf.loader import source
 from echobuf.loader.adapter import Adapter
-from echobuf.loader.attaching import as_attached, check_attached
+from echobuf.loader.arranging import arrange
 from echobuf.loader.epoch import Epoch
-from echobuf.loader.order import Order, Sampled, is_map_style
 from echobuf.loader.plan import Plan
-from echobuf.loader.ray_data import as_batches
 from echobuf.loader.run import Run
 from echobuf.loader.snapshots import with_end, with_upstream
 from echobuf.loader.starter import Starter
@@ -25,12 +21,10 @@ from echobuf.loader.told import Told
 from echobuf.loader.upstream import Upstream
 from echobuf.options import check_bool, check_epoch
 from echobuf.stats import NOTHING, Stats, make_stats
-from echobuf.workers.buffer import SharedBuffer
 from echobuf.workers.settings import check_workers
-from echobuf.workers.workforce import Workforce
 
 if TYPE_CHECKING:
-    from echobuf.serve.attached import Supply
+    pass
 
 
 class EchoLoader:
@@ -102,13 +96,6 @@ class EchoLoader:
         drop_last: bool = False,
         max_bytes: int | None = None,
     ) -> None:
-        upstream = as_batches(
-            upstream,
-            batch_size=batch_size,
-            batched=batched,
-            overlap_epochs=overlap_epochs,
-        )
-        source.check_iterable(upstream)
         adapter = self._adapter()
         workers = check_workers(
             num_workers,
@@ -118,18 +105,17 @@ class EchoLoader:
             unit=unit,
             batched=batched,
         )
-        workforce: Workforce | Supply | None = None
-        make: Callable[..., EchoBuffer] = EchoBuffer
-        if (attached := as_attached(upstream)) is not None:
-            check_attached(workers, sampler, batched, unit)
-            upstream = workforce = attached._take()
-            make = workforce.make_buffer
-        elif workers is not None:
-            upstream = Order(upstream, sampler)
-            workforce = Workforce(workers, upstream, adapter)
-            make = SharedBuffer
-        elif sampler is not None or is_map_style(upstream):
-            upstream = Sampled(Order(upstream, sampler))
+        arranged = arrange(
+            upstream,
+            adapter,
+            workers,
+            sampler=sampler,
+            batch_size=batch_size,
+            batched=batched,
+            unit=unit,
+            overlap_epochs=overlap_epochs,
+        )
+        upstream = arranged.upstream
         self._upstream = Upstream(upstream)
         self._told = Told(upstream)
         self._overlap_epochs = check_bool("overlap_epochs", overlap_epochs)
@@ -151,10 +137,10 @@ class EchoLoader:
                 "drop_last": drop_last,
                 "max_bytes": max_bytes,
             },
-            make=make,
+            make=arranged.make,
         )
         self._starter = Starter(
-            self._upstream, self._told, self._plan, adapter, workforce
+            self._upstream, self._told, self._plan, adapter, arranged.workforce
         )
         self._epoch: weakref.ref[Epoch] | None = None
         self._begun: Run | None = None  # until the first batch is drawn from it

@@ -19,7 +19,7 @@ from echobuf.upstream_state import UpstreamState
 from echobuf.workers.workforce import Workforce
 
 if TYPE_CHECKING:
-    from echobuf.serve.attached import Supply
+    from echobuf.serve.supply import Supply
 
 
 class Starter:

@@ -51,18 +51,16 @@ class FollowFeeder(Feeder):
             self._link.place.leave(self._epoch + 1)  # what is still to come, too
 
     def _run(self, items: object, item: object) -> None:
-        from echobuf.serve.attached import raise_for
-
         try:
             code = _core.FOLLOWED_TIMEOUT
             while code == _core.FOLLOWED_TIMEOUT and not self._stopped.is_set():
-                raise_for(code, self._link)
+                self._link.raise_for(code)
                 code = self._follower.follow(self._term, self._epoch, _SLICE_S)
             if code == 0:
                 self._ended = True
                 self._buffer.close()
             elif code != _core.FOLLOWED_CLOSED and not self._stopped.is_set():
-                raise_for(code, self._link)
+                self._link.raise_for(code)
         except EchobufError as error:
             self._buffer.fail(error)
 

@@ -8,12 +8,10 @@ import socket
 import threading
 import time
 import uuid
-from typing import Any
 
 from echobuf import _core
 from echobuf.errors import EchobufError, OptionError, SpecError, UpstreamError
-from echobuf.serve import address, wire
-from echobuf.serve.desk import VERSION
+from echobuf.serve import address, calls, wire
 from echobuf.serve.sample import Sample
 
 _TRY_S = 0.1
@@ -45,7 +43,7 @@ class Link:
         self.name = address.check_name(name)
         self.job = job or f"process-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self._error: EchobufError | None = None
-        connection, answer, files = _attach(self.name, self.job, timeout)
+        connection, answer, files = calls.attach(self.name, self.job, timeout)
         seat, holder = answer["seat"]
         self._files = _Files(files)
         try:
@@ -89,6 +87,20 @@ class Link:
             raise left()
         if self._shared.error is not None:
             raise UpstreamError(*self._shared.error.args)
+
+    def raise_for(self, code: int) -> None:
+        """Raises what a code of the core means; nothing where it is to wait."""
+        self.check()
+        if code == _core.FOLLOWED_DROPPED:
+            raise self.why_cut_off()
+        if code == _core.FOLLOWED_OVER:
+            raise UpstreamError(
+                f"the server {self.name!r} has served all of its epochs."
+            )
+        if code == _core.FOLLOWED_FAILED:
+            raise UpstreamError(
+                f"upstream of the server {self.name!r} failed: {self.place.why()}"
+            )
 
     def why_cut_off(self) -> UpstreamError:
         """Why nothing more can be read from the server's slots."""
@@ -178,25 +190,16 @@ class _Shared:
         return self._place.wait_epoch(2**62, 0.0)[0] == _core.FOLLOWED_OVER
 
     def _resume(self) -> socket.socket:
-        connection = address.connect(self._name)
-        try:
-            wire.send(
-                connection,
-                {
-                    "version": VERSION,
-                    "what": "resume",
-                    "job": self._job,
-                    "seat": self._seat,
-                    "session": self._place.session().hex(),
-                    "spec": self._spec,
-                },
-                self._files.both,
-            )
-            _answer(connection, self._name)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+        return calls.resume(
+            self._name,
+            {
+                "job": self._job,
+                "seat": self._seat,
+                "session": self._place.session().hex(),
+                "spec": self._spec,
+            },
+            self._files.both,
+        )
 
     def is_closed(self) -> bool:
         return self._closed.is_set()
@@ -210,46 +213,6 @@ class _Shared:
             self._connection.shutdown(socket.SHUT_RDWR)
 
 
-def _attach(
-    name: str, job: str, timeout: float
-) -> tuple[socket.socket, wire.Message, list[int]]:
-    end = time.monotonic() + timeout
-    while True:
-        try:
-            return _try_attach(name, job)
-        except OSError:  # it is not there yet, or has just gone
-            if time.monotonic() > end:
-                raise address.unknown(name) from None
-            time.sleep(_TRY_S)
-
-
-def _try_attach(name: str, job: str) -> tuple[socket.socket, wire.Message, list[int]]:
-    connection = address.connect(name)
-    try:
-        wire.send(connection, {"version": VERSION, "what": "attach", "job": job})
-        answer, files = _answer(connection, name)
-        if len(files) != 2:
-            raise ValueError("no descriptors")
-    except ValueError as error:
-        connection.close()
-        if isinstance(error, OptionError):
-            raise
-        raise OptionError(f"{name!r} is no server of echobuf's: {error}.") from None
-    except BaseException:
-        connection.close()
-        raise
-    return connection, answer, files
-
-
-def _answer(connection: socket.socket, name: str) -> tuple[wire.Message, list[int]]:
-    answer, files = wire.receive(connection)
-    if answer is None:
-        raise ConnectionError(f"{name!r} has gone")
-    if "error" in answer:
-        raise OptionError(str(answer["error"]))
-    return answer, files
-
-
 def left() -> UpstreamError:
     """The error for a job that has gone by itself."""
     return UpstreamError("the server was left: `close()` was called.")
@@ -261,22 +224,3 @@ def dropped(name: str) -> UpstreamError:
         f"the server {name!r} dropped this job, which had given no sign of life for "
         "longer than its lease; raise `lease` of the server, or attach anew."
     )
-
-
-def ask(name: str, what: str) -> Any:
-    """What a server says to a question.
-
-    Raises:
-        OptionError: there is no such server.
-    """
-    try:
-        connection = address.connect(address.check_name(name))
-    except OSError:
-        raise address.unknown(name) from None
-    with connection:
-        wire.send(connection, {"version": VERSION, "what": what})
-        try:
-            answer, _ = _answer(connection, name)
-        except ConnectionError:
-            raise address.unknown(name) from None
-        return answer

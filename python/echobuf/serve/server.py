@@ -11,21 +11,15 @@ from typing import Any
 
 from echobuf import _core
 from echobuf.errors import EchobufError, OptionError, SpecError, UpstreamError
-from echobuf.loader import source
-from echobuf.loader.adapter import Adapter
-from echobuf.loader.feeder import Feeder
-from echobuf.loader.length import count_units
-from echobuf.loader.order import Order, Sampled, is_map_style
-from echobuf.loader.told import Told
-from echobuf.loader.upstream import Start, Upstream
-from echobuf.options import MAX_WINDOW, check_bool, check_int, check_options
+from echobuf.loader.upstream import Start
+from echobuf.options import MAX_WINDOW, check_int, check_options
 from echobuf.serve import address
 from echobuf.serve.desk import Desk, Terms
-from echobuf.serve.sample import Sample, read_sample
+from echobuf.serve.intake import Intake
+from echobuf.serve.sample import Sample
 from echobuf.serve.station import Station, allocate
 from echobuf.serve.wire import Message
 from echobuf.workers.settings import check_workers
-from echobuf.workers.workforce import Workforce
 
 _SLICE_S = 0.25
 _RESUME_S = 1.0  # beyond the lease, for jobs to come back
@@ -91,14 +85,11 @@ class Server:
         seed: int = 0,
     ) -> None:
         self.name = address.check_name(name)
-        source.check_iterable(upstream)
         window = check_int("window", window, 1, MAX_WINDOW)
         lag = window if lag is None else check_int("lag", lag, 0, None)
         self._least = check_int("jobs", jobs, 1, _MOST_JOBS)
         self._epochs = None if epochs is None else check_int("epochs", epochs, 1, None)
         self._lease_s = _check_lease(lease)
-        if batched is not None:
-            check_bool("batched", batched)
         workers = check_workers(
             num_workers,
             multiprocessing_context,
@@ -122,16 +113,9 @@ class Server:
         )
         self._slots = 2 * window + lag
         self._spill = spill
-        self._workforce = None
-        if workers is not None:
-            upstream = Order(upstream, sampler)
-            self._workforce = Workforce(workers, upstream, Adapter())
-        elif sampler is not None or is_map_style(upstream):
-            upstream = Sampled(Order(upstream, sampler))
-        self._batched = source.yields_batches(upstream) if batched is None else batched
-        self._length = None if length is None else check_int("length", length, 0, None)
-        self._upstream = Upstream(upstream)
-        self._told = Told(upstream)
+        self._intake = Intake(
+            upstream, batched=batched, length=length, sampler=sampler, workers=workers
+        )
         self._stopped = threading.Event()
         self._restarting = False
         self._error: BaseException | None = None
@@ -150,7 +134,7 @@ class Server:
         self._left = left.read()
         self._desk = Desk(self._place, self._adopt)
         try:
-            start, sample = self._first_item()
+            start, sample = self._intake.first()
             # They have a lease to notice that there is a server again.
             patience = 0.0 if self._left is None else self._lease_s + _RESUME_S
             if not self._resuming.wait(patience):
@@ -164,7 +148,7 @@ class Server:
             Terms(
                 self.name,
                 sample,
-                self._count(),
+                self._intake.count(),
                 self._lease_s,
                 self._spill is not None,
             ),
@@ -173,34 +157,6 @@ class Server:
             target=self._run, args=(start,), name="echobuf-serve", daemon=True
         )
         self._thread.start()
-
-    def _first_item(self) -> tuple[Start, Sample]:
-        self._told.tell(0)
-        start = self._begin_upstream()
-        if start.error is not None:
-            raise UpstreamError(f"upstream failed: {start.error!r}") from start.error
-        if start.items is None:
-            raise UpstreamError("upstream yields nothing in its first epoch.")
-        first = start.first
-        if self._workforce is not None:
-            first = self._workforce.example
-        sample, self._read = read_sample(first, batched=self._batched)
-        return start, sample
-
-    def _begin_upstream(self) -> Start:
-        self._upstream.check_fresh()
-        start = self._upstream.begin()
-        return start if self._workforce is None else self._workforce.check(start)
-
-    def _count(self) -> int | None:
-        if self._length is not None:
-            return self._length
-        try:
-            return count_units(
-                self._upstream.iterable, batched=self._batched, whole=False
-            )
-        except TypeError:
-            return None
 
     def _make_station(self, sample: Sample) -> Station:
         if self._resumed is None:
@@ -263,10 +219,9 @@ class Server:
             number = core.epochs()[1]
             start = first
             if start is None or number != 0:
-                self._told.tell(number)
-                start = self._begin_upstream()
+                start = self._intake.begin(number)
             first = None
-            self._feed(start, there)
+            self._intake.feed(self._station, start, there, self._stopped)
             cut_off = self._stopped.is_set()
             if cut_off and self._restarting:
                 return False  # the next server goes on in this epoch
@@ -279,32 +234,6 @@ class Server:
             if self._stopped.is_set():
                 return False
         return True
-
-    def _feed(self, start: Start, there: int) -> None:
-        """One epoch, of which `there` examples are there already."""
-        if start.error is not None:
-            raise UpstreamError(f"upstream failed: {start.error!r}") from start.error
-        if start.items is None:
-            self._station.close()
-            return
-        feeder: Any
-        if self._workforce is not None:
-            feeder = self._workforce.feed(self._station, start, there)  # type: ignore[arg-type]
-        else:
-            feeder = Feeder(
-                self._station,  # type: ignore[arg-type]
-                start.items,
-                start.first,
-                batched=self._batched,
-                read=self._read,
-                skipped=there,
-                snapshots=None,
-            )
-        del start
-        while feeder._thread.is_alive():
-            feeder._thread.join(_SLICE_S)
-            if self._stopped.is_set():
-                feeder.end()
 
     # ---- life
 
@@ -350,7 +279,7 @@ class Server:
         self._station.core.close()
         while self._thread.is_alive():
             self._thread.join(0.1)
-        self._workforce = None
+        self._intake.close()
         self._station.core.release()
         self._lock.release()
 

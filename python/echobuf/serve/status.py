@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from echobuf.serve import address
-from echobuf.serve.link import ask
+from echobuf.serve.calls import ask
 
 
 @dataclass(frozen=True)

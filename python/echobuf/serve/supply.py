@@ -1,0 +1,165 @@
+"""What of a loader's work a server does: the epochs, the spec, and the slots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from echobuf import _core
+from echobuf.buffer import EchoBuffer
+from echobuf.errors import OptionError, StateError
+from echobuf.loader.upstream import Start
+from echobuf.serve.following import FollowFeeder
+from echobuf.serve.link import Link, left
+from echobuf.side_host import HostSide
+
+_SLICE_S = 0.25
+
+
+@dataclass(frozen=True)
+class Turn:
+    """An epoch of the server's.
+
+    Attributes:
+        epoch: its number there.
+        base: the position of its first example.
+    """
+
+    epoch: int
+    base: int
+
+
+class Supply:
+    """What of a loader's work is done by a server.
+
+    Args:
+        link: to it.
+        begun: called when the first epoch is asked for, if that is still there.
+
+    Attributes:
+        crew: there are no worker processes here.
+    """
+
+    crew = None
+
+    def __init__(
+        self, link: Link, begun: Callable[[], Callable[[], None] | None]
+    ) -> None:
+        self._link = link
+        self._begun = begun
+        self._next: int | None = None
+        self._turn: Turn | None = None
+        self._follower: _core.Follower | None = None
+        self._buffer: EchoBuffer | None = None
+
+    # ---- what is iterated: turns
+
+    def __iter__(self) -> Iterator[Turn]:
+        yield self._await_turn()
+
+    def __len__(self) -> int:
+        if self._link.length is None:
+            raise TypeError(f"the server {self._link.name!r} does not know its length")
+        return self._link.length
+
+    def _await_turn(self) -> Turn:
+        place = self._link.place
+        if (begun := self._begun()) is not None:
+            begun()
+        while True:
+            self._link.check()
+            code, epoch, base = place.wait_epoch(self._next, _SLICE_S)
+            if code == 0:
+                self._next = epoch + 1
+                return Turn(epoch, base)
+            self._link.raise_for(code)
+
+    def is_ready(self) -> bool:
+        """Whether the next epoch has begun, or never will."""
+        code, _, _ = self._link.place.wait_epoch(self._next, 0.0)
+        return code != _core.FOLLOWED_TIMEOUT
+
+    # ---- as worker processes do
+
+    @property
+    def example(self) -> Any:
+        """One like those that come."""
+        return self._link.sample.example()
+
+    def check(self, start: Start) -> Start:
+        """Notes which turn it is."""
+        if start.items is not None:
+            self._turn = start.first
+        return start
+
+    def make_buffer(self, spec: Any, **arguments: Any) -> EchoBuffer:
+        """A buffer over the server's slots.
+
+        Raises:
+            OptionError: its window is larger than those that the server is for.
+        """
+        assert self._turn is not None
+        on_device = arguments["device"] != "cpu"
+        if on_device and self._link.spilled:
+            raise OptionError(
+                f"`device` is {arguments['device']!r}, and the server keeps examples "
+                "on a disk, from which a device cannot read: leave `spill` of the "
+                "server out."
+            )
+        lent = self._link.place.lend(self._link.memory, self._turn.base, on_device)
+        self._buffer = LentBuffer(spec, lent, self._link, **arguments)
+        side = self._buffer._side
+        slots = self._link.place.slots()
+        if isinstance(side, HostSide):
+            if side.slots > slots:
+                raise OptionError(
+                    f"`window` is {arguments['window']}, which needs {side.slots} "
+                    f"slots, and the server {self._link.name!r} has {slots}; make it "
+                    "smaller, or `window` of the server larger."
+                )
+            self._follower = _core.Follower(side.core, self._link.place)
+        else:
+            self._follower = _core.DeviceFollower(side.core, self._link.place)
+        return self._buffer
+
+    def feed(self, buffer: EchoBuffer, start: Start, needed: int) -> FollowFeeder:
+        """Feeds an epoch.
+
+        Raises:
+            StateError: it is to go on in the middle of one.
+        """
+        turn: Turn = start.first
+        if needed > 0:
+            raise StateError(
+                "`state` was taken in the middle of an epoch, and what a server has "
+                "served does not come again; take states between epochs, or give the "
+                "loader an upstream of its own."
+            )
+        follower = self._follower
+        assert follower is not None
+        if buffer._draining():  # the epoch before is still served: this one is ahead
+            self._link.place.leave(turn.epoch - 1)
+        else:
+            self._link.place.leave(turn.epoch)
+            gap = follower.gap(turn.base)
+            if gap:
+                buffer._reset(buffer._epoch, gap)
+        follower.begin(turn.base)
+        return FollowFeeder(buffer, follower, self._link, turn.epoch)
+
+    def close(self) -> None:
+        """The server is left: nothing more can be drawn."""
+        if self._buffer is not None:
+            self._buffer.fail(left())
+
+
+class LentBuffer(EchoBuffer):
+    """A buffer whose slots are a server's."""
+
+    def __init__(
+        self, spec: Any, lent: _core.LentSlots, link: Link, **arguments: Any
+    ) -> None:
+        self._lent = lent
+        super().__init__(spec, **arguments)
+        self._ends.cut_off = link.why_cut_off
