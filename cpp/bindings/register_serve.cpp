@@ -160,6 +160,7 @@ void register_serve(py::module_& m) {
       .def("why",
            [](const Place& place) { return std::string(place.header().why.data()); })
       .def("leave", &Place::leave)
+      .def("fall_silent", &Place::fall_silent)
       .def("wait_epoch", &wait_epoch)
       .def("lend", [](const std::shared_ptr<Place>& place, int memory,
                       std::uint64_t base, bool writable) {

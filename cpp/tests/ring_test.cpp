@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <random>
 #include <vector>
 
@@ -143,6 +144,88 @@ TEST_P(RingOfCapacity, CarriesEveryRecordOfSeveralProducers) {
   threads.join();
   EXPECT_FALSE(lost) << "a wake-up was lost";
   EXPECT_EQ(ring.tail(), kProducers * kEach);
+}
+
+/// Notes what is given back.
+class Noting final : public echobuf::Lender {
+ public:
+  void give_back(std::uint64_t position) override { given_back = position; }
+  bool is_lent() const override { return true; }
+  std::uint64_t given_back = 0;
+};
+
+TEST_P(RingOfCapacity, PassesOverPositionsOfSlotsThatAreLent) {
+  const std::uint64_t slots = GetParam();
+  for (const std::uint64_t room : {std::uint64_t{1}, (slots + 1) / 2, slots}) {
+    std::mt19937_64 random(slots + room);
+    const auto lender = std::make_shared<Noting>();
+    const std::uint64_t first = random() % slots;
+    const echobuf::LentSlots lent{nullptr, slots, first, lender};
+    Ring ring(room, &lent);
+    ASSERT_EQ(ring.capacity(), slots);
+    // What is claimed, and what is committed of it, one by one; less `first`.
+    std::vector<bool> done;
+    std::deque<Ring::Claim> open;
+    std::uint64_t released = first;
+    lender->given_back = first;
+    for (int step = 0; step < 20000; ++step) {
+      const std::uint64_t tail = first + done.size();
+      switch (random() % 8) {
+        case 0: {  // an epoch ends, and the next one lies further on
+          ring.close();
+          ASSERT_TRUE(ring.claim(1, ring.term()).closed);
+          for (const Ring::Claim& claim : open) ring.commit(claim.first, claim.count);
+          open.clear();
+          const std::uint64_t count = random() % slots;
+          ring.settle(tail);
+          if (count > 0) ring.skip(count);
+          done.assign(done.size() + count, true);
+          ASSERT_EQ(ring.tail(), tail + count);
+          ASSERT_TRUE(ring.claim(1, ring.term()).closed) << "whatever room there is";
+          ring.settle(tail + count);
+          ring.release(released = tail + count);
+          ring.reopen();
+          break;
+        }
+        case 1:
+        case 2:
+        case 3: {
+          const std::uint64_t want = random() % (slots + 2);
+          const Ring::Claim claim = ring.claim(want, ring.term());
+          ASSERT_FALSE(claim.closed);
+          ASSERT_EQ(claim.count, std::min(want, released + room - tail));
+          if (claim.count == 0) break;
+          ASSERT_EQ(claim.first, tail);
+          done.resize(done.size() + claim.count, false);
+          open.push_back(claim);
+          break;
+        }
+        case 4:
+        case 5: {
+          if (open.empty()) break;
+          const auto any =
+              open.begin() + static_cast<std::ptrdiff_t>(random() % open.size());
+          ring.commit(any->first, any->count);
+          for (std::uint64_t i = 0; i < any->count; ++i)
+            done[any->first - first + i] = true;
+          open.erase(any);
+          break;
+        }
+        default:
+          released += random() % (ring.committed() - released + 1);
+          ring.release(released);
+      }
+      const auto end =
+          std::find(done.begin() + static_cast<std::ptrdiff_t>(released - first),
+                    done.end(), false);
+      ASSERT_EQ(ring.committed(),
+                first + static_cast<std::uint64_t>(end - done.begin()));
+      ASSERT_EQ(ring.tail(), first + done.size());
+      ASSERT_EQ(ring.released(), released);
+      ASSERT_EQ(lender->given_back, released);
+      ASSERT_EQ(ring.has_room(), ring.tail() < released + room);
+    }
+  }
 }
 
 TEST(Ring, GivesPartOfAClaimWhenNearlyFull) {

@@ -169,9 +169,10 @@ def test_what_the_server_decides(server):
 
 def test_it_is_for_one_loader(server):
     with serve.attach(NAME) as attached:
-        EchoLoader(attached, **KWARGS)
+        loader = EchoLoader(attached, **KWARGS)
         with pytest.raises(OptionError, match="for another loader"):
             EchoLoader(attached, **KWARGS)
+        del loader
         with pytest.raises(OptionError, match="by a loader alone"):
             iter(attached)
 

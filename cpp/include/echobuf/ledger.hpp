@@ -35,6 +35,7 @@ class Ledger {
   Ledger(const BufferOptions& options, Ring& ring, const Sweep& start)
       : options_(options), ring_(ring), handed_(start) {
     epoch_.number = options.epoch;
+    epoch_.base = ring.tail();
   }
 
   /// A batch has been handed out, and the schedule has come to `after`.

@@ -2,6 +2,7 @@
 // takes it along, however it ends, and /dev/shm has no part in it.
 #pragma once
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -56,7 +57,7 @@ class SharedMemory final : public Memory {
     if (!S_ISREG(about.st_mode) || about.st_size < 0 ||
         static_cast<std::size_t>(about.st_size) < bytes)
       throw std::system_error(EINVAL, std::generic_category(), "shared memory");
-    const int own = dup(fd);
+    const int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (own < 0) throw std::system_error(errno, std::generic_category(), "dup");
     return own;
   }

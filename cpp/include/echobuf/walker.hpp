@@ -35,6 +35,7 @@ class Walker {
   Walker(const BufferOptions& options, Ring& ring)
       : options_(options), ring_(ring), sweep_(make_sweep(options)) {
     epoch_.number = options.epoch;
+    epoch_.base = ring.tail();
   }
 
   /// True if a draw would not wait. Changes nothing.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import io
 import json
 import os
 import re
@@ -11,13 +12,17 @@ import socket
 import stat
 import struct
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from echobuf.errors import OptionError
+from echobuf.forked import track
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+_TRIES = 10
+_TRY_S = 0.02
 _CREDENTIALS = struct.Struct("3i")  # process, user, group
 
 
@@ -80,18 +85,27 @@ class Lock:
     """
 
     def __init__(self, place: Path) -> None:
-        self._file = os.open(_file(place, "lock"), os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            holder = os.pread(self._file, 32, 0).decode(errors="replace").strip()
-            os.close(self._file)
+        file = os.open(_file(place, "lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        self._file = io.FileIO(file, "r+")
+        if not self._take():
+            holder = os.pread(file, 32, 0).decode(errors="replace").strip()
+            self._file.close()
             raise OptionError(
                 f"`name` is {place.name!r}, which the server of process "
                 f"{holder or '?'} has; choose another, or end that one."
             ) from None
-        os.ftruncate(self._file, 0)
-        os.pwrite(self._file, str(os.getpid()).encode(), 0)
+        track(self._file)
+        os.ftruncate(file, 0)
+        os.pwrite(file, str(os.getpid()).encode(), 0)
+
+    def _take(self) -> bool:
+        """Whoever looks whether it is held has it, too, for a moment."""
+        for _ in range(_TRIES):
+            with contextlib.suppress(OSError):
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return True
+            time.sleep(_TRY_S)
+        return False
 
     @staticmethod
     def is_held(place: Path) -> bool:
@@ -110,7 +124,7 @@ class Lock:
 
     def release(self) -> None:
         """Lets another server have the name."""
-        os.close(self._file)
+        self._file.close()
 
 
 class Left:
@@ -140,6 +154,7 @@ class Left:
 def listen(place: Path) -> socket.socket:
     """The socket of a server whose lock is held."""
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    track(server)
     path = _file(place, "sock")
     path.unlink(missing_ok=True)  # of a server that was killed
     with _short(path) as short:
@@ -166,6 +181,7 @@ def connect(name: str) -> socket.socket:
         OptionError: it is another user's.
     """
     client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    track(client)
     try:
         with _short(_file(place(name), "sock")) as short:
             client.connect(short)

@@ -6,7 +6,7 @@ import math
 import weakref
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 from echobuf.errors import OptionError
 from echobuf.serve.link import Link
@@ -31,6 +31,11 @@ class Attached:
         timeout: seconds to wait for the server to be there.
         reconnect: seconds to wait for it to come back when it has gone.
 
+    Attributes:
+        name: of the server.
+        job: by which the server knows this job.
+        spec: what one example looks like: a pytree of `Field`s.
+
     Raises:
         OptionError: there is no such server, it is of another version of echobuf or
             another user's, or has a job of that name.
@@ -46,28 +51,20 @@ class Attached:
     ) -> None:
         if job is not None and (not isinstance(job, str) or not job):
             raise OptionError(f"`job` is {job!r}; it must be a string, or None.")
-        self._link = Link(
+        link = Link(
             name,
             job,
             _check_seconds("timeout", timeout),
             _check_seconds("reconnect", reconnect),
         )
+        self.name = link.name
+        self.job = link.job
+        self.spec = link.sample.tree
+        self._length = link.length
+        # The loader's alone once it has begun: a job that drops it leaves the server.
+        self._link: Link | None = link
+        self._held = weakref.ref(link)
         self._supply: weakref.ref[Supply] | None = None  # the loader's
-
-    @property
-    def name(self) -> str:
-        """Of the server."""
-        return self._link.name
-
-    @property
-    def job(self) -> str:
-        """By which the server knows this job."""
-        return self._link.job
-
-    @property
-    def spec(self) -> Any:
-        """What one example looks like: a pytree of `Field`s."""
-        return self._link.sample.tree
 
     def __len__(self) -> int:
         """Fresh examples an epoch.
@@ -75,15 +72,21 @@ class Attached:
         Raises:
             TypeError: the server does not know.
         """
-        if self._link.length is None:
+        if self._length is None:
             raise TypeError(f"the server {self.name!r} does not know its length")
-        return self._link.length
+        return self._length
 
     def __iter__(self) -> Iterator[Any]:
         raise OptionError(
             "what `attach` gives is read by a loader alone, without a copy: "
             "`EchoLoader(attach(...), batch_size=..., window=...)`; with factor=1 each "
             "example is served once."
+        )
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "what `attach` gives is of one process and cannot be copied or pickled; "
+            "in another process, attach there."
         )
 
     def __repr__(self) -> str:
@@ -97,7 +100,9 @@ class Attached:
         supply = None if self._supply is None else self._supply()
         if supply is not None:
             supply.close()
-        self._link.close()
+        link = self._held()
+        if link is not None:
+            link.close()
 
     def __enter__(self) -> Attached:
         return self
@@ -112,14 +117,19 @@ class Attached:
 
     def _take(self) -> Supply:
         """For the one loader that has this."""
-        if self._supply is not None:
+        taken = self._supply is not None and self._supply() is not None
+        if taken or self._link is None:
             raise OptionError(
                 "`upstream` is attached to a server for another loader; attach once "
                 "for each loader."
             )
-        supply = Supply(self._link)
+        supply = Supply(self._link, weakref.WeakMethod(self._begun))
         self._supply = weakref.ref(supply)
         return supply
+
+    def _begun(self) -> None:
+        """The loader has."""
+        self._link = None
 
 
 def _check_seconds(name: str, value: Any) -> float:

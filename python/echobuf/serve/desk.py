@@ -14,6 +14,7 @@ from typing import Any
 
 from echobuf import _core
 from echobuf.errors import EchobufError, OptionError
+from echobuf.forked import track
 from echobuf.serve import address, wire
 from echobuf.serve.sample import Sample
 from echobuf.serve.wire import Message
@@ -97,6 +98,7 @@ class Desk:
                 connection, _ = self._socket.accept()
             except OSError:
                 return
+            track(connection)
             threading.Thread(
                 target=self._answer,
                 args=(connection,),
@@ -119,8 +121,8 @@ class Desk:
         except EchobufError as error:
             with contextlib.suppress(OSError):
                 wire.send(connection, {"error": str(error)})
-        except (OSError, ValueError, KeyError, TypeError):
-            pass  # it has gone, or is none of ours
+        except (OSError, ValueError, KeyError, TypeError, RuntimeError):
+            pass  # it has gone, or is none of ours; or the ring has gone
         finally:
             for file in files:
                 os.close(file)
@@ -155,6 +157,8 @@ class Desk:
 
     def _attach(self, connection: socket.socket, job: str, process: int) -> None:
         with self._lock:  # or the server might be through, and close this
+            if self._closed:
+                return
             seat = self._seat(job)
             self._jobs[seat] = job, process
             self._left.note(self._core.session().hex())

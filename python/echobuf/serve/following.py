@@ -44,10 +44,11 @@ class FollowFeeder(Feeder):
 
     def stop(self) -> None:
         """Tells the thread to end, and does not wait for it."""
-        going_on = self._thread.is_alive() and not self._ended
-        super().stop()
-        if going_on:  # what is still to come of this epoch is not wanted
-            self._link.place.leave(self._epoch + 1)
+        self._stopped.set()
+        if self._thread.is_alive() and not self._ended:
+            # In this order: nothing is served of slots that are given up.
+            self._buffer._abandon()
+            self._link.place.leave(self._epoch + 1)  # what is still to come, too
 
     def _run(self, items: object, item: object) -> None:
         try:

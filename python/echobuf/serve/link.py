@@ -167,8 +167,13 @@ class _Shared:
                 raise dropped(self._name)
             if self._place.why() or self._is_over():
                 return False  # it said good-bye
-            with contextlib.suppress(OSError, ValueError):
+            try:
                 self._connection = self._resume()
+            except OptionError:  # it refuses this job
+                raise
+            except (OSError, ValueError):
+                pass
+            else:
                 if self._closed.is_set():
                     self._connection.close()
                     return False
@@ -203,6 +208,7 @@ class _Shared:
         if os.getpid() != self._process or self._closed.is_set():
             return
         self._closed.set()
+        self._place.fall_silent()  # there may be no server now to be told
         with contextlib.suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
 

@@ -131,12 +131,13 @@ class Server:
 
     def _begin(self) -> None:
         left = address.Left(self._place)
-        had_jobs = left.read() is not None
+        self._left = left.read()
         self._desk = Desk(self._place, self._adopt)
         try:
             start, sample = self._intake.first()
             # They have a lease to notice that there is a server again.
-            if had_jobs and not self._resuming.wait(self._lease_s + _RESUME_S):
+            patience = 0.0 if self._left is None else self._lease_s + _RESUME_S
+            if not self._resuming.wait(patience):
                 left.clear()
             self._station = self._make_station(sample)
         except BaseException:
@@ -184,6 +185,8 @@ class Server:
     def _adopt(self, message: Message, files: list[int]) -> None:
         if self._resuming.is_set() or len(files) != 2:
             return
+        if message["session"] != self._left:  # of a server before the last
+            return
         self._resumed = message, [os.dup(file) for file in files]
         self._resuming.set()
 
@@ -219,10 +222,14 @@ class Server:
                 start = self._intake.begin(number)
             first = None
             self._intake.feed(self._station, start, there, self._stopped)
-            if self._stopped.is_set() and self._restarting:
+            cut_off = self._stopped.is_set()
+            if cut_off and self._restarting:
                 return False  # the next server goes on in this epoch
-            if self._station.error is not None:  # jobs must not take this for its end
+            # Jobs must not take this for its end.
+            if self._station.error is not None:
                 raise self._station.error
+            if cut_off:
+                return False
             core.end_epoch()
             if self._stopped.is_set():
                 return False
@@ -263,7 +270,7 @@ class Server:
             return
         self._restarting = restarting
         self._stopped.set()
-        if not restarting:
+        if not restarting and self._thread.is_alive():  # else it is said
             self._station.core.finish("the server was closed", True)
             self._desk.forget()
         has_jobs = self._desk.close()

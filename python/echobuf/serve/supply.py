@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +35,7 @@ class Supply:
 
     Args:
         link: to it.
+        begun: called when the first epoch is asked for, if that is still there.
 
     Attributes:
         crew: there are no worker processes here.
@@ -42,8 +43,11 @@ class Supply:
 
     crew = None
 
-    def __init__(self, link: Link) -> None:
+    def __init__(
+        self, link: Link, begun: Callable[[], Callable[[], None] | None]
+    ) -> None:
         self._link = link
+        self._begun = begun
         self._next: int | None = None
         self._turn: Turn | None = None
         self._follower: _core.Follower | None = None
@@ -61,6 +65,8 @@ class Supply:
 
     def _await_turn(self) -> Turn:
         place = self._link.place
+        if (begun := self._begun()) is not None:
+            begun()
         while True:
             self._link.check()
             code, epoch, base = place.wait_epoch(self._next, _SLICE_S)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import pickle
 import socket
 import struct
@@ -36,6 +37,8 @@ def receive(connection: socket.socket) -> tuple[Message | None, list[int]]:
         ValueError: it is no message.
     """
     head, files, _, _ = socket.recv_fds(connection, _LENGTH.size, _MOST_FILES)
+    for file in files:  # programs that are started do not get them
+        os.set_inheritable(file, False)
     while head and len(head) < _LENGTH.size:
         more = connection.recv(_LENGTH.size - len(head))
         if not more:

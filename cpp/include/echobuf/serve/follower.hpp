@@ -51,10 +51,11 @@ class Follower {
     for (;;) {
       const std::uint32_t key = header.news.prepare();
       if (!place_->is_lent()) return Followed::kDropped;
-      // Before `published`: who sees that it has ended sees all of it.
-      const bool ended = header.ended.load(std::memory_order_acquire) > epoch;
+      // Last whether it has ended: if not, then what was published before is all of
+      // this epoch or one before, and a server that is through has left it unfinished.
       const std::uint32_t phase = header.phase.load(std::memory_order_acquire);
       std::uint64_t end = header.published.load(std::memory_order_acquire);
+      const bool ended = header.ended.load(std::memory_order_acquire) > epoch;
       if (ended) end = header.end_of(epoch);
       if (position_ == end) {
         if (ended) return Followed::kEnded;

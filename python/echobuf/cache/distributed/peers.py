@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from echobuf.cache.distributed import frames
-from echobuf.cache.distributed.forked import track
+from echobuf.forked import track
 
 Given = Sequence[tuple[int, bytearray]]
 

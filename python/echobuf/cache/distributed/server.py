@@ -11,8 +11,8 @@ import weakref
 from typing import Any
 
 from echobuf.cache.distributed import frames
-from echobuf.cache.distributed.forked import track
 from echobuf.cache.record import Sealed, is_sound
+from echobuf.forked import track
 
 _GREETING_S = 10.0  # that who connects has to say who it is
 _BACKLOG = 4096

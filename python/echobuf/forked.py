@@ -1,4 +1,4 @@
-"""Sockets that a forked child closes.
+"""Sockets and locks that a forked child closes.
 
 In a child they would stay open when this process is gone, and its peers would wait for
 an answer.
@@ -6,14 +6,15 @@ an answer.
 
 from __future__ import annotations
 
+import io
 import os
 import socket
 import weakref
 
-_open: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+_open: weakref.WeakSet[socket.socket | io.FileIO] = weakref.WeakSet()
 
 
-def track(opened: socket.socket) -> None:
+def track(opened: socket.socket | io.FileIO) -> None:
     """Closes it in forked children."""
     _open.add(opened)
 

@@ -1,0 +1,283 @@
+// A server and its jobs in one process: threads, with mappings of their own.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "echobuf/buffer.hpp"
+#include "echobuf/serve/follower.hpp"
+#include "echobuf/serve/place.hpp"
+#include "echobuf/serve/station.hpp"
+#include "support.hpp"
+
+namespace echobuf::serve::test {
+
+using namespace echobuf::test;  // NOLINT(google-build-using-namespace)
+
+inline constexpr std::uint64_t kWords = 24;  // of a record: not one store
+inline constexpr double kLease = 60;         // nobody is dropped for being slow
+inline constexpr auto kSlice = std::chrono::milliseconds(50);
+
+/// Of words that are all the same: in epoch e example i is e << 32 | i.
+inline BufferOptions words(BufferOptions options) {
+  options.fields = {{8 * kWords, 1}};
+  return options;
+}
+
+/// The examples that an epoch has.
+using Sizes = std::vector<std::uint64_t>;
+
+/// Puts examples from several threads, each in its place.
+class Upstream {
+ public:
+  explicit Upstream(Station& station) : station_(station) {}
+
+  /// Puts `from` ... n-1 of an epoch.
+  void feed(std::uint64_t epoch, std::uint64_t from, std::uint64_t n,
+            std::uint64_t producers) {
+    const std::uint64_t first = station_.feed()->published;
+    term_ = station_.term();
+    next_ = from;
+    Threads threads;
+    for (std::uint64_t p = 0; p < producers; ++p)
+      threads.start([&, p] {
+        std::mt19937_64 random(p + epoch * producers);
+        while (put(epoch, first - from, n, 1 + random() % 9)) {
+        }
+      });
+  }
+
+  /// From now on whoever has claimed writes something else, and never commits it: as
+  /// one that is killed.
+  void kill() { killed_ = true; }
+
+ private:
+  bool put(std::uint64_t epoch, std::uint64_t base, std::uint64_t n,
+           std::uint64_t most) {
+    std::uint64_t first = 0, count = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      count = std::min(most, n - next_);
+      if (count == 0) return false;
+      if (station_.claim(term_, first, count, Deadline::max()) != Status::kOk)
+        return false;
+      EXPECT_EQ(first, base + next_);
+      next_ += count;
+    }
+    const bool killed = killed_;
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const std::uint64_t value = epoch << 32 | (first + i - base);
+      write(first + i, killed ? ~std::uint64_t{0} : value);
+    }
+    if (killed) return false;
+    station_.commit(first, count);
+    return true;
+  }
+
+  void write(std::uint64_t position, std::uint64_t value) const {
+    const std::vector<std::uint64_t> all(kWords, value);
+    std::memcpy(station_.shared_memory()->data() +
+                    position % station_.slots() * station_.record().stride(),
+                all.data(), 8 * kWords);
+  }
+
+  Station& station_;
+  std::uint64_t term_ = 0;
+  std::atomic<bool> killed_{false};
+  std::mutex mutex_;
+  std::uint64_t next_ = 0;
+};
+
+/// Runs epochs that have not ended yet, and goes on in one that was begun before.
+inline void run_epochs(Station& station, const Sizes& sizes, std::uint64_t jobs,
+                       std::uint64_t producers) {
+  for (std::uint64_t e = station.feed()->ended; e < sizes.size(); ++e) {
+    const auto there = station.begun_before();
+    if (!there) {
+      ASSERT_TRUE(station.begin_epoch(jobs, far_off())) << "epoch " << e;
+    }
+    Upstream(station).feed(e, there.value_or(0), sizes[e], producers);
+    station.end_epoch();
+  }
+  station.finish("", false);
+}
+
+/// As a process that has attached.
+class Job {
+ public:
+  /// Takes a seat.
+  Job(Station& station, BufferOptions options, bool overlaps = false)
+      : options_(words(std::move(options))), overlaps_(overlaps) {
+    const auto seat = station.take_seat();
+    if (!seat) throw std::runtime_error("no seat");
+    seat_ = *seat;
+    place_ =
+        std::make_shared<Place>(station.feed().fd(), seat_.first, seat_.second, kLease);
+    memory_ = std::make_shared<const SharedMemory>(
+        station.shared_memory()->fd(), station.slots() * station.record().stride(),
+        false);
+  }
+  ~Job() { stop(); }
+
+  std::pair<std::uint64_t, std::uint64_t> seat() const { return seat_; }
+  Place& place() const { return *place_; }
+  const SharedMemory& memory() const { return *memory_; }
+
+  struct Served {
+    std::uint64_t epoch;
+    Status end;  // kOk: left before it
+    Ids draws;   // without the epoch
+  };
+
+  /// Serves the next epoch, or its first `most` batches; nothing if there is none.
+  std::optional<Served> serve(
+      std::uint64_t most = std::numeric_limits<std::uint64_t>::max()) {
+    if (!ahead_ && !begin(await(next_), false)) return std::nullopt;
+    if (ahead_) {
+      EXPECT_TRUE(buffer_->go_ahead());
+      epoch_ = following_;
+      ahead_ = false;
+    }
+    Served served{*epoch_, Status::kOk, {}};
+    Batch batch;
+    while (most-- > 0) {
+      served.end =
+          promptly([&](Deadline deadline) { return buffer_->next(batch, deadline); });
+      if (served.end != Status::kOk) break;
+      check(batch, served);
+      if (overlaps_ && !ahead_ && buffer_->draining() && look(*epoch_ + 1))
+        begin(*epoch_ + 1, true);
+    }
+    if (served.end == Status::kOk) leave();
+    if (!ahead_) stop();
+    return served;
+  }
+
+  Followed why() const { return followed_; }
+
+ private:
+  void check(const Batch& batch, Served& served) const {
+    for (std::uint64_t i = 0; i < batch.count; ++i) {
+      std::uint64_t word[kWords];
+      std::memcpy(word, batch.block.data() + i * sizeof(word), sizeof(word));
+      for (const std::uint64_t each : word)
+        if (each != word[0]) {
+          ADD_FAILURE() << "a torn record";
+          break;
+        }
+      EXPECT_EQ(word[0] >> 32, served.epoch) << "of another epoch";
+      served.draws.push_back(word[0] & 0xffffffff);
+    }
+  }
+
+  bool look(std::uint64_t epoch) const { return place_->base_of(epoch).has_value(); }
+
+  /// The number of the epoch that is wanted, or else of the first, once it has begun.
+  std::optional<std::uint64_t> await(std::optional<std::uint64_t> epoch) const {
+    Header& header = place_->header();
+    for (;;) {
+      const std::uint32_t key = header.news.prepare();
+      const std::uint32_t phase = header.phase.load(std::memory_order_acquire);
+      const auto wanted = epoch ? epoch : place_->first_epoch();
+      const bool begun = wanted && look(*wanted);
+      if (!place_->is_lent()) return std::nullopt;
+      if (begun) return wanted;
+      if (phase != Header::kOpen) return std::nullopt;
+      header.news.wait(key, Clock::now() + kSlice);
+    }
+  }
+
+  bool begin(std::optional<std::uint64_t> epoch, bool ahead) {
+    if (!epoch) return false;
+    const std::uint64_t base = *place_->base_of(*epoch);
+    if (ahead) {
+      thread_.join();  // of the epoch that is served out
+      if (!buffer_->open_ahead(number_ + 1)) return false;
+      place_->leave(*epoch - 1);
+    } else {
+      stop();
+      open(base);
+      place_->leave(*epoch);
+      if (const std::uint64_t gap = follower_->gap(base)) buffer_->reset(number_, gap);
+    }
+    ++number_;
+    ahead_ = ahead;
+    if (!ahead) epoch_ = epoch;
+    next_ = *epoch + 1;
+    following_ = *epoch;
+    follower_->begin(base);
+    stopped_ = false;
+    thread_.start([this, term = follower_->term()] { follow(term); });
+    return true;
+  }
+
+  void open(std::uint64_t base) {
+    if (buffer_)
+      buffer_->reset(number_);
+    else
+      make(base);
+  }
+
+  void make(std::uint64_t base) {
+    const std::uint64_t slots = place_->header().slots;
+    place_->shift(base - base % slots);
+    options_.lent = std::make_shared<const LentSlots>(
+        LentSlots{memory_, slots, base % slots, place_});
+    buffer_ = std::make_shared<Buffer>(options_);
+    follower_ = std::make_unique<Follower<Buffer>>(buffer_, place_);
+  }
+
+  void follow(std::uint64_t term) {
+    Followed followed = Followed::kTimeout;
+    while (followed == Followed::kTimeout && !stopped_)
+      followed = follower_->follow(term, following_, Clock::now() + kSlice);
+    followed_ = followed;
+    if (followed == Followed::kEnded)
+      buffer_->close();
+    else if (followed != Followed::kClosed && followed != Followed::kTimeout)
+      buffer_->fail();
+  }
+
+  /// What is to come of this epoch is not wanted.
+  void leave() {
+    stopped_ = true;
+    buffer_->fail();
+    place_->leave(*epoch_ + 1);
+  }
+
+  void stop() {
+    stopped_ = true;
+    if (buffer_) buffer_->fail();
+    thread_.join();
+  }
+
+  BufferOptions options_;
+  const bool overlaps_;
+  std::pair<std::uint64_t, std::uint64_t> seat_;
+  std::shared_ptr<Place> place_;
+  std::shared_ptr<const SharedMemory> memory_;
+  std::shared_ptr<Buffer> buffer_;
+  std::unique_ptr<Follower<Buffer>> follower_;
+  std::optional<std::uint64_t> next_, epoch_;
+  std::uint64_t following_ = 0;
+  std::uint64_t number_ = 0;  // of the buffer's epoch
+  bool ahead_ = false;
+  std::atomic<bool> stopped_{false};
+  std::atomic<Followed> followed_{Followed::kTimeout};
+  Threads thread_;
+};
+
+}  // namespace echobuf::serve::test

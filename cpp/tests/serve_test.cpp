@@ -1,0 +1,326 @@
+// One preparation for several jobs: a server and its jobs, with mappings of their own.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <vector>
+
+#include "echobuf/serve/station.hpp"
+#include "serve_support.hpp"
+
+namespace echobuf::serve::test {
+namespace {
+
+constexpr std::uint64_t kWindow = 24;
+constexpr std::uint64_t kSlots = 2 * kWindow;  // no lag: the least that a server has
+
+std::unique_ptr<Station> make_station(std::uint64_t slots = kSlots,
+                                      double lease = kLease) {
+  return std::make_unique<Station>(words({}), slots, -1, lease);
+}
+
+BufferOptions prefetched(BufferOptions options) {
+  options.prefetch = 2;
+  return options;
+}
+
+/// The largest windows, and others.
+std::vector<BufferOptions> all_kinds() {
+  return {numbered(kWindow, kWindow, {1, 1}),
+          numbered(kWindow, 5, {7, 2}),
+          prefetched(numbered(kWindow, 8, {2, 1})),
+          numbered(7, 3, {5, 2}),
+          numbered_auto(kWindow, 6),
+          prefetched(numbered_auto(9, 4))};
+}
+
+/// Every example came as often as the factor says.
+void expect_exact(const Job::Served& served, const Sizes& sizes,
+                  const BufferOptions& options) {
+  ASSERT_EQ(served.end, Status::kFinished) << "epoch " << served.epoch;
+  const std::uint64_t n = sizes.at(served.epoch);
+  const Ids count = uses(served.draws, n);
+  const Ratio factor = options.factor;
+  if (options.automatic) {
+    for (const std::uint64_t times : count) ASSERT_GE(times, 1u);
+  } else {
+    for (const std::uint64_t times : count) {
+      ASSERT_GE(times, factor.num / factor.den);
+      ASSERT_LE(times, factor.ceil());
+    }
+  }
+}
+
+TEST(Serve, EveryJobGetsEveryExampleOfEveryEpoch) {
+  const Sizes sizes{257, 31, 0, 1, 48, 0, 0, 400};
+  const auto station = make_station();
+  const auto kinds = all_kinds();
+  Threads threads;
+  std::atomic<std::uint64_t> epochs{0};
+  for (std::size_t i = 0; i < 2 * kinds.size(); ++i)
+    threads.start([&, i] {
+      const BufferOptions& options = kinds[i / 2];
+      Job job(*station, options, i % 2);
+      while (const auto served = job.serve()) {
+        expect_exact(*served, sizes, options);
+        ++epochs;
+      }
+      EXPECT_EQ(job.why(), Followed::kEnded);
+    });
+  run_epochs(*station, sizes, 2 * kinds.size(), 3);
+  threads.join();
+  EXPECT_EQ(epochs, 2 * kinds.size() * sizes.size());
+}
+
+TEST(Serve, AnEpochEndsWhereItEndsHoweverSoonTheNextOneCame) {
+  constexpr std::uint64_t kEpochs = 3000;
+  Sizes sizes;
+  for (std::uint64_t e = 0; e < kEpochs; ++e) sizes.push_back(e % 4);
+  const auto station = make_station();
+  Threads threads;
+  for (const bool overlaps : {false, true, false})
+    threads.start([&, overlaps] {
+      const BufferOptions options = numbered(kWindow, 4, {2, 1});
+      Job job(*station, options, overlaps);
+      std::uint64_t epochs = 0;
+      while (const auto served = job.serve()) {
+        expect_exact(*served, sizes, options);
+        ++epochs;
+      }
+      EXPECT_EQ(epochs, kEpochs);
+    });
+  run_epochs(*station, sizes, 3, 1);
+  threads.join();
+}
+
+// The server ends an epoch, and publishes of the next one, while a job looks.
+TEST(Serve, AJobThatLooksMeanwhileTakesNothingOfTheNextEpoch) {
+  constexpr std::uint64_t kEpochs = 100'000, kEach = 2;
+  const Feed feed;
+  Header& header = *feed;
+  header.slots = 1 << 19;
+  header.stride = 16;
+  header.seats[0].holder = 1;
+  header.seats[0].state = Seat::kTaken;
+  const auto place = std::make_shared<Place>(feed.fd(), 0, 1, kLease);
+  BufferOptions options = numbered(header.slots / 2, 1, {1, 1});
+  options.lent = std::make_shared<const LentSlots>(
+      LentSlots{std::make_shared<const SharedMemory>(header.slots * header.stride),
+                header.slots, 0, place});
+  const auto buffer = std::make_shared<Buffer>(options);
+  Follower<Buffer> follower(buffer, place);
+  follower.begin(0);
+  std::atomic<std::uint64_t> looked_at{0};
+  Threads threads;
+  threads.start([&] {
+    for (std::uint64_t e = 0; e < kEpochs; ++e) {
+      while (looked_at < e) std::this_thread::yield();
+      const std::uint64_t end = kEach * (e + 1);
+      for (std::uint64_t p = end - 1; p <= end; ++p)
+        header.published.store(p, std::memory_order_release);
+      header.ends[e % Header::kEnds].store(end, std::memory_order_release);
+      header.ended.store(e + 1, std::memory_order_release);
+      header.published.store(end + 1, std::memory_order_release);
+      header.news.notify();
+    }
+    header.phase = Header::kOver;
+  });
+  for (std::uint64_t e = 0; e < kEpochs; ++e) {
+    looked_at = e;
+    ASSERT_EQ(follower.follow(buffer->term(), e, far_off()), Followed::kEnded);
+    ASSERT_EQ(follower.position(), kEach * (e + 1));
+  }
+}
+
+TEST(Serve, WhatIsLeftEarlyHoldsNobodyUp) {
+  const Sizes sizes(6, 300);
+  const auto station = make_station();
+  const BufferOptions options = numbered(kWindow, 8, {2, 1});
+  Threads threads;
+  threads.start([&] {
+    Job job(*station, options);
+    while (const auto served = job.serve()) expect_exact(*served, sizes, options);
+  });
+  for (const BufferOptions& kind : all_kinds())
+    threads.start([&, kind] {
+      Job job(*station, kind);
+      std::uint64_t epochs = 0;
+      for (; const auto served = job.serve(epochs % 2 ? ~0ULL : epochs); ++epochs)
+        if (epochs % 2) expect_exact(*served, sizes, kind);
+      EXPECT_EQ(epochs, sizes.size());
+    });
+  run_epochs(*station, sizes, 1 + all_kinds().size(), 2);
+  threads.join();
+}
+
+TEST(Serve, WhoComesLateBeginsWithTheNextEpoch) {
+  const Sizes sizes(5, 200);
+  const auto station = make_station();
+  const BufferOptions options = numbered(kWindow, 8, {3, 1});
+  Threads threads;
+  std::atomic<std::uint64_t> together{0};
+  threads.start([&] {
+    Job early(*station, options);
+    Threads late;
+    for (std::uint64_t epoch = 0;; ++epoch) {
+      if (epoch == 1) {
+        // It has begun by now, or not: the late one is in it, or in the next.
+        late.start([&, job = std::make_shared<Job>(*station, options)] {
+          std::uint64_t expected = 0;
+          while (const auto served = job->serve()) {
+            EXPECT_GE(served->epoch, 1u);
+            if (expected) {
+              EXPECT_EQ(served->epoch, expected);
+            }
+            expected = served->epoch + 1;
+            expect_exact(*served, sizes, options);
+            ++together;
+          }
+        });
+      }
+      const auto served = early.serve();
+      if (!served) return;
+      EXPECT_EQ(served->epoch, epoch);
+      expect_exact(*served, sizes, options);
+    }
+  });
+  run_epochs(*station, sizes, 1, 2);
+  threads.join();
+  EXPECT_LE(together, 4u);
+}
+
+TEST(Serve, WhoIsDroppedHasServedNothingThatWasWrittenAgain) {
+  constexpr int kRounds = 40;
+  const Sizes sizes(2 * kRounds, 500);
+  const auto station = make_station();
+  const BufferOptions options = numbered(kWindow, 4, {2, 1});
+  std::atomic<bool> over{false};
+  std::atomic<std::uint64_t> dropped{0};
+  Threads threads;
+  threads.start([&] {
+    Job job(*station, options);
+    while (const auto served = job.serve()) expect_exact(*served, sizes, options);
+    over = true;
+  });
+  for (const BufferOptions& kind : {options, prefetched(options)})
+    threads.start([&, kind] {
+      std::mt19937_64 random(kind.prefetch);
+      while (!over) {
+        Job job(*station, kind);
+        std::atomic<bool> done{false};
+        Threads dropper;
+        const auto pause = std::chrono::microseconds(random() % 3000);
+        dropper.start([&, pause] {
+          while (!done && !job.place().first_epoch()) std::this_thread::yield();
+          std::this_thread::sleep_for(pause);  // any moment: nothing relies on it
+          station->leave_seat(job.seat().first, job.seat().second);
+        });
+        while (const auto served = job.serve()) {
+          if (served->end != Status::kFinished) {
+            EXPECT_EQ(served->end, Status::kFailed);
+            EXPECT_FALSE(job.place().is_lent());
+            ++dropped;
+            break;
+          }
+          expect_exact(*served, sizes, kind);
+        }
+        done = true;
+      }
+    });
+  run_epochs(*station, sizes, 1, 2);
+  threads.join();
+  EXPECT_GT(dropped, 0u);
+  EXPECT_TRUE(station->jobs().empty() || station->jobs().size() == 1);
+}
+
+TEST(Serve, AnotherServerGoesOnInTheMiddleOfAnEpoch) {
+  const Sizes sizes{150, 400, 10, 333};
+  auto station = make_station();
+  const auto kinds = all_kinds();
+  Threads threads;
+  std::vector<std::unique_ptr<Job>> jobs;
+  for (const BufferOptions& kind : kinds)
+    jobs.push_back(std::make_unique<Job>(*station, kind));
+  std::atomic<std::uint64_t> epochs{0};
+  for (std::size_t i = 0; i < kinds.size(); ++i)
+    threads.start([&, i] {
+      while (const auto served = jobs[i]->serve()) {
+        expect_exact(*served, sizes, kinds[i]);
+        ++epochs;
+      }
+    });
+  std::mt19937_64 random(5);
+  std::uint64_t killed = 0;
+  while (station->feed()->ended < sizes.size()) {
+    const std::uint64_t e = station->feed()->ended;
+    const auto there = station->begun_before();
+    if (!there) {
+      ASSERT_TRUE(station->begin_epoch(kinds.size(), far_off()));
+    }
+    Upstream upstream(*station);
+    std::atomic<bool> fed{false};
+    Threads feeding;
+    feeding.start([&] {
+      upstream.feed(e, there.value_or(0), sizes[e], 3);
+      fed = true;
+    });
+    const std::uint64_t enough = station->feed()->published + random() % 120;
+    while (!fed && station->feed()->published < enough) std::this_thread::yield();
+    if (fed) {
+      feeding.join();
+      station->end_epoch();
+      continue;
+    }
+    ++killed;
+    upstream.kill();
+    station->close();  // the threads of one that is killed are gone, too
+    feeding.join();
+    station->shut_down();
+    const Feed kept(jobs[0]->place().fd());
+    const int memory = jobs[0]->memory().fd();
+    station.reset();
+    EXPECT_THROW(Station(words({}).checked(), -1, memory, kLease), std::system_error);
+    station = std::make_unique<Station>(words({}), kept.fd(), memory, kLease);
+    EXPECT_EQ(station->jobs().size(), jobs.size());
+  }
+  station->finish("", false);
+  threads.join();
+  EXPECT_GT(killed, 3u);
+  EXPECT_EQ(epochs, kinds.size() * sizes.size());
+}
+
+TEST(Serve, WhoIsSilentIsDropped) {
+  const auto station = make_station(kSlots, 0.2);
+  const BufferOptions options = numbered(kWindow, 4, {2, 1});
+  const auto silent = *station->take_seat();  // and gone, before it said anything
+  Job job(*station, options);
+  Threads threads;
+  threads.start([&] {
+    // It says nothing for longer than its lease would be here: see kLease.
+    const auto served = job.serve();
+    ASSERT_TRUE(served);
+    EXPECT_EQ(served->end, Status::kFailed);
+  });
+  ASSERT_TRUE(station->begin_epoch(2, far_off()));
+  Upstream(*station).feed(0, 0, 500, 1);  // ends: nobody is left
+  station->end_epoch();
+  threads.join();
+  EXPECT_FALSE(station->holds(silent.first, silent.second));
+  EXPECT_TRUE(station->jobs().empty());
+}
+
+TEST(Serve, RefusesAFeedOfOtherRecords) {
+  const auto station = make_station();
+  BufferOptions other;
+  other.fields = {{8, 1}};
+  EXPECT_THROW(
+      Station(other, station->feed().fd(), station->shared_memory()->fd(), kLease),
+      std::invalid_argument);
+  EXPECT_THROW(Feed(station->shared_memory()->fd()), std::exception);
+}
+
+}  // namespace
+}  // namespace echobuf::serve::test

@@ -1,0 +1,178 @@
+"""What a server and its jobs must bear: each of these has gone wrong once."""
+
+import fcntl
+import gc
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from serve_data import NAME, Job, Numbers, counts_of, ids_of
+
+from echobuf import EchoLoader, OptionError, UpstreamError, serve
+from echobuf.serve import address
+from helpers import until
+
+KWARGS = {"window": 8, "batch_size": 4, "factor": 2}
+
+
+def test_an_epoch_that_a_closed_server_cut_off_does_not_end():
+    upstream = Numbers(1000)
+    server = serve.Server(upstream, NAME, window=8)
+    with serve.attach(NAME) as attached:
+        epoch = iter(EchoLoader(attached, **KWARGS))
+        next(epoch)
+        until(lambda: upstream.made >= 24)
+        server.close()
+        with pytest.raises(UpstreamError, match="the server was closed"):
+            list(epoch)
+
+
+def test_a_server_that_is_closed_after_its_last_epoch():
+    server = serve.Server(Numbers(20), NAME, window=16, epochs=1)
+    with serve.attach(NAME) as attached:
+        loader = EchoLoader(attached, **KWARGS)
+        epoch = iter(loader)
+        next(epoch)
+        assert server.wait(60)
+        server.close()
+        list(epoch)
+        with pytest.raises(UpstreamError, match="all of its epochs"):
+            next(iter(loader))
+
+
+def test_a_loader_that_is_gone_holds_nobody_up():
+    upstream = Numbers(300)
+    with serve.Server(upstream, NAME, window=8, jobs=2, epochs=2):
+        other = Job(2, KWARGS)
+        attached = serve.attach(NAME)
+        loader = EchoLoader(attached, **KWARGS)
+        next(iter(loader))
+        del loader  # and not what is attached
+        gc.collect()
+        for epoch in other.end():
+            assert counts_of(epoch, 300) == [2] * 300
+        assert attached.name == NAME
+        with pytest.raises(OptionError, match="another loader"):
+            EchoLoader(attached, **KWARGS)
+        attached.close()
+
+
+def test_an_iterator_outlives_its_loader():
+    with serve.Server(Numbers(50), NAME, window=8, epochs=1):
+        epoch = iter(EchoLoader(serve.attach(NAME), **KWARGS))
+        gc.collect()
+        assert counts_of([ids_of(batch) for batch in epoch], 50) == [2] * 50
+
+
+def test_a_loader_that_was_refused_has_taken_nothing():
+    server = serve.Server(Numbers(50), NAME, window=8, epochs=1)
+    with server, serve.attach(NAME) as attached:
+        with pytest.raises(OptionError, match="`window`"):
+            EchoLoader(attached, **{**KWARGS, "window": 0})
+        gc.collect()
+        loader = EchoLoader(attached, **KWARGS)
+        assert sum(len(batch["id"]) for batch in loader) == 100
+
+
+def test_who_left_while_the_server_was_away_is_not_kept():
+    go_on = threading.Event()
+    upstream = Numbers(300, lambda i: i < 40 or go_on.wait(60))
+    server = serve.Server(upstream, NAME, window=8, jobs=2, lease=0.5)
+    stays = Job(1, KWARGS)
+    attached = serve.attach(NAME)
+    loader = EchoLoader(attached, **KWARGS)
+    epoch = iter(loader)
+    next(epoch)
+    until(lambda: upstream.made >= 24)
+    go_on.set()
+    server.close(restarting=True)
+    attached.close()  # what it has of the slots lives on
+    with serve.Server(Numbers(300), NAME, window=8, epochs=1, lease=0.5):
+        assert counts_of(stays.end()[0], 300) == [2] * 300
+    del epoch
+
+
+def test_jobs_of_a_server_before_the_last_are_not_adopted():
+    place = address.place(NAME)
+    address.Left(place).note("00" * 16)  # another server's
+    go_on = threading.Event()
+    upstream = Numbers(100, lambda i: i < 40 or go_on.wait(60))
+    server = serve.Server(upstream, NAME, window=8, lease=0.2)
+    job = Job(1, KWARGS, reconnect=60.0)
+    until(lambda: upstream.made == 40)
+    go_on.set()
+    server.close(restarting=True)
+    address.Left(place).note("00" * 16)
+    with serve.Server(Numbers(100), NAME, window=8, lease=0.2, epochs=1):
+        with pytest.raises(UpstreamError, match="began anew"):
+            job.end()
+        (epoch,) = Job(1, KWARGS).end()
+        assert counts_of(epoch, 100) == [2] * 100
+
+
+def test_who_looks_for_servers_keeps_none_from_its_name(monkeypatch):
+    serve.Server(Numbers(3), NAME, window=8).close()
+    looking = os.open(address.folder() / f"{NAME}.lock", os.O_RDWR)
+    fcntl.flock(looking, fcntl.LOCK_SH)  # as whoever looks, for a moment
+    monkeypatch.setattr(time, "sleep", lambda _: os.close(looking))
+    address.Lock(address.place(NAME)).release()
+
+
+def test_what_is_attached_is_of_one_process():
+    with (
+        serve.Server(Numbers(3), NAME, window=8),
+        serve.attach(NAME) as attached,
+        pytest.raises(TypeError, match="attach there"),
+    ):
+        pickle.dumps(attached)
+
+
+SERVER = """
+import os, sys, threading
+sys.path.append({here!r})
+from echobuf import serve
+from serve_data import NAME, Numbers
+upstream = Numbers(300, lambda i: i < 150 or threading.Event().wait())
+server = serve.Server(upstream, NAME, window=8)
+child = os.fork()
+if child == 0:
+    sys.stdin.readline()
+    os._exit(0)
+print(child, flush=True)
+server.wait()
+"""
+
+
+def test_a_child_of_a_server_that_was_killed_keeps_nobody_waiting():
+    program = subprocess.Popen(
+        [sys.executable, "-c", SERVER.format(here=os.path.dirname(__file__))],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    program.stdout.readline()
+    job = Job(1, KWARGS, reconnect=30.0)
+    try:
+        until(lambda: serve.status(NAME).published == 150)
+        program.send_signal(signal.SIGKILL)
+        program.wait()
+        # The name is free, and the job knows that its server is gone.
+        with serve.Server(Numbers(300), NAME, window=8, epochs=1):
+            assert counts_of(job.end()[0], 300) == [2] * 300
+    finally:
+        program.stdin.write("\n")
+        program.communicate()
+
+
+def test_descriptors_go_no_further():
+    with serve.Server(Numbers(3), NAME, window=8):
+        before = set(os.listdir("/proc/self/fd"))
+        with serve.attach(NAME):
+            for each in set(os.listdir("/proc/self/fd")) - before:
+                if os.path.exists(f"/proc/self/fd/{each}"):
+                    assert not os.get_inheritable(int(each))
