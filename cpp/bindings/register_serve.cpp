@@ -148,7 +148,7 @@ void register_serve(py::module_& m) {
         return jobs;
       });
 
-  py::class_<LentSlots, std::shared_ptr<LentSlots>>(m, "LentSlots");
+  const py::class_<LentSlots, std::shared_ptr<LentSlots>> lent(m, "LentSlots");
   py::class_<Place, std::shared_ptr<Place>>(m, "Place")
       .def(py::init<int, std::uint64_t, std::uint64_t, double>(), py::arg("feed"),
            py::arg("seat"), py::arg("holder"), py::arg("lease_s"))
