@@ -60,7 +60,9 @@ class BoundStation : public BoundBuffer<serve::Station> {
     const GilRelease released;
     station->end_epoch();
   }
-  void finish(const std::string& why, bool failed) const { core()->finish(why, failed); }
+  void finish(const std::string& why, bool failed) const {
+    core()->finish(why, failed);
+  }
 
   std::optional<std::pair<std::uint64_t, std::uint64_t>> take_seat() const {
     return core()->take_seat();

@@ -6,7 +6,18 @@ import numpy as np
 import pytest
 
 import echobuf
-from worker_data import KWARGS, Noted, Numbers, Random, Tensors, ids, load
+from helpers import until
+from worker_data import (
+    KWARGS,
+    Noted,
+    Numbers,
+    Random,
+    Tensors,
+    Troubled,
+    UntilThere,
+    ids,
+    load,
+)
 
 N = 150
 
@@ -130,3 +141,13 @@ def test_upstream_ends_when_its_last_example_is_there():
     ids(loader)
     assert loader.stats().fresh == 12
     assert loader.stats().t_upstream_s > 0
+
+
+def test_stats_count_what_is_made(tmp_path):
+    go_on = tmp_path / "go on"
+    loader = load(Troubled(1000, UntilThere(go_on), 12), 1, window=64)
+    epoch = iter(loader)
+    until(lambda: loader.stats().fresh == 12)
+    go_on.touch()
+    assert len(ids(epoch)) == 500
+    assert loader.stats().fresh == 1000

@@ -8,6 +8,7 @@ import os
 import random
 import signal
 import threading
+import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -158,3 +159,15 @@ def workers_alive() -> list[Any]:
         for process in multiprocessing.active_children()
         if process.name.startswith("echobuf-worker")
     ]
+
+
+class UntilThere:
+    """Trouble: waits until there is a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __call__(self) -> Any:
+        while not self.path.exists():
+            time.sleep(0.01)
+        return Numbers(1000)[12]

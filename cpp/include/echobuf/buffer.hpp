@@ -234,6 +234,8 @@ class BasicBuffer {
   BufferStats stats() {
     BufferStats stats = ledger_.stats();
     const std::uint64_t tail = ring_.tail();
+    // Others write what was claimed for them; all of it, once upstream has ended.
+    if (!ring_.end()) stats.fresh -= std::min(stats.fresh, inlet_.lent_out());
     stats.resident = tail - std::min(tail, ring_.released());
     stats.bytes = side_.bytes();
     stats.device_bytes = side_.device_bytes();

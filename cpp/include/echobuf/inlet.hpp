@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -52,6 +53,7 @@ class Inlet {
       if (claim.count > 0) {
         first = claim.first;
         count = claim.count;
+        lent_out_.fetch_add(count, std::memory_order_relaxed);
         return Status::kOk;
       }
       const Status status = wait_for_room(term, patience);
@@ -63,7 +65,11 @@ class Inlet {
   void commit(std::uint64_t first, std::uint64_t count) {
     clock_.arrived(first + count);
     ring_.commit(first, count);
+    lent_out_.fetch_sub(count, std::memory_order_relaxed);
   }
+
+  /// Positions that somebody else is to write, and has not: a statistic.
+  std::uint64_t lent_out() const { return lent_out_.load(std::memory_order_relaxed); }
 
   UpstreamClock& clock() { return clock_; }
 
@@ -88,6 +94,7 @@ class Inlet {
   Store& store_;
   const std::uint64_t chunk_;
   UpstreamClock clock_;
+  std::atomic<std::uint64_t> lent_out_{0};
 };
 
 }  // namespace echobuf
