@@ -45,8 +45,8 @@ class Upstream {
  public:
   explicit Upstream(Station& station) : station_(station) {}
 
-  /// Puts `from` ... n-1 of an epoch.
-  void feed(std::uint64_t epoch, std::uint64_t from, std::uint64_t n,
+  /// Puts `from` ... n-1 of an epoch; whether nobody has died.
+  bool feed(std::uint64_t epoch, std::uint64_t from, std::uint64_t n,
             std::uint64_t producers) {
     const std::uint64_t first = station_.feed()->published;
     term_ = station_.term();
@@ -58,31 +58,35 @@ class Upstream {
         while (put(epoch, first - from, n, 1 + random() % 9)) {
         }
       });
+    threads.join();
+    return !dead_;
   }
 
-  /// From now on whoever has claimed writes something else, and never commits it: as
-  /// one that is killed.
-  void kill() { killed_ = true; }
+  /// Whoever comes to this example dies as it writes it; others still go on while there
+  /// is room.
+  void kill_at(std::uint64_t example) { fatal_ = example; }
 
  private:
   bool put(std::uint64_t epoch, std::uint64_t base, std::uint64_t n,
            std::uint64_t most) {
     std::uint64_t first = 0, count = 0;
+    bool dies = false;
     {
       const std::lock_guard lock(mutex_);
       count = std::min(most, n - next_);
       if (count == 0) return false;
-      if (station_.claim(term_, first, count, Deadline::max()) != Status::kOk)
-        return false;
+      const Deadline deadline = dead_ ? kAtOnce : Deadline::max();
+      if (station_.claim(term_, first, count, deadline) != Status::kOk) return false;
       EXPECT_EQ(first, base + next_);
       next_ += count;
+      dies = !dead_ && next_ > fatal_;
+      dead_ |= dies;
     }
-    const bool killed = killed_;
     for (std::uint64_t i = 0; i < count; ++i) {
       const std::uint64_t value = epoch << 32 | (first + i - base);
-      write(first + i, killed ? ~std::uint64_t{0} : value);
+      write(first + i, dies ? ~std::uint64_t{0} : value);
     }
-    if (killed) return false;
+    if (dies) return false;
     station_.commit(first, count);
     return true;
   }
@@ -96,9 +100,10 @@ class Upstream {
 
   Station& station_;
   std::uint64_t term_ = 0;
-  std::atomic<bool> killed_{false};
+  std::uint64_t fatal_ = ~std::uint64_t{0};
   std::mutex mutex_;
   std::uint64_t next_ = 0;
+  bool dead_ = false;
 };
 
 /// Runs epochs that have not ended yet, and goes on in one that was begun before.

@@ -69,6 +69,16 @@ def test_an_iterator_outlives_its_loader():
         assert counts_of([ids_of(batch) for batch in epoch], 50) == [2] * 50
 
 
+def test_nothing_is_drawn_once_it_is_left():
+    with serve.Server(Numbers(300), NAME, window=8):
+        with serve.attach(NAME) as attached:
+            epoch = iter(EchoLoader(attached, **KWARGS))  # outlives its loader
+            next(epoch)
+            gc.collect()
+        with pytest.raises(UpstreamError, match="was left"):
+            next(epoch)
+
+
 def test_a_loader_that_was_refused_has_taken_nothing():
     server = serve.Server(Numbers(50), NAME, window=8, epochs=1)
     with server, serve.attach(NAME) as attached:

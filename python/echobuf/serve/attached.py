@@ -97,9 +97,6 @@ class Attached:
 
         What a loader has not served of it is given up.
         """
-        supply = None if self._supply is None else self._supply()
-        if supply is not None:
-            supply.close()
         link = self._held()
         if link is not None:
             link.close()

@@ -8,8 +8,10 @@ import socket
 import threading
 import time
 import uuid
+import weakref
 
 from echobuf import _core
+from echobuf.buffer import EchoBuffer
 from echobuf.errors import EchobufError, OptionError, SpecError, UpstreamError
 from echobuf.serve import address, calls, wire
 from echobuf.serve.sample import Sample
@@ -31,6 +33,7 @@ class Link:
         sample: what examples look like.
         length: fresh examples an epoch, where that is known.
         spilled: whether the slots are on a disk.
+        buffer: that draws from them; None before there is one.
 
     Raises:
         OptionError: there is no such server, or it refuses the job.
@@ -42,7 +45,7 @@ class Link:
     ) -> None:
         self.name = address.check_name(name)
         self.job = job or f"process-{os.getpid()}-{uuid.uuid4().hex[:8]}"
-        self._error: EchobufError | None = None
+        self.buffer: weakref.ref[EchoBuffer] | None = None
         connection, answer, files = calls.attach(self.name, self.job, timeout)
         seat, holder = answer["seat"]
         self._files = _Files(files)
@@ -107,7 +110,10 @@ class Link:
         return left() if self._shared.is_closed() else dropped(self.name)
 
     def close(self) -> None:
-        """Leaves the server."""
+        """Leaves the server: nothing more can be drawn."""
+        buffer = None if self.buffer is None else self.buffer()
+        if buffer is not None:
+            buffer.fail(left())
         self._shared.close()
 
     def __del__(self) -> None:

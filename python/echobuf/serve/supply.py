@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ from echobuf.buffer import EchoBuffer
 from echobuf.errors import OptionError, StateError
 from echobuf.loader.upstream import Start
 from echobuf.serve.following import FollowFeeder
-from echobuf.serve.link import Link, left
+from echobuf.serve.link import Link
 from echobuf.side_host import HostSide
 
 _SLICE_S = 0.25
@@ -148,11 +149,6 @@ class Supply:
         follower.begin(turn.base)
         return FollowFeeder(buffer, follower, self._link, turn.epoch)
 
-    def close(self) -> None:
-        """The server is left: nothing more can be drawn."""
-        if self._buffer is not None:
-            self._buffer.fail(left())
-
 
 class LentBuffer(EchoBuffer):
     """A buffer whose slots are a server's."""
@@ -163,3 +159,4 @@ class LentBuffer(EchoBuffer):
         self._lent = lent
         super().__init__(spec, **arguments)
         self._ends.cut_off = link.why_cut_off
+        link.buffer = weakref.ref(self)
