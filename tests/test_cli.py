@@ -82,7 +82,7 @@ def test_help_lists_what_is_there_and_nothing_else(capsys):
     _, out, _ = called(capsys, "--help")
     listed = out.partition("commands:")[2]
     assert all(name in listed for name in COMMANDS)
-    assert len(re.findall(r"^    [a-z-]+ ", listed, re.MULTILINE)) == len(COMMANDS)
+    assert len(re.findall(r"^    [a-z-]+", listed, re.MULTILINE)) == len(COMMANDS)
 
 
 def test_help_of_the_demo_states_units_and_defaults(capsys):

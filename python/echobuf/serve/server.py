@@ -150,7 +150,7 @@ class Server:
                 sample,
                 self._intake.count(),
                 self._lease_s,
-                self._spill is not None,
+                self._station.is_spilled(),
             ),
         )
         self._thread = threading.Thread(

@@ -40,6 +40,10 @@ class Station:
         """Of the ring."""
         return self.core.slots()
 
+    def is_spilled(self) -> bool:
+        """Whether the slots are in a file on a disk."""
+        return "memfd:" not in os.readlink(f"/proc/self/fd/{self.core.memory()}")
+
     # ---- as of a buffer
 
     def put(self, example: Any, timeout: float | None = None) -> None:
