@@ -147,6 +147,7 @@ class Echobuf(_Taking):
                 window=self.settings["window"],
                 batch_size=self.settings["batch"],
                 factor=1,
+                prefetch=2,  # as DataLoader's workers have by default
                 transform=self.transform(),
             )
         )
