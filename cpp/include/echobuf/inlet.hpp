@@ -54,6 +54,7 @@ class Inlet {
         first = claim.first;
         count = claim.count;
         lent_out_.fetch_add(count, std::memory_order_relaxed);
+        store_.note_writes(first, count);  // from now on, at any time
         return Status::kOk;
       }
       const Status status = wait_for_room(term, patience);

@@ -101,6 +101,9 @@ class HostStore {
     if (stream_) finish_streaming();
   }
 
+  /// Somebody else writes at these positions: nothing here looks at who does.
+  void note_writes(std::uint64_t, std::uint64_t) const {}
+
   /// The slots, seen from the one at `position` on.
   SlotView view(std::uint64_t position) const {
     return {slots_, capacity_, position % capacity_};

@@ -121,8 +121,10 @@ const Missing kMissingInReplays[] = {
 
 class MissingEvent : public testing::TestWithParam<Missing> {};
 
-void expect_found(const Missing& missing, int replays, bool chains = false) {
+void expect_found(const Missing& missing, int replays, bool chains = false,
+                  bool claimed = false) {
   Plan plan = small_plan();
+  plan.claimed = claimed;
   if (chains) {
     add_chains(plan.options);
     plan.examples = 40;  // each pixel is an access that is checked
@@ -142,6 +144,9 @@ TEST_P(MissingEvent, IsFound) { expect_found(GetParam(), 0); }
 #ifndef __SANITIZE_THREAD__  // it would take minutes
 TEST_P(MissingEvent, IsFoundWhereChainsAreMade) { expect_found(GetParam(), 0, true); }
 #endif
+TEST_P(MissingEvent, IsFoundWhereOthersWrite) {
+  expect_found(GetParam(), 0, false, true);
+}
 INSTANTIATE_TEST_SUITE_P(Of, MissingEvent, testing::ValuesIn(kMissing),
                          [](const auto& info) { return info.param.what; });
 
@@ -158,6 +163,7 @@ TEST(MissingEvent, NothingIsFoundWhereNothingIsMissing) {
   Plan plan = small_plan();
   for (plan.seed = 0; plan.seed < 10; ++plan.seed) {
     plan.replays = plan.seed % 2 == 0 ? 0 : 4;
+    plan.claimed = plan.seed % 4 < 2;
     const auto outcome = on_device(plan, watch);
     EXPECT_EQ(outcome.reports, std::vector<std::string>());
     EXPECT_EQ(outcome.batches, on_host(plan));

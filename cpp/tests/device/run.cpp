@@ -50,6 +50,22 @@ class Examples {
   std::vector<SourceLeaf> leaves_;
 };
 
+/// Claims positions, writes them without a word, and commits them.
+bool write_claimed(DeviceBuffer& buffer, std::uint64_t term, const SourceLeaf* leaves,
+                   std::uint64_t n) {
+  for (std::uint64_t done = 0; done < n;) {
+    std::uint64_t first = 0;
+    std::uint64_t count = n - done;
+    if (buffer.claim(term, first, count, Deadline::max()) != Status::kOk) return false;
+    for (std::uint64_t i = 0; i < count; ++i)
+      write_record(buffer.record(), buffer.side().store.at(first + i), leaves, done + i,
+                   0, nullptr);
+    buffer.commit(first, count);
+    done += count;
+  }
+  return true;
+}
+
 /// Whether an epoch was left: then it is not its producer's to close.
 struct Left {
   std::mutex mutex;
@@ -65,6 +81,13 @@ void produce(Buffer& buffer, std::uint64_t term, const Plan& plan, Left& left) {
         ragged ? 1 : std::min(pick(random, 1, 7), plan.examples - first);
     const std::size_t rows = ragged ? first % (plan.options.fields[0].rows + 1) : 0;
     const Examples examples(plan.options, first, count);
+    if constexpr (Buffer::kUploads) {
+      if (plan.claimed) {
+        if (!write_claimed(buffer, term, examples.leaves(), count)) return;
+        first += count;
+        continue;
+      }
+    }
     std::uint64_t done = 0;
     if (buffer.put(term, examples.leaves(), count, rows, done, Deadline::max(),
                    nullptr) != Status::kOk)

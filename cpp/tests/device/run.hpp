@@ -22,6 +22,7 @@ struct Plan {
   unsigned largest_delay_us = 20;
   int streams = 2;
   int replays = 0;                             // of four batches, by launches of graphs
+  bool claimed = false;                        // what is put, as by other processes
   const char* refused = nullptr;               // a call of the driver, by its symbol
   int nth = 1;                                 // of these calls
   std::vector<std::uint64_t> left_after = {};  // epochs that a reset ends, in batches

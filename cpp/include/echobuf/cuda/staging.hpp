@@ -58,6 +58,12 @@ class Staging {
     }
   }
 
+  /// Somebody else writes at these positions.
+  void note_writes(std::uint64_t position, std::uint64_t count) const {
+    for (std::uint64_t i = 0; noted_ && i < count; ++i)
+      noted_(at(position + i), layout_.stride(), 1);
+  }
+
   std::byte* at(std::uint64_t position) const {
     return base_ + position % slots_ * layout_.stride();
   }
