@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import multiprocessing
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from multiprocessing import shared_memory
 from typing import Any
@@ -49,7 +50,7 @@ class Endless:
         return itertools.count()
 
 
-class _Taking:
+class _Taking(ABC):
     """Takes images until there are enough."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
@@ -57,12 +58,13 @@ class _Taking:
         self.wanted = int(settings["images"])
         self.prepare()
 
+    @abstractmethod
     def prepare(self) -> None:
-        raise NotImplementedError
+        """Starts what makes them."""
 
+    @abstractmethod
     def take(self) -> int:
         """Takes some, and says how many."""
-        raise NotImplementedError
 
     def run(self) -> int:
         taken = 0

@@ -11,6 +11,7 @@ from typing import Any
 
 from echobuf.cli import CommandError, UsageError
 from echobuf.cli.arguments import whole_number
+from echobuf.cli.interrupt import ending_on_interrupt
 from echobuf.cli.target import load_target, where
 from echobuf.errors import EchobufError, OptionError
 
@@ -65,7 +66,9 @@ def run(options: argparse.Namespace) -> int:
     """Serves until all epochs are, or somebody ends it."""
     from echobuf.serve import Server
 
-    upstream = _upstream(options.target)
+    with ending_on_interrupt():  # imports of frameworks take seconds
+        found = load_target(options.target)
+    upstream = _made(found, options.target)
     name = options.name or options.target.rpartition(":")[2].rpartition(".")[2]
     try:
         server = Server(
@@ -101,8 +104,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _upstream(target: str) -> Any:
-    found = load_target(target)
+def _made(found: Any, target: str) -> Any:
     if not callable(found) or hasattr(found, "__iter__") or hasattr(found, "__len__"):
         return found
     try:
