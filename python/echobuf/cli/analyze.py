@@ -12,7 +12,7 @@ from echobuf.analysis.paths import SUFFIXES
 from echobuf.cli import UsageError, require
 from echobuf.cli.arguments import positive, rate, share, whole_number
 from echobuf.cli.interrupt import ending_on_interrupt
-from echobuf.cli.target import load_target, where
+from echobuf.cli.target import call_target, load_target
 
 if TYPE_CHECKING:
     from echobuf.analysis.across import Cluster
@@ -191,14 +191,7 @@ def _cluster(options: argparse.Namespace) -> Cluster | None:
 def _made(found: Any, target: str) -> tuple[Any, Any]:
     """The pair that the name stands for, or gives when it is called."""
     if callable(found):
-        file = Path(target.rpartition(":")[0])
-        try:
-            found = found()
-        except (Exception, SystemExit) as error:
-            raise UsageError(
-                f"{target}() raised {error!r}{where(error, file)}; it is called "
-                "without arguments, and returns `upstream, step`"
-            ) from error
+        found = call_target(found, target, "`upstream, step`")
     try:
         upstream, step = found if isinstance(found, tuple | list) else ()
     except ValueError:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from echobuf.cli import CommandError, UsageError
 from echobuf.cli.arguments import whole_number
 from echobuf.cli.interrupt import ending_on_interrupt
-from echobuf.cli.target import load_target, where
+from echobuf.cli.target import call_target, load_target
 from echobuf.errors import EchobufError, OptionError
 
 __all__ = ["configure", "run"]
@@ -107,14 +106,7 @@ def run(options: argparse.Namespace) -> int:
 def _made(found: Any, target: str) -> Any:
     if not callable(found) or hasattr(found, "__iter__") or hasattr(found, "__len__"):
         return found
-    try:
-        return found()
-    except (Exception, SystemExit) as error:
-        file = Path(target.rpartition(":")[0])
-        raise UsageError(
-            f"{target}() raised {error!r}{where(error, file)}; it is called without "
-            "arguments, and returns an upstream"
-        ) from error
+    return call_target(found, target, "an upstream")
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

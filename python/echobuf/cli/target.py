@@ -10,7 +10,7 @@ from typing import Any
 
 from echobuf.cli import UsageError
 
-__all__ = ["load_target", "where"]
+__all__ = ["call_target", "load_target", "where"]
 
 
 def load_target(target: str) -> Any:
@@ -35,6 +35,27 @@ def load_target(target: str) -> Any:
                 f"{str(file)!r} defines no {name!r}; {_names(found)}"
             ) from None
     return found
+
+
+def call_target(found: Any, target: str, returns: str) -> Any:
+    """What a function of the file gives.
+
+    Args:
+        found: that function.
+        target: where it was found.
+        returns: what it is for, in words.
+
+    Raises:
+        UsageError: it raised.
+    """
+    file = Path(target.rpartition(":")[0])
+    try:
+        return found()
+    except (Exception, SystemExit) as error:
+        raise UsageError(
+            f"{target}() raised {error!r}{where(error, file)}; it is called without "
+            f"arguments, and returns {returns}"
+        ) from error
 
 
 def _split(target: str) -> tuple[Path, str]:
