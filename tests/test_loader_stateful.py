@@ -321,8 +321,12 @@ def test_states_taken_while_upstream_runs():
     next(epoch)
     thread = threading.Thread(target=take)
     thread.start()
-    served = Counter(i for batch in ids(epoch) for i in batch)
-    until(lambda: len(states) > 10)
+    served = Counter()
+    for number, batch in enumerate(epoch):
+        served.update(batch["id"].tolist())
+        if number < 20:  # as many are taken in its midst, at the least
+            taken = len(states)
+            until(lambda taken=taken: len(states) > taken)
     stop.set()
     thread.join()
     assert len(served) == 1000

@@ -9,12 +9,13 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from serve_data import NAME, Job, Numbers, counts_of, ids_of
 
 from echobuf import EchoLoader, OptionError, UpstreamError, serve
-from echobuf.serve import address
+from echobuf.serve import address, calls
 from helpers import until
 
 KWARGS = {"window": 8, "batch_size": 4, "factor": 2}
@@ -123,6 +124,72 @@ def test_jobs_of_a_server_before_the_last_are_not_adopted():
             job.end()
         (epoch,) = Job(1, KWARGS).end()
         assert counts_of(epoch, 100) == [2] * 100
+
+
+def test_who_goes_first_does_not_end_the_wait_for_the_others(monkeypatch):
+    resume, may_come = calls.resume, threading.Event()
+
+    def late(name, message, files):
+        if message["job"] == "late" and not may_come.is_set():
+            raise ConnectionRefusedError
+        return resume(name, message, files)
+
+    monkeypatch.setattr(calls, "resume", late)
+    go_on = [threading.Event() for _ in range(2)]
+    upstreams = [
+        Numbers(100, lambda i, end=end, go_on=go_on: i < end or go_on.wait(60))
+        for end, go_on in zip((40, 60), go_on, strict=True)
+    ]
+    server = serve.Server(upstreams[0], NAME, window=8, jobs=2)
+    job = Job(1, KWARGS, job="late")
+    first = serve.attach(NAME)
+    until(lambda: upstreams[0].made > 8)
+    close_for_another(server, go_on[0])
+    server = serve.Server(upstreams[1], NAME, window=8)
+    first.close()
+    until(lambda: [each.job for each in serve.status(NAME).jobs] == ["?"])
+    close_for_another(server, go_on[1])
+    may_come.set()
+    with serve.Server(Numbers(100), NAME, window=8, epochs=1):
+        assert counts_of(job.end()[0], 100) == [2] * 100
+
+
+def close_for_another(server, go_on):
+    """Closes it while its upstream waits for this."""
+    closing = threading.Thread(target=server.close, kwargs={"restarting": True})
+    closing.start()
+    until(server._stopped.is_set)
+    go_on.set()
+    closing.join()
+
+
+def test_a_last_epoch_that_ends_as_its_job_comes_leaves_nothing(monkeypatch):
+    note = address.Left.note
+
+    def slow(left, session):
+        server.wait(0.3)  # it may be over by then
+        note(left, session)
+
+    monkeypatch.setattr(address.Left, "note", slow)
+    server = serve.Server(Numbers(1), NAME, window=8, epochs=1)
+    with server, serve.attach(NAME):
+        assert server.wait(60)
+        assert address.Left(address.place(NAME)).read() is None
+
+
+def test_a_server_that_is_killed_as_it_notes_its_jobs(monkeypatch):
+    left = address.Left(address.place(NAME))
+    left.note("00" * 16)
+    write = Path.write_text
+
+    def half(path, text):
+        write(path, text[:8])
+        raise SystemExit
+
+    monkeypatch.setattr(Path, "write_text", half)
+    with pytest.raises(SystemExit):
+        left.note("11" * 16)
+    assert left.read() == "00" * 16
 
 
 def test_who_looks_for_servers_keeps_none_from_its_name(monkeypatch):

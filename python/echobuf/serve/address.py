@@ -131,12 +131,16 @@ class Left:
     """What a server leaves behind for the next one of its name: that it had jobs."""
 
     def __init__(self, place: Path) -> None:
-        self._path = _file(place, "jobs")
+        self._path, self._new = _file(place, "jobs"), _file(place, "new")
 
     def note(self, session: str) -> None:
         """There are jobs."""
+        if self.read() == session:  # by its first one, or the server before
+            return
         with contextlib.suppress(OSError):  # the folder is gone
-            self._path.write_text(json.dumps({"session": session}))
+            # It may be killed in the middle of this.
+            self._new.write_text(json.dumps({"session": session}))
+            self._new.replace(self._path)
 
     def read(self) -> str | None:
         """The session of a server that is gone and had jobs."""

@@ -60,6 +60,7 @@ class Desk:
         self._left = address.Left(place)
         self._open = threading.Event()  # there is a ring
         self._closed = False
+        self._forgotten = False
         self._lock = threading.Lock()
         self._jobs: dict[tuple[int, int], tuple[str, int]] = {}  # seat: job, process
         self._connections: set[socket.socket] = set()
@@ -79,16 +80,19 @@ class Desk:
         with self._lock:
             self._closed = True
             connections = list(self._connections)
+            has_jobs = self._has_jobs()
         address.close(self._place, self._socket)
         self._open.set()
         for connection in connections:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
-        return bool(self._jobs)
+        return has_jobs
 
     def forget(self) -> None:
         """There will be no other server for these jobs."""
-        self._left.clear()
+        with self._lock:
+            self._forgotten = True
+            self._left.clear()
 
     # ---- on threads
 
@@ -159,9 +163,11 @@ class Desk:
         with self._lock:  # or the server might be through, and close this
             if self._closed:
                 return
+            if not self._forgotten:
+                # Before it has a seat, with which the last epoch may begin and end.
+                self._left.note(self._core.session().hex())
             seat = self._seat(job)
             self._jobs[seat] = job, process
-            self._left.note(self._core.session().hex())
             terms = self._terms
             connection.settimeout(_REPLY_S)
             with contextlib.suppress(OSError):  # it has gone again
@@ -222,8 +228,12 @@ class Desk:
                 return
             self._jobs.pop(seat, None)
             self._core.leave_seat(*seat)
-            if not self._jobs:
+            if not self._has_jobs():
                 self._left.clear()
+
+    def _has_jobs(self) -> bool:
+        """Those, too, that have yet to notice that there is a server again."""
+        return self._open.is_set() and bool(self._core.jobs())
 
     def _held(self) -> dict[tuple[int, int], tuple[str, int]]:
         """The jobs that have not been dropped."""

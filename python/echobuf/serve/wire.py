@@ -22,12 +22,10 @@ def send(
 ) -> None:
     """Sends a message, and with it descriptors."""
     text = json.dumps(message).encode()
-    head = _LENGTH.pack(len(text))
-    if files:
-        socket.send_fds(connection, [head], list(files))
-    else:
-        connection.sendall(head)
-    connection.sendall(text)
+    whole = _LENGTH.pack(len(text)) + text
+    # At once: whoever refuses a message has not closed before its second part.
+    sent = socket.send_fds(connection, [whole], list(files)) if files else 0
+    connection.sendall(whole[sent:])
 
 
 def receive(connection: socket.socket) -> tuple[Message | None, list[int]]:
