@@ -7,6 +7,7 @@ from serve_data import NAME, Job, Numbers, all_of, counts_of, ids_of
 from serve_kills import main as kill
 
 from echobuf import EchoLoader, UpstreamError, serve
+from echobuf.serve import address
 from helpers import until
 
 KWARGS = {"window": 8, "batch_size": 4, "factor": 2}
@@ -90,6 +91,33 @@ def test_a_server_that_is_closed_fails_its_jobs():
     with pytest.raises(UpstreamError, match="closed"):
         job.end()
     assert serve.names() == []
+
+
+def test_a_close_that_is_interrupted_and_one_beside_it():
+    go_on = threading.Event()
+    upstream = Numbers(100, lambda i: i < 40 or go_on.wait(60))
+    server = serve.Server(upstream, NAME, window=8)
+    job = Job(1, KWARGS)
+    until(lambda: upstream.made == 40)
+    join, server._thread.join = server._thread.join, interrupted
+    with pytest.raises(KeyboardInterrupt):
+        server.close()
+    assert address.Lock.is_held(address.place(NAME))
+    server._thread.join = join
+    closing = [threading.Thread(target=server.close) for _ in range(2)]
+    for thread in closing:
+        thread.start()
+    go_on.set()
+    for thread in closing:
+        thread.join(60)
+        assert not thread.is_alive()
+        serve.Server(Numbers(3), NAME, window=8).close()  # the name is free
+    with pytest.raises(UpstreamError, match="closed"):
+        job.end()
+
+
+def interrupted(timeout):
+    raise KeyboardInterrupt
 
 
 def test_a_server_that_does_not_come_back():

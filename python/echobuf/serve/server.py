@@ -117,6 +117,8 @@ class Server:
             upstream, batched=batched, length=length, sampler=sampler, workers=workers
         )
         self._stopped = threading.Event()
+        self._closing = threading.RLock()
+        self._closed = False
         self._restarting = False
         self._error: BaseException | None = None
         self._resumed: tuple[Message, list[int]] | None = None
@@ -261,20 +263,27 @@ class Server:
     def close(self, *, restarting: bool = False) -> None:
         """Ends the server; waits until upstream's current call returns.
 
+        The first call decides how; others wait until it is done.
+
         Args:
             restarting: jobs wait for another server of this name, which goes on where
                 this one has been. Else their next draw beyond what is there already
                 raises `UpstreamError`.
         """
-        if self._stopped.is_set():
-            return
-        self._restarting = restarting
-        self._stopped.set()
-        if not restarting and self._thread.is_alive():  # else it is said
+        with self._closing:  # and if that is interrupted, the next call goes on
+            if not self._stopped.is_set():
+                self._restarting = restarting
+                self._stopped.set()
+            if not self._closed:
+                self._close()
+                self._closed = True
+
+    def _close(self) -> None:
+        if not self._restarting and self._thread.is_alive():  # else it is said
             self._station.core.finish("the server was closed", True)
             self._desk.forget()
         has_jobs = self._desk.close()
-        if restarting and not has_jobs:
+        if self._restarting and not has_jobs:
             self._desk.forget()
         self._station.core.close()
         while self._thread.is_alive():
