@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,6 +27,12 @@ class Order:
             raise OptionError(
                 "`upstream` is a DataLoader, which has workers of its own; with "
                 "`num_workers` pass its dataset, and its sampler as `sampler=`."
+            )
+        if _is_iterable_dataset(dataset):
+            raise OptionError(
+                f"`upstream` is a {type(dataset).__name__}, an IterableDataset: it has "
+                "no examples by number, for `num_workers` and `sampler`. Pass a "
+                "DataLoader of it, with workers of its own."
             )
         if not hasattr(dataset, "__getitem__"):
             raise OptionError(
@@ -64,6 +71,12 @@ class Order:
 
     def __len__(self) -> int:
         return len(self.dataset if self.sampler is None else self.sampler)
+
+
+def _is_iterable_dataset(dataset: Any) -> bool:
+    """Asks without importing torch. It inherits a `__getitem__` that only raises."""
+    data = sys.modules.get("torch.utils.data")
+    return data is not None and isinstance(dataset, data.IterableDataset)
 
 
 def is_map_style(upstream: Any) -> bool:
