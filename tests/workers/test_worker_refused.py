@@ -49,6 +49,13 @@ def test_upstreams_without_examples_by_number(upstream, said):
         load(upstream, 1)
 
 
+def test_data_of_ray():
+    from echobuf.loader.ray_data import RayBatches
+
+    with pytest.raises(echobuf.OptionError, match="is data of Ray, which has workers"):
+        load(RayBatches(object(), 8), 1)
+
+
 def test_a_data_loader():
     from torch.utils.data import DataLoader
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from echobuf.errors import OptionError, UpstreamError
+from echobuf.loader.ray_data import RayBatches
 from echobuf.loader.source import as_data_loader
 
 
@@ -27,6 +28,11 @@ class Order:
             raise OptionError(
                 "`upstream` is a DataLoader, which has workers of its own; with "
                 "`num_workers` pass its dataset, and its sampler as `sampler=`."
+            )
+        if isinstance(dataset, RayBatches):
+            raise OptionError(
+                "`upstream` is data of Ray, which has workers of its own and gives no "
+                "examples by number: leave `num_workers` and `sampler` out."
             )
         if _is_iterable_dataset(dataset):
             raise OptionError(
