@@ -18,7 +18,7 @@ def no_feeder() -> None:
     if threads:
         gc.collect()  # loaders in cycles
     for thread in threads:
-        thread.join(5)
+        thread.join(30)
         assert not thread.is_alive()
 
 
