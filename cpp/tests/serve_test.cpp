@@ -231,9 +231,8 @@ TEST(Serve, WhoIsDroppedHasServedNothingThatWasWrittenAgain) {
       }
     });
   // Goes on until it has happened: who drops a job comes in its midst, or between two.
-  run_epochs(*station, sizes, 1, 2, [&](std::uint64_t epoch) {
-    return epoch < kEpochs || dropped == 0;
-  });
+  run_epochs(*station, sizes, 1, 2,
+             [&](std::uint64_t epoch) { return epoch < kEpochs || dropped == 0; });
   threads.join();
   EXPECT_GT(dropped, 0u);
   EXPECT_TRUE(station->jobs().empty() || station->jobs().size() == 1);

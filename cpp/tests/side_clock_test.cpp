@@ -139,9 +139,9 @@ TEST(SideClocks, LeaveWaitsOut) {
   const Ids more = range(12, 16);
   const SourceLeaf leaf = leaf_of(more);
   std::uint64_t done = 0;
-  EXPECT_EQ(buffer.put(buffer.term(), &leaf, 4, 0, done, waiting(milliseconds(60)),
-                       nullptr),
-            Status::kTimeout);
+  EXPECT_EQ(
+      buffer.put(buffer.term(), &leaf, 4, 0, done, waiting(milliseconds(60)), nullptr),
+      Status::kTimeout);
   const BufferStats full = buffer.stats();
   EXPECT_GE(full.put_wait_s, 0.060);
   const double wall = to_seconds(ns_of(Clock::now()) - ns_of(before));
@@ -173,9 +173,8 @@ TEST(SideClocks, CountAWaitThatWasOverBeforeTheCall) {
     const Ids more = range(12, 1000);
     const SourceLeaf leaf = leaf_of(more);
     std::uint64_t done = 0;
-    EXPECT_EQ(
-        buffer.put(buffer.term(), &leaf, more.size(), 0, done, spent, nullptr),
-        Status::kTimeout);
+    EXPECT_EQ(buffer.put(buffer.term(), &leaf, more.size(), 0, done, spent, nullptr),
+              Status::kTimeout);
     EXPECT_GE(buffer.stats().put_wait_s, 0.040);
   }
 }
