@@ -302,7 +302,9 @@ TEST(Serve, WhoIsSilentIsDropped) {
   threads.start([&] {
     // It says nothing for longer than its lease would be here: see kLease. If it comes
     // so late that its place is gone, it serves nothing.
-    if (const auto served = job->serve()) EXPECT_EQ(served->end, Status::kFailed);
+    if (const auto served = job->serve()) {
+      EXPECT_EQ(served->end, Status::kFailed);
+    }
     EXPECT_FALSE(job->place().is_lent());
   });
   // It has no end: it ends since nobody is left.
