@@ -7,22 +7,30 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import pytest
 
+from helpers import WAIT_S
 
-def no_feeder() -> None:
-    """Waits until no thread is left; not for long, as a failed test keeps its own."""
-    threads = [thread for thread in threading.enumerate() if "echobuf" in thread.name]
+
+def no_feeder(but: Collection[threading.Thread] = ()) -> None:
+    """Waits until no thread is left, other than those named."""
+    threads = [
+        thread
+        for thread in threading.enumerate()
+        if "echobuf" in thread.name and thread not in but
+    ]
     if threads:
         gc.collect()  # loaders in cycles
     for thread in threads:
-        thread.join(5)
+        thread.join(WAIT_S)
         assert not thread.is_alive()
 
 
 @pytest.fixture
-def no_leaked_threads() -> Iterator[None]:
+def no_leaked_threads(request: pytest.FixtureRequest) -> Iterator[None]:
+    before, failed = threading.enumerate(), request.session.testsfailed
     yield
-    no_feeder()
+    if request.session.testsfailed == failed:  # a failed test keeps its own
+        no_feeder(before)

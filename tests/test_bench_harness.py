@@ -6,8 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from echobuf.cli.bench import Candidate, Failed, Question, measure, print_table, write
+from echobuf.cli.bench import (
+    Candidate,
+    Failed,
+    Question,
+    measure,
+    print_table,
+    rounds,
+    write,
+)
 from echobuf.cli.bench.options import make_parser, select
+from echobuf.cli.bench.processes import CandidateProcess
 
 MODULE = "harness_candidates"
 FOLDER = Path(__file__).parent / "bench_candidates"
@@ -96,10 +105,24 @@ def test_table_and_file_name_every_candidate(answered, tmp_path, capsys):
     )
 
 
-def test_a_hang_is_ended_and_named():
-    outcomes = measure(question(candidate("hanging", "Hangs"), timeout_s=1.5), 1)
+class Impatient(CandidateProcess):
+    """Has no time for the round of a candidate that hangs in it, and all for others."""
+
+    def __init__(self, candidate, question):
+        super().__init__(candidate, question)
+        self._hangs = candidate.name == "hanging"
+
+    def ask(self, do, **arguments):
+        if self._hangs and do == "round":
+            self._timeout_s /= 1000
+        return super().ask(do, **arguments)
+
+
+def test_a_hang_is_ended_and_named(monkeypatch):
+    monkeypatch.setattr(rounds, "CandidateProcess", Impatient)
+    outcomes = measure(question(candidate("hanging", "Hangs"), timeout_s=90), 1)
     assert outcomes["hanging"].stage == "round"
-    assert "no answer within 1.5 s" in outcomes["hanging"].reason
+    assert "no answer within 0.09 s" in outcomes["hanging"].reason
     assert len(outcomes["plain"].rounds) == 1
 
 

@@ -36,16 +36,19 @@ def empty_batch(cupy, n=KWARGS["batch_size"]):
 @contextlib.contextmanager
 def filled(n=20, **kwargs):
     """A buffer that another thread puts `n` examples into."""
-    with make(device="cuda", **kwargs) as buffer:
+    buffer = make(device="cuda", **kwargs)
 
-        def feed():
-            with contextlib.suppress(echobuf.ClosedError, echobuf.DeviceError):
-                buffer.put_batch(stack(range(n)), timeout=WAIT_S)
-                buffer.close()
+    def feed():
+        with contextlib.suppress(echobuf.ClosedError, echobuf.DeviceError):
+            buffer.put_batch(stack(range(n)), timeout=WAIT_S)
+            buffer.close()
 
-        feeder = Worker(feed)
-        yield buffer
-    feeder.result()
+    feeder = Worker(feed)
+    try:
+        with buffer:
+            yield buffer
+    finally:  # a test that fails leaves the next one no thread that uses the device
+        feeder.result()
 
 
 def drain(buffer, **kwargs):

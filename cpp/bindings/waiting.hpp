@@ -22,7 +22,6 @@ namespace echobuf::python {
 inline constexpr std::size_t kKeepGil = std::size_t{256} << 10;
 inline constexpr auto kSlice = std::chrono::milliseconds(50);
 inline constexpr auto kMoment = std::chrono::milliseconds(1);
-inline constexpr auto kPatience = std::chrono::seconds(1);  // with a device
 
 /// Looks for signals between chunks of long copies, but not more often than matters.
 class SignalPoll final : public Poll {
@@ -73,13 +72,13 @@ Status run(bool brief, bool enough, std::optional<double> timeout_s, Call&& call
     // before, and sets nothing going.
     const Deadline now = Clock::now();
     const bool over = now >= end;
-    const bool last = over && (!busy() || now - end > kPatience);
+    const bool last = over && (!busy() || now - end > kUploadPatience);
     Deadline slice = std::min(end, now + kSlice);
     if (over) slice = last ? now : now + kMoment;
     const Patience patience{slice, std::exchange(since, {})};
     const Status status = call(patience, main ? &poll : nullptr);
     if (status != Status::kTimeout) return status;
-    if (last && (!busy() || now - end > kPatience)) return status;
+    if (last && (!busy() || now - end > kUploadPatience)) return status;
     if (main && !released.check_signals()) return Status::kInterrupted;
   }
 } catch (const std::bad_alloc&) {

@@ -232,6 +232,24 @@ TEST(Buffer, CountsWhatWasPutWhenCutShort) {
   }
 }
 
+TEST(Buffer, HoldsNoMoreThanWasPutWhileMoreIsPut) {
+  constexpr std::uint64_t kExamples = 4000;
+  Buffer buffer(numbered(kExamples, 1, {1, 1}));
+  for (std::uint64_t round = 1; round <= 30; ++round) {
+    Threads producer;
+    producer.start([&] {
+      for (std::uint64_t i = 0; i < kExamples; ++i) put_what_fits(buffer, i, i + 1);
+    });
+    BufferStats stats;
+    while (stats.fresh < kExamples) {
+      stats = buffer.stats();
+      ASSERT_LE(stats.resident, stats.fresh) << "round " << round;
+    }
+    producer.join();
+    buffer.reset(round);
+  }
+}
+
 TEST(Buffer, TimesOutAtItsDeadline) {
   for (const std::uint32_t prefetch : {0u, 1u}) {
     BufferOptions options = numbered(8, 4, {2, 1});

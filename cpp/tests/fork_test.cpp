@@ -20,7 +20,7 @@ template <class Call>
 int in_child(Call&& call) {
   const pid_t child = fork();
   if (child == 0) {
-    alarm(10);
+    alarm(60);
     call();
     _exit(0);
   }

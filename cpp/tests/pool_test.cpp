@@ -150,7 +150,7 @@ TEST(Fork, AChildDropsBlocksWithoutThePoolsLock) {
     const std::size_t held = pool->held();
     const pid_t child = fork();
     if (child == 0) {
-      alarm(10);  // a child that hangs is killed, and seen
+      alarm(60);  // a child that hangs is killed, and seen
       if (pool->of_this_process()) _exit(1);
       block = Block();
       _exit(0);

@@ -106,10 +106,12 @@ class Upstream {
   bool dead_ = false;
 };
 
-/// Runs epochs that have not ended yet, and goes on in one that was begun before.
-inline void run_epochs(Station& station, const Sizes& sizes, std::uint64_t jobs,
-                       std::uint64_t producers) {
-  for (std::uint64_t e = station.feed()->ended; e < sizes.size(); ++e) {
+/// Runs epochs that have not ended yet, and goes on in one that was begun before. As
+/// many as `go_on` wants.
+template <class GoOn>
+void run_epochs(Station& station, const Sizes& sizes, std::uint64_t jobs,
+                std::uint64_t producers, GoOn&& go_on) {
+  for (std::uint64_t e = station.feed()->ended; e < sizes.size() && go_on(e); ++e) {
     const auto there = station.begun_before();
     if (!there) {
       ASSERT_TRUE(station.begin_epoch(jobs, far_off())) << "epoch " << e;
@@ -118,6 +120,11 @@ inline void run_epochs(Station& station, const Sizes& sizes, std::uint64_t jobs,
     station.end_epoch();
   }
   station.finish("", false);
+}
+
+inline void run_epochs(Station& station, const Sizes& sizes, std::uint64_t jobs,
+                       std::uint64_t producers) {
+  run_epochs(station, sizes, jobs, producers, [](std::uint64_t) { return true; });
 }
 
 /// As a process that has attached.

@@ -71,8 +71,14 @@ TEST(WaitClock, LosesNothingAmongThreads) {
 
 TEST(WaitClock, NeverSaysLessThanNothing) {
   WaitClock clock;
-  clock.enter(Clock::now() + milliseconds(50));  // by a clock that is ahead of ours
+  clock.enter(Clock::now() + std::chrono::hours(1));  // by a clock ahead of ours
   EXPECT_EQ(clock.total(), 0);
+}
+
+/// So long from now on, all of which is a wait.
+Patience waiting(milliseconds time) {
+  const Deadline now = Clock::now();
+  return {now + time, now};
 }
 
 /// A buffer of which the consumer takes nothing is full after 12.
@@ -133,9 +139,9 @@ TEST(SideClocks, LeaveWaitsOut) {
   const Ids more = range(12, 16);
   const SourceLeaf leaf = leaf_of(more);
   std::uint64_t done = 0;
-  EXPECT_EQ(buffer.put(buffer.term(), &leaf, 4, 0, done,
-                       Clock::now() + milliseconds(60), nullptr),
-            Status::kTimeout);
+  EXPECT_EQ(
+      buffer.put(buffer.term(), &leaf, 4, 0, done, waiting(milliseconds(60)), nullptr),
+      Status::kTimeout);
   const BufferStats full = buffer.stats();
   EXPECT_GE(full.put_wait_s, 0.060);
   const double wall = to_seconds(ns_of(Clock::now()) - ns_of(before));
@@ -144,11 +150,33 @@ TEST(SideClocks, LeaveWaitsOut) {
   while (next(buffer, ids, kAtOnce) == Status::kOk) {
   }
   EXPECT_LT(buffer.stats().wait_share, 1.0);
-  EXPECT_EQ(next(buffer, ids, Clock::now() + milliseconds(60)), Status::kTimeout);
+  Batch batch;
+  EXPECT_EQ(buffer.next(batch, waiting(milliseconds(60))), Status::kTimeout);
   const BufferStats empty = buffer.stats();
   EXPECT_GE(empty.next_wait_s, 0.060);
   EXPECT_GT(empty.wait_share, 0.0);
   EXPECT_LE(empty.wait_share, 1.0);
+}
+
+TEST(SideClocks, CountAWaitThatWasOverBeforeTheCall) {
+  for (const std::uint32_t prefetch : {0u, 2u}) {
+    BufferOptions options = small();
+    options.prefetch = prefetch;
+    Buffer buffer(options);
+    const Deadline now = Clock::now();
+    const Patience spent(now, now - milliseconds(40));
+    Batch batch;
+    EXPECT_EQ(buffer.next(batch, spent), Status::kTimeout);
+    EXPECT_GE(buffer.stats().next_wait_s, 0.040);
+    put_what_fits(buffer, 0, 12);
+    EXPECT_EQ(buffer.stats().put_wait_s, 0.0) << "who only looks does not wait";
+    const Ids more = range(12, 1000);
+    const SourceLeaf leaf = leaf_of(more);
+    std::uint64_t done = 0;
+    EXPECT_EQ(buffer.put(buffer.term(), &leaf, more.size(), 0, done, spent, nullptr),
+              Status::kTimeout);
+    EXPECT_GE(buffer.stats().put_wait_s, 0.040);
+  }
 }
 
 TEST(SideClocks, CountWaitsThatGoOn) {
@@ -190,7 +218,7 @@ TEST(SideClocks, KeepAnEpochApartFromTheOneOpenedAhead) {
   const SourceLeaf leaf = leaf_of(all);
   std::uint64_t done = 0;
   EXPECT_EQ(buffer.put(buffer.term(), &leaf, all.size(), 0, done,
-                       Clock::now() + milliseconds(5), nullptr),
+                       waiting(milliseconds(5)), nullptr),
             Status::kTimeout);
   EXPECT_EQ(buffer.stats().t_upstream_s, ended.t_upstream_s);
   EXPECT_EQ(buffer.stats().put_wait_s, ended.put_wait_s);

@@ -72,8 +72,9 @@ def draw_until(done, batches):
 def test_computations_under_way_keep_their_batch(batches, how):
     reads(next(batches)["x"]).block_until_ready()  # compiled
     takes_over(next(batches)["x"]).block_until_ready()
-    meanwhile = 0
-    for _ in range(3):
+    rounds = meanwhile = 0
+    while rounds < 3 or meanwhile <= 3:  # a slow machine may come too late to draw
+        rounds += 1
         batch = next(batches)
         numbers = np.array(batch["id"], np.float32)
         result = begin(how, batch)
@@ -81,7 +82,6 @@ def test_computations_under_way_keep_their_batch(batches, how):
         gc.collect()
         meanwhile += draw_until(result.is_ready, batches)
         np.testing.assert_array_equal(result, np.tile(numbers[:, None], COLUMNS))
-    assert meanwhile > 3, "nothing was drawn while the computations ran"
 
 
 def test_another_thread_may_wait(batches):
@@ -114,10 +114,12 @@ def test_the_test_finds_memory_that_is_used_too_soon(monkeypatch):
     monkeypatch.setattr(arrays, "from_exported", lambda target: Careless())
     with begun() as batches:
         reads(next(batches)["x"]).block_until_ready()
-        batch = next(batches)
-        numbers = np.array(batch["id"], np.float32)
-        result = reads(batch["x"])
-        draw_until(result.is_ready, batches)
+        meanwhile = 0
+        while meanwhile == 0:
+            batch = next(batches)
+            numbers = np.array(batch["id"], np.float32)
+            result = reads(batch["x"])
+            meanwhile = draw_until(result.is_ready, batches)
     assert (np.asarray(result) != numbers[:, None]).any()
 
 

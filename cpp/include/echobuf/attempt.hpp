@@ -1,6 +1,7 @@
 // Asleep until something can be done: the loop that every waiting consumer runs.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 
@@ -12,6 +13,9 @@ namespace echobuf {
 
 /// A deadline for who only looks.
 inline constexpr Deadline kAtOnce = Deadline::min();
+
+/// How long a call that has no time left waits for uploads, which are not upstream's.
+inline constexpr auto kUploadPatience = std::chrono::seconds(1);
 
 /// How long a call may wait. A caller that has waited before it called says since when,
 /// so that all of its wait is counted.
@@ -45,8 +49,11 @@ Status wait_for(const Patience& patience, WaitClock* waits, Try&& attempt_once) 
       if (!attempt.key) attempt.key = key;
     }
     const Deadline now = Clock::now();
-    if (now >= patience.end) return Status::kTimeout;
-    if (!stay && waits) stay.emplace(*waits, patience.since.value_or(now));
+    const bool over = now >= patience.end;
+    // What a caller has waited before counts, also if that was all of its time.
+    if (!stay && waits && (!over || patience.since))
+      stay.emplace(*waits, patience.since.value_or(now));
+    if (over) return Status::kTimeout;
     event.wait(*attempt.key, patience.end);
     attempt = attempt_once();
   }

@@ -232,8 +232,9 @@ class BasicBuffer {
   Checkpoint checkpoint() { return ledger_.checkpoint(ending_.cut_off()); }
 
   BufferStats stats() {
-    BufferStats stats = ledger_.stats();
+    // First: what is put meanwhile would be resident, and not yet fresh.
     const std::uint64_t tail = ring_.tail();
+    BufferStats stats = ledger_.stats();
     // Others write what was claimed for them; all of it, once upstream has ended.
     if (!ring_.end()) stats.fresh -= std::min(stats.fresh, inlet_.lent_out());
     stats.resident = tail - std::min(tail, ring_.released());

@@ -84,9 +84,12 @@ class Inlet {
     if (look.closed) return Status::kClosed;
     if (ring_.has_room()) return Status::kOk;
     const Deadline now = Clock::now();
-    if (now >= patience.end) return Status::kTimeout;
+    const bool over = now >= patience.end;
+    // What a caller has waited before counts, also if that was all of its time.
+    if (over && !patience.since) return Status::kTimeout;
     const WaitClock::Stay stay(clock_.waits(), patience.since.value_or(now));
     patience.since.reset();  // of the first wait alone
+    if (over) return Status::kTimeout;
     ring_.room().wait(key, patience.end);
     return Status::kOk;
   }

@@ -104,7 +104,7 @@ class Outlet {
   /// The same, waiting for what is being assembled, or uploaded.
   bool ready() {
     std::optional<bool> answer;
-    const Deadline patience = Clock::now() + kPatience;
+    const Deadline patience = Clock::now() + kUploadPatience;
     while (!(answer = look()) && (prefetcher_ || Clock::now() < patience))
       std::this_thread::sleep_for(kMoment);
     return answer.value_or(false);
@@ -182,7 +182,6 @@ class Outlet {
  private:
   static constexpr auto kSlice = std::chrono::milliseconds(50);
   static constexpr auto kMoment = std::chrono::microseconds(20);
-  static constexpr auto kPatience = std::chrono::milliseconds(200);  // with uploads
 
   /// A batch assembled ahead, and where it leaves the schedule.
   struct Ahead {

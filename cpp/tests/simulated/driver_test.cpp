@@ -219,7 +219,7 @@ TEST_F(Calls, AForkedChildMayMakeNone) {
   for (int i = 0; i < 100; ++i) fill(address, kBlockBytes, 1, busy);
   const pid_t child = fork();
   if (child == 0) {
-    alarm(10);
+    alarm(60);
     int count = 0;
     Address more = 0;
     const bool refused = calls().init(0) == kErrorNotInitialized &&
