@@ -184,6 +184,8 @@ def test_workers_that_ran_before_are_left():
     assert len(list(loader)) == 50
     (before,) = multiprocessing.active_children()
     measure(loader, step, seconds=SECONDS)
+    for child in {*multiprocessing.active_children()} - {before}:
+        child.join(10)
     assert multiprocessing.active_children() == [before]
     loader._iterator._shutdown_workers()
 
