@@ -128,3 +128,13 @@ def test_no_time_is_a_timeout_while_upstream_is_behind(prefetch):
         assert not buffer.ready()
         with pytest.raises(TimeoutError):
             buffer.next_batch(timeout=0)
+
+
+def test_an_epoch_that_was_ended_without_an_error_says_so():
+    """As a loader's is, whose workers end with the interpreter."""
+    with make() as buffer:
+        worker = Worker(buffer.next_batch)
+        until(lambda: buffer.stats().next_wait_s > 0)
+        buffer._abandon()
+        with pytest.raises(echobuf.ClosedError, match="epoch was ended"):
+            worker.result()

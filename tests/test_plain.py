@@ -97,6 +97,19 @@ def test_tensors():
     assert torch.equal(there_and_back(turned), turned)
 
 
+@pytest.mark.filterwarnings("ignore:.*quantize")
+def test_tensors_whose_bytes_are_not_all_are_refused():
+    torch = pytest.importorskip("torch")
+    quantized = torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8)
+    for value, said in (
+        (quantized, "`state` is a quantized tensor"),
+        (torch.eye(2).to_sparse(), "sparse"),
+        (torch.empty(2, device="meta"), "meta"),
+    ):
+        with pytest.raises(NotPlainError, match=said):
+            encode(value)
+
+
 def test_generators_go_on():
     generator = random.Random(3)
     numpy = np.random.default_rng(3)

@@ -85,6 +85,11 @@ def end_next(code: int, upstream_error: BaseException | None) -> NoReturn:
         raise StopIteration
     if code == _core.TIMEOUT:
         raise TimeoutError("no batch was ready before `timeout`.")
+    if code == _core.FAILED and upstream_error is None:
+        raise ClosedError(
+            "the epoch was ended while a batch was waited for: another thread has left "
+            "the loop, or the interpreter ends."
+        )
     if code == _core.FAILED:
         raise UpstreamError(f"upstream failed: {upstream_error!r}") from upstream_error
     if code == _core.SHORT:

@@ -99,6 +99,8 @@ def _encode_tensor(value: Any, name: str, keep: Keep) -> tuple[str, Any]:
 
     if value.device.type != "cpu" or value.layout != torch.strided:
         raise NotPlainError(f"`{name}` is a tensor on {value.device}, {value.layout}")
+    if value.is_quantized:  # its numbers mean nothing without its scale
+        raise NotPlainError(f"`{name}` is a quantized tensor, {value.dtype}")
     flat = value.detach().resolve_conj().resolve_neg().contiguous().reshape(-1)
     data = flat.view(torch.uint8).numpy() if flat.numel() else b""
     dtype = str(value.dtype).removeprefix("torch.")

@@ -101,8 +101,12 @@ def test_damage_on_disk_is_mended(tmp_path):
         file.write(b"damaged")
     source = Numbered()
     cached = make(directory, source=source)
+    whole = cached.stats()
     check_read_again(cached, source, [NUMBER], stored=True)
+    # Held back, it takes the place of the damaged one: it is no item more.
+    assert (cached.stats().items, cached.stats().bytes) == (whole.items, whole.bytes)
     cached.flush()
+    assert (cached.stats().items, cached.stats().bytes) == (whole.items, whole.bytes)
     in_child(lambda: check_read_again(make(directory), Numbered(), [], stored=True))
 
 

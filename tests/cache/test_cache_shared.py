@@ -3,10 +3,12 @@
 import fcntl
 import gc
 import os
+import resource
 import signal
 
 import pytest
 
+import echobuf
 from cache_data import in_child
 from echobuf.cache.shared import SharedMemory
 
@@ -51,3 +53,14 @@ def test_nothing_is_left_open():
     for _ in range(3):
         SharedMemory(16)
     assert sorted(os.listdir("/proc/self/fd")) == before
+
+
+def test_memory_that_the_system_refuses_is_an_error_that_says_so():
+    def refused():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+        before = sorted(os.listdir("/proc/self/fd"))
+        with pytest.raises(echobuf.CapacityError, match="`max_bytes` smaller"):
+            SharedMemory(2000)
+        assert sorted(os.listdir("/proc/self/fd")) == before
+
+    in_child(refused)

@@ -9,6 +9,7 @@ import echobuf
 from helpers import until
 from worker_data import (
     KWARGS,
+    Foreign,
     Noted,
     Numbers,
     Random,
@@ -100,6 +101,23 @@ def test_tensors_come_back_as_they_were():
     for batch in loader:
         assert batch.x.dtype == torch.bfloat16
         assert torch.equal(batch.x, Tensors().x[batch.y])
+
+
+def test_the_byte_order_of_another_machine_is_kept():
+    batches = list(load(Foreign(N), 1))
+    assert {batch["x"].dtype.str for batch in batches} == {">i4"}
+    assert ids(batches) == ids(load(Foreign(N), 0))
+
+
+def test_torch_is_told_which_worker_it_is_in():
+    pytest.importorskip("torch")
+    from torch_data import Told, tell
+
+    loader = load(Told(8), 2, worker_init_fn=tell)
+    told = {tuple(row) for batch in loader for row in batch["x"].tolist()}
+    # The first example, which is the trainer's, is made again by a worker.
+    assert told
+    assert told <= {(0, 2, 0), (1, 2, 10)}
 
 
 def test_random_numbers_are_each_workers_own_and_follow_from_the_seed():

@@ -49,6 +49,13 @@ def test_upstreams_without_examples_by_number(upstream, said):
         load(upstream, 1)
 
 
+def test_data_of_ray():
+    from echobuf.loader.ray_data import RayBatches
+
+    with pytest.raises(echobuf.OptionError, match="is data of Ray, which has workers"):
+        load(RayBatches(object(), 8), 1)
+
+
 def test_a_data_loader():
     from torch.utils.data import DataLoader
 
@@ -85,3 +92,23 @@ def test_a_process_that_may_start_no_others():
     daemon.join()
     daemon.close()
     ours.close()
+
+
+def test_a_worker_init_fn_that_cannot_be_sent():
+    loader = load(Numbers(20), 1, worker_init_fn=lambda number: None)
+    with pytest.raises(echobuf.OptionError, match=r"`worker_init_fn` is .* cannot be"):
+        iter(loader)
+
+
+def test_an_iterable_dataset_of_torch():
+    from torch.utils.data import IterableDataset
+
+    class Stream(IterableDataset):
+        def __iter__(self):
+            return iter(range(8))
+
+        def __len__(self):
+            return 8
+
+    with pytest.raises(echobuf.OptionError, match="Pass a DataLoader of it"):
+        load(Stream(), 1)

@@ -72,6 +72,14 @@ class Tensors:
         return Pair(self.x[index], index)
 
 
+class Foreign(Numbers):
+    """Examples in the byte order of another machine."""
+
+    def __getitem__(self, index: int) -> Any:
+        example = super().__getitem__(index)
+        return {**example, "x": example["x"].astype(">i4")}
+
+
 class Random(Numbers):
     """Examples hold what random numbers a worker has."""
 

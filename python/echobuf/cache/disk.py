@@ -165,13 +165,17 @@ class _Here:
     def contents(self) -> tuple[int, int]:
         with self._lock:
             try:
-                with self._environment.begin() as transaction:
+                with self._environment.begin(buffers=True) as transaction:
                     used = _used(transaction)
                     items = max(0, transaction.stat()["entries"] - 1)
+                    # Damaged ones are held to be stored anew; others another process
+                    # may have stored meanwhile.
+                    found = (transaction.get(_key(number)) for number in self._held)
+                    again = [len(stored) for stored in found if stored is not None]
             except self._lmdb.Error:
                 return 0, 0
-            self.used = used + self._held_bytes
-            return items + len(self._held), self.used
+            self.used = used - sum(again) + self._held_bytes
+            return items - len(again) + len(self._held), self.used
 
     def flush(self) -> None:
         with self._lock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import mmap
 import os
@@ -13,6 +14,8 @@ from collections.abc import Iterator
 from multiprocessing import context, reduction
 from typing import Any
 
+from echobuf.errors import CapacityError
+
 
 class SharedMemory:
     """Zeroed bytes without a name: they go with the last process that has them.
@@ -22,12 +25,24 @@ class SharedMemory:
 
     Attributes:
         view: the bytes.
+
+    Raises:
+        CapacityError: the system does not give as much.
     """
 
     def __init__(self, size: int, fd: int | None = None) -> None:
         self._size = size
-        self._fd = _anonymous(size) if fd is None else fd
-        self.view = memoryview(mmap.mmap(self._fd, size))
+        try:
+            self._fd = _anonymous(size) if fd is None else fd
+            self.view = memoryview(mmap.mmap(self._fd, size))
+        except OSError as error:
+            if error.errno not in (errno.EFBIG, errno.ENOMEM, errno.ENOSPC):
+                raise
+            raise CapacityError(
+                f"a cache needs {size:,} bytes of memory that processes share, but the "
+                f"system refused them: {error.strerror}. Make `max_bytes` smaller, or "
+                "see which limits this process has (`ulimit -a`)."
+            ) from error
         self._renew()
         weakref.finalize(self, os.close, self._fd).atexit = False
         _ALL.add(self)
@@ -61,7 +76,11 @@ def _anonymous(size: int) -> int:
     else:
         with tempfile.TemporaryFile() as file:
             fd = os.dup(file.fileno())
-    os.ftruncate(fd, size)
+    try:
+        os.ftruncate(fd, size)
+    except OSError:
+        os.close(fd)
+        raise
     return fd
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 from echobuf.errors import OptionError, UpstreamError
+from echobuf.loader.ray_data import RayBatches
 from echobuf.loader.source import as_data_loader
 
 
@@ -26,6 +28,17 @@ class Order:
             raise OptionError(
                 "`upstream` is a DataLoader, which has workers of its own; with "
                 "`num_workers` pass its dataset, and its sampler as `sampler=`."
+            )
+        if isinstance(dataset, RayBatches):
+            raise OptionError(
+                "`upstream` is data of Ray, which has workers of its own and gives no "
+                "examples by number: leave `num_workers` and `sampler` out."
+            )
+        if _is_iterable_dataset(dataset):
+            raise OptionError(
+                f"`upstream` is a {type(dataset).__name__}, an IterableDataset: it has "
+                "no examples by number, for `num_workers` and `sampler`. Pass a "
+                "DataLoader of it, with workers of its own."
             )
         if not hasattr(dataset, "__getitem__"):
             raise OptionError(
@@ -64,6 +77,12 @@ class Order:
 
     def __len__(self) -> int:
         return len(self.dataset if self.sampler is None else self.sampler)
+
+
+def _is_iterable_dataset(dataset: Any) -> bool:
+    """Asks without importing torch. It inherits a `__getitem__` that only raises."""
+    data = sys.modules.get("torch.utils.data")
+    return data is not None and isinstance(dataset, data.IterableDataset)
 
 
 def is_map_style(upstream: Any) -> bool:

@@ -56,6 +56,7 @@ class Crew:
                 dataset=dataset,
                 adapter=adapter,
                 example=example,
+                fields=buffer._spec.fields,
                 capacity=side.slots,
                 seed=buffer._options.seed,
                 init=settings.init,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -16,6 +17,7 @@ from echobuf.tree import make_spec
 from echobuf.workers.seeds import seed_all
 from echobuf.workers.sending import Received
 from echobuf.workers.task import FAILED, READY, Task, pack_error
+from echobuf.workers.told_torch import tell_torch
 
 _SLICE_S = 1.0
 _LEFT_ALONE = 1  # the exit code of a worker whose trainer is gone
@@ -38,6 +40,7 @@ def run(parcel: Received, pipe: Connection, *shared: Any) -> None:
         task: Task = parcel.open()
         maker = _Maker(task, board, slots)
         seed_all(task.seed, task.number, task.start)
+        tell_torch(task)
         if task.init is not None:
             task.init(task.number)
     except BaseException as error:
@@ -70,7 +73,8 @@ class _Maker:
         if "torch" in sys.modules:  # one thread a worker, as in a DataLoader
             sys.modules["torch"].set_num_threads(1)
         self._dataset = task.dataset
-        self._spec = make_spec(task.adapter.read_first(task.example))
+        spec = make_spec(task.adapter.read_first(task.example))
+        self._spec = replace(spec, fields=task.fields)
         self._read = task.adapter.reader()
         leaves = [(field.dtype, field.shape) for field in self._spec.fields]
         try:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from echobuf.field import Field
 from echobuf.loader.adapter import Adapter
 
 READY = "ready"
@@ -24,6 +25,8 @@ class Task:
         dataset: that it reads.
         adapter: that reads its items.
         example: the first example: the others are like it.
+        fields: its leaves. NumPy gives an array that was pickled the byte order of the
+            machine.
         capacity: slots that workers write.
         seed: of the loader.
         init: called with `number` first; or None.
@@ -35,6 +38,7 @@ class Task:
     dataset: Any
     adapter: Adapter
     example: Any
+    fields: tuple[Field, ...]
     capacity: int
     seed: int
     init: Callable[[int], Any] | None

@@ -11,6 +11,7 @@ import time
 import weakref
 from collections.abc import Iterator
 from multiprocessing import connection, resource_tracker
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from echobuf import _core
@@ -63,11 +64,7 @@ class Worker:
             _started.add(self.process)
         except (pickle.PicklingError, AttributeError, TypeError, ValueError) as error:
             self.pipe.close()
-            raise OptionError(
-                f"`upstream` cannot be sent to worker processes: {error}. Its class, "
-                "and what it holds, must be picklable: define it in a module, open "
-                "files and connections in its first `__getitem__`."
-            ) from error
+            raise OptionError(_unsendable(task, error)) from error
         except BaseException:
             self.pipe.close()
             raise
@@ -102,7 +99,9 @@ class Worker:
         """The error for a process that has ended by itself."""
         code = self.process.exitcode
         how = f"with exit code {code}"
-        if code is not None and code < 0:
+        if code is None:  # SIGCHLD is ignored, or somebody else has waited for it
+            how = "with an exit code that this process was not told"
+        elif code < 0:
             how = f"by signal {-code} ({_name(-code)})"
         if self.is_hopeless:
             return UpstreamError(
@@ -162,6 +161,22 @@ def _no_interrupts(context: Any) -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, old)
+
+
+def _unsendable(task: Task, error: Exception) -> str:
+    if task.init is not None:
+        try:
+            ForkingPickler.dumps(task.init)
+        except Exception:
+            return (
+                f"`worker_init_fn` is {task.init!r}, which cannot be sent to worker "
+                f"processes: {error}. Define it at the top of a module."
+            )
+    return (
+        f"`upstream` cannot be sent to worker processes: {error}. Its class, and what "
+        "it holds, must be picklable: define it in a module, open files and "
+        "connections in its first `__getitem__`."
+    )
 
 
 def _name(number: int) -> str:
