@@ -135,6 +135,24 @@ TEST(Serve, AJobThatLooksMeanwhileTakesNothingOfTheNextEpoch) {
   }
 }
 
+TEST(Serve, NobodyIsSilentWhileTheServerStandsStill) {
+  constexpr std::int64_t kMs = 1'000'000;
+  Header header;
+  const Seat& seat = header.seats[5];
+  std::int64_t now = 3 * kMs;
+  Silence silence(header, 1.0, now);
+  const auto hears = [&](std::int64_t milliseconds) {
+    silence.look(now += milliseconds * kMs);
+    return !silence.is_over(seat);
+  };
+  for (int i = 0; i < 9; ++i) EXPECT_TRUE(hears(60'000));
+  header.seats[5].beat_ns = now;
+  for (int i = 0; i < 21; ++i) EXPECT_TRUE(hears(50));
+  EXPECT_FALSE(hears(50));
+  header.seats[5].beat_ns = now;
+  EXPECT_TRUE(hears(50));
+}
+
 TEST(Serve, WhatIsLeftEarlyHoldsNobodyUp) {
   const Sizes sizes(6, 300);
   const auto station = make_station();

@@ -23,7 +23,7 @@ class Slow:
 
 
 def test_a_slow_upstream_is_an_input_stall_that_echoing_helps():
-    report = echobuf.analyze(Slow(0.02), lambda _: time.sleep(0.002), seconds=1)
+    report = measured_well(Slow(0.02), lambda _: time.sleep(0.001))
     assert isinstance(report, Report)
     assert report.ratio.mean > 2
     assert report.input_stall
@@ -33,6 +33,15 @@ def test_a_slow_upstream_is_an_input_stall_that_echoing_helps():
     assert of.wait_s.mean < of.together_s.mean * of.batch_size
     assert "t_upstream" in str(report)
     assert json.loads(report.to_json())["input_stall"] is True
+
+
+def measured_well(upstream, step):
+    """Again where the machine did other work: it says so, or has seen few steps."""
+    for _ in range(20):
+        report = echobuf.analyze(upstream, step, seconds=1)
+        if report.consistent and report.measurements.together_s.count >= 8:
+            return report
+    return pytest.fail(str(report))
 
 
 def test_options_may_be_numbers_of_numpy():

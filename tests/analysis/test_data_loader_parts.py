@@ -17,15 +17,15 @@ SECONDS = 0.6
 
 
 class Numbers(data.Dataset):
-    def __init__(self, count=400, sleep_s=0.0):
-        self.count, self.sleep_s, self.asked = count, sleep_s, []
+    def __init__(self, count=400, sleep_s=0.0, sleep=time.sleep):
+        self.count, self.sleep_s, self.sleep, self.asked = count, sleep_s, sleep, []
 
     def __len__(self):
         return self.count
 
     def __getitem__(self, index):
         if self.sleep_s:
-            time.sleep(self.sleep_s)
+            self.sleep(self.sleep_s)
         self.asked.append(index)
         return torch.full((3,), float(index)), index
 
@@ -131,11 +131,22 @@ def test_a_data_set_that_works_in_workers_only():
 @pytest.mark.parametrize("kind", [Numbers, Fetched])
 @pytest.mark.parametrize("batch_size", [8, None])
 def test_parts_of_data_sets(kind, batch_size):
-    loader = data.DataLoader(kind(sleep_s=0.001), batch_size=batch_size)
+    clock = VirtualClock()
+    makes = data.default_collate if batch_size else data.default_convert
+
+    def collate(examples):
+        clock.pass_by(0.004)
+        return makes(examples)
+
+    loader = data.DataLoader(
+        kind(sleep_s=0.001, sleep=clock.pass_by),
+        batch_size=batch_size,
+        collate_fn=collate,
+    )
     size = {} if batch_size else {"batch_size": 8, "batched": False}
-    got = measure(loader, step, seconds=SECONDS, **size)
-    assert got.loader.fetch_s >= 0.001
-    assert 0 < got.loader.collate_s < got.loader.fetch_s
+    got = measure(loader, step_of(clock, 0.002), clock=clock, **size)
+    assert got.loader.fetch_s == pytest.approx(0.001)
+    assert got.loader.collate_s == pytest.approx(0.004 / (batch_size or 1))
     assert got.batch_size == 8
 
 
@@ -184,6 +195,8 @@ def test_workers_that_ran_before_are_left():
     assert len(list(loader)) == 50
     (before,) = multiprocessing.active_children()
     measure(loader, step, seconds=SECONDS)
+    for child in {*multiprocessing.active_children()} - {before}:
+        child.join(10)
     assert multiprocessing.active_children() == [before]
     loader._iterator._shutdown_workers()
 

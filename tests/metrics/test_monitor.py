@@ -6,6 +6,7 @@ import math
 import subprocess
 import sys
 import weakref
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -77,7 +78,8 @@ def test_it_writes_no_more_often_than_it_is_told():
 
 def test_time_decides_when_it_writes(monkeypatch):
     times = iter([50.0, 51.0, 52.0, 52.5, 53.0, 54.9, 55.0, 70.0, 71.0])
-    monkeypatch.setattr("time.monotonic", lambda: next(times))
+    clock = SimpleNamespace(monotonic=lambda: next(times))  # of no other thread
+    monkeypatch.setattr("echobuf.metrics.monitor.time", clock)
     sink = Recorder()
     monitor = Monitor(make_loader(), sink, every_s=2.5)
     for _ in range(8):

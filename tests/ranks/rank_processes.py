@@ -11,9 +11,15 @@ import sys
 
 def run(program, ranks, *arguments, killed=None):
     """What each rank of a program has printed."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    with socket.socket() as held:
+        # Held, and not listened at, until the ranks have ended: so the system gives it
+        # to nobody else before rank 0 listens there.
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        return _run(held.getsockname()[1], program, ranks, arguments, killed)
+
+
+def _run(port, program, ranks, arguments, killed):
     processes = [
         subprocess.Popen(
             [sys.executable, str(program), *map(str, arguments)],
@@ -34,7 +40,7 @@ def run(program, ranks, *arguments, killed=None):
     ]
     told = []
     for rank, process in enumerate(processes):
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=240)
         assert process.returncode == (-9 if rank == killed else 0), err
         assert "Exception ignored" not in err
         told.append([json.loads(line) for line in out.splitlines()])

@@ -103,8 +103,8 @@ def is_interrupted():
             yield from never()
 
     batches = iter(make(Late()))
-    signal.setitimer(signal.ITIMER_REAL, 1.5)
     signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, 1.5)
     try:
         next(batches)
     except KeyboardInterrupt:

@@ -18,7 +18,7 @@ def test_two_ranks_train(name):
     done = subprocess.run(
         [*torchrun, "--nproc-per-node", "2", str(EXAMPLES / name / "train.py")],
         env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True, text=True, check=False, timeout=120,
+        capture_output=True, text=True, check=False, timeout=240,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     epochs = done.stdout.splitlines()

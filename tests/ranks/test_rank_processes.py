@@ -38,7 +38,7 @@ def test_a_rank_that_dies_is_named_within_seconds(rank):
         named = re.match(r"ranks? ([\d, ]+) (is|are) gone: ", one["text"])
         assert named, one["text"]
         assert str(rank) in named[1].split(", ")
-        assert one["took"] < 10
+        assert one["took"] < 60  # that of collectives would be half an hour
 
 
 def test_ctrl_c_gets_through():

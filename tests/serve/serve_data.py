@@ -106,6 +106,17 @@ class Job(threading.Thread):
         return self.served
 
 
+def close_at_gate(
+    server: serve.Server, go_on: threading.Event, *, restarting: bool = False
+) -> None:
+    """Closes it while upstream waits for `go_on`: so it closes in this epoch."""
+    closing = threading.Thread(target=server.close, kwargs={"restarting": restarting})
+    closing.start()
+    assert server._stopped.wait(60)
+    go_on.set()
+    closing.join()
+
+
 def all_of(epoch: list[list[int]]) -> list[int]:
     """What was served in an epoch."""
     return list(itertools.chain.from_iterable(epoch))

@@ -12,8 +12,9 @@ import time
 from pathlib import Path
 
 import pytest
-from serve_data import NAME, Job, Numbers, counts_of, ids_of
+from serve_data import NAME, Job, Numbers, close_at_gate, counts_of, ids_of
 
+import echobuf.serve.server
 from echobuf import EchoLoader, OptionError, UpstreamError, serve
 from echobuf.serve import address, calls
 from helpers import until
@@ -93,37 +94,81 @@ def test_a_loader_that_was_refused_has_taken_nothing():
 def test_who_left_while_the_server_was_away_is_not_kept():
     go_on = threading.Event()
     upstream = Numbers(300, lambda i: i < 40 or go_on.wait(60))
-    server = serve.Server(upstream, NAME, window=8, jobs=2, lease=0.5)
+    server = serve.Server(upstream, NAME, window=8, jobs=2, lease=2.0)
     stays = Job(1, KWARGS)
     attached = serve.attach(NAME)
     loader = EchoLoader(attached, **KWARGS)
     epoch = iter(loader)
     next(epoch)
     until(lambda: upstream.made >= 24)
-    go_on.set()
-    server.close(restarting=True)
+    close_at_gate(server, go_on, restarting=True)
     attached.close()  # what it has of the slots lives on
-    with serve.Server(Numbers(300), NAME, window=8, epochs=1, lease=0.5):
+    with serve.Server(Numbers(300), NAME, window=8, epochs=1, lease=2.0):
         assert counts_of(stays.end()[0], 300) == [2] * 300
     del epoch
 
 
-def test_jobs_of_a_server_before_the_last_are_not_adopted():
+@pytest.fixture
+def impatient(monkeypatch):
+    """Servers wait for a moment only for jobs to come back, and the lease is long."""
+    monkeypatch.setattr(echobuf.serve.server, "_RESUME_S", -9.8)
+
+
+def test_jobs_of_a_server_before_the_last_are_not_adopted(impatient):
     place = address.place(NAME)
     address.Left(place).note("00" * 16)  # another server's
     go_on = threading.Event()
     upstream = Numbers(100, lambda i: i < 40 or go_on.wait(60))
-    server = serve.Server(upstream, NAME, window=8, lease=0.2)
+    server = serve.Server(upstream, NAME, window=8)
     job = Job(1, KWARGS, reconnect=60.0)
     until(lambda: upstream.made == 40)
-    go_on.set()
-    server.close(restarting=True)
+    close_at_gate(server, go_on, restarting=True)
     address.Left(place).note("00" * 16)
-    with serve.Server(Numbers(100), NAME, window=8, lease=0.2, epochs=1):
+    with serve.Server(Numbers(100), NAME, window=8, epochs=1):
         with pytest.raises(UpstreamError, match="began anew"):
             job.end()
         (epoch,) = Job(1, KWARGS).end()
         assert counts_of(epoch, 100) == [2] * 100
+
+
+def test_who_comes_back_too_late_is_not_kept(impatient, monkeypatch):
+    resume, may_come = calls.resume, threading.Event()
+
+    def late(*arguments):
+        if not may_come.is_set():
+            raise ConnectionRefusedError
+        return resume(*arguments)
+
+    monkeypatch.setattr(calls, "resume", late)
+    go_on = threading.Event()
+    upstream = Numbers(100, lambda i: i < 40 or go_on.wait(60))
+    server = serve.Server(upstream, NAME, window=8)
+    job = Job(1, KWARGS)
+    until(lambda: upstream.made == 40)
+    close_at_gate(server, go_on, restarting=True)
+    with serve.Server(Numbers(100), NAME, window=8):
+        may_come.set()
+        with pytest.raises(UpstreamError, match="began anew"):
+            job.end()
+
+
+def test_two_who_come_back_at_once(monkeypatch):
+    dup = os.dup
+
+    def slow(file):
+        time.sleep(0.3)  # the other one comes meanwhile
+        return dup(file)
+
+    go_on = threading.Event()
+    upstream = Numbers(100, lambda i: i < 40 or go_on.wait(60))
+    server = serve.Server(upstream, NAME, window=8, jobs=2)
+    jobs = [Job(1, KWARGS) for _ in range(2)]
+    until(lambda: upstream.made == 40)
+    close_at_gate(server, go_on, restarting=True)
+    monkeypatch.setattr(os, "dup", slow)
+    with serve.Server(Numbers(100), NAME, window=8, epochs=1):
+        for job in jobs:
+            assert counts_of(job.end()[0], 100) == [2] * 100
 
 
 def test_who_goes_first_does_not_end_the_wait_for_the_others(monkeypatch):
@@ -144,23 +189,14 @@ def test_who_goes_first_does_not_end_the_wait_for_the_others(monkeypatch):
     job = Job(1, KWARGS, job="late")
     first = serve.attach(NAME)
     until(lambda: upstreams[0].made > 8)
-    close_for_another(server, go_on[0])
+    close_at_gate(server, go_on[0], restarting=True)
     server = serve.Server(upstreams[1], NAME, window=8)
     first.close()
     until(lambda: [each.job for each in serve.status(NAME).jobs] == ["?"])
-    close_for_another(server, go_on[1])
+    close_at_gate(server, go_on[1], restarting=True)
     may_come.set()
     with serve.Server(Numbers(100), NAME, window=8, epochs=1):
         assert counts_of(job.end()[0], 100) == [2] * 100
-
-
-def close_for_another(server, go_on):
-    """Closes it while its upstream waits for this."""
-    closing = threading.Thread(target=server.close, kwargs={"restarting": True})
-    closing.start()
-    until(server._stopped.is_set)
-    go_on.set()
-    closing.join()
 
 
 def test_a_last_epoch_that_ends_as_its_job_comes_leaves_nothing(monkeypatch):

@@ -3,7 +3,15 @@
 import threading
 
 import pytest
-from serve_data import NAME, Job, Numbers, all_of, counts_of, ids_of
+from serve_data import (
+    NAME,
+    Job,
+    Numbers,
+    all_of,
+    close_at_gate,
+    counts_of,
+    ids_of,
+)
 from serve_kills import main as kill
 
 from echobuf import EchoLoader, UpstreamError, serve
@@ -85,8 +93,7 @@ def test_a_server_that_is_closed_fails_its_jobs():
     server = serve.Server(upstream, NAME, window=8)
     job = Job(1, KWARGS)
     until(lambda: upstream.made == 40)
-    go_on.set()
-    server.close()
+    close_at_gate(server, go_on)
     server.close()
     with pytest.raises(UpstreamError, match="closed"):
         job.end()
@@ -126,8 +133,7 @@ def test_a_server_that_does_not_come_back():
     server = serve.Server(upstream, NAME, window=8)
     job = Job(1, KWARGS, reconnect=0.3)
     until(lambda: upstream.made == 40)
-    go_on.set()
-    server.close(restarting=True)
+    close_at_gate(server, go_on, restarting=True)
     with pytest.raises(UpstreamError, match="did not come back"):
         job.end()
 

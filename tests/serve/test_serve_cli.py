@@ -11,6 +11,7 @@ from serve_data import NAME, Job, Numbers, counts_of
 
 from echobuf import serve
 from echobuf.cli.main import main
+from echobuf.serve.desk import Desk
 from helpers import until
 
 FILE = """
@@ -57,7 +58,7 @@ def test_it_serves_to_its_end(file, target):
         "serve", f"{file}:{target}", "--name", NAME, "--window", 8, "--jobs", 2,
         "--epochs", 2, "--lag", 3,
     )  # fmt: skip
-    jobs = [Job(2, {**KWARGS, "seed": seed}, timeout=30.0) for seed in range(2)]
+    jobs = [Job(2, {**KWARGS, "seed": seed}, timeout=60.0) for seed in range(2)]
     for job in jobs:
         for epoch in job.end():
             assert counts_of(epoch, 200) == [2] * 200
@@ -70,7 +71,7 @@ def test_it_serves_to_its_end(file, target):
 def test_it_may_be_ended_and_started_again(file, number):
     arguments = ("serve", f"{file}:numbers", "--window", 8)
     server = command(*arguments)
-    attached = serve.attach(NAME, timeout=30.0)
+    attached = serve.attach(NAME, timeout=60.0)
     server.send_signal(number)
     _, errors = server.communicate(timeout=60)
     assert server.returncode == 130
@@ -85,6 +86,23 @@ def test_it_may_be_ended_and_started_again(file, number):
     assert counts_of(served, 200) == [2] * 200
     server.communicate(timeout=60)
     assert server.returncode == 0
+
+
+def test_it_may_be_ended_as_soon_as_jobs_may_come(file, monkeypatch, capsys):
+    opens = Desk.open
+
+    def is_ended_here(desk, *terms):
+        opens(desk, *terms)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(Desk, "open", is_ended_here)
+    before = signal.signal(signal.SIGTERM, lambda *_: pytest.fail("not handled"))
+    try:
+        assert main(["serve", f"{file}:numbers", "--window", "8"]) == 130
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert "jobs wait" in capsys.readouterr().err
+    assert serve.names() == []
 
 
 def test_status(capsys):

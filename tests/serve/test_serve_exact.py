@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from serve_data import NAME, Job, Numbers, all_of, counts_of, example, ids_of
+from serve_data import (
+    NAME,
+    Job,
+    Numbers,
+    all_of,
+    close_at_gate,
+    counts_of,
+    example,
+    ids_of,
+)
 
 from echobuf import EchoLoader, serve
 from echobuf.testing import simulated_cuda
@@ -143,10 +152,7 @@ def test_another_server_goes_on_in_the_middle_of_an_epoch():
     kwargs = {"window": 8, "batch_size": 3, "factor": 2}
     jobs = [Job(2, {**kwargs, "seed": seed}) for seed in range(2)]
     until(lambda: first.made == 50)
-    closing = threading.Thread(target=server.close, kwargs={"restarting": True})
-    closing.start()
-    until(lambda: not closing.is_alive() or not gone.set())
-    closing.join()
+    close_at_gate(server, gone, restarting=True)
     with serve.Server(Numbers(80), NAME, window=8, jobs=2, epochs=2) as second:
         for job in jobs:
             for epoch in job.end():

@@ -6,7 +6,7 @@ import threading
 
 import numpy as np
 import pytest
-from serve_data import NAME, Job, Numbers
+from serve_data import NAME, Job, Numbers, close_at_gate
 
 import echobuf.serve.calls
 from echobuf import (
@@ -92,8 +92,7 @@ def test_another_spec_after_a_restart():
     server = serve.Server(upstream, NAME, window=8)
     job = Job(1, KWARGS, reconnect=20.0)
     until(lambda: upstream.made == 40)
-    go_on.set()
-    server.close(restarting=True)
+    close_at_gate(server, go_on, restarting=True)
     with pytest.raises(SpecError, match="End those jobs first"):
         serve.Server([np.zeros(3)] * 100, NAME, window=8)
     with serve.Server(Numbers(100), NAME, window=8, epochs=1):

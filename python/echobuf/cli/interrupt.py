@@ -11,7 +11,12 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
-__all__ = ["EXIT_CODE", "MESSAGE", "ending_on_interrupt"]
+__all__ = [
+    "EXIT_CODE",
+    "MESSAGE",
+    "ending_on_interrupt",
+    "terminated_as_interrupted",
+]
 
 EXIT_CODE = 130  # what a shell reports for a program that Ctrl-C ended
 MESSAGE = "echobuf: interrupted"
@@ -33,6 +38,23 @@ def ending_on_interrupt() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM does what Ctrl-C does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
 
 
 def _end(number: int, frame: FrameType | None) -> NoReturn:

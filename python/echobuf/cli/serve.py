@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
-from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from echobuf.cli import CommandError, UsageError
 from echobuf.cli.arguments import whole_number
-from echobuf.cli.interrupt import ending_on_interrupt
+from echobuf.cli.interrupt import ending_on_interrupt, terminated_as_interrupted
 from echobuf.cli.target import call_target, load_target
 from echobuf.errors import EchobufError, OptionError
+
+if TYPE_CHECKING:
+    from echobuf.serve import Server
 
 __all__ = ["configure", "run"]
 
@@ -63,14 +64,40 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Serves until all epochs are, or somebody ends it."""
-    from echobuf.serve import Server
-
     with ending_on_interrupt():  # imports of frameworks take seconds
         found = load_target(options.target)
     upstream = _made(found, options.target)
+    with terminated_as_interrupted():
+        return _serve(upstream, options)
+
+
+def _serve(upstream: Any, options: argparse.Namespace) -> int:
     name = options.name or options.target.rpartition(":")[2].rpartition(".")[2]
+    server = None
+    try:  # jobs may come before it is made
+        server = _server(upstream, name, options)
+        print(
+            f"serving {name!r}; in a job: "
+            f"`EchoLoader(echobuf.serve.attach({name!r}), ...)`",
+            flush=True,
+        )
+        server.wait()
+    except EchobufError as error:
+        raise CommandError(str(error)) from None
+    except KeyboardInterrupt:
+        print("jobs wait for this server to come back", file=sys.stderr)
+        if server is not None:
+            server.close(restarting=True)
+        raise
+    server.close()
+    return 0
+
+
+def _server(upstream: Any, name: str, options: argparse.Namespace) -> Server:
+    from echobuf.serve import Server
+
     try:
-        server = Server(
+        return Server(
             upstream,
             name,
             window=options.window,
@@ -83,31 +110,9 @@ def run(options: argparse.Namespace) -> int:
         )
     except OptionError as error:
         raise UsageError(str(error)) from None
-    except EchobufError as error:
-        raise CommandError(str(error)) from None
-    signal.signal(signal.SIGTERM, _interrupt)
-    print(
-        f"serving {name!r}; in a job: "
-        f"`EchoLoader(echobuf.serve.attach({name!r}), ...)`",
-        flush=True,
-    )
-    try:
-        server.wait()
-    except EchobufError as error:
-        raise CommandError(str(error)) from None
-    except KeyboardInterrupt:
-        print("jobs wait for this server to come back", file=sys.stderr)
-        server.close(restarting=True)
-        raise
-    server.close()
-    return 0
 
 
 def _made(found: Any, target: str) -> Any:
     if not callable(found) or hasattr(found, "__iter__") or hasattr(found, "__len__"):
         return found
     return call_target(found, target, "an upstream")
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt

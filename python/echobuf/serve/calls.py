@@ -86,9 +86,9 @@ def ask(name: str, what: str) -> Any:
     except OSError:
         raise address.unknown(name) from None
     with connection:
-        wire.send(connection, {"version": VERSION, "what": what})
         try:
+            wire.send(connection, {"version": VERSION, "what": what})
             answer, _ = _answer(connection, name)
-        except ConnectionError:
+        except ConnectionError:  # it is being closed
             raise address.unknown(name) from None
         return answer

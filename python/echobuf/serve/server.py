@@ -123,6 +123,8 @@ class Server:
         self._error: BaseException | None = None
         self._resumed: tuple[Message, list[int]] | None = None
         self._resuming = threading.Event()
+        self._adopting = threading.Lock()
+        self._adopts = True
         self._place = address.place(name)
         self._lock = address.Lock(self._place)
         try:
@@ -139,37 +141,38 @@ class Server:
             start, sample = self._intake.first()
             # They have a lease to notice that there is a server again.
             patience = 0.0 if self._left is None else self._lease_s + _RESUME_S
-            if not self._resuming.wait(patience):
+            self._resuming.wait(patience)
+            self._adopts_no_more()
+            if self._resumed is None:
                 left.clear()
             self._station = self._make_station(sample)
+            self._desk.open(self._station.core, self._terms(sample))
         except BaseException:
             self._desk.close()
             raise
-        self._desk.open(
-            self._station.core,
-            Terms(
-                self.name,
-                sample,
-                self._intake.count(),
-                self._lease_s,
-                self._station.is_spilled(),
-            ),
-        )
+        finally:
+            self._adopts_no_more()
+            for file in self._resumed[1] if self._resumed is not None else ():
+                os.close(file)
         self._thread = threading.Thread(
             target=self._run, args=(start,), name="echobuf-serve", daemon=True
         )
         self._thread.start()
 
+    def _terms(self, sample: Sample) -> Terms:
+        return Terms(
+            self.name,
+            sample,
+            self._intake.count(),
+            self._lease_s,
+            self._station.is_spilled(),
+        )
+
     def _make_station(self, sample: Sample) -> Station:
         if self._resumed is None:
             core = allocate(sample.spec, self._slots, self._spill, self._lease_s)
             return Station(sample.spec, core, self._options)
-        message, files = self._resumed
-        try:
-            return self._adopt_station(sample, message, files)
-        finally:
-            for file in files:
-                os.close(file)
+        return self._adopt_station(sample, *self._resumed)
 
     def _adopt_station(
         self, sample: Sample, message: Message, files: list[int]
@@ -185,12 +188,18 @@ class Server:
         return Station(sample.spec, core, self._options)
 
     def _adopt(self, message: Message, files: list[int]) -> None:
-        if self._resuming.is_set() or len(files) != 2:
-            return
-        if message["session"] != self._left:  # of a server before the last
-            return
-        self._resumed = message, [os.dup(file) for file in files]
-        self._resuming.set()
+        """Takes what the first job that comes back shares, on its thread."""
+        with self._adopting:
+            if not self._adopts or self._resumed is not None or len(files) != 2:
+                return
+            if message["session"] != self._left:  # of a server before the last
+                return
+            self._resumed = message, [os.dup(file) for file in files]
+            self._resuming.set()
+
+    def _adopts_no_more(self) -> None:
+        with self._adopting:
+            self._adopts = False
 
     # ---- epochs, on the thread
 

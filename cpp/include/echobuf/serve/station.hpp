@@ -21,6 +21,7 @@
 #include "echobuf/process.hpp"
 #include "echobuf/ring.hpp"
 #include "echobuf/serve/feed.hpp"
+#include "echobuf/serve/silence.hpp"
 #include "echobuf/store_host.hpp"
 
 namespace echobuf::serve {
@@ -206,8 +207,8 @@ class Station {
   Station(const BufferOptions& options, std::unique_ptr<Feed> feed, std::uint64_t slots,
           int memory, double lease_s)
       : options_(options),
-        lease_ns_(static_cast<std::int64_t>(lease_s * 1e9)),
         feed_(std::move(feed)),
+        silence_(**feed_, lease_s, now_ns()),
         store_(RecordLayout(options.fields, false), prepare(slots, options), memory),
         // What a server that is gone had not published is written again.
         ring_(header().slots, header().slots, header().published, in_use(), nullptr),
@@ -319,11 +320,11 @@ class Station {
 
   void release() {
     const std::lock_guard lock(seats_);
-    const std::int64_t now = now_ns();
+    silence_.look(now_ns());
     bool any = false;
     for (Seat& seat : header().seats) {
       if (seat.state == Seat::kFree) continue;
-      if (now - seat.beat_ns > lease_ns_) clear(seat);
+      if (silence_.is_over(seat)) clear(seat);
       any |= seat.state == Seat::kTaken;
     }
     ring_.release(std::max(in_use(), ring_.released()));
@@ -332,9 +333,9 @@ class Station {
   }
 
   const BufferOptions options_;
-  const std::int64_t lease_ns_;
   const std::uint32_t generation_ = fork_generation();
   const std::unique_ptr<Feed> feed_;
+  Silence silence_;  // of the keeper
   HostStore store_;
   Ring ring_;
   Inlet<Ring, HostStore> inlet_;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Callable, Collection, Mapping
@@ -115,15 +116,15 @@ class Meeting:
                         return answer
                     raise
                 next_look = now + _LOOK_S
-            if now - begun > self._timeout:
-                waited = timedelta(seconds=self._timeout)
-                raise UpstreamError(f"waited {waited} for {self._whom(missing)}")
             if now > next_word:
                 warnings.warn(
                     f"has waited {_LONG_S:.0f} s for {self._whom(missing)}",
                     stacklevel=2,
                 )
-                next_word = begun + self._timeout
+                next_word = math.inf
+            if now - begun > self._timeout:
+                waited = timedelta(seconds=self._timeout)
+                raise UpstreamError(f"waited {waited} for {self._whom(missing)}")
         return answer
 
     def all_have_come(self) -> None:
