@@ -356,3 +356,36 @@ def test_a_program_may_end_while_torch_reads():
             status = status_of(child)
             assert status == 0, (turn, status)
         """)
+
+
+def test_a_program_may_end_before_torch_has_read():
+    """The thread comes back from torch's native code while the interpreter goes."""
+    run("""
+        import torch
+        import echobuf.torch
+
+        def upstream():
+            large = torch.ones(3500, 3500)
+            yield large[0, :3]
+            calls.append(1)
+            while True:
+                yield (large @ large)[0, :3]
+
+        class Slow:
+            def __del__(self, sleep=time.sleep):  # among the last things
+                sleep(2)
+
+        torch.set_num_threads(1)
+        if (child := os.fork()) == 0:
+            calls = []
+            loader = echobuf.torch.EchoLoader(
+                upstream(), batch_size=4, window=4000, factor=2
+            )
+            epoch = iter(loader)
+            while not calls:
+                time.sleep(0.001)
+            sys.slow = Slow()
+            sys.exit(0)
+        status = status_of(child)
+        assert status == 0, status
+        """)

@@ -5,6 +5,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
+#include <exception>
 #include <thread>
 
 namespace echobuf::python {
@@ -16,6 +18,17 @@ std::atomic<unsigned long> main_thread{0};  // as PyThread_get_thread_ident() sa
 
 [[noreturn]] void sleep_for_ever() {
   for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+}
+
+std::terminate_handler terminate_before = nullptr;
+
+/// A thread of ours that was in native code of others (upstream's) asks for the GIL
+/// there, and is unwound: without an exception, which is all that tells.
+[[noreturn]] void terminate_while_exiting() {
+  if (exiting.load() && !on_main_thread() && !std::current_exception())
+    sleep_for_ever();
+  if (terminate_before != nullptr) terminate_before();
+  std::abort();
 }
 
 /// In a forked child there is one thread, and it is the main one.
@@ -58,6 +71,8 @@ void remember_main_thread() {
 void interpreter_exits() {
   main_thread.store(PyThread_get_thread_ident());
   exiting.store(true);
+  if (std::get_terminate() != terminate_while_exiting)
+    terminate_before = std::set_terminate(terminate_while_exiting);
   PyThreadState* state = PyEval_SaveThread();
   while (coming_back.load() != 0)
     std::this_thread::sleep_for(std::chrono::microseconds(100));

@@ -33,7 +33,8 @@ bool on_main_thread();
 void remember_main_thread();
 
 /// To be called when the interpreter begins to exit, with the GIL, from the thread that
-/// exits: from then on no other thread comes back from a GilRelease.
+/// exits: from then on no other thread comes back from a GilRelease, and one that
+/// Python unwinds elsewhere sleeps for ever, too, where that would abort the process.
 void interpreter_exits();
 
 }  // namespace echobuf::python

@@ -158,7 +158,7 @@ def _stop_all() -> None:
     """Ends the threads, if upstream's current calls return soon.
 
     One that native code of upstream's (torch's) is still in when the interpreter goes
-    would abort the process: Python ends the thread where it next asks for the GIL.
+    is ended by Python where it next asks for the GIL.
     """
     feeders = list(_feeders)
     for feeder in feeders:
