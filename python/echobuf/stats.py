@@ -22,7 +22,8 @@ class Stats:
         bytes_device: bytes of memory on an accelerator; 0 on the CPU.
         bytes_host: bytes of host memory: the ring, batches made ahead, and batch memory
             kept for the next batch. Batches that you hold are yours.
-        put_wait_s: seconds that producers have waited for room.
+        put_wait_s: seconds that producers have waited for room; worker processes, while
+            none of them had an example to make.
         next_wait_s: seconds that consumers have waited for a batch.
         t_upstream_s: seconds of upstream's own time for a fresh example: from the first
             arrival until `close`, or now, without the waits for room, over the

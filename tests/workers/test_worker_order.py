@@ -1,6 +1,7 @@
 """What workers make comes in the sampler's order, whatever their number."""
 
 import multiprocessing
+import time
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from worker_data import (
     Noted,
     Numbers,
     Random,
+    Sleepy,
     Tensors,
     Troubled,
     UntilThere,
@@ -169,3 +171,12 @@ def test_stats_count_what_is_made(tmp_path):
     go_on.touch()
     assert len(ids(epoch)) == 500
     assert loader.stats().fresh == 1000
+
+
+def test_while_a_worker_is_at_it_upstream_does_not_wait():
+    """Though no example more can be given out, as the trainer is slower."""
+    loader = load(Sleepy(100, 0.004), 2)
+    for _ in loader:
+        time.sleep(0.015)
+    # Two examples at a time, at the most; those under way at the first count in part.
+    assert loader.stats().t_upstream_s > 0.9 * 0.004 / 2

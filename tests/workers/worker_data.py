@@ -34,6 +34,18 @@ class Numbers:
         return {"id": np.int64(number), "x": np.full(WORDS, number, np.int32)}
 
 
+class Sleepy(Numbers):
+    """Each takes so many seconds."""
+
+    def __init__(self, n: int, seconds: float) -> None:
+        super().__init__(n)
+        self.seconds = seconds
+
+    def __getitem__(self, index: int) -> Any:
+        time.sleep(self.seconds)
+        return super().__getitem__(index)
+
+
 class Troubled(Numbers):
     """Something happens in a worker at example `at`, while there is a file `flag`."""
 

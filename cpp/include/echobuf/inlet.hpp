@@ -2,12 +2,12 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
 #include "echobuf/attempt.hpp"
 #include "echobuf/options.hpp"
+#include "echobuf/outstanding.hpp"
 #include "echobuf/side_clock.hpp"
 #include "echobuf/store_host.hpp"
 
@@ -30,7 +30,8 @@ class Inlet {
       const auto claim = ring_.claim(std::min(chunk_, n - done), term);
       if (claim.closed) return Status::kClosed;
       if (claim.count == 0) {
-        const Status status = wait_for_room(term, patience);
+        const Status status =
+            wait_for_room<WaitClock::Stay>(clock_.waits(), term, patience);
         if (status != Status::kOk) return status;
         continue;
       }
@@ -53,11 +54,12 @@ class Inlet {
       if (claim.count > 0) {
         first = claim.first;
         count = claim.count;
-        lent_out_.fetch_add(count, std::memory_order_relaxed);
+        outstanding_.add(count);
         store_.note_writes(first, count);  // from now on, at any time
         return Status::kOk;
       }
-      const Status status = wait_for_room(term, patience);
+      const Status status =
+          wait_for_room<Outstanding::Wait>(outstanding_, term, patience);
       if (status != Status::kOk) return status;
     }
   }
@@ -66,11 +68,11 @@ class Inlet {
   void commit(std::uint64_t first, std::uint64_t count) {
     clock_.arrived(first + count);
     ring_.commit(first, count);
-    lent_out_.fetch_sub(count, std::memory_order_relaxed);
+    outstanding_.take_off(count);
   }
 
   /// Positions that somebody else is to write, and has not: a statistic.
-  std::uint64_t lent_out() const { return lent_out_.load(std::memory_order_relaxed); }
+  std::uint64_t lent_out() const { return outstanding_.count(); }
 
   UpstreamClock& clock() { return clock_; }
 
@@ -78,7 +80,9 @@ class Inlet {
   /// So much is claimed at once: a draw need not wait for the whole of a large put.
   static constexpr std::size_t kChunkBytes = std::size_t{4} << 20;
 
-  Status wait_for_room(std::uint64_t term, Patience& patience) {
+  /// `Wait`: says to `waits` for how long this has waited.
+  template <class Wait, class Waits>
+  Status wait_for_room(Waits& waits, std::uint64_t term, Patience& patience) {
     const std::uint32_t key = ring_.room().prepare();
     const auto look = ring_.claim(0, term);
     if (look.closed) return Status::kClosed;
@@ -87,7 +91,7 @@ class Inlet {
     const bool over = now >= patience.end;
     // What a caller has waited before counts, also if that was all of its time.
     if (over && !patience.since) return Status::kTimeout;
-    const WaitClock::Stay stay(clock_.waits(), patience.since.value_or(now));
+    const Wait wait(waits, patience.since.value_or(now));
     patience.since.reset();  // of the first wait alone
     if (over) return Status::kTimeout;
     ring_.room().wait(key, patience.end);
@@ -98,7 +102,7 @@ class Inlet {
   Store& store_;
   const std::uint64_t chunk_;
   UpstreamClock clock_;
-  std::atomic<std::uint64_t> lent_out_{0};
+  Outstanding outstanding_{clock_.waits()};
 };
 
 }  // namespace echobuf
