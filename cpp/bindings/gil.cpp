@@ -21,12 +21,12 @@ std::atomic<unsigned long> main_thread{0};  // as PyThread_get_thread_ident() sa
 }
 
 std::terminate_handler terminate_before = nullptr;
+thread_local bool runs_upstream = false;
 
-/// A thread of ours that was in native code of others (upstream's) asks for the GIL
-/// there, and is unwound: without an exception, which is all that tells.
+/// Unwinding that is no exception: it has no other mark. A thread of others is left to
+/// abort, since it may hold a lock that the exit needs.
 [[noreturn]] void terminate_while_exiting() {
-  if (exiting.load() && !on_main_thread() && !std::current_exception())
-    sleep_for_ever();
+  if (exiting.load() && runs_upstream && !std::current_exception()) sleep_for_ever();
   if (terminate_before != nullptr) terminate_before();
   std::abort();
 }
@@ -67,6 +67,8 @@ void remember_main_thread() {
   const py::object main = py::module_::import("threading").attr("main_thread")();
   main_thread.store(main.attr("ident").cast<unsigned long>());
 }
+
+void this_thread_runs_upstream() { runs_upstream = true; }
 
 void interpreter_exits() {
   main_thread.store(PyThread_get_thread_ident());

@@ -32,9 +32,12 @@ bool on_main_thread();
 /// To be called once, when the module is imported.
 void remember_main_thread();
 
+/// To be called by a thread that calls code of others, which gives up the GIL and asks
+/// for it again by itself: where Python ends it there, it sleeps for ever, too.
+void this_thread_runs_upstream();
+
 /// To be called when the interpreter begins to exit, with the GIL, from the thread that
-/// exits: from then on no other thread comes back from a GilRelease, and one that
-/// Python unwinds elsewhere sleeps for ever, too, where that would abort the process.
+/// exits: from then on no other thread comes back from a GilRelease.
 void interpreter_exits();
 
 }  // namespace echobuf::python

@@ -12,6 +12,7 @@ PYBIND11_MODULE(_core, m, py::mod_gil_not_used()) {
   m.attr("__version__") = ECHOBUF_VERSION;
   echobuf::python::remember_main_thread();
   m.def("interpreter_exits", &echobuf::python::interpreter_exits);
+  m.def("this_thread_runs_upstream", &echobuf::python::this_thread_runs_upstream);
   register_cpu(m);
   register_permutation(m);
   register_schedule(m);

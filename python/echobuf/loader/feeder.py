@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from echobuf import _core
 from echobuf.buffer import EchoBuffer
 from echobuf.errors import ClosedError, DeviceError, SpecError, UpstreamError
 from echobuf.loader.snapshots import Snapshots
@@ -107,6 +108,7 @@ class Feeder:
         self._thread.join(max(0.0, deadline - time.monotonic()))
 
     def _run(self, items: Iterator[Any], item: Any) -> None:
+        _core.this_thread_runs_upstream()
         try:
             while item is not _END and not self._stopped.is_set():
                 self._feed(item)

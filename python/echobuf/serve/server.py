@@ -204,6 +204,7 @@ class Server:
     # ---- epochs, on the thread
 
     def _run(self, start: Start) -> None:
+        _core.this_thread_runs_upstream()
         try:
             if self._serve(start):
                 self._station.core.finish("", False)

@@ -61,6 +61,7 @@ class WorkerFeeder(Feeder):
             self._watch.abandon(self._term)
 
     def _run(self, items: Iterator[Any], item: Any) -> None:
+        _core.this_thread_runs_upstream()
         is_all = False
         try:
             is_all = self._give(itertools.chain([item], items))
