@@ -12,7 +12,13 @@ from fractions import Fraction
 from typing import Any
 
 from helpers import keyed, on_device
-from schedule_reference import fixed_capacity, fixed_passes, fresh_offset, ratio
+from schedule_reference import (
+    epoch_phase,
+    fixed_capacity,
+    fixed_passes,
+    fresh_offset,
+    ratio,
+)
 from schedule_reference import segments as segments_of
 
 
@@ -61,22 +67,27 @@ class Model:
 
     # ---- the schedule
 
+    def _whole(self, n: int) -> list[list[int]]:
+        """The windows of all passes over an upstream of n examples."""
+        phase = epoch_phase(self.factor, self.kwargs["seed"], self.epoch)
+        return fixed_passes(self.window, self.factor, n, phase)
+
     def passes(self) -> list[list[int]]:
         """The windows of all passes that may begin by now."""
         if self.closed:
-            return fixed_passes(self.window, self.factor, self.accepted)
+            return self._whole(self.accepted)
         dealt = segments_of(self.window, self.factor, self.accepted + self.window)
         full = sum(segment[-1] < self.accepted for segment in dealt)
         if full < self.begun:  # a state of an upstream that had ended goes on in it
             return self.history()[: self.begun]
-        whole = fixed_passes(self.window, self.factor, self.accepted + self.window)
+        whole = self._whole(self.accepted + self.window)
         return whole[:full]
 
     def history(self) -> list[list[int]]:
         """The passes that what was drawn came from, for a loaded state as well."""
         if self.total is None:
             return self.passes()
-        return fixed_passes(self.window, self.factor, self.total)
+        return self._whole(self.total)
 
     def stream(self) -> list[int]:
         """The ids of all draws that are sure by now."""
@@ -94,7 +105,7 @@ class Model:
             offset = fresh_offset(self.history(), drawn)
             return self.accepted if offset is None else offset
         longer = self.accepted + 2 * self.window + 2
-        offset = fresh_offset(fixed_passes(self.window, self.factor, longer), drawn)
+        offset = fresh_offset(self._whole(longer), drawn)
         assert offset is not None
         return offset
 

@@ -3,6 +3,7 @@
 import itertools
 import math
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,7 +15,14 @@ from hypothesis import strategies as st
 
 import echobuf
 from permutation_reference import permutation_key, permute
-from schedule_reference import Order, batches, draws, fixed_passes, ratio
+from schedule_reference import (
+    Order,
+    batches,
+    draws,
+    epoch_phase,
+    fixed_passes,
+    ratio,
+)
 
 WAIT_S = 60.0
 """No wait of a test comes near it; a test that hangs fails instead."""
@@ -23,6 +31,11 @@ SPEC = {
     "id": echobuf.Field((), np.int64),
     "body": (echobuf.Field((WORDS,), np.uint64), echobuf.Field((3, 1), np.uint8)),
 }
+
+
+def stable_id(value: object) -> str:
+    """Return an id of a parameter that is the same in each process."""
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))[:30]
 
 
 def on_device() -> bool:
@@ -97,10 +110,16 @@ def keyed(seed: int, epoch: int) -> Order:
     return order
 
 
+def expected_passes(kwargs: dict[str, Any], n: int, epoch: int = 0) -> list[list[int]]:
+    """The windows of the passes of a buffer made with `kwargs`, in fresh order."""
+    factor = ratio(kwargs["factor"])
+    phase = epoch_phase(factor, kwargs.get("seed", 0), epoch)
+    return fixed_passes(kwargs["window"], factor, n, phase)
+
+
 def expected_draws(kwargs: dict[str, Any], n: int, epoch: int = 0) -> list[int]:
     """What the reference serves for a buffer made with `kwargs`."""
-    passes = fixed_passes(kwargs["window"], ratio(kwargs["factor"]), n)
-    return draws(passes, keyed(kwargs["seed"], epoch))
+    return draws(expected_passes(kwargs, n, epoch), keyed(kwargs["seed"], epoch))
 
 
 def expected_batches(kwargs: dict[str, Any], n: int, epoch: int = 0) -> list[list[int]]:

@@ -53,8 +53,9 @@ def _seed_of(item: pytest.Item) -> int | None:
 @contextlib.contextmanager
 def _on_simulated_device(seed: int) -> Generator[None]:
     classes = [echobuf.EchoBuffer, echobuf.EchoLoader]
-    if "echobuf.jax" in sys.modules:
-        classes.append(sys.modules["echobuf.jax"].EchoLoader)
+    for name in ("echobuf.jax", "echobuf.torch"):
+        if name in sys.modules:
+            classes.append(sys.modules[name].EchoLoader)
     with simulated_cuda(seed):
         for made in classes:
             made.__init__.__kwdefaults__["device"] = "cuda"

@@ -4,12 +4,15 @@ Segments are lists of example numbers, uses are counted one by one, ratios are
 `Fraction`s. Nothing here is shared with the native code.
 """
 
+import functools
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import islice, repeat
+
+from permutation_reference import philox4x32
 
 Order = Callable[[int, int], Sequence[int]]
 """(number of the pass, records in its window) -> the shuffled record numbers."""
@@ -20,9 +23,30 @@ def ratio(factor: float | Fraction) -> Fraction:
     return Fraction(factor).limit_denominator(1_000_000)
 
 
-def shares(step: Fraction) -> Iterable[int]:
+_STEPS = {2: 1, 3: 2, 4: 3, 5: 3, 6: 5, 7: 4, 8: 5, 9: 5, 10: 7}
+_GOLDEN = 0x9E3779B97F4A7C15
+
+
+@functools.lru_cache(maxsize=1024)
+def _start(seed: int) -> Fraction:
+    """The place of a seed in [0, 1) from which the phases of its epochs go on."""
+    low, high, *_ = philox4x32((0, 0, 0, 0xC0 * 2**24), (seed % 2**32, seed // 2**32))
+    return Fraction(high * 2**32 + low, 2**64)
+
+
+def epoch_phase(factor: Fraction, seed: int, epoch: int) -> int:
+    """Which segments of an epoch live longer, as a number below the denominator."""
+    den = factor.denominator
+    if den == 1:
+        return 0
+    if den in _STEPS:
+        return (math.floor(_start(seed) * den) + epoch * _STEPS[den]) % den
+    place = _start(seed) + Fraction(epoch * _GOLDEN, 2**64)
+    return math.floor((place - math.floor(place)) * den)
+
+
+def shares(step: Fraction, credit: Fraction = Fraction(0)) -> Iterable[int]:
     """Whole parts that add up to `step` a turn: what is left over is carried on."""
-    credit = Fraction(0)
     while True:
         credit += step
         whole = math.floor(credit)
@@ -50,10 +74,12 @@ def segments(window: int, factor: Fraction, n: int) -> list[list[int]]:
     return dealt
 
 
-def fixed_passes(window: int, factor: Fraction, n: int) -> list[list[int]]:
+def fixed_passes(
+    window: int, factor: Fraction, n: int, phase: int = 0
+) -> list[list[int]]:
     """The window of every pass, in fresh order, for an upstream of n examples."""
     waiting = deque(segments(window, factor, n))
-    lifetimes = iter(shares(factor))
+    lifetimes = iter(shares(factor, Fraction(phase, factor.denominator)))
     live: list[tuple[int, list[int]]] = []
     passes = []
     while waiting or live:

@@ -6,6 +6,8 @@ from dataclasses import replace
 import pytest
 
 from echobuf.cli.bench import command, questions
+from echobuf.cli.bench.report import print_table
+from echobuf.cli.bench.rounds import Failed, Measured
 from echobuf.cli.main import main
 
 
@@ -46,3 +48,43 @@ def test_a_folder_that_cannot_be_made_is_bad_usage(tmp_path, capsys):
     (tmp_path / "file").write_text("")
     assert main(["bench", "small", "--out", str(tmp_path / "file")]) == 2
     assert "--out" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def measured():
+    """Outcomes with the longest names and figures that there are."""
+    question = questions.QUESTIONS["echoing"][0]()
+    row = {"seconds": 2.5, "units": 123_456, "cpu_s": 5.0, "peak_bytes": 10**11}
+    row |= {"minor_faults": 1_234_567, "major_faults": 0}
+    outcomes = {c.name: Measured(c, {}, [row] * 3, 0.5) for c in question.candidates}
+    last = question.candidates[-1]
+    outcomes[last.name] = Failed(last, "round", "it broke " * 30)
+    return question, outcomes
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120, None])
+def test_the_table_fits_the_terminal(measured, monkeypatch, capsys, columns):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    if columns:
+        monkeypatch.setenv("COLUMNS", str(columns))
+    question, outcomes = measured
+    print_table(question, outcomes)
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= min(100, columns or 100)
+    assert out.count("broke") == 30
+    for name in outcomes:
+        assert name in out
+    assert ("peak MB" in out) == (columns in (120, None))
+    assert ("more columns in a wider" in out) == (columns in (60, 80))
+
+
+def test_as_json_it_prints_figures_alone(tiny, tmp_path, capsys):
+    arguments = ["small", "--rounds", "1", "--out", str(tmp_path), "--json"]
+    assert main(["bench", *arguments]) == 0
+    captured = capsys.readouterr()
+    content = json.loads(captured.out)
+    written = json.loads((tmp_path / "small_batches.json").read_text())
+    assert content["questions"]["small"]["results"] == written["results"]
+    assert content["environment"]["command"]
+    assert content["format"] == 1
+    assert "written: " in captured.err

@@ -14,12 +14,13 @@ from helpers import (
     WAIT_S,
     drain,
     expected_batches,
+    expected_passes,
     options,
     pump,
     put_what_fits,
     until,
 )
-from schedule_reference import fixed_passes, fresh_offset, ratio
+from schedule_reference import fresh_offset
 
 pytestmark = pytest.mark.contract
 
@@ -38,7 +39,7 @@ def test_a_cut_anywhere_changes_no_batch(kwargs, n, sizes, data):
     epoch = data.draw(st.sampled_from([0, 0, 1, 5]))
     expected = expected_batches(kwargs, n, epoch)
     cut = data.draw(st.integers(0, len(expected)) | st.just(len(expected)))
-    passes = fixed_passes(kwargs["window"], ratio(kwargs["factor"]), n)
+    passes = expected_passes(kwargs, n, epoch)
     with echobuf.EchoBuffer(SPEC, **kwargs) as buffer:
         if epoch:
             buffer.close()

@@ -124,7 +124,7 @@ def test_a_missing_package_is_one_line(capsys, monkeypatch, tmp_path, module, na
     assert (code, out) == (1, "")
     assert err.count("\n") == 1
     assert name in err
-    assert "pip install 'echobuf[demo]'" in err
+    assert "pip install 'data-echoing[demo]'" in err
     assert not (tmp_path / "new").exists()
 
 
@@ -198,7 +198,8 @@ def test_doctor_without_a_driver(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("driver", "extra"), [(12040, "echobuf[cuda12]"), (13000, "echobuf[cuda13]")]
+    ("driver", "extra"),
+    [(12040, "data-echoing[cuda12]"), (13000, "data-echoing[cuda13]")],
 )
 def test_doctor_says_which_cupy_to_install(monkeypatch, driver, extra):
     monkeypatch.setattr(doctor, "_installed", lambda name: None)

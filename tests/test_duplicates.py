@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import echobuf
-from helpers import FACTORS, SPEC, Worker, drain, feed, options
-from schedule_reference import fixed_passes, ratio
+from helpers import FACTORS, SPEC, Worker, drain, expected_passes, feed, options
+from schedule_reference import ratio
 
 
 def served(kwargs: dict[str, Any], n: int) -> list[list[int]]:
@@ -31,7 +31,7 @@ def test_no_batch_holds_an_example_twice(factor, size, multiple, segments, data)
     # A last, partial segment moves the batches of the passes that it is part of, so
     # the steady state ends with the first draw of the pass that it enters with.
     n = segments * segment + data.draw(st.integers(0, segment - 1))
-    passes = fixed_passes(window, ratio(factor), n)
+    passes = expected_passes(kwargs, n)
     steady = sum(map(len, passes[: n // segment]))
     assert steady % size == 0
     got = served(kwargs, n)
@@ -42,7 +42,7 @@ def test_no_batch_holds_an_example_twice(factor, size, multiple, segments, data)
 @settings(deadline=None, max_examples=60)
 @given(options(), st.integers(0, 120))
 def test_only_a_batch_that_spans_passes_may_hold_one_twice(kwargs, n):
-    passes = fixed_passes(kwargs["window"], ratio(kwargs["factor"]), n)
+    passes = expected_passes(kwargs, n)
     pass_of = [number for number, window in enumerate(passes) for _ in window]
     drawn = 0
     for batch in served(kwargs, n):
@@ -57,7 +57,7 @@ def test_only_a_batch_that_spans_passes_may_hold_one_twice(kwargs, n):
 def test_every_pass_draws_each_of_its_records_once(kwargs, n):
     kwargs["drop_last"] = False
     stream = [number for batch in served(kwargs, n) for number in batch]
-    for window in fixed_passes(kwargs["window"], ratio(kwargs["factor"]), n):
+    for window in expected_passes(kwargs, n):
         assert sorted(stream[: len(window)]) == window
         del stream[: len(window)]
     assert not stream

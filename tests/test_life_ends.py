@@ -1,14 +1,19 @@
 """What ends a call: a context that was left, failures beside resets, and no time."""
 
+import contextlib
 import copy
 import pickle
 import sys
+import threading
+import time
 
+import numpy as np
 import pytest
 
 import echobuf
 from helpers import (
     KWARGS,
+    WAIT_S,
     Worker,
     example,
     expected_batches,
@@ -138,3 +143,35 @@ def test_an_epoch_that_was_ended_without_an_error_says_so():
         buffer._abandon()
         with pytest.raises(echobuf.ClosedError, match="epoch was ended"):
             worker.result()
+
+
+@pytest.mark.host
+def test_giving_up_an_epoch_while_another_thread_resets_and_a_third_draws():
+    """A draw looks for signals, which takes the GIL, now and then."""
+    n = 1_500_000
+    spec = echobuf.Field((16,), np.float32)
+    with echobuf.EchoBuffer(spec, batch_size=n, window=n, factor=2) as buffer:
+        buffer.put_batch(np.zeros((n, 16), np.float32))
+        buffer.close()
+        out = np.zeros((n, 16), np.float32)
+        buffer.next_batch(out=out)
+        term = buffer._term()
+        drawing = threading.Barrier(3)
+
+        def after(seconds, call, *args):
+            drawing.wait(WAIT_S)
+            time.sleep(seconds)  # somewhere in the draw; anywhere will do
+            call(*args)
+
+        others = [
+            threading.Thread(target=after, args=(0.03, buffer.reset, 1)),
+            threading.Thread(target=after, args=(0.04, buffer._abandon, term)),
+        ]
+        for each in others:
+            each.start()
+        drawing.wait(WAIT_S)
+        with contextlib.suppress(echobuf.EchobufError, TimeoutError, StopIteration):
+            buffer.next_batch(out=out, timeout=1.0)
+        for each in others:
+            each.join(WAIT_S)
+            assert not each.is_alive()

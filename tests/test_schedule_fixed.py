@@ -1,5 +1,6 @@
 """The native fixed schedule against the reference."""
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from echobuf import _core
-from schedule_reference import fixed_capacity, fixed_passes
+from schedule_reference import epoch_phase, fixed_capacity, fixed_passes
 
 RATIOS = st.one_of(
     st.integers(1, 12).map(Fraction),
@@ -17,27 +18,32 @@ RATIOS = st.one_of(
 )
 
 
+Case = tuple[int, Fraction, int, int]
+"""Window, factor, examples, phase."""
+
+
 @st.composite
-def cases(draw: st.DrawFn) -> tuple[int, Fraction, int]:
+def cases(draw: st.DrawFn) -> Case:
     factor = draw(RATIOS)
     window = draw(st.integers(math.ceil(factor), 200))
     n = draw(st.one_of(st.integers(0, 500), st.just(3 * window)))
-    return window, factor, n
+    return window, factor, n, draw(st.integers(0, factor.denominator - 1))
 
 
-def spans(window: int, factor: Fraction, n: int) -> list[tuple[int, int]]:
-    return [(part[0], len(part)) for part in fixed_passes(window, factor, n)]
+def spans(case: Case) -> list[tuple[int, int]]:
+    return [(part[0], len(part)) for part in fixed_passes(*case)]
 
 
-def native_spans(window: int, factor: Fraction, n: int) -> list[tuple[int, int]]:
-    native = _core.fixed_passes(window, factor.numerator, factor.denominator, n)
+def native_spans(case: Case) -> list[tuple[int, int]]:
+    window, factor, n, phase = case
+    native = _core.fixed_passes(window, factor.numerator, factor.denominator, n, phase)
     return [tuple(span) for span in native]
 
 
 @settings(deadline=None, max_examples=400)
 @given(cases())
 def test_passes_are_those_of_the_reference(case):
-    assert native_spans(*case) == spans(*case)
+    assert native_spans(case) == spans(case)
 
 
 def test_passes_exhaustively_for_small_windows():
@@ -45,25 +51,59 @@ def test_passes_exhaustively_for_small_windows():
         for num in range(den, 5 * den + 1):
             factor = Fraction(num, den)
             for window in range(math.ceil(factor), 12):
-                for n in (0, 1, window - 1, window, 3 * window + 1):
-                    case = window, factor, n
-                    assert native_spans(*case) == spans(*case), case
+                counts = (0, 1, window - 1, window, 3 * window + 1)
+                for n, phase in itertools.product(counts, range(factor.denominator)):
+                    case = window, factor, n, phase
+                    assert native_spans(case) == spans(case), case
 
 
 @settings(deadline=None, max_examples=200)
 @given(cases())
 def test_total_draws_are_those_simulated(case):
-    window, factor, n = case
-    simulated = sum(count for _, count in spans(*case))
+    window, factor, n, phase = case
+    simulated = sum(count for _, count in spans(case))
     num, den = factor.as_integer_ratio()
-    assert _core.fixed_total_draws(window, num, den, n) == simulated
-    segment = math.ceil(Fraction(window, math.ceil(factor)))
+    assert _core.fixed_total_draws(window, num, den, n, phase) == simulated
+    segment = window // math.ceil(factor)
     assert abs(simulated - n * factor) <= (segment if den > 1 else 0)
+
+
+SEEDS = st.integers(0, 2**64 - 1)
+EPOCHS = st.one_of(st.integers(0, 99), st.integers(0, 2**63 - 1))
+
+
+@settings(max_examples=300)
+@given(RATIOS, SEEDS, EPOCHS)
+def test_phases_are_those_of_the_reference(factor, seed, epoch):
+    num, den = factor.as_integer_ratio()
+    phase = _core.epoch_phase(num, den, seed, epoch)
+    assert phase == epoch_phase(factor, seed, epoch)
+    assert 0 <= phase < den
+
+
+@given(st.fractions(1, 4, max_denominator=400), SEEDS, EPOCHS, st.integers(0, 9999))
+def test_over_ten_epochs_each_segment_lives_as_long_as_the_factor_says(
+    factor, seed, first, segment
+):
+    num, den = factor.as_integer_ratio()
+    lives = 0
+    for epoch in range(first, first + 10):
+        phase = _core.epoch_phase(num, den, seed, epoch)
+        lives += (segment * num + num + phase) // den - (segment * num + phase) // den
+    assert abs(Fraction(lives, 10) - factor) <= Fraction(19, 100)
+
+
+def test_the_draws_of_all_phases_are_those_of_the_factor():
+    """So none is favoured, in epochs of any length."""
+    for num, den in ((3, 2), (7, 3), (13, 10), (113, 100)):
+        for n in range(60):
+            draws = [_core.fixed_total_draws(9, num, den, n, u) for u in range(den)]
+            assert sum(draws) == n * num
 
 
 @given(cases())
 def test_capacity_is_that_of_the_reference(case):
-    window, factor, _ = case
+    window, factor, _, _ = case
     num, den = factor.as_integer_ratio()
     assert _core.fixed_capacity(window, num, den) == fixed_capacity(window, factor)
 
@@ -75,6 +115,8 @@ def test_totals_do_not_overflow(window, n):
         num, den = factor.as_integer_ratio()
         total = _core.fixed_total_draws(window, num, den, n)
         assert abs(total - n * factor) <= (window if den > 1 else 0)
+        last = _core.fixed_total_draws(window, num, den, n, den - 1)
+        assert abs(last - n * factor) <= (window if den > 1 else 0)
     factor = Fraction(2_999_999, 1_000_000)
     segment = window // 3
     full, rest = divmod(n, segment)

@@ -1,5 +1,6 @@
 """The reference on its own: use is exact, and the ring is never too small."""
 
+import itertools
 import math
 from collections import Counter
 from fractions import Fraction
@@ -61,11 +62,28 @@ def upstream(window: int, factor: Fraction) -> int:
 )
 def test_the_ring_always_holds_the_next_batch(configurations, at_least):
     assert len(set(configurations)) >= at_least
-    for window, factor, batch in configurations:
+    for number, (window, factor, batch) in enumerate(configurations):
         n = upstream(window, factor)
         capacity = fixed_capacity(window, factor)
-        passes = fixed_passes(window, factor, n)
-        assert not Ring(passes, batch, capacity).stalls(n), (window, factor, batch)
+        phase = number % factor.denominator
+        passes = fixed_passes(window, factor, n, phase)
+        tried = window, factor, batch, phase
+        assert not Ring(passes, batch, capacity).stalls(n), tried
+
+
+def test_the_ring_holds_the_next_batch_in_every_phase():
+    """Small windows: larger ones are the same, in larger segments."""
+    for window, pair in itertools.product(range(2, 12), RATIOS):
+        factor = Fraction(*pair)
+        if window < factor:
+            continue
+        capacity, n = fixed_capacity(window, factor), upstream(window, factor)
+        most = largest_batch(window, factor)
+        for phase in range(factor.denominator):
+            passes = fixed_passes(window, factor, n, phase)
+            for batch in {1, most // 2 + 1, most}:
+                tried = window, factor, batch, phase
+                assert not Ring(passes, batch, capacity).stalls(n), tried
 
 
 @pytest.mark.parametrize("configurations", [INTEGER, FRACTIONAL])
@@ -91,11 +109,12 @@ def test_every_example_is_used_as_the_factor_says(data):
     factor = data.draw(st.fractions(1, 9, max_denominator=50))
     window = data.draw(st.integers(math.ceil(factor), 80))
     n = data.draw(st.integers(0, 400))
-    passes = fixed_passes(window, factor, n)
+    phase = data.draw(st.integers(0, factor.denominator - 1))
+    passes = fixed_passes(window, factor, n, phase)
     uses = Counter(example for covered in passes for example in covered)
     assert sorted(uses) == list(range(n))
     assert set(uses.values()) <= {math.floor(factor), math.ceil(factor)}
-    segment = math.ceil(Fraction(window, math.ceil(factor)))
+    segment = window // math.ceil(factor)
     assert abs(uses.total() - n * factor) <= (segment if factor.denominator > 1 else 0)
     for covered in passes:
         assert covered == list(range(covered[0], covered[-1] + 1))

@@ -13,6 +13,7 @@ from helpers import (
     make,
     middle,
     pump,
+    stable_id,
     stack,
 )
 
@@ -97,7 +98,7 @@ def test_a_state_changed_anywhere_is_refused(factor, change):
 NO_STATES = [None, 0, "state", b"", [], {}, (), {"format": "echobuf-state"}, object()]
 
 
-@pytest.mark.parametrize("state", NO_STATES, ids=repr)
+@pytest.mark.parametrize("state", NO_STATES, ids=stable_id)
 def test_what_is_no_state_is_refused(state):
     refused(state, "`state`")
 

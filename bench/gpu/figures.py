@@ -14,7 +14,7 @@ from echobuf.cli.bench.report import write_json
 from place import Place
 
 _PACKAGES = (
-    "echobuf",
+    "data-echoing",
     "numpy",
     "optree",
     "cupy-cuda13x",

@@ -91,6 +91,21 @@ class BoundBuffer {
     return 0;
   }
 
+  /// Fails a term, unless it is over.
+  int abandon(std::uint64_t term) {
+    const std::shared_ptr<Core> buffer = hold();
+    if (const int refused = refuse(buffer)) return refused;
+    const GilRelease released;  // a draw that it waits for may want the GIL
+    buffer->fail(term);
+    return 0;
+  }
+
+  /// The term that puts belong to; 0 after release().
+  std::uint64_t term() const {
+    const std::shared_ptr<Core> buffer = hold();
+    return buffer ? buffer->term() : 0;
+  }
+
   int reset(std::uint64_t epoch, std::uint64_t skipped) {
     const std::shared_ptr<Core> buffer = hold();
     if (const int refused = refuse(buffer)) return refused;

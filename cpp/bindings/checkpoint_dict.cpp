@@ -21,6 +21,7 @@ T get(const py::dict& state, const char* key) {
 
 void add_sweep(py::dict& state, const FixedSweep& sweep) {
   state["pass_done"] = sweep.pass_done();
+  if (sweep.schedule().fractional()) state["phase"] = sweep.schedule().phase();
 }
 
 void add_sweep(py::dict& state, const AutoSweep& sweep) {
@@ -33,8 +34,9 @@ void add_sweep(py::dict& state, const AutoSweep& sweep) {
 }
 
 void restore(FixedSweep& sweep, const py::dict& state, const Position& position) {
+  const bool fractional = sweep.schedule().fractional();
   restore_sweep(sweep, position, get<bool>(state, "pass_done"),
-                get(state, "resident_end"));
+                get(state, "resident_end"), fractional ? get(state, "phase") : 0);
 }
 
 void restore(AutoSweep& sweep, const py::dict& state, const Position& position) {
@@ -70,12 +72,15 @@ py::dict to_dict(const Checkpoint& checkpoint) {
 Checkpoint from_dict(const py::dict& state, const BufferOptions& options) {
   const Position position{get(state, "pass"), get(state, "offset"),
                           get(state, "draws")};
-  Sweep sweep = make_sweep(options);
+  const auto epoch = get(state, "epoch");
+  Sweep sweep = make_sweep(options, epoch);
   std::visit([&](auto& s) { restore(s, state, position); }, sweep);
   if (oldest_record(sweep) != get(state, "fresh_offset"))
     throw std::invalid_argument("`fresh_offset` does not fit the position");
-  return {get(state, "epoch"), sweep,
-          get<std::optional<std::uint64_t>>(state, "upstream_length"), false};
+  Checkpoint point{epoch, sweep,
+                   get<std::optional<std::uint64_t>>(state, "upstream_length"), false};
+  check_total(point);
+  return point;
 }
 
 }  // namespace echobuf::python

@@ -12,6 +12,8 @@ void register_methods(Class& bound) {
       .def("ready", &Bound::ready)
       .def("close", &Bound::close)
       .def("fail", &Bound::fail)
+      .def("term", &Bound::term)
+      .def("abandon", &Bound::abandon)
       .def("reset", &Bound::reset, py::arg("epoch"), py::arg("skipped") = 0)
       .def("draining", &Bound::draining)
       .def("open_ahead", &Bound::open_ahead)

@@ -19,13 +19,14 @@ namespace {
 
 using Spans = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
 
-FixedSchedule fixed(std::uint64_t window, std::uint64_t num, std::uint64_t den) {
-  return {window, {num, den}};
+FixedSchedule fixed(std::uint64_t window, std::uint64_t num, std::uint64_t den,
+                    std::uint64_t phase = 0) {
+  return {window, {num, den}, phase};
 }
 
 Spans fixed_passes(std::uint64_t window, std::uint64_t num, std::uint64_t den,
-                   std::uint64_t n) {
-  const FixedSchedule schedule = fixed(window, num, den);
+                   std::uint64_t n, std::uint64_t phase) {
+  const FixedSchedule schedule = fixed(window, num, den, phase);
   Spans spans;
   for (std::uint64_t pass = 0; pass < schedule.passes(n); ++pass) {
     const std::uint64_t first = schedule.oldest_record(pass);
@@ -57,14 +58,19 @@ std::vector<std::uint32_t> uses(const AutoSchedule& schedule) {
 }  // namespace
 
 void register_schedule(py::module_& m) {
+  m.def(
+      "epoch_phase",
+      [](std::uint64_t num, std::uint64_t den, std::uint64_t seed,
+         std::uint64_t epoch) { return echobuf::epoch_phase({num, den}, seed, epoch); },
+      py::arg("num"), py::arg("den"), py::arg("seed"), py::arg("epoch"));
   m.def("fixed_passes", &fixed_passes, py::arg("window"), py::arg("num"),
-        py::arg("den"), py::arg("n"));
+        py::arg("den"), py::arg("n"), py::arg("phase") = 0);
   m.def(
       "fixed_total_draws",
-      [](std::uint64_t window, std::uint64_t num, std::uint64_t den, std::uint64_t n) {
-        return fixed(window, num, den).total_draws(n);
-      },
-      py::arg("window"), py::arg("num"), py::arg("den"), py::arg("n"));
+      [](std::uint64_t window, std::uint64_t num, std::uint64_t den, std::uint64_t n,
+         std::uint64_t phase) { return fixed(window, num, den, phase).total_draws(n); },
+      py::arg("window"), py::arg("num"), py::arg("den"), py::arg("n"),
+      py::arg("phase") = 0);
   m.def(
       "fixed_segment_start",
       [](std::uint64_t window, std::uint64_t num, std::uint64_t den, std::uint64_t i) {

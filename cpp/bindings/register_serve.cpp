@@ -81,6 +81,16 @@ py::tuple wait_epoch(const Place& place, std::optional<std::uint64_t> epoch,
   return py::make_tuple(static_cast<int>(came), number, base);
 }
 
+/// Returns text of another process; bytes that are no UTF-8 are escaped.
+template <std::size_t N>
+py::str text_of(const std::array<char, N>& written) {
+  const std::size_t bytes = strnlen(written.data(), N);
+  PyObject* text = PyUnicode_DecodeUTF8(written.data(), static_cast<py::ssize_t>(bytes),
+                                        "backslashreplace");
+  if (text == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::str>(text);
+}
+
 /// What of a server's slots is lent to a buffer that begins at position `base`.
 std::shared_ptr<const LentSlots> lend(const std::shared_ptr<Place>& place, int memory,
                                       std::uint64_t base, bool writable) {
@@ -128,6 +138,8 @@ void register_serve(py::module_& m) {
       .def("put", &BoundStation::put)
       .def("close", &BoundStation::close)
       .def("fail", &BoundStation::fail)
+      .def("term", &BoundStation::term)
+      .def("abandon", &BoundStation::abandon)
       .def("release", &BoundStation::release)
       .def("feed", &BoundStation::feed)
       .def("memory", &BoundStation::memory)
@@ -157,8 +169,7 @@ void register_serve(py::module_& m) {
       .def(
           "session",
           [](const Place& place) { return BoundStation::show(place.header().session); })
-      .def("why",
-           [](const Place& place) { return std::string(place.header().why.data()); })
+      .def("why", [](const Place& place) { return text_of(place.header().why); })
       .def("leave", &Place::leave)
       .def("fall_silent", &Place::fall_silent)
       .def("wait_epoch", &wait_epoch)

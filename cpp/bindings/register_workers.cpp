@@ -105,11 +105,17 @@ class BoundCrew {
   }
 
   Counts given() const { return crew_->given(); }
-  void revoke(const Counts& counts) {
+  void revoke(std::uint64_t term, const Counts& counts) {
     check(counts);
-    crew_->revoke(counts);
+    const echobuf::python::GilRelease released;  // a draw that it waits for may want it
+    crew_->revoke(term, counts);
   }
-  void abandon(std::uint64_t term) { crew_->abandon(term); }
+  /// In a forked child it does nothing: the term is the parent's.
+  void abandon(std::uint64_t term) {
+    if (!buffer_->of_this_process()) return;
+    const echobuf::python::GilRelease released;
+    crew_->abandon(term);
+  }
   void bury(std::uint64_t lane) { crew_->bury(lane); }
   bool is_wanted(std::uint64_t lane, std::uint64_t ticket) const {
     return crew_->is_wanted(lane, ticket);

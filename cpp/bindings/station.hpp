@@ -29,8 +29,8 @@ class BoundStation : public BoundBuffer<serve::Station> {
   /// Goes on with what a server that is gone has left to its jobs.
   static std::unique_ptr<BoundStation> adopt(const py::list& leaves, int feed,
                                              int memory, double lease_s) {
-    return std::unique_ptr<BoundStation>(new BoundStation(
-        leaves, std::make_shared<Core>(options(leaves), feed, memory, lease_s)));
+    return std::unique_ptr<BoundStation>(
+        new BoundStation(leaves, Core::adopt(options(leaves), feed, memory, lease_s)));
   }
 
   int feed() const { return core()->feed().fd(); }
@@ -55,10 +55,10 @@ class BoundStation : public BoundBuffer<serve::Station> {
     const GilRelease released;
     return station->begin_epoch(jobs, deadline_after(Clock::now(), timeout_s));
   }
-  void end_epoch() const {
+  bool end_epoch() const {
     const std::shared_ptr<Core> station = core();
     const GilRelease released;
-    station->end_epoch();
+    return station->end_epoch();
   }
   void finish(const std::string& why, bool failed) const {
     core()->finish(why, failed);

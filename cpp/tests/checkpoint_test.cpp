@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <iterator>
+#include <optional>
+#include <random>
 #include <stdexcept>
 
 #include "support.hpp"
@@ -62,6 +65,22 @@ TEST_P(KeptCheckpoint, IsRefusedWithOtherOptions) {
   EXPECT_THROW(from_words(words, other), std::invalid_argument);
 }
 
+TEST(Checkpoint, OfAnotherPhaseOfAFractionIsRefused) {
+  const BufferOptions options = numbered(64, 8, {5, 2});
+  Buffer buffer(options);
+  Words words;
+  begin(buffer, 3, words);
+  const std::size_t phase = words.size() - 1, epoch = phase - 10;
+  ASSERT_EQ(words[phase], epoch_phase({5, 2}, options.seed, 0));
+  ASSERT_EQ(words[epoch], 0u);
+  words[phase] ^= 1;  // as if the schedule had been another one
+  EXPECT_THROW(from_words(words, options), std::invalid_argument);
+  words[epoch] = 1;  // the phases of two epochs in a row differ
+  EXPECT_EQ(from_words(words, options).epoch, 1u);
+  words.pop_back();  // as it was before factors had phases
+  EXPECT_THROW(from_words(words, options), std::invalid_argument);
+}
+
 TEST_P(KeptCheckpoint, IsRefusedWhenCutOffOrTooLong) {
   Buffer buffer(GetParam());
   Words words;
@@ -90,6 +109,72 @@ TEST_P(KeptCheckpoint, OfAnEpochThatIsDoneBeginsTheNext) {
   }
 }
 
+/// Numbers at which arithmetic goes wrong, and those near `word`.
+std::uint64_t odd_word(std::uint64_t word, std::mt19937_64& random) {
+  const std::uint64_t shift = random() % 64;
+  const std::uint64_t choices[] = {0,
+                                   1,
+                                   ~std::uint64_t{0},
+                                   word - 1,
+                                   word + 1,
+                                   std::uint64_t{1} << shift,
+                                   random(),
+                                   ~word,
+                                   word + (random() % 40) - 20,
+                                   word * 2,
+                                   word + (std::uint64_t{1} << shift)};
+  return choices[random() % std::size(choices)];
+}
+
+TEST_P(KeptCheckpoint, OfAnyWordsIsRefusedOrServedToItsEnd) {
+  std::mt19937_64 random(7);
+  Words base[4];
+  const std::size_t batches[] = {1, 5, 13, 20};
+  for (int i = 0; i < 4; ++i) {
+    Buffer buffer(GetParam());
+    begin(buffer, batches[i], base[i]);
+  }
+  const std::size_t options = detail::words_of(GetParam()).size();
+  int accepted = 0;
+  for (int turn = 0; turn < 20'000; ++turn) {
+    Words words = base[turn % 4];
+    for (std::uint64_t changes = 1 + random() % 3; changes > 0; --changes) {
+      std::uint64_t& word = words[options + random() % (words.size() - options)];
+      word = odd_word(word, random);
+    }
+    Buffer buffer(GetParam());
+    std::optional<Checkpoint> point;
+    try {
+      point = from_words(words, buffer.options());
+    } catch (const std::invalid_argument&) {
+      continue;
+    }
+    ++accepted;
+    ASSERT_TRUE(buffer.restore(*point));
+    const std::uint64_t first = point->fresh_offset();
+    const std::uint64_t end = point->epoch_done ? 0 : resident_end(point->sweep);
+    const std::uint64_t n = point->epoch_done ? 5 : point->total.value_or(end + 5);
+    if (n - first > 1000) continue;  // of an upstream that is long
+    // It says so itself if nothing goes on.
+    ASSERT_LE(joined(serve(buffer, n, first).batches).size(), 10'000u);
+    ASSERT_FALSE(testing::Test::HasFailure()) << testing::PrintToString(words);
+  }
+  EXPECT_GT(accepted, 100);
+}
+
+TEST(KeptCheckpointExtremes, PassesThatNoRingComesToAreRefused) {
+  for (const BufferOptions& options : kKept) {
+    Buffer buffer(options);
+    Words words;
+    begin(buffer, 3, words);
+    const std::size_t pass = detail::words_of(options).size() + 4;
+    for (const std::uint64_t far : {~0ULL, ~0ULL - 1, 1ULL << 63, 1ULL << 48}) {
+      words[pass] = far;
+      EXPECT_THROW(from_words(words, options), std::invalid_argument);
+    }
+  }
+}
+
 TEST(Buffer, TakesExamplesOfSeveralFieldsOneByOne) {
   BufferOptions options = numbered(16, 4, {2, 1});
   options.fields = {{3, 1}, {sizeof(double), 1}};
@@ -97,7 +182,7 @@ TEST(Buffer, TakesExamplesOfSeveralFieldsOneByOne) {
   for (int i = 0; i < 16; ++i) {
     const std::uint8_t pixels[3] = {std::uint8_t(i), std::uint8_t(2 * i), 7};
     const double number = i;
-    const SourceLeaf leaves[] = {SourceLeaf::of(pixels), SourceLeaf::of(&number)};
+    const SourceLeaf leaves[] = {SourceLeaf::of(pixels, 3), SourceLeaf::of(&number)};
     ASSERT_EQ(buffer.put(leaves), Status::kOk);
   }
   buffer.close();

@@ -61,7 +61,8 @@ TEST(Options, OfTheLargestBatchServe) {
     options.batch_size = options.largest_batch();
     Buffer buffer(options);
     const Ids draws = joined(serve(buffer, 500).batches);
-    EXPECT_EQ(draws.size(), FixedSchedule(60, factor).total_draws(500));
+    const std::uint64_t phase = epoch_phase(factor, options.seed, options.epoch);
+    EXPECT_EQ(draws.size(), FixedSchedule(60, factor, phase).total_draws(500));
   }
 }
 

@@ -292,4 +292,35 @@ class Job {
   Threads thread_;
 };
 
+inline constexpr std::uint64_t kWindow = 24;
+inline constexpr std::uint64_t kSlots =
+    2 * kWindow;  // no lag: the least that a server has
+
+inline std::unique_ptr<Station> make_station(std::uint64_t slots = kSlots,
+                                             double lease = kLease) {
+  return std::make_unique<Station>(words({}), slots, -1, lease);
+}
+
+inline BufferOptions prefetched(BufferOptions options) {
+  options.prefetch = 2;
+  return options;
+}
+
+/// Every example came as often as the factor says.
+inline void expect_exact(const Job::Served& served, const Sizes& sizes,
+                         const BufferOptions& options) {
+  ASSERT_EQ(served.end, Status::kFinished) << "epoch " << served.epoch;
+  const std::uint64_t n = sizes.at(served.epoch);
+  const Ids count = uses(served.draws, n);
+  const Ratio factor = options.factor;
+  if (options.automatic) {
+    for (const std::uint64_t times : count) ASSERT_GE(times, 1u);
+  } else {
+    for (const std::uint64_t times : count) {
+      ASSERT_GE(times, factor.num / factor.den);
+      ASSERT_LE(times, factor.ceil());
+    }
+  }
+}
+
 }  // namespace echobuf::serve::test

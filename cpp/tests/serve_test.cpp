@@ -2,10 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "echobuf/serve/station.hpp"
@@ -13,19 +15,6 @@
 
 namespace echobuf::serve::test {
 namespace {
-
-constexpr std::uint64_t kWindow = 24;
-constexpr std::uint64_t kSlots = 2 * kWindow;  // no lag: the least that a server has
-
-std::unique_ptr<Station> make_station(std::uint64_t slots = kSlots,
-                                      double lease = kLease) {
-  return std::make_unique<Station>(words({}), slots, -1, lease);
-}
-
-BufferOptions prefetched(BufferOptions options) {
-  options.prefetch = 2;
-  return options;
-}
 
 /// The largest windows, and others.
 std::vector<BufferOptions> all_kinds() {
@@ -35,23 +24,6 @@ std::vector<BufferOptions> all_kinds() {
           numbered(7, 3, {5, 2}),
           numbered_auto(kWindow, 6),
           prefetched(numbered_auto(9, 4))};
-}
-
-/// Every example came as often as the factor says.
-void expect_exact(const Job::Served& served, const Sizes& sizes,
-                  const BufferOptions& options) {
-  ASSERT_EQ(served.end, Status::kFinished) << "epoch " << served.epoch;
-  const std::uint64_t n = sizes.at(served.epoch);
-  const Ids count = uses(served.draws, n);
-  const Ratio factor = options.factor;
-  if (options.automatic) {
-    for (const std::uint64_t times : count) ASSERT_GE(times, 1u);
-  } else {
-    for (const std::uint64_t times : count) {
-      ASSERT_GE(times, factor.num / factor.den);
-      ASSERT_LE(times, factor.ceil());
-    }
-  }
 }
 
 TEST(Serve, EveryJobGetsEveryExampleOfEveryEpoch) {
@@ -291,8 +263,9 @@ TEST(Serve, AnotherServerGoesOnInTheMiddleOfAnEpoch) {
     const Feed kept(jobs[0]->place().fd());
     const int memory = jobs[0]->memory().fd();
     station.reset();
-    EXPECT_THROW(Station(words({}).checked(), -1, memory, kLease), std::system_error);
-    station = std::make_unique<Station>(words({}), kept.fd(), memory, kLease);
+    EXPECT_THROW(Station::adopt(words({}).checked(), -1, memory, kLease),
+                 std::system_error);
+    station = Station::adopt(words({}), kept.fd(), memory, kLease);
     EXPECT_EQ(station->jobs().size(), jobs.size());
   }
   station->finish("", false);
@@ -333,13 +306,28 @@ TEST(Serve, WhoIsSilentIsDropped) {
   EXPECT_TRUE(station->jobs().empty());
 }
 
+TEST(Serve, ALiteralOfSlotsIsNoDescriptor) {
+  const Station station(words({}), 64, -1, 10.0);
+  EXPECT_EQ(station.slots(), 64u);
+  EXPECT_THROW(Station(words({}), 0, -1, 10.0), std::invalid_argument);
+}
+
+TEST(Serve, NothingIsLentToWhoHasFallenSilent) {
+  const auto station = make_station();
+  const Job job(*station, numbered(kWindow, 8, {2, 1}));
+  EXPECT_TRUE(job.place().is_lent());
+  job.place().fall_silent();
+  EXPECT_FALSE(job.place().is_lent());  // though the server has not heard of it
+  EXPECT_TRUE(station->holds(job.seat().first, job.seat().second));
+}
+
 TEST(Serve, RefusesAFeedOfOtherRecords) {
   const auto station = make_station();
   BufferOptions other;
   other.fields = {{8, 1}};
-  EXPECT_THROW(
-      Station(other, station->feed().fd(), station->shared_memory()->fd(), kLease),
-      std::invalid_argument);
+  EXPECT_THROW(Station::adopt(other, station->feed().fd(),
+                              station->shared_memory()->fd(), kLease),
+               std::invalid_argument);
   EXPECT_THROW(Feed(station->shared_memory()->fd()), std::exception);
 }
 

@@ -146,7 +146,8 @@ TEST_P(Stress, LosesNothingTearsNothingAndUsesExactly) {
         std::accumulate(count.begin(), count.end(), std::uint64_t{0});
     ASSERT_EQ(buffer.stats().served, draws);
     if (load.factor.num > 0) {
-      const FixedSchedule schedule(options().window, load.factor);
+      const FixedSchedule schedule(options().window, load.factor,
+                                   epoch_phase(load.factor, options().seed, number));
       ASSERT_EQ(draws, schedule.total_draws(n));
     }
   }

@@ -172,7 +172,7 @@ inline Ids uses(const Ids& draws, std::uint64_t n) {
 
 /// The windows of all passes over n records for a fixed factor, by simulation.
 inline std::vector<Ids> simulated_passes(std::uint64_t window, Ratio factor,
-                                         std::uint64_t n) {
+                                         std::uint64_t n, std::uint64_t phase = 0) {
   const std::uint64_t per_window = factor.ceil();
   struct Segment {
     std::uint64_t lives;
@@ -189,8 +189,8 @@ inline std::vector<Ids> simulated_passes(std::uint64_t window, Ratio factor,
         size = (j + 1) * window / per_window - j * window / per_window;
       }
       const std::uint64_t end = std::min(n, fresh + size);
-      const std::uint64_t lives =
-          (i + 1) * factor.num / factor.den - i * factor.num / factor.den;
+      const std::uint64_t lives = ((i + 1) * factor.num + phase) / factor.den -
+                                  (i * factor.num + phase) / factor.den;
       live.push_back({lives, range(fresh, end)});
       fresh = end;
     }
@@ -222,7 +222,9 @@ inline std::string name_of(const BufferOptions& options) {
 inline Ids expected_draws(const BufferOptions& options, std::uint64_t n,
                           std::uint64_t epoch) {
   Ids draws;
-  const auto passes = simulated_passes(options.window, options.factor, n);
+  const auto passes =
+      simulated_passes(options.window, options.factor, n,
+                       epoch_phase(options.factor, options.seed, epoch));
   for (std::uint64_t p = 0; p < passes.size(); ++p) {
     const auto size = static_cast<std::uint32_t>(passes[p].size());
     const Permutation order(size, permutation_key(options.seed, epoch, p));

@@ -24,12 +24,14 @@ struct SweepCase {
   std::uint64_t window;
   Ratio factor;
   std::uint64_t n;
+  std::uint64_t phase = 0;
 };
 
 const std::vector<SweepCase> kSweepCases = {
-    {1, {1, 1}, 5},   {4, {2, 1}, 0},   {4, {2, 1}, 17},
-    {6, {3, 1}, 6},   {7, {3, 1}, 40},  {12, {5, 2}, 50},
-    {10, {3, 2}, 33}, {9, {10, 3}, 28}, {16, {1, 1}, 100}};
+    {1, {1, 1}, 5},      {4, {2, 1}, 0},      {4, {2, 1}, 17},      {6, {3, 1}, 6},
+    {7, {3, 1}, 40},     {12, {5, 2}, 50},    {10, {3, 2}, 33},     {9, {10, 3}, 28},
+    {16, {1, 1}, 100},   {12, {5, 2}, 50, 1}, {10, {3, 2}, 33, 1},  {10, {3, 2}, 4, 1},
+    {9, {10, 3}, 28, 1}, {9, {10, 3}, 28, 2}, {14, {19, 10}, 61, 7}};
 
 /// Upstream has delivered `committed` of n.
 Supply supply_of(std::uint64_t committed, std::uint64_t n) {
@@ -42,8 +44,8 @@ Supply supply_of(std::uint64_t committed, std::uint64_t n) {
 TEST(FixedSweep, WalksAllPassesInPartsOfAnySize) {
   std::mt19937_64 random(3);
   for (const SweepCase& c : kSweepCases) {
-    const std::vector<Ids> passes = simulated_passes(c.window, c.factor, c.n);
-    FixedSweep sweep(c.window, c.factor);
+    const std::vector<Ids> passes = simulated_passes(c.window, c.factor, c.n, c.phase);
+    FixedSweep sweep(c.window, c.factor, c.phase);
     const Supply all = supply_of(c.n, c.n);
     const std::uint64_t total = sweep.remaining(c.n);
     std::uint64_t draws = 0;
@@ -74,8 +76,8 @@ TEST(FixedSweep, WalksAllPassesInPartsOfAnySize) {
 TEST(FixedSweep, NeverDependsOnWhenRecordsCome) {
   std::mt19937_64 random(4);
   for (const SweepCase& c : kSweepCases) {
-    FixedSweep late(c.window, c.factor);
-    FixedSweep early(c.window, c.factor);
+    FixedSweep late(c.window, c.factor, c.phase);
+    FixedSweep early(c.window, c.factor, c.phase);
     std::uint64_t committed = 0;
     for (;;) {
       Part one, two;
@@ -100,11 +102,11 @@ TEST(FixedSweep, NeverDependsOnWhenRecordsCome) {
 
 TEST(FixedSweep, GoesOnFromAPosition) {
   for (const SweepCase& c : kSweepCases) {
-    FixedSweep one(c.window, c.factor);
+    FixedSweep one(c.window, c.factor, c.phase);
     const Supply all = supply_of(c.n, c.n);
     Part part, other;
     for (;;) {
-      FixedSweep two(c.window, c.factor);
+      FixedSweep two(c.window, c.factor, c.phase);
       two.restore(one.position(), one.pass_done(), one.resident_end());
       ASSERT_EQ(two.oldest_record(), one.oldest_record());
       const Step step = one.step(all, 2, part);

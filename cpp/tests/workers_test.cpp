@@ -51,6 +51,8 @@ struct Trainer {
                      Deadline::max());
   }
 
+  void revoke() { crew.revoke(buffer->term(), crew.given()); }
+
   Status settle(Deadline deadline) { return crew.settle(crew.given(), deadline); }
 
   std::shared_ptr<Buffer> buffer;
@@ -150,11 +152,14 @@ TEST(Workers, RevokedTicketsAreSkippedAndLaterOnesMade) {
   ASSERT_EQ(worker->take(index, Deadline::max()), Status::kOk);
   EXPECT_EQ(worker->wait_revoked(kAtOnce), Status::kTimeout);
   EXPECT_TRUE(trainer.crew.is_wanted(0, worker->ticket()));
-  trainer.crew.revoke(trainer.crew.given());
+  trainer.revoke();
   EXPECT_FALSE(trainer.crew.is_wanted(0, worker->ticket()));
   EXPECT_EQ(worker->wait_revoked(Deadline::max()), Status::kOk);
-  ASSERT_EQ(trainer.give({3}), Status::kOk);
+  EXPECT_EQ(trainer.give({3}), Status::kClosed);
   worker->done();
+  EXPECT_EQ(worker->take(index, kAtOnce), Status::kTimeout);
+  ASSERT_EQ(trainer.buffer->reset(1), Status::kOk);
+  ASSERT_EQ(trainer.give({3}), Status::kOk);
   ASSERT_EQ(worker->take(index, Deadline::max()), Status::kOk);
   EXPECT_EQ(index, 3);
   worker->done();
@@ -167,7 +172,7 @@ TEST(Workers, WhatADeadOneHadIsBuriedOnceItIsRevoked) {
   trainer.crew.bury(0);  // nothing was revoked: nothing is lost
   EXPECT_EQ(trainer.crew.outstanding(0), 1);
   EXPECT_EQ(trainer.settle(kAtOnce), Status::kTimeout);
-  trainer.crew.revoke(trainer.crew.given());
+  trainer.revoke();
   trainer.crew.bury(0);
   trainer.crew.bury(1);
   EXPECT_EQ(trainer.settle(Deadline::max()), Status::kOk);
@@ -181,10 +186,10 @@ TEST(Workers, WhatWasGivenLaterIsNeitherWaitedForNorRevoked) {
   ASSERT_EQ(trainer.give({2}), Status::kOk);
   EXPECT_EQ(trainer.crew.settle(none, kAtOnce), Status::kOk);
   EXPECT_EQ(trainer.crew.settle(first, kAtOnce), Status::kTimeout);
-  trainer.crew.revoke(first);
+  trainer.crew.revoke(trainer.buffer->term(), first);
   EXPECT_FALSE(trainer.crew.is_wanted(0, 1));
   EXPECT_TRUE(trainer.crew.is_wanted(0, 2));
-  trainer.crew.revoke(none);  // never fewer
+  trainer.crew.revoke(trainer.buffer->term(), none);  // never fewer
   EXPECT_FALSE(trainer.crew.is_wanted(0, 1));
   trainer.crew.bury(0);
   EXPECT_EQ(trainer.crew.settle(first, Deadline::max()), Status::kOk);
@@ -201,6 +206,56 @@ TEST(Workers, ATermIsAbandonedOnlyWhileItLasts) {
   EXPECT_TRUE(trainer.buffer->has_failed());
 }
 
+TEST(Workers, WhatIsTakenBackIsNotServed) {
+  for (int turn = 0; turn < 200; ++turn) {
+    Trainer trainer(1, 16);
+    const std::unique_ptr<Worker> worker = trainer.hire(0);
+    std::vector<std::int64_t> served;
+    std::thread consumer([&] { served = serve_out(*trainer.buffer); });
+    ASSERT_EQ(trainer.give(counted(12)), Status::kOk);
+    std::thread revoker([&] { trainer.revoke(); });
+    std::int64_t index = 0;
+    // Those taken are written, all others called done.
+    while (worker->take(index, kAtOnce) == Status::kOk) {
+      write(*worker, index + 1);
+      worker->done();
+    }
+    revoker.join();
+    worker->take(index, kAtOnce);
+    EXPECT_EQ(trainer.settle(Deadline::max()), Status::kOk);
+    consumer.join();
+    for (const std::int64_t each : served) EXPECT_GT(each, 0);
+  }
+}
+
+TEST(Workers, ATermThatIsOverIsNotFailedByWhoRevokesItLate) {
+  Trainer trainer(1);
+  const std::uint64_t term = trainer.buffer->term();
+  ASSERT_EQ(trainer.give({0}), Status::kOk);
+  trainer.revoke();
+  trainer.crew.bury(0);
+  ASSERT_EQ(trainer.buffer->reset(1), Status::kOk);
+  trainer.crew.revoke(term, trainer.crew.given());
+  EXPECT_FALSE(trainer.buffer->has_failed());
+  EXPECT_EQ(trainer.give({1}), Status::kOk);
+}
+
+TEST(Workers, AResetIsNotWaitedForByWhoRevokes) {
+  Trainer trainer(1);
+  const std::uint64_t term = trainer.buffer->term();
+  ASSERT_EQ(trainer.give({0, 1, 2}), Status::kOk);
+  // It waits for what is given, which only a revocation ends.
+  std::thread resetter([&] { EXPECT_EQ(trainer.buffer->reset(1), Status::kOk); });
+  const std::int64_t more = 3;
+  std::uint64_t given = 0;
+  while (trainer.crew.give(term, &more, 1, given, kAtOnce) != Status::kClosed)
+    given = 0;
+  trainer.crew.revoke(term, trainer.crew.given());
+  trainer.crew.bury(0);
+  resetter.join();
+  EXPECT_FALSE(trainer.buffer->has_failed());
+}
+
 TEST(Workers, GivingWaitsForRoomAndEndsWithTheTerm) {
   Trainer trainer(1, 2);
   std::uint64_t given = 0;
@@ -209,7 +264,7 @@ TEST(Workers, GivingWaitsForRoomAndEndsWithTheTerm) {
   EXPECT_EQ(trainer.crew.give(term, indices.data(), 5, given, kAtOnce),
             Status::kTimeout);
   EXPECT_EQ(given, 2);
-  trainer.crew.revoke(trainer.crew.given());
+  trainer.revoke();
   trainer.crew.bury(0);
   ASSERT_EQ(trainer.settle(Deadline::max()), Status::kOk);
   trainer.buffer->fail();

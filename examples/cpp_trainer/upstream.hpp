@@ -51,8 +51,9 @@ class Upstream {
     if (stopped_) return false;
     lock.unlock();
     // Waits while the ring is full. kClosed: training has ended before upstream did.
-    const echobuf::SourceLeaf leaves[] = {echobuf::SourceLeaf::of(digit.pixels.data()),
-                                          echobuf::SourceLeaf::of(&digit.label)};
+    const echobuf::SourceLeaf leaves[] = {
+        echobuf::SourceLeaf::of(digit.pixels.data(), digit.pixels.size()),
+        echobuf::SourceLeaf::of(&digit.label)};
     const bool done = buffer_.put(leaves) == echobuf::Status::kOk;
     lock.lock();
     ++turn_;

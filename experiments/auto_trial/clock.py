@@ -124,7 +124,7 @@ def run_auto(upstream: Upstream, shape: Shape, fresh: int | None = None) -> Run:
 
 
 def run_fixed(upstream: Upstream, shape: Shape, factor: Fraction) -> Run:
-    """With a fixed factor, until all is served."""
+    """With a fixed factor, in phase 0 of its schedule, until all is served."""
     ratio = factor.numerator, factor.denominator
     n = len(upstream.times)
     ring = Ring(upstream, _core.fixed_capacity(shape.window, *ratio))

@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from echobuf._include import get_include
+from echobuf._installed import __version__
 from echobuf._lifetime import warmup
 from echobuf.buffer import EchoBuffer
 from echobuf.errors import (
@@ -17,12 +18,14 @@ from echobuf.errors import (
     DeviceError,
     EchobufError,
     ForkError,
+    ItemError,
     MissingPackageError,
     OptionError,
     SpecError,
     StateError,
     StepError,
     UpstreamError,
+    UpstreamStateError,
 )
 from echobuf.field import Field
 from echobuf.loader import EchoLoader
@@ -30,8 +33,6 @@ from echobuf.stats import Stats
 
 if TYPE_CHECKING:
     from echobuf.analysis.measure import analyze
-
-__version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
@@ -53,6 +54,7 @@ __all__ = [
     "EchobufError",
     "Field",
     "ForkError",
+    "ItemError",
     "MissingPackageError",
     "OptionError",
     "SpecError",
@@ -60,6 +62,7 @@ __all__ = [
     "Stats",
     "StepError",
     "UpstreamError",
+    "UpstreamStateError",
     "__version__",
     "analyze",
     "get_include",

@@ -67,9 +67,15 @@ def check_dtype(array: Array, field: Field, name: str) -> None:
     if array.dtype != field.dtype:
         raise SpecError(
             f"`{name}` has dtype {_dtype_name(array.dtype)}; the spec says "
-            f"{_dtype_name(field.dtype)}. Convert it with `.astype`: nothing is "
-            "converted silently."
+            f"{_dtype_name(field.dtype)}. Convert it{_how(array.dtype, field)}: "
+            "nothing is converted silently."
         )
+
+
+def _how(dtype: np.dtype[Any], field: Field) -> str:
+    if dtype == field.dtype.newbyteorder():
+        return ", `x.astype(x.dtype.newbyteorder())`"
+    return " with `.astype`"
 
 
 def _dtype_name(dtype: np.dtype[Any]) -> str:

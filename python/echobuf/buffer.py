@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from fractions import Fraction
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -19,6 +18,8 @@ from echobuf.errors import (
 )
 from echobuf.leaves import make_leaves
 from echobuf.options import (
+    Factor,
+    Unit,
     check_epoch,
     check_options,
     check_timeout,
@@ -46,8 +47,10 @@ class EchoBuffer:
         batch_size: examples in a batch; left out with `unit="batch"`.
         window: examples (batches with `unit="batch"`) that one shuffled pass covers; at
             least `batch_size` and `factor`.
-        factor: how many times each fresh example is served: a number >= 1 (2.5 is
-            fine), or "auto", which echoes only while upstream is behind.
+        factor: how many times each fresh example is served: a number >= 1, or "auto",
+            which echoes only while upstream is behind. With a fraction such as 2.5 it
+            is floor(factor) or ceil(factor) times, other examples get the extra use
+            in each epoch, and over ten epochs each example's mean is within 0.2 of it.
         max_factor: the most that "auto" serves an example.
         unit: "example" or "batch": what is put, echoed and shuffled.
         device: where the window is: "cpu", "cuda" (the current device) or "cuda:N".
@@ -80,9 +83,9 @@ class EchoBuffer:
         *,
         batch_size: int | None = None,
         window: int,
-        factor: float | Fraction | str = 2,
+        factor: Factor = 2,
         max_factor: int = 8,
-        unit: str = "example",
+        unit: Unit = "example",
         device: str = "cpu",
         seed: int = 0,
         transform: Any = None,
@@ -421,9 +424,20 @@ class EchoBuffer:
         if self._afterwards is not None:
             self._afterwards.forget()
 
-    def _abandon(self) -> None:
-        """Ends the epoch for producers: a loader's loop was left half-way."""
-        self._core.fail()
+    def _abandon(self, term: int | None = None) -> None:
+        """Fail the epoch without an error, as its loop was left half-way.
+
+        Args:
+            term: as `_term` said when the epoch began: nothing happens if it is over.
+        """
+        if term is None:
+            self._core.fail()
+        else:
+            self._core.abandon(term)
+
+    def _term(self) -> int:
+        """Return a number that changes whenever an epoch is opened for `put`."""
+        return self._core.term()
 
     def __enter__(self) -> EchoBuffer:
         self.ready()  # raises if the context was left

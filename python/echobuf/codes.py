@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 from echobuf import _core
+from echobuf.describe_error import describe, message
 from echobuf.errors import (
     ClosedError,
     EchobufError,
@@ -85,13 +86,13 @@ def end_next(code: int, upstream_error: BaseException | None) -> NoReturn:
         raise StopIteration
     if code == _core.TIMEOUT:
         raise TimeoutError("no batch was ready before `timeout`.")
-    if code == _core.FAILED and upstream_error is None:
-        raise ClosedError(
-            "the epoch was ended while a batch was waited for: another thread has left "
-            "the loop, or the interpreter ends."
-        )
     if code == _core.FAILED:
-        raise UpstreamError(f"upstream failed: {upstream_error!r}") from upstream_error
+        if upstream_error is None:
+            raise ClosedError(
+                "the epoch was ended while a batch was waited for: another thread has "
+                "left the loop, or the interpreter ends."
+            )
+        raise upstream_failed(upstream_error)
     if code == _core.SHORT:
         raise StateError(
             "upstream ended otherwise than `state` says: put the same fresh "
@@ -110,6 +111,24 @@ def end_next(code: int, upstream_error: BaseException | None) -> NoReturn:
         )
     check(code)
     raise AssertionError(code)
+
+
+def upstream_failed(cause: BaseException) -> UpstreamError:
+    """Return the error for what upstream raised, in one line.
+
+    A text of several lines, such as the traceback that a DataLoader's worker sends, is
+    cut to its first and its last; all of it is in the cause.
+    """
+    error = UpstreamError(f"upstream failed: {_in_one_line(cause)}")
+    error.__cause__ = cause
+    return error
+
+
+def _in_one_line(cause: BaseException) -> str:
+    lines = [line.strip() for line in message(cause).splitlines() if line.strip()]
+    if len(lines) < 2:
+        return describe(cause)
+    return f"{type(cause).__name__}: {lines[0]} ... {lines[-1]}"
 
 
 def _fork_error() -> ForkError:

@@ -27,6 +27,18 @@ class UpstreamError(EchobufError, RuntimeError):
     """Upstream raised; the original is the `__cause__`."""
 
 
+class StateError(EchobufError, ValueError):
+    """A state that does not fit these arguments, or is damaged."""
+
+
+class ItemError(UpstreamError, SpecError):
+    """Upstream yielded something that does not fit its first item."""
+
+
+class UpstreamStateError(UpstreamError, StateError):
+    """Upstream does not take the state that it is said to have been in."""
+
+
 class StepError(EchobufError, RuntimeError):
     """The training step raised, or does nothing that can be timed."""
 
@@ -43,10 +55,6 @@ class DeviceError(EchobufError, RuntimeError):
     """
 
     accepted: int = 0
-
-
-class StateError(EchobufError, ValueError):
-    """A state that does not fit these arguments, or is damaged."""
 
 
 class MissingPackageError(EchobufError, ImportError):

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from echobuf.dtype_hints import of_tensor
+
 _STRING = (
     "Drop it (datasets: `.remove_columns`; webdataset: `.to_tuple`; Ray: "
     "`.drop_columns`), or encode it as numbers: a class index, or token ids padded to "
@@ -49,9 +51,13 @@ _EAGER = (
     "`tf.io.decode_png` or `tf.strings.to_number`."
 )
 _RAGGED = "Pad it: `.to_tensor(shape=[length])` in `dataset.map`."
-_TENSOR = (
-    "Yield dense tensors on the CPU: `.detach().cpu()`, `.to_dense()` if it is sparse; "
-    "bfloat16 and float8 need `echobuf.torch.EchoLoader`."
+_SET = "A set has no order: `np.array(sorted(x))`, padded to one length with `np.pad`."
+_SEQUENCE = "Make it an array: `np.array(list(x))`, padded to one length with `np.pad`."
+_NUMBER = "Make a number of it: `float(x)`."
+_TIME = "Make a number of it, such as `x.timestamp()`."
+_CATEGORIES = (
+    "Make numbers of strings: `.astype('category').cat.codes.to_numpy()` of a Series, "
+    "`.codes` of a Categorical."
 )
 _SAMPLE_KEY = (
     "webdataset adds it to every sample: leave it out, with `.to_tuple('png', 'cls')`."
@@ -66,6 +72,22 @@ _LEAVES: dict[_Kind, str] = {
     ("builtins", "memoryview"): _BYTES,
     ("builtins", "NoneType"): _FILL,
     ("builtins", "list"): _LIST,
+    ("builtins", "set"): _SET,
+    ("builtins", "frozenset"): _SET,
+    ("builtins", "range"): _SEQUENCE,
+    ("builtins", "generator"): _SEQUENCE,
+    ("builtins", "int"): "It has more than 64 bits: yield a smaller one, or several.",
+    ("datetime", "datetime"): _TIME,
+    ("datetime", "date"): "Make a number of it, such as `x.toordinal()`.",
+    ("datetime", "timedelta"): "Make a number of it: `x.total_seconds()`.",
+    ("decimal", "Decimal"): _NUMBER,
+    ("enum", "Enum"): "Make a number of it: `list(type(x)).index(x)`.",
+    ("fractions", "Fraction"): _NUMBER,
+    ("jax", "PRNGKeyArray"): "Make an array of it: `jax.random.key_data(x)`.",
+    ("pandas", "NAType"): _FILL,
+    ("pandas", "Categorical"): _CATEGORIES,
+    ("pandas", "Series"): _CATEGORIES,
+    ("pathlib", "PurePath"): _STRING,
     ("pyarrow", "Array"): _ARROW_COLUMN,
     ("pyarrow", "ChunkedArray"): _ARROW_COLUMN,
     ("pyarrow", "Scalar"): "Make a number of it: `.as_py()`.",
@@ -75,7 +97,7 @@ _LEAVES: dict[_Kind, str] = {
     ("tensorflow", "Tensor"): _EAGER,
     ("tensorflow", "RaggedTensor"): _RAGGED,
     ("tensorflow", "SparseTensor"): "Make it dense: `tf.sparse.to_dense(x)`.",
-    ("torch", "Tensor"): _TENSOR,
+    ("torch", "Size"): "Make it one array: `np.array(x)`.",
 }
 _COLUMNS: dict[_Kind, str] = {
     ("pandas", "DataFrame"): _FRAME,
@@ -117,6 +139,8 @@ def to_store(leaf: Any, name: str) -> str:
         return _SAMPLE_KEY
     if is_of(leaf, "numpy", "ndarray"):
         return _of_objects(leaf)
+    if is_of(leaf, "torch", "Tensor"):
+        return of_tensor(leaf)
     return _of(leaf, _LEAVES) or _of(leaf, _COLUMNS)
 
 

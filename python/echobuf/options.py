@@ -9,9 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from echobuf.errors import DeviceError, OptionError
+
+Factor: TypeAlias = float | Fraction | Decimal | Literal["auto"]
+Unit: TypeAlias = Literal["example", "batch"]
 
 MAX_WINDOW = 2**31 - 1  # records: a place in a pass is a 32-bit number
 _MAX_SEED = 2**64 - 1

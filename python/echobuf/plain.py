@@ -20,6 +20,10 @@ Take = Callable[[Any], Any]
 """The reverse; what it gives may be changed and kept, or is of type `bytes`."""
 
 
+_MOST_LEVELS = 100
+"""Of containers in one another. Reading takes some frames of the stack for each."""
+
+
 class NotPlainError(TypeError):
     """A value that cannot be kept."""
 
@@ -44,38 +48,66 @@ def encode(value: Any, name: str = "state", keep: Keep = to_text) -> Any:
         keep: where bytes go.
 
     Raises:
-        NotPlainError: something in it is of another type.
+        NotPlainError: something in it is of another type, is nested too deeply, or
+            holds itself.
     """
+    try:
+        return _encode(value, name, keep)
+    except RecursionError:  # the caller is near the limit already
+        raise NotPlainError(f"`{name}` is nested too deeply for what calls") from None
+
+
+def _encode(value: Any, name: str, keep: Keep, level: int = 0) -> Any:
     kind = type(value)
     if value is None or kind in (bool, int, str):
         return value
     if kind is float:
         return value if math.isfinite(value) else _tagged("float", repr(value))
+    if level >= _MOST_LEVELS and kind in _CONTAINERS:
+        raise NotPlainError(
+            f"`{_short(name)}` is nested more than {_MOST_LEVELS} levels deep, or "
+            "holds itself"
+        )
     if kind is list:
-        return _encode_all(value, name, keep)
+        return _encode_all(value, name, keep, level)
     if kind is dict and all(type(key) is str for key in value) and _TAG not in value:
         return {
-            key: encode(each, f"{name}[{key!r}]", keep) for key, each in value.items()
+            key: _encode(each, f"{name}[{key!r}]", keep, level + 1)
+            for key, each in value.items()
         }
-    return _tagged(*_encode_other(value, name, keep))
+    return _tagged(*_encode_other(value, name, keep, level))
 
 
 def _tagged(kind: str, value: Any) -> dict[str, Any]:
     return {_TAG: kind, "value": value}
 
 
-def _encode_all(values: Any, name: str, keep: Keep) -> list[Any]:
-    return [encode(each, f"{name}[{i}]", keep) for i, each in enumerate(values)]
+_CONTAINERS = (list, tuple, dict, OrderedDict, set, frozenset)
 
 
-def _encode_other(value: Any, name: str, keep: Keep) -> tuple[str, Any]:
+def _short(name: str, most: int = 40) -> str:
+    return name if len(name) <= most else name[:most] + "..."
+
+
+def _encode_all(values: Any, name: str, keep: Keep, level: int) -> list[Any]:
+    return [
+        _encode(each, f"{name}[{i}]", keep, level + 1) for i, each in enumerate(values)
+    ]
+
+
+def _encode_other(value: Any, name: str, keep: Keep, level: int) -> tuple[str, Any]:
     kind = type(value)
     if kind is tuple:
-        return "tuple", _encode_all(value, name, keep)
+        return "tuple", _encode_all(value, name, keep, level)
     if kind is dict or kind is OrderedDict:
-        return kind.__name__, _encode_all(value.items(), name, keep)
+        # A pair of a key and a value is no level of the caller's.
+        return kind.__name__, [
+            _tagged("tuple", _encode_all(pair, f"{name}[{i}]", keep, level))
+            for i, pair in enumerate(value.items())
+        ]
     if kind is set or kind is frozenset:
-        return kind.__name__, sorted(_encode_all(value, name, keep), key=json.dumps)
+        encoded = _encode_all(value, name, keep, level)
+        return kind.__name__, sorted(encoded, key=json.dumps)
     if kind is bytes or kind is bytearray:
         return kind.__name__, keep(value)
     if kind is np.ndarray or isinstance(value, np.generic):

@@ -16,6 +16,8 @@ State = dict[str, Any]
 
 _FORMAT = "echobuf-state"
 _VERSION = 1
+_NUMBERS = ("epoch", "fresh_offset")
+_MOST = 2**63
 _POSITION = ("epoch", "fresh_offset", "position", "arguments")
 _TAKEN_BY = {
     "base": "an `EchoLoader`",
@@ -28,6 +30,7 @@ _OR_WITHOUT = {
 _LEARNT = (
     "spec",
     "batch_size",
+    "window",
     "transform",
 )  # a loader may know them with its first item only
 
@@ -133,8 +136,10 @@ def unseal(state: Any, arguments: State, also: Collection[str] = ()) -> State:
             "`state` is damaged: its checksum does not fit. Use a state that "
             "`state_dict()` returned, unchanged."
         )
+    _check_parts(body)
     check_arguments(body["arguments"], arguments)
     position = {key: body.pop(key) for key in _POSITION}
+    _check_phase(position["position"], arguments["factor"])
     for key in state.keys() - {"format", "version", "checksum", *_POSITION}:
         if key not in also:
             raise StateError(
@@ -149,6 +154,28 @@ def unseal(state: Any, arguments: State, also: Collection[str] = ()) -> State:
     return position
 
 
+def _check_parts(body: State) -> None:
+    """Raise `StateError` if a state has parts that no state has."""
+    base = body.get("base", 0)
+    for name, value in (*((each, body.get(each)) for each in _NUMBERS), ("base", base)):
+        if type(value) is not int or not 0 <= value < _MOST:
+            raise StateError(
+                f"`state` is damaged: `{name}` is {_shorten(value)}; it must be an "
+                "integer from 0 to 2**63 - 1."
+            )
+    if base > body["fresh_offset"]:
+        raise StateError(
+            f"`state` is damaged: `base` is {base}, beyond `fresh_offset`, "
+            f"{body['fresh_offset']}."
+        )
+    for name, kinds in (("arguments", Mapping), ("position", (Mapping, type(None)))):
+        if name not in body or not isinstance(body[name], kinds):
+            raise StateError(
+                f"`state` is damaged: `{name}` is {_shorten(body.get(name))}; use a "
+                "state that `state_dict()` returned, unchanged."
+            )
+
+
 def check_arguments(theirs: State, ours: State) -> None:
     """Raises `StateError` if a state's arguments are not those that are used here."""
     for name, own in ours.items():
@@ -160,6 +187,17 @@ def check_arguments(theirs: State, ours: State) -> None:
                 f"`state` was taken with `{name}` {other!r}, but here it is {own!r}; "
                 "make the buffer with the same arguments."
             )
+
+
+def _check_phase(place: Any, factor: str) -> None:
+    """Raise `StateError` if a place within an epoch lacks its schedule's phase."""
+    if "/" in factor and isinstance(place, Mapping) and "phase" not in place:
+        raise StateError(
+            "`state` was taken in the middle of an epoch by a version of echobuf that "
+            f"gave the same examples the extra use of `factor` {factor} in every "
+            "epoch; this one cannot go on there. Begin the epoch anew, with "
+            "`reset(epoch)` or `set_epoch(epoch)`."
+        )
 
 
 def as_checkpoint(position: State) -> State | None:

@@ -10,6 +10,7 @@ import numpy as np
 import optree
 
 from echobuf import hints
+from echobuf.describe_error import message
 from echobuf.errors import SpecError
 from echobuf.field import Field, why_not_storable
 
@@ -40,8 +41,8 @@ class Spec:
             return cast("list[Any]", self.treespec.flatten_up_to(tree))
         except (ValueError, TypeError) as error:
             raise SpecError(
-                f"`{what}` has another structure than `spec`: {error} The spec is "
-                f"{describe(self)}.{about_lists(tree, what)}"
+                f"`{what}` has another structure than `spec`: {message(error)} The "
+                f"spec is {describe(self)}.{about_lists(tree, what)}"
             ) from None
 
 
@@ -162,7 +163,7 @@ def _convert(leaf: Any, name: str) -> np.ndarray[Any, Any]:
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         raise SpecError(
             f"`{name}` is a {type(leaf).__name__} that NumPy cannot read: "
-            f"{str(error).rstrip('.')}. "
+            f"{message(error).rstrip('.')}. "
             + (hints.to_store(leaf, name) or "Convert it first.")
         ) from error
 

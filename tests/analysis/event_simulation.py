@@ -24,11 +24,12 @@ class FixedWindow:
     factor: Fraction
     batch: int
     count: int
+    phase: int = 0
 
     def __post_init__(self) -> None:
         self.capacity = fixed_capacity(self.window, self.factor)
         self.limit = self.capacity
-        passes = fixed_passes(self.window, self.factor, self.count)
+        passes = fixed_passes(self.window, self.factor, self.count, self.phase)
         self.draws = [(each[0], each[-1]) for each in passes for _ in each]
         self.at = 0
 

@@ -125,6 +125,16 @@ def test_check_is_an_exit_code(capsys, monkeypatch, file, stalls):
     assert asked[2] == ""
 
 
+@pytest.mark.parametrize("stalls", [False, True])
+def test_what_cannot_be_told_yet_is_no_stall(capsys, monkeypatch, file, stalls):
+    monkeypatch.setattr(Report, "input_stall", stalls)
+    monkeypatch.setattr(Report, "pays", None)
+    asked = called(capsys, f"{file}:quick", "--seconds", 0.2, "--check", "--json", "-")
+    usual = called(capsys, f"{file}:quick", "--seconds", 0.2)
+    assert (asked[0], usual[0]) == (3, 0)
+    assert json.loads(asked[1])["pays"] is None
+
+
 def test_json_and_picture_are_written(capsys, file, tmp_path):
     out = tmp_path / "report.json"
     picture = tmp_path / "report.png"
@@ -184,7 +194,7 @@ def test_bad_input_is_one_line_and_code_2(capsys, file, monkeypatch, name):
         (("--timeout", "nan"), "> 0"),
         (("--batch-size", "0"), "whole number"),
         (("--window", "1.5"), "whole number"),
-        (("--window", "2", "--seconds", "0.2"), "`window`"),
+        (("--window", "2", "--seconds", "0.2"), "`--window`"),
         (("--json", "missing/report.json"), "no folder"),
         (("--plot", "."), "end it in one of"),
         (("--plot", "missing/report.png"), "no folder"),

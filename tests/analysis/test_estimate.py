@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from statistics import fmean
 
 import numpy as np
 import pytest
@@ -48,12 +49,21 @@ def is_taken(pace: Pace, factor: Fraction) -> bool:
 
 
 def simulated(pace: Pace, factor: Fraction | None, times: list[float]):
+    """The mean seconds and draws; of all phases of a fraction with few of them."""
     count = len(times)
     if factor is None:
-        window = AutoWindow(pace.window, pace.max_factor, pace.batch_size, count)
+        windows = [AutoWindow(pace.window, pace.max_factor, pace.batch_size, count)]
     else:
-        window = FixedWindow(pace.window, factor, pace.batch_size, count)
-    return simulate(window, times, pace.step_s, pace.item, pace.startup_s)
+        den = factor.denominator
+        windows = [
+            FixedWindow(pace.window, factor, pace.batch_size, count, phase)
+            for phase in (range(den) if den <= flow.PHASES else flow.phases(factor))
+        ]
+    runs = [
+        simulate(window, times, pace.step_s, pace.item, pace.startup_s)
+        for window in windows
+    ]
+    return tuple(map(fmean, zip(*runs, strict=True)))
 
 
 @settings(max_examples=200)
@@ -64,8 +74,10 @@ def test_an_epoch_with_a_fixed_factor(pace, factor, data):
     assume(is_taken(pace, factor))
     seconds, draws = simulated(pace, factor, [pace.upstream_s] * count)
     epoch = flow.epoch(pace, factor, count)
-    assert epoch.draws == draws
+    assert epoch.draws == pytest.approx(draws, rel=1e-9)
     assert epoch.seconds == pytest.approx(seconds, rel=1e-9)
+    if factor.denominator <= flow.PHASES:
+        assert epoch.draws == pytest.approx(count * factor, rel=1e-9)
 
 
 @settings(max_examples=200)

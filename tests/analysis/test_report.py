@@ -278,7 +278,7 @@ def test_json_has_everything():
     measured = measurements(4.0, notes=("a note",), device="cpu")
     report = Report(measured)
     content = json.loads(report.to_json())
-    assert content["format"] == 1
+    assert content["format"] == 2
     assert content["pays"] is True
     assert content["factor"] == 4
     assert content["R"] == {
@@ -286,7 +286,11 @@ def test_json_has_everything():
         "low": report.ratio.low,
         "high": report.ratio.high,
         "count": 30,
+        "blocks": 0,
     }
+    assert content["reason"] == report.reason
+    assert content["needed_seconds"] is None
+    assert content["candidates"] == [2, 3, 4, "auto"]
     assert len(content["predictions"]) == 17
     assert content["predictions"][3]["speedup"] == report.predictions[3].speedup
     assert content["memory"]["bytes_host"] == report.memory().bytes_host

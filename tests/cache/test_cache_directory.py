@@ -2,10 +2,13 @@
 
 import builtins
 import json
+import multiprocessing
 import os
 import resource
 import shutil
+import stat
 import tempfile
+import threading
 import warnings
 from pathlib import Path
 
@@ -14,6 +17,7 @@ import pytest
 import echobuf
 from cache_data import COUNT, Numbered, check_all, in_child, item, make, size_of
 from echobuf.cache import CachedDataset, directory
+from helpers import Worker
 
 pytest.importorskip("lmdb")
 NOBODY = 65534
@@ -289,7 +293,9 @@ def test_without_lmdb_it_says_what_to_install(tmp_path, monkeypatch):
         return real(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", refuse)
-    with pytest.raises(echobuf.OptionError, match=r"pip install 'echobuf\[cache\]'"):
+    with pytest.raises(
+        echobuf.OptionError, match=r"pip install 'data-echoing\[cache\]'"
+    ):
         make(tmp_path / "cache")
     assert not (tmp_path / "cache").exists()
     check_all(make())
@@ -316,3 +322,68 @@ def test_two_caches_of_one_directory_in_one_process(tmp_path):
     assert two.stats().hits == 1
     del one
     check_all(two)
+
+
+def test_the_marker_has_the_rights_of_a_new_file(tmp_path, monkeypatch):
+    def refuse(mask):
+        raise AssertionError("the umask is that of all threads")
+
+    def use():
+        os.umask(0o027)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "umask", refuse)
+            make(tmp_path / "cache")
+
+    in_child(use)
+    mode = (tmp_path / "cache" / "echobuf-cache.json").stat().st_mode
+    assert stat.S_IMODE(mode) == 0o640
+
+
+def test_many_first_users_at_once(tmp_path):
+    """Threads of several processes; each finds a cache that it can use."""
+    path = tmp_path / "new" / "cache"
+    fork = multiprocessing.get_context("fork")
+    begin = fork.Barrier(3)
+
+    def use():
+        begin.wait(60)
+        together = threading.Barrier(4)
+
+        def make_one():
+            together.wait(60)
+            check_all(make(path))
+
+        for worker in [Worker(make_one) for _ in range(4)]:
+            worker.result()
+
+    processes = [fork.Process(target=use) for _ in range(3)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+        assert process.exitcode == 0
+    assert sorted(contents(path)) == ["data.mdb", "echobuf-cache.json", "lock.mdb"]
+    assert make(path).stats().items == COUNT
+
+
+def test_another_first_user_is_between_the_marker_and_the_store(tmp_path, monkeypatch):
+    """A listing may show what came last, and not what came before it."""
+    path = tmp_path / "cache"
+    in_child(lambda: check_all(make(path)))
+    monkeypatch.setattr(directory.os, "listdir", lambda _: ["data.mdb"])
+    check_all(make(path))
+
+
+def test_the_first_user_that_is_refused_leaves_what_another_has_made(
+    tmp_path, monkeypatch
+):
+    path = tmp_path / "cache"
+
+    def other_then_full(at):
+        (at / "echobuf-cache.json.other").write_text("another first user's")
+        return 0
+
+    monkeypatch.setattr(directory, "_free_bytes", other_then_full)
+    with pytest.raises(echobuf.OptionError, match="is on a disk that is full"):
+        make(path)
+    assert path.exists()

@@ -230,3 +230,10 @@ def test_bad_arguments():
     read(cache, LocalitySampler(cache, batch_size=3))
     check(cache[-1], COUNT - 1)
     sharing.close()
+
+
+def test_the_largest_batch_is_of_31_bits():
+    cache = as_rank(0, 1, np.zeros(4, np.int32))
+    assert len(LocalitySampler(cache, batch_size=2**31 - 1)) == 4
+    with pytest.raises(echobuf.OptionError, match="`batch_size` is 2147483648"):
+        LocalitySampler(cache, batch_size=2**31)

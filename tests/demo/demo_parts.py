@@ -8,7 +8,7 @@ import pytest
 def require_demo() -> None:
     """Skips the calling module where a package of the demo is missing."""
     for module in ("torch", "rich", "matplotlib", "PIL", "sklearn"):
-        pytest.importorskip(module, reason="needs the extra echobuf[demo]")
+        pytest.importorskip(module, reason="needs the extra data-echoing[demo]")
 
 
 class Time:

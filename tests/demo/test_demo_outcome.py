@@ -16,11 +16,12 @@ import torch
 from PIL import Image
 from rich.console import Console
 
-from echobuf.cli.demo import calibration, data, picture, report
+from echobuf.cli.demo import calibration, data, picture, report, session
 from echobuf.cli.demo.outcome import Costs
 from echobuf.cli.demo.prediction import predict_seconds
 from echobuf.cli.demo.settings import Settings
 from echobuf.cli.demo.task import Task
+from echobuf.cli.main import main
 
 # The costs, the formula and the verdict.
 
@@ -126,3 +127,51 @@ def test_picture_is_a_png(tmp_path, results):
     with Image.open(path) as image:
         assert image.format == "PNG"
         assert min(image.size) > 300
+
+
+# Printed output.
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_the_table_is_whole_in_a_narrow_terminal(width):
+    text = io.StringIO()
+    Console(file=text, width=width, _environ={}).print(
+        report.table(outcome(None, 110.0, None, 9.0), width)
+    )
+    said = text.getvalue()
+    assert max(map(len, said.splitlines())) <= width
+    assert "\u2026" not in said
+    assert said.count("not in 75") == 2
+    for word in ("augmentation", "110.0", "seconds", "t_upstream,", "evaluations"):
+        assert word in said.split() or word in said
+
+
+@pytest.fixture
+def called(monkeypatch, tmp_path):
+    """The command, with a session that measures nothing."""
+    found = outcome(40.0, 10.0, None, 9.0)
+    monkeypatch.setattr(session, "_measure", lambda settings, console, write: found)
+
+    def call(*arguments):
+        return main(["demo", "--out", str(tmp_path / "out"), *arguments])
+
+    return call
+
+
+def test_as_json_it_prints_what_the_file_holds(called, capsys, tmp_path):
+    assert called("--json") == 0
+    captured = capsys.readouterr()
+    content = json.loads(captured.out)
+    check_json(content)
+    assert content == json.loads((tmp_path / "out" / "demo.json").read_text())
+    assert "example echoing" in captured.err
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_lines_are_broken_between_words(called, capsys, monkeypatch, width, tmp_path):
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert called() == 0
+    out = capsys.readouterr().out
+    lines = [line for line in out.splitlines() if str(tmp_path) not in line]
+    assert max(map(len, lines)) <= width
+    assert "Batch echoing reached 95.0% in 10.0 s, 4.00 times" in " ".join(out.split())

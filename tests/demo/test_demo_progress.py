@@ -3,6 +3,9 @@
 # ruff: noqa: E402 (the packages that may be missing decide whether the tests can run)
 
 import io
+from dataclasses import replace
+
+import pytest
 
 from demo_parts import point, require_demo
 
@@ -45,3 +48,17 @@ def test_live_bars_show_the_last_figures():
         shown.end()
     assert "x6.00" in text.getvalue()
     assert "example echoing" in text.getvalue()
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_live_bars_are_whole_in_a_narrow_terminal(width, condition):
+    text = io.StringIO()
+    console = Console(file=text, force_terminal=True, width=width, _environ={})
+    with progress.Live(console, 0.95) as shown:
+        shown.begin(condition)
+        shown.seen(replace(point(123.4, factor=12.0), fresh=12_345, steps=12_345))
+        shown.end()
+    assert "\u2026" not in text.getvalue()  # nothing is cut off
+    assert condition.title in text.getvalue()
+    assert "12345 steps x12.00" in text.getvalue()

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 for module in ("torch", "rich", "matplotlib", "PIL", "sklearn"):
-    pytest.importorskip(module, reason="needs the extra echobuf[demo]")
+    pytest.importorskip(module, reason="needs the extra data-echoing[demo]")
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ def test_leaves_of_an_example_stay_together(load):
 
 
 def test_the_whole_of_it_takes_the_rate_that_tuning_found(load, monkeypatch, tmp_path):
-    pytest.importorskip("matplotlib", reason="needs the extra echobuf[demo]")
+    pytest.importorskip("matplotlib", reason="needs the extra data-echoing[demo]")
     script, runs = load("pass_or_shuffle"), load("shuffles.runs")
     monkeypatch.setattr(script, "grown_mib", lambda factor, entries: entries / factor)
     monkeypatch.setattr(script, "ORDERS", ((64, 16),))

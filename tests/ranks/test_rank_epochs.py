@@ -22,32 +22,108 @@ def ranks_are_threads(monkeypatch):
     rank_threads.patch(monkeypatch)
 
 
+def length_alone(upstream, epoch, **more):
+    """The batches that an epoch has where ranks know nothing of each other."""
+    loader = make(upstream, None, **more)
+    loader.set_epoch(epoch)
+    return len(loader)
+
+
 @pytest.mark.parametrize("uneven", ["drop", "pad"])
 @pytest.mark.parametrize("factor", [2, 2.5, 1])
 def test_shards_of_unequal_length(uneven, factor):
     lengths = [20, 60, 41]
-    alone = [len(make(shard(0, 1, n), None, factor=factor)) for n in lengths]
-    batches = {"drop": min, "pad": max}[uneven](alone)
 
     def rank_does(rank):
         loader = make(shard(0, 1, lengths[rank]), uneven, factor=factor)
-        assert len(loader) == batches
-        epochs = [ids(loader) for _ in range(2)]
+        said, epochs = [], []
+        for _ in range(2):
+            said.append(len(loader))
+            epochs.append(ids(loader))
         assert loader.state_dict()["epoch"] == 2
-        return epochs
+        return said, epochs
 
-    for length, own, epochs in zip(
-        lengths, alone, Threads(3).run(rank_does), strict=True
-    ):
+    for length, (said, epochs) in zip(lengths, Threads(3).run(rank_does), strict=True):
         assert epochs[0] != epochs[1]
-        for epoch in epochs:
-            assert len(epoch) == batches
+        for number, epoch in enumerate(epochs):
+            alone = [
+                length_alone(shard(0, 1, n), number, factor=factor) for n in lengths
+            ]
+            own = alone[lengths.index(length)]
+            batches = {"drop": min, "pad": max}[uneven](alone)
+            assert said[number] == len(epoch) == batches
             uses = Counter(i for each in epoch[:own] for i in each)
             assert set(uses) <= set(range(length))
             if own <= batches:
                 assert set(uses.values()) <= {int(factor), int(factor + 0.5)}
                 assert len(uses) == length
             assert all(each == epoch[own - 1] for each in epoch[own:]), "the last again"
+
+
+@pytest.mark.parametrize("uneven", ["drop", "pad"])
+def test_the_most_batches_are_the_same_on_all_ranks(uneven):
+    lengths = [20, 60, 41]
+    alone = [-(-n * 3 // 4) for n in lengths]
+
+    def rank_does(rank):
+        loader = make(shard(0, 1, lengths[rank]), uneven, factor="auto", max_factor=3)
+        assert bool(loader)
+        most = loader.max_batches()
+        assert len(ids(loader)) <= most
+        return most
+
+    assert set(Threads(3).run(rank_does)) == {{"drop": min, "pad": max}[uneven](alone)}
+
+
+def test_a_loader_that_is_closed_is_a_rank_that_has_left():
+    def rank_does(rank):
+        loader = make(shard(rank, 2, 80), "drop")
+        epoch = iter(loader)
+        next(epoch)
+        if rank == 0:
+            loader.close()
+            for use in (lambda: next(epoch), lambda: len(loader), loader.state_dict):
+                with pytest.raises(echobuf.ClosedError, match="loader was closed"):
+                    use()
+            return
+        with pytest.raises(echobuf.UpstreamError, match="rank 0"):
+            list(epoch)
+
+    Threads(2).run(rank_does)
+
+
+@pytest.mark.parametrize("uneven", ["drop", "pad"])
+def test_the_length_of_each_epoch_with_a_fraction_and_seeds_that_differ(uneven):
+    """In epochs shorter than a segment, where lengths differ by a factor of two."""
+    more = {"window": 32, "batch_size": 1, "factor": 1.5}
+    by_length = {
+        length_alone(shard(0, 1, 8), 0, seed=seed, **more): seed for seed in range(9)
+    }
+    assert sorted(by_length) == [8, 16]
+    shards = [(8, by_length[8]), (9, by_length[8]), (7, by_length[16])]
+    pick = {"drop": min, "pad": max}[uneven]
+    expected = [
+        pick(length_alone(shard(0, 1, n), e, seed=s, **more) for n, s in shards)
+        for e in range(6)
+    ]
+
+    def rank_does(rank):
+        length, seed = shards[rank]
+        loader = make(shard(0, 1, length), uneven, seed=seed, **more)
+        loader.set_epoch(1)
+        first = next(iter(loader))
+        state = loader.state_dict()
+        assert len(loader) == expected[2], "that one was left"
+        for number in range(2, 5):
+            assert len(loader) == expected[number]
+            assert len(ids(loader)) == expected[number]
+        loader.load_state_dict(state)
+        assert len(loader) == expected[1]
+        assert 1 + len(ids(loader)) == expected[1]
+        return first
+
+    for result in Threads(3).run(rank_does):
+        assert not isinstance(result, Exception), result
 
 
 def test_auto_where_ranks_differ_in_speed():

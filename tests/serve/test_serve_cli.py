@@ -75,7 +75,10 @@ def test_it_may_be_ended_and_started_again(file, number):
     server.send_signal(number)
     _, errors = server.communicate(timeout=60)
     assert server.returncode == 130
-    assert "jobs wait" in errors
+    assert errors.splitlines() == [
+        "jobs wait for this server to come back",
+        "echobuf: interrupted",
+    ]
     server = command(*arguments, "--epochs", 1)
     with attached:
         from serve_data import ids_of
@@ -101,14 +104,18 @@ def test_it_may_be_ended_as_soon_as_jobs_may_come(file, monkeypatch, capsys):
         assert main(["serve", f"{file}:numbers", "--window", "8"]) == 130
     finally:
         signal.signal(signal.SIGTERM, before)
-    assert "jobs wait" in capsys.readouterr().err
+    assert capsys.readouterr().err == "echobuf: interrupted\n"  # there are no jobs
     assert serve.names() == []
 
 
 def test_status(capsys):
     assert main(["status"]) == 0
     assert capsys.readouterr().out == "there is no server\n"
+    assert main(["status", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == []
     with serve.Server(Numbers(10), NAME, window=8, jobs=2):
+        assert main(["status", "--json"]) == 0
+        assert json.loads(capsys.readouterr().out) == [NAME]
         assert main(["status"]) == 0
         assert capsys.readouterr().out == f"{NAME}\n"
         assert main(["status", NAME]) == 0
@@ -130,15 +137,18 @@ def test_status(capsys):
     ("arguments", "message"),
     [
         (["status", "unknown"], "no such server"),
-        (["status", "a/b"], "`name`"),
+        (["status", "a/b"], "NAME is 'a/b'"),
         (["serve"], "FILE:NAME"),
         (["serve", "nofile.py:x"], "does not exist"),
         (["serve", "{file}:fails"], "no data"),
-        (["serve", "{file}:number"], "`upstream`"),
+        (["serve", "{file}:number"], "FILE:NAME is a int"),
         (["serve", "{file}:numbers", "--window", "0"], "--window"),
-        (["serve", "{file}:numbers", "--lease", "0"], "`lease`"),
-        (["serve", "{file}:numbers", "--lag", "-1"], "`lag`"),
-        (["serve", "{file}:numbers", "--name", "a b"], "`name`"),
+        (["serve", "{file}:numbers", "--lease", "0"], "--lease is"),
+        (["serve", "{file}:numbers", "--lag", "-1"], "--lag is"),
+        (["serve", "{file}:numbers", "--name", "a b"], "--name is"),
+        (["serve", "{file}:numbers", "--name", ""], "--name is"),
+        (["serve", "{file}:numbers", "--jobs", "65"], "--jobs is"),
+        (["serve", "{file}:numbers", "--spill", "/nonexistent"], "--spill is"),
         (["serve", "{file}:numbers", "--num-workers", "2"], "map-style"),
     ],
 )

@@ -1,5 +1,7 @@
 """Every job gets what it would get from an upstream of its own, which runs once."""
 
+import copy
+import pickle
 import threading
 
 import numpy as np
@@ -17,7 +19,7 @@ from serve_data import (
     ids_of,
 )
 
-from echobuf import EchoLoader, serve
+from echobuf import ClosedError, EchoLoader, serve
 from echobuf.testing import simulated_cuda
 from helpers import until
 from leaked_threads import no_feeder
@@ -190,3 +192,25 @@ def test_torch():
             assert (numbers == halves).all()
             ids.append(numbers.tolist())
     assert counts_of(ids, 30) == [2] * 30
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_loader_that_is_closed_has_left_the_server(begun):
+    with serve.Server(Numbers(100), NAME, window=8, epochs=2):
+        loader = EchoLoader(serve.attach(NAME), batch_size=2, window=6, factor=1)
+        if begun:
+            epoch = iter(loader)
+            next(epoch)
+        loader.close()
+        until(lambda: not serve.status(NAME).jobs)
+        with pytest.raises(ClosedError, match="this loader was closed"):
+            next(epoch) if begun else iter(loader)
+    no_feeder()
+
+
+def test_what_attach_gives_cannot_be_copied():
+    server = serve.Server(Numbers(100), NAME, window=8, epochs=1)
+    with server, serve.attach(NAME) as attached:
+        for how in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(TypeError, match="cannot be copied or pickled"):
+                how(attached)

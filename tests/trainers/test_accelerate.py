@@ -47,6 +47,25 @@ def test_epochs_are_those_of_a_plain_loop(kind):
     assert len(set(orders)) == 3
 
 
+def test_the_length_is_that_of_the_epoch_until_the_loop_has_had_its_last_batch():
+    more = {"batch_size": 1, "window": 32, "factor": 1.5}  # 4 or 8 batches, in turns
+    loader = EchoLoader(range(4), **more)
+    plain = echobuf.torch.EchoLoader(range(4), **more)
+    lengths = []
+    for number in range(3):
+        plain.set_epoch(number)
+        lengths.append(len(plain))
+        assert [len(loader)] + [len(loader) for _ in loader] == [lengths[-1]] * (
+            lengths[-1] + 1
+        )
+    assert lengths in ([4, 8, 4], [8, 4, 8])
+    for _ in loader:
+        if loader.end_of_dataloader:
+            loader.set_epoch(0)
+            assert len(loader) == lengths[1]
+    assert len(loader) == lengths[0]
+
+
 def test_a_length_that_is_not_known():
     class Unsized(IterableDataset):
         def __iter__(self):

@@ -4,6 +4,7 @@ import pytest
 
 pytest.importorskip("lightning")
 
+from collections import Counter
 from itertools import chain
 from pathlib import Path
 
@@ -51,6 +52,14 @@ def test_epochs_are_those_of_a_plain_loop(tmp_path):
     assert len(set(orders)) == 3
 
 
+def test_epochs_whose_lengths_differ(tmp_path):
+    """A fractional factor in epochs shorter than a segment: docs/trainers.md."""
+    loader = EchoLoader(range(4), batch_size=1, window=32, factor=1.25)
+    model, _ = fit(tmp_path, loader, max_epochs=4, reload_dataloaders_every_n_epochs=1)
+    uses = Counter(chain(*model.trained))
+    assert uses == dict.fromkeys(range(4), 5), "5 times in every four epochs"
+
+
 class Watched(Recorder):
     """Notes where batches lay before Lightning brought them to its device."""
 
@@ -79,6 +88,27 @@ def test_a_length_that_is_not_known(tmp_path):
     drawn = {each for batch in model.trained for each in batch}
     assert drawn == set(range(EXAMPLES))
     assert trainer.current_epoch == 3
+
+
+def test_with_auto_a_share_of_an_epoch_is_refused_and_a_number_of_batches_is_not(
+    tmp_path,
+):
+    def fit_every(**kwargs):
+        validation = make_loader(n=20, factor=1)
+        loader = make_loader(factor="auto")
+        return fit(tmp_path, loader, val=validation, max_epochs=2, **kwargs)[0]
+
+    with pytest.raises(Exception, match=r"must be .*`1\.0` or an int") as caught:
+        fit_every(val_check_interval=0.5)
+    assert type(caught.value).__name__ == "MisconfigurationException"
+    sanity = 2
+    for kwargs in (
+        {"val_check_interval": 4},
+        {"val_check_interval": 6, "check_val_every_n_epoch": None},
+        {"check_val_every_n_epoch": 2},
+    ):
+        model = fit_every(**kwargs)
+        assert len(model.validated) - sanity >= 4  # a validation has four batches
 
 
 def test_limited_epochs(tmp_path):
@@ -172,6 +202,7 @@ CUTS = [1, STEPS - 1, STEPS, STEPS + 1, 2 * STEPS, 3 * STEPS - 3]
         (make_loader, {"max_steps": 3 * STEPS - 2, "max_epochs": -1}),
     ],
 )
+@pytest.mark.filterwarnings("ignore:Your `IterableDataset` has `__len__` defined")
 def test_a_run_goes_on_exactly(tmp_path, make, kwargs):
     cuts = [1, 9, 10, 11, 20, 27] if kwargs.get("limit_train_batches") == 10 else CUTS
     trained, rests = train_and_go_on(tmp_path, make, cuts, **kwargs)

@@ -121,12 +121,11 @@ def test_an_epoch_whose_worker_hangs_can_be_left(tmp_path, monkeypatch):
     monkeypatch.setattr(echobuf.workers.watch, "_STUCK_S", 0.1)
     flag = tmp_path / "flag"
     flag.touch()
-    loader = load(Troubled(N, worker_data.hang, 16, flag), 1)
+    loader = load(Troubled(N, worker_data.HangOnce(flag), 16, flag), 1)
     epoch = iter(loader)
     next(epoch)
-    until(lambda: loader.stats().fresh >= 16)
+    until(lambda: not flag.exists())  # it hangs
     del epoch
-    flag.unlink()
     alone = load(Numbers(N), 0)
     alone.set_epoch(1)
     assert ids(loader) == ids(alone)

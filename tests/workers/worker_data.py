@@ -181,6 +181,25 @@ def workers_alive() -> list[Any]:
     ]
 
 
+class Once:
+    """Trouble that takes its flag away first."""
+
+    def __init__(self, flag: Path, trouble: Any) -> None:
+        self.flag = flag
+        self.trouble = trouble
+
+    def __call__(self) -> Any:
+        self.flag.unlink()
+        return self.trouble()
+
+
+class HangOnce(Once):
+    """Trouble: takes its flag away, and never comes back."""
+
+    def __init__(self, flag: Path) -> None:
+        super().__init__(flag, hang)
+
+
 class UntilThere:
     """Trouble: waits until there is a file."""
 

@@ -3,15 +3,20 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <thread>
+#include <type_traits>
 #include <utility>
 
 #include "echobuf/ending.hpp"
 #include "echobuf/inlet.hpp"
 #include "echobuf/ledger.hpp"
+#include "echobuf/misuse.hpp"
 #include "echobuf/options.hpp"
 #include "echobuf/outlet.hpp"
 #include "echobuf/side_host.hpp"
@@ -37,7 +42,7 @@ class BasicBuffer {
         side_(options_, std::forward<Where>(where)...),
         inlet_(ring_, side_.store),
         ending_(ring_, options_.lent ? options_.lent->lender.get() : nullptr),
-        ledger_(options_, ring_, make_sweep(options_)),
+        ledger_(options_, ring_, make_sweep(options_, options_.epoch)),
         outlet_(options_, ring_, side_.drawer(options_), ledger_, ending_) {
     side_.start([this] {
       ending_.break_down();
@@ -61,8 +66,9 @@ class BasicBuffer {
   BasicBuffer& operator=(const BasicBuffer&) = delete;
 
   /// What a buffer will take; the products can pass 2^64, so they are left apart.
+  /// Throws as the constructor does.
   static BufferNeeds needs(const BufferOptions& options) {
-    return Side::needs(options);
+    return Side::needs(options.checked());
   }
 
   const BufferOptions& options() const { return options_; }
@@ -77,10 +83,12 @@ class BasicBuffer {
   std::uint64_t term() const { return ring_.term(); }
 
   /// Puts examples `done` ... n-1 of `leaves` and counts them in `done`. `rows`: of
-  /// each, if records are ragged.
+  /// each, if records are ragged. Throws std::invalid_argument, before anything is put,
+  /// for null pointers, more rows than a record has, and leaves of another size.
   Status put(std::uint64_t term, const SourceLeaf* leaves, std::uint64_t n,
              std::size_t rows, std::uint64_t& done, const Patience& patience,
              Poll* poll) {
+    if (done < n) misuse::check_leaves("put", record(), leaves, rows);
     return inlet_.put(term, leaves, n, rows, done, patience, poll);
   }
 
@@ -117,6 +125,25 @@ class BasicBuffer {
     close();
     wake_all();
   }
+  /// Fails a term, unless it is over: the next one is left alone. On return nothing of
+  /// that term is served any more. It may wait for a change of epoch, and so for a
+  /// draw: a caller holds nothing that the poll of a draw wants.
+  void fail(std::uint64_t term) {
+    if (outlet_.is_mine()) {  // from such a poll: until it returns, the term stays
+      if (ring_.term() == term) fail();
+      return;
+    }
+    while (ring_.term() == term) {
+      const std::unique_lock alone(between_epochs_, std::try_to_lock);
+      if (alone) {
+        if (ring_.term() == term) fail();
+        return;
+      }
+      // A reset gives up what is left, and may wait for who wants to fail this term.
+      if (restarting_.load(std::memory_order_acquire)) return;
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+  }
   bool has_failed() const { return ending_.has_failed(); }
 
   // ---- downstream
@@ -129,7 +156,9 @@ class BasicBuffer {
 
   /// Draws into the caller's leaves. On a device, where `target.stream` is captured:
   /// into the graph, once in a capture (kTwice), and nothing is waited for or used up.
+  /// Throws std::invalid_argument for null pointers.
   Status next_into(Target& target, const Patience& patience, Poll* poll = nullptr) {
+    misuse::check_target("next_into", layout(), target.leaves);
     return outlet_.next_into(target, patience, poll);
   }
 
@@ -144,8 +173,13 @@ class BasicBuffer {
   }
 
   /// Where field `index` of a batch lies: `count` times its bytes, 64-byte aligned.
+  /// Throws std::out_of_range where there is no such field, and std::invalid_argument
+  /// where it holds no whole number of `T`, or the batch has no memory.
   template <class T>
   T* field(const Batch& batch, std::size_t index) const {
+    static_assert(std::is_trivially_copyable_v<T>, "a batch holds bytes of examples");
+    static_assert(alignof(T) <= kLeafAlignment, "a leaf is not aligned for it");
+    misuse::check_field(layout(), index, sizeof(T), static_cast<bool>(batch.block));
     return reinterpret_cast<T*>(batch.block.data() + layout().offset(index));
   }
 
@@ -211,8 +245,11 @@ class BasicBuffer {
   }
 
   /// Goes on from a checkpoint of a buffer with the same options. False if anything was
-  /// put or drawn in this epoch, or if it has been closed.
+  /// put or drawn in this epoch, or if it has been closed. Throws std::invalid_argument
+  /// for one of a buffer with another window or factor.
   [[nodiscard]] bool restore(const Checkpoint& from) {
+    if (!from.epoch_done && !walks_alike(from.sweep, make_sweep(options_, from.epoch)))
+      misuse::refuse("restore", "the checkpoint is of a buffer with other options");
     if (outlet_.is_mine()) return false;  // from the poll of a draw
     std::lock_guard alone(between_epochs_);
     if (ring_.closed() || ending_.has_failed() || !ledger_.untouched()) return false;
@@ -279,6 +316,8 @@ class BasicBuffer {
   /// Ends the epoch as it stands, and begins `next` at its start or at `from`.
   void restart(Epoch next, const Sweep* from, std::uint64_t skipped = 0) {
     const typename Out::Pause pause(outlet_);
+    // Release: pairs with fail(); in the pause nothing of this term is served.
+    restarting_.store(true, std::memory_order_release);
     ring_.close();
     ring_.settle(ring_.tail());
     if (skipped > 0) {
@@ -287,6 +326,8 @@ class BasicBuffer {
     }
     next.base = ring_.tail();
     begin(next, from, [&] {
+      // Relaxed: whoever sees it sees the lock taken, or the next term.
+      restarting_.store(false, std::memory_order_relaxed);
       ending_.forget_failure();
       inlet_.clock().begin(next.base);
       // Looked at after the exchange in reopen(): a close() that came before is undone
@@ -305,8 +346,9 @@ class BasicBuffer {
   Inlet<Ring, typename Side::Store> inlet_;
   Ending<Ring> ending_;
   Ledger<Ring> ledger_;
-  std::mutex between_epochs_;  // one change of epoch at a time
-  Out outlet_;                 // last: its thread uses the rest
+  std::mutex between_epochs_;            // one change of epoch at a time
+  std::atomic<bool> restarting_{false};  // the term that is open is given up
+  Out outlet_;                           // last: its thread uses the rest
 };
 
 /// On the CPU.

@@ -64,7 +64,9 @@ class Drawer : public Walker<Ring> {
     draw_.copy_out(block.data(), target);
   }
 
-  void restart(const Epoch& epoch) { restore(epoch, make_sweep(options_)); }
+  void restart(const Epoch& epoch) {
+    restore(epoch, make_sweep(options_, epoch.number));
+  }
   void restore(const Epoch& epoch, const Sweep& sweep) {
     this->walk_from(epoch, sweep);
     drop_partial();

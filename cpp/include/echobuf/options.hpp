@@ -44,6 +44,7 @@ struct BufferOptions {
     const auto demand = [](bool fulfilled, const std::string& what) {
       if (!fulfilled) throw std::invalid_argument("BufferOptions: " + what);
     };
+    demand(!fields.empty(), "`fields` is empty; a record has at least one");
     demand(automatic || (factor.den > 0 && factor.num >= factor.den),
            "`factor` must be >= 1");
     demand(automatic || std::gcd(factor.num, factor.den) == 1,

@@ -18,7 +18,8 @@ namespace echobuf {
 
 class SharedMemory final : public Memory {
  public:
-  /// Makes it, of zeros. Throws std::bad_alloc.
+  /// Makes it, of zeros. Throws std::bad_alloc, or std::system_error where it is file
+  /// descriptors that are lacking.
   explicit SharedMemory(std::size_t bytes)
       : Memory(round_up(bytes ? bytes : 1, kLeafAlignment)), fd_(make(bytes_)) {
     map();
@@ -44,6 +45,8 @@ class SharedMemory final : public Memory {
 #ifdef __linux__
     const int fd = memfd_create("echobuf", MFD_CLOEXEC);
     if (fd >= 0 && ftruncate(fd, static_cast<off_t>(bytes)) == 0) return fd;
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE))
+      throw std::system_error(errno, std::generic_category(), "shared memory");
     if (fd >= 0) ::close(fd);
 #endif
     throw std::bad_alloc();

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <type_traits>
 #include <vector>
 
 #include "echobuf/gather.hpp"
@@ -18,13 +19,16 @@ namespace echobuf {
 struct SourceLeaf {
   const std::byte* data;
   std::ptrdiff_t stride;
+  std::size_t bytes = 0;  // of one example, which a put then checks; 0: not known
 
   /// `values` of the first example; each has `per_example` of them, and the next one's
   /// follow.
   template <class T>
   static SourceLeaf of(const T* values, std::size_t per_example = 1) {
+    static_assert(std::is_trivially_copyable_v<T>, "records are copied as bytes");
+    const std::size_t bytes = per_example * sizeof(T);
     return {reinterpret_cast<const std::byte*>(values),
-            static_cast<std::ptrdiff_t>(per_example * sizeof(T))};
+            static_cast<std::ptrdiff_t>(bytes), bytes};
   }
 };
 

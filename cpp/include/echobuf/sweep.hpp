@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <variant>
 
 #include "echobuf/auto_schedule.hpp"
@@ -37,7 +38,8 @@ class FixedSweep {
   /// A batch is drawn in one go or not at all.
   static constexpr bool kDrawsPartly = false;
 
-  FixedSweep(std::uint64_t window, Ratio factor) : schedule_(window, factor) {}
+  FixedSweep(std::uint64_t window, Ratio factor, std::uint64_t phase = 0)
+      : schedule_(window, factor, phase) {}
 
   Step step(const Supply& supply, std::uint64_t most, Part& part) {
     if (position_.offset == 0 || done_) {
@@ -185,22 +187,25 @@ class AutoSweep {
 
 using Sweep = std::variant<FixedSweep, AutoSweep>;
 
-inline Sweep make_sweep(const BufferOptions& options) {
+/// The walk from the start of an epoch.
+inline Sweep make_sweep(const BufferOptions& options, std::uint64_t epoch) {
   if (options.automatic)
     return AutoSweep(options.window, options.batch_size, options.max_factor);
-  return FixedSweep(options.window, options.factor);
+  return FixedSweep(options.window, options.factor,
+                    epoch_phase(options.factor, options.seed, epoch));
 }
 
+/// The same in all epochs.
 inline std::uint64_t ring_capacity(const BufferOptions& options) {
   return std::visit([](const auto& sweep) { return sweep.schedule().capacity(); },
-                    make_sweep(options));
+                    make_sweep(options, options.epoch));
 }
 
 /// Records that enter and leave the window together, at most.
 inline std::uint64_t largest_segment(const BufferOptions& options) {
   return std::visit(
       [](const auto& sweep) { return sweep.schedule().largest_segment(); },
-      make_sweep(options));
+      make_sweep(options, options.epoch));
 }
 
 /// The oldest record still needed.
@@ -211,6 +216,17 @@ inline std::uint64_t oldest_record(const Sweep& sweep) {
 /// Where the window of the current pass ends.
 inline std::uint64_t resident_end(const Sweep& sweep) {
   return std::visit([](const auto& s) { return s.resident_end(); }, sweep);
+}
+
+/// True if both walk over windows of the same size and segments, which live alike.
+inline bool walks_alike(const Sweep& one, const Sweep& other) {
+  if (one.index() != other.index()) return false;
+  if (const auto* fixed = std::get_if<FixedSweep>(&one))
+    return fixed->schedule() == std::get<FixedSweep>(other).schedule();
+  const AutoSchedule& mine = std::get<AutoSweep>(one).schedule();
+  const AutoSchedule& theirs = std::get<AutoSweep>(other).schedule();
+  return mine.capacity() == theirs.capacity() &&
+         mine.largest_segment() == theirs.largest_segment();
 }
 
 inline std::uint64_t draws(const Sweep& sweep) {

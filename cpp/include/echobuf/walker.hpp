@@ -33,7 +33,7 @@ class Walker {
   using Outcome = DrawOutcome;
 
   Walker(const BufferOptions& options, Ring& ring)
-      : options_(options), ring_(ring), sweep_(make_sweep(options)) {
+      : options_(options), ring_(ring), sweep_(make_sweep(options, options.epoch)) {
     epoch_.number = options.epoch;
     epoch_.base = ring.tail();
   }

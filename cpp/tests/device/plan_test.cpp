@@ -20,8 +20,9 @@ using echobuf::Supply;
 using echobuf::cuda::most_parts;
 
 /// The most parts of any batch of an epoch of `n` records.
-std::uint64_t parts_of(const BufferOptions& options, std::uint64_t n) {
-  FixedSweep sweep(options.window, options.factor);
+std::uint64_t parts_of(const BufferOptions& options, std::uint64_t phase,
+                       std::uint64_t n) {
+  FixedSweep sweep(options.window, options.factor, phase);
   Supply supply;
   supply.committed = n;
   supply.ended = true;
@@ -50,13 +51,15 @@ TEST(Plan, HasRoomForAllPartsOfABatchWithAFixedFactor) {
         const std::uint64_t largest = options.largest_batch();
         for (options.batch_size = 1; options.batch_size <= largest;
              ++options.batch_size)
-          for (std::uint64_t n = 1; n <= 3 * options.window; ++n) {
-            const std::uint64_t parts = parts_of(options, n);
-            ASSERT_LE(parts, most_parts(options))
-                << "window " << options.window << ", factor " << num << '/' << den
-                << ", batch " << options.batch_size << ", " << n << " records";
-            if (parts + 1 >= most_parts(options)) closest = std::max(closest, parts);
-          }
+          for (std::uint64_t n = 1; n <= 3 * options.window; ++n)
+            for (std::uint64_t phase = 0; phase < den; ++phase) {
+              const std::uint64_t parts = parts_of(options, phase, n);
+              ASSERT_LE(parts, most_parts(options))
+                  << "window " << options.window << ", factor " << num << '/' << den
+                  << ", phase " << phase << ", batch " << options.batch_size << ", "
+                  << n << " records";
+              if (parts + 1 >= most_parts(options)) closest = std::max(closest, parts);
+            }
       }
   EXPECT_GT(closest, 8u) << "the bound is far from what there is";
 }

@@ -47,6 +47,9 @@ TEST(BufferModel, ShutsDownBesideOpeningAhead) {
 TEST(BufferModel, ForgetsAFailureAheadWhenReset) {
   expect_holds<ResetOfAFailureAhead>({}, 1);
 }
+TEST(BufferModel, FailsATermAndNotTheNext) {
+  expect_holds<FailATermBesideRestart>({}, 1);
+}
 
 class BufferModelLong : public testing::Test {
   void SetUp() override {

@@ -119,4 +119,33 @@ class PutAndRestart : public BufferWorld {
   }
 };
 
+/// Thread 0 begins another epoch, puts an example and takes it, while 1 fails the term
+/// that was open at first, and that alone.
+class FailATermBesideRestart : public BufferWorld {
+ public:
+  static constexpr int kThreads = 2;
+  explicit FailATermBesideRestart(const BufferPlan& plan)
+      : BufferWorld(plan), first_(buffer_.term()) {}
+
+  void run(int thread) {
+    if (thread == 1) {
+      buffer_.fail(first_);
+      return;
+    }
+    buffer_.reset(1);
+    put(0);
+    buffer_.close();
+    last_ = take_all();
+  }
+
+  void end() {
+    check(last_ == Status::kFinished, "the second epoch has not failed");
+    check(got_[0] == 1, "the second epoch is whole");
+    outcome(0);
+  }
+
+ private:
+  const std::uint64_t first_;
+};
+
 }  // namespace echobuf::model

@@ -87,6 +87,7 @@ const Try kTries[] = {
     {"two consumers, no record", run<TakeInTurn, 1, 0, 0>},
     {"two consumers", run<TakeInTurn, 1, 1, 0>},
     {"a buffer reset", run_buffer<PutAndRestart<2>>},
+    {"a term failed beside a reset", run_buffer<FailATermBesideRestart>},
 };
 
 /// The operations of one line of the core, wherever it was inlined.
@@ -187,6 +188,11 @@ constexpr const char* kMissing = "not explored: a close or shut_down during a re
 constexpr Known kKnown[] = {
     {"EventCount::wake event_count.hpp:", "left out",
      "a mark that stays only makes the next notifier wake nobody"},
+    {"::restart buffer.hpp:", "release -> relaxed",
+     "fail() reads nothing behind it: the pause orders what is served"},
+    {"::restart buffer.hpp:", "left out",
+     "a reset that waits for workers needs it: workers_test.cpp"},
+    {"::fail buffer.hpp:", "acquire -> relaxed", "as the store in restart()"},
     {"Ring::claim ring.hpp:", "left out", "a statistic of factor=auto"},
     {"Ring::clear_held_back ", "left out", "a statistic of factor=auto"},
     {"Ring::claim ring.hpp:", "acq_rel -> release",

@@ -14,7 +14,7 @@ namespace echobuf::soak {
 class Tally {
  public:
   Tally(const Examples& examples, std::uint64_t epoch, std::uint64_t n)
-      : examples_(n), copies_(n, 0), uses_(n) {
+      : epoch_(epoch), examples_(n), copies_(n, 0), uses_(n) {
     // Examples whose numbers look alike are counted together.
     for (std::uint64_t i = 0; i < n; ++i)
       ++copies_[Examples::index_of(examples.number(epoch, i))];
@@ -42,7 +42,9 @@ class Tally {
     if (missing >= (options.drop_last ? options.batch_size : 1))
       return std::to_string(missing) + " draws are missing";
     if (options.automatic) return "";
-    std::uint64_t draws = FixedSchedule(options.window, factor).total_draws(examples_);
+    const std::uint64_t phase = epoch_phase(factor, options.seed, epoch_);
+    std::uint64_t draws =
+        FixedSchedule(options.window, factor, phase).total_draws(examples_);
     if (options.drop_last) draws -= draws % options.batch_size;
     if (draws == this->draws()) return "";
     return std::to_string(this->draws()) + " draws, not " + std::to_string(draws);
@@ -62,6 +64,7 @@ class Tally {
   }
 
  private:
+  const std::uint64_t epoch_;
   const std::uint64_t examples_;
   std::vector<std::uint32_t> copies_;
   std::vector<std::atomic<std::uint32_t>> uses_;

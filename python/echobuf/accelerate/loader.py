@@ -9,11 +9,34 @@ from typing import Any
 from accelerate.data_loader import DataLoaderStateMixin
 from accelerate.state import GradientState
 
+from echobuf.errors import ClosedError
+from echobuf.loader.signature import documented
+from echobuf.loader.uncopied import Uncopied
 from echobuf.torch import EchoLoader as _EchoLoader
 
 _END = object()
 
 
+class _Batches(Uncopied, Iterator[Any]):
+    """The batches of a generator, which ends with it."""
+
+    _called = "an iterator of an EchoLoader"
+
+    def __init__(self, batches: Iterator[Any]) -> None:
+        self._batches = batches
+        self._why_ended: ClosedError | None = None
+
+    def __next__(self) -> Any:
+        if self._why_ended is not None:
+            raise ClosedError(*self._why_ended.args)
+        try:
+            return next(self._batches)
+        except ClosedError as error:  # a generator says so once
+            self._why_ended = error.with_traceback(None)
+            raise
+
+
+@documented
 class EchoLoader(_EchoLoader, DataLoaderStateMixin):  # type: ignore[misc]
     """A torch loader that tells Accelerate which batch is the last of an epoch.
 
@@ -27,36 +50,42 @@ class EchoLoader(_EchoLoader, DataLoaderStateMixin):  # type: ignore[misc]
     Args:
         upstream: an iterable of examples or of batches, or a
             `torch.utils.data.DataLoader`, not prepared by Accelerate.
-        arguments: those of `echobuf.torch.EchoLoader`.
+
+    Raises:
+        OptionError: an argument is out of range, or there is no process group.
+        DeviceError: the device cannot be used.
     """
 
-    def __init__(self, upstream: Iterable[Any], **arguments: Any) -> None:
-        super().__init__(upstream, **arguments)
+    def _set_up(self, upstream: Iterable[Any], **arguments: Any) -> None:
+        super()._set_up(upstream, **arguments)
         self.gradient_state = GradientState()
         self._latest: weakref.ref[Iterator[Any]]
         # Of the batch that was given last, while another one is drawn already.
         self._given: dict[str, Any] | None = None
+        self._ending: int | None = None  # the epoch whose last batch the loop has
 
     def __iter__(self) -> Iterator[Any]:
         """Begins an epoch."""
         epoch = super().__iter__()
-        self._given = None
+        self._given = self._ending = None
         self._latest = weakref.ref(epoch)
-        return self._one_ahead(epoch)
+        return _Batches(self._one_ahead(epoch))
 
     def _one_ahead(self, epoch: Iterator[Any]) -> Iterator[Any]:
         self.begin()
         try:
             batch = next(epoch, _END)
             while batch is not _END:
-                given = super().state_dict()
+                given, number = super().state_dict(), super()._counted_epoch()
                 following = next(epoch, _END)
                 self.end_of_dataloader = following is _END
                 self._given = None if self.end_of_dataloader else given
+                self._ending = number if self.end_of_dataloader else None
                 yield batch
                 batch = following
         finally:
             if self._latest() is epoch:  # and not another one by now
+                self._ending = None
                 self.end()
 
     def set_epoch(self, epoch: int) -> None:
@@ -68,8 +97,12 @@ class EchoLoader(_EchoLoader, DataLoaderStateMixin):  # type: ignore[misc]
         if self._current() is None:
             self._given = None
 
+    def _counted_epoch(self) -> int:
+        return super()._counted_epoch() if self._ending is None else self._ending
+
     def state_dict(self) -> dict[str, Any]:
         """Where the batches that the loop was given have come to."""
+        self._check_open()
         return super().state_dict() if self._given is None else dict(self._given)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

@@ -7,13 +7,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from echobuf.analysis import formulas, units
+from echobuf.analysis.estimate import FACTORS
 from echobuf.analysis.measurements import Estimate, Measurements
+from echobuf.analysis.needed import needed_s
 from echobuf.analysis.others import storage_s
 
 WORTH = 1.05
 """The smallest speed-up for which echoing is advised."""
 
+TIE = 0.97
+"""Factors whose speed-up is at least that part of the best are as good as it."""
+
 _SURE = 1.3  # upper over lower end of R's interval, up to which a number is advised
+_ABOVE = 1 + 1e-9  # what rounding may add to R
 
 
 @dataclass(frozen=True)
@@ -22,11 +28,16 @@ class Advice:
 
     Attributes:
         factor: a number >= 1 (1: do not echo), or "auto".
-        why: one sentence.
+        why: one sentence, without its full stop.
+        decided: whether R is known well enough to say.
+        needed_s: about how many seconds to measure until it is; None if it is, or if
+            no time can be named.
     """
 
     factor: float | str
     why: str
+    decided: bool = True
+    needed_s: float | None = None
 
 
 def advise(
@@ -42,17 +53,33 @@ def advise(
     shown = f"R = {units.times(ratio.mean)}"
     if (cold := _cold_ratio(measured, ratio)) is not None:
         shown += f" with warm caches ({units.times(cold)} in the first pass)"
-    if ratio.low <= 1 and max(ratio.mean, ratio.high) > WORTH:
-        ends = f"{units.times(ratio.low)} to {units.times(ratio.high)}"
-        why = f"{shown} ({ends}) is too near 1 to tell; measure for longer"
-        return Advice(1.0, why)
+    if not _is_known(ratio):
+        return _undecided(measured, ratio, shown)
     if ratio.low <= 1:
         return Advice(1.0, f"{shown}, upstream keeps up with the step")
-    factor, why = _choose(measured, ratio)
-    gain = speedup(factor)
-    if gain < WORTH:
+    factor, why = _choose(measured, ratio, speedup)
+    if speedup(factor) < WORTH:
         return Advice(1.0, f"{shown}, but {_too_little(measured, ratio)}")
     return Advice(factor, why)
+
+
+def _is_known(ratio: Estimate) -> bool:
+    """Say if R is above 1, or not worth echoing, all over its interval."""
+    return ratio.low > 1 or max(ratio.mean, ratio.high) <= WORTH
+
+
+def _undecided(measured: Measurements, ratio: Estimate, shown: str) -> Advice:
+    ends = f"{units.times(ratio.low)} to {units.times(ratio.high)}"
+    needed = needed_s(measured.seconds, measured.upstream_s, measured.step_s, _is_known)
+    longer = "for longer"
+    if needed is not None:
+        longer = f"for about {units.seconds(needed)}"
+    after = f" after {units.seconds(measured.seconds)}" if measured.seconds else ""
+    why = (
+        f"{shown}, but it may be {ends}{after}, too wide to say whether it is above 1; "
+        f"measure {longer}"
+    )
+    return Advice(1.0, why, decided=False, needed_s=needed)
 
 
 def _cold_ratio(measured: Measurements, ratio: Estimate) -> float | None:
@@ -81,24 +108,69 @@ def of_caches(measured: Measurements, ratio: Estimate) -> tuple[str, ...]:
     return ()
 
 
-def _choose(measured: Measurements, ratio: Estimate) -> tuple[float | str, str]:
-    if min(measured.max_factor, measured.window) < 2:
-        return "auto", "`max_factor` and `window` leave nothing else"
-    if storage_s(measured) > 0:
-        return (
-            "auto",
-            "R differs between passes, and auto follows it",
-        )
+def candidates(measured: Measurements, ratio: Estimate) -> tuple[float | str, ...]:
+    """The factors to choose from: whole ones, the one next below R, and "auto".
+
+    None is above R, where further echoes take the place of fresh examples, and none
+    above `max_factor` or `window`.
+    """
     most = min(measured.max_factor, measured.window)
-    if ratio.low >= most:
-        name = "max_factor" if most == measured.max_factor else "window"
-        return float(most), f"R is above `{name}`, {most}"
+    end = min(ratio.mean * _ABOVE, most)
+    numbers = {float(e) for e in FACTORS if 2 <= e <= end}
+    if ratio.mean > 1 and most >= 2:
+        numbers.add(_below(min(ratio.mean, most), measured))
+    return (*sorted(e for e in numbers if e > 1), "auto")
+
+
+def _choose(
+    measured: Measurements,
+    ratio: Estimate,
+    speedup: Callable[[float | str], float],
+) -> tuple[float | str, str]:
+    """The best candidate; of those that are as good, the one that echoes least.
+
+    "auto" comes before numbers where R is no single number, and after them elsewhere.
+    """
+    names = candidates(measured, ratio)
+    gains = {name: speedup(name) for name in names}
+    best = max(gains.values())
+    good = [name for name in names if gains[name] >= TIE * best]
+    numbers = [name for name in good if name != "auto"]
+    if "auto" in good and (why := _why_auto(measured, ratio, names)) is not None:
+        return "auto", why
+    if not numbers:
+        return "auto", "it follows R, and begins before the window is full"
+    factor = numbers[0]
+    return factor, _why_number(measured, ratio, factor)
+
+
+def _why_auto(
+    measured: Measurements, ratio: Estimate, names: tuple[float | str, ...]
+) -> str | None:
+    """Why "auto", where it is as good as any number; None if a number is better."""
+    if min(measured.max_factor, measured.window) < 2:
+        return "`max_factor` and `window` leave nothing else"
+    if storage_s(measured) > 0:
+        return "R differs between passes, and auto follows it"
+    if ratio.low >= min(measured.max_factor, measured.window):
+        return None
     if ratio.high > _SURE * ratio.low:
-        return "auto", "R is not known well: auto finds it"
-    factor = _below(min(ratio.mean, most), measured)
-    if factor <= 1:
-        return "auto", "R is close to 1: auto keeps to it"
-    return factor, "as near below R as a simple number comes: no fresh example is lost"
+        return "R is not known well: auto finds it"
+    if len(names) == 1:
+        return "R is close to 1: auto keeps to it"
+    return None
+
+
+def _why_number(measured: Measurements, ratio: Estimate, factor: float | str) -> str:
+    most = min(measured.max_factor, measured.window)
+    if factor == most and ratio.low >= most:
+        name = "max_factor" if most == measured.max_factor else "window"
+        return f"R is above `{name}`, {most}"
+    return (
+        "as near below R as a simple number comes: no fresh example is lost"
+        if factor == _below(min(ratio.mean, most), measured)
+        else "further echoes would bring next to nothing"
+    )
 
 
 def _below(ratio: float, measured: Measurements) -> float:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import itertools
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from echobuf.analysis.measurements import LoaderParts
 from echobuf.analysis.phases import Clock, Phase
 from echobuf.analysis.reading import Reading
+from echobuf.describe_error import describe
 from echobuf.errors import UpstreamError
 
 _END = object()
@@ -24,7 +26,7 @@ def measure_parts(
     used are not open in the caller's one when workers are forked.
 
     Args:
-        loader: a torch DataLoader.
+        loader: a torch DataLoader, or what has its parts.
         phase: how long.
         clock: seconds.
         examples_in: of an item that the loader yields.
@@ -42,7 +44,7 @@ def measure_parts(
     except (Exception, SystemExit) as error:
         raise UpstreamError(
             f"the data set or `collate_fn` of `upstream` failed in this process: "
-            f"{error!r}"
+            f"{describe(error)}"
         ) from error
     if not parts.collate.count:
         return None
@@ -134,9 +136,8 @@ def _makes_batches(loader: Any) -> bool:
 
 
 def _is_stream(loader: Any) -> bool:
-    from torch.utils.data import IterableDataset
-
-    return isinstance(loader.dataset, IterableDataset)
+    data = sys.modules.get("torch.utils.data")
+    return data is not None and isinstance(loader.dataset, data.IterableDataset)
 
 
 def _copied(dataset: Any) -> Any:
@@ -148,9 +149,11 @@ def _copied(dataset: Any) -> Any:
 
 def _pinning(loader: Any) -> Any:
     """What copies into pinned memory, as the DataLoader does; None if it does not."""
+    if not loader.pin_memory:
+        return None
     import torch
 
-    if not (loader.pin_memory and torch.cuda.is_available()):
+    if not torch.cuda.is_available():
         return None
     from torch.utils.data._utils.pin_memory import pin_memory
 

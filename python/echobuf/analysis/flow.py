@@ -56,6 +56,7 @@ class Epoch:
     draws: float
 
 
+PHASES = 10  # at most, of a fractional factor, whose mean is taken
 LONGEST = 64  # windows that are gone through one by one; then it is a straight line
 _PASSES = 8_000  # at most about as many in them
 _AUTO_PASSES = 16  # by window and echo: one by segment
@@ -93,10 +94,26 @@ def _echoes(pace: Pace, factor: Fraction | None) -> float:
     return formulas.effective_factor(ratio, pace.max_factor)
 
 
+def phases(factor: Fraction) -> list[int]:
+    """Return phases of the schedule that stand for those of all epochs."""
+    den = factor.denominator
+    number = min(den, PHASES)
+    return [(2 * i + 1) * den // (2 * number) for i in range(number)]
+
+
 def _fixed(pace: Pace, factor: Fraction | None, count: int) -> Epoch:
+    """Return the mean of several epochs: which examples get an extra use differs."""
     assert factor is not None
+    runs = [_fixed_phase(pace, factor, count, phase) for phase in phases(factor)]
+    return Epoch(
+        sum(run.seconds for run in runs) / len(runs),
+        sum(run.draws for run in runs) / len(runs),
+    )
+
+
+def _fixed_phase(pace: Pace, factor: Fraction, count: int, phase: int) -> Epoch:
     ratio = factor.as_integer_ratio()
-    passes = _core.fixed_passes(pace.window, *ratio, count)
+    passes = _core.fixed_passes(pace.window, *ratio, count, phase)
     capacity = _core.fixed_capacity(pace.window, *ratio)
     arrivals = _arrivals(pace, count, capacity)
     steps = Steps(pace.batch_size, pace.step_s)

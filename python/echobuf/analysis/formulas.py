@@ -45,16 +45,16 @@ def quotient(above: Estimate, below: Estimate) -> Estimate:
     The distances of the means from the ends of their intervals, as logarithms, add up
     as the sides of a right angle do. Where `below` is zero the quotient is infinite.
     """
-    count = min(above.count, below.count)
+    count = min(above.count, below.count), min(above.blocks, below.blocks)
     if below.mean <= 0:
-        return Estimate(math.inf, 0.0, math.inf, count)
+        return Estimate(math.inf, 0.0, math.inf, *count)
     mean = above.mean / below.mean
     down = math.hypot(_log(above.mean, above.low), _log(below.high, below.mean))
     up = math.hypot(_log(above.high, above.mean), _log(below.mean, below.low))
     try:
-        return Estimate(mean, mean * math.exp(-down), mean * math.exp(up), count)
+        return Estimate(mean, mean * math.exp(-down), mean * math.exp(up), *count)
     except OverflowError:
-        return Estimate(mean, mean * math.exp(-down), math.inf, count)
+        return Estimate(mean, mean * math.exp(-down), math.inf, *count)
 
 
 def _log(larger: float, smaller: float) -> float:

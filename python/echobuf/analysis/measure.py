@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import math
+import numbers
 import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from echobuf.analysis.echo_loader import unwrap
 from echobuf.analysis.measurements import Measurements
 from echobuf.analysis.phases import Budget, Clock
 from echobuf.analysis.run import Run
@@ -14,11 +15,14 @@ from echobuf.analysis.source import Source
 from echobuf.analysis.step import Step
 from echobuf.analysis.synchronising import Synchroniser
 from echobuf.errors import OptionError
+from echobuf.loader import EchoLoader
 from echobuf.options import check_bool, check_device, check_int
 
 if TYPE_CHECKING:
     from echobuf.analysis.across import Cluster
     from echobuf.analysis.report import Report
+
+_MOST = 1_000_000  # seconds, some eleven days
 
 
 def analyze(
@@ -28,7 +32,7 @@ def analyze(
     batch_size: int | None = None,
     batched: bool | None = None,
     window: int | None = None,
-    max_factor: int = 8,
+    max_factor: int | None = None,
     length: int | None = None,
     device: str = "cpu",
     seconds: float = 30.0,
@@ -52,7 +56,9 @@ def analyze(
 
     Args:
         upstream: any iterable of examples or of batches. One that gives one epoch only
-            (a generator) is read a part alone and a part together.
+            (a generator) is read a part alone and a part together. Of an `EchoLoader`
+            it is what that reads, with as many worker processes; its own settings
+            stand for those that are left out.
         step: a function that takes one batch and trains on it. What it returns is
             waited for, where it is computed on a device.
         batch_size: examples that the step takes: that of upstream's batches unless
@@ -62,7 +68,8 @@ def analyze(
             not given.
         window: examples in the window that predictions are made for; 32 batches, or
             the epoch if that is shorter, unless told.
-        max_factor: largest echoing factor to be considered with factor "auto".
+        max_factor: largest echoing factor to be considered with factor "auto"; 8
+            unless told.
         length: examples in an epoch, where upstream does not say.
         device: where a loader would serve batches, as for `EchoLoader`.
         seconds: to measure for, all in all. A slow step or upstream takes longer: each
@@ -116,7 +123,7 @@ def measure(
     batch_size: int | None = None,
     batched: bool | None = None,
     window: int | None = None,
-    max_factor: int = 8,
+    max_factor: int | None = None,
     length: int | None = None,
     device: str = "cpu",
     seconds: float = 30.0,
@@ -132,15 +139,30 @@ def measure(
     """
     if batched is not None:
         check_bool("batched", batched)
-    max_factor = check_int("max_factor", max_factor, 1, 2**31 - 1)
+    if max_factor is not None:
+        max_factor = check_int("max_factor", max_factor, 1, 2**31 - 1)
+    if batch_size is not None:
+        batch_size = check_int("batch_size", batch_size, 1, None)
+    if length is not None:
+        length = check_int("length", length, 1, None)
+    device, transform, seed = check_device(device), None, 0
+    if isinstance(upstream, EchoLoader):
+        loader = unwrap(upstream)
+        upstream, batched = loader.upstream, loader.batched
+        batch_size = batch_size or loader.batch_size
+        window = window or loader.window
+        max_factor = max_factor or loader.max_factor
+        length = length or loader.length
+        device = loader.device if device == "cpu" else device
+        transform, seed = loader.transform, loader.seed
     source = Source(
         upstream,
-        batch_size=None
-        if batch_size is None
-        else check_int("batch_size", batch_size, 1, None),
+        batch_size=batch_size,
         batched=batched,
-        length=None if length is None else check_int("length", length, 1, None),
-        device=check_device(device),
+        length=length,
+        device=device,
+        transform=transform,
+        seed=seed,
     )
     if window is not None:
         window = check_int("window", window, max(1, source.batch_size), None)
@@ -157,11 +179,14 @@ def measure(
         _check_positive("timeout", timeout),
         window,
     )
-    return run.measure(max_factor, device)
+    return run.measure(max_factor or 8, device)
 
 
 def _check_positive(name: str, value: Any) -> float:
-    ok = isinstance(value, int | float) and not isinstance(value, bool)
-    if not (ok and math.isfinite(value) and value > 0):
-        raise OptionError(f"`{name}` is {value!r}; it must be a number > 0.")
+    ok = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not (ok and 0 < value <= _MOST):  # false for NaN, too
+        shown = f"{value!r:.40}"
+        raise OptionError(
+            f"`{name}` is {shown}; it must be a number > 0, and at most {_MOST:,}."
+        )
     return float(value)

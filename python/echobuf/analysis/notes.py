@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+from echobuf.analysis import units
 from echobuf.analysis.passes import Pass
+from echobuf.analysis.reading import Reading
 from echobuf.analysis.source import Source
 from echobuf.analysis.step import Step
 
 _BUSY = 0.5  # of the processors in use by others
 _SHORT_S = 1.0
+_WIDE = 0.2  # of the mean, that quarters of the run may differ by
 
 
 def about_load() -> Iterator[str]:
@@ -41,6 +44,19 @@ def about_passes(first: Pass, second: Pass | None) -> Iterator[str]:
             else (f"; the second pass took in {second.items} of them")
         )
         yield f"Measured on the first {first.items} items of upstream{part}."
+
+
+def about_spread(name: str, reading: Reading) -> Iterator[str]:
+    """On times that differ much between parts of the run."""
+    parts = reading.parts()
+    if not parts or max(parts) - min(parts) <= _WIDE * sum(parts) / len(parts):
+        return
+    ends = units.interval(min(parts), max(parts))
+    yield (
+        f"The time of {name} was not steady: {ends} an example, by quarters of the "
+        "run. What is predicted varies as much; measure on an idle machine, or for "
+        "longer."
+    )
 
 
 def about_source(source: Source, counted: int | None) -> Iterator[str]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from statistics import NormalDist
 
 from echobuf.analysis.measurements import Estimate
 
 _MOST_BLOCKS = 64
+_PARTS = 4
+_FEWEST = 8  # blocks in which a correlation can be seen
+_CHANCE = 1.645  # deviations that it exceeds by chance in one case of 20
+_MOST_ALIKE = 0.95
 _ENOUGH = 16  # measurements before an interval is trusted to be narrow
 # Student's t, two-sided 95 %, for 1, 2, ... degrees of freedom; beyond, a series.
 _T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
@@ -67,7 +72,19 @@ class Reading:
             raise ValueError("nothing was measured.")
         mean = total / examples
         half = _half_width([a / m for a, m in blocks], mean)
-        return Estimate(mean, max(0.0, mean - half), mean + half, self.count)
+        count = self.count, len(blocks)
+        return Estimate(mean, max(0.0, mean - half), mean + half, *count)
+
+    def parts(self) -> list[float]:
+        """The means per example, in seconds, of the quarters of the time.
+
+        None where there are too few blocks.
+        """
+        count = len(self._blocks) // _PARTS
+        if count < _PARTS:
+            return []
+        parts = [self._blocks[i * count : (i + 1) * count] for i in range(_PARTS)]
+        return [sum(s for s, _ in part) / sum(m for _, m in part) for part in parts]
 
     @property
     def has_interval(self) -> bool:
@@ -88,7 +105,33 @@ def _half_width(means: list[float], mean: float) -> float:
         return mean
     centre = sum(means) / count
     variance = sum((each - centre) ** 2 for each in means) / (count - 1)
-    return student_t(count - 1) * math.sqrt(variance / count)
+    if variance == 0:
+        return 0.0
+    freedom = float(count - 1)
+    if (follows := _correlation(means, centre, variance)) > 0:
+        # As of so many fewer independent ones: of a chain in which each block follows
+        # the last with that correlation.
+        fewer = (1 + follows) / (1 - follows)
+        variance *= fewer
+        freedom = max(2.0, freedom / fewer)
+    return student_t(int(freedom)) * math.sqrt(variance / count)
+
+
+def _correlation(means: list[float], centre: float, variance: float) -> float:
+    """How much a block follows the one before it; 0 if that may be chance.
+
+    A machine that is slow for a while makes blocks alike that come after one another,
+    and the interval of independent ones would be too narrow.
+    """
+    count = len(means)
+    if count < _FEWEST:
+        return 0.0
+    pairs = itertools.pairwise(means)
+    found = sum((a - centre) * (b - centre) for a, b in pairs)
+    found /= (count - 1) * variance
+    if not found > _CHANCE / math.sqrt(count):
+        return 0.0
+    return min(found + (1 + 3 * found) / count, _MOST_ALIKE)  # less its bias
 
 
 def student_t(freedom: int) -> float:

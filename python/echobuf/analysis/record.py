@@ -12,7 +12,7 @@ from echobuf.tree import describe, make_spec
 if TYPE_CHECKING:
     from echobuf.analysis.report import Report
 
-FORMAT = 1
+FORMAT = 2
 """Raised when a field changes its meaning."""
 
 
@@ -28,12 +28,15 @@ def as_json(report: Report) -> dict[str, Any]:
         "message": report.message,
         "consistent": report.consistent,
         "pays": report.pays,
+        "reason": report.reason,
+        "needed_seconds": report.needed_seconds,
         "factor": report.factor,
         "t_upstream_s": report.upstream_s,
         "t_downstream_s": report.step_s,
         "R": report.ratio,
         "R_first": report.first_ratio,
         "knee": report.knee,
+        "candidates": report.candidates,
         "wait_share": report.wait_share,
         "input_stall": report.input_stall,
         "epoch_examples": report.epoch_examples,

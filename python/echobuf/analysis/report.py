@@ -9,7 +9,13 @@ from os import PathLike
 
 from echobuf.analysis import estimate, formulas, others, units
 from echobuf.analysis.across import Across, Cluster, ways
-from echobuf.analysis.advice import Advice, advise, consequences, of_caches
+from echobuf.analysis.advice import (
+    Advice,
+    advise,
+    candidates,
+    consequences,
+    of_caches,
+)
 from echobuf.analysis.estimate import FACTORS, Prediction
 from echobuf.analysis.flow import Pace
 from echobuf.analysis.measurements import Estimate, Measurements
@@ -78,21 +84,63 @@ class Report:
 
     @property
     def factor(self) -> float | str:
-        """The echoing factor to use: a number, "auto", or 1.0 for not echoing."""
-        return self._advised.factor
+        """The echoing factor to use: a number, "auto", or 1.0 for not echoing.
+
+        It is the best of `candidates`, by `predict(...).speedup`; of those within 3 %
+        of the best, the number that echoes least, or "auto" where R is no single
+        number. 1.0 if `pays` is None, too.
+        """
+        return self._advised.factor if self.pays else 1.0
 
     @property
-    def pays(self) -> bool:
-        """Whether echoing is advised, by what was measured of each side alone."""
-        return self.factor != 1
+    def pays(self) -> bool | None:
+        """Say if echoing is advised, by what was measured of each side alone.
+
+        None if that cannot be told yet: `reason` says why, and `needed_seconds` how
+        long to measure.
+        """
+        if not self.consistent or not self._advised.decided:
+            return None
+        return self._advised.factor != 1
+
+    @property
+    def reason(self) -> str:
+        """Why that is advised, or why nothing can be said yet: one sentence."""
+        if not self.consistent:
+            return (
+                "The step alone or upstream alone was slower than both together, as on "
+                "a machine that does other work."
+            )
+        why = self._advised.why
+        return f"{why[0].upper()}{why[1:]}."
+
+    @property
+    def needed_seconds(self) -> float | None:
+        """About how many seconds to measure until `pays` can be told.
+
+        None where it is told already, and where no time can be named.
+        """
+        return self._advised.needed_s if self.pays is None else None
+
+    @property
+    def candidates(self) -> tuple[float | str, ...]:
+        """The factors that `factor` is chosen from: up to R and `max_factor`, "auto".
+
+        Beyond R each further echo takes the place of a fresh example.
+        """
+        return candidates(self.measurements, self.ratio)
 
     @property
     def consistent(self) -> bool:
         """Whether both together took as long as the slower alone: 0.9 of it at least.
 
-        If not, nothing that is predicted here is to be relied on.
+        Or so long that it may be by chance, as the intervals say. If not, nothing that
+        is predicted here is to be relied on.
         """
-        return self._together >= _LEAST_TOGETHER
+        of = self.measurements
+        alone = (of.upstream_second_s or of.upstream_first_s, of.step_s)
+        least_s = max(each.low for each in alone)
+        return self._together >= _LEAST_TOGETHER or of.together_s.high >= least_s
 
     @property
     def epoch_examples(self) -> int:
@@ -102,10 +150,9 @@ class Report:
 
     @cached_property
     def predictions(self) -> tuple[Prediction, ...]:
-        """For factors 1 to 16 that fit the window, the advised one, and "auto"."""
+        """For factors 1 to 16 that fit the window, all `candidates`, and "auto"."""
         numbers: set[float] = {e for e in FACTORS if e <= self.measurements.window}
-        if not isinstance(self.factor, str):
-            numbers.add(self.factor)
+        numbers |= {e for e in self.candidates if not isinstance(e, str)}
         factors: list[float | str] = [*sorted(numbers), "auto"]
         return tuple(self.predict(factor) for factor in factors)
 
@@ -176,6 +223,8 @@ class Report:
                 "Measure again: the step alone or upstream alone was slower than both "
                 "together, as on a machine that does other work."
             )
+        if self.pays is None:
+            return f"Cannot tell yet whether echoing pays: {self._advised.why}."
         if not self.pays:
             return f"Echoing does not pay here: {self._advised.why}."
         gain = units.times(self.predict(self.factor).speedup)
@@ -214,7 +263,7 @@ class Report:
         try:
             from echobuf.analysis.table import text
         except ModuleNotFoundError:
-            hint = "The table needs rich: pip install 'echobuf[analyze]'."
+            hint = "The table needs rich: pip install 'data-echoing[analyze]'."
             return f"{self.message}\n({hint})"
         return text(self)
 
@@ -253,7 +302,7 @@ class Report:
             from echobuf.analysis.picture import write_picture
         except ModuleNotFoundError as error:
             raise EchobufError(
-                f"the picture needs {error.name}: pip install 'echobuf[analyze]'."
+                f"the picture needs {error.name}: pip install 'data-echoing[analyze]'."
             ) from None
         write_picture(self, target, measured or {})
 

@@ -65,15 +65,18 @@ class Run:
         try:
             first = self._one_epoch() if source.one_shot else self._epochs()
             loader = None
-            if source.data_loader is not None:
+            if source.parts is not None:
                 self._random.restore()
                 phase = self._budget.begin("parts of the DataLoader")
                 loader = self._parts(phase)
         finally:
             workers.end()
+            source.end()
             self._random.restore()
         self._notes += notes.about_source(source, self._counted)
         self._notes += notes.about_step(self._step)
+        self._notes += notes.about_spread("upstream", self._second or self._first)
+        self._notes += notes.about_spread("the step", self._step_s)
         length = source.length(self._counted)
         together = self._together
         return Measurements(
@@ -97,7 +100,8 @@ class Run:
         )
 
     def _parts(self, phase: Phase) -> LoaderParts | None:
-        loader, of = self._source.data_loader, self._source.examples_in
+        assert self._source.parts is not None
+        loader, of = self._source.parts
         try:
             return measure_parts(loader, phase, self._clock, of)
         except UpstreamError as error:  # some data sets work in workers only

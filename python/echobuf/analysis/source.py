@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import importlib
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 import optree
 
 from echobuf import nodes
+from echobuf.analysis.echo_loader import InThisProcess, WorkerBatches
+from echobuf.describe_error import describe
 from echobuf.errors import OptionError, UpstreamError
 from echobuf.loader import EchoLoader
 from echobuf.loader.length import count_units
@@ -40,6 +42,8 @@ class Source:
             that makes batches, or Ray's, or if `batch_size` is not given.
         length: examples in an epoch; None: as upstream says.
         device: where the loader serves batches.
+        transform: what the loader does to them.
+        seed: of that.
 
     Attributes:
         upstream: the same.
@@ -62,6 +66,8 @@ class Source:
         batched: bool | None,
         length: int | None,
         device: str,
+        transform: Any = None,
+        seed: int = 0,
     ) -> None:
         upstream = as_batches(upstream, batch_size=batch_size, batched=batched)
         check_iterable(upstream)
@@ -82,12 +88,31 @@ class Source:
         self.batch_size = batch_size or 0
         self._length = length
         self.device = device
+        self._transform = transform
+        self._seed = seed
         self.item = 0
         self.kept: list[Any] = []
         self.spec: Any = None
         self._kind = EchoLoader
         self._kept_examples = 0
         self._last: weakref.ref[Any] | None = None
+
+    @property
+    def parts(self) -> tuple[Any, Callable[[Any], int]] | None:
+        """Return the workers' part in this process, and the examples in an item.
+
+        None where there is nothing to take apart.
+        """
+        if self.data_loader is not None:
+            return self.data_loader, self.examples_in
+        if isinstance(self.upstream, WorkerBatches):
+            return InThisProcess(self.upstream), lambda _: 1
+        return None
+
+    def end(self) -> None:
+        """Ends worker processes of its own."""
+        if isinstance(self.upstream, WorkerBatches):
+            self.upstream.end()
 
     # ---- items
 
@@ -116,7 +141,8 @@ class Source:
             SpecError: items cannot be stored.
         """
         first = self.kept[0]
-        if self.device == "cpu" and self.batched and self.item == self.batch_size:
+        as_is = self.device == "cpu" and self._transform is None
+        if as_is and self.batched and self.item == self.batch_size:
             # containers of its own: the step may add to them, or take from them
             return optree.tree_map(lambda leaf: leaf, first, namespace=NAMESPACE)
         loader = self.loader(self.kept)
@@ -138,6 +164,8 @@ class Source:
             factor=1,
             batched=self.batched,
             device=self.device,
+            transform=self._transform,
+            seed=self._seed,
         )
 
     def _take_first(self, item: Any) -> None:
@@ -231,7 +259,9 @@ def _is_own_iterator(upstream: Any) -> bool:
 
 def failed(count: int, error: BaseException) -> UpstreamError:
     """The error for an upstream that raised, after so many items."""
-    return UpstreamError(f"`upstream` failed after {count} items: {error!r}{at(error)}")
+    return UpstreamError(
+        f"`upstream` failed after {count} items: {describe(error)}{at(error)}"
+    )
 
 
 def gives_no_more(upstream: Any) -> UpstreamError:

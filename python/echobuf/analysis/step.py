@@ -14,6 +14,7 @@ from echobuf.analysis.phases import Clock, Phase
 from echobuf.analysis.reading import Reading
 from echobuf.analysis.source import at
 from echobuf.analysis.synchronising import Synchroniser
+from echobuf.describe_error import describe
 from echobuf.errors import OptionError, StepError
 from echobuf.tree import NAMESPACE
 
@@ -60,7 +61,7 @@ class Step:
         try:
             result = self._function(batch)
         except (Exception, SystemExit) as error:
-            raise StepError(f"`step` raised {error!r}{at(error)}") from error
+            raise StepError(f"`step` raised {describe(error)}{at(error)}") from error
         if not self._is_checked:
             _check_result(result)
             self._synchroniser.check(result)
@@ -78,7 +79,8 @@ class Step:
             self._synchroniser.wait(result)
         except Exception as error:
             raise StepError(
-                f"waiting for the device after `step` raised {error!r}{at(error)}"
+                "waiting for the device after `step` raised "
+                f"{describe(error)}{at(error)}"
             ) from error
 
     # ---- alone

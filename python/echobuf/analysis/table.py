@@ -127,7 +127,13 @@ class _Column:
 def _mark(report: Report, prediction: Prediction) -> str:
     if report.pays and prediction.factor == report.factor:
         return "<- advised"
-    return "<- R" if prediction.factor == report.knee else ""
+    if prediction.factor == report.knee:
+        return "<- R"
+    if isinstance(prediction.factor, str) or prediction.factor == 1:
+        return ""
+    if prediction.factor > report.ratio.mean > 1:
+        return "> R"
+    return "> max" if prediction.factor > report.measurements.max_factor else ""
 
 
 def _below_predictions(report: Report) -> RenderableType:

@@ -10,6 +10,7 @@ from echobuf.analysis.reading import Reading
 from echobuf.analysis.source import Source, at, length_in
 from echobuf.analysis.step import Step
 from echobuf.analysis.waiting import Watch, watched
+from echobuf.describe_error import describe
 from echobuf.errors import SpecError, UpstreamError
 from echobuf.loader import EchoLoader
 
@@ -151,4 +152,4 @@ def _told(error: UpstreamError) -> UpstreamError:
     cause = error.__cause__
     if cause is None or isinstance(error, SpecError):
         return error
-    return UpstreamError(f"`upstream` failed: {cause!r}{at(cause)}")
+    return UpstreamError(f"`upstream` failed: {describe(cause)}{at(cause)}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from echobuf.cache import directory as directories
@@ -14,7 +14,7 @@ from echobuf.cache.disk import DiskStore
 from echobuf.cache.environment import import_lmdb
 from echobuf.cache.memory import MemoryStore
 from echobuf.cache.stats import CacheStats
-from echobuf.errors import OptionError
+from echobuf.errors import OptionError, SpecError
 from echobuf.options import check_int
 
 _ABSENT = object()
@@ -97,12 +97,18 @@ class CachedDataset:
 
         Raises:
             IndexError: there is no such item.
-            SpecError: it cannot be kept, for its type.
+            SpecError: it cannot be kept: for its type, or since it holds itself.
         """
         return self.__getitems__([index])[0]
 
     def __getitems__(self, indices: Sequence[Any]) -> list[Any]:
-        """Several items, as torch's DataLoader asks for those of a batch."""
+        """Several items, as torch's DataLoader asks for those of a batch.
+
+        Raises:
+            IndexError: there is no such item.
+            SpecError: one cannot be kept; or `__getitems__` of the dataset did not
+                return as many items as it was asked for.
+        """
         numbers = [self._number(index) for index in indices]
         items = [self._kept(number) for number in numbers]
         missed = [i for i, item in enumerate(items) if _is_miss(item)]
@@ -132,7 +138,7 @@ class CachedDataset:
     def _read(self, numbers: list[int]) -> list[Any]:
         """Items from the source, prepared."""
         if len(numbers) > 1 and callable(getattr(self._dataset, "__getitems__", None)):
-            items = self._dataset.__getitems__(numbers)
+            items = _check_items(self._dataset.__getitems__(numbers), len(numbers))
         else:
             items = [self._dataset[number] for number in numbers]
         return items if self._prepare is None else list(map(self._prepare, items))
@@ -181,6 +187,22 @@ class CachedDataset:
 
 def _is_miss(item: Any) -> bool:
     return item is _ABSENT or item is _DAMAGED
+
+
+def _check_items(items: Any, wanted: int) -> list[Any]:
+    """Return the answer of a dataset's `__getitems__` as a list of as many items."""
+    is_list = hasattr(items, "__len__") and hasattr(items, "__getitem__")
+    if not is_list or isinstance(items, Mapping | str | bytes):
+        got = f"a {type(items).__name__}"
+    elif len(items) == wanted:
+        return list(items)
+    else:
+        got = "1 item" if len(items) == 1 else f"{len(items)} items"
+    raise SpecError(
+        f"`dataset.__getitems__` returned {got} for {wanted} indices; it must return a "
+        "list of one item for each index, in their order. Mend it, or leave it out of "
+        "the class: items are then read one by one."
+    )
 
 
 def _check_dataset(dataset: Any) -> int:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import tempfile
+import secrets
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from echobuf.errors import OptionError
+from echobuf.limits import enough
 
 _MARKER = "echobuf-cache.json"
 _DRAFT = ".echobuf-cache-"
@@ -58,10 +59,12 @@ def claim(directory: Any, contents: Contents) -> Directory:
     Raises:
         OptionError: it is another program's, of other data, of another version, or
             cannot be used.
+        CapacityError: there are too few descriptors to look.
     """
     path = Path(_check_path(directory))
     try:
-        return _claim(path, contents)
+        with enough(f"the cache in {str(path)!r}", "keep fewer caches"):
+            return _claim(path, contents)
     except OSError as error:
         raise _refused(path, f"cannot be used: {error.strerror or error}.") from error
 
@@ -85,13 +88,15 @@ def _claim(path: Path, contents: Contents) -> Directory:
     made = not path.exists()
     path.mkdir(parents=True, exist_ok=True)
     found = {name for name in os.listdir(path) if not name.startswith(_DRAFT)}
-    if _MARKER not in found:
+    # A listing may show files that came after the marker, and not the marker.
+    if _MARKER not in found and not (path / _MARKER).exists():
         try:
             _check_unused(path, found)
             _mark(path, contents)
         except Exception:
             if made:
-                path.rmdir()
+                with contextlib.suppress(OSError):  # another process uses it by now
+                    path.rmdir()
             raise
     _check_marker(path, contents)
     return _as_it_is(path)
@@ -120,19 +125,17 @@ def _mark(path: Path, contents: Contents) -> None:
         "identity": contents.identity,
         "length": contents.length,
     }
-    fd, name = tempfile.mkstemp(prefix=_DRAFT, dir=path)
+    draft = path / f"{_DRAFT}{secrets.token_hex(8)}"
     try:
-        with open(fd, "w") as file:
+        # Made by name, unlike `mkstemp`: the system then applies the umask.
+        with open(draft, "x") as file:
             json.dump(marker, file, indent=1)
             file.flush()
-            os.fsync(fd)
-            umask = os.umask(0)
-            os.umask(umask)
-            os.fchmod(fd, 0o666 & ~umask)
+            os.fsync(file.fileno())
         with contextlib.suppress(FileExistsError):
-            os.link(name, path / _MARKER)
+            os.link(draft, path / _MARKER)
     finally:
-        os.unlink(name)
+        draft.unlink(missing_ok=True)
 
 
 def _check_marker(path: Path, contents: Contents) -> None:

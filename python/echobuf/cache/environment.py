@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 from echobuf.cache.directory import LOCK, Directory
+from echobuf.cache.pages import check_index, check_metas
 from echobuf.errors import OptionError
+from echobuf.limits import explain
 
 _READERS = 1024
+_TRIES = 100  # to see the same state as a transaction, while others commit
+_CLOSING_S = 5.0  # at most, until another thread has closed what it dropped
+_IS_OPEN = "already open in this process"  # says LMDB's binding
 _LEAST_MAP = 1 << 36  # of addresses; memory and disk are taken as they are used
 
 
@@ -68,7 +75,7 @@ def import_lmdb() -> Any:
     except ImportError as error:
         raise OptionError(
             "`directory` is given, but the package lmdb is not installed: "
-            "`pip install 'echobuf[cache]'`, or leave `directory` out to cache in "
+            "`pip install 'data-echoing[cache]'`, or leave `directory` out to cache in "
             "memory."
         ) from error
     return lmdb
@@ -79,6 +86,7 @@ def open_environment(directory: Directory, max_bytes: int) -> Any:
 
     Raises:
         OptionError: the store cannot be opened.
+        CapacityError: there are too few descriptors.
     """
     lmdb = import_lmdb()
     with _opened.lock:
@@ -87,6 +95,10 @@ def open_environment(directory: Directory, max_bytes: int) -> Any:
             try:
                 environment = _make(lmdb, directory, max_bytes)
             except (lmdb.Error, OSError) as error:
+                where = str(directory.path)
+                clear = explain(error, f"the cache in {where!r}", "keep fewer caches")
+                if clear is not None:
+                    raise clear from error
                 raise OptionError(
                     f"`directory` is {str(directory.path)!r}, whose store cannot be "
                     f"opened: {error}. Delete the directory if it is damaged, or give "
@@ -105,9 +117,11 @@ def _inode(directory: Directory) -> tuple[int, int]:
 
 
 def _make(lmdb: Any, directory: Directory, max_bytes: int) -> Any:
+    _check_file(directory, check_metas)
     unwritable = directory.read_only or directory.full
     lock_file = directory.path / LOCK
-    environment = lmdb.open(
+    environment = _open_again(
+        lmdb,
         str(directory.path),
         # A record takes whole pages, or lies in one that is half full at least.
         map_size=max(_LEAST_MAP, 4 * max_bytes),
@@ -126,4 +140,38 @@ def _make(lmdb: Any, directory: Directory, max_bytes: int) -> Any:
         raise OSError(f"it was cut off, at {size:,} of {pages:,} bytes")
     if not unwritable:
         environment.reader_check()  # forgets readers that were killed
+    try:
+        for _ in range(_TRIES):
+            with environment.begin() as transaction:
+                if _check_file(directory, check_index, transaction.id()):
+                    break
+    except BaseException:
+        environment.close()
+        raise
     return environment
+
+
+def _open_again(lmdb: Any, path: str, **arguments: Any) -> Any:
+    """Open an environment which another thread may be about to close.
+
+    Its last reference is gone then, and so it is not in `_opened` any more.
+    """
+    deadline = time.monotonic() + _CLOSING_S
+    while True:
+        try:
+            return lmdb.open(path, **arguments)
+        except lmdb.Error as error:
+            if _IS_OPEN not in str(error) or time.monotonic() > deadline:
+                raise
+        time.sleep(0.001)
+
+
+def _check_file(directory: Directory, check: Callable[..., Any], *args: Any) -> Any:
+    try:
+        fd = os.open(directory.store, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return True
+    try:
+        return check(fd, *args)
+    finally:
+        os.close(fd)

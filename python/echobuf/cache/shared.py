@@ -15,6 +15,7 @@ from multiprocessing import context, reduction
 from typing import Any
 
 from echobuf.errors import CapacityError
+from echobuf.limits import explain
 
 
 class SharedMemory:
@@ -27,15 +28,22 @@ class SharedMemory:
         view: the bytes.
 
     Raises:
-        CapacityError: the system does not give as much.
+        CapacityError: the system does not give as much, or no descriptor.
     """
 
     def __init__(self, size: int, fd: int | None = None) -> None:
         self._size = size
         try:
             self._fd = _anonymous(size) if fd is None else fd
-            self.view = memoryview(mmap.mmap(self._fd, size))
+            try:
+                self.view = memoryview(mmap.mmap(self._fd, size))
+            except BaseException:
+                os.close(self._fd)
+                raise
         except OSError as error:
+            clear = explain(error, "a cache", "keep fewer caches")
+            if clear is not None:
+                raise clear from error
             if error.errno not in (errno.EFBIG, errno.ENOMEM, errno.ENOSPC):
                 raise
             raise CapacityError(

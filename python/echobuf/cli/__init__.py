@@ -25,7 +25,7 @@ def require(extra: str, packages: dict[str, str]) -> None:
     """
     missing = [name for module, name in packages.items() if not _installed(module)]
     if missing:
-        hint = f"pip install 'echobuf[{extra}]'"
+        hint = f"pip install 'data-echoing[{extra}]'"
         raise CommandError(f"{', '.join(missing)} not installed: {hint}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,15 +13,31 @@ from echobuf.analysis.paths import SUFFIXES
 from echobuf.cli import UsageError, require
 from echobuf.cli.arguments import positive, rate, share, whole_number
 from echobuf.cli.interrupt import ending_on_interrupt
+from echobuf.cli.output import check_file
 from echobuf.cli.target import call_target, load_target
 
 if TYPE_CHECKING:
     from echobuf.analysis.across import Cluster
     from echobuf.analysis.report import Report
+    from echobuf.errors import EchobufError
 
 __all__ = ["configure", "run"]
 
 _STDOUT = "-"
+_UNDECIDED = 3  # the exit code
+_OPTIONS = {
+    "seconds": "--seconds",
+    "timeout": "--timeout",
+    "batch_size": "--batch-size",
+    "window": "--window",
+    "max_factor": "--max-factor",
+    "length": "--length",
+    "ranks": "--ranks",
+    "storage_rate": "--storage-rate",
+    "peer_rate": "--peer-rate",
+    "shares": "--cached",
+}
+_ARGUMENT = re.compile(rf"`({'|'.join(_OPTIONS)})=?`")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +46,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "NAME is a function without arguments that returns `upstream, step`: an "
         "iterable of batches (or of examples, with --batch-size), such as a "
         "DataLoader, and a function that trains on one batch. Exit codes: 0 when it "
-        "was measured, 1 with --check and an input stall, 2 when it could not be."
+        "was measured, 2 when it could not be; with --check 1 for an input stall, and "
+        "3 where it was measured too short, or too unevenly, to tell whether echoing "
+        "pays: that is no stall, measure for longer (--seconds)."
     )
     parser.add_argument(
         "target", metavar="FILE:NAME", help="what to analyze, such as train.py:make"
@@ -63,7 +82,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--check",
         action="store_true",
-        help="exit with 1 if the step waits for its input (for scripts)",
+        help="exit with 1 if the step waits for its input, and with 3 if nothing can "
+        "be told yet (for scripts)",
     )
 
 
@@ -83,9 +103,8 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-factor",
         type=whole_number,
-        default=8,
         metavar="N",
-        help="largest factor of 'auto' (default: %(default)s)",
+        help="largest factor of 'auto' (default: 8, or that of an EchoLoader)",
     )
     parser.add_argument(
         "--length",
@@ -131,7 +150,7 @@ def run(options: argparse.Namespace) -> int:
     """Analyzes, prints the report, and writes what was asked for.
 
     Returns:
-        0; with `--check`, 1 if there is an input stall.
+        0; with `--check`, 1 if there is an input stall, 3 if nothing can be told yet.
 
     Raises:
         UsageError: something is wrong with what is to be analyzed, or cannot be
@@ -148,8 +167,34 @@ def run(options: argparse.Namespace) -> int:
         report = _analyze(upstream, step, options)
         _write(report, options)
     except EchobufError as error:
-        raise UsageError(str(error)) from error
-    return 1 if options.check and report.input_stall else 0
+        raise UsageError(_as_typed(error)) from error
+    return _code(report) if options.check else 0
+
+
+_BATCHED = (  # in messages, what stands for it here
+    ("with batched=True", "without --batch-size"),
+    ("Pass batched=False", "Give --batch-size"),
+    ("batched=True", "leave --batch-size out"),
+)
+
+
+def _as_typed(error: EchobufError) -> str:
+    """The message, with options in place of the arguments of the same name in Python.
+
+    Not where the user's own code raised it, which names arguments of its own.
+    """
+    said = str(error)
+    for argument, option in _BATCHED:
+        said = said.replace(argument, option)
+    if error.__cause__ is not None:
+        return said
+    return _ARGUMENT.sub(lambda found: f"`{_OPTIONS[found[1]]}`", said)
+
+
+def _code(report: Report) -> int:
+    if report.pays is None:
+        return _UNDECIDED
+    return 1 if report.input_stall else 0
 
 
 def _analyze(upstream: Any, step: Any, options: argparse.Namespace) -> Report:
@@ -216,21 +261,14 @@ def _check_outputs(options: argparse.Namespace) -> None:
     if options.plot is not None:
         require("analyze", {"matplotlib": "matplotlib"})
         _check_picture(options.plot)
-        _check_folder("--plot", options.plot)
+        check_file("--plot", options.plot)
     if options.json is not None and options.json != _STDOUT:
-        _check_folder("--json", Path(options.json))
+        check_file("--json", Path(options.json))
 
 
 def _check_picture(path: Path) -> None:
     if path.suffix.lower() not in SUFFIXES:
         raise UsageError(f"--plot {path}: end it in one of {', '.join(SUFFIXES)}")
-
-
-def _check_folder(name: str, path: Path) -> None:
-    if path.is_dir():
-        raise UsageError(f"{name} {path}: is a folder; give a file in it")
-    if not path.parent.is_dir():
-        raise UsageError(f"{name} {path}: there is no folder {str(path.parent)!r}")
 
 
 def _write(report: Report, options: argparse.Namespace) -> None:

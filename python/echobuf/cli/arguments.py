@@ -4,8 +4,25 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 
-__all__ = ["positive", "rate", "share", "whole_number"]
+from echobuf import describe_error
+
+__all__ = ["in_options", "positive", "rate", "share", "whole_number"]
+
+_ARGUMENT = re.compile(r"`(\w+)=?`")
+
+
+def in_options(error: Exception, options: dict[str, str]) -> str:
+    """Return the message of `error` with options of the command for arguments.
+
+    Args:
+        error: of a Python call, whose message names arguments in backticks.
+        options: what the command calls each argument.
+    """
+    return _ARGUMENT.sub(
+        lambda found: options.get(found[1], found[0]), describe_error.message(error)
+    )
 
 
 def whole_number(text: str) -> int:

@@ -7,8 +7,19 @@ import ctypes
 import os
 import platform
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+import echobuf
+from echobuf import _distributions
+from echobuf._installed import __version__
+from echobuf.cli.output import json_option, print_json, wrapped
+
+if TYPE_CHECKING:
+    from echobuf.cli.selftest import Check
+
+from echobuf.describe_error import message
 
 __all__ = ["configure", "run"]
 
@@ -19,23 +30,55 @@ _WIDTH = 24
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds what the command takes: nothing, but a word on what it does."""
+    """Adds the option of the command, and a word on what it does."""
     parser.epilog = (
         "The self-test takes about five seconds on the CPU: several threads put "
         "checksummed records through a buffer, and it is checked that each comes back "
-        "as often as it should, in an order that can be repeated and resumed. Exits "
-        "with 1 if a check fails."
+        "as often as it should, in an order that can be repeated and resumed. Exit "
+        "codes: 0 when all is well, 1 if a check fails or files of echobuf are not as "
+        "they were installed. JSON: format, versions, devices, troubles (sentences), "
+        "checks (title, passed, seconds, detail) and passed."
     )
+    json_option(parser, "what there is, and the checks,")
 
 
 def run(options: argparse.Namespace) -> int:
     """Prints what there is, and tests it; the exit code is 1 if a check fails."""
-    for part, lines in (("Versions", _versions()), ("Devices", _devices())):
-        print(f"{part}:")
-        for name, text in lines:
-            print(f"  {name:<{_WIDTH}} {text}")
-    print("Self-test:", flush=True)
-    return 0 if _self_test() else 1
+    told = (lambda *_: None) if options.json else _print
+    parts = {"versions": dict(_versions())}
+    changed = _distributions.changed_files()
+    is_ours = hasattr(echobuf, "EchoBuffer")  # else it is another's `__init__.py`
+    if is_ours:
+        parts["devices"] = dict(_devices())
+    for part, lines in parts.items():
+        told(f"{part.capitalize()}:")
+        for name, text in lines.items():
+            told(f"  {name:<{_WIDTH}} {text or 'not installed'}", 3 + _WIDTH)
+    troubles = _distributions.troubles()
+    if troubles:
+        told("In the way:")
+        for line in troubles:
+            told(f"  {line}", 2)
+    checks: list[dict[str, Any]] = []
+    if is_ours:
+        told("Self-test:")
+        checks = [_checked(check, told) for check in _checks()]
+    passed = not changed and is_ours and all(check["passed"] for check in checks)
+    if options.json:
+        print_json(
+            {
+                "format": 1,
+                **parts,
+                "troubles": troubles,
+                "checks": checks,
+                "passed": passed,
+            }
+        )
+    return 0 if passed else 1
+
+
+def _print(line: str, indent: int = 0) -> None:
+    print(wrapped(line, indent), flush=True)
 
 
 def _installed(name: str) -> str | None:
@@ -45,13 +88,11 @@ def _installed(name: str) -> str | None:
         return None
 
 
-def _versions() -> Iterator[tuple[str, str]]:
-    import echobuf
-
-    yield "echobuf", echobuf.__version__
+def _versions() -> Iterator[tuple[str, str | None]]:
+    yield "echobuf", __version__
     yield "Python", f"{platform.python_version()} ({platform.machine()})"
     for name in _PACKAGES:
-        yield name, _installed(name) or "not installed"
+        yield name, _installed(name)
 
 
 def _devices() -> Iterator[tuple[str, str]]:
@@ -88,21 +129,30 @@ def _cupy(driver: int) -> str:
     if not driver:
         return "not installed (nor needed without a CUDA driver)"
     extra = "cuda13" if driver >= 13000 else "cuda12"
-    return f"not installed: pip install 'echobuf[{extra}]'"
+    return f"not installed: pip install 'data-echoing[{extra}]'"
 
 
-def _self_test() -> bool:
+def _checks() -> Sequence[Check]:
     from echobuf.cli.selftest import CHECKS
 
-    results = []
-    for check in CHECKS:
-        begin = time.perf_counter()
-        try:
-            detail, passed = check.run(), True
-        except Exception as error:  # whatever it is, it is what the user asked for
-            detail, passed = f"{type(error).__name__}: {error}", False
-        results.append(passed)
-        mark = "OK  " if passed else "FAIL"
-        took = f"{time.perf_counter() - begin:.1f} s"
-        print(f"  {mark} {check.title:<{_WIDTH}} {took:>6}  {detail}", flush=True)
-    return all(results)
+    return CHECKS
+
+
+def _checked(check: Check, told: Callable[[str, int], None]) -> dict[str, Any]:
+    """Runs a check, and says what came of it."""
+    begin = time.perf_counter()
+    try:
+        detail, passed = check.run(), True
+    except Exception as error:  # whatever it is, it is what the user asked for
+        detail, passed = f"{type(error).__name__}: {message(error)}", False
+    seconds = time.perf_counter() - begin
+    mark = "OK  " if passed else "FAIL"
+    took = f"{seconds:.1f} s"
+    detail = " ".join(detail.split())
+    told(f"  {mark} {check.title:<{_WIDTH}} {took:>6}  {detail}", 7)
+    return {
+        "title": check.title,
+        "passed": passed,
+        "seconds": round(seconds, 3),
+        "detail": detail,
+    }

@@ -7,15 +7,28 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from echobuf.cli import CommandError, UsageError
-from echobuf.cli.arguments import whole_number
+from echobuf.cli.arguments import in_options, whole_number
 from echobuf.cli.interrupt import ending_on_interrupt, terminated_as_interrupted
 from echobuf.cli.target import call_target, load_target
+from echobuf.describe_error import describe
 from echobuf.errors import EchobufError, OptionError
 
 if TYPE_CHECKING:
     from echobuf.serve import Server
 
 __all__ = ["configure", "run"]
+
+_OPTIONS = {  # of the arguments of `Server`
+    "upstream": "FILE:NAME",
+    "name": "--name",
+    "window": "--window",
+    "lag": "--lag",
+    "spill": "--spill",
+    "jobs": "--jobs",
+    "epochs": "--epochs",
+    "lease": "--lease",
+    "num_workers": "--num-workers",
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -72,7 +85,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _serve(upstream: Any, options: argparse.Namespace) -> int:
-    name = options.name or options.target.rpartition(":")[2].rpartition(".")[2]
+    name = options.name
+    if name is None:
+        name = options.target.rpartition(":")[2].rpartition(".")[2]
+    from echobuf.serve import address
+
     server = None
     try:  # jobs may come before it is made
         server = _server(upstream, name, options)
@@ -83,9 +100,12 @@ def _serve(upstream: Any, options: argparse.Namespace) -> int:
         )
         server.wait()
     except EchobufError as error:
-        raise CommandError(str(error)) from None
+        raise CommandError(in_options(error, _OPTIONS)) from None
+    except OSError as error:
+        raise CommandError(describe(error)) from None
     except KeyboardInterrupt:
-        print("jobs wait for this server to come back", file=sys.stderr)
+        if address.Left(address.place(name)).read() is not None:
+            print("jobs wait for this server to come back", file=sys.stderr)
         if server is not None:
             server.close(restarting=True)
         raise
@@ -109,7 +129,7 @@ def _server(upstream: Any, name: str, options: argparse.Namespace) -> Server:
             num_workers=options.num_workers,
         )
     except OptionError as error:
-        raise UsageError(str(error)) from None
+        raise UsageError(in_options(error, _OPTIONS)) from None
 
 
 def _made(found: Any, target: str) -> Any:

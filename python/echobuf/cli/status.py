@@ -7,8 +7,9 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from echobuf.cli import UsageError, require
-from echobuf.errors import OptionError
+from echobuf.cli import CommandError, UsageError, require
+from echobuf.cli.arguments import in_options
+from echobuf.errors import EchobufError, OptionError
 
 if TYPE_CHECKING:
     from echobuf.serve import Status
@@ -18,8 +19,12 @@ __all__ = ["configure", "run"]
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments."""
-    parser.add_argument("name", nargs="?", help="of the server; all names unless given")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "name", nargs="?", metavar="NAME", help="of the server; all names unless given"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print JSON; a list without NAME"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -28,16 +33,25 @@ def run(options: argparse.Namespace) -> int:
 
     try:
         if options.name is None:
-            print("\n".join(serve.names()) or "there is no server")
+            _print_names(serve.names(), as_json=options.json)
             return 0
         status = serve.status(options.name)
     except OptionError as error:
-        raise UsageError(str(error)) from None
+        raise UsageError(in_options(error, {"name": "NAME"})) from None
+    except EchobufError as error:
+        raise CommandError(str(error)) from None
     if options.json:
         print(json.dumps(asdict(status), indent=1))
     else:
         _print(status)
     return 0
+
+
+def _print_names(names: list[str], *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(names, indent=1))
+    else:
+        print("\n".join(names) or "there is no server")
 
 
 def _print(status: Status) -> None:

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from echobuf.cli import UsageError
+from echobuf.describe_error import describe, message
 
 __all__ = ["call_target", "load_target", "where"]
 
@@ -53,8 +54,8 @@ def call_target(found: Any, target: str, returns: str) -> Any:
         return found()
     except (Exception, SystemExit) as error:
         raise UsageError(
-            f"{target}() raised {error!r}{where(error, file)}; it is called without "
-            f"arguments, and returns {returns}"
+            f"{target}() raised {describe(error)}{where(error, file)}; it is called "
+            f"without arguments, and returns {returns}"
         ) from error
 
 
@@ -72,7 +73,7 @@ def _split(target: str) -> tuple[Path, str]:
         if path.is_file():
             return path, name
     except (OSError, ValueError) as error:
-        raise UsageError(f"{file!r} cannot be read: {error}") from None
+        raise UsageError(f"{file!r} cannot be read: {message(error)}") from None
     what = "is a folder, not a file" if path.is_dir() else "does not exist"
     raise UsageError(f"{file!r} {what}; give a Python file, such as 'train.py:make'")
 
@@ -96,7 +97,7 @@ def _import(file: Path) -> ModuleType:
     except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise UsageError(
-            f"importing {str(file)!r} failed: {error!r}{where(error, file)}"
+            f"importing {str(file)!r} failed: {describe(error)}{where(error, file)}"
         ) from error
     return module
 

@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from typing import Any
 
+from echobuf import dtype_hints
 from echobuf.buffer import EchoBuffer
 from echobuf.cuda.opening import is_simulated
 from echobuf.errors import SpecError
-from echobuf.jax import arrays, nodes, sharded
+from echobuf.jax import arrays, foreign, nodes, sharded
 from echobuf.jax.places import Place
-from echobuf.loader import source
 from echobuf.loader.adapter import Adapter
 from echobuf.side_host import HostSide
 
 
-class JaxAdapter(Adapter):
+class ItemAdapter(Adapter):
+    """Reads items alone. With this module comes what JAX sees in them."""
+
+    takes_none = True  # a node without leaves, as in JAX
+
+    def __init__(self) -> None:
+        self._has_tensors = False
+
+    def read_first(self, item: Any) -> Any:
+        """The first item; its containers are known from now on."""
+        nodes.learn(item)
+        self._has_tensors = foreign.has_tensors(item)
+        return self.reader()(item)
+
+    def reader(self) -> Callable[[Any], Any]:
+        """Return a function that reads tensors of torch's that NumPy cannot read."""
+        return foreign.read if self._has_tensors else super().reader()
+
+
+class JaxAdapter(ItemAdapter):
     """Makes the batches of arrays at a place.
 
     Args:
@@ -24,17 +43,9 @@ class JaxAdapter(Adapter):
     """
 
     def __init__(self, place: Place, is_sharded: bool) -> None:
+        super().__init__()
         self._place = place
         self._is_sharded = is_sharded
-
-    def yields_batches(self, upstream: Iterable[Any]) -> bool:
-        """Whether it is a DataLoader, or the like, that makes batches."""
-        return source.yields_batches(upstream)
-
-    def read_first(self, item: Any) -> Any:
-        """The first item; its containers are known from now on."""
-        nodes.learn(item)
-        return item
 
     def in_worker(self) -> Adapter:
         """One that knows JAX's containers, too, and no devices."""
@@ -49,7 +60,7 @@ class JaxAdapter(Adapter):
             lead = () if buffer._options.ragged else (buffer._options.batch_size,)
             side.use_tensors(sharded.over(target, buffer._made.drawn, lead))
         elif isinstance(side, HostSide):
-            if side.core.exportable():
+            if side.core.exportable() and arrays.exportable(buffer._made.drawn):
                 side.use_exported(arrays.from_exported(target))
             else:
                 side.use_tensors(arrays.from_numpy(target))
@@ -61,17 +72,13 @@ class JaxAdapter(Adapter):
             buffer._afterwards.use_dtypes(arrays.canonical)
 
 
-class ItemAdapter(Adapter):
-    """Reads items alone. With this module comes what JAX sees in them."""
-
-
 def _check_dtypes(buffer: EchoBuffer) -> None:
     spec = buffer._made.spec
     for field, path in zip(spec.fields, spec.paths, strict=True):
         try:
             arrays.canonical(field.dtype)
-        except TypeError as error:
+        except TypeError:
             raise SpecError(
-                f"`example{path}` has dtype {field.dtype.str}, which JAX does not "
-                f"have: {str(error).rstrip('.')}. Convert it upstream with `.astype`."
+                f"`example{path}` has dtype {dtype_hints.name_of(field.dtype)}, which "
+                f"JAX does not have. {dtype_hints.to_convert(field.dtype)}"
             ) from None

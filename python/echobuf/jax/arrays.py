@@ -15,6 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from echobuf.tree import Spec
+
 Convert = Callable[[list[Any]], list[Any]]
 
 
@@ -32,6 +34,16 @@ def from_exported(target: jax.Device | None) -> Convert:
     if target is None or target == jax.local_devices(backend="cpu")[0]:
         return lambda leaves: [take(leaf) for leaf in leaves]
     return lambda leaves: jax.device_put([take(leaf) for leaf in leaves], target)
+
+
+def exportable(spec: Spec) -> bool:
+    """Return whether JAX takes leaves of these dtypes by DLPack.
+
+    Some float8 are floating-point numbers for NumPy, too; JAX takes none of 8 bits.
+    """
+    return all(
+        field.dtype.kind != "f" or field.dtype.itemsize > 1 for field in spec.fields
+    )
 
 
 def from_numpy(target: jax.Device | None) -> Convert:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
+
+import jax
 
 from echobuf.jax.adapter import JaxAdapter
 from echobuf.jax.places import Place, find_place
 from echobuf.loader.adapter import Adapter
 from echobuf.loader.loader import EchoLoader as _EchoLoader
+from echobuf.loader.signature import declared, documented
+from echobuf.options import Factor, Unit
+from echobuf.workers.settings import Context
 
 
+@documented
 class EchoLoader(_EchoLoader):
     """Echoes what an iterable yields, in batches of `jax.Array`s.
 
@@ -32,20 +38,41 @@ class EchoLoader(_EchoLoader):
             pytree of them that is a prefix of a batch. Each process has a loader of its
             own, over its share of the examples; `batch_size` is what one process
             brings.
-        arguments: those of `echobuf.EchoLoader`.
 
     Raises:
         OptionError: an argument is out of range.
         DeviceError: JAX has no such device.
     """
 
-    def __init__(
+    @declared
+    def __init__(  # noqa: PLR0913 - what users may say of a loader
         self,
         upstream: Iterable[Any],
         *,
-        device: Any = "cpu",
+        batch_size: int | None = None,
+        window: int | None = None,
+        factor: Factor = "auto",
+        unit: Unit = "example",
+        batched: bool | None = None,
+        length: int | None = None,
+        overlap_epochs: bool = False,
+        sampler: Iterable[int] | None = None,
+        num_workers: int = 0,
+        multiprocessing_context: Context = None,
+        worker_init_fn: Callable[[int], Any] | None = None,
+        max_restarts: int = 3,
+        max_factor: int = 8,
+        device: str | jax.Device | None = "cpu",
+        seed: int = 0,
+        transform: Any = None,
+        prefetch: int = 0,
+        drop_last: bool = False,
+        max_bytes: int | None = None,
         sharding: Any = None,
-        **arguments: Any,
+    ) -> None: ...
+
+    def _set_up(
+        self, upstream: Iterable[Any], *, device: Any, sharding: Any, **arguments: Any
     ) -> None:
         self._place: Place = find_place(device, sharding)
         self._sharded = sharding is not None
@@ -53,3 +80,6 @@ class EchoLoader(_EchoLoader):
 
     def _adapter(self) -> Adapter:
         return JaxAdapter(self._place, self._sharded)
+
+    def _place_shown(self) -> str:
+        return str(self._place.target or super()._place_shown())

@@ -7,15 +7,17 @@ from typing import Any
 
 from echobuf import nodes
 from echobuf.buffer import EchoBuffer
-from echobuf.loader.ray_data import RayBatches
+from echobuf.loader import source
 
 
 class Adapter:
     """How items are read and what batches are made of; this one is NumPy's."""
 
+    takes_none = False  # as a part of items without leaves
+
     def yields_batches(self, upstream: Iterable[Any]) -> bool:
-        """Whether upstream yields batches, where nobody says."""
-        return isinstance(upstream, RayBatches)
+        """Say if it is a DataLoader, or the like, that makes batches."""
+        return source.yields_batches(upstream)
 
     def read_first(self, item: Any) -> Any:
         """The first item, from which the spec is inferred."""

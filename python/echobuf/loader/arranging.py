@@ -28,11 +28,13 @@ class Arranged:
         upstream: what is iterated.
         workforce: who makes examples in place of this process.
         make: what makes a buffer for them.
+        order: which examples are read, where they are read by index.
     """
 
     upstream: Any
     workforce: Workforce | Supply | None = None
     make: Callable[..., EchoBuffer] = EchoBuffer
+    order: Order | None = None
 
 
 def arrange(
@@ -61,7 +63,8 @@ def arrange(
         return Arranged(supply, supply, supply.make_buffer)
     if workers is not None:
         order = Order(upstream, sampler)
-        return Arranged(order, Workforce(workers, order, adapter), SharedBuffer)
+        return Arranged(order, Workforce(workers, order, adapter), SharedBuffer, order)
     if sampler is not None or is_map_style(upstream):
-        return Arranged(Sampled(Order(upstream, sampler)))
+        order = Order(upstream, sampler)
+        return Arranged(Sampled(order), order=order)
     return Arranged(upstream)

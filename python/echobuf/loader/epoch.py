@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from echobuf.buffer import EchoBuffer
-from echobuf.errors import ClosedError, UpstreamError
-from echobuf.loader.feeder import BadItemError
+from echobuf.codes import upstream_failed
+from echobuf.errors import ClosedError, ItemError, UpstreamError
+from echobuf.loader.attributes import closed_error
 from echobuf.loader.run import Run
 from echobuf.loader.snapshots import with_upstream
+from echobuf.loader.uncopied import Uncopied
 from echobuf.state import State
 
+_Result = TypeVar("_Result")
 
-class Epoch(Iterator[Any]):
+
+class Epoch(Uncopied, Iterator[Any]):
     """Draws the batches of one epoch, and stops upstream when it is dropped.
 
     Args:
@@ -22,7 +27,12 @@ class Epoch(Iterator[Any]):
         finished: called once, when everything has been served.
         overlap: called after each draw, to begin the next epoch's upstream, until it
             returns True.
+
+    Attributes:
+        number: of the epoch.
     """
+
+    _called = "an iterator of an EchoLoader"
 
     def __init__(
         self,
@@ -31,6 +41,7 @@ class Epoch(Iterator[Any]):
         finished: Callable[[], None],
         overlap: Callable[[], bool] | None = None,
     ) -> None:
+        self.number = run.number
         self._run: Run | None = run  # None: at the end
         self._buffer: EchoBuffer | None = None  # from the first draw on
         self._first: Callable[[Run], Run] | None = first
@@ -38,6 +49,7 @@ class Epoch(Iterator[Any]):
         self._overlap = overlap
         self._held: Any = None  # a batch drawn before Ctrl-C came
         self._superseded = False
+        self._is_closed = False  # the loader
 
     def __iter__(self) -> Epoch:
         return self
@@ -80,8 +92,18 @@ class Epoch(Iterator[Any]):
         except StopIteration:
             self._end()
             raise
+        except ClosedError:
+            if self._is_closed:  # meanwhile, by another thread
+                raise closed_error() from None
+            raise
         except UpstreamError as error:
-            raise _explain(error) from error.__cause__
+            explained = _explain(error)
+            raise explained from explained.__cause__
+        except RuntimeError as error:
+            # torch's signal handler raises it on the main thread, wherever that is.
+            if not str(error).startswith("DataLoader worker (pid"):
+                raise
+            raise upstream_failed(error) from error
         if self._overlap is not None:
             self._held = batch
             if self._overlap():
@@ -96,10 +118,11 @@ class Epoch(Iterator[Any]):
             ClosedError: another iterator has taken its place.
         """
         if self._superseded or self._run is None:
-            raise superseded_error()
+            raise self.why_ended()
         if self._first is not None:
             run = self._run = self._first(self._run)
             self._buffer = run.buffer
+            self.number = run.number
             self._first = None
             run.buffer = None  # it is this iterator's alone to keep
         return self._run
@@ -129,10 +152,36 @@ class Epoch(Iterator[Any]):
         if run is not None:
             run.end()
 
+    def loader_closes(self) -> None:
+        """Note that draws end because of `close()`, not because of another epoch."""
+        self._is_closed = True
+
+    def why_ended(self) -> ClosedError:
+        """Return the error for a draw after the end that `supersede` has brought."""
+        return closed_error() if self._is_closed else superseded_error()
+
     def give_way(self) -> None:
         """Ends this epoch for good, for another iterator over what was begun."""
         self._superseded = True
         self._run = self._buffer = None
+
+
+def weakly(
+    method: Callable[..., _Result], otherwise: Callable[..., _Result]
+) -> Callable[..., _Result]:
+    """Return a call of a bound method that does not keep its object alive.
+
+    Args:
+        method: bound to the object.
+        otherwise: called in its place once the object is gone.
+    """
+    weak = weakref.WeakMethod(method)
+
+    def call(*args: Any) -> _Result:
+        alive = weak()
+        return (otherwise if alive is None else alive)(*args)
+
+    return call
 
 
 def superseded_error() -> ClosedError:
@@ -145,11 +194,13 @@ def superseded_error() -> ClosedError:
 
 
 def _explain(error: UpstreamError) -> UpstreamError:
-    """What a loader has to say itself is no error of upstream's around another one.
+    """Return what a loader has found itself in place of an error around it.
 
     An item that did not fit is a `SpecError`, too.
     """
     cause = error.__cause__
-    if isinstance(cause, BadItemError):
-        return BadItemError(*cause.args)
-    return UpstreamError(*cause.args) if type(cause) is UpstreamError else error
+    if isinstance(cause, ItemError) or type(cause) is UpstreamError:
+        again = type(cause)(*cause.args)
+        again.__cause__ = cause.__cause__  # also None: no context is shown then
+        return again
+    return error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import os
 import threading
 import time
 import weakref
@@ -12,19 +13,17 @@ from typing import Any
 
 from echobuf import _core
 from echobuf.buffer import EchoBuffer
-from echobuf.errors import ClosedError, DeviceError, SpecError, UpstreamError
+from echobuf.describe_error import message
+from echobuf.errors import ClosedError, DeviceError, ItemError, SpecError
 from echobuf.loader.snapshots import Snapshots
 from echobuf.loader.source import length_of, skip
+from echobuf.threads import DaemonThread
 
 _END = object()
 
 _AT_EXIT_S = 0.2
 
 _feeders: weakref.WeakSet[Feeder] = weakref.WeakSet()
-
-
-class BadItemError(UpstreamError, SpecError):
-    """Upstream yielded something that does not fit the spec of its first item."""
 
 
 class Feeder:
@@ -42,6 +41,7 @@ class Feeder:
         read: brings an item into the form that the buffer takes.
         skipped: examples at the start that a resumed buffer does not need.
         snapshots: take upstream's state between items; None if it has none.
+        term: of the epoch in the buffer; the one that is open unless told.
     """
 
     def __init__(
@@ -54,8 +54,11 @@ class Feeder:
         read: Callable[[Any], Any],
         skipped: int,
         snapshots: Snapshots | None,
+        term: int | None = None,
     ) -> None:
         self._buffer = buffer
+        self._term = buffer._term() if term is None else term
+        self._process = os.getpid()
         self._put = buffer.put_batch if batched else buffer.put
         self._batched = batched
         self._read = read
@@ -63,23 +66,21 @@ class Feeder:
         self._skipped = skipped
         self._snapshots = snapshots
         self._stopped = threading.Event()
-        self._thread = threading.Thread(
-            target=self._run, args=(items, first), name="echobuf-feeder", daemon=True
-        )
+        self._thread = DaemonThread(self._run, (items, first), name="echobuf-feeder")
         # The thread's arguments are the only references, so that what upstream holds
         # goes when the thread ends.
         del items, first
         self._ended = False
-        _feeders.add(self)
+        _feeders.add(self)  # first: Ctrl-C may come right after the start
         self._thread.start()
 
     def stop(self) -> None:
         """Tells the thread to end, and does not wait for it."""
+        # In this order: a put that the end of the epoch cuts off is then no failure.
+        # The term: the thread may have ended by then, and the buffer be in another.
         self._stopped.set()
-        # A thread that has ended has nothing to be woken from, and the buffer may be
-        # in another epoch by now.
-        if self._thread.is_alive() and not self._ended:
-            self._buffer._abandon()
+        if not self._ended:
+            self._buffer._abandon(self._term)
 
     def join(self, timeout: float | None = None) -> bool:
         """Waits until the thread has ended; Ctrl-C gets through.
@@ -113,7 +114,8 @@ class Feeder:
             while item is not _END and not self._stopped.is_set():
                 self._feed(item)
                 item = next(items, _END)
-            if item is _END:
+            # Once it was stopped, the buffer may be in an epoch of another thread.
+            if item is _END and not self._stopped.is_set():
                 self._ended = True
                 if self._snapshots is not None:
                     self._snapshots.ended()
@@ -121,10 +123,9 @@ class Feeder:
         except BaseException as error:
             # The error keeps this frame; what upstream holds must go all the same.
             del items, item
-            # A put that the end of the epoch cut off is no failure of upstream's.
-            if not (isinstance(error, ClosedError) and self._stopped.is_set()):
-                # A buffer whose device is gone says so itself to who draws.
-                with contextlib.suppress(DeviceError):
+            if not self._stopped.is_set():
+                # A buffer that was left, or whose device is gone, says so itself.
+                with contextlib.suppress(ClosedError, DeviceError):
                     self._buffer.fail(error)
 
     def _feed(self, item: Any) -> None:
@@ -141,10 +142,10 @@ class Feeder:
         except SpecError as error:
             whole = self._batched or self._buffer._options.ragged
             hint = "" if whole else " If upstream yields batches: batched=True."
-            raise BadItemError(
+            raise ItemError(
                 f"item {self._count - 1} of upstream does not fit the first one: "
-                f"{error}{hint}"
-            ) from error
+                f"{message(error)}{hint}"
+            ) from error.__cause__
 
     def _skip(self, item: Any) -> Any:
         if not self._batched:
@@ -154,6 +155,14 @@ class Feeder:
         cut = min(length, self._skipped)
         self._skipped -= cut
         return skip(item, cut) if cut < length else None
+
+
+def stop_feeding(buffer: EchoBuffer) -> list[Feeder]:
+    """Stop every thread that feeds the buffer; return those that still run."""
+    feeders = [each for each in list(_feeders) if each._buffer is buffer]
+    for feeder in feeders:
+        feeder.stop()
+    return [each for each in feeders if each._thread.is_alive()]
 
 
 def _stop_all() -> None:

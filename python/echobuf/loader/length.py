@@ -2,10 +2,51 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from echobuf import hints
+from echobuf import _core, hints
+from echobuf.describe_error import message
 from echobuf.loader.source import as_data_loader
+
+
+@dataclass(frozen=True)
+class EpochLength:
+    """The arguments that the number of batches in an epoch follows from.
+
+    Attributes:
+        units: fresh examples (batches with `unit="batch"`) in an epoch.
+        window: of the buffer.
+        num: numerator of the factor, in lowest terms.
+        den: its denominator.
+        seed: of the buffer.
+        batch_size: of the buffer; 1 with `unit="batch"`.
+        drop_last: of the buffer.
+    """
+
+    units: int
+    window: int
+    num: int
+    den: int
+    seed: int
+    batch_size: int
+    drop_last: bool
+
+    def count_batches(self, epoch: int) -> int:
+        """Return the number of batches in an epoch, given by its number."""
+        phase = _core.epoch_phase(self.num, self.den, self.seed, epoch)
+        return self._count(phase)
+
+    def count_most(self) -> int:
+        """Return the number of batches in the longest epoch that there can be."""
+        return self._count(self.den - 1)  # the draws grow with the phase
+
+    def _count(self, phase: int) -> int:
+        draws = _core.fixed_total_draws(
+            self.window, self.num, self.den, self.units, phase
+        )
+        rest = 0 if self.drop_last else self.batch_size - 1
+        return (draws + rest) // self.batch_size
 
 
 def count_units(upstream: Any, *, batched: bool, whole: bool) -> int:
@@ -32,7 +73,7 @@ def count_units(upstream: Any, *, batched: bool, whole: bool) -> int:
     except TypeError as error:
         raise TypeError(
             f"`upstream` is a {type(upstream).__name__}, which does not say how many "
-            f"items it yields ({error}); give `length=`."
+            f"items it yields ({message(error)}); give `length=`."
         ) from None
 
 

@@ -2,47 +2,52 @@
 
 from __future__ import annotations
 
-import functools
+import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from echobuf import state
 from echobuf.loader.adapter import Adapter
 from echobuf.loader.arranging import arrange
-from echobuf.loader.epoch import Epoch
+from echobuf.loader.attributes import Attributes, DataLoaderLike, closed_error
+from echobuf.loader.epoch import Epoch, weakly
 from echobuf.loader.plan import Plan
 from echobuf.loader.run import Run
 from echobuf.loader.snapshots import with_end, with_upstream
 from echobuf.loader.starter import Starter
 from echobuf.loader.told import Told
 from echobuf.loader.upstream import Upstream
-from echobuf.options import check_bool, check_epoch
+from echobuf.options import Factor, Unit, check_bool, check_epoch
 from echobuf.stats import NOTHING, Stats, make_stats
-from echobuf.workers.settings import check_workers
-
-if TYPE_CHECKING:
-    pass
+from echobuf.workers.settings import Context, check_workers
 
 
-class EchoLoader:
+class EchoLoader(DataLoaderLike):
     """Echoes what an iterable yields, in shuffled NumPy batches.
 
     Each `iter(loader)` is one epoch: upstream is iterated afresh, on a background
     thread, into the same memory. One epoch runs at a time; beginning another ends it.
 
     Args:
-        upstream: an iterable of examples or of batches; or a `ray.data.Dataset`, or
-            one trainer's shard of it, which is read in batches of `batch_size`.
+        upstream: an iterable of examples or of batches, such as a DataLoader; or a
+            `ray.data.Dataset`, or one trainer's shard of it, which is read in batches
+            of `batch_size`.
         batch_size: examples in a batch. With `batched=True` it is that of the first
             batch unless told; left out with `unit="batch"`.
-        window: examples (batches with `unit="batch"`) that one shuffled pass covers.
-        factor: how many times each fresh example is served: a number >= 1, or "auto".
+        window: examples (batches with `unit="batch"`) that one shuffled pass covers; at
+            least `batch_size` and `factor`. Left out, it is 32 batches, rounded up to a
+            multiple of ceil(factor) batches.
+        factor: how many times each fresh example is served: a number >= 1, or "auto",
+            which echoes only while upstream is behind. A fraction such as 2.5 gives
+            other examples the extra use in each epoch, and `len(loader)` is that of the
+            epoch that is running, or comes next; `batch_size` is then at most
+            floor(factor) * (window // ceil(factor)).
         unit: "example", or "batch" to echo the batches of upstream as they are.
-        batched: whether upstream yields batches (examples stacked on axis 0); False
-            unless told, True with `unit="batch"` and for Ray.
+        batched: whether upstream yields batches (examples stacked on axis 0). Unless
+            told, True with `unit="batch"`, for a DataLoader that makes batches, and for
+            Ray.
         length: how many examples (batches with `unit="batch"`) upstream yields, where
             it does not say; for `len(loader)`.
         overlap_epochs: begin the next epoch's upstream as soon as all examples of this
@@ -60,16 +65,22 @@ class EchoLoader:
         worker_init_fn: called in each with its number, before its first example.
         max_restarts: workers that may die in an epoch and be started again, with the
             examples that they had not finished; one more is an `UpstreamError`.
-        max_factor: as for `EchoBuffer`, like the arguments that follow.
-        device: see there.
-        seed: see there.
-        transform: see there.
-        prefetch: see there.
-        drop_last: see there.
-        max_bytes: see there.
+        max_factor: the most that "auto" serves an example.
+        device: where the window is: "cpu", "cuda" (the current device) or "cuda:N".
+        seed: with it, the order of upstream, `window` and `factor`, the order of draws
+            is fixed (an int from 0 to 2**64 - 1).
+        transform: a mapping from leaves to lists of operations of
+            `echobuf.transforms`, which run inside the draw: each echo is augmented
+            anew.
+        prefetch: batches that a native thread assembles ahead; on a CUDA device, where
+            examples are uploaded ahead anyhow, it does nothing.
+        drop_last: leave out a last batch that is shorter than `batch_size`.
+        max_bytes: the most memory that the buffer may take on its device: its ring,
+            batches made ahead, and batch memory kept for the next batch.
 
     Raises:
         OptionError: an argument is out of range.
+        DeviceError: the device cannot be used.
     """
 
     def __init__(  # noqa: PLR0913 - what users may say of a loader
@@ -77,15 +88,15 @@ class EchoLoader:
         upstream: Iterable[Any],
         *,
         batch_size: int | None = None,
-        window: int,
-        factor: float | Fraction | str = "auto",
-        unit: str = "example",
+        window: int | None = None,
+        factor: Factor = "auto",
+        unit: Unit = "example",
         batched: bool | None = None,
         length: int | None = None,
         overlap_epochs: bool = False,
         sampler: Iterable[int] | None = None,
         num_workers: int = 0,
-        multiprocessing_context: Any = None,
+        multiprocessing_context: Context = None,
         worker_init_fn: Callable[[int], Any] | None = None,
         max_restarts: int = 3,
         max_factor: int = 8,
@@ -115,14 +126,14 @@ class EchoLoader:
             unit=unit,
             overlap_epochs=overlap_epochs,
         )
-        upstream = arranged.upstream
-        self._upstream = Upstream(upstream)
-        self._told = Told(upstream)
+        source = arranged.upstream
+        self._upstream = Upstream(source)
+        self._told = Told(source)
         self._overlap_epochs = check_bool("overlap_epochs", overlap_epochs)
         self._plan = Plan(
-            upstream,
+            source,
             batched=batched,
-            default=adapter.yields_batches(upstream),
+            default=adapter.yields_batches(source),
             length=length,
             arguments={
                 "batch_size": batch_size,
@@ -142,9 +153,14 @@ class EchoLoader:
         self._starter = Starter(
             self._upstream, self._told, self._plan, adapter, arranged.workforce
         )
+        self._attributes = Attributes(
+            upstream, sampler, workers, arranged.order, self._plan
+        )
         self._epoch: weakref.ref[Epoch] | None = None
         self._begun: Run | None = None  # until the first batch is drawn from it
         self._next_epoch = 0
+        self._closing = threading.RLock()
+        self._is_released = False
         self._between = True  # at the start of `_next_epoch`, in no epoch
         self._resume: state.State | None = None
         self._base = 0  # fresh examples before those that the buffer counts
@@ -163,17 +179,18 @@ class EchoLoader:
             UpstreamError: upstream gives one epoch only and has been used.
             SpecError: the first item has leaves that cannot be stored.
             CapacityError: the window does not fit the memory.
+            ClosedError: the loader was closed.
         """
+        self._check_open()
         run = self._take_over()
         if run is None:
             self._end_current()
             run = self._begin_next()
-        loader = weakref.ref(self)
         epoch = Epoch(
             run,
-            functools.partial(_draw_first, loader),
-            functools.partial(_finish, loader),
-            self._overlap(),
+            weakly(self._draw_first, lambda run: run),
+            weakly(self._served_out, lambda: None),
+            weakly(self._begin_ahead, lambda: True) if self._overlap_epochs else None,
         )
         self._epoch = weakref.ref(epoch)
         return epoch
@@ -215,6 +232,9 @@ class EchoLoader:
         except BaseException:
             self._take_back(number, resume)
             raise
+        if self._closed:  # meanwhile, by another thread
+            run.end()
+            raise closed_error()
         if run.error is None:
             self._begun = run
         else:
@@ -245,23 +265,46 @@ class EchoLoader:
         run.end()
         self._take_back(run.number, run.resume)
 
-    def _overlap(self) -> Callable[[], bool] | None:
-        if not self._overlap_epochs:
-            return None
-        return functools.partial(_begin_ahead, weakref.ref(self))
-
     def _begin_ahead(self) -> bool:
-        return self._starter.begin_ahead(self._next_epoch)
+        """True when there is nothing more to begin."""
+        return self._closed or self._starter.begin_ahead(self._next_epoch)
 
-    # ---- length, state
+    # ---- life
 
-    def __len__(self) -> int:
-        """The number of batches in an epoch.
+    def close(self) -> None:
+        """Ends the epoch, upstream's thread and worker processes; releases the memory.
 
-        Raises:
-            TypeError: upstream's length is not known, or `factor` is "auto".
+        It waits until upstream's current call returns. A place at a server
+        (`echobuf.serve.attach`) is left, and the loader holds its upstream no longer.
+        An iterator that is still held raises `ClosedError`, as does any later use of
+        the loader. Calling it twice does nothing. `with loader:` calls it at the end.
         """
-        return self._plan.count_batches()
+        with self._closing:  # and if that is interrupted, the next call goes on
+            if not self._is_released:
+                self._closed = True
+                self._release()
+
+    def _release(self) -> None:
+        current, starter = self._current(), self._starter
+        if current is not None:
+            current.loader_closes()
+        try:
+            self._end_current()
+        finally:
+            self._resume = None
+            starter.close()
+            self._is_released = True
+            del self._attributes, self._upstream, self._told, self._plan, self._starter
+
+    # ---- state
+
+    def _counted_epoch(self) -> int:
+        if self._begun is not None:
+            return self._begun.number
+        current = self._current()
+        if current is not None and not self._between:
+            return current.number
+        return self._next_epoch if self._resume is None else self._resume["epoch"]
 
     def set_epoch(self, epoch: int) -> None:
         """Fixes the number, and so the order, of the epoch that the next `iter` begins.
@@ -272,6 +315,7 @@ class EchoLoader:
 
         A loaded state of that epoch stays loaded; one of another epoch is given up.
         """
+        self._check_open()
         number = check_epoch(epoch)
         changed = self._told.tell(number)
         if changed:
@@ -287,6 +331,7 @@ class EchoLoader:
 
     def stats(self) -> Stats:
         """What has been done in the current epoch, or the last one."""
+        self._check_open()
         buffer = self._starter.buffer
         return make_stats(NOTHING) if buffer is None else buffer.stats()
 
@@ -296,6 +341,7 @@ class EchoLoader:
         It holds the state of upstream, if that has one: `state_dict` and
         `load_state_dict`. A warning says so once where it cannot be kept.
         """
+        self._check_open()
         sealed = self._seal(self._sealed_arguments(), self._position())
         snapshots = self._starter.snapshots
         trouble = None if snapshots is None else snapshots.trouble
@@ -342,6 +388,7 @@ class EchoLoader:
             StateError: the state is damaged, or of other arguments, or tells of the
                 state of an upstream that has none here.
         """
+        self._check_open()
         position = self._upstream.check_state(self._unseal(state_dict))
         self._end_current()
         self._starter.cancel_ahead()
@@ -353,22 +400,3 @@ class EchoLoader:
         if self._resume is not None:
             return dict(self._resume["arguments"])
         return self._plan.sealed()
-
-
-def _begin_ahead(loader: weakref.ref[EchoLoader]) -> bool:
-    """True when there is nothing more to begin."""
-    alive = loader()
-    return True if alive is None else alive._begin_ahead()
-
-
-def _draw_first(loader: weakref.ref[EchoLoader], run: Run) -> Run:
-    """A loader that is gone has nothing to say."""
-    alive = loader()
-    return run if alive is None else alive._draw_first(run)
-
-
-def _finish(loader: weakref.ref[EchoLoader]) -> None:
-    """Notes that an epoch was served to its end."""
-    alive = loader()
-    if alive is not None:
-        alive._served_out()

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from echobuf import _core, state
+from echobuf import state
 from echobuf.buffer import EchoBuffer
 from echobuf.errors import OptionError
 from echobuf.loader import source
-from echobuf.loader.length import count_units
-from echobuf.options import Options, check_int, check_options
+from echobuf.loader.length import EpochLength, count_units
+from echobuf.options import Options, check_factor, check_int, check_options
+
+_DEFAULT_BATCHES = 32  # in a window, where nothing else is said
 
 
 class Plan:
@@ -21,7 +24,8 @@ class Plan:
         batched: as for `EchoLoader`; `default` unless told.
         default: whether `upstream` yields batches where nobody says.
         length: as for `EchoLoader`.
-        arguments: those of `EchoBuffer`; `batch_size` may still be unknown.
+        arguments: those of `EchoBuffer`; `batch_size` may still be unknown, and
+            `window`, which then follows from it.
         make: what makes a buffer of them.
     """
 
@@ -43,6 +47,8 @@ class Plan:
         self.batched = _check_batched(batched, unit, default)
         if arguments["batch_size"] is None and unit == "example" and self.batched:
             arguments["batch_size"] = source.loader_batch_size(upstream)
+        if arguments["batch_size"] is not None or unit == "batch":
+            self._settle_window()
         self.options: Options = self._check()
         self._buffer: EchoBuffer | None = None
 
@@ -57,7 +63,16 @@ class Plan:
         if unknown and self.batched:
             # Known with the first batch; until then any that is allowed stands in.
             arguments["batch_size"] = None if arguments["unit"] == "batch" else 1
+        if arguments["window"] is None:
+            arguments["window"] = _default_window(1, arguments["factor"])
         return check_options(**arguments)
+
+    def _settle_window(self) -> None:
+        """Choose the window, where it was left out and the batch size is known."""
+        arguments = self._arguments
+        if arguments["window"] is None:
+            size = 1 if arguments["unit"] == "batch" else arguments["batch_size"]
+            arguments["window"] = _default_window(size, arguments["factor"])
 
     def make_buffer(self, first: Any) -> EchoBuffer:
         """The buffer for items like the first one of upstream."""
@@ -75,27 +90,65 @@ class Plan:
         spec, length = source.infer_example(first)
         if self._arguments["batch_size"] is None:
             self._arguments["batch_size"] = length
+            self._settle_window()
         return spec
 
-    def count_batches(self) -> int:
-        """The number of batches in an epoch.
+    @property
+    def batch_size(self) -> int | None:
+        """Examples in a batch; None until the first batch says it."""
+        size = self._arguments["batch_size"]
+        if size is None and self.options.ragged:
+            return source.loader_batch_size(self._upstream)
+        return None if size is None else self.options.batch_size
+
+    @property
+    def window(self) -> int | None:
+        """The window; None until the first batch says it."""
+        return None if self._arguments["window"] is None else self.options.window
+
+    def epoch_length(self) -> EpochLength:
+        """Return what the number of batches in each epoch follows from.
 
         Raises:
             TypeError: upstream's length is not known, or `factor` is "auto".
         """
         options = self.options
         if options.ratio is None:
-            raise TypeError("with factor='auto' the number of batches is not known.")
-        if not options.ragged and self._arguments["batch_size"] is None:
-            raise TypeError("`batch_size` is known with the first batch; give it.")
-        units = self._length
-        if units is None:
-            units = count_units(
-                self._upstream, batched=self.batched, whole=options.ragged
+            raise TypeError(
+                "with factor='auto' the number of batches is known only when they are "
+                "served; `max_batches()` is an upper bound. Or give a number as "
+                "`factor`."
             )
-        draws = _core.fixed_total_draws(options.window, *options.ratio, units)
+        return EpochLength(
+            self._count_units(),
+            options.window,
+            *options.ratio,
+            options.seed,
+            options.batch_size,
+            options.drop_last,
+        )
+
+    def max_batches(self) -> int:
+        """The most batches that an epoch can have.
+
+        Raises:
+            TypeError: upstream's length is not known.
+        """
+        options = self.options
+        if options.ratio is not None:
+            return self.epoch_length().count_most()
+        draws = self._count_units() * options.max_factor
         rest = 0 if options.drop_last else options.batch_size - 1
         return (draws + rest) // options.batch_size
+
+    def _count_units(self) -> int:
+        """Count the fresh examples (batches with `unit="batch"`) of an epoch."""
+        whole = self.options.ragged
+        if not whole and self._arguments["batch_size"] is None:
+            raise TypeError("`batch_size` is known with the first batch; give it.")
+        if self._length is not None:
+            return self._length
+        return count_units(self._upstream, batched=self.batched, whole=whole)
 
     def sealed(self) -> state.State:
         """The arguments as they are kept in a state."""
@@ -104,6 +157,8 @@ class Plan:
         arguments = state.arguments_of(self.options, None, None)
         if self._arguments["batch_size"] is None and not self.options.ragged:
             arguments["batch_size"] = None
+        if self._arguments["window"] is None:
+            arguments["window"] = None
         return arguments
 
 
@@ -118,3 +173,14 @@ def _check_batched(batched: Any, unit: Any, default: bool) -> bool:
             "that are echoed, so it must be True or left out."
         )
     return batched
+
+
+def _default_window(batch_size: Any, factor: Any) -> int:
+    """Return 32 batches, or the next multiple of ceil(factor) batches.
+
+    With such a multiple no batch of the steady state holds an example twice.
+    """
+    ratio = check_factor(factor)
+    step = 1 if ratio is None else math.ceil(ratio)
+    batches = -(-_DEFAULT_BATCHES // step) * step
+    return check_int("batch_size", batch_size, 1, None) * batches

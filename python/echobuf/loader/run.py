@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from echobuf import state
 from echobuf.buffer import EchoBuffer
+from echobuf.codes import upstream_failed
 from echobuf.errors import UpstreamError
 from echobuf.loader.feeder import Feeder
 from echobuf.loader.snapshots import Snapshots
@@ -56,9 +57,7 @@ class Run:
             return None
         if type(self._cause) is UpstreamError:  # that says it
             return UpstreamError(*self._cause.args)
-        error = UpstreamError(f"upstream failed: {self._cause!r}")
-        error.__cause__ = self._cause
-        return error
+        return upstream_failed(self._cause)
 
     def end(self) -> None:
         """Ends its upstream; waits until the current call of that returns."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from echobuf import _core
+from echobuf.describe_error import message
 from echobuf.loader.stateful import Stateful
 from echobuf.options import Options
 from echobuf.state import State
@@ -76,7 +77,7 @@ class Snapshots:
         try:
             new = self._upstream.take(self._offset)
         except Exception as error:
-            self._give_up(f"`upstream.state_dict()` cannot be kept: {error}")
+            self._give_up(f"`upstream.state_dict()` cannot be kept: {message(error)}")
             return
         kept = self._kept
         if kept and kept[-1].encoded == new.encoded:

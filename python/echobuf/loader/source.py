@@ -79,6 +79,19 @@ def check_example(item: Any) -> None:
         as_first_array(leaf, "example" + path)
 
 
+def refuse_none(item: Any, what: str) -> None:
+    """Refuse a first item with None in it, which would come back in every batch.
+
+    Args:
+        item: the first of upstream.
+        what: its name in the error: "example" or "batch".
+    """
+    paths, leaves, _ = flatten_with_paths(item, is_leaf=lambda node: node is None)
+    for path, leaf in zip(paths, leaves, strict=True):
+        if leaf is None and path:
+            as_first_array(leaf, what + path)
+
+
 def infer_example(batch: Any) -> tuple[Any, int]:
     """The spec of one example, from a batch of them, and the length of that batch."""
     paths, leaves, treespec = flatten_with_paths(batch)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from echobuf import state
 from echobuf.buffer import EchoBuffer
 from echobuf.errors import EchobufError, StateError, UpstreamError
+from echobuf.limits import enough
+from echobuf.loader import source
 from echobuf.loader.adapter import Adapter
 from echobuf.loader.ahead import Ahead
-from echobuf.loader.feeder import Feeder
+from echobuf.loader.feeder import Feeder, stop_feeding
 from echobuf.loader.plan import Plan
 from echobuf.loader.run import Run
 from echobuf.loader.snapshots import Snapshots
@@ -66,7 +71,8 @@ class Starter:
         Raises:
             UpstreamError: upstream gives one epoch only and has been used.
             SpecError: the first item has leaves that cannot be stored.
-            CapacityError: the window does not fit the memory.
+            CapacityError: the window does not fit the memory, or descriptors, threads
+                or processes have run out.
             StateError: `resume` is not of this upstream.
         """
         ahead = self._wanted_ahead(number, resume)
@@ -79,18 +85,41 @@ class Starter:
             return Run(number, resume)
         if ahead is not None and ahead.run is not None:
             assert self.buffer is not None
-            self.buffer._go_ahead(number)
-            run = ahead.run
-        else:
-            buffer = self._open(start.first, number, resume)
+            with self._stopping(self.buffer):
+                self.buffer._go_ahead(number)
+                run = ahead.run
+                self._feeder, self.snapshots = run.feeder, run.snapshots
+            return run
+        buffer = self._open(start.first, number, resume)
+        with self._stopping(buffer):
             run = self._feed(buffer, start, number, resume)
-        self._feeder, self.snapshots = run.feeder, run.snapshots
+            self._feeder, self.snapshots = run.feeder, run.snapshots
         return run
+
+    @contextlib.contextmanager
+    def _stopping(self, buffer: EchoBuffer) -> Iterator[None]:
+        """Stop the threads that feed the buffer where Ctrl-C comes in between."""
+        try:
+            yield
+        except BaseException:
+            for feeder in stop_feeding(buffer):
+                self._feeder = feeder
+            raise
 
     def join(self) -> None:
         """Waits until the thread of the epoch begun last has ended."""
         if self._feeder is not None:
             self._feeder.join()
+
+    def close(self) -> None:
+        """Ends what there is of upstream, and releases the memory."""
+        try:
+            self.cancel_ahead()
+            if self._workforce is not None:
+                self._workforce.close()
+        finally:
+            if self.buffer is not None:
+                self.buffer._core.release()
 
     # ---- the next epoch's upstream, while this one is served out
 
@@ -107,9 +136,10 @@ class Starter:
         except UpstreamError:
             return True  # the next `iter` says so
         run = None
-        if start.items is not None and buffer._open_ahead(number):
-            run = self._feed(buffer, start, number, None)
-        self._ahead = Ahead(number, start, run)
+        with self._stopping(buffer):
+            if start.items is not None and buffer._open_ahead(number):
+                run = self._feed(buffer, start, number, None)
+            self._ahead = Ahead(number, start, run)
         return True
 
     def cancel_ahead(self) -> None:
@@ -130,6 +160,7 @@ class Starter:
 
     def _start(self, state: UpstreamState | None) -> Start:
         self._upstream.check_fresh()
+        self._told.note_beginning()
         start = self._upstream.begin(state)
         return start if self._workforce is None else self._workforce.check(start)
 
@@ -137,7 +168,9 @@ class Starter:
         if self.buffer is None:
             if self._workforce is not None:
                 first = self._workforce.example
-            self.buffer = self._make_buffer(self._adapter.read_first(first))
+            example = self._adapter.read_first(first)
+            with self._enough():
+                self.buffer = self._make_buffer(example)
         self.buffer.reset(number)
         if resume is not None:
             state.check_arguments(resume["arguments"], self.buffer._arguments)
@@ -155,6 +188,8 @@ class Starter:
             self.buffer.close()
 
     def _make_buffer(self, first: Any) -> EchoBuffer:
+        if not self._adapter.takes_none:
+            source.refuse_none(first, "batch" if self._plan.batched else "example")
         buffer = self._plan.make_buffer(first)
         try:
             self._adapter.fit(buffer)
@@ -162,6 +197,12 @@ class Starter:
             buffer._core.release()  # though the error may keep hold of it
             raise
         return buffer
+
+    def _enough(self) -> AbstractContextManager[None]:
+        """Give a clear error where descriptors, threads or processes run out."""
+        if isinstance(self._workforce, Workforce):
+            return enough("a loader with workers", "make `num_workers` smaller")
+        return enough("a loader", "end the loops of other loaders")
 
     def _feed(
         self, buffer: EchoBuffer, start: Start, number: int, resume: state.State | None
@@ -182,15 +223,17 @@ class Starter:
             )
         assert start.items is not None
         if self._workforce is not None:
-            given = self._workforce.feed(buffer, start, needed)
+            with self._enough():
+                given = self._workforce.feed(buffer, start, needed)
             return Run(number, resume, buffer, given, crew=self._workforce.crew)
-        feeder = Feeder(
-            buffer,
-            start.items,
-            start.first,
-            batched=self._plan.batched and not self._plan.options.ragged,
-            read=self._adapter.reader(),
-            skipped=needed - start.offset,
-            snapshots=snapshots,
-        )
+        with self._enough():
+            feeder = Feeder(
+                buffer,
+                start.items,
+                start.first,
+                batched=self._plan.batched and not self._plan.options.ragged,
+                read=self._adapter.reader(),
+                skipped=needed - start.offset,
+                snapshots=snapshots,
+            )
         return Run(number, resume, buffer, feeder, snapshots=snapshots)

@@ -8,14 +8,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from echobuf import hints
-from echobuf.errors import StateError, UpstreamError
+from echobuf.describe_error import describe
+from echobuf.errors import UpstreamStateError
 from echobuf.loader.source import as_data_loader, begins_anew
 from echobuf.plain import decode, encode
 from echobuf.upstream_state import UpstreamState
-
-
-class BadUpstreamStateError(UpstreamError, StateError):
-    """Upstream does not take the state that it is said to have been in."""
 
 
 def as_stateful(upstream: Any) -> Stateful | None:
@@ -87,7 +84,7 @@ class Stateful:
         """The next `iter` goes on where the state was taken.
 
         Raises:
-            BadUpstreamStateError: upstream raised.
+            UpstreamStateError: upstream raised.
         """
         kept = decode(state.encoded)
         try:
@@ -107,13 +104,13 @@ class Stateful:
                 stream.load_state_dict({})  # else each `iter` goes on there
 
 
-def refused(upstream: Any, error: Exception) -> BadUpstreamStateError:
+def refused(upstream: Any, error: Exception) -> UpstreamStateError:
     """The error for a state that upstream does not take."""
-    return BadUpstreamStateError(
+    return UpstreamStateError(
         f"`upstream`, a {type(upstream).__name__}, does not go on from the state that "
-        f"it had when `state` was taken: {error!r}. Make it as it was (a DataLoader "
-        'with as many workers), or leave `state["upstream"]` out: it is then read from '
-        "its start."
+        f"it had when `state` was taken: {describe(error)}. Make it as it was (a "
+        'DataLoader with as many workers), or leave `state["upstream"]` out: it is '
+        "then read from its start."
     )
 
 

@@ -15,12 +15,24 @@ class Told:
     def __init__(self, upstream: Any) -> None:
         self._upstream = upstream
         self._number: int | None = None
+        self._noted: dict[int, Any] = {}  # epochs when upstream was begun, by id
+
+    def note_beginning(self) -> None:
+        """Note which epoch each is in, now that upstream is begun.
+
+        A trainer that finds a sampler on the loader tells it before the loader.
+        """
+        self._noted = {
+            id(each): getattr(each, "epoch", self._number)
+            for each in _takers(self._upstream)
+        }
 
     def tell(self, number: int) -> bool:
         """Calls `set_epoch`; False if nothing there was in another epoch."""
         changed = False
         for each in _takers(self._upstream):
-            changed |= getattr(each, "epoch", self._number) != number
+            now = getattr(each, "epoch", self._number)
+            changed |= now != number or self._noted.get(id(each), now) != number
             each.set_epoch(number)
         self._number = number
         return changed

@@ -83,7 +83,7 @@ class Upstream:
 
         Raises:
             UpstreamError: upstream gave the iterator of the last epoch again.
-            BadUpstreamStateError: it does not take the state.
+            UpstreamStateError: it does not take the state.
         """
         stateful = self.stateful
         if stateful is None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
+from echobuf.describe_error import describe
 from echobuf.errors import EchobufError, OptionError
 from echobuf.metrics.sink import Sink, metrics_of, require
 from echobuf.options import check_bool, check_int
@@ -123,8 +124,8 @@ class Monitor:
             except Exception as error:
                 self._sinks.remove(sink)
                 warnings.warn(
-                    f"the sink {type(sink).__name__} raised {error!r}; nothing more is "
-                    "written to it.",
+                    f"the sink {type(sink).__name__} raised {describe(error)}; nothing "
+                    "more is written to it.",
                     RuntimeWarning,
                     stacklevel=4,
                 )

@@ -51,5 +51,5 @@ def require(module: str, package: str, what: str) -> Any:
     except ImportError as error:
         raise MissingPackageError(
             f"{what} needs the package `{package}`, and {error}: pip install {package} "
-            "(or 'echobuf[metrics]')."
+            "(or 'data-echoing[metrics]')."
         ) from error

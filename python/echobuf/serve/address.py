@@ -44,9 +44,10 @@ def folder() -> Path:
     """
     user = os.getuid()
     runtime = os.environ.get("XDG_RUNTIME_DIR")
-    path = Path(tempfile.gettempdir()) / f"echobuf-{user}"
     if runtime:
         path = Path(runtime) / "echobuf"
+    else:
+        path = Path(tempfile.gettempdir()) / f"echobuf-{user}"
     try:
         path.mkdir(mode=0o700, exist_ok=True)
         about = path.lstat()
@@ -88,7 +89,7 @@ class Lock:
         file = os.open(_file(place, "lock"), os.O_RDWR | os.O_CREAT, 0o600)
         self._file = io.FileIO(file, "r+")
         if not self._take():
-            holder = os.pread(file, 32, 0).decode(errors="replace").strip()
+            holder = self.holder(place)
             self._file.close()
             raise OptionError(
                 f"`name` is {place.name!r}, which the server of process "
@@ -106,6 +107,13 @@ class Lock:
                 return True
             time.sleep(_TRY_S)
         return False
+
+    @staticmethod
+    def holder(place: Path) -> str:
+        """The process that has it, as far as that is known; else nothing."""
+        with contextlib.suppress(OSError):
+            return _file(place, "lock").read_bytes()[:32].decode(errors="replace")
+        return ""
 
     @staticmethod
     def is_held(place: Path) -> bool:
@@ -177,8 +185,12 @@ def close(place: Path, server: socket.socket) -> None:
     server.close()
 
 
-def connect(name: str) -> socket.socket:
+def connect(name: str, seconds: float) -> socket.socket:
     """A connection to the server of that name.
+
+    Args:
+        name: of the server.
+        seconds: its timeout, which connecting has, too.
 
     Raises:
         OSError: there is none.
@@ -187,6 +199,7 @@ def connect(name: str) -> socket.socket:
     client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     track(client)
     try:
+        client.settimeout(seconds)
         with _short(_file(place(name), "sock")) as short:
             client.connect(short)
         check_peer(client)
@@ -215,13 +228,42 @@ def check_peer(connection: socket.socket) -> int:
 
 
 def unknown(name: str) -> OptionError:
-    """The error for a server that is not there."""
+    """The error for a server that there is no connection to."""
+    if Lock.is_held(place(name)):
+        return OptionError(
+            f"the server {name!r} (process {Lock.holder(place(name)) or '?'}) is there "
+            "and takes no connection: it has just begun, is being closed, or has no "
+            "thread or file descriptor left. Try again."
+        )
     there = ", ".join(repr(each) for each in names())
     return OptionError(
         f"`name` is {name!r}, and there is no such server on this machine; "
         + (f"there is {there}." if there else "there is none.")
         + " Start one: `echobuf serve FILE:NAME`."
     )
+
+
+def silent(name: str) -> OptionError:
+    """The error for a server that is there and says nothing."""
+    process = Lock.holder(place(name))
+    return OptionError(
+        f"the server {name!r} (process {process or '?'}) is there and does not "
+        "answer; it may be stopped (SIGSTOP), out of file descriptors, or too busy. "
+        f"Continue it (`kill -CONT {process or 'PROCESS'}`), or end it."
+    )
+
+
+def beginning(name: str) -> OptionError:
+    """The error for a server whose upstream has yielded nothing yet."""
+    return OptionError(
+        f"the server {name!r} has just begun: its upstream has not yielded its first "
+        "example yet. Ask again later."
+    )
+
+
+def stranger(name: str, error: Exception) -> OptionError:
+    """The error for a socket at which another program answers."""
+    return OptionError(f"{name!r} is no server of echobuf's: {error}.")
 
 
 def _file(place: Path, kind: str) -> Path:

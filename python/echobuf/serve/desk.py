@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from echobuf import _core
-from echobuf.errors import EchobufError, OptionError
+from echobuf.describe_error import describe
+from echobuf.errors import CapacityError, EchobufError, OptionError
 from echobuf.forked import track
 from echobuf.serve import address, wire
 from echobuf.serve.sample import Sample
@@ -22,7 +23,9 @@ from echobuf.serve.wire import Message
 VERSION = _core.__version__
 
 _RATE_S = 0.5
-_REPLY_S = 5.0
+_REPLY_S = 5.0  # for what a peer sends first, and for it to take an answer
+_WORD_S = 1.0  # between two words to who waits for the first example
+_PAUSE_S = 0.1  # after nothing could be accepted
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,7 @@ class Terms:
         name: of the server.
         sample: what examples look like.
         length: fresh examples an epoch, where that is known.
+        window: the largest that a job may have.
         lease_s: seconds of silence after which a job is dropped.
         spilled: whether examples are kept on a disk.
     """
@@ -40,6 +44,7 @@ class Terms:
     name: str
     sample: Sample
     length: int | None
+    window: int
     lease_s: float
     spilled: bool
 
@@ -60,6 +65,7 @@ class Desk:
         self._left = address.Left(place)
         self._open = threading.Event()  # there is a ring
         self._closed = False
+        self._ended = threading.Event()  # with that
         self._forgotten = False
         self._lock = threading.Lock()
         self._jobs: dict[tuple[int, int], tuple[str, int]] = {}  # seat: job, process
@@ -68,7 +74,11 @@ class Desk:
         self._thread = threading.Thread(
             target=self._accept, name="echobuf-serve-desk", daemon=True
         )
-        self._thread.start()
+        try:
+            self._thread.start()
+        except BaseException:
+            address.close(place, self._socket)
+            raise
 
     def open(self, core: _core.Station, terms: Terms) -> None:
         """There is a ring: jobs may come."""
@@ -81,12 +91,17 @@ class Desk:
             self._closed = True
             connections = list(self._connections)
             has_jobs = self._has_jobs()
+        self._ended.set()
         address.close(self._place, self._socket)
         self._open.set()
         for connection in connections:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
         return has_jobs
+
+    def _has_jobs(self) -> bool:
+        """Those, too, that have yet to notice that there is a server again."""
+        return self._open.is_set() and bool(self._core.jobs())
 
     def forget(self) -> None:
         """There will be no other server for these jobs."""
@@ -97,18 +112,30 @@ class Desk:
     # ---- on threads
 
     def _accept(self) -> None:
-        while True:
+        while not self._ended.is_set():
             try:
                 connection, _ = self._socket.accept()
-            except OSError:
-                return
+            except OSError:  # closed; or no descriptor is left, which may pass
+                self._ended.wait(_PAUSE_S)
+                continue
             track(connection)
-            threading.Thread(
-                target=self._answer,
-                args=(connection,),
-                name="echobuf-serve-job",
-                daemon=True,
-            ).start()
+            try:
+                threading.Thread(
+                    target=self._answer,
+                    args=(connection,),
+                    name="echobuf-serve-job",
+                    daemon=True,
+                ).start()
+            except (RuntimeError, MemoryError) as error:
+                self._turn_away(connection, error)
+
+    def _turn_away(self, connection: socket.socket, error: Exception) -> None:
+        """No thread can be started, which may pass."""
+        connection.settimeout(0.0)
+        why = f"the server {self._name!r} has no thread left: {describe(error)}"
+        self._refuse(connection, why, "busy")
+        connection.close()
+        self._ended.wait(_PAUSE_S)
 
     def _answer(self, connection: socket.socket) -> None:
         with self._lock:
@@ -119,20 +146,32 @@ class Desk:
         files: list[int] = []
         try:
             process = address.check_peer(connection)
-            message, files = wire.receive(connection)
+            message, files = wire.receive(connection, _REPLY_S)
+            connection.settimeout(_REPLY_S)
             if message is not None:
                 self._serve(connection, message, files, process)
+        except CapacityError:  # which may pass
+            why = f"the server {self._name!r} has no file descriptor left"
+            self._refuse(connection, why, "busy")
         except EchobufError as error:
-            with contextlib.suppress(OSError):
-                wire.send(connection, {"error": str(error)})
-        except (OSError, ValueError, KeyError, TypeError, RuntimeError):
-            pass  # it has gone, or is none of ours; or the ring has gone
+            self._refuse(connection, str(error))
+        except (OSError, RuntimeError):
+            pass  # it has gone, or has said nothing; or the ring has gone
+        except Exception as error:
+            self._refuse(
+                connection,
+                f"the server {self._name!r} cannot make out what this says "
+                f"({describe(error)})",
+            )
         finally:
-            for file in files:
-                os.close(file)
+            wire.close_files(files)
             with self._lock:
                 self._connections.discard(connection)
             connection.close()
+
+    def _refuse(self, connection: socket.socket, why: str, kind: str = "error") -> None:
+        with contextlib.suppress(OSError):
+            wire.send(connection, {kind: why})
 
     def _serve(
         self,
@@ -149,7 +188,8 @@ class Desk:
         what = message["what"]
         if what == "resume":
             self._adopt(message, files)
-        self._open.wait()
+        while not self._open.wait(_WORD_S):
+            wire.send(connection, {"wait": True})  # raises if it has gone
         if self._closed:
             return
         if what == "status":
@@ -161,7 +201,7 @@ class Desk:
 
     def _attach(self, connection: socket.socket, job: str, process: int) -> None:
         with self._lock:  # or the server might be through, and close this
-            if self._closed:
+            if self._closed or _has_gone(connection):
                 return
             if not self._forgotten:
                 # Before it has a seat, with which the last epoch may begin and end.
@@ -169,7 +209,6 @@ class Desk:
             seat = self._seat(job)
             self._jobs[seat] = job, process
             terms = self._terms
-            connection.settimeout(_REPLY_S)
             with contextlib.suppress(OSError):  # it has gone again
                 wire.send(
                     connection,
@@ -178,6 +217,7 @@ class Desk:
                         "lease_s": terms.lease_s,
                         "sample": wire.pack(terms.sample),
                         "length": terms.length,
+                        "window": terms.window,
                         "spilled": terms.spilled,
                     },
                     (self._core.feed(), self._core.memory()),
@@ -231,10 +271,6 @@ class Desk:
             if not self._has_jobs():
                 self._left.clear()
 
-    def _has_jobs(self) -> bool:
-        """Those, too, that have yet to notice that there is a server again."""
-        return self._open.is_set() and bool(self._core.jobs())
-
     def _held(self) -> dict[tuple[int, int], tuple[str, int]]:
         """The jobs that have not been dropped."""
         self._jobs = {
@@ -286,3 +322,17 @@ class Desk:
     def _counts(self) -> tuple[int, dict[int, tuple[Any, ...]]]:
         jobs = {seat: tuple(rest) for seat, *rest in self._core.jobs()}
         return self._core.published(), jobs
+
+
+def _has_gone(connection: socket.socket) -> bool:
+    """Say if the other end does not wait for an answer any more."""
+    before = connection.gettimeout()
+    connection.settimeout(0.0)
+    try:
+        return not connection.recv(1, socket.MSG_PEEK)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    finally:
+        connection.settimeout(before)

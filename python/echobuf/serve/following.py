@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from echobuf import _core
 from echobuf.buffer import EchoBuffer
 from echobuf.errors import EchobufError
 from echobuf.loader.feeder import Feeder
+from echobuf.serve.link import broken
 
 if TYPE_CHECKING:
     from echobuf.serve.link import Link
@@ -23,6 +25,9 @@ class FollowFeeder(Feeder):
         follower: that has begun it.
         link: to the server.
         epoch: of the server.
+
+    Attributes:
+        is_held: whether the server keeps the epoch for this job, which gave it up.
     """
 
     def __init__(
@@ -31,7 +36,7 @@ class FollowFeeder(Feeder):
         self._follower = follower
         self._link = link
         self._epoch = epoch
-        self._term = follower.term()
+        self.is_held = False
         super().__init__(
             buffer,
             iter(()),
@@ -40,15 +45,34 @@ class FollowFeeder(Feeder):
             read=_as_it_is,
             skipped=0,
             snapshots=None,
+            term=follower.term(),
         )
 
     def stop(self) -> None:
-        """Tells the thread to end, and does not wait for it."""
+        """Tells the thread to end, and does not wait for it.
+
+        An epoch that is only ahead is not left yet: the one before it may still be
+        drawn from the server's slots.
+        """
+        if self._process != os.getpid():  # a fork: the seat is the parent's
+            return
         self._stopped.set()
-        if self._thread.is_alive() and not self._ended:
+        if not self._ended:  # also where the thread ends meanwhile
+            self.is_held = self._buffer._draining()
             # In this order: nothing is served of slots that are given up.
-            self._buffer._abandon()
-            self._link.place.leave(self._epoch + 1)  # what is still to come, too
+            self._buffer._abandon(self._term)
+            if not self.is_held:
+                self._leave()
+
+    def leave_held(self) -> None:
+        """Leaves an epoch that was given up ahead; nothing before it is drawn."""
+        if self.is_held:
+            self._buffer.reset(self._buffer._epoch)
+            self._leave()
+            self.is_held = False  # last: what is interrupted is done again
+
+    def _leave(self) -> None:
+        self._link.place.leave(self._epoch + 1)  # what is still to come, too
 
     def _run(self, items: object, item: object) -> None:
         try:
@@ -63,6 +87,8 @@ class FollowFeeder(Feeder):
                 self._link.raise_for(code)
         except EchobufError as error:
             self._buffer.fail(error)
+        except BaseException as error:  # nothing may leave the job waiting for ever
+            self._buffer.fail(broken(self._link.name, error))
 
 
 def _as_it_is(item: object) -> object:

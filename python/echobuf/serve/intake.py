@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from echobuf.describe_error import describe
 from echobuf.errors import OptionError, UpstreamError
 from echobuf.loader import source
 from echobuf.loader.adapter import Adapter
@@ -78,13 +79,20 @@ class Intake:
         Raises:
             UpstreamError: it raises, or gives no epoch more.
         """
-        self._told.tell(number)
+        try:
+            self._told.tell(number)
+        except Exception as error:
+            raise UpstreamError(
+                f"`set_epoch({number})` of upstream raised {describe(error)}"
+            ) from error
         self._upstream.check_fresh()
         start = self._upstream.begin()
         if self._workforce is not None:
             start = self._workforce.check(start)
         if start.error is not None:
-            raise UpstreamError(f"upstream failed: {start.error!r}") from start.error
+            raise UpstreamError(
+                f"upstream failed: {describe(start.error)}"
+            ) from start.error
         return start
 
     def count(self) -> int | None:
@@ -101,6 +109,7 @@ class Intake:
         self, station: Station, start: Start, there: int, stopped: threading.Event
     ) -> None:
         """Puts an epoch, but its first `there` examples; until that is done."""
+        station.begin()
         if start.items is None:
             station.close()
             return

@@ -12,7 +12,15 @@ import weakref
 
 from echobuf import _core
 from echobuf.buffer import EchoBuffer
-from echobuf.errors import EchobufError, OptionError, SpecError, UpstreamError
+from echobuf.describe_error import describe
+from echobuf.errors import (
+    CapacityError,
+    EchobufError,
+    OptionError,
+    SpecError,
+    UpstreamError,
+)
+from echobuf.limits import enough
 from echobuf.serve import address, calls, wire
 from echobuf.serve.sample import Sample
 
@@ -32,12 +40,14 @@ class Link:
         place: at the server.
         sample: what examples look like.
         length: fresh examples an epoch, where that is known.
+        window: the largest that a job may have.
         spilled: whether the slots are on a disk.
         buffer: that draws from them; None before there is one.
 
     Raises:
         OptionError: there is no such server, or it refuses the job.
         SpecError: what it serves cannot be read here.
+        CapacityError: this process cannot open what the server shares.
     """
 
     def __init__(
@@ -47,22 +57,23 @@ class Link:
         self.job = job or f"process-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self.buffer: weakref.ref[EchoBuffer] | None = None
         connection, answer, files = calls.attach(self.name, self.job, timeout)
-        seat, holder = answer["seat"]
         self._files = _Files(files)
         try:
-            self.place = _core.Place(files[0], seat, holder, answer["lease_s"])
+            seat, holder = answer["seat"]
+            self.place = self._take_place(seat, holder, answer["lease_s"])
             try:
                 self.sample: Sample = wire.unpack(answer["sample"])
                 self._spec = self.sample.describe()
             except Exception as error:
                 raise SpecError(
-                    f"what {name!r} serves cannot be read here: {error!r}. The classes "
-                    "in its examples must be importable in this job, too."
+                    f"what {name!r} serves cannot be read here: {describe(error)}. The "
+                    "classes in its examples must be importable in this job, too."
                 ) from error
         except BaseException:
             connection.close()
             raise
         self.length: int | None = answer["length"]
+        self.window: int = answer["window"]
         self.spilled: bool = answer["spilled"]
         # What the thread has, which must not hold this.
         self._shared = _Shared(
@@ -75,9 +86,21 @@ class Link:
             reconnect,
             connection,
         )
-        threading.Thread(
+        keeping = threading.Thread(
             target=self._shared.keep, name="echobuf-job", daemon=True
-        ).start()
+        )
+        try:
+            with enough("a job of a server", "attach in a process of its own"):
+                keeping.start()
+        except BaseException:
+            connection.close()
+            raise
+
+    def _take_place(self, seat: int, holder: int, lease_s: float) -> _core.Place:
+        try:
+            return _core.Place(self._files.both[0], seat, holder, lease_s)
+        except (RuntimeError, MemoryError, ValueError, TypeError) as error:
+            raise unopened(self.name, error) from error
 
     @property
     def memory(self) -> int:
@@ -160,6 +183,9 @@ class _Shared:
                 pass
         except EchobufError as error:
             self.error = error
+        except BaseException as error:  # nothing may leave the job waiting for ever
+            self.error = broken(self._name, error)
+            self.error.__cause__ = error
 
     def _stay(self) -> bool:
         """Until the connection is gone; whether there is another."""
@@ -222,6 +248,22 @@ class _Shared:
 def left() -> UpstreamError:
     """The error for a job that has gone by itself."""
     return UpstreamError("the server was left: `close()` was called.")
+
+
+def broken(name: str, error: BaseException) -> UpstreamError:
+    """The error for a job whose own thread has failed."""
+    return UpstreamError(
+        f"the connection to the server {name!r} failed: {describe(error)}"
+    )
+
+
+def unopened(name: str, error: BaseException) -> CapacityError:
+    """The error for memory of a server that cannot be opened here."""
+    return CapacityError(
+        f"what the server {name!r} shares cannot be opened here: {describe(error)}. If "
+        "descriptors, threads or memory have run out, close some, or raise the limit "
+        "(`ulimit -n`, `ulimit -u`)."
+    )
 
 
 def dropped(name: str) -> UpstreamError:

@@ -9,8 +9,16 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any
 
-from echobuf import _core
-from echobuf.errors import EchobufError, OptionError, SpecError, UpstreamError
+from echobuf import _core, describe_error
+from echobuf.describe_error import describe
+from echobuf.errors import (
+    CapacityError,
+    EchobufError,
+    OptionError,
+    SpecError,
+    UpstreamError,
+)
+from echobuf.limits import enough
 from echobuf.loader.upstream import Start
 from echobuf.options import MAX_WINDOW, check_int, check_options
 from echobuf.serve import address
@@ -18,7 +26,8 @@ from echobuf.serve.desk import Desk, Terms
 from echobuf.serve.intake import Intake
 from echobuf.serve.sample import Sample
 from echobuf.serve.station import Station, allocate
-from echobuf.serve.wire import Message
+from echobuf.serve.wire import Message, close_files
+from echobuf.threads import DaemonThread
 from echobuf.workers.settings import check_workers
 
 _SLICE_S = 0.25
@@ -126,12 +135,13 @@ class Server:
         self._adopting = threading.Lock()
         self._adopts = True
         self._place = address.place(name)
-        self._lock = address.Lock(self._place)
-        try:
-            self._begin()
-        except BaseException:
-            self._lock.release()
-            raise
+        with enough("a server", "end other servers"):
+            self._lock = address.Lock(self._place)
+            try:
+                self._begin()
+            except BaseException:
+                self._lock.release()
+                raise
 
     def _begin(self) -> None:
         left = address.Left(self._place)
@@ -154,16 +164,22 @@ class Server:
             self._adopts_no_more()
             for file in self._resumed[1] if self._resumed is not None else ():
                 os.close(file)
-        self._thread = threading.Thread(
-            target=self._run, args=(start,), name="echobuf-serve", daemon=True
-        )
-        self._thread.start()
+        self._thread = DaemonThread(self._run, (start,), name="echobuf-serve")
+        try:
+            self._thread.start()
+        except BaseException:
+            self._desk.close()
+            self._station.core.close()
+            self._intake.close()
+            self._station.core.release()
+            raise
 
     def _terms(self, sample: Sample) -> Terms:
         return Terms(
             self.name,
             sample,
             self._intake.count(),
+            self._options.window,
             self._lease_s,
             self._station.is_spilled(),
         )
@@ -184,7 +200,13 @@ class Server:
                 "jobs first, or choose another name."
             )
         leaves = [(field.dtype, field.shape) for field in sample.spec.fields]
-        core = _core.Station.adopt(leaves, files[0], files[1], self._lease_s)
+        try:
+            core = _core.Station.adopt(leaves, files[0], files[1], self._lease_s)
+        except (ValueError, RuntimeError, MemoryError) as error:
+            raise CapacityError(
+                f"the memory that jobs of {self.name!r} share cannot be opened: "
+                f"{describe(error)}. End those jobs first, or choose another name."
+            ) from error
         return Station(sample.spec, core, self._options)
 
     def _adopt(self, message: Message, files: list[int]) -> None:
@@ -194,7 +216,16 @@ class Server:
                 return
             if message["session"] != self._left:  # of a server before the last
                 return
-            self._resumed = message, [os.dup(file) for file in files]
+            if not isinstance(message["spec"], str):
+                raise TypeError("no spec")
+            own: list[int] = []
+            try:
+                for file in files:
+                    own.append(os.dup(file))
+            except OSError:
+                close_files(own)
+                raise CapacityError("no file descriptor is left") from None
+            self._resumed = message, own
             self._resuming.set()
 
     def _adopts_no_more(self) -> None:
@@ -240,10 +271,10 @@ class Server:
             # Jobs must not take this for its end.
             if self._station.error is not None:
                 raise self._station.error
-            if cut_off:
+            # At the exit of the process feeders are stopped without this server.
+            if cut_off or not self._station.is_whole():
                 return False
-            core.end_epoch()
-            if self._stopped.is_set():
+            if not core.end_epoch() or self._stopped.is_set():
                 return False
         return True
 
@@ -268,7 +299,8 @@ class Server:
     def _as_upstream_error(self) -> EchobufError:
         if isinstance(self._error, EchobufError):
             return type(self._error)(*self._error.args)
-        return UpstreamError(f"upstream failed: {self._error!r}")
+        assert self._error is not None
+        return UpstreamError(f"upstream failed: {describe(self._error)}")
 
     def close(self, *, restarting: bool = False) -> None:
         """Ends the server; waits until upstream's current call returns.
@@ -333,4 +365,6 @@ def _check_lease(lease: Any) -> float:
 
 
 def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split()) or repr(error)
+    is_ours = isinstance(error, EchobufError)  # which says what it is
+    said = describe_error.message(error) if is_ours else describe_error.titled(error)
+    return " ".join(said.split())

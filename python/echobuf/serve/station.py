@@ -30,6 +30,20 @@ class Station:
         self._options = options
         self._side = self  # to worker processes
         self.error: BaseException | None = None
+        self._has_ended = False
+
+    # ---- epochs
+
+    def begin(self) -> None:
+        """Note that upstream begins an epoch here."""
+        self._has_ended = False
+
+    def is_whole(self) -> bool:
+        """Return whether the epoch has all of upstream's examples.
+
+        It may be short where no job is in it, which has ended it.
+        """
+        return self._has_ended or all(waiting for _, waiting, *_ in self.core.jobs())
 
     # ---- as of a side
 
@@ -62,6 +76,7 @@ class Station:
 
     def close(self) -> None:
         """Upstream has ended."""
+        self._has_ended = True
         self.core.close()
 
     def fail(self, error: BaseException) -> None:
@@ -70,8 +85,12 @@ class Station:
             self.error = error
         self.core.close()
 
-    def _abandon(self) -> None:
-        self.core.close()
+    def _abandon(self, term: int | None = None) -> None:
+        if term is None or term == self.core.term():
+            self.core.close()
+
+    def _term(self) -> int:
+        return self.core.term()
 
 
 def allocate(spec: Spec, slots: int, spill: Any, lease_s: float) -> _core.Station:

@@ -68,11 +68,16 @@ def status(name: str) -> Status:
     """Asks a server, which takes half a second to measure rates.
 
     Raises:
-        OptionError: there is no such server.
+        OptionError: there is no such server, or it has not answered within 5 seconds:
+            it is stopped, or upstream has not yielded its first example yet.
+        CapacityError: this process has no file descriptor left.
     """
-    answer = ask(name, "status")
-    jobs = tuple(Job(**job) for job in answer.pop("jobs"))
-    return Status(**answer, jobs=jobs)
+    answer = ask(name, "status", {"jobs": list})
+    try:
+        jobs = tuple(Job(**job) for job in answer.pop("jobs"))
+        return Status(**answer, jobs=jobs)
+    except TypeError as error:
+        raise address.stranger(name, error) from None
 
 
 def names() -> list[str]:

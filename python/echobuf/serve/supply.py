@@ -12,7 +12,7 @@ from echobuf.buffer import EchoBuffer
 from echobuf.errors import OptionError, StateError
 from echobuf.loader.upstream import Start
 from echobuf.serve.following import FollowFeeder
-from echobuf.serve.link import Link
+from echobuf.serve.link import Link, unopened
 from echobuf.side_host import HostSide
 
 _SLICE_S = 0.25
@@ -53,6 +53,7 @@ class Supply:
         self._turn: Turn | None = None
         self._follower: _core.Follower | None = None
         self._buffer: EchoBuffer | None = None
+        self._feeder: FollowFeeder | None = None  # of the epoch begun last
 
     # ---- what is iterated: turns
 
@@ -68,6 +69,8 @@ class Supply:
         place = self._link.place
         if (begun := self._begun()) is not None:
             begun()
+        if self._feeder is not None:
+            self._feeder.leave_held()  # or the server might wait for this job
         while True:
             self._link.check()
             code, epoch, base = place.wait_epoch(self._next, _SLICE_S)
@@ -75,6 +78,10 @@ class Supply:
                 self._next = epoch + 1
                 return Turn(epoch, base)
             self._link.raise_for(code)
+
+    def close(self) -> None:
+        """Leave the server."""
+        self._link.close()
 
     def is_ready(self) -> bool:
         """Whether the next epoch has begun, or never will."""
@@ -99,8 +106,15 @@ class Supply:
 
         Raises:
             OptionError: its window is larger than those that the server is for.
+            CapacityError: the slots cannot be mapped.
         """
         assert self._turn is not None
+        if arguments["window"] > self._link.window:
+            raise OptionError(
+                f"`window` is {arguments['window']:,}, and the server "
+                f"{self._link.name!r} is for windows of {self._link.window:,} at most; "
+                "make it smaller, or `window` of the server larger."
+            )
         on_device = arguments["device"] != "cpu"
         if on_device and self._link.spilled:
             raise OptionError(
@@ -108,7 +122,10 @@ class Supply:
                 "on a disk, from which a device cannot read: leave `spill` of the "
                 "server out."
             )
-        lent = self._link.place.lend(self._link.memory, self._turn.base, on_device)
+        try:
+            lent = self._link.place.lend(self._link.memory, self._turn.base, on_device)
+        except (RuntimeError, MemoryError) as error:
+            raise unopened(self._link.name, error) from error
         self._buffer = LentBuffer(spec, lent, self._link, **arguments)
         side = self._buffer._side
         slots = self._link.place.slots()
@@ -139,6 +156,8 @@ class Supply:
             )
         follower = self._follower
         assert follower is not None
+        if self._feeder is not None:
+            self._feeder.join()  # a follower is one thread's
         if buffer._draining():  # the epoch before is still served: this one is ahead
             self._link.place.leave(turn.epoch - 1)
         else:
@@ -147,7 +166,8 @@ class Supply:
             if gap:
                 buffer._reset(buffer._epoch, gap)
         follower.begin(turn.base)
-        return FollowFeeder(buffer, follower, self._link, turn.epoch)
+        self._feeder = FollowFeeder(buffer, follower, self._link, turn.epoch)
+        return self._feeder
 
 
 class LentBuffer(EchoBuffer):

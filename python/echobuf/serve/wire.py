@@ -8,13 +8,21 @@ import os
 import pickle
 import socket
 import struct
+import time
 from typing import Any
+
+from echobuf.describe_error import describe
+from echobuf.errors import CapacityError
 
 _LENGTH = struct.Struct(">I")
 _MOST = 1 << 24
 _MOST_FILES = 4
 
 Message = dict[str, Any]
+
+
+class MessageError(ValueError):
+    """A message that is none of echobuf's."""
 
 
 def send(
@@ -28,35 +36,82 @@ def send(
     connection.sendall(whole[sent:])
 
 
-def receive(connection: socket.socket) -> tuple[Message | None, list[int]]:
+def receive(
+    connection: socket.socket, seconds: float
+) -> tuple[Message | None, list[int]]:
     """The next message, and the descriptors that came with it; None at the end.
 
+    Args:
+        connection: with a timeout from then on.
+        seconds: to wait for the whole of it.
+
     Raises:
-        ValueError: it is no message.
+        TimeoutError: it has not come whole within the time.
+        MessageError: it is no message.
+        CapacityError: this process has no room for the descriptors.
     """
-    head, files, _, _ = socket.recv_fds(connection, _LENGTH.size, _MOST_FILES)
-    for file in files:  # programs that are started do not get them
-        os.set_inheritable(file, False)
-    while head and len(head) < _LENGTH.size:
-        more = connection.recv(_LENGTH.size - len(head))
-        if not more:
-            return None, files
-        head += more
-    if not head:
-        return None, files
-    (length,) = _LENGTH.unpack(head)
-    if length > _MOST:
-        raise ValueError("a message of that length is none")
-    text = bytearray()
-    while len(text) < length:
-        more = connection.recv(length - len(text))
-        if not more:
-            return None, files
-        text += more
-    message = json.loads(text)
-    if not isinstance(message, dict):
-        raise ValueError("a message is a dictionary")
+    end = time.monotonic() + seconds
+    connection.settimeout(seconds)
+    head, files, flags, _ = socket.recv_fds(connection, _LENGTH.size, _MOST_FILES)
+    try:
+        for file in files:  # programs that are started do not get them
+            os.set_inheritable(file, False)
+        if flags & socket.MSG_CTRUNC:
+            raise no_descriptors()
+        whole = _receive_rest(connection, bytearray(head), _LENGTH.size, end)
+        message = None
+        if len(whole) == _LENGTH.size:
+            (length,) = _LENGTH.unpack(whole)
+            message = _receive_text(connection, length, end)
+    except BaseException:
+        close_files(files)
+        raise
     return message, files
+
+
+def _receive_text(connection: socket.socket, length: int, end: float) -> Message | None:
+    if length > _MOST:
+        raise MessageError(f"a message of {length:,} bytes")
+    text = _receive_rest(connection, bytearray(), length, end)
+    if len(text) < length:
+        return None
+    try:
+        message = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise MessageError(f"what came is no JSON ({describe(error)})") from None
+    if not isinstance(message, dict):
+        raise MessageError("what came is no dictionary")
+    return message
+
+
+def _receive_rest(
+    connection: socket.socket, got: bytearray, length: int, end: float
+) -> bytearray:
+    """So many bytes, or fewer if the other end has closed; nothing after nothing."""
+    while len(got) < length:
+        left = end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError(f"{len(got)} of {length} bytes came in time")
+        connection.settimeout(left)
+        more = connection.recv(length - len(got))
+        if not more:
+            break
+        got += more
+    return got
+
+
+def no_descriptors() -> CapacityError:
+    """The error for a process that can open nothing more."""
+    return CapacityError(
+        "this process has no file descriptor left, and one that attaches to a server "
+        "needs five: close files, or raise the limit (`ulimit -n`)."
+    )
+
+
+def close_files(files: list[int]) -> None:
+    """Closes descriptors, and empties the list."""
+    while files:
+        os.close(files.pop())
 
 
 def pack(value: Any) -> str:

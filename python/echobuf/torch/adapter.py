@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from echobuf import nodes
 from echobuf.buffer import EchoBuffer
-from echobuf.loader import source
 from echobuf.loader.adapter import Adapter
 from echobuf.side_host import HostSide
 from echobuf.torch import tensors
@@ -17,10 +16,6 @@ from echobuf.tree import flatten_with_paths
 
 class TorchAdapter(Adapter):
     """Reads items as the first one was: its leaves come back as what they were."""
-
-    def yields_batches(self, upstream: Iterable[Any]) -> bool:
-        """Whether it is a DataLoader, or the like, that makes batches."""
-        return source.yields_batches(upstream)
 
     def read_first(self, item: Any) -> Any:
         """The first item, of arrays; what its leaves are is kept for the rest."""

@@ -3,34 +3,43 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from echobuf import state
 from echobuf.errors import OptionError
 from echobuf.loader.adapter import Adapter
 from echobuf.loader.loader import EchoLoader as _EchoLoader
-from echobuf.options import check_int
+from echobuf.loader.signature import declared, documented
+from echobuf.options import Factor, Unit, check_int
 from echobuf.state import State
 from echobuf.torch.adapter import TorchAdapter
 from echobuf.torch.epoch_setter import EpochSetter
+from echobuf.workers.settings import Context
 
 if TYPE_CHECKING:
+    import torch
+    from torch.distributed import ProcessGroup
+
     from echobuf.loader.epoch import Epoch
     from echobuf.torch.ranks.rank import Rank
 
 
+@documented
 class EchoLoader(_EchoLoader):
     """Echoes what an iterable or a DataLoader yields, in batches of tensors.
 
-    Takes the arguments of `echobuf.EchoLoader`. A `torch.utils.data.DataLoader` that
-    makes batches is taken as it is: `batched` is True, and `batch_size` that of the
-    DataLoader, unless told.
+    A `torch.utils.data.DataLoader` that makes batches is taken as it is: `batched` is
+    True, and `batch_size` that of the DataLoader, unless told. `dataset`, `sampler`,
+    `num_workers`, `batch_size` and `drop_last` can be read as from a DataLoader.
 
     On the CPU the tensors of a batch share the memory that the batch was drawn into; it
     stays valid as long as one of them lives, and is the caller's to change. On a CUDA
     device they come from torch's caching allocator, and are drawn on torch's current
-    stream.
+    stream. So there is no `pin_memory` here, and nothing to copy with `non_blocking`:
+    with `device="cuda"` examples are uploaded once, from pinned memory, while earlier
+    batches are drawn, and batches are on the device already. Leave `pin_memory` of a
+    wrapped DataLoader out, too.
 
     Under `torch.distributed` each rank has a loader of its own over its shard. Where
     every step needs all ranks (`DistributedDataParallel`), say `uneven`: then they
@@ -44,19 +53,50 @@ class EchoLoader(_EchoLoader):
             each other.
         group: the process group of the ranks; all of them unless told.
         ahead: with `uneven`, batches that a rank draws ahead of those handed out.
-        arguments: those of `echobuf.EchoLoader`.
+        device: where the window is, and the tensors of batches: "cpu", "cuda" (the
+            current device), "cuda:N", or such a `torch.device`.
 
     Raises:
         OptionError: an argument is out of range, or there is no process group.
+        DeviceError: the device cannot be used.
     """
 
-    def __init__(
+    @declared
+    def __init__(  # noqa: PLR0913 - what users may say of a loader
         self,
         upstream: Iterable[Any],
         *,
-        uneven: str | None = None,
-        group: Any = None,
+        batch_size: int | None = None,
+        window: int | None = None,
+        factor: Factor = "auto",
+        unit: Unit = "example",
+        batched: bool | None = None,
+        length: int | None = None,
+        overlap_epochs: bool = False,
+        sampler: Iterable[int] | None = None,
+        num_workers: int = 0,
+        multiprocessing_context: Context = None,
+        worker_init_fn: Callable[[int], Any] | None = None,
+        max_restarts: int = 3,
+        max_factor: int = 8,
+        device: str | torch.device = "cpu",
+        seed: int = 0,
+        transform: Any = None,
+        prefetch: int = 0,
+        drop_last: bool = False,
+        max_bytes: int | None = None,
+        uneven: Literal["drop", "pad"] | None = None,
+        group: ProcessGroup | None = None,
         ahead: int = 4,
+    ) -> None: ...
+
+    def _set_up(
+        self,
+        upstream: Iterable[Any],
+        *,
+        uneven: Any,
+        group: Any,
+        ahead: Any,
         **arguments: Any,
     ) -> None:
         if uneven not in (None, "drop", "pad"):
@@ -99,7 +139,9 @@ class EchoLoader(_EchoLoader):
             UpstreamError: upstream gives one epoch only and has been used.
             SpecError: the first item has leaves that cannot be stored.
             CapacityError: the window does not fit the memory.
+            ClosedError: the loader was closed.
         """
+        self._check_open()
         if self._rank is None:
             return super().__iter__()
         try:
@@ -119,12 +161,47 @@ class EchoLoader(_EchoLoader):
             super()._served_out()
 
     def __len__(self) -> int:
-        """The number of batches in an epoch; with `uneven` the same on all ranks.
+        """Return the number of batches in an epoch; with `uneven` that of all ranks.
+
+        That is the epoch that is running: one whose iterator is there, and not at its
+        end. Otherwise it is the epoch that the next `iter` begins. With a fractional
+        `factor` epochs differ by at most the batches of a segment
+        (`window // ceil(factor)` examples), since other examples get the extra use in
+        each; with an integer one all epochs have the same number. A resumed epoch
+        counts as a whole.
+
+        With `uneven` it is the same on all ranks that are in the same epoch, and waits
+        until all have made a loader.
 
         Raises:
             TypeError: upstream's length is not known, or `factor` is "auto".
+            ClosedError: the loader was closed.
+            UpstreamError: with `uneven`, another rank is gone.
         """
-        return super().__len__() if self._rank is None else self._rank.count_batches()
+        self._check_open()
+        if self._rank is None:
+            return super().__len__()
+        return self._rank.count_batches(self._counted_epoch())
+
+    def max_batches(self) -> int:
+        """The most batches that an epoch can have, for schedules of learning rates.
+
+        With "auto" no example is served more than `max_factor` times, so n of them give
+        at most `n * max_factor` draws; an epoch whose upstream is slow enough has as
+        many. With an integer factor it is `len(loader)`, with a fractional one at most
+        a segment (window / ceil(factor) examples) more. With `uneven` it is the same on
+        all ranks.
+
+        Raises:
+            TypeError: upstream's length is not known; `length=` says it.
+            ClosedError: the loader was closed.
+        """
+        self._check_open()
+        return super().max_batches() if self._rank is None else self._rank.max_batches()
+
+    def __bool__(self) -> bool:
+        """False where the length is known to be 0; never raises, nor waits."""
+        return self._rank is not None or super().__bool__()
 
     # ---- states
 
@@ -174,7 +251,7 @@ class EchoLoader(_EchoLoader):
 
     def _say_length(self) -> None:
         assert self._rank is not None
-        self._rank.say_length(super().__len__)
+        self._rank.say_length(self._plan.epoch_length, super().max_batches)
 
     def _end_together(self) -> None:
         """The end has been drawn on all ranks."""

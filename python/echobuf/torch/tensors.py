@@ -7,7 +7,8 @@ from typing import Any
 import optree
 import torch
 
-from echobuf import hints
+from echobuf import dtype_hints, hints
+from echobuf.describe_error import message
 from echobuf.errors import SpecError
 from echobuf.field import Field
 from echobuf.made import Made
@@ -21,6 +22,7 @@ _CARRIERS = {
         ("float8_e4m3fnuz", torch.uint8),
         ("float8_e5m2", torch.uint8),
         ("float8_e5m2fnuz", torch.uint8),
+        ("float8_e8m0fnu", torch.uint8),
     )
     if (dtype := getattr(torch, name, None)) is not None
 }
@@ -105,11 +107,16 @@ def _to_array(leaf: Any, name: str) -> Any:
         carrier = _CARRIERS.get(tensor.dtype)
         if carrier is not None:
             tensor = tensor.contiguous().view(carrier)
+        if tensor.is_conj():
+            tensor = tensor.resolve_conj()
+        if tensor.is_neg():
+            tensor = tensor.resolve_neg()
         return tensor.numpy()
     except (TypeError, RuntimeError) as error:
         raise SpecError(
             f"`{name}` is a tensor with dtype {tensor.dtype} on {tensor.device} that "
-            f"cannot be read: {str(error).rstrip('.')}. {hints.to_store(leaf, name)}"
+            f"cannot be read: {message(error).rstrip('.')}. "
+            f"{hints.to_store(leaf, name)}"
         ) from error
 
 
@@ -118,8 +125,8 @@ def _check_torch_dtype(field: Field, path: str) -> None:
 
     try:
         torch.from_numpy(np.empty(0, field.dtype))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError):
         raise SpecError(
-            f"`example{path}` has dtype {field.dtype.str}, which torch does not have: "
-            f"{error}"
+            f"`example{path}` has dtype {dtype_hints.name_of(field.dtype)}, which "
+            f"torch does not have. {dtype_hints.to_convert(field.dtype)}"
         ) from None

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from echobuf.describe_error import message
 from echobuf.errors import SpecError
 from echobuf.field import Field
 
@@ -44,7 +45,7 @@ class After:
         except Exception as error:
             raise SpecError(
                 f"`{self.name}`: {self.shown} raised {type(error).__name__}: "
-                f"{error}. The batch is not lost: the next call tries again."
+                f"{message(error)}. The batch is not lost: the next call tries again."
             ) from error
         wanted = (rows, *self.field.shape)
         shape = getattr(result, "shape", None)

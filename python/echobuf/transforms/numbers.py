@@ -70,7 +70,7 @@ def float_dtype(value: Any) -> np.dtype[Any]:
     except ImportError as error:
         raise OptionError(
             "`dtype` of ToDtype is bfloat16, which NumPy has by ml_dtypes alone: "
-            "pip install ml_dtypes (or 'echobuf[bfloat16]')."
+            "pip install ml_dtypes (or 'data-echoing[bfloat16]')."
         ) from error
     bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
     return bfloat16

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import time
 import weakref
 from typing import Any
@@ -78,8 +79,9 @@ def _end_all() -> None:
     for watch in watches:
         watch.close()
     deadline = time.monotonic() + _AT_EXIT_S
-    for watch in watches:
-        watch.join(deadline)
+    with contextlib.suppress(KeyboardInterrupt):  # workers see that this process ends
+        for watch in watches:
+            watch.join(deadline)
 
 
 atexit.register(_end_all)

@@ -43,7 +43,6 @@ class WorkerFeeder(Feeder):
     ) -> None:
         self._core = core
         self._watch = watch
-        self._term = watch.begin()
         super().__init__(
             buffer,
             indices,
@@ -52,13 +51,16 @@ class WorkerFeeder(Feeder):
             read=_as_it_is,
             skipped=skipped,
             snapshots=None,
+            term=watch.begin(),
         )
 
     def stop(self) -> None:
         """Tells the thread to end, and does not wait for it."""
-        self._stopped.set()
-        if self._thread.is_alive() and not self._ended:
+        # In this order: the thread takes back what was given once it is stopped, and
+        # what is taken back is called done unwritten.
+        if not self._ended:
             self._watch.abandon(self._term)
+        self._stopped.set()
 
     def _run(self, items: Iterator[Any], item: Any) -> None:
         _core.this_thread_runs_upstream()

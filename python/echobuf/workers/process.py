@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from dataclasses import replace
 from multiprocessing.connection import Connection
+from types import ModuleType
 from typing import Any
 
 from echobuf import _core
 from echobuf.arrays import prepare_put
-from echobuf.errors import SpecError
-from echobuf.loader.feeder import BadItemError
+from echobuf.errors import ItemError, SpecError
 from echobuf.tree import make_spec
+from echobuf.workers.late_import import when_imported
 from echobuf.workers.seeds import seed_all
 from echobuf.workers.sending import Received
 from echobuf.workers.task import FAILED, READY, Task, pack_error
@@ -39,8 +39,8 @@ def run(parcel: Received, pipe: Connection, *shared: Any) -> None:
     try:
         task: Task = parcel.open()
         maker = _Maker(task, board, slots)
-        seed_all(task.seed, task.number, task.start)
-        tell_torch(task)
+        seed = seed_all(task.seed, task.number, task.start)
+        tell_torch(task, seed)
         if task.init is not None:
             task.init(task.number)
     except BaseException as error:
@@ -66,12 +66,15 @@ def run(parcel: Received, pipe: Connection, *shared: Any) -> None:
         worker.done()
 
 
+def _set_threads(torch: ModuleType) -> None:
+    torch.set_num_threads(1)  # as in a DataLoader
+
+
 class _Maker:
     """Reads examples as the trainer would, and writes them into their slots."""
 
     def __init__(self, task: Task, board: int, slots: int) -> None:
-        if "torch" in sys.modules:  # one thread a worker, as in a DataLoader
-            sys.modules["torch"].set_num_threads(1)
+        when_imported("torch", _set_threads)
         self._dataset = task.dataset
         spec = make_spec(task.adapter.read_first(task.example))
         self._spec = replace(spec, fields=task.fields)
@@ -94,6 +97,6 @@ class _Maker:
                 if self.worker.write(list(ready)) is not None:
                     raise SpecError("an array was changed by another thread.")
         except SpecError as error:
-            raise BadItemError(
+            raise ItemError(
                 f"example {index} of upstream does not fit the first one: {error}"
-            ) from error
+            ) from error.__cause__

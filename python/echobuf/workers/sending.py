@@ -6,6 +6,7 @@ if the process dies before it has read all of that. What passes here fits the pi
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 from multiprocessing.reduction import DupFd, ForkingPickler
@@ -43,7 +44,9 @@ class Parcel:
     def close(self) -> None:
         """Gives this process's part of the memory back."""
         for file in self._files:
-            file.close()
+            # Where it could not be written, that was raised already.
+            with contextlib.suppress(OSError):
+                file.close()
 
 
 class Received:

@@ -7,12 +7,14 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.context import BaseContext
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from echobuf.errors import OptionError
 from echobuf.options import check_int
 
 _METHODS = ("spawn", "forkserver")
+
+Context: TypeAlias = Literal["spawn", "forkserver"] | BaseContext | None
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class Settings:
         count: of processes; at least 1.
         context: that starts them.
         init: called in each with its number, before the first example; or None.
-        max_restarts: of processes that have died, in all.
+        max_restarts: of processes that have died, in an epoch.
     """
 
     count: int

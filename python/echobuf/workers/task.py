@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from echobuf.describe_error import describe, escape
+from echobuf.errors import ItemError
 from echobuf.field import Field
 from echobuf.loader.adapter import Adapter
 
@@ -54,14 +56,30 @@ class WorkerTraceback(Exception):  # noqa: N818 - it is no error, but where one 
 
 def pack_error(error: BaseException) -> tuple[bytes, str, str]:
     """An error, what it says, and where it was raised, to be sent."""
-    text = "".join(traceback.format_exception(error))
-    said = "".join(traceback.format_exception_only(error)).strip()
+    said = _said(error)
+    # Where the workers' own code has found that an item does not fit says nothing.
+    is_said = isinstance(error, ItemError) and error.__cause__ is None
+    try:
+        text = "" if is_said else escape("".join(traceback.format_exception(error)))
+    except BaseException:  # what users' classes do in `str` and elsewhere
+        text = f"{_frames(error)}{said}\n"
     try:
         packed = pickle.dumps(error)
         pickle.loads(packed)  # some can be pickled, and not made again
-    except Exception:
+    except BaseException:
         packed = b""
     return packed, said, text
+
+
+def _said(error: BaseException) -> str:
+    try:
+        return escape("".join(traceback.format_exception_only(error)).strip())
+    except BaseException:
+        return describe(error)
+
+
+def _frames(error: BaseException) -> str:
+    return escape("".join(traceback.format_tb(error.__traceback__)))
 
 
 def unpack_error(packed: tuple[bytes, str, str]) -> BaseException:
@@ -71,9 +89,14 @@ def unpack_error(packed: tuple[bytes, str, str]) -> BaseException:
     if data:
         try:
             error = pickle.loads(data)
-        except Exception:
+        except BaseException:
             error = None  # made there, and not here
     if not isinstance(error, BaseException):
         error = RuntimeError(said)
-    error.__cause__ = WorkerTraceback(text)
+    cause = WorkerTraceback(text) if text else None
+    try:
+        error.__cause__ = cause
+    except BaseException:  # a class that lets nothing be set
+        error = RuntimeError(said)
+        error.__cause__ = cause
     return error

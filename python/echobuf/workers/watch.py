@@ -13,6 +13,7 @@ from multiprocessing import connection
 from echobuf import _core
 from echobuf.buffer import EchoBuffer
 from echobuf.errors import ClosedError, DeviceError
+from echobuf.threads import DaemonThread
 from echobuf.workers.settings import Settings
 from echobuf.workers.task import READY, Task, unpack_error
 from echobuf.workers.worker import PATIENCE_S, Worker, end_all
@@ -59,13 +60,11 @@ class Watch:
         self._bell, self._ring = os.pipe()
         try:
             self._start_missing()
+            self._thread = DaemonThread(self._run, name="echobuf-workers")
+            self._thread.start()
         except BaseException:
             self._finish()
             raise
-        self._thread = threading.Thread(
-            target=self._run, name="echobuf-workers", daemon=True
-        )
-        self._thread.start()
 
     # ---- for the thread that feeds
 
@@ -76,7 +75,9 @@ class Watch:
             self._restarts = 0
             self._has_failed = self._is_over = False
             self._fed = self._core.term()
-            if not self._closed:
+            if self._closed:  # as the interpreter exits: nobody would make its examples
+                self._core.abandon(self._fed)
+            else:
                 self._start_missing()
                 os.write(self._ring, b"x")  # there are others to hear now
             return self._fed
@@ -104,7 +105,8 @@ class Watch:
 
     def abandon(self, term: int) -> None:
         """Ends a term, unless another has begun: its loop was left half-way."""
-        self._core.abandon(term)
+        if self._process == os.getpid():
+            self._core.abandon(term)
 
     def fail(self, error: BaseException) -> None:
         """The epoch has failed: what was given is not wanted any more."""
@@ -113,11 +115,13 @@ class Watch:
                 return
             self._has_failed = True
             buffer = self._buffer()
-            if buffer is not None:
-                # One that was left, or whose device is gone, says so itself.
-                with contextlib.suppress(ClosedError, DeviceError):
-                    buffer.fail(error)
-            self._revoke(self._core.given())
+            try:
+                if buffer is not None:
+                    # One that was left, or whose device is gone, says so itself.
+                    with contextlib.suppress(ClosedError, DeviceError):
+                        buffer.fail(error)
+            finally:
+                self._revoke(self._fed, self._core.given())
 
     def close(self) -> None:
         """Tells the workers to end, and this thread to see to it."""
@@ -225,11 +229,12 @@ class Watch:
         with self._lock:
             if self._fed == term:
                 self._is_over = True
-            self._revoke(counts)
+            self._revoke(term, counts)
 
-    def _revoke(self, counts: list[int]) -> None:
+    def _revoke(self, term: int, counts: list[int]) -> None:
+        """Ends a term, and takes back what was given; never the latter alone."""
         with self._lock:
-            self._core.revoke(counts)
+            self._core.revoke(term, counts)
             for number, worker in enumerate(self._workers):
                 if worker is None:
                     self._core.bury(number)
@@ -252,6 +257,6 @@ class Watch:
         end_all(workers, PATIENCE_S)
         with self._lock:
             self._workers = [None] * len(self._workers)
-            self._revoke(self._core.given())
+            self._revoke(self._core.term(), self._core.given())
             os.close(self._bell)
             os.close(self._ring)

@@ -15,6 +15,7 @@ from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from echobuf import _core
+from echobuf.describe_error import message
 from echobuf.errors import OptionError, UpstreamError
 from echobuf.workers.process import run
 from echobuf.workers.sending import Descriptor, Parcel
@@ -170,11 +171,11 @@ def _unsendable(task: Task, error: Exception) -> str:
         except Exception:
             return (
                 f"`worker_init_fn` is {task.init!r}, which cannot be sent to worker "
-                f"processes: {error}. Define it at the top of a module."
+                f"processes: {message(error)}. Define it at the top of a module."
             )
     return (
-        f"`upstream` cannot be sent to worker processes: {error}. Its class, and what "
-        "it holds, must be picklable: define it in a module, open files and "
+        f"`upstream` cannot be sent to worker processes: {message(error)}. Its class, "
+        "and what it holds, must be picklable: define it in a module, open files and "
         "connections in its first `__getitem__`."
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from echobuf.buffer import EchoBuffer
@@ -11,6 +12,8 @@ from echobuf.loader.upstream import Start
 from echobuf.workers.crew import Crew
 from echobuf.workers.feeder import WorkerFeeder
 from echobuf.workers.settings import Settings
+
+_AT_CLOSE_S = 10.0  # for workers in the middle of an example
 
 
 class Workforce:
@@ -33,6 +36,12 @@ class Workforce:
         self.crew: Crew | None = None
         self._has_example = False
         self.example: Any = None
+
+    def close(self) -> None:
+        """End the workers, and wait for those that end when they are told."""
+        if self.crew is not None:
+            self.crew.watch.close()
+            self.crew.watch.join(time.monotonic() + _AT_CLOSE_S)
 
     def is_ready(self) -> bool:
         """Whether an epoch can be begun without waiting."""

@@ -80,7 +80,9 @@ class DeviceDrawer : public Walker<StagedRing> {
     finish_replay([this](StreamHandle stream) { draw_.erase(stream); });
   }
 
-  void restart(const Epoch& epoch) { restore(epoch, make_sweep(options_)); }
+  void restart(const Epoch& epoch) {
+    restore(epoch, make_sweep(options_, epoch.number));
+  }
   void restore(const Epoch& epoch, const Sweep& sweep) {
     walk_from(epoch, sweep);
     partial_count_ = 0;

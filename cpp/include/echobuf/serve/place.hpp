@@ -37,7 +37,8 @@ class Place final : public Lender {
     beating_->join();
   }
 
-  /// Gives no further sign of life: the place goes with the lease, if not before.
+  /// Gives no further sign of life, and lends nothing more: the place goes with the
+  /// lease, if not before.
   void fall_silent() {
     ending_.store(true, std::memory_order_release);
     ended_.notify();
@@ -52,6 +53,9 @@ class Place final : public Lender {
   /// before it, and so is whole. (A fence, which ThreadSanitizer does not know, would
   /// do as well.)
   bool is_lent() const override {
+    // Acquire: pairs with fall_silent(), after which nothing is drawn, also where the
+    // server has yet to hear of it, or is away.
+    if (ending_.load(std::memory_order_acquire)) return false;
     return seat_.holder.fetch_add(0, std::memory_order_acq_rel) == holder_;
   }
 
@@ -83,6 +87,7 @@ class Place final : public Lender {
  private:
   /// The exchange fails if another job has the seat by now: it begins further on.
   void raise_to(std::atomic<std::uint64_t>& of, std::uint64_t value) {
+    if (generation_ != fork_generation()) return;  // the seat is the parent's
     std::uint64_t before = of.load(std::memory_order_relaxed);
     while (before < value && is_lent() &&
            !of.compare_exchange_weak(before, value, std::memory_order_release,

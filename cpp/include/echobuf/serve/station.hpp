@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -41,15 +42,19 @@ class Station {
  public:
   static constexpr bool kUploads = false;
 
-  /// `slots`: memory for them that is there already, or -1. Throws std::bad_alloc,
-  /// std::system_error.
+  /// `memory`: a descriptor of memory for the slots, or -1 for new memory. Throws
+  /// std::invalid_argument for no slots, std::bad_alloc, std::system_error.
   Station(const BufferOptions& options, std::uint64_t slots, int memory, double lease_s)
-      : Station(options, std::make_unique<Feed>(), slots, memory, lease_s) {}
+      : Station(options, std::make_unique<Feed>(), some(slots), memory, lease_s) {}
 
-  /// Goes on where a server that is gone has been. Throws std::invalid_argument for a
-  /// feed that was of other records, as above else.
-  Station(const BufferOptions& options, int feed, int memory, double lease_s)
-      : Station(options, std::make_unique<Feed>(feed), 0, memory, lease_s) {}
+  /// Goes on where a server that is gone has been; `feed`, `memory`: descriptors of
+  /// what it shared. Throws std::invalid_argument for a feed that was of other records,
+  /// as the constructor else.
+  static std::unique_ptr<Station> adopt(const BufferOptions& options, int feed,
+                                        int memory, double lease_s) {
+    return std::unique_ptr<Station>(
+        new Station(options, std::make_unique<Feed>(feed), 0, memory, lease_s));
+  }
 
   ~Station() {
     if (!of_this_process()) {  // its threads are the parent's
@@ -57,9 +62,7 @@ class Station {
       static_cast<void>(keeper_.release());
       return;
     }
-    shut_down();
-    publisher_->join();
-    keeper_->join();
+    end_threads();
   }
   Station(const Station&) = delete;
   Station& operator=(const Station&) = delete;
@@ -86,7 +89,20 @@ class Station {
   }
   void commit(std::uint64_t first, std::uint64_t count) { inlet_.commit(first, count); }
   void close() { ring_.close(); }
-  void fail() { ring_.close(); }
+
+  /// Upstream failed, or is given up: what is committed from now on is not published,
+  /// for it may not have been written. Not by this server: what is missing is written
+  /// again by the next one.
+  void fail() { fail(term()); }
+  /// The same, unless that term is over.
+  void fail(std::uint64_t term) {
+    const std::lock_guard lock(seats_);
+    if (ring_.term() != term) return;
+    // Release, and before the commits that are not to be published: pairs with
+    // is_halted(), which the publisher looks at after it has looked for commits.
+    halted_.store(true, std::memory_order_release);
+    ring_.close();
+  }
   static constexpr bool puts_wait_for_upload() { return false; }
 
   // ---- epochs
@@ -111,28 +127,37 @@ class Station {
   }
 
   /// Waits until all that was put in it is published. To be called once upstream has
-  /// ended, or was closed.
-  void end_epoch() {
+  /// ended, or was closed. False if that will never be, since upstream failed or the
+  /// server is shut down: then the epoch has no end.
+  bool end_epoch() {
     ring_.close();
     const std::uint64_t end = ring_.tail();
-    while (header().published.load(std::memory_order_acquire) < end && !is_down()) {
+    while (header().published.load(std::memory_order_acquire) < end) {
+      if (is_down() || is_halted()) return false;
       ring_.filled().notify();
       std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
     const std::lock_guard lock(seats_);
+    if (is_halted()) return false;
     const std::uint64_t number = header().ended.load(std::memory_order_relaxed);
     header().ends[number % Header::kEnds].store(end, std::memory_order_release);
     header().ended.store(number + 1, std::memory_order_release);
     header().news.notify();
     header().room.notify();  // whoever left the epoch holds it no longer
     ring_.reopen();
+    if (is_down()) ring_.close();  // a close that came before is undone by it
+    return true;
   }
 
   /// Tells the jobs that there is no further epoch; `why`: upstream failed.
   void finish(const std::string& why, bool failed) {
     const std::lock_guard lock(seats_);
     auto& text = header().why;
-    const std::size_t bytes = std::min(why.size(), text.size() - 1);
+    std::size_t bytes = std::min(why.size(), text.size() - 1);
+    // Not in the middle of a character of UTF-8.
+    if (bytes < why.size())
+      while (bytes > 0 && (static_cast<unsigned char>(why[bytes]) & 0xC0) == 0x80)
+        --bytes;
     std::memcpy(text.data(), why.data(), bytes);
     text[bytes] = 0;
     header().phase.store(failed ? Header::kFailed : Header::kOver,
@@ -213,8 +238,24 @@ class Station {
         // What a server that is gone had not published is written again.
         ring_(header().slots, header().slots, header().published, in_use(), nullptr),
         inlet_(ring_, store_) {
-    publisher_ = std::make_unique<std::thread>([this] { publish(); });
-    keeper_ = std::make_unique<std::thread>([this] { keep(); });
+    try {
+      publisher_ = std::make_unique<std::thread>([this] { publish(); });
+      keeper_ = std::make_unique<std::thread>([this] { keep(); });
+    } catch (...) {
+      end_threads();
+      throw;
+    }
+  }
+
+  void end_threads() {
+    shut_down();
+    for (const auto* thread : {&publisher_, &keeper_})
+      if (*thread) (*thread)->join();
+  }
+
+  static std::uint64_t some(std::uint64_t slots) {
+    if (slots == 0) throw std::invalid_argument("a ring has at least one slot");
+    return slots;
   }
 
   /// The number of slots.
@@ -232,6 +273,7 @@ class Station {
   }
 
   Header& header() const { return **feed_; }
+  bool is_halted() const { return halted_.load(std::memory_order_acquire); }
 
   std::uint64_t base_of(std::uint64_t epoch) const {
     return epoch == 0 ? 0 : header().end_of(epoch - 1);
@@ -292,6 +334,8 @@ class Station {
     std::uint64_t published = header().published;
     for (;;) {
       const std::uint64_t end = ring_.committed();
+      // Acquire, and after the look: if it is not halted, all of that was written.
+      if (is_halted()) return;
       if (end != published) {
         published = end;
         // Release: pairs with the jobs' acquire; the records come with it.
@@ -343,6 +387,7 @@ class Station {
   mutable std::mutex seats_;  // their states, and the epochs'
   EventCount arrived_;        // a job, or one that was too far behind
   std::atomic<bool> down_{false};
+  std::atomic<bool> halted_{false};  // nothing more is published
   std::unique_ptr<std::thread> publisher_;
   std::unique_ptr<std::thread> keeper_;
 };

@@ -19,18 +19,19 @@
 
 namespace echobuf::workers {
 
-/// `Core`: a BasicBuffer with `shared`. One thread at a time gives; a thread of the
-/// crew's own commits.
+/// `Core`: a BasicBuffer with `shared`, or a Station. One thread at a time gives; a
+/// thread of the crew's own commits.
 template <class Core>
 class Crew {
  public:
-  /// `ahead`: tickets that a worker may have at a time.
+  /// `ahead`: tickets that a worker may have at a time. Throws std::bad_alloc,
+  /// std::system_error.
   Crew(std::shared_ptr<Core> buffer, std::uint64_t workers, std::uint64_t ahead)
       : buffer_(std::move(buffer)),
         board_(workers),
         lanes_(workers),
         ahead_(std::clamp<std::uint64_t>(ahead, 1, Lane::kDepth)),
-        collector_([this] { collect(); }) {}
+        collector_([this] { collect(); }) {}  // last: if it throws, nothing is joined
 
   /// Workers may still be there: they are told to end, and what they write from now on
   /// nobody reads.
@@ -77,12 +78,17 @@ class Crew {
   }
 
   /// What was given up to these counts is not wanted any more; workers finish what they
-  /// are at. One thread at a time.
-  void revoke(const std::vector<std::uint64_t>& counts) {
+  /// are at. Ends the term first, as abandon() does: tickets that are revoked are
+  /// called done unwritten, and must find a buffer that serves nothing more. All that
+  /// is outstanding is of one term, since the next begins when it is committed. One
+  /// thread at a time.
+  void revoke(std::uint64_t term, const std::vector<std::uint64_t>& counts) {
+    abandon(term);
     for (std::uint64_t i = 0; i < lanes_.size(); ++i) {
       Lane& shared = board_.lane(i);
       if (counts[i] <= shared.revoked.load(std::memory_order_relaxed)) continue;
-      // Release: pairs with Worker::is_revoked().
+      // Release: pairs with Worker::is_revoked(); whoever sees the commit that comes of
+      // it sees the failure, too.
       shared.revoked.store(counts[i], std::memory_order_release);
       shared.work.notify();
     }
@@ -91,7 +97,7 @@ class Crew {
 
   /// Ends a term as failed, unless another one has begun.
   void abandon(std::uint64_t term) {
-    if (buffer_->term() == term) buffer_->fail();
+    buffer_->fail(term);
     collected_.notify();
   }
 

@@ -21,7 +21,7 @@ def check_wait(timeout_s: Any) -> float:
         seconds = check_timeout(timeout_s)
     except OptionError:
         seconds = None
-    if seconds is None or not 0 < seconds < 1e6:
+    if seconds is None or not 0 < seconds <= 1e6:
         raise OptionError(
             f"`timeout_s` is {timeout_s!r}; it must be seconds > 0, at most 1e6."
         )

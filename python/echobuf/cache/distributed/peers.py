@@ -11,6 +11,7 @@ from typing import Any
 
 from echobuf.cache.distributed import frames
 from echobuf.forked import track
+from echobuf.limits import explain
 
 Given = Sequence[tuple[int, bytearray]]
 
@@ -151,6 +152,9 @@ class Peers:
         Returns:
             Of each that does: the records, empty where there is none, and the bytes
             that it has room for.
+
+        Raises:
+            CapacityError: this process has too few descriptors to ask.
         """
         answers = {}
         with self._held(wanted) as lines:
@@ -163,6 +167,7 @@ class Peers:
                     answers[rank] = _finish(line, wanted[rank], reused[rank])
                 except OSError as error:
                     line.hang_up()
+                    _check_own(error)
                     lost(rank, error)
         return answers
 
@@ -171,9 +176,14 @@ class Peers:
 
         Raises:
             OSError: it does not answer.
+            CapacityError: this process has too few descriptors to ask.
         """
         with self._held([rank]) as lines:
-            lines[rank].give(given)
+            try:
+                lines[rank].give(given)
+            except OSError as error:
+                _check_own(error)
+                raise
 
     @contextlib.contextmanager
     def _held(self, ranks: Any) -> Iterator[dict[int, Line]]:
@@ -220,6 +230,13 @@ def _finish(
     if failed is not None:
         raise failed
     return _finish(line, numbers, reused=False)
+
+
+def _check_own(error: OSError) -> None:
+    """Raise where it is this process that cannot ask: no rank is lost by that."""
+    clear = explain(error, "a cache that ranks share", "use fewer of them")
+    if clear is not None:
+        raise clear from error
 
 
 def _has_gone(error: OSError) -> bool:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
 import os
 import socket
 import threading
 import weakref
+from collections.abc import Coroutine
 from typing import Any
 
 from echobuf.cache.distributed import frames
 from echobuf.cache.record import Sealed, is_sound
 from echobuf.forked import track
+from echobuf.limits import check_descriptors, enough
 
 _GREETING_S = 10.0  # that who connects has to say who it is
 _BACKLOG = 4096
 _PATIENCE_S = 5.0
 _HELD_S = 1.0  # that what was given may be held back
+_OF_LOOP = 3  # descriptors; a loop that lacks one prints when it is dropped
 _PAUSE_S = 0.1  # when no more sockets can be opened
 
 
@@ -37,29 +41,49 @@ class Server:
 
     Raises:
         OSError: this machine cannot listen there.
+        CapacityError: there are too few descriptors, or threads.
     """
 
     def __init__(
         self, host: str, *, token: bytes, store: Any, length: int, max_bytes: int
     ) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listener = socket.create_server((host, 0), family=family, backlog=_BACKLOG)
-        listener.setblocking(False)
-        track(listener)
-        self.port: int = listener.getsockname()[1]
         service = _Service(token, store, length, max_bytes)
-        loop = asyncio.new_event_loop()
-        work = loop.create_task(service.accept(listener))
-        thread = threading.Thread(
-            target=_run, args=(loop, work), name="echobuf-peers", daemon=True
-        )
-        thread.start()
-        self.close = weakref.finalize(self, _stop, os.getpid(), loop, work, thread)
+        with (
+            enough("a cache that ranks share", "use fewer of them"),
+            contextlib.ExitStack() as undo,
+        ):
+            listener = socket.create_server((host, 0), family=family, backlog=_BACKLOG)
+            undo.callback(listener.close)
+            listener.setblocking(False)
+            self.port: int = listener.getsockname()[1]
+            check_descriptors(_OF_LOOP)
+            loop = asyncio.new_event_loop()
+            undo.callback(loop.close)
+            serving = service.accept(listener)
+            undo.callback(serving.close)
+            stop = loop.create_future()
+            thread = threading.Thread(
+                target=_run,
+                args=(loop, serving, stop),
+                name="echobuf-peers",
+                daemon=True,
+            )
+            thread.start()
+            undo.pop_all()
+        track(listener)
+        self.close = weakref.finalize(self, _stop, os.getpid(), loop, stop, thread)
 
 
-def _run(loop: asyncio.AbstractEventLoop, work: asyncio.Task[None]) -> None:
+def _run(
+    loop: asyncio.AbstractEventLoop,
+    serving: Coroutine[Any, Any, None],
+    stop: asyncio.Future[None],
+) -> None:
     asyncio.set_event_loop(loop)
     try:
+        work = loop.create_task(serving)
+        stop.add_done_callback(lambda _: work.cancel())
         loop.run_until_complete(asyncio.wait([work]))
         talks = asyncio.all_tasks(loop)
         for talk in talks:
@@ -73,12 +97,12 @@ def _run(loop: asyncio.AbstractEventLoop, work: asyncio.Task[None]) -> None:
 def _stop(
     process: int,
     loop: asyncio.AbstractEventLoop,
-    work: asyncio.Task[None],
+    stop: asyncio.Future[None],
     thread: threading.Thread,
 ) -> None:
     if os.getpid() != process or not thread.is_alive():
         return  # a forked child, which has no such thread
-    loop.call_soon_threadsafe(work.cancel)
+    loop.call_soon_threadsafe(stop.cancel)
     if thread is not threading.current_thread():
         thread.join(_PATIENCE_S)
 

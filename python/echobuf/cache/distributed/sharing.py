@@ -9,6 +9,7 @@ from echobuf.cache import record
 from echobuf.cache.counters import Counters
 from echobuf.cache.distributed.losses import Losses
 from echobuf.cache.distributed.peers import Peers
+from echobuf.describe_error import message
 
 COUNTED = ("from_peers", "peer_bytes", "given", "given_bytes")
 
@@ -92,7 +93,7 @@ class Sharing:
                 self._counters.add(given=len(given), given_bytes=size)
 
     def _lose(self, rank: int, error: OSError) -> None:
-        self._losses.note(rank, str(error) or type(error).__name__)
+        self._losses.note(rank, message(error))
 
 
 def _fitting(items: Mapping[int, Any], room: int) -> list[tuple[int, bytearray]]:

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from echobuf.cli.bench.environment import environment
 from echobuf.cli.bench.question import Question
 from echobuf.cli.bench.rounds import Failed, Measured, Outcome
+from echobuf.cli.output import line_width, wrapped
 
-__all__ = ["print_table", "summary", "write", "write_figures", "write_json"]
+__all__ = [
+    "figures",
+    "print_table",
+    "summary",
+    "write",
+    "write_figures",
+    "write_json",
+]
 
 _WIDTH = 100
+_HEADS = ("", "median", "min .. max", "rate/s", "speed", "cores", "faults", "peak MB")
+_DROPPED = ("faults", "peak MB", "cores", "rate/s", "min .. max")  # in that order
 _SCALES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 
 
@@ -51,21 +61,41 @@ def _median(outcome: Measured, key: str) -> float:
 
 
 def print_table(question: Question, outcomes: Mapping[str, Outcome]) -> None:
-    """Prints a line for each candidate, at most 100 characters wide."""
-    measured = [o for o in outcomes.values() if isinstance(o, Measured)]
-    print(f"\n{question.name}: time for one {question.unit}, speed over the reference")
-    print(
-        f"{'':33}{'median':>9} {'min .. max':>17} {'rate/s':>9}"
-        f" {'speed':>6} {'cores':>5} {'faults':>7} {'peak MB':>7}"
-    )
-    for outcome in measured:
-        print(_line(question, outcome))
+    """Prints a line for each candidate, as wide as the terminal, or 100 characters.
+
+    In a narrow terminal there are fewer columns.
+    """
+    width = min(_WIDTH, line_width() or _WIDTH)
+    rows = [_cells(question, o) for o in outcomes.values() if isinstance(o, Measured)]
+    heads = _fitting(rows, width)
+    title = f"{question.name}: time for one {question.unit}, speed over the reference"
+    print(f"\n{wrapped(title)}")
+    for row in [{head: head for head in heads} | {"": ""}, *rows]:
+        cells = (f"{row[h]:>{_column(rows, h)}}" for h in heads if h)
+        print(f"{row['']:<{_column(rows, '')}} {' '.join(cells)}".rstrip())
+    if len(heads) < len(_HEADS):
+        print(wrapped("(more columns in a wider terminal, and in the JSON file)"))
     for name, other in outcomes.items():
         if isinstance(other, Failed):
-            print(f"{name}: no figure ({other.stage}: {other.reason})"[:_WIDTH])
+            reason = " ".join(f"{other.stage}: {other.reason}".split())
+            print(wrapped(f"{name}: no figure ({reason})", indent=2, most=_WIDTH))
 
 
-def _line(question: Question, outcome: Measured) -> str:
+def _fitting(rows: Sequence[Mapping[str, str]], width: int) -> list[str]:
+    """The heads of the columns for which there is room; names, times and speed stay."""
+    heads = list(_HEADS)
+    for dropped in _DROPPED:
+        if sum(_column(rows, head) + 1 for head in heads) - 1 <= width:
+            break
+        heads.remove(dropped)
+    return heads
+
+
+def _column(rows: Sequence[Mapping[str, str]], head: str) -> int:
+    return max([len(head), *(len(row[head]) for row in rows)])
+
+
+def _cells(question: Question, outcome: Measured) -> dict[str, str]:
     scale, suffix = _scale(outcome.median_s)
     low, high = min(outcome.seconds) / scale, max(outcome.seconds) / scale
     faults = _median(outcome, "minor_faults") + _median(outcome, "major_faults")
@@ -73,11 +103,17 @@ def _line(question: Question, outcome: Measured) -> str:
     cores = statistics.median(row["cpu_s"] / row["seconds"] for row in outcome.rounds)
     own = outcome.candidate.name == question.reference_of(outcome.candidate)
     speed = "1" if own else "-" if outcome.ratio is None else f"{outcome.ratio:.3f}"
-    return (
-        f"{outcome.candidate.name[:33]:33}{outcome.median_s / scale:6.2f} {suffix:2}"
-        f" {low:7.2f} .. {high:<6.2f} {1 / outcome.median_s:9.4g}"
-        f" {speed:>6} {cores:5.2f} {faults:7.0f} {peak:7.0f}"
+    texts = (
+        outcome.candidate.name[:33],
+        f"{outcome.median_s / scale:.2f} {suffix:2}",
+        f"{low:.2f} .. {high:<6.2f}",
+        f"{1 / outcome.median_s:.4g}",
+        speed,
+        f"{cores:.2f}",
+        f"{faults:.0f}",
+        f"{peak:.0f}",
     )
+    return dict(zip(_HEADS, texts, strict=True))
 
 
 def _scale(seconds: float) -> tuple[float, str]:
@@ -86,18 +122,22 @@ def _scale(seconds: float) -> tuple[float, str]:
 
 def write(question: Question, outcomes: Mapping[str, Outcome], out: Path) -> Path:
     """Writes the figures of a question to `out/NAME.json`, and says so."""
-    figures = {
+    return write_figures(question.name, out, figures(question, outcomes))
+
+
+def figures(question: Question, outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
+    """The unit, the reference, and the figures of each candidate, for JSON."""
+    return {
         "unit": f"seconds for one {question.unit}",
         "reference": question.reference,
         "results": summary(question, outcomes),
     }
-    return write_figures(question.name, out, figures)
 
 
 def write_figures(
     name: str,
     out: Path,
-    figures: Mapping[str, Any],
+    content: Mapping[str, Any],
     *,
     taken_in: Mapping[str, Any] | None = None,
 ) -> Path:
@@ -106,12 +146,12 @@ def write_figures(
     Args:
         name: of the file, without `.json`.
         out: its folder.
-        figures: what it holds.
+        content: what it holds.
         taken_in: the environment, where it was noted before the figures were taken;
             `None`: as it is now.
     """
     about = environment() if taken_in is None else taken_in
-    return write_json(out / f"{name}.json", {"environment": about, **figures})
+    return write_json(out / f"{name}.json", {"environment": about, **content})
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> Path:

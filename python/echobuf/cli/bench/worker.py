@@ -29,6 +29,8 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from echobuf.describe_error import message
+
 
 class BusyThread:
     """A thread that runs Python code while the context lasts."""
@@ -124,7 +126,7 @@ class Worker:
 
 def _failure(stage: str, error: BaseException) -> dict[str, Any]:
     traceback.print_exc()  # standard error; the parent keeps it
-    reason = " ".join(str(error).split())
+    reason = " ".join(message(error).split())
     return {"ok": False, "stage": stage, "reason": f"{type(error).__name__}: {reason}"}
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import math
-import tempfile
 from pathlib import Path
 
-from echobuf.cli import UsageError, require
+from echobuf.cli import require
 from echobuf.cli.demo.settings import Settings
 from echobuf.cli.interrupt import ending_on_interrupt
+from echobuf.cli.output import check_folder, json_option
 
 __all__ = ["configure", "run"]
 
@@ -66,6 +66,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_false",
         help="print the result only",
     )
+    json_option(parser, "what demo.json holds")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -76,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
         CommandError: A package is missing.
     """
     require("demo", _NEEDED)
-    _make_writable(options.out)
+    check_folder(options.out)
     with ending_on_interrupt():  # these imports take seconds
         from echobuf.cli.demo.session import run_demo
 
@@ -87,20 +88,8 @@ def run(options: argparse.Namespace) -> int:
         out=options.out,
         progress=options.progress,
     )
-    run_demo(settings, options.command_line)
+    run_demo(settings, options.command_line, in_json=options.json)
     return 0
-
-
-def _make_writable(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UsageError(
-            f"argument --out: cannot write to {str(folder)!r}: {reason}"
-        ) from None
 
 
 def _number(text: str) -> float:

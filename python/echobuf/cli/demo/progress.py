@@ -9,13 +9,15 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from echobuf.cli.demo.settings import Condition, Settings
+from echobuf.cli.demo.settings import CONDITIONS, Condition, Settings
 from echobuf.cli.demo.training import Point
 
 __all__ = ["Display", "Lines", "Live", "Silent", "display"]
 
 _LIVE_S = 0.25
 _LINE_S = 5.0
+_TITLE = max(len(each.title) for each in CONDITIONS)
+_NARROW = 72  # columns
 
 
 class Silent:
@@ -75,7 +77,7 @@ class Lines(Silent):
 
     def _print(self) -> None:
         if self._last is not None:
-            self._write(f"{self._title:<15} {_text(self._last)}")
+            self._write(f"{self._title:<{_TITLE}} {_text(self._last)}")
             self._last = None
 
 
@@ -91,9 +93,11 @@ class Live(Silent):
         self._target = target
         self._drawn_at = 0.0
         self._task = TaskID(0)
+        self._is_narrow = console.width < _NARROW
+        room = console.width - _TITLE - len(_text(_LONGEST, self._is_narrow)) - 3
         self._bars = Progress(
-            TextColumn("{task.description:<15}"),
-            BarColumn(bar_width=16),
+            TextColumn(f"{{task.description:<{_TITLE}}}"),
+            BarColumn(bar_width=max(1, min(16, room))),
             TextColumn("{task.fields[text]}"),
             console=console,
             auto_refresh=False,
@@ -108,10 +112,13 @@ class Live(Silent):
     def seen(self, point: Point) -> None:
         """Moves the bar."""
         done = min(point.smoothed, self._target)
-        self._bars.update(self._task, completed=done, text=_text(point))
+        self._bars.update(self._task, completed=done, text=self._said(point))
         if time.monotonic() - self._drawn_at >= _LIVE_S:
             self._drawn_at = time.monotonic()
             self._bars.refresh()
+
+    def _said(self, point: Point) -> str:
+        return _text(point, self._is_narrow)
 
     def end(self) -> None:
         """Draws the last state of the bar."""
@@ -140,8 +147,12 @@ def display(
     return Live(console, settings.target) if live else Lines(write)
 
 
-def _text(point: Point) -> str:
+def _text(point: Point, is_narrow: bool = False) -> str:
+    fresh = "" if is_narrow else f" {point.fresh:6d} fresh"
     return (
-        f"{point.smoothed:6.1%} {point.seconds:5.1f} s {point.fresh:6d} fresh "
-        f"{point.steps:5d} steps x{point.factor:.2f}"
+        f"{point.smoothed:6.1%} {point.seconds:5.1f} s{fresh} {point.steps:5d} steps "
+        f"x{point.factor:.2f}"
     )
+
+
+_LONGEST = Point(999.9, 999_999, 99_999, 0.0, 99.99, 1.0, 1.0, True)

@@ -23,18 +23,25 @@ from echobuf.cli.machine import cpu_name
 __all__ = ["as_json", "table", "write_json"]
 
 _PACKAGES = ("numpy", "optree", "torch", "pillow", "scikit-learn", "rich", "matplotlib")
+_USUAL = 80
 _COLUMNS = ("seconds", "formula", "fresh", "steps", "factor", "wait s")
 
 
-def table(outcome: Outcome) -> Table:
-    """The runs side by side, at most 80 columns wide."""
+def table(outcome: Outcome, width: int = 80) -> Table:
+    """The runs side by side, at most 80 columns wide.
+
+    Args:
+        outcome: The figures.
+        width: Columns that there are, 60 at the least.
+    """
     result = Table(
         title=f"To {outcome.settings.target:.1%} test accuracy",
         caption=_caption(outcome),
         caption_justify="left",
         box=box.SIMPLE_HEAD,
+        padding=(0, 1) if width >= _USUAL else 0,
     )
-    result.add_column("run", no_wrap=True)
+    result.add_column("run", no_wrap=width >= _USUAL)
     for name in _COLUMNS:
         result.add_column(name, justify="right", no_wrap=True)
     for run in outcome.runs:

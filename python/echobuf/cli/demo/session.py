@@ -16,33 +16,37 @@ from echobuf.cli.demo.data import test_set, write_digits
 from echobuf.cli.demo.outcome import Outcome
 from echobuf.cli.demo.picture import write_picture
 from echobuf.cli.demo.progress import display
-from echobuf.cli.demo.report import table, write_json
+from echobuf.cli.demo.report import as_json, table, write_json
 from echobuf.cli.demo.serving import ServerProcess
 from echobuf.cli.demo.settings import Settings
 from echobuf.cli.demo.task import Task
 from echobuf.cli.demo.training import Run, train
+from echobuf.cli.output import print_json, wrapped
 
 __all__ = ["opened", "run_demo"]
 
 
-def run_demo(settings: Settings, command_line: Sequence[str]) -> Outcome:
+def run_demo(
+    settings: Settings, command_line: Sequence[str], *, in_json: bool = False
+) -> Outcome:
     """Runs the demo, prints its report and writes its files.
 
     Args:
         settings: The choices; the folder `settings.out` must exist.
         command_line: How the demo was called, for the JSON file.
+        in_json: Whether to print what the JSON file holds, and the rest to stderr.
 
     Returns:
         What it found.
     """
     begin = time.perf_counter()
-    console = Console(highlight=False)
+    console = Console(highlight=False, stderr=in_json)
 
     def write(line: str = "") -> None:
-        console.print(line, soft_wrap=True, markup=False)
+        console.print(wrapped(line), soft_wrap=True, markup=False)
 
     outcome = _measure(settings, console, write)
-    console.print(table(outcome))
+    console.print(table(outcome, console.width))
     for line in outcome.verdicts():
         write(line)
     picture, figures = settings.out / "accuracy.png", settings.out / "demo.json"
@@ -51,6 +55,8 @@ def run_demo(settings: Settings, command_line: Sequence[str]) -> Outcome:
     write(f"Picture: {picture}")
     write(f"Figures: {figures}")
     write(f"The whole demo took {time.perf_counter() - begin:.0f} s.")
+    if in_json:
+        print_json(as_json(outcome, command_line))
     return outcome
 
 

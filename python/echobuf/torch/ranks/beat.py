@@ -6,6 +6,8 @@ import threading
 import weakref
 from typing import Any
 
+from echobuf.limits import enough
+
 EVERY_S = 2.0
 _PATIENCE_S = 3.0
 
@@ -23,7 +25,8 @@ class Beat:
         thread = threading.Thread(
             target=_run, args=(store, key, stop), name="echobuf-beat", daemon=True
         )
-        thread.start()
+        with enough("a rank's sign of life", "end others"):
+            thread.start()
         # At exit, too: a thread that is inside the store when the interpreter goes
         # away would end the process with an abort.
         self.stop = weakref.finalize(self, _stop, stop, thread)

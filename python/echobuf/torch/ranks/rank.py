@@ -6,10 +6,13 @@ import contextlib
 import functools
 import weakref
 from collections.abc import Callable
+from dataclasses import astuple
 from typing import Any
 
+from echobuf.describe_error import message
 from echobuf.errors import UpstreamError
 from echobuf.loader.epoch import Epoch
+from echobuf.loader.length import EpochLength
 from echobuf.torch.ranks import states
 from echobuf.torch.ranks.beginning import Beginning
 from echobuf.torch.ranks.group import meet
@@ -71,28 +74,52 @@ class Rank:
 
     # ---- length
 
-    def say_length(self, count: Callable[[], int]) -> None:
-        """Tells the other ranks how many batches an epoch has here, or why not."""
-        try:
-            said: list[Any] = [count(), ""]
-        except TypeError as error:
-            said = [None, str(error)]
-        self._meeting.set({f"length/{self._meeting.rank}": said})
+    def say_length(
+        self, length: Callable[[], EpochLength], most: Callable[[], int]
+    ) -> None:
+        """Tell the other ranks how many batches an epoch has here, or why not.
 
-    def count_batches(self) -> int:
-        """The number of batches in an epoch; waits until all ranks have a loader.
+        Args:
+            length: gives what the number in each epoch follows from.
+            most: gives the most that it can be.
+        """
+        rank = self._meeting.rank
+        said = {
+            f"length/{rank}": _said(lambda: astuple(length())),
+            f"most/{rank}": _said(most),
+        }
+        self._meeting.set(said)
+
+    def count_batches(self, epoch: int) -> int:
+        """Return the number of batches in an epoch, given by its number.
+
+        Waits until all ranks have a loader.
 
         Raises:
             TypeError: it is not known on all ranks.
         """
+        counts = self._agree("length")
+        return self._pick([EpochLength(*each).count_batches(epoch) for each in counts])
+
+    def max_batches(self) -> int:
+        """The most batches in an epoch; waits until all ranks have a loader.
+
+        Raises:
+            TypeError: it is not known on all ranks.
+        """
+        return self._pick(self._agree("most"))
+
+    def _agree(self, what: str) -> list[Any]:
         said = self._meeting.wait_for(
-            lambda: self._meeting.get_all("length"),
-            lambda: self._meeting.missing("length") + " to make a loader",
+            lambda: self._meeting.get_all(what),
+            lambda: self._meeting.missing(what) + " to make a loader",
         )
-        for rank, (count, why) in zip(self._meeting.members, said, strict=True):
-            if count is None:
+        for rank, (value, why) in zip(self._meeting.members, said, strict=True):
+            if value is None:
                 raise TypeError(f"on rank {rank} {why}")
-        counts: list[int] = [count for count, _ in said]
+        return [value for value, _ in said]
+
+    def _pick(self, counts: list[int]) -> int:
         return max(counts) if self._uneven == "pad" else min(counts)
 
     # ---- states
@@ -117,6 +144,13 @@ class Rank:
         rank, size = self._meeting.rank, self._meeting.size
         pad = self._uneven == "pad"
         return states.unseal(sealed, arguments, rank, size, pad=pad)
+
+
+def _said(get: Callable[[], Any]) -> list[Any]:
+    try:
+        return [get(), ""]
+    except TypeError as error:
+        return [None, message(error)]
 
 
 def _end(loader: weakref.ref[Any]) -> None:

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from echobuf.errors import ForkError, UpstreamError
-from echobuf.loader.epoch import Epoch, superseded_error
+from echobuf.loader.epoch import Epoch
+from echobuf.loader.uncopied import Uncopied
 from echobuf.torch.ranks.beginning import Beginning
 from echobuf.torch.ranks.hand import Hand, copy_of
 from echobuf.torch.ranks.record import Record, Standing, Verdict, explain, judge
@@ -20,7 +21,7 @@ _SLICE_S = 0.25  # of a wait for upstream, between looks at the others
 _NEEDED = 2  # batches beyond those handed out that others may wait for
 
 
-class Together(Iterator[Any]):
+class Together(Uncopied, Iterator[Any]):
     """Hands out the batches that every rank has.
 
     A rank says how many it has in hand. A batch goes out when it is known of all ranks
@@ -35,6 +36,8 @@ class Together(Iterator[Any]):
         ahead: batches to have in hand.
         finished: called once, when the epoch has come to its end.
     """
+
+    _called = "an iterator of an EchoLoader"
 
     def __init__(
         self,
@@ -77,7 +80,7 @@ class Together(Iterator[Any]):
 
     def __next__(self) -> Any:
         if self._superseded:
-            raise superseded_error()
+            raise self._epoch.why_ended()
         if os.getpid() != self._process:
             raise ForkError(
                 "this iterator was made in the process that this one was forked from, "

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from echobuf.describe_error import message
+
 
 def in_words(error: BaseException, most: int = 500) -> str:
     """An error as the other ranks get it."""
-    text = str(error) or type(error).__name__
+    text = message(error)
     return text if len(text) <= most else text[:most] + "..."
 
 

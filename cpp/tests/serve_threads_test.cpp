@@ -1,0 +1,74 @@
+// Threads of servers, jobs, workers and buffers that the system does not start.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <cerrno>
+#include <memory>
+#include <new>
+#include <system_error>
+
+#include "echobuf/serve/station.hpp"
+#include "echobuf/workers/crew.hpp"
+#include "serve_support.hpp"
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define ECHOBUF_SANITIZED
+#endif
+#endif
+#if !defined(ECHOBUF_SANITIZED) && !defined(__SANITIZE_THREAD__) && \
+    !defined(__SANITIZE_ADDRESS__)
+
+namespace {
+/// How many threads still start; then one does not. Negative: all do.
+std::atomic<int> threads_left{-1};
+}  // namespace
+
+// In place of the library's, which it calls: a sanitizer would do that, too.
+extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
+                              void* (*run)(void*), void* argument) {
+  using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
+  static const auto create =
+      reinterpret_cast<Create>(dlsym(RTLD_NEXT, "pthread_create"));
+  if (threads_left >= 0 && threads_left-- == 0) return EAGAIN;
+  return create(thread, attributes, run, argument);
+}
+
+namespace echobuf::serve::test {
+namespace {
+
+/// Each thread in turn cannot be started; says how many there are.
+template <class Make>
+int refuse_each_thread(Make&& make) {
+  for (int n = 0;; ++n) {
+    threads_left = n;
+    try {
+      make();
+      threads_left = -1;
+      return n;
+    } catch (const std::system_error&) {
+    } catch (const std::bad_alloc&) {
+    }
+    EXPECT_LT(threads_left, 0) << "it was another error";
+  }
+}
+
+TEST(Serve, AThreadThatCannotBeStartedIsAnError) {
+  EXPECT_EQ(refuse_each_thread([] { make_station(); }), 2);
+  const std::shared_ptr<Station> station = make_station();
+  EXPECT_EQ(refuse_each_thread([&] {
+              Station::adopt(words({}), station->feed().fd(),
+                             station->shared_memory()->fd(), kLease);
+            }),
+            2);
+  EXPECT_EQ(refuse_each_thread([&] { workers::Crew<Station>(station, 2, 16); }), 1);
+  EXPECT_EQ(refuse_each_thread([&] { Place(station->feed().fd(), 0, 1, kLease); }), 1);
+  EXPECT_EQ(
+      refuse_each_thread([] { Buffer(prefetched(numbered(kWindow, 4, {2, 1}))); }), 1);
+}
+
+}  // namespace
+}  // namespace echobuf::serve::test
+#endif

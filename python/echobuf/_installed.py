@@ -1,0 +1,17 @@
+"""The version, and a check at import that all files are of one installation."""
+
+from __future__ import annotations
+
+__version__ = "0.1.0"
+
+try:
+    from echobuf import _core
+except ImportError as _error:
+    from echobuf._distributions import explain_missing
+
+    raise ImportError(explain_missing(_error), name="echobuf._core") from _error
+
+if _core.__version__ != __version__:
+    from echobuf._distributions import explain_mixed
+
+    raise ImportError(explain_mixed(__version__, _core.__version__), name="echobuf")

@@ -1,0 +1,122 @@
+"""Lines of a command, broken between words where the terminal is narrow."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import sys
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from echobuf.cli import UsageError
+
+__all__ = [
+    "check_file",
+    "check_folder",
+    "json_option",
+    "line_width",
+    "print_json",
+    "wrapped",
+]
+
+_LEAST = 20  # columns; below, lines are broken as for so many
+
+
+def line_width() -> int | None:
+    """Return the columns of a line; None for a file or a pipe, which has no limit.
+
+    `COLUMNS` sets it, for a pipe, too.
+    """
+    if not (sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdecimal()):
+        return None
+    return max(_LEAST, shutil.get_terminal_size().columns)
+
+
+def wrapped(line: str, indent: int = 0, most: int | None = None) -> str:
+    """Return the line broken at spaces; a word that is too long stays whole.
+
+    Args:
+        line: without line breaks.
+        indent: spaces before the second line and those that follow.
+        most: columns of a line at most, for a pipe, too.
+    """
+    width = line_width()
+    if most is not None:
+        width = most if width is None else min(width, most)
+    if width is None or len(line) <= width:
+        return line
+    begin = len(line) - len(line.lstrip())
+    return textwrap.fill(
+        line[begin:],
+        width,
+        initial_indent=" " * begin,
+        subsequent_indent=" " * min(indent, width // 2),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def print_json(content: Mapping[str, Any]) -> None:
+    """Print a document for scripts."""
+    print(json.dumps(content, indent=1, allow_nan=False))
+
+
+def json_option(parser: Any, of: str) -> None:
+    """Add the option `--json`.
+
+    Args:
+        parser: of the command.
+        of: what is printed, in words.
+    """
+    parser.add_argument(
+        "--json", action="store_true", help=f"print {of} as JSON, for scripts"
+    )
+
+
+def check_folder(out: Path) -> None:
+    """Make the folder of `--out`, and see that files can be written there.
+
+    Raises:
+        UsageError: they cannot.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        _try_writing(out)
+    except (OSError, ValueError) as error:
+        raise _cannot_write("--out", out, error) from None
+
+
+def check_file(option: str, path: Path) -> None:
+    """See that a file can be written, before there is anything to write.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    try:
+        if path.is_dir():
+            raise UsageError(f"{option} {path}: is a folder; give a file in it")
+        if not path.parent.is_dir():
+            raise UsageError(
+                f"{option} {path}: there is no folder {str(path.parent)!r}"
+            )
+        with contextlib.suppress(FileNotFoundError):
+            os.close(os.open(path, os.O_WRONLY))
+        _try_writing(path.parent)
+    except (OSError, ValueError) as error:
+        raise _cannot_write(option, path, error) from None
+
+
+def _try_writing(folder: Path) -> None:
+    import tempfile
+
+    with tempfile.TemporaryFile(dir=folder):
+        pass
+
+
+def _cannot_write(option: str, path: Path, error: Exception) -> UsageError:
+    reason = getattr(error, "strerror", None) or error
+    return UsageError(f"argument {option}: cannot write to {str(path)!r}: {reason}")

@@ -1,0 +1,104 @@
+"""`max_bytes` holds at every moment, whoever adds."""
+
+import itertools
+import threading
+
+import pytest
+
+from cache_data import make, size_of
+from echobuf.cache.record import Draft
+from helpers import Worker
+
+SOURCE = [bytes([number]) * 3000 for number in range(120)]
+SIZE = size_of(SOURCE[0])
+
+
+@pytest.mark.parametrize("fit", [1, 7])
+def test_threads_that_miss_together_do_not_keep_more_than_fits(place, fit):
+    threads = 6
+    most = fit * SIZE + SIZE // 2
+    cached = make(place(), most, source=SOURCE)
+    seen = []
+    room, together = cached._store.room, threading.Barrier(threads)
+    calls = itertools.count()
+
+    def room_of_all():  # all have seen it before any of them adds
+        size = room()
+        if next(calls) < threads:
+            together.wait(60)
+        return size
+
+    cached._store.room = room_of_all
+
+    def read(begin):
+        for number in range(begin, len(SOURCE), threads):
+            assert cached[number] == SOURCE[number]
+            seen.append(cached.stats().bytes)
+
+    for worker in [Worker(read, begin) for begin in range(threads)]:
+        worker.result()
+    assert max(seen) <= most
+    cached.flush()
+    assert (cached.stats().items, cached.stats().bytes) == (fit, fit * SIZE)
+
+
+def test_what_fits_no_more_is_not_held(tmp_path):
+    """Two stores of one directory: what the other has written counts."""
+    pytest.importorskip("lmdb")
+    most = 10 * SIZE
+    one, two = (make(tmp_path, most, source=SOURCE) for _ in range(2))
+    for number in range(6):
+        one[number]
+        two[60 + number]
+    assert one.stats().bytes == two.stats().bytes == 6 * SIZE
+    two.flush()
+    assert one.stats().bytes <= most  # four of its own fit now
+    one[6]
+    assert one.stats().bytes <= most
+    one.flush()
+    assert one.stats().bytes == two.stats().bytes == most
+    assert one.stats().items == two.stats().items == 10
+
+
+def test_a_damaged_item_of_a_full_cache_is_stored_anew(tmp_path):
+    pytest.importorskip("lmdb")
+    cached = make(tmp_path, 3 * SIZE, source=SOURCE)
+    store = cached._store
+    for number in range(3):
+        cached[number]
+    cached.flush()
+    held = store.contents()
+    store.put(1, Draft(SOURCE[1]))  # as after a record that was damaged
+    assert store.contents() == held
+    store.put(1, Draft(SOURCE[1] * 2))  # a longer one does not fit in its place
+    cached.flush()
+    assert store.contents() == held
+    assert [cached[number] for number in range(3)] == SOURCE[:3]
+
+
+def test_threads_that_read_while_another_writes_see_the_bound(tmp_path):
+    pytest.importorskip("lmdb")
+    most = 20 * SIZE
+    caches = [make(tmp_path, most, source=SOURCE) for _ in range(3)]
+    over = []
+    ended = threading.Event()
+
+    def watch():
+        while not ended.is_set():
+            over.extend(used for each in caches if (used := each.stats().bytes) > most)
+
+    watcher = Worker(watch)
+
+    def read(cached, begin):
+        for number in range(begin, len(SOURCE), 3):
+            assert cached[number] == SOURCE[number]
+            if number % 5 == 0:
+                cached.flush()
+
+    try:
+        for worker in [Worker(read, each, at) for at, each in enumerate(caches)]:
+            worker.result()
+    finally:
+        ended.set()
+        watcher.result()
+    assert not over

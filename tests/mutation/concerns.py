@@ -1,0 +1,45 @@
+"""Which tests concern which modules of the package."""
+
+from __future__ import annotations
+
+import glob
+from pathlib import Path
+
+CONCERNS: dict[str, list[str]] = {
+    "": ["tests/test_*.py"],
+    "analysis/": ["tests/analysis"],
+    "cache/": ["tests/cache"],
+    "cli/": ["tests/test_cli.py", "tests/test_bench_*.py"],
+    "cli/demo/": ["tests/demo"],
+    "cuda/": ["tests/test_cuda_*.py", "tests/test_simulated_cuda.py"],
+    "jax/": ["tests/on_jax"],
+    "loader/": [
+        "tests/test_loader*.py",
+        "tests/test_life*.py",
+        "tests/test_errors.py",
+        "tests/test_process.py",
+        "tests/faults/test_fault_upstream.py",
+    ],
+    "metrics/": ["tests/metrics"],
+    "plain.py": ["tests/test_plain.py", "tests/cache/test_cache_items.py"],
+    "serve/": ["tests/serve"],
+    "torch/": ["tests/test_torch.py", "tests/test_loader_torch.py"],
+    "torch/ranks/": ["tests/ranks"],
+    "transforms/": ["tests/transforms", "tests/test_sequences_*.py"],
+    "workers/": ["tests/workers"],
+}
+"""By how the path of a module begins; the longest that fits counts."""
+
+
+def tests_of(module: str, root: Path) -> list[str]:
+    """Return the test files and folders that concern a module.
+
+    Args:
+        module: its path in the package.
+        root: of the project, from which the tests are named.
+    """
+    begin = max((key for key in CONCERNS if module.startswith(key)), key=len)
+    found = []
+    for pattern in CONCERNS[begin]:
+        found += sorted(glob.glob(pattern, root_dir=root))
+    return found

@@ -1,0 +1,199 @@
+"""Ends that meet: failures of any text, exits, interrupts, and processes that pause."""
+
+import copy
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from serve_data import NAME, Job, Numbers, counts_of
+
+from echobuf import EchoLoader, OptionError, UpstreamError, serve
+from echobuf.serve import address
+from echobuf.serve.link import Link
+from echobuf.testing import simulated_cuda
+from helpers import until
+
+KWARGS = {"window": 8, "batch_size": 4, "factor": 2}
+
+
+class OddError(Exception):
+    def __repr__(self):
+        raise RuntimeError("no text")
+
+    __str__ = __repr__
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (RuntimeError("x" + "\N{SNOWMAN}" * 2000), "x\N{SNOWMAN}"),
+        (RuntimeError("xy" + "\N{SNOWMAN}" * 2000), "xy\N{SNOWMAN}"),
+        (RuntimeError("b\udce9d"), r"b\\+udce9d"),
+        (OddError(), "OddError"),
+    ],
+)
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_upstream_may_fail_with_any_text(error, said, epoch):
+    class Failing(Numbers):
+        def __iter__(self):
+            if len(self.epochs) == 2:
+                raise error
+            return super().__iter__()
+
+    def gate(number):
+        if number == 40:
+            raise error
+
+    upstream = Failing(100) if epoch else Numbers(100, gate)
+    with serve.Server(upstream, NAME, window=8) as server:
+        with pytest.raises(UpstreamError, match=said):
+            Job(2, KWARGS).end()
+        with pytest.raises(UpstreamError, match=said):
+            server.wait(60)
+
+
+def test_a_thread_of_a_job_that_fails_ends_the_epoch(monkeypatch):
+    go_on = threading.Event()
+    upstream = Numbers(100, lambda i: i < 24 or go_on.wait(60))
+    with serve.Server(upstream, NAME, window=8):
+
+        def broken(link, code):
+            raise ValueError("torn")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Link, "raise_for", broken)
+            with pytest.raises(UpstreamError, match="torn"):
+                Job(1, KWARGS).end()
+        go_on.set()
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_window_larger_than_the_servers(device):
+    with (
+        simulated_cuda() as simulation,
+        simulation.stream(),
+        serve.Server(Numbers(100), NAME, window=8, lag=1000),
+        serve.attach(NAME) as attached,
+    ):
+        loader = EchoLoader(attached, **{**KWARGS, "window": 9}, device=device)
+        with pytest.raises(
+            OptionError, match=r"`window` is 9, .* windows of 8 at most"
+        ):
+            next(iter(loader))
+        del loader
+
+
+def test_what_is_attached_is_not_copied():
+    with serve.Server(Numbers(10), NAME, window=8), serve.attach(NAME) as attached:
+        for call in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(TypeError, match="cannot be copied or pickled"):
+                call(attached)
+
+
+@pytest.mark.skipif(
+    not hasattr(signal, "pthread_kill"), reason="sends itself what Ctrl-C sends"
+)
+def test_an_interrupted_wait_does_not_end_the_thread():
+    go_on = threading.Event()
+    upstream = Numbers(100, lambda i: i < 40 or go_on.wait(60))
+    server = serve.Server(upstream, NAME, window=8)
+    job = Job(1, KWARGS)
+    until(lambda: upstream.made == 40)
+    main = threading.main_thread().ident
+    threading.Timer(0.05, signal.pthread_kill, (main, signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        server.wait(60)
+    closing = threading.Thread(target=server.close, kwargs={"restarting": True})
+    closing.start()
+    assert server._stopped.wait(60)
+    closing.join(0.3)
+    assert closing.is_alive()  # upstream's call has not returned
+    assert address.Lock.is_held(address.place(NAME))
+    go_on.set()
+    closing.join(60)
+    with serve.Server(Numbers(100), NAME, window=8, epochs=1):
+        assert counts_of(job.end()[0], 100) == [2] * 100
+
+
+def program(text, **names):
+    """A process, and its first line."""
+    here = os.path.dirname(__file__)
+    started = subprocess.Popen(
+        [sys.executable, "-c", text.format(here=here, **names)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert started.stdout.readline() == "ready\n"
+    return started
+
+
+SERVER = """
+import sys, threading
+sys.path.append({here!r})
+from echobuf import serve
+from serve_data import NAME, Numbers
+go_on = threading.Event()
+def gate(number):
+    if number == 40:
+        go_on.wait()
+server = serve.Server(Numbers(100, gate), NAME, window=8)
+print("ready", flush=True)
+sys.stdin.readline()
+go_on.set()
+"""
+
+
+def test_an_exit_without_close_is_not_the_end_of_an_epoch():
+    server = program(SERVER)
+    job = Job(1, KWARGS, timeout=60.0)
+    until(lambda: serve.status(NAME).published == 40)
+    _, errors = server.communicate("\n", timeout=60)
+    assert server.returncode == 0, errors
+    with serve.Server(Numbers(100), NAME, window=8, epochs=1):
+        assert counts_of(job.end()[0], 100) == [2] * 100
+
+
+PAUSED = """
+import sys
+sys.path.append({here!r})
+from echobuf import EchoLoader, serve
+from serve_data import NAME, Numbers, counts_of, ids_of
+print("ready", flush=True)
+if {serves}:
+    with serve.Server(Numbers(400), NAME, window=8, lease=1.0, jobs=2, epochs=3) as s:
+        s.wait()
+        sys.stdin.readline()
+else:
+    attached = serve.attach(NAME, timeout=60.0)
+    loader = EchoLoader(
+        attached, window=8, batch_size=4, factor=2, overlap_epochs=True
+    )
+    for _ in range(3):
+        assert counts_of([ids_of(batch) for batch in loader], 400) == [2] * 400
+"""
+
+
+@pytest.mark.parametrize("who", ["server", "job"])
+def test_a_process_that_pauses(who):
+    server = program(PAUSED, serves=True)
+    job = program(PAUSED, serves=False)
+    here = Job(3, {**KWARGS, "overlap_epochs": True}, timeout=60.0)
+    paused = server if who == "server" else job
+    until(lambda: here.served)
+    for _ in range(3 if who == "job" else 1):
+        os.kill(paused.pid, signal.SIGSTOP)
+        time.sleep(0.05 if who == "job" else 1.2)  # a job: not longer than its lease
+        os.kill(paused.pid, signal.SIGCONT)
+    for epoch in here.end():
+        assert counts_of(epoch, 400) == [2] * 400
+    _, errors = job.communicate(timeout=60)
+    assert job.returncode == 0, errors
+    _, errors = server.communicate("\n", timeout=60)
+    assert server.returncode == 0, errors
