@@ -324,9 +324,9 @@ def test_states_taken_while_upstream_runs():
     served = Counter()
     for number, batch in enumerate(epoch):
         served.update(batch["id"].tolist())
-        if number < 20:  # as many are taken in its midst, at the least
+        if 20 <= number < 40:  # the second segment begins: one is taken there, wholly
             taken = len(states)
-            until(lambda taken=taken: len(states) > taken)
+            until(lambda taken=taken: len(states) > taken + 1)
     stop.set()
     thread.join()
     assert len(served) == 1000

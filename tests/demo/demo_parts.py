@@ -67,7 +67,8 @@ def check_json(content):
     assert content["settings"]["seed"] == content["seed"]
     assert {"echobuf", "target", "verdicts"} <= content.keys()
     assert {"python", "numpy", "torch"} <= content["versions"].keys()
-    assert content["machine"]["cpu"]
+    assert {"commit", "cpu", "cores", "load_average"} <= content["environment"].keys()
+    assert content["environment"]["cpu"]
     measured = content["measured"]
     assert measured["R"] == measured["t_upstream_s"] / measured["t_downstream_s"]
     assert measured["bandwidth_kb_s"] > 0

@@ -12,7 +12,7 @@ EXAMPLE = ROOT / "examples" / "jax_equinox" / "train.py"
 
 def test_the_example_trains(capsys):
     names = runpy.run_path(str(EXAMPLE))
-    names["main"].__globals__["EPOCHS"] = 1
+    names["main"].__globals__["EPOCHS"] = 3  # a busy machine uses each less often
     assert names["main"]() > 0.8
     assert "each example used" in capsys.readouterr().out
 

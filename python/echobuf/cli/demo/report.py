@@ -1,26 +1,23 @@
-"""The table and the JSON file."""
+"""The table, and what the JSON file holds."""
 
 from __future__ import annotations
 
-import json
-import os
 import platform
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 from rich import box
 from rich.table import Table
 
 from echobuf import __version__
+from echobuf.cli.bench.environment import environment
 from echobuf.cli.demo.outcome import Outcome
 from echobuf.cli.demo.training import Run
-from echobuf.cli.machine import cpu_name
 
-__all__ = ["as_json", "table", "write_json"]
+__all__ = ["as_json", "table"]
 
 _PACKAGES = ("numpy", "optree", "torch", "pillow", "scikit-learn", "rich", "matplotlib")
 _USUAL = 80
@@ -95,7 +92,8 @@ def as_json(outcome: Outcome, command_line: Sequence[str]) -> dict[str, Any]:
         "settings": settings,
         "versions": {"python": platform.python_version()}
         | {name: version(name) for name in _PACKAGES},
-        "machine": {"cpu": cpu_name(), "cores": os.cpu_count(), "system": sys.platform},
+        "system": sys.platform,
+        "environment": environment(),
         "measured": {
             "t_upstream_s": outcome.costs.upstream_s,
             "t_downstream_s": outcome.costs.downstream_s,
@@ -121,9 +119,3 @@ def _run(outcome: Outcome, run: Run) -> dict[str, Any]:
         "accuracy": end.smoothed,
         "curve": [asdict(point) for point in run.points],
     }
-
-
-def write_json(outcome: Outcome, command_line: Sequence[str], path: Path) -> None:
-    """Writes `as_json` to a file."""
-    content = json.dumps(as_json(outcome, command_line), indent=2, allow_nan=False)
-    path.write_text(content + "\n", encoding="utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from echobuf.cli.demo.data import test_set, write_digits
 from echobuf.cli.demo.outcome import Outcome
 from echobuf.cli.demo.picture import write_picture
 from echobuf.cli.demo.progress import display
-from echobuf.cli.demo.report import as_json, table, write_json
+from echobuf.cli.demo.report import as_json, table
 from echobuf.cli.demo.serving import ServerProcess
 from echobuf.cli.demo.settings import Settings
 from echobuf.cli.demo.task import Task
@@ -51,12 +52,14 @@ def run_demo(
         write(line)
     picture, figures = settings.out / "accuracy.png", settings.out / "demo.json"
     write_picture(outcome, picture)
-    write_json(outcome, command_line, figures)
+    content = as_json(outcome, command_line)
+    text = json.dumps(content, indent=2, allow_nan=False)
+    figures.write_text(text + "\n", encoding="utf-8")
     write(f"Picture: {picture}")
     write(f"Figures: {figures}")
     write(f"The whole demo took {time.perf_counter() - begin:.0f} s.")
     if in_json:
-        print_json(as_json(outcome, command_line))
+        print_json(content)
     return outcome
 
 
