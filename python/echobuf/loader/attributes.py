@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from types import TracebackType
+from abc import abstractmethod
 from typing import Any, TypeVar
 
+from echobuf.closing import Closing
 from echobuf.errors import ClosedError
 from echobuf.loader.order import Order
 from echobuf.loader.plan import Plan
@@ -87,7 +87,7 @@ class Attributes:
         )
 
 
-class DataLoaderLike(Uncopied, ABC):
+class DataLoaderLike(Uncopied, Closing):
     """A loader with the attributes of a DataLoader, which can be closed."""
 
     _attributes: Attributes
@@ -191,21 +191,9 @@ class DataLoaderLike(Uncopied, ABC):
         """Return where batches are, for `repr`."""
         return self._plan.options.device
 
-    @abstractmethod
-    def close(self) -> None:
-        """End upstream and release the memory."""
-
     def __enter__(self: _Self) -> _Self:
         self._check_open()
         return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def closed_error() -> ClosedError:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Iterator
-from types import TracebackType
 from typing import Any, NoReturn
 
+from echobuf.closing import Closing
 from echobuf.errors import OptionError
 from echobuf.serve.link import Link
 from echobuf.serve.supply import Supply
 
 
-class Attached:
+class Attached(Closing):
     """A job's place at a server: give it to a loader as its upstream.
 
     `EchoLoader(attach("imagenet"), batch_size=..., window=..., factor=...)`, torch's
@@ -100,17 +100,6 @@ class Attached:
         link = self._held()
         if link is not None:
             link.close()
-
-    def __enter__(self) -> Attached:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _take(self) -> Supply:
         """For the one loader that has this."""

@@ -6,10 +6,10 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable
-from types import TracebackType
 from typing import Any
 
 from echobuf import _core, describe_error
+from echobuf.closing import Closing
 from echobuf.describe_error import describe
 from echobuf.errors import (
     CapacityError,
@@ -34,7 +34,7 @@ _SLICE_S = 0.25
 _RESUME_S = 1.0  # beyond the lease, for jobs to come back
 
 
-class Server:
+class Server(Closing):
     """Runs upstream once for several jobs of this machine, and keeps what they need.
 
     Each job that attaches (`echobuf.serve.attach(name)` as the upstream of a loader)
@@ -333,17 +333,6 @@ class Server:
         self._intake.close()
         self._station.core.release()
         self._lock.release()
-
-    def __enter__(self) -> Server:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"Server({self.name!r}, window={self._options.window})"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from types import TracebackType
+
+from echobuf.closing import Closing
 
 __all__ = ["ServerProcess"]
 
@@ -13,7 +14,7 @@ _SCRIPT = Path(__file__).with_name("server.py")
 _END_S = 5.0
 
 
-class ServerProcess:
+class ServerProcess(Closing):
     """The server, as long as the `with` block lasts.
 
     Args:
@@ -63,14 +64,3 @@ class ServerProcess:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-
-    def __enter__(self) -> ServerProcess:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
