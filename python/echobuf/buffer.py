@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from echobuf import _core, state
 from echobuf.afterwards import Afterwards
 from echobuf.arrays import put_leaves
 from echobuf.ends import Ends
-from echobuf.errors import (
-    EchobufError,
-    OptionError,
-    SpecError,
-    StateError,
-)
+from echobuf.errors import EchobufError, OptionError, SpecError, StateError
 from echobuf.leaves import make_leaves
 from echobuf.options import (
     Factor,
@@ -29,12 +23,13 @@ from echobuf.side_host import HostSide
 from echobuf.sides import make_side
 from echobuf.stats import Stats, make_stats
 from echobuf.tree import Spec, check_batch_axis, describe, make_spec
+from echobuf.uncopied import Uncopied
 
 if TYPE_CHECKING:
     from echobuf.cuda.side import DeviceSide
 
 
-class EchoBuffer:
+class EchoBuffer(Uncopied):
     """A window of examples, each stored once and served as often as `factor` says.
 
     Fresh examples enter in the order of `put`; batches are drawn in shuffled passes
@@ -74,6 +69,8 @@ class EchoBuffer:
         DeviceError: the device cannot be used.
     """
 
+    _called = "an EchoBuffer"
+    _remedy = "Make another, and load this one's `state_dict()` into it."
     _shared = False  # whether the slots lie where other processes can write them
     _lent: _core.LentSlots | None = None  # slots that another process writes
 
@@ -302,12 +299,6 @@ class EchoBuffer:
         self.ready()  # raises if the context was left
         return self
 
-    def __reduce__(self) -> NoReturn:
-        raise TypeError(
-            "an EchoBuffer cannot be copied or pickled: it has memory and threads of "
-            "its own. Make another, and load this one's `state_dict()` into it."
-        )
-
     def __next__(self) -> Any:
         return self.next_batch()
 
@@ -443,10 +434,5 @@ class EchoBuffer:
         self.ready()  # raises if the context was left
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._core.release()

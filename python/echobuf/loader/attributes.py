@@ -10,8 +10,8 @@ from echobuf.errors import ClosedError
 from echobuf.loader.order import Order
 from echobuf.loader.plan import Plan
 from echobuf.loader.source import as_data_loader
-from echobuf.loader.uncopied import Uncopied
 from echobuf.options import show_factor
+from echobuf.uncopied import Uncopied
 from echobuf.workers.settings import Settings
 
 _Self = TypeVar("_Self", bound="DataLoaderLike")

@@ -11,11 +11,11 @@ from typing import Any
 
 from echobuf.errors import ForkError, UpstreamError
 from echobuf.loader.epoch import Epoch
-from echobuf.loader.uncopied import Uncopied
 from echobuf.torch.ranks.beginning import Beginning
 from echobuf.torch.ranks.hand import Hand, copy_of
 from echobuf.torch.ranks.record import Record, Standing, Verdict, explain, judge
 from echobuf.torch.ranks.words import in_words
+from echobuf.uncopied import Uncopied
 
 _SLICE_S = 0.25  # of a wait for upstream, between looks at the others
 _NEEDED = 2  # batches beyond those handed out that others may wait for
