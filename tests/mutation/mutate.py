@@ -75,6 +75,12 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         metavar="S",
         help="leave out tests that took longer without a mutant",
     )
+    parser.add_argument(
+        "--only-covering",
+        action="store_true",
+        help="leave out tests that do not run the line, where others do; those that "
+        "run it in another process are not known to",
+    )
     parser.add_argument("--list", action="store_true", help="show mutants, try none")
     parser.add_argument("--json", type=Path, help="write the results there, too")
     parser.add_argument("--memory-gib", type=int, default=16, help="of a process")
@@ -140,7 +146,12 @@ def _try_all(
             break
         started = time.monotonic()
         overlay.write(mutant.path, mutant.mutated)
-        outcome = trials.mutant(baseline, overlay.path(mutant.path), mutant.line)
+        outcome = trials.mutant(
+            baseline,
+            overlay.path(mutant.path),
+            mutant.line,
+            only_covering=options.only_covering,
+        )
         overlay.write(mutant.path, mutant.original)
         result = {
             "place": mutant.place,

@@ -105,6 +105,22 @@ def test_killed_and_surviving_mutants_are_told_apart(
     assert {path: path.read_bytes() for path in toy.rglob("*.py")} == before
 
 
+@pytest.mark.parametrize("options", [(), ("--only-covering",)])
+def test_tests_that_do_not_run_the_line_can_be_left_out(
+    toy: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...]
+) -> None:
+    elsewhere = """
+def test_in_another_process():
+    import subprocess, sys
+    code = "from toy.numbers import log; log('ab', to := []); assert len(to) == 2"
+    subprocess.run([sys.executable, "-c", code], check=True)
+"""
+    (toy / "test_toy.py").write_text(TESTS + elsewhere)
+    run(toy, "--at=numbers.py:21", *options)
+    survived = "survived numbers.py:21: condition fixed" in capsys.readouterr().out
+    assert survived == bool(options)
+
+
 def test_tests_that_fail_without_a_mutant_say_nothing(toy: Path) -> None:
     (toy / "test_toy.py").write_text("def test_it():\n    raise ValueError('as is')\n")
     with pytest.raises(RuntimeError, match="as is"):

@@ -113,19 +113,43 @@ class Trials:
             )
         return Baseline(time.monotonic() - begin, json.loads(notes.read_text()))
 
-    def mutant(self, baseline: Baseline, path: Path, line: int) -> Outcome:
-        """Run the tests until one fails, those first that run the line."""
+    def mutant(
+        self, baseline: Baseline, path: Path, line: int, *, only_covering: bool = False
+    ) -> Outcome:
+        """Run the tests until one fails, those first that run the line.
+
+        Args:
+            baseline: of these tests.
+            path: of the module that holds the mutant.
+            line: that is changed.
+            only_covering: leave out those that do not run the line in the process of
+                pytest; none is left out if no test does.
+        """
         order = self._scratch / "order.json"
         first = baseline.covering(str(path), line)
-        order.write_text(json.dumps({"first": first, "out": baseline.left_out}))
+        out, tests = baseline.left_out, self._tests
+        if only_covering and first:
+            out = [*{*baseline.tests, *out} - {*first}]
+            tests = sorted({name.partition("::")[0] for name in first})
+        order.write_text(json.dumps({"first": first, "out": out}))
         each = max(20.0, _EACH * baseline.slowest)
         return self._run(
-            60 + 3 * baseline.seconds, f"--timeout={each:.0f}", MUTATION_ORDER=order
+            60 + 3 * baseline.seconds,
+            f"--timeout={each:.0f}",
+            tests=tests,
+            MUTATION_ORDER=order,
         )
 
-    def _run(self, limit_s: float, *options: str, **variables: Any) -> Outcome:
+    def _run(
+        self,
+        limit_s: float,
+        *options: str,
+        tests: Sequence[str] = (),
+        **variables: Any,
+    ) -> Outcome:
         command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header"]
-        command += ["-p", "no:cacheprovider", "-p", "covering", *options, *self._tests]
+        command += ["-p", "no:cacheprovider", "-p", "covering", *options]
+        command += tests or self._tests
         old = os.environ.get("PYTHONPATH", "")
         paths = [str(self._overlay), str(_HERE), *([old] if old else [])]
         process = subprocess.Popen(
