@@ -126,3 +126,13 @@ def test_nothing_is_drawn_once_it_is_left(server, upstream):
         next(epoch)
     upstream.gate.set()
     until(lambda: not serve.status(NAME).jobs)
+
+
+def test_more_epochs_ahead_than_a_server_may_be():
+    data = [example(number) for number in range(9)]
+    with serve.Server(data, NAME, window=WINDOW), serve.attach(NAME) as attached:
+        loader = EchoLoader(attached, **KWARGS)
+        for _ in range(140):  # of each the end is kept until the job has left it
+            served = [number for batch in loader for number in ids_of(batch)]
+            assert sorted(served) == sorted(FACTOR * list(range(9)))
+        del loader

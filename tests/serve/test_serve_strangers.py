@@ -1,6 +1,7 @@
 """Messages of strangers on the socket, or none: bounded waits, clear errors."""
 
 import contextlib
+import errno
 import json
 import os
 import resource
@@ -10,6 +11,7 @@ import struct
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 from serve_data import NAME, Numbers
@@ -277,3 +279,34 @@ def test_descriptors_that_are_not_what_a_server_shares(hasty):
         with pytest.raises(CapacityError, match="cannot be opened here"):
             serve.attach(NAME)
         thread.join(60)
+
+
+def test_who_has_gone():
+    for left in (b"", b"unread"):  # by the one that goes: its end is reset
+        here, there = socket.socketpair()
+        with here, there:
+            assert not desk._has_gone(here)
+            there.sendall(b"x")
+            assert not desk._has_gone(here)
+            assert here.recv(1) == b"x"
+            here.sendall(left)
+            there.close()
+            assert desk._has_gone(here) is True
+
+
+def test_a_ring_that_comes_back_and_no_descriptor_is_left(monkeypatch):
+    def none_left(file):
+        raise OSError(errno.EMFILE, "too many open files")
+
+    waiting = SimpleNamespace(
+        _adopting=threading.Lock(),
+        _adopts=True,
+        _resumed=None,
+        _left="session",
+        _resuming=threading.Event(),
+    )
+    monkeypatch.setattr(os, "dup", none_left)
+    with pytest.raises(CapacityError, match="descriptor"):
+        serve.Server._adopt(waiting, {"session": "session", "spec": "{}"}, [0, 1])
+    assert waiting._resumed is None
+    assert not waiting._resuming.is_set()

@@ -75,9 +75,7 @@ class Together:
         except UpstreamError as error:
             raise _told(error) from error.__cause__
         finally:  # and nobody waits for it: Ctrl-C, and errors, come out at once
-            feeder = loader._starter._feeder
-            if feeder is not None:
-                feeder.stop()
+            loader._starter.stop()
         watched(lambda _: loader._end_current(), self._timeout)
         return steps
 

@@ -17,7 +17,7 @@ from echobuf.describe_error import message
 from echobuf.errors import ClosedError, DeviceError, ItemError, SpecError
 from echobuf.loader.snapshots import Snapshots
 from echobuf.loader.source import length_of, skip
-from echobuf.threads import DaemonThread
+from echobuf.threads import DaemonThread, Signal
 
 _END = object()
 
@@ -65,7 +65,7 @@ class Feeder:
         self._count = 0  # items that upstream has yielded
         self._skipped = skipped
         self._snapshots = snapshots
-        self._stopped = threading.Event()
+        self._stopped = Signal()
         self._thread = DaemonThread(self._run, (items, first), name="echobuf-feeder")
         # The thread's arguments are the only references, so that what upstream holds
         # goes when the thread ends.

@@ -290,11 +290,13 @@ class EchoLoader(DataLoaderLike):
             current.loader_closes()
         try:
             self._end_current()
-        finally:
-            self._resume = None
+        except Exception:
             starter.close()
-            self._is_released = True
-            del self._attributes, self._upstream, self._told, self._plan, self._starter
+            raise
+        starter.close()
+        self._resume = None
+        self._is_released = True
+        del self._attributes, self._upstream, self._told, self._plan, self._starter
 
     # ---- state
 

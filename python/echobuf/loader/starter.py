@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +54,7 @@ class Starter:
         self._plan = plan
         self._adapter = adapter
         self._workforce = workforce
-        self._feeder: Feeder | None = None
+        self._feeders: list[Feeder] = []  # of the epoch begun last, and cut off
         self._ahead: Ahead | None = None
         self.buffer: EchoBuffer | None = None
         self.snapshots: Snapshots | None = None
@@ -84,42 +82,65 @@ class Starter:
             self._open_empty(number, resume)
             return Run(number, resume)
         if ahead is not None and ahead.run is not None:
-            assert self.buffer is not None
-            with self._stopping(self.buffer):
-                self.buffer._go_ahead(number)
-                run = ahead.run
-                self._feeder, self.snapshots = run.feeder, run.snapshots
+            buffer, run = self.buffer, ahead.run
+            assert buffer is not None
+            try:
+                buffer._go_ahead(number)
+                self._note(run)
+            except BaseException:
+                self._stop_feeding(buffer)
+                raise
             return run
         buffer = self._open(start.first, number, resume)
-        with self._stopping(buffer):
+        try:
             run = self._feed(buffer, start, number, resume)
-            self._feeder, self.snapshots = run.feeder, run.snapshots
+            self._note(run)
+        except BaseException:
+            self._stop_feeding(buffer)
+            raise
         return run
 
-    @contextlib.contextmanager
-    def _stopping(self, buffer: EchoBuffer) -> Iterator[None]:
-        """Stop the threads that feed the buffer where Ctrl-C comes in between."""
-        try:
-            yield
-        except BaseException:
-            for feeder in stop_feeding(buffer):
-                self._feeder = feeder
-            raise
+    def _note(self, run: Run) -> None:
+        """Keep what feeds the epoch that has begun."""
+        assert run.feeder is not None
+        self._feeders, self.snapshots = [run.feeder], run.snapshots
+
+    def _stop_feeding(self, buffer: EchoBuffer) -> None:
+        """Stop the threads that feed the buffer, as Ctrl-C has come in between.
+
+        Not a context manager: an interrupt at the end of its block would stop what
+        was begun well.
+        """
+        self._feeders = [*self._feeders, *stop_feeding(buffer)]
+
+    def stop(self) -> None:
+        """Tell the threads of the epoch begun last to end; do not wait for them."""
+        for feeder in self._feeders:
+            feeder.stop()
 
     def join(self) -> None:
-        """Waits until the thread of the epoch begun last has ended."""
-        if self._feeder is not None:
-            self._feeder.join()
+        """Waits until the threads of epochs that are over have ended."""
+        for feeder in self._feeders:
+            feeder.join()
 
     def close(self) -> None:
-        """Ends what there is of upstream, and releases the memory."""
+        """Ends what there is of upstream, and releases the memory.
+
+        What Ctrl-C cuts short can be called again, and goes on.
+        """
         try:
             self.cancel_ahead()
+            self.join()
             if self._workforce is not None:
                 self._workforce.close()
-        finally:
-            if self.buffer is not None:
-                self.buffer._core.release()
+        except Exception:
+            self._release()
+            raise
+        self._release()
+
+    def _release(self) -> None:
+        if self.buffer is not None:
+            self.buffer._core.release()
 
     # ---- the next epoch's upstream, while this one is served out
 
@@ -136,16 +157,23 @@ class Starter:
         except UpstreamError:
             return True  # the next `iter` says so
         run = None
-        with self._stopping(buffer):
+        try:
             if start.items is not None and buffer._open_ahead(number):
                 run = self._feed(buffer, start, number, None)
             self._ahead = Ahead(number, start, run)
+        except BaseException:
+            self._ahead = None
+            self._stop_feeding(buffer)
+            raise
         return True
 
     def cancel_ahead(self) -> None:
         """Ends the upstream of an epoch that was begun ahead."""
         ahead, self._ahead = self._ahead, None
         if ahead is not None:
+            if ahead.run is not None and ahead.run.feeder is not None:
+                # Who is interrupted while it ends waits for it at the next call.
+                self._feeders = [*self._feeders, ahead.run.feeder]
             ahead.cancel()
 
     def _wanted_ahead(self, number: int, resume: state.State | None) -> Ahead | None:

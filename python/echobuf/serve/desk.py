@@ -19,6 +19,7 @@ from echobuf.forked import track
 from echobuf.serve import address, wire
 from echobuf.serve.sample import Sample
 from echobuf.serve.wire import Message
+from echobuf.threads import Signal
 
 VERSION = _core.__version__
 
@@ -63,9 +64,9 @@ class Desk:
         self._place, self._name = place, place.name
         self._adopt = adopt
         self._left = address.Left(place)
-        self._open = threading.Event()  # there is a ring
+        self._open = Signal()  # there is a ring
         self._closed = False
-        self._ended = threading.Event()  # with that
+        self._ended = Signal()  # with that
         self._forgotten = False
         self._lock = threading.Lock()
         self._jobs: dict[tuple[int, int], tuple[str, int]] = {}  # seat: job, process

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from echobuf import _core
@@ -17,6 +18,18 @@ if TYPE_CHECKING:
 _SLICE_S = 0.25
 
 
+@dataclass
+class Held:
+    """An epoch that the server keeps for this job, which does not read it.
+
+    Attributes:
+        epoch: of the server: one that was begun and is not fed yet, or was given up
+            while the epoch before it was drawn from the server's slots.
+    """
+
+    epoch: int | None = None
+
+
 class FollowFeeder(Feeder):
     """Feeds one epoch from a server; else as `Feeder`.
 
@@ -25,18 +38,21 @@ class FollowFeeder(Feeder):
         follower: that has begun it.
         link: to the server.
         epoch: of the server.
-
-    Attributes:
-        is_held: whether the server keeps the epoch for this job, which gave it up.
+        held: where an epoch is noted that is given up while it is only ahead.
     """
 
     def __init__(
-        self, buffer: EchoBuffer, follower: _core.Follower, link: Link, epoch: int
+        self,
+        buffer: EchoBuffer,
+        follower: _core.Follower,
+        link: Link,
+        epoch: int,
+        held: Held,
     ) -> None:
         self._follower = follower
         self._link = link
         self._epoch = epoch
-        self.is_held = False
+        self._held = held
         super().__init__(
             buffer,
             iter(()),
@@ -58,21 +74,17 @@ class FollowFeeder(Feeder):
             return
         self._stopped.set()
         if not self._ended:  # also where the thread ends meanwhile
-            self.is_held = self._buffer._draining()
+            is_ahead = self._buffer._draining()
+            if is_ahead:
+                self._held.epoch = self._epoch
             # In this order: nothing is served of slots that are given up.
             self._buffer._abandon(self._term)
-            if not self.is_held:
-                self._leave()
+            if not is_ahead:
+                self._link.place.leave(self._epoch + 1)  # what is still to come, too
 
-    def leave_held(self) -> None:
-        """Leaves an epoch that was given up ahead; nothing before it is drawn."""
-        if self.is_held:
-            self._buffer.reset(self._buffer._epoch)
-            self._leave()
-            self.is_held = False  # last: what is interrupted is done again
-
-    def _leave(self) -> None:
-        self._link.place.leave(self._epoch + 1)  # what is still to come, too
+    def is_stopped(self) -> bool:
+        """Return whether the epoch was given up."""
+        return self._stopped.is_set()
 
     def _run(self, items: object, item: object) -> None:
         try:

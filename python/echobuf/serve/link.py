@@ -23,6 +23,7 @@ from echobuf.errors import (
 from echobuf.limits import enough
 from echobuf.serve import address, calls, wire
 from echobuf.serve.sample import Sample
+from echobuf.threads import Signal
 
 _TRY_S = 0.1
 
@@ -173,7 +174,7 @@ class _Shared:
         self._place, self._files, self._spec = place, files, spec
         self._reconnect = reconnect
         self._connection = connection
-        self._closed = threading.Event()
+        self._closed = Signal()
         self._process = os.getpid()
         self.error: EchobufError | None = None
 

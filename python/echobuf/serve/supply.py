@@ -11,7 +11,7 @@ from echobuf import _core
 from echobuf.buffer import EchoBuffer
 from echobuf.errors import OptionError, StateError
 from echobuf.loader.upstream import Start
-from echobuf.serve.following import FollowFeeder
+from echobuf.serve.following import FollowFeeder, Held
 from echobuf.serve.link import Link, unopened
 from echobuf.side_host import HostSide
 
@@ -54,6 +54,7 @@ class Supply:
         self._follower: _core.Follower | None = None
         self._buffer: EchoBuffer | None = None
         self._feeder: FollowFeeder | None = None  # of the epoch begun last
+        self._held = Held()
 
     # ---- what is iterated: turns
 
@@ -69,22 +70,35 @@ class Supply:
         place = self._link.place
         if (begun := self._begun()) is not None:
             begun()
-        if self._feeder is not None:
-            self._feeder.leave_held()  # or the server might wait for this job
+        self._leave_held()  # or the server might wait for this job
         while True:
             self._link.check()
             code, epoch, base = place.wait_epoch(self._next, _SLICE_S)
             if code == 0:
+                self._held.epoch = epoch
                 self._next = epoch + 1
                 return Turn(epoch, base)
             self._link.raise_for(code)
+
+    def _leave_held(self) -> None:
+        """Leave an epoch that will not be fed; nothing before it is drawn any more."""
+        if self._held.epoch is not None:
+            if self._buffer is not None:
+                self._buffer.reset(self._buffer._epoch)
+            self._link.place.leave(self._held.epoch + 1)
+            self._held.epoch = None  # last: what is interrupted is done again
 
     def close(self) -> None:
         """Leave the server."""
         self._link.close()
 
     def is_ready(self) -> bool:
-        """Whether the next epoch has begun, or never will."""
+        """Whether the next epoch has begun, or never will.
+
+        None is begun ahead while one is held: that is left once nothing is drawn.
+        """
+        if self._held.epoch is not None:
+            return False
         code, _, _ = self._link.place.wait_epoch(self._next, 0.0)
         return code != _core.FOLLOWED_TIMEOUT
 
@@ -166,8 +180,11 @@ class Supply:
             if gap:
                 buffer._reset(buffer._epoch, gap)
         follower.begin(turn.base)
-        self._feeder = FollowFeeder(buffer, follower, self._link, turn.epoch)
-        return self._feeder
+        feeder = FollowFeeder(buffer, follower, self._link, turn.epoch, self._held)
+        self._feeder = feeder
+        if not feeder.is_stopped():
+            self._held.epoch = None
+        return feeder
 
 
 class LentBuffer(EchoBuffer):

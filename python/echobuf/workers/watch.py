@@ -13,7 +13,7 @@ from multiprocessing import connection
 from echobuf import _core
 from echobuf.buffer import EchoBuffer
 from echobuf.errors import ClosedError, DeviceError
-from echobuf.threads import DaemonThread
+from echobuf.threads import DaemonThread, Signal
 from echobuf.workers.settings import Settings
 from echobuf.workers.task import READY, Task, unpack_error
 from echobuf.workers.worker import PATIENCE_S, Worker, end_all
@@ -82,7 +82,7 @@ class Watch:
                 os.write(self._ring, b"x")  # there are others to hear now
             return self._fed
 
-    def settle(self, term: int, stopped: threading.Event) -> bool:
+    def settle(self, term: int, stopped: Signal) -> bool:
         """Waits until all that was given is there, or is not wanted any more.
 
         Returns:

@@ -7,6 +7,7 @@ import weakref
 from typing import Any
 
 from echobuf.limits import enough
+from echobuf.threads import Signal
 
 EVERY_S = 2.0
 _PATIENCE_S = 3.0
@@ -21,7 +22,7 @@ class Beat:
     """
 
     def __init__(self, store: Any, key: str) -> None:
-        stop = threading.Event()
+        stop = Signal()
         thread = threading.Thread(
             target=_run, args=(store, key, stop), name="echobuf-beat", daemon=True
         )
@@ -32,7 +33,7 @@ class Beat:
         self.stop = weakref.finalize(self, _stop, stop, thread)
 
 
-def _run(store: Any, key: str, stop: threading.Event) -> None:
+def _run(store: Any, key: str, stop: Signal) -> None:
     try:
         while True:
             store.add(key, 1)
@@ -42,7 +43,7 @@ def _run(store: Any, key: str, stop: threading.Event) -> None:
         return
 
 
-def _stop(stop: threading.Event, thread: threading.Thread) -> None:
+def _stop(stop: Signal, thread: threading.Thread) -> None:
     stop.set()
     if thread is not threading.current_thread():
         thread.join(_PATIENCE_S)
