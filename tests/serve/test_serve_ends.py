@@ -12,7 +12,7 @@ import time
 import pytest
 from serve_data import NAME, Job, Numbers, counts_of
 
-from echobuf import EchoLoader, OptionError, UpstreamError, serve
+from echobuf import ClosedError, EchoLoader, OptionError, UpstreamError, serve
 from echobuf.serve import address
 from echobuf.serve.link import Link
 from echobuf.testing import simulated_cuda
@@ -197,3 +197,17 @@ def test_a_process_that_pauses(who):
     assert job.returncode == 0, errors
     _, errors = server.communicate("\n", timeout=60)
     assert server.returncode == 0, errors
+
+
+def test_a_place_is_left_after_its_loader():
+    with serve.Server(Numbers(40), NAME, window=8):
+        attached = serve.attach(NAME)
+        loader = EchoLoader(attached, window=8, batch_size=4, factor=2)
+        epoch = iter(loader)
+        next(epoch)  # and the buffer lives as long as it
+        loader.close()
+        attached.close()
+        attached.close()
+        with pytest.raises(ClosedError):
+            next(epoch)
+        del epoch

@@ -15,6 +15,8 @@ from echobuf.buffer import EchoBuffer
 from echobuf.describe_error import describe
 from echobuf.errors import (
     CapacityError,
+    ClosedError,
+    DeviceError,
     EchobufError,
     OptionError,
     SpecError,
@@ -137,7 +139,9 @@ class Link:
         """Leaves the server: nothing more can be drawn."""
         buffer = None if self.buffer is None else self.buffer()
         if buffer is not None:
-            buffer.fail(left())
+            # One that was left, or whose device is gone, says so itself.
+            with contextlib.suppress(ClosedError, DeviceError):
+                buffer.fail(left())
         self._shared.close()
 
     def __del__(self) -> None:

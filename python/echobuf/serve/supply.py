@@ -75,17 +75,19 @@ class Supply:
             self._link.check()
             code, epoch, base = place.wait_epoch(self._next, _SLICE_S)
             if code == 0:
-                self._held.epoch = epoch
+                self._held.epoch = epoch  # first: an epoch that is taken is fed or left
                 self._next = epoch + 1
                 return Turn(epoch, base)
             self._link.raise_for(code)
 
     def _leave_held(self) -> None:
         """Leave an epoch that will not be fed; nothing before it is drawn any more."""
-        if self._held.epoch is not None:
+        held = self._held.epoch
+        if held is not None:
             if self._buffer is not None:
                 self._buffer.reset(self._buffer._epoch)
-            self._link.place.leave(self._held.epoch + 1)
+            self._next = held + 1
+            self._link.place.leave(held + 1)
             self._held.epoch = None  # last: what is interrupted is done again
 
     def close(self) -> None:

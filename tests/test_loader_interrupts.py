@@ -1,0 +1,210 @@
+"""Ctrl-C wherever it may come while an epoch begins, also one that is only ahead."""
+
+import os
+import signal
+import threading
+from collections import Counter
+from contextlib import suppress
+
+import pytest
+
+import echobuf
+from echobuf import CapacityError, ClosedError, serve
+from echobuf.serve.following import FollowFeeder
+from echobuf.threads import DaemonThread, Signal
+from helpers import WAIT_S, Worker, until
+from interrupts import Interrupt
+from test_loader import Numbers
+
+pytestmark = pytest.mark.usefixtures("no_leaked_threads")
+
+N, FACTOR = 40, 2
+KWARGS = {"batch_size": 4, "window": 8, "factor": FACTOR}
+PLACES = (
+    "loader/starter.py",
+    "loader/ahead.py",
+    "loader/run.py",
+    "serve/supply.py",
+    "serve/following.py",
+    "contextlib.py",
+)
+
+
+def counts(loader):
+    return Counter(number for batch in loader for number in batch["id"].tolist())
+
+
+WHOLE = Counter(dict.fromkeys(range(N), FACTOR))
+
+
+class Interrupted(echobuf.EchoLoader):
+    """A loader interrupted while it begins an epoch ahead.
+
+    Not elsewhere: a batch that was drawn when Ctrl-C comes is lost to its loop.
+    """
+
+    interrupt = None
+
+    def _begin_ahead(self):
+        if self.interrupt is None:
+            return super()._begin_ahead()
+        with suppress(KeyboardInterrupt), self.interrupt:
+            return super()._begin_ahead()
+        return False
+
+
+def check_begun_ahead(upstream):
+    loader = Interrupted(upstream, overlap_epochs=True, **KWARGS)
+    at, was_raised = 0, True
+    while was_raised:
+        loader.interrupt = Interrupt(at, PLACES)
+        assert counts(loader) == WHOLE, at
+        at, was_raised = at + 1, loader.interrupt.was_raised
+        loader.interrupt = None
+        assert counts(loader) == WHOLE, at
+    assert at > 50
+    loader.close()
+
+
+def test_an_epoch_that_is_begun_ahead():
+    check_begun_ahead(Numbers(N))
+
+
+def check_begun(upstream):
+    loader = echobuf.EchoLoader(upstream, **KWARGS)
+    at, was_raised = 0, True
+    while was_raised:
+        interrupt = Interrupt(at, PLACES)
+        with suppress(KeyboardInterrupt), interrupt:
+            iter(loader)
+        assert counts(loader) == WHOLE, at
+        at, was_raised = at + 1, interrupt.was_raised
+    assert at > 50
+    loader.close()
+
+
+def test_an_epoch_that_begins():
+    check_begun(Numbers(N))
+
+
+@pytest.mark.parametrize("check", [check_begun, check_begun_ahead])
+def test_epochs_of_a_server(check):
+    with (
+        serve.Server(Numbers(N), "interrupted", window=8, lag=4),
+        serve.attach("interrupted") as attached,
+    ):
+        check(attached)
+
+
+def test_a_thread_that_cannot_be_started_ahead(monkeypatch):
+    start, left = DaemonThread.start, []
+
+    def refuse_one(thread):
+        if left and isinstance(thread._target.__self__, FollowFeeder):
+            raise RuntimeError(left.pop())
+        start(thread)
+
+    monkeypatch.setattr(DaemonThread, "start", refuse_one)
+    with (
+        serve.Server(Numbers(N), "interrupted", window=8, lag=4),
+        serve.attach("interrupted") as attached,
+        echobuf.EchoLoader(attached, overlap_epochs=True, **KWARGS) as loader,
+    ):
+        epoch = iter(loader)
+        served = Counter(next(epoch)["id"].tolist())
+        left.append("can't start new thread")
+        errors = 0
+        starter = loader._starter
+        while True:
+            if left and served.total() == 2 * N - 8:  # the last window
+                until(starter.buffer._draining)
+                until(starter._workforce.is_ready)
+            try:
+                served.update(next(epoch)["id"].tolist())
+            except StopIteration:
+                break
+            except CapacityError:
+                errors += 1
+        assert errors == 1
+        assert served == WHOLE
+        assert counts(loader) == WHOLE
+
+
+def test_a_close_that_is_interrupted_goes_on():
+    gate, is_read = threading.Event(), threading.Event()
+
+    class Slow(Numbers):
+        def __iter__(self):
+            yield from super().__iter__()
+            is_read.set()
+            assert gate.wait(WAIT_S)
+
+    loader = echobuf.EchoLoader(Slow(N), **KWARGS)
+    epoch = iter(loader)
+    for _ in range(2 * N // 4):
+        if not is_read.is_set():
+            next(epoch)
+    assert is_read.wait(WAIT_S)
+    signals = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
+    signals.start()
+    with pytest.raises(KeyboardInterrupt):
+        loader.close()
+    signals.join()
+    again = Worker(loader.close)
+    until(again.is_alive)
+    again.join(0.1)
+    assert again.is_alive()  # it waits for upstream's call, as the first did
+    gate.set()
+    again.result()
+    with pytest.raises(ClosedError):
+        next(epoch)
+
+
+def interrupting(monkeypatch):
+    """Raise one `KeyboardInterrupt` where a lock of `threading` has just been taken."""
+    enter, left = threading.Condition.__enter__, [KeyboardInterrupt]
+
+    def interrupted(condition):
+        result = enter(condition)
+        if left and threading.current_thread() is threading.main_thread():
+            raise left.pop()
+        return result
+
+    monkeypatch.setattr(threading.Condition, "__enter__", interrupted)
+    return left
+
+
+def test_a_thread_whose_join_is_interrupted(monkeypatch):
+    gate = threading.Event()
+    thread = DaemonThread(gate.wait, name="test")
+    thread.start()
+    left = interrupting(monkeypatch)
+    with suppress(KeyboardInterrupt):
+        thread.join(0.01)
+    left.clear()
+    gate.set()
+    assert Worker(thread.join).result() is None
+    assert not thread.is_alive()
+
+
+def test_a_thread_whose_start_is_interrupted(monkeypatch):
+    thread = DaemonThread(lambda: None, name="test")
+    interrupting(monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        thread.start()
+    assert not thread.is_alive()  # it waits for the lock that was never given back
+    assert Worker(thread.join).result() is None
+    thread._started._cond._lock.release()
+    until(thread._started.is_set)
+
+
+def test_a_signal_has_any_number_of_waiters():
+    signals = Signal()
+    assert not signals.wait(0)
+    assert not signals.wait(0.01)
+    waiters = [Worker(signals.wait) for _ in range(5)]
+    signals.set()
+    signals.set()
+    assert [waiter.result() for waiter in waiters] == [True] * 5
+    assert signals.wait(0)
+    assert signals.is_set()
