@@ -10,6 +10,7 @@ import numpy as np
 from echobuf import _core, capacity
 from echobuf.arrays import Array
 from echobuf.errors import CapacityError, OptionError, SpecError
+from echobuf.limits import enough_threads
 from echobuf.made import Made
 from echobuf.options import Options
 from echobuf.out import OutArrays
@@ -46,10 +47,11 @@ class HostSide:
             [(field.dtype, field.shape) for field in of.fields]
             for of in (spec, made.drawn)
         )
-        try:
-            self.core = _core.Buffer(leaves, drawn, core_options)
-        except MemoryError:
-            raise self.out_of_memory() from None
+        with enough_threads("`prefetch`", "leave it out"):
+            try:
+                self.core = _core.Buffer(leaves, drawn, core_options)
+            except MemoryError:
+                raise self.out_of_memory() from None
         # The leaves of the next batch, or a code: no call of ours in between.
         self.next: Callable[[float | None], list[Any] | int] = self.core.next
         lead = () if options.ragged else (options.batch_size,)

@@ -1,4 +1,4 @@
-"""Few descriptors, and how many are open: for a process of its own."""
+"""Few descriptors or threads, and how many are open: for a process of its own."""
 
 from __future__ import annotations
 
@@ -54,6 +54,21 @@ def no_threads(skip: int = 0) -> Iterator[None]:
         yield
     finally:
         threading.Thread.start = start  # type: ignore[method-assign]
+
+
+@contextlib.contextmanager
+def no_native_threads() -> Iterator[None]:
+    """None of native code can be started, for want of a stack; Python's can."""
+    stack = threading.stack_size(2**18)
+    with open("/proc/self/statm") as sizes:
+        used = int(sizes.read().split()[0]) * resource.getpagesize()
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (used + 6 * 2**20, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)
+        threading.stack_size(stack)
 
 
 def until_enough(attempt: Callable[[], Any], most: int = 64) -> int:

@@ -12,7 +12,7 @@ import threading
 import numpy as np
 import pytest
 import echobuf
-from descriptors import count, few, no_threads, until_enough
+from descriptors import count, few, no_native_threads, no_threads, until_enough
 """
 
 
@@ -181,3 +181,77 @@ for skip in range(2):
     assert count() == before
 attempt()
 """)
+
+
+NATIVE = """
+data = [np.float32(i) for i in range(40)]
+kwargs = {"batch_size": 4, "window": 8, "factor": 2}
+def refused(name, attempt):
+    said = fr"{name} needs a thread .* `ulimit -u`"
+    with no_native_threads(), pytest.raises(echobuf.CapacityError, match=said):
+        attempt()
+"""
+
+
+def test_a_native_thread_that_assembles_ahead():
+    check(
+        NATIVE
+        + """
+def attempt():
+    with echobuf.EchoBuffer(echobuf.Field((), np.int64), prefetch=1, **kwargs):
+        pass
+for _ in range(2):  # before any that starts: its stack is kept
+    refused("`prefetch`", attempt)
+loader = echobuf.EchoLoader(data, prefetch=2, **kwargs)
+refused("`prefetch`", lambda: iter(loader))
+assert len(list(loader)) == 20
+attempt()
+"""
+    )
+
+
+def test_a_native_thread_that_uploads():
+    check(
+        NATIVE
+        + """
+from echobuf.testing import simulated_cuda
+def attempt(**more):
+    with echobuf.EchoBuffer(echobuf.Field((), np.int64), **kwargs, **more):
+        pass
+with simulated_cuda() as simulation, simulation.stream():
+    attempt(prefetch=1)  # its stack is kept, for the stream
+    refused("a buffer on a device", lambda: attempt(device="cuda"))
+    attempt(device="cuda")
+"""
+    )
+
+
+def test_a_native_thread_that_collects_from_workers():
+    check(
+        NATIVE
+        + """
+from worker_data import Numbers
+
+if __name__ == "__main__":
+    loader = echobuf.EchoLoader(Numbers(24), **kwargs, num_workers=1)
+    refused("a loader with workers", lambda: iter(loader))
+    assert len(list(loader)) == 12
+"""
+    )
+
+
+def test_the_native_threads_of_a_server():
+    check(
+        NATIVE
+        + """
+import echobuf.serve
+
+def attempt():
+    echobuf.serve.Server(data, name="few", window=8).close()
+refused("a server", attempt)
+before = count()
+refused("a server", attempt)
+assert count() == before
+attempt()
+"""
+    )

@@ -1,5 +1,6 @@
 """What cannot work is said in one line, and nothing is overwritten."""
 
+import errno
 import os
 import socket
 import threading
@@ -246,6 +247,23 @@ def test_arguments_of_a_server(kwargs, message):
 def test_an_upstream_of_nothing(upstream):
     with pytest.raises(UpstreamError, match="yields nothing"):
         serve.Server(upstream, NAME, window=8)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.EMFILE, "Too many open files", "remote.bin"),
+        RuntimeError("worker on node 7: Too many open files"),
+        RuntimeError("can't start new thread"),
+    ],
+)
+def test_an_upstream_that_says_that_something_has_run_out(error):
+    def fail(number):
+        raise error
+
+    with pytest.raises(UpstreamError) as found:
+        serve.Server(Numbers(10, fail), NAME, window=8)
+    assert found.value.__cause__ is error
 
 
 def test_upstreams_that_are_none():

@@ -34,8 +34,9 @@ class BasicBuffer {
   using Out = Outlet<Ring, typename Side::Drawer>;
 
  public:
-  /// Throws std::bad_alloc, or std::invalid_argument for what cannot work. Everything
-  /// but batch memory is allocated here, once.
+  /// Throws std::bad_alloc, std::system_error where no thread can be started, or
+  /// std::invalid_argument for what cannot work. Everything but batch memory is
+  /// allocated here, once.
   template <class... Where>
   explicit BasicBuffer(const BufferOptions& options, Where&&... where)
       : options_(Side::accept(options.checked())),

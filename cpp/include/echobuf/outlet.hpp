@@ -32,7 +32,8 @@ struct Batch {
 template <class Ring, class Drawer>
 class Outlet {
  public:
-  /// Throws std::bad_alloc. What has been handed out is noted in `ledger`.
+  /// Throws std::bad_alloc, std::system_error. What has been handed out is noted in
+  /// `ledger`.
   Outlet(const BufferOptions& options, Ring& ring, std::unique_ptr<Drawer> drawer,
          Ledger<Ring>& ledger, const Ending<Ring>& ending)
       : ring_(ring), ledger_(ledger), ending_(ending), drawer_(std::move(drawer)) {

@@ -9,7 +9,6 @@
 #include <mutex>
 #include <new>
 #include <optional>
-#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -29,9 +28,9 @@ class Prefetcher {
   /// std::bad_alloc, having taken nothing.
   using Make = std::function<Status(Item&)>;
 
-  /// Throws std::bad_alloc.
+  /// Throws std::bad_alloc, and std::system_error where no thread can be started.
   Prefetcher(std::uint32_t depth, Make make)
-      : depth_(depth), make_(std::move(make)), thread_(start()) {}
+      : depth_(depth), make_(std::move(make)), thread_([this] { run(); }) {}
   ~Prefetcher() { stop(); }
 
   /// The next item, or the end, or kTimeout if there is neither yet.
@@ -80,13 +79,6 @@ class Prefetcher {
   }
 
  private:
-  /// A thread needs memory for its stack.
-  std::thread start() try {
-    return std::thread([this] { run(); });
-  } catch (const std::system_error&) {
-    throw std::bad_alloc();
-  }
-
   /// Why there is no item; with the lock.
   Status end() {
     if (!told_) {

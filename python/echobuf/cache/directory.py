@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from echobuf.errors import OptionError
-from echobuf.limits import enough
+from echobuf.limits import explain
 
 _MARKER = "echobuf-cache.json"
 _DRAFT = ".echobuf-cache-"
@@ -63,9 +63,11 @@ def claim(directory: Any, contents: Contents) -> Directory:
     """
     path = Path(_check_path(directory))
     try:
-        with enough(f"the cache in {str(path)!r}", "keep fewer caches"):
-            return _claim(path, contents)
+        return _claim(path, contents)
     except OSError as error:
+        clear = explain(error, f"the cache in {str(path)!r}", "keep fewer caches")
+        if clear is not None:
+            raise clear from error
         raise _refused(path, f"cannot be used: {error.strerror or error}.") from error
 
 

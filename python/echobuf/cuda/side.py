@@ -13,6 +13,7 @@ from echobuf.cuda.arrays import Arrays
 from echobuf.cuda.opening import open_device
 from echobuf.cuda.stages import source_of
 from echobuf.errors import CapacityError, DeviceError
+from echobuf.limits import enough_threads
 from echobuf.made import Made
 from echobuf.options import Options
 from echobuf.tree import Spec
@@ -59,17 +60,18 @@ class DeviceSide:
             [(field.dtype, field.shape) for field in of.fields]
             for of in (spec, made.drawn)
         )
-        try:
-            self.core = _core.DeviceBuffer(
-                leaves,
-                drawn,
-                core_options,
-                self._device.core,
-                kernels,
-                self._stages.handles,
-            )
-        except (MemoryError, _core.CudaError) as error:
-            raise self._refusal(error) from None
+        with enough_threads("a buffer on a device", "close other buffers"):
+            try:
+                self.core = _core.DeviceBuffer(
+                    leaves,
+                    drawn,
+                    core_options,
+                    self._device.core,
+                    kernels,
+                    self._stages.handles,
+                )
+            except (MemoryError, _core.CudaError) as error:
+                raise self._refusal(error) from None
         self._device.add(self.core)
 
     def _check_capacity(self, core_options: _core.BufferOptions) -> None:

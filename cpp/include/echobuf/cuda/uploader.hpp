@@ -12,7 +12,6 @@
 #include <new>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -65,11 +64,10 @@ class Uploader {
   }
 
   /// `broken` is called, from whatever thread, when the driver has refused a call.
-  void start(std::function<void()> broken) try {
+  /// Throws std::system_error where no thread can be started.
+  void start(std::function<void()> broken) {
     broken_ = std::move(broken);
     thread_ = std::thread([this] { run(); });
-  } catch (const std::system_error&) {
-    throw std::bad_alloc();
   }
 
   /// Makes `stream` wait until the records below `end`, all sent, are in the window,
