@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 import echobuf
-from echobuf.cli import doctor, selftest
+from echobuf.cli import UsageError, doctor, selftest
 from echobuf.cli.main import main
-from echobuf.cli.output import line_width, wrapped
+from echobuf.cli.output import check_file, line_width, wrapped
+from helpers import Worker
 
 LONG = "one two-three four " * 12 + "five"
 COMMANDS = ("analyze", "bench", "demo", "doctor", "cmake-dir", "serve", "status")
@@ -273,3 +274,36 @@ def test_a_folder_that_cannot_be_written_is_said_before_anything_is_measured(
     code, _, err = called(capsys, "analyze", f"{loop}:make", f"--json={missing}/x")
     assert (code, err.count("\n")) == (2, 1)
     assert "--json" in err
+
+
+@pytest.fixture
+def pipe():
+    """A pipe, as a shell gives it to what follows `>(`."""
+    ends = os.pipe()
+    yield ends
+    for end in ends:
+        os.close(end)
+
+
+def test_a_report_may_go_into_a_pipe(capsys, loop, pipe):
+    source, target = pipe
+    report = Worker(os.read, source, 2**20)
+    arguments = (f"{loop}:make", "--seconds=0.1", f"--json=/dev/fd/{target}")
+    code, _, err = called(capsys, "analyze", *arguments)
+    assert code == 0, err
+    assert json.loads(report.result())["format"]
+
+
+def test_a_pipe_that_nothing_reads_yet_is_not_opened(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    Worker(check_file, "--json", tmp_path / "fifo").result()
+
+
+def test_a_file_in_a_folder_in_which_none_can_be_made():
+    check_file("--json", Path("/proc/self/comm"))
+    check_file("--json", Path("/dev/stdout"))
+    with pytest.raises(UsageError, match="--json: cannot write"):
+        check_file("--json", Path("/proc/self/another"))
+    with pytest.raises(UsageError, match="--json: cannot write"):
+        check_file("--json", Path("/proc/self/exe"))  # which runs
+    assert Path("/proc/self/comm").read_text()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
+import stat
 import sys
 import textwrap
 from collections.abc import Mapping
@@ -93,21 +93,32 @@ def check_folder(out: Path) -> None:
 def check_file(option: str, path: Path) -> None:
     """See that a file can be written, before there is anything to write.
 
+    A pipe or a device is not opened: it may wait for a reader.
+
     Raises:
         UsageError: it cannot.
     """
     try:
-        if path.is_dir():
+        mode = _mode(path)
+        if mode is None:
+            if not path.parent.is_dir():
+                raise UsageError(
+                    f"{option} {path}: there is no folder {str(path.parent)!r}"
+                )
+            _try_writing(path.parent)
+        elif stat.S_ISDIR(mode):
             raise UsageError(f"{option} {path}: is a folder; give a file in it")
-        if not path.parent.is_dir():
-            raise UsageError(
-                f"{option} {path}: there is no folder {str(path.parent)!r}"
-            )
-        with contextlib.suppress(FileNotFoundError):
+        elif stat.S_ISREG(mode):
             os.close(os.open(path, os.O_WRONLY))
-        _try_writing(path.parent)
     except (OSError, ValueError) as error:
         raise _cannot_write(option, path, error) from None
+
+
+def _mode(path: Path) -> int | None:
+    try:
+        return path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
 
 
 def _try_writing(folder: Path) -> None:
