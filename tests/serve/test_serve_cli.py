@@ -9,7 +9,7 @@ import sys
 import pytest
 from serve_data import NAME, Job, Numbers, counts_of
 
-from echobuf import serve
+from echobuf import UpstreamError, serve
 from echobuf.cli.main import main
 from echobuf.serve.desk import Desk
 from helpers import until
@@ -162,3 +162,21 @@ def test_bad_usage(file, capsys, arguments, message):
 def test_an_upstream_of_nothing(file, capsys):
     assert main(["serve", f"{file}:nothing"]) == 1
     assert "yields nothing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("fails_at", [0, 5])
+def test_words_of_an_upstream_are_its_own(file, fails_at):
+    with open(file, "a") as more:
+        more.write(
+            "def fails_at():\n"
+            f"    for _, each in zip(range({fails_at}), Numbers()):\n"
+            "        yield each\n"
+            "    raise RuntimeError('`window` of the sensor is closed')\n"
+        )
+    server = command("serve", f"{file}:fails_at", "--name", NAME, "--window", 8)
+    if fails_at:
+        with pytest.raises(UpstreamError, match="`window` of the sensor"):
+            Job(1, KWARGS, timeout=60.0).end()
+    _, errors = server.communicate(timeout=60)
+    assert server.returncode == 1
+    assert "`window` of the sensor" in errors

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from echobuf.analysis.paths import SUFFIXES
 from echobuf.cli import UsageError, require
-from echobuf.cli.arguments import positive, rate, share, whole_number
+from echobuf.cli.arguments import in_options, positive, rate, share, whole_number
 from echobuf.cli.interrupt import ending_on_interrupt
 from echobuf.cli.output import check_file
 from echobuf.cli.target import call_target, load_target
@@ -26,18 +25,17 @@ __all__ = ["configure", "run"]
 _STDOUT = "-"
 _UNDECIDED = 3  # the exit code
 _OPTIONS = {
-    "seconds": "--seconds",
-    "timeout": "--timeout",
-    "batch_size": "--batch-size",
-    "window": "--window",
-    "max_factor": "--max-factor",
-    "length": "--length",
-    "ranks": "--ranks",
-    "storage_rate": "--storage-rate",
-    "peer_rate": "--peer-rate",
-    "shares": "--cached",
+    "seconds": "`--seconds`",
+    "timeout": "`--timeout`",
+    "batch_size": "`--batch-size`",
+    "window": "`--window`",
+    "max_factor": "`--max-factor`",
+    "length": "`--length`",
+    "ranks": "`--ranks`",
+    "storage_rate": "`--storage-rate`",
+    "peer_rate": "`--peer-rate`",
+    "shares": "`--cached`",
 }
-_ARGUMENT = re.compile(rf"`({'|'.join(_OPTIONS)})=?`")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -179,16 +177,11 @@ _BATCHED = (  # in messages, what stands for it here
 
 
 def _as_typed(error: EchobufError) -> str:
-    """The message, with options in place of the arguments of the same name in Python.
-
-    Not where the user's own code raised it, which names arguments of its own.
-    """
-    said = str(error)
+    """Return the message, with options in place of arguments."""
+    said = in_options(error, _OPTIONS)
     for argument, option in _BATCHED:
         said = said.replace(argument, option)
-    if error.__cause__ is not None:
-        return said
-    return _ARGUMENT.sub(lambda found: f"`{_OPTIONS[found[1]]}`", said)
+    return said
 
 
 def _code(report: Report) -> int:

@@ -16,13 +16,17 @@ _ARGUMENT = re.compile(r"`(\w+)=?`")
 def in_options(error: Exception, options: dict[str, str]) -> str:
     """Return the message of `error` with options of the command for arguments.
 
+    An error with a cause quotes what the user's own code raised, which names arguments
+    of its own: these stay.
+
     Args:
         error: of a Python call, whose message names arguments in backticks.
         options: what the command calls each argument.
     """
-    return _ARGUMENT.sub(
-        lambda found: options.get(found[1], found[0]), describe_error.message(error)
-    )
+    said = describe_error.message(error)
+    if error.__cause__ is not None:
+        return said
+    return _ARGUMENT.sub(lambda found: options.get(found[1], found[0]), said)
 
 
 def whole_number(text: str) -> int:
