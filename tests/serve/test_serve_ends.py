@@ -16,6 +16,7 @@ from echobuf import ClosedError, EchoLoader, OptionError, UpstreamError, serve
 from echobuf.serve import address
 from echobuf.serve.link import Link
 from echobuf.testing import simulated_cuda
+from echobuf.threads import DaemonThread
 from helpers import until
 
 KWARGS = {"window": 8, "batch_size": 4, "factor": 2}
@@ -118,6 +119,118 @@ def test_an_interrupted_wait_does_not_end_the_thread():
     closing.join(60)
     with serve.Server(Numbers(100), NAME, window=8, epochs=1):
         assert counts_of(job.end()[0], 100) == [2] * 100
+
+
+@pytest.fixture
+def uncaught(monkeypatch):
+    """What threads have raised."""
+    raised = []
+    monkeypatch.setattr(threading, "excepthook", raised.append)
+    return raised
+
+
+def interrupted_after(call, called):
+    """Interrupt the main thread's first call, once it is done."""
+
+    def interrupted(*args):
+        answer = call(*args)
+        is_main = threading.current_thread() is threading.main_thread()
+        if is_main and not called.is_set():
+            called.set()
+            raise KeyboardInterrupt
+        return answer
+
+    return interrupted
+
+
+class Interrupted:
+    """The core of a server, of which one call is interrupted."""
+
+    def __init__(self, core, call, called):
+        self._core = core
+        setattr(self, call, interrupted_after(getattr(core, call), called))
+
+    def __getattr__(self, name):
+        return getattr(self._core, name)
+
+
+@pytest.mark.parametrize("restarting", [False, True])
+@pytest.mark.parametrize("call", ["finish", "close", "jobs", "release"])
+def test_an_interrupted_close_is_gone_on_with(restarting, call):
+    if restarting and call == "finish":
+        pytest.skip("it is not called")
+    called = threading.Event()
+
+    def gate(number):
+        if number >= 40:  # the release waits for upstream
+            (server._stopped if call == "release" else called).wait(60)
+
+    server = serve.Server(Numbers(100, gate), NAME, window=8)
+    job = Job(1, KWARGS)
+    until(lambda: server._station.core.published() == 40)
+    core = Interrupted(server._station.core, call, called)
+    server._station.core = server._desk._core = core
+    with pytest.raises(KeyboardInterrupt):
+        server.close(restarting=restarting)
+    assert address.Lock.is_held(address.place(NAME))
+    for _ in range(2):
+        server.close(restarting=restarting)
+    with serve.Server(Numbers(100), NAME, window=8, epochs=1):
+        if restarting:
+            assert counts_of(job.end()[0], 100) == [2] * 100
+    if not restarting:
+        with pytest.raises(UpstreamError, match="the server was closed"):
+            job.end()
+
+
+def test_a_close_that_is_interrupted_while_the_thread_ends(monkeypatch):
+    upstream = Numbers(100, lambda i: i < 40 or server._stopped.wait(60))
+    server = serve.Server(upstream, NAME, window=8)
+    job = Job(1, KWARGS)
+    until(lambda: server._station.core.published() == 40)
+    stop = interrupted_after(server._stopped.set, threading.Event())
+    monkeypatch.setattr(server._stopped, "set", stop)
+    with pytest.raises(KeyboardInterrupt):
+        server.close()
+    until(lambda: not server._thread.is_alive())
+    server.close()
+    with pytest.raises(UpstreamError, match="the server was closed"):
+        job.end()
+
+
+def test_a_close_that_is_done_leaves_another_server_alone(monkeypatch):
+    server = serve.Server(Numbers(10), NAME, window=8)
+    release = interrupted_after(server._lock.release, threading.Event())
+    monkeypatch.setattr(server._lock, "release", release)
+    with pytest.raises(KeyboardInterrupt):
+        server.close()
+    with serve.Server(Numbers(10), NAME, window=8):
+        server.close()
+        assert serve.names() == [NAME]
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_an_interrupted_start_of_the_thread(monkeypatch, uncaught, late):
+    started = []
+
+    class InterruptedThread(DaemonThread):
+        def start(self):
+            started.append(self)
+            if not late:
+                super().start()
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("echobuf.serve.server.DaemonThread", InterruptedThread)
+        with pytest.raises(KeyboardInterrupt):
+            serve.Server(Numbers(10), NAME, window=8)
+    with serve.Server(Numbers(10), NAME, window=8):
+        (thread,) = started
+        if late:
+            DaemonThread.start(thread)
+        until(lambda: not threading.Thread.is_alive(thread))
+        assert serve.names() == [NAME]
+    assert not uncaught
 
 
 def program(text, **names):

@@ -65,7 +65,7 @@ class Desk:
         self._adopt = adopt
         self._left = address.Left(place)
         self._open = Signal()  # there is a ring
-        self._closed = False
+        self._closed = self._had_jobs = False
         self._ended = Signal()  # with that
         self._forgotten = False
         self._lock = threading.Lock()
@@ -78,6 +78,7 @@ class Desk:
         try:
             self._thread.start()
         except BaseException:
+            self._ended.set()  # where it was interrupted, the thread may run
             address.close(place, self._socket)
             raise
 
@@ -87,18 +88,19 @@ class Desk:
         self._open.set()
 
     def close(self) -> bool:
-        """Takes no further job; whether there are jobs."""
+        """Take no further job; return whether there were jobs at the first call."""
         with self._lock:
-            self._closed = True
+            if not self._closed:  # later the ring may have been released
+                self._had_jobs = self._has_jobs()
+                self._closed = True
             connections = list(self._connections)
-            has_jobs = self._has_jobs()
         self._ended.set()
         address.close(self._place, self._socket)
         self._open.set()
         for connection in connections:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
-        return has_jobs
+        return self._had_jobs
 
     def _has_jobs(self) -> bool:
         """Those, too, that have yet to notice that there is a server again."""

@@ -127,6 +127,7 @@ class Server(Closing):
         )
         self._stopped = threading.Event()
         self._closing = threading.RLock()
+        self._finished = False
         self._closed = False
         self._restarting = False
         self._error: BaseException | None = None
@@ -168,10 +169,9 @@ class Server(Closing):
         try:
             self._thread.start()
         except BaseException:
-            self._desk.close()
-            self._station.core.close()
-            self._intake.close()
-            self._station.core.release()
+            self._restarting = True  # jobs may have come, and wait for another server
+            self._stopped.set()  # first: where it was interrupted, the thread may run
+            self._close()
             raise
 
     def _terms(self, sample: Sample) -> Terms:
@@ -235,17 +235,23 @@ class Server(Closing):
     # ---- epochs, on the thread
 
     def _run(self, start: Start) -> None:
+        if self._stopped.is_set():  # and the name may be another server's by now
+            return
         _core.this_thread_runs_upstream()
         try:
             if self._serve(start):
-                self._station.core.finish("", False)
-                self._desk.forget()
+                self._finish("", False)
         except BaseException as error:
             self._error = error
-            self._station.core.finish(_one_line(error), True)
-            self._desk.forget()
+            self._finish(_one_line(error), True)
         finally:
             self._desk.close()
+
+    def _finish(self, why: str, failed: bool) -> None:
+        """Tell jobs that there is no further epoch, and no other server."""
+        self._station.core.finish(why, failed)
+        self._desk.forget()
+        self._finished = True
 
     def _serve(self, first: Start | None) -> bool:
         """Whether all epochs have been served."""
@@ -319,11 +325,12 @@ class Server(Closing):
             if not self._closed:
                 self._close()
                 self._closed = True
+            self._lock.release()  # last: the name may be another server's from now on
 
     def _close(self) -> None:
-        if not self._restarting and self._thread.is_alive():  # else it is said
-            self._station.core.finish("the server was closed", True)
-            self._desk.forget()
+        """End all but the lock; each step may be done again, also after the last."""
+        if not self._restarting and not self._finished:
+            self._finish("the server was closed", True)
         has_jobs = self._desk.close()
         if self._restarting and not has_jobs:
             self._desk.forget()
@@ -332,7 +339,6 @@ class Server(Closing):
             self._thread.join(0.1)
         self._intake.close()
         self._station.core.release()
-        self._lock.release()
 
     def __repr__(self) -> str:
         return f"Server({self.name!r}, window={self._options.window})"
