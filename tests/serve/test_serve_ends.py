@@ -1,6 +1,7 @@
 """Ends that meet: failures of any text, exits, interrupts, and processes that pause."""
 
 import copy
+import gc
 import os
 import pickle
 import signal
@@ -230,6 +231,35 @@ def test_an_interrupted_start_of_the_thread(monkeypatch, uncaught, late):
             DaemonThread.start(thread)
         until(lambda: not threading.Thread.is_alive(thread))
         assert serve.names() == [NAME]
+    assert not uncaught
+
+
+@pytest.mark.parametrize("kind", [ValueError, UpstreamError])
+def test_a_thread_of_a_job_that_fails_after_its_buffer_was_released(
+    monkeypatch, uncaught, kind
+):
+    released, go_on = threading.Event(), threading.Event()
+
+    def broken(link, code):
+        assert released.wait(60)
+        raise kind("torn")
+
+    upstream = Numbers(100, lambda i: i < 24 or go_on.wait(60))
+    with serve.Server(upstream, NAME, window=8), serve.attach(NAME) as attached:
+        loader = EchoLoader(attached, **KWARGS)
+        monkeypatch.setattr(Link, "raise_for", broken)
+        before = threading.enumerate()
+        epoch = iter(loader)
+        (feeder,) = {
+            thread for thread in threading.enumerate() if "feeder" in thread.name
+        } - set(before)
+        loader._starter.buffer._core.release()
+        released.set()
+        until(lambda: not feeder.is_alive())
+        monkeypatch.undo()
+        go_on.set()
+        del epoch, loader
+        gc.collect()  # the error has its thread's frames, and those the buffer
     assert not uncaught
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from echobuf import _core
 from echobuf.buffer import EchoBuffer
-from echobuf.errors import EchobufError
+from echobuf.errors import ClosedError, DeviceError, EchobufError
 from echobuf.loader.feeder import Feeder
 from echobuf.serve.link import broken
 
@@ -97,10 +98,13 @@ class FollowFeeder(Feeder):
                 self._buffer.close()
             elif code != _core.FOLLOWED_CLOSED and not self._stopped.is_set():
                 self._link.raise_for(code)
-        except EchobufError as error:
-            self._buffer.fail(error)
         except BaseException as error:  # nothing may leave the job waiting for ever
-            self._buffer.fail(broken(self._link.name, error))
+            if not isinstance(error, EchobufError):
+                error = broken(self._link.name, error)
+            if not self._stopped.is_set():
+                # A buffer that was left, or whose device is gone, says so itself.
+                with contextlib.suppress(ClosedError, DeviceError):
+                    self._buffer.fail(error)
 
 
 def _as_it_is(item: object) -> object:
