@@ -140,7 +140,7 @@ def test_an_epoch_that_was_ended_without_an_error_says_so():
     with make() as buffer:
         worker = Worker(buffer.next_batch)
         until(lambda: buffer.stats().next_wait_s > 0)
-        buffer._abandon()
+        buffer._abandon(buffer._term())
         with pytest.raises(echobuf.ClosedError, match="epoch was ended"):
             worker.result()
 

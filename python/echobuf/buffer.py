@@ -415,16 +415,13 @@ class EchoBuffer(Uncopied):
         if self._afterwards is not None:
             self._afterwards.forget()
 
-    def _abandon(self, term: int | None = None) -> None:
+    def _abandon(self, term: int) -> None:
         """Fail the epoch without an error, as its loop was left half-way.
 
         Args:
             term: as `_term` said when the epoch began: nothing happens if it is over.
         """
-        if term is None:
-            self._core.fail()
-        else:
-            self._core.abandon(term)
+        self._core.abandon(term)
 
     def _term(self) -> int:
         """Return a number that changes whenever an epoch is opened for `put`."""

@@ -85,8 +85,8 @@ class Station:
             self.error = error
         self.core.close()
 
-    def _abandon(self, term: int | None = None) -> None:
-        if term is None or term == self.core.term():
+    def _abandon(self, term: int) -> None:
+        if term == self.core.term():
             self.core.close()
 
     def _term(self) -> int:
