@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +18,7 @@ from echobuf.loader.upstream import Start, Upstream
 from echobuf.options import check_bool, check_int
 from echobuf.serve.sample import Sample, read_sample
 from echobuf.serve.station import Station
+from echobuf.threads import Signal
 from echobuf.workers.settings import Settings
 
 _SLICE_S = 0.25
@@ -105,9 +105,7 @@ class Intake:
         except TypeError:
             return None
 
-    def feed(
-        self, station: Station, start: Start, there: int, stopped: threading.Event
-    ) -> None:
+    def feed(self, station: Station, start: Start, there: int, stopped: Signal) -> None:
         """Puts an epoch, but its first `there` examples; until that is done."""
         station.begin()
         if start.items is None:

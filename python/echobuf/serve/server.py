@@ -27,7 +27,7 @@ from echobuf.serve.intake import Intake
 from echobuf.serve.sample import Sample
 from echobuf.serve.station import Station, allocate
 from echobuf.serve.wire import Message, close_files
-from echobuf.threads import DaemonThread
+from echobuf.threads import DaemonThread, Signal
 from echobuf.workers.settings import check_workers
 
 _SLICE_S = 0.25
@@ -125,14 +125,14 @@ class Server(Closing):
         self._intake = Intake(
             upstream, batched=batched, length=length, sampler=sampler, workers=workers
         )
-        self._stopped = threading.Event()
+        self._stopped = Signal()
         self._closing = threading.RLock()
         self._finished = False
         self._closed = False
         self._restarting = False
         self._error: BaseException | None = None
         self._resumed: tuple[Message, list[int]] | None = None
-        self._resuming = threading.Event()
+        self._resuming = Signal()
         self._adopting = threading.Lock()
         self._adopts = True
         self._place = address.place(name)
