@@ -310,3 +310,17 @@ def test_a_ring_that_comes_back_and_no_descriptor_is_left(monkeypatch):
         serve.Server._adopt(waiting, {"session": "session", "spec": "{}"}, [0, 1])
     assert waiting._resumed is None
     assert not waiting._resuming.is_set()
+
+
+def test_a_peer_that_has_all_of_a_message_may_go(monkeypatch):
+    here, there = socket.socketpair()
+    send = socket.send_fds
+
+    def send_and_go(*arguments):
+        sent = send(*arguments)
+        there.close()
+        return sent
+
+    monkeypatch.setattr(socket, "send_fds", send_and_go)
+    with here, open(os.devnull) as file:
+        wire.send(here, {"what": "all"}, (file.fileno(),))

@@ -33,7 +33,8 @@ def send(
     whole = _LENGTH.pack(len(text)) + text
     # At once: whoever refuses a message has not closed before its second part.
     sent = socket.send_fds(connection, [whole], list(files)) if files else 0
-    connection.sendall(whole[sent:])
+    if sent < len(whole):  # whoever has it all may be gone: to send nothing is an error
+        connection.sendall(whole[sent:])
 
 
 def receive(
