@@ -3,7 +3,7 @@
 import pytest
 
 import echobuf
-from worker_data import Numbers, workers_alive
+from worker_data import Listed, Numbers, ids, load, workers_alive
 
 pytestmark = pytest.mark.usefixtures("no_leaked_threads")
 
@@ -18,3 +18,10 @@ def test_they_have_ended_when_it_returns():
     assert workers_alive() == []
     with pytest.raises(echobuf.ClosedError, match="this loader was closed"):
         next(epoch)
+
+
+def test_they_make_nothing_more_when_they_are_told(tmp_path):
+    with load(Listed(20, tmp_path / "asked"), 1) as loader:
+        ids(loader)
+    asked = (tmp_path / "asked").read_text().split()
+    assert asked == ["0", *map(str, range(20))]  # the first one in this process

@@ -1,14 +1,18 @@
 """Workers that die, and datasets that fail."""
 
 import contextlib
+import functools
 import os
 import random
+import select
 import signal
+import weakref
 
 import pytest
 
 import echobuf.workers.watch
 import worker_data
+from echobuf.workers.worker import Worker, end_all
 from helpers import until
 from worker_data import Numbers, Troubled, ids, load, workers_alive
 
@@ -18,6 +22,19 @@ N = 400
 def kill(worker):
     with contextlib.suppress(ProcessLookupError):  # one that was killed before
         os.kill(worker.pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """All workers that were started."""
+    workers = []
+
+    def start(*args):
+        workers.append(Worker(*args))
+        return workers[-1]
+
+    monkeypatch.setattr(echobuf.workers.watch, "Worker", start)
+    return workers
 
 
 def test_killed_workers_change_nothing():
@@ -35,13 +52,15 @@ def test_killed_workers_change_nothing():
     ("trouble", "said"),
     [(worker_data.leave, "exit code 3"), (worker_data.crash, r"signal 11 \(SIGSEGV\)")],
 )
-def test_a_worker_that_dies_too_often_is_an_error(trouble, said, tmp_path):
+def test_a_worker_that_dies_too_often_is_an_error(trouble, said, tmp_path, started):
     flag = tmp_path / "flag"
     flag.touch()
     loader = load(Troubled(N, trouble, 50, flag), 1, max_restarts=1)
     with pytest.raises(echobuf.UpstreamError, match=f"{said}.*`max_restarts` allows 1"):
         ids(loader)
     flag.unlink()
+    with loader._starter._workforce.crew.watch._lock:  # it has done what it does
+        assert len(started) == 2
     assert sum(map(len, ids(loader))) == 2 * N  # the next epoch has new ones
 
 
@@ -53,6 +72,19 @@ def test_dying_between_epochs_is_not_counted():
         (worker,) = workers_alive()
         kill(worker)
         until(lambda worker=worker: not worker.is_alive())
+
+
+def test_dying_between_epochs_is_not_counted_if_it_is_heard_late(started):
+    loader = load(Numbers(40), 1, max_restarts=0)
+    ids(loader)
+    with loader._starter._workforce.crew.watch._lock:  # before it is heard of
+        kill(started[0].process)
+        until(lambda: started[0].is_silent and not started[0].process.is_alive())
+        epoch = iter(loader)
+    assert len(ids(epoch)) == 20
+    assert [worker.pipe.closed for worker in started] == [True, False]
+    ids(loader)
+    assert len(started) == 2
 
 
 @pytest.mark.parametrize(
@@ -95,6 +127,32 @@ def test_what_the_sampler_raises_is_heard():
             ids(load(Numbers(N), workers, sampler=Sampler()))
 
 
+def test_what_the_sampler_holds_goes_though_the_error_is_kept():
+    made = []
+
+    class Indices(list):
+        def __iter__(self):
+            each = Each()
+            made.append(weakref.ref(each))
+            return each
+
+    class Each:
+        index = 0
+
+        def __iter__(self):
+            return self
+
+        def __next__(self):
+            self.index += 1
+            return self.index if self.index < 20 else "twenty"
+
+    loader = load(Numbers(N), 1, sampler=Indices())
+    with pytest.raises(echobuf.UpstreamError, match="yielded 'twenty'") as caught:
+        ids(loader)
+    until(lambda: made[0]() is None)
+    assert caught.value.__cause__ is not None
+
+
 @pytest.mark.parametrize(
     ("init", "said"),
     [
@@ -117,15 +175,58 @@ def test_a_loader_whose_worker_hangs_can_be_dropped():
     del loader, epoch  # see `nothing_left`
 
 
-def test_an_epoch_whose_worker_hangs_can_be_left(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("hang", "code"),
+    [
+        (worker_data.hang, -signal.SIGTERM),
+        (worker_data.hang_until_told, 5),
+        (worker_data.hang_for_good, -signal.SIGKILL),
+    ],
+)
+def test_an_epoch_whose_worker_hangs_can_be_left(
+    tmp_path, monkeypatch, started, hang, code
+):
     monkeypatch.setattr(echobuf.workers.watch, "_STUCK_S", 0.1)
-    flag = tmp_path / "flag"
+    if code == -signal.SIGKILL:
+        monkeypatch.setattr(echobuf.workers.watch, "PATIENCE_S", 0.1)
+    flag, hangs = tmp_path / "flag", tmp_path / "hangs"
     flag.touch()
-    loader = load(Troubled(N, worker_data.HangOnce(flag), 16, flag), 1)
+    trouble = worker_data.Once(flag, functools.partial(hang, hangs))
+    loader = load(Troubled(N, trouble, 16, flag), 1)
     epoch = iter(loader)
     next(epoch)
-    until(lambda: not flag.exists())  # it hangs
+    until(hangs.exists)
     del epoch
+    loader._starter.join()
+    assert [worker.process.exitcode for worker in started] == [code]
     alone = load(Numbers(N), 0)
     alone.set_epoch(1)
     assert ids(loader) == ids(alone)
+
+
+class Undying:
+    """Stands for a worker in the depths of the system: no signal ends it."""
+
+    def __init__(self, sentinel):
+        self.sentinel = sentinel
+        self.process = self
+        self.heard = []
+
+    def __getattr__(self, name):
+        return lambda: self.heard.append(name)
+
+
+def test_who_cannot_be_ended_is_left():
+    ends = os.pipe()
+    worker = Undying(ends[0])
+    end_all([worker], 0.01)
+    for end in ends:
+        os.close(end)
+    assert worker.heard == ["terminate", "kill", "bury"]
+
+
+def test_what_was_heard_is_heard_once():
+    loader = load(Numbers(8), 1)
+    ids(loader)
+    bell = loader._starter._workforce.crew.watch._bell
+    until(lambda: not select.select([bell], [], [], 0)[0])

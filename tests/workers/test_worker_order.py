@@ -1,5 +1,6 @@
 """What workers make comes in the sampler's order, whatever their number."""
 
+import itertools
 import multiprocessing
 import time
 
@@ -139,6 +140,19 @@ def test_a_sampler_that_gives_one_epoch_gives_no_second_one(workers):
     assert sorted(np.concatenate(ids(loader))) == [1, 1, 2, 2, 3, 3]
     with pytest.raises(echobuf.UpstreamError, match=r"`sampler`.*one epoch"):
         ids(loader)
+
+
+def test_no_more_is_asked_of_a_sampler_than_is_soon_made():
+    """It may be endless."""
+    asked = itertools.count()
+
+    class Sampler:
+        def __iter__(self):
+            return (next(asked) % N for _ in range(10**6))
+
+    epoch = iter(load(Numbers(N), 1, sampler=Sampler()))
+    next(epoch)
+    assert next(asked) < 1000
 
 
 class Endless:

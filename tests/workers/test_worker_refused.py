@@ -5,6 +5,7 @@ import multiprocessing
 import pytest
 
 import echobuf
+from leaked_threads import no_feeder
 from worker_data import Numbers, load
 
 
@@ -68,6 +69,7 @@ def test_what_cannot_be_sent():
     for _ in range(2):
         with pytest.raises(echobuf.OptionError, match="cannot be sent to worker"):
             iter(loader)
+        no_feeder()  # though there is the loader
 
 
 def test_a_window_that_is_too_large():

@@ -54,6 +54,16 @@ def test_what_is_taken_back_is_not_served_while_a_loop_is_being_left(tmp_path):
     assert len(counts) <= 101
 
 
+def test_what_upstream_has_given_is_served_though_its_thread_is_stopped():
+    loader, alone = load(Numbers(8), 1), load(Numbers(8), 0)
+    epoch = iter(loader)
+    served = [next(epoch)]
+    feeder = epoch._run.feeder
+    until(lambda: not feeder._thread.is_alive())
+    feeder.stop()
+    assert ids([*served, *epoch]) == ids(alone)
+
+
 @pytest.mark.parametrize("died", [worker_data.leave, worker_data.crash])
 def test_workers_may_die_as_often_in_each_epoch(tmp_path, died):
     flag = tmp_path / "flag"

@@ -1,7 +1,10 @@
 """torch in a worker process is as in that of a DataLoader, however late it comes."""
 
 import importlib
+import importlib.util
 import sys
+import types
+from importlib.machinery import ModuleSpec
 
 import pytest
 
@@ -59,3 +62,42 @@ def test_an_action_that_raises_runs_again(module):
         importlib.import_module(module)
     importlib.import_module(module)
     assert len(runs) == 2
+
+
+class Special(types.ModuleType):
+    """A module as a loader makes it that makes its own."""
+
+
+class Maker:
+    """A finder and loader of one module."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def find_spec(self, name, path, target=None):
+        return ModuleSpec(name, self) if name == self.name else None
+
+    def create_module(self, spec):
+        return Special(spec.name)
+
+    def exec_module(self, module):
+        module.fails = False
+
+
+def test_a_loader_makes_its_own_module(module, monkeypatch):
+    seen = []
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "meta_path", [Maker(module), *sys.meta_path])
+        when_imported(module, seen.append)
+        imported = importlib.import_module(module)
+    assert type(imported) is Special
+    assert seen == [imported]
+
+
+def test_a_module_that_was_made_by_hand_has_no_spec(module):
+    seen = []
+    when_imported(module, seen.append)
+    made = types.ModuleType(module)
+    importlib.util.find_spec(module).loader.exec_module(made)
+    assert seen == [made]
+    assert made.fails is False

@@ -114,6 +114,19 @@ class Noted(Numbers):
         return super().__getitem__(index)
 
 
+class Listed(Numbers):
+    """Appends to a file what it was asked for."""
+
+    def __init__(self, n: int, file: Path) -> None:
+        super().__init__(n)
+        self.file = file
+
+    def __getitem__(self, index: int) -> Any:
+        with self.file.open("a") as file:
+            file.write(f"{index}\n")
+        return super().__getitem__(index)
+
+
 class UnlikelyError(Exception):
     """Cannot be made again from what is pickled of it."""
 
@@ -145,8 +158,20 @@ def crash() -> Any:
     os.kill(os.getpid(), signal.SIGSEGV)
 
 
-def hang() -> Any:
+def hang(says: Path | None = None) -> Any:
+    if says is not None:
+        says.touch()
     threading.Event().wait()
+
+
+def hang_until_told(says: Path) -> Any:
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(5))
+    hang(says)
+
+
+def hang_for_good(says: Path) -> Any:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    hang(says)
 
 
 def leave_at_once(number: int) -> None:
@@ -191,13 +216,6 @@ class Once:
     def __call__(self) -> Any:
         self.flag.unlink()
         return self.trouble()
-
-
-class HangOnce(Once):
-    """Trouble: takes its flag away, and never comes back."""
-
-    def __init__(self, flag: Path) -> None:
-        super().__init__(flag, hang)
 
 
 class UntilThere:
