@@ -13,7 +13,7 @@ import pytest
 import echobuf.workers.watch
 import worker_data
 from echobuf.workers.worker import Worker, end_all
-from helpers import until
+from helpers import WAIT_S, until
 from worker_data import Numbers, Troubled, ids, load, workers_alive
 
 N = 400
@@ -187,8 +187,8 @@ def test_an_epoch_whose_worker_hangs_can_be_left(
     tmp_path, monkeypatch, started, hang, code
 ):
     monkeypatch.setattr(echobuf.workers.watch, "_STUCK_S", 0.1)
-    if code == -signal.SIGKILL:
-        monkeypatch.setattr(echobuf.workers.watch, "PATIENCE_S", 0.1)
+    patience = 0.1 if code == -signal.SIGKILL else WAIT_S
+    monkeypatch.setattr(echobuf.workers.watch, "PATIENCE_S", patience)
     flag, hangs = tmp_path / "flag", tmp_path / "hangs"
     flag.touch()
     trouble = worker_data.Once(flag, functools.partial(hang, hangs))

@@ -1,6 +1,8 @@
 """What loaders with workers do not take."""
 
+import errno
 import multiprocessing
+from multiprocessing.context import SpawnContext
 
 import pytest
 
@@ -70,6 +72,31 @@ def test_what_cannot_be_sent():
         with pytest.raises(echobuf.OptionError, match="cannot be sent to worker"):
             iter(loader)
         no_feeder()  # though there is the loader
+
+
+class Unstartable(SpawnContext):
+    """Keeps the pipes that it has made; starts no process."""
+
+    def __init__(self):
+        self.pipes = []
+
+    def Pipe(self):
+        self.pipes += super().Pipe()
+        return self.pipes[-2:]
+
+    def Process(self, **kwargs):
+        return self
+
+    def start(self):
+        raise OSError(errno.EIO, "no process")
+
+
+def test_a_process_that_is_not_started_leaves_no_pipe_though_the_error_is_kept():
+    context = Unstartable()
+    with pytest.raises(OSError, match="no process") as caught:
+        iter(load(Numbers(20), 1, multiprocessing_context=context))
+    assert [pipe.closed for pipe in context.pipes] == [True, True]
+    del caught
 
 
 def test_a_window_that_is_too_large():
