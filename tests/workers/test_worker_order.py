@@ -12,6 +12,7 @@ from helpers import until
 from worker_data import (
     KWARGS,
     Foreign,
+    Listed,
     Noted,
     Numbers,
     Random,
@@ -64,16 +65,31 @@ def test_an_epoch_that_is_left_half_way_does_not_disturb_the_next():
         assert ids(loader) == ids(alone)
 
 
-def test_a_state_goes_on_exactly_and_makes_only_what_is_needed(tmp_path):
-    loader = load(Numbers(N), 2)
+class StatefulSampler(list):
+    """Keeps a state, which is of no use: it is iterated from its start."""
+
+    def state_dict(self):
+        return {"at": 3}
+
+    def load_state_dict(self, state):
+        raise AssertionError("nobody has kept it")
+
+
+@pytest.mark.parametrize("kind", [list, StatefulSampler])
+def test_a_state_goes_on_exactly_and_makes_only_what_is_needed(tmp_path, kind):
+    order = kind(range(N - 1, -1, -1))
+    loader = load(Numbers(N), 2, sampler=order)
     epoch = iter(loader)
     for _ in range(60):
         next(epoch)
     state = loader.state_dict()
     rest = ids(epoch)
-    other = load(Numbers(N), 1)
+    other = load(Listed(N, tmp_path / "asked"), 1, sampler=order)
     other.load_state_dict(state)
     assert ids(other) == rest
+    asked = [int(each) for each in (tmp_path / "asked").read_text().split()]
+    assert asked == [order[0], *order[state["fresh_offset"] :]]  # the first one here
+    assert 1 < len(asked) < N
     assert ids(other) == ids(loader)
 
 
