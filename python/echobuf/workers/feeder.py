@@ -77,7 +77,7 @@ class WorkerFeeder(Feeder):
 
     def _give(self, indices: Iterator[int]) -> bool:
         """Whether all were given."""
-        indices = itertools.islice(indices, max(self._skipped, 0), None)
+        indices = itertools.islice(indices, self._skipped, None)
         while not self._stopped.is_set():
             chunk = _take(indices)
             if not chunk.size:

@@ -208,7 +208,7 @@ class Watch:
 
     def _bury_idle(self) -> None:
         """Who died between two epochs counts in neither, though it is heard late."""
-        if self._fed is not None or self._closed:
+        if self._closed:
             return
         for number, worker in enumerate(self._workers):
             if worker is not None and not worker.process.is_alive():

@@ -165,14 +165,13 @@ def _no_interrupts(context: Any) -> Iterator[None]:
 
 
 def _unsendable(task: Task, error: Exception) -> str:
-    if task.init is not None:
-        try:
-            ForkingPickler.dumps(task.init)
-        except Exception:
-            return (
-                f"`worker_init_fn` is {task.init!r}, which cannot be sent to worker "
-                f"processes: {message(error)}. Define it at the top of a module."
-            )
+    try:
+        ForkingPickler.dumps(task.init)
+    except Exception:
+        return (
+            f"`worker_init_fn` is {task.init!r}, which cannot be sent to worker "
+            f"processes: {message(error)}. Define it at the top of a module."
+        )
     return (
         f"`upstream` cannot be sent to worker processes: {message(error)}. Its class, "
         "and what it holds, must be picklable: define it in a module, open files and "

@@ -79,5 +79,5 @@ class Workforce:
             buffer,
             start.items,
             start.first,
-            skipped=needed - start.offset,
+            skipped=needed,
         )
