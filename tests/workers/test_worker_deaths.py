@@ -82,7 +82,7 @@ def test_dying_between_epochs_is_not_counted_if_it_is_heard_late(started):
         until(lambda: started[0].is_silent and not started[0].process.is_alive())
         epoch = iter(loader)
     assert len(ids(epoch)) == 20
-    assert [worker.pipe.closed for worker in started] == [True, False]
+    until(lambda: [worker.pipe.closed for worker in started] == [True, False])
     ids(loader)
     assert len(started) == 2
 

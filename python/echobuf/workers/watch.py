@@ -51,6 +51,7 @@ class Watch:
         # a failure is its own and the failure.
         self._lock = threading.RLock()
         self._workers: list[Worker | None] = [None] * settings.count
+        self._dead: list[Worker] = []  # whose pipes the thread closes, which reads them
         self._starts = 0
         self._restarts = 0
         self._closed = False
@@ -151,6 +152,10 @@ class Watch:
             self._finish()
 
     def _hear(self) -> None:
+        with self._lock:
+            dead, self._dead = self._dead, []
+        for worker in dead:
+            worker.bury()
         alive = [worker for worker in list(self._workers) if worker is not None]
         pipes = {worker.pipe: worker for worker in alive if not worker.is_silent}
         sentinels = {worker.sentinel: worker for worker in alive}
@@ -207,12 +212,12 @@ class Watch:
     # ---- the parts of it
 
     def _bury_idle(self) -> None:
-        """Who died between two epochs counts in neither, though it is heard late."""
+        """Take out workers that died between two epochs: they count in neither."""
         if self._closed:
             return
         for number, worker in enumerate(self._workers):
             if worker is not None and not worker.process.is_alive():
-                worker.bury()
+                self._dead.append(worker)
                 self._workers[number] = None
 
     def _start_missing(self) -> None:
@@ -254,6 +259,7 @@ class Watch:
         with self._lock:
             self._closed = True
             workers = [worker for worker in self._workers if worker is not None]
+            workers += self._dead
         end_all(workers, PATIENCE_S)
         with self._lock:
             self._workers = [None] * len(self._workers)
