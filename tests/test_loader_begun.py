@@ -220,3 +220,13 @@ def test_two_iterators_at_once_are_an_error_that_names_the_cure():
     with pytest.raises(echobuf.ClosedError, match="Make a loader of its own for each"):
         for _ in zip(loader, loader, strict=True):
             pass
+
+
+def test_an_upstream_error_of_upstream_says_what_it_says():
+    class Gone:
+        def __iter__(self):
+            raise echobuf.UpstreamError("the data is gone")
+
+    with pytest.raises(echobuf.UpstreamError) as caught:
+        next(iter(echobuf.EchoLoader(Gone(), batch_size=4, window=16, factor=2)))
+    assert str(caught.value) == "the data is gone"

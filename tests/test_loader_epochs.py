@@ -142,3 +142,24 @@ def test_a_stored_iterator_is_no_second_epoch():
     assert len(list(loader)) == 2
     with pytest.raises(echobuf.UpstreamError, match="gives one epoch only"):
         iter(loader)
+
+
+class Told(list):
+    """Indices that are told the number of the epoch."""
+
+    def __init__(self, indices):
+        super().__init__(indices)
+        self.epochs = []
+
+    def set_epoch(self, epoch):
+        self.epochs.append(epoch)
+
+
+def test_a_sampler_is_told_the_epoch():
+    data = [{"id": np.int64(number)} for number in range(8)]
+    sampler = Told(range(8))
+    loader = echobuf.EchoLoader(data, sampler=sampler, **KWARGS)
+    for epoch in (3, 5):
+        loader.set_epoch(epoch)
+        list(loader)
+    assert sampler.epochs == [3, 5]
