@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+import time
 from collections import Counter
 
 import pytest
@@ -15,6 +16,7 @@ from helpers import (
     WAIT_S,
     Worker,
     drain,
+    example,
     expected_batches,
     feed,
     ids_of,
@@ -128,12 +130,28 @@ def test_stats_are_frozen_and_time_waits():
         with pytest.raises(dataclasses.FrozenInstanceError):
             stats.fresh = 1
         assert stats.effective_factor == stats.put_wait_s == stats.next_wait_s == 0
-        with pytest.raises(TimeoutError):
-            buffer.next_batch(timeout=0.02)
-        assert buffer.stats().next_wait_s >= 0.02
-        with pytest.raises(TimeoutError):
-            buffer.put_batch(stack(range(99)), timeout=0.02)
-        assert buffer.stats().put_wait_s >= 0.02
+
+
+def test_waits_count_while_they_go_on_and_no_longer():
+    with make() as buffer:
+        begin = time.perf_counter()
+        draws = Worker(buffer.next_batch)
+        until(lambda: buffer.stats().next_wait_s > 0.02)
+        put_all(buffer, range(12), [4])
+        draws.result()
+        waited_s = buffer.stats().next_wait_s
+        assert 0.02 < waited_s <= time.perf_counter() - begin
+        put_what_fits(buffer, range(99))
+        begin = time.perf_counter()
+        before_s = buffer.stats().put_wait_s
+        puts = Worker(buffer.put, example(99))
+        until(lambda: buffer.stats().put_wait_s - before_s > 0.02)
+        buffer.close()
+        with pytest.raises(echobuf.ClosedError):
+            puts.result()
+        put_wait_s = buffer.stats().put_wait_s - before_s
+        assert 0.02 < put_wait_s <= time.perf_counter() - begin
+        assert buffer.stats().next_wait_s >= waited_s
 
 
 @settings(deadline=None, max_examples=40)
