@@ -5,6 +5,7 @@ Each prints the process ids of its workers first.
 
 import os
 import sys
+import threading
 import time
 from typing import Any
 
@@ -31,6 +32,21 @@ def exits() -> None:
 def exits_while_one_hangs() -> None:
     """And a worker never comes back from an example."""
     KEPT.append(begun(Troubled(10**6, worker_data.hang, 40)))
+
+
+def exits_while_a_thread_has_their_lock() -> None:
+    """Python stops it where it next asks for the GIL, and the lock stays taken."""
+    loader, epoch = begun(Numbers(10**6))
+    worker_data.KEPT.append((loader, epoch))  # Python drops what other modules hold
+    watch = loader._starter._workforce.crew.watch
+
+    def hold() -> None:
+        while not watch._closed:
+            time.sleep(0.001)
+        with watch._lock:
+            time.sleep(600)
+
+    threading.Thread(target=hold, daemon=True).start()
 
 
 def raises() -> None:

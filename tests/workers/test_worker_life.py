@@ -28,7 +28,13 @@ def all_ended(pids):
 
 
 @pytest.mark.parametrize(
-    ("case", "code"), [("exits", 0), ("exits_while_one_hangs", 0), ("raises", 7)]
+    ("case", "code"),
+    [
+        ("exits", 0),
+        ("exits_while_one_hangs", 0),
+        ("exits_while_a_thread_has_their_lock", 0),
+        ("raises", 7),
+    ],
 )
 def test_the_interpreter_exits_in_silence(case, code):
     out = finish(start(HERE / "lives.py", case), code=code)

@@ -14,9 +14,10 @@ from echobuf.loader.adapter import Adapter
 from echobuf.workers.settings import Settings
 from echobuf.workers.task import Task
 from echobuf.workers.watch import Watch
+from echobuf.workers.worker import PATIENCE_S
 
 _AHEAD = 16  # examples that a worker is told at a time
-_AT_EXIT_S = 3.0  # until those are gone, too, that do not end when they are told
+_AT_EXIT_S = 4 * PATIENCE_S  # those that must be killed take 3 of them
 
 _crews: weakref.WeakSet[Crew] = weakref.WeakSet()
 
