@@ -128,8 +128,8 @@ class Watch:
         """Tells the workers to end, and this thread to see to it."""
         if self._process != os.getpid():  # a fork: they are the parent's
             return
-        # As the interpreter goes away this is called once more, and the lock may be held
-        # by a thread that runs no further.
+        # As the interpreter goes away this is called once more, and a thread that runs
+        # no further may have the lock.
         if self._closed:
             return
         with self._lock:
