@@ -222,6 +222,13 @@ def test_none_in_all_examples_is_refused_as_in_some(make, item, batched):
         iter(loader)
 
 
+@every_loader
+def test_an_example_without_leaves_is_refused_as_what_upstream_gave(make):
+    message = r"`example`, the first item of upstream, is \{\}, which has no leaves"
+    with pytest.raises(echobuf.SpecError, match=message):
+        iter(make([{}] * 2, **KWARGS))
+
+
 # ---- batches of a DataLoader
 
 

@@ -2,9 +2,11 @@
 
 import threading
 
+import numpy as np
 import pytest
 
 import echobuf
+from helpers import WAIT_S
 from leaked_threads import no_feeder
 from test_loader import KWARGS, Numbers, numbers_of
 from test_loader_epochs import ids, make
@@ -43,6 +45,39 @@ def uninterrupted(epochs=4):
 
 
 # ---- begun and dropped
+
+
+class Alone:
+    """Numbers; notes how many threads are in a call of it at once. One call is long."""
+
+    def __init__(self):
+        self.inside = self.most = 0
+        self.is_called, self.go_on = threading.Event(), threading.Event()
+
+    def __iter__(self):
+        return map(self.make, range(40))
+
+    def make(self, number):
+        self.inside += 1
+        self.most = max(self.most, self.inside)
+        if number == 5 and not self.is_called.is_set():
+            self.is_called.set()
+            assert self.go_on.wait(WAIT_S)
+        self.inside -= 1
+        return {"id": np.int64(number)}
+
+
+def test_upstream_s_current_call_returns_before_the_next_epoch_calls_it():
+    upstream = Alone()
+    loader = echobuf.EchoLoader(upstream, **{**KWARGS, "window": 4})
+    epoch = iter(loader)
+    next(epoch)
+    assert upstream.is_called.wait(WAIT_S)
+    # The next epoch waits for that call, or is in one of its own after a while.
+    threading.Timer(0.2, upstream.go_on.set).start()
+    del epoch
+    assert len(numbers_of(loader)) == 80
+    assert upstream.most == 1
 
 
 def test_an_iterator_that_was_dropped_at_once_was_no_epoch():

@@ -144,6 +144,29 @@ def test_a_stored_iterator_is_no_second_epoch():
         iter(loader)
 
 
+def test_an_epoch_without_items_has_an_end_too():
+    class Now(Numbers):
+        empty = False
+
+        def __iter__(self):
+            return iter(()) if self.empty else super().__iter__()
+
+    upstream = Now(40)
+    loader = echobuf.EchoLoader(upstream, **KWARGS)
+    assert list(loader)
+    upstream.empty = True
+    assert list(loader) == []
+    upstream.empty = False
+    resumed = make()
+    resumed.load_state_dict(loader.state_dict())
+    assert ids(resumed) == ids(loader) == ids(_third(make()))
+
+
+def _third(loader):
+    loader.set_epoch(2)
+    return loader
+
+
 class Told(list):
     """Indices that are told the number of the epoch."""
 

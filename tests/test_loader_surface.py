@@ -114,7 +114,7 @@ def test_with_auto_len_says_what_to_use():
 @pytest.mark.parametrize("drop_last", [False, True])
 @pytest.mark.parametrize("max_factor", [1, 3])
 def test_the_most_batches_come_where_upstream_waits_for_them(max_factor, drop_last):
-    n = 10  # a quarter of the window, with which the first pass begins
+    n = 11  # a quarter of the window, with which the first pass begins
     go_on = threading.Event()
 
     def slow():
@@ -122,7 +122,7 @@ def test_the_most_batches_come_where_upstream_waits_for_them(max_factor, drop_la
         assert go_on.wait(WAIT_S)
 
     loader = echobuf.EchoLoader(
-        slow(), batch_size=4, window=40, length=n, max_factor=max_factor,
+        slow(), batch_size=4, window=44, length=n, max_factor=max_factor,
         drop_last=drop_last,
     )  # fmt: skip
     most = loader.max_batches()

@@ -210,8 +210,9 @@ def test_what_does_not_go_with_it(dataset):
         echobuf.EchoLoader(shard, overlap_epochs=True, **KWARGS)
     with pytest.raises(echobuf.OptionError, match=r"data of Ray.*leave"):
         echobuf.EchoLoader(dataset, num_workers=2, **KWARGS)
-    with pytest.raises(echobuf.OptionError, match="`batch_size` is 0"):
-        echobuf.EchoLoader(dataset, **{**KWARGS, "batch_size": 0})
+    for bad in (0, "8"):
+        with pytest.raises(echobuf.OptionError, match=f"`batch_size` is {bad!r}"):
+            echobuf.EchoLoader(dataset, **{**KWARGS, "batch_size": bad})
     check_unknown_length(dataset)
 
 

@@ -63,9 +63,7 @@ class Stateful:
             Exception: what upstream raised.
         """
         state = encode({"state": self._upstream.state_dict()})
-        epochs = [int(stream.epoch) for stream in _streams(self._upstream)]
-        if epochs:
-            state["epochs"] = epochs
+        state["epochs"] = [int(stream.epoch) for stream in _streams(self._upstream)]
         return UpstreamState(offset, state, place())
 
     def take_at(self, offset: int | None) -> UpstreamState | None:

@@ -55,11 +55,13 @@ namespace detail {
 
 inline void blend_plain(const Columns& columns, const float* __restrict__ from,
                         float* __restrict__ to, int32_t begin, int32_t end) {
+  const std::ptrdiff_t padded = columns.padded;
   for (int32_t x = begin; x < end; ++x) {
+    const float* numbers = from + columns.first[static_cast<std::size_t>(x)];
+    const float* weights = columns.weights.data() + x;
     float sum = 0.0f;
     for (int32_t k = 0; k < columns.taps; ++k)
-      sum = sum + from[columns.first[static_cast<std::size_t>(x)] + k] *
-                      columns.weights[static_cast<std::size_t>(k * columns.padded + x)];
+      sum = sum + numbers[k] * weights[k * padded];
     to[x] = sum;
   }
 }
@@ -92,8 +94,8 @@ __attribute__((target("avx2"))) inline __m256 pick_avx2(const float* from,
                                                         __m256i index) {
   __m256 picked = _mm256_permutevar8x32_ps(_mm256_loadu_ps(from), index);
   for (int part = 1; part < 4; ++part) {
-    const __m256 other =
-        _mm256_permutevar8x32_ps(_mm256_loadu_ps(from + 8 * part), index);
+    from += 8;
+    const __m256 other = _mm256_permutevar8x32_ps(_mm256_loadu_ps(from), index);
     const __m256i there =
         _mm256_cmpeq_epi32(_mm256_srli_epi32(index, 3), _mm256_set1_epi32(part));
     picked = _mm256_blendv_ps(picked, other, _mm256_castsi256_ps(there));

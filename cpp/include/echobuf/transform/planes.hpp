@@ -45,7 +45,7 @@ __attribute__((target("avx2"))) inline void split3_avx2(const unsigned char* fro
                                                         unsigned char* const* planes) {
   int32_t i = 0;
   for (; i + 16 <= count; i += 16) {
-    const auto* words = reinterpret_cast<const __m128i*>(from + 3 * i);
+    const auto* words = reinterpret_cast<const __m128i*>(from) + 3 * (i / 16);
     const __m128i x = _mm_loadu_si128(words);
     const __m128i y = _mm_loadu_si128(words + 1);
     const __m128i z = _mm_loadu_si128(words + 2);

@@ -49,8 +49,8 @@ template <class T>
 class Rows {
  public:
   Rows() = default;
-  Rows(Rows&&) = default;  // the rows point into its memory: no copies
-  Rows& operator=(Rows&&) = default;
+  Rows(Rows&&) noexcept = default;  // the rows point into its memory: no copies
+  Rows& operator=(Rows&&) noexcept = default;
   Rows(int32_t width, int32_t channels) {
     const std::size_t stride =
         round_up(static_cast<std::size_t>(width), kLine / sizeof(T));

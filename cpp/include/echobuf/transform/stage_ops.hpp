@@ -48,18 +48,18 @@ struct TilePlace {
 
 /// What chance said for operation `i` and those behind it.
 template <class S, int i = 0, bool end = (i == S::kCount)>
-struct Drawn {
+struct StageDraws {
   using Op = decltype(S::template op<i>());
 
   typename Op::Draw draw;
-  Drawn<S, i + 1> rest;
+  StageDraws<S, i + 1> rest;
 
-  ECHOBUF_HD explicit Drawn(const DrawBlock* blocks)
+  ECHOBUF_HD explicit StageDraws(const DrawBlock* blocks)
       : draw(blocks[i].template as<typename Op::Draw>()), rest(blocks) {}
 };
 template <class S, int i>
-struct Drawn<S, i, true> {
-  ECHOBUF_HD explicit Drawn(const DrawBlock*) {}
+struct StageDraws<S, i, true> {
+  ECHOBUF_HD explicit StageDraws(const DrawBlock*) {}
 };
 
 /// What is known of a stage `S` before chance is asked.
@@ -120,8 +120,8 @@ class StageOps : public StageChance<S> {
   }
 
  private:
-  template <int k, class Drawn, class Use>
-  ECHOBUF_HD static void visit_from(const Drawn& drawn, int32_t i, Use& use) {
+  template <int k, class Draws, class Use>
+  ECHOBUF_HD static void visit_from(const Draws& drawn, int32_t i, Use& use) {
     if constexpr (k < S::kCount) {
       if (i == k) {
         constexpr auto op = S::template op<k>();
@@ -132,7 +132,7 @@ class StageOps : public StageChance<S> {
     }
   }
 
-  const Drawn<S> drawn_;
+  const StageDraws<S> drawn_;
   const TilePlace place_;
 };
 
