@@ -6,23 +6,6 @@
 namespace echobuf::python {
 namespace {
 
-constexpr std::int32_t kCpu = 1;  // DLDeviceType
-
-struct DlpackDevice {
-  std::int32_t type;
-  std::int32_t id;
-};
-
-struct DlpackTensor {
-  void* data;
-  DlpackDevice device;
-  std::int32_t ndim;
-  DlpackType dtype;
-  std::int64_t* shape;
-  std::int64_t* strides;  // null: contiguous, the last axis first
-  std::uint64_t byte_offset;
-};
-
 /// DLManagedTensor.
 struct ManagedTensor {
   DlpackTensor tensor;
@@ -56,20 +39,20 @@ std::optional<DlpackType> dlpack_type(const py::dtype& dtype) {
   if (dtype.byteorder() == '>') return std::nullopt;
   switch (dtype.kind()) {
     case 'i':
-      return DlpackType{0, bits, 1};
+      return DlpackType{kDlpackSigned, bits, 1};
     case 'u':
-      return DlpackType{1, bits, 1};
+      return DlpackType{kDlpackUnsigned, bits, 1};
     case 'f':
       if (bits > 64) return std::nullopt;
-      return DlpackType{2, bits, 1};
+      return DlpackType{kDlpackFloat, bits, 1};
     case 'c':
       if (bits > 128) return std::nullopt;
-      return DlpackType{5, bits, 1};
+      return DlpackType{kDlpackComplex, bits, 1};
     case 'b':
-      return DlpackType{6, bits, 1};
+      return DlpackType{kDlpackBool, bits, 1};
     default:
       if (dtype.attr("name").cast<std::string>() == "bfloat16")
-        return DlpackType{4, 16, 1};
+        return DlpackType{kDlpackBfloat, 16, 1};
       return std::nullopt;
   }
 }
@@ -79,7 +62,7 @@ py::capsule ExportedLeaf::dlpack() const {
   owned->block = block_;
   owned->shape = shape_;
   owned->managed = {{data_,
-                     {kCpu, 0},
+                     {kDlpackCpu, 0},
                      static_cast<std::int32_t>(shape_.size()),
                      type_,
                      owned->shape.data(),

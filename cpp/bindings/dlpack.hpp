@@ -23,6 +23,33 @@ struct DlpackType {
   std::uint16_t lanes;
 };
 
+// Codes of DlpackType.
+inline constexpr std::uint8_t kDlpackSigned = 0;
+inline constexpr std::uint8_t kDlpackUnsigned = 1;
+inline constexpr std::uint8_t kDlpackFloat = 2;
+inline constexpr std::uint8_t kDlpackBfloat = 4;
+inline constexpr std::uint8_t kDlpackComplex = 5;
+inline constexpr std::uint8_t kDlpackBool = 6;
+
+inline constexpr std::int32_t kDlpackCpu = 1;  // DLDeviceType
+
+/// DLDevice.
+struct DlpackDevice {
+  std::int32_t type;
+  std::int32_t id;
+};
+
+/// DLTensor.
+struct DlpackTensor {
+  void* data;
+  DlpackDevice device;
+  std::int32_t ndim;
+  DlpackType dtype;
+  std::int64_t* shape;
+  std::int64_t* strides;  // null: contiguous, the last axis first
+  std::uint64_t byte_offset;
+};
+
 /// None where DLPack has none for it.
 std::optional<DlpackType> dlpack_type(const py::dtype& dtype);
 

@@ -7,12 +7,15 @@
 #include <memory>
 #include <utility>
 
+#include "dlpack_exchange.hpp"
+
 namespace echobuf::python {
 namespace {
 
 Leaf make_leaf(const py::handle& item, bool ragged) {
   const auto pair = item.cast<py::tuple>();
   Leaf leaf{pair[0].cast<py::dtype>(), pair[1].cast<std::vector<py::ssize_t>>(), 0, {}};
+  if (leaf.shape.empty()) leaf.write_number = writer_of_numbers(leaf.dtype);
   leaf.dlpack = dlpack_type(leaf.dtype);
   leaf.row_bytes = static_cast<std::size_t>(leaf.dtype.itemsize());
   for (std::size_t i = ragged ? 1 : 0; i < leaf.shape.size(); ++i)
@@ -37,39 +40,56 @@ bool is_numpy_scalar(py::handle item) {
   return PyObject_TypeCheck(item.ptr(), reinterpret_cast<PyTypeObject*>(type.ptr()));
 }
 
-/// The array that `item` is, or that a NumPy scalar makes, which `scalars` then keeps.
-/// None for anything else: subclasses can mean more than their bytes say (masked
-/// arrays).
-std::optional<py::array> as_array(py::handle item, std::vector<py::object>& scalars) {
+ArrayView view_of(const py::array& array) {
+  const auto* proxy = py::detail::array_proxy(array.ptr());
+  return {reinterpret_cast<const std::byte*>(proxy->data),
+          proxy->nd,
+          proxy->dimensions,
+          proxy->strides,
+          1,
+          array.itemsize()};
+}
+
+/// Where `item` lies, if its dtype is the leaf's. None for what only Python can read:
+/// subclasses can mean more than their bytes say (masked arrays).
+std::optional<ArrayView> view_of(py::handle item, const Leaf& leaf, Sources& sources) {
   const auto& numpy = py::detail::npy_api::get();
-  if (Py_IS_TYPE(item.ptr(), numpy.PyArray_Type_))
-    return py::reinterpret_borrow<py::array>(item);
-  if (!is_numpy_scalar(item)) return std::nullopt;
-  auto array = py::reinterpret_steal<py::array>(
-      numpy.PyArray_FromAny_(item.ptr(), nullptr, 0, 0, 0, nullptr));
-  if (!array) throw py::error_already_set();
-  scalars.push_back(array);
-  return array;
-}
-
-/// True if everything but axis 0 is laid out without gaps.
-bool rows_contiguous(const py::array& array, py::ssize_t first_axis) {
-  if (array.flags() & py::array::c_style) return true;
-  py::ssize_t expected = array.itemsize();
-  for (py::ssize_t axis = array.ndim() - 1; axis >= first_axis; --axis) {
-    if (array.strides(axis) != expected) return false;
-    expected *= array.shape(axis);
+  if (Py_IS_TYPE(item.ptr(), numpy.PyArray_Type_)) {
+    const auto array = py::reinterpret_borrow<py::array>(item);
+    if (!same_dtype(array, leaf.dtype)) return std::nullopt;
+    return view_of(array);
   }
-  return true;
+  if (is_numpy_scalar(item)) {
+    auto array = py::reinterpret_steal<py::array>(
+        numpy.PyArray_FromAny_(item.ptr(), nullptr, 0, 0, 0, nullptr));
+    if (!array) throw py::error_already_set();
+    if (!same_dtype(array, leaf.dtype)) return std::nullopt;
+    sources.scalars.push_back(array);
+    return view_of(array);
+  }
+  if (!leaf.dlpack || PyObject_TypeCheck(item.ptr(), reinterpret_cast<PyTypeObject*>(
+                                                         numpy.PyArray_Type_)))
+    return std::nullopt;
+  ArrayView view;
+  if (view_tensor(item.ptr(), *leaf.dlpack, view)) return view;
+  if (auto lent = LentBuffer::of(item.ptr(), *leaf.dlpack)) {
+    view = lent->view();
+    sources.lent.push_back(std::move(*lent));
+    return view;
+  }
+  return std::nullopt;
 }
 
-bool shape_from(const py::array& array, py::ssize_t axis, const Leaf& leaf,
-                std::size_t leaf_axis) {
-  const auto rest = static_cast<py::ssize_t>(leaf.shape.size() - leaf_axis);
-  if (array.ndim() - axis != rest) return false;
-  for (py::ssize_t i = 0; i < rest; ++i)
-    if (array.shape(axis + i) != leaf.shape[leaf_axis + static_cast<std::size_t>(i)])
-      return false;
+/// Adds a Python number to `sources`, if the leaf can be one and `item` is.
+bool bind_number(const Leaf& leaf, py::handle item, std::size_t leaves,
+                 Sources& sources) {
+  if (leaf.write_number == nullptr) return false;
+  NumberBytes bytes;
+  if (!leaf.write_number(item.ptr(), bytes)) return false;
+  if (sources.numbers.empty()) sources.numbers.reserve(leaves);  // they stay in place
+  sources.numbers.push_back(bytes);
+  sources.leaves.push_back({sources.numbers.back().data(), 0});
+  sources.n = 1;
   return true;
 }
 
@@ -120,22 +140,21 @@ std::optional<std::size_t> Leaves::bind(const py::list& arrays, bool stacked,
   sources.leaves.reserve(leaves_.size());
   for (std::size_t i = 0; i < leaves_.size(); ++i) {
     const py::handle item = PyList_GET_ITEM(arrays.ptr(), static_cast<py::ssize_t>(i));
-    const auto array = as_array(item, sources.scalars);
-    if (!array) return i;
+    if (!stacked && bind_number(leaves_[i], item, leaves_.size(), sources)) continue;
     const Leaf& leaf = leaves_[i];
-    if (array->ndim() < rest || !same_dtype(*array, leaf.dtype)) return i;
-    if (!shape_from(*array, rest, leaf, ragged_ ? 1 : 0)) return i;
-    if (!rows_contiguous(*array, rows_axis)) return i;
-    const auto n = stacked ? static_cast<std::uint64_t>(array->shape(0)) : 1;
-    const auto rows = ragged_ ? static_cast<std::size_t>(array->shape(rows_axis)) : 0;
+    const auto array = view_of(item, leaf, sources);
+    if (!array || array->ndim < rest) return i;
+    if (!array->has_shape(rest, leaf.shape, ragged_ ? 1 : 0)) return i;
+    if (!array->contiguous_from(rows_axis)) return i;
+    const auto n = stacked ? static_cast<std::uint64_t>(array->shape[0]) : 1;
+    const auto rows = ragged_ ? static_cast<std::size_t>(array->shape[rows_axis]) : 0;
     if (i == 0) {
       sources.n = n;
       sources.rows = rows;
     }
     if (n != sources.n || rows != sources.rows) return i;
     if (ragged_ && rows > static_cast<std::size_t>(leaf.shape[0])) return i;
-    sources.leaves.push_back({static_cast<const std::byte*>(array->data()),
-                              stacked ? array->strides(0) : 0});
+    sources.leaves.push_back({array->data, stacked ? array->stride(0) : 0});
   }
   return std::nullopt;
 }
@@ -158,7 +177,7 @@ bool Leaves::bind_out(const py::list& arrays, std::uint64_t batch_size,
     const py::ssize_t lead = ragged_ ? 0 : 1;
     if (!array.writeable() || !(array.flags() & py::array::c_style)) return false;
     if (array.ndim() < lead || !same_dtype(array, leaf.dtype)) return false;
-    if (!shape_from(array, lead, leaf, 0)) return false;
+    if (!view_of(array).has_shape(lead, leaf.shape, 0)) return false;
     if (!ragged_ && array.shape(0) != batch) return false;
     auto* data = static_cast<std::byte*>(array.mutable_data());
     targets.push_back(data);

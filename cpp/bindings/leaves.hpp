@@ -9,10 +9,13 @@
 #include <optional>
 #include <vector>
 
+#include "array_view.hpp"
+#include "buffer_protocol.hpp"
 #include "dlpack.hpp"
 #include "echobuf/outlet.hpp"
 #include "echobuf/record.hpp"
 #include "echobuf/store_host.hpp"
+#include "numbers.hpp"
 
 namespace echobuf::python {
 
@@ -24,12 +27,15 @@ struct Leaf {
   std::vector<py::ssize_t> shape;
   std::size_t row_bytes;  // of one example; of one row of a whole batch
   std::optional<DlpackType> dlpack;
+  WriteNumber write_number = nullptr;  // where a Python number may stand for the leaf
 };
 
-/// Where the rows of each leaf of a put lie.
+/// Where the rows of each leaf of a put lie, and what keeps them there.
 struct Sources {
   std::vector<SourceLeaf> leaves;
   std::vector<py::object> scalars;  // as arrays of no axes, alive while they are copied
+  std::vector<NumberBytes> numbers;  // of Python's; never more than there are leaves
+  std::vector<LentBuffer> lent;
   std::uint64_t n = 0;
   std::size_t rows = 0;
 };
@@ -43,7 +49,8 @@ class Leaves {
   std::vector<RecordLayout::Shape> fields() const;
 
   /// Fills `sources` with where `arrays` lie, or says the index of a leaf that does not
-  /// fit, or is no array whose rows are contiguous.
+  /// fit, or is none of: an array of NumPy's, of a framework with DLPack's exchange API
+  /// or of the buffer protocol, its rows contiguous; a scalar of NumPy's; a number.
   std::optional<std::size_t> bind(const py::list& arrays, bool stacked,
                                   Sources& sources) const;
 

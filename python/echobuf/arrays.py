@@ -9,6 +9,7 @@ import numpy as np
 from echobuf import _core, hints
 from echobuf.errors import SpecError
 from echobuf.field import Field
+from echobuf.python_numbers import as_number
 from echobuf.tree import Spec, as_array
 
 Array = np.ndarray[Any, Any]
@@ -54,7 +55,9 @@ def prepare_put(
     what = "batch" if stacked else "example"
     arrays = []
     for leaf, field, path in zip(leaves, spec.fields, spec.paths, strict=True):
-        array = as_array(leaf, what + path)
+        array = as_number(leaf, field, what + path)
+        if array is None:
+            array = as_array(leaf, what + path)
         check_dtype(array, field, what + path)
         _check_shape(array, leaf, field, what + path, stacked=stacked, ragged=ragged)
         arrays.append(array if array.flags.c_contiguous else array.copy(order="C"))

@@ -144,8 +144,11 @@ class EchoBuffer(Uncopied):
         """Adds one fresh example, and waits while the ring is full.
 
         Args:
-            example: a pytree like the spec; with `unit="batch"` a whole batch, whose
-                axis 0 may be shorter than the spec says.
+            example: a pytree like the spec, of arrays, tensors on the CPU, or objects
+                with the buffer protocol, all of the spec's dtypes; or of Python
+                numbers: an int for a leaf of any integers that hold it, a float or a
+                complex for any of its kind, a bool for bools. With `unit="batch"` a
+                whole batch, whose axis 0 may be shorter than the spec says.
             timeout: seconds to wait for room at most.
 
         Raises:

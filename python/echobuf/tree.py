@@ -19,6 +19,9 @@ Unflatten = Callable[[list[Any]], Any]
 # Where optree finds what somebody else (JAX) has registered as a node, beside its own.
 NAMESPACE = "echobuf"
 
+# Formats of the numbers in a buffer (PEP 3118), of whatever byte order.
+_NUMBERS = {"?", *"bBhHiIlLqQnN", *"efd", "Zf", "Zd"}
+
 
 @dataclass(frozen=True)
 class Spec:
@@ -154,7 +157,21 @@ def as_array(leaf: Any, name: str) -> np.ndarray[Any, Any]:
 def _is_numeric(leaf: Any) -> bool:
     if isinstance(leaf, bool | int | float | complex | np.generic):
         return True
-    return hasattr(leaf, "__array__") or hasattr(leaf, "__array_interface__")
+    if hasattr(leaf, "__array__") or hasattr(leaf, "__array_interface__"):
+        return True
+    return _lends_numbers(leaf)
+
+
+def _lends_numbers(leaf: Any) -> bool:
+    """Say if it has the buffer protocol, as `array.array` has; bytes are no numbers."""
+    if isinstance(leaf, bytes | bytearray):
+        return False
+    try:
+        with memoryview(leaf) as lent:
+            are_bytes = isinstance(leaf, memoryview) and lent.format == "B"
+            return lent.format.lstrip("@=<>") in _NUMBERS and not are_bytes
+    except (TypeError, ValueError):  # it has none, or has been released
+        return False
 
 
 def _convert(leaf: Any, name: str) -> np.ndarray[Any, Any]:
