@@ -7,6 +7,7 @@ import os
 import threading
 import time
 import weakref
+from collections import deque
 from dataclasses import replace
 from multiprocessing import connection
 
@@ -51,7 +52,8 @@ class Watch:
         # a failure is its own and the failure.
         self._lock = threading.RLock()
         self._workers: list[Worker | None] = [None] * settings.count
-        self._dead: list[Worker] = []  # whose pipes the thread closes, which reads them
+        # Whose pipes the thread closes, which reads them; without the lock.
+        self._dead: deque[Worker] = deque()
         self._starts = 0
         self._restarts = 0
         self._closed = False
@@ -156,10 +158,8 @@ class Watch:
             self._finish()
 
     def _hear(self) -> None:
-        with self._lock:
-            dead, self._dead = self._dead, []
-        for worker in dead:
-            worker.bury()
+        while self._dead:
+            self._dead.popleft().bury()
         alive = [worker for worker in list(self._workers) if worker is not None]
         pipes = {worker.pipe: worker for worker in alive if not worker.is_silent}
         sentinels = {worker.sentinel: worker for worker in alive}
