@@ -1,4 +1,4 @@
-"""What a `put` of one example costs, for what datasets yield.
+"""The cost of a `put` of one example, for the objects that datasets yield.
 
 Each kind beside the same values as NumPy arrays and scalars: in one process, by turns,
 a buffer that has room for all of the examples, reset between the turns. The ratio is
@@ -52,7 +52,7 @@ KINDS: dict[str, tuple[Any, Any]] = {
 
 
 def puts(example: Any) -> Callable[[], float]:
-    """What measures the microseconds of a put of that example."""
+    """Return a function that measures a put of that example, in microseconds."""
     buffer = echobuf.EchoBuffer(example, window=2 * CALLS, batch_size=1, factor=1)
 
     def measure() -> float:
@@ -76,11 +76,11 @@ def main() -> None:
     for name, (example, plain) in KINDS.items():
         measures = puts(example), puts(plain)
         rounds = [[measure() for measure in measures] for _ in range(options.rounds)]
-        own, numpy_s = zip(*rounds[1:], strict=True)  # the first one touches the memory
+        own, numpys = zip(*rounds[1:], strict=True)  # the first one touches the memory
         ratios = [mine / other for mine, other in rounds[1:]]
         figures[name] = {
             "us": statistics.median(own),
-            "numpy_us": statistics.median(numpy_s),
+            "numpy_us": statistics.median(numpys),
             "ratio": statistics.median(ratios),
             "ratio_range": [min(ratios), max(ratios)],
         }

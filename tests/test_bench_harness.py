@@ -15,6 +15,7 @@ from echobuf.cli.bench import (
     rounds,
     write,
 )
+from echobuf.cli.bench.environment import environment
 from echobuf.cli.bench.options import make_parser, select
 from echobuf.cli.bench.processes import CandidateProcess
 
@@ -157,3 +158,19 @@ def test_options_choose_candidates_and_interpreters(tmp_path):
 def test_a_reference_must_be_a_candidate():
     with pytest.raises(ValueError, match="nobody"):
         question(candidate("one", reference="nobody"))
+
+
+@pytest.mark.parametrize(
+    ("program", "command"),
+    [
+        ("/somewhere/echobuf/__main__.py", "python -m echobuf"),
+        ("/somewhere/bin/echobuf", "echobuf"),
+        ("/somewhere/bench/cache.py", "python cache.py"),
+        ("bench/cache.py", "python bench/cache.py"),
+    ],
+)
+def test_a_result_names_its_command_but_no_path_of_the_machine(
+    monkeypatch, program, command
+):
+    monkeypatch.setattr("sys.argv", [program, "--rounds", "3"])
+    assert environment()["command"] == f"{command} --rounds 3"

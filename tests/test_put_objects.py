@@ -27,7 +27,7 @@ def make(*fields):
 
 
 def passed(field, value):
-    """What comes out of a buffer that `value` was put into, beside an array."""
+    """Return `value` after it went through a buffer, beside an array."""
     with make(Field((3,), "uint8"), field) as buffer:
         buffer.put((np.zeros(3, np.uint8), value))
         buffer.close()

@@ -34,8 +34,19 @@ def environment() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "load_average": _load(),
         "python": platform.python_version(),
-        "command": shlex.join(["python", *sys.argv]),
+        "command": shlex.join(_command()),
     }
+
+
+def _command() -> list[str]:
+    """The command as it is typed, wherever the package and its command lie."""
+    program, *arguments = sys.argv
+    path = Path(program)
+    if path.name == "__main__.py":
+        return ["python", "-m", path.parent.name, *arguments]
+    if path.is_absolute():
+        return [*(["python"] if path.suffix else []), path.name, *arguments]
+    return ["python", program, *arguments]
 
 
 def _git(*arguments: str) -> str | None:
