@@ -23,7 +23,7 @@ using echobuf::test::random_plan;
 #ifdef __SANITIZE_THREAD__
 constexpr std::uint64_t kChainSeeds = 2;
 #else
-constexpr std::uint64_t kChainSeeds = 5;
+constexpr std::uint64_t kChainSeeds = 10;
 #endif
 
 void expect_hosts_chains(bool by_graphs) {
