@@ -7,12 +7,16 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "checkpoint_dict.hpp"
 #include "echobuf/buffer.hpp"
 #include "gil.hpp"
+#include "gil_turns.hpp"
 #include "leaves.hpp"
+#include "structure.hpp"
 #include "waiting.hpp"
 
 namespace echobuf::python {
@@ -35,38 +39,63 @@ class BoundBuffer {
         made_(made, buffer->options().ragged),
         buffer_(std::move(buffer)) {}
 
-  /// Puts one example, or those stacked on axis 0. Returns None, or a tuple of a code
-  /// and the number of examples put (kMismatch: of the leaf that does not fit, or is no
-  /// array whose rows are contiguous).
+  /// What takes apart the trees that are put.
+  void use(std::shared_ptr<const Structure> structure) {
+    structure_ = std::move(structure);
+  }
+
+  /// Says which leaves of trees stand for tensors of types that NumPy lacks.
+  void carry(const std::vector<std::optional<std::string>>& names) {
+    leaves_.carry(names);
+  }
+
+  /// Puts one example, or those stacked on axis 0: their leaves. Returns None, or a
+  /// tuple of a code and the number of examples put (kMismatch: of the leaf that does
+  /// not fit, or is no array whose rows are contiguous).
   py::object put(const py::list& arrays, bool stacked,
                  std::optional<double> timeout_s) {
     const std::shared_ptr<Core> buffer = hold();
     if (const int refused = refuse(buffer)) return py::make_tuple(refused, 0);
     Sources sources;
-    std::uint64_t done = 0;
     if (const auto leaf = leaves_.bind(arrays, stacked, sources))
       return py::make_tuple(kMismatch, *leaf);
-    const std::uint64_t term = buffer->term();
-    const bool brief = sources.n <= kKeepGil / buffer->record().stride();
-    const Status status = run(
-        brief, true, timeout_s,
-        [&](const Patience& patience, Poll* poll) {
-          return buffer->put(term, sources.leaves.data(), sources.n, sources.rows, done,
-                             patience, poll);
-        },
-        [&, seen = done]() mutable {
-          const bool moved = std::exchange(seen, done) != done;
-          return Core::kUploads && (moved || buffer->puts_wait_for_upload());
-        });
-    if (status == Status::kOk) return py::none();
-    if (status == Status::kClosed && buffer->is_down())
-      return py::make_tuple(kLeft, done);
-    if (status == Status::kInterrupted) {
-      py::error_already_set error;
-      error.value().attr("accepted") = done;
-      throw error;
+    return put_bound(*buffer, buffer->term(), sources, timeout_s);
+  }
+
+  /// The same of a tree; kMismatch also if it has another structure. `term`: that it
+  /// belongs to, if not the one that is open.
+  py::object put_tree(const py::object& tree, bool stacked,
+                      std::optional<double> timeout_s,
+                      std::optional<std::uint64_t> term = std::nullopt) {
+    const std::shared_ptr<Core> buffer = hold();
+    if (const int refused = refuse(buffer)) return py::make_tuple(refused, 0);
+    HeldLeaves leaves;  // the last to go
+    Sources sources;
+    if (!structure_->flatten(tree.ptr(), leaves) ||
+        leaves_.bind(leaves.data(), Form::kYielded, stacked, sources))
+      return py::make_tuple(kMismatch, 0);
+    return put_bound(*buffer, term.value_or(buffer->term()), sources, timeout_s);
+  }
+
+  /// Puts what an iterator yields into a term, as it comes: each with put_tree(), at
+  /// most `most`. Returns how many were put; whether the iterator has ended; and, of an
+  /// item that was not put, what put_tree() has returned, and the item. Throws what the
+  /// iterator does.
+  py::tuple put_all(bool stacked, std::uint64_t term, const py::object& items,
+                    std::uint64_t most) {
+    GilTurns turns;
+    for (std::uint64_t count = 0; count < most; ++count) {
+      const auto item =
+          py::reinterpret_steal<py::object>(next_of_upstream(items.ptr()));
+      if (!item) {
+        if (PyErr_Occurred()) throw py::error_already_set();
+        return py::make_tuple(count, true, py::none(), py::none());
+      }
+      const py::object outcome = put_tree(item, stacked, std::nullopt, term);
+      if (!outcome.is_none()) return py::make_tuple(count, false, outcome, item);
+      turns.take();
     }
-    return py::make_tuple(code(status), done);
+    return py::make_tuple(most, false, py::none(), py::none());
   }
 
   int ready() {
@@ -200,10 +229,36 @@ class BoundBuffer {
     return buffer->of_this_process() ? 0 : kForked;
   }
 
-  const Leaves leaves_;
+  Leaves leaves_;
   const Leaves made_;
 
  private:
+  py::object put_bound(Core& buffer, std::uint64_t term, const Sources& sources,
+                       std::optional<double> timeout_s) {
+    std::uint64_t done = 0;
+    const bool brief = sources.n <= kKeepGil / buffer.record().stride();
+    const Status status = run(
+        Does::kOther, brief, true, timeout_s,
+        [&](const Patience& patience, Poll* poll) {
+          return buffer.put(term, sources.leaves.data(), sources.n, sources.rows, done,
+                            patience, poll);
+        },
+        [&, seen = done]() mutable {
+          const bool moved = std::exchange(seen, done) != done;
+          return Core::kUploads && (moved || buffer.puts_wait_for_upload());
+        });
+    if (status == Status::kOk) return py::none();
+    if (status == Status::kClosed && buffer.is_down())
+      return py::make_tuple(kLeft, done);
+    if (status == Status::kInterrupted) {
+      py::error_already_set error;
+      error.value().attr("accepted") = done;
+      throw error;
+    }
+    return py::make_tuple(code(status), done);
+  }
+
+  std::shared_ptr<const Structure> structure_;
   std::shared_ptr<Core> buffer_;  // empty after release()
   std::weak_ptr<Core> released_;
 #ifdef Py_GIL_DISABLED

@@ -78,7 +78,7 @@ class DeviceBuffer : public BoundBuffer<DeviceCore> {
     // Nothing is copied here, only enqueued: the GIL is kept unless upstream, or the
     // upload, is behind.
     const Status status = run(
-        true, true, timeout_s,
+        Does::kDraw, true, true, timeout_s,
         [&](const Patience& patience, Poll* poll) {
           return buffer->next_into(target, patience, poll);
         },
@@ -94,7 +94,7 @@ class DeviceBuffer : public BoundBuffer<DeviceCore> {
     const std::shared_ptr<DeviceCore> buffer = hold();
     if (const int refused = refuse(buffer)) return -refused;
     const Status status = run(
-        true, true, timeout_s,
+        Does::kDraw, true, true, timeout_s,
         [&](const Patience& patience, Poll*) {
           return buffer->before_replay(reinterpret_cast<void*>(stream), patience);
         },

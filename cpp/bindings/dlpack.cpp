@@ -1,5 +1,6 @@
 #include "dlpack.hpp"
 
+#include <array>
 #include <string>
 #include <utility>
 
@@ -55,6 +56,21 @@ std::optional<DlpackType> dlpack_type(const py::dtype& dtype) {
         return DlpackType{kDlpackBfloat, 16, 1};
       return std::nullopt;
   }
+}
+
+std::optional<DlpackType> dlpack_type(std::string_view name) {
+  // DLDataTypeCode (DLPack 1.1).
+  constexpr std::array<std::pair<std::string_view, DlpackType>, 6> kTypes{{
+      {"bfloat16", {kDlpackBfloat, 16, 1}},
+      {"float8_e4m3fn", {10, 8, 1}},
+      {"float8_e4m3fnuz", {11, 8, 1}},
+      {"float8_e5m2", {12, 8, 1}},
+      {"float8_e5m2fnuz", {13, 8, 1}},
+      {"float8_e8m0fnu", {14, 8, 1}},
+  }};
+  for (const auto& [known, type] : kTypes)
+    if (known == name) return type;
+  return std::nullopt;
 }
 
 py::capsule ExportedLeaf::dlpack() const {

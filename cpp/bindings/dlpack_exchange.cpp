@@ -86,9 +86,10 @@ bool means_its_bytes(PyObject* item, const Kind& kind, const DlpackType& type) {
   static const Name is_conj("is_conj");
   if (kind.has_gradients && is_true(PyObject_GetAttr(item, requires_grad.get())))
     return false;
-  const bool is_float = type.code == kDlpackFloat;
+  const bool is_whole = type.code == kDlpackSigned || type.code == kDlpackUnsigned ||
+                        type.code == kDlpackBool;
   const bool is_complex = type.code == kDlpackComplex;
-  if (!kind.is_lazy || !(is_float || is_complex)) return true;
+  if (!kind.is_lazy || is_whole) return true;
   if (is_true(PyObject_CallMethodNoArgs(item, is_neg.get()))) return false;
   return !is_complex || !is_true(PyObject_CallMethodNoArgs(item, is_conj.get()));
 }

@@ -14,6 +14,7 @@ namespace {
 
 std::atomic<bool> exiting{false};
 std::atomic<int> coming_back{0};
+std::atomic<int> draws_coming_back{0};      // of those
 std::atomic<unsigned long> main_thread{0};  // as PyThread_get_thread_ident() says it
 
 [[noreturn]] void sleep_for_ever() {
@@ -34,13 +35,14 @@ thread_local bool runs_upstream = false;
 /// In a forked child there is one thread, and it is the main one.
 void start_anew() {
   coming_back.store(0);
+  draws_coming_back.store(0);
   exiting.store(false);
   main_thread.store(PyThread_get_thread_ident());
 }
 
 }  // namespace
 
-void GilRelease::take_back(PyThreadState* state) {
+void GilRelease::take_back(PyThreadState* state, bool draws) {
   // Sequentially consistent, with interpreter_exits(): either we see that the
   // interpreter exits, or it sees us coming and waits until we have the GIL.
   coming_back.fetch_add(1);
@@ -48,12 +50,26 @@ void GilRelease::take_back(PyThreadState* state) {
     coming_back.fetch_sub(1);
     sleep_for_ever();
   }
+  // Relaxed: a hint.
+  if (draws) draws_coming_back.fetch_add(1, std::memory_order_relaxed);
   PyEval_RestoreThread(state);
+  if (draws) draws_coming_back.fetch_sub(1, std::memory_order_relaxed);
   coming_back.fetch_sub(1);
 }
 
+bool a_draw_wants_the_gil() {
+  return draws_coming_back.load(std::memory_order_relaxed) != 0;
+}
+
+void let_draws_have_the_gil() {
+  const GilRelease released;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(1);
+  while (a_draw_wants_the_gil() && std::chrono::steady_clock::now() < end)
+    std::this_thread::yield();
+}
+
 bool GilRelease::check_signals() {
-  take_back(state_);
+  take_back(state_, draws_);
   const bool quiet = PyErr_CheckSignals() == 0;
   state_ = PyEval_SaveThread();
   return quiet;

@@ -11,8 +11,10 @@ namespace echobuf::python {
 /// for ever instead; the process ends without it.
 class GilRelease {
  public:
-  GilRelease() : state_(PyEval_SaveThread()) {}
-  ~GilRelease() { take_back(state_); }
+  /// `draws`: whether the thread draws a batch, which others then make way for.
+  explicit GilRelease(bool draws = false)
+      : state_(PyEval_SaveThread()), draws_(draws) {}
+  ~GilRelease() { take_back(state_, draws_); }
   GilRelease(const GilRelease&) = delete;
   GilRelease& operator=(const GilRelease&) = delete;
 
@@ -21,10 +23,19 @@ class GilRelease {
   bool check_signals();
 
  private:
-  static void take_back(PyThreadState* state);
+  static void take_back(PyThreadState* state, bool draws);
 
   PyThreadState* state_;
+  const bool draws_;
 };
+
+/// Whether a thread that has drawn a batch waits for the GIL.
+bool a_draw_wants_the_gil();
+
+/// Gives up the GIL until no draw waits for it, or for a millisecond. Without this, who
+/// puts examples in a loop keeps it from the trainer for 5 ms (see
+/// `sys.setswitchinterval`), many times what a draw takes.
+void let_draws_have_the_gil();
 
 /// True on the thread that Python delivers signals to.
 bool on_main_thread();

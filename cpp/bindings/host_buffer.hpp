@@ -42,7 +42,7 @@ class HostBuffer : public BoundBuffer<Buffer> {
     Target target{targets.data()};
     const bool brief = is_brief(*buffer);
     const Status status = run(
-        brief, !buffer->prefetches(), timeout_s,
+        Does::kDraw, brief, !buffer->prefetches(), timeout_s,
         [&](const Patience& patience, Poll* poll) {
           return buffer->next_into(target, patience, poll);
         },
@@ -60,7 +60,7 @@ class HostBuffer : public BoundBuffer<Buffer> {
     Batch batch;
     const bool brief = buffer->prefetches() || is_brief(*buffer);
     const Status status = run(
-        brief, !buffer->prefetches(), timeout_s,
+        Does::kDraw, brief, !buffer->prefetches(), timeout_s,
         [&](const Patience& patience, Poll* poll) {
           return buffer->next(batch, patience, poll);
         },

@@ -50,16 +50,28 @@ ArrayView view_of(const py::array& array) {
           array.itemsize()};
 }
 
+/// Where `item` lies, if it has the buffer protocol and the leaf's dtype.
+bool lend(py::handle item, const Leaf& leaf, Sources& sources, ArrayView& view) {
+  auto lent = LentBuffer::of(item.ptr(), *leaf.dlpack);
+  if (!lent) return false;
+  view = lent->view();
+  sources.lent.push_back(std::move(*lent));
+  return true;
+}
+
 /// Where `item` lies, if its dtype is the leaf's. None for what only Python can read:
 /// subclasses can mean more than their bytes say (masked arrays).
 std::optional<ArrayView> view_of(py::handle item, const Leaf& leaf, Sources& sources) {
   const auto& numpy = py::detail::npy_api::get();
+  ArrayView view;
   if (Py_IS_TYPE(item.ptr(), numpy.PyArray_Type_)) {
     const auto array = py::reinterpret_borrow<py::array>(item);
     if (!same_dtype(array, leaf.dtype)) return std::nullopt;
     return view_of(array);
   }
   if (is_numpy_scalar(item)) {
+    // Those of others (bfloat16) lend nothing, and dates lend bytes.
+    if (leaf.dlpack && lend(item, leaf, sources, view) && view.ndim == 0) return view;
     auto array = py::reinterpret_steal<py::array>(
         numpy.PyArray_FromAny_(item.ptr(), nullptr, 0, 0, 0, nullptr));
     if (!array) throw py::error_already_set();
@@ -70,14 +82,15 @@ std::optional<ArrayView> view_of(py::handle item, const Leaf& leaf, Sources& sou
   if (!leaf.dlpack || PyObject_TypeCheck(item.ptr(), reinterpret_cast<PyTypeObject*>(
                                                          numpy.PyArray_Type_)))
     return std::nullopt;
-  ArrayView view;
   if (view_tensor(item.ptr(), *leaf.dlpack, view)) return view;
-  if (auto lent = LentBuffer::of(item.ptr(), *leaf.dlpack)) {
-    view = lent->view();
-    sources.lent.push_back(std::move(*lent));
-    return view;
-  }
+  if (lend(item, leaf, sources, view)) return view;
   return std::nullopt;
+}
+
+std::optional<ArrayView> view_of_carried(py::handle item, const Leaf& leaf) {
+  ArrayView view;
+  if (!view_tensor(item.ptr(), *leaf.carried, view)) return std::nullopt;
+  return view;
 }
 
 /// Adds a Python number to `sources`, if the leaf can be one and `item` is.
@@ -133,16 +146,24 @@ std::vector<RecordLayout::Shape> Leaves::fields() const {
   return fields;
 }
 
-std::optional<std::size_t> Leaves::bind(const py::list& arrays, bool stacked,
-                                        Sources& sources) const {
+void Leaves::carry(const std::vector<std::optional<std::string>>& names) {
+  for (std::size_t i = 0; i < leaves_.size() && i < names.size(); ++i)
+    if (names[i]) leaves_[i].carried = dlpack_type(*names[i]);
+}
+
+std::optional<std::size_t> Leaves::bind(PyObject* const* arrays, Form form,
+                                        bool stacked, Sources& sources) const {
   const py::ssize_t rows_axis = stacked ? 1 : 0;
   const py::ssize_t rest = rows_axis + (ragged_ ? 1 : 0);
   sources.leaves.reserve(leaves_.size());
   for (std::size_t i = 0; i < leaves_.size(); ++i) {
-    const py::handle item = PyList_GET_ITEM(arrays.ptr(), static_cast<py::ssize_t>(i));
-    if (!stacked && bind_number(leaves_[i], item, leaves_.size(), sources)) continue;
+    const py::handle item = arrays[i];
     const Leaf& leaf = leaves_[i];
-    const auto array = view_of(item, leaf, sources);
+    const bool carried = form == Form::kYielded && leaf.carried;
+    if (!carried && !stacked && bind_number(leaf, item, leaves_.size(), sources))
+      continue;
+    const auto array =
+        carried ? view_of_carried(item, leaf) : view_of(item, leaf, sources);
     if (!array || array->ndim < rest) return i;
     if (!array->has_shape(rest, leaf.shape, ragged_ ? 1 : 0)) return i;
     if (!array->contiguous_from(rows_axis)) return i;

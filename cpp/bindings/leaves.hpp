@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "array_view.hpp"
@@ -28,7 +29,12 @@ struct Leaf {
   std::size_t row_bytes;  // of one example; of one row of a whole batch
   std::optional<DlpackType> dlpack;
   WriteNumber write_number = nullptr;  // where a Python number may stand for the leaf
+  // Of the tensors that it is put from, where they are of a type that NumPy lacks.
+  std::optional<DlpackType> carried;
 };
+
+/// How leaves are put: in the dtypes of the spec, or as upstream yields them.
+enum class Form { kStored, kYielded };
 
 /// Where the rows of each leaf of a put lie, and what keeps them there.
 struct Sources {
@@ -51,8 +57,15 @@ class Leaves {
   /// Fills `sources` with where `arrays` lie, or says the index of a leaf that does not
   /// fit, or is none of: an array of NumPy's, of a framework with DLPack's exchange API
   /// or of the buffer protocol, its rows contiguous; a scalar of NumPy's; a number.
-  std::optional<std::size_t> bind(const py::list& arrays, bool stacked,
+  std::optional<std::size_t> bind(PyObject* const* arrays, Form form, bool stacked,
                                   Sources& sources) const;
+  std::optional<std::size_t> bind(const py::list& arrays, bool stacked,
+                                  Sources& sources) const {
+    return bind(PySequence_Fast_ITEMS(arrays.ptr()), Form::kStored, stacked, sources);
+  }
+
+  /// Says which leaves stand for tensors of types that NumPy lacks, by torch's names.
+  void carry(const std::vector<std::optional<std::string>>& names);
 
   /// Fills `targets` with where `arrays`, for batches of `batch_size`, lie; false if
   /// Python must look at one of them: it does not fit, is no plain array, or may share
@@ -70,7 +83,7 @@ class Leaves {
 
  private:
   const bool ragged_;
-  std::vector<Leaf> leaves_;  // never changed
+  std::vector<Leaf> leaves_;  // never changed, but for carry(), before the first put
 };
 
 }  // namespace echobuf::python

@@ -14,6 +14,7 @@ namespace py = pybind11;
 using echobuf::BufferOptions;
 using echobuf::python::ExportedLeaf;
 using echobuf::python::HostBuffer;
+using echobuf::python::Structure;
 using echobuf::transform::ChainPlan;
 
 namespace {
@@ -71,6 +72,10 @@ void register_buffer(py::module_& m) {
                                    needs.bytes_per_batch, needs.more);
            })
       .def_readwrite("idle", &BufferOptions::idle);
+
+  py::class_<Structure, std::shared_ptr<Structure>>(m, "Structure")
+      .def(py::init<const py::object&, py::object, py::object, std::size_t>())
+      .def("unflatten", &Structure::unflatten);
 
   py::class_<ExportedLeaf>(m, "ExportedLeaf")
       .def("__dlpack__",

@@ -1,4 +1,4 @@
-// The methods that all buffers have.
+// The methods that several buffers have.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -6,10 +6,22 @@
 
 namespace echobuf::python {
 
+/// The methods of what examples are put into.
+template <class Bound, class Class>
+void register_puts(Class& bound) {
+  bound.def("use", &Bound::use)
+      .def("carry", &Bound::carry)
+      .def("put", &Bound::put)
+      .def("put_tree", &Bound::put_tree, py::arg("tree"), py::arg("stacked"),
+           py::arg("timeout_s"), py::arg("term") = py::none(), py::pos_only())
+      .def("put_all", &Bound::put_all);
+}
+
+/// The methods that several buffers have.
 template <class Bound, class Class>
 void register_methods(Class& bound) {
-  bound.def("put", &Bound::put)
-      .def("ready", &Bound::ready)
+  register_puts<Bound>(bound);
+  bound.def("ready", &Bound::ready)
       .def("close", &Bound::close)
       .def("fail", &Bound::fail)
       .def("term", &Bound::term)

@@ -16,6 +16,7 @@
 #include "host_buffer.hpp"
 #include "leaves.hpp"
 #include "register.hpp"
+#include "register_methods.hpp"
 #include "station.hpp"
 #include "waiting.hpp"
 
@@ -130,12 +131,13 @@ void register_serve(py::module_& m) {
   m.attr("FOLLOWED_OVER") = static_cast<int>(Followed::kOver);
   m.attr("FOLLOWED_FAILED") = static_cast<int>(Followed::kFailed);
 
-  py::class_<BoundStation>(m, "Station")
+  auto station = py::class_<BoundStation>(m, "Station");
+  echobuf::python::register_puts<BoundStation>(station);
+  station
       .def(py::init<const py::list&, std::uint64_t, int, double>(), py::arg("leaves"),
            py::arg("slots"), py::arg("memory"), py::arg("lease_s"))
       .def_static("adopt", &BoundStation::adopt, py::arg("leaves"), py::arg("feed"),
                   py::arg("memory"), py::arg("lease_s"))
-      .def("put", &BoundStation::put)
       .def("close", &BoundStation::close)
       .def("term", &BoundStation::term)
       .def("release", &BoundStation::release)

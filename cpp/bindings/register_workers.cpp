@@ -30,6 +30,7 @@ using echobuf::Patience;
 using echobuf::Poll;
 using echobuf::Status;
 using echobuf::python::code;
+using echobuf::python::Does;
 
 using Counts = std::vector<std::uint64_t>;
 
@@ -83,7 +84,7 @@ class BoundCrew {
     const auto n = static_cast<std::uint64_t>(indices.size());
     const std::int64_t* data = indices.data();
     const Status status = echobuf::python::run(
-        true, true, std::nullopt,
+        Does::kOther, true, true, std::nullopt,
         [&](const Patience& patience, Poll*) {
           return crew_->give(term, data, n, given, patience.end);
         },
@@ -95,7 +96,7 @@ class BoundCrew {
   bool settle(const Counts& counts, double timeout_s) {
     check(counts);
     const Status status = echobuf::python::run(
-        false, true, timeout_s,
+        Does::kOther, false, true, timeout_s,
         [&](const Patience& patience, Poll*) {
           return crew_->settle(counts, patience.end);
         },
@@ -175,7 +176,7 @@ class BoundWorker {
   template <class Call>
   int wait(double timeout_s, Call&& call) {
     const Status status = echobuf::python::run(
-        true, true, timeout_s,
+        Does::kOther, true, true, timeout_s,
         [&](const Patience& patience, Poll*) { return call(patience.end); }, kNever);
     if (status == Status::kInterrupted) throw py::error_already_set();
     return code(status);

@@ -44,14 +44,17 @@ inline Deadline deadline_after(Deadline begun, std::optional<double> timeout_s) 
                      std::chrono::duration<double>(*timeout_s));
 }
 
+/// Whether a call draws a batch: others make way for it.
+enum class Does { kDraw, kOther };
+
 /// Calls `call(patience, poll)` until it is done or the time is over. If `brief`, the
 /// first attempt keeps the GIL, and time runs from its end; if that is `enough`, no
 /// time means no other attempt. `busy()`: whether it only waits for what the buffer
 /// itself is doing, which is not what time is for. kInterrupted: the Python error is
 /// set.
 template <class Call, class Busy>
-Status run(bool brief, bool enough, std::optional<double> timeout_s, Call&& call,
-           Busy&& busy) try {
+Status run(Does what, bool brief, bool enough, std::optional<double> timeout_s,
+           Call&& call, Busy&& busy) try {
   if (brief) {
     const bool was_busy = busy();
     const Status status = call(kAtOnce, static_cast<Poll*>(nullptr));
@@ -64,7 +67,7 @@ Status run(bool brief, bool enough, std::optional<double> timeout_s, Call&& call
   // What comes before the first wait is waiting, too, unless much may have been copied.
   std::optional<Deadline> since;
   if (brief) since = begun;
-  GilRelease released;
+  GilRelease released(what == Does::kDraw);
   const bool main = on_main_thread();
   SignalPoll poll(released);
   for (;;) {

@@ -1,5 +1,6 @@
 """The native core; private. Codes that calls return are named by the constants."""
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -87,12 +88,43 @@ class BufferOptions:
     def needs(self) -> tuple[int, int, int, int, int]:
         """Slots, bytes a slot, batches held, bytes a batch."""
 
-class _Bound:
-    """What buffers have in common, wherever their windows are."""
+class Structure:
+    """Takes trees apart, and puts them together."""
 
+    def __init__(
+        self,
+        nodes: tuple[Any, ...] | None,
+        flatten: Callable[[Any], list[Any]],
+        unflatten: Callable[[list[Any]], Any],
+        leaves: int,
+        /,
+    ) -> None: ...
+    def unflatten(self, leaves: list[Any], /) -> Any: ...
+
+class _Puts:
+    """What examples are put into."""
+
+    def use(self, structure: Structure, /) -> None: ...
+    def carry(self, names: list[str | None], /) -> None: ...
     def put(
         self, arrays: list[Any], stacked: bool, timeout_s: float | None, /
     ) -> tuple[int, int] | None: ...
+    def put_tree(
+        self,
+        tree: Any,
+        stacked: bool,
+        timeout_s: float | None,
+        term: int | None = None,
+        /,
+    ) -> tuple[int, int] | None: ...
+    def put_all(
+        self, stacked: bool, term: int, items: Iterator[Any], most: int, /
+    ) -> tuple[int, bool, tuple[int, int] | None, Any]:
+        """Items put; whether that was all; why not, and the one that was not put."""
+
+class _Bound(_Puts):
+    """What buffers have in common, wherever their windows are."""
+
     def ready(self) -> int: ...
     def close(self) -> int: ...
     def fail(self) -> int: ...
@@ -238,7 +270,7 @@ FOLLOWED_DROPPED: int
 FOLLOWED_OVER: int
 FOLLOWED_FAILED: int
 
-class Station:
+class Station(_Puts):
     def term(self) -> int: ...
     def __init__(
         self,
@@ -254,9 +286,6 @@ class Station:
         memory: int,
         lease_s: float,
     ) -> Station: ...
-    def put(
-        self, arrays: list[Any], stacked: bool, timeout_s: float | None, /
-    ) -> tuple[int, int] | None: ...
     def close(self) -> int: ...
     def release(self) -> None: ...
     def feed(self) -> int: ...

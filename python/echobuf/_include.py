@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 
 
 def get_include() -> str:
     """The folder of the C++ headers, for `#include <echobuf/buffer.hpp>`."""
-    return str(Path(__file__).parent / "include")
+    return os.path.join(os.path.dirname(__file__), "include")

@@ -15,27 +15,25 @@ from echobuf.tree import Spec, as_array
 Array = np.ndarray[Any, Any]
 
 
-def put_leaves(
+def put_tree(
     core: _core.Buffer | _core.DeviceBuffer | _core.Station,
-    leaves: list[Any],
+    tree: Any,
     spec: Spec,
     stacked: bool,
     ragged: bool,
     timeout: float | None,
 ) -> tuple[int, int] | None:
-    """Puts leaves; those that the core does not take as they are, as arrays.
+    """Puts a tree whose leaves the core does not take as they are, as arrays.
 
     Returns:
         None, or the code that the put has ended with, and how many were put.
 
     Raises:
-        SpecError: names the leaf that does not fit; nothing was put.
+        SpecError: says what does not fit; nothing was put.
     """
-    outcome = core.put(leaves, stacked, timeout)
-    if outcome is not None and outcome[0] == _core.MISMATCH:
-        ready = prepare_put(leaves, spec, stacked=stacked, ragged=ragged)
-        outcome = core.put(ready, stacked, timeout)
-    return outcome
+    leaves = spec.flatten(tree, "batch" if stacked else "example")
+    arrays = prepare_put(leaves, spec, stacked=stacked, ragged=ragged)
+    return core.put(arrays, stacked, timeout)
 
 
 def prepare_put(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from echobuf import _core, state
 from echobuf.afterwards import Afterwards
-from echobuf.arrays import put_leaves
+from echobuf.arrays import put_tree
 from echobuf.ends import Ends
 from echobuf.errors import EchobufError, OptionError, SpecError, StateError
 from echobuf.leaves import make_leaves
@@ -22,6 +22,7 @@ from echobuf.options import (
 from echobuf.side_host import HostSide
 from echobuf.sides import make_side
 from echobuf.stats import Stats, make_stats
+from echobuf.structure import make_structure
 from echobuf.tree import Spec, check_batch_axis, describe, make_spec
 from echobuf.uncopied import Uncopied
 
@@ -122,7 +123,8 @@ class EchoBuffer(Uncopied):
         self._draws: HostSide | DeviceSide | Afterwards = self._side
         if any(self._made.after):
             self._draws = self._afterwards = Afterwards(self._side, self._made.after)
-        self._unflatten = self._made.spec.treespec.unflatten
+        self._core.use(make_structure(self._spec.treespec))
+        self._unflatten = make_structure(self._made.spec.treespec).unflatten
         lead = () if self._options.ragged else (self._options.batch_size,)
         self._full_length = (lead + self._made.spec.fields[0].shape)[0]
         self._arguments = state.arguments_of(
@@ -156,7 +158,11 @@ class EchoBuffer(Uncopied):
             TimeoutError: the time ran out; nothing was put.
             ClosedError: the buffer is closed.
         """
-        self._put(example, False, timeout)
+        if timeout is not None:
+            timeout = self._check_timeout(timeout)
+        outcome = self._core.put_tree(example, False, timeout)
+        if outcome is not None:
+            self._put_otherwise(outcome, example, False, timeout)
 
     def put_batch(self, batch: Any, timeout: float | None = None) -> None:
         """Adds `n` fresh examples, stacked on axis 0, any `n` >= 0.
@@ -171,17 +177,30 @@ class EchoBuffer(Uncopied):
                 exception) examples were put.
             ClosedError: the buffer is, or was meanwhile, closed; `accepted` as above.
         """
-        self._put(batch, True, timeout)
-
-    def _put(self, tree: Any, stacked: bool, timeout: float | None) -> None:
         if timeout is not None:
             timeout = self._check_timeout(timeout)
-        leaves = self._flatten(self._spec, tree, "batch" if stacked else "example")
-        outcome = put_leaves(
-            self._core, leaves, self._spec, stacked, self._options.ragged, timeout
-        )
+        outcome = self._core.put_tree(batch, True, timeout)
         if outcome is not None:
-            self._ends.refuse_put(*outcome)
+            self._put_otherwise(outcome, batch, True, timeout)
+
+    def _put_otherwise(
+        self, outcome: tuple[int, int], tree: Any, stacked: bool, timeout: float | None
+    ) -> None:
+        """Goes on where the core has not put a tree as it is."""
+        refused: tuple[int, int] | None = outcome
+        if outcome[0] == _core.MISMATCH:
+            try:
+                refused = put_tree(
+                    self._core, tree, self._spec, stacked, self._options.ragged, timeout
+                )
+            except SpecError:
+                self.ready()  # a buffer whose context was left says that first
+                raise
+        if refused is not None:
+            self._refuse_put(*refused)
+
+    def _refuse_put(self, code: int, accepted: int) -> NoReturn:
+        self._ends.refuse_put(code, accepted)
 
     def _check_timeout(self, timeout: float) -> float | None:
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-from pathlib import Path
 
 from echobuf.errors import CapacityError, OptionError
 from echobuf.options import MAX_WINDOW, Options
@@ -15,8 +14,8 @@ Needs = tuple[int, int, int, int, int]
 
 _IDLE = 2
 _MOST = 2**60  # bytes; more than any machine has, and far from overflow
-_MEMINFO = Path("/proc/meminfo")
-_CGROUP = Path("/sys/fs/cgroup")
+_MEMINFO = "/proc/meminfo"
+_CGROUP = "/sys/fs/cgroup"
 
 
 def check_size(spec: Spec, options: Options) -> None:
@@ -134,7 +133,7 @@ def available_bytes() -> int:
 
 def _free_bytes() -> int | None:
     try:
-        for line in _MEMINFO.read_text().splitlines():
+        for line in _read(_MEMINFO).splitlines():
             if line.startswith("MemAvailable:"):
                 return int(line.split()[1]) * 1024
     except (OSError, ValueError, IndexError):
@@ -148,8 +147,13 @@ def _free_bytes() -> int | None:
 def _cgroup_bytes() -> int | None:
     """What a container's limit leaves (cgroup version 2)."""
     try:
-        limit = (_CGROUP / "memory.max").read_text().strip()
-        used = int((_CGROUP / "memory.current").read_text())
+        limit = _read(f"{_CGROUP}/memory.max").strip()
+        used = int(_read(f"{_CGROUP}/memory.current"))
         return None if limit == "max" else max(0, int(limit) - used)
     except (OSError, ValueError):
         return None
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="ascii") as file:
+        return file.read()

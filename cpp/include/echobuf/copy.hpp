@@ -22,6 +22,9 @@ using RowCopy = void (*)(std::byte* to, const std::byte* from, std::size_t bytes
 inline constexpr std::size_t kStreamFrom = std::size_t{4} << 20;
 /// Windows from here on, too: a record has left the caches before it is drawn.
 inline constexpr std::size_t kStreamInto = std::size_t{32} << 20;
+/// Puts of less are not: what somebody has just made is in the caches, and the fence
+/// that ends such stores costs more than they save.
+inline constexpr std::size_t kStreamPut = std::size_t{64} << 10;
 /// Rows shorter than this have too many unaligned ends for it to pay.
 inline constexpr std::size_t kStreamRow = 1024;
 
@@ -69,6 +72,25 @@ __attribute__((target("avx2"))) inline void stream_avx2(std::byte* to,
   std::memcpy(to + i, from + i, bytes - i);
 }
 
+__attribute__((target("avx2"))) inline void copy_avx2(std::byte* to,
+                                                      const std::byte* from,
+                                                      std::size_t bytes) {
+  std::size_t i = 0;
+  for (; i + 128 <= bytes; i += 128) {
+    const auto* source = reinterpret_cast<const __m256i*>(from + i);
+    auto* target = reinterpret_cast<__m256i*>(to + i);
+    const __m256i a = _mm256_loadu_si256(source);
+    const __m256i b = _mm256_loadu_si256(source + 1);
+    const __m256i c = _mm256_loadu_si256(source + 2);
+    const __m256i d = _mm256_loadu_si256(source + 3);
+    _mm256_storeu_si256(target, a);
+    _mm256_storeu_si256(target + 1, b);
+    _mm256_storeu_si256(target + 2, c);
+    _mm256_storeu_si256(target + 3, d);
+  }
+  std::memcpy(to + i, from + i, bytes - i);
+}
+
 inline void stream_sse2(std::byte* to, const std::byte* from, std::size_t bytes) {
   std::size_t i = copy_head(to, from, bytes);
   for (; i + 64 <= bytes; i += 64) {
@@ -81,6 +103,12 @@ inline void stream_sse2(std::byte* to, const std::byte* from, std::size_t bytes)
 }
 
 }  // namespace detail
+
+/// The copy of a row that is in no cache, through them; `memcpy` waits more often for
+/// the first lines of each.
+inline RowCopy cold_copy(CpuLevel level = cpu_level()) {
+  return level >= CpuLevel::kAvx2 ? detail::copy_avx2 : copy_row;
+}
 
 /// The copy that writes past the caches; finish_streaming() must follow.
 inline RowCopy streaming_copy(CpuLevel level = cpu_level()) {
@@ -99,6 +127,7 @@ inline void finish_streaming() { _mm_sfence(); }
 
 #else
 
+inline RowCopy cold_copy(CpuLevel = cpu_level()) { return copy_row; }
 inline RowCopy streaming_copy(CpuLevel = cpu_level()) { return copy_row; }
 inline void finish_streaming() {}
 

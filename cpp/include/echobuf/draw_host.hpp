@@ -37,8 +37,8 @@ class HostDraw {
     if (record().ragged()) return draw_ragged(part, view, target, poll);
     const std::size_t stride = record().stride();
     const std::uint64_t chunk =
-        std::clamp<std::uint64_t>(kPollBytes / stride, 1, kChunk);
-    std::uint32_t records[kChunk];
+        std::clamp<std::uint64_t>(kPollBytes / stride, 1, kGatherChunk);
+    std::uint32_t records[kGatherChunk];
     for (std::uint64_t done = 0; done < part.count; done += chunk) {
       const auto count = std::min(chunk, part.count - done);
       permute_range(part.order, static_cast<std::uint32_t>(part.offset + done),
@@ -55,6 +55,23 @@ class HostDraw {
     return true;
   }
 
+  /// Asks for the first records after a part that was drawn, which the next batch
+  /// begins with: they come while the caller does something else.
+  void expect_next(const PassPart& part) const {
+    const std::uint64_t next = part.offset + part.count;
+    const std::uint64_t left = part.order.size() - next;
+    if (left == 0) return;  // another pass, with another order
+    const std::size_t stride = record().stride();
+    std::uint32_t records[kExpected];
+    const auto count = std::min<std::uint64_t>(
+        {left, kExpected, std::max<std::size_t>(1, kExpectedBytes / stride)});
+    permute_range(part.order, static_cast<std::uint32_t>(next),
+                  static_cast<std::uint32_t>(count), records);
+    const SlotView view = store_.view(part.window);
+    for (std::uint64_t i = 0; i < count; ++i)
+      detail::prefetch_record(view.slots + view.slot(records[i]) * stride, stride);
+  }
+
   /// Copies a batch of `target.count` out of its block.
   void copy_out(const std::byte* block, const Target& target) const {
     for (std::size_t f = 0; f < batch_.leaves(); ++f)
@@ -63,7 +80,8 @@ class HostDraw {
   }
 
  private:
-  static constexpr std::size_t kChunk = 256;
+  static constexpr std::size_t kExpected = 16;         // records
+  static constexpr std::size_t kExpectedBytes = 2048;  // as many misses as a core has
   static constexpr std::size_t kPollBytes = std::size_t{16} << 20;
 
   const RecordLayout& record() const { return store_.layout(); }

@@ -108,6 +108,7 @@ class Drawer : public Walker<Ring> {
     if (!options_.ragged) target.count = row;
     sweep = *after_plan_;
     release(sweep.oldest_record());
+    draw_.expect_next(pass_part(parts_.back()));
     return Outcome::kBatch;
   }
 
@@ -166,9 +167,13 @@ class Drawer : public Walker<Ring> {
   }
 
   bool gather(const Part& part, Target& target, std::uint64_t row, Poll* poll) {
-    return draw_.draw({order_of(part), this->epoch_.position(part.window.first),
-                       part.offset, part.count, part.draw, this->epoch_.number},
-                      target, row, poll);
+    return draw_.draw(pass_part(part), target, row, poll);
+  }
+
+  PassPart pass_part(const Part& part) {
+    return {order_of(part), this->epoch_.position(part.window.first),
+            part.offset,    part.count,
+            part.draw,      this->epoch_.number};
   }
 
   using Walk::lacking;

@@ -30,6 +30,7 @@ struct SlotView {
 namespace detail {
 
 inline constexpr std::size_t kLine = 64;
+inline constexpr std::size_t kLargeRow = 1024;
 
 /// Copies `bytes`, a multiple of 16 and small, in words that need no loop per byte.
 inline void copy_words(std::byte* to, const std::byte* from, std::size_t bytes) {
@@ -62,7 +63,7 @@ inline void copy_field(std::byte* to, const std::byte* from, std::size_t bytes) 
 
 inline void prefetch_record(const std::byte* record, std::size_t bytes) {
   // The hardware follows a stream by itself after its first lines.
-  const std::size_t most = std::min<std::size_t>(bytes, 8 * kLine);
+  const std::size_t most = std::min<std::size_t>(bytes, 16 * kLine);
   for (std::size_t i = 0; i < most; i += kLine) prefetch_for_read(record + i);
 }
 
@@ -73,11 +74,64 @@ inline std::size_t prefetch_distance(std::size_t stride) {
   return stride >= 4096 ? 1 : stride >= 512 ? 4 : 16;
 }
 
+namespace detail {
+
+/// Copies `bytes` from each of `count` records to consecutive rows.
+using CopyRows = void (*)(std::byte* to, const std::byte* const* records,
+                          std::size_t offset, std::size_t bytes, std::size_t count);
+
+template <std::size_t kBytes>
+void copy_rows_of(std::byte* to, const std::byte* const* records, std::size_t offset,
+                  std::size_t, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i)
+    std::memcpy(to + i * kBytes, records[i] + offset, kBytes);
+}
+
+inline void copy_rows(std::byte* to, const std::byte* const* records,
+                      std::size_t offset, std::size_t bytes, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i)
+    copy_field(to + i * bytes, records[i] + offset, bytes);
+}
+
+inline void copy_large_rows(std::byte* to, const std::byte* const* records,
+                            std::size_t offset, std::size_t bytes, std::size_t count) {
+  const RowCopy copy = cold_copy();
+  for (std::size_t i = 0; i < count; ++i)
+    copy(to + i * bytes, records[i] + offset, bytes);
+}
+
+/// The fastest for rows of `bytes`: of the commonest sizes, with no choice per row.
+inline CopyRows copy_rows_for(std::size_t bytes) {
+  switch (bytes) {
+    case 1:
+      return copy_rows_of<1>;
+    case 2:
+      return copy_rows_of<2>;
+    case 4:
+      return copy_rows_of<4>;
+    case 8:
+      return copy_rows_of<8>;
+    case 16:
+      return copy_rows_of<16>;
+    case 32:
+      return copy_rows_of<32>;
+    case 64:
+      return copy_rows_of<64>;
+    case 128:
+      return copy_rows_of<128>;
+    default:
+      return bytes >= kLargeRow ? copy_large_rows : copy_rows;
+  }
+}
+
+}  // namespace detail
+
 /// A field that a leaf of the batch is a copy of.
 struct CopiedField {
   std::size_t offset;  // in the slot
   std::size_t bytes;   // of a row of the batch
   std::size_t leaf;
+  detail::CopyRows copy_rows;
 };
 
 inline std::vector<CopiedField> copied_fields(const RecordLayout& record,
@@ -86,30 +140,41 @@ inline std::vector<CopiedField> copied_fields(const RecordLayout& record,
   for (std::size_t i = 0; i < batch.leaves(); ++i) {
     const BatchLayout::Leaf& leaf = batch.all()[i];
     if (!leaf.plan)
-      fields.push_back({record.fields()[leaf.field].offset, leaf.bytes, i});
+      fields.push_back({record.fields()[leaf.field].offset, leaf.bytes, i,
+                        detail::copy_rows_for(leaf.bytes)});
   }
   return fields;
 }
 
-/// Copies `fields` of `count` records, those at `order`, into `leaves`, from row `row`
-/// on.
+/// At most so many records are gathered at a time.
+inline constexpr std::size_t kGatherChunk = 256;
+
+/// Copies `fields` of up to kGatherChunk records, those at `order`, into `leaves`, from
+/// row `row` on: a few records at a time, field by field, while the next few come.
 inline void gather_records(const std::vector<CopiedField>& fields, std::size_t stride,
                            const SlotView& view, const std::uint32_t* order,
                            std::size_t count, std::byte* const* leaves, std::size_t row,
                            bool stream) {
+  const std::byte* records[kGatherChunk];
+  for (std::size_t i = 0; i < count; ++i)
+    records[i] = view.slots + view.slot(order[i]) * stride;
   const RowCopy large = stream ? streaming_copy() : nullptr;
   const std::size_t ahead = prefetch_distance(stride);
-  for (std::size_t i = 0; i < count; ++i) {
-    if (i + ahead < count)
-      detail::prefetch_record(view.slots + view.slot(order[i + ahead]) * stride,
-                              stride);
-    const std::byte* record = view.slots + view.slot(order[i]) * stride;
+  const std::size_t block = ahead;
+  for (std::size_t i = 0; i < std::min(ahead, count); ++i)
+    detail::prefetch_record(records[i], stride);
+  for (std::size_t begin = 0; begin < count; begin += block) {
+    const std::size_t some = std::min(block, count - begin);
+    for (std::size_t i = begin + ahead; i < std::min(begin + ahead + block, count); ++i)
+      detail::prefetch_record(records[i], stride);
     for (const CopiedField& field : fields) {
-      std::byte* to = leaves[field.leaf] + (row + i) * field.bytes;
-      if (large && field.bytes >= kStreamRow)
-        large(to, record + field.offset, field.bytes);
-      else
-        detail::copy_field(to, record + field.offset, field.bytes);
+      std::byte* to = leaves[field.leaf] + (row + begin) * field.bytes;
+      if (large && field.bytes >= kStreamRow) {
+        for (std::size_t i = 0; i < some; ++i)
+          large(to + i * field.bytes, records[begin + i] + field.offset, field.bytes);
+      } else {
+        field.copy_rows(to, records + begin, field.offset, field.bytes, some);
+      }
     }
   }
 }

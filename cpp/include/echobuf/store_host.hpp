@@ -95,14 +95,15 @@ class HostStore {
   /// `position` on; each has `rows` rows if records are ragged.
   void write(std::uint64_t position, std::uint64_t count, const SourceLeaf* leaves,
              std::uint64_t from, std::size_t rows) {
+    const RowCopy large = count * layout_.stride() >= kStreamPut ? stream_ : nullptr;
     std::uint64_t slot = position % capacity_;
     for (std::uint64_t i = 0; i < count; ++i) {
       write_record(layout_, slots_ + slot * layout_.stride(), leaves, from + i, rows,
-                   stream_);
+                   large);
       if (layout_.ragged()) lengths_[slot] = rows;
       if (++slot == capacity_) slot = 0;
     }
-    if (stream_) finish_streaming();
+    if (large) finish_streaming();
   }
 
   /// Somebody else writes at these positions: nothing here looks at who does.

@@ -28,6 +28,13 @@ class Adapter:
         """What brings items into the form that the buffer takes."""
         return _as_it_is
 
+    def carried(self) -> list[str | None]:
+        """Return of each leaf of items torch's name of its dtype, if NumPy lacks it.
+
+        After `read_first`; the list may be empty.
+        """
+        return []
+
     def in_worker(self) -> Adapter:
         """One that reads items in a worker process; it is pickled."""
         return type(self)()

@@ -12,12 +12,11 @@ from echobuf.loader.adapter import Adapter
 from echobuf.loader.attaching import as_attached, check_attached
 from echobuf.loader.order import Order, Sampled, is_map_style
 from echobuf.loader.ray_data import as_batches
-from echobuf.workers.buffer import SharedBuffer
-from echobuf.workers.settings import Settings
-from echobuf.workers.workforce import Workforce
 
 if TYPE_CHECKING:
     from echobuf.serve.supply import Supply
+    from echobuf.workers.settings import Settings
+    from echobuf.workers.workforce import Workforce
 
 
 @dataclass(frozen=True)
@@ -62,6 +61,9 @@ def arrange(
         supply = attached._take()
         return Arranged(supply, supply, supply.make_buffer)
     if workers is not None:
+        from echobuf.workers.buffer import SharedBuffer
+        from echobuf.workers.workforce import Workforce
+
         order = Order(upstream, sampler)
         return Arranged(order, Workforce(workers, order, adapter), SharedBuffer, order)
     if sampler is not None or is_map_style(upstream):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from echobuf.closing import Closing
 from echobuf.errors import ClosedError
@@ -12,7 +12,9 @@ from echobuf.loader.plan import Plan
 from echobuf.loader.source import as_data_loader
 from echobuf.options import show_factor
 from echobuf.uncopied import Uncopied
-from echobuf.workers.settings import Settings
+
+if TYPE_CHECKING:
+    from echobuf.workers.settings import Settings
 
 _Self = TypeVar("_Self", bound="DataLoaderLike")
 

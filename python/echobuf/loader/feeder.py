@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import os
 import threading
 import time
@@ -20,8 +21,10 @@ from echobuf.loader.source import length_of, skip
 from echobuf.threads import DaemonThread, Signal
 
 _END = object()
+_NEXT = object()
 
 _AT_EXIT_S = 0.2
+_MANY = 2**62
 
 _feeders: weakref.WeakSet[Feeder] = weakref.WeakSet()
 
@@ -60,6 +63,8 @@ class Feeder:
         self._term = buffer._term() if term is None else term
         self._process = os.getpid()
         self._put = buffer.put_batch if batched else buffer.put
+        # Of items that the core takes as they are; no call of Python's in between.
+        self._put_all = functools.partial(buffer._core.put_all, batched, self._term)
         self._batched = batched
         self._read = read
         self._count = 0  # items that upstream has yielded
@@ -113,7 +118,11 @@ class Feeder:
         try:
             while item is not _END and not self._stopped.is_set():
                 self._feed(item)
-                item = next(items, _END)
+                item = _NEXT
+                if most := self._most_at_once():
+                    item = self._note(self._put_all(items, most))
+                if item is _NEXT:
+                    item = next(items, _END)
             # Once it was stopped, the buffer may be in an epoch of another thread.
             if item is _END and not self._stopped.is_set():
                 self._ended = True
@@ -127,6 +136,36 @@ class Feeder:
                 # A buffer that was left, or whose device is gone, says so itself.
                 with contextlib.suppress(ClosedError, DeviceError):
                     self._buffer.fail(error)
+
+    def _note(self, fed: tuple[int, bool, tuple[int, int] | None, Any]) -> Any:
+        """Note what the core has put.
+
+        Args:
+            fed: what `put_all` has returned.
+
+        Returns:
+            The item that the core does not take as it is; or the end; or that the next
+            item is to be asked for.
+        """
+        count, has_ended, refused, item = fed
+        self._count += count
+        if self._snapshots is not None:
+            self._snapshots.skip(count)
+        if has_ended:
+            return _END
+        if refused is None:
+            return _NEXT
+        if refused[0] != _core.MISMATCH:
+            self._buffer._refuse_put(*refused)
+        return item
+
+    def _most_at_once(self) -> int:
+        """Return how many items may pass that only the core looks at."""
+        if self._skipped:
+            return 0
+        if self._snapshots is None:
+            return _MANY
+        return 0 if self._batched else self._snapshots.until_next()
 
     def _feed(self, item: Any) -> None:
         self._count += 1

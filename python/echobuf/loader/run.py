@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from echobuf import state
 from echobuf.buffer import EchoBuffer
 from echobuf.codes import upstream_failed
 from echobuf.errors import UpstreamError
 from echobuf.loader.feeder import Feeder
 from echobuf.loader.snapshots import Snapshots
-from echobuf.workers.crew import Crew
+
+if TYPE_CHECKING:
+    from echobuf.workers.crew import Crew
 
 
 class Run:

@@ -11,6 +11,8 @@ from echobuf.options import Options
 from echobuf.state import State
 from echobuf.upstream_state import KEY, UpstreamState
 
+_MANY = 2**62
+
 
 class Snapshots:
     """States of upstream in one epoch, for each segment the last one before it.
@@ -67,6 +69,19 @@ class Snapshots:
             self._segment += 1
         if self._start() - self._offset < self._longest:
             self._take()
+
+    def until_next(self) -> int:
+        """Return how many examples upstream may yield, one by one, with no state taken.
+
+        None is while its items have been of several examples.
+        """
+        if self._upstream is None:
+            return _MANY
+        return 0 if self._longest > 1 else max(0, self._start() - self._offset - 1)
+
+    def skip(self, count: int) -> None:
+        """Upstream has yielded so many examples, of which it need not be asked."""
+        self._offset += count
 
     def _start(self) -> int:
         return self._base + self._start_of(self._segment)

@@ -19,10 +19,10 @@ from echobuf.loader.snapshots import Snapshots
 from echobuf.loader.told import Told
 from echobuf.loader.upstream import Start, Upstream
 from echobuf.upstream_state import UpstreamState
-from echobuf.workers.workforce import Workforce
 
 if TYPE_CHECKING:
     from echobuf.serve.supply import Supply
+    from echobuf.workers.workforce import Workforce
 
 
 class Starter:
@@ -221,6 +221,7 @@ class Starter:
         buffer = self._plan.make_buffer(first)
         try:
             self._adapter.fit(buffer)
+            buffer._core.carry(self._adapter.carried())
         except EchobufError:
             buffer._core.release()  # though the error may keep hold of it
             raise
@@ -228,7 +229,7 @@ class Starter:
 
     def _enough(self) -> AbstractContextManager[None]:
         """Give a clear error where descriptors, threads or processes run out."""
-        if isinstance(self._workforce, Workforce):
+        if self._workforce is not None and self._workforce.is_pool:
             return enough("a loader with workers", "make `num_workers` smaller")
         return enough("a loader", "end the loops of other loaders")
 

@@ -69,9 +69,8 @@ def read_sample(item: Any, *, batched: bool) -> tuple[Sample, Callable[[Any], An
             first,
             namespace=NAMESPACE,
         )
-    dtypes = getattr(adapter, "_dtypes", None) or [None] * len(make_spec(tree).fields)
-    carried = tuple(None if each is None else str(each) for each in dtypes)
-    return Sample(tree, carried), adapter.reader()
+    carried = adapter.carried() or [None] * len(make_spec(tree).fields)
+    return Sample(tree, tuple(carried)), adapter.reader()
 
 
 def _adapter(item: Any) -> Adapter:

@@ -187,7 +187,7 @@ class Server(Closing):
     def _make_station(self, sample: Sample) -> Station:
         if self._resumed is None:
             core = allocate(sample.spec, self._slots, self._spill, self._lease_s)
-            return Station(sample.spec, core, self._options)
+            return Station(sample, core, self._options)
         return self._adopt_station(sample, *self._resumed)
 
     def _adopt_station(
@@ -207,7 +207,7 @@ class Server(Closing):
                 f"the memory that jobs of {self.name!r} share cannot be opened: "
                 f"{describe(error)}. End those jobs first, or choose another name."
             ) from error
-        return Station(sample.spec, core, self._options)
+        return Station(sample, core, self._options)
 
     def _adopt(self, message: Message, files: list[int]) -> None:
         """Takes what the first job that comes back shares, on its thread."""

@@ -6,12 +6,14 @@ import contextlib
 import os
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from echobuf import _core, capacity, codes
-from echobuf.arrays import put_leaves
+from echobuf.arrays import put_tree
 from echobuf.errors import CapacityError, ClosedError, OptionError
 from echobuf.options import Options
+from echobuf.serve.sample import Sample
+from echobuf.structure import make_structure
 from echobuf.tree import Spec
 
 
@@ -19,14 +21,16 @@ class Station:
     """Takes what a `Feeder` puts; for its jobs, in the memory that they share.
 
     Args:
-        spec: of one example.
+        sample: what an example looks like.
         core: what it is put into.
         options: such as a buffer has.
     """
 
-    def __init__(self, spec: Spec, core: _core.Station, options: Options) -> None:
-        self.core = core
-        self._spec = spec
+    def __init__(self, sample: Sample, core: _core.Station, options: Options) -> None:
+        self.core = self._core = core
+        self._spec = sample.spec
+        core.use(make_structure(self._spec.treespec))
+        core.carry(list(sample.carried))
         self._options = options
         self._side = self  # to worker processes
         self.error: BaseException | None = None
@@ -69,10 +73,14 @@ class Station:
         self._put(batch, True, timeout)
 
     def _put(self, tree: Any, stacked: bool, timeout: float | None) -> None:
-        leaves = self._spec.flatten(tree, "batch" if stacked else "example")
-        outcome = put_leaves(self.core, leaves, self._spec, stacked, False, timeout)
+        outcome = self.core.put_tree(tree, stacked, timeout)
+        if outcome is not None and outcome[0] == _core.MISMATCH:
+            outcome = put_tree(self.core, tree, self._spec, stacked, False, timeout)
         if outcome is not None:
-            codes.refuse_put(*outcome, failed=False)
+            self._refuse_put(*outcome)
+
+    def _refuse_put(self, code: int, accepted: int) -> NoReturn:
+        codes.refuse_put(code, accepted, failed=False)
 
     def close(self) -> None:
         """Upstream has ended."""

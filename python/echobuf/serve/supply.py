@@ -40,9 +40,11 @@ class Supply:
 
     Attributes:
         crew: there are no worker processes here.
+        is_pool: the server has its own processes.
     """
 
     crew = None
+    is_pool = False
 
     def __init__(
         self, link: Link, begun: Callable[[], Callable[[], None] | None]

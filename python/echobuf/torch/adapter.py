@@ -30,6 +30,13 @@ class TorchAdapter(Adapter):
             tensors.read_item, self._treespec, self._dtypes, self._paths
         )
 
+    def carried(self) -> list[str | None]:
+        """Return of each leaf of items the name of its dtype, if NumPy lacks it."""
+        return [
+            None if dtype is None else str(dtype).removeprefix("torch.")
+            for dtype in self._dtypes
+        ]
+
     def fit(self, buffer: EchoBuffer) -> None:
         """Has the buffer give tensors."""
         dtypes = tensors.drawn_dtypes(buffer._made, self._dtypes)

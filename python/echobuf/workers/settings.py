@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from multiprocessing.context import BaseContext
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from echobuf.errors import OptionError
 from echobuf.options import check_int
 
 _METHODS = ("spawn", "forkserver")
 
-Context: TypeAlias = Literal["spawn", "forkserver"] | BaseContext | None
+if TYPE_CHECKING:
+    from multiprocessing.context import BaseContext
+
+    Context: TypeAlias = Literal["spawn", "forkserver"] | BaseContext | None
+else:
+    Context = Any  # `multiprocessing` is imported when there are workers
 
 
 @dataclass(frozen=True)
@@ -50,14 +53,18 @@ def check_workers(
     """
     count = check_int("num_workers", num_workers, 0, 1024)
     restarts = check_int("max_restarts", max_restarts, 0, 2**31 - 1)
-    context = _check_context(multiprocessing_context)
     if worker_init_fn is not None and not callable(worker_init_fn):
         raise OptionError(
             f"`worker_init_fn` is {worker_init_fn!r}; it must be a function of the "
             "worker's number, or None."
         )
+    if count == 0 and multiprocessing_context is None:
+        return None
+    context = _check_context(multiprocessing_context)
     if count == 0:
         return None
+    import multiprocessing
+
     if not sys.platform.startswith("linux"):
         raise OptionError(
             f"`num_workers` is {count}; worker processes need Linux. Leave it out."
@@ -81,6 +88,8 @@ def check_workers(
 
 
 def _check_context(context: Any) -> BaseContext:
+    from multiprocessing.context import BaseContext
+
     if context is None:
         context = "spawn"
     method = context
@@ -96,4 +105,6 @@ def _check_context(context: Any) -> BaseContext:
 
 
 def _context(method: str) -> BaseContext:
+    import multiprocessing
+
     return multiprocessing.get_context(method)

@@ -27,7 +27,10 @@ class Workforce:
     Attributes:
         crew: the workers, once they were started.
         example: the first one, from which the spec is inferred.
+        is_pool: these are processes of its own.
     """
+
+    is_pool = True
 
     def __init__(self, settings: Settings, order: Order, adapter: Adapter) -> None:
         self._settings = settings

@@ -7,7 +7,15 @@ from typing import Any
 
 from echobuf.cli.bench.question import Candidate, Question
 
-__all__ = ["QUESTIONS", "beside", "busy_thread", "echoing", "images", "small"]
+__all__ = [
+    "QUESTIONS",
+    "beside",
+    "busy_thread",
+    "echoing",
+    "examples",
+    "images",
+    "small",
+]
 
 _HERE = "echobuf.cli.bench.candidates"
 _OUT = {"out": True}
@@ -84,6 +92,37 @@ def echoing() -> Question:
     )
 
 
+def examples() -> Question:
+    """Echoing of a generator of (uint8 64x64x3, int): e = 4, window 4,096."""
+    return Question(
+        "examples",
+        "example",
+        (
+            Candidate("bare copy limit", f"{_HERE}.examples:Limit"),
+            Candidate("echobuf EchoLoader", f"{_HERE}.examples:Loader"),
+            Candidate(
+                "echobuf EchoLoader, prefetch=2",
+                f"{_HERE}.examples:Loader",
+                {"prefetch": 2},
+            ),
+            Candidate("echobuf, same thread", f"{_HERE}.examples:SameThread"),
+            Candidate("NumPy ring", f"{_HERE}.examples:NumpyRing"),
+        ),
+        reference="bare copy limit",
+        settings={
+            "fields": {"image": [[64, 64, 3], "uint8"], "label": [[], "int64"]},
+            "key": "label",
+            "records": 131_072,
+            "source": 8192,
+            "batch": 128,
+            "window": 4096,
+            "factor": 4,
+        },
+        resident=8,
+        timeout_s=300,
+    )
+
+
 # A busy round lasts for a second, many times the 5 ms for which a thread may keep the
 # GIL; little work at a time, since a call may take those 5 ms.
 _FEW = {"batches": 10}
@@ -114,6 +153,7 @@ def busy_thread() -> Question:
 QUESTIONS = {
     "small": (small, "small records: time of a batch from Python"),
     "echoing": (echoing, "example echoing of a stream, beside the bare copies"),
+    "examples": (examples, "examples one by one, as a generator yields them"),
     "busy": (busy_thread, "what is left of the rate beside a busy Python thread"),
     "images": (images, "large records: share of a plain copy's speed (5 GB of memory)"),
 }
