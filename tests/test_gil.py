@@ -1,4 +1,4 @@
-"""The GIL: kept for copies of a few microseconds, given up for waits and long copies."""
+"""The GIL: kept for copies of some microseconds, given up for waits and long ones."""
 
 import itertools
 import sys

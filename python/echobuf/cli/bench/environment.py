@@ -15,13 +15,27 @@ from echobuf.cli.machine import cpu_name
 
 __all__ = ["environment"]
 
+_FRAMEWORKS = (
+    "numpy",
+    "optree",
+    "torch",
+    "torchvision",
+    "torchdata",
+    "jax",
+    "cupy",
+    "pyarrow",
+    "datasets",
+    "webdataset",
+    "sklearn",
+)
+
 # Result files that a run before this one has written are no change of the code.
 _RESULTS = (":!bench/results", ":!experiments/results")
 _CHANGES = ("status", "--porcelain", "--", ".", *_RESULTS)
 
 
 def environment() -> dict[str, Any]:
-    """Commit, machine, Python and command, for a result file.
+    """Commit, machine, versions and command, for a result file.
 
     The commit is that of the checkout in which this module lies, or else the script
     that runs; `None` where both are installed without one.
@@ -34,7 +48,16 @@ def environment() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "load_average": _load(),
         "python": platform.python_version(),
+        "versions": _versions(),
         "command": shlex.join(_command()),
+    }
+
+
+def _versions() -> dict[str, str]:
+    """Versions of the frameworks that are imported, by their modules."""
+    imported = (name for name in _FRAMEWORKS if name in sys.modules)
+    return {
+        name: str(getattr(sys.modules[name], "__version__", "")) for name in imported
     }
 
 
