@@ -161,25 +161,22 @@ class Machine:
         return self._last_s - start - min(self._first_s - start, step_s)
 
     def _load(self, rank: int, batches: queue.Queue[int]) -> None:
-        pace = Pace(self._job.local_batch * self._costs.prepare_s)
+        pace, prepare_s = Pace(), self._job.local_batch * self._costs.prepare_s
         for step, (stored, held) in enumerate(self._plan[:, rank]):
-            called = time.perf_counter()
             self._storage.fetch(rank, int(stored))
             self._read.wait()
             self._peers.fetch(rank, int(held))
-            pace.work(called, time.perf_counter())
+            pace.work(prepare_s)
             self._prepared.wait()
             batches.put(step)
 
     def _train(self, rank: int, batches: queue.Queue[int]) -> None:
-        pace = Pace(self._job.local_batch * self._costs.step_s)
+        pace, step_s = Pace(), self._job.local_batch * self._costs.step_s
         for step in range(self._job.steps):
-            called = time.perf_counter()
             batches.get()
-            now = time.perf_counter()
             if rank == 0 and step == 0:
-                self._first_s = now
-            pace.work(called, now)
+                self._first_s = time.perf_counter()
+            pace.work(step_s)
             self._trained.wait()
         if rank == 0:
             self._last_s = time.perf_counter()

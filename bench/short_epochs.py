@@ -3,20 +3,19 @@
 Epochs of three windows with a slow upstream, for R = t_upstream / t_downstream and
 factors e; upstream and downstream only sleep. Filling and draining the window costs a
 good part of an epoch as short, unless the next epoch's upstream runs meanwhile:
-`overlap_epochs=True`.
+`overlap_epochs=True`. `harness_s` is the time that the same loops cost for a fresh
+example with puts and draws that do nothing.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
-
-import numpy as np
+from dataclasses import asdict, dataclass
 
 from echobuf import EchoLoader
+from echobuf.cli.bench.loops import Added, Step, Upstream, harness_s, train
 from echobuf.cli.bench.options import make_parser
-from echobuf.cli.bench.pacing import Pace
 from echobuf.cli.bench.report import write_figures
 from sampling import RESULTS
 
@@ -27,30 +26,41 @@ RATIOS = (2, 4, 8)
 FACTORS = (1, 1.5, 2, 4, 8)
 
 
-class Upstream:
-    """Numbers, each of which takes `t_upstream` seconds to make."""
+@dataclass(frozen=True)
+class Times:
+    """The times of both sides, of which the slower takes `slower_s` a fresh example."""
 
-    def __init__(self, t_upstream: float) -> None:
-        self.t_upstream = t_upstream
+    ratio: float
+    factor: float
+    slower_s: float
 
-    def __iter__(self) -> Iterator[np.int64]:
-        pace = Pace(self.t_upstream)
-        called = returned = time.perf_counter()
-        for number in range(WINDOWS * WINDOW):
-            pace.work(called, returned)
-            called = time.perf_counter()
-            yield np.int64(number)
-            returned = time.perf_counter()
+    @property
+    def upstream_s(self) -> float:
+        """The time of an example."""
+        return self.slower_s * min(1.0, self.ratio / self.factor)
+
+    @property
+    def step_s(self) -> float:
+        """The time of a step."""
+        return BATCH * self.upstream_s / self.ratio
+
+    @property
+    def upstream(self) -> Upstream:
+        """An epoch's examples."""
+        return Upstream([self.upstream_s] * WINDOWS * WINDOW)
+
+    @property
+    def harness_s(self) -> float:
+        """What the loops cost for a fresh example, measured now."""
+        draws = round(WINDOWS * WINDOW * self.factor / BATCH)
+        return harness_s(self.upstream, draws, self.step_s)
 
 
-def run(
-    ratio: float, factor: float, slower_s: float, epochs: int, overlap: bool
-) -> float:
-    """Measured time over the bound, where the slower side takes `slower_s` a record."""
-    t_upstream = slower_s * min(1.0, ratio / factor)
-    t_downstream = t_upstream / ratio
+def run(times: Times, epochs: int, overlap: bool, added: Added) -> float:
+    """Return the measured time over the bound."""
+    factor = times.factor
     loader = EchoLoader(
-        Upstream(t_upstream),
+        added.puts(times.upstream),
         batch_size=BATCH,
         window=WINDOW,
         factor=factor,
@@ -58,28 +68,30 @@ def run(
     )
     n = WINDOWS * WINDOW
     start = time.perf_counter()
-    pace = Pace(t_downstream * BATCH)
+    step = Step(times.step_s)
     for _ in range(epochs):
-        served = 0
-        epoch = iter(loader)
-        while True:
-            called = time.perf_counter()
-            try:
-                batch = next(epoch)
-            except StopIteration:
-                break
-            served += len(batch)
-            pace.work(called, time.perf_counter())
+        served = train(added.draws(loader), step)
         assert abs(served - n * factor) <= math.ceil(WINDOW / math.ceil(factor))
     seconds = time.perf_counter() - start
-    return seconds / (epochs * n * max(t_upstream, factor * t_downstream))
+    return seconds / (epochs * n * times.slower_s)
 
 
 def main() -> None:
     options = make_parser(__doc__, RESULTS)
     options.add_argument("--slower-us", type=float, default=150.0)
     options.add_argument("--epochs", type=int, default=17)
+    Added.add_options(options)
     chosen = options.parse_args()
+    added = Added.chosen(chosen)
+    grid = {
+        (factor, ratio): Times(ratio, factor, chosen.slower_us * 1e-6)
+        for factor in FACTORS
+        for ratio in RATIOS
+    }
+    harness = {
+        str(factor): {str(ratio): grid[factor, ratio].harness_s for ratio in RATIOS}
+        for factor in FACTORS
+    }
     results: dict[str, dict[str, dict[str, float]]] = {}
     for overlap in (True, False):
         name = "overlap_epochs" if overlap else "one after the other"
@@ -87,7 +99,7 @@ def main() -> None:
         print(name + "\ne \\ R " + "".join(f"{ratio:>8}" for ratio in RATIOS))
         for factor in FACTORS:
             cells = [
-                run(ratio, factor, chosen.slower_us * 1e-6, chosen.epochs, overlap)
+                run(grid[factor, ratio], chosen.epochs, overlap, added)
                 for ratio in RATIOS
             ]
             rows[str(factor)] = dict(zip(map(str, RATIOS), cells, strict=True))
@@ -96,7 +108,10 @@ def main() -> None:
         name: max(max(row.values()) for row in rows.values())
         for name, rows in results.items()
     }
-    print(f"worst: {worst}")
+    most = max(max(row.values()) for row in harness.values())
+    print(
+        f"worst: {worst}; the harness {1e6 * most / chosen.slower_us:.3f} of it at most"
+    )
     write_figures(
         "short_epochs",
         chosen.out,
@@ -107,6 +122,8 @@ def main() -> None:
             "windows_an_epoch": WINDOWS,
             "epochs": chosen.epochs,
             "slower_us": chosen.slower_us,
+            "added": asdict(added),
+            "harness_s": harness,
             "worst": worst,
             "results": results,
         },

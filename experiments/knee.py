@@ -5,7 +5,8 @@ upstream and downstream only sleep. t_upstream is always the same. Read along e,
 one R, time should be a level up to e = R and rise from there on; read along
 t_downstream, with one e, likewise up to R = e. Two lines, fitted to what was measured
 without being told R, say where the knee really is. Filling and draining the window are
-in all times.
+in all times. Time in a put or a draw is always charged; `harness_s` is the time that
+the same loops cost for a fresh example with puts and draws that do nothing.
 """
 
 from __future__ import annotations
@@ -15,11 +16,9 @@ import threading
 import time
 from dataclasses import asdict, dataclass
 
-import numpy as np
-
 from echobuf import EchoBuffer, Field
 from echobuf.cli.bench.environment import environment
-from echobuf.cli.bench.pacing import Pace
+from echobuf.cli.bench.loops import Added, Step, Upstream, fill, harness_s, train
 from echobuf.cli.bench.report import write_figures
 from options import make_parser
 from two_lines import TwoLines, fit
@@ -28,6 +27,7 @@ BATCH = 32
 WINDOW = 512
 RATIOS = (2, 3, 4, 5, 6, 8)
 FACTORS = (1, 1.5, 2, 3.3, 5, 8, 12, 16)
+HARNESS_WINDOWS = 10  # at most, of the no-op candidate
 FEWEST = 2  # points on either side of a knee that is looked for
 
 
@@ -39,6 +39,7 @@ class Cell:
     factor: float
     seconds: float
     formula: float
+    harness_s: float = 0.0
 
     @property
     def over_formula(self) -> float:
@@ -57,10 +58,16 @@ class Knee:
 
 
 def measure(
-    ratio: float, factor: float, t_upstream: float, windows: int, prefetch: int
+    ratio: float,
+    factor: float,
+    t_upstream: float,
+    windows: int,
+    prefetch: int,
+    added: Added,
 ) -> Cell:
-    """One epoch of `windows` windows; the upstream has a thread of its own."""
+    """Measure an epoch of `windows` windows; upstream has a thread of its own."""
     t_downstream = t_upstream / ratio
+    step_s = t_downstream * BATCH
     n = windows * WINDOW
     buffer = EchoBuffer(
         Field((), "i8"),
@@ -70,33 +77,20 @@ def measure(
         prefetch=prefetch,
     )
 
-    def produce() -> None:
-        pace = Pace(t_upstream)
-        called = returned = time.perf_counter()
-        for i in range(n):
-            pace.work(called, returned)
-            called = time.perf_counter()
-            buffer.put(np.int64(i))
-            returned = time.perf_counter()
-        buffer.close()
-
-    producer = threading.Thread(target=produce)
+    upstream = added.puts(Upstream([t_upstream] * n))
+    producer = threading.Thread(target=fill, args=(upstream, buffer))
     start = time.perf_counter()
     producer.start()
-    pace = Pace(t_downstream * BATCH)
-    served = 0
-    while True:
-        called = time.perf_counter()
-        try:
-            batch = buffer.next_batch()
-        except StopIteration:
-            break
-        served += len(batch)
-        pace.work(called, time.perf_counter())
+    served = train(added.draws(buffer), Step(step_s))
     seconds = time.perf_counter() - start
     producer.join()
     assert abs(served - n * factor) <= math.ceil(WINDOW / math.ceil(factor))
-    return Cell(ratio, factor, seconds / n, max(t_upstream, factor * t_downstream))
+    few = min(windows, HARNESS_WINDOWS) * WINDOW
+    harness = harness_s(
+        Upstream([t_upstream] * few), round(few * factor / BATCH), step_s
+    )
+    formula = max(t_upstream, factor * t_downstream)
+    return Cell(ratio, factor, seconds / n, formula, harness)
 
 
 def knees(cells: list[Cell]) -> list[Knee]:
@@ -136,7 +130,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument(
         "--factors", type=float, nargs="+", default=FACTORS, metavar="E"
     )
+    Added.add_options(parser)
     chosen = parser.parse_args(arguments)
+    added = Added.chosen(chosen)
     about = environment()
     t_upstream = chosen.upstream_us * 1e-6
     cells = []
@@ -144,14 +140,16 @@ def main(arguments: list[str] | None = None) -> None:
     print("e \\ R " + "".join(f"{ratio:>8g}" for ratio in chosen.ratios))
     for factor in chosen.factors:
         row = [
-            measure(ratio, factor, t_upstream, chosen.windows, chosen.prefetch)
+            measure(ratio, factor, t_upstream, chosen.windows, chosen.prefetch, added)
             for ratio in chosen.ratios
         ]
         cells += row
         text = "".join(f"{cell.over_formula:8.3f}" for cell in row)
         print(f"{factor:>5g} " + text, flush=True)
     over = sorted(cell.over_formula for cell in cells)
-    print(f"from {over[0]:.3f} to {over[-1]:.3f}")
+    harness = [cell.harness_s / cell.formula for cell in cells]
+    print(f"from {over[0]:.3f} to {over[-1]:.3f}, of which the harness", end=" ")
+    print(f"{min(harness):.3f} to {max(harness):.3f}")
     found = knees(cells)
     for knee in found:
         fixed = "R" if knee.along == "e" else "e"
@@ -167,6 +165,7 @@ def main(arguments: list[str] | None = None) -> None:
             "windows": chosen.windows,
             "t_upstream_us": chosen.upstream_us,
             "prefetch": chosen.prefetch,
+            "added": asdict(added),
             "over_formula": {"least": over[0], "most": over[-1]},
             "knees": [asdict(knee) for knee in found],
             "results": [

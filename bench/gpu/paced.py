@@ -7,9 +7,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from echobuf.cli.bench.pacing import Pace
+
 
 class Paced:
     """A thread that hands examples on; between two measurements its clock stands.
+
+    The time that `hand_on` takes, or waits, is not made up for.
 
     Args:
         records: leaves by name, stacked on axis 0; they come again and again.
@@ -32,8 +36,9 @@ class Paced:
         self._changed = threading.Condition()
         self._going = True
         self._ended = False
-        self._due_s: float | None = None  # on the clock; None: nothing has begun
-        self._stopped_s = 0.0
+        self._pace = Pace(self._now, self._sleep)
+        self._stopped_s = 0.0  # when the clock stopped
+        self._stood_s = 0.0  # how long it stood before that
         self.error: BaseException | None = None
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._thread.start()
@@ -41,14 +46,15 @@ class Paced:
     def pause(self) -> None:
         """Stops the clock: what is left of an example's time is left after it."""
         with self._changed:
-            self._going, self._stopped_s = False, time.perf_counter()
+            if self._going:
+                self._going, self._stopped_s = False, time.perf_counter()
 
     def go_on(self) -> None:
         """Lets the clock go on."""
         with self._changed:
-            if not self._going and self._due_s is not None:
-                self._due_s += time.perf_counter() - self._stopped_s
-            self._going = True
+            if not self._going:
+                self._going = True
+                self._stood_s += time.perf_counter() - self._stopped_s
             self._changed.notify_all()
 
     def end(self) -> None:
@@ -69,18 +75,16 @@ class Paced:
             self.error = error
 
     def _wait(self) -> bool:
-        """Until the next chunk is there; False if there will be none."""
+        """Wait until the next chunk is there; False if there will be none."""
         with self._changed:
-            if self._cost_s:
-                now = time.perf_counter()
-                # One that was waited for downstream does not make up for it.
-                last = now if self._due_s is None else max(self._due_s, now - 0.01)
-                self._due_s = last + self._cost_s
-            while not self._ended:
-                left = 0.0
-                if self._due_s is not None:
-                    left = self._due_s - time.perf_counter()
-                if self._going and left <= 0:
-                    return True
-                self._changed.wait(left if self._going else None)
-            return False
+            self._pace.work(self._cost_s)
+            self._changed.wait_for(lambda: self._going or self._ended)
+            return not self._ended
+
+    def _now(self) -> float:
+        return (time.perf_counter() if self._going else self._stopped_s) - self._stood_s
+
+    def _sleep(self, seconds: float) -> None:
+        end = self._now() + seconds
+        while not self._ended and (left := end - self._now()) > 0:
+            self._changed.wait(left if self._going else None)

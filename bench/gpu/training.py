@@ -10,6 +10,8 @@ from __future__ import annotations
 import queue
 import statistics
 import sys
+import threading
+import time
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -174,6 +176,44 @@ class NoEchoing(Fed):
         self.upstream.end()
 
 
+class Harness(Fed):
+    """The no-op candidate: chunks that are counted in place of put, and no network.
+
+    Its time for a step is upstream's for a batch, and what the harness costs.
+    """
+
+    def prepare(self) -> None:
+        settings = self.settings
+        self.there = threading.Semaphore(0)
+        self.cost_s = upstream_s(self.place, settings)
+        self.upstream = Paced(self.records, settings["chunk"], self._count, self.cost_s)
+        self.seconds = 0.0
+        self.steps = 0
+        self.upstream.pause()
+
+    def _count(self, chunk: dict[str, Any]) -> None:
+        self.there.release()
+
+    def run(self) -> int:
+        begin = time.perf_counter()
+        steps = super().run()
+        self.seconds += time.perf_counter() - begin
+        self.steps += steps
+        return steps
+
+    def step(self) -> None:
+        for _ in range(self.batch // self.settings["chunk"]):
+            self.there.acquire()
+
+    def facts(self) -> dict[str, Any]:
+        bare_s = self.cost_s * self.batch
+        return {"harness_s": self.seconds / max(1, self.steps) - bare_s}
+
+    def close(self) -> None:
+        self.upstream.go_on()
+        self.upstream.end()
+
+
 SETTINGS = {"side": 160, "records": 5120, "window": 2560, "factor": 5, "chunk": 32}
 TINY = {"side": 4, "records": 80, "batch": 8, "window": 40, "chunk": 8, "steps": 10}
 _SLOW = {"ratio": 6}
@@ -186,6 +226,7 @@ QUESTIONS = (
         candidates=(
             Candidate("no echoing, R = 6", NoEchoing, {**_SLOW, "steps": 10}),
             Candidate("echobuf e = 5, R = 6", Echoing, _SLOW),
+            Candidate("the harness, R = 6", Harness, {**_SLOW, "steps": 10}),
             Candidate("one resident batch", Resident, reference="one resident batch"),
             Candidate(
                 "echobuf e = 5, upstream fast",

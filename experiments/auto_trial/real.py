@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
-
-import numpy as np
 
 from auto_trial.clock import Run, run_auto
 from auto_trial.upstreams import Scenario, Shape, Upstream
 from echobuf import EchoLoader
+from echobuf.cli.bench import loops
 from echobuf.cli.bench.pacing import Pace
 
 NAMES = (
@@ -21,23 +19,7 @@ NAMES = (
     "bursts of a window, R 4",
 )
 WINDOWS = 32
-
-
-class Slow:
-    """Numbers, each of which takes its own time to make."""
-
-    def __init__(self, upstream: Upstream, unit_s: float) -> None:
-        self._seconds = (upstream.times * unit_s).tolist()
-
-    def __iter__(self) -> Iterator[np.int64]:
-        pace = Pace(0.0)
-        called = returned = time.perf_counter()
-        for number, seconds in enumerate(self._seconds):
-            pace.seconds = seconds
-            pace.work(called, returned)
-            called = time.perf_counter()
-            yield np.int64(number)
-            returned = time.perf_counter()
+HARNESS_WINDOWS = 4  # of the no-op candidate
 
 
 @dataclass(frozen=True)
@@ -55,29 +37,39 @@ class Compared:
         return cls(total, run.waited / total, float(run.draws[-1] / run.fresh[-1]))
 
 
+def paced(upstream: Upstream, unit_s: float) -> loops.Upstream:
+    """Return the upstream in real time."""
+    return loops.Upstream((upstream.times * unit_s).tolist())
+
+
+def harness(upstream: Upstream, shape: Shape, unit_s: float, factor: float) -> float:
+    """Return what the loops cost for a fresh example, in draws."""
+    few = Upstream(upstream.times[: HARNESS_WINDOWS * shape.window], upstream.stops)
+    draws = round(len(few.times) * factor / shape.batch_size)
+    step_s = shape.batch_size * unit_s
+    return loops.harness_s(paced(few, unit_s), draws, step_s) / unit_s
+
+
 def run_real(upstream: Upstream, shape: Shape, unit_s: float) -> Compared:
     """One epoch of a loader, a draw taking `unit_s` seconds."""
     loader = EchoLoader(
-        Slow(upstream, unit_s),
+        paced(upstream, unit_s),
         batch_size=shape.batch_size,
         window=shape.window,
         factor="auto",
         max_factor=shape.max_factor,
     )
-    pace = Pace(shape.batch_size * unit_s)
+    pace = Pace()
     start = time.perf_counter()
     waited = 0.0
     epoch = iter(loader)
     while True:
         called = time.perf_counter()
         batch = next(epoch, None)
-        returned = time.perf_counter()
-        if returned - called > Pace.IDLE_S:
-            waited += returned - called
+        waited += time.perf_counter() - called
         if batch is None:
             break
-        pace.seconds = len(batch) * unit_s
-        pace.work(called, returned)
+        pace.work(len(batch) * unit_s)
     seconds = time.perf_counter() - start
     stats = loader.stats()
     return Compared(seconds / unit_s, waited / seconds, stats.effective_factor)
@@ -92,8 +84,10 @@ def compare(scenarios: list[Scenario], shape: Shape, unit_s: float) -> dict[str,
         upstream = scenario.upstreams(0)[0]
         n = WINDOWS * shape.window
         upstream = Upstream(upstream.times[:n], upstream.stops)
+        real = run_real(upstream, shape, unit_s)
         answers[scenario.name] = {
             "virtual": asdict(Compared.virtual(run_auto(upstream, shape))),
-            "real": asdict(run_real(upstream, shape, unit_s)),
+            "real": asdict(real),
+            "harness": harness(upstream, shape, unit_s, real.factor),
         }
     return answers

@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 __all__ = ["Pace"]
 
 
 class Pace:
-    """Stands for work of `seconds` each time.
+    """A worker that sleeps in place of working.
 
-    Sleeping too long once shortens the next sleep, as long as the worker was busy all
-    the time; after a wait, work begins when the wait ended.
+    Work begins when it is asked for, so the time that a call took before it is never
+    made up for. Only the time by which a sleep overshot its end is credited, to the
+    sleeps that follow.
+
+    Args:
+        clock: Returns the time in seconds.
+        sleep: Waits for some seconds, or longer.
     """
 
-    IDLE_S = 200e-6  # a call that took longer than this was a wait
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.perf_counter,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._clock = clock
+        self._sleep = sleep
+        self._overshot_s = 0.0
 
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self._due = time.perf_counter()
-
-    def work(self, called: float, returned: float) -> None:
-        """Works, after a call that lasted from `called` to `returned`."""
-        begin = returned if returned - called > self.IDLE_S else self._due
-        self._due = max(begin, self._due) + self.seconds
-        left = self._due - time.perf_counter()
-        if left > 0:
-            time.sleep(left)
+    def work(self, seconds: float) -> None:
+        """Work for `seconds` from now, less the time that earlier sleeps overshot."""
+        now = self._clock()
+        end = now + seconds - self._overshot_s
+        if end > now:
+            self._sleep(end - now)
+            now = self._clock()
+        self._overshot_s = now - end
