@@ -24,11 +24,17 @@ import torch
 import echobuf.jax
 import echobuf.torch
 from echobuf.cli.bench.environment import environment
+from echobuf.cli.bench.ratios import paired_ratio
 from echobuf.cli.bench.report import write_figures
 from sampling import RESULTS
 
 BATCH, WINDOW = 32, 64
 ROUNDS, CALLS = 60, 200
+PLAIN, TENSORS, ARRAYS = (
+    "echobuf.EchoLoader",
+    "echobuf.torch.EchoLoader",
+    "echobuf.jax.EchoLoader",
+)
 
 
 class Window:
@@ -79,9 +85,9 @@ def main() -> None:
     about = environment()
     window = Window()
     calls = {
-        "echobuf.EchoLoader": draws(echobuf.EchoLoader, window),
-        "echobuf.torch.EchoLoader": draws(echobuf.torch.EchoLoader, window),
-        "echobuf.jax.EchoLoader": draws(echobuf.jax.EchoLoader, window),
+        PLAIN: draws(echobuf.EchoLoader, window),
+        TENSORS: draws(echobuf.torch.EchoLoader, window),
+        ARRAYS: draws(echobuf.jax.EchoLoader, window),
         "torch.from_numpy": bare(torch.from_numpy),
         "jax.dlpack.from_dlpack": bare(jax.dlpack.from_dlpack),
         "jax.device_put": bare(jax.device_put),
@@ -94,21 +100,27 @@ def main() -> None:
     medians = {name: statistics.median(each) for name, each in times.items()}
     for name, each in times.items():
         print(f"{name:26} {medians[name]:7.2f} us  {min(each):.2f} .. {max(each):.2f}")
-    plain = medians["echobuf.EchoLoader"]
-    torch_cost = medians["echobuf.torch.EchoLoader"] - plain
-    jax_cost = medians["echobuf.jax.EchoLoader"] - plain
-    ratio = jax_cost / medians["jax.dlpack.from_dlpack"]
-    print(f"tensors cost {torch_cost:.2f} us a batch")
-    print(f"JAX's arrays cost {jax_cost:.2f} us a batch, {ratio:.2f} of bare dlpack")
+    over = {
+        name: [
+            mine - plain for mine, plain in zip(times[name], times[PLAIN], strict=True)
+        ]
+        for name in (TENSORS, ARRAYS)
+    }
+    cost = {name: statistics.median(each) for name, each in over.items()}
+    ratio = paired_ratio(over[ARRAYS], times["jax.dlpack.from_dlpack"])
+    print(f"tensors cost {cost[TENSORS]:.2f} us a batch")
+    print(f"JAX's arrays cost {cost[ARRAYS]:.2f} us a batch,", end=" ")
+    print(f"{ratio.median:.2f} of bare dlpack")
     figures = {
         "versions": {"jax": jax.__version__, "torch": torch.__version__},
         "microseconds": {
             name: {"median": medians[name], "min": min(each), "max": max(each)}
             for name, each in times.items()
         },
-        "torch_cost_us": torch_cost,
-        "jax_cost_us": jax_cost,
-        "jax_cost_over_dlpack": ratio,
+        "torch_cost_us": cost[TENSORS],
+        "jax_cost_us": cost[ARRAYS],
+        "jax_cost_over_dlpack": ratio.median,
+        "ratio_range": ratio.range,
     }
     write_figures("adapters", options.out, figures, taken_in=about)
 

@@ -20,11 +20,13 @@ import numpy as np
 
 from echobuf.cache import CachedDataset
 from echobuf.cli.bench.options import make_parser
+from echobuf.cli.bench.ratios import paired_ratio
 from echobuf.cli.bench.report import write_figures
 from sampling import RESULTS
 
 SHARES = (0.35, 0.5, 0.65)
 SEED = 7
+BARE = "no cache"
 
 
 class Source:
@@ -86,46 +88,68 @@ def size_of(item: Any) -> int:
     return item.nbytes if isinstance(item, np.ndarray) else len(item)
 
 
-def run(
-    items: list[Any], make: Callable[[Source], Any], delay_s: float, epochs: int
-) -> dict[str, Any]:
-    """Epochs over one cache: hit rates and times, of the first one apart."""
-    source = Source(items, delay_s)
-    cache = make(source)
-    chance = np.random.default_rng(SEED)
-    seconds, rates = [], []
-    for _ in range(epochs):
-        order = chance.permutation(len(items)).tolist()
-        before, start = source.reads, time.perf_counter()
+class Run:
+    """Epochs over one cache: hit rates and times, those of the first apart."""
+
+    def __init__(
+        self, items: list[Any], make: Callable[[Source], Any], delay_s: float
+    ) -> None:
+        self._items = len(items)
+        self._source = Source(items, delay_s)
+        self._cache = make(self._source)
+        self._chance = np.random.default_rng(SEED)
+        self._rates: list[float] = []
+        self._seconds: list[float] = []
+
+    def epoch(self) -> None:
+        """Read all items once, in a random order that is the same for all caches."""
+        order = self._chance.permutation(self._items).tolist()
+        before, start = self._source.reads, time.perf_counter()
         for number in order:
-            cache[number]
-        seconds.append(time.perf_counter() - start)
-        rates.append(1 - (source.reads - before) / len(items))
-    if isinstance(cache, CachedDataset):
-        assert cache.stats().misses == source.reads
-        assert cache.stats().damaged == 0
-    return {
-        "hit_rate": statistics.mean(rates[1:]),
-        "hit_rates": rates,
-        "epoch_s": statistics.median(seconds[1:]),
-        "first_epoch_s": seconds[0],
-    }
+            self._cache[number]
+        self._seconds.append(time.perf_counter() - start)
+        self._rates.append(1 - (self._source.reads - before) / self._items)
+
+    @property
+    def rounds_s(self) -> list[float]:
+        """Seconds of the epochs that count."""
+        return self._seconds[1:]
+
+    def figures(self, bare: Run) -> dict[str, Any]:
+        """Return hit rates and times, and the time saved beside `bare`."""
+        if isinstance(self._cache, CachedDataset):
+            assert self._cache.stats().misses == self._source.reads
+            assert self._cache.stats().damaged == 0
+        ratio = paired_ratio(self.rounds_s, bare.rounds_s)
+        return {
+            "hit_rate": statistics.mean(self._rates[1:]),
+            "hit_rates": self._rates,
+            "epoch_s": statistics.median(self.rounds_s),
+            "first_epoch_s": self._seconds[0],
+            "saved": 1 - ratio.median,
+            "ratio_range": ratio.range,
+        }
 
 
 def compare(
     items: list[Any], share: float, delay_s: float, epochs: int
 ) -> dict[str, Any]:
-    """All ways to keep this share of the items."""
+    """All ways to keep this share of the items, an epoch of each by turns."""
     max_bytes = int(share * sum(map(size_of, items)))
     with tempfile.TemporaryDirectory() as folder:
         ways: dict[str, Callable[[Source], Any]] = {
+            BARE: lambda source: source,
             "echobuf, memory": lambda source: CachedDataset(source, max_bytes),
             "echobuf, disk": lambda source: CachedDataset(
                 source, max_bytes, directory=folder, identity="bench"
             ),
             "LRU": lambda source: LRU(source, max_bytes),
         }
-        return {name: run(items, make, delay_s, epochs) for name, make in ways.items()}
+        runs = {name: Run(items, make, delay_s) for name, make in ways.items()}
+        for _ in range(epochs):
+            for run in runs.values():
+                run.epoch()
+        return {name: run.figures(runs[BARE]) for name, run in runs.items()}
 
 
 def main() -> None:
@@ -139,23 +163,21 @@ def main() -> None:
     print(f"{'':40}{'hit rate':>9} {'expected':>9} {'s an epoch':>11} {'saved':>6}")
     for kind, make in DATA.items():
         items = make(chosen.items)
-        bare = run(items, lambda source: source, chosen.delay_us * 1e-6, 2)["epoch_s"]
-        print(f"{kind}, no cache{'':{46 - len(kind)}}{bare:11.3f}")
-        results[kind] = {"no cache": {"epoch_s": bare}}
+        print(kind)
+        results[kind] = {}
         for share in SHARES:
             rows = compare(items, share, chosen.delay_us * 1e-6, chosen.epochs)
             results[kind][str(share)] = rows
             for name, row in rows.items():
                 lru = share + (1 - share) * math.log(1 - share)
-                row["expected"] = lru if name == "LRU" else share
-                row["saved"] = 1 - row["epoch_s"] / bare
+                row["expected"] = {"LRU": lru, BARE: 0.0}.get(name, share)
                 print(
                     f"  {share:.0%} fit, {name:26}{row['hit_rate']:9.4f} "
                     f"{row['expected']:9.4f} {row['epoch_s']:11.3f} "
                     f"{row['saved']:6.1%}",
                     flush=True,
                 )
-                if name != "LRU":
+                if name.startswith("echobuf"):
                     worst = max(worst, abs(row["hit_rate"] - share))
     print(f"hit rate from the share that fits: {worst:.4f} at most")
     write_figures(

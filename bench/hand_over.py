@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from echobuf.cli.bench.options import make_parser
+from echobuf.cli.bench.ratios import paired_ratio
 from echobuf.cli.bench.report import write_figures
 from hand_over_native import QUEUES, Native, versions
 from hand_over_python import python_latencies
@@ -27,6 +28,7 @@ from sampling import RESULTS
 SIZES = (8, 136)
 PERIOD_NS = 20_000  # between records whose latency is measured
 LIMIT_US = 5.0
+OWN = "echobuf"
 
 
 @contextmanager
@@ -72,11 +74,17 @@ def throughput(native: Native, rounds: int, count: int) -> list[dict[str, Any]]:
                 "producers": producers,
                 "waits": "asleep" if sleep else "polling",
                 "ns_a_record": {q: statistics.median(t) for q, t in times.items()},
+                "of_echobufs_time": {q: _of_own(times, q) for q in able if q != OWN},
                 "cores_short": not sleep and producers + 1 > (os.cpu_count() or 1),
             }
             rows.append(row)
-            print(_title(row), _figures(row["ns_a_record"]), sep="\n", flush=True)
+            print(_title(row), _figures(row), sep="\n", flush=True)
     return rows
+
+
+def _of_own(times: dict[str, list[float]], queue: str) -> dict[str, Any]:
+    ratio = paired_ratio(times[queue], times[OWN])
+    return {"ratio": ratio.median, "ratio_range": ratio.range}
 
 
 def _title(row: dict[str, Any]) -> str:
@@ -85,8 +93,12 @@ def _title(row: dict[str, Any]) -> str:
     return f"{row['bytes']} bytes, {who[row['producers']]}, {row['waits']}{short}"
 
 
-def _figures(ns: dict[str, float]) -> str:
-    return "\n".join(f"{queue:>30}: {value:7.1f} ns" for queue, value in ns.items())
+def _figures(row: dict[str, Any]) -> str:
+    lines = []
+    for queue, ns in row["ns_a_record"].items():
+        of_own = row["of_echobufs_time"].get(queue, {"ratio": 1.0})["ratio"]
+        lines.append(f"{queue:>30}: {ns:7.1f} ns, {of_own:.3f} of echobuf's")
+    return "\n".join(lines)
 
 
 def quantiles(ns: np.ndarray[Any, Any]) -> dict[str, float]:

@@ -6,6 +6,7 @@ own start is not in it.
 
 from __future__ import annotations
 
+import operator
 import statistics
 import subprocess
 import sys
@@ -55,7 +56,7 @@ def main() -> None:
     medians = {module: statistics.median(row) for module, row in times.items()}
     for module, median in medians.items():
         print(f"{module:>8}: {median * 1e3:6.1f} ms")
-    over = medians["echobuf"] - medians["numpy"]
+    over = statistics.median(map(operator.sub, times["echobuf"], times["numpy"]))
     print(f"echobuf over numpy: {over * 1e3:.1f} ms")
     imported = frameworks_imported()
     print(f"frameworks imported: {', '.join(imported) or 'none'}")

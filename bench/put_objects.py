@@ -22,10 +22,11 @@ import torch
 
 import echobuf
 from echobuf.cli.bench.environment import environment
+from echobuf.cli.bench.ratios import paired_ratio
 from echobuf.cli.bench.report import write_figures
 from sampling import RESULTS
 
-ROUNDS, CALLS = 41, 4096
+ROUNDS, CALLS = 40, 4096
 
 IMAGE = np.zeros((64, 64, 3), np.uint8)
 VECTOR = np.zeros(32, np.float32)
@@ -75,19 +76,21 @@ def main() -> None:
     figures: dict[str, Any] = {}
     for name, (example, plain) in KINDS.items():
         measures = puts(example), puts(plain)
+        for measure in measures:
+            measure()  # touches the memory
         rounds = [[measure() for measure in measures] for _ in range(options.rounds)]
-        own, numpys = zip(*rounds[1:], strict=True)  # the first one touches the memory
-        ratios = [mine / other for mine, other in rounds[1:]]
+        own, numpys = zip(*rounds, strict=True)
+        ratio = paired_ratio(own, numpys)
         figures[name] = {
             "us": statistics.median(own),
             "numpy_us": statistics.median(numpys),
-            "ratio": statistics.median(ratios),
-            "ratio_range": [min(ratios), max(ratios)],
+            "ratio": ratio.median,
+            "ratio_range": ratio.range,
         }
         each = figures[name]
         print(
             f"{name:22} {each['us']:6.2f} us  NumPy's {each['numpy_us']:6.2f} us  "
-            f"{each['ratio']:.2f} of it ({min(ratios):.2f} to {max(ratios):.2f})",
+            f"{ratio.median:.2f} of it ({ratio.least:.2f} to {ratio.most:.2f})",
             flush=True,
         )
     versions = {"torch": torch.__version__, "jax": jax.__version__}

@@ -2,7 +2,7 @@
 
 Each rank reads 800 examples at 2 ms (it sleeps: as many machines would), echoes them
 with factor="auto" or 2, and trains a small network with DistributedDataParallel over
-gloo. By turns; the time of a rank is that of its epochs after the first.
+gloo. By turns; the time of a round is the mean of all epochs but each rank's first.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from echobuf.cli.bench.environment import environment
+from echobuf.cli.bench.ratios import paired_ratio
 from echobuf.cli.bench.report import write_figures
 from sampling import RESULTS
 
@@ -105,12 +106,19 @@ def main() -> None:
                 ("one rank", 1, None),
                 ("two ranks", 2, "drop"),
             ):
-                for said in run(ranks, factor, uneven):
-                    times[name] += said["seconds"]
+                epochs = [
+                    s for said in run(ranks, factor, uneven) for s in said["seconds"]
+                ]
+                times[name].append(statistics.mean(epochs))
         medians = {name: statistics.median(each) for name, each in times.items()}
-        ratio = medians["two ranks"] / medians["one rank"]
-        print(f"factor {factor}: {medians}, ratio {ratio:.3f}", flush=True)
-        found[factor] = {"seconds": times, "medians": medians, "ratio": ratio}
+        ratio = paired_ratio(times["two ranks"], times["one rank"])
+        print(f"factor {factor}: {medians}, ratio {ratio.median:.3f}", flush=True)
+        found[factor] = {
+            "seconds": times,
+            "medians": medians,
+            "ratio": ratio.median,
+            "ratio_range": ratio.range,
+        }
     write_figures("ranks", options.out, {"factors": found}, taken_in=about)
 
 

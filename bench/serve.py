@@ -23,6 +23,7 @@ import numpy as np
 
 from echobuf import EchoLoader, serve
 from echobuf.cli.bench.options import make_parser
+from echobuf.cli.bench.ratios import paired_ratio
 from echobuf.cli.bench.report import write_figures
 from sampling import RESULTS
 
@@ -114,7 +115,7 @@ def main() -> None:
     rows = []
     print(f"{'':28}{'seconds':>9} {'of one job':>11} {'images made':>12}")
     for (jobs, shared), all_s in seconds.items():
-        ratio = statistics.median(a / b for a, b in zip(all_s, one, strict=True))
+        ratio = paired_ratio(all_s, one)
         name = f"{jobs} job{'s' * (jobs > 1)}, " + (
             "one server" if shared else "each its own"
         )
@@ -122,12 +123,16 @@ def main() -> None:
             "jobs": jobs,
             "shared": shared,
             "seconds": statistics.median(all_s),
-            "of_one_job": ratio,
+            "of_one_job": ratio.median,
+            "ratio_range": ratio.range,
             "images_made": images[jobs, shared],
             "all_s": all_s,
         }
         rows.append(row)
-        print(f"{name:28}{row['seconds']:9.3f} {ratio:11.3f} {row['images_made']:12,}")
+        print(
+            f"{name:28}{row['seconds']:9.3f} {ratio.median:11.3f} "
+            f"{row['images_made']:12,}"
+        )
     write_figures(
         "serve",
         chosen.out,

@@ -8,6 +8,7 @@ import pytest
 from echobuf.cli.bench import command, questions
 from echobuf.cli.bench.report import print_table
 from echobuf.cli.bench.rounds import Failed, Measured
+from echobuf.cli.bench.ratios import Ratio
 from echobuf.cli.main import main
 
 
@@ -56,7 +57,10 @@ def measured():
     question = questions.QUESTIONS["echoing"][0]()
     row = {"seconds": 2.5, "units": 123_456, "cpu_s": 5.0, "peak_bytes": 10**11}
     row |= {"minor_faults": 1_234_567, "major_faults": 0}
-    outcomes = {c.name: Measured(c, {}, [row] * 3, 0.5) for c in question.candidates}
+    outcomes = {
+        c.name: Measured(c, {}, [row] * 3, Ratio(0.5, 0.4, 0.6))
+        for c in question.candidates
+    }
     last = question.candidates[-1]
     outcomes[last.name] = Failed(last, "round", "it broke " * 30)
     return question, outcomes

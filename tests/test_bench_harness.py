@@ -2,6 +2,7 @@
 
 import json
 import sys
+from operator import truediv
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from echobuf.cli.bench import (
 from echobuf.cli.bench.environment import environment
 from echobuf.cli.bench.options import make_parser, select
 from echobuf.cli.bench.processes import CandidateProcess
+from echobuf.cli.bench.ratios import Ratio, paired_ratio
 
 MODULE = "harness_candidates"
 FOLDER = Path(__file__).parent / "bench_candidates"
@@ -82,9 +84,10 @@ def test_rounds_count_the_work_of_all_chunks(answered):
     outcomes = answered[1]
     assert [row["units"] for row in outcomes["plain"].rounds] == [2000] * 3
     assert [row["units"] for row in outcomes["twice"].rounds] == [4000] * 3
-    assert outcomes["plain"].ratio == 1
-    expected = outcomes["plain"].median_s / outcomes["twice"].median_s
-    assert outcomes["twice"].ratio == expected
+    plain, twice = outcomes["plain"], outcomes["twice"]
+    assert plain.ratio == Ratio(1, 1, 1)
+    rounds_of = sorted(map(truediv, plain.seconds, twice.seconds))
+    assert twice.ratio == Ratio(rounds_of[1], rounds_of[0], rounds_of[2])
 
 
 def test_table_and_file_name_every_candidate(answered, tmp_path, capsys):
@@ -97,6 +100,9 @@ def test_table_and_file_name_every_candidate(answered, tmp_path, capsys):
     for name in outcomes:
         assert name in printed
         assert name in content["results"]
+    twice, ratio = content["results"]["twice"], outcomes["twice"].ratio
+    assert twice["speed_over_reference"] == ratio.median
+    assert twice["ratio_range"] == [ratio.least, ratio.most]
     plain = content["results"]["plain"]
     assert plain["versions"]["pip"] is not None
     assert plain["versions"]["no-such-package"] is None
@@ -130,8 +136,29 @@ def test_a_hang_is_ended_and_named(monkeypatch):
 def test_groups_compare_with_their_own_rounds_of_the_reference():
     asked = question(candidate("a"), candidate("b"), candidate("c"), resident=2)
     outcomes = measure(asked, 1, warm_up=0)
-    assert len(outcomes["plain"].rounds) == 3
-    assert all(outcomes[name].ratio is not None for name in "abc")
+    plain = outcomes["plain"].seconds
+    assert len(plain) == 3
+    for name, of_its_group in zip("abc", plain, strict=True):
+        ratio = of_its_group / outcomes[name].median_s
+        assert outcomes[name].ratio == Ratio(ratio, ratio, ratio)
+
+
+@pytest.mark.parametrize(
+    ("reference", "other", "expected"),
+    [
+        # In the first round the machine was slow for both.
+        ([10.0, 1.0, 2.0], [20.0, 1.0, 1.0], Ratio(1.0, 0.5, 2.0)),
+        ([10.0, None, 2.0, 8.0], [20.0, 1.0, None, 2.0], Ratio(2.25, 0.5, 4.0)),
+        ([10.0, 2.0], [20.0], Ratio(0.5, 0.5, 0.5)),
+    ],
+)
+def test_a_ratio_is_the_median_of_those_of_the_rounds(reference, other, expected):
+    assert paired_ratio(reference, other) == expected
+
+
+def test_without_a_common_round_there_is_no_ratio():
+    with pytest.raises(ValueError, match="no round that both"):
+        paired_ratio([None, 1.0], [1.0, None])
 
 
 def test_faults_and_peak_memory_are_seen():

@@ -10,6 +10,7 @@ from typing import Any
 
 from ask import Answer, Question
 from echobuf.cli.bench.environment import environment
+from echobuf.cli.bench.ratios import paired_ratio
 from echobuf.cli.bench.report import write_json
 from place import Place
 
@@ -83,7 +84,7 @@ def row(answer: Answer, answers: dict[str, Answer]) -> dict[str, Any]:
     other = answers.get(reference)
     ratio = None
     if other is not None and other.failed is None and other.rounds_s:
-        ratio = statistics.median(other.rounds_s) / median
+        ratio = paired_ratio(other.rounds_s, answer.rounds_s)
     speed = {}
     if "bytes_per_unit" in answer.facts:
         speed["bytes_per_s"] = answer.facts["bytes_per_unit"] / median
@@ -94,7 +95,8 @@ def row(answer: Answer, answers: dict[str, Answer]) -> dict[str, Any]:
         "max_s": times[-1],
         "rate_per_s": 1 / median,
         "reference": reference,
-        "speed_over_reference": ratio,
+        "speed_over_reference": ratio and ratio.median,
+        "ratio_range": ratio and ratio.range,
         "clock": answer.clock,
         "settings": answer.candidate.settings,
         "rounds_s": answer.rounds_s,

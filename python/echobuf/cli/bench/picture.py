@@ -32,9 +32,9 @@ def draw(answers: Mapping[str, Mapping[str, Outcome]], path: Path) -> Path:
 
 
 def _panel(panel: Any, title: str, answer: Mapping[str, Outcome]) -> None:
-    measured = [o for o in answer.values() if isinstance(o, Measured) and o.ratio]
-    names = [outcome.candidate.name for outcome in measured]
-    speeds = [outcome.ratio or 0.0 for outcome in measured]
+    measured = [o for o in answer.values() if isinstance(o, Measured)]
+    bars_of = {o.candidate.name: o.ratio.median for o in measured if o.ratio}
+    names, speeds = list(bars_of), list(bars_of.values())
     colours = [_OWN if name.startswith("echobuf") else _OTHER for name in names]
     bars = panel.barh(names, speeds, color=colours)
     panel.bar_label(bars, [f"{speed:.2f}" for speed in speeds], padding=3)

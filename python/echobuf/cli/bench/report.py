@@ -44,7 +44,8 @@ def _row(question: Question, outcome: Outcome) -> dict[str, Any]:
         "max_s": max(outcome.seconds),
         "rate_per_s": 1 / outcome.median_s,
         "reference": question.reference_of(candidate),
-        "speed_over_reference": outcome.ratio,
+        "speed_over_reference": outcome.ratio and outcome.ratio.median,
+        "ratio_range": outcome.ratio and outcome.ratio.range,
         "cpu_s": statistics.median(r["cpu_s"] / r["units"] for r in outcome.rounds),
         "minor_faults": _median(outcome, "minor_faults"),
         "major_faults": _median(outcome, "major_faults"),
@@ -102,7 +103,7 @@ def _cells(question: Question, outcome: Measured) -> dict[str, str]:
     peak = max(row["peak_bytes"] for row in outcome.rounds) / 1e6
     cores = statistics.median(row["cpu_s"] / row["seconds"] for row in outcome.rounds)
     own = outcome.candidate.name == question.reference_of(outcome.candidate)
-    speed = "1" if own else "-" if outcome.ratio is None else f"{outcome.ratio:.3f}"
+    speed = "1" if own else f"{outcome.ratio.median:.3f}" if outcome.ratio else "-"
     texts = (
         outcome.candidate.name[:33],
         f"{outcome.median_s / scale:.2f} {suffix:2}",

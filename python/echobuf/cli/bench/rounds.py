@@ -10,6 +10,7 @@ from typing import Any
 
 from echobuf.cli.bench.processes import CandidateError, CandidateProcess
 from echobuf.cli.bench.question import Candidate, Question
+from echobuf.cli.bench.ratios import Ratio, paired_ratio
 
 __all__ = ["Failed", "Measured", "measure"]
 
@@ -21,7 +22,7 @@ class Measured:
     candidate: Candidate
     about: dict[str, Any]
     rounds: list[dict[str, Any]] = field(default_factory=list)
-    ratio: float | None = None
+    ratio: Ratio | None = None  # the speed over the reference's
 
     @property
     def seconds(self) -> list[float]:
@@ -147,12 +148,13 @@ class _Group:
                 outcome.rounds.append(row)
 
     def _compare(self) -> None:
+        """Compare with the reference while only rounds of this group are there."""
         for outcome in self._outcomes.values():
             if isinstance(outcome, Measured):
                 name = self._question.reference_of(outcome.candidate)
                 reference = self._outcomes.get(name)
                 if isinstance(reference, Measured):
-                    outcome.ratio = reference.median_s / outcome.median_s
+                    outcome.ratio = paired_ratio(reference.seconds, outcome.seconds)
 
     def _merge(self, all_of: dict[str, Outcome]) -> None:
         """Adds the group's outcomes; rounds of the reference come together."""
