@@ -90,6 +90,20 @@ def test_a_candidate_that_fails_is_named_and_the_rest_goes_on(load, tmp_path):
     assert results["worse"]["failed"].startswith("TypeError")
 
 
+def test_speed_is_the_median_of_the_ratios_of_the_rounds(load):
+    ask, figures = load("ask"), load("figures")
+
+    def answer(name, rounds_s):
+        return ask.Answer(ask.Candidate(name, None), "wall", "plain", rounds_s)
+
+    # The machine was slow in the second round; the third is missing.
+    answers = {"plain": answer("plain", [1.0, 9.0, 2.0])}
+    answers["own"] = answer("own", [0.5, 3.0])
+    row = figures.row(answers["own"], answers)
+    assert row["speed_over_reference"] == 2.5
+    assert row["ratio_range"] == [2.0, 3.0]
+
+
 def test_gpu_sh_runs_every_script():
     text = (BENCH / "gpu.sh").read_text()
     named = text.partition('benchmarks="')[2].partition('"')[0].split()

@@ -76,6 +76,8 @@ def test_a_tiny_run_measures_every_cell(knee, tmp_path, capsys):
         )
         assert cell["over_formula"] == cell["seconds"] / cell["formula"]
         assert math.isfinite(cell["seconds"])
+        assert math.isfinite(cell["harness_s"])
+    assert content["added"] == {"put_us": 0, "draw_us": 0}
     assert [k["fixed"] for k in content["knees"]] == [2]
     assert (tmp_path / "knee.png").read_bytes().startswith(b"\x89PNG")
     assert "R = 2: knee along e at" in capsys.readouterr().out
