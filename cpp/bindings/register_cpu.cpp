@@ -1,10 +1,13 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
+#include "echobuf/copy.hpp"
 #include "echobuf/cpu.hpp"
+#include "gil.hpp"
 #include "register.hpp"
 
 namespace py = pybind11;
@@ -26,6 +29,25 @@ std::vector<std::string> cpu_features() {
   return features;
 }
 
+/// Copies bytes past the caches: what large draws are compared with.
+void streaming_copy(const py::buffer& to, const py::buffer& from) {
+  const py::buffer_info target = to.request(true);
+  const py::buffer_info source = from.request();
+  const auto bytes = static_cast<std::size_t>(target.size * target.itemsize);
+  if (bytes != static_cast<std::size_t>(source.size * source.itemsize))
+    throw py::value_error("they are of different sizes");
+  for (const py::buffer_info* each : {&target, &source})
+    if (!PyBuffer_IsContiguous(each->view(), 'C'))
+      throw py::value_error("they must be contiguous");
+  const echobuf::python::GilRelease released;
+  echobuf::streaming_copy()(static_cast<std::byte*>(target.ptr),
+                            static_cast<const std::byte*>(source.ptr), bytes);
+  echobuf::finish_streaming();
+}
+
 }  // namespace
 
-void register_cpu(py::module_& m) { m.def("cpu_features", &cpu_features); }
+void register_cpu(py::module_& m) {
+  m.def("cpu_features", &cpu_features);
+  m.def("streaming_copy", &streaming_copy);
+}

@@ -29,6 +29,9 @@ MOST_BANDS: int
 def interpreter_exits() -> None: ...
 def this_thread_runs_upstream() -> None: ...
 def cpu_features() -> list[str]: ...
+def streaming_copy(to: npt.NDArray[Any], from_: npt.NDArray[Any], /) -> None:
+    """Copies bytes past the caches."""
+
 def permutation(
     n: int,
     seed: npt.ArrayLike,

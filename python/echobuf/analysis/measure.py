@@ -44,11 +44,12 @@ def analyze(
 ) -> Report:
     """Measures whether training waits for its input, and what echoing would bring.
 
-    As DS-Analyzer does (Mohan et al. 2020, arXiv:2007.06775), in phases: upstream
-    alone, a first and a second pass over the same examples; the step alone, on a batch
-    that is there already; both together, as an `EchoLoader` without echoing overlaps
-    them. Each phase stops when the 95 % confidence interval of its mean is narrow, or
-    when its share of the time is used.
+    After DS-Analyzer (Mohan et al. 2020, arXiv:2007.06775), in phases: upstream alone,
+    a first and a second pass over the same examples; the step alone, on a batch that is
+    there already; both together, as an `EchoLoader` without echoing overlaps them. The
+    page cache is not emptied before the first pass, as DS-Analyzer does. Each phase
+    stops when the 95 % confidence interval of its mean is narrow, or when its share of
+    the time is used.
 
     `step` is called many times, and trains each time: give it a model of its own. The
     generators of random numbers of Python, NumPy, torch and a DataLoader are left as

@@ -10,7 +10,7 @@ from echobuf.cli.bench.candidates.workload import check_batch, make_records
 
 
 class _Plain:
-    packages = ("numpy",)
+    packages: tuple[str, ...] = ("numpy",)
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self.settings = settings
@@ -48,6 +48,22 @@ class Copy(_Plain):
             start = starts[turn % len(starts)]
             for array, out in self.arrays:
                 np.copyto(out, array[start : start + self.batch])
+        return int(self.batches)
+
+
+class StreamingCopy(Copy):
+    """The same past the caches, as echobuf copies large batches; one thread."""
+
+    packages = ("echobuf", "numpy")
+
+    def run(self) -> int:
+        from echobuf._core import streaming_copy
+
+        starts = range(0, self.settings["records"] - self.batch + 1, self.batch)
+        for turn in range(self.batches):
+            start = starts[turn % len(starts)]
+            for array, out in self.arrays:
+                streaming_copy(out, array[start : start + self.batch])
         return int(self.batches)
 
 
