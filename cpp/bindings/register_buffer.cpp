@@ -13,6 +13,7 @@
 namespace py = pybind11;
 using echobuf::BufferOptions;
 using echobuf::python::ExportedLeaf;
+using echobuf::python::HeldLeaves;
 using echobuf::python::HostBuffer;
 using echobuf::python::Structure;
 using echobuf::transform::ChainPlan;
@@ -75,6 +76,16 @@ void register_buffer(py::module_& m) {
 
   py::class_<Structure, std::shared_ptr<Structure>>(m, "Structure")
       .def(py::init<const py::object&, py::object, py::object, std::size_t>())
+      .def("flatten",
+           [](const Structure& structure, const py::object& tree) -> py::object {
+             HeldLeaves held;
+             if (!structure.flatten(tree.ptr(), held)) return py::none();
+             py::list leaves(held.size());
+             for (std::size_t i = 0; i < held.size(); ++i)
+               PyList_SET_ITEM(leaves.ptr(), static_cast<py::ssize_t>(i),
+                               Py_NewRef(held.data()[i]));
+             return leaves;
+           })
       .def("unflatten", &Structure::unflatten);
 
   py::class_<ExportedLeaf>(m, "ExportedLeaf")

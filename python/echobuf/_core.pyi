@@ -102,6 +102,8 @@ class Structure:
         leaves: int,
         /,
     ) -> None: ...
+    def flatten(self, tree: Any, /) -> list[Any] | None:
+        """Leaves of the tree; None if it has another structure."""
     def unflatten(self, leaves: list[Any], /) -> Any: ...
 
 class _Puts:

@@ -124,7 +124,8 @@ class EchoBuffer(Uncopied):
         if any(self._made.after):
             self._draws = self._afterwards = Afterwards(self._side, self._made.after)
         self._core.use(make_structure(self._spec.treespec))
-        self._unflatten = make_structure(self._made.spec.treespec).unflatten
+        structure = make_structure(self._made.spec.treespec)
+        self._flatten_out, self._unflatten = structure.flatten, structure.unflatten
         lead = () if self._options.ragged else (self._options.batch_size,)
         self._full_length = (lead + self._made.spec.fields[0].shape)[0]
         self._arguments = state.arguments_of(
@@ -309,7 +310,9 @@ class EchoBuffer(Uncopied):
             self._ends.end_next(code)
 
     def _next_into(self, out: Any, timeout: float | None, stream: Any) -> Any:
-        leaves = self._flatten(self._made.spec, out, "out")
+        leaves = self._flatten_out(out)
+        if leaves is None:
+            leaves = self._flatten(self._made.spec, out, "out")
         count = self._draws.next_into(leaves, timeout, stream)
         if count < 0:
             self._ends.end_next(-count)

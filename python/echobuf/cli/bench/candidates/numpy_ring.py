@@ -37,9 +37,12 @@ class Sample(Sampling):
         self.order = np.empty(0, np.int64)
 
     def add(self, records: Records) -> None:
+        count = len(next(iter(records.values())))
+        if self.filled + count > self.capacity:  # the oldest make room
+            self.filled = 0
         for name, array in records.items():
-            np.copyto(self.ring[name][self.filled : self.filled + len(array)], array)
-        self.filled += len(array)
+            np.copyto(self.ring[name][self.filled : self.filled + count], array)
+        self.filled += count
 
     def sample(self) -> Records:
         if len(self.order) < self.batch:
