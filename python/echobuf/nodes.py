@@ -7,11 +7,12 @@ import sys
 import threading
 from collections import UserDict
 from collections.abc import Callable, Iterable
-from typing import Any
-
-import optree
+from typing import TYPE_CHECKING, Any
 
 from echobuf.tree import NAMESPACE
+
+if TYPE_CHECKING:
+    import optree
 
 _registering = threading.Lock()
 
@@ -34,6 +35,8 @@ def learn(item: Any) -> None:
 
 
 def _leaves(item: Any) -> list[Any]:
+    import optree
+
     return optree.tree_leaves(item, namespace=NAMESPACE)
 
 
@@ -44,6 +47,8 @@ def _is_node(leaf: Any) -> bool:
 
 
 def _register(kind: type) -> None:
+    import optree
+
     if issubclass(kind, UserDict):
         _register_as(kind, _entries_of_dict, _make_dict(kind), optree.MappingEntry)
     else:
@@ -56,6 +61,8 @@ def _register_as(
     unflatten: Callable[[Any, Iterable[Any]], Any],
     entry: type[optree.PyTreeEntry],
 ) -> None:
+    import optree
+
     optree.register_pytree_node(
         kind, flatten, unflatten, path_entry_type=entry, namespace=NAMESPACE
     )

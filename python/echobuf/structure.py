@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import optree
+from typing import TYPE_CHECKING, Any
 
 from echobuf import _core
+
+if TYPE_CHECKING:
+    import optree
 
 
 def make_structure(treespec: optree.PyTreeSpec) -> _core.Structure:
@@ -42,4 +43,6 @@ def _describe(treespec: optree.PyTreeSpec) -> tuple[Any, ...] | None:
 
 def _is_namedtuple(treespec: optree.PyTreeSpec) -> bool:
     """Return whether the node is a named tuple that nobody has registered as a node."""
+    import optree
+
     return getattr(treespec, "kind", None) == optree.PyTreeKind.NAMEDTUPLE

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import optree
 
 from echobuf import hints
 from echobuf.describe_error import message
 from echobuf.errors import SpecError
 from echobuf.field import Field, why_not_storable
+
+if TYPE_CHECKING:
+    import optree
 
 Unflatten = Callable[[list[Any]], Any]
 
@@ -51,6 +53,8 @@ class Spec:
 
 def describe(spec: Spec) -> str:
     """The spec in one line, as `{'image': uint8[3, 4], 'label': int64[]}`."""
+    import optree
+
     leaves = [_Shown(field) for field in spec.fields]
     return repr(optree.tree_unflatten(spec.treespec, leaves))
 
@@ -67,6 +71,8 @@ def flatten_with_paths(
     tree: Any, is_leaf: Callable[[Any], bool] | None = None
 ) -> tuple[list[str], list[Any], optree.PyTreeSpec]:
     """Where the leaves are, such as `['image']`; the leaves; and the structure."""
+    import optree
+
     accessors, leaves, treespec = optree.tree_flatten_with_accessor(
         tree, is_leaf=is_leaf, namespace=NAMESPACE
     )

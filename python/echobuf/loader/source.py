@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-import optree
-
 from echobuf import hints
 from echobuf.errors import OptionError, SpecError
 from echobuf.field import Field
@@ -128,6 +126,8 @@ def _about_lists(batch: Any) -> str:
 
 def infer_whole(batch: Any, batch_size: int | None) -> Any:
     """The spec of a whole batch, from the first one, which may be short."""
+    import optree
+
     example, length = infer_example(batch)
     extent = max(length, batch_size or 0)
     return optree.tree_map(
@@ -140,6 +140,8 @@ def infer_whole(batch: Any, batch_size: int | None) -> Any:
 
 def skip(item: Any, count: int) -> Any:
     """A batch without its first `count` examples."""
+    import optree
+
     return optree.tree_map(
         lambda leaf: as_array(leaf, "batch")[count:], item, namespace=NAMESPACE
     )
@@ -147,6 +149,8 @@ def skip(item: Any, count: int) -> Any:
 
 def length_of(item: Any) -> int:
     """The number of examples in a batch."""
+    import optree
+
     leaves = optree.tree_leaves(item, namespace=NAMESPACE)
     shape = as_array(leaves[0], "batch").shape if leaves else ()
     return int(shape[0]) if shape else 0
