@@ -5,9 +5,9 @@ ring in shared memory: two processes copy images into its slots, semaphores say 
 are free and which are full, and who reads only counts. Like it is "to the ring": of
 each image that arrives eight by eight pixels are drawn. "To batches" draws it whole, a
 second copy, and is compared with what delivers the same: DataLoader's workers, which
-stack a batch and then put it into shared memory. Expected before it was measured: 0.8 of
-the bare ring; 20 times `torch.multiprocessing.Queue`, which makes a file of each image and
-sends its descriptor over a socket; to batches 3 times DataLoader's workers.
+stack a batch and then put it into shared memory. Expected before it was measured: 0.8
+of the bare ring; 20 times `torch.multiprocessing.Queue`, which makes a file of each
+image and sends its descriptor over a socket; to batches 3 times DataLoader's workers.
 """
 
 from echobuf.cli.bench import Candidate, Question
