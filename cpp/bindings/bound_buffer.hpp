@@ -93,7 +93,7 @@ class BoundBuffer {
       }
       const py::object outcome = put_tree(item, stacked, std::nullopt, term);
       if (!outcome.is_none()) return py::make_tuple(count, false, outcome, item);
-      turns.take();
+      if (!turns.take()) throw py::error_already_set();
     }
     return py::make_tuple(most, false, py::none(), py::none());
   }

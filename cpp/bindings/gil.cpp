@@ -1,6 +1,8 @@
 #include "gil.hpp"
 
 #include <pthread.h>
+#include <pybind11/eval.h>
+#include <pybind11/gil_safe_call_once.h>
 #include <pybind11/pybind11.h>
 
 #include <atomic>
@@ -9,7 +11,12 @@
 #include <exception>
 #include <thread>
 
+#include "gil_turns.hpp"
+
 namespace echobuf::python {
+
+namespace py = pybind11;
+
 namespace {
 
 std::atomic<bool> exiting{false};
@@ -68,6 +75,14 @@ void let_draws_have_the_gil() {
     std::this_thread::yield();
 }
 
+PyObject* call_python() noexcept {
+  PYBIND11_CONSTINIT static py::gil_safe_call_once_and_store<py::object> nothing;
+  const py::object& function =
+      nothing.call_once_and_store_result([] { return py::eval("lambda: None"); })
+          .get_stored();
+  return PyObject_CallNoArgs(function.ptr());
+}
+
 bool GilRelease::check_signals() {
   take_back(state_, draws_);
   const bool quiet = PyErr_CheckSignals() == 0;
@@ -79,7 +94,6 @@ bool on_main_thread() { return PyThread_get_thread_ident() == main_thread.load()
 
 void remember_main_thread() {
   pthread_atfork(nullptr, nullptr, start_anew);
-  namespace py = pybind11;
   const py::object main = py::module_::import("threading").attr("main_thread")();
   main_thread.store(main.attr("ident").cast<unsigned long>());
 }

@@ -3,37 +3,35 @@
 
 #include <Python.h>
 
-#include <chrono>
-
 #include "gil.hpp"
 
 namespace echobuf::python {
 
+/// Calls a function of Python's that does nothing. Null with an error set.
+PyObject* call_python() noexcept;
+
 /// Gives the GIL up between two steps of a loop: at once for a draw that wants it back,
-/// and for anybody else now and then, as an iterator written in C never does.
+/// and for any other thread as Python's own loop does, which an iterator written in C
+/// never runs.
 class GilTurns {
  public:
-  /// Between two steps, with the GIL.
-  void take() {
-    if (a_draw_wants_the_gil()) {
-      let_draws_have_the_gil();
-    } else if (++steps_ == kSteps) {
-      steps_ = 0;
-      const auto now = Clock::now();
-      if (now - last_ < kTurn) return;
-      last_ = now;
-      const GilRelease released;
-    }
+  /// Between two steps, with the GIL. False with a Python error set.
+  bool take() {
+    if (a_draw_wants_the_gil()) let_draws_have_the_gil();
+    if (++steps_ != kSteps) return true;
+    steps_ = 0;
+    // Not a GilRelease: to take the GIL back at once tells a thread that waits for it
+    // to wait anew, and only one that has waited for `sys.getswitchinterval()` is let
+    // in.
+    PyObject* const none = call_python();
+    Py_XDECREF(none);
+    return none != nullptr;
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
-  // Whoever has waited for `sys.getswitchinterval()` (5 ms) gets it then.
-  static constexpr auto kTurn = std::chrono::milliseconds(1);
-  static constexpr int kSteps = 16;
+  static constexpr int kSteps = 4;
 
   int steps_ = 0;
-  Clock::time_point last_ = Clock::now();
 };
 
 /// The next item of an iterator of upstream's; null at its end, or with an error set.

@@ -21,6 +21,15 @@ bool is_sequence(PyObject* tree, PyTypeObject* type, std::size_t count) {
   return static_cast<std::size_t>(size) == count;
 }
 
+/// Clears an error that Python's way of the put raises again, with its message; throws
+/// any other.
+void leave_to_python() {
+  if (!PyErr_ExceptionMatches(PyExc_ValueError) &&
+      !PyErr_ExceptionMatches(PyExc_TypeError))
+    throw py::error_already_set();
+  PyErr_Clear();
+}
+
 /// Item `i`, or nothing: a list may have become shorter, since looking a key up in a
 /// dict runs code of the key's.
 py::object item_of(PyObject* tree, py::ssize_t i) {
@@ -29,6 +38,17 @@ py::object item_of(PyObject* tree, py::ssize_t i) {
   auto item = py::reinterpret_steal<py::object>(PySequence_GetItem(tree, i));
   if (!item) PyErr_Clear();
   return item;
+}
+
+/// The value of a key, or nothing, perhaps with an error set.
+py::object value_of(PyObject* dict, PyObject* key) {
+#if PY_VERSION_HEX >= 0x030D0000  // without the GIL a borrowed one may go at any time
+  PyObject* value = nullptr;
+  PyDict_GetItemRef(dict, key, &value);
+  return py::reinterpret_steal<py::object>(value);
+#else
+  return py::reinterpret_borrow<py::object>(PyDict_GetItemWithError(dict, key));
+#endif
 }
 
 }  // namespace
@@ -75,11 +95,7 @@ bool Structure::flatten(PyObject* tree, HeldLeaves& leaves) const {
   const auto list =
       py::reinterpret_steal<py::object>(PyObject_CallOneArg(flatten_.ptr(), tree));
   if (!list) {
-    // Who asks it from Python gets its message.
-    if (!PyErr_ExceptionMatches(PyExc_ValueError) &&
-        !PyErr_ExceptionMatches(PyExc_TypeError))
-      throw py::error_already_set();
-    PyErr_Clear();
+    leave_to_python();
     return false;
   }
   for (py::ssize_t i = 0; i < PyList_GET_SIZE(list.ptr()); ++i)
@@ -120,12 +136,11 @@ bool Structure::take_apart_dict(const Node& node, PyObject* tree, HeldLeaves& le
   if (static_cast<std::size_t>(PyDict_GET_SIZE(tree)) != node.children.size())
     return false;
   for (std::size_t i = 0; i < node.children.size(); ++i) {
-    PyObject* const found = PyDict_GetItemWithError(tree, node.keys[i].ptr());
-    if (found == nullptr) {
-      if (PyErr_Occurred()) throw py::error_already_set();
+    const py::object child = value_of(tree, node.keys[i].ptr());
+    if (!child) {
+      if (PyErr_Occurred()) leave_to_python();
       return false;
     }
-    const auto child = py::reinterpret_borrow<py::object>(found);
     if (!take_apart(node.children[i], child.ptr(), leaves)) return false;
   }
   return true;
