@@ -77,9 +77,11 @@ void let_draws_have_the_gil() {
 
 PyObject* call_python() noexcept {
   PYBIND11_CONSTINIT static py::gil_safe_call_once_and_store<py::object> nothing;
-  const py::object& function =
-      nothing.call_once_and_store_result([] { return py::eval("lambda: None"); })
-          .get_stored();
+  const py::object& function = nothing
+                                   .call_once_and_store_result([] {
+                                     return py::eval("lambda: None", py::dict());
+                                   })
+                                   .get_stored();
   return PyObject_CallNoArgs(function.ptr());
 }
 
