@@ -311,7 +311,14 @@ def test_epochs_that_are_set_in_the_middle():
 
 def test_a_run_shares_the_gil():
     """A thread of Python's gets its turns beside an iterator that never gives any."""
-    count, item = 1_000_000, {"a": np.zeros(16, "u1"), "b": 1}
+    count = 1_000_000
+    # Measured: a fourth of `count` and more; kept out, a twentieth at most, each time.
+    assert any(steps_beside_a_run(count) > count // 14 for _ in range(5))
+
+
+def steps_beside_a_run(count):
+    """Return how far this thread counts while another one puts `count` items."""
+    item = {"a": np.zeros(16, "u1"), "b": 1}
     with echobuf.EchoBuffer(item, batch_size=8, window=count, factor=1) as buffer:
         begun = threading.Event()
 
@@ -326,5 +333,4 @@ def test_a_run_shares_the_gil():
         while worker.is_alive():
             steps += 1
         assert worker.result() == (count, False, None, None)
-    # Measured: a fourth of `count` and more; kept out, a twentieth at most.
-    assert steps > count // 14
+    return steps
