@@ -94,7 +94,12 @@ def test_augmented_batches_are_normalised_images(name, question):
 
 
 def test_worker_processes_hand_over_images(question):
-    names = ("bare ring, semaphores", "echobuf, to the ring", "echobuf, to batches")
+    names = (
+        "bare ring, semaphores",
+        "echobuf, to the ring",
+        "echobuf, to batches",
+        "DataLoader, 2 workers",
+    )
     sizes = {"images": 64, "window": 32, "batch": 16, "workers": 1}
     outcomes = measure(small(question("workers"), names, **sizes), 1)
     for outcome in outcomes.values():

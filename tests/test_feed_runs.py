@@ -91,13 +91,16 @@ def walk(make, epochs=2, cut=None):
     loader = tape.loader
     seen = []
     for number in range(epochs):
+        states = []
         try:
             for batch in loader:
+                seen += states
                 seen.append(rows_of(batch))
-                seen.append(state_of(loader))
+                states = [state_of(loader)]
         except echobuf.UpstreamError as error:
             return str(error), tape.asked
-        seen.append(number)
+        # Timing says whether the last batch was known to be the last when it came.
+        seen += [state_of(loader), number]
     loader.close()
     return seen, tape.asked
 

@@ -1,5 +1,9 @@
 """The interpreter exits at 500 random points: with the code given, and in silence."""
 
+import os
+
+import pytest
+
 from programs import HERE, LIMIT_S, finish, start
 
 FORKED = 490
@@ -31,3 +35,8 @@ def test_exits_of_fresh_interpreters():
         out, errors = program.communicate(timeout=LIMIT_S)
         assert errors == ""
         assert out == f"{program.returncode}\n"
+
+
+@pytest.mark.parametrize("kind", ["thread", "ahead", "workers", "server", "simulated"])
+def test_exits_with_an_epoch_that_outlives_the_modules(kind):
+    assert finish(start(HERE / "kept.py", kind, os.getpid())) == "3\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -185,9 +186,9 @@ class Block:
     """Lent memory as NumPy sees it; given back when the last view of it is gone."""
 
     def __init__(self, owner: Lender, size: int) -> None:
-        self._pid = os.getpid()
         self.owner = owner
         self.address = driver().lend(owner.ordinal, max(size, 1))
+        weakref.finalize(self, _free, os.getpid(), self.address).atexit = False
         self.__array_interface__ = {
             "shape": (size,),
             "typestr": "|u1",
@@ -195,6 +196,8 @@ class Block:
             "version": 3,
         }
 
-    def __del__(self) -> None:
-        if hasattr(self, "address") and os.getpid() == self._pid:
-            driver().free(self.address)
+
+def _free(process: int, address: int) -> None:
+    """Give memory back in the process that it was lent to."""
+    if process == os.getpid():
+        driver().free(address)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from echobuf import state
@@ -68,6 +70,7 @@ class Run:
         if self.feeder is not None:
             self.feeder.end()
 
-    def __del__(self) -> None:
-        if getattr(self, "feeder", None) is not None:
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        # As the interpreter goes away its threads have ended, and modules are gone.
+        if getattr(self, "feeder", None) is not None and not is_finalizing():
             self.feeder.stop()  # type: ignore[union-attr]

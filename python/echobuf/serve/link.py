@@ -98,6 +98,7 @@ class Link:
         except BaseException:
             connection.close()
             raise
+        weakref.finalize(self, self._shared.close)
 
     def _take_place(self, seat: int, holder: int, lease_s: float) -> _core.Place:
         try:
@@ -144,20 +145,14 @@ class Link:
                 buffer.fail(left())
         self._shared.close()
 
-    def __del__(self) -> None:
-        if hasattr(self, "_shared"):
-            self._shared.close()
-
 
 class _Files:
     """Descriptors, closed when nobody has them any more."""
 
     def __init__(self, files: list[int]) -> None:
         self.both = files[0], files[1]
-
-    def __del__(self) -> None:
         for file in self.both:
-            os.close(file)
+            weakref.finalize(self, os.close, file).atexit = False
 
 
 class _Shared:

@@ -67,11 +67,9 @@ class Crew:
         ]
         self.core: _core.Crew = side.crew(side.core, settings.count, _AHEAD)  # type: ignore[arg-type]
         self.watch = Watch(settings, self.core, tasks, weakref.ref(buffer))
+        # As the interpreter goes away `_end_all` has done it, and modules are gone.
+        weakref.finalize(self, self.watch.close).atexit = False
         _crews.add(self)
-
-    def __del__(self) -> None:
-        if hasattr(self, "watch"):
-            self.watch.close()
 
 
 def _end_all() -> None:
