@@ -74,7 +74,8 @@ void register_buffer(py::module_& m) {
            })
       .def_readwrite("idle", &BufferOptions::idle);
 
-  py::class_<Structure, std::shared_ptr<Structure>>(m, "Structure")
+  auto structure = py::class_<Structure, std::shared_ptr<Structure>>(m, "Structure");
+  structure
       .def(py::init<const py::object&, py::object, py::object, std::size_t>())
       .def("flatten",
            [](const Structure& structure, const py::object& tree) -> py::object {
@@ -85,8 +86,8 @@ void register_buffer(py::module_& m) {
                PyList_SET_ITEM(leaves.ptr(), static_cast<py::ssize_t>(i),
                                Py_NewRef(held.data()[i]));
              return leaves;
-           })
-      .def("unflatten", &Structure::unflatten);
+           });
+  echobuf::python::add_unflatten<Structure>(structure);
 
   py::class_<ExportedLeaf>(m, "ExportedLeaf")
       .def("__dlpack__",
@@ -98,9 +99,9 @@ void register_buffer(py::module_& m) {
       py::class_<HostBuffer>(m, "Buffer")
           .def(py::init<const py::list&, const py::list&, const BufferOptions&>(),
                py::arg("leaves"), py::arg("made"), py::arg("options"))
-          .def("next", &HostBuffer::next)
           .def("next_exported", &HostBuffer::next_exported)
           .def("exportable", &HostBuffer::exportable)
           .def("next_into", &HostBuffer::next_into);
   echobuf::python::register_methods<HostBuffer>(buffer);
+  echobuf::python::add_next<HostBuffer>(buffer);
 }

@@ -4,6 +4,8 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include "direct.hpp"
+
 namespace echobuf::python {
 
 /// The methods of what examples are put into.
@@ -12,17 +14,16 @@ void register_puts(Class& bound) {
   bound.def("use", &Bound::use)
       .def("carry", &Bound::carry)
       .def("put", &Bound::put)
-      .def("put_tree", &Bound::put_tree, py::arg("tree"), py::arg("stacked"),
-           py::arg("timeout_s"), py::arg("term") = py::none(), py::pos_only())
       .def("put_all", &Bound::put_all);
+  add_put_tree<Bound>(bound);
 }
 
 /// The methods that several buffers have.
 template <class Bound, class Class>
 void register_methods(Class& bound) {
   register_puts<Bound>(bound);
-  bound.def("ready", &Bound::ready)
-      .def("close", &Bound::close)
+  add_ready<Bound>(bound);
+  bound.def("close", &Bound::close)
       .def("fail", &Bound::fail)
       .def("term", &Bound::term)
       .def("abandon", &Bound::abandon)

@@ -333,11 +333,11 @@ class EchoBuffer(Uncopied):
         While another thread draws it would wait for its turn.
         """
         answer = self._core.ready()
-        if self._afterwards is not None and self._afterwards.waits() and answer <= 1:
-            return True
-        if answer > 1:
+        if answer is not True and answer is not False:
             self._ends.check(answer)
-        return answer == 1
+        if self._afterwards is not None and self._afterwards.waits():
+            return True
+        return answer is True
 
     # ---- life
 
