@@ -2,9 +2,8 @@
 // which makes two vectors and a bound method for each call: a third of a small put.
 #pragma once
 
-#include <pybind11/pybind11.h>
-
 #include <cxxabi.h>
+#include <pybind11/pybind11.h>
 
 #include <cstdint>
 #include <optional>
@@ -16,7 +15,10 @@ namespace py = pybind11;
 /// The object behind a method's `self`, whose type Python has looked at.
 template <class Bound>
 Bound& self_of(PyObject* self) {
-  return py::cast<Bound&>(py::handle(self));
+  const py::detail::value_and_holder made =
+      reinterpret_cast<py::detail::instance*>(self)->get_value_and_holder();
+  if (!made.holder_constructed()) throw py::type_error("__init__() was not called");
+  return *made.value_ptr<Bound>();
 }
 
 /// Returns what `call` does, or raises in Python what it throws.
@@ -95,10 +97,11 @@ inline void add_method(const py::handle& type, PyMethodDef& method) {
 
 template <class Bound>
 void add_put_tree(const py::handle& type) {
-  static PyMethodDef method{
-      "put_tree", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(
-                      &direct_put_tree<Bound>)),
-      METH_FASTCALL, "put_tree(tree, stacked, timeout_s, term=None)"};
+  static PyMethodDef method{"put_tree",
+                            reinterpret_cast<PyCFunction>(
+                                reinterpret_cast<void (*)()>(&direct_put_tree<Bound>)),
+                            METH_FASTCALL,
+                            "put_tree(tree, stacked, timeout_s, term=None)"};
   add_method(type, method);
 }
 

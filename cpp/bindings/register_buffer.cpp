@@ -75,8 +75,7 @@ void register_buffer(py::module_& m) {
       .def_readwrite("idle", &BufferOptions::idle);
 
   auto structure = py::class_<Structure, std::shared_ptr<Structure>>(m, "Structure");
-  structure
-      .def(py::init<const py::object&, py::object, py::object, std::size_t>())
+  structure.def(py::init<const py::object&, py::object, py::object, std::size_t>())
       .def("flatten",
            [](const Structure& structure, const py::object& tree) -> py::object {
              HeldLeaves held;
