@@ -6,11 +6,20 @@ batch, by `numpy.copyto`, one thread, warm memory, without upstream. In the warm
 candidate that claims exact use is checked for it.
 """
 
+from echobuf.cli.bench import Candidate
 from echobuf.cli.bench.options import make_parser, run
 from echobuf.cli.bench.questions import examples
 from sampling import RESULTS, with_peers
 
-QUESTION = with_peers(examples())
+TARGET = "peers.echoed_examples:"
+
+QUESTION = with_peers(
+    examples(),
+    Candidate("cpprb", TARGET + "Cpprb"),
+    Candidate("DataLoader", TARGET + "Loader"),
+    Candidate("webdataset", TARGET + "Webdataset"),
+    Candidate("tf.data", TARGET + "TfData", {"records": 16_384}),
+)
 
 if __name__ == "__main__":
     run(QUESTION, make_parser(__doc__, RESULTS).parse_args())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from books import CAUSE
 from cells import CONSUMER, PROCESS, RAISES, RESOURCES, Cell
-from examples import CAUSE
 from limits import WORDS
 from programs_of_cells import Program
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import torch.distributed as dist
-from examples import say
+from books import say
 from train import main as train
 from train import plan_of
 

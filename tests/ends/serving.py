@@ -15,8 +15,8 @@ from typing import Any
 
 import leaks
 import limits
+from books import Data, ServedExamples, ServedSampler, say
 from cells import RESOURCES
-from examples import Data, ServedExamples, ServedSampler, say
 from train import NAME, Trial, plan_of
 
 import echobuf

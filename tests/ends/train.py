@@ -20,8 +20,8 @@ from typing import Any
 
 import leaks
 import limits
+from books import Books, Data, Examples, Sampler, say
 from cells import RESOURCES, SERVED
-from examples import Books, Data, Examples, Sampler, say
 from plans import RESTART_AT
 
 import echobuf
