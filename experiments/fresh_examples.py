@@ -14,25 +14,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-import multiprocessing
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from echobuf.cli.bench.environment import environment
 from fresh import run as running
-from fresh.conditions import Condition, conditions
-from fresh.ledger import Ledger
+from fresh.conditions import conditions
+from fresh.going_on import explore, processes, resumed
+from fresh.ledger import CountLedger
 from fresh.report import report
 from fresh.run import Run, fresh_needed
-from fresh.search import Search, Tuned
+from fresh.search import Search
 from options import add_budget, add_device, make_parser
 from workloads import NAMES, Workload, workload
-
-
-class OutOfTimeError(Exception):
-    """The budget is used up; what is not done yet is not begun."""
 
 
 def settings_of(chosen: Workload) -> str:
@@ -41,46 +37,18 @@ def settings_of(chosen: Workload) -> str:
     return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:12]
 
 
+def text_of(run: Run, outcome: dict[str, Any]) -> str:
+    """Return what a run has given, in one line."""
+    fresh = outcome["fresh"]
+    return f"cut off at {run.most_fresh:,}" if fresh is None else f"{fresh:,}"
+
+
 def counter(
-    ledger: Ledger, count: Callable[[Run], int | None], deadline: float
+    ledger: CountLedger, count: Callable[[Run], int | None], deadline: float
 ) -> Callable[[Run], int | None]:
-    """Counts that are looked up, or made until the deadline."""
-
-    def found(run: Run) -> int | None:
-        row = ledger.find(run)
-        if row is not None:
-            return row["fresh"]
-        if time.monotonic() >= deadline:
-            raise OutOfTimeError
-        fresh = count(run)
-        ledger.add(run, fresh)
-        print(
-            f"{run.workload}: {run.condition}, rate {run.rate:g}, seed {run.seed}: "
-            + (f"cut off at {run.most_fresh:,}" if fresh is None else f"{fresh:,}"),
-            flush=True,
-        )
-        return fresh
-
-    return found
-
-
-def explore(
-    searches: dict[str, Search], wanted: list[Condition], jobs: int
-) -> dict[str, list[Tuned]]:
-    """Tunes conditions, of all workloads in turn; what is not done is left out."""
-    asked = [(name, condition) for condition in wanted for name in searches]
-    tuned: dict[str, list[Tuned]] = {name: [] for name in searches}
-    with ThreadPoolExecutor(jobs) as pool:
-        futures = [
-            (name, pool.submit(searches[name].of, condition))
-            for name, condition in asked
-        ]
-        for name, future in futures:
-            try:
-                tuned[name].append(future.result())
-            except OutOfTimeError:
-                continue
-    return tuned
+    """Return a function that looks counts up, or makes them until the deadline."""
+    found = resumed(ledger, lambda run: {"fresh": count(run)}, text_of, deadline)
+    return lambda run: found(run)["fresh"]
 
 
 def main() -> None:
@@ -97,10 +65,8 @@ def main() -> None:
     about = environment()
     chosen = {name: workload(name) for name in options.workloads}
     settings = {name: settings_of(one) for name, one in chosen.items()}
-    ledger = Ledger(out / "fresh_examples.jsonl", settings)
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(options.jobs, mp_context=spawn) as pool:
-        # The pool starts its processes with the first run that is not done.
+    ledger = CountLedger(out / "fresh_examples.jsonl", settings)
+    with processes(options.jobs) as pool:
         count = counter(
             ledger,
             lambda run: pool.submit(fresh_needed, run).result(),

@@ -13,10 +13,10 @@ from fresh.conditions import BATCH, Condition
 from fresh.search import Tuned
 from workloads import Workload
 
-__all__ = ["draw"]
+__all__ = ["COLOURS", "draw"]
 
 _GROUPS = ("factors", "windows", "batches")
-_COLOURS = {
+COLOURS = {
     "no echoing": "#8a8f98",
     "batch": "#1f77b4",
     "after": "#d98a29",
@@ -69,7 +69,7 @@ def _echo(condition: Condition) -> tuple[str, int]:
 
 
 def _place(condition: Condition) -> tuple[int, ...]:
-    kind = list(_COLOURS).index(condition.kind)
+    kind = list(COLOURS).index(condition.kind)
     return condition.factor, kind, condition.batch_size, condition.window
 
 
@@ -90,7 +90,7 @@ def _bars(panel: Any, shown: list[Tuned], group: str) -> None:
             panel.barh(
                 place,
                 one.median,
-                color=_COLOURS[one.condition.kind],
+                color=COLOURS[one.condition.kind],
                 xerr=[[below], [above]],
                 error_kw={"capsize": 3, "elinewidth": 1},
             )

@@ -12,8 +12,9 @@ from rich.table import Table
 
 from echobuf.cli.bench.report import write_figures
 from fresh.picture import draw
+from fresh.rates import SEEDS, TUNING_SEEDS, rate_of
 from fresh.run import EVALUATE_EVERY, SMOOTHING
-from fresh.search import CUT, SEEDS, TUNING_SEEDS, Tuned, rate_of
+from fresh.search import CUT, Tuned
 from workloads import Workload
 
 __all__ = ["report"]

@@ -8,28 +8,35 @@ import math
 import statistics
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from echobuf import EchoBuffer, Field
 from fresh.conditions import Condition
 from workloads.workload import Leaves, Workload
 
-__all__ = ["EVALUATE_EVERY", "SMOOTHING", "Run", "batches", "fresh_needed"]
+__all__ = [
+    "EVALUATE_EVERY",
+    "SMOOTHING",
+    "Run",
+    "Trial",
+    "batches",
+    "fresh_needed",
+    "loaded",
+]
 
 EVALUATE_EVERY = 10  # steps
 SMOOTHING = 4  # evaluations, whose mean is to reach the target
 
 
 @dataclass(frozen=True)
-class Run:
-    """What a run is given.
+class Trial:
+    """A training with one learning rate and seed, however long it is.
 
     Attributes:
         workload: its name.
         condition: how fresh examples are used.
         rate: the learning rate.
         seed: of the weights, the order, the augmentation and the window.
-        most_fresh: fresh examples after which it is cut off.
         device: where the window lies and the model trains.
         width: of the model, as many times as usual.
     """
@@ -38,24 +45,40 @@ class Run:
     condition: Condition
     rate: float
     seed: int
-    most_fresh: int
+    _: KW_ONLY
     device: str = "cpu"
     width: int = 1
 
 
+@dataclass(frozen=True)
+class Run(Trial):
+    """A trial that ends at the target.
+
+    Attributes:
+        most_fresh: fresh examples after which it is cut off.
+    """
+
+    _: KW_ONLY
+    most_fresh: int
+
+
 @functools.cache
-def _workload(name: str) -> Workload:
+def loaded(name: str) -> Workload:
+    """Return the workload of that name, read once in each process.
+
+    Torch then computes in one thread: as many runs at a time as there are cores.
+    """
     import torch
 
     from workloads import workload
 
-    torch.set_num_threads(1)  # as many runs at a time as there are cores
+    torch.set_num_threads(1)
     return workload(name)
 
 
-def _buffer(run: Run, workload: Workload, fresh: Leaves) -> EchoBuffer:
-    """What echoes batches like this one."""
-    condition = run.condition
+def _buffer(trial: Trial, workload: Workload, fresh: Leaves) -> EchoBuffer:
+    """Return a buffer that echoes batches like this one."""
+    condition = trial.condition
     whole = condition.echoes_batches
     shapes = [leaf.shape if whole else leaf.shape[1:] for leaf in fresh]
     return EchoBuffer(
@@ -66,23 +89,23 @@ def _buffer(run: Run, workload: Workload, fresh: Leaves) -> EchoBuffer:
         window=condition.window // (condition.batch_size if whole else 1),
         factor=condition.factor,
         unit="batch" if whole else "example",
-        seed=run.seed,
-        device=run.device,
+        seed=trial.seed,
+        device=trial.device,
         transform=workload.transform if condition.kind == "before" else None,
     )
 
 
-def batches(run: Run, workload: Workload) -> Iterator[tuple[int, Leaves]]:
-    """Batches to train on, each with how many fresh examples were read so far.
+def batches(trial: Trial, workload: Workload) -> Iterator[tuple[int, Leaves]]:
+    """Yield batches to train on, each with the fresh examples that were read so far.
 
     All in one thread, and nothing is read ahead: the counts do not depend on timing.
     """
-    condition = run.condition
+    condition = trial.condition
     augmented = condition.kind != "before"
-    stream = workload.stream(condition.batch_size, run.seed, augmented)
+    stream = workload.stream(condition.batch_size, trial.seed, augmented)
     first = next(stream)
     read = 0
-    with _buffer(run, workload, first) as buffer:
+    with _buffer(trial, workload, first) as buffer:
         put = buffer.put if condition.echoes_batches else buffer.put_batch
         for fresh in itertools.chain([first], stream):
             put(fresh, timeout=60)  # there is room: batches fill segments exactly
@@ -95,7 +118,7 @@ def fresh_needed(run: Run) -> int | None:
     """Fresh examples up to the target; None if it was not reached."""
     import torch
 
-    workload = _workload(run.workload)
+    workload = loaded(run.workload)
     learner = workload.learner(run.seed, run.rate, run.device, run.width)
     recent: deque[float] = deque(maxlen=SMOOTHING)
     for step, (fresh, leaves) in enumerate(batches(run, workload), start=1):

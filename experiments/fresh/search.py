@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import math
 import statistics
-import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from fresh.conditions import Condition
+from fresh.rates import SEEDS, TUNING_SEEDS, OncePerCondition, rate_of, search_rates
 from fresh.run import Run
 
-__all__ = ["CUT", "SEEDS", "TUNING_SEEDS", "Search", "Tuned", "median", "rate_of"]
+__all__ = ["CUT", "Search", "Tuned", "median"]
 
-SEEDS = range(5)
-TUNING_SEEDS = range(100, 102)
 CUT = 1.3  # of the best median so far: then a run that tunes is cut off
 _PATIENCE = 2.0  # of the median without echoing: then any other run is cut off
-_MOST_EXTENSIONS = 5
 
 Counts = list[int | None]
 
@@ -25,11 +22,6 @@ Counts = list[int | None]
 def median(counts: Iterable[int | None]) -> float:
     """Of counts, those that missed the target being infinite."""
     return statistics.median(math.inf if n is None else n for n in counts)
-
-
-def rate_of(fifths: int) -> float:
-    """The learning rate so many fifths of a decade from 1, to two digits."""
-    return float(f"{10 ** (fifths / 5):.2g}")
 
 
 @dataclass(frozen=True)
@@ -72,38 +64,35 @@ class Search:
     count: Callable[[Run], int | None]
     device: str = "cpu"
     width: int = 1
-    _done: dict[Condition, Tuned] = field(default_factory=dict)
-    _locks: dict[Condition, threading.Lock] = field(default_factory=dict)
+    _once: OncePerCondition[Tuned] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._once = OncePerCondition(self._tune)
 
     def of(self, condition: Condition) -> Tuned:
-        """What came out of a condition, and first of those that it is tuned after."""
-        with self._locks.setdefault(condition, threading.Lock()):
-            if condition not in self._done:
-                self._done[condition] = self._tune(condition)
-            return self._done[condition]
+        """Return what came out of a condition; those that it is tuned after come first.
+
+        Each is tuned once, also when several threads ask.
+        """
+        return self._once.of(condition)
 
     def _tune(self, condition: Condition) -> Tuned:
         echoing = condition != condition.plain
         # Echoing that needs more than no echoing does is of no use.
         bound = self.of(condition.plain).median if echoing else math.inf
-        if condition.near is None:
-            middle = self.rates[len(self.rates) // 2]
-            rates = sorted(self.rates, key=lambda rate: abs(rate - middle))
-        else:
-            near = self.of(condition.near)
-            if near.condition.factor < condition.factor and near.median > bound:
-                return Tuned(condition, near.fifths, {}, [])
-            rates = [near.fifths, near.fifths - 1, near.fifths + 1]
-        tried: dict[int, Counts] = {}
-        for rate in rates:
-            tried[rate] = self._try(condition, rate, tried, bound)
-        for _ in range(_MOST_EXTENSIONS):
-            best = _best(tried)
-            further = best - 1 if best == min(tried) else best + 1
-            if further in tried:
-                break
-            tried[further] = self._try(condition, further, tried, bound)
-        best = _best(tried)
+        near = None if condition.near is None else self.of(condition.near)
+        if (
+            near is not None
+            and near.condition.factor < condition.factor
+            and near.median > bound
+        ):
+            return Tuned(condition, near.fifths, {}, [])
+        tried, best = search_rates(
+            self.rates,
+            None if near is None else near.fifths,
+            lambda rate, so_far: self._try(condition, rate, so_far, bound),
+            median,
+        )
         limit = min(self.most_fresh, _PATIENCE * bound)
         runs = [self._run(condition, best, seed, limit) for seed in SEEDS]
         return Tuned(condition, best, tried, [self.count(run) for run in runs])
@@ -131,8 +120,3 @@ class Search:
             device=self.device,
             width=self.width,
         )
-
-
-def _best(tried: dict[int, Counts]) -> int:
-    """The rate with the least median; the lowest rate where all were cut off."""
-    return min(tried, key=lambda rate: (median(tried[rate]), rate))

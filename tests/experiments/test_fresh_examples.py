@@ -40,7 +40,7 @@ def numbered(load):
 def served(parts, workload, condition, steps):
     """Fresh examples read, and numbers and places of cuts, batch by batch."""
     running = parts("run")
-    run = running.Run("numbered", condition, 0.1, 3, EXAMPLES)
+    run = running.Run("numbered", condition, 0.1, 3, most_fresh=EXAMPLES)
     for read, (leaf,) in itertools.islice(running.batches(run, workload), steps):
         assert leaf.shape == (condition.batch_size, 5)
         yield read, leaf[:, 0] // 100, leaf[:, 0] % 100
@@ -85,19 +85,19 @@ def test_runs_reach_an_easy_target_and_miss_an_impossible_one(
     load, parts, name, monkeypatch
 ):
     running, wanted = parts("run"), parts("conditions").conditions()
-    workload = running._workload(name)
+    workload = running.loaded(name)
     start = workload.learner(0, 0.01, "cpu", 1).error()
     monkeypatch.setattr(type(workload), "target", 0.95 * start)
     counts = defaultdict(set)
     for condition in (wanted[0], wanted[3], wanted[3]):
-        run = running.Run(name, condition, 0.03, 0, 10_000)
+        run = running.Run(name, condition, 0.03, 0, most_fresh=10_000)
         counts[condition].add(running.fresh_needed(run))
         steps = running.EVALUATE_EVERY * running.SMOOTHING
         least = steps * condition.batch_size / condition.factor
         (fresh,) = counts[condition]  # the same again
         assert least <= fresh < 10_000
     monkeypatch.setattr(type(workload), "target", -1.0)
-    run = running.Run(name, wanted[0], 0.01, 0, 100)
+    run = running.Run(name, wanted[0], 0.01, 0, most_fresh=100)
     assert running.fresh_needed(run) is None
 
 
@@ -116,6 +116,7 @@ def valley(best, calls):
 @pytest.mark.parametrize("best", [-14, -10, -8, -5])
 def test_the_best_rate_is_found_beyond_the_edge_of_the_grid(parts, best):
     searching, wanted = parts("search"), parts("conditions").conditions()
+    rates = parts("rates")
     calls = []
     search = searching.Search("any", range(-11, -8), 60_000, valley(best, calls))
     for condition in wanted:
@@ -125,7 +126,7 @@ def test_the_best_rate_is_found_beyond_the_edge_of_the_grid(parts, best):
         assert None not in tuned.fresh
     assert len(calls) == len(set(calls))
     # Seeds that tune and seeds that tell are apart.
-    assert {r.seed for r in calls} == {*searching.SEEDS, *searching.TUNING_SEEDS}
+    assert {r.seed for r in calls} == {*rates.SEEDS, *rates.TUNING_SEEDS}
 
 
 def test_runs_that_missed_count_as_the_largest(parts, numbered, tmp_path):
@@ -139,7 +140,7 @@ def test_runs_that_missed_count_as_the_largest(parts, numbered, tmp_path):
     search = searching.Search("any", range(-11, -8), 60_000, count)
     tuned = [search.of(condition) for condition in wanted]
     assert tuned[1].median == math.inf
-    assert tuned[1].fresh == [None] * len(searching.SEEDS)
+    assert tuned[1].fresh == [None] * len(parts("rates").SEEDS)
     # More echoes of what does not pay are not tried.
     untried = [one.condition for one in tuned if not one.fresh]
     assert {c.factor for c in untried} == {4, 8, 16}
@@ -161,10 +162,10 @@ def test_it_goes_on_and_repeats_nothing(load, parts, tmp_path):
 
         def some(run):
             if len(calls) == most:
-                raise script.OutOfTimeError
+                raise parts("going_on").OutOfTimeError
             return inner(run)
 
-        ledger = ledgers.Ledger(path, {"any": settings})
+        ledger = ledgers.CountLedger(path, {"any": settings})
         count = script.counter(ledger, some, math.inf)
         search = searching.Search("any", range(-11, -8), 60_000, count)
         return calls, script.explore({"any": search}, wanted, jobs)["any"]
@@ -185,20 +186,20 @@ def test_it_goes_on_and_repeats_nothing(load, parts, tmp_path):
 
 def test_a_run_cut_off_sooner_than_now_is_run_again(parts, tmp_path):
     running, wanted = parts("run"), parts("conditions").conditions()
-    ledger = parts("ledger").Ledger(tmp_path / "runs.jsonl", {"any": "a"})
-    cut = running.Run("any", wanted[0], 0.1, 0, 100)
-    ledger.add(cut, None)
+    ledger = parts("ledger").CountLedger(tmp_path / "runs.jsonl", {"any": "a"})
+    cut = running.Run("any", wanted[0], 0.1, 0, most_fresh=100)
+    ledger.add(cut, {"fresh": None})
     assert ledger.find(cut)["fresh"] is None
-    longer = running.Run("any", wanted[0], 0.1, 0, 101)
+    longer = running.Run("any", wanted[0], 0.1, 0, most_fresh=101)
     assert ledger.find(longer) is None
-    ledger.add(longer, 101)
+    ledger.add(longer, {"fresh": 101})
     assert ledger.find(cut)["fresh"] == 101
 
 
 def test_without_time_it_reports_what_is_done(load, parts, tmp_path, monkeypatch):
     script, wanted = load("fresh_examples"), parts("conditions").conditions()
     chosen = load("workloads").workload("text")
-    ledger = parts("ledger").Ledger(
+    ledger = parts("ledger").CountLedger(
         tmp_path / "fresh_examples.jsonl", {"text": script.settings_of(chosen)}
     )
     count = script.counter(ledger, valley(-9, []), math.inf)
