@@ -43,7 +43,7 @@ experiment() {
 }
 
 # over_network widens its own model until R can be had.
-over_network() { experiment over_network 150 --seeds 0 1 2 3 4 --rates 0.03 0.01 0.05 0.02 0.005; }
+over_network() { experiment over_network 150 --factors 5 --seeds 0 1 2 3 4 --rates 0.03 0.01 0.05 0.02 0.005; }
 fresh_examples() { experiment fresh_examples "$total" --jobs "$jobs" --width 4; }
 
 for name in "$@"; do

@@ -24,13 +24,15 @@ def load(monkeypatch):
 
 @pytest.mark.usefixtures("cuda")
 def test_digits_are_learnt_on_the_device(load):
-    pair = load("network_pair")
+    network = load("network_ways")
     settings = Settings(target=0.5, bandwidth_kb_s=1e9, calibration_s=0.2)
     settings = replace(settings, device="cuda", width=4)
+    ways = network.all_ways([5])
     with opened(settings) as (task, server):
-        rates = {pair.WITHOUT.key: 0.03, pair.WITH.key: 0.03}
-        found = pair.measure(task, server, rates, float("inf"), echoed_first=True)
-    assert found.without.reached
-    assert found.echoed.reached
-    assert found.echoed.end.factor > found.without.end.factor
+        rates = dict.fromkeys((way.key for way in ways), 0.03)
+        found = network.measure(task, server, ways[::-1], rates, float("inf"))
+    without, echoed = (found.runs[way.key] for way in ways)
+    assert without.reached
+    assert echoed.reached
+    assert echoed.end.factor > without.end.factor
     assert found.costs.ratio > 0
