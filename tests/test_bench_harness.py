@@ -106,6 +106,7 @@ def test_table_and_file_name_every_candidate(answered, tmp_path, capsys):
     plain = content["results"]["plain"]
     assert plain["versions"]["pip"] is not None
     assert plain["versions"]["no-such-package"] is None
+    assert plain["versions"]["_pytest"] == plain["versions"]["pytest"]
     assert plain["guarantees"] == {"exact use": "yes"}
     assert {"commit", "uncommitted_changes", "date", "cpu", "cores", "command"} <= (
         content["environment"].keys()

@@ -5,7 +5,7 @@ import time
 
 
 class Adds:
-    packages = ("pip", "no-such-package")
+    packages = ("pip", "pytest", "_pytest", "no-such-package")
     guarantees = (("exact use", "yes"),)
 
     def __init__(self, settings):

@@ -131,10 +131,14 @@ def _failure(stage: str, error: BaseException) -> dict[str, Any]:
 
 
 def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
+    """Version of a distribution, or of the one that is imported by this name."""
+    names = [package, *importlib.metadata.packages_distributions().get(package, ())]
+    for name in names:
+        try:
+            return importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return None
 
 
 def _family() -> list[int]:
