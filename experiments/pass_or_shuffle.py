@@ -33,7 +33,7 @@ ORDER_WINDOWS = 24  # fresh examples of an order, in records of the memory
 ORDER_SEED = 0
 TRAINED = (256, 1024)  # records
 ENTRIES = 256  # of a shuffle buffer that is measured, 1 MiB each
-RATES = (0.02, 0.04, 0.08, 0.16)
+RATES = (0.01, 0.02, 0.04, 0.08, 0.16)
 TUNING_SEEDS = range(100, 102)
 SEEDS = range(8)
 

@@ -30,6 +30,8 @@ def test_an_object_of_another_class_is_refused():
         lambda: _core.Buffer.ready(object()),
         lambda: _core.Buffer.next(None, None),
         lambda: _core.Buffer.put_tree(3, None, False, None),
+        lambda: _core.Buffer.next_into(None, [], None),
+        lambda: _core.Structure.flatten(core(), []),
         lambda: _core.Structure.unflatten(core(), []),
     ):
         with pytest.raises(TypeError, match="descriptor"):
@@ -49,6 +51,11 @@ def test_calls_with_wrong_arguments_raise():
         buffer.put_tree(row, False, None, -1)
     with pytest.raises(TypeError):
         buffer.next("soon")
+    for arguments in [(), ([],), ((), None), ([], None, None)]:
+        with pytest.raises(TypeError, match="next_into"):
+            buffer.next_into(*arguments)
+    with pytest.raises(TypeError):
+        buffer.next_into([np.zeros((2, 2), "f4")], "soon")
     with pytest.raises(TypeError, match="list"):
         structure().unflatten((1,))
     assert buffer.ready() is False

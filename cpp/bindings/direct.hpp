@@ -78,6 +78,24 @@ PyObject* direct_next(PyObject* self, PyObject* timeout) {
   return translated([&] { return self_of<Bound>(self).next(seconds_of(timeout)); });
 }
 
+/// `next_into(arrays, timeout_s)`.
+template <class Bound>
+PyObject* direct_next_into(PyObject* self, PyObject* const* arguments,
+                           py::ssize_t count) {
+  return translated([&]() -> py::object {
+    if (count != 2 || !PyList_Check(arguments[0]))
+      throw py::type_error("next_into(arrays: list, timeout_s)");
+    const auto arrays = py::reinterpret_borrow<py::list>(arguments[0]);
+    return py::int_(self_of<Bound>(self).next_into(arrays, seconds_of(arguments[1])));
+  });
+}
+
+/// `flatten(tree)`: a list, or None if it has another structure.
+template <class Bound>
+PyObject* direct_flatten(PyObject* self, PyObject* tree) {
+  return translated([&] { return self_of<Bound>(self).leaves_of(tree); });
+}
+
 /// `unflatten(leaves)`.
 template <class Bound>
 PyObject* direct_unflatten(PyObject* self, PyObject* leaves) {
@@ -95,12 +113,14 @@ inline void add_method(const py::handle& type, PyMethodDef& method) {
   py::setattr(type, method.ml_name, made);
 }
 
+/// A method of METH_FASTCALL as a PyMethodDef has it.
+inline PyCFunction fast(PyObject* (*method)(PyObject*, PyObject* const*, py::ssize_t)) {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(method));
+}
+
 template <class Bound>
 void add_put_tree(const py::handle& type) {
-  static PyMethodDef method{"put_tree",
-                            reinterpret_cast<PyCFunction>(
-                                reinterpret_cast<void (*)()>(&direct_put_tree<Bound>)),
-                            METH_FASTCALL,
+  static PyMethodDef method{"put_tree", fast(&direct_put_tree<Bound>), METH_FASTCALL,
                             "put_tree(tree, stacked, timeout_s, term=None)"};
   add_method(type, method);
 }
@@ -118,10 +138,20 @@ void add_next(const py::handle& type) {
 }
 
 template <class Bound>
-void add_unflatten(const py::handle& type) {
-  static PyMethodDef method{"unflatten", &direct_unflatten<Bound>, METH_O,
-                            "unflatten(leaves)"};
+void add_next_into(const py::handle& type) {
+  static PyMethodDef method{"next_into", fast(&direct_next_into<Bound>), METH_FASTCALL,
+                            "next_into(arrays, timeout_s)"};
   add_method(type, method);
+}
+
+template <class Bound>
+void add_trees(const py::handle& type) {
+  static PyMethodDef flatten{"flatten", &direct_flatten<Bound>, METH_O,
+                             "flatten(tree)"};
+  static PyMethodDef unflatten{"unflatten", &direct_unflatten<Bound>, METH_O,
+                               "unflatten(leaves)"};
+  add_method(type, flatten);
+  add_method(type, unflatten);
 }
 
 }  // namespace echobuf::python

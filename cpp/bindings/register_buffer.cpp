@@ -75,18 +75,8 @@ void register_buffer(py::module_& m) {
       .def_readwrite("idle", &BufferOptions::idle);
 
   auto structure = py::class_<Structure, std::shared_ptr<Structure>>(m, "Structure");
-  structure.def(py::init<const py::object&, py::object, py::object, std::size_t>())
-      .def("flatten",
-           [](const Structure& structure, const py::object& tree) -> py::object {
-             HeldLeaves held;
-             if (!structure.flatten(tree.ptr(), held)) return py::none();
-             py::list leaves(held.size());
-             for (std::size_t i = 0; i < held.size(); ++i)
-               PyList_SET_ITEM(leaves.ptr(), static_cast<py::ssize_t>(i),
-                               Py_NewRef(held.data()[i]));
-             return leaves;
-           });
-  echobuf::python::add_unflatten<Structure>(structure);
+  structure.def(py::init<const py::object&, py::object, py::object, std::size_t>());
+  echobuf::python::add_trees<Structure>(structure);
 
   py::class_<ExportedLeaf>(m, "ExportedLeaf")
       .def("__dlpack__",
@@ -99,8 +89,8 @@ void register_buffer(py::module_& m) {
           .def(py::init<const py::list&, const py::list&, const BufferOptions&>(),
                py::arg("leaves"), py::arg("made"), py::arg("options"))
           .def("next_exported", &HostBuffer::next_exported)
-          .def("exportable", &HostBuffer::exportable)
-          .def("next_into", &HostBuffer::next_into);
+          .def("exportable", &HostBuffer::exportable);
   echobuf::python::register_methods<HostBuffer>(buffer);
   echobuf::python::add_next<HostBuffer>(buffer);
+  echobuf::python::add_next_into<HostBuffer>(buffer);
 }

@@ -146,6 +146,16 @@ bool Structure::take_apart_dict(const Node& node, PyObject* tree, HeldLeaves& le
   return true;
 }
 
+py::object Structure::leaves_of(PyObject* tree) const {
+  HeldLeaves held;
+  if (!flatten(tree, held)) return py::none();
+  py::list leaves(held.size());
+  for (std::size_t i = 0; i < held.size(); ++i)
+    PyList_SET_ITEM(leaves.ptr(), static_cast<py::ssize_t>(i),
+                    Py_NewRef(held.data()[i]));
+  return leaves;
+}
+
 py::object Structure::unflatten(const py::list& leaves) const {
   if (!root_ || leaves.size() != leaves_) return unflatten_(leaves);
   py::ssize_t next = 0;

@@ -53,6 +53,9 @@ class Structure {
   /// Adds the leaves of `tree`. False if it has another structure.
   bool flatten(PyObject* tree, HeldLeaves& leaves) const;
 
+  /// A list of the leaves of `tree`, or None if it has another structure.
+  py::object leaves_of(PyObject* tree) const;
+
   /// The tree with these leaves, as many as it has.
   py::object unflatten(const py::list& leaves) const;
 
