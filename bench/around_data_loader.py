@@ -1,7 +1,9 @@
 """What `echobuf.torch.EchoLoader` adds to a DataLoader without workers: factor 1.
 
-The dataset yields `(float32[3, 64, 64], int)`, the tensor made anew each time; batches
-of 128, window 4,096. The reference is the same DataLoader iterated alone.
+The dataset yields `(tensor, int)`, a float32 tensor made anew each time; batches of
+128, window 4,096, an epoch of 16 windows. The reference is the same DataLoader iterated
+alone. Three sizes: 128 bytes, 12 KB, 48 KB. Filling and draining the window are in the
+time: while the last window is drained nothing is read.
 """
 
 from echobuf.cli.bench import Candidate, Question
@@ -10,21 +12,25 @@ from sampling import HERE, RESULTS
 
 TARGET = "peers.data_loader_of_pairs"
 
+SHAPES = {"float32[32]": [32], "[3, 32, 32]": [3, 32, 32], "[3, 64, 64]": [3, 64, 64]}
+
+
+def both(name: str, shape: list[int]) -> tuple[Candidate, Candidate]:
+    """The DataLoader alone, and with the loader around it."""
+    alone = f"{name}, DataLoader alone"
+    settings = {"shape": shape}
+    return (
+        Candidate(alone, f"{TARGET}:Alone", settings),
+        Candidate(f"{name}, EchoLoader", f"{TARGET}:Echoed", settings, reference=alone),
+    )
+
+
 QUESTION = Question(
     "around_data_loader",
     "example",
-    (
-        Candidate("DataLoader alone", f"{TARGET}:Alone"),
-        Candidate("echobuf.torch.EchoLoader around it", f"{TARGET}:Echoed"),
-    ),
-    reference="DataLoader alone",
-    settings={
-        "shape": [3, 64, 64],
-        "source": 1024,
-        "records": 32_768,
-        "batch": 128,
-        "window": 4096,
-    },
+    tuple(each for name, shape in SHAPES.items() for each in both(name, shape)),
+    reference="float32[32], DataLoader alone",
+    settings={"source": 1024, "records": 65_536, "batch": 128, "window": 4096},
     path=(HERE,),
     timeout_s=300,
 )
