@@ -22,10 +22,7 @@ INCOMPLETE = {
     "auto_on_trial",
     "cache",
     "cost_model",
-    "import_time",
-    "knee",
     "laggard",
-    "locality",
     "monitor",
     "over_network",
     "pass_or_shuffle",
@@ -37,8 +34,16 @@ INCOMPLETE = {
     "short_epochs",
 }
 
-SCALES = {"": (1,), "%": (1, 100), "s": (1,), "ms": (1, 1e3), "us": (1, 1e6)}
-NUMBER = re.compile(r"(?<![\w.^])(\d[\d,]*(?:\.\d+)?)(?: ?(ms|us|s|%)(?!\w))?(?!\^)")
+SCALES = {
+    "": (1,),
+    "%": (1, 100),
+    "s": (1,),
+    "ms": (1, 1e3),
+    "us": (1, 1e6),
+    "million": (1e-6,),
+}
+UNITS = "ms|us|s|%|million"
+NUMBER = re.compile(rf"(?<![\w.^])(\d[\d,]*(?:\.\d+)?)(?: ?({UNITS})(?!\w))?(?!\^)")
 
 
 def what_is_missing(content):
