@@ -14,6 +14,16 @@ struct ManagedTensor {
   void (*deleter)(ManagedTensor* self);
 };
 
+// Types of torch's that NumPy lacks; codes of DLDataTypeCode (DLPack 1.1).
+constexpr std::array<std::pair<std::string_view, DlpackType>, 6> kNotNumPys{{
+    {"bfloat16", {kDlpackBfloat, 16, 1}},
+    {"float8_e4m3fn", {10, 8, 1}},
+    {"float8_e4m3fnuz", {11, 8, 1}},
+    {"float8_e5m2", {12, 8, 1}},
+    {"float8_e5m2fnuz", {13, 8, 1}},
+    {"float8_e8m0fnu", {14, 8, 1}},
+}};
+
 /// A tensor with what it keeps alive.
 struct Owned {
   ManagedTensor managed;
@@ -59,18 +69,32 @@ std::optional<DlpackType> dlpack_type(const py::dtype& dtype) {
 }
 
 std::optional<DlpackType> dlpack_type(std::string_view name) {
-  // DLDataTypeCode (DLPack 1.1).
-  constexpr std::array<std::pair<std::string_view, DlpackType>, 6> kTypes{{
-      {"bfloat16", {kDlpackBfloat, 16, 1}},
-      {"float8_e4m3fn", {10, 8, 1}},
-      {"float8_e4m3fnuz", {11, 8, 1}},
-      {"float8_e5m2", {12, 8, 1}},
-      {"float8_e5m2fnuz", {13, 8, 1}},
-      {"float8_e8m0fnu", {14, 8, 1}},
-  }};
-  for (const auto& [known, type] : kTypes)
+  for (const auto& [known, type] : kNotNumPys)
     if (known == name) return type;
   return std::nullopt;
+}
+
+std::optional<std::string> framework_name(const DlpackType& type) {
+  const auto with_bits = [&](const char* kind) {
+    return kind + std::to_string(type.bits);
+  };
+  switch (type.code) {
+    case kDlpackSigned:
+      return with_bits("int");
+    case kDlpackUnsigned:
+      return with_bits("uint");
+    case kDlpackFloat:
+      return with_bits("float");
+    case kDlpackComplex:
+      return with_bits("complex");
+    case kDlpackBool:
+      return "bool";
+    default:
+      for (const auto& [name, known] : kNotNumPys)
+        if (known.code == type.code && known.bits == type.bits)
+          return std::string(name);
+      return std::nullopt;
+  }
 }
 
 py::capsule ExportedLeaf::dlpack() const {

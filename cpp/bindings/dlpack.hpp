@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -56,6 +57,9 @@ std::optional<DlpackType> dlpack_type(const py::dtype& dtype);
 
 /// Of a type of torch's that NumPy lacks, by its name there; none for all others.
 std::optional<DlpackType> dlpack_type(std::string_view name);
+
+/// The name that torch, NumPy and JAX have for a type of theirs.
+std::optional<std::string> framework_name(const DlpackType& type);
 
 /// A leaf on the CPU that others take over by `__dlpack__`. The block goes back to its
 /// pool when the last leaf, and the last tensor that was made of one, is gone: on

@@ -2,6 +2,9 @@
 
 #include <cstdint>
 
+#include "name.hpp"
+#include "tensor_attributes.hpp"
+
 namespace echobuf::python {
 namespace {
 
@@ -25,18 +28,9 @@ constexpr std::uint32_t kMajor = 1;
 struct Kind {
   PyTypeObject* type = nullptr;  // kept alive
   const Exchange* exchange = nullptr;
+  bool is_torch = false;  // without an exchange
   bool has_gradients = false;
   bool is_lazy = false;  // it may have yet to negate or to conjugate
-};
-
-/// A name as a Python string, made once.
-class Name {
- public:
-  explicit Name(const char* text) : text_(PyUnicode_InternFromString(text)) {}
-  PyObject* get() const { return text_; }
-
- private:
-  PyObject* text_;  // for ever
 };
 
 const Exchange* find_exchange(PyTypeObject* type) {
@@ -56,20 +50,21 @@ const Exchange* find_exchange(PyTypeObject* type) {
   return exchange == nullptr || exchange->describe == nullptr ? nullptr : exchange;
 }
 
-/// The kind of `type`; null if its tensors cannot be described. With the GIL.
-const Kind* kind_of(PyTypeObject* type) {
-  // Loops put tensors of one type.
+/// The kind of `type`. With the GIL.
+const Kind& kind_of(PyTypeObject* type) {
+  // Loops put objects of one type.
   static thread_local Kind last;
-  if (last.type == type) return &last;
+  if (last.type == type) return last;
   const Exchange* exchange = find_exchange(type);
-  if (exchange == nullptr) return nullptr;
+  const bool is_torch = exchange == nullptr && is_tensor_of_torch(type);
   auto* const object = reinterpret_cast<PyObject*>(type);
   Py_INCREF(object);
   Py_XDECREF(reinterpret_cast<PyObject*>(last.type));
-  last = {type, exchange, PyObject_HasAttrString(object, "requires_grad") != 0,
+  last = {type, exchange, is_torch,
+          PyObject_HasAttrString(object, "requires_grad") != 0,
           PyObject_HasAttrString(object, "is_neg") != 0 &&
               PyObject_HasAttrString(object, "is_conj") != 0};
-  return &last;
+  return last;
 }
 
 /// Whether `value`, a new reference, is true; an error counts as that.
@@ -94,13 +89,10 @@ bool means_its_bytes(PyObject* item, const Kind& kind, const DlpackType& type) {
   return !is_complex || !is_true(PyObject_CallMethodNoArgs(item, is_conj.get()));
 }
 
-}  // namespace
-
-bool view_tensor(PyObject* item, const DlpackType& wanted, ArrayView& view) {
-  const Kind* const kind = kind_of(Py_TYPE(item));
-  if (kind == nullptr) return false;
+bool describe(PyObject* item, const Exchange& exchange, const DlpackType& wanted,
+              ArrayView& view) {
   DlpackTensor tensor{};
-  if (kind->exchange->describe(item, &tensor) != 0) {
+  if (exchange.describe(item, &tensor) != 0) {
     PyErr_Clear();  // who asks it from Python gets its message
     return false;
   }
@@ -108,7 +100,6 @@ bool view_tensor(PyObject* item, const DlpackType& wanted, ArrayView& view) {
   if (tensor.device.type != kDlpackCpu || type.code != wanted.code ||
       type.bits != wanted.bits || type.lanes != wanted.lanes)
     return false;
-  if (!means_its_bytes(item, *kind, type)) return false;
   const py::ssize_t item_bytes = type.bits / 8;
   static_assert(sizeof(py::ssize_t) == sizeof(std::int64_t));
   view = {static_cast<const std::byte*>(tensor.data) + tensor.byte_offset,
@@ -118,6 +109,17 @@ bool view_tensor(PyObject* item, const DlpackType& wanted, ArrayView& view) {
           item_bytes,
           item_bytes};
   return true;
+}
+
+}  // namespace
+
+bool view_tensor(PyObject* item, const DlpackType& wanted, ArrayView& view) {
+  const Kind& kind = kind_of(Py_TYPE(item));
+  if (kind.exchange == nullptr && !kind.is_torch) return false;
+  const bool is_there = kind.exchange != nullptr
+                            ? describe(item, *kind.exchange, wanted, view)
+                            : view_by_attributes(item, wanted, view);
+  return is_there && means_its_bytes(item, kind, wanted);
 }
 
 }  // namespace echobuf::python

@@ -1,4 +1,5 @@
-// Tensors that their framework describes to C, without Python: DLPack's exchange API.
+// Tensors that their framework describes to C, without Python: DLPack's exchange API,
+// or where torch has none yet, its attributes.
 #pragma once
 
 #include <Python.h>
