@@ -116,8 +116,7 @@ TEST_P(DrawKernel, PutsEveryFieldOfEveryRecordInItsRow) {
     const auto plan = plan_of(parts);
     std::vector<echobuf::CopiedField> fields;
     for (const Field& field : layout.fields())
-      fields.push_back({field.offset, field.bytes(), fields.size(),
-                        echobuf::detail::copy_rows_for(field.bytes())});
+      fields.push_back({field.offset, field.bytes(), fields.size()});
     const auto launch =
         echobuf::cuda::lay_out(layout, kRow, c.count, pointers.data(), fields);
     run(launch, parts, static_cast<std::uint32_t>(parts.size()));

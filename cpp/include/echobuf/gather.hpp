@@ -131,7 +131,7 @@ struct CopiedField {
   std::size_t offset;  // in the slot
   std::size_t bytes;   // of a row of the batch
   std::size_t leaf;
-  detail::CopyRows copy_rows;
+  detail::CopyRows copy_rows = detail::copy_rows_for(bytes);
 };
 
 inline std::vector<CopiedField> copied_fields(const RecordLayout& record,
@@ -140,8 +140,7 @@ inline std::vector<CopiedField> copied_fields(const RecordLayout& record,
   for (std::size_t i = 0; i < batch.leaves(); ++i) {
     const BatchLayout::Leaf& leaf = batch.all()[i];
     if (!leaf.plan)
-      fields.push_back({record.fields()[leaf.field].offset, leaf.bytes, i,
-                        detail::copy_rows_for(leaf.bytes)});
+      fields.push_back({record.fields()[leaf.field].offset, leaf.bytes, i});
   }
   return fields;
 }
