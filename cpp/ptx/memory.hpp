@@ -1,0 +1,59 @@
+// Memory of the device: allocations, with the bytes of each that were written.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ptx/errors.hpp"
+#include "ptx/shadow.hpp"
+
+namespace echobuf::ptx {
+
+struct Allocation {
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;
+  std::string name;
+  unsigned char* data = nullptr;
+  std::vector<unsigned char> own;      // empty where the memory is the host's
+  std::vector<unsigned char> written;  // of each byte; empty: all are
+  Shadow shadow;
+  bool freed = false;
+  bool read_only = false;
+
+  /// "allocation 3, 64 bytes from 0x..."
+  std::string text() const;
+};
+
+class Memory {
+ public:
+  /// Returns the address, a multiple of 256 as the driver gives. No byte is written.
+  std::uint64_t allocate(std::uint64_t bytes, const std::string& name = "");
+  /// Makes memory of the host's part of the device, at its own address.
+  void adopt(unsigned char* data, std::uint64_t bytes, const std::string& name = "");
+  void free(std::uint64_t address);
+
+  void write(std::uint64_t address, std::span<const unsigned char> bytes);
+  /// Bytes that were never written are an error.
+  void read(std::uint64_t address, std::span<unsigned char> bytes);
+  void set_read_only(std::uint64_t address);
+
+  /// The allocation that holds `bytes` from `address` on. Throws Complaint.
+  Allocation& find(std::uint64_t address, std::uint64_t bytes);
+
+ private:
+  Allocation& add(std::uint64_t address, std::uint64_t bytes, const std::string& name);
+  Allocation& find_for_host(std::uint64_t address, std::uint64_t bytes);
+
+  std::map<std::uint64_t, Allocation> allocations_;  // by address
+  Allocation* last_ = nullptr;                       // that was found
+  std::uint64_t next_ = std::uint64_t{0x7F00} << 32;
+  std::uint32_t count_ = 0;
+};
+
+/// "0x7f0000000000"
+std::string hexadecimal(std::uint64_t value);
+
+}  // namespace echobuf::ptx
