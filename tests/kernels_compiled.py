@@ -41,28 +41,41 @@ class Usage:
 
 def compile_source(text: str, architecture: str, options: Sequence[str]) -> str:
     """The log of the compiler, with what ptxas says of registers and spills."""
+    options = (*options, "--ptxas-options=-v", f"-arch={architecture}")
+    return _compiled(text, options, "ProgramLog")
+
+
+def ptx_of(text: str, architecture: str, options: Sequence[str]) -> str:
+    """Return the PTX that the compiler makes for an architecture such as "sm_90"."""
+    virtual = architecture.replace("sm_", "compute_")
+    return _compiled(text, (*options, f"-arch={virtual}"), "PTX")
+
+
+def _compiled(text: str, options: Sequence[str], output: str) -> str:
+    """Compile, and return the program's output of this name."""
     library = nvrtc()
     program = ctypes.c_void_p()
     created = library.nvrtcCreateProgram(
         ctypes.byref(program), text.encode(), b"kernels.cu", 0, None, None
     )
     assert created == 0
-    options = (
-        *options,
-        "-default-device",  # as CuPy says, too
-        "--ptxas-options=-v",
-        f"-arch={architecture}",
-        f"-I{INCLUDE}",
-    )
+    # As CuPy says, too.
+    options = (*options, "-default-device", f"-I{INCLUDE}")
     array = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
     result = library.nvrtcCompileProgram(program, len(options), array)
-    size = ctypes.c_size_t()
-    library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
-    log = ctypes.create_string_buffer(size.value)
-    library.nvrtcGetProgramLog(program, log)
-    library.nvrtcDestroyProgram(ctypes.byref(program))
-    assert result == 0, log.value.decode()
-    return log.value.decode()
+
+    def read(name: str) -> str:
+        size = ctypes.c_size_t()
+        getattr(library, f"nvrtcGet{name}Size")(program, ctypes.byref(size))
+        content = ctypes.create_string_buffer(size.value)
+        getattr(library, f"nvrtcGet{name}")(program, content)
+        return content.value.decode()
+
+    try:
+        assert result == 0, read("ProgramLog")
+        return read(output)
+    finally:
+        library.nvrtcDestroyProgram(ctypes.byref(program))
 
 
 def usage(log: str) -> dict[str, Usage]:

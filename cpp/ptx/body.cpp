@@ -118,6 +118,7 @@ class BodyParser {
       guard.negated = negated;
     }
     statement.opcode = stream_.name();
+    check_opcode(statement);
     while (stream_.peek().kind == TokenKind::kDotted)
       statement.modifiers.emplace_back(stream_.next().text);
     const bool branches = statement.opcode == "bra";

@@ -222,12 +222,15 @@ const std::map<std::string, Meaning>& meanings() {
 
 }  // namespace
 
-Instruction decode(const Statement& statement) {
-  const auto meaning = meanings().find(statement.opcode);
-  if (meaning == meanings().end())
+void check_opcode(const Statement& statement) {
+  if (!meanings().contains(statement.opcode))
     throw ParseError(statement.line, "unknown opcode " + statement.opcode);
+}
+
+Instruction decode(const Statement& statement) {
+  check_opcode(statement);
   Decoder decoder(statement);
-  meaning->second(decoder);
+  meanings().at(statement.opcode)(decoder);
   return decoder.finished();
 }
 

@@ -37,6 +37,9 @@ struct Statement {
   std::uint32_t used = ~0U;  // from the pragma before it
 };
 
+/// Throws ParseError for an opcode that this machine does not know.
+void check_opcode(const Statement& statement);
+
 /// Gives `statement` its meaning. Throws ParseError.
 Instruction decode(const Statement& statement);
 
