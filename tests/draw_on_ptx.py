@@ -14,7 +14,13 @@ FIELDS, PARTS, THREADS, TILE = 32, 8, 256, 64
 WORDS_OF_BLOCK = THREADS * 8
 
 FIELD = np.dtype(
-    [("leaf", "u8"), ("bytes", "u8"), ("offset", "u8"), ("words", "u8"), ("scalar", "u8")]
+    [
+        ("leaf", "u8"),
+        ("bytes", "u8"),
+        ("offset", "u8"),
+        ("words", "u8"),
+        ("scalar", "u8"),
+    ]
 )
 LAYOUT = np.dtype(
     [
@@ -177,9 +183,9 @@ class Draw:
         rows = []
         for i, (records, offset, count) in enumerate(self.shape.passes):
             key = permutation_key(self.shape.seed, 1, i)
-            slots = (np.array(permute(records, key, offset, count)) + 5 % (records + 2)) % (
-                records + 2
-            )
+            slots = (
+                np.array(permute(records, key, offset, count)) + 5 % (records + 2)
+            ) % (records + 2)
             rows.append(self.slots[i][1][slots])
         batch = np.concatenate(rows)
         return [

@@ -9,7 +9,7 @@ import pytest
 
 from draw_on_ptx import Draw, Shape, random_shape
 from echobuf.cuda.kernels import OPTIONS
-from echobuf.cuda.ptx import Machine, PtxFault, PtxHostError, PtxParseError
+from echobuf.cuda.ptx import Machine, PtxFaultError, PtxHostError, PtxParseError
 from kernels_compiled import ARCHITECTURES, ROOT, ptx_of
 
 SOURCE = (ROOT / "cpp" / "kernels" / "draw.cu").read_text()
@@ -48,7 +48,7 @@ def test_a_barrier_that_is_left_out_is_found():
     assert source != SOURCE
     for seed in range(4):
         draw, module = on_machine(PLAIN, seed, draw_ptx(source=source))
-        with pytest.raises(PtxFault) as found:
+        with pytest.raises(PtxFaultError) as found:
             draw.run(module)
         assert found.value.kind in ("race", "unwritten memory")
         assert re.search(
@@ -62,21 +62,21 @@ def test_a_barrier_that_is_left_out_is_found():
 def test_a_leaf_that_is_one_byte_short_is_found(size):
     shape = Shape([16, size], [0, 0], [(50, 10, 30)], seed=3)
     draw, module = on_machine(shape, short=1)
-    with pytest.raises(PtxFault, match=r"^out of bounds: .*allocation 2,"):
+    with pytest.raises(PtxFaultError, match=r"^out of bounds: .*allocation 2,"):
         draw.run(module)
 
 
 def test_slots_that_were_freed_are_found():
     draw, module = on_machine(PLAIN)
     draw.machine.free(draw.slots[0][0])
-    with pytest.raises(PtxFault, match="^use after free: "):
+    with pytest.raises(PtxFaultError, match=r"^use after free: "):
         draw.run(module)
 
 
 def test_slots_that_nothing_has_written_are_found():
     draw, module = on_machine(PLAIN)
     draw.parts["slots"] = draw.machine.allocate(draw.slots[0][1].size)
-    with pytest.raises(PtxFault, match="^unwritten memory: "):
+    with pytest.raises(PtxFaultError, match=r"^unwritten memory: "):
         draw.run(module)
 
 
@@ -89,13 +89,15 @@ def test_two_launches_into_one_leaf_are_in_order():
 
 def test_a_batch_that_is_not_drawn_has_no_bytes():
     draw, _ = on_machine(PLAIN)
-    with pytest.raises(PtxHostError, match="never written"):
+    with pytest.raises(PtxHostError, match=r"never written"):
         draw.drawn()
 
 
 def test_a_limit_ends_a_launch():
     draw, module = on_machine(PLAIN)
-    with pytest.raises(PtxFault, match="^limit of instructions: .* 100 instructions"):
+    with pytest.raises(
+        PtxFaultError, match=r"^limit of instructions: .* 100 instructions"
+    ):
         draw.run(module, most_instructions=100)
 
 
@@ -104,7 +106,7 @@ def test_the_seed_decides_on_the_schedule():
     source = SOURCE.replace("  __syncthreads();\n", "")
     for seed in (1, 1, 2, 3, 4, 5):
         draw, module = on_machine(PLAIN, seed, draw_ptx(source=source))
-        with pytest.raises(PtxFault) as found:
+        with pytest.raises(PtxFaultError) as found:
             draw.run(module)
         faults.append(str(found.value))
     assert faults[0] == faults[1]
@@ -114,13 +116,13 @@ def test_the_seed_decides_on_the_schedule():
 def test_launches_that_a_driver_refuses():
     draw, module = on_machine(PLAIN)
     layout, parts = draw.layout()[0].tobytes(), draw.by_value()
-    with pytest.raises(PtxHostError, match="takes 2 arguments, not 1"):
+    with pytest.raises(PtxHostError, match=r"takes 2 arguments, not 1"):
         module.launch("echobuf_draw", [1], [256], [layout])
-    with pytest.raises(PtxHostError, match="argument 1 has 1047 bytes.* takes 1048"):
+    with pytest.raises(PtxHostError, match=r"argument 1 has 1047 bytes.* takes 1048"):
         module.launch("echobuf_draw", [1], [256], [layout, parts[:-1]])
-    with pytest.raises(PtxHostError, match="512 threads"):
+    with pytest.raises(PtxHostError, match=r"512 threads"):
         module.launch("echobuf_draw", [1], [512], [layout, parts])
-    with pytest.raises(PtxHostError, match="no kernel"):
+    with pytest.raises(PtxHostError, match=r"no kernel"):
         module.launch("echobuf", [1], [256], [layout, parts])
 
 
@@ -130,9 +132,9 @@ def test_texts_that_are_no_ptx():
     for end in range(500, len(text) - 100, len(text) // 40):
         with pytest.raises(PtxParseError, match=r"^line \d+: "):
             machine.load(text[:end])
-    with pytest.raises(PtxParseError, match="unknown opcode bra2"):
+    with pytest.raises(PtxParseError, match=r"unknown opcode bra2"):
         machine.load(text.replace("bra.uni", "bra2.uni", 1))
-    with pytest.raises(PtxParseError, match="unsupported target sm_70"):
+    with pytest.raises(PtxParseError, match=r"unsupported target sm_70"):
         machine.load(text.replace(".target sm_90", ".target sm_70"))
     with pytest.raises(PtxParseError, match=r"not version: 3\.2"):
         machine.load(re.sub(r"\.version .*", ".version 3.2", text))

@@ -1,7 +1,6 @@
 #include "ptx/block.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 namespace echobuf::ptx {
 
@@ -15,16 +14,6 @@ constexpr std::uint64_t kLongestTurn = 96;  // instructions of a warp in a row
 }
 
 }  // namespace
-
-Extent Extent::place(std::uint64_t i) const {
-  return {static_cast<std::uint32_t>(i % x), static_cast<std::uint32_t>(i / x % y),
-          static_cast<std::uint32_t>(i / x / y)};
-}
-
-std::string text_of(const Extent& place) {
-  return "(" + std::to_string(place.x) + ", " + std::to_string(place.y) + ", " +
-         std::to_string(place.z) + ")";
-}
 
 void Block::Bytes::assign(std::uint64_t bytes) {
   data.assign(bytes, 0xA5);
@@ -75,7 +64,7 @@ void Block::release_barrier() {
   ++epoch_;
 }
 
-Place Block::find(Space space, std::uint64_t address, std::uint64_t bytes,
+Place Block::find(Space space, std::uint64_t address, std::uint64_t bytes, bool write,
                   std::uint32_t thread) {
   switch (space) {
     case Space::kShared:
@@ -96,7 +85,7 @@ Place Block::find(Space space, std::uint64_t address, std::uint64_t bytes,
         return find_parameter(address - kParamWindow, bytes);
       break;
   }
-  Place place = find_device(address, bytes);
+  const Place place = launch_.memory.find_place(address, bytes, write);
   if (space == Space::kConst && !place.read_only)
     throw Complaint{FaultKind::kOutOfBounds, "not a constant"};
   return place;
@@ -119,23 +108,6 @@ Place Block::find_local(std::uint64_t address, std::uint64_t bytes,
 Place Block::find_parameter(std::uint64_t address, std::uint64_t bytes) {
   if (!launch_.kernel.parameter_layout.holds(address, bytes)) outside("parameter");
   return {launch_.parameters.data() + address, nullptr, nullptr, 0, true};
-}
-
-Place Block::find_device(std::uint64_t address, std::uint64_t bytes) {
-  Allocation& found = launch_.memory.find(address, bytes);
-  const std::uint64_t begin = address - found.address;
-  return {found.data + begin,
-          found.written.empty() ? nullptr : found.written.data() + begin,
-          found.read_only ? nullptr : &found.shadow, begin, found.read_only};
-}
-
-void run_blocks(Launch& launch) {
-  std::vector<std::uint32_t> order(launch.settings.grid.count());
-  std::iota(order.begin(), order.end(), 0U);
-  for (std::size_t i = order.size(); i > 1; --i)
-    std::swap(order[i - 1], order[launch.random.below(i)]);
-  Block block(launch);
-  for (const std::uint32_t number : order) block.run(number);
 }
 
 }  // namespace echobuf::ptx

@@ -11,15 +11,6 @@
 
 namespace echobuf::ptx {
 
-/// Bytes that an instruction reads or writes, for as long as it runs.
-struct Place {
-  unsigned char* data;
-  unsigned char* written;  // null: all are
-  Shadow* shadow;          // null: no other thread accesses them
-  std::uint64_t begin;     // of the bytes, in the shadow
-  bool read_only;
-};
-
 class Block {
  public:
   explicit Block(Launch& launch);
@@ -34,7 +25,7 @@ class Block {
   std::uint32_t threads() const { return threads_; }
 
   /// Throws Complaint.
-  Place find(Space space, std::uint64_t address, std::uint64_t bytes,
+  Place find(Space space, std::uint64_t address, std::uint64_t bytes, bool write,
              std::uint32_t thread);
 
  private:
@@ -48,7 +39,6 @@ class Block {
   Place find_shared(std::uint64_t address, std::uint64_t bytes);
   Place find_local(std::uint64_t address, std::uint64_t bytes, std::uint32_t thread);
   Place find_parameter(std::uint64_t address, std::uint64_t bytes);
-  Place find_device(std::uint64_t address, std::uint64_t bytes);
   void release_barrier();
 
   Launch& launch_;

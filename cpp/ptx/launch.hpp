@@ -28,22 +28,27 @@ struct LaunchSettings {
   Extent grid;
   Extent block;
   std::uint64_t most_instructions = std::uint64_t{1} << 32;  // of warps
+  std::uint64_t seed = 0;                                    // of the schedule
+  std::uint32_t number = 1;  // that no other launch on this memory has
 };
 
 /// The state that all blocks of a launch share.
 struct Launch {
   const Kernel& kernel;
   LaunchSettings settings;
-  Memory& memory;
+  DeviceMemory& memory;
   Random random;
-  std::uint32_t number;                   // of this launch, on its machine
   std::vector<unsigned char> parameters;  // from kSpaceBegin on
   std::vector<std::uint64_t> variables;   // addresses of the module's
   std::uint64_t instructions = 0;         // that warps have run
 };
 
-/// Runs all blocks, one after another in random order: nothing orders them, so that the
-/// accesses in which it could matter are faults. Throws Fault.
-void run_blocks(Launch& launch);
+/// Runs a kernel to its end; returns how many instructions its warps ran. `variables`
+/// are the addresses of its module's. Throws HostError for a launch that the driver
+/// would refuse, and Fault.
+std::uint64_t run_kernel(const Kernel& kernel, const LaunchSettings& settings,
+                         const std::vector<std::span<const unsigned char>>& arguments,
+                         DeviceMemory& memory,
+                         const std::vector<std::uint64_t>& variables);
 
 }  // namespace echobuf::ptx

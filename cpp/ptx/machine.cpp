@@ -1,53 +1,10 @@
 #include "ptx/machine.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include "ptx/parser.hpp"
 
 namespace echobuf::ptx {
-
-namespace {
-
-constexpr std::uint64_t kMostShared = 227 * 1024;
-constexpr std::uint64_t kMostBlocks = std::uint64_t{1} << 31;
-
-void check_settings(const Kernel& kernel, const LaunchSettings& settings) {
-  const std::uint64_t threads = settings.block.count();
-  const auto refuse = [&](const std::string& message) {
-    throw HostError(kernel.name + ": " + message);
-  };
-  if (threads == 0 || settings.grid.count() == 0) refuse("an empty launch");
-  if (threads > kernel.most_threads)
-    refuse(std::to_string(threads) + " threads in a block; it was compiled for " +
-           std::to_string(kernel.most_threads));
-  if (kernel.exact_threads && threads != *kernel.exact_threads)
-    refuse(std::to_string(threads) + " threads in a block; it needs " +
-           std::to_string(*kernel.exact_threads));
-  if (settings.grid.count() > kMostBlocks) refuse("too many blocks");
-  if (kernel.shared.bytes() > kMostShared) refuse("too much shared memory");
-}
-
-std::vector<unsigned char> parameters_of(
-    const Kernel& kernel,
-    const std::vector<std::span<const unsigned char>>& arguments) {
-  if (arguments.size() != kernel.parameters.size())
-    throw HostError(kernel.name + " takes " + std::to_string(kernel.parameters.size()) +
-                    " arguments, not " + std::to_string(arguments.size()));
-  std::vector<unsigned char> bytes(kernel.parameter_layout.bytes());
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const Variable& parameter = kernel.parameters[i];
-    if (arguments[i].size() != parameter.bytes)
-      throw HostError(kernel.name + ": argument " + std::to_string(i) + " has " +
-                      std::to_string(arguments[i].size()) +
-                      " bytes; the kernel takes " + std::to_string(parameter.bytes));
-    std::copy(arguments[i].begin(), arguments[i].end(),
-              bytes.begin() + static_cast<std::ptrdiff_t>(parameter.address));
-  }
-  return bytes;
-}
-
-}  // namespace
 
 const LoadedModule& Machine::load(std::string_view text) {
   LoadedModule loaded{parse(text), {}};
@@ -72,15 +29,10 @@ std::uint64_t Machine::launch(
     const std::vector<std::span<const unsigned char>>& arguments) {
   const Kernel* const kernel = module.module.find(name);
   if (kernel == nullptr) throw HostError("the module has no kernel " + name);
-  check_settings(*kernel, settings);
-  const std::uint32_t number = ++launches_;
-  Launch launch{
-      *kernel,         settings,
-      memory_,         Random(seed_ + number * std::uint64_t{0xD1B54A32D192ED03}),
-      number,          parameters_of(*kernel, arguments),
-      module.variables};
-  run_blocks(launch);
-  return launch.instructions;
+  LaunchSettings numbered = settings;
+  numbered.number = ++launches_;
+  numbered.seed = seed_;
+  return run_kernel(*kernel, numbered, arguments, memory_, module.variables);
 }
 
 }  // namespace echobuf::ptx

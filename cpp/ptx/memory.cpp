@@ -41,24 +41,10 @@ std::uint64_t Memory::allocate(std::uint64_t bytes, const std::string& name) {
   if (bytes > kMostBytes) throw HostError("too many bytes to allocate");
   const std::uint64_t address = next_;
   Allocation& allocation = add(address, bytes, name);
-  allocation.own.assign(bytes, 0xA5);
+  allocation.data.assign(bytes, 0xA5);
   allocation.written.assign(bytes, 0);
-  allocation.data = allocation.own.data();
   next_ += (bytes + 2 * kAlign - 1) / kAlign * kAlign;  // with a gap behind it
   return address;
-}
-
-void Memory::adopt(unsigned char* data, std::uint64_t bytes, const std::string& name) {
-  const auto address = reinterpret_cast<std::uintptr_t>(data);
-  // Memory that was freed and given out again lies where other memory was.
-  auto at = allocations_.upper_bound(address);
-  if (at != allocations_.begin()) {
-    const auto before = std::prev(at);
-    if (before->first + before->second.bytes > address) at = before;
-  }
-  while (at != allocations_.end() && at->first < address + bytes)
-    at = allocations_.erase(at);
-  add(address, bytes, name).data = data;
 }
 
 void Memory::free(std::uint64_t address) {
@@ -67,10 +53,9 @@ void Memory::free(std::uint64_t address) {
     throw HostError("no allocation begins at " + hexadecimal(address));
   if (found->second.freed) throw HostError(found->second.text() + ", is freed twice");
   found->second.freed = true;
-  found->second.own = {};
   found->second.written = {};
   found->second.shadow = {};
-  found->second.data = nullptr;
+  found->second.data = {};
 }
 
 Allocation& Memory::find(std::uint64_t address, std::uint64_t bytes) {
@@ -105,24 +90,29 @@ void Memory::write(std::uint64_t address, std::span<const unsigned char> bytes) 
   if (bytes.empty()) return;
   Allocation& to = find_for_host(address, bytes.size());
   const std::uint64_t offset = address - to.address;
-  std::memcpy(to.data + offset, bytes.data(), bytes.size());
-  if (!to.written.empty()) std::memset(to.written.data() + offset, 1, bytes.size());
+  std::memcpy(to.data.data() + offset, bytes.data(), bytes.size());
+  std::memset(to.written.data() + offset, 1, bytes.size());
 }
 
 void Memory::read(std::uint64_t address, std::span<unsigned char> bytes) {
   if (bytes.empty()) return;
   const Allocation& from = find_for_host(address, bytes.size());
   const std::uint64_t offset = address - from.address;
-  if (!from.written.empty()) {
-    const auto* const begin = from.written.data() + offset;
-    const auto* const end = begin + bytes.size();
-    const auto* const hole = std::find(begin, end, 0);
-    if (hole != end)
-      throw HostError("the byte at " +
-                      hexadecimal(address + static_cast<std::uint64_t>(hole - begin)) +
-                      " was never written: " + from.text());
-  }
-  std::memcpy(bytes.data(), from.data + offset, bytes.size());
+  const auto* const begin = from.written.data() + offset;
+  const auto* const end = begin + bytes.size();
+  const auto* const hole = std::find(begin, end, 0);
+  if (hole != end)
+    throw HostError("the byte at " +
+                    hexadecimal(address + static_cast<std::uint64_t>(hole - begin)) +
+                    " was never written: " + from.text());
+  std::memcpy(bytes.data(), from.data.data() + offset, bytes.size());
+}
+
+Place Memory::find_place(std::uint64_t address, std::uint64_t bytes, bool) {
+  Allocation& found = find(address, bytes);
+  const std::uint64_t begin = address - found.address;
+  return {found.data.data() + begin, found.written.data() + begin,
+          found.read_only ? nullptr : &found.shadow, begin, found.read_only};
 }
 
 void Memory::set_read_only(std::uint64_t address) {

@@ -155,7 +155,7 @@ void Warp::access(const Instruction& at, std::uint32_t mask, Body body) {
     const std::uint32_t thread = first_ + lane;
     const auto find = [&] {
       try {
-        return block_.find(at.space, address, bytes, thread);
+        return block_.find(at.space, address, bytes, write, thread);
       } catch (const Complaint& complaint) {
         fault(complaint.kind, complaint.text);
         throw;  // not reached
@@ -166,8 +166,8 @@ void Warp::access(const Instruction& at, std::uint32_t mask, Body body) {
     const Place place = find();
     if (write && place.read_only)
       fault(FaultKind::kReadOnly, "a parameter or constant");
-    const Accessor now{block_.launch().number, block_.number(), thread, block_.epoch(),
-                       at.line};
+    const Accessor now{block_.launch().settings.number, block_.number(), thread,
+                       block_.epoch(), at.line};
     for (std::uint64_t i = 0; place.shadow != nullptr && i < bytes; ++i) {
       Cell& cell = place.shadow->at(place.begin + i);
       if (at.read_only && cell.written_in(now.launch))

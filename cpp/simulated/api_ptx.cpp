@@ -3,9 +3,11 @@
 #include <string>
 #include <vector>
 
+#include "library.hpp"
 #include "ptx.hpp"
 #include "ptx/errors.hpp"
 #include "ptx/machine.hpp"
+#include "ptx_kernels.hpp"
 
 namespace echobuf::simulated {
 
@@ -95,6 +97,14 @@ int echobuf_ptx_launch(void* machine, const void* module, const char* kernel,
     *instructions = machine_of(machine).launch(
         *static_cast<const ptx::LoadedModule*>(module), kernel, settings, spans);
   });
+}
+
+void* echobuf_ptx_kernel(const char* text, std::uint64_t bytes, const char* name,
+                         void* host) {
+  if (forked()) return nullptr;
+  void* handle = nullptr;
+  ptx_call([&] { handle = ptx_kernel({text, bytes}, name, find_kernel(host).get()); });
+  return handle;
 }
 
 }  // extern "C"

@@ -16,6 +16,8 @@ namespace echobuf::simulated {
 // load: a module from a PTX text, or null. It lasts as long as the machine.
 // launch: runs a kernel to its end; `extents` are those of the grid and of a block.
 //   `instructions` is how many the warps may run, and then how many they ran.
+// kernel: the handle of a kernel of a PTX text, as cuLaunchKernel takes it; null for an
+//   error. `host` is its host build, whose arguments must have the same sizes, or null.
 #define ECHOBUF_PTX_CALLS(X)                                                       \
   X(void*, echobuf_ptx_machine, (std::uint64_t seed))                              \
   X(void, echobuf_ptx_end, (void* machine))                                        \
@@ -32,7 +34,9 @@ namespace echobuf::simulated {
     (void* machine, const void* module, const char* kernel,                        \
      const std::uint32_t* extents, const void* const* arguments,                   \
      const std::uint64_t* argument_bytes, std::uint64_t count,                     \
-     std::uint64_t* instructions))
+     std::uint64_t* instructions))                                                 \
+  X(void*, echobuf_ptx_kernel,                                                     \
+    (const char* text, std::uint64_t bytes, const char* name, void* host))
 
 enum PtxError : int { kPtxParse = 1, kPtxHost = 2, kPtxFault = 3 };
 

@@ -83,12 +83,11 @@ TYPED_TEST(PtxFloats, Arithmetic) {
   check_float<T>("div.rn", 2, [&](T a, T b, T) { return quotient(a, b); });
   check_float<T>("rcp.rn", 1, [&](T a, T, T) { return quotient(1, a); });
   check_float<T>("min", 2, [](T a, T b, T) {
-    if (a == b && std::signbit(a)) return a;
+    if (a == b) return std::signbit(a) ? a : b;
     return std::fmin(a, b);
   });
   check_float<T>("max", 2, [](T a, T b, T) {
-    if (a == b && std::signbit(a)) return b;
-    if (a == b) return a;
+    if (a == b) return std::signbit(a) ? b : a;
     return std::fmax(a, b);
   });
 }

@@ -26,7 +26,7 @@ class PtxHostError(PtxError):
     """A launch, a copy or a free that a driver would refuse."""
 
 
-class PtxFault(PtxError):
+class PtxFaultError(PtxError):
     """An instruction without a defined result.
 
     Attributes:
@@ -38,7 +38,11 @@ class PtxFault(PtxError):
         self.kind = text.partition(":")[0]
 
 
-_ERRORS = {_PARSE: PtxParseError, _HOST: PtxHostError, _FAULT: PtxFault}
+_ERRORS: dict[int, type[PtxError]] = {
+    _PARSE: PtxParseError,
+    _HOST: PtxHostError,
+    _FAULT: PtxFaultError,
+}
 
 
 @functools.cache
@@ -74,7 +78,8 @@ def _library() -> ctypes.CDLL:
 
 def _error(code: int) -> PtxError:
     text: bytes = _library().echobuf_ptx_error()
-    return _ERRORS[code](text.decode())
+    error: PtxError = _ERRORS[code](text.decode())
+    return error
 
 
 def _check(code: int) -> None:
@@ -86,7 +91,7 @@ class Machine:
     """Device memory, modules and launches of one simulated device.
 
     Warps run in random order between barriers. The first instruction without a defined
-    result ends a launch with a `PtxFault`: an access outside an allocation, after it
+    result ends a launch with a `PtxFaultError`: an access outside an allocation, after it
     was freed or misaligned; a read of memory or of a register that was never written;
     two accesses to one byte that no barrier orders, one of them a write; a barrier that
     not all threads come to.
@@ -116,9 +121,7 @@ class Machine:
     def write(self, address: int, content: bytes) -> None:
         """Copy bytes into device memory."""
         _check(
-            self._calls.echobuf_ptx_write(
-                self._machine, address, content, len(content)
-            )
+            self._calls.echobuf_ptx_write(self._machine, address, content, len(content))
         )
 
     def read(self, address: int, size: int) -> bytes:
@@ -193,7 +196,7 @@ class Module:
 
         Raises:
             PtxHostError: the arguments or extents are not those of the kernel.
-            PtxFault: an instruction has no defined result.
+            PtxFaultError: an instruction has no defined result.
         """
         return self._machine.launch(
             self._handle, kernel, grid, block, arguments, most_instructions
