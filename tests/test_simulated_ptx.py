@@ -56,7 +56,11 @@ def test_draws_are_those_of_the_cpu(seed):
     "chain",
     [
         [t.RandomCrop(5), t.RandomHorizontalFlip(), t.ToDtype("float16")],
-        [t.RandomResizedCrop(6), t.Normalize([99.0] * 3, [9.0] * 3)],
+        [
+            t.RandomResizedCrop(6),
+            t.ToDtype(np.float32),
+            t.Normalize([99.0] * 3, [9.0] * 3),
+        ],
         [t.ColorJitter(0.3, 0.3, 0.3), t.ToDtype(np.float32, scale=True)],
     ],
     ids=["crop", "resized", "jittered"],

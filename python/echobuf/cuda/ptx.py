@@ -91,10 +91,10 @@ class Machine:
     """Device memory, modules and launches of one simulated device.
 
     Warps run in random order between barriers. The first instruction without a defined
-    result ends a launch with a `PtxFaultError`: an access outside an allocation, after it
-    was freed or misaligned; a read of memory or of a register that was never written;
-    two accesses to one byte that no barrier orders, one of them a write; a barrier that
-    not all threads come to.
+    result ends a launch with a `PtxFaultError`: an access outside an allocation, after
+    it was freed or misaligned; a read of memory or of a register that was never
+    written; two accesses to one byte that no barrier orders, one of them a write; a
+    barrier that not all threads come to.
     """
 
     def __init__(self, seed: int = 0) -> None:
