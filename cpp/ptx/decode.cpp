@@ -16,12 +16,13 @@ void decode_arithmetic(Decoder& d) {
   std::string operation = name;
   if (!rounds && (name == "mul" || name == "mad"))
     operation += "." + d.require_one_of({"lo", "hi", "wide"});
+  if ((name == "min" || name == "max") && d.accept("relu")) operation += ".relu";
   const Type type = d.type();
   const bool sign_only =
       name == "neg" || name == "abs" || name == "min" || name == "max";
   if (is_float(type) && !rounds && !sign_only)
     d.fail("without .rn ptxas may fuse it, or round it in another way: ");
-  const Compute compute = is_float(type) ? float_function(name, type)
+  const Compute compute = is_float(type) ? float_function(operation, type)
                           : rounds       ? nullptr
                                          : integer_function(operation, type);
   const bool wide = operation == "mul.wide" || operation == "mad.wide";

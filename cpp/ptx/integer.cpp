@@ -87,6 +87,20 @@ Compute integer_operation(std::string_view name) {
     return [](In u, std::uint64_t) {
       return integer<T>(u[0]) < integer<T>(u[1]) ? u[1] : u[0];
     };
+  if constexpr (std::is_same_v<T, std::int32_t>) {
+    // Negative results become 0.
+    static constexpr auto positive = [](std::uint64_t bits) -> std::uint64_t {
+      return integer<T>(bits) < 0 ? 0 : bits;
+    };
+    if (name == "min.relu")
+      return [](In u, std::uint64_t) {
+        return positive(integer<T>(u[1]) < integer<T>(u[0]) ? u[1] : u[0]);
+      };
+    if (name == "max.relu")
+      return [](In u, std::uint64_t) {
+        return positive(integer<T>(u[0]) < integer<T>(u[1]) ? u[1] : u[0]);
+      };
+  }
   if constexpr (sizeof(T) < 8) {
     using Double = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;
     // In 64 bits the product of two numbers of 32 is exact; mad.wide may wrap.

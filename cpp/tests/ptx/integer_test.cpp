@@ -159,6 +159,16 @@ TYPED_TEST(PtxIntegers, Shifts) {
   }
 }
 
+TEST(PtxIntegersClamped, NegativeResultsBecomeZero) {
+  using N = Wide128;
+  check_integer<std::int32_t>(
+      "min.relu", 2, [](N a, N b, N) { return std::max<N>(std::min(a, b), 0); });
+  check_integer<std::int32_t>(
+      "max.relu", 2, [](N a, N b, N) { return std::max<N>(std::max(a, b), 0); });
+  EXPECT_NE(refusal("min.relu.u32 %r1, %r2, %r3;"), "");
+  EXPECT_NE(refusal("min.relu.f32 %f1, %f2, %f3;"), "");
+}
+
 TEST(PtxIntegersRefused, DivisionByZero) {
   const std::string text = kernel("  div.u32 %r1, 5, %t;\n  ret;");
   const auto fault = fault_of(text, {});
