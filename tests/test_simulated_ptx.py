@@ -10,6 +10,7 @@ from echobuf import transforms as t
 from echobuf.cuda import kernels
 from echobuf.errors import DeviceError, OptionError
 from echobuf.testing import SimulationError, simulated_cuda
+from kernels_compiled import ARCHITECTURES
 
 SPEC = {
     "image": echobuf.Field((7, 5, 3), np.uint8),
@@ -52,6 +53,7 @@ def test_draws_are_those_of_the_cpu(seed):
     assert on_device == drawn("cpu")
 
 
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize(
     "chain",
     [
@@ -65,7 +67,8 @@ def test_draws_are_those_of_the_cpu(seed):
     ],
     ids=["crop", "resized", "jittered"],
 )
-def test_chains_are_those_of_the_cpu(chain):
+def test_chains_are_those_of_the_cpu(chain, architecture, monkeypatch):
+    monkeypatch.setattr("echobuf.cuda.simulated.PTX_ARCHITECTURE", architecture)
     transform = {"image": chain}
     with simulated_cuda(1, kernels="ptx"):
         on_device = drawn("cuda", transform=transform)

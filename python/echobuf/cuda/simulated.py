@@ -18,7 +18,7 @@ from echobuf.cuda.stages import StageSource
 from echobuf.errors import DeviceError
 from echobuf.tree import Spec
 
-_ARCHITECTURE = "sm_90"  # that kernels are compiled for
+PTX_ARCHITECTURE = "sm_90"  # that compiled kernels are for
 _PATIENCE_S = 5.0  # with calls that are in flight at the end
 
 
@@ -47,7 +47,7 @@ class SimulatedDevice:
     def kernels(self) -> dict[str, int]:
         """The kernels: their host builds, or their PTX."""
         if self._kernels == "ptx":
-            text = nvrtc.ptx_of(source(), _ARCHITECTURE, options())
+            text = nvrtc.ptx_of(source(), PTX_ARCHITECTURE, options())
             return {name: driver().ptx_function(text, name, name) for name in NAMES}
         return {name: driver().function(name) for name in NAMES}
 
@@ -60,7 +60,7 @@ class SimulatedDevice:
         return Stages([(make, summing if sums else 0) for _, sums in source.entries])
 
     def _compiled_stages(self, source: StageSource) -> Stages:
-        text = nvrtc.ptx_of(source.text, _ARCHITECTURE, source.options)
+        text = nvrtc.ptx_of(source.text, PTX_ARCHITECTURE, source.options)
         handles = []
         for make, summing in source.entries:
             made = driver().ptx_function(text, make, "echobuf_stage_make")
