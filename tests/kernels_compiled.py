@@ -2,32 +2,16 @@
 
 from __future__ import annotations
 
-import ctypes
-import functools
-import importlib.util
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from echobuf.cuda import nvrtc
+
 ROOT = Path(__file__).parent.parent
 INCLUDE = ROOT / "cpp" / "include"
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_100")
-
-
-@functools.cache
-def nvrtc() -> ctypes.CDLL:
-    """The library, from the package `nvidia-cuda-nvrtc`."""
-    spec = importlib.util.find_spec("nvidia")
-    folders = [] if spec is None else list(spec.submodule_search_locations or ())
-    found = [
-        path
-        for folder in folders
-        for path in Path(folder).rglob("libnvrtc.so*")
-        if "builtins" not in path.name
-    ]
-    assert found, "no libnvrtc.so; pip install nvidia-cuda-nvrtc"
-    return ctypes.CDLL(str(found[0]))
 
 
 @dataclass(frozen=True)
@@ -41,28 +25,18 @@ class Usage:
 
 def compile_source(text: str, architecture: str, options: Sequence[str]) -> str:
     """The log of the compiler, with what ptxas says of registers and spills."""
-    library = nvrtc()
-    program = ctypes.c_void_p()
-    created = library.nvrtcCreateProgram(
-        ctypes.byref(program), text.encode(), b"kernels.cu", 0, None, None
-    )
-    assert created == 0
     options = (
         *options,
-        "-default-device",  # as CuPy says, too
         "--ptxas-options=-v",
         f"-arch={architecture}",
         f"-I{INCLUDE}",
     )
-    array = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
-    result = library.nvrtcCompileProgram(program, len(options), array)
-    size = ctypes.c_size_t()
-    library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
-    log = ctypes.create_string_buffer(size.value)
-    library.nvrtcGetProgramLog(program, log)
-    library.nvrtcDestroyProgram(ctypes.byref(program))
-    assert result == 0, log.value.decode()
-    return log.value.decode()
+    return nvrtc.compiled(text, options, "ProgramLog")
+
+
+def ptx_of(text: str, architecture: str, options: Sequence[str]) -> str:
+    """The PTX that the compiler makes of the headers in the tree."""
+    return nvrtc.ptx_of(text, architecture, (*options, f"-I{INCLUDE}"))
 
 
 def usage(log: str) -> dict[str, Usage]:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,7 +14,7 @@ namespace echobuf::simulated {
 
 struct KernelEntry {
   std::string name;
-  Kernel run;
+  std::function<void(const Launch& launch, void* const* arguments)> run;
   std::vector<std::size_t> argument_bytes;
 };
 

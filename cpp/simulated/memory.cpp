@@ -157,6 +157,13 @@ std::optional<Kind> Memory::kind_of(std::uintptr_t address) const {
   return block->second.kind();
 }
 
+std::optional<Memory::Range> Memory::range_of(std::uintptr_t address) const {
+  const std::lock_guard lock(mutex_);
+  const auto block = find(address);
+  if (block == blocks_.end()) return std::nullopt;
+  return Range{block->first, block->second.bytes()};
+}
+
 /// Where an address lies that is in no block.
 std::string Memory::near(std::uintptr_t address) const {
   const auto next = blocks_.upper_bound(address);

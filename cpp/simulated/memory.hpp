@@ -50,6 +50,13 @@ class Memory {
   /// The kind of the block that `address` lies in, also of one freed of late.
   std::optional<Kind> kind_of(std::uintptr_t address) const;
 
+  struct Range {
+    std::uintptr_t begin;
+    std::size_t bytes;
+  };
+  /// The block that `address` lies in, also one freed of late.
+  std::optional<Range> range_of(std::uintptr_t address) const;
+
   /// Notes an access and reports what is wrong with it. False if the bytes are not
   /// there, so that they must not be touched.
   bool access(const Actor& by, std::uintptr_t address, std::size_t bytes, bool write);

@@ -37,7 +37,8 @@ class SimulationError(AssertionError):
 class Simulation:
     """A simulated driver that is on."""
 
-    def __init__(self) -> None:
+    def __init__(self, kernels: str = "host") -> None:
+        self._kernels = kernels
         self._devices: dict[int, SimulatedDevice] = {}
         self._streams: list[Stream] = []
         self._opening = threading.Lock()
@@ -62,7 +63,7 @@ class Simulation:
         with self._opening:
             if number not in self._devices:
                 try:
-                    self._devices[number] = SimulatedDevice(number)
+                    self._devices[number] = SimulatedDevice(number, self._kernels)
                 except _core.CudaError as error:
                     raise refusals.device_error(f"cuda:{number}", error) from None
             return self._devices[number]
@@ -81,7 +82,7 @@ class Simulation:
 
 
 @contextmanager
-def simulated_cuda(seed: int = 0) -> Iterator[Simulation]:
+def simulated_cuda(seed: int = 0, kernels: str = "host") -> Iterator[Simulation]:
     """Inside, `device="cuda"` runs on a simulated driver with two devices.
 
     The whole path of a CUDA device runs in this process and on the CPU: pinned staging,
@@ -93,23 +94,29 @@ def simulated_cuda(seed: int = 0) -> Iterator[Simulation]:
 
     Args:
         seed: of the delays, an int from 0 to 2**64 - 1.
+        kernels: "host" runs host builds of the kernels; "ptx" compiles the kernels
+            with NVRTC and executes their PTX, much more slowly: threads in random
+            order, and races among them, misaligned accesses and reads of registers
+            that nothing has written are reported, too.
 
     Yields:
         A `Simulation`.
 
     Raises:
         SimulationError: at the end, if anything was reported.
-        OptionError: `seed` is out of range, or another simulation is on.
+        OptionError: `seed` or `kernels` is out of range, or another simulation is on.
         DeviceError: the library of the simulated driver is not there.
     """
     seed = check_int("seed", seed, 0, 2**64 - 1)
+    if kernels not in ("host", "ptx"):
+        raise OptionError(f'`kernels` is {kernels!r}; it must be "host" or "ptx".')
     if not _one_at_a_time.acquire(blocking=False):
         raise OptionError(
             "`simulated_cuda` is on already; there is one in a process at a time."
         )
     try:
         driver().start(seed, _DEVICES, _BYTES, _LARGEST_DELAY_US)
-        simulation, process = Simulation(), os.getpid()
+        simulation, process = Simulation(kernels), os.getpid()
         opening.set_opener(simulation._open)
         try:
             yield simulation

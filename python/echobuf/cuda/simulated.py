@@ -9,14 +9,16 @@ import weakref
 from typing import Any
 
 from echobuf import _core
+from echobuf.cuda import nvrtc
 from echobuf.cuda.device import Stages
-from echobuf.cuda.kernels import NAMES
+from echobuf.cuda.kernels import NAMES, options, source
 from echobuf.cuda.simulated_arrays import SimulatedArrays, SimulatedTensors
 from echobuf.cuda.simulated_driver import driver, library_path
 from echobuf.cuda.stages import StageSource
 from echobuf.errors import DeviceError
 from echobuf.tree import Spec
 
+PTX_ARCHITECTURE = "sm_90"  # that compiled kernels are for
 _PATIENCE_S = 5.0  # with calls that are in flight at the end
 
 
@@ -27,8 +29,9 @@ class SimulatedDevice:
         CudaError: there is no such device.
     """
 
-    def __init__(self, ordinal: int) -> None:
+    def __init__(self, ordinal: int, kernels: str = "host") -> None:
         self.ordinal = ordinal
+        self._kernels = kernels
         self.name = f"cuda:{ordinal}"
         self.pid = os.getpid()
         self.gone: str | None = None
@@ -42,14 +45,32 @@ class SimulatedDevice:
         self._buffers.add(buffer)
 
     def kernels(self) -> dict[str, int]:
-        """The host builds of the kernels."""
+        """The kernels: their host builds, or their PTX."""
+        if self._kernels == "ptx":
+            text = nvrtc.ptx_of(source(), PTX_ARCHITECTURE, options())
+            return {name: driver().ptx_function(text, name, name) for name in NAMES}
         return {name: driver().function(name) for name in NAMES}
 
     def stages(self, source: StageSource) -> Stages:
-        """The host builds that carry out any stage."""
+        """The kernels of stages: host builds that carry out any of them, or PTX."""
+        if self._kernels == "ptx" and source.text:
+            return self._compiled_stages(source)
         make = driver().function("echobuf_stage_make")
         summing = driver().function("echobuf_stage_sum")
         return Stages([(make, summing if sums else 0) for _, sums in source.entries])
+
+    def _compiled_stages(self, source: StageSource) -> Stages:
+        text = nvrtc.ptx_of(source.text, PTX_ARCHITECTURE, source.options)
+        handles = []
+        for make, summing in source.entries:
+            made = driver().ptx_function(text, make, "echobuf_stage_make")
+            summed = (
+                0
+                if summing is None
+                else driver().ptx_function(text, summing, "echobuf_stage_sum")
+            )
+            handles.append((made, summed))
+        return Stages(handles)
 
     def arrays(self, spec: Spec, lead: tuple[int, ...]) -> SimulatedArrays:
         """NumPy arrays in the device's memory."""

@@ -61,6 +61,11 @@ class Driver:
             ),
             "echobuf_simulated_free": (number, [address]),
             "echobuf_simulated_wait": (number, [handle]),
+            "echobuf_ptx_error": (ctypes.c_char_p, []),
+            "echobuf_ptx_kernel": (
+                handle,
+                [ctypes.c_char_p, ctypes.c_uint64, ctypes.c_char_p, handle],
+            ),
             "cuInit": (number, [ctypes.c_uint]),
             "cuDevicePrimaryCtxRetain": (number, [ctypes.POINTER(handle), number]),
             "cuDevicePrimaryCtxRelease_v2": (number, [number]),
@@ -109,6 +114,26 @@ class Driver:
         """The handle of a kernel of the package's."""
         handle = self._calls.echobuf_simulated_function(name.encode())
         assert handle, name
+        return int(handle)
+
+    def ptx_function(self, text: str, name: str, host: str) -> int:
+        """Return the handle of a kernel of a PTX text.
+
+        Args:
+            text: the PTX.
+            name: of the kernel.
+            host: the name of its host build, whose arguments it must take.
+
+        Raises:
+            DeviceError: the PTX machine refuses it.
+        """
+        content = text.encode()
+        handle = self._calls.echobuf_ptx_kernel(
+            content, len(content), name.encode(), self.function(host)
+        )
+        if not handle:
+            error: bytes = self._calls.echobuf_ptx_error()
+            raise DeviceError(f"the PTX machine refuses {name}: {error.decode()}")
         return int(handle)
 
     def lend(self, device: int, size: int) -> int:

@@ -1,0 +1,114 @@
+#include "ptx_kernels.hpp"
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "library.hpp"
+#include "ptx/machine.hpp"
+
+namespace echobuf::simulated {
+
+namespace {
+
+/// The simulated driver's memory during one launch, which runs on the calling thread.
+class LaunchMemory : public ptx::DeviceMemory {
+ public:
+  LaunchMemory(const Running& running, ptx::DeviceMemory& variables)
+      : running_(running), variables_(variables) {}
+
+  ptx::Place find_place(std::uint64_t address, std::uint64_t bytes,
+                        bool write) override {
+    if (address >= ptx::kMemoryBegin)
+      return variables_.find_place(address, bytes, write);
+    // Reports what is wrong among streams; threads of this launch have their shadow.
+    const auto range = running_.memory->access(*running_.actor, address, bytes, write)
+                           ? running_.memory->range_of(address)
+                           : std::nullopt;
+    if (!range)
+      throw ptx::Complaint{ptx::FaultKind::kOutOfBounds, "no memory of the device"};
+    auto [shadow, added] = shadows_.try_emplace(range->begin);
+    if (added) shadow->second.resize(range->bytes);
+    return {reinterpret_cast<unsigned char*>(address), nullptr, &shadow->second,
+            address - range->begin, false};
+  }
+
+ private:
+  const Running& running_;
+  ptx::DeviceMemory& variables_;
+  std::map<std::uintptr_t, ptx::Shadow> shadows_;  // by begin of their blocks
+};
+
+/// A PTX text, whose variables are its own.
+struct PtxModule {
+  explicit PtxModule(std::string_view text) : loaded(machine.load(text)) {}
+  ptx::Machine machine{0};
+  const ptx::LoadedModule& loaded;
+  std::mutex mutex;
+};
+
+struct PtxKernel {
+  std::shared_ptr<PtxModule> module;
+  const ptx::Kernel* kernel;
+
+  void run(const Launch& launch, void* const* arguments) const {
+    static std::atomic<std::uint32_t> number;
+    const Running& on = running();
+    ptx::LaunchSettings settings;
+    settings.grid = {launch.grid.x, launch.grid.y, launch.grid.z};
+    settings.block = {launch.block.x, launch.block.y, launch.block.z};
+    settings.number = ++number;
+    settings.seed = launches_seed();
+    std::vector<std::span<const unsigned char>> spans;
+    for (std::size_t i = 0; i < kernel->parameters.size(); ++i)
+      spans.emplace_back(static_cast<const unsigned char*>(arguments[i]),
+                         kernel->parameters[i].bytes);
+    const std::lock_guard lock(module->mutex);
+    LaunchMemory memory(on, module->machine.memory());
+    try {
+      ptx::run_kernel(*kernel, settings, spans, memory, module->loaded.variables);
+    } catch (const std::exception& error) {
+      reports().add(error.what());
+    }
+  }
+
+ private:
+  /// The seed of the driver that is on; launches have their number beside it.
+  static std::uint64_t launches_seed() {
+    const auto on = world();
+    return on ? on->settings.seed : 0;
+  }
+};
+
+}  // namespace
+
+cuda::FunctionHandle ptx_kernel(std::string_view text, const std::string& name,
+                                const KernelEntry* host) {
+  static std::mutex mutex;
+  static auto& modules = *new std::map<std::string, std::shared_ptr<PtxModule>>;
+  static auto& handles = *new std::map<const ptx::Kernel*, cuda::FunctionHandle>;
+  const std::lock_guard lock(mutex);
+  auto& module = modules[std::string(text)];
+  if (!module) module = std::make_shared<PtxModule>(text);
+  const ptx::Kernel* const kernel = module->loaded.module.find(name);
+  if (kernel == nullptr) throw ptx::HostError("the module has no kernel " + name);
+  std::vector<std::size_t> bytes;
+  for (const ptx::Variable& parameter : kernel->parameters)
+    bytes.push_back(parameter.bytes);
+  if (host != nullptr && bytes != host->argument_bytes)
+    throw ptx::HostError(name + ": its arguments have other sizes than those of " +
+                         host->name);
+  const auto found = handles.find(kernel);
+  if (found != handles.end()) return found->second;
+  const auto run = [of = PtxKernel{module, kernel}](const Launch& launch,
+                                                    void* const* arguments) {
+    of.run(launch, arguments);
+  };
+  return handles[kernel] = register_kernel({name, run, std::move(bytes)});
+}
+
+}  // namespace echobuf::simulated

@@ -1,0 +1,73 @@
+"""NVIDIA's run-time compiler, without CuPy and without a GPU."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+
+from echobuf.errors import DeviceError
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """Load the library, from the package `nvidia-cuda-nvrtc`.
+
+    Raises:
+        DeviceError: it is not installed.
+    """
+    spec = importlib.util.find_spec("nvidia")
+    folders = [] if spec is None else list(spec.submodule_search_locations or ())
+    for folder in folders:
+        for path in sorted(Path(folder).rglob("libnvrtc.so*")):
+            if "builtins" not in path.name:
+                return ctypes.CDLL(str(path))
+    raise DeviceError(
+        "there is no libnvrtc.so to compile kernels with; "
+        "pip install nvidia-cuda-nvrtc."
+    )
+
+
+def compiled(text: str, options: Sequence[str], output: str) -> str:
+    """Compile a source text, and return one output of the program.
+
+    Args:
+        text: the source.
+        options: of the compiler, the architecture among them.
+        output: "PTX", or "ProgramLog".
+
+    Raises:
+        DeviceError: the compiler is not installed, or refuses the text.
+    """
+    calls = library()
+    program = ctypes.c_void_p()
+    created = calls.nvrtcCreateProgram(
+        ctypes.byref(program), text.encode(), b"kernels.cu", 0, None, None
+    )
+    if created:
+        raise DeviceError(f"NVRTC cannot begin a program: error {created}.")
+    options = (*options, "-default-device")  # as CuPy says, too
+    array = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
+
+    def read(name: str) -> str:
+        size = ctypes.c_size_t()
+        getattr(calls, f"nvrtcGet{name}Size")(program, ctypes.byref(size))
+        content = ctypes.create_string_buffer(size.value)
+        getattr(calls, f"nvrtcGet{name}")(program, content)
+        return content.value.decode()
+
+    try:
+        if calls.nvrtcCompileProgram(program, len(options), array):
+            raise DeviceError(f"NVRTC refuses a kernel: {read('ProgramLog')}")
+        return read(output)
+    finally:
+        calls.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+@functools.cache
+def ptx_of(text: str, architecture: str, options: tuple[str, ...]) -> str:
+    """Return the PTX of a source for an architecture such as "sm_90"."""
+    virtual = architecture.replace("sm_", "compute_")
+    return compiled(text, (*options, f"-arch={virtual}"), "PTX")

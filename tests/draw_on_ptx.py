@@ -1,0 +1,203 @@
+"""Draws as launches of the kernels in draw.cu, and the batches that they must make."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from echobuf.cuda.ptx import Machine, Module
+from permutation_reference import permutation_key, permute, radices, rounds_for
+
+FIELDS, PARTS, THREADS, TILE = 32, 8, 256, 64
+WORDS_OF_BLOCK = THREADS * 8
+
+FIELD = np.dtype(
+    [
+        ("leaf", "u8"),
+        ("bytes", "u8"),
+        ("offset", "u8"),
+        ("words", "u8"),
+        ("scalar", "u8"),
+    ]
+)
+LAYOUT = np.dtype(
+    [
+        ("stride", "u8"),
+        *((name, "u4") for name in ("row", "count", "fields", "tile", "pieces", "mix")),
+        ("piece", "u8"),
+        ("field", FIELD, FIELDS),
+    ]
+)
+PART = np.dtype(
+    [
+        *((name, "u4") for name in ("size", "left", "right", "reciprocal", "shift")),
+        ("rounds", "u4"),
+        ("key", "u4", 16),
+        *((name, "u8") for name in ("slots", "capacity", "first")),
+        *((name, "u4") for name in ("row", "offset", "count", "partner")),
+    ]
+)
+PARTS_OF_BATCH = np.dtype(
+    [
+        ("first", "u4"),
+        ("count", "u4"),
+        ("key", "u4", 2),
+        ("draw", "u8"),
+        ("part", PART, PARTS),
+    ]
+)
+
+
+@dataclass
+class Shape:
+    """A batch: fields of records, and parts of passes that it is made of.
+
+    Attributes:
+        sizes: bytes of each field.
+        skews: of each leaf, how far it begins behind an aligned address.
+        passes: of each part, the records of its pass, the first and the count drawn.
+    """
+
+    sizes: list[int]
+    skews: list[int]
+    passes: list[tuple[int, int, int]]
+    seed: int
+    before: int = 0  # rows of the batch that another launch draws
+
+    @property
+    def count(self) -> int:
+        return sum(count for _, _, count in self.passes)
+
+
+def random_shape(seed: int) -> Shape:
+    chance = random.Random(seed)
+    sizes = [
+        chance.choice([1, 2, 4, 8, 3, 7, 16, 17, 48, 100, 160, 1000, 5000])
+        for _ in range(chance.randint(1, 4))
+    ]
+    skews = [chance.choice([0, 0, 0, 1, 8, 13]) for _ in sizes]
+    if seed % 5 == 4:
+        sizes[0] = 70_000  # more than a block has
+    passes = []
+    for _ in range(chance.randint(1, 5)):
+        records = chance.randint(1, 300)
+        first = chance.randrange(records)
+        passes.append((records, first, chance.randint(1, min(records - first, 40))))
+    return Shape(sizes, skews, passes, seed, chance.choice([0, 0, 3]))
+
+
+def is_scalar(address: int, size: int) -> bool:
+    return size in (1, 2, 4, 8) and address % size == 0
+
+
+def words_of(address: int, size: int) -> int:
+    if size % 16 == 0 and address % 16 == 0:
+        return size // 16
+    return 1 if is_scalar(address, size) else (size + 30) // 16
+
+
+@dataclass
+class Draw:
+    """A shape on a machine: its memory, its launches, and what they must write."""
+
+    machine: Machine
+    shape: Shape
+    short: int = 0  # bytes that the last leaf lacks
+    leaves: list[tuple[int, int]] = field(default_factory=list)  # address, bytes
+
+    def __post_init__(self) -> None:
+        shape = self.shape
+        offsets = np.cumsum([0, *(-(-size // 16) * 16 for size in shape.sizes)])
+        self.stride = int(offsets[-1])
+        self.offsets = offsets[:-1]
+        rows = shape.before + shape.count
+        for size, skew in zip(shape.sizes, shape.skews, strict=True):
+            missing = self.short if len(self.leaves) + 1 == len(shape.sizes) else 0
+            address = self.machine.allocate(skew + rows * size - missing) + skew
+            self.leaves.append((address, size))
+        chance = np.random.default_rng(shape.seed)
+        self.slots = []  # address and content of each part's window
+        for records, _, _ in shape.passes:
+            content = chance.integers(0, 256, (records + 2, self.stride), np.uint8)
+            address = self.machine.allocate(content.size)
+            self.machine.write(address, content.tobytes())
+            self.slots.append((address, content))
+        self.parts = self._parts()
+
+    def _parts(self) -> np.ndarray:
+        parts = np.zeros(len(self.shape.passes), PART)
+        row = self.shape.before
+        for i, (records, offset, count) in enumerate(self.shape.passes):
+            left, right = radices(records)
+            log = max((left - 1).bit_length(), 1)
+            parts[i] = (
+                *(records, left, right, (1 << (31 + log)) // left + 1, log - 1),
+                rounds_for(records),
+                permutation_key(self.shape.seed, 1, i),
+                *(self.slots[i][0], records + 2, 5 % (records + 2)),
+                *(row, offset, count, 0),
+            )
+            row += count
+        return parts
+
+    def layout(self) -> tuple[np.ndarray, int]:
+        """The layout, as `cuda/draw_launch.hpp` spreads it, and the blocks."""
+        layout = np.zeros((), LAYOUT)
+        words = 0
+        for i, (leaf, size) in enumerate(self.leaves):
+            words += words_of(leaf, size)
+            scalar = is_scalar(leaf, size)
+            layout["field"][i] = (leaf, size, self.offsets[i], words, scalar)
+        count = self.shape.count
+        tile = min(max(1, min(WORDS_OF_BLOCK // words, TILE)), count)
+        pieces = -(-words * tile // WORDS_OF_BLOCK)
+        layout["stride"], layout["row"] = self.stride, self.shape.before
+        layout["count"], layout["fields"] = count, len(self.leaves)
+        layout["tile"], layout["pieces"] = tile, pieces
+        layout["piece"] = -(-words * tile // pieces)
+        return layout, -(-count // tile) * pieces
+
+    def by_value(self, first: int = 0) -> bytes:
+        parts = np.zeros((), PARTS_OF_BATCH)
+        parts["first"], parts["count"] = first, len(self.parts)
+        parts["part"][: len(self.parts)] = self.parts
+        return parts.tobytes()
+
+    def run(self, module: Module, **settings: int) -> None:
+        layout, blocks = self.layout()
+        arguments = [layout.tobytes(), self.by_value()]
+        module.launch("echobuf_draw", [blocks], [THREADS], arguments, **settings)
+
+    def run_planned(self, module: Module) -> None:
+        """Writes a plan on the device, and draws what it says."""
+        header = PARTS_OF_BATCH.fields["part"][1]
+        plan = self.machine.allocate(header + len(self.parts) * PART.itemsize)
+        address = plan.to_bytes(8, "little")
+        module.launch("echobuf_plan", [1], [PARTS], [self.by_value(), address])
+        layout, blocks = self.layout()
+        arguments = [layout.tobytes(), address]
+        module.launch("echobuf_draw_planned", [blocks], [THREADS], arguments)
+
+    def expected(self) -> list[bytes]:
+        """The rows of each leaf, from the permutation's reference alone."""
+        rows = []
+        for i, (records, offset, count) in enumerate(self.shape.passes):
+            key = permutation_key(self.shape.seed, 1, i)
+            slots = (
+                np.array(permute(records, key, offset, count)) + 5 % (records + 2)
+            ) % (records + 2)
+            rows.append(self.slots[i][1][slots])
+        batch = np.concatenate(rows)
+        return [
+            batch[:, at : at + size].tobytes()
+            for at, (_, size) in zip(self.offsets, self.leaves, strict=True)
+        ]
+
+    def drawn(self) -> list[bytes]:
+        before = self.shape.before
+        return [
+            self.machine.read(leaf + before * size, self.shape.count * size)
+            for leaf, size in self.leaves
+        ]

@@ -1,0 +1,88 @@
+"""Faults that are put into the draw kernels are found when their PTX is executed."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from draw_on_ptx import Draw, random_shape
+from echobuf.cuda import nvrtc
+from echobuf.cuda.kernels import OPTIONS
+from echobuf.cuda.ptx import Machine, PtxError
+from kernels_compiled import ROOT
+
+DRAW = "include/echobuf/draw_kernel.hpp"
+COPY = "include/echobuf/device_copy.hpp"
+ORDER = "include/echobuf/permutation.hpp"
+ENTRY = "kernels/draw.cu"
+
+MUTANTS = [  # file, what stands there, what the mutant has
+    (ENTRY, "  __syncthreads();\n", ""),
+    (ENTRY, "threadIdx.x, rows);\n  __sync", "threadIdx.x + 1, rows);\n  __sync"),
+    (DRAW, "if (thread >= a.tile || ", "if ("),
+    (DRAW, "parts[middle].row <= row", "parts[middle].row < row"),
+    (DRAW, "if (slot >= part.capacity)", "if (slot > part.capacity)"),
+    (DRAW, "part.offset + (row - part.row)", "part.offset + row"),
+    (DRAW, "word >= a.field[f].words", "word > a.field[f].words"),
+    (DRAW, "begin + a.piece < all ? begin + a.piece : all", "begin + a.piece"),
+    (DRAW, "at += kDrawThreads", "at += kDrawThreads / 2"),
+    (DRAW, "at += kDrawThreads", "at += kDrawThreads * 2"),
+    (DRAW, "block % a.pieces * a.piece", "block % a.pieces * a.tile"),
+    (DRAW, "+ first + row) * field.bytes", "+ row) * field.bytes"),
+    (DRAW, "rows[row] + field.offset", "rows[row] + field.words"),
+    (DRAW, "left < a.tile ? left : a.tile", "a.tile"),
+    (DRAW, "if (thread < parts.count)\n", "if (thread <= parts.count)\n"),
+    (DRAW, "parts.first + parts.count, 0", "parts.first, 0"),
+    (DRAW, "word - before", "word"),
+    (COPY, "index * 16 + 16 <= end", "index * 16 + 16 <= end + 1"),
+    (COPY, "index * 16 >= lead &&", "index * 16 + 16 > lead &&"),
+    (COPY, "skip % 8 * 8", "skip * 8"),
+    (COPY, "skip < 8 ? first.high : second.low", "first.high"),
+    (COPY, "at < stop; ++at", "at <= stop; ++at"),
+    (COPY, "start - skip + 16", "start - skip + 32"),
+    (COPY, "store(to, device::load<uint16_t>", "store(to, device::load<uint32_t>"),
+    (COPY, "word = to - lead + index", "word = to + index"),
+    (ORDER, "while (x >= domain_.size)", "while (x > domain_.size)"),
+    (ORDER, "return less < sum ? less : sum", "return less"),
+    (ORDER, "index % kPermutationKeyWords]", "index % 8]"),
+]
+
+
+def finds_a_fault(text):
+    """Whether a draw of some random shape ends with an error, or has other bytes."""
+    for seed in range(25):
+        for planned in (False, True):
+            machine = Machine(seed)
+            draw = Draw(machine, random_shape(seed))
+            module = machine.load(text)
+            try:
+                if planned:
+                    draw.run_planned(module)
+                else:
+                    draw.run(module, most_instructions=5_000_000)
+                if draw.drawn() != draw.expected():
+                    return True
+            except PtxError:
+                return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("file", "part", "by"), MUTANTS, ids=[str(n) for n in range(len(MUTANTS))]
+)
+def test_a_mutant_is_found(file, part, by, tmp_path):
+    for folder in ("include", "kernels"):
+        shutil.copytree(ROOT / "cpp" / folder, tmp_path / folder)
+    source = (tmp_path / file).read_text()
+    assert source.count(part) == 1
+    (tmp_path / file).write_text(source.replace(part, by))
+    options = (*OPTIONS, f"-I{tmp_path / 'include'}")
+    text = nvrtc.ptx_of((tmp_path / ENTRY).read_text(), "sm_90", options)
+    assert finds_a_fault(text)
+
+
+def test_without_a_mutant_nothing_is_found():
+    options = (*OPTIONS, f"-I{ROOT / 'cpp' / 'include'}")
+    source = (ROOT / "cpp" / ENTRY).read_text()
+    assert not finds_a_fault(nvrtc.ptx_of(source, "sm_90", options))
