@@ -50,7 +50,7 @@ MUTANTS = [  # file, what stands there, what the mutant has
 
 
 def finds_a_fault(text):
-    """Whether a draw of some random shape ends with an error, or has other bytes."""
+    """Say if a draw of some random shape ends with an error, or has other bytes."""
     for seed in range(25):
         for planned in (False, True):
             machine = Machine(seed)
