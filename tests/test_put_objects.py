@@ -226,6 +226,11 @@ def test_a_subclass_of_tensors_speaks_for_itself():
     same(passed(Field((3,), "float32"), tensor), np.full(3, 2, np.float32))
 
 
+def test_a_class_that_is_called_as_torch_s_is_none_of_its_tensors():
+    impostor = type("Tensor", (), {"__module__": "torch", "shape": (3,)})
+    refused(Field((3,), "float32"), impostor(), r"`example\[1\]` ")
+
+
 def test_a_tensor_of_another_dtype_or_shape_is_named():
     refused(Field((3,), "float32"), torch.ones(3).double(), "has dtype float64")
     refused(Field((3,), "float32"), torch.ones(4), r"has shape \[4\]")

@@ -1,17 +1,36 @@
-// Tensors that their framework describes to C, without Python: DLPack's exchange API,
-// or where torch has none yet, its attributes.
+// Tensors that their framework describes to C, without Python: DLPack's exchange API.
 #pragma once
 
 #include <Python.h>
+
+#include <cstdint>
 
 #include "array_view.hpp"
 #include "dlpack.hpp"
 
 namespace echobuf::python {
 
-/// Says where a tensor lies, if it is one of the CPU, of the type `wanted`, and its
-/// bytes are what it means: torch's gradients, and what it has yet to negate or to
-/// conjugate, are for torch to speak of. Else false.
-bool view_tensor(PyObject* item, const DlpackType& wanted, ArrayView& view);
+/// DLPackExchangeAPIHeader and DLPackExchangeAPI (DLPack 1.3, dlpack.h).
+struct ExchangeHeader {
+  std::uint32_t major;
+  std::uint32_t minor;
+  const ExchangeHeader* older;
+};
+struct Exchange {
+  ExchangeHeader header;
+  void* allocate;
+  void* export_managed;
+  void* import_managed;
+  int (*describe)(void* object, DlpackTensor* tensor);  // null: not offered
+  void* current_stream;
+};
+
+/// The exchange of this very type; null if it has none. Types derived from one can mean
+/// more than their bytes say.
+const Exchange* find_exchange(PyTypeObject* type);
+
+/// Says where a tensor lies, if it is one of the CPU, of the type `wanted`; else false.
+bool view_by_exchange(PyObject* item, const Exchange& exchange,
+                      const DlpackType& wanted, ArrayView& view);
 
 }  // namespace echobuf::python

@@ -7,7 +7,7 @@
 #include <memory>
 #include <utility>
 
-#include "dlpack_exchange.hpp"
+#include "tensor.hpp"
 
 namespace echobuf::python {
 namespace {

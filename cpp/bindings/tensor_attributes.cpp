@@ -1,5 +1,6 @@
 #include "tensor_attributes.hpp"
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -8,32 +9,30 @@
 namespace echobuf::python {
 namespace {
 
-/// A new reference to an attribute of the module torch, which is imported.
-py::object of_torch(const char* name) {
-  const py::dict modules = py::module_::import("sys").attr("modules");
-  return modules["torch"].attr(name);
-}
-
-/// torch's object for a type, kept for ever; null if it has none. A thread asks for
-/// few.
-PyObject* torch_dtype(const DlpackType& wanted) {
+/// An attribute of the module torch, kept for ever; null if there is none. A thread
+/// asks for few. No import: that could give up the GIL.
+PyObject* of_torch(const std::string& name) {
   struct Known {
-    DlpackType type;
-    PyObject* dtype;
+    std::string name;
+    PyObject* value;
   };
   static thread_local std::vector<Known> known;
-  for (const auto& [type, dtype] : known)
-    if (type.code == wanted.code && type.bits == wanted.bits) return dtype;
-  PyObject* dtype = nullptr;
-  if (const auto name = framework_name(wanted)) {
-    try {
-      dtype = of_torch(name->c_str()).release().ptr();
-    } catch (py::error_already_set&) {
-      // A torch that lacks this type.
-    }
-  }
-  known.push_back({wanted, dtype});
-  return dtype;
+  for (const Known& each : known)
+    if (each.name == name) return each.value;
+  static const Name module_name("torch");
+  const auto module =
+      py::reinterpret_steal<py::object>(PyImport_GetModule(module_name.get()));
+  PyObject* value =
+      module ? PyObject_GetAttrString(module.ptr(), name.c_str()) : nullptr;
+  PyErr_Clear();
+  if (value != nullptr) known.push_back({name, value});
+  return value;
+}
+
+/// torch's object for a type; null if it has none.
+PyObject* torch_dtype(const DlpackType& wanted) {
+  const auto name = framework_name(wanted);
+  return name ? of_torch(*name) : nullptr;
 }
 
 /// True if the attribute of that name is this very object.
@@ -66,8 +65,7 @@ bool read_address(PyObject* item, const std::byte*& address) {
 
 bool is_tensor_of_torch(PyTypeObject* type) {
   if (std::string_view(type->tp_name) != "Tensor") return false;
-  const py::handle object(reinterpret_cast<PyObject*>(type));
-  return py::str(object.attr("__module__")).equal(py::str("torch"));
+  return of_torch("Tensor") == reinterpret_cast<PyObject*>(type);
 }
 
 bool view_by_attributes(PyObject* item, const DlpackType& wanted, ArrayView& view) {
@@ -76,13 +74,13 @@ bool view_by_attributes(PyObject* item, const DlpackType& wanted, ArrayView& vie
   static const Name layout("layout");
   static const Name shape_name("shape");
   static const Name stride_name("stride");
-  static PyObject* const strided = of_torch("strided").release().ptr();
   static thread_local std::vector<py::ssize_t> shape;
   static thread_local std::vector<py::ssize_t> strides;
   const PyObject* const type = torch_dtype(wanted);
+  const PyObject* const strided = of_torch("strided");
   const std::byte* address = nullptr;
-  if (type == nullptr || !is(item, dtype, type) || !is(item, is_cpu, Py_True) ||
-      !is(item, layout, strided) ||
+  if (type == nullptr || strided == nullptr || !is(item, dtype, type) ||
+      !is(item, is_cpu, Py_True) || !is(item, layout, strided) ||
       !read(PyObject_GetAttr(item, shape_name.get()), shape) ||
       !read(PyObject_CallMethodNoArgs(item, stride_name.get()), strides) ||
       strides.size() != shape.size() || !read_address(item, address)) {
