@@ -1,4 +1,4 @@
-"""What `echobuf.torch.EchoLoader` adds to a DataLoader without workers: factor 1.
+"""Time of `echobuf.torch.EchoLoader` around a DataLoader without workers, factor 1.
 
 The dataset yields `(tensor, int)`, a float32 tensor made anew each time; batches of
 128, window 4,096, an epoch of 16 windows. The reference is the same DataLoader iterated

@@ -51,7 +51,7 @@ class Times:
 
     @property
     def harness_s(self) -> float:
-        """What the loops cost for a fresh example, measured now."""
+        """Measure the seconds that the loops alone take for a fresh example."""
         draws = round(WINDOWS * WINDOW * self.factor / BATCH)
         return harness_s(self.upstream, draws, self.step_s)
 

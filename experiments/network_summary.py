@@ -1,4 +1,4 @@
-"""What all seeds of over_network.py say of each factor."""
+"""Summary of all seeds of over_network.py, for each factor."""
 
 from __future__ import annotations
 

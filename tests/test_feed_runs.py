@@ -106,7 +106,7 @@ def walk(make, epochs=2, cut=None):
 
 
 def recorded(items, kind=Tape, **kwargs):
-    """What makes a loader over items, and its upstream."""
+    """Return a maker of a loader over items; its upstream is in `tape`."""
 
     def make():
         tape = kind(items)

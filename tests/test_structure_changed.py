@@ -39,7 +39,7 @@ def with_keys():
 
 
 def put_while(change):
-    """What a put raises, with the tree changed in its middle."""
+    """Put a tree that `change` changes in the middle of the put."""
     with echobuf.EchoBuffer(with_keys(), batch_size=1, window=1, factor=1) as buffer:
         item = with_keys()
 

@@ -9,6 +9,7 @@ from typing import Any
 from echobuf.cli.bench.candidates.base import REPLAY
 from echobuf.cli.bench.candidates.examples import TIMED, EchoingExamples
 from peers.torch_dataloader import shuffled
+from peers.webdataset_pipeline import pipeline
 
 BUFFERED = (
     ("exact use", "yes"),
@@ -45,19 +46,10 @@ class Webdataset(EchoingExamples):
     guarantees = (*BUFFERED, ("batch", "copied; the caller's"), TIMED)
 
     def prepare(self) -> None:
-        import webdataset
-
-        self.webdataset = webdataset
+        self.pipeline = pipeline(self)
 
     def batches(self) -> Iterator[Any]:
-        wds = self.webdataset
-        return iter(
-            wds.DataPipeline(
-                self.repeated,
-                wds.shuffle(self.window, initial=self.window),
-                wds.batched(self.batch),
-            )
-        )
+        return iter(self.pipeline)
 
 
 class Cpprb(EchoingExamples):

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from echobuf.cli.bench.candidates.base import Echoing
+
+
+def pipeline(stream: Echoing, **collation: Any) -> Iterable[Any]:
+    """Return a pipeline that repeats, shuffles and batches a stream."""
+    import webdataset as wds
+
+    return wds.DataPipeline(
+        stream.repeated,
+        wds.shuffle(stream.window, initial=stream.window),
+        wds.batched(stream.batch, **collation),
+    )
 
 
 class Echo(Echoing):
@@ -23,16 +34,7 @@ class Echo(Echoing):
     )
 
     def prepare(self) -> None:
-        import webdataset
-
-        self.webdataset = webdataset
+        self.pipeline = pipeline(self, collation_fn=np.stack)
 
     def batches(self) -> Iterator[Any]:
-        wds = self.webdataset
-        return iter(
-            wds.DataPipeline(
-                self.repeated,
-                wds.shuffle(self.window, initial=self.window),
-                wds.batched(self.batch, collation_fn=np.stack),
-            )
-        )
+        return iter(self.pipeline)

@@ -79,7 +79,7 @@ void decode_select(Decoder& d) {
   d.compute(selected, type, {type, type, Type::kPred});
 }
 
-/// What is done to a comparison with a third operand.
+/// A comparison, and its third operand.
 std::uint64_t compared_and(const std::uint64_t* in, std::uint64_t setting) {
   const auto compare = reinterpret_cast<Compute>(setting);
   return compare(in, 0) & in[2];

@@ -1,4 +1,4 @@
-// Where threads that part at a branch meet again.
+// Reconvergence points: threads that part at a branch meet again there.
 #pragma once
 
 #include "ptx/program.hpp"

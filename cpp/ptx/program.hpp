@@ -104,7 +104,7 @@ class VariableLayout {
  public:
   /// Gives `variable` its address.
   void add(Variable& variable);
-  /// Whether the bytes from `address` on are all of one variable.
+  /// True if the bytes from `address` on are all of one variable.
   bool holds(std::uint64_t address, std::uint64_t bytes) const;
   std::uint64_t bytes() const { return end_; }
 

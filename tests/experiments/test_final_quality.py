@@ -41,7 +41,7 @@ class Scripted:
 
 @pytest.fixture
 def scripted(load):
-    """What makes a workload of errors: the first is that before the first step."""
+    """Return a maker of workloads of given errors, the first before the first step."""
     base = load("workloads.workload").Workload
 
     class ScriptedWorkload(base):

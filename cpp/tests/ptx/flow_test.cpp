@@ -9,7 +9,7 @@ namespace {
 
 using Words = std::vector<std::uint64_t>;
 
-/// What `body` leaves in %d1 of each thread.
+/// Runs `body`; returns %d1 of each thread.
 Words values(const std::string& body, std::uint32_t threads, std::uint64_t seed = 1) {
   RunSettings settings;
   settings.threads = threads;

@@ -8,7 +8,7 @@ namespace {
 
 constexpr const char* kShared = ".shared .align 8 .b8 words[1024];";
 
-/// Whether a launch has a race, with each of some seeds.
+/// Expects that a launch has a race, or none, with each of six seeds.
 void expect_race(const std::string& body, bool races, std::uint32_t threads = 64,
                  std::uint32_t blocks = 1) {
   for (std::uint64_t seed = 0; seed < 6; ++seed) {

@@ -23,7 +23,7 @@ REFRESHED = 8  # each time, one of so many parts of what a store holds
 
 
 def refreshed(records: int) -> range:
-    """Where chunks begin that together are an eighth of the records, or one chunk."""
+    """Return starts of chunks: an eighth of the records together, or one chunk."""
     return range(0, max(CHUNK, records // REFRESHED // CHUNK * CHUNK), CHUNK)
 
 
