@@ -26,7 +26,6 @@ INCOMPLETE = {
     "cost_model",
     "laggard",
     "monitor",
-    "over_network",
     "pass_or_shuffle",
     "predictions",
     "ranks",
