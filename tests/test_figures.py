@@ -23,16 +23,10 @@ INCOMPLETE = {
     "augment_resized",
     "auto_on_trial",
     "cache",
-    "cost_model",
     "laggard",
     "monitor",
     "pass_or_shuffle",
-    "predictions",
     "ranks",
-    "resident_memory",
-    "resume_stateful",
-    "serve",
-    "short_epochs",
 }
 
 SCALES = {
