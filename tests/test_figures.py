@@ -22,11 +22,8 @@ INCOMPLETE = {
     "augment_crop",
     "augment_resized",
     "auto_on_trial",
-    "cache",
     "laggard",
-    "monitor",
     "pass_or_shuffle",
-    "ranks",
 }
 
 SCALES = {
