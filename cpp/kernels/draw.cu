@@ -7,9 +7,8 @@ template <bool partners, class Parts>
 __device__ void draw(const echobuf::DrawLayout& layout, const Parts& parts,
                      echobuf::uint32_t count) {
   __shared__ echobuf::uint64_t rows[echobuf::kDrawTile];
-  echobuf::find_rows<partners>(layout, parts, count, blockIdx.x, threadIdx.x, rows);
-  __syncthreads();
-  echobuf::copy_rows(layout, blockIdx.x, threadIdx.x, rows);
+  echobuf::draw_block<partners>(echobuf::DeviceThreads{}, layout, parts, count,
+                                blockIdx.x, rows);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The kernels of kernels/draw.cu as this driver runs them: all blocks and threads of a
-// launch, one after another, on the host.
+// The kernels of kernels/draw.cu as this driver runs them: blocks one after another,
+// their threads step by step, on the host.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,7 @@ void draw_all(const Launch& launch, const DrawLayout& layout, const Parts& parts
               std::uint32_t count) {
   for (std::uint32_t block = 0; block < launch.grid.x; ++block) {
     std::uint64_t rows[kDrawTile];
-    for (std::uint32_t t = 0; t < kDrawThreads; ++t)
-      find_rows<partners>(layout, parts, count, block, t, rows);
-    for (std::uint32_t t = 0; t < kDrawThreads; ++t) copy_rows(layout, block, t, rows);
+    draw_block<partners>(HostThreads(kDrawThreads), layout, parts, count, block, rows);
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "echobuf/cuda/draw_launch.hpp"
 #include "echobuf/cuda/plan.hpp"
+#include "threads_at_once.hpp"
 
 namespace {
 
@@ -40,10 +41,19 @@ void run(const echobuf::cuda::DrawLaunch& launch, const Parts& parts,
          std::uint32_t count) {
   for (std::uint32_t block = 0; block < launch.blocks; ++block) {
     std::uint64_t rows[echobuf::kDrawTile];
-    for (std::uint32_t t = 0; t < echobuf::kDrawThreads; ++t)
-      find_rows(launch.layout, parts, count, block, t, rows);
-    for (std::uint32_t t = 0; t < echobuf::kDrawThreads; ++t)
-      copy_rows(launch.layout, block, t, rows);
+    draw_block(echobuf::HostThreads(echobuf::kDrawThreads), launch.layout, parts, count,
+               block, rows);
+  }
+}
+
+template <class Parts>
+void run_at_once(const echobuf::cuda::DrawLaunch& launch, const Parts& parts,
+                 std::uint32_t count) {
+  for (std::uint32_t block = 0; block < launch.blocks; ++block) {
+    std::uint64_t rows[echobuf::kDrawTile];
+    echobuf::test::run_at_once(echobuf::kDrawThreads, [&](const auto& threads) {
+      draw_block(threads, launch.layout, parts, count, block, rows);
+    });
   }
 }
 
@@ -125,6 +135,11 @@ TEST_P(DrawKernel, PutsEveryFieldOfEveryRecordInItsRow) {
     const echobuf::PlannedParts planned{address_of(plan.data())};
     run(launch, planned, planned.count());
     ASSERT_EQ(leaves, by_value);
+    if (launch.blocks == 1) {  // threads take long to begin
+      for (auto& leaf : leaves) std::fill(leaf.begin(), leaf.end(), std::byte{0xEE});
+      run_at_once(launch, planned, planned.count());
+      ASSERT_EQ(leaves, by_value);
+    }
     for (std::size_t f = 0; f < leaves.size(); ++f) {
       const Field& field = layout.fields()[f];
       std::vector<std::byte> expected(leaves[f].size(), std::byte{0xEE});

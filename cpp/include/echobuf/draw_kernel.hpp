@@ -1,5 +1,6 @@
 #pragma once
 
+#include "echobuf/block_threads.hpp"
 #include "echobuf/device_copy.hpp"
 #include "echobuf/partner.hpp"
 #include "echobuf/permutation.hpp"
@@ -193,6 +194,17 @@ ECHOBUF_HD inline void copy_rows(const DrawLayout& a, uint32_t block, uint32_t t
     const uint64_t before = f == 0 ? 0 : a.field[f - 1].words;
     copy_word(to, from, field.bytes, word - before);
   }
+}
+
+/// Draws the rows of a block. `rows`: its own memory, kDrawTile of them.
+template <bool partners = false, class Threads, class Parts>
+ECHOBUF_HD inline void draw_block(const Threads& threads, const DrawLayout& a,
+                                  const Parts& parts, uint32_t count, uint32_t block,
+                                  uint64_t* rows) {
+  threads.all([&](uint32_t thread) {
+    find_rows<partners>(a, parts, count, block, thread, rows);
+  });
+  threads.last([&](uint32_t thread) { copy_rows(a, block, thread, rows); });
 }
 
 }  // namespace echobuf

@@ -7,6 +7,7 @@
 
 #include "run.hpp"
 #include "stage.hpp"
+#include "tests/threads_at_once.hpp"
 
 namespace {
 
@@ -19,6 +20,8 @@ using echobuf::test::on_device;
 using echobuf::test::on_host;
 using echobuf::test::Plan;
 using echobuf::test::random_plan;
+using echobuf::transform::KnownStage;
+using echobuf::transform::StageLaunch;
 
 #ifdef __SANITIZE_THREAD__
 constexpr std::uint64_t kChainSeeds = 2;
@@ -51,6 +54,31 @@ TEST(DeviceChains, WithManyStagesAreMadeForSomeRowsAtATime) {
   EXPECT_EQ(stages.rows_at_once(1u << 30), echobuf::cuda::kScratchBytes / 272);
 }
 
+/// Blocks as the simulated driver runs them.
+struct Stepwise {
+  template <bool summing, class Known>
+  static void run(const simulated::Launch& grid, const Known& stage,
+                  const StageLaunch& launch, const DrawParts& parts) {
+    simulated::run_stage<summing>(grid, stage, launch, parts);
+  }
+};
+
+/// Blocks whose threads run at once.
+struct AtOnce {
+  template <bool summing, class Known>
+  static void run(const simulated::Launch& grid, const Known& stage,
+                  const StageLaunch& launch, const DrawParts& parts) {
+    for (std::uint32_t y = 0; y < grid.grid.y; ++y)
+      for (std::uint32_t x = 0; x < grid.grid.x; ++x) {
+        echobuf::transform::BlockMemory<Known, summing> memory;
+        echobuf::test::run_at_once(grid.block.x, [&](const auto& threads) {
+          echobuf::transform::run_block<summing>(threads, stage, launch, parts, x, y,
+                                                 memory);
+        });
+      }
+  }
+};
+
 /// Images of records that lie one behind another, and what a stage makes of them.
 struct SomeImages {
   static constexpr std::uint32_t kRecords = 5;
@@ -73,13 +101,13 @@ struct SomeImages {
     part.capacity = part.count = kRecords;
   }
 
-  template <class Known>
+  template <class Blocks, class Known>
   std::vector<std::uint8_t> run(const Known& stage) const {
     const echobuf::transform::StagePlan plan = stage.stage();
     const auto size = static_cast<std::size_t>(plan.target.size());
     std::vector<std::uint64_t> target(kRecords * 2 * size / 8 + 1);
     std::vector<std::int64_t> sums(2 * kRecords * stage.tile().count());
-    echobuf::transform::StageLaunch launch;
+    StageLaunch launch;
     launch.stride = kStride;
     launch.count = kRecords;
     launch.mix = kMix;
@@ -88,28 +116,34 @@ struct SomeImages {
     launch.target_bytes = size;
     launch.sums = reinterpret_cast<std::uint64_t>(sums.data());
     simulated::Launch grid{{kRecords * stage.tile().count(), 2, 1}, {256, 1, 1}, 0};
-    if (plan.mean >= 0) simulated::run_stage<true>(grid, stage, launch, parts);
+    if (plan.mean >= 0) Blocks::template run<true>(grid, stage, launch, parts);
     if (plan.mix >= 0) grid.grid.y = 1;
-    simulated::run_stage<false>(grid, stage, launch, parts);
+    Blocks::template run<false>(grid, stage, launch, parts);
     const auto* const bytes = reinterpret_cast<const std::uint8_t*>(target.data());
     return {bytes, bytes + kRecords * 2 * size};
   }
 };
 
 template <class S>
-class KnownStage : public testing::Test {};
-using KnownStages = testing::Types<chains::CropAndNormalize, chains::ResizeAndFlip,
-                                   chains::JitterAndMix, chains::MixLabels>;
-TYPED_TEST_SUITE(KnownStage, KnownStages);
+class Stages : public testing::Test {};
+using SomeStages = testing::Types<chains::CropAndNormalize, chains::ResizeAndFlip,
+                                  chains::JitterAndMix, chains::MixLabels>;
+TYPED_TEST_SUITE(Stages, SomeStages);
 
 // What NVRTC compiles: operations whose settings are constants, weights in a table.
-TYPED_TEST(KnownStage, MakesWhatAnyStageMakes) {
+TYPED_TEST(Stages, ThatAreKnownMakeWhatAnyStageMakes) {
   const SomeImages images;
   const echobuf::transform::Stage settings = chains::stage_of<TypeParam>();
-  const auto any = images.run(simulated::AnyStage(settings));
-  EXPECT_EQ(images.run(simulated::KnownStage<TypeParam>()), any);
+  const auto any = images.run<Stepwise>(simulated::AnyStage(settings));
+  EXPECT_EQ(images.run<Stepwise>(KnownStage<TypeParam>()), any);
   const auto half = any.size() / 2;
   EXPECT_NE(std::vector(any.begin(), any.begin() + half), std::vector(half, any[0]));
+}
+
+TYPED_TEST(Stages, MakeTheSameByThreadsThatRunAtOnce) {
+  const SomeImages images;
+  const KnownStage<TypeParam> stage;
+  EXPECT_EQ(images.run<AtOnce>(stage), images.run<Stepwise>(stage));
 }
 
 }  // namespace

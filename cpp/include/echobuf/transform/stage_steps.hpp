@@ -1,0 +1,145 @@
+#pragma once
+
+#include "echobuf/block_threads.hpp"
+#include "echobuf/transform/stage_kernel.hpp"
+
+// The steps of a block that carries out a stage, on the device and on the host.
+//
+// A `Stage` is a KnownStage in a kernel. It says
+//
+//   kMost                                  operations, at most
+//   kBytewise                              numbers are looked up; `Table` keeps them
+//   kMayWeigh, kMayMix, kMayMean           false: it never does
+//   stage(), tile(), draw()                as in StageChance
+//   ops(draws, place)                      its operations, drawn
+//
+// and what the block's memory must have follows from these.
+
+namespace echobuf::transform {
+
+/// A stage `S` that the compiler knows.
+template <class S>
+struct KnownStage : StageChance<S> {
+  using Table = ByteTable<S>;
+  static constexpr bool kBytewise = is_bytewise<S>();
+  static constexpr bool kMayWeigh = StageChance<S>::tile().row_taps > 0;
+  static constexpr bool kMayMix = S::plan().mix >= 0;
+  static constexpr bool kMayMean = S::plan().mean >= 0;
+
+  ECHOBUF_HD static StageOps<S> ops(const DrawBlock* draws, const TilePlace& place) {
+    return {draws, place};
+  }
+};
+
+namespace detail {
+
+template <int images>
+struct KeptWeights {
+  TileWeights weights[images];
+  ECHOBUF_HD TileWeights* weights_of(int image) { return weights + image; }
+};
+template <>
+struct KeptWeights<0> {
+  ECHOBUF_HD TileWeights* weights_of(int) { return nullptr; }
+};
+
+template <class Stage, bool kept>
+struct KeptTable {};
+template <class Stage>
+struct KeptTable<Stage, true> {
+  typename Stage::Table table;
+};
+
+template <bool kept>
+struct KeptSums {};
+template <>
+struct KeptSums<true> {
+  int64_t sums_of_threads[kStageThreads];
+};
+
+}  // namespace detail
+
+/// A block's own memory: nothing that the stage does not need.
+template <class Stage, bool summing>
+struct BlockMemory
+    : StageMemory<Stage::kMost>,
+      detail::KeptWeights<Stage::kMayWeigh ? (Stage::kMayMix && !summing ? 2 : 1) : 0>,
+      detail::KeptTable<Stage, Stage::kBytewise && !summing>,
+      detail::KeptSums<summing> {};
+
+/// Adds up the grey of a tile.
+template <class Threads, class Ops, class Memory>
+ECHOBUF_HD void sum_block(const Threads& threads, const StageLaunch& a,
+                          const StageBlock& block, const Ops& ops, Memory& memory) {
+  int64_t* const sums = memory.sums_of_threads;
+  threads.all([&](uint32_t thread) {
+    sums[thread] = sum_grey(block, thread, ops, memory.image[block.partner]);
+  });
+  for (uint32_t left = kStageThreads / 2; left > 1; left /= 2)
+    threads.all([&](uint32_t thread) {
+      if (thread < left) sums[thread] += sums[thread + left];
+    });
+  threads.last([&](uint32_t thread) {
+    if (thread != 0) return;
+    const uint64_t to = block.sums(a, block.partner) + block.number * sizeof(int64_t);
+    device::store(to, sums[0] + sums[1]);
+  });
+}
+
+/// A block of a launch with blocks of rows and tiles along x; along y 1, or 2 where the
+/// partner's image is made, too. `summing`: its sums for means alone.
+template <bool summing, class Threads, class Stage>
+ECHOBUF_HD void run_block(const Threads& threads, const Stage& known,
+                          const StageLaunch& a, const DrawParts& by_value, uint32_t x,
+                          uint32_t y, BlockMemory<Stage, summing>& memory) {
+  const PartsOf parts{&by_value, a.plan};
+  const uint32_t count = parts.count();
+  if (count == 0) return;  // a plan of nothing
+  const StagePlan stage = known.stage();
+  const Tile tile = known.tile();
+  const StageBlock block(tile, stage.target.extent, x, y);
+  const auto ops_of = [&](uint32_t who, int image) {
+    const TilePlace place{tile, block.top, block.left, memory.weights_of(image)};
+    return known.ops(memory.draws[who], place);
+  };
+
+  threads.all([&](uint32_t thread) {
+    find(a, parts, count, block, thread, known, memory);
+    if constexpr (Stage::kBytewise && !summing) tabulate(thread, memory.table);
+  });
+  if constexpr (Stage::kMayMean && !summing) {
+    if (stage.mean >= 0)
+      threads.all([&](uint32_t thread) { set_mean(a, block, stage, thread, memory); });
+  }
+  const auto ops = ops_of(block.partner, 0);
+  if constexpr (Stage::kBytewise && !summing) {
+    return threads.last([&](uint32_t thread) {
+      make_of_bytes(a, block, thread, ops, memory, memory.table);
+    });
+  }
+  if constexpr (Stage::kMayMix && !summing) {
+    if (stage.mix >= 0) {
+      const auto partner_ops = ops_of(1, 1);
+      if constexpr (Stage::kMayWeigh) {
+        if (tile.row_taps > 0)
+          threads.all([&](uint32_t thread) {
+            weigh(ops, block, thread, *memory.weights_of(0));
+            weigh(partner_ops, block, thread, *memory.weights_of(1));
+          });
+      }
+      return threads.last(
+          [&](uint32_t thread) { make(a, block, thread, ops, partner_ops, memory); });
+    }
+  }
+  if constexpr (Stage::kMayWeigh) {
+    if (tile.row_taps > 0)
+      threads.all(
+          [&](uint32_t thread) { weigh(ops, block, thread, *memory.weights_of(0)); });
+  }
+  if constexpr (summing)
+    sum_block(threads, a, block, ops, memory);
+  else
+    threads.last([&](uint32_t thread) { make(a, block, thread, ops, ops, memory); });
+}
+
+}  // namespace echobuf::transform

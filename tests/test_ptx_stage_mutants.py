@@ -1,0 +1,158 @@
+"""Faults that are put into the kernels of chains are found when they are executed."""
+
+from __future__ import annotations
+
+import functools
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import echobuf
+from echobuf import transforms as t
+from echobuf.cuda import kernels
+from echobuf.testing import SimulationError, simulated_cuda
+from mutated_kernels import mutated
+
+SPEC = {
+    "image": echobuf.Field((13, 11, 3), np.uint8),
+    "label": echobuf.Field((), np.int64),
+}
+SCALED = t.ToDtype(np.float32, scale=True)
+RESIZED = t.RandomResizedCrop((34, 17))  # more than a tile, and than its threads
+CHAINS = {
+    "bytes": [
+        t.RandomCrop((9, 7)),
+        t.RandomHorizontalFlip(),
+        t.ToDtype("float16"),
+        t.Normalize([90.0, 80.0, 70.0], [9.0, 8.0, 7.0]),
+    ],
+    "mixed": [t.RandomCrop((9, 7)), SCALED, t.MixUp(num_classes=5)],
+    "resized": [RESIZED, SCALED],
+    "mixed and resized": [RESIZED, SCALED, t.CutMix(num_classes=5)],
+    "jittered": [RESIZED, t.ColorJitter(0.4, 0.4, 0.4), SCALED],
+    "jittered and mixed": [
+        t.RandomCrop((9, 7)),
+        t.ColorJitter(contrast=0.4),
+        SCALED,
+        t.MixUp(num_classes=5),
+    ],
+}
+
+FLOW = "include/echobuf/transform/stage_steps.hpp"
+STEPS = "include/echobuf/transform/stage_kernel.hpp"
+OPS = "include/echobuf/transform/stage_ops.hpp"
+TILE = "include/echobuf/transform/tile.hpp"
+
+MUTANTS = [  # chain, file, what stands there, what the mutant has
+    (
+        "mixed",
+        FLOW,
+        "threads.all([&](uint32_t thread) {\n    find(",
+        "threads.last([&](uint32_t thread) {\n    find(",
+    ),
+    ("bytes", FLOW, "tabulate(thread, memory.table)", "tabulate(0, memory.table)"),
+    ("jittered", FLOW, "left > 1; left /= 2", "left > 2; left /= 2"),
+    ("jittered", FLOW, "if (thread < left) sums", "sums"),
+    ("jittered", FLOW, "sums[0] + sums[1]", "sums[0]"),
+    (
+        "jittered",
+        FLOW,
+        "threads.all(\n          [&](uint32_t thread) { set_mean",
+        "threads.last(\n          [&](uint32_t thread) { set_mean",
+    ),
+    (
+        "resized",
+        FLOW,
+        "threads.all([&](uint32_t thread) {\n        weigh(",
+        "threads.last([&](uint32_t thread) {\n        weigh(",
+    ),
+    (
+        "mixed and resized",
+        FLOW,
+        "weigh(partner_ops, block, thread, *memory.weights_of(1))",
+        "weigh(partner_ops, block, thread, *memory.weights_of(0))",
+    ),
+    ("jittered", STEPS, "row * a.image_bytes", "(row + 1) * a.image_bytes"),
+    ("mixed", STEPS, "who == 1, memory.draws[who]", "who == 0, memory.draws[who]"),
+    (
+        "resized",
+        STEPS,
+        "exact::least(top + of.height, extent.height)",
+        "top + of.height",
+    ),
+    ("resized", STEPS, "y += tile.rows()", "y += 1"),
+    ("bytes", STEPS, "if (at < block.right) use(at, v[k])", "use(at, v[k])"),
+    (
+        "jittered",
+        STEPS,
+        "i < block.tile.count(); ++i",
+        "i + 1 < block.tile.count(); ++i",
+    ),
+    (
+        "jittered and mixed",
+        STEPS,
+        "(uint64_t{who} * a.count + row) * tile",
+        "(uint64_t{who} + row) * tile",
+    ),
+    ("resized", STEPS, "block.left + edge - tile.height", "block.left + edge"),
+    ("resized", STEPS, "weights.weight[at + k] = of(k)", "weights.weight[k] = of(k)"),
+    ("mixed", STEPS, "to.offset(y, x, c)), v[c])", "to.offset(x, y, c)), v[c])"),
+    ("mixed", STEPS, "if (who > 1 || !block", "if (who > 0 || !block"),
+    ("bytes", OPS, "table.value[c][thread] =", "table.value[c][thread / 2] ="),
+    ("mixed", OPS, "S::number(i) + (partner", "S::number(i) + (!partner"),
+    ("resized", OPS, "(j - left) * tile.column_taps", "(j - left + 1) * tile.row_taps"),
+    ("resized", TILE, "kStageThreads) / columns;", "kStageThreads) / columns + 1;"),
+]
+
+
+def drawn(device, chain):
+    chance = np.random.default_rng(3)
+    stacked = {
+        "image": chance.integers(0, 256, (9, 13, 11, 3), np.uint8),
+        "label": np.arange(9) % 5,
+    }
+    with echobuf.EchoBuffer(
+        SPEC,
+        batch_size=3,
+        window=9,
+        factor=1,
+        seed=5,
+        device=device,
+        transform={"image": CHAINS[chain]},
+    ) as buffer:
+        buffer.put_batch(stacked)
+        buffer.close()
+        return [
+            {name: np.array(leaf).tobytes() for name, leaf in batch.items()}
+            for batch in buffer
+        ]
+
+
+@functools.cache
+def on_the_cpu(chain):
+    return drawn("cpu", chain)
+
+
+def finds_a_fault(chain):
+    """Say if the chain ends with a report, or makes other bytes."""
+    try:
+        with simulated_cuda(1, kernels="ptx"):
+            return drawn("cuda", chain) != on_the_cpu(chain)
+    except SimulationError:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("chain", "file", "part", "by"), MUTANTS, ids=map(str, range(len(MUTANTS)))
+)
+def test_a_mutant_is_found(chain, file, part, by, tmp_path, monkeypatch):
+    include = mutated(tmp_path, file, part, by) / "include"
+    of_stages = SimpleNamespace(INCLUDE=include, digest=kernels.digest)
+    monkeypatch.setattr("echobuf.cuda.stages.kernels", of_stages)
+    assert finds_a_fault(chain)
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+def test_without_a_mutant_nothing_is_found(chain):
+    assert not finds_a_fault(chain)
