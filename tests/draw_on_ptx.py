@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from echobuf.cuda.ptx import Machine, Module
+from echobuf.cuda.ptx import Counts, Machine, Module
 from permutation_reference import permutation_key, permute, radices, rounds_for
+from transform_reference import draws
+from transform_reference.words import Draw as Chance
+from transform_reference.words import epoch_key
 
 FIELDS, PARTS, THREADS, TILE = 32, 8, 256, 64
 WORDS_OF_BLOCK = THREADS * 8
+EPOCH, FIRST_DRAW = 3, 2**32 - 7
 
 FIELD = np.dtype(
     [
@@ -159,16 +164,17 @@ class Draw:
         layout["piece"] = -(-words * tile // pieces)
         return layout, -(-count // tile) * pieces
 
-    def by_value(self, first: int = 0) -> bytes:
+    def by_value(self) -> bytes:
         parts = np.zeros((), PARTS_OF_BATCH)
-        parts["first"], parts["count"] = first, len(self.parts)
+        parts["count"], parts["draw"] = len(self.parts), FIRST_DRAW
+        parts["key"] = epoch_key(self.shape.seed, EPOCH)
         parts["part"][: len(self.parts)] = self.parts
         return parts.tobytes()
 
-    def run(self, module: Module, **settings: int) -> None:
+    def run(self, module: Module, **settings: int) -> Counts:
         layout, blocks = self.layout()
         arguments = [layout.tobytes(), self.by_value()]
-        module.launch("echobuf_draw", [blocks], [THREADS], arguments, **settings)
+        return module.launch("echobuf_draw", [blocks], [THREADS], arguments, **settings)
 
     def run_planned(self, module: Module) -> None:
         """Writes a plan on the device, and draws what it says."""
@@ -180,14 +186,44 @@ class Draw:
         arguments = [layout.tobytes(), address]
         module.launch("echobuf_draw_planned", [blocks], [THREADS], arguments)
 
+    def run_partners(self, module: Module, operation: int) -> None:
+        """Draw the partners that an operation chooses."""
+        layout, blocks = self.layout()
+        layout["mix"] = operation
+        arguments = [layout.tobytes(), self.by_value()]
+        module.launch("echobuf_draw_partners", [blocks], [THREADS], arguments)
+
     def expected(self) -> list[bytes]:
         """The rows of each leaf, from the permutation's reference alone."""
+        return self._leaves(
+            [range(first, first + count) for _, first, count in self.shape.passes]
+        )
+
+    def expected_partners(self, operation: int) -> list[bytes]:
+        """The same for partners, from the reference of chance."""
+        places = []
+        draw = FIRST_DRAW + self.shape.before
+        for records, first, count in self.shape.passes:
+            chances = [
+                Chance(self.shape.seed, EPOCH, draw + i, operation)
+                for i in range(count)
+            ]
+            draw += count
+            places.append(
+                [
+                    draws.partner(chance, first + i, records) if records > 1 else 0
+                    for i, chance in enumerate(chances)
+                ]
+            )
+        return self._leaves(places)
+
+    def _leaves(self, places: Sequence[Iterable[int]]) -> list[bytes]:
+        """The rows that lie at places of the passes."""
         rows = []
-        for i, (records, offset, count) in enumerate(self.shape.passes):
+        for i, (records, _, _) in enumerate(self.shape.passes):
             key = permutation_key(self.shape.seed, 1, i)
-            slots = (
-                np.array(permute(records, key, offset, count)) + 5 % (records + 2)
-            ) % (records + 2)
+            order = np.array(permute(records, key, 0, records))
+            slots = (order[list(places[i])] + 5 % (records + 2)) % (records + 2)
             rows.append(self.slots[i][1][slots])
         batch = np.concatenate(rows)
         return [

@@ -13,6 +13,7 @@ from echobuf.cuda.ptx import Machine, PtxFaultError, PtxHostError, PtxParseError
 from kernels_compiled import ARCHITECTURES, ROOT, ptx_of
 
 SOURCE = (ROOT / "cpp" / "kernels" / "draw.cu").read_text()
+NO_BARRIERS = "#define __syncthreads()\n" + SOURCE
 PLAIN = Shape([8, 100, 48], [0, 1, 0], [(50, 10, 30), (7, 0, 7)], seed=3)
 
 
@@ -43,11 +44,17 @@ def test_a_plan_is_written_and_drawn(seed):
     assert draw.drawn() == draw.expected()
 
 
+@pytest.mark.parametrize("operation", [0, 7, 0x8001])
+@pytest.mark.parametrize("seed", range(4))
+def test_partners_are_those_of_the_reference(seed, operation):
+    draw, module = on_machine(random_shape(2000 + seed), seed)
+    draw.run_partners(module, operation)
+    assert draw.drawn() == draw.expected_partners(operation)
+
+
 def test_a_barrier_that_is_left_out_is_found():
-    source = SOURCE.replace("  __syncthreads();\n", "")
-    assert source != SOURCE
     for seed in range(4):
-        draw, module = on_machine(PLAIN, seed, draw_ptx(source=source))
+        draw, module = on_machine(PLAIN, seed, draw_ptx(source=NO_BARRIERS))
         with pytest.raises(PtxFaultError) as found:
             draw.run(module)
         assert found.value.kind in ("race", "unwritten memory")
@@ -101,11 +108,24 @@ def test_a_limit_ends_a_launch():
         draw.run(module, most_instructions=100)
 
 
+def test_traffic_is_counted_in_sectors():
+    whole = Shape([32 * 16], [0], [(40, 0, 16)], seed=3)
+    draw, module = on_machine(whole)
+    counts = draw.run(module)
+    # 16 rows of 32 words: each warp copies one, a word a thread.
+    assert (counts.stores.requests, counts.stores.bytes) == (16, 16 * 512)
+    assert counts.stores.sectors * 32 == counts.stores.bytes
+    assert counts.loads.bytes == counts.stores.bytes
+    assert counts.loads.sectors == counts.stores.sectors
+    assert counts.instructions > 16
+    skewed, module = on_machine(Shape([32 * 16], [8], [(40, 0, 16)], seed=3))
+    assert skewed.run(module).loads.sectors > counts.loads.sectors
+
+
 def test_the_seed_decides_on_the_schedule():
     faults = []
-    source = SOURCE.replace("  __syncthreads();\n", "")
     for seed in (1, 1, 2, 3, 4, 5):
-        draw, module = on_machine(PLAIN, seed, draw_ptx(source=source))
+        draw, module = on_machine(PLAIN, seed, draw_ptx(source=NO_BARRIERS))
         with pytest.raises(PtxFaultError) as found:
             draw.run(module)
         faults.append(str(found.value))

@@ -64,6 +64,13 @@ void Block::release_barrier() {
   ++epoch_;
 }
 
+bool Block::is_global(Space space, std::uint64_t address) {
+  if (space != Space::kGeneric) return space == Space::kGlobal;
+  return address - kSharedWindow >= kWindowBytes &&
+         address - kLocalWindow >= kWindowBytes &&
+         address - kParamWindow >= kWindowBytes;
+}
+
 Place Block::find(Space space, std::uint64_t address, std::uint64_t bytes, bool write,
                   std::uint32_t thread) {
   switch (space) {

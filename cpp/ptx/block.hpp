@@ -24,6 +24,8 @@ class Block {
   std::uint32_t epoch() const { return epoch_; }
   std::uint32_t threads() const { return threads_; }
 
+  /// True if an address of this space is one of global memory.
+  static bool is_global(Space space, std::uint64_t address);
   /// Throws Complaint.
   Place find(Space space, std::uint64_t address, std::uint64_t bytes, bool write,
              std::uint32_t thread);

@@ -71,10 +71,9 @@ std::string text_of(const Extent& place) {
          std::to_string(place.z) + ")";
 }
 
-std::uint64_t run_kernel(const Kernel& kernel, const LaunchSettings& settings,
-                         const std::vector<std::span<const unsigned char>>& arguments,
-                         DeviceMemory& memory,
-                         const std::vector<std::uint64_t>& variables) {
+Counts run_kernel(const Kernel& kernel, const LaunchSettings& settings,
+                  const std::vector<std::span<const unsigned char>>& arguments,
+                  DeviceMemory& memory, const std::vector<std::uint64_t>& variables) {
   check_settings(kernel, settings);
   const std::uint64_t apart = settings.number * std::uint64_t{0xD1B54A32D192ED03};
   Launch launch{kernel,
@@ -82,9 +81,10 @@ std::uint64_t run_kernel(const Kernel& kernel, const LaunchSettings& settings,
                 memory,
                 Random(settings.seed + apart),
                 parameters_of(kernel, arguments),
-                variables};
+                variables,
+                {}};
   run_blocks(launch);
-  return launch.instructions;
+  return launch.counts;
 }
 
 }  // namespace echobuf::ptx

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "ptx/counts.hpp"
 #include "ptx/memory.hpp"
 #include "ptx/program.hpp"
 #include "ptx/random.hpp"
@@ -40,15 +41,14 @@ struct Launch {
   Random random;
   std::vector<unsigned char> parameters;  // from kSpaceBegin on
   std::vector<std::uint64_t> variables;   // addresses of the module's
-  std::uint64_t instructions = 0;         // that warps have run
+  Counts counts;
 };
 
-/// Runs a kernel to its end; returns how many instructions its warps ran. `variables`
-/// are the addresses of its module's. Throws HostError for a launch that the driver
-/// would refuse, and Fault.
-std::uint64_t run_kernel(const Kernel& kernel, const LaunchSettings& settings,
-                         const std::vector<std::span<const unsigned char>>& arguments,
-                         DeviceMemory& memory,
-                         const std::vector<std::uint64_t>& variables);
+/// Runs a kernel to its end; returns what its warps did. `variables` are the addresses
+/// of its module's. Throws HostError for a launch that the driver would refuse, and
+/// Fault.
+Counts run_kernel(const Kernel& kernel, const LaunchSettings& settings,
+                  const std::vector<std::span<const unsigned char>>& arguments,
+                  DeviceMemory& memory, const std::vector<std::uint64_t>& variables);
 
 }  // namespace echobuf::ptx

@@ -24,9 +24,9 @@ const LoadedModule& Machine::load(std::string_view text) {
   return modules_.back();
 }
 
-std::uint64_t Machine::launch(
-    const LoadedModule& module, const std::string& name, const LaunchSettings& settings,
-    const std::vector<std::span<const unsigned char>>& arguments) {
+Counts Machine::launch(const LoadedModule& module, const std::string& name,
+                       const LaunchSettings& settings,
+                       const std::vector<std::span<const unsigned char>>& arguments) {
   const Kernel* const kernel = module.module.find(name);
   if (kernel == nullptr) throw HostError("the module has no kernel " + name);
   LaunchSettings numbered = settings;

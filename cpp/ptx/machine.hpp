@@ -30,11 +30,11 @@ class Machine {
   /// Throws ParseError. The module stays for as long as the machine.
   const LoadedModule& load(std::string_view text);
 
-  /// Runs a kernel to its end; returns how many instructions its warps ran. `arguments`
-  /// are copied. Throws HostError for a launch that the driver would refuse, and Fault.
-  std::uint64_t launch(const LoadedModule& module, const std::string& kernel,
-                       const LaunchSettings& settings,
-                       const std::vector<std::span<const unsigned char>>& arguments);
+  /// Runs a kernel to its end; returns what its warps did. `arguments` are copied.
+  /// Throws HostError for a launch that the driver would refuse, and Fault.
+  Counts launch(const LoadedModule& module, const std::string& kernel,
+                const LaunchSettings& settings,
+                const std::vector<std::span<const unsigned char>>& arguments);
 
  private:
   std::uint64_t seed_;

@@ -59,7 +59,7 @@ bool Warp::step(std::size_t index) {
   Group& group = groups_[index];
   const Instruction& at = kernel_.code[group.place];
   const std::uint32_t mask = guarded(at, group.mask);
-  if (launch.instructions++ == launch.settings.most_instructions)
+  if (launch.counts.instructions++ == launch.settings.most_instructions)
     fail(at, static_cast<unsigned>(std::countr_zero(group.mask)),
          {FaultKind::kLimit, "the warps have run " +
                                  std::to_string(launch.settings.most_instructions) +

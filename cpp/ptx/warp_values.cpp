@@ -1,6 +1,8 @@
 // Registers and memory of a warp's threads.
+#include <algorithm>
 #include <bit>
 #include <cstring>
+#include <vector>
 
 #include "ptx/block.hpp"
 #include "ptx/warp.hpp"
@@ -14,6 +16,17 @@ template <class Body>
 void each_lane(std::uint32_t mask, Body body) {
   for (; mask != 0; mask &= mask - 1)
     body(static_cast<unsigned>(std::countr_zero(mask)));
+}
+
+/// Adds a request of threads that access `bytes` each, in a sector of their own or not.
+void add_traffic(Traffic& traffic, std::vector<std::uint64_t>& sectors,
+                 std::uint64_t bytes) {
+  if (sectors.empty()) return;
+  ++traffic.requests;
+  traffic.bytes += sectors.size() * bytes;
+  std::sort(sectors.begin(), sectors.end());
+  traffic.sectors += static_cast<std::uint64_t>(
+      std::unique(sectors.begin(), sectors.end()) - sectors.begin());
 }
 
 }  // namespace
@@ -144,9 +157,11 @@ void Warp::access(const Instruction& at, std::uint32_t mask, Body body) {
   const bool write = at.action == Action::kStore;
   const unsigned count = write ? at.ins : at.outs;
   const std::uint64_t bytes = std::uint64_t{count} * bytes_of(at.type);
+  std::vector<std::uint64_t> sectors;  // of each access to global memory
   each_lane(mask, [&](unsigned lane) {
     const std::uint64_t address =
         value(at.base, lane) + static_cast<std::uint64_t>(at.offset);
+    if (Block::is_global(at.space, address)) sectors.push_back(address / kSectorBytes);
     const auto fault = [&](FaultKind kind, const std::string& text) {
       fail(at, lane,
            {kind, std::to_string(bytes) + " bytes at address " + hexadecimal(address) +
@@ -184,6 +199,8 @@ void Warp::access(const Instruction& at, std::uint32_t mask, Body body) {
     }
     body(lane, place, fault);
   });
+  Counts& counts = block_.launch().counts;
+  add_traffic(write ? counts.stores : counts.loads, sectors, bytes);
 }
 
 void Warp::load(const Instruction& at, std::uint32_t mask) {

@@ -84,7 +84,7 @@ const void* echobuf_ptx_load(void* machine, const char* text, std::uint64_t byte
 int echobuf_ptx_launch(void* machine, const void* module, const char* kernel,
                        const std::uint32_t* extents, const void* const* arguments,
                        const std::uint64_t* argument_bytes, std::uint64_t count,
-                       std::uint64_t* instructions) {
+                       std::uint64_t* counts) {
   return ptx_call([&] {
     std::vector<std::span<const unsigned char>> spans;
     for (std::uint64_t i = 0; i < count; ++i)
@@ -93,10 +93,31 @@ int echobuf_ptx_launch(void* machine, const void* module, const char* kernel,
     ptx::LaunchSettings settings;
     settings.grid = {extents[0], extents[1], extents[2]};
     settings.block = {extents[3], extents[4], extents[5]};
-    settings.most_instructions = *instructions;
-    *instructions = machine_of(machine).launch(
+    settings.most_instructions = *counts;
+    const auto [instructions, loads, stores] = machine_of(machine).launch(
         *static_cast<const ptx::LoadedModule*>(module), kernel, settings, spans);
+    for (const std::uint64_t count :
+         {instructions, loads.requests, loads.sectors, loads.bytes, stores.requests,
+          stores.sectors, stores.bytes})
+      *counts++ = count;
   });
+}
+
+const char* echobuf_ptx_launches() {
+  static thread_local std::string text;
+  text.clear();
+  ptx_call([&] {
+    for (const PtxLaunch& launch : take_ptx_launches()) {
+      text += launch.kernel;
+      const auto& [instructions, loads, stores] = launch.counts;
+      for (const std::uint64_t number :
+           {launch.blocks, launch.threads, instructions, loads.requests, loads.sectors,
+            loads.bytes, stores.requests, stores.sectors, stores.bytes})
+        text += ' ' + std::to_string(number);
+      text += '\n';
+    }
+  });
+  return text.c_str();
 }
 
 void* echobuf_ptx_kernel(const char* text, std::uint64_t bytes, const char* name,

@@ -1,6 +1,7 @@
 #include "ptx_kernels.hpp"
 
 #include <atomic>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -43,6 +44,31 @@ class LaunchMemory : public ptx::DeviceMemory {
   std::map<std::uintptr_t, ptx::Shadow> shadows_;  // by begin of their blocks
 };
 
+/// The launches that nobody has asked for yet.
+class Launches {
+ public:
+  void add(PtxLaunch launch) {
+    const std::lock_guard lock(mutex_);
+    launches_.push_back(std::move(launch));
+    if (launches_.size() > kMostPtxLaunches) launches_.pop_front();
+  }
+  std::vector<PtxLaunch> take() {
+    const std::lock_guard lock(mutex_);
+    std::vector<PtxLaunch> taken(launches_.begin(), launches_.end());
+    launches_.clear();
+    return taken;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::deque<PtxLaunch> launches_;
+};
+
+Launches& launches() {
+  static auto& launches = *new Launches;
+  return launches;
+}
+
 /// A PTX text, whose variables are its own.
 struct PtxModule {
   explicit PtxModule(std::string_view text) : loaded(machine.load(text)) {}
@@ -70,7 +96,10 @@ struct PtxKernel {
     const std::lock_guard lock(module->mutex);
     LaunchMemory memory(on, module->machine.memory());
     try {
-      ptx::run_kernel(*kernel, settings, spans, memory, module->loaded.variables);
+      const ptx::Counts counts =
+          ptx::run_kernel(*kernel, settings, spans, memory, module->loaded.variables);
+      launches().add(
+          {kernel->name, settings.grid.count(), settings.block.count(), counts});
     } catch (const std::exception& error) {
       reports().add(error.what());
     }
@@ -85,6 +114,8 @@ struct PtxKernel {
 };
 
 }  // namespace
+
+std::vector<PtxLaunch> take_ptx_launches() { return launches().take(); }
 
 cuda::FunctionHandle ptx_kernel(std::string_view text, const std::string& name,
                                 const KernelEntry* host) {

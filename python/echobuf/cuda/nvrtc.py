@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from echobuf.errors import DeviceError
@@ -30,13 +31,9 @@ def library() -> ctypes.CDLL:
     )
 
 
-def compiled(text: str, options: Sequence[str], output: str) -> str:
-    """Compile a source text, and return one output of the program.
-
-    Args:
-        text: the source.
-        options: of the compiler, the architecture among them.
-        output: "PTX", or "ProgramLog".
+@contextlib.contextmanager
+def _program(text: str, options: Sequence[str]) -> Iterator[Callable[[str], bytes]]:
+    """Compile a source text; inside, a function returns the program's outputs.
 
     Raises:
         DeviceError: the compiler is not installed, or refuses the text.
@@ -51,19 +48,55 @@ def compiled(text: str, options: Sequence[str], output: str) -> str:
     options = (*options, "-default-device")  # as CuPy says, too
     array = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
 
-    def read(name: str) -> str:
+    def read(name: str) -> bytes:
         size = ctypes.c_size_t()
         getattr(calls, f"nvrtcGet{name}Size")(program, ctypes.byref(size))
         content = ctypes.create_string_buffer(size.value)
         getattr(calls, f"nvrtcGet{name}")(program, content)
-        return content.value.decode()
+        return content.raw
 
     try:
         if calls.nvrtcCompileProgram(program, len(options), array):
-            raise DeviceError(f"NVRTC refuses a kernel: {read('ProgramLog')}")
-        return read(output)
+            raise DeviceError(f"NVRTC refuses a kernel: {_text(read('ProgramLog'))}")
+        yield read
     finally:
         calls.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+def _text(content: bytes) -> str:
+    return content.partition(b"\0")[0].decode()
+
+
+def compiled(text: str, options: Sequence[str], output: str) -> str:
+    """Compile a source text, and return one output of the program.
+
+    Args:
+        text: the source.
+        options: of the compiler, the architecture among them.
+        output: "PTX", or "ProgramLog".
+
+    Raises:
+        DeviceError: the compiler is not installed, or refuses the text.
+    """
+    with _program(text, options) as read:
+        return _text(read(output))
+
+
+def machine_code(text: str, options: Sequence[str]) -> tuple[bytes, str]:
+    """Compile a source text for a real architecture.
+
+    Args:
+        text: the source.
+        options: of the compiler, "-arch=sm_90" or another among them.
+
+    Returns:
+        The cubin, and the program's log.
+
+    Raises:
+        DeviceError: the compiler is not installed, or refuses the text.
+    """
+    with _program(text, options) as read:
+        return read("CUBIN"), _text(read("ProgramLog"))
 
 
 @functools.cache

@@ -7,6 +7,7 @@ import functools
 import weakref
 from collections.abc import Sequence
 
+from echobuf.cuda.counts import Counts
 from echobuf.cuda.simulated_driver import library_path
 from echobuf.errors import DeviceError
 
@@ -150,11 +151,11 @@ class Machine:
         block: Sequence[int],
         arguments: Sequence[bytes],
         most_instructions: int,
-    ) -> int:
+    ) -> Counts:
         """Run a kernel of a loaded module: see `Module.launch`."""
         extents = [*grid, *[1] * (3 - len(grid)), *block, *[1] * (3 - len(block))]
         count = len(arguments)
-        instructions = ctypes.c_uint64(most_instructions)
+        counts = (ctypes.c_uint64 * 7)(most_instructions)
         _check(
             self._calls.echobuf_ptx_launch(
                 self._machine,
@@ -164,10 +165,10 @@ class Machine:
                 (ctypes.c_char_p * count)(*arguments),
                 (ctypes.c_uint64 * count)(*map(len, arguments)),
                 count,
-                ctypes.byref(instructions),
+                counts,
             )
         )
-        return instructions.value
+        return Counts.of(counts)
 
 
 class Module:
@@ -184,8 +185,8 @@ class Module:
         block: Sequence[int],
         arguments: Sequence[bytes],
         most_instructions: int = _MOST_INSTRUCTIONS,
-    ) -> int:
-        """Run a kernel to its end, and return how many instructions its warps ran.
+    ) -> Counts:
+        """Run a kernel to its end, and count what its warps do.
 
         Args:
             kernel: the name of its entry point.

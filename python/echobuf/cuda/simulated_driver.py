@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
+from echobuf.cuda.counts import Launch
 from echobuf.errors import DeviceError
 
 _NON_BLOCKING = 1
@@ -62,6 +63,7 @@ class Driver:
             "echobuf_simulated_free": (number, [address]),
             "echobuf_simulated_wait": (number, [handle]),
             "echobuf_ptx_error": (ctypes.c_char_p, []),
+            "echobuf_ptx_launches": (ctypes.c_char_p, []),
             "echobuf_ptx_kernel": (
                 handle,
                 [ctypes.c_char_p, ctypes.c_uint64, ctypes.c_char_p, handle],
@@ -135,6 +137,11 @@ class Driver:
             error: bytes = self._calls.echobuf_ptx_error()
             raise DeviceError(f"the PTX machine refuses {name}: {error.decode()}")
         return int(handle)
+
+    def take_launches(self) -> list[Launch]:
+        """Return the launches of compiled kernels since the last call."""
+        text: bytes = self._calls.echobuf_ptx_launches()
+        return [Launch.of(line) for line in text.decode().splitlines()]
 
     def lend(self, device: int, size: int) -> int:
         """The address of `size` bytes of device memory, which outlives the driver.
