@@ -1,6 +1,7 @@
 #include "control.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <map>
 #include <string>
@@ -14,6 +15,8 @@
 namespace echobuf::simulated {
 
 namespace {
+
+constexpr std::size_t kWidestAccess = 16;  // of one instruction
 
 void host_access(World& world, const void* address, std::size_t bytes, bool write) {
   const std::lock_guard lock(world.mutex);
@@ -132,10 +135,12 @@ FunctionHandle echobuf_simulated_kernel(const char* name, Kernel run,
 
 void echobuf_simulated_touch(const void* address, std::size_t bytes, int write) {
   const auto [actor, memory] = running();
-  if (actor)
-    memory->access(*actor, number(address), bytes, write != 0);
-  else
-    echobuf_simulated_host_access(address, bytes, write);
+  if (!actor) return echobuf_simulated_host_access(address, bytes, write);
+  const bool whole = bytes <= kWidestAccess && std::has_single_bit(bytes);
+  if (whole && number(address) % bytes != 0)
+    reports().add("misaligned: " + actor->label->text() + " accesses " +
+                  std::to_string(bytes) + " bytes at an address that is no multiple");
+  memory->access(*actor, number(address), bytes, write != 0);
 }
 
 }  // namespace echobuf::simulated

@@ -192,6 +192,8 @@ bool Memory::access(const Actor& by, std::uintptr_t address, std::size_t bytes,
       block.kind() == Kind::kPinned || by.device == block.device();
   if (!inside || block.freed() || !right_device)
     report_misuse(block, {by, begin, bytes, write});
+  if (!write && !block.freed() && block.kind() == Kind::kDevice)
+    report_unwritten(block, by, block.shadow.first_unwritten(begin, end), end);
   if (!block.freed())
     block.shadow.access(begin, end, by, write, [&](const Conflict& conflict) {
       report_race(block, conflict, by, verb(write));
@@ -219,6 +221,15 @@ void Memory::report_misuse(const Block& block, const Access& access) {
   else
     reports_.add("device " + key, "wrong device: " + who + block.text() +
                                       " from device " + std::to_string(by.device));
+}
+
+void Memory::report_unwritten(const Block& block, const Actor& by, std::size_t at,
+                              std::size_t end) {
+  if (at >= end) return;
+  reports_.add("unwritten " + block.text() + by.label->text(),
+               "unwritten memory: " + by.label->text() + " reads byte " +
+                   std::to_string(at) + " of " + block.text() +
+                   ", which nothing has written");
 }
 
 void Memory::report_race(const Block& block, const Conflict& conflict, const Actor& by,

@@ -78,6 +78,8 @@ class Memory {
     bool write;
   };
   void report_misuse(const Block& block, const Access& access);
+  void report_unwritten(const Block& block, const Actor& by, std::size_t at,
+                        std::size_t end);
   void report_race(const Block& block, const Conflict& conflict, const Actor& by,
                    const char* does);
   static void keep_for_ever(Blocks::node_type block);

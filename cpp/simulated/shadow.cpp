@@ -26,6 +26,18 @@ void Shadow::access(std::size_t begin, std::size_t end, const Actor& by, bool wr
   merge(first, end);
 }
 
+std::size_t Shadow::first_unwritten(std::size_t begin, std::size_t end) const {
+  auto piece = pieces_.upper_bound(begin);
+  if (piece != pieces_.begin()) --piece;
+  while (begin < end) {
+    if (piece == pieces_.end() || piece->first > begin) return begin;
+    if (piece->second.end <= begin || !piece->second.cell.write) return begin;
+    begin = piece->second.end;
+    ++piece;
+  }
+  return end;
+}
+
 void Shadow::check(const Actor& by, const Found& found) const {
   for (auto piece = pieces_.begin(); piece != pieces_.end(); ++piece)
     compare(piece, by, true, found);

@@ -28,6 +28,9 @@ class Shadow {
   void access(std::size_t begin, std::size_t end, const Actor& by, bool write,
               const Found& found);
 
+  /// The first byte of [begin, end) that nothing has written; `end` if there is none.
+  std::size_t first_unwritten(std::size_t begin, std::size_t end) const;
+
   /// Tells `found` what a write to all of it would conflict with; notes nothing.
   void check(const Actor& by, const Found& found) const;
 

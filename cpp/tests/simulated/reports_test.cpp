@@ -75,6 +75,38 @@ TEST_F(Reported, RetainedAndPushedContexts) {
   EXPECT_EQ(reports().size(), 3U);
 }
 
+TEST_F(Reported, MisalignedAccesses) {
+  const Address address = device_memory();
+  fill(address + 1, 1, 1, stream_);
+  fill(address + 1, 3, 1, stream_);  // that many are copied byte by byte
+  fill(address + 8, 8, 1, stream_);
+  fill(address + 1, 32, 1, stream_);
+  driver().stream_synchronize(stream_);
+  EXPECT_EQ(reports(), std::vector<std::string>());
+  fill(address + 4, 8, 1, stream_);
+  driver().stream_synchronize(stream_);
+  EXPECT_EQ(found("misaligned", {"`fill`", "accesses 8 bytes"}), 1U);
+  EXPECT_EQ(reports().size(), 1U);
+  free(address);
+  finish_and_end();
+}
+
+TEST_F(Reported, UnwrittenMemory) {
+  const Address address = device_memory();
+  fill(address, 100, 1, stream_);
+  read(address, 100, stream_);
+  driver().stream_synchronize(stream_);
+  EXPECT_EQ(reports(), std::vector<std::string>());
+  read(address + 50, 60, stream_);
+  driver().stream_synchronize(stream_);
+  EXPECT_EQ(found("unwritten memory",
+                  {"cuMemcpyDtoHAsync", "reads byte 100 of", "device memory block 0"}),
+            1U);
+  EXPECT_EQ(reports().size(), 1U);
+  free(address);
+  finish_and_end();
+}
+
 TEST_F(Reported, UseAfterFree) {
   const Address address = device_memory();
   echobuf_simulated_hold(stream_, 1);

@@ -37,6 +37,11 @@ class ByteByByte {
     return found;
   }
 
+  std::size_t first_unwritten(std::size_t begin, std::size_t end) const {
+    while (begin < end && cells_[begin].write) ++begin;
+    return begin;
+  }
+
  private:
   struct Cell {
     LabelPointer write;
@@ -74,6 +79,8 @@ TEST(Shadow, EqualsAHistoryOfEachByte) {
       const std::size_t one = random.below(kBytes + 1), two = random.below(kBytes + 1);
       const auto [begin, end] = std::minmax(one, two);
       const bool write = random.below(3) == 0;
+      ASSERT_EQ(shadow.first_unwritten(begin, end),
+                reference.first_unwritten(begin, end));
       Found found;
       shadow.access(begin, end, by, write, [&](const Conflict& conflict) {
         for (std::size_t at = conflict.begin; at < conflict.end; ++at)

@@ -190,8 +190,10 @@ TEST_F(Streams, ASynchronisedLegacyStreamWaitsForBlockingOnes) {
 }
 
 TEST_F(Streams, FreshMemoryIsNotZero) {
+  expect_reports();
   const Bytes fresh = read(block_, kBlockBytes, stream_);
   EXPECT_EQ(std::count(fresh.begin(), fresh.end(), 0), 0);
+  EXPECT_EQ(found("unwritten memory"), 1U);
 }
 
 TEST_F(Streams, ServeThreadsSideBySide) {
