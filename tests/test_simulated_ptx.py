@@ -11,6 +11,7 @@ from echobuf.cuda import kernels
 from echobuf.errors import DeviceError, OptionError
 from echobuf.testing import SimulationError, simulated_cuda
 from kernels_compiled import ARCHITECTURES
+from test_loader_stateful import Tape, check_reads, make, walk
 
 SPEC = {
     "image": echobuf.Field((7, 5, 3), np.uint8),
@@ -39,7 +40,7 @@ def drawn(device, **options):
         ]
 
 
-def without(monkeypatch, part, by=""):
+def changed(monkeypatch, part, by):
     """Compiles a draw.cu that is changed."""
     text = kernels.source()
     assert part in text
@@ -76,7 +77,8 @@ def test_chains_are_those_of_the_cpu(chain, architecture, monkeypatch):
 
 
 def test_a_barrier_that_is_left_out_is_reported(monkeypatch):
-    without(monkeypatch, "  __syncthreads();\n")
+    include = '#include "echobuf/draw_kernel.hpp"'
+    changed(monkeypatch, include, f"#define __syncthreads()\n{include}")
     with pytest.raises(SimulationError) as found, simulated_cuda(1, kernels="ptx"):
         drawn("cuda")
     kinds = {report.partition(":")[0] for report in found.value.reports}
@@ -85,14 +87,14 @@ def test_a_barrier_that_is_left_out_is_reported(monkeypatch):
 
 
 def test_wrong_kernels_draw_other_batches(monkeypatch):
-    without(monkeypatch, "draw<false>(layout, parts, parts.count)", "")
+    changed(monkeypatch, "draw<false>(layout, parts, parts.count)", "")
     with simulated_cuda(1, kernels="ptx"):
         on_device = drawn("cuda")
     assert on_device != drawn("cpu")
 
 
 def test_arguments_of_another_layout_are_refused(monkeypatch):
-    without(
+    changed(
         monkeypatch,
         "const __grid_constant__ echobuf::DrawParts parts) {\n  draw<false>",
         "const __grid_constant__ echobuf::DrawParts parts, const int) {\n  draw<false>",
@@ -112,3 +114,15 @@ def test_kernels_are_host_or_ptx():
         simulated_cuda(1, "cuda"),
     ):
         pass
+
+
+def test_a_loader_that_draws_slowly_keeps_the_states_that_it_needs():
+    kwargs = {"window": 6, "factor": 2, "batch_size": 3, "device": "cuda"}
+    with simulated_cuda(1, kernels="ptx"):
+        _, saved = walk(make(Tape(72, 24), "batches", **kwargs), 1)
+        for state in saved[:-1:5]:
+            tape = Tape(72, 24)
+            resumed = make(tape, "batches", **kwargs)
+            resumed.load_state_dict(state)
+            list(resumed)
+            check_reads(tape, state, 24, "batches")

@@ -45,10 +45,10 @@ class Snapshots:
     ) -> None:
         self._upstream: Stateful | None = upstream
         self._start_of, capacity = _segments(options)
-        # From the last batch handed out to the last item read: what a pass sets free
-        # while batches are made ahead of it, and what the ring holds then.
-        self._reach = 2 * capacity + options.window
-        self._reach += options.prefetch * options.batch_size
+        # From the last batch handed out to the last item put: what a pass sets free
+        # while batches are made ahead of it, and what the ring holds then; on a device
+        # the staging ring, too, which holds a segment: what the ring has over a window.
+        self._reach = 3 * capacity + options.prefetch * options.batch_size
         self._epoch = epoch
         self._base = base
         self._offset = offset
@@ -101,7 +101,7 @@ class Snapshots:
                 f"examples as after {self._offset}"
             )
             return
-        gone = self._offset - self._reach
+        gone = self._offset - self._reach - self._longest  # the item that is being put
         while len(kept) > 1 and (kept[1].offset or 0) <= gone:
             kept = kept[1:]
         if self._taken_for == self._segment:
