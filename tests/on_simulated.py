@@ -2,7 +2,8 @@
 
 A module that says `pytestmark = pytest.mark.contract` runs on the CPU, and again with
 device="cuda" as what buffers and loaders are made with unless a test says otherwise:
-once for each seed in `--simulated-seeds`, which is 1 unless told.
+once for each seed in `--simulated-seeds`, which is 1 unless told. The kernels are host
+builds; with `--simulated-kernels ptx` they are executed as NVRTC compiles them.
 Random tests have a third of their examples there.
 `pytest.mark.host` is for tests of what is the CPU's alone.
 """
@@ -26,6 +27,12 @@ _stack = pytest.StashKey[contextlib.ExitStack]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--simulated-seeds", default="1", help="such as 1,2; '' for none")
+    parser.addoption(
+        "--simulated-kernels",
+        default="host",
+        choices=("host", "ptx"),
+        help="host builds, or their PTX",
+    )
 
 
 @pytest.fixture(scope="session")
@@ -51,12 +58,12 @@ def _seed_of(item: pytest.Item) -> int | None:
 
 
 @contextlib.contextmanager
-def _on_simulated_device(seed: int) -> Generator[None]:
+def _on_simulated_device(seed: int, kernels: str) -> Generator[None]:
     classes = [echobuf.EchoBuffer, echobuf.EchoLoader]
     for name in ("echobuf.jax", "echobuf.torch"):
         if name in sys.modules:
             classes.append(sys.modules[name].EchoLoader)
-    with simulated_cuda(seed):
+    with simulated_cuda(seed, kernels):
         for made in classes:
             made.__init__.__kwdefaults__["device"] = "cuda"
         try:
@@ -85,7 +92,8 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
     item.stash[_stack] = contextlib.ExitStack()
     seed = _seed_of(item)
     if seed is not None:
-        item.stash[_stack].enter_context(_on_simulated_device(seed))
+        kernels = item.config.getoption("--simulated-kernels")
+        item.stash[_stack].enter_context(_on_simulated_device(seed, kernels))
         item.stash[_stack].enter_context(_fewer_examples(item.obj))
     return (yield)
 

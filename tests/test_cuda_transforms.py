@@ -17,6 +17,7 @@ from helpers import WAIT_S, Worker
 
 IMAGE = {"image": echobuf.Field((9, 11, 3), np.uint8), "label": echobuf.Field((), "i8")}
 SCALED = t.ToDtype(np.float32, scale=True)
+KERNELS = pytest.mark.parametrize("kernels", ["host", "ptx"])
 
 
 def make(device, spec, transform, **kwargs):
@@ -54,29 +55,35 @@ def batches(device, spec, transform, stacked, **kwargs):
     return drawn
 
 
-def expect_same(spec, transform, count=25, **kwargs):
-    stacked = examples(spec, count, 3)
+def expect_same(spec, transform, kernels, **kwargs):
+    stacked = examples(spec, 25 if kernels == "host" else 13, 3)
     on_host = batches("cpu", spec, transform, stacked, **kwargs)
-    with simulated_cuda(seed=2):
+    with simulated_cuda(2, kernels):
         assert batches("cuda", spec, transform, stacked, **kwargs) == on_host
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_random_chains_are_those_of_the_cpu(seed):
+@pytest.mark.parametrize(
+    ("seed", "kernels"),
+    [*((seed, "host") for seed in range(40)), *((seed, "ptx") for seed in range(12))],
+)
+def test_random_chains_are_those_of_the_cpu(seed, kernels):
     spec, transform = random_case(seed)
     dice = random.Random(seed)
     factor = dice.choice([1, 2, 2.5, 3])
-    expect_same(spec, transform, factor=factor, batch_size=dice.choice([1, 3, 4]))
+    size = dice.choice([1, 3, 4])
+    expect_same(spec, transform, kernels, factor=factor, batch_size=size)
 
 
+@KERNELS
 @pytest.mark.parametrize("mix", [t.MixUp, t.CutMix])
-def test_a_mix_behind_several_stages(mix):
+def test_a_mix_behind_several_stages(mix, kernels):
     chain = [t.RandomResizedCrop(8), t.ColorJitter(0.4, 0.4, 0.4), SCALED]
     chain += [t.RandomRotation(30), mix(num_classes=5), t.GaussianNoise()]
-    expect_same(IMAGE, {"image": chain})
+    expect_same(IMAGE, {"image": chain}, kernels)
 
 
-def test_whole_batches():
+@KERNELS
+def test_whole_batches(kernels):
     spec = {name: echobuf.Field((6, *f.shape), f.dtype) for name, f in IMAGE.items()}
     chain = [t.RandomCrop(7), t.ColorJitter(contrast=0.5), SCALED]
     transform = {"image": [*chain, t.MixUp(num_classes=5)]}
@@ -84,7 +91,7 @@ def test_whole_batches():
     drawn = []
     for device in ("cpu", "cuda"):
         with (
-            simulated_cuda(seed=1),
+            simulated_cuda(1, kernels),
             make(device, spec, transform, unit="batch", batch_size=None) as buffer,
         ):
             for first, rows in ((0, 6), (6, 4), (10, 1), (11, 6), (17, 0), (17, 5)):
@@ -124,19 +131,22 @@ def outcomes(device, seed, chain):
     return found
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_batches_that_a_wait_cuts_in_two_keep_their_partners(seed):
+@pytest.mark.parametrize(
+    ("seed", "kernels"), [*((seed, "host") for seed in range(6)), (1, "ptx")]
+)
+def test_batches_that_a_wait_cuts_in_two_keep_their_partners(seed, kernels):
     chain = [t.RandomCrop(7), SCALED, t.MixUp(num_classes=5)]
     on_host = outcomes("cpu", seed, chain)
     assert "wait" in on_host
-    with simulated_cuda(seed=seed):
+    with simulated_cuda(seed, kernels):
         assert outcomes("cuda", seed, chain) == on_host
 
 
-def test_an_operation_of_the_users():
+@KERNELS
+def test_an_operation_of_the_users(kernels):
     header = Path(__file__).parents[1] / "examples/custom_operation/vignette.hpp"
     custom = t.Custom(header, "Vignette", {"least": 0.2, "most": 0.8})
-    expect_same(IMAGE, {"image": [t.RandomCrop(7), custom, SCALED]})
+    expect_same(IMAGE, {"image": [t.RandomCrop(7), custom, SCALED]}, kernels)
 
 
 def test_out_and_functions_on_whole_batches():
@@ -213,5 +223,5 @@ def test_with_cupy_the_kernels_are_compiled_once_and_kept(cupy):
             buffer.close()
             drawn = [{k: leaf.get() for k, leaf in b.items()} for b in buffer]
             assert list(map(as_bits, drawn))[:3] == on_host[:3]
-    assert len(cupy.compiled) == 1
-    assert "echobuf_stage_0" in cupy.compiled[0]
+    assert len(cupy.compiled) == 2  # draws, and the chain
+    assert "echobuf_stage_0" in cupy.compiled[1]
