@@ -79,6 +79,8 @@ class ndarray:
         if self.device.id != fake_cuda.get_device():
             raise ValueError("Array device must be same as the current device")
         assert target.shape == value.shape
+        for array in (target, value):  # or the kernel that copies would be misaligned
+            assert array.size == 0 or array.data.ptr % array.dtype.itemsize == 0
         for to, source, size in _pieces(target, value):
             arguments = ctypes.c_uint64(to), ctypes.c_uint64(source)
             _copy("cuMemcpyDtoDAsync_v2", self.device.id, *arguments, size)
@@ -171,28 +173,25 @@ class RawKernel:
         kernels.add(self)
 
 
-class RawModule:
-    def __init__(self, *, code, options=()):
-        assert "__global__" in code
-        assert all(isinstance(option, str) for option in options)
-        self._device = fake_cuda.get_device()
-
-    def get_function(self, name):
-        assert fake_cuda.get_device() == self._device
-        return RawKernel(name)
-
-
 class Module:
-    """What was compiled; functions are the host builds that carry out any stage."""
+    """Compiled kernels: functions are host builds, for stages those of any stage."""
 
     def load(self, code):
+        with fake_cuda.context(fake_cuda.get_device()):
+            memory = (
+                ctypes.c_uint64()
+            )  # refused while a graph is captured, as loading is
+            fake_cuda.call("cuMemAlloc_v2", ctypes.byref(memory), ctypes.c_size_t(1))
+            fake_cuda.call("cuMemFree_v2", memory)
         self._code = code
         self._device = fake_cuda.get_device()
 
     def get_function(self, name):
         assert fake_cuda.get_device() == self._device
         assert name.encode() in self._code
-        function = RawKernel(f"echobuf_stage_{name.rpartition('_')[2]}")
+        if name.startswith("echobuf_stage"):
+            name = f"echobuf_stage_{name.rpartition('_')[2]}"
+        function = RawKernel(name)
         return SimpleNamespace(ptr=function.kernel.ptr, kept=function)
 
 
@@ -204,6 +203,7 @@ def compile_using_nvrtc(source, options=()):
     compiled.append(source)
     entries = re.findall(r"ECHOBUF_STAGE_(\w+)\((\w+),", source)
     names = [f"{name}_{kind.lower()}" for kind, name in entries]
+    names += re.findall(r"^ +(echobuf_\w+)\(const", source, re.MULTILINE)
     return " ".join(names).encode(), {}
 
 

@@ -100,7 +100,8 @@ def as_tensor(leaf, *, device):
     if isinstance(leaf, Tensor):
         return leaf
     with fake_cuda.Device(device.index):
-        return Tensor(fake_cupy.asarray(leaf), globals()[leaf.dtype.name])
+        array = fake_cupy.asarray(leaf)
+        return Tensor(array, globals()[array.dtype.name])
 
 
 @contextmanager

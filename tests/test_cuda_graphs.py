@@ -68,9 +68,11 @@ class Graph:
             calls.cuGraphDestroy(self._graph)
 
 
-@pytest.fixture(params=[1, 2])
+@pytest.fixture(
+    params=[(1, "host"), (2, "host"), (1, "ptx")], ids=lambda of: f"{of[1]}-{of[0]}"
+)
 def simulation(request):
-    with simulated_cuda(request.param) as on:
+    with simulated_cuda(*request.param) as on:
         yield on
 
 
@@ -146,6 +148,32 @@ def test_replays_and_eager_draws_take_turns(simulation):
         worker.result()
         graph.close()
     del out
+
+
+def test_buffers_come_and_go_while_a_graph_is_captured(simulation):
+    stream = simulation.stream()
+
+    def come_and_go():
+        echobuf.EchoBuffer(SPEC, device="cuda", **KWARGS).close()
+
+    with echobuf.EchoBuffer(SPEC, device="cuda", **KWARGS) as buffer:
+        out = fixed_arrays(buffer, stream)
+        graph = Graph(stream)
+        with graph:
+            buffer.next_batch(out=out, stream=stream)
+            Worker(come_and_go).result()
+            come_and_go()  # in the thread that captures, too
+        graph.close()
+    del out
+
+
+def test_with_cupy_kernels_are_loaded_while_a_graph_is_captured(cupy):
+    stream = cupy.cuda.Stream(non_blocking=True)
+    graph = Graph(stream)
+    with graph, echobuf.EchoBuffer(SPEC, device="cuda", **KWARGS) as buffer:
+        Worker(put, buffer, 12).result()
+        assert buffer.next_batch(timeout=WAIT_S)["id"].shape == (4,)
+    graph.close()
 
 
 def test_what_cannot_be_captured_says_so(simulation):

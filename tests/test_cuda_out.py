@@ -55,7 +55,25 @@ def foreign(cupy, shape, dtype):
     return Foreign()
 
 
-MADE = [reversed_axes, every_other, backwards, a_part, foreign]
+def misaligned(cupy, shape, dtype):
+    """At an address that is no multiple of an item's size."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    return cupy.ndarray(shape, dtype, cupy.empty((size + 1,), np.uint8).data + 1)
+
+
+def misaligned_rows(cupy, shape, dtype):
+    return misaligned(cupy, (2 * shape[0], *shape[1:]), dtype)[::2]
+
+
+MADE = [
+    reversed_axes,
+    every_other,
+    backwards,
+    a_part,
+    foreign,
+    misaligned,
+    misaligned_rows,
+]
 
 
 @pytest.mark.parametrize("made", [None, *MADE])
@@ -107,6 +125,26 @@ def test_a_shorter_last_batch_comes_back_as_views(cupy, unchanged, made):
         assert last.shape == (2, 3)
         rows += [*last.get()]
     assert sorted(row[0] for row in rows) == [0, 3, 6, 9, 12, 15]
+
+
+@pytest.mark.parametrize("made", MADE)
+def test_chains_store_into_arrays_of_every_layout(cupy, unchanged, made):
+    chain = [echobuf.transforms.ToDtype(np.float32, scale=True)]
+    spec = echobuf.Field((3, 5, 1), np.uint8)
+    images = np.arange(4 * 15, dtype=np.uint8).reshape(4, 3, 5, 1)
+    drawn = []
+    for device in ("cpu", "cuda"):
+        with echobuf.EchoBuffer(
+            spec, batch_size=4, window=4, factor=1, device=device, transform=chain
+        ) as buffer:
+            buffer.put_batch(images)
+            if device == "cpu":
+                drawn.append(buffer.next_batch())
+                continue
+            out = made(cupy, (4, 3, 5, 1), np.float32)
+            assert buffer.next_batch(out, timeout=WAIT_S) is out
+            drawn.append(out.get())
+    np.testing.assert_array_equal(*drawn)
 
 
 def test_leaves_without_elements(cupy, unchanged):

@@ -26,19 +26,16 @@ ARCHITECTURES = ("75", "80", "90", "100")
 
 
 def compile_for(monkeypatch, architecture, source):
-    """A module for `sm_<architecture>`, by the functions that `RawModule` calls.
+    """Compile for `sm_<architecture>` as `cupy_modules` does.
 
-    They ask the device for its architecture, also where they are told.
+    CuPy asks the device for its architecture, also where it is told.
     """
     monkeypatch.setattr(
         compiler,
         "_get_arch_for_options_for_nvrtc",
         lambda arch=None: (f"-arch=sm_{arch}", "cubin"),
     )
-    options = cupy._core.core.assemble_cupy_compiler_options(kernels.options())
-    cubin, _ = compiler.compile_using_nvrtc(
-        source, (*options, "-ftz=true"), architecture
-    )
+    cubin, _ = compiler.compile_using_nvrtc(source, kernels.options(), architecture)
     return cubin
 
 
@@ -56,7 +53,7 @@ def test_what_cupy_cannot_compile_is_the_exception_that_is_caught(monkeypatch):
 
 
 def test_cupy_compiles_chains_and_what_it_made_is_kept(monkeypatch, tmp_path):
-    from echobuf.cuda import cupy_stages
+    from echobuf.cuda import cupy_modules
 
     monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(
@@ -69,16 +66,16 @@ def test_cupy_compiles_chains_and_what_it_made_is_kept(monkeypatch, tmp_path):
     chain = [transforms.RandomCrop(20), transforms.ColorJitter(0.1, 0.1)]
     plans = make_leaves(spec, chain, ragged=False).plans
     source = stages.source_of(plan for _, plan in plans)
-    cubin = cupy_stages._compiled(source)
+    cubin = cupy_modules.compiled(source.text, source.options)
     assert cubin[:4] == b"\x7fELF"
     for name in (name for entries in source.entries for name in entries):
         assert name.encode() in cubin
     monkeypatch.setattr(compiler, "compile_using_nvrtc", None)
-    assert cupy_stages._compiled(source) == cubin
+    assert cupy_modules.compiled(source.text, source.options) == cubin
     (path,) = tmp_path.iterdir()
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(TypeError):  # not taken for what it was
-        cupy_stages._compiled(source)
+        cupy_modules.compiled(source.text, source.options)
 
 
 def test_arrays_of_bfloat16():
@@ -109,7 +106,7 @@ def names(namespace, original, where="cupy"):
 
 def test_the_stand_in_has_no_call_that_cupy_lacks():
     assert list(names(fake_cupy.cuda, cupy.cuda, "cupy.cuda")) == []
-    for name in ("ndarray", "asarray", "empty", "RawModule", "__version__"):
+    for name in ("ndarray", "asarray", "empty", "__version__"):
         assert hasattr(cupy, name)
     assert issubclass(cupy.cuda.memory.OutOfMemoryError, MemoryError)
     assert issubclass(cupy.cuda.runtime.CUDARuntimeError, RuntimeError)

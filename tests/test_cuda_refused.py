@@ -72,6 +72,12 @@ def test_no_cupy(cupy, monkeypatch):
     refused(echobuf.DeviceError, "needs CuPy.*pip install cupy-cuda13x")
 
 
+def test_a_cupy_that_is_too_old(cupy, monkeypatch):
+    monkeypatch.delattr(cupy.cuda.Stream, "from_external")
+    monkeypatch.setattr(cupy, "__version__", "13.6.0")
+    refused(echobuf.DeviceError, "needs CuPy 14 or newer; CuPy 13.6.0 is installed")
+
+
 def test_a_cupy_for_a_newer_cuda(cupy, monkeypatch):
     monkeypatch.setattr(cupy, "DRIVER_VERSION", 12040)
     refused(echobuf.DeviceError, r"CuPy is for CUDA 13.2.*supports CUDA 12.4.*Update")
@@ -116,16 +122,16 @@ def test_kernels_that_cannot_be_compiled(
     def error():
         return getattr(cupy, kind, vars(builtins).get(kind))(text)
 
-    class Module(cupy.RawModule):
-        def __init__(self, **kwargs):
-            super().__init__(**kwargs)
+    class Module(cupy.cuda.function.Module):
+        def load(self, code):
+            super().load(code)
             if where == "module":
                 raise error()
 
         def get_function(self, name):
             raise error()
 
-    monkeypatch.setattr(cupy, "RawModule", Module)
+    monkeypatch.setattr(cupy.cuda.function, "Module", Module)
     says = f"CuPy 14.2.0 cannot compile.*{text}.*pip install nvidia-cuda-nvrtc"
     refused(echobuf.DeviceError, says, device="cuda:1")
     monkeypatch.undo()

@@ -246,3 +246,18 @@ def test_a_loader_with_a_torch_without_cuda_gives_its_memory_back(cupy, unchange
     with pytest.raises(echobuf.DeviceError, match=r"this torch.*cannot use CUDA"):
         next(iter(loader))
     assert fake_cuda.memory_info() == before
+
+
+def test_what_converts_leaves_gets_the_stream_that_they_were_drawn_on(torch):
+    stream = torch.cuda.new_stream(DEVICE)
+    seen = []
+
+    def convert(leaves, handle):
+        seen.append(handle)
+        return leaves
+
+    with filled() as buffer:
+        buffer._side.use_converted(convert)
+        with torch.cuda.stream(stream):  # CuPy's current one is a default stream
+            buffer.next_batch(timeout=WAIT_S)
+    assert seen == [stream.cuda_stream]

@@ -38,6 +38,12 @@ class DeviceHandle {
     return {free, total};
   }
 
+  /// Sets the calling thread's capture mode; returns the one before.
+  int exchange_capture_mode(int mode) const {
+    context_->driver().thread_exchange_capture_mode(&mode);
+    return mode;
+  }
+
   /// Whether what is done on `stream` becomes part of a graph.
   bool is_capturing(std::uintptr_t stream) const {
     const cuda::DeviceContext::Scope scope(*context_);

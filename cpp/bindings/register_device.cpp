@@ -34,6 +34,7 @@ void register_device(py::module_& m) {
   py::class_<DeviceHandle>(m, "Device")
       .def(py::init<const std::string&, int>(), py::arg("library"), py::arg("ordinal"))
       .def("memory", &DeviceHandle::memory)
+      .def("exchange_capture_mode", &DeviceHandle::exchange_capture_mode)
       .def("is_capturing", &DeviceHandle::is_capturing);
 
   auto buffer =

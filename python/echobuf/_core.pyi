@@ -205,6 +205,8 @@ class Device:
     def __init__(self, library: str, ordinal: int) -> None: ...
     def memory(self) -> tuple[int, int]:
         """Bytes of device memory: free, in all."""
+    def exchange_capture_mode(self, mode: int, /) -> int:
+        """Set the calling thread's CUstreamCaptureMode; return the one before."""
     def is_capturing(self, stream: int, /) -> bool:
         """Whether what is done on the stream with this handle goes into a graph."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 
 from echobuf.errors import CapacityError, OptionError
 from echobuf.options import MAX_WINDOW, Options
@@ -55,7 +56,18 @@ def check_device_capacity(needs: Needs, options: Options, free: int, name: str) 
             _message(own, options, f"{name} has {free:,} free")
             + " Memory that the pools of CuPy and torch keep counts as taken; "
             "`free_all_blocks()` and `torch.cuda.empty_cache()` give it back."
+            + _jax_preallocation()
         )
+
+
+def _jax_preallocation() -> str:
+    """Return the advice for a process that has imported JAX."""
+    if "jax" not in sys.modules:
+        return ""
+    return (
+        " JAX takes 75 % of a device when it starts: set "
+        "XLA_PYTHON_CLIENT_PREALLOCATE=false, or XLA_PYTHON_CLIENT_MEM_FRACTION."
+    )
 
 
 def check_pinned(staging: int, options: Options) -> None:

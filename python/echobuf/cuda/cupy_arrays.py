@@ -9,8 +9,10 @@ from typing import Any
 import cupy
 import numpy as np
 
+from echobuf import _core
 from echobuf.cuda import refusals
 from echobuf.cuda.arrays import handle_of
+from echobuf.cuda.capturing import relaxed
 from echobuf.cuda.cupy_streams import use_stream
 from echobuf.cuda.on_device import OnDevice
 from echobuf.cuda.out import is_tensor
@@ -22,16 +24,20 @@ _DEFAULT_STREAMS = (0, 1, 2)  # the handles of those that nobody has made
 
 
 class CupyArrays(OnDevice):
-    """What makes and finds arrays; see `echobuf.cuda.arrays.Arrays`.
+    """Makes and finds CuPy's arrays; see `echobuf.cuda.arrays.Arrays`.
 
     Args:
-        ordinal: the device that they are on.
+        device: the core's.
+        ordinal: its number.
         spec: of one example, or of one whole batch.
         lead: extents before the shape that the spec says.
     """
 
-    def __init__(self, ordinal: int, spec: Spec, lead: tuple[int, ...]) -> None:
+    def __init__(
+        self, device: _core.Device, ordinal: int, spec: Spec, lead: tuple[int, ...]
+    ) -> None:
         super().__init__(ordinal, spec, lead)
+        self._device = device
         self._layout: list[tuple[tuple[int, ...], np.dtype[Any], int]] = []
         end = 0
         for field in spec.fields:
@@ -72,12 +78,13 @@ class CupyArrays(OnDevice):
         try:
             if runtime.streamIsCapturing(stream):
                 raise _no_array_in_graph()
-            if runtime.getDevice() == self._ordinal and (
-                stream == cupy.cuda.get_current_stream().ptr
-            ):
-                return cupy.cuda.alloc(self._bytes)
-            with use_stream(self._ordinal, stream):
-                return cupy.cuda.alloc(self._bytes)
+            with relaxed(self._device):
+                if runtime.getDevice() == self._ordinal and (
+                    stream == cupy.cuda.get_current_stream().ptr
+                ):
+                    return cupy.cuda.alloc(self._bytes)
+                with use_stream(self._ordinal, stream):
+                    return cupy.cuda.alloc(self._bytes)
         except runtime.CUDARuntimeError as error:
             code, text = error.status, str(error)
             if code == refusals.OUT_OF_MEMORY:  # of an allocator that is not a pool
@@ -96,7 +103,7 @@ class CupyArrays(OnDevice):
         """Copies rows to the caller's leaves, in the order of the stream."""
         with use_stream(self._ordinal, stream):
             for leaf, source in zip(leaves, drawn, strict=True):
-                cupy.asarray(leaf)[:count] = source[:count]
+                cupy.asarray(leaf)[:count] = cupy.asarray(source)[:count]
 
 
 def _no_array_in_graph() -> OptionError:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from echobuf import _core
 from echobuf.cuda import kernels, refusals
+from echobuf.cuda.capturing import relaxed
 from echobuf.cuda.device import LIBRARY, Stages
 from echobuf.errors import DeviceError
 
@@ -62,20 +63,20 @@ class CupyDevice:
         """
         with self._compiling:
             if not self._kernels:
-                with self._cupy.cuda.Device(self.ordinal):
+                with self._cupy.cuda.Device(self.ordinal), relaxed(self.core):
                     self._kernels = self._compile()
         return self._kernels
 
     def _compile(self) -> dict[str, int]:
-        cupy = self._cupy
+        from echobuf.cuda.cupy_modules import load_functions
+
+        text, options = kernels.source(), kernels.options()
         try:
-            module = cupy.RawModule(code=kernels.source(), options=kernels.options())
-            functions = {name: module.get_function(name) for name in kernels.NAMES}
-            handles = {name: int(f.kernel.ptr) for name, f in functions.items()}
+            functions = load_functions(text, options, kernels.NAMES)
         except self._compile_errors() as error:
             raise self._cannot_compile(error) from error
-        self._functions = functions  # they keep what the handles mean loaded
-        return handles
+        self._functions = functions  # they keep the module loaded
+        return {name: int(function.ptr) for name, function in functions.items()}
 
     def _compile_errors(self) -> tuple[type[Exception], ...]:
         return (
@@ -100,11 +101,12 @@ class CupyDevice:
         """
         if not source.entries:
             return Stages([])
-        from echobuf.cuda.cupy_stages import load
+        from echobuf.cuda.cupy_modules import load_stages
 
-        with self._compiling, self._cupy.cuda.Device(self.ordinal):
+        device = self._cupy.cuda.Device(self.ordinal)
+        with self._compiling, device, relaxed(self.core):
             try:
-                return load(source)
+                return load_stages(source)
             except self._compile_errors() as error:
                 raise self._cannot_compile(error) from error
 
@@ -115,7 +117,7 @@ class CupyDevice:
         """CuPy arrays from the memory pool of the caller's."""
         from echobuf.cuda.cupy_arrays import CupyArrays
 
-        return CupyArrays(self.ordinal, spec, lead)
+        return CupyArrays(self.core, self.ordinal, spec, lead)
 
     def tensors(
         self, spec: Spec, lead: tuple[int, ...], dtypes: list[Any]
@@ -146,6 +148,11 @@ def _checked_cupy(name: str) -> Any:
             f"`device` is {name!r}, which needs CuPy, but it cannot be imported: "
             f"{error}. {_INSTALL}"
         ) from error
+    if not hasattr(cupy.cuda.Stream, "from_external"):
+        raise DeviceError(
+            f"`device` is {name!r}, which needs CuPy 14 or newer; CuPy "
+            f"{cupy.__version__} is installed. {_INSTALL}"
+        )
     runtime = cupy.cuda.runtime
     if runtime.is_hip:
         raise DeviceError(

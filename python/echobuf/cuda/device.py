@@ -31,12 +31,14 @@ class Device(Protocol):
 
     Attributes:
         name: such as "cuda:0".
+        ordinal: its number.
         core: the device as the core knows it.
         pid: the process that opened it.
         gone: why it can no longer be used, or None.
     """
 
     name: str
+    ordinal: int
     core: _core.Device
     pid: int
     gone: str | None

@@ -57,5 +57,11 @@ class OnDevice(ABC):
         self, leaves: list[Any], drawn: list[Any], count: int, stream: int
     ) -> None:
         """Copies what was drawn elsewhere; nothing waits for it."""
-        if drawn is not leaves:
-            self.copy(leaves, drawn, count, stream)
+        if drawn is leaves:
+            return
+        targets, sources = list(leaves), list(drawn)
+        for index, leaf in enumerate(leaves):
+            if not self._out.is_aligned(index, leaf):  # no kernel can store items there
+                targets[index] = self._out.bytes_of(index, leaf)
+                sources[index] = self._out.bytes_of(index, drawn[index])
+        self.copy(targets, sources, count, stream)

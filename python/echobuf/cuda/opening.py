@@ -56,16 +56,16 @@ def open_device(name: str) -> Device:
 def _open_with_cupy(ordinal: int | None) -> Device:
     from echobuf.cuda import cupy_device
 
+    for device in list(_opened.values()):  # before any call of the driver
+        if device.pid != os.getpid():
+            raise DeviceError(
+                f"`device` is {device.name!r}; CUDA was started before this process "
+                "was forked, and cannot be used in a forked child. Use the start "
+                "method 'spawn', or make the buffer before anything uses CUDA."
+            )
     if ordinal is None:
         ordinal = cupy_device.current_ordinal()
     with _opening:
-        device = _opened.get(ordinal)
-        if device is None:
-            device = _opened[ordinal] = cupy_device.CupyDevice(ordinal)
-    if device.pid != os.getpid():
-        raise DeviceError(
-            f"`device` is {device.name!r}; CUDA was started before this process was "
-            "forked, and cannot be used in a forked child. Use the start method "
-            "'spawn', or make the buffer before anything uses CUDA."
-        )
-    return device
+        if ordinal not in _opened:
+            _opened[ordinal] = cupy_device.CupyDevice(ordinal)
+        return _opened[ordinal]

@@ -33,7 +33,9 @@ class DeviceOut(OutArrays):
         self._last: tuple[list[Any], list[int], bool] = ([], [], True)
 
     def find(self, leaves: list[Any]) -> tuple[list[int], bool]:
-        """Where the leaves lie, and whether each is in one piece.
+        """Return the addresses of the leaves, and if each can be drawn into as it is.
+
+        That is so if all are contiguous, and at multiples of their items' sizes.
 
         Raises:
             SpecError: names the leaf that has another shape or dtype, is elsewhere, is
@@ -44,9 +46,23 @@ class DeviceOut(OutArrays):
         if None in seen or seen != known:
             arrays = self.check(leaves)
             addresses = [int(array.ctypes.data) for array in arrays]
-            contiguous = all(array.flags.c_contiguous for array in arrays)
+            contiguous = all(
+                array.flags.c_contiguous and _is_aligned(array) for array in arrays
+            )
             self._last = seen, addresses, contiguous
         return addresses, contiguous
+
+    def is_aligned(self, index: int, leaf: Any) -> bool:
+        """Return True if kernels can store whole items of leaf number `index` there."""
+        return _is_aligned(self._find(index, leaf))
+
+    def bytes_of(self, index: int, leaf: Any) -> DeviceBytes:
+        """Return the bytes of an array that has the dtype of leaf number `index`."""
+        return DeviceBytes(self._find(index, leaf))
+
+    def _find(self, index: int, leaf: Any) -> Array:
+        path = self._spec.paths[index]
+        return self._view(leaf, self._spec.fields[index], f"out{path}")
 
     def _view(self, leaf: Any, field: Field, name: str) -> Array:
         if is_tensor(leaf):
@@ -91,6 +107,27 @@ class DeviceOut(OutArrays):
             f"`{name}` is {where}; it must be an array of CuPy or a tensor of torch on "
             f"cuda:{self._ordinal}, where the buffer is."
         )
+
+
+def _is_aligned(array: Array) -> bool:
+    return int(array.ctypes.data) % int(array.dtype.itemsize) == 0
+
+
+class DeviceBytes:
+    """The bytes of an array on a device, to whoever reads `__cuda_array_interface__`.
+
+    Args:
+        array: NumPy's, with the address on the device.
+    """
+
+    def __init__(self, array: Array) -> None:
+        self.__cuda_array_interface__ = {
+            "version": 3,
+            "data": (int(array.ctypes.data), False),
+            "shape": (*array.shape, array.dtype.itemsize),
+            "strides": (*array.strides, 1),
+            "typestr": "|u1",
+        }
 
 
 def is_tensor(leaf: Any) -> bool:

@@ -18,6 +18,9 @@ from echobuf.made import Made
 from echobuf.options import Options
 from echobuf.tree import Spec
 
+Convert = Callable[[list[Any], int], list[Any]]
+"""Makes a batch's leaves of those that were drawn on the stream with this handle."""
+
 
 class DeviceSide:
     """Draws batches on the caller's current stream.
@@ -55,7 +58,7 @@ class DeviceSide:
         self._full = (self._lead + made.drawn.fields[0].shape)[0]
         self._arrays: Arrays = self._device.arrays(made.drawn, self._lead)
         self._replayed_on: Any = None
-        self._convert: Callable[[list[Any]], list[Any]] | None = None
+        self._convert: Convert | None = None
         leaves, drawn = (
             [(field.dtype, field.shape) for field in of.fields]
             for of in (spec, made.drawn)
@@ -105,8 +108,13 @@ class DeviceSide:
         """
         self._arrays = self._device.tensors(self._spec, self._lead, dtypes)
 
-    def use_converted(self, convert: Callable[[list[Any]], list[Any]]) -> None:
-        """The leaves of batches are what `convert` makes of them from now on."""
+    @property
+    def ordinal(self) -> int:
+        """The device's number."""
+        return self._device.ordinal
+
+    def use_converted(self, convert: Convert) -> None:
+        """Give what `convert` makes of the leaves of batches from now on."""
         self._convert = convert
 
     # ---- batches
@@ -129,7 +137,7 @@ class DeviceSide:
         self._arrays.finish(leaves, leaves, count, handle)
         if count != self._full:
             leaves = [leaf[:count] for leaf in leaves]
-        return leaves if self._convert is None else self._convert(leaves)
+        return leaves if self._convert is None else self._convert(leaves, handle)
 
     def next_into(self, leaves: list[Any], timeout: float | None, stream: Any) -> int:
         """Draws the next batch into the caller's arrays: its length, or minus a code.

@@ -58,7 +58,7 @@ class SimulatedArrays:
                     f"{self._device.name}, where the buffer is."
                 )
         if all(
-            owner is self._device and array.flags.c_contiguous
+            owner is self._device and array.flags.carray
             for owner, array in zip(owners, arrays, strict=True)
         ):
             return arrays, [array.ctypes.data for array in arrays], handle

@@ -89,4 +89,5 @@ class TorchArrays(OnDevice):
         """Copies rows to the caller's leaves, in the order of the stream."""
         with self._on(stream):
             for leaf, source in zip(leaves, drawn, strict=True):
-                torch.as_tensor(leaf, device=self._device)[:count] = source[:count]
+                target = torch.as_tensor(leaf, device=self._device)
+                target[:count] = torch.as_tensor(source, device=self._device)[:count]

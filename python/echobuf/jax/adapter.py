@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -65,9 +66,12 @@ class JaxAdapter(ItemAdapter):
             else:
                 side.use_tensors(arrays.from_numpy(target))
         elif is_simulated():
-            side.use_converted(arrays.copies_of_numpy(None))
+            side.use_converted(arrays.copies_of_numpy)
         else:
-            side.use_converted(arrays.FromCupy())
+            from echobuf.cuda.cupy_streams import use_stream
+
+            on_stream = functools.partial(use_stream, side.ordinal)
+            side.use_converted(arrays.FromCupy(on_stream))
         if buffer._afterwards is not None:
             buffer._afterwards.use_dtypes(arrays.canonical)
 

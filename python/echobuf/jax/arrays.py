@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import jax
@@ -53,27 +54,40 @@ def from_numpy(target: jax.Device | None) -> Convert:
     return lambda leaves: jax.device_put(leaves, target)
 
 
-def copies_of_numpy(target: jax.Device | None) -> Convert:
-    """From views of memory that is used again once they are dropped."""
-    put = from_numpy(target)
-    return lambda leaves: put([np.array(leaf) for leaf in leaves])
+def copies_of_numpy(leaves: list[Any], stream: int) -> list[Any]:
+    """Copy views of memory that is used again once they are dropped.
+
+    Args:
+        leaves: views of it, which nothing writes any more.
+        stream: of no meaning here.
+    """
+    return from_numpy(None)([np.array(leaf) for leaf in leaves])
 
 
 class FromCupy:
     """From CuPy's arrays, by copies in memory of JAX's own.
 
-    JAX orders the copies after the draw, on a stream of its own. Until one is done, the
-    array that it is made from is kept: CuPy's pool would give its memory to others, in
-    the order of another stream.
+    JAX imports an array in the order of CuPy's current stream, which is therefore the
+    one of the draw meanwhile, and copies it on the device, on a stream of its own. (It
+    cannot import and copy in one: UNIMPLEMENTED for CUDA.) Until the copy is done,
+    CuPy's array is kept: the pool would give its memory to others, in the order of
+    another stream.
+
+    Args:
+        on_stream: returns a context in which the stream with a handle is current.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self, on_stream: Callable[[int], AbstractContextManager[None]]
+    ) -> None:
+        self._on_stream = on_stream
         self._copying: deque[tuple[list[jax.Array], list[Any]]] = deque()
         self._lock = threading.Lock()
 
-    def __call__(self, leaves: list[Any]) -> list[Any]:
-        """The leaves as arrays of JAX's."""
-        arrays = [jax.dlpack.from_dlpack(leaf, copy=True) for leaf in leaves]
+    def __call__(self, leaves: list[Any], stream: int) -> list[Any]:
+        """Return JAX's copies of leaves that were drawn on a stream."""
+        with self._on_stream(stream):
+            arrays = [jnp.copy(jax.dlpack.from_dlpack(leaf)) for leaf in leaves]
         with self._lock:
             copied = self._take_copied()
             self._copying.append((arrays, leaves))

@@ -50,6 +50,24 @@ class DeviceContext {
     const DeviceContext& owner_;
   };
 
+  /// The same for calls that a capture does not see, such as allocations: while a
+  /// thread captures a graph, these would fail, and break its capture.
+  class RelaxedScope {
+   public:
+    explicit RelaxedScope(const DeviceContext& owner)
+        : scope_(owner), driver_(owner.driver()) {
+      driver_.thread_exchange_capture_mode(&mode_);
+    }
+    ~RelaxedScope() { driver_.calls().thread_exchange_capture_mode(&mode_); }
+    RelaxedScope(const RelaxedScope&) = delete;
+    RelaxedScope& operator=(const RelaxedScope&) = delete;
+
+   private:
+    const Scope scope_;
+    const Driver& driver_;
+    int mode_ = kCaptureRelaxed;
+  };
+
  private:
   const std::shared_ptr<const Driver> driver_;
   const int ordinal_;
@@ -68,7 +86,7 @@ class Owned {
   ~Owned() {
     const auto& calls = context_->driver().calls();
     try {
-      const DeviceContext::Scope scope(*context_);
+      const DeviceContext::RelaxedScope scope(*context_);
       (calls.*kDestroy)(handle_);
     } catch (const Error&) {  // the driver is going down, and takes everything along
     }
@@ -108,7 +126,7 @@ inline std::unique_ptr<Event> make_event(const SharedContext& context) {
 /// Throws Error, with kErrorOutOfMemory if there is not so much.
 inline std::unique_ptr<DeviceMemory> make_device_memory(const SharedContext& context,
                                                         std::size_t bytes) {
-  const DeviceContext::Scope scope(*context);
+  const DeviceContext::RelaxedScope scope(*context);
   Address address = 0;
   context->driver().memory_alloc(&address, bytes);
   return std::make_unique<DeviceMemory>(context, address);
@@ -117,7 +135,7 @@ inline std::unique_ptr<DeviceMemory> make_device_memory(const SharedContext& con
 /// Host memory that the device reads by itself. Throws Error as above.
 inline std::unique_ptr<PinnedMemory> make_pinned_memory(const SharedContext& context,
                                                         std::size_t bytes) {
-  const DeviceContext::Scope scope(*context);
+  const DeviceContext::RelaxedScope scope(*context);
   void* memory = nullptr;
   context->driver().host_alloc(&memory, bytes, kHostAllocPortable);
   return std::make_unique<PinnedMemory>(context, memory);
@@ -133,13 +151,13 @@ class SharedPinnedMemory {
   /// Of memory that is there.
   SharedPinnedMemory(SharedContext context, std::shared_ptr<const SharedMemory> memory)
       : context_(std::move(context)), memory_(std::move(memory)) {
-    const DeviceContext::Scope scope(*context_);
+    const DeviceContext::RelaxedScope scope(*context_);
     context_->driver().host_register(static_cast<void*>(memory_->data()),
                                      memory_->bytes(), kHostRegisterPortable);
   }
   ~SharedPinnedMemory() {
     try {
-      const DeviceContext::Scope scope(*context_);
+      const DeviceContext::RelaxedScope scope(*context_);
       context_->driver().calls().host_unregister(memory_->data());
     } catch (const Error&) {  // as in Owned
     }

@@ -177,7 +177,7 @@ class MadeOnDevice {
   };
 
   void upload(const std::vector<transform::Stage>& settings, Address to) const {
-    const DeviceContext::Scope scope(*context_);
+    const DeviceContext::RelaxedScope scope(*context_);
     const auto stream = make_stream(context_);
     const Driver& driver = context_->driver();
     driver.copy_to_device(to, settings.data(),

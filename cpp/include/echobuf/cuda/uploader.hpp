@@ -44,7 +44,7 @@ class Uploader {
   ~Uploader() {
     stop();
     try {
-      const DeviceContext::Scope scope(*context_);
+      const DeviceContext::RelaxedScope scope(*context_);
       const auto& calls = context_->driver().calls();
       const bool copied = calls.stream_synchronize(stream_->get()) == kSuccess;
       const bool drawn = calls.event_synchronize(drawn_->get()) == kSuccess;
@@ -58,7 +58,7 @@ class Uploader {
   /// Before the start: has something done on the copying stream, and waits for it.
   template <class Enqueue>
   void prepare(Enqueue&& enqueue) {
-    const DeviceContext::Scope scope(*context_);
+    const DeviceContext::RelaxedScope scope(*context_);
     std::forward<Enqueue>(enqueue)(stream_->get());
     context_->driver().stream_synchronize(stream_->get());
   }
@@ -104,7 +104,7 @@ class Uploader {
   /// until everything on the device is.
   void await(StreamHandle stream) const {
     try {
-      const DeviceContext::Scope scope(*context_);
+      const DeviceContext::RelaxedScope scope(*context_);
       const auto& calls = context_->driver().calls();
       if (calls.stream_synchronize(stream) != kSuccess) calls.context_synchronize();
     } catch (const Error&) {  // then nothing runs there
@@ -113,7 +113,7 @@ class Uploader {
 
   void await_all() const {
     try {
-      const DeviceContext::Scope scope(*context_);
+      const DeviceContext::RelaxedScope scope(*context_);
       context_->driver().calls().context_synchronize();
     } catch (const Error&) {
     }
@@ -164,9 +164,7 @@ class Uploader {
 
   void run() {
     try {
-      const DeviceContext::Scope scope(*context_);
-      int mode = kCaptureRelaxed;  // somebody may be capturing a graph meanwhile
-      context_->driver().thread_exchange_capture_mode(&mode);
+      const DeviceContext::RelaxedScope scope(*context_);
       while (!stopped()) step();
     } catch (const Error& error) {
       lose(error);
