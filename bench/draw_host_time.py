@@ -1,0 +1,168 @@
+"""Time of the host for a draw on a device: with a driver that does nothing.
+
+Batches of 256 records of float32[32] and an int64 from a window of 4,096. Every call of
+the driver returns at once, and a batch's arrays are there already, so that what is
+timed is `next_batch` from Python without the allocation: planning, arguments, and the
+calls, which are counted. On the default stream, and on a stream of the caller's. It
+needs a C++ compiler, and no GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import os
+import statistics
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import echobuf
+from echobuf import _core
+from echobuf.cli.bench.environment import environment
+from echobuf.cli.bench.report import write_figures
+from echobuf.cuda.device import Stages
+from echobuf.cuda.kernels import NAMES
+from echobuf.cuda.opening import set_opener
+from echobuf.tree import Spec
+
+HERE = Path(__file__).parent
+SPEC = {
+    "row": echobuf.Field((32,), np.float32),
+    "label": echobuf.Field((), np.int64),
+}
+BATCH, WINDOW = 256, 4096
+DRAWS, ROUNDS = 5_000, 11
+
+
+class NullArrays:
+    """The arrays of one batch, again and again; see `echobuf.cuda.arrays.Arrays`."""
+
+    def __init__(self, spec: Spec, lead: tuple[int, ...], stream: int) -> None:
+        self._stream = stream
+        self._leaves: list[Any] = [
+            np.empty(lead + f.shape, f.dtype) for f in spec.fields
+        ]
+        self._addresses = [int(leaf.ctypes.data) for leaf in self._leaves]
+
+    def stream(self, stream: Any) -> int:
+        return self._stream
+
+    def empty(self, stream: int) -> tuple[list[Any], list[int]]:
+        return self._leaves, self._addresses
+
+    def finish(
+        self, leaves: list[Any], drawn: list[Any], count: int, stream: int
+    ) -> None:
+        """Bring nothing anywhere."""
+
+
+class NullDevice:
+    """A device of the driver that does nothing; see `echobuf.cuda.device.Device`."""
+
+    gone = None
+    ordinal = 0
+    name = "cuda:0"
+
+    def __init__(self, library: Path, stream: int) -> None:
+        self.pid = os.getpid()
+        self.core = _core.Device(str(library), 0)
+        self._stream = stream
+
+    def add(self, buffer: _core.DeviceBuffer) -> None:
+        """Keep nothing for it."""
+
+    def kernels(self) -> dict[str, int]:
+        return dict.fromkeys(NAMES, 1)
+
+    def stages(self, source: Any) -> Stages:
+        return Stages([])
+
+    def arrays(self, spec: Spec, lead: tuple[int, ...]) -> NullArrays:
+        return NullArrays(spec, lead, self._stream)
+
+
+def built(folder: Path) -> Path:
+    """Compile the driver."""
+    library = folder / "libnull_driver.so"
+    include = HERE.parent / "cpp" / "include"
+    source = HERE / "cpp" / "null_driver.cpp"
+    command = ["c++", "-std=c++20", "-O2", "-shared", "-fPIC", f"-I{include}"]
+    subprocess.run([*command, str(source), "-o", str(library)], check=True)
+    return library
+
+
+def draws(library: Path, stream: int, counted: Any) -> tuple[float, float]:
+    """Return the seconds and the driver's calls of a draw."""
+    set_opener(lambda ordinal: NullDevice(library, stream))
+    try:
+        with echobuf.EchoBuffer(
+            SPEC,
+            batch_size=BATCH,
+            window=WINDOW,
+            factor="auto",  # with no upstream left: as often as may be
+            max_factor=1000,
+            device="cuda",
+        ) as buffer:
+            records = {
+                name: np.zeros((WINDOW, *field.shape), field.dtype)
+                for name, field in SPEC.items()
+            }
+            buffer.put_batch(records, timeout=60)
+            for _ in range(100):
+                buffer.next_batch(timeout=60)
+            before, start = counted(), time.perf_counter()
+            for _ in range(DRAWS):
+                buffer.next_batch()
+            seconds = (time.perf_counter() - start) / DRAWS
+            return seconds, (counted() - before) / DRAWS
+    finally:
+        set_opener(None)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=HERE / "results")
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    options = parser.parse_args()
+    taken_in = environment()
+    streams = {"default stream": 0, "another stream": 0x7777}
+    seconds: dict[str, list[float]] = {name: [] for name in streams}
+    calls: dict[str, float] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        library = built(Path(folder))
+        counted = ctypes.CDLL(str(library)).null_driver_calls
+        counted.restype = ctypes.c_uint64
+        for _ in range(options.rounds):
+            for name, stream in streams.items():
+                taken, calls[name] = draws(library, stream, counted)
+                seconds[name].append(taken)
+    results = {
+        name: {
+            "median_s": statistics.median(rounds),
+            "min_s": min(rounds),
+            "max_s": max(rounds),
+            "driver_calls": calls[name],
+        }
+        for name, rounds in seconds.items()
+    }
+    for name, row in results.items():
+        print(
+            f"{name}: {row['median_s'] * 1e6:.2f} us a draw "
+            f"({row['min_s'] * 1e6:.2f} to {row['max_s'] * 1e6:.2f}), "
+            f"{row['driver_calls']:.1f} calls of the driver"
+        )
+    write_figures(
+        "draw_host_time",
+        options.out,
+        {"batch_size": BATCH, "rounds": options.rounds, "results": results},
+        taken_in=taken_in,
+    )
+
+
+if __name__ == "__main__":
+    main()
