@@ -53,6 +53,7 @@ THIRD_PARTY = {
     "ml_dtypes",
     "mosaicml-streaming",
     "numpy",
+    "nvidia-cuda-nvdisasm",
     "nvidia-cuda-nvrtc",
     "pre-commit",
     "scikit-learn",

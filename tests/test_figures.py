@@ -21,8 +21,6 @@ RESULTS = sorted(
 INCOMPLETE = {
     "augment_crop",
     "augment_resized",
-    "auto_on_trial",
-    "laggard",
     "pass_or_shuffle",
 }
 
