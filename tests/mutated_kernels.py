@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -14,7 +15,8 @@ def mutated(folder: Path, file: str, part: str, by: str) -> Path:
     Args:
         folder: where the copy goes.
         file: the path of the changed file in cpp/.
-        part: its text, which must be there once.
+        part: its text, which must be there once; any space in it, also none or a new
+            line, stands for a space.
         by: what stands there then.
 
     Returns:
@@ -22,7 +24,9 @@ def mutated(folder: Path, file: str, part: str, by: str) -> Path:
     """
     for name in ("include", "kernels"):
         shutil.copytree(ROOT / "cpp" / name, folder / name)
+    spaced = r"\s*".join(map(re.escape, part.split()))
     source = (folder / file).read_text()
-    assert source.count(part) == 1, (file, part)
-    (folder / file).write_text(source.replace(part, by))
+    changed, places = re.subn(spaced, lambda _: by, source)
+    assert places == 1, (file, part, places)
+    (folder / file).write_text(changed)
     return folder

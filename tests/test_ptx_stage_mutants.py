@@ -48,8 +48,8 @@ MUTANTS = [  # chain, file, what stands there, what the mutant has
     (
         "mixed",
         FLOW,
-        "threads.all([&](uint32_t thread) {\n    find(",
-        "threads.last([&](uint32_t thread) {\n    find(",
+        "threads.all([&](uint32_t thread) { find(",
+        "threads.last([&](uint32_t thread) { find(",
     ),
     ("bytes", FLOW, "tabulate(thread, memory.table)", "tabulate(0, memory.table)"),
     ("jittered", FLOW, "left > 1; left /= 2", "left > 2; left /= 2"),
@@ -58,14 +58,14 @@ MUTANTS = [  # chain, file, what stands there, what the mutant has
     (
         "jittered",
         FLOW,
-        "threads.all(\n          [&](uint32_t thread) { set_mean",
-        "threads.last(\n          [&](uint32_t thread) { set_mean",
+        "threads.all( [&](uint32_t thread) { set_mean",
+        "threads.last([&](uint32_t thread) { set_mean",
     ),
     (
         "resized",
         FLOW,
-        "threads.all([&](uint32_t thread) {\n        weigh(",
-        "threads.last([&](uint32_t thread) {\n        weigh(",
+        "threads.all( [&](uint32_t thread) { weigh(ops, block, thread, *memory.weights_of(0)); });",
+        "threads.last([&](uint32_t thread) { weigh(ops, block, thread, *memory.weights_of(0)); });",
     ),
     (
         "mixed and resized",
