@@ -27,7 +27,10 @@ from upstream_checks import (
 )
 
 # Ray sets what it has deprecated itself.
-pytestmark = pytest.mark.filterwarnings(r"ignore::DeprecationWarning:ray\..*")
+pytestmark = [
+    pytest.mark.filterwarnings(r"ignore::DeprecationWarning:ray\..*"),
+    pytest.mark.timeout(900),
+]
 
 KWARGS = {"batch_size": 32, "window": 64, "factor": 2}
 
@@ -40,6 +43,11 @@ def _ray():
     folder = tempfile.mkdtemp(prefix="ray")  # short: it holds sockets
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        # Its processes take minutes to start on a busy machine, and are not to be killed
+        # for the memory that others use.
+        patch.setenv("RAY_worker_register_timeout_seconds", "600")
+        patch.setenv("RAY_health_check_timeout_ms", "600000")
+        patch.setenv("RAY_memory_monitor_refresh_ms", "0")
         ray.init(
             address="local",
             num_cpus=2,
