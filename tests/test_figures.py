@@ -17,11 +17,6 @@ RESULTS = sorted(
     [*ROOT.glob("bench/results/*.json"), *ROOT.glob("experiments/results/*.json")]
 )
 
-# Taken before they had to say all of it: to be taken again.
-INCOMPLETE = {
-    "pass_or_shuffle",
-}
-
 SCALES = {
     "": (1,),
     "%": (1, 100),
@@ -65,11 +60,7 @@ def versions_in(content):
 
 @pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
 def test_a_result_says_how_it_was_taken(path):
-    missing = what_is_missing(json.loads(path.read_text()))
-    if path.stem in INCOMPLETE:
-        assert missing, f"{path.name} is complete: take it off the list"
-    else:
-        assert not missing
+    assert not what_is_missing(json.loads(path.read_text()))
 
 
 def test_results_that_say_too_little_are_refused():
