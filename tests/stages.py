@@ -17,10 +17,10 @@ echo "begun: $*"
 [[ "$*" != *$FAULTY* ]] || eval "$FAULT"
 [[ -z "$REAL" ]] || exec "$REAL" "$@"
 """
-# `timeout -s SIGNAL -k 5 LIMIT COMMAND...`, twenty times as fast.
+# `timeout -s SIGNAL -k 5 LIMIT COMMAND...`, PACE times as fast.
 _TIMEOUT = """#!/usr/bin/env bash
 [ "$1" = -s ] || exec {timeout} "$@"
-exec {timeout} -s "$2" -k 1 "$(($5 / 20)).5" "${{@:6}}"
+exec {timeout} -s "$2" -k 1 "$(($5 / PACE)).5" "${{@:6}}"
 """
 
 
@@ -31,7 +31,7 @@ def executable(path, text):
 
 
 class Script:
-    """A script with the stand-in; its time limits are a twentieth.
+    """A script with the stand-in; its time limits are a twentieth, or 1 / PACE.
 
     Attributes:
         tools: a folder that PATH begins with.
@@ -60,6 +60,7 @@ class Script:
             "FAULT": fault,
             "REAL": "",
             "WHEELS": "",
+            "PACE": "20",
             "PYTHONUNBUFFERED": "",
             "PYTHONFAULTHANDLER": "",
         }

@@ -113,6 +113,10 @@ def test_a_device_that_answers_nothing_more_loses_no_round(load, tmp_path, monke
             self.place.sync()
             return 1
 
+        def facts(self):
+            self.place.sync()
+            return {}
+
     candidates = (
         ask.Candidate("good", Turns, {"turns": 99}),
         ask.Candidate("bad", Turns, {"turns": 4}),

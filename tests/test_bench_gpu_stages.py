@@ -85,7 +85,8 @@ def test_nothing_to_run_is_no_failure(gpu_sh, tmp_path):
 def test_a_cut_loses_only_the_stage_that_runs(gpu_sh, tmp_path):
     log = tmp_path / "test_gpu_order.log"
     fault = "echo it hangs; sleep 300"
-    with gpu_sh.begun(tmp_path, faulty="test_gpu_order", fault=fault) as process:
+    told = {"faulty": "test_gpu_order", "fault": fault, "PACE": "8"}
+    with gpu_sh.begun(tmp_path, **told) as process:
         until(lambda: log.exists() and "it hangs" in log.read_text())
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
@@ -96,7 +97,8 @@ def test_a_cut_loses_only_the_stage_that_runs(gpu_sh, tmp_path):
 def test_no_stage_begins_after_an_interrupt(gpu_sh, tmp_path):
     log = tmp_path / "test_gpu_order.log"
     fault = "echo it hangs; sleep 300"
-    with gpu_sh.begun(tmp_path, faulty="test_gpu_order", fault=fault) as process:
+    told = {"faulty": "test_gpu_order", "fault": fault, "PACE": "8"}
+    with gpu_sh.begun(tmp_path, **told) as process:
         until(lambda: log.exists() and "it hangs" in log.read_text())
         os.kill(process.pid, signal.SIGINT)
         assert process.wait(WAIT_S) == 130
@@ -124,15 +126,18 @@ def test_tests_leave_time_for_benchmarks(gpu_sh, tmp_path):
 def test_a_stage_that_is_stopped_leaves_the_tracebacks_of_its_threads(gpu_sh, tmp_path):
     hangs = tmp_path / "test_hangs.py"
     hangs.write_text("import time\ndef test_it():\n    time.sleep(300)\n")
-    test = f"exec {sys.executable} -m pytest -o addopts= -p no:cacheprovider {hangs}"
-    plain = f"exec {sys.executable} -c 'print(1); import time; time.sleep(300)'"
-    gpu_sh(tmp_path, "tests", "order", faulty="test_gpu_order", fault=test)
-    gpu_sh(tmp_path, "bench", "upload", faulty="upload", fault=plain)
-    log = (tmp_path / "test_gpu_order.log").read_text()
-    assert f'File "{hangs}", line 3 in test_it' in log
-    log = (tmp_path / "upload.log").read_text()
-    assert 'File "<string>", line 1' in log
+    fault = f"""
+    case "$*" in
+      *draw*) exec {sys.executable} -c "print(1); import time; time.sleep(300)" ;;
+      *graph*) exec {sys.executable} -m pytest -o addopts= {hangs} ;;
+    esac
+    exit"""
+    assert gpu_sh(tmp_path, "smoke", faulty="smoke_", fault=fault, PACE="4") == 1
+    log = (tmp_path / "smoke_draw.log").read_text()
     assert "\n1\n" in log, "what was printed before"
+    assert 'File "<string>", line 1' in log
+    log = (tmp_path / "smoke_graph.log").read_text()
+    assert f'File "{hangs}", line 3 in test_it' in log
 
 
 def test_files_of_tests_by_name(gpu_sh, tmp_path):
