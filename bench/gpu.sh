@@ -1,24 +1,39 @@
 #!/usr/bin/env bash
 # All that needs a GPU, in one go: without a network, in under eight minutes.
 #
-#   bench/gpu.sh DIR                  install, tests, bench; logs and results in DIR
+#   bench/gpu.sh DIR                  all of it; logs and results in DIR
 #   bench/gpu.sh DIR install          the package, and what lies in wheels/
-#   bench/gpu.sh DIR tests [ARG...]   all tests marked `gpu`; ARGs are for pytest
+#   bench/gpu.sh DIR smoke            `echobuf doctor`, and the smoke runs
+#   bench/gpu.sh DIR tests [NAME...]  all files of tests/gpu, or some by name
 #   bench/gpu.sh DIR bench [NAME...]  all benchmarks of bench/gpu, or some by name
+#   bench/gpu.sh --simulated DIR ...  the same on the simulated driver
 #
-# A part that fails does not stop the next ones. Exit code: 0 if all went well, 1 if
-# something failed or ran out of time, 2 for bad usage, 3 where there is no GPU.
+# Each stage is a process with a time limit: the installation, each smoke run, each file of
+# tests, each benchmark. One that fails, or hangs, loses nothing of the others.
+# DIR/summary.txt has a line for each stage that has ended, DIR/STAGE.log its output, with
+# the tracebacks of a stage that was stopped. Exit code: 0 if all went well, 1 if something
+# failed or ran out of time, 2 for bad usage, 3 where there is no GPU.
 #
-# PYTHON (python3) must have torch, CuPy, NumPy, pytest, hypothesis, pybind11,
-# scikit-build-core, CMake and ninja. ECHOBUF_GPU_SECONDS (460) is the time for all of it.
-# ECHOBUF_COMMIT is written to the results where the checkout has no history.
+# On the simulated driver only the tests run that need no GPU, and the figures of the
+# benchmarks mean nothing.
+#
+# PYTHON (python3) must have torch, CuPy, NumPy, pytest and hypothesis; and, where wheels/
+# has no wheel of this checkout, pybind11, scikit-build-core, CMake and ninja.
+# ECHOBUF_GPU_SECONDS (460) is the time for all of it. ECHOBUF_COMMIT is written to the
+# results where the checkout has no history. PYTEST_ADDOPTS holds options for pytest.
 #
 # wheels/ in the checkout, if there is one: what that Python lacks is installed from it,
-# what it has is left as it is. On a machine with a network, most important first:
+# what it has is left as it is. The package itself is installed from there, too, if the
+# Python files, headers and kernels in its wheel are those of the checkout. With the same
+# Python version and a C library that is no newer:
+#
+#   python3.12 -m pip wheel --no-deps -w wheels .
+#
+# On a machine with a network, most important first:
 #
 #   pip download --only-binary=:all: --no-deps --python-version 3.12 -d wheels \
 #     --platform manylinux_2_28_x86_64 --platform manylinux2014_x86_64 \
-#     optree typing_extensions hypothesis sortedcontainers pytest-timeout \
+#     optree typing_extensions pytest hypothesis sortedcontainers pytest-timeout \
 #     torchrl==0.14.1 tensordict==0.14.3 hoptorch pyvers cloudpickle orjson \
 #     ml_dtypes torchvision kornia kornia_rs importlib_metadata zipp flashbax chex absl-py toolz \
 #     pytest-benchmark py-cpuinfo iniconfig pluggy packaging pygments \
@@ -27,46 +42,80 @@
 set -uo pipefail
 python="${PYTHON:-python3}"
 total="${ECHOBUF_GPU_SECONDS:-460}"
-benchmarks="draw_images draw_augmented draw_pages draw_small host_time upload training host_echoing
-  replay_peers"
+simulated=""
+# The most important first.
+smokes=(draw chain graph torch jax)
+tests=(order streams transforms graphs torch current errors memory processes jax experiments)
+benchmarks=(draw_images draw_augmented draw_pages draw_small host_time upload training
+  host_echoing replay_peers)
+for_benchmarks=150 # seconds that tests leave them
 
 usage() {
   sed -n 's/^#   \(bench.*\)/\1/p' "$0" >&2
   exit 2
 }
+[ "${1:-}" != --simulated ] || { simulated=--simulated; shift; }
 [ $# -ge 1 ] || usage
 mkdir -p "$1" && out="$(cd "$1" && pwd)" || exit 2
 part="${2:-all}"
 shift; [ $# -eq 0 ] || shift
 cd "$(dirname "$0")/.." || exit 2
 source bench/gpu/steps.sh
+source bench/gpu/install.sh
+source bench/gpu/smoke.sh
+
+# check_names PATTERN NAME...: there is a file for each name, which replaces NAME.
+check_names() {
+  local pattern="$1" name
+  shift
+  for name in "$@"; do
+    [ -e "${pattern//NAME/$name}" ] || usage
+  done
+}
 
 # The options of pyproject.toml need plugins that may not be there.
 tests() {
-  run tests 150 "$python" -m pytest -o addopts=-ra -o filterwarnings=default \
-    -p no:cacheprovider --durations=15 -m gpu tests/gpu "$@"
-}
-
-check_names() {
-  local name
+  local name marked="gpu"
+  [ -z "$simulated" ] || marked="not gpu"
+  [ $# -gt 0 ] || set -- "${tests[@]}"
   for name in "$@"; do
-    [ -e "bench/gpu/$name.py" ] || usage
+    stage "test_gpu_$name" 40 "$python" -m pytest -v -o addopts=-ra \
+      -o filterwarnings=default -p no:cacheprovider --durations=5 -m "$marked" \
+      "tests/gpu/test_gpu_$name.py"
   done
 }
 
 bench() {
   local name
-  # shellcheck disable=SC2086 # a list
-  for name in ${@:-$benchmarks}; do
-    run "$name" 75 "$python" "bench/gpu/$name.py" --out "$out"
+  [ $# -gt 0 ] || set -- "${benchmarks[@]}"
+  for name in "$@"; do
+    stage "$name" 75 "$python" "bench/gpu/$name.py" --out "$out" \
+      ${simulated:+--simulated --rounds 1}
   done
 }
 
+everything() {
+  install
+  doctor
+  smoke "${smokes[@]}"
+  kept=$for_benchmarks
+  tests
+  kept=0
+  bench
+}
+
 case "$part" in
-  install) begin; install ;;
-  tests) need_gpu; begin; tests "$@" ;;
-  bench) check_names "$@"; need_gpu; begin; bench "$@" ;;
-  all) need_gpu; begin; install; tests; bench ;;
+  tests) check_names tests/gpu/test_gpu_NAME.py "$@" ;;
+  bench) check_names bench/gpu/NAME.py "$@" ;;
+  install | smoke | all) [ $# -eq 0 ] || usage ;;
   *) usage ;;
+esac
+[ "$part" = install ] || need_gpu
+begin
+[ -z "$simulated" ] || note "SIMULATED: what is measured means nothing"
+case "$part" in
+  all) everything ;;
+  smoke) doctor; smoke "${smokes[@]}" ;;
+  *) "$part" "$@" ;;
 esac
 finish

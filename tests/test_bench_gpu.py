@@ -90,6 +90,59 @@ def test_a_candidate_that_fails_is_named_and_the_rest_goes_on(load, tmp_path):
     assert results["worse"]["failed"].startswith("TypeError")
 
 
+def test_a_device_that_answers_nothing_more_loses_no_round(load, tmp_path, monkeypatch):
+    """As after an illegal access: every call fails until the process ends."""
+    ask, script, place = load("ask"), load("script"), load("place")
+    broken = threading.Event()
+
+    def answer(self):
+        if broken.is_set():
+            raise RuntimeError("an illegal memory access was encountered")
+
+    for call in ("sync", "forget"):
+        monkeypatch.setattr(place.Simulated, call, answer)
+
+    class Turns:
+        def __init__(self, place, settings):
+            self.place, self.left = place, settings["turns"]
+
+        def run(self):
+            self.left -= 1
+            if not self.left:
+                broken.set()
+            self.place.sync()
+            return 1
+
+        def facts(self):
+            self.place.sync()
+            return {}
+
+    candidates = (
+        ask.Candidate("good", Turns, {"turns": 99}),
+        ask.Candidate("bad", Turns, {"turns": 4}),
+    )
+    breaks, after = (
+        ask.Question(
+            name=name,
+            aim="none",
+            unit="turn",
+            reference="good",
+            candidates=candidates,
+            clock="wall",
+            settings={},
+            tiny={},
+        )
+        for name in ("breaks", "after")
+    )
+    arguments = ["--simulated", "--rounds", "9", "--out", str(tmp_path)]
+    assert script.main(None, [breaks, after], arguments) == 1
+    for name, rounds in (("breaks", (3, 2)), ("after", (0, 0))):
+        results = json.loads((tmp_path / f"{name}.simulated.json").read_text())
+        rows = [results["results"][candidate] for candidate in ("good", "bad")]
+        assert all("illegal memory access" in row["failed"] for row in rows)
+        assert tuple(len(row["rounds_s"]) for row in rows) == rounds
+
+
 def test_speed_is_the_median_of_the_ratios_of_the_rounds(load):
     ask, figures = load("ask"), load("figures")
 
@@ -106,7 +159,7 @@ def test_speed_is_the_median_of_the_ratios_of_the_rounds(load):
 
 def test_gpu_sh_runs_every_script():
     text = (BENCH / "gpu.sh").read_text()
-    named = text.partition('benchmarks="')[2].partition('"')[0].split()
+    named = text.partition("benchmarks=(")[2].partition(")")[0].split()
     assert named == list(SCRIPTS)
     assert all((BENCH / "gpu" / f"{name}.py").is_file() for name in named)
 

@@ -2,7 +2,8 @@
 
 All candidates are in one process, as they are on one device in a training script, and
 because starting CUDA takes seconds. A candidate that fails is named with the reason,
-and the rest goes on.
+and the rest goes on. An illegal access ends the device for all candidates of the
+process: each fails, and the rounds before are kept.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import gc
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -125,12 +126,21 @@ def ask(
         gc.unfreeze()
         for name, work in works.items():
             _guarded(answers[name], getattr(work, "close", _nothing))
-        place.forget()
+        _forget(place, answers.values())
     return answers
 
 
 def _nothing() -> None:
     pass
+
+
+def _forget(place: Place, answers: Iterable[Answer]) -> None:
+    """Give the device's memory back; if that fails, all answers are in doubt."""
+    try:
+        place.forget()
+    except Exception as error:
+        for answer in answers:
+            _fail(answer, error)
 
 
 def _ready(candidate: Candidate, place: Place, settings: Settings) -> Work:
@@ -144,10 +154,15 @@ def _guarded(answer: Answer, do: Callable[[], Any]) -> Any:
     try:
         return do()
     except Exception as error:
-        traceback.print_exc()
-        reason = " ".join(str(error).split())
-        answer.failed = f"{type(error).__name__}: {reason}"[:500]
+        _fail(answer, error)
         return None
+
+
+def _fail(answer: Answer, error: Exception) -> None:
+    """Keep the reason; the first failure is the cause of those after it."""
+    traceback.print_exception(error)
+    reason = " ".join(str(error).split())
+    answer.failed = answer.failed or f"{type(error).__name__}: {reason}"[:500]
 
 
 def _measure(
@@ -174,7 +189,8 @@ def _measure(
                 if seconds is not None and index >= 0:
                     answer.rounds_s.append(seconds)
     for name, work in works.items():
-        answers[name].facts = getattr(work, "facts", dict)()
+        facts = getattr(work, "facts", dict)
+        answers[name].facts = _guarded(answers[name], facts) or {}
 
 
 def _round(

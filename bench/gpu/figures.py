@@ -58,7 +58,7 @@ def where(place: Place) -> dict[str, Any]:
     taken = environment()
     # Where the checkout travelled without its history, who carried it says the commit.
     taken["commit"] = taken["commit"] or os.environ.get("ECHOBUF_COMMIT")
-    return {**taken, **place.describe(), "versions": _versions()}
+    return {**taken, **place.about, "versions": _versions()}
 
 
 def _versions() -> dict[str, str]:
@@ -75,7 +75,8 @@ def row(answer: Answer, answers: dict[str, Answer]) -> dict[str, Any]:
     """The figures of a candidate."""
     reference = answer.reference
     if answer.failed is not None or not answer.rounds_s:
-        return {"failed": answer.failed or "no round was finished"}
+        reason = answer.failed or "no round was finished"
+        return {"failed": reason, "rounds_s": answer.rounds_s}
     times = sorted(answer.rounds_s)
     if len(times) > 1:
         low, median, high = statistics.quantiles(times, n=4, method="inclusive")

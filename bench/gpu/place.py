@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from echobuf.testing import simulated_cuda
+from echobuf.testing import Simulation, simulated_cuda
 from has_gpu import NO_GPU, why_no_gpu
 
 _CHUNK = 256 << 20
@@ -25,7 +25,13 @@ extern "C" __global__ void spin(long long cycles) {
 
 
 class Place:
-    """What candidates need of a device; `shared` is for what several of them use."""
+    """A device as candidates need it.
+
+    Attributes:
+        shared: objects that several candidates of a question use.
+        about: GPU and driver, for result files. Read before any work: after an
+            illegal access the driver answers nothing.
+    """
 
     simulated = False
 
@@ -36,6 +42,7 @@ class Place:
 
         self.cupy = cupy
         self.shared: dict[str, Any] = {}
+        self.about = self._describe()
         self._spin = cupy.RawKernel(_SPIN, "spin")
         rate_khz = cupy.cuda.Device().attributes.get("ClockRate", 1_700_000)
         self._cycles_per_ms = int(rate_khz)
@@ -136,8 +143,11 @@ class Place:
         end = time.perf_counter() if kind == "wall" else queued
         return end - start, answer
 
-    def describe(self) -> dict[str, Any]:
-        """GPU and driver, for a result file."""
+    def stream(self) -> Any:
+        """Return a new stream, which no other stream waits for."""
+        return self.cupy.cuda.Stream(non_blocking=True)
+
+    def _describe(self) -> dict[str, Any]:
         runtime = self.cupy.cuda.runtime
         properties = runtime.getDeviceProperties(runtime.getDevice())
         return {
@@ -161,8 +171,10 @@ class Simulated(Place):
 
     simulated = True
 
-    def __init__(self) -> None:
+    def __init__(self, simulation: Simulation) -> None:
         self.shared = {}
+        self.about = {"gpu": "none: the simulated driver"}
+        self._simulation = simulation
 
     @property
     def torch(self) -> Any:
@@ -173,6 +185,9 @@ class Simulated(Place):
             if hasattr(value, "close"):
                 value.close()
         self.shared.clear()
+
+    def stream(self) -> Any:
+        return self._simulation.stream()
 
     def sync(self) -> None:
         pass  # batches are ready when they are handed out
@@ -198,9 +213,6 @@ class Simulated(Place):
     def timed(self, kind: str, work: Callable[[], Any]) -> tuple[float, Any]:
         return self._by_clock(kind, work)
 
-    def describe(self) -> dict[str, Any]:
-        return {"gpu": "none: the simulated driver"}
-
 
 @contextlib.contextmanager
 def open_place(*, simulated: bool) -> Iterator[Place]:
@@ -210,10 +222,8 @@ def open_place(*, simulated: bool) -> Iterator[Place]:
         SystemExit: with code `NO_GPU`, where there is no GPU.
     """
     if simulated:
-        with simulated_cuda():
-            place = Simulated()
-            yield place
-            place.forget()
+        with simulated_cuda() as simulation:
+            yield Simulated(simulation)
         return
     reason = why_no_gpu()
     if reason is not None:

@@ -1,70 +1,79 @@
 # shellcheck shell=bash
-# What bench/gpu.sh and experiments/gpu.sh do alike; sourced by them in the root of the
-# checkout, with out, python and total set.
+# Stages of bench/gpu.sh and experiments/gpu.sh: each is a process with a log, so that a
+# fault in one loses nothing of the others. Sourced in the root of the checkout, with out,
+# python, total and simulated set.
 failed=0
+kept=0    # seconds that are kept for the stages after
+nothing=5 # exit code: there is nothing to run; pytest's, too
+# A stage is stopped with SIGABRT, at which Python prints the tracebacks of its threads; and
+# all that it printed before is in its log.
+export PYTHONUNBUFFERED=1 PYTHONFAULTHANDLER=1
+ulimit -c 0
+trap 'exit 130' INT # bash waits for the stage that runs
 
-# run NAME SECONDS COMMAND...: its output goes to a log, too; never longer than is left.
-run() {
-  local name="$1" limit="$2" began=$SECONDS code
+note() {
+  echo "== $*" | tee -a "$out/summary.txt"
+}
+
+# stage NAME SECONDS COMMAND...: never longer than is left. Its output goes through no pipe,
+# which a process that outlives the stage would keep open.
+stage() {
+  local name="$1" limit="$2" began=$SECONDS code=0
+  local left=$((total - kept - SECONDS))
   shift 2
-  local left=$((total - SECONDS))
   [ "$limit" -le "$left" ] || limit=$left
   if [ "$limit" -lt 5 ]; then
-    echo "== $name: left out, no time" | tee -a "$out/summary.txt"
+    note "$name: left out, no time"
     failed=1
-    return
+    return 1
   fi
-  echo "== $name (at ${SECONDS} s, limit $limit s)"
-  timeout -k 5 "$limit" "$@" 2>&1 | tee "$out/$name.log"
-  code=${PIPESTATUS[0]}
-  [ "$code" -eq 0 ] || failed=1
-  local said="exit code $code"
-  [ "$code" -ne 124 ] || said="out of time"
-  [ "$code" -ne 0 ] || said=ok
-  echo "== $name: $said, $((SECONDS - began)) s" | tee -a "$out/summary.txt"
+  echo "== $name (at $began s, limit $limit s)"
+  timeout -s ABRT -k 5 "$limit" "$@" > "$out/$name.log" 2>&1 < /dev/null || code=$?
+  tail -n 20 "$out/$name.log"
+  note "$name: $(meaning "$code"), $((SECONDS - began)) s"
+  [ "$code" -eq 0 ] || [ "$code" -eq "$nothing" ] || failed=1
+  return "$failed"
 }
 
-# The wheels of wheels/ whose package this Python does not have.
-missing_wheels() {
-  "$python" - <<'EOF'
-import importlib.metadata, pathlib, re
-have = {re.sub(r"[-_.]+", "-", d.name).lower() for d in importlib.metadata.distributions()}
-for wheel in sorted(pathlib.Path("wheels").glob("*.whl")):
-    if re.sub(r"[-_.]+", "-", wheel.name.split("-")[0]).lower() not in have:
-        print(wheel)
-EOF
+meaning() {
+  case "$1" in
+    0) echo ok ;;
+    "$nothing") echo "nothing to run" ;;
+    124) echo "out of time, exit code $1" ;;
+    137) echo "killed, exit code $1" ;;
+    *) echo "exit code $1" ;;
+  esac
 }
 
-# One that does not fit this Python does not stop the others.
-install_wheels="
-  \"$python\" -m pip install --no-index --no-deps -q \"\$@\" && exit
-  for wheel in \"\$@\"; do
-    \"$python\" -m pip install --no-index --no-deps -q \"\$wheel\" || failed=1
+# side_by_side PREFIX SECONDS NAME... -- COMMAND...: a stage for each name, which replaces
+# NAME in the command; all of them at once.
+side_by_side() {
+  local prefix="$1" limit="$2" names=() stages=() name process
+  shift 2
+  while [ "$1" != -- ]; do names+=("$1"); shift; done
+  shift
+  for name in "${names[@]}"; do
+    stage "${prefix}_$name" "$limit" "${@//NAME/$name}" &
+    stages+=($!)
   done
-  exit \$failed"
-
-install() {
-  local wheels
-  wheels="$(missing_wheels)"
-  # shellcheck disable=SC2086 # a list
-  [ -z "$wheels" ] || run wheels 60 bash -c "$install_wheels" wheels $wheels
-  export CMAKE_BUILD_PARALLEL_LEVEL="${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}"
-  run install 150 "$python" -m pip install \
-    --no-index --no-build-isolation --no-deps --force-reinstall .
+  for process in "${stages[@]}"; do
+    wait "$process" || failed=1
+  done
 }
 
 need_gpu() {
-  "$python" bench/gpu/has_gpu.py || exit $?
+  [ -n "$simulated" ] || timeout -k 5 60 "$python" bench/gpu/has_gpu.py || exit $?
 }
 
-# What machine it is; an old summary is of another run.
+# Begin a new summary, and write what machine this is.
 begin() {
   : > "$out/summary.txt"
-  { nvidia-smi; "$python" -m pip list; } > "$out/machine.txt" 2>&1
+  { timeout -k 5 20 nvidia-smi; timeout -k 5 60 "$python" -m pip list; } \
+    > "$out/machine.txt" 2>&1
 }
 
 finish() {
-  echo "== all (${SECONDS} s)"
+  echo "== all ($SECONDS s)"
   cat "$out/summary.txt"
   exit "$failed"
 }

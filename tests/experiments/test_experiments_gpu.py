@@ -7,6 +7,10 @@ import sys
 import pytest
 
 from scripts import BENCH, EXPERIMENTS
+from stages import Script, summary
+
+STAGES = ["wheels", "install", "doctor", "smoke_draw", "smoke_torch"]
+STAGES += ["over_network", "fresh_examples"]
 
 
 def end_of(*arguments, **environment):
@@ -44,3 +48,29 @@ def test_what_does_not_fit_into_the_time_is_left_out_and_counts(tmp_path):
     done = end_of(tmp_path, "over_network", **environment)
     assert done.returncode == 1
     assert "over_network: left out, no time" in (tmp_path / "summary.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("stage", "faulty", "fault", "came"),
+    [
+        ("install", "--force-reinstall", "exit 1", "exit code 1"),
+        ("doctor", "echobuf doctor", "exit 1", "exit code 1"),
+        ("smoke_draw", "smoke_draw", "sleep 300", "out of time"),
+        ("over_network", "over_network", "kill -SEGV $$", "exit code 139"),
+        ("over_network", "over_network", "sleep 300", "out of time"),
+        ("fresh_examples", "fresh_examples", "kill -KILL $$", "killed"),
+    ],
+)
+def test_a_fault_in_a_stage_loses_nothing_of_the_others(
+    tmp_path, stage, faulty, fault, came
+):
+    gpu_sh, out = Script(EXPERIMENTS / "gpu.sh", tmp_path / "tools"), tmp_path / "out"
+    told = {"ECHOBUF_DEVICE": "cpu", "ECHOBUF_GPU_SECONDS": "120"}
+    assert gpu_sh(out, faulty=faulty, fault=fault, **told) == 1
+    found = summary(out)
+    assert {name: found[name] for name in STAGES} == {
+        **dict.fromkeys(STAGES, "ok"),
+        stage: came,
+    }
+    for name in STAGES[1:]:
+        assert "begun: " in (out / f"{name}.log").read_text()

@@ -56,6 +56,24 @@ def test_a_tiny_run_measures_every_way(over_network, tmp_path, capsys):
     assert "times sooner" in capsys.readouterr().out
 
 
+def test_a_seed_that_fails_loses_none_before_it(over_network, tmp_path, monkeypatch):
+    measure = over_network.measure
+
+    def fails_at_7(task, *more):
+        if task.settings.seed == 7:
+            raise RuntimeError("an illegal memory access was encountered")
+        return measure(task, *more)
+
+    monkeypatch.setattr(over_network, "measure", fails_at_7)
+    options = ["--target", "0.01", "--rates", "0.03", "--seeds", "4", "7"]
+    with pytest.raises(RuntimeError, match="illegal"):
+        over_network.main([*options, "--factors", "5", "--out", str(tmp_path)])
+    content = json.loads((tmp_path / "over_network.json").read_text())
+    assert [seed["seed"] for seed in content["seeds"]] == [4]
+    assert content["summary"]["e = 5"]["runs"] == 1
+    assert content["seeds_wanted"] == [4, 7]
+
+
 def test_what_time_does_not_allow_is_left_out_and_a_missed_target_is_no_figure(
     over_network, tmp_path, capsys
 ):
@@ -121,7 +139,11 @@ def scripted(load, monkeypatch):
     rates = dict.fromkeys((way.key for way in ways), 0.03)
 
     def go(seeds, until):
-        found = script.measure_all(task, None, ways, rates, seeds, until)
+        kept = []
+        found = script.measure_all(
+            task, None, ways, rates, seeds, until, lambda so_far: kept.append([*so_far])
+        )
+        assert kept == [found[: turn + 1] for turn in range(len(found))]
         return found, script.summary(found, ways)
 
     go.missing = missing
