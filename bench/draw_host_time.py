@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
-import os
 import statistics
-import subprocess
 import tempfile
 import time
 from pathlib import Path
@@ -22,13 +20,10 @@ from typing import Any
 import numpy as np
 
 import echobuf
-from echobuf import _core
 from echobuf.cli.bench.environment import environment
 from echobuf.cli.bench.report import write_figures
-from echobuf.cuda.device import Stages
-from echobuf.cuda.kernels import NAMES
 from echobuf.cuda.opening import set_opener
-from echobuf.tree import Spec
+from null_device import NullDevice, built
 
 HERE = Path(__file__).parent
 SPEC = {
@@ -37,63 +32,6 @@ SPEC = {
 }
 BATCH, WINDOW = 256, 4096
 DRAWS, ROUNDS = 5_000, 11
-
-
-class NullArrays:
-    """The arrays of one batch, again and again; see `echobuf.cuda.arrays.Arrays`."""
-
-    def __init__(self, spec: Spec, lead: tuple[int, ...], stream: int) -> None:
-        self._stream = stream
-        self._leaves: list[Any] = [
-            np.empty(lead + f.shape, f.dtype) for f in spec.fields
-        ]
-        self._addresses = [int(leaf.ctypes.data) for leaf in self._leaves]
-
-    def stream(self, stream: Any) -> int:
-        return self._stream
-
-    def empty(self, stream: int) -> tuple[list[Any], list[int]]:
-        return self._leaves, self._addresses
-
-    def finish(
-        self, leaves: list[Any], drawn: list[Any], count: int, stream: int
-    ) -> None:
-        """Bring nothing anywhere."""
-
-
-class NullDevice:
-    """A device of the driver that does nothing; see `echobuf.cuda.device.Device`."""
-
-    gone = None
-    ordinal = 0
-    name = "cuda:0"
-
-    def __init__(self, library: Path, stream: int) -> None:
-        self.pid = os.getpid()
-        self.core = _core.Device(str(library), 0)
-        self._stream = stream
-
-    def add(self, buffer: _core.DeviceBuffer) -> None:
-        """Keep nothing for it."""
-
-    def kernels(self) -> dict[str, int]:
-        return dict.fromkeys(NAMES, 1)
-
-    def stages(self, source: Any) -> Stages:
-        return Stages([])
-
-    def arrays(self, spec: Spec, lead: tuple[int, ...]) -> NullArrays:
-        return NullArrays(spec, lead, self._stream)
-
-
-def built(folder: Path) -> Path:
-    """Compile the driver."""
-    library = folder / "libnull_driver.so"
-    include = HERE.parent / "cpp" / "include"
-    source = HERE / "cpp" / "null_driver.cpp"
-    command = ["c++", "-std=c++20", "-O2", "-shared", "-fPIC", f"-I{include}"]
-    subprocess.run([*command, str(source), "-o", str(library)], check=True)
-    return library
 
 
 def draws(library: Path, stream: int, counted: Any) -> tuple[float, float]:

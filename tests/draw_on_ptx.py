@@ -14,7 +14,7 @@ from transform_reference import draws
 from transform_reference.words import Draw as Chance
 from transform_reference.words import epoch_key
 
-FIELDS, PARTS, THREADS, TILE = 32, 8, 256, 64
+FIELDS, PARTS, THREADS, TILE, WARP = 32, 8, 256, 64, 32
 WORDS_OF_BLOCK = THREADS * 8
 EPOCH, FIRST_DRAW = 3, 2**32 - 7
 
@@ -27,11 +27,18 @@ FIELD = np.dtype(
         ("scalar", "u8"),
     ]
 )
+KIND = np.dtype(
+    [("words", "u8"), ("piece", "u8"), ("begin", "u4"), ("reciprocal", "u4")]
+)
 LAYOUT = np.dtype(
     [
         ("stride", "u8"),
-        *((name, "u4") for name in ("row", "count", "fields", "tile", "pieces", "mix")),
-        ("piece", "u8"),
+        *(
+            (name, "u4")
+            for name in ("row", "count", "mix", "tile", "pieces", "threads")
+        ),
+        ("whole", KIND),
+        ("other", KIND),
         ("field", FIELD, FIELDS),
     ]
 )
@@ -63,13 +70,16 @@ class Shape:
         sizes: bytes of each field.
         skews: of each leaf, how far it begins behind an aligned address.
         passes: of each part, the records of its pass, the first and the count drawn.
+        before: rows of the batch that another launch draws.
+        least_blocks: that are wanted, if there are so many rows, or words for them.
     """
 
     sizes: list[int]
     skews: list[int]
     passes: list[tuple[int, int, int]]
     seed: int
-    before: int = 0  # rows of the batch that another launch draws
+    before: int = 0
+    least_blocks: int = 0
 
     @property
     def count(self) -> int:
@@ -79,26 +89,31 @@ class Shape:
 def random_shape(seed: int) -> Shape:
     chance = random.Random(seed)
     sizes = [
-        chance.choice([1, 2, 4, 8, 3, 7, 16, 17, 48, 100, 160, 1000, 5000])
+        chance.choice([1, 2, 4, 8, 3, 7, 16, 17, 48, 64, 100, 160, 1000, 4096, 5000])
         for _ in range(chance.randint(1, 4))
     ]
     skews = [chance.choice([0, 0, 0, 1, 8, 13]) for _ in sizes]
     if seed % 5 == 4:
-        sizes[0] = 70_000  # more than a block has
+        sizes[0] = 70_001 - seed % 2  # more than a block has
     passes = []
     for _ in range(chance.randint(1, 5)):
         records = chance.randint(1, 300)
         first = chance.randrange(records)
         passes.append((records, first, chance.randint(1, min(records - first, 40))))
-    return Shape(sizes, skews, passes, seed, chance.choice([0, 0, 3]))
+    before, least_blocks = chance.choice([0, 0, 3]), chance.choice([0, 8, 264])
+    return Shape(sizes, skews, passes, seed, before, least_blocks)
 
 
 def is_scalar(address: int, size: int) -> bool:
     return size in (1, 2, 4, 8) and address % size == 0
 
 
+def is_whole(address: int, size: int) -> bool:
+    return size % 16 == 0 and address % 16 == 0
+
+
 def words_of(address: int, size: int) -> int:
-    if size % 16 == 0 and address % 16 == 0:
+    if is_whole(address, size):
         return size // 16
     return 1 if is_scalar(address, size) else (size + 30) // 16
 
@@ -150,19 +165,37 @@ class Draw:
     def layout(self) -> tuple[np.ndarray, int]:
         """The layout, as `cuda/draw_launch.hpp` spreads it, and the blocks."""
         layout = np.zeros((), LAYOUT)
-        words = 0
-        for i, (leaf, size) in enumerate(self.leaves):
-            words += words_of(leaf, size)
-            scalar = is_scalar(leaf, size)
-            layout["field"][i] = (leaf, size, self.offsets[i], words, scalar)
-        count = self.shape.count
-        tile = min(max(1, min(WORDS_OF_BLOCK // words, TILE)), count)
-        pieces = -(-words * tile // WORDS_OF_BLOCK)
+        count, least = self.shape.count, self.shape.least_blocks
+        n = 0
+        for wanted in (True, False):
+            kind = layout["whole" if wanted else "other"]
+            kind["begin"] = n
+            for (leaf, size), offset in zip(self.leaves, self.offsets, strict=True):
+                if is_whole(leaf, size) == wanted:
+                    kind["words"] += words_of(leaf, size)
+                    scalar = is_scalar(leaf, size)
+                    layout["field"][n] = (leaf, size, offset, kind["words"], scalar)
+                    n += 1
+        words = int(layout["whole"]["words"] + layout["other"]["words"])
+        tile = max(1, min(WORDS_OF_BLOCK // words, TILE, count // max(least, 1)))
+        tiles = -(-count // tile)
+        most = max(int(layout["whole"]["words"]), int(layout["other"]["words"]))
+        cuts = max(-(-most * tile // WORDS_OF_BLOCK), -(-least // tiles), 1)
+        pieces, busy = 1, tile
+        whole = layout["whole"]
+        for kind in (whole, layout["other"]):
+            all_words = int(kind["words"]) * tile
+            rounds = max(1, -(-(-(-all_words // cuts)) // THREADS))
+            kind["piece"] = rounds * THREADS
+            if tile > 1 and all_words:
+                kind["reciprocal"] = -(-(2**31) // int(kind["words"]))
+            pieces = max(pieces, -(-all_words // int(kind["piece"])))
+            at_once = 4 if kind is whole else 1
+            busy = max(busy, min(all_words, int(kind["piece"])) // at_once)
         layout["stride"], layout["row"] = self.stride, self.shape.before
-        layout["count"], layout["fields"] = count, len(self.leaves)
-        layout["tile"], layout["pieces"] = tile, pieces
-        layout["piece"] = -(-words * tile // pieces)
-        return layout, -(-count // tile) * pieces
+        layout["count"], layout["tile"], layout["pieces"] = count, tile, pieces
+        layout["threads"] = min(THREADS, -(-busy // WARP) * WARP)
+        return layout, tiles * pieces
 
     def by_value(self) -> bytes:
         parts = np.zeros((), PARTS_OF_BATCH)
@@ -174,7 +207,8 @@ class Draw:
     def run(self, module: Module, **settings: int) -> Counts:
         layout, blocks = self.layout()
         arguments = [layout.tobytes(), self.by_value()]
-        return module.launch("echobuf_draw", [blocks], [THREADS], arguments, **settings)
+        threads = [int(layout["threads"])]
+        return module.launch("echobuf_draw", [blocks], threads, arguments, **settings)
 
     def run_planned(self, module: Module) -> None:
         """Writes a plan on the device, and draws what it says."""
@@ -183,15 +217,17 @@ class Draw:
         address = plan.to_bytes(8, "little")
         module.launch("echobuf_plan", [1], [PARTS], [self.by_value(), address])
         layout, blocks = self.layout()
+        threads = [int(layout["threads"])]
         arguments = [layout.tobytes(), address]
-        module.launch("echobuf_draw_planned", [blocks], [THREADS], arguments)
+        module.launch("echobuf_draw_planned", [blocks], threads, arguments)
 
     def run_partners(self, module: Module, operation: int) -> None:
         """Draw the partners that an operation chooses."""
         layout, blocks = self.layout()
         layout["mix"] = operation
         arguments = [layout.tobytes(), self.by_value()]
-        module.launch("echobuf_draw_partners", [blocks], [THREADS], arguments)
+        threads = [int(layout["threads"])]
+        module.launch("echobuf_draw_partners", [blocks], threads, arguments)
 
     def expected(self) -> list[bytes]:
         """The rows of each leaf, from the permutation's reference alone."""

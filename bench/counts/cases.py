@@ -60,7 +60,7 @@ class Case:
             for name, f in self.spec.items()
         }
         with (
-            simulated_cuda(0, kernels="ptx"),
+            simulated_cuda(2, kernels="ptx"),
             echobuf.EchoBuffer(
                 self.spec,
                 batch_size=self.batch_size,

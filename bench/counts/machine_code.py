@@ -51,12 +51,27 @@ def codes_of(text: str, architecture: str, options: Sequence[str]) -> dict[str, 
         architecture: such as "sm_90".
         options: of the compiler.
     """
-    options = (*options, f"-arch={architecture}", "--ptxas-options=-v")
-    cubin, log = machine_code(text, options)
+    cubin, usages = _compiled(text, architecture, options)
     sections = dict(_sections(disassembled(cubin)))
     return {
-        name: Code(**usage, **accesses(sections[name])) for name, usage in _usages(log)
+        name: Code(**usage, **accesses(sections[name]))
+        for name, usage in usages.items()
     }
+
+
+def usages_of(
+    text: str, architecture: str, options: Sequence[str]
+) -> dict[str, dict[str, int]]:
+    """Compile a source likewise, and return the first four attributes of each Code."""
+    return _compiled(text, architecture, options)[1]
+
+
+def _compiled(
+    text: str, architecture: str, options: Sequence[str]
+) -> tuple[bytes, dict[str, dict[str, int]]]:
+    options = (*options, f"-arch={architecture}", "--ptxas-options=-v")
+    cubin, log = machine_code(text, options)
+    return cubin, dict(_usages(log))
 
 
 def disassembled(cubin: bytes) -> str:

@@ -1,8 +1,16 @@
 // The driver's calls on itself, on devices and on contexts.
+#include <iterator>
+
 #include "library.hpp"
 
 using namespace echobuf::simulated;  // NOLINT(google-build-using-namespace)
 namespace cuda = echobuf::cuda;
+
+namespace {
+
+constexpr int kMultiprocessors[] = {4, 1, 132};  // of a device, by the seed
+
+}  // namespace
 
 cuda::Result cuda::cuInit(unsigned flags) {
   if (forked()) return kErrorNotInitialized;
@@ -40,7 +48,8 @@ cuda::Result cuda::cuDeviceGetAttribute(int* value, int attribute, Device device
     world.check_device(device);
     switch (attribute) {
       case kAttributeMultiprocessors:
-        *value = 4;
+        // Draws are dealt out to blocks by it.
+        *value = kMultiprocessors[world.settings.seed % std::size(kMultiprocessors)];
         break;
       case kAttributeMajor:
         *value = 8;

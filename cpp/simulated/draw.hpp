@@ -18,7 +18,8 @@ void draw_all(const Launch& launch, const DrawLayout& layout, const Parts& parts
               std::uint32_t count) {
   for (std::uint32_t block = 0; block < launch.grid.x; ++block) {
     std::uint64_t rows[kDrawTile];
-    draw_block<partners>(HostThreads(kDrawThreads), layout, parts, count, block, rows);
+    draw_block<partners>(HostThreads(launch.block.x), layout, parts, count, block,
+                         rows);
   }
 }
 

@@ -41,7 +41,7 @@ void run(const echobuf::cuda::DrawLaunch& launch, const Parts& parts,
          std::uint32_t count) {
   for (std::uint32_t block = 0; block < launch.blocks; ++block) {
     std::uint64_t rows[echobuf::kDrawTile];
-    draw_block(echobuf::HostThreads(echobuf::kDrawThreads), launch.layout, parts, count,
+    draw_block(echobuf::HostThreads(launch.layout.threads), launch.layout, parts, count,
                block, rows);
   }
 }
@@ -51,7 +51,7 @@ void run_at_once(const echobuf::cuda::DrawLaunch& launch, const Parts& parts,
                  std::uint32_t count) {
   for (std::uint32_t block = 0; block < launch.blocks; ++block) {
     std::uint64_t rows[echobuf::kDrawTile];
-    echobuf::test::run_at_once(echobuf::kDrawThreads, [&](const auto& threads) {
+    echobuf::test::run_at_once(launch.layout.threads, [&](const auto& threads) {
       draw_block(threads, launch.layout, parts, count, block, rows);
     });
   }
@@ -91,7 +91,8 @@ struct Case {
   std::uint32_t window;
   std::uint32_t offset;
   std::uint32_t count;
-  std::size_t misaligned;  // leaves begin so many bytes after a multiple of 16
+  std::size_t misaligned;    // leaves begin so many bytes after a multiple of 16
+  std::uint32_t blocks = 0;  // at least, if there are so many rows
 };
 
 class DrawKernel : public testing::TestWithParam<Case> {};
@@ -127,8 +128,8 @@ TEST_P(DrawKernel, PutsEveryFieldOfEveryRecordInItsRow) {
     std::vector<echobuf::CopiedField> fields;
     for (const Field& field : layout.fields())
       fields.push_back({field.offset, field.bytes(), fields.size()});
-    const auto launch =
-        echobuf::cuda::lay_out(layout, kRow, c.count, pointers.data(), fields);
+    const auto launch = echobuf::cuda::lay_out(layout, kRow, c.count, pointers.data(),
+                                               fields, 0, c.blocks);
     run(launch, parts, static_cast<std::uint32_t>(parts.size()));
     const auto by_value = leaves;
     for (auto& leaf : leaves) std::fill(leaf.begin(), leaf.end(), std::byte{0xEE});
@@ -162,7 +163,41 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{{0, 24, 0}, 10, 0, 10, 0}, Case{{0}, 10, 0, 10, 1},
                     Case{{150'528, 8}, 9, 2, 5, 0}, Case{{150'529}, 5, 0, 4, 3},
                     Case{{100'000, 12}, 3, 0, 3, 8},
-                    Case{std::vector<std::size_t>(32, 40), 30, 5, 20, 0}));
+                    Case{std::vector<std::size_t>(32, 40), 30, 5, 20, 0},
+                    Case{{128, 8}, 1000, 17, 300, 0, 264},
+                    Case{{3, 32, 8, 160, 7}, 70, 1, 69, 0, 30},
+                    Case{{150'528, 8, 100'003}, 9, 2, 5, 0, 264},
+                    Case{{16}, 5000, 0, 4000, 0, 8}));
+
+/// A launch for `count` records of fields of so many bytes, their leaves aligned.
+echobuf::cuda::DrawLaunch spread_of(const std::vector<std::size_t>& bytes,
+                                    std::uint64_t count, std::uint32_t blocks) {
+  std::vector<RecordLayout::Shape> shapes;
+  std::vector<echobuf::CopiedField> fields;
+  for (const std::size_t b : bytes) shapes.push_back({b, 1});
+  const RecordLayout layout(shapes, false);
+  for (const Field& field : layout.fields())
+    fields.push_back({field.offset, field.bytes(), fields.size()});
+  const std::vector<std::byte*> leaves(bytes.size());
+  return echobuf::cuda::lay_out(layout, 0, count, leaves.data(), fields, 0, blocks);
+}
+
+TEST(Spread, GivesEveryMultiprocessorWorkIfThereIsAsMuch) {
+  constexpr std::uint32_t kBlocks = 264;
+  const auto images = spread_of({12'288, 8}, 128, kBlocks);
+  EXPECT_GE(images.blocks, kBlocks);
+  EXPECT_EQ(images.layout.threads, 64);  // each asks for four words at once
+  EXPECT_EQ(spread_of({128, 8}, 256, kBlocks).blocks, 256);  // a record each
+  EXPECT_GE(spread_of({128, 8}, 8192, kBlocks).blocks, kBlocks);
+  EXPECT_GE(spread_of({100'000'003}, 1, kBlocks).blocks, kBlocks);
+  EXPECT_EQ(spread_of({8}, 1, kBlocks).blocks, 1);
+}
+
+TEST(Spread, GivesABlockNoThreadsWithoutWork) {
+  EXPECT_EQ(spread_of({128, 8}, 256, 264).layout.threads, 32);
+  EXPECT_EQ(spread_of({150'528, 8}, 64, 0).layout.threads, 256);
+  EXPECT_EQ(spread_of({0}, 64, 0).layout.threads, 64);  // these find the rows
+}
 
 TEST(CopyWord, TouchesItsBytesAlone) {
   alignas(16) std::byte from[160];

@@ -38,6 +38,21 @@ ECHOBUF_HD T load(uint64_t address) {
 #endif
 }
 
+/// For what nobody reads again soon: it leaves the caches first.
+template <class T>
+ECHOBUF_HD T load_once(uint64_t address) {
+#if defined(__CUDACC_RTC__) || defined(__CUDACC__)
+  static_assert(sizeof(T) == 16);
+  T value;
+  asm("ld.global.cs.v2.u64 {%0, %1}, [%2];"
+      : "=l"(value.low), "=l"(value.high)
+      : "l"(address));
+  return value;
+#else
+  return load<T>(address);
+#endif
+}
+
 /// What lies there, in place.
 template <class T>
 ECHOBUF_HD const T& see(uint64_t address) {
@@ -75,9 +90,14 @@ ECHOBUF_HD constexpr bool is_scalar(uint64_t address, uint64_t bytes) {
   return power && address % bytes == 0;
 }
 
+/// Whether rows are whole words, where `address` is that of row 0.
+ECHOBUF_HD constexpr bool is_whole(uint64_t address, uint64_t bytes) {
+  return bytes % 16 == 0 && address % 16 == 0;
+}
+
 /// How many threads a row of `bytes` takes, where `address` is that of row 0.
 ECHOBUF_HD constexpr uint64_t words_of(uint64_t address, uint64_t bytes) {
-  if (bytes % 16 == 0 && address % 16 == 0) return bytes / 16;
+  if (is_whole(address, bytes)) return bytes / 16;
   if (is_scalar(address, bytes)) return 1;
   return (bytes + 30) / 16;  // begins and ends anywhere in a word
 }

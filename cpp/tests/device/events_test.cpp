@@ -112,7 +112,7 @@ const Missing kMissingInReplays[] = {
                          StreamHandle s, void** arguments, void** extra) {
          const Result result =
              real.launch(f, gx, gy, gz, bx, by, bz, shared, s, arguments, extra);
-         const bool plan = bx != echobuf::kDrawThreads;
+         const bool plan = bx == echobuf::kDrawParts;
          if (plan) real.event_record(drawn, s);
          return result;
        };

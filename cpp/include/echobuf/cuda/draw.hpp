@@ -51,6 +51,7 @@ class DeviceDraw {
         kernels_(kernels),
         made_(made),
         batch_size_(batch_size),
+        least_blocks_(2 * context().multiprocessors()),
         copied_(copied_fields(staging.layout(), batch)) {}
 
   const BatchLayout& batch() const { return batch_; }
@@ -90,7 +91,7 @@ class DeviceDraw {
       for_launches(plan.parts(), plan.number(), [&](DrawParts& parts) {
         for_fields([&](std::span<const CopiedField> fields) {
           launch(lay_out(record(), parts[0].row, rows_of(parts), target.leaves, fields,
-                         rows),
+                         rows, least_blocks_),
                  kernels_.draw, parts, target.stream);
         });
         made_.make(parts, 0, made_rows(parts[0].row, rows_of(parts), rows),
@@ -108,10 +109,12 @@ class DeviceDraw {
     ordered(plan, stream, [&] {
       for_launches(plan.parts().subspan(first), plan.number(), [&](DrawParts& parts) {
         const std::uint64_t row = parts[0].row;
-        launch(lay_out_slots(record(), row, rows_of(parts), desk_.holding),
+        launch(lay_out_slots(record(), row, rows_of(parts), desk_.holding, 0,
+                             least_blocks_),
                kernels_.draw, parts, stream);
         if (!mix) return;
-        launch(lay_out_slots(record(), row, rows_of(parts), desk_.holding + area, *mix),
+        launch(lay_out_slots(record(), row, rows_of(parts), desk_.holding + area, *mix,
+                             least_blocks_),
                kernels_.draw_partners, parts, stream);
       });
       uploader_.note_draw(stream);
@@ -137,7 +140,7 @@ class DeviceDraw {
   void capture(const Target& target, std::uint64_t count, std::size_t rows) const {
     Address plan = desk_.plan;
     for_fields([&](std::span<const CopiedField> fields) {
-      launch(lay_out(record(), 0, count, target.leaves, fields, rows),
+      launch(lay_out(record(), 0, count, target.leaves, fields, rows, least_blocks_),
              kernels_.draw_planned, plan, target.stream);
     });
     made_.make(DrawParts{}, plan, made_rows(0, count, rows), target.leaves,
@@ -187,8 +190,8 @@ class DeviceDraw {
   void launch(DrawLaunch launch, FunctionHandle kernel, Last& last,
               StreamHandle stream) const {
     void* arguments[] = {&launch.layout, &last};
-    context().driver().launch(kernel, launch.blocks, 1u, 1u, kDrawThreads, 1u, 1u, 0u,
-                              stream, arguments, static_cast<void**>(nullptr));
+    context().driver().launch(kernel, launch.blocks, 1u, 1u, launch.layout.threads, 1u,
+                              1u, 0u, stream, arguments, static_cast<void**>(nullptr));
   }
 
   void write(DrawParts& parts, StreamHandle stream) const {
@@ -207,6 +210,7 @@ class DeviceDraw {
   const Kernels kernels_;
   const MadeOnDevice& made_;
   const std::uint64_t batch_size_;
+  const std::uint32_t least_blocks_;  // so that every multiprocessor has work
   const std::vector<CopiedField> copied_;
 };
 

@@ -24,6 +24,7 @@ class DeviceContext {
                                            "; this machine has " +
                                            std::to_string(count));
     driver_->device_get(&device_, ordinal);
+    driver_->device_attribute(&multiprocessors_, kAttributeMultiprocessors, device_);
     driver_->primary_retain(&context_, device_);
   }
   ~DeviceContext() { driver_->calls().primary_release(device_); }
@@ -32,6 +33,9 @@ class DeviceContext {
 
   const Driver& driver() const { return *driver_; }
   int ordinal() const { return ordinal_; }
+  std::uint32_t multiprocessors() const {
+    return static_cast<std::uint32_t>(multiprocessors_);
+  }
 
   /// While this lives the context is this thread's; afterwards the one before is.
   class Scope {
@@ -72,6 +76,7 @@ class DeviceContext {
   const std::shared_ptr<const Driver> driver_;
   const int ordinal_;
   Device device_ = 0;
+  int multiprocessors_ = 0;
   Context context_ = nullptr;
 };
 

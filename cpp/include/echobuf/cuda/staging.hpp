@@ -26,6 +26,7 @@ class Staging {
                        : nullptr),
         base_(static_cast<std::byte*>(shared_ ? shared_->memory().data()
                                               : memory_->get())),
+        stream_(HostStore::streams(bytes())),
         lengths_(layout_.ragged() ? lengths : 0),
         noted_(context->driver().note_host_access()) {}
 
@@ -50,12 +51,14 @@ class Staging {
   /// Writes examples as HostStore does.
   void write(std::uint64_t position, std::uint64_t count, const SourceLeaf* leaves,
              std::uint64_t from, std::size_t rows) {
+    const RowCopy large = count * layout_.stride() >= kStreamPut ? stream_ : nullptr;
     for (std::uint64_t i = 0; i < count; ++i) {
       std::byte* record = at(position + i);
-      write_record(layout_, record, leaves, from + i, rows, nullptr);
+      write_record(layout_, record, leaves, from + i, rows, large);
       if (noted_) noted_(record, layout_.stride(), 1);
       if (layout_.ragged()) lengths_[(position + i) % lengths_.size()] = rows;
     }
+    if (large) finish_streaming();
   }
 
   /// Somebody else writes at these positions.
@@ -81,6 +84,7 @@ class Staging {
   const std::unique_ptr<PinnedMemory> memory_;  // or
   const std::unique_ptr<SharedPinnedMemory> shared_;
   std::byte* const base_;
+  const RowCopy stream_ = nullptr;  // where the device alone reads what is written
   const bool lent_ = false;
   std::vector<std::uint64_t> lengths_;
   const NoteHostAccess noted_;

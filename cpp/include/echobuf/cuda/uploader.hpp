@@ -85,12 +85,15 @@ class Uploader {
       }
       if (last) driver.stream_wait_event(stream, last->ready->get(), 0u);
     }
-    driver.stream_wait_event(stream, drawn_->get(), 0u);
+    // The handle of another stream may be that of one that is gone.
+    if (!drawn_on_legacy_ || !is_legacy(stream))
+      driver.stream_wait_event(stream, drawn_->get(), 0u);
   }
 
   /// A draw has been enqueued: what comes later and writes its slots waits for it.
   void note_draw(StreamHandle stream) {
     context_->driver().event_record(drawn_->get(), stream);
+    drawn_on_legacy_ = is_legacy(stream);
   }
 
   /// A draw could not be enqueued, or no event recorded behind it: waits until what is
@@ -173,6 +176,10 @@ class Uploader {
       lose(Error(kErrorOutOfMemory, "no host memory for the upload thread"));
       let_pass();
     }
+  }
+
+  static bool is_legacy(StreamHandle stream) {
+    return stream == nullptr || stream == kLegacyStream;
   }
 
   bool stopped() const { return stopped_.load(std::memory_order_acquire); }
@@ -260,6 +267,7 @@ class Uploader {
   const std::uint64_t most_;  // records of a run
   const std::unique_ptr<Stream> stream_;
   const std::unique_ptr<Event> drawn_;
+  bool drawn_on_legacy_ = false;  // the last draw; of the thread that draws
 
   std::mutex joining_;        // stop() may be called by several
   mutable std::mutex mutex_;  // guards what draws look at

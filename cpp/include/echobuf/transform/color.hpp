@@ -65,21 +65,28 @@ struct Jitter {
     float factor[kKinds];
     float rest[kKinds];  // 1 - factor
     float mean;          // of the grey image that the contrast is about
-    uint32_t order[kKinds];
+    uint32_t order;      // of the kinds, 4 bits each
+
+    // No index is computed in here: a device would keep it in memory then.
+    ECHOBUF_HD uint32_t kind(uint32_t k) const { return order >> 4 * k & 15u; }
   };
 
   ECHOBUF_HD Draw draw(Words words, const Extent&) const {
     Draw d{};
     uint32_t which = words.below(24);
-    uint32_t left[kKinds] = {kBrightness, kContrast, kSaturation, kHue};
+    uint32_t left =  // the kinds, 4 bits each
+        kBrightness | uint32_t{kContrast} << 4 | kSaturation << 8 | kHue << 12;
     uint32_t orders = 6;  // of the kinds that come after
+    ECHOBUF_UNROLL
     for (uint32_t k = 0; k < kKinds; ++k) {
       const uint32_t at = which / orders;
       which -= at * orders;
-      d.order[k] = left[at];
-      for (uint32_t i = at; i + 1 < kKinds - k; ++i) left[i] = left[i + 1];
+      const uint32_t before = (1u << 4 * at) - 1;
+      d.order |= (left >> 4 * at & 15u) << 4 * k;
+      left = (left & before) | (left >> 4 & ~before);
       if (k < 2) orders /= 3 - k;
     }
+    ECHOBUF_UNROLL
     for (uint32_t k = 0; k < kKinds; ++k) {
       const double factor = words.uniform(least[k], most[k]);
       d.factor[k] = static_cast<float>(factor);
@@ -93,27 +100,27 @@ struct Jitter {
   /// What the mean for the contrast is taken of: a pixel before that step, grey.
   ECHOBUF_HD float grey_before_contrast(const Draw& d, const float* v) const {
     float w[3] = {v[0], in.channels == 3 ? v[1] : 0.0f, in.channels == 3 ? v[2] : 0.0f};
-    for (uint32_t k = 0; k < kKinds && d.order[k] != kContrast; ++k)
-      step(d, d.order[k], w);
+    for (uint32_t k = 0; k < kKinds && d.kind(k) != kContrast; ++k)
+      step(d, d.kind(k), w);
     return grey(w);
   }
 
   ECHOBUF_HD void pixel(const Draw& d, float* v, const Place&) const {
-    for (const uint32_t kind : d.order) step(d, kind, v);
+    for (uint32_t k = 0; k < kKinds; ++k) step(d, d.kind(k), v);
   }
 
   ECHOBUF_HD void step(const Draw& d, uint32_t kind, float* v) const {
     if (!has(kind)) return;
-    const float factor = d.factor[kind];
     if (kind == kBrightness) {
+      const float factor = d.factor[kBrightness];
       for (int c = 0; c < in.channels; ++c) v[c] = settled(v[c] * factor);
     } else if (kind == kContrast) {
-      for (int c = 0; c < in.channels; ++c) v[c] = blended(v[c], d.mean, d, kind);
+      for (int c = 0; c < in.channels; ++c) v[c] = blended(v[c], d.mean, d, kContrast);
     } else if (in.channels == 3 && kind == kSaturation) {
       const float g = grey(v);
-      for (int c = 0; c < 3; ++c) v[c] = blended(v[c], g, d, kind);
+      for (int c = 0; c < 3; ++c) v[c] = blended(v[c], g, d, kSaturation);
     } else if (in.channels == 3) {
-      turn_hue(factor, v);
+      turn_hue(d.factor[kHue], v);
     }
   }
 

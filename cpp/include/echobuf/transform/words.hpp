@@ -68,7 +68,11 @@ class Words {
   ECHOBUF_HD uint32_t word() {
     if (used_ == 4) next_block();
     if (used_ == 0 && !filled_) fill();
-    return block_.word[used_++];
+    // The next one comes first: an index would put the block into a device's memory.
+    const uint32_t first = block_.word[0];
+    block_ = {{block_.word[1], block_.word[2], block_.word[3], first}};
+    ++used_;
+    return first;
   }
   /// Of [0, 1).
   ECHOBUF_HD double uniform() { return unit(word()); }
