@@ -5,7 +5,8 @@ compute capability 9.0 and counts instructions and 32-byte sectors of memory; a 
 one of those that are loaded, or stored if these are more. Registers, stack frames,
 widths of loads and the most bytes that a thread asks for before it uses any of them are
 those of ptxas's machine code, as nvdisasm shows it; blocks at once are those that a
-multiprocessor has room for. Nothing here says how long a kernel takes. It needs no GPU.
+multiprocessor has room for. The busiest multiprocessor is that with the most blocks, where
+132 of them get the blocks in turns. Nothing here says how long a kernel takes. It needs no GPU.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from echobuf.cli.bench.report import write_figures
 from echobuf.cuda.counts import Traffic
 
 ARCHITECTURE = "sm_90"
+MULTIPROCESSORS = 132  # of an H100
 WORD, SECTOR = 16, 32
 RESULTS = Path(__file__).parent / "results"
 
@@ -50,6 +52,11 @@ def rows_of(case: Case) -> list[dict[str, Any]]:
                 "kernel": launch.kernel,
                 "blocks": launch.blocks,
                 "instructions_a_word": counts.instructions * 32 / words,
+                "warp_instructions_of_the_busiest": round(
+                    counts.instructions
+                    / launch.blocks
+                    * -(-launch.blocks // MULTIPROCESSORS)
+                ),
                 "load_sectors_over_least": over_least(counts.loads),
                 "store_sectors_over_least": over_least(counts.stores),
                 "bytes_loaded": counts.loads.bytes,
@@ -76,6 +83,7 @@ def table_of(rows: list[dict[str, Any]]) -> Table:
         "batch, kernel",
         "blocks",
         "instructions a word",
+        "a warp's, busiest multiprocessor",
         "sectors over least, load and store",
         "registers",
         "stack and spills",
@@ -91,6 +99,7 @@ def table_of(rows: list[dict[str, Any]]) -> Table:
             f"{row['batch']}: {row['kernel']}",
             f"{row['blocks']:,}",
             f"{row['instructions_a_word']:.1f}",
+            f"{row['warp_instructions_of_the_busiest']:,}",
             ", ".join("-" if ratio is None else f"{ratio:.2f}" for ratio in ratios),
             str(row["registers"]),
             f"{row['stack_bytes']}, {row['spill_bytes']}",
