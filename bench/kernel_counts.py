@@ -5,8 +5,9 @@ compute capability 9.0 and counts instructions and 32-byte sectors of memory; a 
 one of those that are loaded, or stored if these are more. Registers, stack frames,
 widths of loads and the most bytes that a thread asks for before it uses any of them are
 those of ptxas's machine code, as nvdisasm shows it; blocks at once are those that a
-multiprocessor has room for. The busiest multiprocessor is that with the most blocks, where
-132 of them get the blocks in turns. Nothing here says how long a kernel takes. It needs no GPU.
+multiprocessor has room for. The busiest multiprocessor is that with the most blocks,
+where 132 of them get the blocks in turns. Nothing here says how long a kernel takes. It
+needs no GPU.
 """
 
 from __future__ import annotations
