@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -62,14 +63,24 @@ class DeviceContext {
         : scope_(owner), driver_(owner.driver()) {
       driver_.thread_exchange_capture_mode(&mode_);
     }
-    ~RelaxedScope() { driver_.calls().thread_exchange_capture_mode(&mode_); }
+    /// For what is given back: that is tried even if the driver refuses the exchange.
+    RelaxedScope(const DeviceContext& owner, std::nothrow_t)
+        : scope_(owner), driver_(owner.driver()), exchanged_(exchange()) {}
+    ~RelaxedScope() {
+      if (exchanged_) exchange();
+    }
     RelaxedScope(const RelaxedScope&) = delete;
     RelaxedScope& operator=(const RelaxedScope&) = delete;
 
    private:
+    bool exchange() {
+      return driver_.calls().thread_exchange_capture_mode(&mode_) == kSuccess;
+    }
+
     const Scope scope_;
     const Driver& driver_;
     int mode_ = kCaptureRelaxed;
+    const bool exchanged_ = true;
   };
 
  private:
@@ -91,7 +102,7 @@ class Owned {
   ~Owned() {
     const auto& calls = context_->driver().calls();
     try {
-      const DeviceContext::RelaxedScope scope(*context_);
+      const DeviceContext::RelaxedScope scope(*context_, std::nothrow);
       (calls.*kDestroy)(handle_);
     } catch (const Error&) {  // the driver is going down, and takes everything along
     }
@@ -162,7 +173,7 @@ class SharedPinnedMemory {
   }
   ~SharedPinnedMemory() {
     try {
-      const DeviceContext::RelaxedScope scope(*context_);
+      const DeviceContext::RelaxedScope scope(*context_, std::nothrow);
       context_->driver().calls().host_unregister(memory_->data());
     } catch (const Error&) {  // as in Owned
     }

@@ -44,7 +44,7 @@ class Uploader {
   ~Uploader() {
     stop();
     try {
-      const DeviceContext::RelaxedScope scope(*context_);
+      const DeviceContext::RelaxedScope scope(*context_, std::nothrow);
       const auto& calls = context_->driver().calls();
       const bool copied = calls.stream_synchronize(stream_->get()) == kSuccess;
       const bool drawn = calls.event_synchronize(drawn_->get()) == kSuccess;
@@ -107,7 +107,7 @@ class Uploader {
   /// until everything on the device is.
   void await(StreamHandle stream) const {
     try {
-      const DeviceContext::RelaxedScope scope(*context_);
+      const DeviceContext::RelaxedScope scope(*context_, std::nothrow);
       const auto& calls = context_->driver().calls();
       if (calls.stream_synchronize(stream) != kSuccess) calls.context_synchronize();
     } catch (const Error&) {  // then nothing runs there
@@ -116,7 +116,7 @@ class Uploader {
 
   void await_all() const {
     try {
-      const DeviceContext::RelaxedScope scope(*context_);
+      const DeviceContext::RelaxedScope scope(*context_, std::nothrow);
       context_->driver().calls().context_synchronize();
     } catch (const Error&) {
     }
