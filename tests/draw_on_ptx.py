@@ -185,7 +185,7 @@ class Draw:
         whole = layout["whole"]
         for kind in (whole, layout["other"]):
             all_words = int(kind["words"]) * tile
-            rounds = max(1, -(-(-(-all_words // cuts)) // THREADS))
+            rounds = max(1, -(-all_words // (cuts * THREADS)))
             kind["piece"] = rounds * THREADS
             if tile > 1 and all_words:
                 kind["reciprocal"] = -(-(2**31) // int(kind["words"]))

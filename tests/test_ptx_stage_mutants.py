@@ -43,6 +43,7 @@ FLOW = "include/echobuf/transform/stage_steps.hpp"
 STEPS = "include/echobuf/transform/stage_kernel.hpp"
 OPS = "include/echobuf/transform/stage_ops.hpp"
 TILE = "include/echobuf/transform/tile.hpp"
+WEIGHTS = "thread, *memory.weights_of(0)); });"
 
 MUTANTS = [  # chain, file, what stands there, what the mutant has
     (
@@ -64,8 +65,8 @@ MUTANTS = [  # chain, file, what stands there, what the mutant has
     (
         "resized",
         FLOW,
-        "threads.all( [&](uint32_t thread) { weigh(ops, block, thread, *memory.weights_of(0)); });",
-        "threads.last([&](uint32_t thread) { weigh(ops, block, thread, *memory.weights_of(0)); });",
+        "threads.all( [&](uint32_t thread) { weigh(ops, block, " + WEIGHTS,
+        "threads.last([&](uint32_t thread) { weigh(ops, block, " + WEIGHTS,
     ),
     (
         "mixed and resized",

@@ -43,8 +43,8 @@ def _ray():
     folder = tempfile.mkdtemp(prefix="ray")  # short: it holds sockets
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        # Its processes take minutes to start on a busy machine, and are not to be killed
-        # for the memory that others use.
+        # Its processes take minutes to start on a busy machine, and are not to be
+        # killed for the memory that others use.
         patch.setenv("RAY_worker_register_timeout_seconds", "600")
         patch.setenv("RAY_health_check_timeout_ms", "600000")
         patch.setenv("RAY_memory_monitor_refresh_ms", "0")
