@@ -1,8 +1,8 @@
 """Time of the host for a put on a device, beside a bare copy of the same bytes.
 
 Batches of images from 256 MiB of them are put into the staging area of a device whose
-driver does nothing, or copied by NumPy into as many bytes: one put, one copy, in turns.
-The window is 512 MiB at most, and written before. It needs a C++ compiler, and no GPU.
+driver does nothing, 64 MiB, or copied by NumPy into as many bytes: one put, one copy, in
+turns, after a window of 512 MiB has been put. It needs a C++ compiler, and no GPU.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BATCHES = (  # bytes of an image, images of a batch
     (150_528, 64),
     (1_048_576, 8),
 )
-SOURCE, WINDOW = 256 * 2**20, 512 * 2**20  # bytes
+SOURCE, WINDOW, STAGING = 256 * 2**20, 512 * 2**20, 64 * 2**20  # bytes
 PUTS = 200
 
 
@@ -40,7 +40,8 @@ def rates(library: Path, size: int, batch_size: int) -> tuple[list[float], list[
         chance.integers(0, 256, (batch_size, size), np.uint8)
         for _ in range(SOURCE // size // batch_size)
     ]
-    ring = np.zeros((window, size), np.uint8)
+    slots = STAGING // size // batch_size * batch_size
+    ring = np.zeros((slots, size), np.uint8)
     puts, copies = [], []
     set_opener(lambda ordinal: NullDevice(library, 0))
     try:
@@ -52,10 +53,10 @@ def rates(library: Path, size: int, batch_size: int) -> tuple[list[float], list[
                 start = time.perf_counter()
                 buffer.put_batch({"image": batch}, timeout=60)
                 put = time.perf_counter()
-                at = i * batch_size % window
+                at = i * batch_size % slots
                 ring[at : at + batch_size] = batch
                 copied = time.perf_counter()
-                if i * batch_size >= window:  # all of both has been written
+                if i * batch_size >= window:  # all of both was written before
                     puts.append(batch.nbytes / (put - start))
                     copies.append(batch.nbytes / (copied - put))
                 if (i + 1) * batch_size >= window:

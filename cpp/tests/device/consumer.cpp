@@ -60,12 +60,15 @@ void CapturedDraw::launch(cuda::StreamHandle stream) const {
   echobuf_simulated_wait(stream);
 }
 
-Consumer::Consumer(DeviceBuffer& buffer, const cuda::Driver& driver, int streams)
+Consumer::Consumer(DeviceBuffer& buffer, const cuda::Driver& driver, int streams,
+                   bool default_stream)
     : buffer_(buffer),
       driver_(driver),
-      streams_(static_cast<std::size_t>(streams)),
+      created_(static_cast<std::size_t>(streams)),
       targets_(driver, buffer.layout()) {
-  for (auto& handle : streams_) driver.stream_create(&handle, cuda::kStreamNonBlocking);
+  for (auto& handle : created_) driver.stream_create(&handle, cuda::kStreamNonBlocking);
+  streams_ = created_;
+  if (default_stream) streams_.insert(streams_.end(), {nullptr, cuda::kLegacyStream});
 }
 
 Consumer::~Consumer() {
@@ -73,7 +76,7 @@ Consumer::~Consumer() {
     buffer_.reset(buffer_.checkpoint().epoch);
   } catch (const cuda::Error&) {  // the driver refuses it, as the test wants
   }
-  for (auto* handle : streams_) driver_.calls().stream_destroy(handle);
+  for (auto* handle : created_) driver_.calls().stream_destroy(handle);
 }
 
 Status Consumer::draw(cuda::StreamHandle stream, BatchBytes& bytes, Deadline deadline) {
@@ -91,7 +94,9 @@ Status Consumer::replay(std::uint64_t random, cuda::StreamHandle stream,
                         BatchBytes& bytes) {
   constexpr std::size_t kGraphs = 3;
   if (graphs_.empty() || (graphs_.size() < kGraphs && random % 8 == 0))
-    graphs_.push_back(std::make_unique<CapturedDraw>(buffer_, targets_.take(), stream));
+    // On the default stream nothing can be captured.
+    graphs_.push_back(
+        std::make_unique<CapturedDraw>(buffer_, targets_.take(), created_[0]));
   const CapturedDraw& graph = *graphs_[random / 8 % graphs_.size()];
   const Status status = buffer_.before_replay(stream, Deadline::max());
   if (status != Status::kOk) return status;

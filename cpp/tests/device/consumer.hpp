@@ -54,7 +54,9 @@ class CapturedDraw {
 
 class Consumer {
  public:
-  Consumer(DeviceBuffer& buffer, const cuda::Driver& driver, int streams);
+  /// On so many streams, and on the default stream if that is asked for.
+  Consumer(DeviceBuffer& buffer, const cuda::Driver& driver, int streams,
+           bool default_stream = false);
   /// Ends the last replay before its stream goes.
   ~Consumer();
   Consumer(const Consumer&) = delete;
@@ -76,7 +78,8 @@ class Consumer {
  private:
   DeviceBuffer& buffer_;
   const cuda::Driver& driver_;
-  std::vector<cuda::StreamHandle> streams_;
+  std::vector<cuda::StreamHandle> created_;
+  std::vector<cuda::StreamHandle> streams_;  // these, and the default stream's names
   Targets targets_;
   std::vector<std::unique_ptr<CapturedDraw>> graphs_;
 };

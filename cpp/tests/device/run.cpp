@@ -147,7 +147,7 @@ std::vector<BatchBytes> live(Buffer& buffer, const Plan& plan, const Draw& draw)
 
 std::vector<BatchBytes> draw_all(DeviceBuffer& buffer, const cuda::Driver& driver,
                                  const Plan& plan) {
-  Consumer consumer(buffer, driver, plan.streams);
+  Consumer consumer(buffer, driver, plan.streams, plan.default_stream);
   std::mt19937_64 random(plan.seed + 1);
   return live(buffer, plan, [&](std::vector<BatchBytes>& drawn) {
     const bool replay = random() % 4 < static_cast<unsigned>(plan.replays);
@@ -224,6 +224,7 @@ Plan random_plan(std::uint64_t seed) {
   o.drop_last = random() % 4 == 0;
   o.seed = random();
   plan.examples = pick(random, 0, 60);
+  plan.default_stream = seed % 3 == 1;
   while (random() % 3 == 0) plan.left_after.push_back(pick(random, 0, 12));
   return plan;
 }

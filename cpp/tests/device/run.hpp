@@ -21,6 +21,7 @@ struct Plan {
   std::uint64_t seed;  // of delays, of put sizes and of the streams
   unsigned largest_delay_us = 20;
   int streams = 2;
+  bool default_stream = false;                 // by both of its names, too
   int replays = 0;                             // of four batches, by launches of graphs
   bool claimed = false;                        // what is put, as by other processes
   const char* refused = nullptr;               // a call of the driver, by its symbol
