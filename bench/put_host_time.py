@@ -1,8 +1,8 @@
 """Time of the host for a put on a device, beside a bare copy of the same bytes.
 
 Batches of images from 256 MiB of them are put into the staging area of a device whose
-driver does nothing, 64 MiB, or copied by NumPy into as many bytes: one put, one copy, in
-turns, after a window of 512 MiB has been put. It needs a C++ compiler, and no GPU.
+driver does nothing, 64 MiB, or copied by NumPy into as many bytes: one put, one copy,
+in turns, after a window of 512 MiB has been put. It needs a C++ compiler, and no GPU.
 """
 
 from __future__ import annotations
