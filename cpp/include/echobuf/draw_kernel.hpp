@@ -106,16 +106,17 @@ struct DrawMove {
 /// Copies whole words. A thread asks for several before it waits for the first.
 ECHOBUF_HD inline void copy_whole(const DrawLayout& a, const DrawPlace& here,
                                   uint32_t thread, const uint64_t* rows) {
+  const uint64_t threads = a.threads;
   const uint64_t begin = here.piece * a.whole.piece;
   const uint64_t all = a.whole.words * here.rows;
   const uint64_t end = begin + a.whole.piece < all ? begin + a.whole.piece : all;
-  for (uint64_t at = begin + thread; at < end; at += kDrawAtOnce * a.threads) {
+  for (uint64_t at = begin + thread; at < end; at += kDrawAtOnce * threads) {
     uint64_t to[kDrawAtOnce] = {};
     uint64_t from[kDrawAtOnce] = {};
     Word words[kDrawAtOnce];
     ECHOBUF_UNROLL
     for (uint32_t k = 0; k < kDrawAtOnce; ++k) {
-      const uint64_t next = at + k * a.threads;
+      const uint64_t next = at + k * threads;
       if (next >= end) break;
       const DrawMove move(a, a.whole, here.first, next, rows);
       to[k] = move.to + move.word * 16;
@@ -123,10 +124,10 @@ ECHOBUF_HD inline void copy_whole(const DrawLayout& a, const DrawPlace& here,
     }
     ECHOBUF_UNROLL
     for (uint32_t k = 0; k < kDrawAtOnce; ++k)
-      if (at + k * a.threads < end) words[k] = device::load_once<Word>(from[k]);
+      if (at + k * threads < end) words[k] = device::load_once<Word>(from[k]);
     ECHOBUF_UNROLL
     for (uint32_t k = 0; k < kDrawAtOnce; ++k)
-      if (at + k * a.threads < end) device::store(to[k], words[k]);
+      if (at + k * threads < end) device::store(to[k], words[k]);
   }
 }
 
