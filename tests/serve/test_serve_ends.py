@@ -238,6 +238,10 @@ def test_an_interrupted_start_of_the_thread(monkeypatch, uncaught, late):
     assert not uncaught
 
 
+def feeders():
+    return {each for each in threading.enumerate() if "feeder" in each.name}
+
+
 @pytest.mark.parametrize("kind", [ValueError, UpstreamError])
 def test_a_thread_of_a_job_that_fails_after_its_buffer_was_released(
     monkeypatch, uncaught, kind
@@ -252,11 +256,10 @@ def test_a_thread_of_a_job_that_fails_after_its_buffer_was_released(
     with serve.Server(upstream, NAME, window=8), serve.attach(NAME) as attached:
         loader = EchoLoader(attached, **KWARGS)
         monkeypatch.setattr(Link, "raise_for", broken)
-        before = threading.enumerate()
+        until(feeders)  # the server's own
+        before = feeders()
         epoch = iter(loader)
-        (feeder,) = {
-            thread for thread in threading.enumerate() if "feeder" in thread.name
-        } - set(before)
+        (feeder,) = feeders() - before
         loader._starter.buffer._core.release()
         released.set()
         until(lambda: not feeder.is_alive())
