@@ -16,7 +16,7 @@ using echobuf::test::random_plan;
 #ifdef __SANITIZE_THREAD__
 constexpr int kSeeds = 20;
 #else
-constexpr int kSeeds = 200;
+constexpr int kSeeds = 100;
 #endif
 
 void expect_hosts_batches(bool by_graphs) {
