@@ -18,6 +18,7 @@ sys.path.append(str(Path(__file__).parent))
 import echobuf
 from cache_data import COUNT, Numbered, check
 from echobuf.cache.distributed import LocalitySampler, PartitionedDataset
+from echobuf.ranks.store import join_group
 
 RANK, SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 BATCH = 3
@@ -69,13 +70,11 @@ def trains():
         sampler.set_epoch(3)
         say(after=list(sampler))
     say(lost=cache.stats().lost, warned=[str(each.message) for each in caught])
-    while RANK == 0 and len(_gone(cache)) < SIZE - 1:
-        time.sleep(0.01)  # it keeps the store
+    if RANK == 0:  # it keeps the store
+        liveness = join_group(None).liveness
+        while len(liveness.gone()) < SIZE - 1:
+            time.sleep(0.01)
     os._exit(0)  # gloo would wait for the rank that is gone
-
-
-def _gone(cache):
-    return cache._holdings._meeting.gone()
 
 
 def echoes():

@@ -7,12 +7,14 @@ from typing import Any
 
 from cache_data import Numbered, check
 from echobuf.cache.distributed import PartitionedDataset, membership
-from ranks.rank_threads import Threads, meet_here
+from ranks.rank_threads import RankThreads, join_threads
 
 
 def patch(monkeypatch: Any) -> None:
-    """Caches meet those of the threads beside them."""
-    monkeypatch.setattr(membership, "meet", lambda group, **_: meet_here(group))
+    """Let the ranks of caches be threads."""
+    monkeypatch.setattr(
+        membership, "join_group", lambda group, **_: join_threads(group)
+    )
 
 
 class Sharing:
@@ -20,7 +22,7 @@ class Sharing:
 
     Args:
         ranks: how many.
-        arguments: of the cache of a rank, by its number; all the same unless told.
+        arguments: returns those of a rank's cache; without it they are the same.
     """
 
     def __init__(
@@ -30,7 +32,7 @@ class Sharing:
         source: Callable[[], Any] = Numbered,
     ) -> None:
         self.sources = [source() for _ in range(ranks)]
-        self.threads = Threads(ranks)
+        self.threads = RankThreads(ranks)
         self.made = self.threads.run(lambda rank: self._make(rank, arguments(rank)))
 
     def _make(self, rank: int, arguments: dict[str, Any]) -> PartitionedDataset:
@@ -48,19 +50,19 @@ class Sharing:
 
     @property
     def reads(self) -> list[int]:
-        """All that was read from the source, by any rank."""
+        """The numbers of all items that a rank has read from its source."""
         return sorted(number for each in self.sources for number in each.reads)
 
     def run(self, rank_does: Callable[[int, PartitionedDataset], Any]) -> list[Any]:
-        """What each rank has returned; an error is raised."""
-        told = self.threads.run(lambda rank: rank_does(rank, self.caches[rank]))
-        for each in told:
+        """Return what each rank has returned; raise the first error."""
+        results = self.threads.run(lambda rank: rank_does(rank, self.caches[rank]))
+        for each in results:
             if isinstance(each, Exception):
                 raise each
-        return told
+        return results
 
     def sum(self, name: str) -> int:
-        """Of a figure of the stats of all ranks."""
+        """Return the sum of a figure of the stats, over all ranks."""
         return sum(getattr(cache.stats(), name) for cache in self.caches)
 
     def close(self) -> None:

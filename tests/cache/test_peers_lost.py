@@ -69,13 +69,13 @@ def test_a_connection_that_was_cut_is_made_again():
 
 
 def test_a_lost_rank_is_left_out_when_the_others_agree(monkeypatch):
-    monkeypatch.setattr("echobuf.torch.ranks.meeting._LOOK_S", 0.01)
+    monkeypatch.setattr("echobuf.ranks.store.CHECK_S", 0.01)
     sharing = Sharing(3)
     sharing.run(lambda rank, cache: read(cache, range(rank, COUNT, 3)))
     sharing.caches[2].close()
     for rank in (0, 1):
-        roll = sharing.caches[rank]._holdings._meeting._roll
-        monkeypatch.setattr(roll, "_ended", lambda: [2])
+        liveness = sharing.threads.liveness[rank]
+        monkeypatch.setattr(liveness, "find_gone", lambda: ([2], []))
 
     def rank_does(rank, cache):
         if rank == 2:
@@ -94,10 +94,11 @@ def test_a_lost_rank_is_left_out_when_the_others_agree(monkeypatch):
 
 @pytest.mark.parametrize(("gone", "on_lost"), [(0, "storage"), (1, "raise")])
 def test_who_cannot_agree_is_told_why(monkeypatch, gone, on_lost):
-    monkeypatch.setattr("echobuf.torch.ranks.meeting._LOOK_S", 0.01)
+    monkeypatch.setattr("echobuf.ranks.store.CHECK_S", 0.01)
     sharing = Sharing(2, lambda rank: {"on_lost": on_lost})
     cache = sharing.caches[1 - gone]
-    monkeypatch.setattr(cache._holdings._meeting._roll, "_ended", lambda: [gone])
+    liveness = sharing.threads.liveness[1 - gone]
+    monkeypatch.setattr(liveness, "find_gone", lambda: ([gone], []))
     with pytest.raises(echobuf.UpstreamError, match=f"rank {gone} is gone"):
         iter(LocalitySampler(cache, batch_size=4))
     sharing.close()

@@ -13,9 +13,9 @@ from train import main as train
 from train import plan_of
 
 import echobuf.torch  # before any fork
-from echobuf.torch.ranks import rank as rank_module
-from echobuf.torch.ranks.meeting import Meeting
-from echobuf.torch.ranks.roll import Roll
+from echobuf.ranks import coordinator
+from echobuf.ranks.liveness import Liveness
+from echobuf.ranks.store import RankStore
 
 SIZE = 2
 
@@ -30,16 +30,16 @@ def fork(rank: int, plan: dict[str, Any], told: int) -> int:
         store = dist.TCPStore(
             "127.0.0.1", port, is_master=False, timeout=timedelta(seconds=10)
         )
-        roll = Roll(dist.PrefixStore("all", store), list(range(SIZE)), rank)
+        liveness = Liveness(dist.PrefixStore("all", store), list(range(SIZE)), rank)
         count = iter(range(100))
 
-        def meet(group: Any) -> Meeting:
+        def join_group(group: Any) -> RankStore:
             number = next(count)
-            return Meeting(
-                dist.PrefixStore(str(number), store), roll, number, timeout=1800
+            return RankStore(
+                dist.PrefixStore(str(number), store), liveness, number, timeout=1800
             )
 
-        rank_module.meet = meet
+        coordinator.join_group = join_group
         train(plan, rank)
         code = 0
     except BaseException:

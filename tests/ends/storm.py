@@ -26,10 +26,10 @@ import torch.distributed as dist
 
 import echobuf
 from echobuf import serve
+from echobuf.ranks import coordinator
+from echobuf.ranks.liveness import Liveness
+from echobuf.ranks.store import RankStore
 from echobuf.torch import EchoLoader
-from echobuf.torch.ranks import rank as rank_module
-from echobuf.torch.ranks.meeting import Meeting
-from echobuf.torch.ranks.roll import Roll
 
 N = 200
 SIZE = 2
@@ -62,10 +62,10 @@ def came(process: int) -> Path:
 def train(rank: int, port: int, out: int) -> None:
     """Train until killed; 3 is the exit code of a rank that heard of another's end."""
     store = dist.TCPStore("127.0.0.1", port, timeout=timedelta(seconds=20))
-    roll = Roll(dist.PrefixStore("all", store), list(range(SIZE)), rank)
+    liveness = Liveness(dist.PrefixStore("all", store), list(range(SIZE)), rank)
     came(os.getpid()).touch()
-    meeting = Meeting(dist.PrefixStore("0", store), roll, 0, timeout=600)
-    rank_module.meet = lambda group: meeting
+    rank_store = RankStore(dist.PrefixStore("0", store), liveness, 0, timeout=600)
+    coordinator.join_group = lambda group: rank_store
     attached = serve.attach(NAME, timeout=30.0, reconnect=30.0)
     loader = EchoLoader(
         attached, batch_size=8, window=32, factor=FACTOR, seed=rank, uneven="drop"

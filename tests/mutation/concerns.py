@@ -24,7 +24,7 @@ CONCERNS: dict[str, list[str]] = {
     "plain.py": ["tests/test_plain.py", "tests/cache/test_cache_items.py"],
     "serve/": ["tests/serve"],
     "torch/": ["tests/test_torch.py", "tests/test_loader_torch.py"],
-    "torch/ranks/": ["tests/ranks"],
+    "ranks/": ["tests/ranks"],
     "transforms/": ["tests/transforms", "tests/test_sequences_*.py"],
     "workers/": ["tests/workers"],
 }

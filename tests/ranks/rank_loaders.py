@@ -8,7 +8,7 @@ from echobuf.torch import EchoLoader
 
 
 def shard(rank, size, length):
-    """Every n-th of so many examples."""
+    """Return every n-th of `length` examples."""
     return [{"id": torch.tensor(i)} for i in range(rank, length, size)]
 
 
@@ -18,10 +18,10 @@ def make(upstream, uneven, **more):
 
 
 def ids(loader, most=None):
-    """Those of each batch, of at most so many."""
-    told = []
+    """Return the ids of each batch, of at most `most` batches."""
+    batches = []
     for batch in loader:
-        told.append(batch["id"].tolist())
-        if len(told) == most:
+        batches.append(batch["id"].tolist())
+        if len(batches) == most:
             break
-    return told
+    return batches

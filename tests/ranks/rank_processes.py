@@ -1,4 +1,4 @@
-"""Ranks as they are: processes with a process group, started as by torchrun."""
+"""Ranks as processes with a process group, started as by torchrun."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import sys
 
 
 def run(program, ranks, *arguments, killed=None):
-    """What each rank of a program has printed."""
+    """Return what each rank of a program has printed, parsed as JSON."""
     with socket.socket() as held:
-        # Held, and not listened at, until the ranks have ended: so the system gives it
-        # to nobody else before rank 0 listens there.
+        # Bound, and not listened at, until the ranks have ended: so the system gives
+        # the port to no other process before rank 0 listens there.
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         held.bind(("127.0.0.1", 0))
         return _run(held.getsockname()[1], program, ranks, arguments, killed)
@@ -38,10 +38,10 @@ def _run(port, program, ranks, arguments, killed):
         )
         for rank in range(ranks)
     ]
-    told = []
+    printed = []
     for rank, process in enumerate(processes):
         out, err = process.communicate(timeout=240)
         assert process.returncode == (-9 if rank == killed else 0), err
         assert "Exception ignored" not in err
-        told.append([json.loads(line) for line in out.splitlines()])
-    return told
+        printed.append([json.loads(line) for line in out.splitlines()])
+    return printed

@@ -1,4 +1,4 @@
-"""What a rank runs, started as by torchrun: `python rank_programs.py NAME`."""
+"""Programs of a rank, started as by torchrun: `python rank_programs.py NAME`."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def make(upstream, uneven="drop", **more):
 
 
 def step():
-    """What every step of the training does: it needs all ranks."""
+    """Take a training step, which needs all ranks."""
     dist.all_reduce(torch.ones(1))
 
 
 class Slow:
-    """Takes its time with each example."""
+    """An upstream that waits before each example."""
 
     def __iter__(self):
         for example in shard(100):
@@ -43,8 +43,8 @@ class Slow:
             yield example
 
 
-def agrees():
-    """Epochs in lockstep; then a loader of a part of the ranks; then it just ends."""
+def train():
+    """Run epochs in lockstep; then a loader of some of the ranks; then just end."""
     for uneven, upstream, factor in (
         ("drop", shard([41, 60, 50][RANK]), 2),
         ("pad", shard([41, 60, 50][RANK]), 2),
@@ -68,14 +68,14 @@ def agrees():
             make(shard(8), group=pair)
         except Exception as error:
             say(error=type(error).__name__, text=str(error))
-    # The first to come here goes at once, with an iterator in the middle of an epoch.
+    # The first rank here ends at once, with an iterator in the middle of an epoch.
     global kept  # noqa: PLW0603
     kept = iter(make(shard(1000)))
     next(kept)
 
 
-def dies():
-    """A rank is killed; the others are told which."""
+def kill_one():
+    """Kill a rank; the others raise an error that names it."""
     loader = make(shard(1000), factor=4)
     begun = time.monotonic()
     try:
@@ -89,8 +89,8 @@ def dies():
         os._exit(0)
 
 
-def is_interrupted():
-    """Ctrl-C gets through to a rank that waits for another one, and to that one."""
+def interrupt():
+    """Interrupt a rank that waits for another one, and that one."""
 
     def never():
         while RANK == 1:
@@ -109,7 +109,7 @@ def is_interrupted():
         next(batches)
     except KeyboardInterrupt:
         say(interrupted=True)
-    dist.barrier()  # who leaves is missed by the other one
+    dist.barrier()  # a rank that ended would be missed by the other one
 
 
 def main():

@@ -1,4 +1,4 @@
-"""Several ranks in one process: a thread each, which meet in a store in memory."""
+"""Several ranks in one process: a thread each, over a store in memory."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from typing import Any
 
 import torch.distributed as dist
 
-from echobuf.torch.ranks import rank as rank_module
-from echobuf.torch.ranks.meeting import Meeting
-from echobuf.torch.ranks.roll import Roll
+from echobuf.ranks import coordinator
+from echobuf.ranks.liveness import Liveness
+from echobuf.ranks.store import RankStore
 
 _here = threading.local()
 
 
-class Threads:
-    """`size` ranks. `echobuf.torch.EchoLoader`s that they make know each other."""
+class RankThreads:
+    """`size` ranks, whose `echobuf.torch.EchoLoader`s share a store."""
 
     def __init__(self, size: int) -> None:
         self.size = size
         self.store = dist.HashStore()
+        self.liveness: dict[int, Liveness] = {}
 
     def run(self, rank_does: Callable[[int], Any], timeout: float = 60) -> list[Any]:
-        """What each rank has returned or raised."""
+        """Return what each rank has returned or raised."""
         results: list[Any] = [None] * self.size
         threads = [
             threading.Thread(target=self._run, args=(rank, rank_does, results))
@@ -34,7 +35,7 @@ class Threads:
             thread.start()
         for thread in threads:
             thread.join(timeout)
-            assert not thread.is_alive(), f"a rank waits for ever: {results}"
+            assert not thread.is_alive(), f"a rank still waits: {results}"
         return results
 
     def _run(self, rank: int, rank_does: Any, results: list[Any]) -> None:
@@ -44,19 +45,19 @@ class Threads:
         except Exception as error:
             results[rank] = error
 
-    def meeting(self, rank: int, number: int = 0) -> Meeting:
+    def rank_store(self, rank: int, number: int = 0) -> RankStore:
+        """Return the store of the loader with this number, as a rank sees it."""
         store = dist.PrefixStore(str(number), self.store)
-        return Meeting(store, self.roll(rank), number, timeout=1800)
+        if rank not in self.liveness:
+            self.liveness[rank] = Liveness(self.store, list(range(self.size)), rank)
+        return RankStore(store, self.liveness[rank], number, timeout=1800)
 
-    def roll(self, rank: int) -> Roll:
-        return Roll(self.store, list(range(self.size)), rank)
 
-
-def meet_here(group: Any) -> Meeting:
-    """In place of the process group."""
-    return _here.threads.meeting(_here.rank, next(_here.numbers))
+def join_threads(_: Any = None) -> RankStore:
+    """Return the store of this thread's next loader, in place of a process group's."""
+    return _here.threads.rank_store(_here.rank, next(_here.numbers))
 
 
 def patch(monkeypatch: Any) -> None:
-    """Loaders with `uneven` meet the threads beside them."""
-    monkeypatch.setattr(rank_module, "meet", meet_here)
+    """Let the ranks of loaders with `uneven` be threads."""
+    monkeypatch.setattr(coordinator, "join_group", join_threads)

@@ -1,4 +1,4 @@
-"""Epochs of loaders with `uneven`, one a thread, which know each other as ranks do."""
+"""Epochs of loaders with `uneven`, on ranks that are threads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import torch
 import echobuf
 from ranks import rank_threads
 from ranks.rank_loaders import ids, make, shard
-from ranks.rank_threads import Threads
+from ranks.rank_threads import RankThreads
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +23,7 @@ def ranks_are_threads(monkeypatch):
 
 
 def length_alone(upstream, epoch, **more):
-    """The batches that an epoch has where ranks know nothing of each other."""
+    """Return the number of batches of an epoch without `uneven`."""
     loader = make(upstream, None, **more)
     loader.set_epoch(epoch)
     return len(loader)
@@ -31,7 +31,7 @@ def length_alone(upstream, epoch, **more):
 
 @pytest.mark.parametrize("uneven", ["drop", "pad"])
 @pytest.mark.parametrize("factor", [2, 2.5, 1])
-def test_shards_of_unequal_length(uneven, factor):
+def test_unequal_shards_give_all_ranks_as_many_batches(uneven, factor):
     lengths = [20, 60, 41]
 
     def rank_does(rank):
@@ -43,7 +43,9 @@ def test_shards_of_unequal_length(uneven, factor):
         assert loader.state_dict()["epoch"] == 2
         return said, epochs
 
-    for length, (said, epochs) in zip(lengths, Threads(3).run(rank_does), strict=True):
+    for length, (said, epochs) in zip(
+        lengths, RankThreads(3).run(rank_does), strict=True
+    ):
         assert epochs[0] != epochs[1]
         for number, epoch in enumerate(epochs):
             alone = [
@@ -72,7 +74,9 @@ def test_the_most_batches_are_the_same_on_all_ranks(uneven):
         assert len(ids(loader)) <= most
         return most
 
-    assert set(Threads(3).run(rank_does)) == {{"drop": min, "pad": max}[uneven](alone)}
+    assert set(RankThreads(3).run(rank_does)) == {
+        {"drop": min, "pad": max}[uneven](alone)
+    }
 
 
 def test_a_loader_that_is_closed_is_a_rank_that_has_left():
@@ -89,12 +93,12 @@ def test_a_loader_that_is_closed_is_a_rank_that_has_left():
         with pytest.raises(echobuf.UpstreamError, match="rank 0"):
             list(epoch)
 
-    Threads(2).run(rank_does)
+    RankThreads(2).run(rank_does)
 
 
 @pytest.mark.parametrize("uneven", ["drop", "pad"])
-def test_the_length_of_each_epoch_with_a_fraction_and_seeds_that_differ(uneven):
-    """In epochs shorter than a segment, where lengths differ by a factor of two."""
+def test_len_is_exact_for_each_epoch_with_a_fraction_and_different_seeds(uneven):
+    """Epochs shorter than a segment: lengths differ by a factor of two."""
     more = {"window": 32, "batch_size": 1, "factor": 1.5}
     by_length = {
         length_alone(shard(0, 1, 8), 0, seed=seed, **more): seed for seed in range(9)
@@ -113,7 +117,7 @@ def test_the_length_of_each_epoch_with_a_fraction_and_seeds_that_differ(uneven):
         loader.set_epoch(1)
         first = next(iter(loader))
         state = loader.state_dict()
-        assert len(loader) == expected[2], "that one was left"
+        assert len(loader) == expected[2], "the epoch of the loop that was left is over"
         for number in range(2, 5):
             assert len(loader) == expected[number]
             assert len(ids(loader)) == expected[number]
@@ -122,11 +126,11 @@ def test_the_length_of_each_epoch_with_a_fraction_and_seeds_that_differ(uneven):
         assert 1 + len(ids(loader)) == expected[1]
         return first
 
-    for result in Threads(3).run(rank_does):
+    for result in RankThreads(3).run(rank_does):
         assert not isinstance(result, Exception), result
 
 
-def test_auto_where_ranks_differ_in_speed():
+def test_auto_gives_ranks_of_different_speed_as_many_batches():
     class Slow:
         def __init__(self, seconds):
             self.seconds = seconds
@@ -139,42 +143,45 @@ def test_auto_where_ranks_differ_in_speed():
     def rank_does(rank):
         return ids(make(Slow([0.0005, 0.004][rank]), "drop", factor="auto"))
 
-    fast, slow = Threads(2).run(rank_does)
+    fast, slow = RankThreads(2).run(rank_does)
     assert len(fast) == len(slow) >= 25
     for epoch in (fast, slow):
         assert max(Counter(i for each in epoch for i in each).values()) <= 8
 
 
 @pytest.mark.parametrize("uneven", ["drop", "pad"])
-def test_nothing_at_all(uneven):
-    assert Threads(2).run(lambda rank: ids(make([], uneven))) == [[], []]
+def test_epochs_without_examples_end_at_once(uneven):
+    assert RankThreads(2).run(lambda rank: ids(make([], uneven))) == [[], []]
 
 
-def test_empty_shards():
-    assert Threads(2).run(lambda r: ids(make(shard(0, 1, 8 * r), "drop"))) == [[], []]
-    for error in Threads(2).run(lambda r: ids(make(shard(0, 1, 8 * r), "pad"))):
+def test_an_empty_shard_ends_the_epoch_or_is_an_error_with_padding():
+    assert RankThreads(2).run(lambda r: ids(make(shard(0, 1, 8 * r), "drop"))) == [
+        [],
+        [],
+    ]
+    for error in RankThreads(2).run(lambda r: ids(make(shard(0, 1, 8 * r), "pad"))):
         assert isinstance(error, echobuf.UpstreamError)
         assert "rank 0 has no batch to pad with: its shard has too few" in str(error)
 
 
-def test_what_is_padded_with_is_the_callers():
+def test_a_padding_batch_is_the_callers_to_change():
     def rank_does(rank):
-        told = []
+        batches = []
         for batch in make(shard(0, 1, [8, 24][rank]), "pad", factor=1):
-            told.append(batch["id"].tolist())
+            batches.append(batch["id"].tolist())
             batch["id"].fill_(-1)
-        return told
+        return batches
 
-    short, _ = Threads(2).run(rank_does)
+    short, _ = RankThreads(2).run(rank_does)
     assert len(short) == 6
     assert short[2:] == [short[1]] * 4
 
 
-def test_overlapping_epochs():
+def test_overlapping_epochs_have_as_many_batches():
     def rank_does(rank):
         loader = make(shard(0, 1, [40, 48][rank]), "drop", overlap_epochs=True)
         return [ids(loader) for _ in range(3)]
 
-    one, two = Threads(2).run(rank_does)
+    one, two = RankThreads(2).run(rank_does)
     assert [len(epoch) for epoch in one + two] == [20] * 6
     assert Counter(i for each in one[2] for i in each) == dict.fromkeys(range(40), 2)

@@ -13,7 +13,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.mark.parametrize("name", ["ddp", "fsdp"])
-def test_two_ranks_train(name):
+def test_the_example_trains_on_two_ranks(name):
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     done = subprocess.run(
         [*torchrun, "--nproc-per-node", "2", str(EXAMPLES / name / "train.py")],

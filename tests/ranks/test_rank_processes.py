@@ -1,4 +1,4 @@
-"""Ranks as they are: processes with a process group."""
+"""Ranks that are processes with a process group."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ pytest.importorskip("torch")
 PROGRAMS = Path(__file__).parent / "rank_programs.py"
 
 
-def test_epochs_in_lockstep():
-    told = run(PROGRAMS, 3, "agrees")
-    for rank, (*epochs, part) in enumerate(told):
+def test_ranks_take_as_many_batches_in_lockstep():
+    printed = run(PROGRAMS, 3, "train")
+    for rank, (*epochs, part) in enumerate(printed):
         assert [one["epoch"] for one in epochs] == [1, 2] * 3
         batches = [one["batches"] for one in epochs]
         assert batches[:4] == [21, 21, 30, 30]
-        assert batches == [one["batches"] for one in told[0][:-1]], "as many on all"
+        assert batches == [one["batches"] for one in printed[0][:-1]], "as many on all"
         if rank == 1:
             assert part["error"] == "OptionError"
             assert "which this rank is not in" in part["text"]
@@ -30,16 +30,16 @@ def test_epochs_in_lockstep():
 
 @pytest.mark.parametrize("rank", [1, 0])  # 0 keeps the store
 def test_a_rank_that_dies_is_named_within_seconds(rank):
-    told = run(PROGRAMS, 3, "dies", rank, killed=rank)
-    assert told.pop(rank) == []
-    for (one,) in told:
+    printed = run(PROGRAMS, 3, "kill_one", rank, killed=rank)
+    assert printed.pop(rank) == []
+    for (one,) in printed:
         assert one["error"] == "UpstreamError"
-        # Who was told first may have ended by the time that another one looks.
+        # The first rank to raise may have ended by the time that another one looks.
         named = re.match(r"ranks? ([\d, ]+) (is|are) gone: ", one["text"])
         assert named, one["text"]
         assert str(rank) in named[1].split(", ")
         assert one["took"] < 60  # that of collectives would be half an hour
 
 
-def test_ctrl_c_gets_through():
-    assert run(PROGRAMS, 2, "is_interrupted") == [[{"interrupted": True}]] * 2
+def test_ctrl_c_interrupts_a_waiting_rank():
+    assert run(PROGRAMS, 2, "interrupt") == [[{"interrupted": True}]] * 2

@@ -1,11 +1,10 @@
-"""States of loaders with `uneven`: on as many ranks, and on others."""
+"""States of loaders with `uneven`, on as many ranks and on other numbers of ranks."""
 
 from __future__ import annotations
 
 import json
 import re
 import threading
-import time
 import warnings
 from collections import Counter
 
@@ -19,9 +18,10 @@ from hypothesis import strategies as st
 
 import echobuf
 from echobuf.torch import EchoLoader
+from helpers import until
 from ranks import rank_threads
 from ranks.rank_loaders import ids, make, shard
-from ranks.rank_threads import Threads
+from ranks.rank_threads import RankThreads
 
 
 @pytest.fixture(autouse=True)
@@ -37,9 +37,9 @@ def cut_epochs(draw):
 
 @settings(max_examples=25)
 @given(cut_epochs(), st.sampled_from(["drop", "pad"]), st.booleans(), st.booleans())
-def test_resumed_on_as_many_ranks(cut, uneven, left, shared):
+def test_as_many_ranks_continue_exactly(cut, uneven, left, shared):
     lengths, at, factor = cut
-    threads = Threads(len(lengths))
+    threads = RankThreads(len(lengths))
     step = threading.Barrier(len(lengths))
 
     def upstream(rank):
@@ -71,7 +71,9 @@ def test_resumed_on_as_many_ranks(cut, uneven, left, shared):
         first = ids(loader)
         return first, ids(loader), loader.state_dict()["epoch"]
 
-    for rank, (first, second, epoch) in enumerate(Threads(threads.size).run(resumed)):
+    for rank, (first, second, epoch) in enumerate(
+        RankThreads(threads.size).run(resumed)
+    ):
         told, _, following = runs[rank]
         rest = told[steps + left :] if steps + left <= len(told) else None
         whole_epoch = steps == len(told) or (left and steps + 1 == len(told))
@@ -79,7 +81,7 @@ def test_resumed_on_as_many_ranks(cut, uneven, left, shared):
             assert (first, second, epoch) == (rest, following, 2)
 
 
-def test_a_state_of_the_last_batch_is_the_next_epoch():
+def test_the_state_after_the_last_batch_is_the_next_epochs():
     def rank_does(rank):
         loader = make(shard(0, 1, [16, 30][rank]), "drop")
         for number, _ in enumerate(loader):
@@ -87,10 +89,10 @@ def test_a_state_of_the_last_batch_is_the_next_epoch():
             assert told["epoch"] == (1 if number == 7 else 0)
         return number
 
-    assert Threads(2).run(rank_does) == [7, 7]
+    assert RankThreads(2).run(rank_does) == [7, 7]
 
 
-def test_a_state_after_the_loop_was_left():
+def test_a_state_taken_after_a_break_continues_exactly():
     def rank_does(rank):
         loader = make(shard(0, 1, 40), "drop")
         first = ids(loader, 3)
@@ -102,10 +104,10 @@ def test_a_state_after_the_loop_was_left():
         assert first + ids(again) == told
         return True
 
-    assert Threads(2).run(rank_does) == [True, True]
+    assert RankThreads(2).run(rank_does) == [True, True]
 
 
-def test_states_between_iter_and_the_first_batch():
+def test_a_state_before_the_first_batch_is_the_epochs_start():
     def rank_does(rank):
         loader = make(shard(0, 1, 40), "drop")
         kept = iter(loader)
@@ -121,12 +123,12 @@ def test_states_between_iter_and_the_first_batch():
         assert (state["epoch"], state["position"]) == (1, None)
         return first
 
-    assert Threads(2).run(rank_does) == [ids(make(shard(0, 1, 40), None))] * 2
+    assert RankThreads(2).run(rank_does) == [ids(make(shard(0, 1, 40), None))] * 2
 
 
 @pytest.mark.parametrize(("before", "after"), [(2, 3), (3, 2), (2, 1), (1, 2), (4, 2)])
 @pytest.mark.parametrize("unit", ["example", "batch"])
-def test_resumed_on_another_number_of_ranks(before, after, unit):
+def test_another_number_of_ranks_loses_no_example(before, after, unit):
     length, size = 240, {"example": 1, "batch": 4}[unit]
 
     def upstream(rank, ranks):
@@ -145,7 +147,7 @@ def test_resumed_on_another_number_of_ranks(before, after, unit):
         told = ids(saver, 60 // before)
         return told, saver.state_dict()
 
-    saved = Threads(before).run(begins)
+    saved = RankThreads(before).run(begins)
     served = Counter(i for told, _ in saved for each in told for i in each)
     state = saved[-1][1]  # any will do
 
@@ -160,12 +162,12 @@ def test_resumed_on_another_number_of_ranks(before, after, unit):
     uses = Counter()
     with warnings.catch_warnings(record=True) as warned:  # of all threads
         warnings.simplefilter("always")
-        for told in Threads(after).run(goes_on):
+        for told in RankThreads(after).run(goes_on):
             uses.update(i for each in told for i in each)
     said = [str(one.message) for one in warned]
     assert len(said) == after
     first = min(i for i in uses)
-    assert first > 0, "what was done is not begun anew"
+    assert first > 0, "served batches are not served anew"
     again = sum(1 for i in served if i >= first)
     for message in said:
         assert f"taken on {'one rank' if before == 1 else f'{before} ranks'}" in message
@@ -183,7 +185,7 @@ def test_resumed_on_another_number_of_ranks(before, after, unit):
         (lambda s: s.pop("ranks"), "damaged: its checksum"),
     ],
 )
-def test_damaged_states(change, text):
+def test_damaged_states_are_refused(change, text):
     def rank_does(rank):
         loader = make(shard(0, 1, 40), "drop")
         ids(loader, 3)
@@ -191,19 +193,18 @@ def test_damaged_states(change, text):
         change(state)
         loader.load_state_dict(state)
 
-    for error in Threads(2).run(rank_does):
+    for error in RankThreads(2).run(rank_does):
         assert isinstance(error, echobuf.StateError)
         assert text in str(error)
 
 
-def test_a_state_of_a_rank_that_was_ahead_of_another():
+def test_a_state_of_a_rank_ahead_is_refused_by_the_rank_behind():
     taken = threading.Event()
 
     def saves(rank):
         loader = make(shard(0, 1, 40), "drop")
         batches = iter(loader)
-        while loader.stats().fresh < 24:  # several batches are ready
-            time.sleep(0.001)
+        until(lambda: loader.stats().fresh >= 24)  # several batches are ready
         next(batches)
         if rank == 0:
             next(batches)
@@ -213,40 +214,40 @@ def test_a_state_of_a_rank_that_was_ahead_of_another():
         assert taken.wait(30)
         return loader.state_dict()
 
-    ahead, _ = Threads(2).run(saves)
+    ahead, _ = RankThreads(2).run(saves)
 
     def loads(rank):
         make(shard(0, 1, 40), "drop").load_state_dict(ahead)
 
-    fine, refused = Threads(2).run(loads)
+    fine, refused = RankThreads(2).run(loads)
     assert fine is None, "its own"
     assert isinstance(refused, echobuf.StateError)
     assert "is that of rank 0, taken when rank 1 had not come as far" in str(refused)
 
 
-def test_each_rank_has_its_seed():
+def test_each_ranks_state_has_its_seed():
     def saves(rank):
         loader = make(shard(0, 1, 40), "drop", seed=rank)
         ids(loader, 3)
         return loader.state_dict()
 
-    states = Threads(2).run(saves)
-    assert Threads(2).run(
+    states = RankThreads(2).run(saves)
+    assert RankThreads(2).run(
         lambda r: make([], "drop", seed=r).load_state_dict(states[r])
     ) == [None, None]
-    _, refused = Threads(2).run(
+    _, refused = RankThreads(2).run(
         lambda r: make([], "drop", seed=0).load_state_dict(states[r])
     )
     assert "`state` was taken with `seed` 1 on rank 1, but here it is 0" in str(refused)
 
 
-def test_a_state_of_ranks_elsewhere():
+def test_a_loader_without_ranks_loads_a_state_of_ranks():
     def rank_does(rank):
         loader = make(shard(rank, 2, 80), "drop")
         ids(loader, 9)
         return loader.state_dict()
 
-    (state, _) = Threads(2).run(rank_does)
+    (state, _) = RankThreads(2).run(rank_does)
     arguments = {"batch_size": 4, "window": 16, "factor": 2, "seed": 5}
     alone = EchoLoader(shard(0, 1, 80), **arguments)
     with pytest.warns(UserWarning, match="taken on 2 ranks, and there are 1 now"):

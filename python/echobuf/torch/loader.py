@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
     from echobuf.loader.epoch import Epoch
-    from echobuf.torch.ranks.rank import Rank
+    from echobuf.ranks.coordinator import RankCoordinator
 
 
 @documented
@@ -110,12 +110,12 @@ class EchoLoader(_EchoLoader):
             )
         check_int("ahead", ahead, 1, 1024)
         super().__init__(upstream, **arguments)
-        self._rank: Rank | None = None
+        self._ranks: RankCoordinator | None = None
         if uneven is not None:
-            from echobuf.torch.ranks.rank import Rank
+            from echobuf.ranks.coordinator import RankCoordinator
 
-            self._rank = Rank(group, uneven, ahead)
-            self._say_length()
+            self._ranks = RankCoordinator(group, uneven, ahead)
+            self._write_length()
 
     @property
     def batch_sampler(self) -> EpochSetter:
@@ -142,22 +142,30 @@ class EchoLoader(_EchoLoader):
             ClosedError: the loader was closed.
         """
         self._check_open()
-        if self._rank is None:
+        if self._ranks is None:
             return super().__iter__()
+        from echobuf.ranks.rendezvous import LoaderCallbacks
+
         try:
             epoch = cast("Epoch", super().__iter__())
         except BaseException as error:
-            self._rank.cannot_begin(error)
+            self._ranks.cannot_begin(error)
             raise
-        return self._rank.together(epoch, self._plan.sealed, weakref.ref(self))
+        callbacks = LoaderCallbacks(
+            arguments=self._plan.sealed,
+            write_length=weakref.WeakMethod(self._write_length),
+            take_back=weakref.WeakMethod(self._take_back),
+            end_epoch=weakref.WeakMethod(self._end_on_all_ranks),
+        )
+        return self._ranks.iterate(epoch, callbacks)
 
     def _end_current(self) -> None:
-        if self._rank is not None:
-            self._rank.supersede()
+        if self._ranks is not None:
+            self._ranks.supersede()
         super()._end_current()
 
     def _served_out(self) -> None:
-        if self._rank is None:  # else the other ranks have a say
+        if self._ranks is None:  # else the other ranks have a say
             super()._served_out()
 
     def __len__(self) -> int:
@@ -179,9 +187,9 @@ class EchoLoader(_EchoLoader):
             UpstreamError: with `uneven`, another rank is gone.
         """
         self._check_open()
-        if self._rank is None:
+        if self._ranks is None:
             return super().__len__()
-        return self._rank.count_batches(self._counted_epoch())
+        return self._ranks.count_batches(self._counted_epoch())
 
     def max_batches(self) -> int:
         """The most batches that an epoch can have, for schedules of learning rates.
@@ -197,11 +205,13 @@ class EchoLoader(_EchoLoader):
             ClosedError: the loader was closed.
         """
         self._check_open()
-        return super().max_batches() if self._rank is None else self._rank.max_batches()
+        return (
+            super().max_batches() if self._ranks is None else self._ranks.max_batches()
+        )
 
     def __bool__(self) -> bool:
         """False where the length is known to be 0; never raises, nor waits."""
-        return self._rank is not None or super().__bool__()
+        return self._ranks is not None or super().__bool__()
 
     # ---- states
 
@@ -229,11 +239,11 @@ class EchoLoader(_EchoLoader):
         super().load_state_dict(state_dict)
 
     def _position(self) -> State:
-        if self._rank is None or self._resume is not None:
+        if self._ranks is None or self._resume is not None:
             return super()._position()
         if self._begun is not None:  # and no batch was drawn
             return self._begun.resume or state.start_of(self._begun.number)
-        at = None if self._between else self._rank.position()
+        at = None if self._between else self._ranks.position()
         return state.start_of(self._next_epoch) if at is None else at
 
     def _seal(self, arguments: State, position: State) -> State:
@@ -241,18 +251,18 @@ class EchoLoader(_EchoLoader):
         return state.seal(arguments, position, **more)
 
     def _unseal(self, sealed: Any) -> State:
-        if self._rank is not None:
-            return self._rank.unseal(sealed, self._plan.sealed())
+        if self._ranks is not None:
+            return self._ranks.unseal(sealed, self._plan.sealed())
         if isinstance(sealed, dict) and "ranks" in sealed:
-            from echobuf.torch.ranks.states import unseal_alone
+            from echobuf.ranks.states import unseal_without_ranks
 
-            return unseal_alone(sealed, self._plan.sealed())
+            return unseal_without_ranks(sealed, self._plan.sealed())
         return super()._unseal(sealed)
 
-    def _say_length(self) -> None:
-        assert self._rank is not None
-        self._rank.say_length(self._plan.epoch_length, super().max_batches)
+    def _write_length(self) -> None:
+        assert self._ranks is not None
+        self._ranks.write_length(self._plan.epoch_length, super().max_batches)
 
-    def _end_together(self) -> None:
-        """The end has been drawn on all ranks."""
+    def _end_on_all_ranks(self) -> None:
+        """End the epoch whose last batch all ranks have handed out."""
         super()._served_out()

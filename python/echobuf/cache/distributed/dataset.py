@@ -73,8 +73,8 @@ class PartitionedDataset(CachedDataset):
         timeout_s: float = 30.0,
         host: str | None = None,
     ) -> None:
-        meeting = membership.meet_ranks(group)
-        self._rank, self._ranks = meeting.rank, meeting.size
+        rank_store = membership.meet_ranks(group)
+        self._rank, self._ranks = rank_store.rank, rank_store.size
 
         def make() -> Any:
             self._timeout_s = check_wait(timeout_s)
@@ -96,22 +96,22 @@ class PartitionedDataset(CachedDataset):
                 "on_lost": check_on_lost(on_lost),
                 "timeout_s": self._timeout_s,
             }
-            return membership.introduce(meeting, check_host(host), arguments)
+            return membership.introduce(rank_store, check_host(host), arguments)
 
-        said = membership.tell_all(meeting, "made", make)
-        membership.check_same(meeting, [one["arguments"] for one in said])
+        said = membership.tell_all(rank_store, "made", make)
+        membership.check_same(rank_store, [one["arguments"] for one in said])
         token = membership.token_of(said)
-        self._losses = Losses(meeting.members, on_lost)
+        self._losses = Losses(rank_store.members, on_lost)
         self._server: Server | None = None
         addresses = membership.tell_all(
-            meeting, "listens", functools.partial(self._serve, said, token)
+            rank_store, "listens", functools.partial(self._serve, said, token)
         )
         at = [(address, port) for address, port in addresses]
         self._sharing = Sharing(
             Peers(at, token, self._timeout_s), self._rank, self._losses, self._counters
         )
         self._holdings: Holdings | None = Holdings(
-            meeting, self._store, len(self), self._losses, on_lost
+            rank_store, self._store, len(self), self._losses, on_lost
         )
 
     def _serve(self, said: Any, token: bytes) -> tuple[str, int]:

@@ -16,7 +16,7 @@ from echobuf.cache.distributed.dealing import NOBODY
 from echobuf.cache.distributed.losses import Losses
 from echobuf.cache.distributed.membership import check_same
 from echobuf.errors import ForkError, UpstreamError
-from echobuf.torch.ranks.meeting import Meeting
+from echobuf.ranks.store import RankStore
 
 Holders = NDArray[np.int32]
 _FIRST = 0  # the rank that puts together what all say: so all have the same
@@ -34,7 +34,7 @@ class Holdings:
     left out by the one that puts it together, and so by all.
 
     Args:
-        meeting: of the ranks.
+        rank_store: of the ranks.
         store: of this rank.
         length: how many items there are.
         losses: what is known of lost ranks.
@@ -42,11 +42,16 @@ class Holdings:
     """
 
     def __init__(
-        self, meeting: Meeting, store: Any, length: int, losses: Losses, on_lost: str
+        self,
+        rank_store: RankStore,
+        store: Any,
+        length: int,
+        losses: Losses,
+        on_lost: str,
     ) -> None:
-        self._meeting = meeting
+        self._rank_store = rank_store
         self._store = store
-        self._shares = shares(length, meeting.size)
+        self._shares = shares(length, rank_store.size)
         self._losses = losses
         self._goes_on = on_lost == "storage"
         self._process = os.getpid()
@@ -81,25 +86,27 @@ class Holdings:
         return self._agreed[key]
 
     def _agree(self, settings: Mapping[str, Any]) -> Holders:
-        meeting, number = self._meeting, self._round + 1
+        rank_store, number = self._rank_store, self._round + 1
         key = f"holders/{number}"
         holds = self._holds()
         said = {"same": True} if holds == self._said else holds
-        meeting.set({f"holds/{number}/{meeting.rank}": {**said, "settings": settings}})
-        if meeting.rank == _FIRST:
-            meeting.set({key: self._put_together(f"holds/{number}")})
+        rank_store.set(
+            {f"holds/{number}/{rank_store.rank}": {**said, "settings": settings}}
+        )
+        if rank_store.rank == _FIRST:
+            rank_store.set({key: self._put_together(f"holds/{number}")})
             self._forget(
                 f"holders/{self._round}"
             )  # who comes to this round has read it
-        answer = meeting.wait_for(
-            lambda: meeting.get(key),
-            lambda: f"rank {meeting.members[_FIRST]} to put together who holds what",
+        answer = rank_store.wait_for(
+            lambda: rank_store.get(key),
+            lambda: f"rank {rank_store.members[_FIRST]} to put together who holds what",
             self._check_first,
         )
-        self._forget(f"holds/{self._round}/{meeting.rank}")
+        self._forget(f"holds/{self._round}/{rank_store.rank}")
         self._round, self._said = number, holds
         self._note(answer["lost"])
-        check_same(meeting, answer["settings"])
+        check_same(rank_store, answer["settings"])
         if "holders" in answer:
             self._last = self._shares + _unpack(answer["holders"], np.int32)
         return self._last
@@ -116,10 +123,10 @@ class Holdings:
 
     def _forget(self, key: str) -> None:
         if self._round > 0:
-            self._meeting.delete(key)
+            self._rank_store.delete(key)
 
     def _note(self, lost: list[int]) -> None:
-        if self._meeting.rank in lost:
+        if self._rank_store.rank in lost:
             raise UpstreamError(
                 "the other ranks have taken this one for gone, and go on without it."
             )
@@ -132,7 +139,7 @@ class Holdings:
     def _put_together(self, prefix: str) -> dict[str, Any]:
         before = self._gone.copy()
         said = self._hear(prefix)
-        ranks = range(self._meeting.size)
+        ranks = range(self._rank_store.size)
         answer: dict[str, Any] = {
             "lost": sorted(self._gone),
             "settings": [said.get(r, said[_FIRST])["settings"] for r in ranks],
@@ -149,21 +156,21 @@ class Holdings:
 
         def check() -> None:
             if self._goes_on:
-                self._gone |= self._meeting.gone()
+                self._gone |= self._rank_store.liveness.gone()
             else:
-                self._meeting.check_alive()
+                self._rank_store.liveness.check()
 
-        said = self._meeting.wait_for(
-            lambda: self._meeting.get_all(prefix, self._gone),
-            lambda: self._meeting.missing(prefix) + " to say what they hold",
+        said = self._rank_store.wait_for(
+            lambda: self._rank_store.get_all(prefix, self._gone),
+            lambda: self._rank_store.missing(prefix) + " to say what they hold",
             check,
         )
-        here = [r for r in range(self._meeting.size) if r not in self._gone]
+        here = [r for r in range(self._rank_store.size) if r not in self._gone]
         return dict(zip(here, said, strict=True))
 
     def _merge(self, said: Mapping[int, Mapping[str, Any]]) -> Holders:
         """What is in doubt goes to whose share it is."""
-        length, ranks = len(self._shares), self._meeting.size
+        length, ranks = len(self._shares), self._rank_store.size
         holders = np.full(length, NOBODY, np.int32)
         for rank, one in said.items():
             if one["open"]:
@@ -182,10 +189,10 @@ class Holdings:
 
     def _check_first(self) -> None:
         if not self._goes_on:
-            self._meeting.check_alive()
-        elif _FIRST in self._meeting.gone():
+            self._rank_store.liveness.check()
+        elif _FIRST in self._rank_store.liveness.gone():
             raise UpstreamError(
-                f"rank {self._meeting.members[_FIRST]} is gone, which puts together "
+                f"rank {self._rank_store.members[_FIRST]} is gone, which puts together "
                 "what ranks hold: without it they cannot agree on who reads what."
             )
 

@@ -9,40 +9,39 @@ from typing import Any
 
 from echobuf.cache.distributed import address, frames
 from echobuf.errors import OptionError, UpstreamError
-from echobuf.torch.ranks.group import meet
-from echobuf.torch.ranks.meeting import Meeting
-from echobuf.torch.ranks.process import Process
-from echobuf.torch.ranks.words import in_words, per_rank
+from echobuf.ranks.json_store import format_error, format_per_rank
+from echobuf.ranks.liveness import Process
+from echobuf.ranks.store import RankStore, join_group
 
 
-def meet_ranks(group: Any) -> Meeting:
+def meet_ranks(group: Any) -> RankStore:
     """The ranks of a process group.
 
     Raises:
         OptionError: there is none.
     """
-    return meet(
+    return join_group(
         group,
-        why="a `PartitionedDataset` is made",
+        reason="a `PartitionedDataset` is made",
         instead="use `echobuf.cache.CachedDataset`, which needs none",
     )
 
 
 def introduce(
-    meeting: Meeting, host: str | None, arguments: Mapping[str, Any]
+    rank_store: RankStore, host: str | None, arguments: Mapping[str, Any]
 ) -> dict[str, Any]:
     """What a rank says of itself.
 
     Args:
-        meeting: of the ranks.
+        rank_store: of the ranks.
         host: where it is reached; None: to be found out.
         arguments: of its cache, which must be the same on all ranks.
     """
     return {
         "arguments": arguments,
         "host": host,
-        "machine": Process.this().machine,
-        "near": address.near(meeting.store),
+        "machine": Process.current().machine,
+        "near": address.near(rank_store.torch_store),
         "token": secrets.token_hex(frames.TOKEN_BYTES),
     }
 
@@ -71,29 +70,29 @@ def host_of(rank: int, said: Sequence[Mapping[str, Any]]) -> str:
     return found
 
 
-def tell_all(meeting: Meeting, key: str, make: Callable[[], Any]) -> list[Any]:
+def tell_all(rank_store: RankStore, key: str, make: Callable[[], Any]) -> list[Any]:
     """What each rank has made, or the error of the one that could not.
 
     Raises:
         UpstreamError: another rank could not make its own.
         Exception: that of `make`, which the others are told of.
     """
-    mine = f"{key}/{meeting.rank}"
+    mine = f"{key}/{rank_store.rank}"
     try:
         made = make()
     except Exception as error:
         with contextlib.suppress(UpstreamError):  # nobody is there to be told
-            meeting.set({mine: {"failed": in_words(error)}})
+            rank_store.set({mine: {"failed": format_error(error)}})
         raise
-    meeting.set({mine: {"made": made}})
-    said = meeting.wait_for(
-        lambda: meeting.get_all(key),
-        lambda: meeting.missing(key) + " to make its cache",
+    rank_store.set({mine: {"made": made}})
+    said = rank_store.wait_for(
+        lambda: rank_store.get_all(key),
+        lambda: rank_store.missing(key) + " to make its cache",
     )
-    meeting.all_have_come()
+    rank_store.liveness.look_up()
     failed = [
         f"rank {rank} could not make its cache: {one['failed']}"
-        for rank, one in zip(meeting.members, said, strict=True)
+        for rank, one in zip(rank_store.members, said, strict=True)
         if "failed" in one
     ]
     if failed:
@@ -101,7 +100,7 @@ def tell_all(meeting: Meeting, key: str, make: Callable[[], Any]) -> list[Any]:
     return [one["made"] for one in said]
 
 
-def check_same(meeting: Meeting, arguments: Sequence[Mapping[str, Any]]) -> None:
+def check_same(rank_store: RankStore, arguments: Sequence[Mapping[str, Any]]) -> None:
     """Sees that all ranks have been told the same.
 
     Raises:
@@ -110,7 +109,7 @@ def check_same(meeting: Meeting, arguments: Sequence[Mapping[str, Any]]) -> None
     for name in arguments[0]:
         values = [each[name] for each in arguments]
         if any(value != values[0] for value in values):
-            told = per_rank(list(zip(meeting.members, values, strict=True)))
+            told = format_per_rank(list(zip(rank_store.members, values, strict=True)))
             raise OptionError(
                 f"`{name}` differs between ranks ({told}); it must be the same on all "
                 "of them."

@@ -1,4 +1,4 @@
-"""Ranks that agree, whatever their lengths and the time that each batch takes."""
+"""Iterators of ranks agree, whatever their lengths and the time a batch takes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from echobuf import UpstreamError
+from echobuf.ranks.agreement import Agreement
+from echobuf.ranks.iterator import RankIterator
+from echobuf.ranks.states import Progress, RankPosition
 from echobuf.state import start_of
-from echobuf.torch.ranks.place import Place
-from echobuf.torch.ranks.progress import Progress
-from echobuf.torch.ranks.session import Session
-from echobuf.torch.ranks.together import Together
-from ranks.rank_threads import Threads
+from ranks.rank_threads import RankThreads
 
 FAILS, LEAVES = "fails", "leaves"
 
@@ -53,59 +52,62 @@ class Numbers:
         pass
 
 
-class Begin:
-    """Beside the others, at the start."""
+class StartRendezvous:
+    """A rendezvous at the start of an epoch."""
 
-    def __init__(self, session):
-        self.session = session
+    def __init__(self, agreement):
+        self.agreement = agreement
 
     def __call__(self, epoch):
-        progress = Progress(0, Place(0, 0, None, 0, again=False, seed=0))
-        self.session.begin(0, 0, progress.place, {})
-        return self.session, progress
+        self.progress = Progress(0, RankPosition(0, 0, None, 0, again=False, seed=0))
+        self.agreement.begin(0, 0, self.progress.at, {})
+        return self.agreement, self.progress
 
 
-def take(together, most):
-    """The numbers handed out, and how it ended."""
+def take(iterator, most):
+    """Return the numbers handed out, and how the epoch ended."""
     numbers = []
     try:
-        for batch in together:
+        for batch in iterator:
             numbers.append(int(batch["number"]))
             batch["number"].zero_()  # they are the caller's
             if len(numbers) == most:
                 return numbers, LEAVES
     except UpstreamError as error:
         return numbers, error
-    assert next(together, None) is None
+    assert next(iterator, None) is None
     return numbers, "ends"
 
 
 def epochs(ends, pad, ahead, seed):
-    """Two epochs of ranks that end so: (batches, how)."""
-    threads = Threads(len(ends))
+    """Run two epochs of ranks; `ends` has (batches, how it ends) of each."""
+    threads = RankThreads(len(ends))
 
     def rank_does(rank):
-        meeting, told = threads.meeting(rank), []
+        store, told = threads.rank_store(rank), []
         for number in (1, 2):
             count, how = ends[rank]
-            together = Together(
+            start = StartRendezvous(Agreement(store, number, most_apart=12))
+            finished = []
+            iterator = RankIterator(
                 Numbers(
                     20 if how == LEAVES else count,
                     how == FAILS,
                     f"{seed} {rank} {number}",
                 ),
-                Begin(Session(meeting, number, apart=12)),
+                start,
                 pad=pad,
                 ahead=ahead,
-                finished=lambda: None,
+                end_epoch=lambda finished=finished: lambda: finished.append(True),
             )
-            told.append(take(together, count if how == LEAVES else None))
+            told.append(take(iterator, count if how == LEAVES else None))
             if isinstance(told[-1][1], UpstreamError):
                 with pytest.raises(UpstreamError) as again:
-                    next(together)
+                    next(iterator)
                 assert str(again.value) == str(told[-1][1]), "the same again"
-            assert together._progress.done == (told[-1][1] == "ends")
-            del together
+            assert len(finished) == (told[-1][1] == "ends")
+            assert start.progress.is_done == (told[-1][1] == "ends")
+            del iterator
         return told
 
     return threads.run(rank_does)
@@ -120,13 +122,13 @@ def some_ends(draw, hows):
 
 
 def served(count, batches, pad):
-    """What a rank that has `count` batches hands out of `batches`."""
+    """Return what a rank that has `count` batches hands out of `batches`."""
     return [*range(1, min(count, batches) + 1), *[count] * (batches - count)]
 
 
 @settings(max_examples=60)
 @given(some_ends(["ends"]), st.integers(1, 5), st.integers(0, 1000))
-def test_the_epoch_ends_with_the_shortest(ends, ahead, seed):
+def test_without_padding_the_epoch_ends_with_the_shortest_rank(ends, ahead, seed):
     batches = min(count for count, _ in ends)
     for told in epochs(ends, False, ahead, seed):
         assert told == [(served(batches, batches, False), "ends")] * 2
@@ -134,7 +136,7 @@ def test_the_epoch_ends_with_the_shortest(ends, ahead, seed):
 
 @settings(max_examples=60)
 @given(some_ends(["ends"]), st.integers(1, 5), st.integers(0, 1000))
-def test_the_epoch_ends_with_the_longest(ends, ahead, seed):
+def test_with_padding_the_epoch_ends_with_the_longest_rank(ends, ahead, seed):
     counts = [count for count, _ in ends]
     told = epochs(ends, True, ahead, seed)
     if min(counts) == 0 < max(counts):
@@ -156,7 +158,7 @@ def test_the_epoch_ends_with_the_longest(ends, ahead, seed):
     st.integers(1, 5),
     st.integers(0, 1000),
 )
-def test_all_stop_at_the_same_batch_when_one_fails(ends, pad, ahead, seed):
+def test_all_ranks_stop_at_the_same_batch_when_one_fails(ends, pad, ahead, seed):
     told = epochs(ends, pad, ahead, seed)
     assert len({len(numbers) for each in told for numbers, _ in each}) == 1
     batches = len(told[0][0][0])
@@ -185,7 +187,7 @@ def test_all_stop_at_the_same_batch_when_one_fails(ends, pad, ahead, seed):
     st.integers(1, 5),
     st.integers(0, 1000),
 )
-def test_who_leaves_is_named(ranks, batches, pad, ahead, seed):
+def test_a_rank_that_leaves_its_loop_is_named(ranks, batches, pad, ahead, seed):
     ends = [(batches, LEAVES), *[(20, "ends")] * (ranks - 1)]
     for each in epochs(ends, pad, ahead, seed)[1:]:
         for numbers, error in each:
@@ -193,6 +195,6 @@ def test_who_leaves_is_named(ranks, batches, pad, ahead, seed):
             assert f"rank 0 has left its loop after {batches} batches" in str(error)
 
 
-def test_all_may_leave_and_begin_again():
+def test_all_ranks_may_leave_an_epoch_and_begin_another():
     for told in epochs([(3, LEAVES)] * 3, False, 2, 0):
         assert told == [([1, 2, 3], LEAVES)] * 2

@@ -1,4 +1,4 @@
-"""Loaders with `uneven` around upstreams that keep a state."""
+"""Loaders with `uneven` around upstreams that have a state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 
 from echobuf.torch import EchoLoader
 from ranks import rank_threads
-from ranks.rank_threads import Threads
+from ranks.rank_threads import RankThreads
 
 N = 240
 
@@ -23,7 +23,7 @@ def ranks_are_threads(monkeypatch):
 
 
 class Shard:
-    """Every n-th of N examples, with a state; notes what is read."""
+    """Every n-th of N examples, with a state; records the numbers that are read."""
 
     def __init__(self, rank, size):
         self.numbers = range(rank, N, size)
@@ -49,7 +49,7 @@ def make(shard):
 
 
 def begin(rank, cut=40):
-    """Some batches, the state after them, and the rest of the epoch."""
+    """Draw some batches; return the state after them and the rest of the epoch."""
     loader = make(Shard(rank, 2))
     epoch = iter(loader)
     for _ in range(cut):
@@ -58,8 +58,8 @@ def begin(rank, cut=40):
     return state, [batch["id"].tolist() for batch in epoch]
 
 
-def test_each_rank_goes_on_where_it_was():
-    told = Threads(2).run(begin)
+def test_each_ranks_upstream_continues_at_its_state():
+    told = RankThreads(2).run(begin)
 
     def go_on(rank):
         state, expected = told[rank]
@@ -72,11 +72,11 @@ def test_each_rank_goes_on_where_it_was():
 
     for state, _ in told:
         assert 0 < state["upstream"]["offset"] == state["fresh_offset"]
-    assert [len(each) for each in Threads(2).run(go_on)] == [60, 60]
+    assert [len(each) for each in RankThreads(2).run(go_on)] == [60, 60]
 
 
 def test_on_another_number_of_ranks_upstream_begins_at_its_start():
-    told = Threads(2).run(begin)
+    told = RankThreads(2).run(begin)
 
     def go_on(rank):
         shard = Shard(rank, 1)
@@ -88,4 +88,4 @@ def test_on_another_number_of_ranks_upstream_begins_at_its_start():
         return served
 
     offset = told[0][0]["fresh_offset"]
-    assert Threads(1).run(go_on) == [set(range(2 * offset, N))]
+    assert RankThreads(1).run(go_on) == [set(range(2 * offset, N))]

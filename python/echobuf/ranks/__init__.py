@@ -1,0 +1,1 @@
+"""Loaders on several ranks that agree on the batches of an epoch."""

@@ -1,0 +1,310 @@
+"""The agreement of the ranks on the batches of an epoch: reports and decisions."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from echobuf.errors import OptionError, StateError, UpstreamError
+from echobuf.ranks.json_store import format_error, format_per_rank
+from echobuf.ranks.states import Progress, RankPosition, State
+from echobuf.ranks.store import RankStore
+
+
+class RankStatus(enum.IntEnum):
+    """The state of a rank in an epoch: can more batches come from it?"""
+
+    RUNNING = 0  # perhaps
+    ENDED = 1  # no: its shard is used up
+    EMPTY = 2  # no, and it has no batch to pad with
+    FAILED = 3  # no: its upstream has failed
+    LEFT = 4  # no: its loop was left
+    ORPHANED = 5  # no: it has seen that another rank is gone
+
+
+@dataclass
+class RankReport:
+    """A rank's report on its epoch, which the other ranks read.
+
+    Attributes:
+        count: batches that the rank certainly hands out; others may advance so far.
+        status: of the rank after these.
+        reason: text of a failure.
+    """
+
+    count: int = 0
+    status: RankStatus = RankStatus.RUNNING
+    reason: str = ""
+
+    def as_list(self) -> list[Any]:
+        """Return the fields, for JSON."""
+        return [self.count, self.status.value, self.reason]
+
+    @classmethod
+    def from_list(cls, fields: list[Any]) -> RankReport:
+        """Return the report that `as_list` has encoded."""
+        count, status, reason = fields
+        return cls(count, RankStatus(status), reason)
+
+
+class Decision(enum.Enum):
+    """The decision of all ranks on one batch."""
+
+    SERVE = 0  # all ranks hand it out
+    WAIT = 1  # not known yet
+    END = 2  # the epoch has ended before it
+    FAIL = 3  # a rank will not have it
+
+
+_ORDERLY = {RankStatus.RUNNING, RankStatus.ENDED, RankStatus.EMPTY}
+
+
+def decide(batch: int, reports: Sequence[RankReport], pad: bool) -> Decision:
+    """Return the decision on batch number `batch`, from 1 on; the earlier are served.
+
+    It is the same on every rank, at whatever time that reads the reports: a count only
+    grows until its rank stops. Other than `WAIT`, it is final.
+    """
+    behind = [report.status for report in reports if report.count < batch]
+    if not _ORDERLY.issuperset(behind):
+        return Decision.FAIL
+    if pad:
+        return _decide_padded(behind, len(reports))
+    if not behind:
+        return Decision.SERVE
+    ended = RankStatus.ENDED in behind or RankStatus.EMPTY in behind
+    return Decision.END if ended else Decision.WAIT
+
+
+def _decide_padded(behind: list[RankStatus], ranks: int) -> Decision:
+    if RankStatus.RUNNING in behind:
+        return Decision.WAIT
+    if len(behind) == ranks:
+        return Decision.END
+    return Decision.FAIL if RankStatus.EMPTY in behind else Decision.SERVE
+
+
+def explain_failure(
+    batch: int, reports: Sequence[RankReport], members: Sequence[int]
+) -> UpstreamError:
+    """Return the error for `Decision.FAIL`.
+
+    Args:
+        batch: the decision's.
+        reports: of all ranks.
+        members: the numbers of the ranks in the whole job.
+    """
+    reasons = []
+    for report, member in zip(reports, members, strict=True):
+        if report.count >= batch:
+            continue
+        if report.status is RankStatus.FAILED:
+            reasons.append(f"rank {member} failed: {report.reason}")
+        elif report.status is RankStatus.ORPHANED and report.reason not in reasons:
+            reasons.append(report.reason)
+        elif report.status is RankStatus.LEFT:
+            reasons.append(
+                f"rank {member} has left its loop after {report.count} batches; every "
+                "rank must take as many steps."
+            )
+        elif report.status is RankStatus.EMPTY:
+            reasons.append(
+                f"rank {member} has no batch to pad with: its shard has too few "
+                "examples for one."
+            )
+    return UpstreamError("; ".join(reasons))
+
+
+class Agreement:
+    """The values in the store by which the ranks agree on one epoch of a loader.
+
+    Each rank has a report, and its positions at its last batches, which it alone
+    writes.
+
+    Args:
+        store: of the ranks.
+        number: of the loader's `iter`, the same on all ranks.
+        most_apart: the most batches that ranks may be apart.
+
+    Attributes:
+        store: as given.
+    """
+
+    def __init__(self, store: RankStore, number: int, most_apart: int) -> None:
+        self.store = store
+        self._number = number
+        self._report_prefix = f"{number}/record"
+        self._report_key = f"{self._report_prefix}/{store.rank}"
+        self._kept_positions = most_apart + 1
+        self._written_keys = {self._report_key}
+
+    def begin(
+        self, epoch: int, batches: int, position: RankPosition, arguments: State
+    ) -> None:
+        """Wait until all ranks have begun; check that they have begun the same epoch.
+
+        Args:
+            epoch: its number.
+            batches: of this epoch that were handed out before the loaded state was
+                taken.
+            position: from which this rank goes on.
+            arguments: of the loader; None where one is not known.
+
+        Raises:
+            OptionError: ranks have different arguments, or are in different epochs.
+            StateError: they go on from different batches.
+            UpstreamError: a rank could not begin, or is gone.
+        """
+        self.write(RankReport(), position)
+        self._write_beginning(
+            {
+                "epoch": epoch,
+                "batches": batches,
+                "base": position.base,
+                "arguments": arguments,
+            }
+        )
+        beginnings = self._wait_for_beginnings()
+        failed = [(rank, one["failed"]) for rank, one in beginnings if "failed" in one]
+        if failed:
+            raise UpstreamError(
+                "; ".join(f"rank {rank} failed: {reason}" for rank, reason in failed)
+            )
+        _check_same(beginnings)
+
+    def cannot_begin(self, error: BaseException) -> None:
+        """Report to the others, which wait in `begin`, why this rank cannot begin."""
+        with contextlib.suppress(UpstreamError):  # no other rank is left
+            self.write(RankReport())
+            self._write_beginning({"failed": format_error(error)})
+
+    def _write_beginning(self, beginning: dict[str, Any]) -> None:
+        self._set({f"{self._number}/begin/{self.store.rank}": beginning})
+
+    def _set(self, values: dict[str, Any]) -> None:
+        self._written_keys.update(values)
+        self.store.set(values)
+
+    def _wait_for_beginnings(self) -> list[tuple[int, dict[str, Any]]]:
+        prefix = f"{self._number}/begin"
+        beginnings = self.store.wait_for(
+            lambda: self.store.get_all(prefix),
+            lambda: self.store.missing(prefix) + " to begin an epoch",
+        )
+        self.store.liveness.look_up()
+        return list(zip(self.store.members, beginnings, strict=True))
+
+    def write(
+        self, report: RankReport | None, position: RankPosition | None = None
+    ) -> None:
+        """Write this rank's report, and its position; not those that are None."""
+        values: dict[str, Any] = {}
+        if report is not None:
+            values[self._report_key] = report.as_list()
+        if position is not None:
+            key = self._position_key(self.store.rank, position.batches)
+            values[key] = position.as_dict()
+        if values:
+            self._set(values)
+
+    def read(self) -> list[RankReport]:
+        """Return the reports of all ranks."""
+        found = self.store.read_all(self._report_prefix)
+        return [RankReport.from_list(fields) for fields in found]
+
+    # ---- positions
+
+    def positions(self, batches: int) -> list[RankPosition]:
+        """Return each rank's position after so many batches, or its last one before."""
+        prefix = f"{self._number}/place {batches % self._kept_positions}"
+        found = self.store.get_all(prefix) or [None] * self.store.size
+        return [
+            RankPosition.from_dict(fields)
+            if fields is not None and fields["batches"] == batches
+            else self._position_before(rank, batches)
+            for rank, fields in enumerate(found)
+        ]
+
+    def _position_before(self, rank: int, batches: int) -> RankPosition:
+        for count in range(batches, max(-1, batches - self._kept_positions), -1):
+            fields = self.store.get(self._position_key(rank, count))
+            if fields is not None and fields["batches"] == count:
+                return RankPosition.from_dict(fields)
+        raise UpstreamError(f"rank {self.store.members[rank]} is too far behind.")
+
+    def _position_key(self, rank: int, batches: int) -> str:
+        return f"{self._number}/place {batches % self._kept_positions}/{rank}"
+
+    def forget(self) -> None:
+        """Delete all that this rank has written, once no rank reads it any more."""
+        for key in self._written_keys:
+            self.store.delete(key)
+
+
+def _check_same(beginnings: list[tuple[int, dict[str, Any]]]) -> None:
+    for name in beginnings[0][1]["arguments"]:
+        values = [(rank, one["arguments"].get(name)) for rank, one in beginnings]
+        known = [value for _, value in values if value is not None]
+        if any(value != known[0] for value in known):
+            raise OptionError(
+                f"`{name}` differs between ranks ({format_per_rank(values)}); make the "
+                "loader with the same arguments on all of them."
+            )
+    epochs = [(rank, one["epoch"]) for rank, one in beginnings]
+    if len({epoch for _, epoch in epochs}) > 1:
+        raise OptionError(
+            f"the ranks are in different epochs ({format_per_rank(epochs)}); say the "
+            "same `set_epoch` on all of them, or load states taken at the same batch."
+        )
+    starts = [(rank, one["base"]) for rank, one in beginnings]
+    if len({start for _, start in starts}) > 1:
+        raise StateError(
+            "the ranks begin at different examples of their shards "
+            f"({format_per_rank(starts)}); load the same state on all of them."
+        )
+    batches = [(rank, one["batches"]) for rank, one in beginnings]
+    if len({count for _, count in batches}) > 1:
+        raise StateError(
+            "the ranks go on from different batches of the epoch "
+            f"({format_per_rank(batches)}); load states taken at the same batch on all "
+            "of them."
+        )
+
+
+class Agreements:
+    """The agreements of a loader's ranks: one an epoch, in the same order on all ranks.
+
+    Args:
+        store: of the ranks.
+        uneven: "drop" or "pad".
+        ahead: batches that a rank draws ahead.
+
+    Attributes:
+        last: the agreement on the last epoch that was begun.
+        progress: of this rank in that epoch.
+    """
+
+    def __init__(self, store: RankStore, uneven: str, ahead: int) -> None:
+        self._store = store
+        self._uneven = uneven
+        self._most_apart = 2 * ahead + 4
+        self._count = 0
+        self.last: Agreement | None = None
+        self.progress: Progress | None = None
+
+    def begin(self) -> Agreement:
+        """Return an agreement on another epoch."""
+        self._count += 1
+        return Agreement(self._store, self._count, self._most_apart)
+
+    def compared_arguments(self, arguments: State) -> State:
+        """Return the arguments that must be the same on all ranks: all but the seed."""
+        same = {name: arguments[name] for name in arguments if name != "seed"}
+        return {**same, "uneven": self._uneven}
+
+    def follow(self, agreement: Agreement, progress: Progress) -> None:
+        """Set the epoch whose states are taken from now on."""
+        self.last, self.progress = agreement, progress

@@ -1,0 +1,263 @@
+"""Liveness of the ranks: their processes, their heartbeats, the ranks that are gone."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import uuid
+import weakref
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch.distributed as dist
+
+from echobuf.errors import UpstreamError
+from echobuf.limits import enough
+from echobuf.ranks.json_store import JsonStore, StoreGoneError
+from echobuf.threads import Signal
+
+HEARTBEAT_S = 2.0  # between two heartbeats of a rank
+SILENCE_S = 120.0  # without a heartbeat, after which a rank is gone
+_JOIN_S = 3.0  # for the heartbeat's thread to end
+_PATIENCE_S = 1.0  # for the process that keeps the store to be seen as ended
+_ENDED_STATES = ("Z", "X", "x")  # in /proc: a zombie, dead
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process that other processes of its machine can look up.
+
+    Attributes:
+        machine: the boot of the machine, and the namespace that `pid` counts in.
+        pid: the process.
+        started: clock ticks after the boot; a later process may get the same `pid`.
+    """
+
+    machine: str
+    pid: int
+    started: str
+
+    @classmethod
+    def current(cls) -> Process:
+        """Return the calling process."""
+        pid = os.getpid()
+        try:
+            boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+            namespace = os.readlink("/proc/self/ns/pid")
+            return cls(f"{boot} {namespace}", pid, _read_stat(pid)[1])
+        except OSError:  # without /proc it counts as on a machine of its own
+            return cls(uuid.uuid4().hex, pid, "")
+
+    def has_ended(self) -> bool:
+        """Return whether the process has ended; call it on the same machine only."""
+        try:
+            state, started = _read_stat(self.pid)
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
+        return started != self.started or state in _ENDED_STATES
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields, for JSON."""
+        return asdict(self)
+
+
+def _read_stat(pid: int) -> tuple[str, str]:
+    """Return the state of a process and its start time."""
+    text = Path(f"/proc/{pid}/stat").read_text()
+    fields = text.rpartition(")")[2].split()  # the name may hold anything
+    return fields[0], fields[19]
+
+
+class Heartbeat:
+    """A thread that increments a key of a store, for ranks on other machines.
+
+    It ends when the object is dropped, or the interpreter exits.
+
+    Args:
+        store: of torch.distributed, thread-safe.
+        key: of this rank.
+
+    Attributes:
+        stop: ends the thread.
+    """
+
+    def __init__(self, store: Any, key: str) -> None:
+        stop = Signal()
+        thread = threading.Thread(
+            target=_send_heartbeats,
+            args=(store, key, stop),
+            name="echobuf-beat",
+            daemon=True,
+        )
+        with enough("a rank's heartbeat", "end others"):
+            thread.start()
+        # At exit, too: a thread that is inside the store when the interpreter goes
+        # away would end the process with an abort.
+        self.stop = weakref.finalize(self, _stop, stop, thread)
+
+
+def _send_heartbeats(store: Any, key: str, stop: Signal) -> None:
+    try:
+        while True:
+            store.add(key, 1)
+            if stop.wait(HEARTBEAT_S):
+                return
+    except RuntimeError:  # the store is gone; the next call of a rank reports that
+        return
+
+
+def _stop(stop: Signal, thread: threading.Thread) -> None:
+    stop.set()
+    if thread is not threading.current_thread():
+        thread.join(_JOIN_S)
+
+
+class Liveness:
+    """The ranks of a group and which of them are gone; shared by a process's loaders.
+
+    A rank on the same machine is gone when its process has ended, one on another
+    machine when its heartbeat has stopped.
+
+    Args:
+        store: of torch.distributed, for this alone; all ranks share it.
+        members: the numbers of the ranks in the whole job.
+        rank: the index of this rank in `members`.
+
+    Attributes:
+        members: as given.
+        rank: as given.
+        heartbeat: of this rank.
+
+    Raises:
+        UpstreamError: the store does not answer.
+    """
+
+    def __init__(self, store: Any, members: list[int], rank: int) -> None:
+        self.members = members
+        self.rank = rank
+        self._store = JsonStore(store)
+        self._processes: dict[int, Process] = {rank: Process.current()}
+        self._heartbeats: dict[int, tuple[int, float]] = {}  # last count, and when
+        try:
+            own = {f"process/{rank}": self._processes[rank].as_dict()}
+            self._store.set(own)
+        except StoreGoneError as error:
+            raise self.explain_store_gone(error) from error
+        self.heartbeat = Heartbeat(store, f"beat/{rank}")
+
+    def check(self) -> None:
+        """Raise `UpstreamError` that names the ranks that are gone, if any are."""
+        ended, silent = self.find_gone()
+        if ended:
+            raise UpstreamError(f"{self._name(ended)} gone: no process is there.")
+        if silent:
+            raise UpstreamError(
+                f"{self._name(silent)} gone: no sign of life for {SILENCE_S:.0f} s."
+            )
+
+    def gone(self) -> set[int]:
+        """Return the ranks that are gone.
+
+        Raises:
+            UpstreamError: the store does not answer.
+        """
+        ended, silent = self.find_gone()
+        return {*ended, *silent}
+
+    def find_gone(self) -> tuple[list[int], list[int]]:
+        """Return the ranks whose process has ended, and those without a heartbeat.
+
+        Raises:
+            UpstreamError: the store does not answer.
+        """
+        self.look_up()
+        try:
+            return self._find_ended(), self._find_silent()
+        except StoreGoneError as error:
+            raise self.explain_store_gone(error) from error
+
+    def _name(self, ranks: list[int]) -> str:
+        """Return the ranks' numbers in the whole job, and a verb."""
+        numbers = ", ".join(str(self.members[rank]) for rank in sorted(ranks))
+        return f"rank {numbers} is" if len(ranks) == 1 else f"ranks {numbers} are"
+
+    def explain_store_gone(self, error: StoreGoneError) -> UpstreamError:
+        """Return the error for a store that does not answer."""
+        gone = self._find_ended()
+        patience = time.monotonic() + _PATIENCE_S
+        # A process that is being killed is still there when its connections are not,
+        # and others may have ended for want of it by then.
+        while not self._has_store_keeper(gone) and time.monotonic() < patience:
+            time.sleep(0.01)
+            gone = self._find_ended()
+        if gone:
+            return UpstreamError(f"{self._name(gone)} gone: {error}")
+        if not dist.is_initialized():
+            return UpstreamError(
+                "the process group was destroyed, whose store the ranks talk in."
+            )
+        return UpstreamError(
+            "the store of the process group does not answer; the process that keeps "
+            f"it, rank 0 or the agent of torchrun, is gone: {error}"
+        )
+
+    def _has_store_keeper(self, gone: list[int]) -> bool:
+        """Return whether rank 0, the usual keeper of the store, is in `gone`.
+
+        True, too, where rank 0 is not on this machine and cannot be looked up.
+        """
+        local = [self.members[rank] for rank, _ in self._others(local=True)]
+        return (
+            not dist.is_initialized()
+            or 0 not in local
+            or any(self.members[rank] == 0 for rank in gone)
+        )
+
+    # ---- processes
+
+    def look_up(self) -> None:
+        """Read the processes of the ranks that have joined since the last call.
+
+        Raises:
+            UpstreamError: the store does not answer.
+        """
+        try:
+            self._look_up()
+        except StoreGoneError as error:
+            raise self.explain_store_gone(error) from error
+
+    def _look_up(self) -> None:
+        new = [rank for rank in range(len(self.members)) if rank not in self._processes]
+        for rank in new:
+            found = self._store.get(f"process/{rank}")
+            if found is not None:
+                self._processes[rank] = Process(**found)
+        is_complete = len(self._processes) == len(self.members)
+        if new and is_complete and not self._others(local=False):
+            self.heartbeat.stop()  # no rank on another machine reads it
+
+    def _others(self, local: bool) -> list[tuple[int, Process]]:
+        own = self._processes[self.rank].machine
+        return [
+            (rank, process)
+            for rank, process in self._processes.items()
+            if rank != self.rank and (process.machine == own) is local
+        ]
+
+    def _find_ended(self) -> list[int]:
+        return [rank for rank, process in self._others(True) if process.has_ended()]
+
+    def _find_silent(self) -> list[int]:
+        silent = []
+        for rank, _ in self._others(False):
+            count, now = self._store.add(f"beat/{rank}", 0), time.monotonic()
+            last, since = self._heartbeats.get(rank, (None, now))
+            if count != last:
+                self._heartbeats[rank] = (count, now)
+            elif now - since > SILENCE_S:
+                silent.append(rank)
+        return silent

@@ -1,1 +1,0 @@
-"""Loaders of several ranks that agree on the batches of an epoch."""
