@@ -17,7 +17,7 @@ from echobuf import transforms
 from echobuf.cuda import kernels, stages
 from echobuf.cuda.arrays import handle_of
 from echobuf.cuda.out import DeviceOut
-from echobuf.leaves import make_leaves
+from echobuf.output_spec import make_output_spec
 from echobuf.tree import make_spec
 
 cupy = pytest.importorskip("cupy")
@@ -64,7 +64,7 @@ def test_cupy_compiles_chains_and_what_it_made_is_kept(monkeypatch, tmp_path):
     )
     spec = make_spec(echobuf.Field((32, 32, 3), np.uint8))
     chain = [transforms.RandomCrop(20), transforms.ColorJitter(0.1, 0.1)]
-    plans = make_leaves(spec, chain, ragged=False).plans
+    plans = make_output_spec(spec, chain, ragged=False).plans
     source = stages.source_of(plan for _, plan in plans)
     cubin = cupy_modules.compiled(source.text, source.options)
     assert cubin[:4] == b"\x7fELF"

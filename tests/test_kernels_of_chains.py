@@ -11,7 +11,7 @@ import echobuf
 from chains_for_tests import random_case
 from echobuf import transforms as t
 from echobuf.cuda import stages
-from echobuf.leaves import make_leaves
+from echobuf.output_spec import make_output_spec
 from echobuf.tree import make_spec
 from kernels_compiled import ARCHITECTURES, ROOT, compile_source, usage
 
@@ -53,7 +53,7 @@ SEQUENCES = {
 
 
 def source_of(spec, transform):
-    made = make_leaves(make_spec(spec), transform, ragged=False)
+    made = make_output_spec(make_spec(spec), transform, ragged=False)
     return stages.source_of(plan for _, plan in made.plans)
 
 

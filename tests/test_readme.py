@@ -92,7 +92,7 @@ def test_the_page_on_transforms():
     page = markdown.blocks(ROOT / "docs" / "transforms.md", "python")
     names = {}
     exec(page[0], names)
-    spec = names["buffer"]._made.spec
+    spec = names["buffer"]._output.spec
     assert spec.fields[0].shape == (3, 224, 224)
     names["buffer"].__exit__(None, None, None)
     names |= {name: getattr(transforms, name) for name in transforms.__all__}

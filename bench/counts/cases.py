@@ -13,7 +13,7 @@ from echobuf import transforms as t
 from echobuf.cuda import kernels, stages
 from echobuf.cuda.counts import Launch
 from echobuf.cuda.simulated_driver import driver
-from echobuf.leaves import make_leaves
+from echobuf.output_spec import make_output_spec
 from echobuf.testing import simulated_cuda
 from echobuf.tree import make_spec
 
@@ -48,7 +48,7 @@ class Case:
         """Return the source of its kernels, and what the compiler is told."""
         if not self.chain:
             return kernels.source(), kernels.options()
-        made = make_leaves(make_spec(self.spec), self.transform, ragged=False)
+        made = make_output_spec(make_spec(self.spec), self.transform, ragged=False)
         source = stages.source_of(plan for _, plan in made.plans)
         return source.text, source.options
 

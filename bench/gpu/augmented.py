@@ -30,7 +30,7 @@ class AugmentedWindow(Window):
 
     def drawn(self) -> dict[str, tuple[tuple[int, ...], Any]]:
         size = self.settings["size"]
-        return {"image": ((3, size, size), self.buffer._made.spec.fields[0].dtype)}
+        return {"image": ((3, size, size), self.buffer._output.spec.fields[0].dtype)}
 
 
 class Augment(Draw):

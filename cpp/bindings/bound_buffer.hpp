@@ -32,11 +32,11 @@ inline int code(Status status) { return static_cast<int>(status); }
 template <class Core>
 class BoundBuffer {
  public:
-  /// `leaves`: of what is put; `made`: of batches.
-  BoundBuffer(const py::list& leaves, const py::list& made,
+  /// `leaves`: of what is put; `output`: of batches.
+  BoundBuffer(const py::list& leaves, const py::list& output,
               std::shared_ptr<Core> buffer)
       : leaves_(leaves, buffer->options().ragged),
-        made_(made, buffer->options().ragged),
+        output_(output, buffer->options().ragged),
         buffer_(std::move(buffer)) {}
 
   /// What takes apart the trees that are put.
@@ -230,7 +230,7 @@ class BoundBuffer {
   }
 
   Leaves leaves_;
-  const Leaves made_;
+  const Leaves output_;
 
  private:
   py::object put_bound(Core& buffer, std::uint64_t term, const Sources& sources,

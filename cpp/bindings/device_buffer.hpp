@@ -63,11 +63,11 @@ class DeviceBuffer : public BoundBuffer<DeviceCore> {
   using Handles = std::map<std::string, std::uintptr_t>;
   using StageHandles = std::vector<std::pair<std::uintptr_t, std::uintptr_t>>;
 
-  /// `made`: the leaves of batches, as in BoundBuffer.
-  DeviceBuffer(const py::list& leaves, const py::list& made,
+  /// `output`: the leaves of batches, as in BoundBuffer.
+  DeviceBuffer(const py::list& leaves, const py::list& output,
                const BufferOptions& options, const DeviceHandle& device,
                const Handles& kernels, const StageHandles& stages)
-      : BoundBuffer(leaves, made, make(options, device, kernels, stages)) {}
+      : BoundBuffer(leaves, output, make(options, device, kernels, stages)) {}
 
   /// Draws the next batch to `addresses`, one a leaf, on `stream`; where that is being
   /// captured, into its graph. The length of the batch, or minus a code.

@@ -13,23 +13,23 @@ namespace echobuf::python {
 
 class HostBuffer : public BoundBuffer<Buffer> {
  public:
-  HostBuffer(const py::list& leaves, const py::list& made, const BufferOptions& options)
-      : BoundBuffer(leaves, made, std::make_shared<Buffer>(options)) {}
+  HostBuffer(const py::list& leaves, const py::list& output, const BufferOptions& options)
+      : BoundBuffer(leaves, output, std::make_shared<Buffer>(options)) {}
 
   /// The leaves of the next batch as arrays, or a code.
   py::object next(std::optional<double> timeout_s) {
     return next_as(timeout_s, [&](const BatchLayout& layout, Batch batch) {
-      return made_.wrap(layout, std::move(batch));
+      return output_.wrap(layout, std::move(batch));
     });
   }
 
   /// The leaves of the next batch for `__dlpack__`, or a code. Only if exportable().
   py::object next_exported(std::optional<double> timeout_s) {
     return next_as(timeout_s, [&](const BatchLayout& layout, Batch batch) {
-      return made_.export_all(layout, std::move(batch));
+      return output_.export_all(layout, std::move(batch));
     });
   }
-  bool exportable() const { return made_.exportable(); }
+  bool exportable() const { return output_.exportable(); }
 
   /// Draws into arrays that are as the spec says, contiguous, writable and apart. The
   /// length of the batch, or minus a code (kMismatch: Python must look at the arrays).
@@ -37,7 +37,7 @@ class HostBuffer : public BoundBuffer<Buffer> {
     const std::shared_ptr<Buffer> buffer = hold();
     if (const int refused = refuse(buffer)) return -refused;
     std::vector<std::byte*> targets;
-    if (!made_.bind_out(arrays, buffer->options().batch_size, targets))
+    if (!output_.bind_out(arrays, buffer->options().batch_size, targets))
       return -kMismatch;
     Target target{targets.data()};
     const bool brief = is_brief(*buffer);

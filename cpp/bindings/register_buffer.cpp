@@ -25,7 +25,7 @@ BufferOptions make_options(
     std::optional<std::pair<std::uint64_t, std::uint64_t>> factor,
     std::uint32_t max_factor, std::uint64_t seed, std::uint64_t epoch, bool drop_last,
     std::uint32_t prefetch, bool shared, std::shared_ptr<const echobuf::LentSlots> lent,
-    const std::vector<std::pair<std::size_t, std::shared_ptr<const ChainPlan>>>& made) {
+    const std::vector<std::pair<std::size_t, std::shared_ptr<const ChainPlan>>>& output) {
   BufferOptions options;
   options.fields = echobuf::python::Leaves(leaves, ragged).fields();
   options.ragged = ragged;
@@ -40,7 +40,7 @@ BufferOptions make_options(
   options.prefetch = prefetch;
   options.shared = shared;
   options.lent = std::move(lent);
-  for (const auto& [field, plan] : made) options.leaves.push_back({field, plan});
+  for (const auto& [field, plan] : output) options.leaves.push_back({field, plan});
   return options;
 }
 
@@ -65,7 +65,7 @@ void register_buffer(py::module_& m) {
            py::arg("batch_size"), py::arg("window"), py::arg("factor"),
            py::arg("max_factor"), py::arg("seed"), py::arg("epoch"),
            py::arg("drop_last"), py::arg("prefetch"), py::arg("shared"),
-           py::arg("lent"), py::arg("made"))
+           py::arg("lent"), py::arg("output"))
       .def("needs",
            [](const BufferOptions& options) {
              const echobuf::BufferNeeds needs = echobuf::Buffer::needs(options);
@@ -87,7 +87,7 @@ void register_buffer(py::module_& m) {
   auto buffer =
       py::class_<HostBuffer>(m, "Buffer")
           .def(py::init<const py::list&, const py::list&, const BufferOptions&>(),
-               py::arg("leaves"), py::arg("made"), py::arg("options"))
+               py::arg("leaves"), py::arg("output"), py::arg("options"))
           .def("next_exported", &HostBuffer::next_exported)
           .def("exportable", &HostBuffer::exportable);
   echobuf::python::register_methods<HostBuffer>(buffer);

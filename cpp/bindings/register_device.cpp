@@ -42,7 +42,7 @@ void register_device(py::module_& m) {
           .def(py::init<const py::list&, const py::list&, const BufferOptions&,
                         const DeviceHandle&, const DeviceBuffer::Handles&,
                         const DeviceBuffer::StageHandles&>(),
-               py::arg("leaves"), py::arg("made"), py::arg("options"),
+               py::arg("leaves"), py::arg("output"), py::arg("options"),
                py::arg("device"), py::arg("kernels"), py::arg("stages"))
           .def("next_at", &DeviceBuffer::next_at)
           .def("before_replay", &DeviceBuffer::before_replay)

@@ -85,7 +85,7 @@ class BufferOptions:
         prefetch: int,
         shared: bool,
         lent: LentSlots | None,
-        made: list[tuple[int, ChainPlan | None]],
+        output: list[tuple[int, ChainPlan | None]],
     ) -> None: ...
     idle: int
     def needs(self) -> tuple[int, int, int, int, int]:
@@ -182,7 +182,7 @@ class Buffer(_Bound):
     def __init__(
         self,
         leaves: list[tuple[np.dtype[Any], tuple[int, ...]]],
-        made: list[tuple[np.dtype[Any], tuple[int, ...]]],
+        output: list[tuple[np.dtype[Any], tuple[int, ...]]],
         options: BufferOptions,
     ) -> None: ...
     def next(self, timeout_s: float | None, /) -> list[npt.NDArray[Any]] | int: ...
@@ -217,7 +217,7 @@ class DeviceBuffer(_Bound):
     def __init__(
         self,
         leaves: list[tuple[np.dtype[Any], tuple[int, ...]]],
-        made: list[tuple[np.dtype[Any], tuple[int, ...]]],
+        output: list[tuple[np.dtype[Any], tuple[int, ...]]],
         options: BufferOptions,
         device: Device,
         kernels: dict[str, int],

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from echobuf import _core, state
-from echobuf.afterwards import Afterwards
 from echobuf.arrays import put_tree
+from echobuf.backends import make_backend
+from echobuf.batch_functions import BatchFunctions
 from echobuf.ends import Ends
 from echobuf.errors import EchobufError, OptionError, SpecError, StateError
-from echobuf.leaves import make_leaves
+from echobuf.host_backend import HostBackend
 from echobuf.options import (
     Factor,
     Unit,
@@ -19,15 +20,14 @@ from echobuf.options import (
     check_timeout,
     show_factor,
 )
-from echobuf.side_host import HostSide
-from echobuf.sides import make_side
+from echobuf.output_spec import make_output_spec
 from echobuf.stats import Stats, make_stats
 from echobuf.structure import make_structure
 from echobuf.tree import Spec, check_batch_axis, describe, make_spec
 from echobuf.uncopied import Uncopied
 
 if TYPE_CHECKING:
-    from echobuf.cuda.side import DeviceSide
+    from echobuf.cuda.backend import CudaBackend
 
 
 class EchoBuffer(Uncopied):
@@ -108,28 +108,32 @@ class EchoBuffer(Uncopied):
         if self._options.ragged:
             check_batch_axis(self._spec)
         self._epoch = 0
-        self._made = make_leaves(self._spec, transform, ragged=self._options.ragged)
-        self._side = make_side(
+        self._output = make_output_spec(
+            self._spec, transform, ragged=self._options.ragged
+        )
+        self._backend = make_backend(
             self._spec,
-            self._made,
+            self._output,
             self._options,
             self._epoch,
             shared=self._shared,
             lent=self._lent,
         )
-        self._ends = Ends(self._side)
-        self._core: _core.Buffer | _core.DeviceBuffer = self._side.core
-        self._afterwards: Afterwards | None = None
-        self._draws: HostSide | DeviceSide | Afterwards = self._side
-        if any(self._made.after):
-            self._draws = self._afterwards = Afterwards(self._side, self._made.after)
+        self._ends = Ends(self._backend)
+        self._core: _core.Buffer | _core.DeviceBuffer = self._backend.core
+        self._batch_functions: BatchFunctions | None = None
+        self._draws: HostBackend | CudaBackend | BatchFunctions = self._backend
+        if any(self._output.functions):
+            self._draws = self._batch_functions = BatchFunctions(
+                self._backend, self._output.functions
+            )
         self._core.use(make_structure(self._spec.treespec))
-        structure = make_structure(self._made.spec.treespec)
+        structure = make_structure(self._output.spec.treespec)
         self._flatten_out, self._unflatten = structure.flatten, structure.unflatten
         lead = () if self._options.ragged else (self._options.batch_size,)
-        self._full_length = (lead + self._made.spec.fields[0].shape)[0]
+        self._full_length = (lead + self._output.spec.fields[0].shape)[0]
         self._arguments = state.arguments_of(
-            self._options, describe(self._spec), self._made.shown
+            self._options, describe(self._spec), self._output.chains
         )
 
     def __repr__(self) -> str:
@@ -138,7 +142,7 @@ class EchoBuffer(Uncopied):
         return (
             f"EchoBuffer({describe(self._spec)}, {size}window={options.window}, "
             f"factor={show_factor(options.factor)}, unit={options.unit!r}, "
-            f"device={options.device!r}{self._made.show()})"
+            f"device={options.device!r}{self._output.show()})"
         )
 
     # ---- upstream
@@ -312,7 +316,7 @@ class EchoBuffer(Uncopied):
     def _next_into(self, out: Any, timeout: float | None, stream: Any) -> Any:
         leaves = self._flatten_out(out)
         if leaves is None:
-            leaves = self._flatten(self._made.spec, out, "out")
+            leaves = self._flatten(self._output.spec, out, "out")
         count = self._draws.next_into(leaves, timeout, stream)
         if count < 0:
             self._ends.end_next(-count)
@@ -335,7 +339,7 @@ class EchoBuffer(Uncopied):
         answer = self._core.ready()
         if answer is not True and answer is not False:
             self._ends.check(answer)
-        if self._afterwards is not None and self._afterwards.waits():
+        if self._batch_functions is not None and self._batch_functions.waits():
             return True
         return answer is True
 
@@ -358,8 +362,8 @@ class EchoBuffer(Uncopied):
         self._ends.check(self._core.reset(number, skipped))
         self._epoch = number
         self._ends.epoch_begins()
-        if self._afterwards is not None:
-            self._afterwards.forget()
+        if self._batch_functions is not None:
+            self._batch_functions.forget()
 
     def stats(self) -> Stats:
         """What the buffer has done in this epoch."""
@@ -384,7 +388,7 @@ class EchoBuffer(Uncopied):
         if isinstance(checkpoint, int):
             self._ends.check(checkpoint)
             raise AssertionError(checkpoint)
-        if self._afterwards is not None and self._afterwards.waits():
+        if self._batch_functions is not None and self._batch_functions.waits():
             raise StateError(
                 "a batch was drawn and its Lambda raised; a state taken now would "
                 "leave it out. Call `next_batch` until it comes, then take the state."
@@ -437,8 +441,8 @@ class EchoBuffer(Uncopied):
         if answer != 1:
             self._ends.check(answer or _core.REENTRANT)
         self._epoch = epoch
-        if self._afterwards is not None:
-            self._afterwards.forget()
+        if self._batch_functions is not None:
+            self._batch_functions.forget()
 
     def _abandon(self, term: int) -> None:
         """Fail the epoch without an error, as its loop was left half-way.

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, NoReturn
 
 from echobuf import _core, codes
 from echobuf.errors import DeviceError
-from echobuf.side_host import HostSide
+from echobuf.host_backend import HostBackend
 
 if TYPE_CHECKING:
-    from echobuf.cuda.side import DeviceSide
+    from echobuf.cuda.backend import CudaBackend
 
 # Codes of calls that a lost device ends.
 _LOST = (_core.BROKEN, _core.CLOSED, _core.LEFT)
@@ -20,11 +20,11 @@ class Ends:
     """What the core's codes mean for one buffer: it knows of upstream and the device.
 
     Args:
-        side: where the buffer is.
+        backend: where the buffer is.
     """
 
-    def __init__(self, side: HostSide | DeviceSide) -> None:
-        self._side = side
+    def __init__(self, backend: HostBackend | CudaBackend) -> None:
+        self._backend = backend
         self._upstream_error: BaseException | None = None
         self._past_error: BaseException | None = None  # of the epoch before
         # What has failed where nobody said so: the slots are lent no longer.
@@ -60,7 +60,7 @@ class Ends:
     def end_next(self, code: int) -> NoReturn:
         """Raises for a draw that has ended without a batch."""
         if code == _core.NO_MEMORY:
-            raise self._side.out_of_memory()
+            raise self._backend.out_of_memory()
         error = self._upstream_error
         if error is None:  # another thread has called `reset` meanwhile
             error = self._past_error
@@ -71,5 +71,5 @@ class Ends:
 
     def _check_device(self, code: int) -> None:
         """Raises if the call was refused because the device is lost."""
-        if code in _LOST and (lost := self._side.why_lost()) is not None:
+        if code in _LOST and (lost := self._backend.why_lost()) is not None:
             raise lost

@@ -7,10 +7,10 @@ from fractions import Fraction
 from typing import Any
 
 from echobuf import _core
+from echobuf.backends import make_core_options
 from echobuf.capacity import check_size, own_bytes
-from echobuf.leaves import make_leaves
 from echobuf.options import check_options
-from echobuf.sides import make_core_options
+from echobuf.output_spec import make_output_spec
 from echobuf.tree import make_spec
 
 
@@ -59,7 +59,7 @@ def buffer_memory(
     read = make_spec(spec)
     check_size(read, options)
     core_options = make_core_options(
-        read, make_leaves(read, None, ragged=False), options
+        read, make_output_spec(read, None, ragged=False), options
     )
     if options.device == "cpu":
         return Memory(0, own_bytes(core_options.needs()))

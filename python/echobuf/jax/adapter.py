@@ -10,10 +10,10 @@ from echobuf import dtype_hints
 from echobuf.buffer import EchoBuffer
 from echobuf.cuda.opening import is_simulated
 from echobuf.errors import SpecError
+from echobuf.host_backend import HostBackend
 from echobuf.jax import arrays, foreign, nodes, sharded
 from echobuf.jax.places import Place
 from echobuf.loader.adapter import Adapter
-from echobuf.side_host import HostSide
 
 
 class ItemAdapter(Adapter):
@@ -55,29 +55,29 @@ class JaxAdapter(ItemAdapter):
     def fit(self, buffer: EchoBuffer) -> None:
         """Has the buffer give arrays; raises `SpecError` for dtypes that JAX lacks."""
         _check_dtypes(buffer)
-        side, target = buffer._side, self._place.target
+        backend, target = buffer._backend, self._place.target
         if self._is_sharded:
-            assert isinstance(side, HostSide)
+            assert isinstance(backend, HostBackend)
             lead = () if buffer._options.ragged else (buffer._options.batch_size,)
-            side.use_tensors(sharded.over(target, buffer._made.drawn, lead))
-        elif isinstance(side, HostSide):
-            if side.core.exportable() and arrays.exportable(buffer._made.drawn):
-                side.use_exported(arrays.from_exported(target))
+            backend.use_tensors(sharded.over(target, buffer._output.drawn, lead))
+        elif isinstance(backend, HostBackend):
+            if backend.core.exportable() and arrays.exportable(buffer._output.drawn):
+                backend.use_exported(arrays.from_exported(target))
             else:
-                side.use_tensors(arrays.from_numpy(target))
+                backend.use_tensors(arrays.from_numpy(target))
         elif is_simulated():
-            side.use_converted(arrays.copies_of_numpy)
+            backend.use_converted(arrays.copies_of_numpy)
         else:
             from echobuf.cuda.cupy_streams import use_stream
 
-            on_stream = functools.partial(use_stream, side.ordinal)
-            side.use_converted(arrays.FromCupy(on_stream))
-        if buffer._afterwards is not None:
-            buffer._afterwards.use_dtypes(arrays.canonical)
+            on_stream = functools.partial(use_stream, backend.ordinal)
+            backend.use_converted(arrays.FromCupy(on_stream))
+        if buffer._batch_functions is not None:
+            buffer._batch_functions.use_dtypes(arrays.canonical)
 
 
 def _check_dtypes(buffer: EchoBuffer) -> None:
-    spec = buffer._made.spec
+    spec = buffer._output.spec
     for field, path in zip(spec.fields, spec.paths, strict=True):
         try:
             arrays.canonical(field.dtype)

@@ -32,7 +32,7 @@ class Station:
         core.use(make_structure(self._spec.treespec))
         core.carry(list(sample.carried))
         self._options = options
-        self._side = self  # to worker processes
+        self._backend = self  # to worker processes
         self.error: BaseException | None = None
         self._has_ended = False
 
@@ -122,7 +122,7 @@ def allocate(spec: Spec, slots: int, spill: Any, lease_s: float) -> _core.Statio
         prefetch=0,
         shared=False,
         lent=None,
-        made=[(i, None) for i in range(len(leaves))],
+        output=[(i, None) for i in range(len(leaves))],
     ).needs()[1]
     needed = slots * stride
     if spill is None:

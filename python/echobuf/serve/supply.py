@@ -10,10 +10,10 @@ from typing import Any
 from echobuf import _core
 from echobuf.buffer import EchoBuffer
 from echobuf.errors import OptionError, StateError
+from echobuf.host_backend import HostBackend
 from echobuf.loader.upstream import Start
 from echobuf.serve.following import FollowFeeder, Held
 from echobuf.serve.link import Link, unopened
-from echobuf.side_host import HostSide
 
 _SLICE_S = 0.25
 
@@ -145,18 +145,18 @@ class Supply:
         except (RuntimeError, MemoryError) as error:
             raise unopened(self._link.name, error) from error
         self._buffer = LentBuffer(spec, lent, self._link, **arguments)
-        side = self._buffer._side
+        backend = self._buffer._backend
         slots = self._link.place.slots()
-        if isinstance(side, HostSide):
-            if side.slots > slots:
+        if isinstance(backend, HostBackend):
+            if backend.slots > slots:
                 raise OptionError(
-                    f"`window` is {arguments['window']}, which needs {side.slots} "
+                    f"`window` is {arguments['window']}, which needs {backend.slots} "
                     f"slots, and the server {self._link.name!r} has {slots}; make it "
                     "smaller, or `window` of the server larger."
                 )
-            self._follower = _core.Follower(side.core, self._link.place)
+            self._follower = _core.Follower(backend.core, self._link.place)
         else:
-            self._follower = _core.DeviceFollower(side.core, self._link.place)
+            self._follower = _core.DeviceFollower(backend.core, self._link.place)
         return self._buffer
 
     def feed(self, buffer: EchoBuffer, start: Start, needed: int) -> FollowFeeder:

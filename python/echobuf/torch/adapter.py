@@ -8,8 +8,8 @@ from typing import Any
 
 from echobuf import nodes
 from echobuf.buffer import EchoBuffer
+from echobuf.host_backend import HostBackend
 from echobuf.loader.adapter import Adapter
-from echobuf.side_host import HostSide
 from echobuf.torch import tensors
 from echobuf.tree import flatten_with_paths
 
@@ -39,8 +39,8 @@ class TorchAdapter(Adapter):
 
     def fit(self, buffer: EchoBuffer) -> None:
         """Has the buffer give tensors."""
-        dtypes = tensors.drawn_dtypes(buffer._made, self._dtypes)
-        if isinstance(buffer._side, HostSide):
-            buffer._side.use_tensors(functools.partial(tensors.to_tensors, dtypes))
+        dtypes = tensors.drawn_dtypes(buffer._output, self._dtypes)
+        if isinstance(buffer._backend, HostBackend):
+            buffer._backend.use_tensors(functools.partial(tensors.to_tensors, dtypes))
         else:
-            buffer._side.use_tensors(dtypes)
+            buffer._backend.use_tensors(dtypes)

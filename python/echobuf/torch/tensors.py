@@ -11,7 +11,7 @@ from echobuf import dtype_hints, hints
 from echobuf.describe_error import message
 from echobuf.errors import SpecError
 from echobuf.field import Field
-from echobuf.made import Made
+from echobuf.output_spec import OutputSpec
 
 # Types that NumPy lacks are carried as integers of their size.
 _CARRIERS = {
@@ -29,12 +29,12 @@ _CARRIERS = {
 
 
 def drawn_dtypes(
-    made: Made, carried: list[torch.dtype | None]
+    output: OutputSpec, carried: list[torch.dtype | None]
 ) -> list[torch.dtype | None]:
     """Of the leaves of batches: the dtypes that NumPy lacks."""
     dtypes = []
     for (source, plan), field, path in zip(
-        made.plans, made.drawn.fields, made.drawn.paths, strict=True
+        output.plans, output.drawn.fields, output.drawn.paths, strict=True
     ):
         whole = carried[source]
         if plan is not None and whole is not None:

@@ -14,7 +14,7 @@ from echobuf.transforms.leaf import Leaf
 from echobuf.transforms.stages import Draft, Extent, Image, Step
 
 if TYPE_CHECKING:
-    from echobuf.transforms.after import After
+    from echobuf.transforms.lambdas import BatchFunction
 
 
 class Link(Protocol):
@@ -38,7 +38,7 @@ class Chain(Leaf):
         mixed_images: the extents of images that a mix cuts, by its id; of all chains.
 
     Attributes:
-        after: what is done with whole batches in the end.
+        functions: those on whole batches, in order.
         drawn: shape and dtype before that.
     """
 
@@ -50,7 +50,7 @@ class Chain(Leaf):
         mixed_images: dict[int, Extent],
     ) -> None:
         super().__init__(name, field, mixed_images)
-        self.after: list[After] = []
+        self.functions: list[BatchFunction] = []
         self.drawn: tuple[tuple[int, ...], np.dtype[Any]] | None = None
         self.mixed: Link | None = None
         self._link: Link | None = None  # that is being added
@@ -64,7 +64,7 @@ class Chain(Leaf):
         """Adds an operation, number `index` in the chain."""
         self._operation = self._link = operation
         self._index = index
-        if self.after and not getattr(operation, "on_batches", False):
+        if self.functions and not getattr(operation, "on_batches", False):
             raise self.refusal("stands behind a Lambda, which comes last")
         self._check_size()
         operation.add_to(self)
@@ -80,11 +80,11 @@ class Chain(Leaf):
 
     # ---- what operations do
 
-    def then(self, after: After, field: Field) -> None:
+    def then(self, function: BatchFunction, field: Field) -> None:
         """Ends the fused part; whole batches are `field` afterwards."""
         if self.drawn is None:
             self.drawn = self.shape, self.dtype
-        self.after.append(after)
+        self.functions.append(function)
         self.shape, self.dtype = field.shape, field.dtype
 
     def move(

@@ -9,7 +9,7 @@ import optree
 
 from echobuf.errors import OptionError
 from echobuf.field import Field
-from echobuf.made import Made
+from echobuf.output_spec import OutputSpec
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.mix import Mixing
 from echobuf.transforms.operation import Operation
@@ -20,7 +20,7 @@ from echobuf.tree import NAMESPACE, Spec
 Path = tuple[Any, ...]
 
 
-def make(spec: Spec, transform: Any, *, ragged: bool) -> Made:
+def make(spec: Spec, transform: Any, *, ragged: bool) -> OutputSpec:
     """Reads `transform` for examples of `spec`, or for the rows of whole batches.
 
     Raises:
@@ -208,28 +208,28 @@ class _Builder:
             for key in _occurrences(self._chains.get(path, ())):
                 self._numbers.setdefault(key, len(self._numbers))
 
-    def build(self) -> Made:
+    def build(self) -> OutputSpec:
         built: dict[Path, Chain] = {}
         images: dict[int, Extent] = {}
         fields = {path: self._leaves.field(path) for path in self._order}
         # Images first: labels are mixed by the box that was cut out of them.
         for path in sorted(self._order, key=lambda path: len(fields[path].shape) < 2):
             built[path] = self._chain(path, fields[path], images)
-        plans, drawn, made, after = [], [], [], []
+        plans, drawn, final, functions = [], [], [], []
         for path in self._order:
             chain = built[path]
             plan, field = chain.finish()
             source = self._leaves.sources[self._leaves.paths.index(path)]
             plans.append((source, plan))
             drawn.append(field)
-            made.append(Field(chain.shape, chain.dtype))
-            after.append(tuple(chain.after))
-        return Made(
-            spec=self._spec(made),
+            final.append(Field(chain.shape, chain.dtype))
+            functions.append(tuple(chain.functions))
+        return OutputSpec(
+            spec=self._spec(final),
             drawn=self._spec(drawn),
             plans=tuple(plans),
-            after=tuple(after),
-            shown=self._shown(),
+            functions=tuple(functions),
+            chains=self._shown(),
         )
 
     def _spec(self, fields: Iterable[Field]) -> Spec:

@@ -50,7 +50,7 @@ class Crew:
         example: Any,
         buffer: EchoBuffer,
     ) -> None:
-        side = buffer._side
+        backend = buffer._backend
         tasks = [
             Task(
                 number=number,
@@ -59,13 +59,13 @@ class Crew:
                 adapter=adapter,
                 example=example,
                 fields=buffer._spec.fields,
-                capacity=side.slots,
+                capacity=backend.slots,
                 seed=buffer._options.seed,
                 init=settings.init,
             )
             for number in range(settings.count)
         ]
-        self.core: _core.Crew = side.crew(side.core, settings.count, _AHEAD)  # type: ignore[arg-type]
+        self.core: _core.Crew = backend.crew(backend.core, settings.count, _AHEAD)  # type: ignore[arg-type]
         self.watch = Watch(settings, self.core, tasks, weakref.ref(buffer))
         # As the interpreter goes away `_end_all` has done it, and modules are gone.
         weakref.finalize(self, self.watch.close).atexit = False

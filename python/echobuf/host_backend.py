@@ -11,18 +11,18 @@ from echobuf import _core, capacity
 from echobuf.arrays import Array
 from echobuf.errors import CapacityError, OptionError, SpecError
 from echobuf.limits import enough_threads
-from echobuf.made import Made
 from echobuf.options import Options
 from echobuf.out import OutArrays
+from echobuf.output_spec import OutputSpec
 from echobuf.tree import Spec
 
 
-class HostSide:
+class HostBackend:
     """Draws batches into host memory.
 
     Args:
         spec: of one example, or of one whole batch.
-        made: what batches are made of.
+        output: of batches.
         options: the buffer's.
         core_options: the same for the core.
 
@@ -35,7 +35,7 @@ class HostSide:
     def __init__(
         self,
         spec: Spec,
-        made: Made,
+        output: OutputSpec,
         options: Options,
         core_options: _core.BufferOptions,
     ) -> None:
@@ -45,7 +45,7 @@ class HostSide:
         core_options.idle = capacity.idle_blocks(self._needs, options)
         leaves, drawn = (
             [(field.dtype, field.shape) for field in of.fields]
-            for of in (spec, made.drawn)
+            for of in (spec, output.drawn)
         )
         with enough_threads("`prefetch`", "leave it out"):
             try:
@@ -55,8 +55,8 @@ class HostSide:
         # The leaves of the next batch, or a code: no call of ours in between.
         self.next: Callable[[float | None], list[Any] | int] = self.core.next
         lead = () if options.ragged else (options.batch_size,)
-        self._out = OutArrays(made.drawn, lead)
-        self._out_finished = OutArrays(made.spec, lead)
+        self._out = OutArrays(output.drawn, lead)
+        self._out_finished = OutArrays(output.spec, lead)
 
     @property
     def slots(self) -> int:

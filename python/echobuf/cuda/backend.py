@@ -14,20 +14,20 @@ from echobuf.cuda.opening import open_device
 from echobuf.cuda.stages import source_of
 from echobuf.errors import CapacityError, DeviceError
 from echobuf.limits import enough_threads
-from echobuf.made import Made
 from echobuf.options import Options
+from echobuf.output_spec import OutputSpec
 from echobuf.tree import Spec
 
 Convert = Callable[[list[Any], int], list[Any]]
 """Makes a batch's leaves of those that were drawn on the stream with this handle."""
 
 
-class DeviceSide:
+class CudaBackend:
     """Draws batches on the caller's current stream.
 
     Args:
         spec: of one example, or of one whole batch.
-        made: what batches are made of.
+        output: of batches.
         options: the buffer's.
         core_options: the same for the core.
 
@@ -41,7 +41,7 @@ class DeviceSide:
     def __init__(
         self,
         spec: Spec,
-        made: Made,
+        output: OutputSpec,
         options: Options,
         core_options: _core.BufferOptions,
     ) -> None:
@@ -50,18 +50,18 @@ class DeviceSide:
         self._needs = _core.DeviceBuffer.needs(core_options)
         self._check_capacity(core_options)
         kernels = self._device.kernels()
-        self._source = source_of(plan for _, plan in made.plans)
+        self._source = source_of(plan for _, plan in output.plans)
         self._stages = self._device.stages(self._source)  # keeps them loaded
-        self._spec = made.drawn
-        self._finished_spec = made.spec
+        self._spec = output.drawn
+        self._finished_spec = output.spec
         self._lead = () if options.ragged else (options.batch_size,)
-        self._full = (self._lead + made.drawn.fields[0].shape)[0]
-        self._arrays: Arrays = self._device.arrays(made.drawn, self._lead)
+        self._full = (self._lead + output.drawn.fields[0].shape)[0]
+        self._arrays: Arrays = self._device.arrays(output.drawn, self._lead)
         self._replayed_on: Any = None
         self._convert: Convert | None = None
         leaves, drawn = (
             [(field.dtype, field.shape) for field in of.fields]
-            for of in (spec, made.drawn)
+            for of in (spec, output.drawn)
         )
         with enough_threads("a buffer on a device", "close other buffers"):
             try:

@@ -11,9 +11,9 @@ import numpy as np
 from echobuf.errors import OptionError
 
 if TYPE_CHECKING:
-    from echobuf.cuda.side import DeviceSide
-    from echobuf.side_host import HostSide
-    from echobuf.transforms.after import After
+    from echobuf.cuda.backend import CudaBackend
+    from echobuf.host_backend import HostBackend
+    from echobuf.transforms.lambdas import BatchFunction
 
 Draw = Callable[[], "list[Any] | int"]
 
@@ -24,7 +24,7 @@ class _Batch:
     def __init__(self, leaves: list[Any]) -> None:
         self._at: tuple[int, list[Any]] = 0, leaves
 
-    def finish(self, work: list[tuple[int, After]]) -> list[Any]:
+    def finish(self, work: list[tuple[int, BatchFunction]]) -> list[Any]:
         """Its leaves once all functions have had them, each once."""
         for number, function in work[self._at[0] :]:
             done, leaves = self._at
@@ -34,20 +34,22 @@ class _Batch:
         return self._at[1]
 
 
-class Afterwards:
-    """Draws by a side, and finishes batches; keeps those whose functions raised.
+class BatchFunctions:
+    """Draws by a backend, and finishes batches; keeps those whose functions raised.
 
     Args:
-        side: where the buffer is.
-        after: of each leaf, the functions.
+        backend: where the buffer is.
+        functions: of each leaf, the functions.
     """
 
     def __init__(
-        self, side: HostSide | DeviceSide, after: tuple[tuple[After, ...], ...]
+        self,
+        backend: HostBackend | CudaBackend,
+        functions: tuple[tuple[BatchFunction, ...], ...],
     ) -> None:
-        self._side = side
+        self._backend = backend
         self._work = [
-            (i, one) for i, functions in enumerate(after) for one in functions
+            (i, one) for i, of_leaf in enumerate(functions) for one in of_leaf
         ]
         self._refused: deque[_Batch] = deque()
 
@@ -57,11 +59,11 @@ class Afterwards:
 
     def next(self, timeout: float | None) -> list[Any] | int:
         """The leaves of the next batch, or a code."""
-        return self._finish(None, lambda: self._side.next(timeout))
+        return self._finish(None, lambda: self._backend.next(timeout))
 
     def next_on(self, stream: Any, timeout: float | None) -> list[Any] | int:
         """The leaves of the next batch, valid on `stream`; or a code."""
-        return self._finish(stream, lambda: self._side.next_on(stream, timeout))
+        return self._finish(stream, lambda: self._backend.next_on(stream, timeout))
 
     def next_into(self, leaves: list[Any], timeout: float | None, stream: Any) -> int:
         """Copies the next batch to the caller's arrays: its length, or minus a code.
@@ -69,7 +71,7 @@ class Afterwards:
         Raises:
             SpecError: names the leaf that does not fit.
         """
-        copy = self._side.copier(leaves, stream)
+        copy = self._backend.copier(leaves, stream)
         if stream is None:
             finished = self.next(timeout)
         else:
@@ -87,7 +89,7 @@ class Afterwards:
             SpecError: a function raised, or returned something else than it said.
             OptionError: the stream is being captured.
         """
-        if self._side.is_capturing(stream):
+        if self._backend.is_capturing(stream):
             raise _no_graph("the stream is being captured")
         try:
             batch = self._refused.popleft()

@@ -5,29 +5,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from echobuf import _core, capacity
-from echobuf.made import Made
+from echobuf.host_backend import HostBackend
 from echobuf.options import Options
-from echobuf.side_host import HostSide
+from echobuf.output_spec import OutputSpec
 from echobuf.tree import Spec
 
 if TYPE_CHECKING:
-    from echobuf.cuda.side import DeviceSide
+    from echobuf.cuda.backend import CudaBackend
 
 
-def make_side(
+def make_backend(
     spec: Spec,
-    made: Made,
+    output: OutputSpec,
     options: Options,
     epoch: int,
     *,
     shared: bool = False,
     lent: _core.LentSlots | None = None,
-) -> HostSide | DeviceSide:
+) -> HostBackend | CudaBackend:
     """Allocates a buffer where `options.device` says.
 
     Args:
         spec: of one example, or of one whole batch.
-        made: what batches are made of.
+        output: of batches.
         options: the buffer's.
         epoch: the first.
         shared: the slots lie where worker processes can write them.
@@ -39,18 +39,18 @@ def make_side(
     """
     capacity.check_size(spec, options)
     core_options = make_core_options(
-        spec, made, options, epoch, shared=shared, lent=lent
+        spec, output, options, epoch, shared=shared, lent=lent
     )
     if options.device == "cpu":
-        return HostSide(spec, made, options, core_options)
-    from echobuf.cuda.side import DeviceSide
+        return HostBackend(spec, output, options, core_options)
+    from echobuf.cuda.backend import CudaBackend
 
-    return DeviceSide(spec, made, options, core_options)
+    return CudaBackend(spec, output, options, core_options)
 
 
 def make_core_options(
     spec: Spec,
-    made: Made,
+    output: OutputSpec,
     options: Options,
     epoch: int = 0,
     *,
@@ -71,5 +71,5 @@ def make_core_options(
         prefetch=options.prefetch,
         shared=shared,
         lent=lent,
-        made=list(made.plans),
+        output=list(output.plans),
     )
