@@ -10,6 +10,7 @@ pytest.importorskip("torch")
 import echobuf
 import fake_cuda
 import fake_torch
+from echobuf.buffer import engine_of
 from helpers import KWARGS, SPEC, WAIT_S, ids_of
 from helpers import expected_batches as expected
 from test_cuda_cupy import filled, host, unchanged
@@ -38,7 +39,7 @@ def torch(cupy, unchanged, monkeypatch):
 
 
 def use_tensors(buffer, dtypes=(None, None, None)):
-    buffer._backend.use_tensors(list(dtypes))
+    engine_of(buffer).backend.use_tensors(list(dtypes))
     return buffer
 
 
@@ -74,7 +75,7 @@ def test_they_are_tensors_of_the_dtypes_said(torch):
     with echobuf.EchoBuffer(
         spec, batch_size=2, window=2, factor=1, device="cuda:1"
     ) as buffer:
-        buffer._backend.use_tensors([torch.bfloat16])
+        engine_of(buffer).backend.use_tensors([torch.bfloat16])
         buffer.put_batch(np.ones((3, 3), np.int16))
         buffer.close()
         first, last = (buffer.next_batch(timeout=WAIT_S) for _ in range(2))
@@ -257,7 +258,7 @@ def test_what_converts_leaves_gets_the_stream_that_they_were_drawn_on(torch):
         return leaves
 
     with filled() as buffer:
-        buffer._backend.use_converted(convert)
+        engine_of(buffer).backend.use_converted(convert)
         with torch.cuda.stream(stream):  # CuPy's current one is a default stream
             buffer.next_batch(timeout=WAIT_S)
     assert seen == [stream.cuda_stream]

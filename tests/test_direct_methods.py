@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from echobuf import EchoBuffer, Field, _core
+from echobuf.buffer import engine_of
 from echobuf.structure import make_structure
 
 pytestmark = pytest.mark.host
@@ -12,7 +13,8 @@ BUFFERS = [_core.Buffer, _core.DeviceBuffer, _core.Station]
 
 
 def core():
-    return EchoBuffer(Field((2,), "f4"), window=4, batch_size=2, factor=1)._core
+    buffer = EchoBuffer(Field((2,), "f4"), window=4, batch_size=2, factor=1)
+    return engine_of(buffer).core
 
 
 @pytest.mark.parametrize("kind", BUFFERS)

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import echobuf
+from echobuf.buffer import engine_of
 from echobuf.loader.feeder import Feeder
 from helpers import WAIT_S, Worker
 
@@ -323,12 +324,12 @@ def steps_beside_a_run(count):
     """Return how far this thread counts while another one puts `count` items."""
     item = {"a": np.zeros(16, "u1"), "b": 1}
     with echobuf.EchoBuffer(item, batch_size=8, window=count, factor=1) as buffer:
-        begun = threading.Event()
+        begun, engine = threading.Event(), engine_of(buffer)
 
         def run():
             begun.set()
             items = itertools.repeat(item)
-            return buffer._core.put_all(False, buffer._term(), items, count)
+            return engine.put_all(False, engine.term(), items, count)
 
         worker = Worker(run)
         assert begun.wait(WAIT_S)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import echobuf
+from echobuf.buffer import engine_of
 from helpers import WAIT_S
 
 pytestmark = [
@@ -130,7 +131,7 @@ def test_a_run_of_examples_leaves_it_to_others():
         ) as buffer,
         Bystander(interval=1e-4) as other,
     ):
-        core = buffer._core
+        core = engine_of(buffer).core
         other.note = lambda: buffer.stats().fresh
         run = itertools.repeat(np.uint8(1), count)
         other.gets_in(lambda: core.put_all(False, core.term(), run, count))

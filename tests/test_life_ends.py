@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import echobuf
+from echobuf.buffer import engine_of
 from helpers import (
     KWARGS,
     WAIT_S,
@@ -140,7 +141,8 @@ def test_an_epoch_that_was_ended_without_an_error_says_so():
     with make() as buffer:
         worker = Worker(buffer.next_batch)
         until(lambda: buffer.stats().next_wait_s > 0)
-        buffer._abandon(buffer._term())
+        engine = engine_of(buffer)
+        engine.abandon(engine.term())
         with pytest.raises(echobuf.ClosedError, match="epoch was ended"):
             worker.result()
 
@@ -155,7 +157,7 @@ def test_giving_up_an_epoch_while_another_thread_resets_and_a_third_draws():
         buffer.close()
         out = np.zeros((n, 16), np.float32)
         buffer.next_batch(out=out)
-        term = buffer._term()
+        term = engine_of(buffer).term()
         drawing = threading.Barrier(3)
 
         def after(seconds, call, *args):
@@ -165,7 +167,9 @@ def test_giving_up_an_epoch_while_another_thread_resets_and_a_third_draws():
 
         others = [
             threading.Thread(target=after, args=(0.03, buffer.reset, 1)),
-            threading.Thread(target=after, args=(0.04, buffer._abandon, term)),
+            threading.Thread(
+                target=after, args=(0.04, engine_of(buffer).abandon, term)
+            ),
         ]
         for each in others:
             each.start()

@@ -10,6 +10,7 @@ import pytest
 
 import echobuf
 from echobuf import CapacityError, ClosedError, serve
+from echobuf.buffer import engine_of
 from echobuf.serve.following import FollowFeeder
 from echobuf.threads import DaemonThread, Signal
 from helpers import WAIT_S, Worker, until
@@ -117,7 +118,7 @@ def test_a_thread_that_cannot_be_started_ahead(monkeypatch):
         starter = loader._starter
         while True:
             if left and served.total() == 2 * N - 8:  # the last window
-                until(starter.buffer._draining)
+                until(engine_of(starter.buffer).is_draining)
                 until(starter._workforce.is_ready)
             try:
                 served.update(next(epoch)["id"].tolist())

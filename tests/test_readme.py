@@ -11,6 +11,7 @@ import pytest
 import echobuf
 import markdown
 from echobuf import transforms
+from echobuf.buffer import engine_of
 from echobuf.testing import simulated_cuda
 
 ROOT = Path(__file__).parent.parent
@@ -92,7 +93,7 @@ def test_the_page_on_transforms():
     page = markdown.blocks(ROOT / "docs" / "transforms.md", "python")
     names = {}
     exec(page[0], names)
-    spec = names["buffer"]._output.spec
+    spec = engine_of(names["buffer"]).output.spec
     assert spec.fields[0].shape == (3, 224, 224)
     names["buffer"].__exit__(None, None, None)
     names |= {name: getattr(transforms, name) for name in transforms.__all__}

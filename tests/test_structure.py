@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import echobuf
 from echobuf import Field
+from echobuf.buffer import engine_of
 from echobuf.structure import make_structure
 from echobuf.tree import NAMESPACE, make_spec
 from helpers import WAIT_S
@@ -115,7 +116,7 @@ class Probe:
         self._buffer._unflatten = list
 
     def __call__(self, tree):
-        outcome = self._buffer._core.put_tree(tree, False, 0)
+        outcome = engine_of(self._buffer).core.put_tree(tree, False, 0)
         if outcome is not None:
             return None
         leaves = self._buffer.next_batch(timeout=WAIT_S)

@@ -7,6 +7,7 @@ import pytest
 
 import echobuf
 from echobuf import _core
+from echobuf.buffer import engine_of
 from helpers import WAIT_S, Worker
 
 pytestmark = pytest.mark.contract
@@ -88,7 +89,10 @@ def test_a_key_that_cannot_be_compared_is_of_another_structure(kind):
         item = with_keys()
         Key.run = fail
         try:
-            assert buffer._core.put_tree(item, False, 0) == (_core.MISMATCH, 0)
+            assert engine_of(buffer).core.put_tree(item, False, 0) == (
+                _core.MISMATCH,
+                0,
+            )
         finally:
             Key.run = None
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from ask import Settings
 from echobuf import transforms as t
+from echobuf.buffer import engine_of
 from place import Place
 from window import Draw, Window
 
@@ -30,7 +31,12 @@ class AugmentedWindow(Window):
 
     def drawn(self) -> dict[str, tuple[tuple[int, ...], Any]]:
         size = self.settings["size"]
-        return {"image": ((3, size, size), self.buffer._output.spec.fields[0].dtype)}
+        return {
+            "image": (
+                (3, size, size),
+                engine_of(self.buffer).output.spec.fields[0].dtype,
+            )
+        }
 
 
 class Augment(Draw):

@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any
 
 from echobuf import _core, state
-from echobuf.arrays import put_tree
-from echobuf.backends import make_backend
-from echobuf.batch_functions import BatchFunctions
-from echobuf.ends import Ends
-from echobuf.errors import EchobufError, OptionError, SpecError, StateError
-from echobuf.host_backend import HostBackend
+from echobuf._engine.engine import Engine
+from echobuf.errors import OptionError, SpecError, StateError
 from echobuf.options import (
     Factor,
     Unit,
     check_epoch,
     check_options,
-    check_timeout,
     show_factor,
 )
-from echobuf.output_spec import make_output_spec
 from echobuf.stats import Stats, make_stats
 from echobuf.structure import make_structure
-from echobuf.tree import Spec, check_batch_axis, describe, make_spec
+from echobuf.tree import describe
 from echobuf.uncopied import Uncopied
-
-if TYPE_CHECKING:
-    from echobuf.cuda.backend import CudaBackend
 
 
 class EchoBuffer(Uncopied):
@@ -91,7 +82,7 @@ class EchoBuffer(Uncopied):
         drop_last: bool = False,
         max_bytes: int | None = None,
     ) -> None:
-        self._options = check_options(
+        options = check_options(
             batch_size=batch_size,
             window=window,
             factor=factor,
@@ -104,45 +95,24 @@ class EchoBuffer(Uncopied):
             drop_last=drop_last,
             max_bytes=max_bytes,
         )
-        self._spec = make_spec(spec)
-        if self._options.ragged:
-            check_batch_axis(self._spec)
-        self._epoch = 0
-        self._output = make_output_spec(
-            self._spec, transform, ragged=self._options.ragged
-        )
-        self._backend = make_backend(
-            self._spec,
-            self._output,
-            self._options,
-            self._epoch,
-            shared=self._shared,
-            lent=self._lent,
-        )
-        self._ends = Ends(self._backend)
-        self._core: _core.Buffer | _core.DeviceBuffer = self._backend.core
-        self._batch_functions: BatchFunctions | None = None
-        self._draws: HostBackend | CudaBackend | BatchFunctions = self._backend
-        if any(self._output.functions):
-            self._draws = self._batch_functions = BatchFunctions(
-                self._backend, self._output.functions
-            )
-        self._core.use(make_structure(self._spec.treespec))
-        structure = make_structure(self._output.spec.treespec)
+        engine = Engine(spec, options, transform, shared=self._shared, lent=self._lent)
+        self._engine = engine
+        # The next are called for every example and batch: one lookup each.
+        self._core = engine.core
+        self._draws = engine.draws
+        structure = make_structure(engine.output.spec.treespec)
         self._flatten_out, self._unflatten = structure.flatten, structure.unflatten
-        lead = () if self._options.ragged else (self._options.batch_size,)
-        self._full_length = (lead + self._output.spec.fields[0].shape)[0]
-        self._arguments = state.arguments_of(
-            self._options, describe(self._spec), self._output.chains
-        )
+        lead = () if options.ragged else (options.batch_size,)
+        self._full_length = (lead + engine.output.spec.fields[0].shape)[0]
 
     def __repr__(self) -> str:
-        options = self._options
+        engine = self._engine
+        options = engine.options
         size = "" if options.ragged else f"batch_size={options.batch_size}, "
         return (
-            f"EchoBuffer({describe(self._spec)}, {size}window={options.window}, "
+            f"EchoBuffer({describe(engine.spec)}, {size}window={options.window}, "
             f"factor={show_factor(options.factor)}, unit={options.unit!r}, "
-            f"device={options.device!r}{self._output.show()})"
+            f"device={options.device!r}{engine.output.show()})"
         )
 
     # ---- upstream
@@ -164,10 +134,10 @@ class EchoBuffer(Uncopied):
             ClosedError: the buffer is closed.
         """
         if timeout is not None:
-            timeout = self._check_timeout(timeout)
+            timeout = self._engine.check_timeout(timeout)
         outcome = self._core.put_tree(example, False, timeout)
         if outcome is not None:
-            self._put_otherwise(outcome, example, False, timeout)
+            self._engine.put_otherwise(outcome, example, False, timeout)
 
     def put_batch(self, batch: Any, timeout: float | None = None) -> None:
         """Adds `n` fresh examples, stacked on axis 0, any `n` >= 0.
@@ -183,52 +153,17 @@ class EchoBuffer(Uncopied):
             ClosedError: the buffer is, or was meanwhile, closed; `accepted` as above.
         """
         if timeout is not None:
-            timeout = self._check_timeout(timeout)
+            timeout = self._engine.check_timeout(timeout)
         outcome = self._core.put_tree(batch, True, timeout)
         if outcome is not None:
-            self._put_otherwise(outcome, batch, True, timeout)
-
-    def _put_otherwise(
-        self, outcome: tuple[int, int], tree: Any, stacked: bool, timeout: float | None
-    ) -> None:
-        """Goes on where the core has not put a tree as it is."""
-        refused: tuple[int, int] | None = outcome
-        if outcome[0] == _core.MISMATCH:
-            try:
-                refused = put_tree(
-                    self._core, tree, self._spec, stacked, self._options.ragged, timeout
-                )
-            except SpecError:
-                self.ready()  # a buffer whose context was left says that first
-                raise
-        if refused is not None:
-            self._refuse_put(*refused)
-
-    def _refuse_put(self, code: int, accepted: int) -> NoReturn:
-        self._ends.refuse_put(code, accepted)
-
-    def _check_timeout(self, timeout: float) -> float | None:
-        try:
-            return check_timeout(timeout)
-        except OptionError:
-            self.ready()  # as in _flatten
-            raise
-
-    def _flatten(self, spec: Spec, tree: Any, what: str) -> list[Any]:
-        try:
-            return spec.flatten(tree, what)
-        except SpecError:
-            self.ready()  # a buffer whose context was left says that first
-            raise
+            self._engine.put_otherwise(outcome, batch, True, timeout)
 
     def close(self) -> None:
         """Says that upstream has ended; what is resident is still served out.
 
         Calling it twice, or after leaving the context, does nothing.
         """
-        code = self._core.close()
-        if code == _core.FORKED:
-            self._ends.check(code)
+        self._engine.close()
 
     def fail(self, exc: BaseException) -> None:
         """Says that upstream failed: every `next_batch` raises `UpstreamError` from it.
@@ -238,8 +173,7 @@ class EchoBuffer(Uncopied):
         if not isinstance(exc, BaseException):
             self.ready()  # whose context was left says that first
             raise OptionError(f"`exc` is {exc!r}; it must be an exception.")
-        self._ends.upstream_failed(exc)
-        self._ends.check(self._core.fail())
+        self._engine.fail(exc)
 
     # ---- downstream
 
@@ -273,7 +207,7 @@ class EchoBuffer(Uncopied):
             ClosedError: the context was left.
         """
         if timeout is not None:
-            timeout = self._check_timeout(timeout)
+            timeout = self._engine.check_timeout(timeout)
         if out is not None:
             return self._next_into(out, timeout, stream)
         if stream is not None:
@@ -281,7 +215,7 @@ class EchoBuffer(Uncopied):
         else:
             leaves = self._draws.next(timeout)
         if not isinstance(leaves, list):
-            self._ends.end_next(leaves)
+            self._engine.ends.end_next(leaves)
         return self._unflatten(leaves)
 
     def before_replay(self, stream: Any = None, timeout: float | None = None) -> None:
@@ -308,18 +242,22 @@ class EchoBuffer(Uncopied):
             UpstreamError, StateError, ClosedError: as `next_batch`.
         """
         if timeout is not None:
-            timeout = self._check_timeout(timeout)
+            timeout = self._engine.check_timeout(timeout)
         code = self._draws.before_replay(stream, timeout)
         if code:
-            self._ends.end_next(code)
+            self._engine.ends.end_next(code)
 
     def _next_into(self, out: Any, timeout: float | None, stream: Any) -> Any:
         leaves = self._flatten_out(out)
         if leaves is None:
-            leaves = self._flatten(self._output.spec, out, "out")
+            try:
+                leaves = self._engine.output.spec.flatten(out, "out")
+            except SpecError:
+                self.ready()  # a buffer whose context was left says that first
+                raise
         count = self._draws.next_into(leaves, timeout, stream)
         if count < 0:
-            self._ends.end_next(-count)
+            self._engine.ends.end_next(-count)
         if count == self._full_length:
             return out
         return self._unflatten([leaf[:count] for leaf in leaves])
@@ -336,12 +274,7 @@ class EchoBuffer(Uncopied):
 
         While another thread draws it would wait for its turn.
         """
-        answer = self._core.ready()
-        if answer is not True and answer is not False:
-            self._ends.check(answer)
-        if self._batch_functions is not None and self._batch_functions.waits():
-            return True
-        return answer is True
+        return self._engine.ready()
 
     # ---- life
 
@@ -354,22 +287,14 @@ class EchoBuffer(Uncopied):
         Args:
             epoch: which; the next one unless told.
         """
-        number = self._epoch + 1 if epoch is None else check_epoch(epoch)
-        self._reset(number, 0)
-
-    def _reset(self, number: int, skipped: int) -> None:
-        """`skipped`: positions of the ring that are passed over in between."""
-        self._ends.check(self._core.reset(number, skipped))
-        self._epoch = number
-        self._ends.epoch_begins()
-        if self._batch_functions is not None:
-            self._batch_functions.forget()
+        current = self._engine.epoch
+        self._engine.reset(current + 1 if epoch is None else check_epoch(epoch))
 
     def stats(self) -> Stats:
         """What the buffer has done in this epoch."""
         raw = self._core.stats()
         if isinstance(raw, int):
-            self._ends.check(raw)
+            self._engine.ends.check(raw)
             raise AssertionError(raw)
         return make_stats(raw)
 
@@ -381,19 +306,7 @@ class EchoBuffer(Uncopied):
         batch is out, that is the start of the next epoch; before `close()` nothing can
         tell which batch is the last.
         """
-        return state.seal(self._arguments, self._position())
-
-    def _position(self) -> state.State:
-        checkpoint = self._core.checkpoint()
-        if isinstance(checkpoint, int):
-            self._ends.check(checkpoint)
-            raise AssertionError(checkpoint)
-        if self._batch_functions is not None and self._batch_functions.waits():
-            raise StateError(
-                "a batch was drawn and its Lambda raised; a state taken now would "
-                "leave it out. Call `next_batch` until it comes, then take the state."
-            )
-        return state.position_of(checkpoint)
+        return state.seal(self._engine.arguments, self._engine.position())
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Goes on where a buffer with the same arguments was.
@@ -406,55 +319,13 @@ class EchoBuffer(Uncopied):
                 been used.
         """
         stats = self.stats()
-        position = state.unseal(state_dict, self._arguments)
+        position = state.unseal(state_dict, self._engine.arguments)
         if stats.fresh or stats.served:
             raise StateError(
                 f"the buffer has been used ({stats.fresh} examples put); load a state "
                 "before the first `put`, or after `reset`."
             )
-        self._restore(position)
-
-    def _restore(self, position: state.State) -> None:
-        checkpoint = state.as_checkpoint(position)
-        if checkpoint is None:
-            self.reset(position["epoch"])
-            return
-        try:
-            self._ends.check(self._core.restore(checkpoint))
-        except (ValueError, TypeError, KeyError, RuntimeError) as error:
-            if isinstance(error, EchobufError):
-                raise
-            raise StateError(f"`state` is damaged: {error}.") from None
-        self._epoch = position["epoch"]
-
-    def _draining(self) -> bool:
-        """Whether upstream has ended and all that it put has entered the window."""
-        return self._core.draining() == 1
-
-    def _open_ahead(self, epoch: int) -> bool:
-        """Opens an epoch for `put` while the last one, draining, is served out."""
-        return self._core.open_ahead(epoch) == 1
-
-    def _go_ahead(self, epoch: int) -> None:
-        """Goes over to the epoch opened ahead; gives up what is left of this one."""
-        answer = self._core.go_ahead()
-        if answer != 1:
-            self._ends.check(answer or _core.REENTRANT)
-        self._epoch = epoch
-        if self._batch_functions is not None:
-            self._batch_functions.forget()
-
-    def _abandon(self, term: int) -> None:
-        """Fail the epoch without an error, as its loop was left half-way.
-
-        Args:
-            term: as `_term` said when the epoch began: nothing happens if it is over.
-        """
-        self._core.abandon(term)
-
-    def _term(self) -> int:
-        """Return a number that changes whenever an epoch is opened for `put`."""
-        return self._core.term()
+        self._engine.restore(position)
 
     def __enter__(self) -> EchoBuffer:
         self.ready()  # raises if the context was left
@@ -462,3 +333,8 @@ class EchoBuffer(Uncopied):
 
     def __exit__(self, *error: object) -> None:
         self._core.release()
+
+
+def engine_of(buffer: EchoBuffer) -> Engine:
+    """Return the engine beneath a buffer."""
+    return buffer._engine

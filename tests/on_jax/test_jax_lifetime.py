@@ -12,6 +12,7 @@ import pytest
 
 import echobuf
 import echobuf.jax
+from echobuf.buffer import engine_of
 from echobuf.jax import arrays
 
 pytestmark = pytest.mark.usefixtures("no_leaked_threads")
@@ -202,7 +203,7 @@ def test_dlpack_capsules_nobody_takes_give_the_block_back():
     buffer.put_batch(np.zeros((8, 1000), np.float32))
     pointers = set()
     for _ in range(20):
-        (leaf,) = buffer._core.next_exported(None)
+        (leaf,) = engine_of(buffer).core.next_exported(None)
         capsules = [leaf.__dlpack__(), leaf.__dlpack__(stream=None, max_version=(1, 0))]
         array = np.from_dlpack(leaf)
         assert leaf.__dlpack_device__() == (1, 0)

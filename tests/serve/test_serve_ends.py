@@ -15,6 +15,7 @@ import pytest
 from serve_data import NAME, Job, Numbers, counts_of
 
 from echobuf import ClosedError, EchoLoader, OptionError, UpstreamError, serve
+from echobuf.buffer import engine_of
 from echobuf.serve import address
 from echobuf.serve.link import Link
 from echobuf.testing import simulated_cuda
@@ -260,7 +261,7 @@ def test_a_thread_of_a_job_that_fails_after_its_buffer_was_released(
         before = feeders()
         epoch = iter(loader)
         (feeder,) = feeders() - before
-        loader._starter.buffer._core.release()
+        engine_of(loader._starter.buffer).release()
         released.set()
         until(lambda: not feeder.is_alive())
         monkeypatch.undo()

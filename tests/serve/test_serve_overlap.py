@@ -7,6 +7,7 @@ import pytest
 from serve_data import NAME, example, ids_of
 
 from echobuf import EchoLoader, UpstreamError, serve
+from echobuf.buffer import engine_of
 from helpers import until
 
 N, WINDOW, FACTOR = 60, 8, 3
@@ -55,7 +56,7 @@ def draw_until_ahead(loader):
     epoch, served = iter(loader), []
     starter = loader._starter
     while starter._ahead is None:
-        if starter.buffer is not None and starter.buffer._draining():
+        if starter.buffer is not None and engine_of(starter.buffer).is_draining():
             until(starter._workforce.is_ready)  # the server may be slow to begin it
         served += ids_of(next(epoch))
     assert loader._starter._ahead.run is not None

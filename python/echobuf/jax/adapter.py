@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from echobuf import dtype_hints
-from echobuf.buffer import EchoBuffer
+from echobuf.buffer import EchoBuffer, engine_of
 from echobuf.cuda.opening import is_simulated
 from echobuf.errors import SpecError
 from echobuf.host_backend import HostBackend
@@ -55,13 +55,14 @@ class JaxAdapter(ItemAdapter):
     def fit(self, buffer: EchoBuffer) -> None:
         """Has the buffer give arrays; raises `SpecError` for dtypes that JAX lacks."""
         _check_dtypes(buffer)
-        backend, target = buffer._backend, self._place.target
+        engine, target = engine_of(buffer), self._place.target
+        backend = engine.backend
         if self._is_sharded:
             assert isinstance(backend, HostBackend)
-            lead = () if buffer._options.ragged else (buffer._options.batch_size,)
-            backend.use_tensors(sharded.over(target, buffer._output.drawn, lead))
+            lead = () if engine.ragged else (engine.options.batch_size,)
+            backend.use_tensors(sharded.over(target, engine.output.drawn, lead))
         elif isinstance(backend, HostBackend):
-            if backend.core.exportable() and arrays.exportable(buffer._output.drawn):
+            if backend.core.exportable() and arrays.exportable(engine.output.drawn):
                 backend.use_exported(arrays.from_exported(target))
             else:
                 backend.use_tensors(arrays.from_numpy(target))
@@ -72,12 +73,12 @@ class JaxAdapter(ItemAdapter):
 
             on_stream = functools.partial(use_stream, backend.ordinal)
             backend.use_converted(arrays.FromCupy(on_stream))
-        if buffer._batch_functions is not None:
-            buffer._batch_functions.use_dtypes(arrays.canonical)
+        if engine.functions is not None:
+            engine.functions.use_dtypes(arrays.canonical)
 
 
 def _check_dtypes(buffer: EchoBuffer) -> None:
-    spec = buffer._output.spec
+    spec = engine_of(buffer).output.spec
     for field, path in zip(spec.fields, spec.paths, strict=True):
         try:
             arrays.canonical(field.dtype)

@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from echobuf.buffer import EchoBuffer
+from echobuf.buffer import EchoBuffer, engine_of
 from echobuf.codes import upstream_failed
 from echobuf.errors import ClosedError, ItemError, UpstreamError
 from echobuf.loader.attributes import closed_error
@@ -137,7 +137,7 @@ class Epoch(Uncopied, Iterator[Any]):
         """Where the buffer is, after a draw."""
         assert self._buffer is not None
         assert self._run is not None
-        return with_upstream(self._buffer._position, self._run.snapshots)
+        return with_upstream(engine_of(self._buffer).position, self._run.snapshots)
 
     def _end(self) -> None:
         self._run = self._buffer = None

@@ -10,10 +10,9 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NoReturn, Protocol
 
 from echobuf import _core
-from echobuf.buffer import EchoBuffer
 from echobuf.describe_error import message
 from echobuf.errors import ClosedError, DeviceError, ItemError, SpecError
 from echobuf.loader.snapshots import Snapshots
@@ -29,15 +28,45 @@ _MANY = 2**62
 _feeders: weakref.WeakSet[Feeder] = weakref.WeakSet()
 
 
+class Sink(Protocol):
+    """A ring that a feeder puts into: the engine of a buffer, or a server's ring."""
+
+    ragged: bool
+    """True if items are whole batches, of different lengths."""
+
+    def put(self, tree: Any, stacked: bool) -> None:
+        """Put one example, or examples stacked on axis 0; wait for room."""
+
+    def put_all(
+        self, stacked: bool, term: int, items: Iterator[Any], most: int
+    ) -> tuple[int, bool, tuple[int, int] | None, Any]:
+        """Put items up to the first that needs conversion, as `Engine.put_all`."""
+
+    def refuse_put(self, code: int, accepted: int) -> NoReturn:
+        """Raise for a put that ended with `code` after `accepted` examples."""
+
+    def close(self) -> None:
+        """Mark the end of upstream."""
+
+    def fail(self, error: BaseException) -> None:
+        """Fail the epoch with upstream's error."""
+
+    def term(self) -> int:
+        """Return a number that changes whenever an epoch is opened for `put`."""
+
+    def abandon(self, term: int) -> None:
+        """Fail the epoch of that term, if it is still open, without an error."""
+
+
 class Feeder:
-    """Feeds one epoch of upstream into a buffer, on a thread of its own.
+    """A thread that feeds one epoch of upstream into a ring.
 
     The thread holds neither the loader nor the loop that draws, so dropping those ends
     it: at once while it waits for room, else when upstream's current call returns. It
     is a daemon, and the exit of the interpreter waits a moment for it, no longer.
 
     Args:
-        buffer: open, for this epoch.
+        sink: open, for this epoch.
         items: what is left of upstream.
         first: its first item, taken already.
         batched: items hold examples stacked on axis 0.
@@ -49,7 +78,7 @@ class Feeder:
 
     def __init__(
         self,
-        buffer: EchoBuffer,
+        sink: Sink,
         items: Iterator[Any],
         first: Any,
         *,
@@ -59,12 +88,11 @@ class Feeder:
         snapshots: Snapshots | None,
         term: int | None = None,
     ) -> None:
-        self._buffer = buffer
-        self._term = buffer._term() if term is None else term
+        self._sink = sink
+        self._term = sink.term() if term is None else term
         self._process = os.getpid()
-        self._put = buffer.put_batch if batched else buffer.put
         # Of items that the core takes as they are; no call of Python's in between.
-        self._put_all = functools.partial(buffer._core.put_all, batched, self._term)
+        self._put_all = functools.partial(sink.put_all, batched, self._term)
         self._batched = batched
         self._read = read
         self._count = 0  # items that upstream has yielded
@@ -85,7 +113,7 @@ class Feeder:
         # The term: the thread may have ended by then, and the buffer be in another.
         self._stopped.set()
         if not self._ended:
-            self._buffer._abandon(self._term)
+            self._sink.abandon(self._term)
 
     def join(self, timeout: float | None = None) -> bool:
         """Waits until the thread has ended; Ctrl-C gets through.
@@ -110,8 +138,13 @@ class Feeder:
         self.stop()
         self.join()
 
-    def _join_until(self, deadline: float) -> None:
-        self._thread.join(max(0.0, deadline - time.monotonic()))
+    def feeds(self, sink: Sink) -> bool:
+        """Return True if it was made for that ring."""
+        return self._sink is sink
+
+    def is_alive(self) -> bool:
+        """Return True while the thread runs."""
+        return self._thread.is_alive()
 
     def _run(self, items: Iterator[Any], item: Any) -> None:
         _core.this_thread_runs_upstream()
@@ -128,14 +161,14 @@ class Feeder:
                 self._ended = True
                 if self._snapshots is not None:
                     self._snapshots.ended()
-                self._buffer.close()
+                self._sink.close()
         except BaseException as error:
             # The error keeps this frame; what upstream holds must go all the same.
             del items, item
             if not self._stopped.is_set():
                 # A buffer that was left, or whose device is gone, says so itself.
                 with contextlib.suppress(ClosedError, DeviceError):
-                    self._buffer.fail(error)
+                    self._sink.fail(error)
 
     def _note(self, fed: tuple[int, bool, tuple[int, int] | None, Any]) -> Any:
         """Note what the core has put.
@@ -156,7 +189,7 @@ class Feeder:
         if refused is None:
             return _NEXT
         if refused[0] != _core.MISMATCH:
-            self._buffer._refuse_put(*refused)
+            self._sink.refuse_put(*refused)
         return item
 
     def _most_at_once(self) -> int:
@@ -177,9 +210,9 @@ class Feeder:
                 item = self._skip(item)
                 if item is None:
                     return
-            self._put(item)
+            self._sink.put(item, self._batched)
         except SpecError as error:
-            whole = self._batched or self._buffer._options.ragged
+            whole = self._batched or self._sink.ragged
             hint = "" if whole else " If upstream yields batches: batched=True."
             raise ItemError(
                 f"item {self._count - 1} of upstream does not fit the first one: "
@@ -196,12 +229,12 @@ class Feeder:
         return skip(item, cut) if cut < length else None
 
 
-def stop_feeding(buffer: EchoBuffer) -> list[Feeder]:
-    """Stop every thread that feeds the buffer; return those that still run."""
-    feeders = [each for each in list(_feeders) if each._buffer is buffer]
+def stop_feeding(sink: Sink) -> list[Feeder]:
+    """Stop every thread that feeds a ring; return those that still run."""
+    feeders = [each for each in list(_feeders) if each.feeds(sink)]
     for feeder in feeders:
         feeder.stop()
-    return [each for each in feeders if each._thread.is_alive()]
+    return [each for each in feeders if each.is_alive()]
 
 
 def _stop_all() -> None:
@@ -215,7 +248,7 @@ def _stop_all() -> None:
         feeder.stop()
     deadline = time.monotonic() + _AT_EXIT_S
     for feeder in feeders:
-        feeder._join_until(deadline)
+        feeder.join(max(0.0, deadline - time.monotonic()))
 
 
 atexit.register(_stop_all)

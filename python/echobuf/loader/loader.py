@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from echobuf import state
+from echobuf.buffer import engine_of
 from echobuf.loader.adapter import Adapter
 from echobuf.loader.arranging import arrange
 from echobuf.loader.attributes import Attributes, DataLoaderLike, closed_error
@@ -368,8 +369,9 @@ class EchoLoader(DataLoaderLike):
     def _locate(self) -> state.State:
         buffer = self._starter.buffer
         assert buffer is not None
-        at = buffer._position()
-        if at["epoch"] == buffer._epoch:  # else it is the start of the next one
+        engine = engine_of(buffer)
+        at = engine.position()
+        if at["epoch"] == engine.epoch:  # else it is the start of the next one
             at["base"] = self._base
         return at
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from echobuf import state
-from echobuf.buffer import EchoBuffer
+from echobuf.buffer import EchoBuffer, engine_of
 from echobuf.errors import OptionError
 from echobuf.loader import source
 from echobuf.loader.length import EpochLength, count_units
@@ -78,7 +78,7 @@ class Plan:
         """The buffer for items like the first one of upstream."""
         spec = self._infer(first)
         self._buffer = self._make(spec, **self._arguments)
-        self.options = self._buffer._options
+        self.options = engine_of(self._buffer).options
         return self._buffer
 
     def _infer(self, first: Any) -> Any:
@@ -153,7 +153,7 @@ class Plan:
     def sealed(self) -> state.State:
         """The arguments as they are kept in a state."""
         if self._buffer is not None:
-            return self._buffer._arguments
+            return engine_of(self._buffer).arguments
         arguments = state.arguments_of(self.options, None, None)
         if self._arguments["batch_size"] is None and not self.options.ragged:
             arguments["batch_size"] = None

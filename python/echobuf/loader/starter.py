@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from echobuf import state
-from echobuf.buffer import EchoBuffer
+from echobuf.buffer import EchoBuffer, engine_of
 from echobuf.errors import EchobufError, StateError, UpstreamError
 from echobuf.limits import enough
 from echobuf.loader import source
@@ -85,7 +85,7 @@ class Starter:
             buffer, run = self.buffer, ahead.run
             assert buffer is not None
             try:
-                buffer._go_ahead(number)
+                engine_of(buffer).go_ahead(number)
                 self._note(run)
             except BaseException:
                 self._stop_feeding(buffer)
@@ -111,7 +111,7 @@ class Starter:
         Not a context manager: an interrupt at the end of its block would stop what
         was begun well.
         """
-        self._feeders = [*self._feeders, *stop_feeding(buffer)]
+        self._feeders = [*self._feeders, *stop_feeding(engine_of(buffer))]
 
     def stop(self) -> None:
         """Tell the threads of the epoch begun last to end; do not wait for them."""
@@ -140,14 +140,18 @@ class Starter:
 
     def _release(self) -> None:
         if self.buffer is not None:
-            self.buffer._core.release()
+            engine_of(self.buffer).release()
 
     # ---- the next epoch's upstream, while this one is served out
 
     def begin_ahead(self, number: int) -> bool:
         """Begins upstream of that epoch once it is time; True when that is done."""
         buffer = self.buffer
-        if self._ahead is not None or buffer is None or not buffer._draining():
+        if (
+            self._ahead is not None
+            or buffer is None
+            or not engine_of(buffer).is_draining()
+        ):
             return self._ahead is not None
         if self._workforce is not None and not self._workforce.is_ready():
             return False
@@ -158,7 +162,7 @@ class Starter:
             return True  # the next `iter` says so
         run = None
         try:
-            if start.items is not None and buffer._open_ahead(number):
+            if start.items is not None and engine_of(buffer).open_ahead(number):
                 run = self._feed(buffer, start, number, None)
             self._ahead = Ahead(number, start, run)
         except BaseException:
@@ -201,8 +205,9 @@ class Starter:
                 self.buffer = self._make_buffer(example)
         self.buffer.reset(number)
         if resume is not None:
-            state.check_arguments(resume["arguments"], self.buffer._arguments)
-            self.buffer._restore(resume)
+            engine = engine_of(self.buffer)
+            state.check_arguments(resume["arguments"], engine.arguments)
+            engine.restore(resume)
         return self.buffer
 
     def _open_empty(self, number: int, resume: state.State | None) -> None:
@@ -221,9 +226,9 @@ class Starter:
         buffer = self._plan.make_buffer(first)
         try:
             self._adapter.fit(buffer)
-            buffer._core.carry(self._adapter.carried())
+            engine_of(buffer).core.carry(self._adapter.carried())
         except EchobufError:
-            buffer._core.release()  # though the error may keep hold of it
+            engine_of(buffer).release()  # though the error may keep hold of it
             raise
         return buffer
 
@@ -244,7 +249,7 @@ class Starter:
         if self._upstream.stateful is not None:
             snapshots = Snapshots(
                 self._upstream.stateful,
-                buffer._options,
+                engine_of(buffer).options,
                 number,
                 base,
                 start.offset,
@@ -257,7 +262,7 @@ class Starter:
             return Run(number, resume, buffer, given, crew=self._workforce.crew)
         with self._enough():
             feeder = Feeder(
-                buffer,
+                engine_of(buffer),
                 start.items,
                 start.first,
                 batched=self._plan.batched and not self._plan.options.ragged,

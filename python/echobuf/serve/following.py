@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from echobuf import _core
-from echobuf.buffer import EchoBuffer
+from echobuf.buffer import EchoBuffer, engine_of
 from echobuf.errors import ClosedError, DeviceError, EchobufError
 from echobuf.loader.feeder import Feeder
 from echobuf.serve.link import broken
@@ -54,8 +54,9 @@ class FollowFeeder(Feeder):
         self._link = link
         self._epoch = epoch
         self._held = held
+        self._engine = engine_of(buffer)
         super().__init__(
-            buffer,
+            engine_of(buffer),
             iter(()),
             None,
             batched=False,
@@ -75,11 +76,11 @@ class FollowFeeder(Feeder):
             return
         self._stopped.set()
         if not self._ended:  # also where the thread ends meanwhile
-            is_ahead = self._buffer._draining()
+            is_ahead = self._engine.is_draining()
             if is_ahead:
                 self._held.epoch = self._epoch
             # In this order: nothing is served of slots that are given up.
-            self._buffer._abandon(self._term)
+            self._engine.abandon(self._term)
             if not is_ahead:
                 self._link.place.leave(self._epoch + 1)  # what is still to come, too
 
@@ -95,7 +96,7 @@ class FollowFeeder(Feeder):
                 code = self._follower.follow(self._term, self._epoch, _SLICE_S)
             if code == 0:
                 self._ended = True
-                self._buffer.close()
+                self._engine.close()
             elif code != _core.FOLLOWED_CLOSED and not self._stopped.is_set():
                 self._link.raise_for(code)
         except BaseException as error:  # nothing may leave the job waiting for ever
@@ -104,7 +105,7 @@ class FollowFeeder(Feeder):
             if not self._stopped.is_set():
                 # A buffer that was left, or whose device is gone, says so itself.
                 with contextlib.suppress(ClosedError, DeviceError):
-                    self._buffer.fail(error)
+                    self._engine.fail(error)
 
 
 def _as_it_is(item: object) -> object:

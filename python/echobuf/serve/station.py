@@ -28,11 +28,13 @@ class Station:
 
     def __init__(self, sample: Sample, core: _core.Station, options: Options) -> None:
         self.core = self._core = core
-        self._spec = sample.spec
-        core.use(make_structure(self._spec.treespec))
+        self.spec = sample.spec
+        core.use(make_structure(self.spec.treespec))
         core.carry(list(sample.carried))
-        self._options = options
-        self._backend = self  # to worker processes
+        self.options = options
+        self.backend = self  # to worker processes
+        self._engine = self  # for `engine_of`
+        self.put_all = core.put_all
         self.error: BaseException | None = None
         self._has_ended = False
 
@@ -62,24 +64,20 @@ class Station:
         """Whether the slots are in a file on a disk."""
         return "memfd:" not in os.readlink(f"/proc/self/fd/{self.core.memory()}")
 
-    # ---- as of a buffer
+    # ---- as of an engine, to feeders
 
-    def put(self, example: Any, timeout: float | None = None) -> None:
-        """Puts one example, and waits while jobs need all slots."""
-        self._put(example, False, timeout)
+    ragged = False
 
-    def put_batch(self, batch: Any, timeout: float | None = None) -> None:
-        """Puts examples stacked on axis 0."""
-        self._put(batch, True, timeout)
-
-    def _put(self, tree: Any, stacked: bool, timeout: float | None) -> None:
-        outcome = self.core.put_tree(tree, stacked, timeout)
+    def put(self, tree: Any, stacked: bool) -> None:
+        """Put one example, or examples stacked on axis 0; wait while jobs need all."""
+        outcome = self.core.put_tree(tree, stacked, None)
         if outcome is not None and outcome[0] == _core.MISMATCH:
-            outcome = put_tree(self.core, tree, self._spec, stacked, False, timeout)
+            outcome = put_tree(self.core, tree, self.spec, stacked, False, None)
         if outcome is not None:
-            self._refuse_put(*outcome)
+            self.refuse_put(*outcome)
 
-    def _refuse_put(self, code: int, accepted: int) -> NoReturn:
+    def refuse_put(self, code: int, accepted: int) -> NoReturn:
+        """Raise for a put that ended with `code` after `accepted` examples."""
         codes.refuse_put(code, accepted, failed=False)
 
     def close(self) -> None:
@@ -93,11 +91,13 @@ class Station:
             self.error = error
         self.core.close()
 
-    def _abandon(self, term: int) -> None:
+    def abandon(self, term: int) -> None:
+        """End the epoch of that term, if it is still open."""
         if term == self.core.term():
             self.core.close()
 
-    def _term(self) -> int:
+    def term(self) -> int:
+        """Return a number that changes whenever an epoch is begun."""
         return self.core.term()
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from echobuf import _core
-from echobuf.buffer import EchoBuffer
+from echobuf.buffer import EchoBuffer, engine_of
 from echobuf.errors import OptionError, StateError
 from echobuf.host_backend import HostBackend
 from echobuf.loader.upstream import Start
@@ -87,7 +87,7 @@ class Supply:
         held = self._held.epoch
         if held is not None:
             if self._buffer is not None:
-                self._buffer.reset(self._buffer._epoch)
+                self._buffer.reset(engine_of(self._buffer).epoch)
             self._next = held + 1
             self._link.place.leave(held + 1)
             self._held.epoch = None  # last: what is interrupted is done again
@@ -145,7 +145,7 @@ class Supply:
         except (RuntimeError, MemoryError) as error:
             raise unopened(self._link.name, error) from error
         self._buffer = LentBuffer(spec, lent, self._link, **arguments)
-        backend = self._buffer._backend
+        backend = engine_of(self._buffer).backend
         slots = self._link.place.slots()
         if isinstance(backend, HostBackend):
             if backend.slots > slots:
@@ -176,13 +176,14 @@ class Supply:
         assert follower is not None
         if self._feeder is not None:
             self._feeder.join()  # a follower is one thread's
-        if buffer._draining():  # the epoch before is still served: this one is ahead
+        engine = engine_of(buffer)
+        if engine.is_draining():  # the epoch before is still served: this one is ahead
             self._link.place.leave(turn.epoch - 1)
         else:
             self._link.place.leave(turn.epoch)
             gap = follower.gap(turn.base)
             if gap:
-                buffer._reset(buffer._epoch, gap)
+                engine.reset(engine.epoch, gap)
         follower.begin(turn.base)
         feeder = FollowFeeder(buffer, follower, self._link, turn.epoch, self._held)
         self._feeder = feeder
@@ -199,5 +200,5 @@ class LentBuffer(EchoBuffer):
     ) -> None:
         self._lent = lent
         super().__init__(spec, **arguments)
-        self._ends.cut_off = link.why_cut_off
+        engine_of(self).ends.cut_off = link.why_cut_off
         link.buffer = weakref.ref(self)

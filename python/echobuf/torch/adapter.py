@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from echobuf import nodes
-from echobuf.buffer import EchoBuffer
+from echobuf.buffer import EchoBuffer, engine_of
 from echobuf.host_backend import HostBackend
 from echobuf.loader.adapter import Adapter
 from echobuf.torch import tensors
@@ -39,8 +39,9 @@ class TorchAdapter(Adapter):
 
     def fit(self, buffer: EchoBuffer) -> None:
         """Has the buffer give tensors."""
-        dtypes = tensors.drawn_dtypes(buffer._output, self._dtypes)
-        if isinstance(buffer._backend, HostBackend):
-            buffer._backend.use_tensors(functools.partial(tensors.to_tensors, dtypes))
+        engine = engine_of(buffer)
+        dtypes = tensors.drawn_dtypes(engine.output, self._dtypes)
+        if isinstance(engine.backend, HostBackend):
+            engine.backend.use_tensors(functools.partial(tensors.to_tensors, dtypes))
         else:
-            buffer._backend.use_tensors(dtypes)
+            engine.backend.use_tensors(dtypes)

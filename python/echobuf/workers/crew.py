@@ -9,7 +9,7 @@ import weakref
 from typing import Any
 
 from echobuf import _core
-from echobuf.buffer import EchoBuffer
+from echobuf.buffer import EchoBuffer, engine_of
 from echobuf.loader.adapter import Adapter
 from echobuf.workers.settings import Settings
 from echobuf.workers.task import Task
@@ -50,7 +50,8 @@ class Crew:
         example: Any,
         buffer: EchoBuffer,
     ) -> None:
-        backend = buffer._backend
+        engine = engine_of(buffer)
+        backend = engine.backend
         tasks = [
             Task(
                 number=number,
@@ -58,9 +59,9 @@ class Crew:
                 dataset=dataset,
                 adapter=adapter,
                 example=example,
-                fields=buffer._spec.fields,
+                fields=engine.spec.fields,
                 capacity=backend.slots,
-                seed=buffer._options.seed,
+                seed=engine.options.seed,
                 init=settings.init,
             )
             for number in range(settings.count)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from echobuf import _core
-from echobuf.buffer import EchoBuffer
+from echobuf.buffer import EchoBuffer, engine_of
 from echobuf.loader.feeder import Feeder
 from echobuf.workers.watch import Watch
 
@@ -44,7 +44,7 @@ class WorkerFeeder(Feeder):
         self._core = core
         self._watch = watch
         super().__init__(
-            buffer,
+            engine_of(buffer),
             indices,
             first,
             batched=False,
@@ -72,7 +72,7 @@ class WorkerFeeder(Feeder):
             self._watch.fail(error)
         # Upstream has ended once its last example is there.
         if self._watch.settle(self._term, self._stopped) and is_all:
-            self._buffer.close()
+            self._sink.close()
         self._ended = True
 
     def _give(self, indices: Iterator[int]) -> bool:

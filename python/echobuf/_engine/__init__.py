@@ -1,0 +1,1 @@
+"""Between the facade and the compiled buffers: one engine beneath each buffer."""

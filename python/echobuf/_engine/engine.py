@@ -1,0 +1,243 @@
+"""`Engine`: what lies beneath one `EchoBuffer`, for the loaders and adapters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from echobuf import _core, state
+from echobuf.arrays import put_tree
+from echobuf.backends import make_backend
+from echobuf.batch_functions import BatchFunctions
+from echobuf.ends import Ends
+from echobuf.errors import EchobufError, SpecError, StateError
+from echobuf.host_backend import HostBackend
+from echobuf.options import Options, check_timeout
+from echobuf.output_spec import make_output_spec
+from echobuf.structure import make_structure
+from echobuf.tree import check_batch_axis, describe, make_spec
+
+if TYPE_CHECKING:
+    from echobuf.cuda.backend import CudaBackend
+
+
+class Engine:
+    """A compiled buffer, its backend, and the epoch that it is in.
+
+    Producers call `put`, `put_all`, `close` and `fail`; a loader begins and ends
+    epochs; an adapter sets the form of batches through `backend` and `functions`.
+
+    Args:
+        spec: pytree of one example (of one whole batch with `unit="batch"`).
+        options: the buffer's, checked.
+        transform: as for `EchoBuffer`.
+        shared: the slots lie in memory that worker processes can write.
+        lent: slots that another process writes, in place of slots of its own.
+
+    Attributes:
+        core: the compiled buffer.
+        spec: of one fresh example.
+        output: spec of batches after `transform`.
+        options: the buffer's.
+        backend: allocates the window and draws batches from it.
+        functions: applied to whole batches, if `transform` has such; else None.
+        draws: draws batches: `functions` over `backend`, or `backend`.
+        arguments: those that the order of batches depends on, as in a state.
+        epoch: number of the epoch that is drawn from.
+        ends: turns the core's codes into exceptions.
+        put_all: the core's, `(stacked, term, items, most)`: puts the items of an
+            iterator up to the first that needs conversion. It returns the number of
+            items put; True at the iterator's end; the code and the accepted examples
+            of a refused put, else None; the item that was not put, if any.
+
+    Raises:
+        SpecError: the spec is empty or has leaves that cannot be stored.
+        OptionError: `transform` is no mapping from leaves to chains.
+        CapacityError: it would not fit `max_bytes` or the memory there is.
+        DeviceError: the device cannot be used.
+    """
+
+    def __init__(
+        self,
+        spec: Any,
+        options: Options,
+        transform: Any,
+        *,
+        shared: bool = False,
+        lent: _core.LentSlots | None = None,
+    ) -> None:
+        self.options = options
+        self.spec = make_spec(spec)
+        if options.ragged:
+            check_batch_axis(self.spec)
+        self.epoch = 0
+        self.output = make_output_spec(self.spec, transform, ragged=options.ragged)
+        self.backend: HostBackend | CudaBackend = make_backend(
+            self.spec, self.output, options, self.epoch, shared=shared, lent=lent
+        )
+        self.ends = Ends(self.backend)
+        self.core: _core.Buffer | _core.DeviceBuffer = self.backend.core
+        self.put_all = self.core.put_all
+        self.functions: BatchFunctions | None = None
+        self.draws: HostBackend | CudaBackend | BatchFunctions = self.backend
+        if any(self.output.functions):
+            self.draws = self.functions = BatchFunctions(
+                self.backend, self.output.functions
+            )
+        self.core.use(make_structure(self.spec.treespec))
+        self.arguments = state.arguments_of(
+            options, describe(self.spec), self.output.chains
+        )
+
+    @property
+    def ragged(self) -> bool:
+        """True with `unit="batch"`: items are whole batches, of different lengths."""
+        return self.options.ragged
+
+    # ---- producers
+
+    def put(self, tree: Any, stacked: bool, timeout: float | None = None) -> None:
+        """Put one example, or examples stacked on axis 0; wait while the ring is full.
+
+        Raises:
+            SpecError: the tree does not fit the spec; nothing was put.
+            TimeoutError, ClosedError: `accepted` examples were put.
+        """
+        outcome = self.core.put_tree(tree, stacked, timeout)
+        if outcome is not None:
+            self.put_otherwise(outcome, tree, stacked, timeout)
+
+    def put_otherwise(
+        self, outcome: tuple[int, int], tree: Any, stacked: bool, timeout: float | None
+    ) -> None:
+        """Convert and put a tree that the core has not taken as it is, or raise."""
+        refused: tuple[int, int] | None = outcome
+        if outcome[0] == _core.MISMATCH:
+            try:
+                refused = put_tree(
+                    self.core, tree, self.spec, stacked, self.ragged, timeout
+                )
+            except SpecError:
+                self.ready()  # a buffer whose context was left says that first
+                raise
+        if refused is not None:
+            self.refuse_put(*refused)
+
+    def refuse_put(self, code: int, accepted: int) -> NoReturn:
+        """Raise for a put that ended with `code` after `accepted` examples."""
+        self.ends.refuse_put(code, accepted)
+
+    def close(self) -> None:
+        """Mark the end of upstream; the resident examples are still served."""
+        code = self.core.close()
+        if code == _core.FORKED:
+            self.ends.check(code)
+
+    def fail(self, error: BaseException) -> None:
+        """Fail the epoch: draws raise `UpstreamError` from `error`."""
+        self.ends.upstream_failed(error)
+        self.ends.check(self.core.fail())
+
+    def term(self) -> int:
+        """Return a number that changes whenever an epoch is opened for `put`."""
+        return self.core.term()
+
+    def abandon(self, term: int) -> None:
+        """Fail the epoch without an error, as its consumer stopped half-way.
+
+        Args:
+            term: as `term()` was when the epoch began. If another epoch has been
+                opened since, nothing happens.
+        """
+        self.core.abandon(term)
+
+    # ---- consumers
+
+    def ready(self) -> bool:
+        """Return True if a draw would return, or raise, without waiting."""
+        answer = self.core.ready()
+        if answer is not True and answer is not False:
+            self.ends.check(answer)
+        if self.functions is not None and self.functions.waits():
+            return True
+        return answer is True
+
+    # ---- epochs
+
+    def reset(self, epoch: int, gap: int = 0) -> None:
+        """End the epoch as it stands, and open another in the same memory.
+
+        Args:
+            epoch: number of the new epoch.
+            gap: positions of the ring that are passed over in between.
+        """
+        self.ends.check(self.core.reset(epoch, gap))
+        self.epoch = epoch
+        self.ends.epoch_begins()
+        if self.functions is not None:
+            self.functions.forget()
+
+    def is_draining(self) -> bool:
+        """Return True once upstream has ended and all it put is in the window."""
+        return self.core.draining() == 1
+
+    def open_ahead(self, epoch: int) -> bool:
+        """Open an epoch for `put` while the current one, draining, is served out."""
+        return self.core.open_ahead(epoch) == 1
+
+    def go_ahead(self, epoch: int) -> None:
+        """Enter the epoch opened ahead; give up the rest of the current one."""
+        answer = self.core.go_ahead()
+        if answer != 1:
+            self.ends.check(answer or _core.REENTRANT)
+        self.epoch = epoch
+        if self.functions is not None:
+            self.functions.forget()
+
+    def position(self) -> state.State:
+        """Return the position of the batches handed out, as `state.seal` takes it.
+
+        Raises:
+            StateError: a function of `transform` raised, and its batch waits.
+        """
+        checkpoint = self.core.checkpoint()
+        if isinstance(checkpoint, int):
+            self.ends.check(checkpoint)
+            raise AssertionError(checkpoint)
+        if self.functions is not None and self.functions.waits():
+            raise StateError(
+                "a batch was drawn and its Lambda raised; a state taken now would "
+                "leave it out. Call `next_batch` until it comes, then take the state."
+            )
+        return state.position_of(checkpoint)
+
+    def restore(self, position: state.State) -> None:
+        """Continue at a position that `position()` returned.
+
+        Raises:
+            StateError: it is damaged.
+        """
+        checkpoint = state.as_checkpoint(position)
+        if checkpoint is None:
+            self.reset(position["epoch"])
+            return
+        try:
+            self.ends.check(self.core.restore(checkpoint))
+        except (ValueError, TypeError, KeyError, RuntimeError) as error:
+            if isinstance(error, EchobufError):
+                raise
+            raise StateError(f"`state` is damaged: {error}.") from None
+        self.epoch = position["epoch"]
+
+    # ---- life
+
+    def check_timeout(self, timeout: float) -> float | None:
+        """Return a timeout in seconds; a buffer that was left raises that first."""
+        try:
+            return check_timeout(timeout)
+        except EchobufError:
+            self.ready()
+            raise
+
+    def release(self) -> None:
+        """Free the memory; every later call raises `ClosedError`."""
+        self.core.release()
