@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import echobuf
+from echobuf.buffer import engine_of
 from leaked_threads import no_feeder
 from test_loader import KWARGS, Numbers, numbers_of
 
@@ -249,7 +250,7 @@ def test_an_interrupted_iter_stops_what_was_begun_ahead(monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(loader._starter.buffer, "_go_ahead", interrupted)
+        patch.setattr(engine_of(loader._starter.buffer), "go_ahead", interrupted)
         upstream.n = 10**6  # of epochs begun from now on
         with pytest.raises(KeyboardInterrupt):
             iter(loader)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import echobuf
+from echobuf.buffer import engine_of
 from echobuf.loader import starter
 
 pytestmark = pytest.mark.usefixtures("no_leaked_threads")
@@ -84,7 +85,7 @@ def test_an_epoch_that_was_begun_ahead(monkeypatch):
         monkeypatch.undo()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(loader._starter.buffer, "_go_ahead", interrupted)
+    monkeypatch.setattr(engine_of(loader._starter.buffer), "go_ahead", interrupted)
     with contextlib.suppress(KeyboardInterrupt):
         iter(loader)
     for _ in range(2):

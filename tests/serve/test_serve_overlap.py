@@ -103,7 +103,9 @@ def test_an_epoch_that_is_ahead_and_not_wanted(server, upstream, how, monkeypatc
             wanted = 1
         else:
             with monkeypatch.context() as patch:
-                patch.setattr(loader._starter.buffer, "_go_ahead", interrupted)
+                patch.setattr(
+                    engine_of(loader._starter.buffer), "go_ahead", interrupted
+                )
                 with pytest.raises(KeyboardInterrupt):
                     iter(loader)
             gc.collect()
