@@ -11,7 +11,7 @@
 #include "echobuf/transform/chain_plan.hpp"
 #include "operations.hpp"
 #include "register.hpp"
-#include "telling.hpp"
+#include "literals.hpp"
 
 namespace py = pybind11;
 using namespace echobuf::transform;  // NOLINT(google-build-using-namespace)
@@ -82,7 +82,7 @@ void register_transforms(py::module_& m) {
       .def_property_readonly("stages", [](const ChainPlan& plan) {
         py::list stages;
         for (const Stage& stage : plan.program()->stages)
-          stages.append(echobuf::python::tell_stage(stage));
+          stages.append(echobuf::python::stage_literals(stage));
         return stages;
       });
 }

@@ -1,4 +1,4 @@
-#include "telling.hpp"
+#include "literals.hpp"
 
 #include <cmath>
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace py = pybind11;
 using namespace transform;  // NOLINT(google-build-using-namespace)
 
 /// Members one after another, as C++ has them between braces.
-class Writer {
+class LiteralWriter {
  public:
   std::string text() const { return text_ + "}"; }
 
@@ -35,7 +35,7 @@ class Writer {
   void operator()(const char*, Core member) { add_enum("Core", member); }
   void operator()(const char*, Whole member) { add_enum("Whole", member); }
   void operator()(const char*, const Layout& layout) {
-    Writer inner;
+    LiteralWriter inner;
     inner("", layout.extent);
     inner("", layout.type);
     inner("", layout.bytes);
@@ -46,7 +46,7 @@ class Writer {
   }
   template <class T, std::size_t n>
   void operator()(const char*, const T (&member)[n]) {
-    Writer inner;
+    LiteralWriter inner;
     for (const T& value : member) inner("", value);
     add(inner.text());
   }
@@ -83,34 +83,34 @@ class Writer {
 };
 
 template <class Op>
-py::tuple tell(const char* type, const OpBlock& block) {
+py::tuple literals_of(const char* type, const OpBlock& block) {
   Op op = block.as<Op>();
-  Writer writer;
+  LiteralWriter writer;
   members(writer, op);
   return py::make_tuple(type, block.number, writer.text());
 }
 
-py::tuple tell_operation(const OpBlock& block) {
+py::tuple operation_literals(const OpBlock& block) {
   switch (block.code) {
-#define ECHOBUF_TELL(Op) \
+#define ECHOBUF_LITERALS(Op) \
   case OpCode::k##Op:    \
-    return tell<Op>(#Op, block);
-    ECHOBUF_TELL(Crop)
-    ECHOBUF_TELL(Flip)
-    ECHOBUF_TELL(Nearest)
-    ECHOBUF_TELL(Resample)
-    ECHOBUF_TELL(Warp)
-    ECHOBUF_TELL(Normalize)
-    ECHOBUF_TELL(Scale)
-    ECHOBUF_TELL(Round)
-    ECHOBUF_TELL(Gain)
-    ECHOBUF_TELL(Noise)
-    ECHOBUF_TELL(Erase)
-    ECHOBUF_TELL(Bands)
-    ECHOBUF_TELL(Jitter)
-    ECHOBUF_TELL(Mix)
-    ECHOBUF_TELL(Mask)
-#undef ECHOBUF_TELL
+    return literals_of<Op>(#Op, block);
+    ECHOBUF_LITERALS(Crop)
+    ECHOBUF_LITERALS(Flip)
+    ECHOBUF_LITERALS(Nearest)
+    ECHOBUF_LITERALS(Resample)
+    ECHOBUF_LITERALS(Warp)
+    ECHOBUF_LITERALS(Normalize)
+    ECHOBUF_LITERALS(Scale)
+    ECHOBUF_LITERALS(Round)
+    ECHOBUF_LITERALS(Gain)
+    ECHOBUF_LITERALS(Noise)
+    ECHOBUF_LITERALS(Erase)
+    ECHOBUF_LITERALS(Bands)
+    ECHOBUF_LITERALS(Jitter)
+    ECHOBUF_LITERALS(Mix)
+    ECHOBUF_LITERALS(Mask)
+#undef ECHOBUF_LITERALS
     case OpCode::kCustom:
       break;
   }
@@ -121,8 +121,8 @@ py::tuple tell_operation(const OpBlock& block) {
 
 }  // namespace
 
-py::tuple tell_stage(const Stage& stage) {
-  Writer plan;
+py::tuple stage_literals(const Stage& stage) {
+  LiteralWriter plan;
   plan("source", stage.source);
   plan("target", stage.target);
   plan("raw", stage.raw);
@@ -136,7 +136,7 @@ py::tuple tell_stage(const Stage& stage) {
   plan("mix", stage.mix);
   py::list operations;
   for (std::int32_t i = 0; i < stage.count; ++i)
-    operations.append(tell_operation(stage.ops[i]));
+    operations.append(operation_literals(stage.ops[i]));
   return py::make_tuple(plan.text(), operations, stage.mean >= 0);
 }
 
