@@ -23,7 +23,7 @@ from counts.cases import CASES, Case
 from counts.machine_code import blocks_at_once, codes_of
 from echobuf.cli.bench.environment import environment
 from echobuf.cli.bench.report import write_figures
-from echobuf.cuda.counts import Traffic
+from echobuf.cuda.simulated_driver import Traffic
 
 ARCHITECTURE = "sm_90"
 MULTIPROCESSORS = 132  # of an H100

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from echobuf import _core
-from echobuf.cuda.device import Stages
-from echobuf.cuda.kernels import NAMES
+from echobuf.cuda.codegen import DRAW_KERNELS
+from echobuf.cuda.device import LoadedStages
 from echobuf.tree import Spec
 
 HERE = Path(__file__).parent
@@ -55,10 +55,10 @@ class NullDevice:
         """Keep nothing for it."""
 
     def kernels(self) -> dict[str, int]:
-        return dict.fromkeys(NAMES, 1)
+        return dict.fromkeys(DRAW_KERNELS, 1)
 
-    def stages(self, source: Any) -> Stages:
-        return Stages([])
+    def stages(self, source: Any) -> LoadedStages:
+        return LoadedStages([])
 
     def arrays(self, spec: Spec, lead: tuple[int, ...]) -> NullArrays:
         return NullArrays(spec, lead, self._stream)

@@ -18,7 +18,7 @@ import numpy as np
 import echobuf
 from echobuf.cli.bench.environment import environment
 from echobuf.cli.bench.report import write_figures
-from echobuf.cuda.opening import set_opener
+from echobuf.cuda.device import set_opener
 from null_device import NullDevice, built
 
 HERE = Path(__file__).parent

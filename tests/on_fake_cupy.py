@@ -17,12 +17,12 @@ def cupy(
     """The stand-in for CuPy; what the driver finds wrong is an error of the test."""
     import fake_cuda
     import fake_cupy
-    from echobuf.cuda import cupy_device, opening
+    from echobuf.cuda import cupy_device, device
     from echobuf.cuda.simulated_driver import library_path
 
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy)
     monkeypatch.setattr(cupy_device, "LIBRARY", str(library_path()))
-    monkeypatch.setattr(opening, "_opened", {})
+    monkeypatch.setattr(device, "_opened", {})
     # In place of CuPy itself, where that is installed and was imported before.
     from echobuf.cuda import cupy_arrays
 
@@ -33,7 +33,7 @@ def cupy(
     try:
         yield fake_cupy
     finally:
-        opening._opened.clear()
+        device._opened.clear()
         gc.collect()
         reports = fake_cuda.stop()
     assert reports == []

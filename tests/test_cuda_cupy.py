@@ -9,7 +9,7 @@ import pytest
 
 import echobuf
 import fake_cuda
-from echobuf.cuda.kernels import NAMES
+from echobuf.cuda.codegen import DRAW_KERNELS
 from helpers import KWARGS, SPEC, WAIT_S, Worker, ids_of, make, stack
 from helpers import expected_batches as expected
 
@@ -310,15 +310,15 @@ def test_batches_outlive_the_buffer(cupy, unchanged):
 def test_kernels_stay_loaded_whatever_cupy_forgets(cupy):
     echobuf.warmup("cuda")
     gc.collect()
-    assert len(cupy.kernels) == len(NAMES)
+    assert len(cupy.kernels) == len(DRAW_KERNELS)
     with filled() as buffer:
         list(drain(buffer))
-    assert len(cupy.kernels) == len(NAMES)
+    assert len(cupy.kernels) == len(DRAW_KERNELS)
 
 
 def test_warmup_leaves_all_as_it_was(cupy, unchanged):
     echobuf.warmup("cuda:1")
-    assert len(cupy.kernels) == len(NAMES)
+    assert len(cupy.kernels) == len(DRAW_KERNELS)
 
 
 # ---- threads

@@ -14,9 +14,9 @@ import pytest
 import echobuf
 import fake_cupy
 from echobuf import transforms
-from echobuf.cuda import kernels, stages
+from echobuf.cuda import codegen
 from echobuf.cuda.arrays import handle_of
-from echobuf.cuda.out import DeviceOut
+from echobuf.cuda.output import DeviceOut
 from echobuf.output_spec import make_output_spec
 from echobuf.tree import make_spec
 
@@ -35,15 +35,17 @@ def compile_for(monkeypatch, architecture, source):
         "_get_arch_for_options_for_nvrtc",
         lambda arch=None: (f"-arch=sm_{arch}", "cubin"),
     )
-    cubin, _ = compiler.compile_using_nvrtc(source, kernels.options(), architecture)
+    cubin, _ = compiler.compile_using_nvrtc(
+        source, codegen.draw_options(), architecture
+    )
     return cubin
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_cupy_compiles_the_kernels(monkeypatch, architecture):
-    cubin = compile_for(monkeypatch, architecture, kernels.source())
+    cubin = compile_for(monkeypatch, architecture, codegen.draw_source())
     assert cubin[:4] == b"\x7fELF"
-    for name in kernels.NAMES:
+    for name in codegen.DRAW_KERNELS:
         assert name.encode() in cubin
 
 
@@ -53,7 +55,7 @@ def test_what_cupy_cannot_compile_is_the_exception_that_is_caught(monkeypatch):
 
 
 def test_cupy_compiles_chains_and_what_it_made_is_kept(monkeypatch, tmp_path):
-    from echobuf.cuda import cupy_modules
+    from echobuf.cuda import cupy_device
 
     monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(
@@ -65,17 +67,17 @@ def test_cupy_compiles_chains_and_what_it_made_is_kept(monkeypatch, tmp_path):
     spec = make_spec(echobuf.Field((32, 32, 3), np.uint8))
     chain = [transforms.RandomCrop(20), transforms.ColorJitter(0.1, 0.1)]
     plans = make_output_spec(spec, chain, ragged=False).plans
-    source = stages.source_of(plan for _, plan in plans)
-    cubin = cupy_modules.compiled(source.text, source.options)
+    source = codegen.stage_source(plan for _, plan in plans)
+    cubin = cupy_device.compiled(source.text, source.options)
     assert cubin[:4] == b"\x7fELF"
     for name in (name for entries in source.entries for name in entries):
         assert name.encode() in cubin
     monkeypatch.setattr(compiler, "compile_using_nvrtc", None)
-    assert cupy_modules.compiled(source.text, source.options) == cubin
+    assert cupy_device.compiled(source.text, source.options) == cubin
     (path,) = tmp_path.iterdir()
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(TypeError):  # not taken for what it was
-        cupy_modules.compiled(source.text, source.options)
+        cupy_device.compiled(source.text, source.options)
 
 
 def test_arrays_of_bfloat16():
@@ -90,9 +92,9 @@ def test_arrays_of_bfloat16():
 
 
 def test_every_kernel_is_asked_for():
-    text = kernels.source()
-    assert text.count("__global__") == len(kernels.NAMES)
-    assert all(f"{name}(" in text for name in kernels.NAMES)
+    text = codegen.draw_source()
+    assert text.count("__global__") == len(codegen.DRAW_KERNELS)
+    assert all(f"{name}(" in text for name in codegen.DRAW_KERNELS)
 
 
 def names(namespace, original, where="cupy"):
@@ -179,7 +181,7 @@ def test_cupys_arrays_cannot_be_put(array):
 def test_importing_and_using_cupy_warns_of_nothing():
     code = (
         "import cupy, echobuf.cuda.cupy_arrays, echobuf.cuda.cupy_device\n"
-        "echobuf.cuda.cupy_device.kernels.source()\n"
+        "echobuf.cuda.cupy_device.codegen.draw_source()\n"
     )
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
@@ -193,11 +195,11 @@ def test_importing_and_using_cupy_warns_of_nothing():
 
 def test_a_stream_that_somebody_else_owns_is_not_destroyed():
     """CuPy's streams destroy their handle with themselves, but not one of another."""
-    from echobuf.cuda import cupy_streams
+    from echobuf.cuda import cupy_arrays
 
     stream = cupy.cuda.Stream.__new__(cupy.cuda.Stream)
     cupy.cuda.stream._BaseStream.__init__(stream, 12345678, 0)
-    stream._foreign_stream_ref = cupy_streams._Handle(12345678)
+    stream._foreign_stream_ref = cupy_arrays._Handle(12345678)
     del stream  # a warning, which fails the test, if it calls the driver
 
 

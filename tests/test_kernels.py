@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from echobuf.cuda.kernels import OPTIONS
+from echobuf.cuda.codegen import DRAW_OPTIONS
 from kernels_compiled import ARCHITECTURES, ROOT, compile_source, usage
 
 KERNELS = sorted((ROOT / "cpp" / "kernels").glob("*.cu"))
@@ -17,7 +17,7 @@ def test_there_are_kernels():
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("source", KERNELS, ids=lambda path: path.stem)
 def test_it_compiles_without_spilling(source, architecture, record_property):
-    kernels = usage(compile_source(source.read_text(), architecture, OPTIONS))
+    kernels = usage(compile_source(source.read_text(), architecture, DRAW_OPTIONS))
     record_property("kernels", kernels)
     print(f"{source.name} {architecture}: {kernels}")
     assert len(kernels) == source.read_text().count("__global__")

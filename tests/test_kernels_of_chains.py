@@ -10,7 +10,7 @@ import pytest
 import echobuf
 from chains_for_tests import random_case
 from echobuf import transforms as t
-from echobuf.cuda import stages
+from echobuf.cuda import codegen
 from echobuf.output_spec import make_output_spec
 from echobuf.tree import make_spec
 from kernels_compiled import ARCHITECTURES, ROOT, compile_source, usage
@@ -54,7 +54,7 @@ SEQUENCES = {
 
 def source_of(spec, transform):
     made = make_output_spec(make_spec(spec), transform, ragged=False)
-    return stages.source_of(plan for _, plan in made.plans)
+    return codegen.stage_source(plan for _, plan in made.plans)
 
 
 def compiled(source, architecture):
@@ -105,7 +105,7 @@ def test_every_operation_compiles():
             "\n".join(lines).replace("echobuf_stage", f"stage_{number}") + "\n"
         )
     assert operations == KINDS
-    log = compile_source("".join(whole), "sm_75", stages.OPTIONS)
+    log = compile_source("".join(whole), "sm_75", codegen.STAGE_OPTIONS)
     assert len(usage(log)) >= len(text)
 
 
@@ -142,5 +142,5 @@ def test_without_chains_there_is_nothing_to_compile():
 
 
 def test_arithmetic_is_that_of_the_host():
-    assert {"--fmad=false", "--ftz=false"} <= set(stages.OPTIONS)
-    assert {"--prec-div=true", "--prec-sqrt=true"} <= set(stages.OPTIONS)
+    assert {"--fmad=false", "--ftz=false"} <= set(codegen.STAGE_OPTIONS)
+    assert {"--prec-div=true", "--prec-sqrt=true"} <= set(codegen.STAGE_OPTIONS)

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from draw_on_ptx import Draw, Shape, random_shape
-from echobuf.cuda.kernels import OPTIONS
+from echobuf.cuda.codegen import DRAW_OPTIONS
 from echobuf.cuda.ptx import Machine, PtxFaultError, PtxHostError, PtxParseError
 from kernels_compiled import ARCHITECTURES, ROOT, ptx_of
 
@@ -19,7 +19,7 @@ PLAIN = Shape([8, 100, 48], [0, 1, 0], [(50, 10, 30), (7, 0, 7)], seed=3)
 
 @functools.cache
 def draw_ptx(architecture="sm_90", source=SOURCE):
-    return ptx_of(source, architecture, OPTIONS)
+    return ptx_of(source, architecture, DRAW_OPTIONS)
 
 
 def on_machine(shape, seed=0, text=None, **settings):

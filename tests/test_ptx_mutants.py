@@ -8,8 +8,7 @@ import pytest
 
 from draw_on_ptx import Draw, random_shape
 from echobuf.cuda import nvrtc
-from echobuf.cuda.kernels import NAMES as KERNELS
-from echobuf.cuda.kernels import OPTIONS
+from echobuf.cuda.codegen import DRAW_KERNELS, DRAW_OPTIONS
 from echobuf.cuda.ptx import Machine, PtxError
 from kernels_compiled import ROOT
 from mutated_kernels import mutated
@@ -75,7 +74,7 @@ def entries(source, names):
         for part in parts
         if 'extern "C"' not in part or any(f" {name}(" in part for name in names)
     ]
-    assert len(parts) - len(kept) == len(KERNELS) - len(names)
+    assert len(parts) - len(kept) == len(DRAW_KERNELS) - len(names)
     return "".join(kept)
 
 
@@ -102,14 +101,14 @@ def finds_a_fault(text, planned):
 )
 def test_a_mutant_is_found(file, part, by, tmp_path):
     mutated(tmp_path, file, part, by)
-    options = (*OPTIONS, f"-I{tmp_path / 'include'}")
+    options = (*DRAW_OPTIONS, f"-I{tmp_path / 'include'}")
     planned = file == LAYOUT
     source = entries((tmp_path / ENTRY).read_text(), PLANNED if planned else BY_VALUE)
     assert finds_a_fault(nvrtc.ptx_of(source, "sm_90", options), planned)
 
 
 def test_without_a_mutant_nothing_is_found():
-    options = (*OPTIONS, f"-I{ROOT / 'cpp' / 'include'}")
+    options = (*DRAW_OPTIONS, f"-I{ROOT / 'cpp' / 'include'}")
     source = (ROOT / "cpp" / ENTRY).read_text()
     text = nvrtc.ptx_of(source, "sm_90", options)
     assert not finds_a_fault(text, planned=False)

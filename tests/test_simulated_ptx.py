@@ -7,7 +7,7 @@ import pytest
 
 import echobuf
 from echobuf import transforms as t
-from echobuf.cuda import kernels
+from echobuf.cuda import codegen
 from echobuf.errors import DeviceError, OptionError
 from echobuf.testing import SimulationError, simulated_cuda
 from kernels_compiled import ARCHITECTURES
@@ -42,7 +42,7 @@ def drawn(device, **options):
 
 def changed(monkeypatch, part, by):
     """Compiles a draw.cu that is changed."""
-    text = kernels.source()
+    text = codegen.draw_source()
     assert part in text
     monkeypatch.setattr("echobuf.cuda.simulated.source", lambda: text.replace(part, by))
 

@@ -10,9 +10,8 @@ import numpy as np
 
 import echobuf
 from echobuf import transforms as t
-from echobuf.cuda import kernels, stages
-from echobuf.cuda.counts import Launch
-from echobuf.cuda.simulated_driver import driver
+from echobuf.cuda import codegen
+from echobuf.cuda.simulated_driver import Launch, driver
 from echobuf.output_spec import make_output_spec
 from echobuf.testing import simulated_cuda
 from echobuf.tree import make_spec
@@ -47,9 +46,9 @@ class Case:
     def source(self) -> tuple[str, tuple[str, ...]]:
         """Return the source of its kernels, and what the compiler is told."""
         if not self.chain:
-            return kernels.source(), kernels.options()
+            return codegen.draw_source(), codegen.draw_options()
         made = make_output_spec(make_spec(self.spec), self.transform, ragged=False)
-        source = stages.source_of(plan for _, plan in made.plans)
+        source = codegen.stage_source(plan for _, plan in made.plans)
         return source.text, source.options
 
     def launches(self) -> list[Launch]:

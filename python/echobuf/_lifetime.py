@@ -25,6 +25,6 @@ def warmup(device: str = "cpu") -> None:
     """
     name = check_device(device)
     if name != "cpu":
-        from echobuf.cuda.opening import open_device
+        from echobuf.cuda.device import open_device
 
         open_device(name).kernels()

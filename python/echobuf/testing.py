@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from echobuf import _core
-from echobuf.cuda import opening, refusals
+from echobuf.cuda import driver_errors
+from echobuf.cuda.device import set_opener
 from echobuf.cuda.simulated import SimulatedDevice, Stream
 from echobuf.cuda.simulated_driver import driver
 from echobuf.errors import OptionError
@@ -65,7 +66,7 @@ class Simulation:
                 try:
                     self._devices[number] = SimulatedDevice(number, self._kernels)
                 except _core.CudaError as error:
-                    raise refusals.device_error(f"cuda:{number}", error) from None
+                    raise driver_errors.device_error(f"cuda:{number}", error) from None
             return self._devices[number]
 
     def _end(self) -> list[str]:
@@ -117,11 +118,11 @@ def simulated_cuda(seed: int = 0, kernels: str = "host") -> Iterator[Simulation]
     try:
         driver().start(seed, _DEVICES, _BYTES, _LARGEST_DELAY_US)
         simulation, process = Simulation(kernels), os.getpid()
-        opening.set_opener(simulation._open)
+        set_opener(simulation._open)
         try:
             yield simulation
         finally:
-            opening.set_opener(None)
+            set_opener(None)
             # In a forked child the driver is not there, and ends with the parent's.
             reports = simulation._end() if os.getpid() == process else []
         if reports:

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 from echobuf import _core, capacity
-from echobuf.cuda import refusals
+from echobuf.cuda import driver_errors
 from echobuf.cuda.arrays import Arrays
-from echobuf.cuda.opening import open_device
-from echobuf.cuda.stages import source_of
+from echobuf.cuda.codegen import stage_source
+from echobuf.cuda.device import open_device
 from echobuf.errors import CapacityError, DeviceError
 from echobuf.limits import enough_threads
 from echobuf.options import Options
@@ -50,7 +50,7 @@ class CudaBackend:
         self._needs = _core.DeviceBuffer.needs(core_options)
         self._check_capacity(core_options)
         kernels = self._device.kernels()
-        self._source = source_of(plan for _, plan in output.plans)
+        self._source = stage_source(plan for _, plan in output.plans)
         self._stages = self._device.stages(self._source)  # keeps them loaded
         self._spec = output.drawn
         self._finished_spec = output.spec
@@ -81,7 +81,7 @@ class CudaBackend:
         try:
             free, _ = self._device.core.memory()
         except _core.CudaError as error:
-            raise refusals.device_error(self._device.name, error) from None
+            raise driver_errors.device_error(self._device.name, error) from None
         capacity.check_device_capacity(
             self._needs, self._options, free, self._device.name
         )
@@ -89,11 +89,11 @@ class CudaBackend:
         capacity.check_pinned(self._staging_bytes, self._options)
 
     def _refusal(self, error: Exception) -> DeviceError | CapacityError:
-        if refusals.is_out_of_memory(error):
+        if driver_errors.is_out_of_memory(error):
             return capacity.refused_by_device(
                 self._needs, self._options, self._device.name, str(error.args[-1])
             )
-        return refusals.device_error(self._device.name, error)
+        return driver_errors.device_error(self._device.name, error)
 
     @property
     def slots(self) -> int:
@@ -174,7 +174,7 @@ class CudaBackend:
         try:
             code = -self.core.before_replay(handle, timeout)
         except _core.CudaError as error:
-            raise refusals.device_error(self._device.name, error) from None
+            raise driver_errors.device_error(self._device.name, error) from None
         if code == 0:
             self._replayed_on = stream  # alive until the next replay
         return code
@@ -186,19 +186,19 @@ class CudaBackend:
         try:
             return self._device.core.is_capturing(handle)
         except _core.CudaError as error:
-            raise refusals.device_error(self._device.name, error) from None
+            raise driver_errors.device_error(self._device.name, error) from None
 
     def _draw(self, addresses: list[int], stream: int, timeout: float | None) -> int:
         try:
             return self.core.next_at(addresses, stream, timeout)
         except _core.CudaError as error:
-            raise refusals.device_error(self._device.name, error) from None
+            raise driver_errors.device_error(self._device.name, error) from None
 
     def _check_process(self) -> None:
         if self._device.gone is not None:
             raise DeviceError(self._device.gone)
         if os.getpid() != self._device.pid:
-            raise refusals.fork_error()
+            raise driver_errors.fork_error()
 
     # ---- what went wrong
 
@@ -209,7 +209,7 @@ class CudaBackend:
         text = self.core.error()
         if not text:
             return None
-        return refusals.device_error(self._device.name, text)
+        return driver_errors.device_error(self._device.name, text)
 
     def out_of_memory(self) -> CapacityError:
         """The error for an allocation that was refused after all."""

@@ -4,26 +4,66 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import cupy
 import numpy as np
 
 from echobuf import _core
-from echobuf.cuda import refusals
-from echobuf.cuda.arrays import handle_of
-from echobuf.cuda.capturing import relaxed
-from echobuf.cuda.cupy_streams import use_stream
-from echobuf.cuda.on_device import OnDevice
-from echobuf.cuda.out import is_tensor
+from echobuf.cuda import driver_errors
+from echobuf.cuda.arrays import DeviceArrays, handle_of
+from echobuf.cuda.device import relaxed
+from echobuf.cuda.output import is_tensor
 from echobuf.errors import OptionError
 from echobuf.tree import Spec
+
+
+@contextmanager
+def use_stream(ordinal: int, handle: int) -> Iterator[None]:
+    """Inside, the device and its stream with this handle are CuPy's current ones.
+
+    Afterwards those before are. (Leaving a `with stream:` of CuPy's instead would bring
+    back the stream of the `with` around it, not one that the caller had made current
+    by `use()`.)
+    """
+    runtime = cupy.cuda.runtime
+    device = runtime.getDevice()
+    if device != ordinal:
+        runtime.setDevice(ordinal)
+    try:
+        before = cupy.cuda.get_current_stream()
+        _stream_of(handle).use()
+        try:
+            yield
+        finally:
+            before.use()
+    finally:
+        if device != ordinal:
+            runtime.setDevice(device)
+
+
+def _stream_of(handle: int) -> Any:
+    """CuPy's object for a stream of the current device that somebody else owns."""
+    if handle == 0:
+        return cupy.cuda.Stream.null
+    return cupy.cuda.Stream.from_external(_Handle(handle))
+
+
+class _Handle:
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self._handle
+
 
 _ALIGNMENT = 512  # what the allocators of CUDA give
 _DEFAULT_STREAMS = (0, 1, 2)  # the handles of those that nobody has made
 
 
-class CupyArrays(OnDevice):
+class CupyArrays(DeviceArrays):
     """Makes and finds CuPy's arrays; see `echobuf.cuda.arrays.Arrays`.
 
     Args:
@@ -87,9 +127,13 @@ class CupyArrays(OnDevice):
                     return cupy.cuda.alloc(self._bytes)
         except runtime.CUDARuntimeError as error:
             code, text = error.status, str(error)
-            if code == refusals.OUT_OF_MEMORY:  # of an allocator that is not a pool
+            if (
+                code == driver_errors.OUT_OF_MEMORY
+            ):  # of an allocator that is not a pool
                 raise MemoryError(text) from None
-            raise refusals.device_error(f"cuda:{self._ordinal}", text, code) from error
+            raise driver_errors.device_error(
+                f"cuda:{self._ordinal}", text, code
+            ) from error
 
     def stream_of(self, leaves: list[Any]) -> int:
         """Torch's current stream where there are tensors."""

@@ -1,22 +1,28 @@
-"""Devices as CuPy knows them. CuPy is imported here alone, and late."""
+"""Devices as CuPy knows them, and the kernels that it compiles for them."""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
+import tempfile
 import threading
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from echobuf import _core
-from echobuf.cuda import kernels, refusals
-from echobuf.cuda.capturing import relaxed
-from echobuf.cuda.device import LIBRARY, Stages
+from echobuf.cuda import codegen, driver_errors
+from echobuf.cuda.codegen import StageSource
+from echobuf.cuda.device import LIBRARY, LoadedStages, relaxed
 from echobuf.errors import DeviceError
 
 if TYPE_CHECKING:
+    from echobuf.cuda.codegen import StageSource
     from echobuf.cuda.cupy_arrays import CupyArrays
-    from echobuf.cuda.stages import StageSource
     from echobuf.cuda.torch_arrays import TorchArrays
     from echobuf.tree import Spec
+
 
 _INSTALL = (
     "pip install cupy-cuda13x (for drivers of CUDA 13), or cupy-cuda12x (CUDA 12); see "
@@ -68,11 +74,11 @@ class CupyDevice:
         return self._kernels
 
     def _compile(self) -> dict[str, int]:
-        from echobuf.cuda.cupy_modules import load_functions
+        from echobuf.cuda.cupy_device import load_functions
 
-        text, options = kernels.source(), kernels.options()
+        text, options = codegen.draw_source(), codegen.draw_options()
         try:
-            functions = load_functions(text, options, kernels.NAMES)
+            functions = load_functions(text, options, codegen.DRAW_KERNELS)
         except self._compile_errors() as error:
             raise self._cannot_compile(error) from error
         self._functions = functions  # they keep the module loaded
@@ -93,15 +99,15 @@ class CupyDevice:
             "pip install nvidia-cuda-nvrtc (nvidia-cuda-nvrtc-cu12 for CUDA 12)."
         )
 
-    def stages(self, source: StageSource) -> Stages:
+    def stages(self, source: StageSource) -> LoadedStages:
         """The kernels of chains; compiled, or found in a cache.
 
         Raises:
             DeviceError: they cannot be compiled.
         """
         if not source.entries:
-            return Stages([])
-        from echobuf.cuda.cupy_modules import load_stages
+            return LoadedStages([])
+        from echobuf.cuda.cupy_device import load_stages
 
         device = self._cupy.cuda.Device(self.ordinal)
         with self._compiling, device, relaxed(self.core):
@@ -132,7 +138,7 @@ def _open(name: str, ordinal: int) -> _core.Device:
     try:
         return _core.Device(LIBRARY, ordinal)
     except _core.CudaError as error:
-        raise refusals.device_error(name, error) from None
+        raise driver_errors.device_error(name, error) from None
 
 
 def _checked_cupy(name: str) -> Any:
@@ -140,7 +146,7 @@ def _checked_cupy(name: str) -> Any:
     try:
         _core.load_driver(LIBRARY)
     except _core.CudaError as error:
-        raise refusals.device_error(name, error) from None
+        raise driver_errors.device_error(name, error) from None
     try:
         import cupy
     except ImportError as error:
@@ -178,3 +184,92 @@ def _checked_cupy(name: str) -> Any:
 
 def _show(version: int) -> str:
     return f"{version // 1000}.{version % 1000 // 10}"
+
+
+_DIGEST = hashlib.sha256().digest_size
+
+
+def load_functions(
+    text: str, options: Sequence[str], names: Iterable[str]
+) -> dict[str, Any]:
+    """Load kernels into the current device, compiled now or in another process.
+
+    Args:
+        text: their source, with a digest of the headers that it includes.
+        options: of the compiler.
+        names: of the kernels.
+
+    Returns:
+        CuPy's function for each name; it keeps the module loaded.
+    """
+    import cupy
+
+    module = cupy.cuda.function.Module()
+    module.load(compiled(text, options))
+    return {name: module.get_function(name) for name in dict.fromkeys(names)}
+
+
+def load_stages(source: StageSource) -> LoadedStages:
+    """Load the kernels of chains into the current device."""
+    names = [name for entries in source.entries for name in entries if name]
+    functions = load_functions(source.text, source.options, names)
+    handles = [
+        (
+            int(functions[make].ptr),
+            0 if summing is None else int(functions[summing].ptr),
+        )
+        for make, summing in source.entries
+    ]
+    return LoadedStages(handles, functions)
+
+
+def compiled(text: str, options: Sequence[str]) -> bytes:
+    """Compile a source for the current device, or find what was kept of it."""
+    import cupy
+
+    path = _folder() / f"echobuf_{_key(text, options)}.cubin"
+    kept = _read(path)
+    if kept is not None:
+        return kept
+    code, _ = cupy.cuda.compiler.compile_using_nvrtc(text, tuple(options))
+    code = code if isinstance(code, bytes) else code.encode()
+    _write(path, code)
+    return code
+
+
+def _key(text: str, options: Sequence[str]) -> str:
+    import cupy
+
+    parts = (
+        text,
+        *options,
+        str(cupy.cuda.Device().compute_capability),
+        str(cupy.cuda.nvrtc.getVersion()),
+        cupy.__version__,  # adds options of its own
+    )
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def _folder() -> Path:
+    """Return the folder in which CuPy keeps compiled kernels."""
+    folder = os.environ.get("CUPY_CACHE_DIR")
+    return Path(folder) if folder else Path.home() / ".cupy" / "kernel_cache"
+
+
+def _read(path: Path) -> bytes | None:
+    """Return kept code, unless something happened to it."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    digest, code = content[:_DIGEST], content[_DIGEST:]
+    return code if hashlib.sha256(code).digest() == digest else None
+
+
+def _write(path: Path, code: bytes) -> None:
+    """Keep code if the folder can be written; no process sees half of it."""
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            file.write(hashlib.sha256(code).digest() + code)
+        os.replace(file.name, path)

@@ -7,8 +7,7 @@ import functools
 import weakref
 from collections.abc import Sequence
 
-from echobuf.cuda.counts import Counts
-from echobuf.cuda.simulated_driver import library_path
+from echobuf.cuda.simulated_driver import Counts, library_path
 from echobuf.errors import DeviceError
 
 _PARSE, _HOST, _FAULT = 1, 2, 3

@@ -7,16 +7,15 @@ from typing import Any
 
 import torch
 
-from echobuf.cuda import refusals
-from echobuf.cuda.arrays import handle_of
-from echobuf.cuda.on_device import OnDevice
+from echobuf.cuda import driver_errors
+from echobuf.cuda.arrays import DeviceArrays, handle_of
 from echobuf.errors import DeviceError
 from echobuf.tree import Spec
 
 _LEGACY = (0, 1)  # handles of the stream that torch calls the default one
 
 
-class TorchArrays(OnDevice):
+class TorchArrays(DeviceArrays):
     """What makes and finds tensors; see `echobuf.cuda.arrays.Arrays`.
 
     Args:
@@ -81,7 +80,7 @@ class TorchArrays(OnDevice):
             raise MemoryError(str(error)) from None
         except RuntimeError as error:  # the device is lost
             name = f"cuda:{self._ordinal}"
-            raise refusals.device_error(name, str(error)) from error
+            raise driver_errors.device_error(name, str(error)) from error
 
     def copy(
         self, leaves: list[Any], drawn: list[Any], count: int, stream: int

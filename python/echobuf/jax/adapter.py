@@ -8,7 +8,7 @@ from typing import Any
 
 from echobuf import dtype_hints
 from echobuf.buffer import EchoBuffer, engine_of
-from echobuf.cuda.opening import is_simulated
+from echobuf.cuda.device import is_simulated
 from echobuf.errors import SpecError
 from echobuf.host_backend import HostBackend
 from echobuf.jax import arrays, foreign, nodes, sharded
@@ -69,7 +69,7 @@ class JaxAdapter(ItemAdapter):
         elif is_simulated():
             backend.use_converted(arrays.copies_of_numpy)
         else:
-            from echobuf.cuda.cupy_streams import use_stream
+            from echobuf.cuda.cupy_arrays import use_stream
 
             on_stream = functools.partial(use_stream, backend.ordinal)
             backend.use_converted(arrays.FromCupy(on_stream))

@@ -66,7 +66,7 @@ def _place_of(device: jax.Device) -> Place:
 
 def _check_cuda(device: str) -> None:
     """JAX must have the device that the buffer draws on."""
-    from echobuf.cuda.opening import is_simulated
+    from echobuf.cuda.device import is_simulated
 
     if is_simulated():
         return

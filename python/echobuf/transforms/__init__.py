@@ -5,29 +5,37 @@ chains: see docs/transforms.md. Names and parameters are torchvision's where it 
 operation. What chance decides is a function of (seed, epoch, draw, operation) alone.
 """
 
-from echobuf.transforms.affine import RandomAffine, RandomRotation
-from echobuf.transforms.color import ColorJitter
-from echobuf.transforms.custom import Custom
-from echobuf.transforms.lambdas import Lambda
-from echobuf.transforms.maps import (
+from echobuf.transforms.crops import (
     CenterCrop,
     RandomCrop,
     RandomHorizontalFlip,
     RandomVerticalFlip,
 )
+from echobuf.transforms.custom import Custom
+from echobuf.transforms.lambdas import Lambda
 from echobuf.transforms.mix import CutMix, MixUp
-from echobuf.transforms.operation import Operation
+from echobuf.transforms.operation import Operation, Source
 from echobuf.transforms.pixels import (
+    ColorJitter,
     Layout,
     Normalize,
     RandomErasing,
     ToChannelFirst,
     ToDtype,
 )
-from echobuf.transforms.resize import RandomResizedCrop, Resize
-from echobuf.transforms.sequences import RandomWindow, TokenMask
-from echobuf.transforms.signals import GaussianNoise, RandomGain, SpecMask
-from echobuf.transforms.source import Source
+from echobuf.transforms.resampling import (
+    RandomAffine,
+    RandomResizedCrop,
+    RandomRotation,
+    Resize,
+)
+from echobuf.transforms.sequences import (
+    GaussianNoise,
+    RandomGain,
+    RandomWindow,
+    SpecMask,
+    TokenMask,
+)
 
 __all__ = [
     "CenterCrop",

@@ -9,9 +9,9 @@ import numpy as np
 
 from echobuf import _core
 from echobuf.field import Field
-from echobuf.transforms import numbers
+from echobuf.transforms import dtypes
 from echobuf.transforms.leaf import Leaf
-from echobuf.transforms.stages import Draft, Extent, Image, Step
+from echobuf.transforms.lowering import Draft, Extent, Image, Step
 
 if TYPE_CHECKING:
     from echobuf.transforms.lambdas import BatchFunction
@@ -126,7 +126,7 @@ class Chain(Leaf):
         draft = self._with_room(draft)
         draft.before, draft.after = draft.after, []
         draft.core = self._step(kind, settings)
-        draft.whole = whole if numbers.is_integer(self.dtype) else "no"
+        draft.whole = whole if dtypes.is_integer(self.dtype) else "no"
         self._rounding = self.dtype.name in ("float16", "bfloat16")
         self._resize(extent)
 
@@ -160,8 +160,8 @@ class Chain(Leaf):
 
     def limit(self) -> None:
         """Brings what was made of integers to integers of the leaf's type."""
-        if numbers.is_integer(self.dtype):
-            self.change("round", {"type": numbers.code(self.dtype)})
+        if dtypes.is_integer(self.dtype):
+            self.change("round", {"type": dtypes.code(self.dtype)})
 
     def exchange(self, kind: str, settings: dict[str, Any]) -> None:
         """Puts integers in the place of others."""
@@ -249,7 +249,7 @@ class Chain(Leaf):
         """What comes next is given numbers that `dtype` has."""
         if self._rounding:
             self._rounding = False
-            code = numbers.code(self.dtype)
+            code = dtypes.code(self.dtype)
             draft = self._with_room(self._draft)
             draft.changes.append(Step("round", 0, {"type": code}))
 

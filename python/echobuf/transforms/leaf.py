@@ -11,8 +11,8 @@ import numpy as np
 from echobuf import _core
 from echobuf.errors import SpecError
 from echobuf.field import Field
-from echobuf.transforms import numbers
-from echobuf.transforms.stages import Extent
+from echobuf.transforms import dtypes
+from echobuf.transforms.lowering import Extent
 
 MOST_NUMBERS = 2**30  # of a leaf: the core counts them, and pixels, in 32 bits
 _CHANNELS = ((1, 3), (2, 4))  # that an image has: likely, and less so
@@ -111,7 +111,7 @@ class Leaf(ABC):
 
     def computes(self) -> None:
         """Raises unless its numbers are uint8 or floats."""
-        if self.dtype != np.uint8 and not numbers.is_float(self.dtype):
+        if self.dtype != np.uint8 and not dtypes.is_float(self.dtype):
             raise self.refusal(
                 "takes uint8, float16, bfloat16 and float32: put ToDtype(np.float32) "
                 "before it"
@@ -119,17 +119,17 @@ class Leaf(ABC):
 
     def floats(self) -> None:
         """Raises unless its numbers are floats."""
-        if not numbers.is_float(self.dtype):
+        if not dtypes.is_float(self.dtype):
             raise self.refusal("takes floats: put ToDtype(np.float32) before it")
 
     def fitting(self, owner: Shown, name: str, value: float) -> float:
         """`value` as a number of the leaf's type."""
-        if numbers.code(self.dtype) == numbers.OTHER:
+        if dtypes.code(self.dtype) == dtypes.OTHER:
             raise self.refusal(f"has `{name}` for what are no real numbers as they are")
-        if not numbers.is_integer(self.dtype):
+        if not dtypes.is_integer(self.dtype):
             with np.errstate(over="ignore"):
                 return float(np.asarray(value).astype(self.dtype))
-        most = numbers.largest(self.dtype)
+        most = dtypes.largest(self.dtype)
         least = 0 if self.dtype.kind in "bu" else -most - 1
         # The largest of 64 bits are no floats: as integers they are compared, too.
         if not (least <= value <= float(most) and math.trunc(value) <= most):

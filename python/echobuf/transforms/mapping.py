@@ -11,10 +11,9 @@ from echobuf.errors import OptionError
 from echobuf.field import Field
 from echobuf.output_spec import OutputSpec
 from echobuf.transforms.chain import Chain
+from echobuf.transforms.lowering import Extent
 from echobuf.transforms.mix import Mixing
-from echobuf.transforms.operation import Operation
-from echobuf.transforms.source import Source
-from echobuf.transforms.stages import Extent
+from echobuf.transforms.operation import Operation, Source
 from echobuf.tree import NAMESPACE, Spec
 
 Path = tuple[Any, ...]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from echobuf.transforms import arguments, numbers
+from echobuf.transforms import arguments, dtypes
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.operation import Operation
 
@@ -41,7 +41,7 @@ class Mixing(Operation):
         chain.mix(self._settings(chain.extent, flat=False))
 
     def _add_to_labels(self, chain: Chain) -> None:
-        if numbers.is_integer(chain.dtype) and chain.shape == ():
+        if dtypes.is_integer(chain.dtype) and chain.shape == ():
             if self.num_classes is None:
                 raise chain.refusal("needs `num_classes`, the number of labels")
             chain.classes(self.num_classes)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from echobuf import _core
-from echobuf.transforms import numbers
+from echobuf.transforms import dtypes
 
 Extent = tuple[int, int, int]  # height, width, channels
 CORES = {"none": 0, "resample": 1, "warp": 2, "onehot": 3}
@@ -29,13 +29,13 @@ class Image:
     dtype: np.dtype[Any]
     planar: bool
 
-    def told(self) -> tuple[Any, ...]:
+    def as_core(self) -> tuple[Any, ...]:
         """As the core takes it."""
         height, width, channels = self.extent
         strides = (width * channels, channels, 1)
         if self.planar:
             strides = (width, 1, height * width)
-        return self.extent, numbers.code(self.dtype), self.dtype.itemsize, strides
+        return self.extent, dtypes.code(self.dtype), self.dtype.itemsize, strides
 
 
 @dataclass
@@ -46,7 +46,7 @@ class Step:
     number: int
     settings: dict[str, Any]
 
-    def told(self) -> tuple[str, int, dict[str, Any]]:
+    def as_core(self) -> tuple[str, int, dict[str, Any]]:
         """As the core takes it."""
         return self.kind, self.number, self.settings
 
@@ -102,8 +102,8 @@ class Draft:
         masks = any(step.kind == "mask" for step in self.changes)
         same = target.dtype == self.source.dtype and core == "none"
         return _core.Stage(
-            source=self.source.told(),
-            target=target.told(),
+            source=self.source.as_core(),
+            target=target.as_core(),
             raw=same and (masks or not self.changes),
             core=CORES[core],
             whole=WHOLE[self.whole],
@@ -112,7 +112,7 @@ class Draft:
             fill=fill,
             mean=maps if self.mean else -1,
             mix=-1 if self.mix is None else maps + self.mix,
-            ops=[step.told() for step in steps],
+            ops=[step.as_core() for step in steps],
         )
 
 

@@ -1,25 +1,59 @@
-"""The source of the kernels that carry out chains, one stage of a chain each.
-
-Each stage becomes a struct whose operations, settings and shapes the compiler knows, so
-that loops over operations unroll and numbers become constants of the code.
-"""
+"""The sources of the kernels: those of the package, and one of a chain's stages."""
 
 from __future__ import annotations
 
+import functools
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from echobuf import _core
-from echobuf.cuda import kernels
 
 if TYPE_CHECKING:
     from echobuf.transforms.custom import Custom
 
+
+DRAW_KERNELS = (
+    "echobuf_draw",
+    "echobuf_draw_planned",
+    "echobuf_draw_partners",
+    "echobuf_plan",
+)
+# No fused multiply-add: the host build, which has none, must agree bit for bit.
+DRAW_OPTIONS = ("-std=c++20", "--fmad=false")
+_PACKAGE = Path(__file__).parent.parent
+INCLUDE = _PACKAGE / "include"
+
+
+def draw_source() -> str:
+    """All entry points, and what tells one version of the headers from another.
+
+    CuPy's cache of compiled kernels looks at the source and at the options alone, not
+    at the headers that the source includes.
+    """
+    entries = [path.read_text() for path in sorted((_PACKAGE / "kernels").glob("*.cu"))]
+    return "\n".join([*entries, f"// headers: {headers_digest()}\n"])
+
+
+@functools.cache
+def headers_digest() -> str:
+    """What tells one version of the headers from another."""
+    found = hashlib.sha256()
+    for header in sorted((INCLUDE / "echobuf").rglob("*.hpp")):
+        found.update(header.read_bytes())
+    return found.hexdigest()
+
+
+def draw_options() -> tuple[str, ...]:
+    """What the compiler is told."""
+    return (*DRAW_OPTIONS, f"-I{INCLUDE}")
+
+
 # IEEE arithmetic, as the host has it: no contraction of a*b+c, denormals, and division
 # and square root as they are rounded.
-OPTIONS = (
+STAGE_OPTIONS = (
     "-std=c++20",
     "--fmad=false",
     "--ftz=false",
@@ -44,7 +78,7 @@ class StageSource:
     options: tuple[str, ...]
 
 
-def source_of(plans: Iterable[_core.ChainPlan | None]) -> StageSource:
+def stage_source(plans: Iterable[_core.ChainPlan | None]) -> StageSource:
     """The kernels for the plans of all leaves; stages that are alike share theirs."""
     names: dict[str, str] = {}  # of structs, by what they say
     parts: list[str] = []
@@ -52,7 +86,7 @@ def source_of(plans: Iterable[_core.ChainPlan | None]) -> StageSource:
     customs: dict[int, Custom] = {}
     for plan in plans:
         for settings, operations, summed in [] if plan is None else plan.stages:
-            body = _body(settings, [_told(*op, customs) for op in operations])
+            body = _body(settings, [_literal(*op, customs) for op in operations])
             name = names.get(body)
             if name is None:
                 name = names[body] = f"echobuf_stage_{len(names)}"
@@ -61,10 +95,10 @@ def source_of(plans: Iterable[_core.ChainPlan | None]) -> StageSource:
     if not parts:
         return StageSource("", (), ())
     text = _head(customs) + "".join(parts)
-    return StageSource(text, tuple(entries), _options(customs))
+    return StageSource(text, tuple(entries), _stage_options(customs))
 
 
-def _told(
+def _literal(
     kind: str | None, number: int, settings: Any, customs: dict[int, Custom]
 ) -> tuple[str, int]:
     """The value of an operation in C++, and the number that chance knows it by."""
@@ -74,18 +108,18 @@ def _told(
 
     table, content = settings
     custom = customs[table] = sources[table]
-    return f"::{custom.struct}{{{custom.told(content)}}}", number
+    return f"::{custom.struct}{{{custom.literals(content)}}}", number
 
 
 def _head(customs: Mapping[int, Custom]) -> str:
     """Includes, and what tells one version of them from another."""
-    from echobuf.transforms import compiling
+    from echobuf.transforms.custom import keys
 
     headers = dict.fromkeys(_path(custom) for custom in customs.values())
     lines = ['#include "echobuf/transform/entry.hpp"']
     lines += [f'#include "{header}"' for header in headers]
-    lines += [f"// headers: {kernels.digest()}"]
-    lines += [f"// {compiling.keys[table]}" for table in customs]
+    lines += [f"// headers: {headers_digest()}"]
+    lines += [f"// {keys[table]}" for table in customs]
     return "\n".join(lines) + "\n"
 
 
@@ -93,9 +127,9 @@ def _path(custom: Custom) -> Path:
     return Path(custom.header).resolve()
 
 
-def _options(customs: Mapping[int, Custom]) -> tuple[str, ...]:
+def _stage_options(customs: Mapping[int, Custom]) -> tuple[str, ...]:
     folders = dict.fromkeys(_path(custom).parent for custom in customs.values())
-    return (*OPTIONS, f"-I{kernels.INCLUDE}", *(f"-I{folder}" for folder in folders))
+    return (*STAGE_OPTIONS, f"-I{INCLUDE}", *(f"-I{folder}" for folder in folders))
 
 
 def _struct(name: str, body: str, *, summed: bool) -> str:

@@ -1,4 +1,4 @@
-"""What it means when the driver refuses, and what to do about it."""
+"""Errors of the CUDA driver, and what to do about them."""
 
 from __future__ import annotations
 
