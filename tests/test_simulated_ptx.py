@@ -44,7 +44,9 @@ def changed(monkeypatch, part, by):
     """Compiles a draw.cu that is changed."""
     text = codegen.draw_source()
     assert part in text
-    monkeypatch.setattr("echobuf.cuda.simulated.source", lambda: text.replace(part, by))
+    monkeypatch.setattr(
+        "echobuf.cuda.simulated.draw_source", lambda: text.replace(part, by)
+    )
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

@@ -13,7 +13,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 import echobuf
-from echobuf.torch import EchoLoader, tensors
+from echobuf.torch import EchoLoader, adapter
 from test_loader import Numbers
 
 pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("no_leaked_threads")]
@@ -124,7 +124,7 @@ def test_an_iterable_that_is_no_data_loader_yields_examples():
 @pytest.mark.parametrize("prefetch", [0, 2])
 def test_tensors_share_the_memory_that_was_drawn_into(prefetch, monkeypatch):
     drawn = []
-    convert = tensors.to_tensors
+    convert = adapter.to_tensors
 
     def noted(dtypes, leaves):
         drawn.append({"id": leaves[0], "image": leaves[1]})

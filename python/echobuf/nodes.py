@@ -25,9 +25,9 @@ def learn(item: Any) -> None:
     JAX has registered is taken as JAX sees it: fields of it may be no data.
     """
     if "jax" in sys.modules:
-        from echobuf.jax import nodes as nodes_of_jax
+        from echobuf.jax import items
 
-        nodes_of_jax.learn(item)
+        items.learn(item)
     with _registering:
         while new := {type(leaf) for leaf in _leaves(item) if _is_node(leaf)}:
             for kind in new:

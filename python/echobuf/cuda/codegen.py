@@ -108,7 +108,7 @@ def _literal(
 
     table, content = settings
     custom = customs[table] = sources[table]
-    return f"::{custom.struct}{{{custom.literals(content)}}}", number
+    return f"::{custom.struct}{{{custom.told(content)}}}", number
 
 
 def _head(customs: Mapping[int, Custom]) -> str:

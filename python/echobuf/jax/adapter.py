@@ -11,8 +11,8 @@ from echobuf.buffer import EchoBuffer, engine_of
 from echobuf.cuda.device import is_simulated
 from echobuf.errors import SpecError
 from echobuf.host_backend import HostBackend
-from echobuf.jax import arrays, foreign, nodes, sharded
-from echobuf.jax.places import Place
+from echobuf.jax import arrays, items, placement
+from echobuf.jax.placement import Placement
 from echobuf.loader.adapter import Adapter
 
 
@@ -26,13 +26,13 @@ class ItemAdapter(Adapter):
 
     def read_first(self, item: Any) -> Any:
         """The first item; its containers are known from now on."""
-        nodes.learn(item)
-        self._has_tensors = foreign.has_tensors(item)
+        items.learn(item)
+        self._has_tensors = items.has_tensors(item)
         return self.reader()(item)
 
     def reader(self) -> Callable[[Any], Any]:
         """Return a function that reads tensors of torch's that NumPy cannot read."""
-        return foreign.read if self._has_tensors else super().reader()
+        return items.read if self._has_tensors else super().reader()
 
 
 class JaxAdapter(ItemAdapter):
@@ -43,7 +43,7 @@ class JaxAdapter(ItemAdapter):
         is_sharded: whether they are a process's part of global ones.
     """
 
-    def __init__(self, place: Place, is_sharded: bool) -> None:
+    def __init__(self, place: Placement, is_sharded: bool) -> None:
         super().__init__()
         self._place = place
         self._is_sharded = is_sharded
@@ -60,7 +60,7 @@ class JaxAdapter(ItemAdapter):
         if self._is_sharded:
             assert isinstance(backend, HostBackend)
             lead = () if engine.ragged else (engine.options.batch_size,)
-            backend.use_tensors(sharded.over(target, engine.output.drawn, lead))
+            backend.use_tensors(placement.to_global(target, engine.output.drawn, lead))
         elif isinstance(backend, HostBackend):
             if backend.core.exportable() and arrays.exportable(engine.output.drawn):
                 backend.use_exported(arrays.from_exported(target))

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 
 from echobuf.jax.adapter import JaxAdapter
-from echobuf.jax.places import Place, find_place
+from echobuf.jax.placement import Placement, find_placement
 from echobuf.loader.adapter import Adapter
 from echobuf.loader.loader import EchoLoader as _EchoLoader
 from echobuf.loader.signature import declared, documented
@@ -74,7 +74,7 @@ class EchoLoader(_EchoLoader):
     def _set_up(
         self, upstream: Iterable[Any], *, device: Any, sharding: Any, **arguments: Any
     ) -> None:
-        self._place: Place = find_place(device, sharding)
+        self._place: Placement = find_placement(device, sharding)
         self._sharded = sharding is not None
         super().__init__(upstream, device=self._place.buffer_device, **arguments)
 

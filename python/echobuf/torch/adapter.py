@@ -6,12 +6,136 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from echobuf import nodes
+import optree
+import torch
+
+from echobuf import dtype_hints, hints, nodes
 from echobuf.buffer import EchoBuffer, engine_of
+from echobuf.describe_error import message
+from echobuf.errors import SpecError
+from echobuf.field import Field
 from echobuf.host_backend import HostBackend
 from echobuf.loader.adapter import Adapter
-from echobuf.torch import tensors
+from echobuf.output_spec import OutputSpec
 from echobuf.tree import flatten_with_paths
+
+# Types that NumPy lacks are carried as integers of their size.
+_CARRIERS = {
+    dtype: carrier
+    for name, carrier in (
+        ("bfloat16", torch.int16),
+        ("float8_e4m3fn", torch.uint8),
+        ("float8_e4m3fnuz", torch.uint8),
+        ("float8_e5m2", torch.uint8),
+        ("float8_e5m2fnuz", torch.uint8),
+        ("float8_e8m0fnu", torch.uint8),
+    )
+    if (dtype := getattr(torch, name, None)) is not None
+}
+
+
+def drawn_dtypes(
+    output: OutputSpec, carried: list[torch.dtype | None]
+) -> list[torch.dtype | None]:
+    """Of the leaves of batches: the dtypes that NumPy lacks."""
+    dtypes = []
+    for (source, plan), field, path in zip(
+        output.plans, output.drawn.fields, output.drawn.paths, strict=True
+    ):
+        whole = carried[source]
+        if plan is not None and whole is not None:
+            raise SpecError(
+                f"`transform{path}` is for a leaf of {whole}, which NumPy lacks; "
+                "yield float32 or uint8, and let ToDtype make it small."
+            )
+        dtypes.append(_drawn_dtype(field) if plan is not None else whole)
+        if dtypes[-1] is None:
+            _check_torch_dtype(field, path)
+    return dtypes
+
+
+def to_tensors(
+    dtypes: list[torch.dtype | None], leaves: list[Any]
+) -> list[torch.Tensor]:
+    """Tensors that share the memory of a batch's leaves."""
+    return [
+        torch.from_numpy(leaf)
+        if dtype is None
+        else torch.from_numpy(leaf.view(_carrier_of(dtype))).view(dtype)
+        for leaf, dtype in zip(leaves, dtypes, strict=True)
+    ]
+
+
+def _carrier_of(dtype: torch.dtype) -> str:
+    return str(_CARRIERS[dtype]).removeprefix("torch.")
+
+
+def _drawn_dtype(field: Field) -> torch.dtype | None:
+    """The dtype of what a chain makes, where NumPy lacks it."""
+    return torch.bfloat16 if field.dtype.name == "bfloat16" else None
+
+
+def carried_dtype(leaf: Any) -> torch.dtype | None:
+    """The dtype of a tensor that NumPy lacks."""
+    if isinstance(leaf, torch.Tensor) and leaf.dtype in _CARRIERS:
+        return leaf.dtype
+    return None
+
+
+def read_item(
+    treespec: optree.PyTreeSpec,
+    dtypes: list[torch.dtype | None],
+    paths: list[str],
+    item: Any,
+) -> Any:
+    """The item with arrays for tensors, if it is like the first one."""
+    try:
+        leaves = treespec.flatten_up_to(item)
+    except (ValueError, TypeError):
+        return item  # the buffer says what is wrong
+    arrays = []
+    for leaf, dtype, path in zip(leaves, dtypes, paths, strict=True):
+        if carried_dtype(leaf) is not dtype:
+            raise SpecError(
+                f"`example{path}` has dtype {getattr(leaf, 'dtype', type(leaf))}; "
+                f"the first item's is {dtype or 'one that NumPy has'}. Nothing is "
+                "converted silently."
+            )
+        arrays.append(_to_array(leaf, "example" + path))
+    return treespec.unflatten(arrays)
+
+
+def _to_array(leaf: Any, name: str) -> Any:
+    if not isinstance(leaf, torch.Tensor):
+        return leaf
+    tensor = leaf.detach()
+    try:
+        carrier = _CARRIERS.get(tensor.dtype)
+        if carrier is not None:
+            tensor = tensor.contiguous().view(carrier)
+        if tensor.is_conj():
+            tensor = tensor.resolve_conj()
+        if tensor.is_neg():
+            tensor = tensor.resolve_neg()
+        return tensor.numpy()
+    except (TypeError, RuntimeError) as error:
+        raise SpecError(
+            f"`{name}` is a tensor with dtype {tensor.dtype} on {tensor.device} that "
+            f"cannot be read: {message(error).rstrip('.')}. "
+            f"{hints.to_store(leaf, name)}"
+        ) from error
+
+
+def _check_torch_dtype(field: Field, path: str) -> None:
+    import numpy as np
+
+    try:
+        torch.from_numpy(np.empty(0, field.dtype))
+    except (TypeError, ValueError):
+        raise SpecError(
+            f"`example{path}` has dtype {dtype_hints.name_of(field.dtype)}, which "
+            f"torch does not have. {dtype_hints.to_convert(field.dtype)}"
+        ) from None
 
 
 class TorchAdapter(Adapter):
@@ -21,14 +145,12 @@ class TorchAdapter(Adapter):
         """The first item, of arrays; what its leaves are is kept for the rest."""
         nodes.learn(item)
         self._paths, leaves, self._treespec = flatten_with_paths(item)
-        self._dtypes = [tensors.carried_dtype(leaf) for leaf in leaves]
+        self._dtypes = [carried_dtype(leaf) for leaf in leaves]
         return self.reader()(item)
 
     def reader(self) -> Callable[[Any], Any]:
         """What makes an item of arrays, each leaf as it was in the first one."""
-        return functools.partial(
-            tensors.read_item, self._treespec, self._dtypes, self._paths
-        )
+        return functools.partial(read_item, self._treespec, self._dtypes, self._paths)
 
     def carried(self) -> list[str | None]:
         """Return of each leaf of items the name of its dtype, if NumPy lacks it."""
@@ -40,8 +162,8 @@ class TorchAdapter(Adapter):
     def fit(self, buffer: EchoBuffer) -> None:
         """Has the buffer give tensors."""
         engine = engine_of(buffer)
-        dtypes = tensors.drawn_dtypes(engine.output, self._dtypes)
+        dtypes = drawn_dtypes(engine.output, self._dtypes)
         if isinstance(engine.backend, HostBackend):
-            engine.backend.use_tensors(functools.partial(tensors.to_tensors, dtypes))
+            engine.backend.use_tensors(functools.partial(to_tensors, dtypes))
         else:
             engine.backend.use_tensors(dtypes)

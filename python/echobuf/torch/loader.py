@@ -14,7 +14,6 @@ from echobuf.loader.signature import declared, documented
 from echobuf.options import Factor, Unit, check_int
 from echobuf.state import State
 from echobuf.torch.adapter import TorchAdapter
-from echobuf.torch.epoch_setter import EpochSetter
 from echobuf.workers.settings import Context
 
 if TYPE_CHECKING:
@@ -23,6 +22,29 @@ if TYPE_CHECKING:
 
     from echobuf.loader.epoch import Epoch
     from echobuf.ranks.coordinator import RankCoordinator
+
+
+class EpochSetter:
+    """Stands where a DataLoader has its batch sampler.
+
+    Trainers call `loader.batch_sampler.sampler.set_epoch` before each epoch. There is
+    nothing to sample from here: batches are drawn in native code.
+
+    Args:
+        set_epoch: that of the loader.
+    """
+
+    def __init__(self, set_epoch: Callable[[int], None]) -> None:
+        self._set_epoch = set_epoch
+
+    @property
+    def sampler(self) -> EpochSetter:
+        """Itself: one schedule decides on batches and their order."""
+        return self
+
+    def set_epoch(self, epoch: int) -> None:
+        """As `EchoLoader.set_epoch`."""
+        self._set_epoch(epoch)
 
 
 @documented

@@ -237,7 +237,7 @@ class Custom(Operation):
             record[name] = value
         return record.tobytes()
 
-    def literals(self, packed: bytes) -> str:
+    def told(self, packed: bytes) -> str:
         """Packed settings with members like these, as C++ has them in braces."""
         record = np.frombuffer(packed, self._dtype(), count=1)[0]
         return ", ".join(_literal(record[name]) for name, _ in self._members())
