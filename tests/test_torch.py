@@ -130,7 +130,7 @@ def test_tensors_share_the_memory_that_was_drawn_into(prefetch, monkeypatch):
         drawn.append({"id": leaves[0], "image": leaves[1]})
         return convert(dtypes, leaves)
 
-    monkeypatch.setattr(tensors, "to_tensors", noted)
+    monkeypatch.setattr(adapter, "to_tensors", noted)
     upstream = DataLoader(Examples(), batch_size=5)
     for batch in EchoLoader(upstream, window=20, factor=2, prefetch=prefetch):
         for name in ("id", "image"):
