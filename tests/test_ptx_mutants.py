@@ -13,11 +13,11 @@ from echobuf.cuda.ptx import Machine, PtxError
 from kernels_compiled import ROOT
 from mutated_kernels import mutated
 
-DRAW = "include/echobuf/draw_kernel.hpp"
-LAYOUT = "include/echobuf/draw_layout.hpp"
-COPY = "include/echobuf/device_copy.hpp"
-ORDER = "include/echobuf/permutation.hpp"
-THREADS = "include/echobuf/block_threads.hpp"
+DRAW = "include/echobuf/draw/draw_kernel.hpp"
+LAYOUT = "include/echobuf/draw/draw_layout.hpp"
+COPY = "include/echobuf/draw/device_copy.hpp"
+ORDER = "include/echobuf/schedule/permutation.hpp"
+THREADS = "include/echobuf/draw/block_threads.hpp"
 ENTRY = "kernels/draw.cu"
 BY_VALUE, PLANNED = ("echobuf_draw",), ("echobuf_plan", "echobuf_draw_planned")
 BARRIER = "    step(threadIdx.x);\n    __syncthreads();\n"

@@ -79,7 +79,7 @@ def test_chains_are_those_of_the_cpu(chain, architecture, monkeypatch):
 
 
 def test_a_barrier_that_is_left_out_is_reported(monkeypatch):
-    include = '#include "echobuf/draw_kernel.hpp"'
+    include = '#include "echobuf/draw/draw_kernel.hpp"'
     changed(monkeypatch, include, f"#define __syncthreads()\n{include}")
     with pytest.raises(SimulationError) as found, simulated_cuda(1, kernels="ptx"):
         drawn("cuda")

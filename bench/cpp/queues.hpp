@@ -12,8 +12,8 @@
 #include <semaphore>
 #include <vector>
 
-#include "echobuf/ring.hpp"
-#include "echobuf/store_host.hpp"
+#include "echobuf/store/host_store.hpp"
+#include "echobuf/store/ring.hpp"
 
 namespace hand_over {
 

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "checkpoint_dict.hpp"
-#include "echobuf/buffer.hpp"
+#include "echobuf/buffer/buffer.hpp"
 #include "gil.hpp"
-#include "gil_turns.hpp"
+#include "gil_yield.hpp"
 #include "leaves.hpp"
 #include "structure.hpp"
 #include "waiting.hpp"
@@ -83,7 +83,7 @@ class BoundBuffer {
   /// iterator does.
   py::tuple put_all(bool stacked, std::uint64_t term, const py::object& items,
                     std::uint64_t most) {
-    GilTurns turns;
+    GilYield gil;
     for (std::uint64_t count = 0; count < most; ++count) {
       const auto item =
           py::reinterpret_steal<py::object>(next_of_upstream(items.ptr()));
@@ -93,7 +93,7 @@ class BoundBuffer {
       }
       const py::object outcome = put_tree(item, stacked, std::nullopt, term);
       if (!outcome.is_none()) return py::make_tuple(count, false, outcome, item);
-      if (!turns.take()) throw py::error_already_set();
+      if (!gil.yield()) throw py::error_already_set();
     }
     return py::make_tuple(most, false, py::none(), py::none());
   }
@@ -239,9 +239,9 @@ class BoundBuffer {
     const bool brief = sources.n <= kKeepGil / buffer.record().stride();
     const Status status = run(
         Does::kOther, brief, true, timeout_s,
-        [&](const Patience& patience, Poll* poll) {
+        [&](const WaitLimit& wait_limit, Poll* poll) {
           return buffer.put(term, sources.leaves.data(), sources.n, sources.rows, done,
-                            patience, poll);
+                            wait_limit, poll);
         },
         [&, seen = done]() mutable {
           const bool moved = std::exchange(seen, done) != done;

@@ -28,7 +28,8 @@ std::optional<std::uint8_t> code_of(const char* format) {
 
 }  // namespace
 
-std::optional<LentBuffer> LentBuffer::of(PyObject* item, const DlpackType& wanted) {
+std::optional<ImportedBuffer> ImportedBuffer::of(PyObject* item,
+                                                 const DlpackType& wanted) {
   if (!PyObject_CheckBuffer(item) || PyBytes_Check(item)) return std::nullopt;
   auto buffer = std::make_unique<Py_buffer>();
   if (PyObject_GetBuffer(item, buffer.get(), PyBUF_STRIDES | PyBUF_FORMAT) != 0) {
@@ -38,10 +39,10 @@ std::optional<LentBuffer> LentBuffer::of(PyObject* item, const DlpackType& wante
   Held held(buffer.release());
   if (code_of(held->format) != wanted.code || held->itemsize * 8 != wanted.bits)
     return std::nullopt;
-  return LentBuffer(std::move(held));
+  return ImportedBuffer(std::move(held));
 }
 
-ArrayView LentBuffer::view() const {
+ArrayView ImportedBuffer::view() const {
   return {static_cast<const std::byte*>(buffer_->buf),
           buffer_->ndim,
           buffer_->shape,

@@ -13,10 +13,10 @@
 namespace echobuf::python {
 
 /// Memory that an object lends; given back with the GIL.
-class LentBuffer {
+class ImportedBuffer {
  public:
   /// None if `item` lends none that is of the type `wanted`, or is text.
-  static std::optional<LentBuffer> of(PyObject* item, const DlpackType& wanted);
+  static std::optional<ImportedBuffer> of(PyObject* item, const DlpackType& wanted);
 
   ArrayView view() const;
 
@@ -30,7 +30,7 @@ class LentBuffer {
   // Never moves: its shape may be a part of it.
   using Held = std::unique_ptr<Py_buffer, GiveBack>;
 
-  explicit LentBuffer(Held buffer) : buffer_(std::move(buffer)) {}
+  explicit ImportedBuffer(Held buffer) : buffer_(std::move(buffer)) {}
 
   Held buffer_;
 };

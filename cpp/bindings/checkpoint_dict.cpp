@@ -6,7 +6,7 @@
 #include <variant>
 #include <vector>
 
-#include "echobuf/checkpoint.hpp"
+#include "echobuf/buffer/checkpoint.hpp"
 
 namespace echobuf::python {
 namespace {

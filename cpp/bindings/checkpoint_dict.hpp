@@ -3,7 +3,7 @@
 
 #include <pybind11/pybind11.h>
 
-#include "echobuf/buffer.hpp"
+#include "echobuf/buffer/buffer.hpp"
 
 namespace echobuf::python {
 

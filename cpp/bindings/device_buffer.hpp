@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "bound_buffer.hpp"
-#include "echobuf/cuda/side.hpp"
+#include "echobuf/cuda/backend.hpp"
 
 namespace echobuf::python {
 
-using DeviceCore = BasicBuffer<cuda::DeviceSide>;
+using DeviceCore = BasicBuffer<cuda::CudaBackend>;
 
 /// A driver, and one of its devices.
 class DeviceHandle {
@@ -85,8 +85,8 @@ class DeviceBuffer : public BoundBuffer<DeviceCore> {
     // upload, is behind.
     const Status status = run(
         Does::kDraw, true, true, timeout_s,
-        [&](const Patience& patience, Poll* poll) {
-          return buffer->next_into(target, patience, poll);
+        [&](const WaitLimit& wait_limit, Poll* poll) {
+          return buffer->next_into(target, wait_limit, poll);
         },
         [&] { return buffer->draws_wait_for_upload(); });
     if (status == Status::kInterrupted) throw py::error_already_set();
@@ -101,8 +101,8 @@ class DeviceBuffer : public BoundBuffer<DeviceCore> {
     if (const int refused = refuse(buffer)) return -refused;
     const Status status = run(
         Does::kDraw, true, true, timeout_s,
-        [&](const Patience& patience, Poll*) {
-          return buffer->before_replay(reinterpret_cast<void*>(stream), patience);
+        [&](const WaitLimit& wait_limit, Poll*) {
+          return buffer->before_replay(reinterpret_cast<void*>(stream), wait_limit);
         },
         [&] { return buffer->draws_wait_for_upload(); });
     if (status == Status::kInterrupted) throw py::error_already_set();
@@ -112,7 +112,7 @@ class DeviceBuffer : public BoundBuffer<DeviceCore> {
   /// What the driver said when it refused a call; empty if it has not.
   std::string error() const {
     const std::shared_ptr<DeviceCore> buffer = hold();
-    return buffer && buffer->of_this_process() ? buffer->side().error() : "";
+    return buffer && buffer->of_this_process() ? buffer->backend().error() : "";
   }
 
  private:
@@ -127,11 +127,12 @@ class DeviceBuffer : public BoundBuffer<DeviceCore> {
     const auto find = [&](const char* name) { return function(kernels.at(name)); };
     const cuda::Kernels found{find("echobuf_draw"), find("echobuf_draw_planned"),
                               find("echobuf_draw_partners"), find("echobuf_plan")};
-    std::vector<cuda::StageKernels> made;
+    std::vector<cuda::StageKernels> stage_kernels;
     for (const auto& [one, sum] : stages)
-      made.push_back({function(one), function(sum)});
+      stage_kernels.push_back({function(one), function(sum)});
     const GilRelease released;  // large allocations take their time
-    return std::make_shared<DeviceCore>(options, device.context(), found, made);
+    return std::make_shared<DeviceCore>(options, device.context(), found,
+                                        stage_kernels);
   }
 };
 

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "echobuf/pool.hpp"
+#include "echobuf/draw/batch_pool.hpp"
 
 namespace echobuf::python {
 

@@ -11,7 +11,7 @@
 #include <exception>
 #include <thread>
 
-#include "gil_turns.hpp"
+#include "gil_yield.hpp"
 
 namespace echobuf::python {
 

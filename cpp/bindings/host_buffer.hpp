@@ -13,7 +13,8 @@ namespace echobuf::python {
 
 class HostBuffer : public BoundBuffer<Buffer> {
  public:
-  HostBuffer(const py::list& leaves, const py::list& output, const BufferOptions& options)
+  HostBuffer(const py::list& leaves, const py::list& output,
+             const BufferOptions& options)
       : BoundBuffer(leaves, output, std::make_shared<Buffer>(options)) {}
 
   /// The leaves of the next batch as arrays, or a code.
@@ -43,8 +44,8 @@ class HostBuffer : public BoundBuffer<Buffer> {
     const bool brief = is_brief(*buffer);
     const Status status = run(
         Does::kDraw, brief, !buffer->prefetches(), timeout_s,
-        [&](const Patience& patience, Poll* poll) {
-          return buffer->next_into(target, patience, poll);
+        [&](const WaitLimit& wait_limit, Poll* poll) {
+          return buffer->next_into(target, wait_limit, poll);
         },
         [] { return false; });
     if (status == Status::kInterrupted) throw py::error_already_set();
@@ -61,8 +62,8 @@ class HostBuffer : public BoundBuffer<Buffer> {
     const bool brief = buffer->prefetches() || is_brief(*buffer);
     const Status status = run(
         Does::kDraw, brief, !buffer->prefetches(), timeout_s,
-        [&](const Patience& patience, Poll* poll) {
-          return buffer->next(batch, patience, poll);
+        [&](const WaitLimit& wait_limit, Poll* poll) {
+          return buffer->next(batch, wait_limit, poll);
         },
         [] { return false; });
     if (status == Status::kInterrupted) throw py::error_already_set();

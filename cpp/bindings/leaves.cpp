@@ -52,10 +52,10 @@ ArrayView view_of(const py::array& array) {
 
 /// Where `item` lies, if it has the buffer protocol and the leaf's dtype.
 bool lend(py::handle item, const Leaf& leaf, Sources& sources, ArrayView& view) {
-  auto lent = LentBuffer::of(item.ptr(), *leaf.dlpack);
-  if (!lent) return false;
-  view = lent->view();
-  sources.lent.push_back(std::move(*lent));
+  auto imported = ImportedBuffer::of(item.ptr(), *leaf.dlpack);
+  if (!imported) return false;
+  view = imported->view();
+  sources.imported.push_back(std::move(*imported));
   return true;
 }
 
@@ -99,7 +99,7 @@ bool bind_number(const Leaf& leaf, py::handle item, std::size_t leaves,
   if (leaf.write_number == nullptr) return false;
   NumberBytes bytes;
   if (!leaf.write_number(item.ptr(), bytes)) return false;
-  if (sources.numbers.empty()) sources.numbers.reserve(leaves);  // they stay in place
+  if (sources.numbers.empty()) sources.numbers.reserve(leaves);  // they guard in place
   sources.numbers.push_back(bytes);
   sources.leaves.push_back({sources.numbers.back().data(), 0});
   sources.n = 1;

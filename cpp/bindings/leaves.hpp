@@ -13,9 +13,9 @@
 #include "array_view.hpp"
 #include "buffer_protocol.hpp"
 #include "dlpack.hpp"
-#include "echobuf/outlet.hpp"
-#include "echobuf/record.hpp"
-#include "echobuf/store_host.hpp"
+#include "echobuf/buffer/draw_path.hpp"
+#include "echobuf/store/host_store.hpp"
+#include "echobuf/store/record.hpp"
 #include "numbers.hpp"
 
 namespace echobuf::python {
@@ -41,7 +41,7 @@ struct Sources {
   std::vector<SourceLeaf> leaves;
   std::vector<py::object> scalars;  // as arrays of no axes, alive while they are copied
   std::vector<NumberBytes> numbers;  // of Python's; never more than there are leaves
-  std::vector<LentBuffer> lent;
+  std::vector<ImportedBuffer> imported;
   std::uint64_t n = 0;
   std::size_t rows = 0;
 };

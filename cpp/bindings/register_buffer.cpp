@@ -24,8 +24,10 @@ BufferOptions make_options(
     const py::list& leaves, bool ragged, std::uint64_t batch_size, std::uint64_t window,
     std::optional<std::pair<std::uint64_t, std::uint64_t>> factor,
     std::uint32_t max_factor, std::uint64_t seed, std::uint64_t epoch, bool drop_last,
-    std::uint32_t prefetch, bool shared, std::shared_ptr<const echobuf::LentSlots> lent,
-    const std::vector<std::pair<std::size_t, std::shared_ptr<const ChainPlan>>>& output) {
+    std::uint32_t prefetch, bool shared,
+    std::shared_ptr<const echobuf::BorrowedSlots> borrowed,
+    const std::vector<std::pair<std::size_t, std::shared_ptr<const ChainPlan>>>&
+        output) {
   BufferOptions options;
   options.fields = echobuf::python::Leaves(leaves, ragged).fields();
   options.ragged = ragged;
@@ -39,7 +41,7 @@ BufferOptions make_options(
   options.drop_last = drop_last;
   options.prefetch = prefetch;
   options.shared = shared;
-  options.lent = std::move(lent);
+  options.borrowed = std::move(borrowed);
   for (const auto& [field, plan] : output) options.leaves.push_back({field, plan});
   return options;
 }

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "echobuf/copy.hpp"
 #include "echobuf/cpu.hpp"
+#include "echobuf/draw/copy.hpp"
 #include "gil.hpp"
 #include "register.hpp"
 

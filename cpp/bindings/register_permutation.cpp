@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "echobuf/permutation_range.hpp"
+#include "echobuf/schedule/permutation_range.hpp"
 #include "register.hpp"
 
 namespace py = pybind11;

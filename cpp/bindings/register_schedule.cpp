@@ -6,14 +6,14 @@
 #include <utility>
 #include <vector>
 
-#include "echobuf/auto_schedule.hpp"
-#include "echobuf/schedule.hpp"
+#include "echobuf/schedule/auto_schedule.hpp"
+#include "echobuf/schedule/fixed_schedule.hpp"
 #include "register.hpp"
 
 namespace py = pybind11;
 using echobuf::AutoSchedule;
 using echobuf::FixedSchedule;
-using echobuf::Supply;
+using echobuf::UpstreamProgress;
 
 namespace {
 

@@ -24,9 +24,9 @@ namespace py = pybind11;
 
 namespace {
 
+using echobuf::BorrowedSlots;
 using echobuf::Clock;
 using echobuf::Deadline;
-using echobuf::LentSlots;
 using echobuf::SharedMemory;
 using echobuf::python::BoundStation;
 using echobuf::python::deadline_after;
@@ -62,7 +62,7 @@ py::tuple wait_epoch(const Place& place, std::optional<std::uint64_t> epoch,
     const std::uint32_t phase = header.phase.load(std::memory_order_acquire);
     const auto wanted = epoch ? epoch : place.first_epoch();
     const auto begins = wanted ? place.base_of(*wanted) : std::nullopt;
-    if (!place.is_lent()) {
+    if (!place.is_held()) {
       came = Followed::kDropped;
     } else if (begins) {
       came = Followed::kEnded;
@@ -93,14 +93,15 @@ py::str text_of(const std::array<char, N>& written) {
 }
 
 /// What of a server's slots is lent to a buffer that begins at position `base`.
-std::shared_ptr<const LentSlots> lend(const std::shared_ptr<Place>& place, int memory,
-                                      std::uint64_t base, bool writable) {
+std::shared_ptr<const BorrowedSlots> lend(const std::shared_ptr<Place>& place,
+                                          int memory, std::uint64_t base,
+                                          bool writable) {
   const Header& header = place->header();
   const std::size_t bytes = echobuf::size_product(header.slots, header.stride);
   auto slots = std::make_shared<const SharedMemory>(memory, bytes, writable);
   place->shift(base - base % header.slots);
-  return std::make_shared<const LentSlots>(
-      LentSlots{std::move(slots), header.slots, base % header.slots, place});
+  return std::make_shared<const BorrowedSlots>(
+      BorrowedSlots{std::move(slots), header.slots, base % header.slots, place});
 }
 
 /// What a job's thread has of its upstream. `Bound`: the buffer as Python has it.
@@ -160,11 +161,12 @@ void register_serve(py::module_& m) {
         return jobs;
       });
 
-  const py::class_<LentSlots, std::shared_ptr<LentSlots>> lent(m, "LentSlots");
+  const py::class_<BorrowedSlots, std::shared_ptr<BorrowedSlots>> lent(m,
+                                                                       "BorrowedSlots");
   py::class_<Place, std::shared_ptr<Place>>(m, "Place")
       .def(py::init<int, std::uint64_t, std::uint64_t, double>(), py::arg("feed"),
            py::arg("seat"), py::arg("holder"), py::arg("lease_s"))
-      .def("is_held", &Place::is_lent)
+      .def("is_held", &Place::is_held)
       .def("slots", [](const Place& place) { return place.header().slots; })
       .def(
           "session",
@@ -175,7 +177,8 @@ void register_serve(py::module_& m) {
       .def("wait_epoch", &wait_epoch)
       .def("lend", [](const std::shared_ptr<Place>& place, int memory,
                       std::uint64_t base, bool writable) {
-        return std::const_pointer_cast<LentSlots>(lend(place, memory, base, writable));
+        return std::const_pointer_cast<BorrowedSlots>(
+            lend(place, memory, base, writable));
       });
 
   register_follower<echobuf::python::HostBuffer, echobuf::Buffer>(m, "Follower");

@@ -26,9 +26,9 @@ namespace py = pybind11;
 namespace {
 
 using echobuf::Deadline;
-using echobuf::Patience;
 using echobuf::Poll;
 using echobuf::Status;
+using echobuf::WaitLimit;
 using echobuf::python::code;
 using echobuf::python::Does;
 
@@ -85,8 +85,8 @@ class BoundCrew {
     const std::int64_t* data = indices.data();
     const Status status = echobuf::python::run(
         Does::kOther, true, true, std::nullopt,
-        [&](const Patience& patience, Poll*) {
-          return crew_->give(term, data, n, given, patience.end);
+        [&](const WaitLimit& wait_limit, Poll*) {
+          return crew_->give(term, data, n, given, wait_limit.end);
         },
         kNever);
     return py::make_tuple(code(status), given);
@@ -97,8 +97,8 @@ class BoundCrew {
     check(counts);
     const Status status = echobuf::python::run(
         Does::kOther, false, true, timeout_s,
-        [&](const Patience& patience, Poll*) {
-          return crew_->settle(counts, patience.end);
+        [&](const WaitLimit& wait_limit, Poll*) {
+          return crew_->settle(counts, wait_limit.end);
         },
         kNever);
     if (status == Status::kInterrupted) throw py::error_already_set();
@@ -177,7 +177,8 @@ class BoundWorker {
   int wait(double timeout_s, Call&& call) {
     const Status status = echobuf::python::run(
         Does::kOther, true, true, timeout_s,
-        [&](const Patience& patience, Poll*) { return call(patience.end); }, kNever);
+        [&](const WaitLimit& wait_limit, Poll*) { return call(wait_limit.end); },
+        kNever);
     if (status == Status::kInterrupted) throw py::error_already_set();
     return code(status);
   }

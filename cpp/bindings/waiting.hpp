@@ -10,9 +10,9 @@
 #include <optional>
 #include <utility>
 
-#include "echobuf/attempt.hpp"
-#include "echobuf/event_count.hpp"
-#include "echobuf/options.hpp"
+#include "echobuf/buffer/options.hpp"
+#include "echobuf/sync/event_count.hpp"
+#include "echobuf/sync/wait_for.hpp"
 #include "gil.hpp"
 
 namespace echobuf::python {
@@ -47,7 +47,7 @@ inline Deadline deadline_after(Deadline begun, std::optional<double> timeout_s) 
 /// Whether a call draws a batch: others make way for it.
 enum class Does { kDraw, kOther };
 
-/// Calls `call(patience, poll)` until it is done or the time is over. If `brief`, the
+/// Calls `call(wait_limit, poll)` until it is done or the time is over. If `brief`, the
 /// first attempt keeps the GIL, and time runs from its end; if that is `enough`, no
 /// time means no other attempt. `busy()`: whether it only waits for what the buffer
 /// itself is doing, which is not what time is for. kInterrupted: the Python error is
@@ -75,13 +75,13 @@ Status run(Does what, bool brief, bool enough, std::optional<double> timeout_s,
     // before, and sets nothing going.
     const Deadline now = Clock::now();
     const bool over = now >= end;
-    const bool last = over && (!busy() || now - end > kUploadPatience);
+    const bool last = over && (!busy() || now - end > kUploadWait);
     Deadline slice = std::min(end, now + kSlice);
     if (over) slice = last ? now : now + kMoment;
-    const Patience patience{slice, std::exchange(since, {})};
-    const Status status = call(patience, main ? &poll : nullptr);
+    const WaitLimit wait_limit{slice, std::exchange(since, {})};
+    const Status status = call(wait_limit, main ? &poll : nullptr);
     if (status != Status::kTimeout) return status;
-    if (last && (!busy() || now - end > kUploadPatience)) return status;
+    if (last && (!busy() || now - end > kUploadWait)) return status;
     if (main && !released.check_signals()) return Status::kInterrupted;
   }
 } catch (const std::bad_alloc&) {

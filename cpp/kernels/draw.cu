@@ -1,5 +1,5 @@
 // Entry points of the kernels, as CuPy compiles them: see draw_kernel.hpp.
-#include "echobuf/draw_kernel.hpp"
+#include "echobuf/draw/draw_kernel.hpp"
 
 namespace {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "control.hpp"
-#include "echobuf/draw_kernel.hpp"
+#include "echobuf/draw/draw_kernel.hpp"
 
 namespace echobuf::simulated {
 

@@ -1,4 +1,4 @@
-#include "echobuf/auto_schedule.hpp"
+#include "echobuf/schedule/auto_schedule.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 using echobuf::AutoSchedule;
 using echobuf::Span;
-using echobuf::Supply;
+using echobuf::UpstreamProgress;
 using echobuf::test::Ids;
 using Next = AutoSchedule::Next;
 
@@ -120,7 +120,7 @@ class World {
   WindowShape shape_;
   std::mt19937_64 random_;
   AutoSchedule schedule_;
-  Supply supply_;
+  UpstreamProgress supply_;
   Ids uses_;
   std::uint64_t released_ = 0;
   std::uint64_t served_ = 0;
@@ -213,14 +213,15 @@ TEST(AutoSchedule, GoesOnFromItsState) {
   const WindowShape shape{100, 7, 3};
   std::mt19937_64 random(1);
   AutoSchedule one(shape.window, shape.batch_size, shape.max_factor);
-  Supply supply;
+  UpstreamProgress progress;
   for (int pass = 0; pass < 300; ++pass) {
     AutoSchedule two(shape.window, shape.batch_size, shape.max_factor);
     two.restore(one.state());
-    const std::uint64_t free = one.oldest_record() + one.capacity() - supply.committed;
-    supply.committed += std::min(free, random() % 60);
-    supply.held_back = random() % 4 == 0;
-    ASSERT_EQ(one.advance(supply), two.advance(supply));
+    const std::uint64_t free =
+        one.oldest_record() + one.capacity() - progress.committed;
+    progress.committed += std::min(free, random() % 60);
+    progress.held_back = random() % 4 == 0;
+    ASSERT_EQ(one.advance(progress), two.advance(progress));
     ASSERT_EQ(one.span().first, two.span().first);
     ASSERT_EQ(one.span().count, two.span().count);
     ASSERT_EQ(one.oldest_record(), two.oldest_record());

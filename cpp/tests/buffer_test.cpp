@@ -1,4 +1,4 @@
-#include "echobuf/buffer.hpp"
+#include "echobuf/buffer/buffer.hpp"
 
 #include <gtest/gtest.h>
 

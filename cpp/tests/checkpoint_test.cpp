@@ -1,4 +1,4 @@
-#include "echobuf/checkpoint.hpp"
+#include "echobuf/buffer/checkpoint.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
-#include "echobuf/copy.hpp"
+#include "echobuf/draw/copy.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <vector>
 
-#include "echobuf/memory.hpp"
+#include "echobuf/store/memory.hpp"
 
 namespace {
 

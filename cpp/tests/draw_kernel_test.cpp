@@ -1,4 +1,4 @@
-#include "echobuf/draw_kernel.hpp"
+#include "echobuf/draw/draw_kernel.hpp"
 
 #include <gtest/gtest.h>
 

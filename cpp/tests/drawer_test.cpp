@@ -1,4 +1,4 @@
-#include "echobuf/drawer.hpp"
+#include "echobuf/draw/drawer.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "echobuf/ring.hpp"
+#include "echobuf/store/ring.hpp"
 #include "support.hpp"
 
 namespace {

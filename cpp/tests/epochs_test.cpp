@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "echobuf/buffer.hpp"
+#include "echobuf/buffer/buffer.hpp"
 #include "support.hpp"
 
 namespace {

@@ -1,4 +1,4 @@
-#include "echobuf/event_count.hpp"
+#include "echobuf/sync/event_count.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "echobuf/buffer.hpp"
+#include "echobuf/buffer/buffer.hpp"
 #include "support.hpp"
 
 namespace {

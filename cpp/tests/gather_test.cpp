@@ -1,4 +1,4 @@
-#include "echobuf/gather.hpp"
+#include "echobuf/draw/gather.hpp"
 
 #include <gtest/gtest.h>
 

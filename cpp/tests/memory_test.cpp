@@ -1,4 +1,4 @@
-#include "echobuf/memory.hpp"
+#include "echobuf/store/memory.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "echobuf/options.hpp"
+#include "echobuf/buffer/options.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "echobuf/permutation.hpp"
+#include "echobuf/schedule/permutation.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "echobuf/permutation_range.hpp"
+#include "echobuf/schedule/permutation_range.hpp"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "echobuf/prefetcher.hpp"
+#include "echobuf/draw/prefetcher.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "echobuf/random.hpp"
+#include "echobuf/schedule/random.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
-#include "echobuf/record.hpp"
+#include "echobuf/store/record.hpp"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-#include "echobuf/batch_layout.hpp"
+#include "echobuf/draw/batch_layout.hpp"
 
 namespace {
 

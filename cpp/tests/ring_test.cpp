@@ -1,4 +1,4 @@
-#include "echobuf/ring.hpp"
+#include "echobuf/store/ring.hpp"
 
 #include <gtest/gtest.h>
 
@@ -147,10 +147,10 @@ TEST_P(RingOfCapacity, CarriesEveryRecordOfSeveralProducers) {
 }
 
 /// Notes what is given back.
-class Noting final : public echobuf::Lender {
+class Noting final : public echobuf::SlotOwner {
  public:
-  void give_back(std::uint64_t position) override { given_back = position; }
-  bool is_lent() const override { return true; }
+  void return_slots(std::uint64_t position) override { given_back = position; }
+  bool is_held() const override { return true; }
   std::uint64_t given_back = 0;
 };
 
@@ -158,16 +158,16 @@ TEST_P(RingOfCapacity, PassesOverPositionsOfSlotsThatAreLent) {
   const std::uint64_t slots = GetParam();
   for (const std::uint64_t room : {std::uint64_t{1}, (slots + 1) / 2, slots}) {
     std::mt19937_64 random(slots + room);
-    const auto lender = std::make_shared<Noting>();
+    const auto slot_owner = std::make_shared<Noting>();
     const std::uint64_t first = random() % slots;
-    const echobuf::LentSlots lent{nullptr, slots, first, lender};
-    Ring ring(room, &lent);
+    const echobuf::BorrowedSlots borrowed{nullptr, slots, first, slot_owner};
+    Ring ring(room, &borrowed);
     ASSERT_EQ(ring.capacity(), slots);
     // What is claimed, and what is committed of it, one by one; less `first`.
     std::vector<bool> done;
     std::deque<Ring::Claim> open;
     std::uint64_t released = first;
-    lender->given_back = first;
+    slot_owner->given_back = first;
     for (int step = 0; step < 20000; ++step) {
       const std::uint64_t tail = first + done.size();
       switch (random() % 8) {
@@ -222,7 +222,7 @@ TEST_P(RingOfCapacity, PassesOverPositionsOfSlotsThatAreLent) {
                 first + static_cast<std::uint64_t>(end - done.begin()));
       ASSERT_EQ(ring.tail(), first + done.size());
       ASSERT_EQ(ring.released(), released);
-      ASSERT_EQ(lender->given_back, released);
+      ASSERT_EQ(slot_owner->given_back, released);
       ASSERT_EQ(ring.has_room(), ring.tail() < released + room);
     }
   }

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "echobuf/buffer.hpp"
+#include "echobuf/buffer/buffer.hpp"
 #include "echobuf/serve/follower.hpp"
 #include "echobuf/serve/place.hpp"
 #include "echobuf/serve/station.hpp"
@@ -246,8 +246,8 @@ class Job {
   void make(std::uint64_t base) {
     const std::uint64_t slots = place_->header().slots;
     place_->shift(base - base % slots);
-    options_.lent = std::make_shared<const LentSlots>(
-        LentSlots{memory_, slots, base % slots, place_});
+    options_.borrowed = std::make_shared<const BorrowedSlots>(
+        BorrowedSlots{memory_, slots, base % slots, place_});
     buffer_ = std::make_shared<Buffer>(options_);
     follower_ = std::make_unique<Follower<Buffer>>(buffer_, place_);
   }

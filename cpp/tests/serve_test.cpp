@@ -79,9 +79,9 @@ TEST(Serve, AJobThatLooksMeanwhileTakesNothingOfTheNextEpoch) {
   header.seats[0].state = Seat::kTaken;
   const auto place = std::make_shared<Place>(feed.fd(), 0, 1, kLease);
   BufferOptions options = numbered(header.slots / 2, 1, {1, 1});
-  options.lent = std::make_shared<const LentSlots>(
-      LentSlots{std::make_shared<const SharedMemory>(header.slots * header.stride),
-                header.slots, 0, place});
+  options.borrowed = std::make_shared<const BorrowedSlots>(
+      BorrowedSlots{std::make_shared<const SharedMemory>(header.slots * header.stride),
+                    header.slots, 0, place});
   const auto buffer = std::make_shared<Buffer>(options);
   Follower<Buffer> follower(buffer, place);
   follower.begin(0);

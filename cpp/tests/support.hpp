@@ -13,7 +13,7 @@
 #include <variant>
 #include <vector>
 
-#include "echobuf/buffer.hpp"
+#include "echobuf/buffer/buffer.hpp"
 
 namespace echobuf::test {
 

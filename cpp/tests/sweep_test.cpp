@@ -1,4 +1,4 @@
-#include "echobuf/sweep.hpp"
+#include "echobuf/schedule/sweep.hpp"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ using echobuf::FixedSweep;
 using echobuf::Part;
 using echobuf::Ratio;
 using echobuf::Step;
-using echobuf::Supply;
+using echobuf::UpstreamProgress;
 using echobuf::test::Ids;
 using echobuf::test::range;
 using echobuf::test::simulated_passes;
@@ -34,11 +34,11 @@ const std::vector<SweepCase> kSweepCases = {
     {9, {10, 3}, 28, 1}, {9, {10, 3}, 28, 2}, {14, {19, 10}, 61, 7}};
 
 /// Upstream has delivered `committed` of n.
-Supply supply_of(std::uint64_t committed, std::uint64_t n) {
-  Supply supply;
-  supply.committed = committed;
-  supply.ended = committed == n;
-  return supply;
+UpstreamProgress supply_of(std::uint64_t committed, std::uint64_t n) {
+  UpstreamProgress progress;
+  progress.committed = committed;
+  progress.ended = committed == n;
+  return progress;
 }
 
 TEST(FixedSweep, WalksAllPassesInPartsOfAnySize) {
@@ -46,7 +46,7 @@ TEST(FixedSweep, WalksAllPassesInPartsOfAnySize) {
   for (const SweepCase& c : kSweepCases) {
     const std::vector<Ids> passes = simulated_passes(c.window, c.factor, c.n, c.phase);
     FixedSweep sweep(c.window, c.factor, c.phase);
-    const Supply all = supply_of(c.n, c.n);
+    const UpstreamProgress all = supply_of(c.n, c.n);
     const std::uint64_t total = sweep.remaining(c.n);
     std::uint64_t draws = 0;
     for (std::uint64_t p = 0; p < passes.size(); ++p)
@@ -103,7 +103,7 @@ TEST(FixedSweep, NeverDependsOnWhenRecordsCome) {
 TEST(FixedSweep, GoesOnFromAPosition) {
   for (const SweepCase& c : kSweepCases) {
     FixedSweep one(c.window, c.factor, c.phase);
-    const Supply all = supply_of(c.n, c.n);
+    const UpstreamProgress all = supply_of(c.n, c.n);
     Part part, other;
     for (;;) {
       FixedSweep two(c.window, c.factor, c.phase);
@@ -122,16 +122,16 @@ TEST(FixedSweep, GoesOnFromAPosition) {
 TEST(AutoSweep, DrawsEachPassOnceAndCountsWhatIsLeft) {
   std::mt19937_64 random(5);
   AutoSweep sweep(50, 6, 4);
-  Supply supply;
+  UpstreamProgress progress;
   std::uint64_t draws = 0, in_pass = 0, pass = 0;
   for (int step = 0; step < 5000; ++step) {
     const std::uint64_t free =
-        sweep.oldest_record() + sweep.schedule().capacity() - supply.committed;
-    supply.committed += std::min(free, random() % 3);
+        sweep.oldest_record() + sweep.schedule().capacity() - progress.committed;
+    progress.committed += std::min(free, random() % 3);
     const bool between = sweep.between_passes();
     AutoSweep copy = sweep;
     Part part;
-    const Step taken = sweep.step(supply, 1 + random() % 9, part);
+    const Step taken = sweep.step(progress, 1 + random() % 9, part);
     if (taken == Step::kWait) {
       ASSERT_TRUE(between);
       continue;
@@ -149,12 +149,12 @@ TEST(AutoSweep, DrawsEachPassOnceAndCountsWhatIsLeft) {
     ASSERT_EQ(sweep.between_passes(), in_pass == part.window.count);
     ASSERT_EQ(sweep.position().draws, draws);
     ASSERT_EQ(sweep.passes_begun(), pass + 1);
-    ASSERT_EQ(sweep.remaining(supply.committed),
-              part.window.count - in_pass + supply.committed - part.window.end());
+    ASSERT_EQ(sweep.remaining(progress.committed),
+              part.window.count - in_pass + progress.committed - part.window.end());
 
     copy.restore(sweep.schedule().state(), sweep.position());
     ASSERT_EQ(copy.between_passes(), sweep.between_passes());
-    ASSERT_EQ(copy.remaining(supply.committed), sweep.remaining(supply.committed));
+    ASSERT_EQ(copy.remaining(progress.committed), sweep.remaining(progress.committed));
   }
   ASSERT_GT(pass, 100u);
 }

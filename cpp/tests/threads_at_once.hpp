@@ -10,7 +10,7 @@
 
 namespace echobuf::test {
 
-/// One of them: see echobuf/block_threads.hpp.
+/// One of them: see echobuf/draw/block_threads.hpp.
 class ThreadAtOnce {
  public:
   ThreadAtOnce(std::uint32_t thread, std::barrier<>& barrier)

@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "echobuf/transform/painter.hpp"
+#include "echobuf/transform/stage_executor.hpp"
 
 namespace echobuf::transform::test {
 

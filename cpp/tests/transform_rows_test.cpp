@@ -5,7 +5,7 @@
 #include <sstream>
 #include <string>
 
-#include "echobuf/transform/painter.hpp"
+#include "echobuf/transform/stage_executor.hpp"
 #include "transform_cases.hpp"
 
 namespace echobuf::transform {
@@ -121,7 +121,7 @@ void check_stage(const Stage& stage, std::uint32_t seed, Dice& dice) {
   const bool past = dice.coin();
   for (const CpuLevel level : levels()) {
     const LowerLevel lower(level);
-    Painter painter(program, past ? streaming_copy() : nullptr);
+    StageExecutor painter(program, past ? streaming_copy() : nullptr);
     for (int again = 0; again < 2; ++again) {  // nothing is left of a draw before
       Bytes got(want.size(), std::byte{0xEE});
       painter.paint(number, own.data(), partner.data(), got.data());
@@ -185,7 +185,8 @@ TEST(TransformRows, ElementsOfAnySizeArriveWhole) {
     const Bytes image = test::make_image(source, dice);
     const Program program{{stage}};
     Bytes got(image.size());
-    Painter(program, nullptr).paint(some_draw(dice), image.data(), nullptr, got.data());
+    StageExecutor(program, nullptr)
+        .paint(some_draw(dice), image.data(), nullptr, got.data());
     for (std::int32_t y = 0; y < 3; ++y)
       for (std::int32_t x = 0; x < 5; ++x)
         for (std::int32_t c = 0; c < 2; ++c)
@@ -220,7 +221,8 @@ TEST(TransformRows, StagesFollowEachOther) {
     const Bytes others = Pixels(as_partner).make(number, partner, partner);
     const Bytes want = Pixels(program.stages[1]).make(number, between, others);
     Bytes got(want.size());
-    Painter(program, nullptr).paint(number, own.data(), partner.data(), got.data());
+    StageExecutor(program, nullptr)
+        .paint(number, own.data(), partner.data(), got.data());
     expect_equal(program.stages[1].target, got, want,
                  name_of(program.stages[1], seed, cpu_level()));
     if (HasFatalFailure()) return;

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "echobuf/buffer.hpp"
+#include "echobuf/buffer/buffer.hpp"
 #include "echobuf/workers/crew.hpp"
 #include "echobuf/workers/worker.hpp"
 

@@ -64,7 +64,7 @@ class EchoBuffer(Uncopied):
     _called = "an EchoBuffer"
     _remedy = "Make another, and load this one's `state_dict()` into it."
     _shared = False  # whether the slots lie where other processes can write them
-    _lent: _core.LentSlots | None = None  # slots that another process writes
+    _lent: _core.BorrowedSlots | None = None  # slots that another process writes
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 // All that a trainer in C++ needs. See docs/embedding.md and examples/cpp_trainer.
 #pragma once
 
-#include "echobuf/buffer.hpp"      // IWYU pragma: export
-#include "echobuf/checkpoint.hpp"  // IWYU pragma: export
-#include "echobuf/options.hpp"     // IWYU pragma: export
+#include "echobuf/buffer/buffer.hpp"      // IWYU pragma: export
+#include "echobuf/buffer/checkpoint.hpp"  // IWYU pragma: export
+#include "echobuf/buffer/options.hpp"     // IWYU pragma: export

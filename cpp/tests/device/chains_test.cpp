@@ -45,9 +45,9 @@ TEST(DeviceChains, MakeWhatTheHostMakes) { expect_hosts_chains(false); }
 TEST(DeviceChains, MakeTheSameByGraphs) { expect_hosts_chains(true); }
 
 TEST(DeviceChains, WithManyStagesAreMadeForSomeRowsAtATime) {
-  using echobuf::cuda::StagesOfLeaf;
+  using echobuf::cuda::LeafStages;
   const auto plan = chains::leaf_plan<chains::ResizeAndFlip, chains::JitterAndMix>();
-  const StagesOfLeaf stages(*plan->program());
+  const LeafStages stages(*plan->program());
   // Two images of bytes, own and the partner's, rounded up, and two sums.
   EXPECT_EQ(stages.scratch_bytes(), 2 * 128 + 2 * 8);
   EXPECT_EQ(stages.rows_at_once(10), 10u);

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <random>
 
-#include "echobuf/sweep.hpp"
+#include "echobuf/schedule/sweep.hpp"
 
 namespace {
 
@@ -16,22 +16,22 @@ using echobuf::BufferOptions;
 using echobuf::FixedSweep;
 using echobuf::Part;
 using echobuf::Step;
-using echobuf::Supply;
+using echobuf::UpstreamProgress;
 using echobuf::cuda::most_parts;
 
 /// The most parts of any batch of an epoch of `n` records.
 std::uint64_t parts_of(const BufferOptions& options, std::uint64_t phase,
                        std::uint64_t n) {
   FixedSweep sweep(options.window, options.factor, phase);
-  Supply supply;
-  supply.committed = n;
-  supply.ended = true;
+  UpstreamProgress progress;
+  progress.committed = n;
+  progress.ended = true;
   std::uint64_t most = 0;
   for (;;) {
     std::uint64_t parts = 0;
     for (std::uint64_t rows = 0; rows < options.batch_size; ++parts) {
       Part part;
-      if (sweep.step(supply, options.batch_size - rows, part) == Step::kFinished)
+      if (sweep.step(progress, options.batch_size - rows, part) == Step::kFinished)
         return std::max(most, parts);
       rows += part.count;
     }
@@ -76,17 +76,17 @@ TEST(Plan, HasRoomForAllPartsOfABatchOfAuto) {
     AutoSweep sweep(options.window, options.batch_size, options.max_factor);
     const std::uint64_t n = random() % 400;
     const std::uint64_t rate = 1 + random() % 10;  // draws to an example, about
-    Supply supply;
+    UpstreamProgress progress;
     // One part for what a wait has cut off, as in DeviceDrawer.
     std::uint64_t rows = 0, parts = 0;
     for (bool done = false; !done;) {
-      const bool more = supply.committed < n;
-      if (more && random() % rate == 0) supply.committed += random() % 20;
-      supply.committed = std::min(supply.committed, n);
-      supply.ended = supply.committed == n;
-      supply.held_back = random() % 2 == 0;
+      const bool more = progress.committed < n;
+      if (more && random() % rate == 0) progress.committed += random() % 20;
+      progress.committed = std::min(progress.committed, n);
+      progress.ended = progress.committed == n;
+      progress.held_back = random() % 2 == 0;
       Part part;
-      switch (sweep.step(supply, options.batch_size - rows, part)) {
+      switch (sweep.step(progress, options.batch_size - rows, part)) {
         case Step::kPart:
           rows += part.count;
           ++parts;

@@ -13,8 +13,8 @@
 #include "consumer.hpp"
 #include "control.hpp"
 #include "draw.hpp"
-#include "echobuf/buffer.hpp"
-#include "echobuf/cuda/side.hpp"
+#include "echobuf/buffer/buffer.hpp"
+#include "echobuf/cuda/backend.hpp"
 #include "stage.hpp"
 
 namespace echobuf::test {
@@ -58,8 +58,8 @@ bool write_claimed(DeviceBuffer& buffer, std::uint64_t term, const SourceLeaf* l
     std::uint64_t count = n - done;
     if (buffer.claim(term, first, count, Deadline::max()) != Status::kOk) return false;
     for (std::uint64_t i = 0; i < count; ++i)
-      write_record(buffer.record(), buffer.side().store.at(first + i), leaves, done + i,
-                   0, nullptr);
+      write_record(buffer.record(), buffer.backend().store.at(first + i), leaves,
+                   done + i, 0, nullptr);
     buffer.commit(first, count);
     done += count;
   }
@@ -260,7 +260,7 @@ Outcome with_device(const Plan& plan, Change change, const Script& script) {
                       simulated::draw_partners_function(), simulated::plan_function()},
         stage_kernels(plan.options));
     script(buffer, *driver);
-    outcome.error = buffer.side().error();
+    outcome.error = buffer.backend().error();
   } catch (const cuda::Error& error) {
     outcome.error = error.what();
   }

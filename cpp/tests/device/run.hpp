@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "echobuf/buffer.hpp"
+#include "echobuf/buffer/buffer.hpp"
+#include "echobuf/buffer/options.hpp"
+#include "echobuf/cuda/backend.hpp"
 #include "echobuf/cuda/driver.hpp"
-#include "echobuf/cuda/side.hpp"
-#include "echobuf/options.hpp"
 
 namespace echobuf::test {
 
@@ -54,7 +54,7 @@ struct Outcome {
 /// Changes calls of the driver before the buffer is made; null for none.
 using Change = void (*)(cuda::Driver::Calls& calls);
 
-using DeviceBuffer = BasicBuffer<cuda::DeviceSide>;
+using DeviceBuffer = BasicBuffer<cuda::CudaBackend>;
 
 /// What is done with a buffer on the simulated device, which is gone afterwards.
 using Script = std::function<void(DeviceBuffer& buffer, const cuda::Driver& driver)>;

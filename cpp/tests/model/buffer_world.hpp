@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "echobuf/buffer.hpp"
+#include "echobuf/buffer/buffer.hpp"
 #include "explorer.hpp"
 
 namespace echobuf::model {

@@ -7,7 +7,7 @@
 #include <set>
 #include <thread>
 
-#include "echobuf/event_count.hpp"
+#include "echobuf/sync/event_count.hpp"
 #include "explorer.hpp"
 
 namespace {

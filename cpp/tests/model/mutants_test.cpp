@@ -111,7 +111,7 @@ std::string line_of(const std::string& symbol) {
 
 bool is_core(const std::string& line) {
   for (const char* file :
-       {" ring.hpp:", " event_count.hpp:", " turn.hpp:", " buffer.hpp:"})
+       {" ring.hpp:", " event_count.hpp:", " draw_lock.hpp:", " buffer.hpp:"})
     if (line.find(file) != std::string::npos) return true;
   return false;
 }
@@ -176,7 +176,7 @@ bool long_form() {
   return form && std::strcmp(form, "long") == 0;
 }
 
-/// What a change that is not found is called here, and why it may stay.
+/// What a change that is not found is called here, and why it may guard.
 struct Known {
   const char* line;
   const char* change;
@@ -214,17 +214,17 @@ constexpr Known kKnown[] = {
      "looked at after failed_, which acquires what came before the failure"},
     {"Ring::is_committed ", "acquire -> relaxed",
      "a hint: it chooses the position to wait for, and the look that follows acquires"},
-    {"Ending::fail ending.hpp:", "left out",
+    {"Termination::fail termination.hpp:", "left out",
      "read by checkpoint() alone, which no program calls"},
-    {"Outlet::Pause::announce ", "release -> relaxed",
+    {"DrawPath::Pause::announce ", "release -> relaxed",
      "the ring's close, or the turn, releases what came before"},
-    {"Outlet::Pause::~Pause ", "release -> relaxed", "the turn given back releases"},
-    {"Ending::fail ", "release -> relaxed", kByTheTail},
-    {"Ending::shut_down ", "release -> relaxed", kByTheTail},
-    {"Ending::is_down ", "acquire -> relaxed", kByTheTail},
-    {"Ending::has_failed ", "acquire -> relaxed", kByTheTail},
-    {"Ending::forget_failure ", "release -> relaxed", kByTheTail},
-    {"Outlet::draw<", "acquire -> relaxed", kByTheTail},
+    {"DrawPath::Pause::~Pause ", "release -> relaxed", "the turn given back releases"},
+    {"Termination::fail ", "release -> relaxed", kByTheTail},
+    {"Termination::shut_down ", "release -> relaxed", kByTheTail},
+    {"Termination::is_down ", "acquire -> relaxed", kByTheTail},
+    {"Termination::has_failed ", "acquire -> relaxed", kByTheTail},
+    {"Termination::forget_failure ", "release -> relaxed", kByTheTail},
+    {"DrawPath::draw<", "acquire -> relaxed", kByTheTail},
 };
 
 /// In short the lines that records themselves pass by.

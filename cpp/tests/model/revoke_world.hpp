@@ -9,8 +9,8 @@
 #include <memory>
 #include <thread>
 
-#include "echobuf/event_count.hpp"
-#include "echobuf/ring.hpp"
+#include "echobuf/store/ring.hpp"
+#include "echobuf/sync/event_count.hpp"
 #include "explorer.hpp"
 
 namespace echobuf::model {

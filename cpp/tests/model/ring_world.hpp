@@ -8,9 +8,9 @@
 #include <mutex>
 #include <thread>
 
-#include "echobuf/attempt.hpp"
-#include "echobuf/ring.hpp"
-#include "echobuf/turn.hpp"
+#include "echobuf/store/ring.hpp"
+#include "echobuf/sync/draw_lock.hpp"
+#include "echobuf/sync/wait_for.hpp"
 #include "explorer.hpp"
 
 namespace echobuf::model {
@@ -189,8 +189,8 @@ class TakeInTurn : public RingWorld {
 
  private:
   Attempt attempt() {
-    const Turn::Guard turn(turn_, std::try_to_lock);
-    if (!turn) return {Status::kTimeout, &turn_.event()};
+    const DrawLock::Guard lock(draw_lock_, std::try_to_lock);
+    if (!lock) return {Status::kTimeout, &draw_lock_.event()};
     Look found = look();
     std::uint32_t key = 0;
     if (found == Look::kNothing) {
@@ -206,7 +206,7 @@ class TakeInTurn : public RingWorld {
     return {Status::kOk};
   }
 
-  Turn turn_;
+  DrawLock draw_lock_;
 };
 
 /// Nobody waits: threads 0 and 1 claim some times, whether there is room or not, and 2

@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "echobuf/buffer.hpp"
+#include "echobuf/buffer/buffer.hpp"
 
 namespace echobuf::soak {
 

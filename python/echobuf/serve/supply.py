@@ -196,7 +196,7 @@ class LentBuffer(EchoBuffer):
     """A buffer whose slots are a server's."""
 
     def __init__(
-        self, spec: Any, lent: _core.LentSlots, link: Link, **arguments: Any
+        self, spec: Any, lent: _core.BorrowedSlots, link: Link, **arguments: Any
     ) -> None:
         self._lent = lent
         super().__init__(spec, **arguments)

@@ -10,13 +10,13 @@
 
 #include "echobuf/cuda/draw_launch.hpp"
 #include "echobuf/cuda/handles.hpp"
-#include "echobuf/cuda/made_leaves.hpp"
 #include "echobuf/cuda/plan.hpp"
 #include "echobuf/cuda/staging.hpp"
+#include "echobuf/cuda/transformed_leaves.hpp"
 #include "echobuf/cuda/uploader.hpp"
-#include "echobuf/gather.hpp"
-#include "echobuf/part.hpp"
-#include "echobuf/record.hpp"
+#include "echobuf/draw/gather.hpp"
+#include "echobuf/draw/part.hpp"
+#include "echobuf/store/record.hpp"
 
 namespace echobuf::cuda {
 
@@ -29,7 +29,7 @@ struct Kernels {
 };
 
 /// Device memory beside the window, made once.
-struct Desk {
+struct Workspace {
   Address plan;     // what a captured draw draws
   Address holding;  // "auto" alone: slots for a batch that a wait has cut in two, and
                     // as many for their partners, if they have any
@@ -40,16 +40,17 @@ struct Desk {
 class DeviceDraw {
  public:
   DeviceDraw(const Staging& staging, const BatchLayout& batch, Uploader& uploader,
-             Address window, std::uint64_t capacity, const Desk& desk,
-             const Kernels& kernels, const MadeOnDevice& made, std::uint64_t batch_size)
+             Address window, std::uint64_t capacity, const Workspace& workspace,
+             const Kernels& kernels, const DeviceTransformedLeaves& transformed,
+             std::uint64_t batch_size)
       : staging_(staging),
         batch_(batch),
         uploader_(uploader),
         window_(window),
         capacity_(capacity),
-        desk_(desk),
+        workspace_(workspace),
         kernels_(kernels),
-        made_(made),
+        transformed_(transformed),
         batch_size_(batch_size),
         least_blocks_(2 * context().multiprocessors()),
         copied_(copied_fields(staging.layout(), batch)) {}
@@ -78,7 +79,7 @@ class DeviceDraw {
   DrawPart held(std::uint64_t count) const {
     DrawPart part{};
     part.order = Permutation::identity(static_cast<std::uint32_t>(count));
-    part.slots = desk_.holding;
+    part.slots = workspace_.holding;
     part.capacity = part.count = static_cast<std::uint32_t>(count);
     if (batch_.partner_operation())
       part.partner = static_cast<std::uint32_t>(batch_size_);
@@ -94,8 +95,9 @@ class DeviceDraw {
                          rows, least_blocks_),
                  kernels_.draw, parts, target.stream);
         });
-        made_.make(parts, 0, made_rows(parts[0].row, rows_of(parts), rows),
-                   target.leaves, target.stream);
+        transformed_.make(parts, 0,
+                          transformed_rows(parts[0].row, rows_of(parts), rows),
+                          target.leaves, target.stream);
       });
       uploader_.note_draw(target.stream);
     });
@@ -109,12 +111,12 @@ class DeviceDraw {
     ordered(plan, stream, [&] {
       for_launches(plan.parts().subspan(first), plan.number(), [&](DrawParts& parts) {
         const std::uint64_t row = parts[0].row;
-        launch(lay_out_slots(record(), row, rows_of(parts), desk_.holding, 0,
+        launch(lay_out_slots(record(), row, rows_of(parts), workspace_.holding, 0,
                              least_blocks_),
                kernels_.draw, parts, stream);
         if (!mix) return;
-        launch(lay_out_slots(record(), row, rows_of(parts), desk_.holding + area, *mix,
-                             least_blocks_),
+        launch(lay_out_slots(record(), row, rows_of(parts), workspace_.holding + area,
+                             *mix, least_blocks_),
                kernels_.draw_partners, parts, stream);
       });
       uploader_.note_draw(stream);
@@ -138,13 +140,13 @@ class DeviceDraw {
 
   /// Puts a draw of `count` rows into the graph that is being captured.
   void capture(const Target& target, std::uint64_t count, std::size_t rows) const {
-    Address plan = desk_.plan;
+    Address plan = workspace_.plan;
     for_fields([&](std::span<const CopiedField> fields) {
       launch(lay_out(record(), 0, count, target.leaves, fields, rows, least_blocks_),
              kernels_.draw_planned, plan, target.stream);
     });
-    made_.make(DrawParts{}, plan, made_rows(0, count, rows), target.leaves,
-               target.stream);
+    transformed_.make(DrawParts{}, plan, transformed_rows(0, count, rows),
+                      target.leaves, target.stream);
   }
 
   /// The length of a ragged record.
@@ -175,7 +177,8 @@ class DeviceDraw {
   }
 
   /// `count` rows of the batch, or the rows of its ragged record.
-  MadeRows made_rows(std::uint64_t row, std::uint64_t count, std::size_t rows) const {
+  TransformedRows transformed_rows(std::uint64_t row, std::uint64_t count,
+                                   std::size_t rows) const {
     const auto length = static_cast<std::uint32_t>(rows);
     if (record().ragged()) return {0, length, length};
     return {static_cast<std::uint32_t>(row), static_cast<std::uint32_t>(count), 0};
@@ -195,7 +198,7 @@ class DeviceDraw {
   }
 
   void write(DrawParts& parts, StreamHandle stream) const {
-    Address plan = desk_.plan;
+    Address plan = workspace_.plan;
     void* arguments[] = {&parts, &plan};
     context().driver().launch(kernels_.plan, 1u, 1u, 1u, kDrawParts, 1u, 1u, 0u, stream,
                               arguments, static_cast<void**>(nullptr));
@@ -206,9 +209,9 @@ class DeviceDraw {
   Uploader& uploader_;
   const Address window_;
   const std::uint64_t capacity_;
-  const Desk desk_;
+  const Workspace workspace_;
   const Kernels kernels_;
-  const MadeOnDevice& made_;
+  const DeviceTransformedLeaves& transformed_;
   const std::uint64_t batch_size_;
   const std::uint32_t least_blocks_;  // so that every multiprocessor has work
   const std::vector<CopiedField> copied_;

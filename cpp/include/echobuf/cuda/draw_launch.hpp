@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <span>
 
-#include "echobuf/draw_kernel.hpp"
-#include "echobuf/gather.hpp"
-#include "echobuf/record.hpp"
+#include "echobuf/draw/draw_kernel.hpp"
+#include "echobuf/draw/gather.hpp"
+#include "echobuf/store/record.hpp"
 
 namespace echobuf::cuda {
 

@@ -6,28 +6,28 @@
 #include <utility>
 #include <variant>
 
+#include "echobuf/buffer/options.hpp"
 #include "echobuf/cuda/draw.hpp"
 #include "echobuf/cuda/plan.hpp"
 #include "echobuf/cuda/replay.hpp"
 #include "echobuf/cuda/staged_ring.hpp"
-#include "echobuf/options.hpp"
-#include "echobuf/part.hpp"
-#include "echobuf/sweep.hpp"
-#include "echobuf/walker.hpp"
+#include "echobuf/draw/part.hpp"
+#include "echobuf/draw/pass_cursor.hpp"
+#include "echobuf/schedule/sweep.hpp"
 
 namespace echobuf::cuda {
 
 /// A batch is planned as a whole and then drawn by one launch, or left in device memory
 /// for a graph. Where "auto" comes to a wait in its middle, the records that it had are
 /// held aside, and are the first part of the next plan.
-class DeviceDrawer : public Walker<StagedRing> {
+class DeviceDrawer : public PassCursor<StagedRing> {
  public:
   static constexpr bool kInBlocks = false;  // batches are the caller's memory alone
 
   /// Throws std::bad_alloc.
   DeviceDrawer(const BufferOptions& options, StagedRing& ring, DeviceDraw draw,
                Replay& replay)
-      : Walker(options, ring),
+      : PassCursor(options, ring),
         draw_(std::move(draw)),
         replay_(replay),
         plan_(most_parts(options)),
@@ -69,9 +69,9 @@ class DeviceDrawer : public Walker<StagedRing> {
     return outcome;
   }
 
-  /// See Walker; what is on its way comes first.
+  /// See PassCursor; what is on its way comes first.
   std::uint64_t wanted() {
-    return catching_up_ ? ring_.extent().committed : Walker::wanted();
+    return catching_up_ ? ring_.extent().committed : PassCursor::wanted();
   }
 
   /// Ends the replay before: a graph that is launched without another before_replay()
@@ -84,7 +84,7 @@ class DeviceDrawer : public Walker<StagedRing> {
     restore(epoch, make_sweep(options_, epoch.number));
   }
   void restore(const Epoch& epoch, const Sweep& sweep) {
-    walk_from(epoch, sweep);
+    move_to(epoch, sweep);
     partial_count_ = 0;
     catching_up_.reset();
   }
@@ -120,11 +120,11 @@ class DeviceDrawer : public Walker<StagedRing> {
     while (plan_.rows() < options_.batch_size) {
       if constexpr (S::kDrawsPartly)
         if (walk.between_passes() && is_catching_up()) return Outcome::kWait;
-      const Supply supply = look(walk);
-      if (lacking(supply)) return why_lacking(supply);
+      const UpstreamProgress progress = look(walk);
+      if (lacking(progress)) return why_lacking(progress);
       S next = walk;
       Part part;
-      const Step step = next.step(supply, options_.batch_size - plan_.rows(), part);
+      const Step step = next.step(progress, options_.batch_size - plan_.rows(), part);
       if (step == Step::kFinished) break;
       if constexpr (S::kDrawsPartly)
         if (walk.between_passes()) ring_.clear_held_back();

@@ -9,7 +9,7 @@
 
 #include "echobuf/cuda/api.hpp"
 #include "echobuf/cuda/driver.hpp"
-#include "echobuf/shared_memory.hpp"
+#include "echobuf/store/shared_memory.hpp"
 
 namespace echobuf::cuda {
 

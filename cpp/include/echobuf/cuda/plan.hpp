@@ -8,8 +8,8 @@
 #include <stdexcept>
 #include <vector>
 
-#include "echobuf/draw_kernel.hpp"
-#include "echobuf/options.hpp"
+#include "echobuf/buffer/options.hpp"
+#include "echobuf/draw/draw_kernel.hpp"
 
 namespace echobuf::cuda {
 

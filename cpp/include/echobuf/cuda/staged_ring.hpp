@@ -10,8 +10,8 @@
 #include <optional>
 #include <thread>
 
-#include "echobuf/event_count.hpp"
-#include "echobuf/ring.hpp"
+#include "echobuf/store/ring.hpp"
+#include "echobuf/sync/event_count.hpp"
 
 namespace echobuf::cuda {
 
@@ -24,12 +24,13 @@ class StagedRing {
   StagedRing(std::uint64_t capacity, std::uint64_t staging)
       : StagedRing(capacity, staging, nullptr) {}
 
-  /// `lent`: of staging slots that are lent, else null.
-  StagedRing(std::uint64_t capacity, std::uint64_t staging, const LentSlots* lent)
+  /// `borrowed`: of staging slots that are borrowed, else null.
+  StagedRing(std::uint64_t capacity, std::uint64_t staging,
+             const BorrowedSlots* borrowed)
       : capacity_(capacity),
-        staging_(lent ? lent->slots : staging, lent),
-        uploaded_(lent ? lent->first : 0),
-        released_(lent ? lent->first : 0) {}
+        staging_(borrowed ? borrowed->slots : staging, borrowed),
+        uploaded_(borrowed ? borrowed->first : 0),
+        released_(borrowed ? borrowed->first : 0) {}
 
   std::uint64_t capacity() const { return capacity_; }
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "echobuf/cuda/handles.hpp"
-#include "echobuf/record.hpp"
-#include "echobuf/store_host.hpp"
+#include "echobuf/store/host_store.hpp"
+#include "echobuf/store/record.hpp"
 
 namespace echobuf::cuda {
 
@@ -30,19 +30,20 @@ class Staging {
         lengths_(layout_.ragged() ? lengths : 0),
         noted_(context->driver().note_host_access()) {}
 
-  /// The slots are lent: nothing is written.
-  Staging(const SharedContext& context, RecordLayout layout, const LentSlots& lent)
+  /// The slots are borrowed: nothing is written.
+  Staging(const SharedContext& context, RecordLayout layout,
+          const BorrowedSlots& borrowed)
       : layout_(std::move(layout)),
-        slots_(lent.slots),
-        shared_(std::make_unique<SharedPinnedMemory>(context, lent.memory)),
+        slots_(borrowed.slots),
+        shared_(std::make_unique<SharedPinnedMemory>(context, borrowed.memory)),
         base_(shared_->memory().data()),
-        lent_(true),
+        borrowed_(true),
         noted_(context->driver().note_host_access()) {}
 
   const RecordLayout& layout() const { return layout_; }
   std::uint64_t slots() const { return slots_; }
 
-  bool is_lent() const { return lent_; }
+  bool is_borrowed() const { return borrowed_; }
   /// Where the slots lie, if they are shared.
   const SharedMemory* shared_memory() const {
     return shared_ ? &shared_->memory() : nullptr;
@@ -85,7 +86,7 @@ class Staging {
   const std::unique_ptr<SharedPinnedMemory> shared_;
   std::byte* const base_;
   const RowCopy stream_ = nullptr;  // where the device alone reads what is written
-  const bool lent_ = false;
+  const bool borrowed_ = false;
   std::vector<std::uint64_t> lengths_;
   const NoteHostAccess noted_;
 };

@@ -10,9 +10,9 @@
 #include <new>
 #include <stdexcept>
 
-#include "echobuf/event_count.hpp"
-#include "echobuf/ring.hpp"
-#include "echobuf/shared_memory.hpp"
+#include "echobuf/store/ring.hpp"
+#include "echobuf/store/shared_memory.hpp"
+#include "echobuf/sync/event_count.hpp"
 
 namespace echobuf::serve {
 

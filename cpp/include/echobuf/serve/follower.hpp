@@ -8,10 +8,10 @@
 #include <optional>
 #include <utility>
 
-#include "echobuf/attempt.hpp"
-#include "echobuf/options.hpp"
+#include "echobuf/buffer/options.hpp"
 #include "echobuf/serve/feed.hpp"
 #include "echobuf/serve/place.hpp"
+#include "echobuf/sync/wait_for.hpp"
 
 namespace echobuf::serve {
 
@@ -50,7 +50,7 @@ class Follower {
     Header& header = place_->header();
     for (;;) {
       const std::uint32_t key = header.news.prepare();
-      if (!place_->is_lent()) return Followed::kDropped;
+      if (!place_->is_held()) return Followed::kDropped;
       // Last whether it has ended: if not, then what was published before is all of
       // this epoch or one before, and a server that is through has left it unfinished.
       const std::uint32_t phase = header.phase.load(std::memory_order_acquire);
@@ -83,7 +83,7 @@ class Follower {
       if (status != Status::kOk) return status;
       buffer_->commit(first, count);
       position_ += count;
-      if (place_->is_lent())
+      if (place_->is_held())
         place_->seat().taken.store(position_, std::memory_order_relaxed);
     }
     return Status::kOk;

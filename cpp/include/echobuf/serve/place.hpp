@@ -10,14 +10,14 @@
 #include <optional>
 #include <thread>
 
-#include "echobuf/event_count.hpp"
-#include "echobuf/lent.hpp"
 #include "echobuf/process.hpp"
 #include "echobuf/serve/feed.hpp"
+#include "echobuf/store/borrowed_slots.hpp"
+#include "echobuf/sync/event_count.hpp"
 
 namespace echobuf::serve {
 
-class Place final : public Lender {
+class Place final : public SlotOwner {
  public:
   /// `feed`: of the server; says that it is alive four times in a lease.
   Place(int feed, std::uint64_t seat, std::uint64_t holder, double lease_s)
@@ -40,7 +40,7 @@ class Place final : public Lender {
   /// Gives no further sign of life, and lends nothing more: the place goes with the
   /// lease, if not before.
   void fall_silent() {
-    ending_.store(true, std::memory_order_release);
+    termination_.store(true, std::memory_order_release);
     ended_.notify();
   }
 
@@ -52,10 +52,10 @@ class Place final : public Lender {
   /// holds. Acquire-release, and not a load: what was read of slots before this stays
   /// before it, and so is whole. (A fence, which ThreadSanitizer does not know, would
   /// do as well.)
-  bool is_lent() const override {
+  bool is_held() const override {
     // Acquire: pairs with fall_silent(), after which nothing is drawn, also where the
     // server has yet to hear of it, or is away.
-    if (ending_.load(std::memory_order_acquire)) return false;
+    if (termination_.load(std::memory_order_acquire)) return false;
     return seat_.holder.fetch_add(0, std::memory_order_acq_rel) == holder_;
   }
 
@@ -63,7 +63,7 @@ class Place final : public Lender {
   void shift(std::uint64_t by) { shift_.store(by, std::memory_order_release); }
   std::uint64_t shift() const { return shift_.load(std::memory_order_acquire); }
 
-  void give_back(std::uint64_t position) override {
+  void return_slots(std::uint64_t position) override {
     // Only ahead: an epoch that begins may release what was before it.
     raise_to(seat_.released, position + shift());
   }
@@ -89,7 +89,7 @@ class Place final : public Lender {
   void raise_to(std::atomic<std::uint64_t>& of, std::uint64_t value) {
     if (generation_ != fork_generation()) return;  // the seat is the parent's
     std::uint64_t before = of.load(std::memory_order_relaxed);
-    while (before < value && is_lent() &&
+    while (before < value && is_held() &&
            !of.compare_exchange_weak(before, value, std::memory_order_release,
                                      std::memory_order_relaxed)) {
     }
@@ -97,10 +97,10 @@ class Place final : public Lender {
   }
 
   void beat() {
-    while (!ending_.load(std::memory_order_acquire)) {
+    while (!termination_.load(std::memory_order_acquire)) {
       const std::uint32_t key = ended_.prepare();
-      if (is_lent()) seat_.beat_ns.store(now_ns(), std::memory_order_relaxed);
-      if (ending_.load(std::memory_order_acquire)) return;
+      if (is_held()) seat_.beat_ns.store(now_ns(), std::memory_order_relaxed);
+      if (termination_.load(std::memory_order_acquire)) return;
       ended_.wait(key, Clock::now() + pause_);
     }
   }
@@ -111,7 +111,7 @@ class Place final : public Lender {
   const Clock::duration pause_;
   const std::uint32_t generation_ = fork_generation();
   std::atomic<std::uint64_t> shift_{0};
-  std::atomic<bool> ending_{false};
+  std::atomic<bool> termination_{false};
   EventCount ended_;
   std::unique_ptr<std::thread> beating_;
 };

@@ -17,13 +17,13 @@
 #include <utility>
 #include <vector>
 
-#include "echobuf/inlet.hpp"
-#include "echobuf/options.hpp"
+#include "echobuf/buffer/options.hpp"
+#include "echobuf/buffer/put_path.hpp"
 #include "echobuf/process.hpp"
-#include "echobuf/ring.hpp"
 #include "echobuf/serve/feed.hpp"
 #include "echobuf/serve/silence.hpp"
-#include "echobuf/store_host.hpp"
+#include "echobuf/store/host_store.hpp"
+#include "echobuf/store/ring.hpp"
 
 namespace echobuf::serve {
 
@@ -79,15 +79,17 @@ class Station {
 
   std::uint64_t term() const { return ring_.term(); }
   Status put(std::uint64_t term, const SourceLeaf* leaves, std::uint64_t n,
-             std::size_t rows, std::uint64_t& done, const Patience& patience,
+             std::size_t rows, std::uint64_t& done, const WaitLimit& wait_limit,
              Poll* poll) {
-    return inlet_.put(term, leaves, n, rows, done, patience, poll);
+    return put_path_.put(term, leaves, n, rows, done, wait_limit, poll);
   }
   Status claim(std::uint64_t term, std::uint64_t& first, std::uint64_t& count,
-               const Patience& patience) {
-    return inlet_.claim(term, first, count, patience);
+               const WaitLimit& wait_limit) {
+    return put_path_.claim(term, first, count, wait_limit);
   }
-  void commit(std::uint64_t first, std::uint64_t count) { inlet_.commit(first, count); }
+  void commit(std::uint64_t first, std::uint64_t count) {
+    put_path_.commit(first, count);
+  }
   void close() { ring_.close(); }
 
   /// Upstream failed, or is given up: what is committed from now on is not published,
@@ -237,7 +239,7 @@ class Station {
         store_(RecordLayout(options.fields, false), prepare(slots, options), memory),
         // What a server that is gone had not published is written again.
         ring_(header().slots, header().slots, header().published, in_use(), nullptr),
-        inlet_(ring_, store_) {
+        put_path_(ring_, store_) {
     try {
       publisher_ = std::make_unique<std::thread>([this] { publish(); });
       keeper_ = std::make_unique<std::thread>([this] { keep(); });
@@ -382,7 +384,7 @@ class Station {
   Silence silence_;  // of the keeper
   HostStore store_;
   Ring ring_;
-  Inlet<Ring, HostStore> inlet_;
+  PutPath<Ring, HostStore> put_path_;
 
   mutable std::mutex seats_;  // their states, and the epochs'
   EventCount arrived_;        // a job, or one that was too far behind

@@ -7,10 +7,10 @@
 #include <optional>
 #include <utility>
 
-#include "echobuf/copy.hpp"
-#include "echobuf/leaf_plan.hpp"
-#include "echobuf/transform/painter.hpp"
+#include "echobuf/draw/copy.hpp"
+#include "echobuf/draw/leaf_plan.hpp"
 #include "echobuf/transform/program.hpp"
+#include "echobuf/transform/stage_executor.hpp"
 
 namespace echobuf::transform {
 
@@ -21,7 +21,7 @@ class ChainPlan : public LeafPlan {
   const Program* program() const override { return &program_; }
 
   std::size_t bytes() const override { return program_.bytes(); }
-  std::size_t maker_bytes() const override { return Painter::bytes(program_); }
+  std::size_t maker_bytes() const override { return StageExecutor::bytes(program_); }
   std::optional<std::uint32_t> partner_operation() const override {
     return program_.mix_operation();
   }
@@ -42,7 +42,7 @@ class ChainPlan : public LeafPlan {
     }
 
    private:
-    Painter painter_;
+    StageExecutor painter_;
   };
 
   const Program program_;

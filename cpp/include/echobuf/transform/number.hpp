@@ -1,6 +1,6 @@
 #pragma once
 
-#include "echobuf/device_copy.hpp"
+#include "echobuf/draw/device_copy.hpp"
 #include "echobuf/platform.hpp"
 #include "echobuf/transform/exact.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "echobuf/device_copy.hpp"
+#include "echobuf/draw/device_copy.hpp"
 #include "echobuf/transform/stage.hpp"
 
 // One pixel of a stage's result, from the pixels of its source: what a thread of a

@@ -1,4 +1,4 @@
-// Images whose numbers are moved as bytes: whole runs of them, where they stay
+// Images whose numbers are moved as bytes: whole runs of them, where they guard
 // neighbours.
 #pragma once
 

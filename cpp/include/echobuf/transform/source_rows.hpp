@@ -7,7 +7,7 @@
 #include <cstring>
 #include <vector>
 
-#include "echobuf/record.hpp"
+#include "echobuf/store/record.hpp"
 #include "echobuf/transform/image.hpp"
 #include "echobuf/transform/planes.hpp"
 #include "echobuf/transform/rows.hpp"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "echobuf/draw_kernel.hpp"
+#include "echobuf/draw/draw_kernel.hpp"
 #include "echobuf/transform/stage_ops.hpp"
 
 // Carrying out a stage on the device, for rows of a batch: a block has a tile of the

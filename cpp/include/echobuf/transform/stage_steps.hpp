@@ -1,6 +1,6 @@
 #pragma once
 
-#include "echobuf/block_threads.hpp"
+#include "echobuf/draw/block_threads.hpp"
 #include "echobuf/transform/stage_kernel.hpp"
 
 // The steps of a block that carries out a stage, on the device and on the host.

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "echobuf/platform.hpp"
-#include "echobuf/random.hpp"
+#include "echobuf/schedule/random.hpp"
 #include "echobuf/transform/exact.hpp"
 
 // Where the operations have their chance from: a pure function of (seed, epoch, draw,

@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "echobuf/attempt.hpp"
-#include "echobuf/options.hpp"
-#include "echobuf/ring.hpp"
+#include "echobuf/buffer/options.hpp"
+#include "echobuf/store/ring.hpp"
+#include "echobuf/sync/wait_for.hpp"
 #include "echobuf/workers/board.hpp"
 
 namespace echobuf::workers {
@@ -37,7 +37,7 @@ class Crew {
   /// nobody reads.
   ~Crew() {
     close();
-    ending_.store(true, std::memory_order_release);
+    termination_.store(true, std::memory_order_release);
     board_.header().done.notify();
     collector_.join();
   }
@@ -207,7 +207,7 @@ class Crew {
 
   void collect() {
     EventCount& done = board_.header().done;
-    while (!ending_.load(std::memory_order_acquire)) {
+    while (!termination_.load(std::memory_order_acquire)) {
       if (collect_once()) {
         collected_.notify();
         continue;
@@ -217,7 +217,7 @@ class Crew {
         collected_.notify();
         continue;
       }
-      if (ending_.load(std::memory_order_acquire)) return;
+      if (termination_.load(std::memory_order_acquire)) return;
       done.wait(key, Clock::now() + kSlice);
     }
   }
@@ -230,7 +230,7 @@ class Crew {
   std::vector<Own> lanes_;
   const std::uint64_t ahead_;
   EventCount collected_;
-  std::atomic<bool> ending_{false};
+  std::atomic<bool> termination_{false};
   std::thread collector_;  // last: it uses the rest
 };
 

@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <utility>
 
-#include "echobuf/attempt.hpp"
-#include "echobuf/options.hpp"
-#include "echobuf/record.hpp"
-#include "echobuf/store_host.hpp"
+#include "echobuf/buffer/options.hpp"
+#include "echobuf/store/host_store.hpp"
+#include "echobuf/store/record.hpp"
+#include "echobuf/sync/wait_for.hpp"
 #include "echobuf/workers/board.hpp"
 
 namespace echobuf::workers {

@@ -1,0 +1,367 @@
+// The buffer: many producers put fresh examples, and each is served as often as the
+// factor says, in shuffled batches.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <type_traits>
+#include <utility>
+
+#include "echobuf/buffer/argument_checks.hpp"
+#include "echobuf/buffer/draw_path.hpp"
+#include "echobuf/buffer/epoch_accounting.hpp"
+#include "echobuf/buffer/host_backend.hpp"
+#include "echobuf/buffer/options.hpp"
+#include "echobuf/buffer/put_path.hpp"
+#include "echobuf/buffer/stats.hpp"
+#include "echobuf/buffer/termination.hpp"
+
+namespace echobuf {
+
+/// `Backend`: where records are kept, and how a batch is brought from there.
+///
+/// All calls may come from any number of threads at once. Calls that wait take a
+/// deadline and return kTimeout when it has passed; call again to go on.
+template <class Backend>
+class BasicBuffer {
+  using Ring = typename Backend::Ring;
+  using Out = DrawPath<Ring, typename Backend::Drawer>;
+
+ public:
+  /// Throws std::bad_alloc, std::system_error where no thread can be started, or
+  /// std::invalid_argument for what cannot work. Everything but batch memory is
+  /// allocated here, once.
+  template <class... Where>
+  explicit BasicBuffer(const BufferOptions& options, Where&&... where)
+      : options_(Backend::accept(options.checked())),
+        backend_(options_, std::forward<Where>(where)...),
+        put_path_(ring_, backend_.store),
+        termination_(ring_,
+                     options_.borrowed ? options_.borrowed->slot_owner.get() : nullptr),
+        accounting_(options_, ring_, make_sweep(options_, options_.epoch)),
+        draw_path_(options_, ring_, backend_.drawer(options_), accounting_,
+                   termination_) {
+    backend_.start([this] {
+      termination_.break_down();
+      ring_.close();
+      wake_all();
+    });
+  }
+
+  /// Nobody may be inside a call. In a forked child the thread that assembles ahead is
+  /// not there to be joined, locks may be held for ever, and the fork may have come in
+  /// the middle of a draw: what threads change is left alone, and the pool with it.
+  ~BasicBuffer() {
+    if (of_this_process()) {
+      shut_down();
+    } else {
+      draw_path_.abandon();
+      backend_.abandon();
+    }
+  }
+  BasicBuffer(const BasicBuffer&) = delete;
+  BasicBuffer& operator=(const BasicBuffer&) = delete;
+
+  /// What a buffer will take; the products can pass 2^64, so they are left apart.
+  /// Throws as the constructor does.
+  static BufferNeeds needs(const BufferOptions& options) {
+    return Backend::needs(options.checked());
+  }
+
+  const BufferOptions& options() const { return options_; }
+  const BatchLayout& layout() const { return backend_.batch; }
+  const RecordLayout& record() const { return backend_.store.layout(); }
+  /// False in a forked child, which may do nothing with it but destroy it.
+  bool of_this_process() const { return generation_ == fork_generation(); }
+
+  // ---- upstream
+
+  /// A put goes on over several calls; it belongs to the term in which it began.
+  std::uint64_t term() const { return ring_.term(); }
+
+  /// Puts examples `done` ... n-1 of `leaves` and counts them in `done`. `rows`: of
+  /// each, if records are ragged. Throws std::invalid_argument, before anything is put,
+  /// for null pointers, more rows than a record has, and leaves of another size.
+  Status put(std::uint64_t term, const SourceLeaf* leaves, std::uint64_t n,
+             std::size_t rows, std::uint64_t& done, const WaitLimit& wait_limit,
+             Poll* poll) {
+    if (done < n) argument_checks::check_leaves("put", record(), leaves, rows);
+    return put_path_.put(term, leaves, n, rows, done, wait_limit, poll);
+  }
+
+  /// Puts one example; `leaves` has one for each field. `rows`: if records are ragged.
+  Status put(const SourceLeaf* leaves, const WaitLimit& wait_limit = Deadline::max(),
+             std::size_t rows = 0) {
+    std::uint64_t done = 0;
+    return put(term(), leaves, 1, rows, done, wait_limit, nullptr);
+  }
+
+  /// Takes up to `count` positions, and says how many from which on, for another
+  /// process to write. What is claimed must be committed before the buffer goes over to
+  /// another epoch, which waits for it.
+  Status claim(std::uint64_t term, std::uint64_t& first, std::uint64_t& count,
+               const WaitLimit& wait_limit) {
+    return put_path_.claim(term, first, count, wait_limit);
+  }
+  /// Positions that were claimed have been written.
+  void commit(std::uint64_t first, std::uint64_t count) {
+    put_path_.commit(first, count);
+  }
+  /// The position that is claimed next.
+  std::uint64_t tail() const { return ring_.tail(); }
+  /// Where the slots that are claimed lie, with `shared`; else null.
+  const SharedMemory* shared_memory() const { return backend_.store.shared_memory(); }
+
+  /// Says that upstream has ended; what is there is still served out.
+  void close() {
+    put_path_.clock().close();
+    ring_.close();
+  }
+
+  /// Upstream failed: nothing more is served.
+  void fail() {
+    termination_.fail();
+    close();
+    wake_all();
+  }
+  /// Fails a term, unless it is over: the next one is left alone. On return nothing of
+  /// that term is served any more. It may wait for a change of epoch, and so for a
+  /// draw: a caller holds nothing that the poll of a draw wants.
+  void fail(std::uint64_t term) {
+    if (draw_path_.is_mine()) {  // from such a poll: until it returns, the term stays
+      if (ring_.term() == term) fail();
+      return;
+    }
+    while (ring_.term() == term) {
+      const std::unique_lock alone(between_epochs_, std::try_to_lock);
+      if (alone) {
+        if (ring_.term() == term) fail();
+        return;
+      }
+      // A reset gives up what is left, and may wait for who wants to fail this term.
+      if (restarting_.load(std::memory_order_acquire)) return;
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+  }
+  bool has_failed() const { return termination_.has_failed(); }
+
+  // ---- downstream
+
+  /// The next batch; the memory that `batch` had is dropped.
+  Status next(Batch& batch, const WaitLimit& wait_limit = Deadline::max(),
+              Poll* poll = nullptr) {
+    return draw_path_.next(batch, wait_limit, poll);
+  }
+
+  /// Draws into the caller's leaves. On a device, where `target.stream` is captured:
+  /// into the graph, once in a capture (kTwice), and nothing is waited for or used up.
+  /// Throws std::invalid_argument for null pointers.
+  Status next_into(Target& target, const WaitLimit& wait_limit, Poll* poll = nullptr) {
+    argument_checks::check_target("next_into", layout(), target.leaves);
+    return draw_path_.next_into(target, wait_limit, poll);
+  }
+
+  /// On a device: makes the next batch the one that a captured draw draws when its
+  /// graph is launched, on `stream`, where all that it reads will be there. To be
+  /// called before each launch; the batch is handed out by it, whether one comes or
+  /// not, and is drawn by any number of launches until the next call of this buffer
+  /// that draws or goes over to another epoch (later ones draw nothing). kFinished also
+  /// before a last batch that is shorter, or a ragged one: next_into() serves that.
+  Status before_replay(void* stream, const WaitLimit& wait_limit) {
+    return draw_path_.before_replay(stream, wait_limit);
+  }
+
+  /// Where field `index` of a batch lies: `count` times its bytes, 64-byte aligned.
+  /// Throws std::out_of_range where there is no such field, and std::invalid_argument
+  /// where it holds no whole number of `T`, or the batch has no memory.
+  template <class T>
+  T* field(const Batch& batch, std::size_t index) const {
+    static_assert(std::is_trivially_copyable_v<T>, "a batch holds bytes of examples");
+    static_assert(alignof(T) <= kLeafAlignment, "a leaf is not aligned for it");
+    argument_checks::check_field(layout(), index, sizeof(T),
+                                 static_cast<bool>(batch.block));
+    return reinterpret_cast<T*>(batch.block.data() + layout().offset(index));
+  }
+
+  bool prefetches() const { return draw_path_.prefetches(); }
+
+  /// Whether next() would return, with a batch or an end, without waiting. Not while
+  /// somebody else is drawing.
+  bool ready() { return draw_path_.ready(); }
+  /// The same without waiting for a batch that is just being assembled ahead.
+  std::optional<bool> look() { return draw_path_.look(); }
+
+  /// Whether what is put has to be brought to where it is drawn from.
+  static constexpr bool kUploads = Backend::kUploads;
+
+  /// Whether a draw, or a put, that has just run out of time waited for an upload, and
+  /// not for the other side: then it is worth another moment.
+  bool draws_wait_for_upload() const { return ring_.behind(); }
+  bool puts_wait_for_upload() const { return ring_.clearing(); }
+
+  // ---- life
+
+  /// Ends the epoch as it stands and begins another, in the same memory. kReentrant if
+  /// called from the poll of a draw: the reset would wait for it. `skipped`: positions
+  /// that are passed over in between, fewer than there are slots.
+  Status reset(std::uint64_t epoch, std::uint64_t skipped = 0) {
+    if (draw_path_.is_mine()) return Status::kReentrant;
+    std::lock_guard alone(between_epochs_);
+    Epoch next;
+    next.number = epoch;
+    restart(next, nullptr, skipped);
+    return Status::kOk;
+  }
+
+  /// True once upstream has ended and all that it put has entered the window: what is
+  /// freed from now on is room for the next epoch.
+  bool draining() { return !termination_.failed_here() && accounting_.draining(); }
+
+  /// Opens the next epoch for upstream while this one, whose upstream has ended, is
+  /// served out. A failure from now on is the next epoch's. False if upstream has not
+  /// ended or has failed, or if an epoch was opened ahead already.
+  bool open_ahead(std::uint64_t epoch) {
+    std::lock_guard alone(between_epochs_);
+    if (!ring_.closed() || termination_.has_failed() || termination_.is_down())
+      return false;
+    if (accounting_.ahead()) return false;
+    // First: who sees it open finds the clock set for it.
+    put_path_.clock().open_ahead(ring_.tail());
+    accounting_.open_ahead(epoch);
+    if (termination_.is_down()) ring_.close();  // see restart()
+    return true;
+  }
+
+  /// Goes over to the epoch that was opened ahead; what is left of this one is given
+  /// up. False if there is none.
+  bool go_ahead() {
+    if (draw_path_.is_mine()) return false;  // from the poll of a draw
+    std::lock_guard alone(between_epochs_);
+    const std::optional<Epoch> next = accounting_.ahead();
+    if (!next) return false;
+    const typename Out::Pause pause(draw_path_);
+    ring_.settle(next->base);
+    begin(*next, nullptr, [&] { put_path_.clock().go_ahead(); });
+    return true;
+  }
+
+  /// Goes on from a checkpoint of a buffer with the same options. False if anything was
+  /// put or drawn in this epoch, or if it has been closed. Throws std::invalid_argument
+  /// for one of a buffer with another window or factor.
+  [[nodiscard]] bool restore(const Checkpoint& from) {
+    if (!from.epoch_done && !walks_alike(from.sweep, make_sweep(options_, from.epoch)))
+      argument_checks::refuse("restore",
+                              "the checkpoint is of a buffer with other options");
+    if (draw_path_.is_mine()) return false;  // from the poll of a draw
+    std::lock_guard alone(between_epochs_);
+    if (ring_.closed() || termination_.has_failed() || !accounting_.untouched())
+      return false;
+    Epoch next;
+    next.number = from.epoch + (from.epoch_done ? 1 : 0);
+    if (!from.epoch_done) {
+      next.origin = oldest_record(from.sweep);
+      next.required_end = resident_end(from.sweep);
+      next.total = from.total;
+    }
+    restart(next, from.epoch_done ? nullptr : &from.sweep);
+    return true;
+  }
+
+  /// An upstream that failed has not ended, unless it had before: it may come back with
+  /// more.
+  Checkpoint checkpoint() { return accounting_.checkpoint(termination_.cut_off()); }
+
+  BufferStats stats() {
+    // First: what is put meanwhile would be resident, and not yet fresh.
+    const std::uint64_t tail = ring_.tail();
+    BufferStats stats = accounting_.stats();
+    // Others write what was claimed for them; all of it, once upstream has ended.
+    if (!ring_.end()) stats.fresh -= std::min(stats.fresh, put_path_.outstanding());
+    stats.resident = tail - std::min(tail, ring_.released());
+    stats.bytes = backend_.bytes();
+    stats.device_bytes = backend_.device_bytes();
+    const auto upstream = put_path_.clock().read(ring_.end().value_or(tail));
+    stats.put_wait_s = upstream.wait_s;
+    stats.t_upstream_s = upstream.each_s;
+    const auto downstream = draw_path_.clock().read(accounting_.draws_here());
+    stats.next_wait_s = downstream.wait_s;
+    stats.t_downstream_s = downstream.each_s;
+    stats.wait_share = downstream.wait_share;
+    return stats;
+  }
+
+  /// Wakes everybody; every call from now on ends with kClosed. Stops the thread.
+  void shut_down() {
+    termination_.shut_down();
+    ring_.close();
+    wake_all();
+    draw_path_.stop();
+    backend_.stop();
+  }
+  bool is_down() const { return termination_.is_down(); }
+
+  Backend& backend() { return backend_; }
+
+ private:
+  void wake_all() {
+    ring_.wake_all();
+    draw_path_.wake_all();
+  }
+
+  /// In a pause: everything is in the epoch `next` from now on.
+  template <class Open>
+  void begin(const Epoch& next, const Sweep* from, Open&& open) {
+    draw_path_.go_over(next, from, [&](const Sweep& start) {
+      accounting_.begin(next, start, std::forward<Open>(open));
+    });
+  }
+
+  /// Ends the epoch as it stands, and begins `next` at its start or at `from`.
+  void restart(Epoch next, const Sweep* from, std::uint64_t skipped = 0) {
+    const typename Out::Pause pause(draw_path_);
+    // Release: pairs with fail(); in the pause nothing of this term is served.
+    restarting_.store(true, std::memory_order_release);
+    ring_.close();
+    ring_.settle(ring_.tail());
+    if (skipped > 0) {
+      ring_.skip(skipped);
+      ring_.settle(ring_.tail());
+    }
+    next.base = ring_.tail();
+    begin(next, from, [&] {
+      // Relaxed: whoever sees it sees the lock taken, or the next term.
+      restarting_.store(false, std::memory_order_relaxed);
+      termination_.forget_failure();
+      put_path_.clock().begin(next.base);
+      // Looked at after the exchange in reopen(): a close() that came before is undone
+      // by it, but then what led to that close() is seen here.
+      if (!termination_.is_down()) ring_.reopen();
+      if (termination_.is_down() || termination_.has_failed() ||
+          termination_.is_broken())
+        ring_.close();
+    });
+  }
+
+  const BufferOptions options_;
+  const std::uint32_t generation_ = fork_generation();
+  Backend backend_;
+  Ring& ring_ = backend_.ring;
+
+  PutPath<Ring, typename Backend::Store> put_path_;
+  Termination<Ring> termination_;
+  EpochAccounting<Ring> accounting_;
+  std::mutex between_epochs_;            // one change of epoch at a time
+  std::atomic<bool> restarting_{false};  // the term that is open is given up
+  Out draw_path_;                        // last: its thread uses the rest
+};
+
+/// On the CPU.
+using Buffer = BasicBuffer<HostBackend>;
+
+}  // namespace echobuf

@@ -1,0 +1,222 @@
+// A checkpoint as a list of integers, to be kept in a file: and back, checked.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <stdexcept>
+#include <variant>
+#include <vector>
+
+#include "echobuf/buffer/buffer.hpp"
+
+namespace echobuf {
+
+namespace detail {
+
+/// A ring has no more positions. What follows from larger numbers could overflow, or
+/// take for ever.
+inline constexpr std::uint64_t kMostRecords = std::uint64_t{1} << 48;
+
+inline void require(bool holds, const char* otherwise) {
+  if (!holds) throw std::invalid_argument(otherwise);
+}
+
+inline void check_position(const FixedSchedule& schedule, const Position& position,
+                           bool pass_done, std::uint64_t resident_end) {
+  constexpr auto* kOutside = "the position lies outside its pass";
+  if (position.draws == 0) {
+    require(position.pass == 0 && position.offset == 0 && !pass_done, kOutside);
+    require(resident_end == 0, kOutside);
+    return;
+  }
+  require(resident_end <= kMostRecords, "it has more records than a ring counts");
+  // First: for other passes there is no bound on the work of finding their records.
+  require(position.pass < schedule.passes(resident_end), kOutside);
+  const std::uint64_t first = schedule.oldest_record(position.pass);
+  require(first < resident_end, kOutside);
+  require(resident_end <= schedule.segment_start(position.pass + 1), kOutside);
+  const std::uint64_t size = resident_end - first;
+  require(position.offset > 0 && position.offset <= size, kOutside);
+  require(pass_done == (position.offset == size), kOutside);
+  // Each segment lives for as many passes as there are segments, at the most.
+  require(position.offset <= position.draws &&
+              position.draws / schedule.segments() <= resident_end,
+          "the number of draws does not fit the position");
+}
+
+inline void check_position(const AutoSchedule& schedule, const Position& position,
+                           const AutoSchedule::State& state) {
+  constexpr auto* kWrong = "the window does not fit the position";
+  if (!state.begun) {
+    require(state.lo == 0 && state.hi == 0 && state.end_record == 0, kWrong);
+    require(!state.waiting && position.draws == 0 && position.offset == 0, kWrong);
+    return;
+  }
+  const std::uint64_t segments = schedule.segments();
+  require(state.end_record <= kMostRecords, "it has more records than a ring counts");
+  // First: then where segments begin does not overflow.
+  require(state.hi > 0 && state.hi / segments <= 2 * kMostRecords / schedule.capacity(),
+          kWrong);
+  require(state.lo <= state.hi && state.hi - state.lo <= segments, kWrong);
+  require(state.waiting == (state.lo == state.hi), kWrong);
+  require(schedule.segment_start(state.hi - 1) < state.end_record &&
+              state.end_record <= schedule.segment_start(state.hi),
+          kWrong);
+  require(state.limit >= (segments + 1) / 2 && state.limit <= segments, kWrong);
+  require(position.offset > 0 && position.offset <= position.draws &&
+              position.pass < position.draws,
+          "the number of draws does not fit the position");
+}
+
+}  // namespace detail
+
+/// Puts a walk where it was. Throws std::invalid_argument where it cannot have been.
+/// `phase`: of the schedule that it was on.
+inline void restore_sweep(FixedSweep& sweep, const Position& position, bool pass_done,
+                          std::uint64_t resident_end, std::uint64_t phase) {
+  if (phase != sweep.schedule().phase())
+    throw std::invalid_argument("the position is of another phase of the factor");
+  detail::check_position(sweep.schedule(), position, pass_done, resident_end);
+  sweep.restore(position, pass_done, resident_end);
+}
+
+/// `uses`: of the segments in the window, the oldest first.
+inline void restore_sweep(AutoSweep& sweep, const Position& position,
+                          AutoSchedule::State state,
+                          const std::vector<std::uint32_t>& uses) {
+  if (state.hi < state.lo || state.hi - state.lo > AutoSchedule::kMaxSegments ||
+      uses.size() != state.hi - state.lo)
+    throw std::invalid_argument("the window has too many segments");
+  state.pass = position.pass;
+  for (std::uint64_t i = state.lo; i < state.hi; ++i)
+    state.uses[i % AutoSchedule::kMaxSegments] = uses[i - state.lo];
+  detail::check_position(sweep.schedule(), position, state);
+  sweep.restore(state, position);
+  if (position.offset > sweep.schedule().span().count)
+    throw std::invalid_argument("the position lies outside its pass");
+}
+
+/// Throws std::invalid_argument if upstream ended before what was taken of it.
+inline void check_total(const Checkpoint& point) {
+  if (!point.total) return;
+  detail::require(
+      *point.total <= detail::kMostRecords && *point.total >= resident_end(point.sweep),
+      "upstream's length does not fit the position");
+}
+
+namespace detail {
+
+/// What a checkpoint holds only for as long as it is the same.
+inline std::vector<std::uint64_t> words_of(const BufferOptions& options) {
+  constexpr std::uint64_t kFormat = 2;
+  return {kFormat,
+          options.automatic,
+          options.window,
+          options.batch_size,
+          options.automatic ? options.max_factor : options.factor.num,
+          options.automatic ? 0 : options.factor.den,
+          options.seed,
+          options.drop_last,
+          RecordLayout(options.fields, options.ragged).stride()};
+}
+
+inline void add_words(std::vector<std::uint64_t>& words, const FixedSweep& sweep) {
+  words.push_back(sweep.pass_done());
+  if (sweep.schedule().fractional()) words.push_back(sweep.schedule().phase());
+}
+
+inline void add_words(std::vector<std::uint64_t>& words, const AutoSweep& sweep) {
+  const AutoSchedule::State& s = sweep.schedule().state();
+  words.insert(words.end(), {s.lo, s.hi, s.limit, s.begun, s.waiting});
+  for (std::uint64_t i = s.lo; i < s.hi; ++i) words.push_back(sweep.schedule().uses(i));
+}
+
+/// Reads words one by one. Throws std::invalid_argument at their end.
+class WordReader {
+ public:
+  explicit WordReader(const std::vector<std::uint64_t>& words) : words_(words) {}
+  std::uint64_t next() {
+    if (at_ == words_.size()) throw std::invalid_argument("the checkpoint is cut off");
+    return words_[at_++];
+  }
+  bool done() const { return at_ == words_.size(); }
+
+ private:
+  const std::vector<std::uint64_t>& words_;
+  std::size_t at_ = 0;
+};
+
+inline void read_words(WordReader& in, FixedSweep& sweep, const Position& position,
+                       std::uint64_t resident_end) {
+  const bool pass_done = in.next() != 0;
+  const std::uint64_t phase = sweep.schedule().fractional() ? in.next() : 0;
+  restore_sweep(sweep, position, pass_done, resident_end, phase);
+}
+
+inline void read_words(WordReader& in, AutoSweep& sweep, const Position& position,
+                       std::uint64_t resident_end) {
+  AutoSchedule::State s;
+  s.end_record = resident_end;
+  s.lo = in.next();
+  s.hi = in.next();
+  s.limit = in.next();
+  s.begun = in.next() != 0;
+  s.waiting = in.next() != 0;
+  std::vector<std::uint32_t> uses;
+  while (!in.done()) {
+    const std::uint64_t times = in.next();
+    require(times <= std::numeric_limits<std::uint32_t>::max(), "a count is too large");
+    uses.push_back(static_cast<std::uint32_t>(times));
+  }
+  restore_sweep(sweep, position, s, uses);
+}
+
+}  // namespace detail
+
+/// The checkpoint, and the options it holds for. Throws std::invalid_argument if it is
+/// of a buffer with other ones.
+inline std::vector<std::uint64_t> to_words(const Checkpoint& checkpoint,
+                                           const BufferOptions& options) {
+  if (!walks_alike(checkpoint.sweep, make_sweep(options.checked(), checkpoint.epoch)))
+    throw std::invalid_argument("to_words: the checkpoint is of other options");
+  std::vector<std::uint64_t> words = detail::words_of(options);
+  const auto add = [&](const auto& sweep) {
+    const Position at = sweep.position();
+    words.insert(words.end(),
+                 {checkpoint.epoch, checkpoint.epoch_done, checkpoint.total.has_value(),
+                  checkpoint.total.value_or(0), at.pass, at.offset, at.draws,
+                  sweep.resident_end(), sweep.oldest_record()});
+    detail::add_words(words, sweep);
+  };
+  std::visit(add, checkpoint.sweep);
+  return words;
+}
+
+/// Throws std::invalid_argument if they are damaged, or of a buffer with other options.
+inline Checkpoint from_words(const std::vector<std::uint64_t>& words,
+                             const BufferOptions& options) {
+  detail::WordReader in(words);
+  for (const std::uint64_t word : detail::words_of(options))
+    if (in.next() != word)
+      throw std::invalid_argument("the checkpoint is of a buffer with other options");
+  const std::uint64_t epoch = in.next();
+  Checkpoint point{epoch, make_sweep(options, epoch), std::nullopt, in.next() != 0};
+  const bool has_total = in.next() != 0;
+  const std::uint64_t total = in.next();
+  if (has_total) point.total = total;
+  if (point.epoch_done) return point;  // the next epoch begins at its start
+  const Position position{in.next(), in.next(), in.next()};
+  const std::uint64_t resident_end = in.next();
+  const std::uint64_t oldest = in.next();
+  std::visit([&](auto& s) { detail::read_words(in, s, position, resident_end); },
+             point.sweep);
+  if (!in.done() || oldest_record(point.sweep) != oldest)
+    throw std::invalid_argument("the checkpoint is damaged");
+  check_total(point);
+  return point;
+}
+
+}  // namespace echobuf

@@ -1,0 +1,93 @@
+// What a buffer is made from, and how its calls can end.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "echobuf/draw/leaf_plan.hpp"
+#include "echobuf/schedule/fixed_schedule.hpp"
+#include "echobuf/store/borrowed_slots.hpp"
+#include "echobuf/store/record.hpp"
+
+namespace echobuf {
+
+struct BufferOptions {
+  std::vector<RecordLayout::Shape> fields;  // of one record, in the order of the leaves
+  std::vector<LeafOptions> leaves;          // of a batch; none: the fields as they are
+  bool ragged = false;                      // a record is a whole batch, with a length
+  std::uint64_t batch_size = 1;             // records a draw; 1 if ragged
+  std::uint64_t window = 1;                 // records
+  bool automatic = false;                   // factor="auto"; else `factor`
+  Ratio factor{1, 1};
+  std::uint32_t max_factor = 8;
+  std::uint64_t seed = 0;
+  std::uint64_t epoch = 0;
+  bool drop_last = false;
+  std::uint32_t prefetch = 0;  // batches that a thread assembles ahead
+  bool shared = false;         // the slots lie where other processes can write them
+  std::shared_ptr<const BorrowedSlots> borrowed =
+      nullptr;             // the slots are another process's
+  std::uint32_t idle = 2;  // blocks of batch memory kept for the batches to come
+
+  /// What `batch_size` may be at most.
+  std::uint64_t largest_batch() const {
+    if (automatic || factor.den == 1) return window;
+    return factor.num / factor.den * (window / factor.ceil());
+  }
+
+  /// Throws std::invalid_argument where a draw would wait for ever, or worse.
+  BufferOptions checked() const {
+    const auto demand = [](bool fulfilled, const std::string& what) {
+      if (!fulfilled) throw std::invalid_argument("BufferOptions: " + what);
+    };
+    demand(!fields.empty(), "`fields` is empty; a record has at least one");
+    demand(automatic || (factor.den > 0 && factor.num >= factor.den),
+           "`factor` must be >= 1");
+    demand(automatic || std::gcd(factor.num, factor.den) == 1,
+           "`factor` must be in lowest terms: {5, 2}, not {10, 4}");
+    demand(!automatic || max_factor >= 1, "`max_factor` must be >= 1");
+    demand(window <= std::numeric_limits<std::int32_t>::max(),
+           "`window` must be below 2^31");
+    demand(window >= (automatic ? 1 : factor.ceil()),
+           "`window` must be at least `factor`, and 1");
+    demand(batch_size >= 1 && batch_size <= largest_batch(),
+           "`batch_size` must be from 1 to " + std::to_string(largest_batch()) +
+               " with this `window` and `factor`");
+    for (const LeafOptions& leaf : leaves)
+      demand(leaf.field < fields.size(), "a leaf is made of a field that is not there");
+    demand(!shared || !ragged, "`shared` is for records that are not ragged");
+    demand(!borrowed || (!ragged && !shared),
+           "`borrowed` is for records that are not ragged");
+    demand(!ragged || batch_size == 1,
+           "`batch_size` must be 1 if records are ragged: each is a batch");
+    return *this;
+  }
+};
+
+enum class Status : int {
+  kOk = 0,
+  kTimeout,      // nothing happened (a put: the rest did not)
+  kClosed,       // a put after close(), or any call after shut_down()
+  kFailed,       // upstream failed: fail() was called
+  kFinished,     // everything has been served
+  kShort,        // upstream ended otherwise than the loaded state says
+  kInterrupted,  // the caller's poll said stop
+  kNoMemory,     // no memory for a batch; nothing is lost, the next call tries again
+  kBroken,       // the device is lost; nothing more is served
+  kReentrant,    // called from the poll of a draw, which it would have to wait for
+  kTwice,        // this capture has a draw already, which would draw the same batch
+  kCapturing,    // a call that cannot be captured, on a stream that is
+};
+
+/// Asked between chunks of long copies; false stops the call.
+struct Poll {
+  virtual ~Poll() = default;
+  virtual bool go_on() = 0;
+};
+
+}  // namespace echobuf

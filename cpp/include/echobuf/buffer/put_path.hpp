@@ -1,0 +1,108 @@
+// Where fresh examples come in: any number of threads put them into the ring's slots.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "echobuf/buffer/clocks.hpp"
+#include "echobuf/buffer/options.hpp"
+#include "echobuf/store/host_store.hpp"
+#include "echobuf/sync/outstanding_claims.hpp"
+#include "echobuf/sync/wait_for.hpp"
+
+namespace echobuf {
+
+template <class Ring, class Store>
+class PutPath {
+ public:
+  PutPath(Ring& ring, Store& store)
+      : ring_(ring),
+        store_(store),
+        chunk_(std::max<std::uint64_t>(1, kChunkBytes / store.layout().stride())) {}
+
+  /// Puts examples `done` ... n-1 of `leaves` and counts them in `done`. `rows`: of
+  /// each, if records are ragged.
+  Status put(std::uint64_t term, const SourceLeaf* leaves, std::uint64_t n,
+             std::size_t rows, std::uint64_t& done, WaitLimit wait_limit, Poll* poll) {
+    if (n == 0 && ring_.claim(0, term).closed) return Status::kClosed;
+    while (done < n) {
+      const auto claim = ring_.claim(std::min(chunk_, n - done), term);
+      if (claim.closed) return Status::kClosed;
+      if (claim.count == 0) {
+        const Status status =
+            wait_for_room<WaitClock::Guard>(clock_.waits(), term, wait_limit);
+        if (status != Status::kOk) return status;
+        continue;
+      }
+      store_.write(claim.first, claim.count, leaves, done, rows);
+      clock_.arrived(claim.first + (n - done));  // with all of this put
+      ring_.commit(claim.first, claim.count);
+      done += claim.count;
+      if (poll && done < n && !poll->go_on()) return Status::kInterrupted;
+    }
+    return Status::kOk;
+  }
+
+  /// Takes up to `count` positions, and says how many from which on, for somebody else
+  /// to write, who must: see commit().
+  Status claim(std::uint64_t term, std::uint64_t& first, std::uint64_t& count,
+               WaitLimit wait_limit) {
+    for (;;) {
+      const auto claim = ring_.claim(count, term);
+      if (claim.closed) return Status::kClosed;
+      if (claim.count > 0) {
+        first = claim.first;
+        count = claim.count;
+        outstanding_.add(count);
+        store_.note_writes(first, count);  // from now on, at any time
+        return Status::kOk;
+      }
+      const Status status =
+          wait_for_room<OutstandingClaims::Wait>(outstanding_, term, wait_limit);
+      if (status != Status::kOk) return status;
+    }
+  }
+
+  /// Positions that were claimed have been written.
+  void commit(std::uint64_t first, std::uint64_t count) {
+    clock_.arrived(first + count);
+    ring_.commit(first, count);
+    outstanding_.take_off(count);
+  }
+
+  /// Positions that somebody else is to write, and has not: a statistic.
+  std::uint64_t outstanding() const { return outstanding_.count(); }
+
+  UpstreamClock& clock() { return clock_; }
+
+ private:
+  /// So much is claimed at once: a draw need not wait for the whole of a large put.
+  static constexpr std::size_t kChunkBytes = std::size_t{4} << 20;
+
+  /// `Wait`: says to `waits` for how long this has waited.
+  template <class Wait, class Waits>
+  Status wait_for_room(Waits& waits, std::uint64_t term, WaitLimit& wait_limit) {
+    const std::uint32_t key = ring_.room().prepare();
+    const auto look = ring_.claim(0, term);
+    if (look.closed) return Status::kClosed;
+    if (ring_.has_room()) return Status::kOk;
+    const Deadline now = Clock::now();
+    const bool over = now >= wait_limit.end;
+    // What a caller has waited before counts, also if that was all of its time.
+    if (over && !wait_limit.since) return Status::kTimeout;
+    const Wait wait(waits, wait_limit.since.value_or(now));
+    wait_limit.since.reset();  // of the first wait alone
+    if (over) return Status::kTimeout;
+    ring_.room().wait(key, wait_limit.end);
+    return Status::kOk;
+  }
+
+  Ring& ring_;
+  Store& store_;
+  const std::uint64_t chunk_;
+  UpstreamClock clock_;
+  OutstandingClaims outstanding_{clock_.waits()};
+};
+
+}  // namespace echobuf

@@ -1,0 +1,174 @@
+// Where a buffer on a device keeps its records: pinned staging, and a window in the
+// device's memory.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "echobuf/buffer/options.hpp"
+#include "echobuf/buffer/stats.hpp"
+#include "echobuf/cuda/draw.hpp"
+#include "echobuf/cuda/drawer.hpp"
+#include "echobuf/cuda/handles.hpp"
+#include "echobuf/cuda/plan.hpp"
+#include "echobuf/cuda/replay.hpp"
+#include "echobuf/cuda/staged_ring.hpp"
+#include "echobuf/cuda/staging.hpp"
+#include "echobuf/cuda/transformed_leaves.hpp"
+#include "echobuf/cuda/uploader.hpp"
+#include "echobuf/schedule/sweep.hpp"
+#include "echobuf/store/record.hpp"
+
+namespace echobuf::cuda {
+
+inline constexpr std::size_t kStagingBytes = std::size_t{64} << 20;
+
+/// At most one segment, and at most so many bytes, if that is a record.
+inline std::uint64_t staging_slots(const BufferOptions& options,
+                                   const RecordLayout& record) {
+  return std::clamp<std::uint64_t>(kStagingBytes / record.stride(), 1,
+                                   largest_segment(options));
+}
+
+/// The workspace: the plan, behind it the holding area, and behind that the plans'
+/// memory.
+inline constexpr std::size_t kWorkspaceAlignment = 256;
+
+struct WorkspaceLayout {
+  std::size_t holding;
+  std::size_t transformed;
+  std::size_t bytes;
+
+  WorkspaceLayout(const BufferOptions& options, const RecordLayout& record,
+                  const BatchLayout& batch)
+      : holding(round_up(DrawPlan::bytes(most_parts(options)), kWorkspaceAlignment)) {
+    const bool cut = options.automatic && options.batch_size > 1;
+    const std::size_t slots =
+        cut ? options.batch_size * (batch.partner_operation() ? 2 : 1) : 0;
+    transformed =
+        holding + round_up(size_product(slots, record.stride()), kWorkspaceAlignment);
+    bytes = transformed + transformed_memory(batch, largest_rows(options)).bytes();
+  }
+
+  /// Rows of a batch at most.
+  static std::size_t largest_rows(const BufferOptions& options) {
+    if (!options.ragged) return options.batch_size;
+    return options.fields.empty() ? 0 : options.fields[0].rows;
+  }
+};
+
+/// Everything is allocated here; what was, when something is refused, is given back.
+struct CudaBackend {
+  using Ring = StagedRing;
+  using Store = Staging;
+  using Drawer = DeviceDrawer;
+
+  static constexpr bool kUploads = true;
+
+  /// Examples are uploaded ahead, always; batches are drawn on the caller's stream, so
+  /// no thread assembles them ahead.
+  static BufferOptions accept(BufferOptions options) {
+    options.prefetch = 0;
+    return options;
+  }
+
+  /// Throws Error, std::bad_alloc.
+  CudaBackend(const BufferOptions& options, const SharedContext& context,
+              const Kernels& kernels, const std::vector<StageKernels>& stages = {})
+      : kernels_(kernels),
+        batch_size_(options.batch_size),
+        record_(options.fields, options.ragged),
+        capacity_(capacity(options)),
+        ring(capacity_, staging_slots(options, record_), options.borrowed.get()),
+        window_(make_device_memory(context, size_product(capacity_, record_.stride()))),
+        store(make_staging(context, options, record_, capacity_)),
+        batch(record_, options.leaves, options.batch_size),
+        workspace_layout_(options, record_, batch),
+        workspace_(make_device_memory(context, workspace_layout_.bytes)),
+        uploader_(std::make_unique<Uploader>(context, ring, store, window_->get())),
+        transformed_(context, record_, batch, WorkspaceLayout::largest_rows(options),
+                     stages, workspace_->get() + workspace_layout_.transformed),
+        replay_(std::make_unique<Replay>(*uploader_)) {
+    uploader_->prepare([this](StreamHandle stream) { draw().erase(stream); });
+  }
+
+  /// The window and one segment: where a fractional factor wants more, staging has it.
+  static std::uint64_t capacity(const BufferOptions& options) {
+    return options.window + largest_segment(options);
+  }
+
+  /// What is made here, by number: the workspace is for one batch.
+  static BufferNeeds needs(const BufferOptions& options) {
+    const RecordLayout record(options.fields, options.ragged);
+    const BatchLayout batch(record, options.leaves, options.batch_size);
+    return {capacity(options), record.stride(), 1,
+            WorkspaceLayout(options, record, batch).bytes};
+  }
+
+  std::unique_ptr<Drawer> drawer(const BufferOptions& options) {
+    return std::make_unique<Drawer>(options, ring, draw(), *replay_);
+  }
+
+  /// Begins to upload. `broken` is called when that has come to an end by itself.
+  void start(std::function<void()> broken) { uploader_->start(std::move(broken)); }
+  void stop() { uploader_->stop(); }
+  /// In a forked child, where no call of the driver is allowed.
+  void abandon() {}
+
+  std::string error() const { return uploader_->error(); }
+
+  std::size_t bytes() const {
+    const std::size_t slots =
+        store.is_borrowed() ? 0 : store.slots() * record_.stride();
+    return slots + echobuf::Ring::bytes(store.slots());
+  }
+  std::size_t device_bytes() const {
+    return capacity_ * record_.stride() + workspace_layout_.bytes;
+  }
+
+ private:
+  static Staging make_staging(const SharedContext& context,
+                              const BufferOptions& options, const RecordLayout& record,
+                              std::uint64_t capacity) {
+    if (options.borrowed) return {context, record, *options.borrowed};
+    const std::uint64_t slots = staging_slots(options, record);
+    return {context, record, slots, capacity + slots, options.shared};
+  }
+
+  DeviceDraw draw() const {
+    const Workspace workspace{workspace_->get(),
+                              workspace_->get() + workspace_layout_.holding};
+    return {store,     batch,    *uploader_,   window_->get(), capacity_,
+            workspace, kernels_, transformed_, batch_size_};
+  }
+
+  const Kernels kernels_;
+  const std::uint64_t batch_size_;
+  const RecordLayout record_;
+  const std::uint64_t capacity_;
+
+ public:
+  Ring ring;
+
+ private:
+  const std::unique_ptr<DeviceMemory> window_;
+
+ public:
+  Store store;
+  const BatchLayout batch;
+
+ private:
+  const WorkspaceLayout workspace_layout_;
+  const std::unique_ptr<DeviceMemory> workspace_;
+  const std::unique_ptr<Uploader> uploader_;
+  const DeviceTransformedLeaves transformed_;
+  const std::unique_ptr<Replay> replay_;  // goes first: it waits
+};
+
+}  // namespace echobuf::cuda

@@ -1,0 +1,72 @@
+// How the leaves of a batch lie in a block of batch memory, and what they are made of.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "echobuf/draw/leaf_plan.hpp"
+#include "echobuf/store/record.hpp"
+
+namespace echobuf {
+
+/// Leaves one behind another, each at a 64-byte boundary.
+class BatchLayout {
+ public:
+  struct Leaf {
+    std::size_t offset;  // in the block
+    std::size_t bytes;   // of one example
+    std::size_t field;   // of the record
+    const LeafPlan* plan;
+  };
+
+  /// A batch of `batch_size` records, or of one ragged one. `leaves` must outlive it.
+  BatchLayout(const RecordLayout& record, const std::vector<LeafOptions>& leaves,
+              std::size_t batch_size) {
+    if (leaves.empty())
+      for (std::size_t f = 0; f < record.fields().size(); ++f)
+        add(record, {f, nullptr}, batch_size);
+    for (const LeafOptions& leaf : leaves) add(record, leaf, batch_size);
+    if (bytes_ == 0) bytes_ = kLeafAlignment;
+  }
+
+  std::size_t offset(std::size_t leaf) const { return leaves_[leaf].offset; }
+  const std::vector<Leaf>& all() const { return leaves_; }
+  std::size_t leaves() const { return leaves_.size(); }
+  std::size_t bytes() const { return bytes_; }
+
+  /// Whether a plan makes one of the leaves.
+  bool planned() const {
+    for (const Leaf& leaf : leaves_)
+      if (leaf.plan) return true;
+    return false;
+  }
+  std::size_t maker_bytes() const {
+    std::size_t bytes = 0;
+    for (const Leaf& leaf : leaves_)
+      if (leaf.plan) bytes += leaf.plan->maker_bytes();
+    return bytes;
+  }
+  std::optional<std::uint32_t> partner_operation() const {
+    for (const Leaf& leaf : leaves_)
+      if (leaf.plan)
+        if (const auto operation = leaf.plan->partner_operation()) return operation;
+    return std::nullopt;
+  }
+
+ private:
+  void add(const RecordLayout& record, const LeafOptions& leaf,
+           std::size_t batch_size) {
+    const std::size_t bytes =
+        leaf.plan ? leaf.plan->bytes() : record.bytes_per_count(leaf.field);
+    const std::size_t rows =
+        record.ragged() ? record.fields()[leaf.field].rows : batch_size;
+    leaves_.push_back({bytes_, bytes, leaf.field, leaf.plan.get()});
+    bytes_ += round_up(size_product(bytes, rows), kLeafAlignment);
+  }
+
+  std::vector<Leaf> leaves_;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace echobuf

@@ -1,0 +1,201 @@
+// Drawing batches on the CPU: from the schedule to filled leaves. One caller at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "echobuf/buffer/options.hpp"
+#include "echobuf/draw/batch_pool.hpp"
+#include "echobuf/draw/host_draw.hpp"
+#include "echobuf/draw/pass_cursor.hpp"
+#include "echobuf/schedule/epoch.hpp"
+#include "echobuf/schedule/sweep.hpp"
+
+namespace echobuf {
+
+/// `Ring`: the consumer's side of a ring. `Draw`: brings a part of a pass to a target.
+template <class Ring, class Draw>
+class Drawer : public PassCursor<Ring> {
+  using Cursor = PassCursor<Ring>;
+
+ public:
+  using Outcome = DrawOutcome;
+  static constexpr bool kInBlocks = true;  // batches can be drawn ahead, in memory
+
+  Drawer(const BufferOptions& options, Ring& ring, Draw draw,
+         std::shared_ptr<BatchPool> pool)
+      : Cursor(options, ring),
+        draw_(std::move(draw)),
+        pool_(std::move(pool)),
+        leaves_(draw_.batch().leaves()) {}
+
+  /// Draws into a block from the pool. Memory is found before anything is claimed.
+  Outcome draw(Block& block, std::uint64_t& count, Poll* poll) {
+    return std::visit(
+        [&](auto& sweep) {
+          if constexpr (std::decay_t<decltype(sweep)>::kDrawsPartly)
+            return draw_partly(sweep, block, count, poll);
+          else
+            return draw_whole(sweep, block, count, poll);
+        },
+        sweep_);
+  }
+
+  /// Draws into the caller's leaves: all of a batch or nothing.
+  Outcome draw_into(Target& target, Poll* poll) {
+    if (auto* fixed = std::get_if<FixedSweep>(&sweep_)) {
+      const Outcome outcome = plan(*fixed);
+      if (outcome != Outcome::kBatch) return outcome;
+      return follow_plan(*fixed, target, poll);
+    }
+    Block block;
+    const Outcome outcome = draw(block, target.count, poll);
+    if (outcome == Outcome::kBatch) copy_out(block, target);
+    return outcome;
+  }
+
+  /// Copies a batch of `target.count` out of its block.
+  void copy_out(const Block& block, const Target& target) {
+    draw_.copy_out(block.data(), target);
+  }
+
+  void restart(const Epoch& epoch) {
+    restore(epoch, make_sweep(options_, epoch.number));
+  }
+  void restore(const Epoch& epoch, const Sweep& sweep) {
+    this->move_to(epoch, sweep);
+    drop_partial();
+  }
+
+  /// Nothing reads slots after the draw.
+  void settle() {}
+
+ private:
+  /// Walks a copy of the schedule until a whole batch is sure.
+  Outcome plan(const FixedSweep& sweep) {
+    parts_.clear();
+    planned_ = 0;
+    const UpstreamProgress progress = look(sweep);
+    if (lacking(progress)) return why_lacking(progress);
+    FixedSweep walk = sweep;
+    while (planned_ < options_.batch_size) {
+      Part part;
+      const Step step = walk.step(progress, options_.batch_size - planned_, part);
+      if (step == Step::kWait) {
+        std::get<FixedSweep>(sweep_).note_need(walk.need());
+        return Outcome::kWait;
+      }
+      if (step == Step::kFinished) break;
+      parts_.push_back(part);
+      planned_ += part.count;
+    }
+    if (!servable(planned_)) return Outcome::kFinished;
+    after_plan_.emplace(walk);
+    return Outcome::kBatch;
+  }
+
+  Outcome follow_plan(FixedSweep& sweep, Target& target, Poll* poll) {
+    std::uint64_t row = 0;
+    for (const Part& part : parts_) {
+      if (!gather(part, target, row, poll)) return Outcome::kInterrupted;
+      row += part.count;
+    }
+    if (!options_.ragged) target.count = row;
+    sweep = *after_plan_;
+    release(sweep.oldest_record());
+    draw_.expect_next(pass_part(parts_.back()));
+    return Outcome::kBatch;
+  }
+
+  Outcome draw_whole(FixedSweep& sweep, Block& block, std::uint64_t& count,
+                     Poll* poll) {
+    const Outcome outcome = plan(sweep);
+    if (outcome != Outcome::kBatch) return outcome;
+    Block memory = pool_->take();
+    Target target{point_to(memory)};
+    const Outcome done = follow_plan(sweep, target, poll);
+    if (done == Outcome::kBatch) {
+      block = std::move(memory);
+      count = target.count;
+    }
+    return done;
+  }
+
+  /// Draws what there is; what a wait cuts off stays in a block of our own.
+  Outcome draw_partly(AutoSweep& sweep, Block& block, std::uint64_t& count,
+                      Poll* poll) {
+    if (!partial_) partial_ = pool_->take();
+    Target target{point_to(partial_)};
+    target.count = partial_rows_;
+    while (partial_count_ < options_.batch_size) {
+      const UpstreamProgress progress = look(sweep);
+      if (lacking(progress)) return why_lacking(progress);
+      AutoSweep walk = sweep;
+      Part part;
+      const Step step = walk.step(progress, options_.batch_size - partial_count_, part);
+      if (step == Step::kFinished) break;
+      if (step == Step::kPart && !gather(part, target, partial_count_, poll))
+        return Outcome::kInterrupted;
+      if (sweep.between_passes()) ring_.clear_held_back();
+      sweep = walk;
+      release(sweep.oldest_record());
+      if (step == Step::kWait) return Outcome::kWait;
+      partial_count_ += part.count;
+      partial_rows_ = options_.ragged ? target.count : partial_count_;
+    }
+    if (!servable(partial_count_)) return Outcome::kFinished;
+    count = partial_rows_;
+    block = std::move(partial_);
+    drop_partial();
+    return Outcome::kBatch;
+  }
+
+  void drop_partial() {
+    partial_ = Block();
+    partial_count_ = partial_rows_ = 0;
+  }
+
+  std::byte* const* point_to(const Block& block) {
+    for (std::size_t f = 0; f < leaves_.size(); ++f)
+      leaves_[f] = block.data() + draw_.batch().offset(f);
+    return leaves_.data();
+  }
+
+  bool gather(const Part& part, Target& target, std::uint64_t row, Poll* poll) {
+    return draw_.draw(pass_part(part), target, row, poll);
+  }
+
+  PassPart pass_part(const Part& part) {
+    return {order_of(part), this->epoch_.position(part.window.first),
+            part.offset,    part.count,
+            part.draw,      this->epoch_.number};
+  }
+
+  using Cursor::lacking;
+  using Cursor::look;
+  using Cursor::options_;
+  using Cursor::order_of;
+  using Cursor::partial_count_;
+  using Cursor::release;
+  using Cursor::ring_;
+  using Cursor::servable;
+  using Cursor::sweep_;
+  using Cursor::why_lacking;
+
+  Draw draw_;
+  const std::shared_ptr<BatchPool> pool_;
+
+  std::vector<Part> parts_;  // of the batch being planned
+  std::uint64_t planned_ = 0;
+  std::optional<FixedSweep> after_plan_;
+  Block partial_;  // "auto" alone: a batch that a wait has cut in two
+  std::uint64_t partial_rows_ = 0;
+  std::vector<std::byte*> leaves_;
+};
+
+}  // namespace echobuf

@@ -1,0 +1,119 @@
+// One part of a batch, drawn from the window in host memory.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "echobuf/buffer/options.hpp"
+#include "echobuf/draw/batch_layout.hpp"
+#include "echobuf/draw/gather.hpp"
+#include "echobuf/draw/part.hpp"
+#include "echobuf/draw/transformed_leaves.hpp"
+#include "echobuf/schedule/permutation.hpp"
+#include "echobuf/schedule/permutation_range.hpp"
+#include "echobuf/store/host_store.hpp"
+#include "echobuf/store/record.hpp"
+
+namespace echobuf {
+
+class HostDraw {
+ public:
+  /// Throws std::bad_alloc.
+  HostDraw(const HostStore& store, const BatchLayout& batch, std::uint64_t seed)
+      : store_(store),
+        batch_(batch),
+        stream_(batch.bytes() >= kStreamFrom),
+        copied_(copied_fields(store.layout(), batch)),
+        transformed_(store, batch, seed) {}
+
+  const BatchLayout& batch() const { return batch_; }
+
+  /// Draws a part into `target`, from row `row` on. False if the poll said stop.
+  bool draw(const PassPart& part, Target& target, std::uint64_t row, Poll* poll) {
+    const SlotView view = store_.view(part.window);
+    if (record().ragged()) return draw_ragged(part, view, target, poll);
+    const std::size_t stride = record().stride();
+    const std::uint64_t chunk =
+        std::clamp<std::uint64_t>(kPollBytes / stride, 1, kGatherChunk);
+    std::uint32_t records[kGatherChunk];
+    for (std::uint64_t done = 0; done < part.count; done += chunk) {
+      const auto count = std::min(chunk, part.count - done);
+      permute_range(part.order, static_cast<std::uint32_t>(part.offset + done),
+                    static_cast<std::uint32_t>(count), records);
+      gather_records(copied_, stride, view, records, count, target.leaves, row + done,
+                     stream_);
+      if (!go_on(count * stride, poll)) return false;
+      for (std::uint64_t i = 0; i < count && !transformed_.none(); ++i) {
+        transformed_.make(part, view, records[i], done + i, target.leaves,
+                          row + done + i);
+        if (!go_on(transformed_.bytes(), poll)) return false;
+      }
+    }
+    if (stream_) finish_streaming();
+    return true;
+  }
+
+  /// Asks for the first records after a part that was drawn, which the next batch
+  /// begins with: they come while the caller does something else.
+  void expect_next(const PassPart& part) const {
+    const std::uint64_t next = part.offset + part.count;
+    const std::uint64_t left = part.order.size() - next;
+    if (left == 0) return;  // another pass, with another order
+    const std::size_t stride = record().stride();
+    std::uint32_t records[kExpected];
+    const auto count = std::min<std::uint64_t>(
+        {left, kExpected, std::max<std::size_t>(1, kExpectedBytes / stride)});
+    permute_range(part.order, static_cast<std::uint32_t>(next),
+                  static_cast<std::uint32_t>(count), records);
+    const SlotView view = store_.view(part.window);
+    for (std::uint64_t i = 0; i < count; ++i)
+      detail::prefetch_record(view.slots + view.slot(records[i]) * stride, stride);
+  }
+
+  /// Copies a batch of `target.count` out of its block.
+  void copy_out(const std::byte* block, const Target& target) const {
+    for (std::size_t f = 0; f < batch_.leaves(); ++f)
+      std::memcpy(target.leaves[f], block + batch_.offset(f),
+                  target.count * batch_.all()[f].bytes);
+  }
+
+ private:
+  static constexpr std::size_t kExpected = 16;         // records
+  static constexpr std::size_t kExpectedBytes = 2048;  // as many misses as a core has
+  static constexpr std::size_t kPollBytes = std::size_t{16} << 20;
+
+  const RecordLayout& record() const { return store_.layout(); }
+
+  bool draw_ragged(const PassPart& part, const SlotView& view, Target& target,
+                   Poll* poll) {
+    const std::uint64_t slot =
+        view.slot(part.order(static_cast<std::uint32_t>(part.offset)));
+    target.count = store_.gather_ragged(copied_, slot, target.leaves);
+    for (std::uint64_t i = 0; i < target.count && !transformed_.none(); ++i) {
+      transformed_.make_row(part, slot, static_cast<std::uint32_t>(i),
+                            static_cast<std::uint32_t>(target.count), target.leaves);
+      if (!go_on(transformed_.bytes(), poll)) return false;
+    }
+    if (stream_) finish_streaming();
+    return true;
+  }
+
+  bool go_on(std::size_t bytes, Poll* poll) {
+    since_poll_ += bytes;
+    if (!poll || since_poll_ < kPollBytes) return true;
+    since_poll_ = 0;
+    return poll->go_on();
+  }
+
+  const HostStore& store_;
+  const BatchLayout& batch_;
+  const bool stream_;
+  const std::vector<CopiedField> copied_;
+  TransformedLeaves transformed_;
+  std::size_t since_poll_ = 0;  // bytes
+};
+
+}  // namespace echobuf

@@ -1,0 +1,136 @@
+// Walking along an epoch's schedule: what drawers have in common, wherever records are.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <variant>
+
+#include "echobuf/buffer/options.hpp"
+#include "echobuf/schedule/epoch.hpp"
+#include "echobuf/schedule/permutation.hpp"
+#include "echobuf/schedule/sweep.hpp"
+
+namespace echobuf {
+
+/// kCaptured: nothing was drawn, but will be whenever a graph is launched. kTwice: it
+/// is in that graph already. kCapturing: the call cannot be captured.
+enum class DrawOutcome {
+  kBatch,
+  kWait,
+  kFinished,
+  kShort,
+  kInterrupted,
+  kCaptured,
+  kTwice,
+  kCapturing
+};
+
+/// `Ring`: the consumer's side of a ring.
+template <class Ring>
+class PassCursor {
+ public:
+  using Outcome = DrawOutcome;
+
+  PassCursor(const BufferOptions& options, Ring& ring)
+      : options_(options), ring_(ring), sweep_(make_sweep(options, options.epoch)) {
+    epoch_.number = options.epoch;
+    epoch_.base = ring.tail();
+  }
+
+  /// True if a draw would not wait. Changes nothing.
+  bool ready() {
+    return std::visit(
+        [&](auto sweep) {  // a copy
+          std::uint64_t count = partial_count_;
+          Part part;
+          while (count < options_.batch_size) {
+            const UpstreamProgress progress = look(sweep);
+            if (lacking(progress)) return why_lacking(progress) == Outcome::kShort;
+            const Step step = sweep.step(progress, options_.batch_size - count, part);
+            if (step == Step::kWait) return false;
+            if (step == Step::kFinished) return true;
+            count += part.count;
+          }
+          return true;
+        },
+        sweep_);
+  }
+
+  /// After kWait: the ring position to wait for. The last one that is missing, so that
+  /// a segment costs one wake-up; if that is there and others are late, or may never
+  /// come because upstream has ended, the first hole.
+  std::uint64_t wanted() {
+    const std::uint64_t need =
+        std::visit([](const auto& s) { return s.need(); }, sweep_);
+    const std::uint64_t last = epoch_.position(std::max(need, epoch_.required_end)) - 1;
+    const typename Ring::Extent extent = ring_.extent();
+    const bool first_hole = extent.closed || ring_.is_committed(last);
+    return first_hole ? extent.committed : last;
+  }
+
+  const Epoch& epoch() const { return epoch_; }
+  const Sweep& sweep() const { return sweep_; }
+
+ protected:
+  template <class S>
+  UpstreamProgress look(const S& sweep) {
+    UpstreamProgress progress;
+    const typename Ring::Extent extent = ring_.extent();
+    progress.committed = epoch_.record(extent.committed);
+    progress.ended = extent.closed && extent.committed == extent.tail;
+    if constexpr (S::kDrawsPartly)
+      progress.held_back = sweep.between_passes() && ring_.held_back();
+    return progress;
+  }
+
+  /// A loaded state demands records that are not there (yet).
+  bool lacking(const UpstreamProgress& progress) const {
+    if (epoch_.total && progress.committed > *epoch_.total) return true;
+    if (epoch_.total && progress.ended && progress.committed != *epoch_.total)
+      return true;
+    return progress.committed < epoch_.required_end;
+  }
+  Outcome why_lacking(const UpstreamProgress& progress) const {
+    const bool too_many = epoch_.total && progress.committed > *epoch_.total;
+    return progress.ended || too_many ? Outcome::kShort : Outcome::kWait;
+  }
+
+  bool servable(std::uint64_t count) const {
+    return count == options_.batch_size || (count > 0 && !options_.drop_last);
+  }
+
+  const Permutation& order_of(const Part& part) {
+    const auto size = static_cast<std::uint32_t>(part.window.count);
+    if (!order_ || order_pass_ != part.pass || order_epoch_ != epoch_.number ||
+        order_->size() != size) {
+      order_.emplace(size, permutation_key(options_.seed, epoch_.number, part.pass));
+      order_pass_ = part.pass;
+      order_epoch_ = epoch_.number;
+    }
+    return *order_;
+  }
+
+  void release(std::uint64_t oldest) {
+    const std::uint64_t position = epoch_.position(oldest);
+    ring_.release(std::min(position, ring_.extent().committed));
+  }
+
+  void move_to(const Epoch& epoch, const Sweep& sweep) {
+    epoch_ = epoch;
+    sweep_ = sweep;
+  }
+
+  const BufferOptions& options_;
+  Ring& ring_;
+  Epoch epoch_;
+  Sweep sweep_;
+  std::uint64_t partial_count_ = 0;  // "auto" alone: of a batch that a wait has cut
+
+ private:
+  std::optional<Permutation> order_;
+  std::uint64_t order_pass_ = 0;
+  std::uint64_t order_epoch_ = 0;
+};
+
+}  // namespace echobuf

@@ -1,0 +1,99 @@
+// The leaves of a batch that plans make, on the host.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "echobuf/draw/batch_layout.hpp"
+#include "echobuf/draw/copy.hpp"
+#include "echobuf/draw/gather.hpp"
+#include "echobuf/draw/part.hpp"
+#include "echobuf/schedule/partner.hpp"
+#include "echobuf/store/host_store.hpp"
+
+namespace echobuf {
+
+class TransformedLeaves {
+ public:
+  /// Throws std::bad_alloc; nothing is allocated later.
+  TransformedLeaves(const HostStore& store, const BatchLayout& batch,
+                    std::uint64_t seed)
+      : store_(store), seed_(seed), partner_operation_(batch.partner_operation()) {
+    const bool past_caches = batch.bytes() >= kStreamFrom;
+    for (std::size_t i = 0; i < batch.leaves(); ++i) {
+      const BatchLayout::Leaf& leaf = batch.all()[i];
+      if (!leaf.plan) continue;
+      const Field& field = store.layout().fields()[leaf.field];
+      transformed_.push_back({i, leaf.bytes, field.offset, field.row_bytes,
+                              leaf.plan->maker(past_caches)});
+      bytes_ += leaf.bytes;
+    }
+  }
+
+  bool none() const { return transformed_.empty(); }
+  /// Written for one example.
+  std::size_t bytes() const { return bytes_; }
+
+  /// Makes row `row` of the leaves from `record` of a pass, which is draw `i` of the
+  /// part.
+  void make(const PassPart& part, const SlotView& view, std::uint32_t record,
+            std::uint64_t i, std::byte* const* leaves, std::uint64_t row) {
+    Drawn drawn{seed_, part.epoch, part.draw + i, 0, nullptr, nullptr};
+    const std::byte* const example = store_.record(view.slot(record));
+    const std::byte* partner = example;
+    if (partner_operation_) {
+      const auto offset = static_cast<std::uint32_t>(part.offset + i);
+      const std::uint32_t other =
+          partner_of(number_of(drawn), *partner_operation_, offset, part.order.size());
+      partner = store_.record(view.slot(part.order(other)));
+    }
+    for (Transformed& transformed : transformed_) {
+      drawn.example = example + transformed.offset;
+      drawn.partner = partner + transformed.offset;
+      transformed.maker->make(drawn,
+                              leaves[transformed.leaf] + row * transformed.bytes);
+    }
+  }
+
+  /// Makes row `row` of `rows` from the ragged record of a slot; the partner is another
+  /// row of it.
+  void make_row(const PassPart& part, std::uint64_t slot, std::uint32_t row,
+                std::uint32_t rows, std::byte* const* leaves) {
+    Drawn drawn{seed_, part.epoch, part.draw, row, nullptr, nullptr};
+    const std::uint32_t other =
+        partner_operation_
+            ? partner_of(number_of(drawn), *partner_operation_, row, rows)
+            : row;
+    for (Transformed& transformed : transformed_) {
+      const std::byte* const first = store_.record(slot) + transformed.offset;
+      drawn.example = first + row * transformed.row_bytes;
+      drawn.partner = first + other * transformed.row_bytes;
+      transformed.maker->make(drawn,
+                              leaves[transformed.leaf] + row * transformed.bytes);
+    }
+  }
+
+ private:
+  static transform::DrawNumber number_of(const Drawn& drawn) {
+    return {transform::transform_key(drawn.seed, drawn.epoch), drawn.draw, drawn.row};
+  }
+
+  struct Transformed {
+    std::size_t leaf;
+    std::size_t bytes;
+    std::size_t offset;
+    std::size_t row_bytes;  // of the field
+    std::unique_ptr<LeafMaker> maker;
+  };
+
+  const HostStore& store_;
+  const std::uint64_t seed_;
+  const std::optional<std::uint32_t> partner_operation_;
+  std::vector<Transformed> transformed_;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace echobuf

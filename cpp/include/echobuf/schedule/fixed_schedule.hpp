@@ -1,0 +1,164 @@
+// The pass schedule for a fixed factor, as a pure value: which records each pass
+// sweeps. No threads, no memory, no clock.
+#pragma once
+
+#include <cstdint>
+#include <iterator>
+
+#include "echobuf/schedule/random.hpp"
+
+namespace echobuf {
+
+/// A run of fresh records, numbered in the order in which they were put.
+struct Span {
+  std::uint64_t first;
+  std::uint64_t count;
+
+  std::uint64_t end() const { return first + count; }
+};
+
+/// An echoing factor as a ratio >= 1, in lowest terms.
+struct Ratio {
+  std::uint64_t num;
+  std::uint64_t den;
+
+  bool operator==(const Ratio&) const = default;
+  std::uint64_t ceil() const { return (num + den - 1) / den; }
+  /// floor((i * num + more) / den), exact for every i: i can pass 2^40 and num 2^50.
+  std::uint64_t times(std::uint64_t i, std::uint64_t more = 0) const {
+    __extension__ using Wide = unsigned __int128;
+    return static_cast<std::uint64_t>((static_cast<Wide>(i) * num + more) / den);
+  }
+};
+
+/// Philox's fourth counter word, for the phases of a seed; see kPermutationTag.
+inline constexpr std::uint32_t kPhaseTag = 0xC0;
+
+/// The phase of an epoch: a number below factor.den, 0 for an integer factor. It says
+/// which segments live the longer of the two lives that a fractional factor gives.
+///
+/// Specification (tests/schedule_reference.py is written from it):
+///
+///   start   S = words 0 and 1 of Philox4x32-10 of the counter (0, 0, 0, 0xC0 * 2^24)
+///           under the key `seed`, as a number of 64 bits, word 0 the low half.
+///   den     up to 10: (floor(S * den / 2^64) + epoch * step) mod den, where step for
+///           den = 2 ... 10 is 1, 2, 3, 3, 5, 4, 5, 5, 7.
+///           above:    floor(((S + epoch * G) mod 2^64) * den / 2^64), where
+///           G = 0x9E3779B97F4A7C15.
+///
+/// Up to 10: each step is coprime to den, so that any den epochs in a row have all
+/// phases, and each segment lives exactly num passes in them (Hermite's identity). The
+/// steps are near den divided by the golden ratio: the parts of ten epochs that are no
+/// whole turn are spread, too.
+///
+/// Above: S + epoch * G, over 2^64, is a rotation by the golden ratio. A segment lives
+/// ceil(e) passes where that falls into an arc as long as the fraction of e. Of ten
+/// points in a row an arc holds its share and less than 1.82 more or fewer, wherever it
+/// lies and however long it is, and rounding to den moves no point across the ends of
+/// an arc. So over ten epochs each mean is within 0.19 of e. (No coprime step does as
+/// well for each den: with 26 the nearest to the golden ratio, 17, errs by 0.25.)
+inline std::uint64_t epoch_phase(Ratio factor, std::uint64_t seed,
+                                 std::uint64_t epoch) {
+  __extension__ using Wide = unsigned __int128;
+  constexpr std::uint64_t kGolden = 0x9E3779B97F4A7C15u;  // 2^64 / golden ratio
+  constexpr std::uint64_t kSteps[] = {0, 0, 1, 2, 3, 3, 5, 4, 5, 5, 7};
+  if (factor.den == 1) return 0;
+  const Philox4x32Block block =
+      philox4x32({{0, 0, 0, kPhaseTag << 24}}, philox_key(seed));
+  const std::uint64_t start = std::uint64_t{block.word[1]} << 32 | block.word[0];
+  const auto scaled = [&](std::uint64_t part) {
+    return static_cast<std::uint64_t>(static_cast<Wide>(part) * factor.den >> 64);
+  };
+  if (factor.den >= std::size(kSteps)) return scaled(start + epoch * kGolden);
+  return (scaled(start) + epoch % factor.den * kSteps[factor.den]) % factor.den;
+}
+
+/// The window is a FIFO of K = ceil(e) segments. Segment i enters with pass i, lives
+/// floor((i+1)e + u) - floor(i*e + u) passes, and leaves; passes go on until all have
+/// left. `phase` is u * den: see epoch_phase().
+///
+/// Integer e: segment j has floor((j+1)W/K) - floor(jW/K) records, so that K of them
+/// fill the window exactly. Fractional e: all have floor(W/K), because lives of unequal
+/// length over segments of unequal size would let the number of draws drift from n*e.
+class FixedSchedule {
+ public:
+  /// `phase` is below factor.den.
+  FixedSchedule(std::uint64_t window, Ratio factor, std::uint64_t phase = 0)
+      : window_(window), factor_(factor), phase_(phase), segments_(factor.ceil()) {}
+
+  bool operator==(const FixedSchedule&) const = default;
+
+  std::uint64_t segments() const { return segments_; }
+  std::uint64_t phase() const { return phase_; }
+  bool fractional() const { return factor_.den != 1; }
+
+  /// Slots that the ring needs: the window, the segment being filled, and for a
+  /// fractional factor half a segment more, since passes then differ in length by one
+  /// segment while upstream is even.
+  std::uint64_t capacity() const {
+    return window_ + largest_segment() + (fractional() ? largest_segment() / 2 : 0);
+  }
+  std::uint64_t largest_segment() const {
+    return (window_ + segments_ - 1) / segments_;
+  }
+
+  /// The first record of segment i.
+  std::uint64_t segment_start(std::uint64_t i) const {
+    if (fractional()) return i * (window_ / segments_);
+    return i / segments_ * window_ + i % segments_ * window_ / segments_;
+  }
+
+  /// How many segments n records make, the last one perhaps partial.
+  std::uint64_t segments_in(std::uint64_t n) const {
+    if (fractional()) {
+      const std::uint64_t segment = window_ / segments_;
+      return (n + segment - 1) / segment;
+    }
+    const std::uint64_t rest = n % window_;
+    return n / window_ * segments_ + (rest * segments_ + window_ - 1) / window_;
+  }
+
+  /// The number of passes that segment i takes part in.
+  std::uint64_t life(std::uint64_t i) const {
+    return lives_before(i + 1) - lives_before(i);
+  }
+
+  /// The oldest segment in the window of `pass`. Segments leave in the order in which
+  /// they came: lives differ by at most one.
+  std::uint64_t oldest_segment(std::uint64_t pass) const {
+    std::uint64_t i = pass < segments_ ? 0 : pass - segments_ + 1;
+    while (i + life(i) <= pass) ++i;
+    return i;
+  }
+
+  /// The oldest record in the window of `pass`, if upstream has not ended before it.
+  std::uint64_t oldest_record(std::uint64_t pass) const {
+    return segment_start(oldest_segment(pass));
+  }
+
+  /// The number of passes over an upstream that ended after n records.
+  std::uint64_t passes(std::uint64_t n) const {
+    if (n == 0) return 0;
+    const std::uint64_t last = segments_in(n) - 1;
+    return last + life(last);
+  }
+
+  /// The number of draws over an upstream that ended after n records.
+  std::uint64_t total_draws(std::uint64_t n) const {
+    if (!fractional()) return n * factor_.num;
+    const std::uint64_t segment = window_ / segments_;
+    const std::uint64_t full = n / segment;
+    return segment * lives_before(full) + n % segment * life(full);
+  }
+
+ private:
+  /// The passes that segments 0 ... i-1 take part in, summed.
+  std::uint64_t lives_before(std::uint64_t i) const { return factor_.times(i, phase_); }
+
+  std::uint64_t window_;
+  Ratio factor_;
+  std::uint64_t phase_;
+  std::uint64_t segments_;
+};
+
+}  // namespace echobuf

@@ -1,0 +1,236 @@
+// Walking along a schedule: which records the next draws come from. Small values, so a
+// walk can be tried on a copy and thrown away.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <variant>
+
+#include "echobuf/buffer/options.hpp"
+#include "echobuf/schedule/auto_schedule.hpp"
+#include "echobuf/schedule/fixed_schedule.hpp"
+
+namespace echobuf {
+
+/// A place in the chain of passes.
+struct Position {
+  std::uint64_t pass = 0;
+  std::uint64_t offset = 0;  // draws taken from this pass
+  std::uint64_t draws = 0;   // draws taken in all
+};
+
+/// The next draws: `count` of them from `pass` over `window`, from `offset` on.
+struct Part {
+  std::uint64_t pass = 0;
+  Span window{0, 0};
+  std::uint64_t offset = 0;
+  std::uint64_t count = 0;
+  std::uint64_t draw = 0;  // of the epoch: that of the first of them
+};
+
+enum class Step { kPart, kWait, kFinished };
+
+/// The walk for a fixed factor. It never depends on timing: a pass begins only when
+/// its segment is full or upstream has ended.
+class FixedSweep {
+ public:
+  /// A batch is drawn in one go or not at all.
+  static constexpr bool kDrawsPartly = false;
+
+  FixedSweep(std::uint64_t window, Ratio factor, std::uint64_t phase = 0)
+      : schedule_(window, factor, phase) {}
+
+  Step step(const UpstreamProgress& progress, std::uint64_t most, Part& part) {
+    if (position_.offset == 0 || done_) {
+      const Step begun = begin_pass(progress);
+      if (begun != Step::kPart) return begun;
+    }
+    // The window stays as it was when the pass began, whatever has come since.
+    const std::uint64_t size = resident_end_ - oldest_;
+    const std::uint64_t left = size - position_.offset;
+    part = {position_.pass,
+            {oldest_, size},
+            position_.offset,
+            std::min(most, left),
+            position_.draws};
+    position_.offset += part.count;
+    position_.draws += part.count;
+    done_ = part.count == left;
+    if (done_) oldest_ = schedule_.oldest_record(position_.pass + 1);
+    return Step::kPart;
+  }
+
+  /// The oldest record still needed: at the end of a pass, that of the next one.
+  std::uint64_t oldest_record() const { return oldest_; }
+
+  /// The number of records that kWait waits for.
+  std::uint64_t need() const { return need_; }
+  void note_need(std::uint64_t need) { need_ = need; }
+  /// Where the window of the current pass ends: records that a resume must put again.
+  std::uint64_t resident_end() const { return resident_end_; }
+  const Position& position() const { return position_; }
+
+  /// Draws still to come once upstream has ended after n records.
+  std::uint64_t remaining(std::uint64_t n) const {
+    return schedule_.total_draws(n) - position_.draws;
+  }
+
+  const FixedSchedule& schedule() const { return schedule_; }
+
+  void restore(const Position& position, bool done, std::uint64_t resident_end) {
+    position_ = position;
+    done_ = done;
+    resident_end_ = resident_end;
+    oldest_ = schedule_.oldest_record(position.pass + (done ? 1 : 0));
+  }
+  bool pass_done() const { return done_; }
+  std::uint64_t passes_begun() const {
+    return position_.draws ? position_.pass + 1 : 0;
+  }
+
+ private:
+  /// Begins the next pass that has any records. kPart: one has begun.
+  Step begin_pass(const UpstreamProgress& progress) {
+    std::uint64_t pass = position_.pass + (done_ ? 1 : 0);
+    for (;; ++pass) {
+      const std::uint64_t full = schedule_.segment_start(pass + 1);
+      std::uint64_t end = full;
+      if (progress.committed < full) {
+        need_ = full;
+        if (!progress.ended) return Step::kWait;
+        if (pass >= schedule_.passes(progress.committed)) return Step::kFinished;
+        end = progress.committed;
+      }
+      const std::uint64_t first = schedule_.oldest_record(pass);
+      if (first == end) continue;
+      position_.pass = pass;
+      position_.offset = 0;
+      done_ = false;
+      oldest_ = first;
+      resident_end_ = end;
+      return Step::kPart;
+    }
+  }
+
+  FixedSchedule schedule_;
+  Position position_;
+  bool done_ = false;  // the current pass has been drawn to its end
+  std::uint64_t need_ = 0;
+  std::uint64_t oldest_ = 0;
+  std::uint64_t resident_end_ = 0;
+};
+
+/// The walk for factor="auto". What the next pass sweeps is decided when it begins, so
+/// a batch can be cut by a wait in its middle.
+class AutoSweep {
+ public:
+  static constexpr bool kDrawsPartly = true;
+
+  AutoSweep(std::uint64_t window, std::uint64_t batch_size, std::uint32_t max_factor)
+      : schedule_(window, batch_size, max_factor) {}
+
+  /// True if the next step ends a pass, or goes on waiting after one, and so uses up
+  /// what is known of upstream.
+  bool between_passes() const {
+    return !schedule_.state().begun || schedule_.state().waiting ||
+           offset_ == schedule_.span().count;
+  }
+
+  Step step(const UpstreamProgress& progress, std::uint64_t most, Part& part) {
+    if (between_passes()) {
+      switch (schedule_.advance(progress)) {
+        case AutoSchedule::Next::kWait:
+          return Step::kWait;
+        case AutoSchedule::Next::kFinished:
+          return Step::kFinished;
+        case AutoSchedule::Next::kPass:
+          offset_ = 0;
+      }
+    }
+    const Span window = schedule_.span();
+    part = {schedule_.state().pass, window, offset_,
+            std::min(most, window.count - offset_), draws_};
+    offset_ += part.count;
+    draws_ += part.count;
+    return Step::kPart;
+  }
+
+  std::uint64_t oldest_record() const { return schedule_.oldest_record(); }
+  std::uint64_t need() const { return schedule_.need(); }
+  std::uint64_t resident_end() const { return schedule_.state().end_record; }
+  Position position() const { return {schedule_.state().pass, offset_, draws_}; }
+
+  std::uint64_t remaining(std::uint64_t n) const {
+    const AutoSchedule::State& state = schedule_.state();
+    const std::uint64_t in_pass =
+        state.begun && !state.waiting ? schedule_.span().count - offset_ : 0;
+    return in_pass + (n - state.end_record);
+  }
+
+  const AutoSchedule& schedule() const { return schedule_; }
+
+  void restore(const AutoSchedule::State& state, const Position& position) {
+    schedule_.restore(state);
+    offset_ = position.offset;
+    draws_ = position.draws;
+  }
+  std::uint64_t passes_begun() const {
+    return schedule_.state().begun ? schedule_.state().pass + 1 : 0;
+  }
+
+ private:
+  AutoSchedule schedule_;
+  std::uint64_t offset_ = 0;
+  std::uint64_t draws_ = 0;
+};
+
+using Sweep = std::variant<FixedSweep, AutoSweep>;
+
+/// The walk from the start of an epoch.
+inline Sweep make_sweep(const BufferOptions& options, std::uint64_t epoch) {
+  if (options.automatic)
+    return AutoSweep(options.window, options.batch_size, options.max_factor);
+  return FixedSweep(options.window, options.factor,
+                    epoch_phase(options.factor, options.seed, epoch));
+}
+
+/// The same in all epochs.
+inline std::uint64_t ring_capacity(const BufferOptions& options) {
+  return std::visit([](const auto& sweep) { return sweep.schedule().capacity(); },
+                    make_sweep(options, options.epoch));
+}
+
+/// Records that enter and leave the window together, at most.
+inline std::uint64_t largest_segment(const BufferOptions& options) {
+  return std::visit(
+      [](const auto& sweep) { return sweep.schedule().largest_segment(); },
+      make_sweep(options, options.epoch));
+}
+
+/// The oldest record still needed.
+inline std::uint64_t oldest_record(const Sweep& sweep) {
+  return std::visit([](const auto& s) { return s.oldest_record(); }, sweep);
+}
+
+/// Where the window of the current pass ends.
+inline std::uint64_t resident_end(const Sweep& sweep) {
+  return std::visit([](const auto& s) { return s.resident_end(); }, sweep);
+}
+
+/// True if both walk over windows of the same size and segments, which live alike.
+inline bool walks_alike(const Sweep& one, const Sweep& other) {
+  if (one.index() != other.index()) return false;
+  if (const auto* fixed = std::get_if<FixedSweep>(&one))
+    return fixed->schedule() == std::get<FixedSweep>(other).schedule();
+  const AutoSchedule& mine = std::get<AutoSweep>(one).schedule();
+  const AutoSchedule& theirs = std::get<AutoSweep>(other).schedule();
+  return mine.capacity() == theirs.capacity() &&
+         mine.largest_segment() == theirs.largest_segment();
+}
+
+inline std::uint64_t draws(const Sweep& sweep) {
+  return std::visit([](const auto& s) { return s.position().draws; }, sweep);
+}
+
+}  // namespace echobuf

@@ -1,0 +1,275 @@
+// A bounded multi-producer ring of slots: who may write where, and what is complete.
+// It holds no data: the stores do.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "echobuf/store/borrowed_slots.hpp"
+#include "echobuf/sync/event_count.hpp"
+
+namespace echobuf {
+
+/// Two lines: adjacent-line prefetchers move pairs.
+inline constexpr std::size_t kNoSharing = 128;
+
+/// Positions count slots for ever; position p lies in slot p % capacity. Producers
+/// claim a run of positions, write its slots and commit it; the one consumer at a time
+/// reads the committed prefix and releases slots in order.
+class Ring {
+ public:
+  struct Claim {
+    std::uint64_t first;
+    std::uint64_t count;  // 0: full or closed
+    bool closed;
+  };
+
+  explicit Ring(std::uint64_t capacity) : Ring(capacity, capacity, 0, 0, nullptr) {}
+
+  /// Over slots that are borrowed, or else of `room`. At most `room` of the slots are
+  /// claimed at a time.
+  Ring(std::uint64_t room, const BorrowedSlots* borrowed)
+      : Ring(borrowed ? borrowed->slots : room, room, borrowed ? borrowed->first : 0,
+             borrowed ? borrowed->first : 0,
+             borrowed ? borrowed->slot_owner : nullptr) {}
+
+  /// A ring that begins at position `first`, and in which slots from position
+  /// `released` on are in use.
+  Ring(std::uint64_t capacity, std::uint64_t room, std::uint64_t first,
+       std::uint64_t released, std::shared_ptr<SlotOwner> slot_owner)
+      : capacity_(capacity),
+        room_size_(room),
+        slot_owner_(std::move(slot_owner)),
+        laps_(std::make_unique<std::atomic<std::uint32_t>[]>(capacity)),
+        tail_(first),
+        limit_(released + room),
+        committed_(first) {}
+
+  std::uint64_t capacity() const { return capacity_; }
+  std::uint64_t slot(std::uint64_t position) const { return position % capacity_; }
+  static std::size_t bytes(std::uint64_t capacity) {
+    return capacity * sizeof(std::atomic<std::uint32_t>);
+  }
+
+  // ---- producers, any number
+
+  /// Changes whenever the ring is opened again; a put belongs to one term.
+  std::uint64_t term() const { return tail_.load(std::memory_order_acquire) & kTerm; }
+
+  /// Takes up to `want` positions that may be written now; fewer when nearly full.
+  Claim claim(std::uint64_t want, std::uint64_t term) {
+    // Acquire: pairs with the release below. Whoever brought the tail here had read a
+    // limit at least as far; we must not read an older one, or `room` wraps around.
+    std::uint64_t tail = tail_.load(std::memory_order_acquire);
+    for (;;) {
+      if ((tail & (kClosed | kTerm)) != term) return {0, 0, true};
+      // Acquire: pairs with release(); the consumer's reads of these slots are done.
+      const std::uint64_t room =
+          limit_.load(std::memory_order_acquire) - (tail & kPosition);
+      const std::uint64_t count = want < room ? want : room;
+      if (count < want) held_back_.store(true, std::memory_order_relaxed);
+      if (count == 0) return {0, 0, false};
+      // Release: see above. The records are published by commit().
+      if (tail_.compare_exchange_weak(tail, tail + count, std::memory_order_acq_rel,
+                                      std::memory_order_acquire))
+        return {tail & kPosition, count, false};
+    }
+  }
+
+  /// Makes a claimed run, now written, visible to the consumer.
+  void commit(std::uint64_t first, std::uint64_t count) {
+    std::uint64_t slot = first % capacity_;
+    std::uint32_t lap = lap_of(first);
+    for (std::uint64_t i = 0; i < count; ++i) {
+      // Release: pairs with the acquire in committed(); the slot's bytes come with it.
+      laps_[slot].store(lap, std::memory_order_release);
+      if (++slot == capacity_) {
+        slot = 0;
+        ++lap;
+      }
+    }
+    // The consumer names the one slot that it misses, so that a segment of a thousand
+    // records costs one wake-up. Relaxed: ordered by announce() and prepare().
+    if (filled_.announce() && wanted_.load(std::memory_order_relaxed) - first < count)
+      filled_.wake();
+  }
+
+  bool has_room() const { return tail() < limit_.load(std::memory_order_acquire); }
+
+  /// Waited on for room: prepare, claim again, wait.
+  EventCount& room() { return room_; }
+
+  /// True once since the last call if a claim found less room than it wanted.
+  bool held_back() const { return held_back_.load(std::memory_order_relaxed); }
+  void clear_held_back() { held_back_.store(false, std::memory_order_relaxed); }
+
+  // ---- the consumer, one at a time
+
+  /// The end of the committed prefix.
+  std::uint64_t committed() {
+    std::uint64_t slot = committed_ % capacity_;
+    std::uint32_t lap = lap_of(committed_);
+    // Acquire: pairs with the release in commit().
+    while (laps_[slot].load(std::memory_order_acquire) == lap) {
+      ++committed_;
+      if (++slot == capacity_) {
+        slot = 0;
+        ++lap;
+      }
+    }
+    return committed_;
+  }
+
+  /// Gives back every slot below `position`.
+  void release(std::uint64_t position) {
+    if (position + room_size_ == limit_.load(std::memory_order_relaxed)) return;
+    // Release: pairs with the acquire in claim(); our reads happen before their writes.
+    limit_.store(position + room_size_, std::memory_order_release);
+    if (slot_owner_) slot_owner_->return_slots(position);
+    room_.notify();
+  }
+
+  std::uint64_t released() const {
+    return limit_.load(std::memory_order_relaxed) - room_size_;
+  }
+
+  /// The consumer's term as far as it is known: complete up to `committed`, claimed up
+  /// to `tail`, and no more to come if `closed`.
+  struct Extent {
+    std::uint64_t committed;
+    std::uint64_t tail;
+    bool closed;
+  };
+  Extent extent() {
+    return extent([this] { return committed(); });
+  }
+  /// `complete`: says where the records that are there for the consumer end.
+  template <class Complete>
+  Extent extent(Complete&& complete) const {
+    const std::uint64_t word = tail_.load(std::memory_order_acquire);
+    const std::uint64_t end = complete();
+    // Last: whoever saw anything of a term opened ahead sees where it begins.
+    const std::uint64_t border = border_.load(std::memory_order_acquire);
+    if (border != kNoBorder) return {end < border ? end : border, border, true};
+    return {end, word & kPosition, (word & kClosed) != 0};
+  }
+
+  /// Goes over to the term that was opened ahead.
+  void cross_border() { border_.store(kNoBorder, std::memory_order_release); }
+
+  /// Says which position is waited for; then prepare on filled(), look, wait.
+  void want(std::uint64_t position) {
+    wanted_.store(position, std::memory_order_relaxed);
+  }
+  EventCount& filled() { return filled_; }
+
+  bool is_committed(std::uint64_t position) const {
+    return laps_[position % capacity_].load(std::memory_order_acquire) ==
+           lap_of(position);
+  }
+
+  /// What is committed can be drawn at once, and what is released taken: see
+  /// cuda::StagedRing.
+  static constexpr bool behind() { return false; }
+  static constexpr bool clearing() { return false; }
+
+  // ---- either side
+
+  void close() {
+    // Acquire-release, as one change of the word that claims go through: no claim can
+    // come after it.
+    tail_.fetch_or(kClosed, std::memory_order_acq_rel);
+    wake_all();
+  }
+  void wake_all() {
+    filled_.notify();
+    room_.notify();
+  }
+  bool closed() const { return tail_.load(std::memory_order_acquire) & kClosed; }
+
+  /// Where the consumer's term ends, if that is known.
+  std::optional<std::uint64_t> end() const {
+    const std::uint64_t word = tail_.load(std::memory_order_acquire);
+    const std::uint64_t border = border_.load(std::memory_order_acquire);
+    if (border != kNoBorder) return border;
+    if (word & kClosed) return word & kPosition;
+    return std::nullopt;
+  }
+
+  /// The number of positions ever claimed.
+  std::uint64_t tail() const {
+    return tail_.load(std::memory_order_acquire) & kPosition;
+  }
+
+  /// Waits until what is claimed below `end` is committed; the consumer rests. That
+  /// ends by itself: whoever claimed is copying.
+  void settle(std::uint64_t end) {
+    while (committed() < end)
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+
+  /// Passes over `count` positions, which hold nothing: of a closed ring that is
+  /// settled, the consumer resting. Then settle again.
+  void skip(std::uint64_t count) {
+    const std::uint64_t first = tail();
+    tail_.fetch_add(count, std::memory_order_acq_rel);
+    commit(first, count);
+  }
+
+  /// Opens a closed ring again, for a new term. Nobody changes a closed ring's word but
+  /// this and another close(), which the exchange acquires: what came before that is
+  /// seen after this.
+  void reopen() {
+    const std::uint64_t tail = tail_.load(std::memory_order_acquire);
+    tail_.exchange((tail & kPosition) | ((tail + kTermStep) & kTerm),
+                   std::memory_order_acq_rel);
+  }
+
+  /// Opens a closed ring for the next term while the consumer is still in this one,
+  /// which ends where the next begins.
+  void reopen_ahead() {
+    // Release, and before the word changes: see extent().
+    border_.store(tail(), std::memory_order_release);
+    reopen();
+  }
+  bool opened_ahead() const {
+    return border_.load(std::memory_order_acquire) != kNoBorder;
+  }
+
+ private:
+  static constexpr std::uint64_t kNoBorder = ~std::uint64_t{0};
+
+  // The word that claims go through: closed, term, position. 2^48 positions last
+  // three days at a record a nanosecond, years at any real rate.
+  static constexpr std::uint64_t kClosed = std::uint64_t{1} << 63;
+  static constexpr std::uint64_t kTermStep = std::uint64_t{1} << 48;
+  static constexpr std::uint64_t kPosition = kTermStep - 1;
+  static constexpr std::uint64_t kTerm = ~(kClosed | kPosition);
+
+  /// What a slot holds once `position` is committed in it; 0 is a slot never written.
+  std::uint32_t lap_of(std::uint64_t position) const {
+    return static_cast<std::uint32_t>(position / capacity_) + 1;
+  }
+
+  const std::uint64_t capacity_;
+  const std::uint64_t room_size_;
+  const std::shared_ptr<SlotOwner> slot_owner_;  // of the slots, if they are another's
+  const std::unique_ptr<std::atomic<std::uint32_t>[]> laps_;
+
+  alignas(kNoSharing) std::atomic<std::uint64_t> tail_;
+  alignas(kNoSharing) std::atomic<std::uint64_t> limit_;
+  std::atomic<bool> held_back_{false};
+  EventCount room_;
+  alignas(kNoSharing) EventCount filled_;
+  std::atomic<std::uint64_t> wanted_{0};
+  std::atomic<std::uint64_t> border_{kNoBorder};  // of a term opened ahead
+  alignas(kNoSharing) std::uint64_t committed_;
+};
+
+}  // namespace echobuf
