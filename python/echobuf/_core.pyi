@@ -84,7 +84,7 @@ class BufferOptions:
         drop_last: bool,
         prefetch: int,
         shared: bool,
-        lent: LentSlots | None,
+        lent: BorrowedSlots | None,
         output: list[tuple[int, ChainPlan | None]],
     ) -> None: ...
     idle: int
@@ -317,7 +317,7 @@ class Station(_Puts):
 class StationCrew(Crew):
     def __init__(self, buffer: Station, workers: int, ahead: int) -> None: ...
 
-class LentSlots: ...
+class BorrowedSlots: ...
 
 class Place:
     def __init__(self, feed: int, seat: int, holder: int, lease_s: float) -> None: ...
@@ -331,7 +331,7 @@ class Place:
         self, epoch: int | None, timeout_s: float, /
     ) -> tuple[int, int, int]:
         """A code, 0 if it has begun; the epoch; and where it begins."""
-    def lend(self, memory: int, base: int, writable: bool, /) -> LentSlots: ...
+    def lend(self, memory: int, base: int, writable: bool, /) -> BorrowedSlots: ...
 
 class Follower:
     def __init__(self, buffer: Buffer, place: Place, /) -> None: ...

@@ -21,7 +21,7 @@ def make_backend(
     epoch: int,
     *,
     shared: bool = False,
-    lent: _core.LentSlots | None = None,
+    lent: _core.BorrowedSlots | None = None,
 ) -> HostBackend | CudaBackend:
     """Allocates a buffer where `options.device` says.
 
@@ -55,7 +55,7 @@ def make_core_options(
     epoch: int = 0,
     *,
     shared: bool = False,
-    lent: _core.LentSlots | None = None,
+    lent: _core.BorrowedSlots | None = None,
 ) -> _core.BufferOptions:
     """What the core is told; nothing is allocated."""
     return _core.BufferOptions(

@@ -8,6 +8,29 @@
 
 namespace echobuf::model {
 
+namespace {
+
+/// The name of a function without its template arguments, parameters and result, so
+/// that it is the same in every instance: "echobuf::DrawPath::draw".
+std::string plain_name(const std::string& demangled) {
+  std::string name;
+  int depth = 0;
+  for (std::size_t i = 0; i < demangled.size(); ++i) {
+    const char c = demangled[i];
+    const bool is_operator =
+        name.size() >= 8 && name.compare(name.size() - 8, 8, "operator") == 0;
+    if (c == '<' && !is_operator) ++depth;
+    if (depth == 0) name += c;
+    if (c == '>' && depth > 0) --depth;
+  }
+  name = name.substr(0, name.find('('));
+  // "result name": of templates alone.
+  const std::size_t space = name.find_last_of(' ');
+  return space == std::string::npos ? name : name.substr(space + 1);
+}
+
+}  // namespace
+
 std::vector<std::string> symbols(const std::vector<std::uint64_t>& sites) {
   std::vector<std::string> names;
   char self[4096] = {};
@@ -34,7 +57,7 @@ std::vector<std::string> symbols(const std::vector<std::uint64_t>& sites) {
     std::string& name = names.back();
     if (function) {
       if (!name.empty()) name += " < ";
-      name += text.substr(0, text.find('('));
+      name += plain_name(text);
     } else {
       name += " " + text.substr(0, text.find(" ("));
     }

@@ -37,7 +37,7 @@ class Consumers {
   /// Whether one has seen the end of the epoch.
   bool at_the_end() const { return !at_work() || saw_end_.load(); }
   std::uint64_t batches() const { return batches_.load(); }
-  void may_end(unsigned how) { termination_.store(how); }
+  void may_end(unsigned how) { ending_.store(how); }
 
   /// From here to arrive() the epoch is given up for one opened ahead: a consumer that
   /// comes to its end goes on in the next.
@@ -169,7 +169,7 @@ class Consumers {
   }
 
   void check_end(Status status) {
-    const unsigned may = termination_.load();
+    const unsigned may = ending_.load();
     if ((status == Status::kFinished && (may & kMayFinish)) ||
         (status == Status::kFailed && (may & kMayFail)) ||
         (status == Status::kClosed && (may & kMayBeDown)))
@@ -184,7 +184,7 @@ class Consumers {
   std::atomic<std::uint64_t> batches_{0};
   std::atomic<std::uint64_t> stop_after_{kNever};
   std::atomic<int> left_{0};
-  std::atomic<unsigned> termination_{0};
+  std::atomic<unsigned> ending_{0};
   std::atomic<bool> saw_end_{false};   // of the epoch that is being left
   std::atomic<std::uint64_t> era_{0};  // odd: an epoch is being left
 };

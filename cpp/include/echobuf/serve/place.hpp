@@ -40,7 +40,7 @@ class Place final : public SlotOwner {
   /// Gives no further sign of life, and lends nothing more: the place goes with the
   /// lease, if not before.
   void fall_silent() {
-    termination_.store(true, std::memory_order_release);
+    ending_.store(true, std::memory_order_release);
     ended_.notify();
   }
 
@@ -55,7 +55,7 @@ class Place final : public SlotOwner {
   bool is_held() const override {
     // Acquire: pairs with fall_silent(), after which nothing is drawn, also where the
     // server has yet to hear of it, or is away.
-    if (termination_.load(std::memory_order_acquire)) return false;
+    if (ending_.load(std::memory_order_acquire)) return false;
     return seat_.holder.fetch_add(0, std::memory_order_acq_rel) == holder_;
   }
 
@@ -97,10 +97,10 @@ class Place final : public SlotOwner {
   }
 
   void beat() {
-    while (!termination_.load(std::memory_order_acquire)) {
+    while (!ending_.load(std::memory_order_acquire)) {
       const std::uint32_t key = ended_.prepare();
       if (is_held()) seat_.beat_ns.store(now_ns(), std::memory_order_relaxed);
-      if (termination_.load(std::memory_order_acquire)) return;
+      if (ending_.load(std::memory_order_acquire)) return;
       ended_.wait(key, Clock::now() + pause_);
     }
   }
@@ -111,7 +111,7 @@ class Place final : public SlotOwner {
   const Clock::duration pause_;
   const std::uint32_t generation_ = fork_generation();
   std::atomic<std::uint64_t> shift_{0};
-  std::atomic<bool> termination_{false};
+  std::atomic<bool> ending_{false};
   EventCount ended_;
   std::unique_ptr<std::thread> beating_;
 };

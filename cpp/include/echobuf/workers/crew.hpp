@@ -37,7 +37,7 @@ class Crew {
   /// nobody reads.
   ~Crew() {
     close();
-    termination_.store(true, std::memory_order_release);
+    ending_.store(true, std::memory_order_release);
     board_.header().done.notify();
     collector_.join();
   }
@@ -207,7 +207,7 @@ class Crew {
 
   void collect() {
     EventCount& done = board_.header().done;
-    while (!termination_.load(std::memory_order_acquire)) {
+    while (!ending_.load(std::memory_order_acquire)) {
       if (collect_once()) {
         collected_.notify();
         continue;
@@ -217,7 +217,7 @@ class Crew {
         collected_.notify();
         continue;
       }
-      if (termination_.load(std::memory_order_acquire)) return;
+      if (ending_.load(std::memory_order_acquire)) return;
       done.wait(key, Clock::now() + kSlice);
     }
   }
@@ -230,7 +230,7 @@ class Crew {
   std::vector<Own> lanes_;
   const std::uint64_t ahead_;
   EventCount collected_;
-  std::atomic<bool> termination_{false};
+  std::atomic<bool> ending_{false};
   std::thread collector_;  // last: it uses the rest
 };
 
