@@ -215,7 +215,7 @@ class EchoBuffer(Uncopied):
         else:
             leaves = self._draws.next(timeout)
         if not isinstance(leaves, list):
-            self._engine.ends.end_next(leaves)
+            self._engine.termination.end_next(leaves)
         return self._unflatten(leaves)
 
     def before_replay(self, stream: Any = None, timeout: float | None = None) -> None:
@@ -245,7 +245,7 @@ class EchoBuffer(Uncopied):
             timeout = self._engine.check_timeout(timeout)
         code = self._draws.before_replay(stream, timeout)
         if code:
-            self._engine.ends.end_next(code)
+            self._engine.termination.end_next(code)
 
     def _next_into(self, out: Any, timeout: float | None, stream: Any) -> Any:
         leaves = self._flatten_out(out)
@@ -257,7 +257,7 @@ class EchoBuffer(Uncopied):
                 raise
         count = self._draws.next_into(leaves, timeout, stream)
         if count < 0:
-            self._engine.ends.end_next(-count)
+            self._engine.termination.end_next(-count)
         if count == self._full_length:
             return out
         return self._unflatten([leaf[:count] for leaf in leaves])
@@ -294,7 +294,7 @@ class EchoBuffer(Uncopied):
         """What the buffer has done in this epoch."""
         raw = self._core.stats()
         if isinstance(raw, int):
-            self._engine.ends.check(raw)
+            self._engine.termination.check(raw)
             raise AssertionError(raw)
         return make_stats(raw)
 

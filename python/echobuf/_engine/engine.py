@@ -8,12 +8,12 @@ from echobuf import _core, state
 from echobuf.arrays import put_tree
 from echobuf.backends import make_backend
 from echobuf.batch_functions import BatchFunctions
-from echobuf.ends import Ends
 from echobuf.errors import EchobufError, SpecError, StateError
 from echobuf.host_backend import HostBackend
 from echobuf.options import Options, check_timeout
 from echobuf.output_spec import make_output_spec
 from echobuf.structure import make_structure
+from echobuf.termination import Termination
 from echobuf.tree import check_batch_axis, describe, make_spec
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Engine:
         transform: Any,
         *,
         shared: bool = False,
-        lent: _core.LentSlots | None = None,
+        lent: _core.BorrowedSlots | None = None,
     ) -> None:
         self.options = options
         self.spec = make_spec(spec)
@@ -74,7 +74,7 @@ class Engine:
         self.backend: HostBackend | CudaBackend = make_backend(
             self.spec, self.output, options, self.epoch, shared=shared, lent=lent
         )
-        self.ends = Ends(self.backend)
+        self.termination = Termination(self.backend)
         self.core: _core.Buffer | _core.DeviceBuffer = self.backend.core
         self.put_all = self.core.put_all
         self.functions: BatchFunctions | None = None
@@ -124,18 +124,18 @@ class Engine:
 
     def refuse_put(self, code: int, accepted: int) -> NoReturn:
         """Raise for a put that ended with `code` after `accepted` examples."""
-        self.ends.refuse_put(code, accepted)
+        self.termination.refuse_put(code, accepted)
 
     def close(self) -> None:
         """Mark the end of upstream; the resident examples are still served."""
         code = self.core.close()
         if code == _core.FORKED:
-            self.ends.check(code)
+            self.termination.check(code)
 
     def fail(self, error: BaseException) -> None:
         """Fail the epoch: draws raise `UpstreamError` from `error`."""
-        self.ends.upstream_failed(error)
-        self.ends.check(self.core.fail())
+        self.termination.upstream_failed(error)
+        self.termination.check(self.core.fail())
 
     def term(self) -> int:
         """Return a number that changes whenever an epoch is opened for `put`."""
@@ -156,7 +156,7 @@ class Engine:
         """Return True if a draw would return, or raise, without waiting."""
         answer = self.core.ready()
         if answer is not True and answer is not False:
-            self.ends.check(answer)
+            self.termination.check(answer)
         if self.functions is not None and self.functions.waits():
             return True
         return answer is True
@@ -170,9 +170,9 @@ class Engine:
             epoch: number of the new epoch.
             gap: positions of the ring that are passed over in between.
         """
-        self.ends.check(self.core.reset(epoch, gap))
+        self.termination.check(self.core.reset(epoch, gap))
         self.epoch = epoch
-        self.ends.epoch_begins()
+        self.termination.epoch_begins()
         if self.functions is not None:
             self.functions.forget()
 
@@ -188,7 +188,7 @@ class Engine:
         """Enter the epoch opened ahead; give up the rest of the current one."""
         answer = self.core.go_ahead()
         if answer != 1:
-            self.ends.check(answer or _core.REENTRANT)
+            self.termination.check(answer or _core.REENTRANT)
         self.epoch = epoch
         if self.functions is not None:
             self.functions.forget()
@@ -201,7 +201,7 @@ class Engine:
         """
         checkpoint = self.core.checkpoint()
         if isinstance(checkpoint, int):
-            self.ends.check(checkpoint)
+            self.termination.check(checkpoint)
             raise AssertionError(checkpoint)
         if self.functions is not None and self.functions.waits():
             raise StateError(
@@ -221,7 +221,7 @@ class Engine:
             self.reset(position["epoch"])
             return
         try:
-            self.ends.check(self.core.restore(checkpoint))
+            self.termination.check(self.core.restore(checkpoint))
         except (ValueError, TypeError, KeyError, RuntimeError) as error:
             if isinstance(error, EchobufError):
                 raise

@@ -200,5 +200,5 @@ class LentBuffer(EchoBuffer):
     ) -> None:
         self._lent = lent
         super().__init__(spec, **arguments)
-        engine_of(self).ends.cut_off = link.why_cut_off
+        engine_of(self).termination.cut_off = link.why_cut_off
         link.buffer = weakref.ref(self)
