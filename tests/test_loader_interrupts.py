@@ -22,9 +22,8 @@ pytestmark = pytest.mark.usefixtures("no_leaked_threads")
 N, FACTOR = 40, 2
 KWARGS = {"batch_size": 4, "window": 8, "factor": FACTOR}
 PLACES = (
-    "loader/starter.py",
-    "loader/ahead.py",
-    "loader/run.py",
+    "loader/epochs.py",
+    "loader/readers.py",
     "serve/supply.py",
     "serve/following.py",
     "contextlib.py",
@@ -115,11 +114,11 @@ def test_a_thread_that_cannot_be_started_ahead(monkeypatch):
         served = Counter(next(epoch)["id"].tolist())
         left.append("can't start new thread")
         errors = 0
-        starter = loader._starter
+        starter = loader._epochs
         while True:
             if left and served.total() == 2 * N - 8:  # the last window
                 until(engine_of(starter.buffer).is_draining)
-                until(starter._workforce.is_ready)
+                until(starter._reader.is_ready)
             try:
                 served.update(next(epoch)["id"].tolist())
             except StopIteration:

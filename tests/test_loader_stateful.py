@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import echobuf
-from echobuf.loader.snapshots import Snapshots
-from echobuf.loader.stateful import Stateful
+from echobuf.loader.upstream_states import Snapshots, Stateful
 from helpers import until
 from test_loader import KWARGS
 
@@ -229,7 +228,7 @@ def test_few_states_are_taken_and_fewer_kept(factor):
     loader = make(tape, window=256, factor=factor)
     most = 0
     for _ in loader:
-        most = max(most, len(loader._starter.snapshots._kept))
+        most = max(most, len(loader._epochs.snapshots._kept))
     segments = 16 if factor == "auto" else factor
     assert most <= 6 * segments + 2
     assert tape.states <= 4000 / 256 * segments + 2
@@ -238,7 +237,7 @@ def test_few_states_are_taken_and_fewer_kept(factor):
 def test_what_upstream_holds_goes_with_its_epoch():
     loader = make(Tape(50))
     list(loader)
-    assert len(loader._starter.snapshots._kept) <= 16
+    assert len(loader._epochs.snapshots._kept) <= 16
 
 
 class Plain:

@@ -9,7 +9,7 @@ import pytest
 
 import echobuf
 from echobuf.buffer import engine_of
-from echobuf.loader import starter
+from echobuf.loader import epochs
 
 pytestmark = pytest.mark.usefixtures("no_leaked_threads")
 
@@ -32,14 +32,14 @@ def interrupt(monkeypatch):
     """Make the thread of the next epoch that begins start, and be interrupted."""
 
     def arm():
-        class InterruptedRun(before):
+        class InterruptedFeed(before):
             def __init__(self, *args, **kwargs):
-                monkeypatch.setattr(starter, "Run", before)
+                monkeypatch.setattr(epochs, "EpochFeed", before)
                 raise KeyboardInterrupt
 
-        monkeypatch.setattr(starter, "Run", InterruptedRun)
+        monkeypatch.setattr(epochs, "EpochFeed", InterruptedFeed)
 
-    before = starter.Run
+    before = epochs.EpochFeed
     return arm
 
 
@@ -85,7 +85,7 @@ def test_an_epoch_that_was_begun_ahead(monkeypatch):
         monkeypatch.undo()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(engine_of(loader._starter.buffer), "go_ahead", interrupted)
+    monkeypatch.setattr(engine_of(loader._epochs.buffer), "go_ahead", interrupted)
     with contextlib.suppress(KeyboardInterrupt):
         iter(loader)
     for _ in range(2):

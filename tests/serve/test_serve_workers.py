@@ -53,7 +53,7 @@ def server_of(dataset, **kwargs):
 
 
 def crew_of(server):
-    return server._intake._workforce.crew.core
+    return server._intake._reader.pool.core
 
 
 def is_revoked(server):

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import echobuf
-from echobuf.loader import ray_data
+from echobuf.loader import source
 from leaked_threads import no_feeder
 from upstream_checks import (
     N,
@@ -236,5 +236,5 @@ def test_analyze(dataset):
 
 def test_what_is_not_ray_s_is_as_it_was():
     upstream = [{"id": 1}]
-    same = ray_data.as_batches(upstream, batch_size=2, batched=False)
+    same = source.as_batches(upstream, batch_size=2, batched=False)
     assert same is upstream

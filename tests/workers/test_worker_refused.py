@@ -53,7 +53,7 @@ def test_upstreams_without_examples_by_number(upstream, said):
 
 
 def test_data_of_ray():
-    from echobuf.loader.ray_data import RayBatches
+    from echobuf.loader.source import RayBatches
 
     with pytest.raises(echobuf.OptionError, match="is data of Ray, which has workers"):
         load(RayBatches(object(), 8), 1)

@@ -10,6 +10,7 @@ from typing import Any
 from echobuf.errors import OptionError
 from echobuf.loader import EchoLoader
 from echobuf.loader.order import Order
+from echobuf.loader.readers import ThreadReader
 from echobuf.workers.settings import Settings
 from echobuf.workers.workforce import Workforce
 
@@ -130,14 +131,14 @@ def unwrap(loader: EchoLoader) -> Unwrapped:
     """
     loader._check_open()
     options, plan = loader._plan.options, loader._plan
-    workforce, upstream = loader._starter._workforce, loader._upstream.iterable
+    reader, upstream = loader._epochs._reader, loader._upstream.iterable
     batched, batch_size = plan.batched, plan._arguments["batch_size"]
-    if isinstance(workforce, Workforce):
-        settings = workforce._settings
+    if isinstance(reader, Workforce):
+        settings = reader._settings
         assert isinstance(upstream, Order)
         upstream = WorkerBatches(_kind_of(loader), upstream, settings, batch_size)
         batched = True
-    elif workforce is not None:
+    elif not isinstance(reader, ThreadReader):
         raise OptionError(
             "`upstream` is an EchoLoader that is attached to a server; give what the "
             "server reads."

@@ -16,9 +16,9 @@ from echobuf.analysis.echo_loader import InThisProcess, WorkerBatches
 from echobuf.describe_error import describe
 from echobuf.errors import OptionError, UpstreamError
 from echobuf.loader import EchoLoader
-from echobuf.loader.length import count_units
-from echobuf.loader.ray_data import as_batches
+from echobuf.loader.plan import count_units
 from echobuf.loader.source import (
+    as_batches,
     as_data_loader,
     begins_anew,
     check_example,

@@ -75,7 +75,7 @@ class Together:
         except UpstreamError as error:
             raise _told(error) from error.__cause__
         finally:  # and nobody waits for it: Ctrl-C, and errors, come out at once
-            loader._starter.stop()
+            loader._epochs.stop()
         watched(lambda _: loader._end_current(), self._timeout)
         return steps
 

@@ -15,8 +15,8 @@ from typing import Any, NoReturn, Protocol
 from echobuf import _core
 from echobuf.describe_error import message
 from echobuf.errors import ClosedError, DeviceError, ItemError, SpecError
-from echobuf.loader.snapshots import Snapshots
 from echobuf.loader.source import length_of, skip
+from echobuf.loader.upstream_states import Snapshots
 from echobuf.threads import DaemonThread, Signal
 
 _END = object()
@@ -31,8 +31,9 @@ _feeders: weakref.WeakSet[Feeder] = weakref.WeakSet()
 class Sink(Protocol):
     """A ring that a feeder puts into: the engine of a buffer, or a server's ring."""
 
-    ragged: bool
-    """True if items are whole batches, of different lengths."""
+    @property
+    def ragged(self) -> bool:
+        """True if items are whole batches, of different lengths."""
 
     def put(self, tree: Any, stacked: bool) -> None:
         """Put one example, or examples stacked on axis 0; wait for room."""

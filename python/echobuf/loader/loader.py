@@ -11,15 +11,13 @@ from typing import Any
 from echobuf import state
 from echobuf.buffer import engine_of
 from echobuf.loader.adapter import Adapter
-from echobuf.loader.arranging import arrange
 from echobuf.loader.attributes import Attributes, DataLoaderLike, closed_error
-from echobuf.loader.epoch import Epoch, weakly
+from echobuf.loader.epochs import EpochFeed, Epochs
+from echobuf.loader.iterator import EpochIterator, weakly
 from echobuf.loader.plan import Plan
-from echobuf.loader.run import Run
-from echobuf.loader.snapshots import with_end, with_upstream
-from echobuf.loader.starter import Starter
-from echobuf.loader.told import Told
-from echobuf.loader.upstream import Upstream
+from echobuf.loader.readers import choose_reader
+from echobuf.loader.upstream import EpochSetter, Upstream
+from echobuf.loader.upstream_states import with_end, with_upstream
 from echobuf.options import Factor, Unit, check_bool, check_epoch
 from echobuf.stats import NOTHING, Stats, make_stats
 from echobuf.workers.settings import Context, check_workers
@@ -117,7 +115,7 @@ class EchoLoader(DataLoaderLike):
             unit=unit,
             batched=batched,
         )
-        arranged = arrange(
+        choice = choose_reader(
             upstream,
             adapter,
             workers,
@@ -127,9 +125,9 @@ class EchoLoader(DataLoaderLike):
             unit=unit,
             overlap_epochs=overlap_epochs,
         )
-        source = arranged.upstream
+        source = choice.upstream
         self._upstream = Upstream(source)
-        self._told = Told(source)
+        self._epoch_setter = EpochSetter(source)
         self._overlap_epochs = check_bool("overlap_epochs", overlap_epochs)
         self._plan = Plan(
             source,
@@ -149,16 +147,16 @@ class EchoLoader(DataLoaderLike):
                 "drop_last": drop_last,
                 "max_bytes": max_bytes,
             },
-            make=arranged.make,
+            make=choice.make,
         )
-        self._starter = Starter(
-            self._upstream, self._told, self._plan, adapter, arranged.workforce
+        self._epochs = Epochs(
+            self._upstream, self._epoch_setter, self._plan, adapter, choice.reader
         )
         self._attributes = Attributes(
-            upstream, sampler, workers, arranged.order, self._plan
+            upstream, sampler, workers, choice.order, self._plan
         )
-        self._epoch: weakref.ref[Epoch] | None = None
-        self._begun: Run | None = None  # until the first batch is drawn from it
+        self._epoch: weakref.ref[EpochIterator] | None = None
+        self._begun: EpochFeed | None = None  # until the first batch is drawn from it
         self._next_epoch = 0
         self._closing = threading.RLock()
         self._is_released = False
@@ -187,7 +185,7 @@ class EchoLoader(DataLoaderLike):
         if run is None:
             self._end_current()
             run = self._begin_next()
-        epoch = Epoch(
+        epoch = EpochIterator(
             run,
             weakly(self._draw_first, lambda run: run),
             weakly(self._served_out, lambda: None),
@@ -196,11 +194,11 @@ class EchoLoader(DataLoaderLike):
         self._epoch = weakref.ref(epoch)
         return epoch
 
-    def _current(self) -> Epoch | None:
+    def _current(self) -> EpochIterator | None:
         """The iterator that was made last, while somebody has it."""
         return None if self._epoch is None else self._epoch()
 
-    def _take_over(self) -> Run | None:
+    def _take_over(self) -> EpochFeed | None:
         """What was begun and not drawn from, if it is the epoch that is wanted.
 
         It is if its iterator was dropped, or `set_epoch` has named it since.
@@ -220,16 +218,16 @@ class EchoLoader(DataLoaderLike):
             current.supersede()
         elif run is not None:
             run.end()
-        self._starter.join()
+        self._epochs.join()
 
-    def _begin_next(self) -> Run:
+    def _begin_next(self) -> EpochFeed:
         resume, self._resume = self._resume, None
         number = self._next_epoch if resume is None else resume["epoch"]
         self._next_epoch = number + 1
         self._between = False
         self._base = 0 if resume is None else resume.get("base", 0)
         try:
-            run = self._starter.begin(number, resume)
+            run = self._epochs.begin(number, resume)
         except BaseException:
             self._take_back(number, resume)
             raise
@@ -250,7 +248,7 @@ class EchoLoader(DataLoaderLike):
         """Nothing of this epoch has happened: it can be tried again."""
         self._next_epoch, self._resume, self._between = number, resume, True
 
-    def _draw_first(self, run: Run) -> Run:
+    def _draw_first(self, run: EpochFeed) -> EpochFeed:
         """What an epoch that was begun as `run` is drawn from."""
         if run.given_up:
             run = self._begin_next() if self._begun is None else self._begun
@@ -259,7 +257,7 @@ class EchoLoader(DataLoaderLike):
             self._begun = None
         return run
 
-    def _give_up(self, run: Run) -> None:
+    def _give_up(self, run: EpochFeed) -> None:
         """What was begun and not drawn from is begun anew when it is drawn from."""
         self._begun = None
         run.given_up = True
@@ -268,7 +266,7 @@ class EchoLoader(DataLoaderLike):
 
     def _begin_ahead(self) -> bool:
         """True when there is nothing more to begin."""
-        return self._closed or self._starter.begin_ahead(self._next_epoch)
+        return self._closed or self._epochs.begin_ahead(self._next_epoch)
 
     # ---- life
 
@@ -286,7 +284,7 @@ class EchoLoader(DataLoaderLike):
                 self._release()
 
     def _release(self) -> None:
-        current, starter = self._current(), self._starter
+        current, starter = self._current(), self._epochs
         if current is not None:
             current.loader_closes()
         try:
@@ -297,7 +295,13 @@ class EchoLoader(DataLoaderLike):
         starter.close()
         self._resume = None
         self._is_released = True
-        del self._attributes, self._upstream, self._told, self._plan, self._starter
+        del (
+            self._attributes,
+            self._upstream,
+            self._epoch_setter,
+            self._plan,
+            self._epochs,
+        )
 
     # ---- state
 
@@ -320,9 +324,9 @@ class EchoLoader(DataLoaderLike):
         """
         self._check_open()
         number = check_epoch(epoch)
-        changed = self._told.tell(number)
+        changed = self._epoch_setter.set(number)
         if changed:
-            self._starter.cancel_ahead()
+            self._epochs.cancel_ahead()
         run = self._begun
         if run is not None and (changed or run.number != number):
             self._give_up(run)
@@ -335,7 +339,7 @@ class EchoLoader(DataLoaderLike):
     def stats(self) -> Stats:
         """What has been done in the current epoch, or the last one."""
         self._check_open()
-        buffer = self._starter.buffer
+        buffer = self._epochs.buffer
         return make_stats(NOTHING) if buffer is None else buffer.stats()
 
     def state_dict(self) -> dict[str, Any]:
@@ -346,7 +350,7 @@ class EchoLoader(DataLoaderLike):
         """
         self._check_open()
         sealed = self._seal(self._sealed_arguments(), self._position())
-        snapshots = self._starter.snapshots
+        snapshots = self._epochs.snapshots
         trouble = None if snapshots is None else snapshots.trouble
         if trouble is not None and not self._is_warned:
             self._is_warned = True
@@ -361,13 +365,13 @@ class EchoLoader(DataLoaderLike):
         resume = self._resume
         if resume is not None:
             return resume
-        snapshots = self._starter.snapshots  # before: they may be of the next epoch
-        if self._between or self._starter.buffer is None:
+        snapshots = self._epochs.snapshots  # before: they may be of the next epoch
+        if self._between or self._epochs.buffer is None:
             return with_end(state.start_of(self._next_epoch), snapshots)
         return with_upstream(self._locate, snapshots)
 
     def _locate(self) -> state.State:
-        buffer = self._starter.buffer
+        buffer = self._epochs.buffer
         assert buffer is not None
         engine = engine_of(buffer)
         at = engine.position()
@@ -395,7 +399,7 @@ class EchoLoader(DataLoaderLike):
         self._check_open()
         position = self._upstream.check_state(self._unseal(state_dict))
         self._end_current()
-        self._starter.cancel_ahead()
+        self._epochs.cancel_ahead()
         self._next_epoch = position["epoch"]
         self._resume = position
         self._between = True

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from echobuf.errors import OptionError, UpstreamError
-from echobuf.loader.ray_data import RayBatches
-from echobuf.loader.source import as_data_loader
+from echobuf.loader.source import RayBatches, as_data_loader
 
 
 class Order:

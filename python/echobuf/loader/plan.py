@@ -1,16 +1,18 @@
-"""What a loader was asked for, and what its first item adds to that."""
+"""A loader's arguments, checked, and the number of batches that follows from them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
-from echobuf import state
+from echobuf import _core, hints, state
 from echobuf.buffer import EchoBuffer, engine_of
+from echobuf.describe_error import message
 from echobuf.errors import OptionError
 from echobuf.loader import source
-from echobuf.loader.length import EpochLength, count_units
+from echobuf.loader.source import as_data_loader
 from echobuf.options import Options, check_factor, check_int, check_options
 
 _DEFAULT_BATCHES = 32  # in a window, where nothing else is said
@@ -184,3 +186,102 @@ def _default_window(batch_size: Any, factor: Any) -> int:
     step = 1 if ratio is None else math.ceil(ratio)
     batches = -(-_DEFAULT_BATCHES // step) * step
     return check_int("batch_size", batch_size, 1, None) * batches
+
+
+@dataclass(frozen=True)
+class EpochLength:
+    """The arguments that the number of batches in an epoch follows from.
+
+    Attributes:
+        units: fresh examples (batches with `unit="batch"`) in an epoch.
+        window: of the buffer.
+        num: numerator of the factor, in lowest terms.
+        den: its denominator.
+        seed: of the buffer.
+        batch_size: of the buffer; 1 with `unit="batch"`.
+        drop_last: of the buffer.
+    """
+
+    units: int
+    window: int
+    num: int
+    den: int
+    seed: int
+    batch_size: int
+    drop_last: bool
+
+    def count_batches(self, epoch: int) -> int:
+        """Return the number of batches in an epoch, given by its number."""
+        phase = _core.epoch_phase(self.num, self.den, self.seed, epoch)
+        return self._count(phase)
+
+    def count_most(self) -> int:
+        """Return the number of batches in the longest epoch that there can be."""
+        return self._count(self.den - 1)  # the draws grow with the phase
+
+    def _count(self, phase: int) -> int:
+        draws = _core.fixed_total_draws(
+            self.window, self.num, self.den, self.units, phase
+        )
+        rest = 0 if self.drop_last else self.batch_size - 1
+        return (draws + rest) // self.batch_size
+
+
+def count_units(upstream: Any, *, batched: bool, whole: bool) -> int:
+    """How many fresh examples (batches, if `whole`) one epoch of upstream yields.
+
+    Raises:
+        TypeError: it is not known.
+    """
+    loader = as_data_loader(upstream)
+    if loader is not None:
+        return _count_data_loader(loader, batched=batched, whole=whole)
+    if batched and not whole:
+        raise TypeError(
+            "the number of examples in the batches of `upstream` is not known; give "
+            "`length=`."
+        )
+    if hints.is_of(upstream, "grain", "MapDataset"):
+        raise TypeError(
+            "the length of a grain MapDataset counts what its filters leave out; give "
+            "`length=`: `len(dataset)`, if none leaves anything out."
+        )
+    try:
+        return len(upstream)
+    except TypeError as error:
+        raise TypeError(
+            f"`upstream` is a {type(upstream).__name__}, which does not say how many "
+            f"items it yields ({message(error)}); give `length=`."
+        ) from None
+
+
+def _count_data_loader(loader: Any, *, batched: bool, whole: bool) -> int:
+    from torch.utils.data import IterableDataset
+
+    if isinstance(loader.dataset, IterableDataset) and loader.num_workers > 0:
+        raise TypeError(
+            "an IterableDataset with worker processes yields what its workers make of "
+            "it; give `length=`."
+        )
+    if whole or not batched:
+        return len(loader)
+    if isinstance(loader.dataset, IterableDataset):
+        examples = len(loader.dataset)  # type: ignore[arg-type]
+        size, drop_last = loader.batch_size, loader.drop_last
+    elif _keeps_all(loader.batch_sampler):
+        sampler = loader.batch_sampler
+        examples = len(sampler.sampler)
+        size, drop_last = sampler.batch_size, sampler.drop_last
+    else:
+        raise TypeError(
+            "a DataLoader with a batch_sampler of its own does not say how many "
+            "examples its batches hold; give `length=`."
+        )
+    return examples // size * size if drop_last else examples
+
+
+def _keeps_all(batch_sampler: Any) -> bool:
+    """Whether it is torch's, or the same of torchdata's StatefulDataLoader."""
+    kind = type(batch_sampler)
+    package = kind.__module__.partition(".")[0]
+    return kind.__name__ == "BatchSampler" and package in ("torch", "torchdata")

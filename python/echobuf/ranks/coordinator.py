@@ -10,8 +10,8 @@ from typing import Any
 
 from echobuf.describe_error import message
 from echobuf.errors import UpstreamError
-from echobuf.loader.epoch import Epoch
-from echobuf.loader.length import EpochLength
+from echobuf.loader.iterator import EpochIterator
+from echobuf.loader.plan import EpochLength
 from echobuf.ranks import states
 from echobuf.ranks.agreement import Agreements
 from echobuf.ranks.iterator import RankIterator
@@ -41,7 +41,7 @@ class RankCoordinator:
 
     # ---- epochs
 
-    def iterate(self, epoch: Epoch, callbacks: LoaderCallbacks) -> RankIterator:
+    def iterate(self, epoch: EpochIterator, callbacks: LoaderCallbacks) -> RankIterator:
         """Return the iterator of an epoch that all ranks begin with their first batch.
 
         Args:

@@ -14,7 +14,7 @@ import optree
 import torch
 
 from echobuf.errors import ForkError, UpstreamError
-from echobuf.loader.epoch import Epoch
+from echobuf.loader.iterator import EpochIterator
 from echobuf.ranks.agreement import (
     Decision,
     RankReport,
@@ -53,7 +53,7 @@ class RankIterator(Uncopied, Iterator[Any]):
 
     def __init__(
         self,
-        epoch: Epoch,
+        epoch: EpochIterator,
         rendezvous: Rendezvous,
         *,
         pad: bool,

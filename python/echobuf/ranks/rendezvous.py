@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from echobuf.loader.epoch import Epoch
-from echobuf.loader.run import Run
+from echobuf.loader.epochs import EpochFeed
+from echobuf.loader.iterator import EpochIterator
 from echobuf.ranks import states
 from echobuf.ranks.agreement import Agreement, Agreements
 from echobuf.ranks.states import Progress, State
@@ -48,7 +48,7 @@ class Rendezvous:
         self._agreements = agreements
         self._callbacks = callbacks
 
-    def __call__(self, epoch: Epoch) -> tuple[Agreement, Progress]:
+    def __call__(self, epoch: EpochIterator) -> tuple[Agreement, Progress]:
         """Begin the epoch on all ranks; return the agreement and this rank's progress.
 
         Raises:
@@ -77,7 +77,7 @@ class Rendezvous:
             self._previous.forget()
         return self.agreement, progress
 
-    def _start(self, epoch: Epoch, agreement: Agreement) -> Run:
+    def _start(self, epoch: EpochIterator, agreement: Agreement) -> EpochFeed:
         try:
             run = epoch.start()
             if run.error is not None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from echobuf import _core
-from echobuf.buffer import EchoBuffer, engine_of
+from echobuf._engine.engine import Engine
 from echobuf.errors import ClosedError, DeviceError, EchobufError
 from echobuf.loader.feeder import Feeder
 from echobuf.serve.link import broken
@@ -35,7 +35,7 @@ class FollowFeeder(Feeder):
     """Feeds one epoch from a server; else as `Feeder`.
 
     Args:
-        buffer: open, for this epoch.
+        engine: open, for this epoch.
         follower: that has begun it.
         link: to the server.
         epoch: of the server.
@@ -44,7 +44,7 @@ class FollowFeeder(Feeder):
 
     def __init__(
         self,
-        buffer: EchoBuffer,
+        engine: Engine,
         follower: _core.Follower,
         link: Link,
         epoch: int,
@@ -54,9 +54,9 @@ class FollowFeeder(Feeder):
         self._link = link
         self._epoch = epoch
         self._held = held
-        self._engine = engine_of(buffer)
+        self._engine = engine
         super().__init__(
-            engine_of(buffer),
+            engine,
             iter(()),
             None,
             batched=False,

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from echobuf.describe_error import describe
 from echobuf.errors import OptionError, UpstreamError
 from echobuf.loader import source
 from echobuf.loader.adapter import Adapter
-from echobuf.loader.arranging import arrange
-from echobuf.loader.attaching import as_attached
-from echobuf.loader.feeder import Feeder
-from echobuf.loader.length import count_units
-from echobuf.loader.told import Told
-from echobuf.loader.upstream import Start, Upstream
+from echobuf.loader.plan import count_units
+from echobuf.loader.readers import FeedRequest, ThreadReader, as_attached, choose_reader
+from echobuf.loader.upstream import EpochSetter, Start, Upstream
 from echobuf.options import check_bool, check_int
 from echobuf.serve.sample import Sample, read_sample
 from echobuf.serve.station import Station
@@ -48,14 +44,13 @@ class Intake:
                 "`upstream` is attached to a server; what is served already is not "
                 "served again: attach jobs to that server."
             )
-        arranged = arrange(
+        choice = choose_reader(
             upstream, Adapter(), workers, sampler=sampler, batched=batched
         )
-        upstream, self._workforce = arranged.upstream, arranged.workforce
+        upstream, self._reader = choice.upstream, choice.reader
         self._batched = source.yields_batches(upstream) if batched is None else batched
         self._upstream = Upstream(upstream)
-        self._told = Told(upstream)
-        self._read: Callable[[Any], Any] | None = None
+        self._epoch_setter = EpochSetter(upstream)
 
     def first(self) -> tuple[Start, Sample]:
         """Begins the first epoch; what examples look like.
@@ -67,10 +62,10 @@ class Intake:
         start = self.begin(0)
         if start.items is None:
             raise UpstreamError("upstream yields nothing in its first epoch.")
-        first = start.first
-        if self._workforce is not None:
-            first = self._workforce.example
-        sample, self._read = read_sample(first, batched=self._batched)
+        first = self._reader.first_item(start)
+        sample, adapter = read_sample(first, batched=self._batched)
+        if not self._reader.is_pool:
+            self._reader = ThreadReader(adapter)
         return start, sample
 
     def begin(self, number: int) -> Start:
@@ -80,15 +75,14 @@ class Intake:
             UpstreamError: it raises, or gives no epoch more.
         """
         try:
-            self._told.tell(number)
+            self._epoch_setter.set(number)
         except Exception as error:
             raise UpstreamError(
                 f"`set_epoch({number})` of upstream raised {describe(error)}"
             ) from error
         self._upstream.check_fresh()
         start = self._upstream.begin()
-        if self._workforce is not None:
-            start = self._workforce.check(start)
+        start = self._reader.check(start)
         if start.error is not None:
             raise UpstreamError(
                 f"upstream failed: {describe(start.error)}"
@@ -111,25 +105,15 @@ class Intake:
         if start.items is None:
             station.close()
             return
-        assert self._read is not None
-        feeder: Feeder
-        if self._workforce is not None:
-            feeder = self._workforce.feed(station, start, there)  # type: ignore[arg-type]
-        else:
-            feeder = Feeder(
-                station,  # type: ignore[arg-type]
-                start.items,
-                start.first,
-                batched=self._batched,
-                read=self._read,
-                skipped=there,
-                snapshots=None,
-            )
+        feeder = self._reader.feed(
+            station,  # type: ignore[arg-type]
+            FeedRequest(start, there, self._batched),
+        )
         del start
         while not feeder.join(_SLICE_S):
             if stopped.is_set():
                 feeder.end()
 
     def close(self) -> None:
-        """Ends the worker processes."""
-        self._workforce = None
+        """Drop the worker processes, which then end; nothing waits for them."""
+        self.__dict__.pop("_reader", None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,11 +48,11 @@ class Sample:
         )
 
 
-def read_sample(item: Any, *, batched: bool) -> tuple[Sample, Callable[[Any], Any]]:
+def read_sample(item: Any, *, batched: bool) -> tuple[Sample, Adapter]:
     """What examples look like, from the first item of upstream.
 
     Returns:
-        That, and what makes arrays of items.
+        The sample, and an adapter that reads items like the first one.
 
     Raises:
         SpecError: it has no leaves, or some that cannot be stored.
@@ -70,7 +69,7 @@ def read_sample(item: Any, *, batched: bool) -> tuple[Sample, Callable[[Any], An
             namespace=NAMESPACE,
         )
     carried = adapter.carried() or [None] * len(make_spec(tree).fields)
-    return Sample(tree, tuple(carried)), adapter.reader()
+    return Sample(tree, tuple(carried)), adapter
 
 
 def _adapter(item: Any) -> Adapter:

@@ -33,7 +33,6 @@ class Station:
         core.carry(list(sample.carried))
         self.options = options
         self.backend = self  # to worker processes
-        self._engine = self  # for `engine_of`
         self.put_all = core.put_all
         self.error: BaseException | None = None
         self._has_ended = False

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from echobuf import _core
+from echobuf._engine.engine import Engine
 from echobuf.buffer import EchoBuffer, engine_of
 from echobuf.errors import OptionError, StateError
 from echobuf.host_backend import HostBackend
+from echobuf.loader.readers import FeedRequest
 from echobuf.loader.upstream import Start
 from echobuf.serve.following import FollowFeeder, Held
 from echobuf.serve.link import Link, unopened
@@ -39,11 +41,11 @@ class Supply:
         begun: called when the first epoch is asked for, if that is still there.
 
     Attributes:
-        crew: there are no worker processes here.
+        pool: there are no worker processes here.
         is_pool: the server has its own processes.
     """
 
-    crew = None
+    pool = None
     is_pool = False
 
     def __init__(
@@ -108,9 +110,8 @@ class Supply:
 
     # ---- as worker processes do
 
-    @property
-    def example(self) -> Any:
-        """One like those that come."""
+    def first_item(self, start: Start) -> Any:
+        """Return an example of zeros, like those that come."""
         return self._link.sample.example()
 
     def check(self, start: Start) -> Start:
@@ -159,14 +160,14 @@ class Supply:
             self._follower = _core.DeviceFollower(backend.core, self._link.place)
         return self._buffer
 
-    def feed(self, buffer: EchoBuffer, start: Start, needed: int) -> FollowFeeder:
+    def feed(self, engine: Engine, request: FeedRequest) -> FollowFeeder:
         """Feeds an epoch.
 
         Raises:
             StateError: it is to go on in the middle of one.
         """
-        turn: Turn = start.first
-        if needed > 0:
+        turn: Turn = request.start.first
+        if request.needed > 0:
             raise StateError(
                 "`state` was taken in the middle of an epoch, and what a server has "
                 "served does not come again; take states between epochs, or give the "
@@ -176,7 +177,6 @@ class Supply:
         assert follower is not None
         if self._feeder is not None:
             self._feeder.join()  # a follower is one thread's
-        engine = engine_of(buffer)
         if engine.is_draining():  # the epoch before is still served: this one is ahead
             self._link.place.leave(turn.epoch - 1)
         else:
@@ -185,7 +185,7 @@ class Supply:
             if gap:
                 engine.reset(engine.epoch, gap)
         follower.begin(turn.base)
-        feeder = FollowFeeder(buffer, follower, self._link, turn.epoch, self._held)
+        feeder = FollowFeeder(engine, follower, self._link, turn.epoch, self._held)
         self._feeder = feeder
         if not feeder.is_stopped():
             self._held.epoch = None

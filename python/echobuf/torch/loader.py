@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import torch
     from torch.distributed import ProcessGroup
 
-    from echobuf.loader.epoch import Epoch
+    from echobuf.loader.iterator import EpochIterator
     from echobuf.ranks.coordinator import RankCoordinator
 
 
@@ -169,7 +169,7 @@ class EchoLoader(_EchoLoader):
         from echobuf.ranks.rendezvous import LoaderCallbacks
 
         try:
-            epoch = cast("Epoch", super().__iter__())
+            epoch = cast("EpochIterator", super().__iter__())
         except BaseException as error:
             self._ranks.cannot_begin(error)
             raise

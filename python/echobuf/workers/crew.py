@@ -9,7 +9,7 @@ import weakref
 from typing import Any
 
 from echobuf import _core
-from echobuf.buffer import EchoBuffer, engine_of
+from echobuf._engine.engine import Engine
 from echobuf.loader.adapter import Adapter
 from echobuf.workers.settings import Settings
 from echobuf.workers.task import Task
@@ -32,7 +32,7 @@ class Crew:
         dataset: that each reads, as a copy of its own.
         adapter: that reads its items.
         example: the first one.
-        buffer: that they write into.
+        engine: of the buffer that they write into.
 
     Attributes:
         core: their tickets.
@@ -48,9 +48,8 @@ class Crew:
         dataset: Any,
         adapter: Adapter,
         example: Any,
-        buffer: EchoBuffer,
+        engine: Engine,
     ) -> None:
-        engine = engine_of(buffer)
         backend = engine.backend
         tasks = [
             Task(
@@ -67,7 +66,7 @@ class Crew:
             for number in range(settings.count)
         ]
         self.core: _core.Crew = backend.crew(backend.core, settings.count, _AHEAD)  # type: ignore[arg-type]
-        self.watch = Watch(settings, self.core, tasks, weakref.ref(buffer))
+        self.watch = Watch(settings, self.core, tasks, weakref.ref(engine))
         # As the interpreter goes away `_end_all` has done it, and modules are gone.
         weakref.finalize(self, self.watch.close).atexit = False
         _crews.add(self)

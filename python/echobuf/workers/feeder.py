@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from echobuf import _core
-from echobuf.buffer import EchoBuffer, engine_of
+from echobuf._engine.engine import Engine
 from echobuf.loader.feeder import Feeder
 from echobuf.workers.watch import Watch
 
@@ -25,7 +25,7 @@ class WorkerFeeder(Feeder):
     Args:
         core: takes the indices.
         watch: knows the workers.
-        buffer: open, for this epoch.
+        engine: open, for this epoch.
         indices: what is left of the sampler.
         first: its first index, taken already.
         skipped: examples at the start that a resumed buffer does not need.
@@ -35,7 +35,7 @@ class WorkerFeeder(Feeder):
         self,
         core: _core.Crew,
         watch: Watch,
-        buffer: EchoBuffer,
+        engine: Engine,
         indices: Iterator[int],
         first: int,
         *,
@@ -44,7 +44,7 @@ class WorkerFeeder(Feeder):
         self._core = core
         self._watch = watch
         super().__init__(
-            engine_of(buffer),
+            engine,
             indices,
             first,
             batched=False,

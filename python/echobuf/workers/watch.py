@@ -12,7 +12,7 @@ from dataclasses import replace
 from multiprocessing import connection
 
 from echobuf import _core
-from echobuf.buffer import EchoBuffer
+from echobuf._engine.engine import Engine
 from echobuf.errors import ClosedError, DeviceError
 from echobuf.threads import DaemonThread, Signal
 from echobuf.workers.settings import Settings
@@ -30,7 +30,7 @@ class Watch:
         settings: how many, and how they are started.
         core: their tickets.
         tasks: of each.
-        buffer: that they write into.
+        engine: of the buffer that they write into.
 
     Raises:
         OptionError: a task cannot be sent to another process.
@@ -41,12 +41,12 @@ class Watch:
         settings: Settings,
         core: _core.Crew,
         tasks: list[Task],
-        buffer: weakref.ref[EchoBuffer],
+        engine: weakref.ref[Engine],
     ) -> None:
         self._settings = settings
         self._core = core
         self._tasks = tasks
-        self._buffer = buffer
+        self._engine = engine
         self._process = os.getpid()
         # Guards what follows, and that an epoch does not end between the look whether
         # a failure is its own and the failure.
@@ -117,12 +117,12 @@ class Watch:
             if self._fed is None or self._fed != self._core.term():
                 return
             self._has_failed = True
-            buffer = self._buffer()
+            engine = self._engine()
             try:
-                if buffer is not None:
+                if engine is not None:
                     # One that was left, or whose device is gone, says so itself.
                     with contextlib.suppress(ClosedError, DeviceError):
-                        buffer.fail(error)
+                        engine.fail(error)
             finally:
                 self._revoke(self._fed, self._core.given())
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from echobuf.buffer import EchoBuffer
+from echobuf._engine.engine import Engine
 from echobuf.loader.adapter import Adapter
 from echobuf.loader.order import Order
+from echobuf.loader.readers import FeedRequest
 from echobuf.loader.upstream import Start
 from echobuf.workers.crew import Crew
 from echobuf.workers.feeder import WorkerFeeder
@@ -25,8 +26,7 @@ class Workforce:
         adapter: of the loader.
 
     Attributes:
-        crew: the workers, once they were started.
-        example: the first one, from which the spec is inferred.
+        pool: the workers, once they were started.
         is_pool: these are processes of its own.
     """
 
@@ -36,15 +36,15 @@ class Workforce:
         self._settings = settings
         self._dataset = order.dataset
         self._adapter = adapter
-        self.crew: Crew | None = None
+        self.pool: Crew | None = None
         self._has_example = False
-        self.example: Any = None
+        self._example: Any = None
 
     def close(self) -> None:
         """End the workers, and wait for those that end when they are told."""
-        if self.crew is not None:
-            self.crew.watch.close()
-            self.crew.watch.join(time.monotonic() + _AT_CLOSE_S)
+        if self.pool is not None:
+            self.pool.watch.close()
+            self.pool.watch.join(time.monotonic() + _AT_CLOSE_S)
 
     def is_ready(self) -> bool:
         """Whether an epoch can be begun without waiting."""
@@ -55,32 +55,37 @@ class Workforce:
         if start.items is None or self._has_example:
             return start
         try:
-            self.example = self._dataset[start.first]
+            self._example = self._dataset[start.first]
         except Exception as error:
             return Start(error=error)
         self._has_example = True
         return start
 
-    def feed(self, buffer: EchoBuffer, start: Start, needed: int) -> WorkerFeeder:
-        """Feeds an epoch, from its fresh example `needed` on.
+    def first_item(self, start: Start) -> Any:
+        """Return the first example, from which the spec is inferred."""
+        return self._example
+
+    def feed(self, engine: Engine, request: FeedRequest) -> WorkerFeeder:
+        """Begin to feed an epoch through the workers, which it starts the first time.
 
         Raises:
             OptionError: the dataset cannot be sent to other processes.
         """
-        if self.crew is None:
-            self.crew = Crew(
+        if self.pool is None:
+            self.pool = Crew(
                 self._settings,
                 self._dataset,
                 self._adapter.in_worker(),
-                self.example,
-                buffer,
+                self._example,
+                engine,
             )
+        start = request.start
         assert start.items is not None
         return WorkerFeeder(
-            self.crew.core,
-            self.crew.watch,
-            buffer,
+            self.pool.core,
+            self.pool.watch,
+            engine,
             start.items,
             start.first,
-            skipped=needed,
+            skipped=request.needed,
         )

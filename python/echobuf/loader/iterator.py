@@ -10,15 +10,15 @@ from echobuf.buffer import EchoBuffer, engine_of
 from echobuf.codes import upstream_failed
 from echobuf.errors import ClosedError, ItemError, UpstreamError
 from echobuf.loader.attributes import closed_error
-from echobuf.loader.run import Run
-from echobuf.loader.snapshots import with_upstream
+from echobuf.loader.epochs import EpochFeed
+from echobuf.loader.upstream_states import with_upstream
 from echobuf.state import State
 from echobuf.uncopied import Uncopied
 
 _Result = TypeVar("_Result")
 
 
-class Epoch(Uncopied, Iterator[Any]):
+class EpochIterator(Uncopied, Iterator[Any]):
     """Draws the batches of one epoch, and stops upstream when it is dropped.
 
     Args:
@@ -36,22 +36,22 @@ class Epoch(Uncopied, Iterator[Any]):
 
     def __init__(
         self,
-        run: Run,
-        first: Callable[[Run], Run],
+        run: EpochFeed,
+        first: Callable[[EpochFeed], EpochFeed],
         finished: Callable[[], None],
         overlap: Callable[[], bool] | None = None,
     ) -> None:
         self.number = run.number
-        self._run: Run | None = run  # None: at the end
+        self._run: EpochFeed | None = run  # None: at the end
         self._buffer: EchoBuffer | None = None  # from the first draw on
-        self._first: Callable[[Run], Run] | None = first
+        self._first: Callable[[EpochFeed], EpochFeed] | None = first
         self._finished: Callable[[], None] | None = finished
         self._overlap = overlap
         self._held: Any = None  # a batch drawn before Ctrl-C came
         self._superseded = False
         self._is_closed = False  # the loader
 
-    def __iter__(self) -> Epoch:
+    def __iter__(self) -> EpochIterator:
         return self
 
     def __next__(self) -> Any:
@@ -111,7 +111,7 @@ class Epoch(Uncopied, Iterator[Any]):
             self._held = None
         return batch
 
-    def start(self) -> Run:
+    def start(self) -> EpochFeed:
         """What is drawn from, from now on.
 
         Raises:

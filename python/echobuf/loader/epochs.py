@@ -1,31 +1,108 @@
-"""Beginning an epoch: upstream's iterator, the buffer, and the thread between them."""
+"""The epochs of a loader: how each is begun, fed, begun ahead, and ended."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 from echobuf import state
 from echobuf.buffer import EchoBuffer, engine_of
+from echobuf.codes import upstream_failed
 from echobuf.errors import EchobufError, StateError, UpstreamError
 from echobuf.limits import enough
 from echobuf.loader import source
 from echobuf.loader.adapter import Adapter
-from echobuf.loader.ahead import Ahead
 from echobuf.loader.feeder import Feeder, stop_feeding
 from echobuf.loader.plan import Plan
-from echobuf.loader.run import Run
-from echobuf.loader.snapshots import Snapshots
-from echobuf.loader.told import Told
-from echobuf.loader.upstream import Start, Upstream
+from echobuf.loader.readers import FeedRequest, Reader
+from echobuf.loader.upstream import EpochSetter, Start, Upstream
+from echobuf.loader.upstream_states import Snapshots
 from echobuf.upstream_state import UpstreamState
 
-if TYPE_CHECKING:
-    from echobuf.serve.supply import Supply
-    from echobuf.workers.workforce import Workforce
+
+class EpochFeed:
+    """What was begun for one epoch; dropping it stops its upstream.
+
+    The loader holds it until the first batch is drawn, so that an iterator that was
+    made and dropped again (some trainers try whether a loader can be iterated) has
+    not used up an epoch.
+
+    Args:
+        number: of the epoch.
+        resume: the state that it goes on from.
+        buffer: None if upstream yielded nothing, or failed.
+        feeder: the thread that feeds it.
+        cause: what upstream raised, if it could not be begun.
+        snapshots: of upstream, if it has a state.
+        pool: the worker processes that feed it, which end when nothing refers to it.
+
+    Attributes:
+        given_up: whether `set_epoch` has asked for another epoch in its place.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        resume: state.State | None,
+        buffer: EchoBuffer | None = None,
+        feeder: Feeder | None = None,
+        cause: BaseException | None = None,
+        snapshots: Snapshots | None = None,
+        pool: Any = None,
+    ) -> None:
+        self.number = number
+        self.resume = resume
+        self._cause = cause
+        self.given_up = False
+        self.buffer = buffer
+        self.feeder = feeder
+        self.snapshots = snapshots
+        self._pool = pool
+
+    @property
+    def error(self) -> UpstreamError | None:
+        """What a draw raises, if upstream could not be begun."""
+        if self._cause is None:
+            return None
+        if type(self._cause) is UpstreamError:  # that says it
+            return UpstreamError(*self._cause.args)
+        return upstream_failed(self._cause)
+
+    def end(self) -> None:
+        """Ends its upstream; waits until the current call of that returns."""
+        if self.feeder is not None:
+            self.feeder.end()
+
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        # As the interpreter goes away its threads have ended, and modules are gone.
+        if getattr(self, "feeder", None) is not None and not is_finalizing():
+            self.feeder.stop()  # type: ignore[union-attr]
 
 
-class Starter:
+@dataclass(frozen=True)
+class EpochAhead:
+    """The next epoch of a loader, begun early; dropping it stops its upstream.
+
+    Attributes:
+        number: of the epoch.
+        start: what came of beginning upstream.
+        run: what feeds the buffer already; None if nothing does.
+    """
+
+    number: int
+    start: Start
+    run: EpochFeed | None
+
+    def cancel(self) -> None:
+        """Ends its upstream; waits until the current call of that returns."""
+        if self.run is not None:
+            self.run.end()
+
+
+class Epochs:
     """Begins the epochs of a loader, one after the other in the same memory.
 
     Args:
@@ -33,8 +110,7 @@ class Starter:
         told: what in it is told the number of an epoch that begins ahead.
         plan: of the buffer.
         adapter: to the framework of the loader.
-        workforce: who makes examples in place of this process: worker processes, and
-            upstream yields indices; or a server, and it yields epochs of it.
+        reader: makes examples of what upstream yields.
 
     Attributes:
         buffer: from the first item on.
@@ -44,22 +120,22 @@ class Starter:
     def __init__(
         self,
         upstream: Upstream,
-        told: Told,
+        told: EpochSetter,
         plan: Plan,
         adapter: Adapter,
-        workforce: Workforce | Supply | None = None,
+        reader: Reader,
     ) -> None:
         self._upstream = upstream
-        self._told = told
+        self._epoch_setter = told
         self._plan = plan
         self._adapter = adapter
-        self._workforce = workforce
+        self._reader = reader
         self._feeders: list[Feeder] = []  # of the epoch begun last, and cut off
-        self._ahead: Ahead | None = None
+        self._ahead: EpochAhead | None = None
         self.buffer: EchoBuffer | None = None
         self.snapshots: Snapshots | None = None
 
-    def begin(self, number: int, resume: state.State | None) -> Run:
+    def begin(self, number: int, resume: state.State | None) -> EpochFeed:
         """Begins an epoch; where upstream raises, the run says what.
 
         Args:
@@ -77,10 +153,10 @@ class Starter:
         upstream = None if resume is None else resume.get("upstream")
         start = self._start(upstream) if ahead is None else ahead.start
         if start.error is not None:
-            return Run(number, resume, cause=start.error)
+            return EpochFeed(number, resume, cause=start.error)
         if start.items is None:
             self._open_empty(number, resume)
-            return Run(number, resume)
+            return EpochFeed(number, resume)
         if ahead is not None and ahead.run is not None:
             buffer, run = self.buffer, ahead.run
             assert buffer is not None
@@ -91,7 +167,7 @@ class Starter:
                 self._stop_feeding(buffer)
                 raise
             return run
-        buffer = self._open(start.first, number, resume)
+        buffer = self._open(start, number, resume)
         try:
             run = self._feed(buffer, start, number, resume)
             self._note(run)
@@ -100,7 +176,7 @@ class Starter:
             raise
         return run
 
-    def _note(self, run: Run) -> None:
+    def _note(self, run: EpochFeed) -> None:
         """Keep what feeds the epoch that has begun."""
         assert run.feeder is not None
         self._feeders, self.snapshots = [run.feeder], run.snapshots
@@ -131,8 +207,7 @@ class Starter:
         try:
             self.cancel_ahead()
             self.join()
-            if self._workforce is not None:
-                self._workforce.close()
+            self._reader.close()
         except Exception:
             self._release()
             raise
@@ -153,9 +228,9 @@ class Starter:
             or not engine_of(buffer).is_draining()
         ):
             return self._ahead is not None
-        if self._workforce is not None and not self._workforce.is_ready():
+        if not self._reader.is_ready():
             return False
-        self._told.tell_next(number)
+        self._epoch_setter.set_next(number)
         try:
             start = self._start(None)
         except UpstreamError:
@@ -164,7 +239,7 @@ class Starter:
         try:
             if start.items is not None and engine_of(buffer).open_ahead(number):
                 run = self._feed(buffer, start, number, None)
-            self._ahead = Ahead(number, start, run)
+            self._ahead = EpochAhead(number, start, run)
         except BaseException:
             self._ahead = None
             self._stop_feeding(buffer)
@@ -180,7 +255,9 @@ class Starter:
                 self._feeders = [*self._feeders, ahead.run.feeder]
             ahead.cancel()
 
-    def _wanted_ahead(self, number: int, resume: state.State | None) -> Ahead | None:
+    def _wanted_ahead(
+        self, number: int, resume: state.State | None
+    ) -> EpochAhead | None:
         """What was begun ahead, if it is this epoch; ended if it is another."""
         ahead = self._ahead
         if ahead is not None and (ahead.number != number or resume is not None):
@@ -192,15 +269,14 @@ class Starter:
 
     def _start(self, state: UpstreamState | None) -> Start:
         self._upstream.check_fresh()
-        self._told.note_beginning()
-        start = self._upstream.begin(state)
-        return start if self._workforce is None else self._workforce.check(start)
+        self._epoch_setter.note_epochs()
+        return self._reader.check(self._upstream.begin(state))
 
-    def _open(self, first: Any, number: int, resume: state.State | None) -> EchoBuffer:
+    def _open(
+        self, start: Start, number: int, resume: state.State | None
+    ) -> EchoBuffer:
         if self.buffer is None:
-            if self._workforce is not None:
-                first = self._workforce.example
-            example = self._adapter.read_first(first)
+            example = self._adapter.read_first(self._reader.first_item(start))
             with self._enough():
                 self.buffer = self._make_buffer(example)
         self.buffer.reset(number)
@@ -234,40 +310,37 @@ class Starter:
 
     def _enough(self) -> AbstractContextManager[None]:
         """Give a clear error where descriptors, threads or processes run out."""
-        if self._workforce is not None and self._workforce.is_pool:
+        if self._reader.is_pool:
             return enough("a loader with workers", "make `num_workers` smaller")
         return enough("a loader", "end the loops of other loaders")
 
     def _feed(
         self, buffer: EchoBuffer, start: Start, number: int, resume: state.State | None
-    ) -> Run:
+    ) -> EpochFeed:
         base = needed = 0
         if resume is not None:
             base = resume.get("base", 0)
             needed = base + resume["fresh_offset"]
-        snapshots = None
+        engine, snapshots = engine_of(buffer), None
         if self._upstream.stateful is not None:
             snapshots = Snapshots(
                 self._upstream.stateful,
-                engine_of(buffer).options,
+                engine.options,
                 number,
                 base,
                 start.offset,
                 start.state,
             )
-        assert start.items is not None
-        if self._workforce is not None:
-            with self._enough():
-                given = self._workforce.feed(buffer, start, needed)
-            return Run(number, resume, buffer, given, crew=self._workforce.crew)
+        batched = self._plan.batched and not engine.ragged
         with self._enough():
-            feeder = Feeder(
-                engine_of(buffer),
-                start.items,
-                start.first,
-                batched=self._plan.batched and not self._plan.options.ragged,
-                read=self._adapter.reader(),
-                skipped=needed - start.offset,
-                snapshots=snapshots,
+            feeder = self._reader.feed(
+                engine, FeedRequest(start, needed, batched, snapshots)
             )
-        return Run(number, resume, buffer, feeder, snapshots=snapshots)
+        return EpochFeed(
+            number,
+            resume,
+            buffer,
+            feeder,
+            snapshots=snapshots,
+            pool=self._reader.pool,
+        )

@@ -1,0 +1,202 @@
+"""Readers of data: a thread of this process, worker processes, or a server."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from echobuf._engine.engine import Engine
+from echobuf.buffer import EchoBuffer
+from echobuf.errors import OptionError
+from echobuf.loader import source
+from echobuf.loader.adapter import Adapter
+from echobuf.loader.feeder import Feeder, Sink
+from echobuf.loader.order import Order, Sampled, is_map_style
+from echobuf.loader.source import as_batches
+from echobuf.loader.upstream import Start
+from echobuf.loader.upstream_states import Snapshots
+
+if TYPE_CHECKING:
+    from echobuf.serve.attached import Attached
+    from echobuf.workers.settings import Settings
+
+
+@dataclass(frozen=True)
+class FeedRequest:
+    """An epoch that a reader is to feed.
+
+    Attributes:
+        start: of upstream.
+        needed: index of the first fresh example that the buffer needs.
+        batched: items hold examples stacked on axis 0.
+        snapshots: take upstream's state between items; None if it has none.
+    """
+
+    start: Start
+    needed: int = 0
+    batched: bool = False
+    snapshots: Snapshots | None = None
+
+
+class Reader(Protocol):
+    """Makes the examples of an epoch and puts them into a buffer.
+
+    A thread of this process iterates upstream itself; for a worker pool upstream yields
+    indices, and for a server it yields the server's epochs.
+    """
+
+    is_pool: bool
+    """True for worker processes of the loader's own."""
+    pool: Any
+    """Worker processes that run as long as an epoch refers to them; None without."""
+
+    def is_ready(self) -> bool:
+        """Return True if an epoch can be begun without waiting."""
+
+    def check(self, start: Start) -> Start:
+        """Return the start of an epoch, or its error where no example can be made."""
+
+    def first_item(self, start: Start) -> Any:
+        """Return the first item of an epoch that was begun, to infer the spec from."""
+
+    def feed(self, engine: Engine, request: FeedRequest) -> Feeder:
+        """Begin to feed an epoch into the buffer of an engine.
+
+        Raises:
+            OptionError: the dataset cannot be sent to other processes.
+            StateError: this reader cannot continue in the middle of an epoch.
+        """
+
+    def close(self) -> None:
+        """End worker processes, or leave the server."""
+
+
+class ThreadReader:
+    """Iterates upstream on a thread of this process.
+
+    Args:
+        adapter: to the framework of the loader.
+    """
+
+    is_pool = False
+    pool = None
+
+    def __init__(self, adapter: Adapter) -> None:
+        self._adapter = adapter
+
+    def is_ready(self) -> bool:
+        """Return True: upstream can always be begun."""
+        return True
+
+    def check(self, start: Start) -> Start:
+        """Return the start as it is."""
+        return start
+
+    def first_item(self, start: Start) -> Any:
+        """Return upstream's first item."""
+        return start.first
+
+    def feed(self, engine: Sink, request: FeedRequest) -> Feeder:
+        """Start the thread; it skips the examples that are not needed."""
+        start = request.start
+        assert start.items is not None
+        return Feeder(
+            engine,
+            start.items,
+            start.first,
+            batched=request.batched,
+            read=self._adapter.reader(),
+            skipped=request.needed - start.offset,
+            snapshots=request.snapshots,
+        )
+
+    def close(self) -> None:
+        """Do nothing: the thread ends with its epoch."""
+
+
+@dataclass(frozen=True)
+class ReaderChoice:
+    """How upstream is read.
+
+    Attributes:
+        upstream: what is iterated.
+        reader: makes examples from it.
+        make: what makes a buffer for them.
+        order: which examples are read, where they are read by index.
+    """
+
+    upstream: Any
+    reader: Reader
+    make: Callable[..., EchoBuffer] = EchoBuffer
+    order: Order | None = None
+
+
+def choose_reader(
+    upstream: Any,
+    adapter: Adapter,
+    workers: Settings | None,
+    *,
+    sampler: Any,
+    batch_size: Any = None,
+    batched: Any = None,
+    unit: Any = "example",
+    overlap_epochs: Any = False,
+) -> ReaderChoice:
+    """Return the reader that the arguments of a loader ask for.
+
+    Raises:
+        OptionError: they do not go together, or `upstream` is none.
+    """
+    upstream = as_batches(
+        upstream, batch_size=batch_size, batched=batched, overlap_epochs=overlap_epochs
+    )
+    source.check_iterable(upstream)
+    if (attached := as_attached(upstream)) is not None:
+        check_attached(workers, sampler, batched, unit)
+        supply = attached._take()
+        return ReaderChoice(supply, supply, supply.make_buffer)
+    if workers is not None:
+        from echobuf.workers.buffer import SharedBuffer
+        from echobuf.workers.workforce import Workforce
+
+        order = Order(upstream, sampler)
+        return ReaderChoice(
+            order, Workforce(workers, order, adapter), SharedBuffer, order
+        )
+    if sampler is not None or is_map_style(upstream):
+        order = Order(upstream, sampler)
+        return ReaderChoice(Sampled(order), ThreadReader(adapter), order=order)
+    return ReaderChoice(upstream, ThreadReader(adapter))
+
+
+def as_attached(upstream: Any) -> Attached | None:
+    """The upstream if `echobuf.serve.attach` gave it, else None; imports nothing."""
+    module = sys.modules.get("echobuf.serve.attached")
+    if module is None or not isinstance(upstream, module.Attached):
+        return None
+    attached: Attached = upstream
+    return attached
+
+
+def check_attached(workers: Any, sampler: Any, batched: bool | None, unit: str) -> None:
+    """Refuses what the server decides.
+
+    Raises:
+        OptionError: names it.
+    """
+    if unit != "example":
+        raise OptionError(
+            f"`unit` is {unit!r}; a server serves examples: leave it out here."
+        )
+    for name, value in (
+        ("num_workers", workers),
+        ("sampler", sampler),
+        ("batched", batched),
+    ):
+        if value:
+            raise OptionError(
+                f"`{name}` is for who reads the data; `upstream` is attached to a "
+                "server, which does: say it there, and leave it out here."
+            )
