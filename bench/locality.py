@@ -66,12 +66,12 @@ def rank_of(way: str, items: int, epochs: int, batch_size: int, fits: float) -> 
 
     from echobuf.cache import CachedDataset
     from echobuf.cache.distributed import LocalitySampler, PartitionedDataset
-    from echobuf.cache.record import Draft
+    from echobuf.cache.items import ItemEncoder
 
     dist.init_process_group("gloo")
     source = Source(items)
     share = -(-items // dist.get_world_size())
-    max_bytes = int(fits * share) * Draft(source[0]).size
+    max_bytes = int(fits * share) * ItemEncoder(source[0]).size
     cache: Any = source
     if way == "own caches":
         cache = CachedDataset(source, max_bytes)
@@ -165,7 +165,7 @@ def thrown(
     ranks: int, part: int, trials: int, chance: np.random.Generator
 ) -> list[float]:
     """Imbalances of global batches whose examples fall to ranks at random."""
-    from echobuf.cache.distributed.dealing import imbalance
+    from echobuf.cache.distributed.sampler import imbalance
 
     counts = chance.multinomial(part * ranks, np.full(ranks, 1 / ranks), trials)
     return [imbalance(each) for each in counts]
@@ -175,17 +175,17 @@ def dealt(
     ranks: int, part: int, trials: int, chance: np.random.Generator
 ) -> list[float]:
     """Shares that move, of global batches of shuffled epochs of ImageNet's length."""
-    from echobuf.cache.distributed.dealing import deal
-    from echobuf.cache.distributed.holdings import shares
+    from echobuf.cache.distributed.holdings import owners
+    from echobuf.cache.distributed.sampler import assign
 
     found: list[float] = []
-    holders = shares(IMAGENET, ranks)
+    holders = owners(IMAGENET, ranks)
     while len(found) < trials:
         order = chance.permutation(IMAGENET)
         whole = part * ranks
         for begin in range(0, IMAGENET - whole + 1, whole):
             held = holders[order[begin : begin + whole]]
-            found.append(float((deal(held, ranks) != held).mean()))
+            found.append(float((assign(held, ranks) != held).mean()))
             if len(found) == trials:
                 break
     return found

@@ -1,4 +1,4 @@
-"""Data whose every item follows from its number, and processes that read them."""
+"""Data whose items follow from their numbers, and processes that read them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from echobuf.cache import CachedDataset
-from echobuf.cache.record import Draft
+from echobuf.cache.items import ItemEncoder
 
 COUNT = 40
 
@@ -52,20 +52,25 @@ def check_all(cached: CachedDataset, salt: int = 0) -> None:
 
 
 def size_of(value: Any) -> int:
-    """Bytes of the record of an item."""
-    return Draft(value).size
+    """Return the bytes of an encoded item."""
+    return ItemEncoder(value).size
 
 
 def make(directory: Any = None, max_bytes: int = 10**6, **kwargs: Any) -> CachedDataset:
-    """A cache of its own source, in memory unless there is a directory."""
+    """Make a cache with a source, in memory unless there is a directory."""
     source = kwargs.pop("source") if "source" in kwargs else Numbered()
     if directory is not None:
         kwargs.setdefault("identity", "numbered")
     return CachedDataset(source, max_bytes, directory=directory, **kwargs)
 
 
+def store_of(cached: CachedDataset) -> Any:
+    """Return the store of a cache, to look into it or to damage it."""
+    return cached._store
+
+
 def in_child(work: Callable[..., None], *args: Any, user: int | None = None) -> None:
-    """Runs it in a forked process, as another user where this one may do all."""
+    """Run `work` in a forked process, as another user where this one is root."""
 
     def run() -> None:
         if user is not None and os.geteuid() == 0:

@@ -1,4 +1,4 @@
-"""Where caches are: in memory, and in a directory."""
+"""Fixtures: caches in memory and in a directory; ranks that are threads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from leaked_threads import no_feeder
 
 @pytest.fixture(params=["memory", "disk"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Path | None]:
-    """Gives the directory for another cache; None in memory."""
+    """Return a function that gives the directory of another cache; None in memory."""
     made: list[Path] = []
 
     def another() -> Path | None:
@@ -27,7 +27,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Path |
 
 @pytest.fixture
 def ranks_here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Ranks are threads of this process; none of theirs is left."""
+    """Let ranks be threads of this process; check that no thread of theirs is left."""
     import sharing_ranks
 
     sharing_ranks.patch(monkeypatch)

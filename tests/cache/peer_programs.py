@@ -1,4 +1,4 @@
-"""What a rank with a cache runs, started as by torchrun: `peer_programs.py NAME`."""
+"""Programs of a rank with a cache, started as by torchrun: `peer_programs.py NAME`."""
 
 from __future__ import annotations
 

@@ -65,6 +65,18 @@ class Sharing:
         """Return the sum of a figure of the stats, over all ranks."""
         return sum(getattr(cache.stats(), name) for cache in self.caches)
 
+    def listening(self, rank: int) -> tuple[str, int]:
+        """Return the address at which a rank's server listens."""
+        host, port = self._read(f"listens/{rank}")
+        return host, port
+
+    def token(self) -> bytes:
+        """Return the token of these ranks."""
+        return bytes.fromhex(self._read("made/0")["token"])
+
+    def _read(self, key: str) -> Any:
+        return self.threads.rank_store(0).get(key)["made"]
+
     def close(self) -> None:
         for made in self.made:
             if not isinstance(made, Exception):

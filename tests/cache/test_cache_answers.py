@@ -9,7 +9,7 @@ import echobuf
 from cache_data import Numbered, check, make
 
 
-class Together(Numbered):
+class Batched(Numbered):
     """Items that are read together, as `answer` says."""
 
     def __init__(self, answer):
@@ -32,8 +32,8 @@ class Together(Numbered):
         (lambda items: "abc", "a str"),
     ],
 )
-def test_items_read_together_must_be_as_many(place, answer, got):
-    source = Together(answer)
+def test_getitems_of_the_source_must_return_one_item_an_index(place, answer, got):
+    source = Batched(answer)
     cached = make(place(), source=source)
     line = f"`dataset.__getitems__` returned {got} for 3 indices"
     with pytest.raises(echobuf.SpecError, match=re.escape(line)):
@@ -59,7 +59,7 @@ def cyclic(kind):
 
 
 @pytest.mark.parametrize("kind", [list, tuple, dict])
-def test_an_item_that_holds_itself_or_is_nested_too_deeply_is_refused(place, kind):
+def test_an_item_that_contains_itself_or_is_nested_too_deeply_is_refused(place, kind):
     source = [cyclic(kind), nested(kind, 101), nested(kind, 50_000), 3]
     cached = make(place(), source=source, identity="nested")
     for number in range(3):
@@ -79,6 +79,6 @@ def test_the_deepest_item_is_served_again(place, kind):
 
 def test_rows_of_an_array_are_items(place):
     rows = np.arange(12).reshape(4, 3)
-    source = Together(lambda items: rows[: len(items)])
+    source = Batched(lambda items: rows[: len(items)])
     got = make(place(), source=source).__getitems__([0, 1])
     np.testing.assert_array_equal(got, rows[:2])

@@ -1,12 +1,12 @@
-"""`max_bytes` holds at every moment, whoever adds."""
+"""`max_bytes` holds at every moment, with several threads and stores."""
 
 import itertools
 import threading
 
 import pytest
 
-from cache_data import make, size_of
-from echobuf.cache.record import Draft
+from cache_data import make, size_of, store_of
+from echobuf.cache.items import ItemEncoder
 from helpers import Worker
 
 SOURCE = [bytes([number]) * 3000 for number in range(120)]
@@ -19,16 +19,17 @@ def test_threads_that_miss_together_do_not_keep_more_than_fits(place, fit):
     most = fit * SIZE + SIZE // 2
     cached = make(place(), most, source=SOURCE)
     seen = []
-    room, together = cached._store.room, threading.Barrier(threads)
+    store, together = store_of(cached), threading.Barrier(threads)
+    free_bytes = store.free_bytes
     calls = itertools.count()
 
-    def room_of_all():  # all have seen it before any of them adds
-        size = room()
+    def free_for_all():  # all threads have read it before any of them adds
+        size = free_bytes()
         if next(calls) < threads:
             together.wait(60)
         return size
 
-    cached._store.room = room_of_all
+    store.free_bytes = free_for_all
 
     def read(begin):
         for number in range(begin, len(SOURCE), threads):
@@ -42,8 +43,7 @@ def test_threads_that_miss_together_do_not_keep_more_than_fits(place, fit):
     assert (cached.stats().items, cached.stats().bytes) == (fit, fit * SIZE)
 
 
-def test_what_fits_no_more_is_not_held(tmp_path):
-    """Two stores of one directory: what the other has written counts."""
+def test_two_stores_of_a_directory_keep_to_the_bound_together(tmp_path):
     pytest.importorskip("lmdb")
     most = 10 * SIZE
     one, two = (make(tmp_path, most, source=SOURCE) for _ in range(2))
@@ -63,20 +63,20 @@ def test_what_fits_no_more_is_not_held(tmp_path):
 def test_a_damaged_item_of_a_full_cache_is_stored_anew(tmp_path):
     pytest.importorskip("lmdb")
     cached = make(tmp_path, 3 * SIZE, source=SOURCE)
-    store = cached._store
+    store = store_of(cached)
     for number in range(3):
         cached[number]
     cached.flush()
-    held = store.contents()
-    store.put(1, Draft(SOURCE[1]))  # as after a record that was damaged
-    assert store.contents() == held
-    store.put(1, Draft(SOURCE[1] * 2))  # a longer one does not fit in its place
+    usage = store.usage()
+    store.put(1, ItemEncoder(SOURCE[1]))  # as after a damaged item
+    assert store.usage() == usage
+    store.put(1, ItemEncoder(SOURCE[1] * 2))  # a longer one does not fit in its place
     cached.flush()
-    assert store.contents() == held
+    assert store.usage() == usage
     assert [cached[number] for number in range(3)] == SOURCE[:3]
 
 
-def test_threads_that_read_while_another_writes_see_the_bound(tmp_path):
+def test_the_bound_holds_while_threads_read_and_write(tmp_path):
     pytest.importorskip("lmdb")
     most = 20 * SIZE
     caches = [make(tmp_path, most, source=SOURCE) for _ in range(3)]

@@ -1,4 +1,4 @@
-"""What is damaged, or half-written by a process that was killed, is never served."""
+"""Items that are damaged, or half-written by a killed process, are never served."""
 
 import itertools
 import os
@@ -11,35 +11,45 @@ from pathlib import Path
 import pytest
 
 import echobuf.cache
-from cache_data import COUNT, Numbered, check, check_all, in_child, item, make, size_of
-from echobuf.cache.record import DamagedError, Draft, is_sound, read
+from cache_data import (
+    COUNT,
+    Numbered,
+    check,
+    check_all,
+    in_child,
+    item,
+    make,
+    size_of,
+    store_of,
+)
+from echobuf.cache.items import DamagedError, ItemEncoder, decode_item, is_valid
 
 PACKAGE = str(Path(echobuf.cache.__file__).parent)
 NUMBER = 5
 
 
-def test_a_record_with_any_byte_changed_is_not_sound():
-    record = Draft(item(NUMBER)).seal(NUMBER)
-    assert is_sound(record, NUMBER)
-    check(read(record, NUMBER), NUMBER)
-    for at in range(len(record)):
+def test_an_encoded_item_with_any_byte_changed_is_invalid():
+    encoded = ItemEncoder(item(NUMBER)).encode(NUMBER)
+    assert is_valid(encoded, NUMBER)
+    check(decode_item(encoded, NUMBER), NUMBER)
+    for at in range(len(encoded)):
         for change in (1, 128, 255):
-            changed = bytearray(record)
+            changed = bytearray(encoded)
             changed[at] ^= change
-            assert not is_sound(changed, NUMBER)
+            assert not is_valid(changed, NUMBER)
             with pytest.raises(DamagedError):
-                read(changed, NUMBER)
+                decode_item(changed, NUMBER)
 
 
-def test_a_record_cut_off_longer_or_of_another_item_is_not_sound():
-    record = Draft(item(NUMBER)).seal(NUMBER)
-    for end in range(len(record)):
-        assert not is_sound(record[:end], NUMBER)
-        assert not is_sound(record[:end] + bytes(len(record) - end), NUMBER) or (
-            not any(record[end:])
+def test_an_encoded_item_cut_off_longer_or_of_another_number_is_invalid():
+    encoded = ItemEncoder(item(NUMBER)).encode(NUMBER)
+    for end in range(len(encoded)):
+        assert not is_valid(encoded[:end], NUMBER)
+        assert not is_valid(encoded[:end] + bytes(len(encoded) - end), NUMBER) or (
+            not any(encoded[end:])
         )
-    assert not is_sound(record + b"\0", NUMBER)
-    assert not is_sound(record, NUMBER + 1)
+    assert not is_valid(encoded + b"\0", NUMBER)
+    assert not is_valid(encoded, NUMBER + 1)
 
 
 def filled(**kwargs):
@@ -52,7 +62,7 @@ def filled(**kwargs):
 
 
 def check_read_again(cached, source, numbers, *, stored):
-    """Items are right; these were read again, and stored anew or not."""
+    """Check all items, which were read again, and whether they were stored anew."""
     check_all(cached)
     assert source.reads == numbers
     assert cached.stats().damaged == len(numbers)
@@ -60,42 +70,43 @@ def check_read_again(cached, source, numbers, *, stored):
     assert source.reads == (numbers if stored else [*numbers, *numbers])
 
 
-def test_damage_in_memory_is_mended():
+def test_a_damaged_item_in_memory_is_stored_anew():
     begin, size = 40 * 2 * 8 + 16, size_of(item(0))
     for at in (0, 3, 5, 9, 17, 25, 40, size // 2, size - 17):
         cached, source = filled()
-        cached._store._bytes[begin + at] ^= 1
+        store_of(cached).memory.view[begin + at] ^= 1
         check_read_again(cached, source, [0], stored=True)
 
 
-@pytest.mark.parametrize("word", ["where", "size"])
+@pytest.mark.parametrize("word", ["offset", "size"])
 @pytest.mark.parametrize("value", [1, 2**40, 2**63, 16])
-def test_damage_in_the_table_is_mended(word, value):
+def test_a_damaged_table_entry_is_stored_anew(word, value):
     cached, source = filled(max_bytes=10**5)
-    cached._store._table[2 + 2 * NUMBER + (word == "size")] = value
+    table = store_of(cached).memory.view.cast("Q")
+    table[2 + 2 * NUMBER + (word == "size")] = value
     check_read_again(cached, source, [NUMBER], stored=True)
     assert cached.stats().items == COUNT
 
 
-def test_damage_in_a_full_memory_is_read_from_the_source():
+def test_a_damaged_item_of_a_full_memory_is_read_from_the_source():
     cached, source = filled(max_bytes=sum(size_of(item(n)) for n in range(COUNT)))
-    cached._store._table[2 + 2 * NUMBER] = 16
+    store_of(cached).memory.view.cast("Q")[2 + 2 * NUMBER] = 16
     check_read_again(cached, source, [NUMBER], stored=False)
     assert cached.stats().items == COUNT - 1
 
 
-def bytes_of(directory, number):
-    """Where the array of an item lies in the file of the store."""
+def offset_of(directory, number):
+    """Return the offset of an item's array in the file of the store."""
     found = (directory / "data.mdb").read_bytes().find(item(number)["x"].tobytes())
     assert found > 0
     return found
 
 
-def test_damage_on_disk_is_mended(tmp_path):
+def test_a_damaged_item_on_disk_is_stored_anew(tmp_path):
     pytest.importorskip("lmdb")
     directory = tmp_path / "cache"
     in_child(lambda: filled(directory=directory))
-    at = bytes_of(directory, NUMBER)
+    at = offset_of(directory, NUMBER)
     with (directory / "data.mdb").open("r+b") as file:
         file.seek(at)
         file.write(b"damaged")
@@ -103,14 +114,14 @@ def test_damage_on_disk_is_mended(tmp_path):
     cached = make(directory, source=source)
     whole = cached.stats()
     check_read_again(cached, source, [NUMBER], stored=True)
-    # Held back, it takes the place of the damaged one: it is no item more.
+    # Buffered, it replaces the damaged one: it does not count as another item.
     assert (cached.stats().items, cached.stats().bytes) == (whole.items, whole.bytes)
     cached.flush()
     assert (cached.stats().items, cached.stats().bytes) == (whole.items, whole.bytes)
     in_child(lambda: check_read_again(make(directory), Numbered(), [], stored=True))
 
 
-def test_a_damaged_count_of_bytes_is_made_anew(tmp_path):
+def test_a_damaged_count_of_bytes_is_summed_anew(tmp_path):
     lmdb = pytest.importorskip("lmdb")
     directory = tmp_path / "cache"
 
@@ -128,7 +139,7 @@ def test_a_damaged_count_of_bytes_is_made_anew(tmp_path):
     check_all(cached)
 
 
-def test_damage_anywhere_in_records_on_disk(tmp_path):
+def test_items_damaged_anywhere_on_disk_are_never_served(tmp_path):
     """Pages of records, that is; those of the store's own index have no checksums."""
     pytest.importorskip("lmdb")
     source = [bytes([number]) * 9000 for number in range(30)]

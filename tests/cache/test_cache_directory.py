@@ -64,7 +64,7 @@ def change_marker(path, **changes):
     marker.write_text(json.dumps({**json.loads(marker.read_text()), **changes}))
 
 
-def test_it_is_made_with_its_parents_and_used_again(tmp_path):
+def test_a_new_directory_is_made_with_its_parents_and_used_again(tmp_path):
     path = tmp_path / "a" / "b"
     filled(path)
     source = Numbered()
@@ -78,7 +78,7 @@ def test_an_empty_directory_is_used(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["data.mdb", "notes.txt", ".hidden", "folder"])
-def test_another_programs_is_refused(tmp_path, name):
+def test_another_programs_directory_is_refused(tmp_path, name):
     if name == "folder":
         (tmp_path / name).mkdir()
     else:
@@ -113,7 +113,7 @@ def test_other_data_is_refused(tmp_path):
     check_refused(tmp_path, "here there are 3", source=Numbered(3))
 
 
-def test_other_data_is_refused_though_nobody_says_what_they_are(tmp_path):
+def test_other_data_without_identity_is_refused(tmp_path):
     def given(**kwargs):
         return CachedDataset(
             kwargs.pop("source", Numbered()), 10**6, directory=tmp_path, **kwargs
@@ -134,7 +134,7 @@ def test_other_data_is_refused_though_nobody_says_what_they_are(tmp_path):
     assert given().stats().items == COUNT
 
 
-def test_data_of_hugging_face_is_known_by_its_fingerprint(tmp_path):
+def test_the_fingerprint_of_hugging_face_is_part_of_the_identity(tmp_path):
     datasets = pytest.importorskip("datasets")
     columns = {"id": list(range(10))}
     first = datasets.Dataset.from_dict(columns)
@@ -151,7 +151,7 @@ def test_data_of_hugging_face_is_known_by_its_fingerprint(tmp_path):
         use(other)
 
 
-def test_a_store_that_is_none_is_refused(tmp_path):
+def test_a_file_that_is_no_store_is_refused(tmp_path):
     (filled(tmp_path) / "data.mdb").write_bytes(b"x" * 9000)
     check_not_opened(tmp_path, "whose store cannot be opened: .*INVALID")
 
@@ -173,7 +173,7 @@ def _open_path():
 
 
 @pytest.mark.parametrize("lock_file", [True, False])
-def test_a_read_only_directory_serves_what_it_has(open_path, lock_file):
+def test_a_read_only_directory_serves_its_items(open_path, lock_file):
     path = open_path / "cache"
     in_child(lambda: [make(path)[number] for number in range(20)])
     if not lock_file:
@@ -241,7 +241,7 @@ def check_full(path, serves):
     assert (cached.stats().hits > 0) == serves
 
 
-def test_a_disk_that_fills_up(tmp_path):
+def test_a_cache_serves_its_items_when_the_disk_fills_up(tmp_path):
     def fill():
         cached = make(tmp_path, 10**8, source=SOURCE)
         for number in range(30):
@@ -267,7 +267,7 @@ def check_all_stored(path):
     assert cached.stats().items == len(SOURCE)
 
 
-def test_a_disk_that_is_full(tmp_path, monkeypatch):
+def test_a_cache_on_a_full_disk_serves_its_items(tmp_path, monkeypatch):
     used, unused = tmp_path / "used", tmp_path / "unused"
     in_child(lambda: make(used, 10**8, source=SOURCE)[3])
     monkeypatch.setattr(directory, "_free_bytes", lambda path: 1000)
@@ -284,7 +284,7 @@ def test_a_disk_that_is_full(tmp_path, monkeypatch):
     in_child(use)
 
 
-def test_without_lmdb_it_says_what_to_install(tmp_path, monkeypatch):
+def test_the_error_without_lmdb_names_the_extra(tmp_path, monkeypatch):
     real = builtins.__import__
 
     def refuse(name, *args, **kwargs):
@@ -301,7 +301,7 @@ def test_without_lmdb_it_says_what_to_install(tmp_path, monkeypatch):
     check_all(make())
 
 
-def test_two_that_hold_items_back_do_not_store_more_than_fits(tmp_path):
+def test_two_caches_with_buffered_items_store_no_more_than_fit(tmp_path):
     source = [bytes(700)] * 40
     most = 10 * size_of(source[0])
     one, two = (make(tmp_path, most, source=source) for _ in range(2))
@@ -314,7 +314,7 @@ def test_two_that_hold_items_back_do_not_store_more_than_fits(tmp_path):
     assert (one.stats().items, two.stats().bytes) == (10, most)
 
 
-def test_two_caches_of_one_directory_in_one_process(tmp_path):
+def test_two_caches_of_one_directory_share_items(tmp_path):
     one, two = make(tmp_path), make(tmp_path)
     one[3]
     one.flush()
@@ -339,7 +339,7 @@ def test_the_marker_has_the_rights_of_a_new_file(tmp_path, monkeypatch):
     assert stat.S_IMODE(mode) == 0o640
 
 
-def test_many_first_users_at_once(tmp_path):
+def test_many_processes_may_make_the_directory_at_once(tmp_path):
     """Threads of several processes; each finds a cache that it can use."""
     path = tmp_path / "new" / "cache"
     fork = multiprocessing.get_context("fork")
@@ -366,7 +366,7 @@ def test_many_first_users_at_once(tmp_path):
     assert make(path).stats().items == COUNT
 
 
-def test_another_first_user_is_between_the_marker_and_the_store(tmp_path, monkeypatch):
+def test_a_directory_with_a_store_and_a_new_marker_is_used(tmp_path, monkeypatch):
     """A listing may show what came last, and not what came before it."""
     path = tmp_path / "cache"
     in_child(lambda: check_all(make(path)))

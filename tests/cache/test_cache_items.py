@@ -1,4 +1,4 @@
-"""What a cache serves is what the source has; what fits stays, and nothing else."""
+"""A cache serves the items of the source, and keeps those that fit."""
 
 import collections
 import copy
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import echobuf
 from cache_data import COUNT, Numbered, check, check_all, item, make, size_of
 from echobuf.cache import CachedDataset
-from echobuf.cache.record import HEAD_BYTES
+from echobuf.cache.items import HEADER_BYTES
 
 MODEL = settings(
     max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -24,7 +24,9 @@ SIZES = st.lists(st.integers(0, 3000), min_size=1, max_size=12)
 
 @MODEL
 @given(SIZES, st.integers(1, 8000), st.data())
-def test_like_a_dict_that_takes_what_fits(place, sizes, max_bytes, data):
+def test_a_cache_behaves_as_a_dict_that_keeps_fitting_items(
+    place, sizes, max_bytes, data
+):
     source = [bytes([number]) * size for number, size in enumerate(sizes)]
     cached = make(place(), max_bytes, source=source)
     kept: dict[int, int] = {}
@@ -67,7 +69,7 @@ def test_each_item_is_read_once(place):
     assert cached.stats().hits == 2 * COUNT
 
 
-def test_what_is_served_is_the_callers(place):
+def test_served_items_are_the_callers_to_change(place):
     cached = make(place())
     for _ in range(3):
         got = cached[3]
@@ -75,7 +77,7 @@ def test_what_is_served_is_the_callers(place):
         got["x"][...] = 0
 
 
-def test_prepared_once_and_transformed_each_time(place):
+def test_items_are_prepared_once_and_transformed_each_time(place):
     prepared, transformed = [], []
 
     def prepare(got):
@@ -140,7 +142,7 @@ def test_tensors_come_back_exactly(place):
     assert cached.stats().hits == 1
 
 
-def test_several_items_at_once(place):
+def test_getitems_returns_several_items(place):
     class Batched(Numbered):
         def __getitems__(self, numbers):
             calls.append(numbers)
@@ -157,7 +159,7 @@ def test_several_items_at_once(place):
     assert calls == [[3, 5, COUNT - 1, 3], [6, 7]]
 
 
-def test_iterated_it_ends(place):
+def test_iteration_ends_after_the_last_item(place):
     cached = make(place(), source=[1, 2, 3])
     assert list(cached) == [1, 2, 3]
     for index in (3, -4):
@@ -183,7 +185,7 @@ class Anything:
     pass
 
 
-def test_what_cannot_be_kept_is_named(place):
+def test_items_that_cannot_be_kept_are_named(place):
     image = pytest.importorskip("PIL.Image").new("RGB", (2, 2))
     for value, line in (
         ({"a": [Anything()]}, r"`item\['a'\]\[0\]` is of type .*Anything.*`prepare`"),
@@ -225,24 +227,24 @@ def test_a_copy_on_disk_has_the_items(tmp_path):
         ({"source": iter([1])}, "`dataset` is a list_iterator without __len__"),
     ],
 )
-def test_arguments_out_of_range(kwargs, line):
+def test_arguments_out_of_range_are_refused(kwargs, line):
     pytest.importorskip("lmdb")
     source = kwargs.pop("source", [1])
     with pytest.raises(echobuf.OptionError, match=line):
         CachedDataset(source, **{"max_bytes": 1000, **kwargs})
 
 
-def test_more_than_the_memory_there_is():
+def test_more_than_the_available_memory_is_a_capacity_error():
     with pytest.raises(
         echobuf.CapacityError, match=r"`max_bytes` is 1,152,.*available"
     ):
         make(max_bytes=2**60)
 
 
-def test_an_item_larger_than_the_cache(place):
+def test_an_item_larger_than_the_cache_is_served(place):
     source = [bytes(5000), b"a"]
     cached = make(place(), 1000, source=source)
     for _ in range(2):
         assert list(cached) == source
     assert (cached.stats().items, cached.stats().hits) == (1, 1)
-    assert make(place(), HEAD_BYTES - 1, source=[1])[0] == 1
+    assert make(place(), HEADER_BYTES - 1, source=[1])[0] == 1

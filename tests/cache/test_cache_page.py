@@ -22,7 +22,7 @@ def run(code, **names):
     return names
 
 
-def test_the_first_example(capsys):
+def test_the_first_example_runs(capsys):
     pytest.importorskip("torch")
     labels = []
     small = BLOCKS[0].replace("workers=4", "workers=1").replace("range(10)", "range(3)")
@@ -32,7 +32,7 @@ def test_the_first_example(capsys):
     assert told == [int(f"{100 * n / (n + 1):.0f}") for n in range(3)]
 
 
-def test_prepared_and_transformed():
+def test_the_example_of_prepare_and_transform_runs():
     import echobuf.cache
 
     names = run(
@@ -46,7 +46,7 @@ def test_prepared_and_transformed():
         assert list(names["cached"]) == [1, 2, 3, 4, 5]
 
 
-def test_on_a_disk_and_its_stats(tmp_path, capsys):
+def test_the_examples_of_a_disk_and_of_stats_run(tmp_path, capsys):
     pytest.importorskip("lmdb")
     import echobuf.cache
 
@@ -70,7 +70,7 @@ def test_importing_the_cache_brings_in_no_framework():
     assert done.stdout.strip() == b"False"
 
 
-def test_the_benchmark(tmp_path, monkeypatch):
+def test_the_benchmark_runs(tmp_path, monkeypatch):
     pytest.importorskip("lmdb")
     with importable(monkeypatch, BENCH) as load:
         script = load("cache")

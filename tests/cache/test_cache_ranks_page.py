@@ -32,7 +32,7 @@ dist.destroy_process_group()
 """
 
 
-def test_the_example(tmp_path):
+def test_the_example_runs(tmp_path):
     pytest.importorskip("torch")
     (code,) = markdown.blocks(PAGE, "python")
     for long, short in (
@@ -50,7 +50,7 @@ def test_the_example(tmp_path):
     assert sum(said["misses"] for said in told) == 60
 
 
-def test_the_benchmark(tmp_path, monkeypatch):
+def test_the_benchmark_runs(tmp_path, monkeypatch):
     pytest.importorskip("torch")
     with importable(monkeypatch, BENCH) as load:
         script = load("locality")

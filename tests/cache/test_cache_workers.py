@@ -6,8 +6,20 @@ import threading
 
 import pytest
 
-from cache_data import COUNT, Numbered, check, check_all, in_child, item, make, size_of
-from echobuf.cache.record import Draft
+from cache_data import (
+    COUNT,
+    Numbered,
+    check,
+    check_all,
+    in_child,
+    item,
+    make,
+    size_of,
+    store_of,
+)
+from echobuf.cache.directory import Contents, claim
+from echobuf.cache.environment import lock, open_environment
+from echobuf.cache.items import ItemEncoder
 
 START_METHODS = ["fork", "spawn", "forkserver"]
 
@@ -36,7 +48,7 @@ def run_all(method, cached, count):
 
 
 @pytest.mark.parametrize("method", START_METHODS)
-def test_processes_share_it(place, method):
+def test_processes_share_a_cache(place, method):
     source = Numbered()
     cached = make(place(), source=source)
     run_all(method, cached, 2 if method == "fork" else 1)
@@ -51,7 +63,7 @@ def test_processes_share_it(place, method):
     assert after.misses == stats.misses >= COUNT
 
 
-def test_many_processes_that_miss_the_same_items(place):
+def test_processes_that_miss_the_same_items_store_each_once(place):
     cached = make(place())
     for _ in range(2):
         run_all("fork", cached, 4)
@@ -62,7 +74,7 @@ def test_many_processes_that_miss_the_same_items(place):
     assert stats.hits >= 4 * COUNT
 
 
-def test_never_more_than_fits_however_many_write(place):
+def test_many_writing_processes_store_no_more_than_fits(place):
     size = max(size_of(item(number)) for number in range(COUNT))
     cached = make(place(), 10 * size)
     run_all("fork", cached, 4)
@@ -71,7 +83,7 @@ def test_never_more_than_fits_however_many_write(place):
     assert stats.bytes <= 10 * size
 
 
-def test_threads_share_it(place):
+def test_threads_share_a_cache(place):
     cached = make(place())
     failed = []
 
@@ -92,43 +104,34 @@ def test_threads_share_it(place):
     assert stats.hits + stats.misses == 4 * COUNT
 
 
-def test_a_child_forked_while_a_thread_holds_the_locks(place):
+def test_a_child_forked_while_a_thread_holds_the_lock_can_read(place):
     directory = place()
     cached = make(directory)
     cached[0]
-    locks = [cached._counters._lock]
-    if directory is None:
-        locks += [cached._store._memory._thread_lock]
-    else:
-        locks += [cached._store._here._lock]
-    for lock in locks:
-        lock.acquire()
-    try:
+    with lock() if directory else store_of(cached).memory.thread_lock:
         in_child(check_all, cached)
-    finally:
-        for lock in locks:
-            lock.release()
     check_all(cached)
 
 
 def test_a_forked_child_opens_the_store_anew(tmp_path):
     lmdb = pytest.importorskip("lmdb")
     cached = make(tmp_path / "cache")
-    theirs = cached._store._here._environment
+    directory = claim(tmp_path / "cache", Contents("numbered", COUNT))
+    parents = open_environment(directory, 10**6)
 
     def look():
         check_all(cached)
-        assert cached._store._here._environment is not theirs
+        assert open_environment(directory, 10**6) is not parents
         with pytest.raises(lmdb.Error):
-            theirs.begin()
+            parents.begin()
 
     in_child(look)
     check_all(cached)
     assert (cached.stats().hits, cached.stats().damaged) == (COUNT, 0)
 
 
-def test_counts_of_more_processes_than_there_is_room_for(monkeypatch):
-    monkeypatch.setattr("echobuf.cache.counters._SLOTS", 3)
+def test_more_processes_than_slots_are_counted(monkeypatch):
+    monkeypatch.setattr("echobuf.cache.shared_memory._SLOTS", 3)
     cached = make()
     for _ in range(5):
         in_child(check_all, cached)
@@ -137,7 +140,7 @@ def test_counts_of_more_processes_than_there_is_room_for(monkeypatch):
 
 
 class Collected:
-    """What a DataLoader served, checked."""
+    """The numbers of the items that a DataLoader has served, checked."""
 
     def __init__(self, loader):
         self.numbers = []
@@ -150,7 +153,7 @@ class Collected:
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_under_a_data_loader(place, workers):
+def test_a_data_loader_serves_each_item_once(place, workers):
     torch_data = pytest.importorskip("torch.utils.data")
     cached = make(place())
     for epoch in range(3):
@@ -162,7 +165,7 @@ def test_under_a_data_loader(place, workers):
         assert (stats.misses, stats.hits) == (COUNT, epoch * COUNT)
 
 
-def test_under_a_data_loader_whose_worker_is_spawned():
+def test_a_spawned_worker_of_a_data_loader_shares_the_cache():
     """One, once, for the time that importing torch takes."""
     torch_data = pytest.importorskip("torch.utils.data")
     cached = make()
@@ -180,7 +183,7 @@ def test_under_a_data_loader_whose_worker_is_spawned():
     assert cached.stats().hits == 1 + COUNT
 
 
-def test_as_upstream_of_an_echo_loader(place):
+def test_an_echo_loader_serves_each_item_as_often(place):
     torch_data = pytest.importorskip("torch.utils.data")
     import echobuf.torch
 
@@ -197,7 +200,7 @@ def test_as_upstream_of_an_echo_loader(place):
         assert cached.stats().hits == epoch * COUNT
 
 
-def test_as_upstream_of_a_loader_of_arrays(place):
+def test_an_echo_loader_of_arrays_hits_the_cache(place):
     import echobuf
 
     cached = make(place(), transform=lambda got: (got["x"], got["y"]))
@@ -209,7 +212,7 @@ def test_as_upstream_of_a_loader_of_arrays(place):
         assert cached.stats().hits == epoch * COUNT
 
 
-def test_what_is_held_back_is_written_in_time(tmp_path, monkeypatch):
+def test_buffered_items_are_written_within_a_second_of_reads(tmp_path, monkeypatch):
     pytest.importorskip("lmdb")
     now = [100.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
@@ -227,15 +230,15 @@ def test_what_is_held_back_is_written_in_time(tmp_path, monkeypatch):
         in_child(look)
 
 
-def test_much_is_written_at_once(tmp_path, monkeypatch):
+def test_large_buffered_items_are_written_at_once(tmp_path, monkeypatch):
     pytest.importorskip("lmdb")
-    monkeypatch.setattr("time.monotonic", lambda: 100.0)  # and not for its age
+    monkeypatch.setattr("time.monotonic", lambda: 100.0)  # not for their age
     source = [bytes(5 << 20), bytes(5 << 20), b""]
     cached = make(tmp_path / "cache", 10**9, source=source)
     for number, stored in ((0, 0), (1, 2), (2, 2)):
         cached[number]
         in_child(check_stored, tmp_path / "cache", source, stored)
-    assert Draft(source[0]).size < 6 << 20
+    assert ItemEncoder(source[0]).size < 6 << 20
 
 
 def check_stored(directory, source, stored):

@@ -1,4 +1,4 @@
-"""Every global batch is that of `DistributedSampler`, whoever holds what."""
+"""Global batches are those of `DistributedSampler`, whichever rank holds an item."""
 
 from __future__ import annotations
 
@@ -17,31 +17,29 @@ from torch.utils.data.distributed import DistributedSampler
 import echobuf
 from cache_data import COUNT, Numbered, check, size_of
 from echobuf.cache.distributed import LocalitySampler, PartitionedDataset
-from echobuf.cache.distributed.dealing import NOBODY
+from echobuf.cache.distributed.holdings import NO_RANK
 from sharing_ranks import Sharing, read
 
 pytestmark = pytest.mark.usefixtures("ranks_here")
 
 
-class Told:
-    """In place of the ranks: what they have agreed on."""
+class HoldersOf(PartitionedDataset):
+    """A cache of one of several ranks that have agreed on these holders."""
 
-    def __init__(self, holders):
-        self.holders = holders
+    rank = ranks = 0  # in place of the properties
 
-    def agree(self, settings):
-        return self.holders
+    def __init__(self, rank, ranks, holders):
+        self.rank, self.ranks, self.agreed = rank, ranks, holders
 
+    def __len__(self):
+        return len(self.agreed)
 
-def as_rank(rank, ranks, holders):
-    cache = PartitionedDataset.__new__(PartitionedDataset)
-    cache._length, cache._rank, cache._ranks = len(holders), rank, ranks
-    cache._holdings = Told(holders)
-    return cache
+    def holders(self, settings):
+        return self.agreed
 
 
 def batches(sampler, batch_size):
-    """What a loader makes of it."""
+    """Return the batches that a loader makes of a sampler."""
     indices = list(sampler)
     assert len(indices) == len(sampler)
     return [indices[i : i + batch_size] for i in range(0, len(indices), batch_size)]
@@ -52,13 +50,15 @@ def joined(parts):
 
 
 def global_batches(samplers, batch_size):
-    told = [batches(sampler, batch_size) for sampler in samplers]
-    assert len({tuple(map(len, each)) for each in told}) == 1, "as many on all ranks"
-    return [joined(parts) for parts in zip(*told, strict=True)]
+    of_ranks = [batches(sampler, batch_size) for sampler in samplers]
+    assert len({tuple(map(len, each)) for each in of_ranks}) == 1, (
+        "as many on all ranks"
+    )
+    return [joined(parts) for parts in zip(*of_ranks, strict=True)]
 
 
-def without(length, ranks, batch_size, epoch, **arguments):
-    """The global batches of torch's sampler."""
+def torch_batches(length, ranks, batch_size, epoch, **arguments):
+    """Return the global batches of torch's sampler."""
     samplers = []
     for rank in range(ranks):
         sampler = DistributedSampler(range(length), ranks, rank, **arguments)
@@ -69,7 +69,7 @@ def without(length, ranks, batch_size, epoch, **arguments):
 
 @settings(max_examples=150)
 @given(st.data())
-def test_each_global_batch_is_the_same(data):
+def test_each_global_batch_is_that_of_the_distributed_sampler(data):
     length = data.draw(st.integers(1, 120), "length")
     ranks = data.draw(st.integers(1, 9), "ranks")
     batch_size = data.draw(st.integers(1, 10), "batch_size")
@@ -81,15 +81,17 @@ def test_each_global_batch_is_the_same(data):
         "drop_last": length >= ranks and data.draw(st.booleans(), "drop_last"),
     }
     chance = np.random.default_rng(data.draw(st.integers(0, 99), "held"))
-    least = int(chance.integers(NOBODY, 1))
+    least = int(chance.integers(NO_RANK, 1))
     holders = chance.integers(least, ranks, length).astype(np.int32)
     samplers = [
-        LocalitySampler(as_rank(r, ranks, holders), batch_size=batch_size, **arguments)
+        LocalitySampler(
+            HoldersOf(r, ranks, holders), batch_size=batch_size, **arguments
+        )
         for r in range(ranks)
     ]
     for sampler in samplers:
         sampler.set_epoch(epoch)
-    expected = without(length, ranks, batch_size, epoch, **arguments)
+    expected = torch_batches(length, ranks, batch_size, epoch, **arguments)
     assert global_batches(samplers, batch_size) == expected
 
 
@@ -104,7 +106,9 @@ def test_each_global_batch_is_the_same(data):
         (7, 2, True, 0.5),
     ],
 )
-def test_with_caches_that_fill(ranks, batch_size, drop_last, fits):
+def test_global_batches_are_the_same_while_caches_fill(
+    ranks, batch_size, drop_last, fits
+):
     each = sum(size_of(Numbered()[n]) for n in range(COUNT)) / ranks
     sharing = Sharing(ranks, lambda _: {"max_bytes": int(fits * each) + 1})
     samplers = [
@@ -124,13 +128,13 @@ def test_with_caches_that_fill(ranks, batch_size, drop_last, fits):
 
     for epoch, told in enumerate(zip(*sharing.run(rank_does), strict=True)):
         found = [joined(parts) for parts in zip(*told, strict=True)]
-        assert found == without(
+        assert found == torch_batches(
             COUNT, ranks, batch_size, epoch, seed=3, drop_last=drop_last
         )
     sharing.close()
 
 
-def test_less_is_sent_than_without():
+def test_fewer_items_are_sent_than_without_locality():
     """Both after an epoch that fills the caches, of ranks that hold all together."""
     sent = {}
     for kind in ("locality", "partitioned"):
@@ -155,8 +159,11 @@ def test_less_is_sent_than_without():
     assert sent["locality"] < sent["partitioned"] / 4
 
 
-def test_under_a_data_loader_and_an_echo_loader():
-    sharing = Sharing(2)
+def test_a_data_loader_and_an_echo_loader_serve_each_item():
+    def transform(got):  # arrays and numbers alone
+        return {"x": got["x"], "y": got["y"]}
+
+    sharing = Sharing(2, lambda rank: {"transform": transform})
 
     def rank_does(rank, cache):
         sampler = LocalitySampler(cache, batch_size=5)
@@ -175,15 +182,13 @@ def test_under_a_data_loader_and_an_echo_loader():
                 plain.append(int(y))
         return served, plain
 
-    for cache in sharing.caches:  # arrays and numbers alone
-        cache._transform = lambda got: {"x": got["x"], "y": got["y"]}
     served, plain = zip(*sharing.run(rank_does), strict=True)
     assert joined(served) == sorted([*range(COUNT)] * 2)
     assert joined(plain) == list(range(COUNT))
     sharing.close()
 
 
-def test_settings_that_differ_are_named_on_all_ranks():
+def test_different_settings_are_named_on_all_ranks():
     sharing = Sharing(3)
 
     def rank_does(rank, cache):
@@ -198,7 +203,7 @@ def test_settings_that_differ_are_named_on_all_ranks():
     sharing.close()
 
 
-def test_epochs_that_differ_are_named():
+def test_different_epochs_are_named():
     sharing = Sharing(2)
 
     def rank_does(rank, cache):
@@ -211,7 +216,7 @@ def test_epochs_that_differ_are_named():
     sharing.close()
 
 
-def test_bad_arguments():
+def test_arguments_out_of_range_are_refused():
     sharing = Sharing(1)
     (cache,) = sharing.caches
     for arguments, named in (
@@ -233,7 +238,7 @@ def test_bad_arguments():
 
 
 def test_the_largest_batch_is_of_31_bits():
-    cache = as_rank(0, 1, np.zeros(4, np.int32))
+    cache = HoldersOf(0, 1, np.zeros(4, np.int32))
     assert len(LocalitySampler(cache, batch_size=2**31 - 1)) == 4
     with pytest.raises(echobuf.OptionError, match="`batch_size` is 2147483648"):
         LocalitySampler(cache, batch_size=2**31)

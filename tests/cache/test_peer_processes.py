@@ -34,7 +34,7 @@ def global_batches(ranks, epoch):
     return [sorted(batch) for batch in batches]
 
 
-def test_four_ranks_of_which_one_is_killed():
+def test_three_ranks_go_on_when_the_fourth_is_killed():
     told = run(PROGRAMS, 4, "trains", killed=2)
     for epoch in range(3):
         said = [each[epoch] for each in told]
@@ -57,7 +57,7 @@ def test_four_ranks_of_which_one_is_killed():
     assert after.total() == 3 * COUNT // 4
 
 
-def test_workers_of_an_echo_loader():
+def test_workers_of_an_echo_loader_fetch_from_peers():
     told = run(PROGRAMS, 2, "echoes", killed=1)
     for epoch in range(2):
         served = Counter(number for each in told for number in each[epoch]["served"])

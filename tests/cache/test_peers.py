@@ -12,9 +12,9 @@ import pytest
 pytest.importorskip("torch")
 
 import echobuf
-from cache_data import COUNT, check, in_child, item, size_of
-from echobuf.cache import record
+from cache_data import COUNT, check, in_child, item, size_of, store_of
 from echobuf.cache.distributed import LocalitySampler, PartitionedDataset
+from echobuf.cache.items import ItemEncoder
 from sharing_ranks import Sharing, read
 
 pytestmark = pytest.mark.usefixtures("ranks_here")
@@ -25,7 +25,7 @@ def shuffled(seed):
 
 
 def split(rank, ranks, seed):
-    """A rank's part of an order."""
+    """Return a rank's part of an order."""
     return shuffled(seed)[rank::ranks]
 
 
@@ -41,7 +41,7 @@ def test_each_item_is_read_once(place, ranks):
     assert sharing.sum("misses") == sharing.sum("items") == COUNT
     assert sharing.sum("hits") + sharing.sum("from_peers") == 3 * COUNT
     for rank, cache in enumerate(sharing.caches):
-        held = np.flatnonzero(cache._store.held(COUNT))
+        held = np.flatnonzero(store_of(cache).stored_mask(COUNT))
         assert held.tolist() == list(range(rank, COUNT, ranks))
     mean = size_of(item(0))
     assert (
@@ -50,8 +50,8 @@ def test_each_item_is_read_once(place, ranks):
     sharing.close()
 
 
-def test_ranks_read_what_and_when_they_like():
-    """Threads of each, of which none waits for another rank to read as much."""
+def test_threads_of_all_ranks_read_at_any_time():
+    """No thread waits for another rank to read as much."""
     sharing = Sharing(3)
 
     def rank_does(rank, cache):
@@ -80,7 +80,7 @@ def test_ranks_read_what_and_when_they_like():
     sharing.close()
 
 
-def test_items_are_the_callers():
+def test_fetched_items_are_the_callers_to_change():
     sharing = Sharing(2)
     one, two = sharing.caches
     read(two, [1])
@@ -92,7 +92,7 @@ def test_items_are_the_callers():
     sharing.close()
 
 
-def test_no_more_is_kept_than_fits():
+def test_a_full_rank_keeps_no_more_items():
     size = max(size_of(item(number)) for number in range(COUNT))
     sharing = Sharing(2, lambda rank: {"max_bytes": 5 * size})
     for _ in range(3):
@@ -104,7 +104,7 @@ def test_no_more_is_kept_than_fits():
     sharing.close()
 
 
-def test_prepared_once_and_transformed_at_each_access():
+def test_shared_items_are_prepared_once_and_transformed_at_each_access():
     sharing = Sharing(
         2,
         lambda rank: {
@@ -124,22 +124,22 @@ def _label(got):
     return got["y"] * 10
 
 
-def test_what_a_peer_holds_damaged_is_read_and_given_again():
+def test_a_damaged_item_of_a_peer_is_read_and_given_again():
     sharing = Sharing(2)
     one, two = sharing.caches
     read(two, [1])
-    begin = bytes(two._store._bytes).index(record.Draft(item(1)).seal(1))
-    two._store._bytes[begin + 60] ^= 1
+    view = store_of(two).memory.view
+    view[bytes(view).index(ItemEncoder(item(1)).encode(1)) + 60] ^= 1
     check(one[1], 1)
     assert one.stats().damaged == 1
     assert sharing.reads == [1, 1]
     check(one[1], 1)
     check(two[1], 1)
-    assert sharing.reads == [1, 1], "mended"
+    assert sharing.reads == [1, 1], "stored anew"
     sharing.close()
 
 
-def test_errors_of_the_source_come_through():
+def test_errors_of_the_source_are_raised():
     sharing = Sharing(2, source=lambda: [lambda: None] * 4)
     with pytest.raises(echobuf.SpecError, match="cannot be cached"):
         sharing.caches[0][1]
@@ -148,7 +148,7 @@ def test_errors_of_the_source_come_through():
     sharing.close()
 
 
-def test_forked_children_ask_too(place):
+def test_forked_children_fetch_from_peers(place):
     directories = [place() for _ in range(2)]
     sharing = Sharing(2, lambda rank: {"directory": directories[rank]})
     one, two = sharing.caches
@@ -169,7 +169,7 @@ def test_forked_children_ask_too(place):
     sharing.close()
 
 
-def test_a_child_that_stays_does_not_stand_in_for_its_parent():
+def test_a_forked_child_does_not_keep_its_parents_server_alive():
     """It has the sockets closed: nobody waits for an answer from it."""
     sharing = Sharing(2, lambda rank: {"timeout_s": 60})
     one, two = sharing.caches
@@ -191,7 +191,7 @@ def test_a_child_that_stays_does_not_stand_in_for_its_parent():
     sharing.close()
 
 
-def test_a_spawned_worker_may_not_agree():
+def test_a_spawned_worker_cannot_iterate_the_sampler():
     sharing = Sharing(1)
     (cache,) = sharing.caches
     copy = PartitionedDataset.__new__(PartitionedDataset)

@@ -34,7 +34,7 @@ def errors(ranks, arguments):
         ("identity", ("one", "two")),
     ],
 )
-def test_arguments_that_differ_are_named_on_all_ranks(name, values):
+def test_different_arguments_are_named_on_all_ranks(name, values):
     for error in errors(3, lambda rank: {name: values[rank == 1]}):
         assert isinstance(error, echobuf.OptionError)
         assert f"`{name}` differs between ranks" in str(error)
@@ -43,7 +43,7 @@ def test_arguments_that_differ_are_named_on_all_ranks(name, values):
             assert shown in str(error)
 
 
-def test_lengths_that_differ_are_named():
+def test_different_lengths_are_named():
     counts = iter([40, 41])
     sharing = Sharing(2, source=lambda: Numbered(next(counts)))
     for error in sharing.made:
@@ -52,7 +52,7 @@ def test_lengths_that_differ_are_named():
         assert "'41 items'" in str(error)
 
 
-def test_an_error_of_one_rank_is_one_of_all():
+def test_an_error_of_one_rank_is_an_error_of_all():
     told = errors(3, lambda rank: {"max_bytes": 10**6 if rank != 1 else 2**59})
     assert isinstance(told[1], echobuf.CapacityError)
     for other in (told[0], told[2]):
@@ -73,20 +73,20 @@ def test_an_error_of_one_rank_is_one_of_all():
         ({"prepare": 3}, "`prepare` is 3"),
     ],
 )
-def test_bad_arguments(arguments, named):
+def test_arguments_out_of_range_are_refused(arguments, named):
     for error in errors(2, lambda rank: arguments):
         assert isinstance(error, echobuf.OptionError)
         assert named in str(error)
 
 
-def test_data_that_are_iterated():
+def test_iterable_data_are_refused():
     sharing = Sharing(2, source=lambda: iter([]))
     for error in sharing.made:
         assert isinstance(error, echobuf.OptionError)
         assert "without __len__ and __getitem__" in str(error)
 
 
-def test_without_a_process_group(monkeypatch):
+def test_a_missing_process_group_is_an_error(monkeypatch):
     monkeypatch.undo()
     with pytest.raises(echobuf.OptionError, match="there is no process group: call"):
         PartitionedDataset([1], 1000)

@@ -16,7 +16,7 @@ from sharing_ranks import Sharing, read
 pytestmark = pytest.mark.usefixtures("ranks_here")
 
 
-def test_the_share_of_a_lost_rank_is_read_from_the_source():
+def test_the_partition_of_a_lost_rank_is_read_from_the_source():
     sharing = Sharing(3)
     sharing.run(lambda rank, cache: read(cache, range(rank, COUNT, 3)))
     sharing.caches[1].close()
@@ -30,39 +30,45 @@ def test_the_share_of_a_lost_rank_is_read_from_the_source():
     sharing.close()
 
 
-def test_or_is_an_error_for_the_others():
+def test_a_lost_rank_is_an_error_with_on_lost_raise():
     sharing = Sharing(3, lambda rank: {"on_lost": "raise"})
     sharing.run(lambda rank, cache: read(cache, range(rank, COUNT, 3)))
     sharing.caches[1].close()
     for rank in (0, 2):
         cache = sharing.caches[rank]
-        for number in (1, 1, (rank + 2) % 4):  # whatever else it asks for
+        for number in (1, 1, (rank + 2) % 4):  # any other items, too
             with pytest.raises(echobuf.UpstreamError, match="rank 1 of the cache"):
                 cache[number]
         check(cache[rank], rank)  # its own is there
     sharing.close()
 
 
-def test_a_rank_that_never_answers_is_given_up(monkeypatch):
+def test_a_rank_that_never_answers_is_lost():
     sharing = Sharing(2, lambda rank: {"timeout_s": 0.2})
     one, two = sharing.caches
     two.close()
-    with socket.create_server(("127.0.0.1", 0)) as mute:
-        address = ("127.0.0.1", mute.getsockname()[1])
-        monkeypatch.setattr(one._sharing.peers._lines[1], "_address", address)
+    with socket.create_server(sharing.listening(1)):
         with pytest.warns(RuntimeWarning, match="rank 1 does not answer"):
             check(one[1], 1)
         check(one[3], 3)
     sharing.close()
 
 
-def test_a_connection_that_was_cut_is_made_again():
+def test_a_connection_that_was_cut_is_made_again(monkeypatch):
+    connect, made = socket.create_connection, []
+
+    def recorded(*arguments):
+        made.append(connect(*arguments))
+        return made[-1]
+
+    monkeypatch.setattr(socket, "create_connection", recorded)
     sharing = Sharing(2)
     one, _ = sharing.caches
     read(one, [1])
     for _ in range(2):
-        one._sharing.peers._lines[1]._socket.shutdown(socket.SHUT_RDWR)
+        made[-1].shutdown(socket.SHUT_RDWR)
         read(one, [1, 3])
+    assert len(made) == 3
     assert one.stats().lost == ()
     assert sharing.reads == [1, 3]
     sharing.close()
@@ -93,7 +99,9 @@ def test_a_lost_rank_is_left_out_when_the_others_agree(monkeypatch):
 
 
 @pytest.mark.parametrize(("gone", "on_lost"), [(0, "storage"), (1, "raise")])
-def test_who_cannot_agree_is_told_why(monkeypatch, gone, on_lost):
+def test_a_rank_that_cannot_agree_raises_an_error_that_names_the_gone_rank(
+    monkeypatch, gone, on_lost
+):
     monkeypatch.setattr("echobuf.ranks.store.CHECK_S", 0.01)
     sharing = Sharing(2, lambda rank: {"on_lost": on_lost})
     cache = sharing.caches[1 - gone]

@@ -135,12 +135,12 @@ def test_caches_of_ranks():
     pytest.importorskip("torch")
     check("""
 from cache_data import Numbered
-from echobuf.cache.distributed.server import Server
-from echobuf.cache.distributed.peers import Peers
+from echobuf.cache.distributed.server import CacheServer
+from echobuf.cache.distributed.peers import PeerClient
 from echobuf.cache.memory import MemoryStore
 
 store = MemoryStore(4, 10**5)
-attempt = lambda: Server(
+attempt = lambda: CacheServer(
     "127.0.0.1", token=bytes(32), store=store, length=4, max_bytes=10**5
 ).close()
 attempt()
@@ -150,13 +150,15 @@ with no_threads(), pytest.raises(echobuf.CapacityError, match="`ulimit -u`"):
     attempt()
 assert (count(), threading.active_count()) == (before, threads)
 
-server = Server("127.0.0.1", token=bytes(32), store=store, length=4, max_bytes=10**5)
+server = CacheServer(
+    "127.0.0.1", token=bytes(32), store=store, length=4, max_bytes=10**5
+)
 lost = []
-peers = Peers([("", 0), ("127.0.0.1", server.port)], bytes(32), 30.0)
+peers = PeerClient([("", 0), ("127.0.0.1", server.port)], bytes(32), 30.0)
 with few(0), pytest.raises(echobuf.CapacityError, match="`ulimit -n`"):
     peers.fetch({1: [0]}, lambda rank, error: lost.append(rank))
 with few(0), pytest.raises(echobuf.CapacityError, match="`ulimit -n`"):
-    peers.give(1, [])
+    peers.put(1, [])
 assert not lost
 answers = peers.fetch({1: [0]}, lambda rank, error: lost.append(rank))
 assert answers[1][0] == [b""] and not lost

@@ -1,6 +1,5 @@
 """`echobuf.cache`: a cache that never evicts, for data read by index."""
 
-from echobuf.cache.dataset import CachedDataset
-from echobuf.cache.stats import CacheStats
+from echobuf.cache.dataset import CachedDataset, CacheStats
 
 __all__ = ["CacheStats", "CachedDataset"]

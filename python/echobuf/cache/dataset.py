@@ -4,58 +4,93 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from echobuf.cache import directory as directories
-from echobuf.cache import identity as identities
-from echobuf.cache import record
-from echobuf.cache.counters import Counters
 from echobuf.cache.disk import DiskStore
 from echobuf.cache.environment import import_lmdb
+from echobuf.cache.items import HEADER_BYTES, DamagedError, ItemEncoder, decode_item
 from echobuf.cache.memory import MemoryStore
-from echobuf.cache.stats import CacheStats
+from echobuf.cache.shared_memory import SharedCounters
 from echobuf.errors import OptionError, SpecError
 from echobuf.options import check_int
 
+COUNTED = ("hits", "misses", "damaged")
+"""The counts that the processes of a cache share."""
 _ABSENT = object()
 _DAMAGED = object()
+
+
+@dataclass(frozen=True)
+class CacheStats:
+    """Contents of a cache, and the requests of all processes that share it.
+
+    Attributes:
+        hits: items served from the cache.
+        misses: items read from the source.
+        damaged: misses whose stored item was damaged.
+        items: items stored; those of other processes count once they are written.
+        bytes: bytes of the stored items, encoded.
+        max_bytes: the limit on these bytes.
+        read_only: True where nothing is added, since the directory is not writable.
+    """
+
+    hits: int
+    misses: int
+    damaged: int
+    items: int
+    bytes: int
+    max_bytes: int
+    read_only: bool
+
+    @property
+    def hit_rate(self) -> float:
+        """Hits / (hits + misses); 0.0 before the first item."""
+        return self.hits / max(1, self.hits + self.misses)
 
 
 class CachedDataset:
     """Items of a map-style dataset, of which as many are kept as fit.
 
-    What is kept stays: nothing is evicted (MinIO of CoorDL, Mohan et al. 2020,
-    arXiv:2007.06775). Where every epoch reads each item once in a new order, as
-    training does, the share of items that fits is then the share that is served from
-    the cache; an LRU cache of the same size evicts much of it just before it is wanted.
+    Nothing is evicted (MinIO of CoorDL, Mohan et al. 2020, arXiv:2007.06775). Training
+    reads each item once an epoch, in a new order: the hit rate is then the share of the
+    items that fits, whereas an LRU cache of the same size evicts many items just before
+    they are read.
 
-    It is a map-style dataset itself: for `torch.utils.data.DataLoader`, whose workers
-    share it, forked or spawned, and for the loaders of echobuf.
+    The cache is a map-style dataset, too: for `torch.utils.data.DataLoader`, whose
+    workers share it, forked or spawned, and for the loaders of echobuf.
 
     Items are arrays, CPU tensors, numbers, strings, bytes and None, in lists, tuples
     and dicts; nothing is pickled. Each is checked whenever it is served, and belongs to
-    the caller, who may change it. One that is damaged is read again from the source.
+    the caller, who may change it. A damaged item is read again from the source.
+
+    Example:
+        >>> cached = CachedDataset(dataset, max_bytes=2_000_000_000)
+        >>> loader = DataLoader(cached, batch_size=64, shuffle=True, num_workers=4)
+        >>> for batch in loader: ...
+        >>> print(f"{cached.stats().hit_rate:.0%} came from the cache")
 
     Args:
         dataset: has `__getitem__` for 0 to n - 1, and `__len__`, which is n. With
-            `__getitems__`, items that are missing are read together.
-        max_bytes: of what is kept: a record has some 100 bytes beside its arrays.
-        directory: where to keep it, on a local disk; several processes may use one, at
-            once and one after the other. None: in memory.
-        identity: says which data these are and how they were prepared; a directory with
-            another one is refused. Unless told it is made from three items, which are
-            read for it.
-        prepare: makes of an item of the dataset what is kept: decoded, resized. Called
-            once for each item that fits.
-        transform: makes of what is kept what is served, at each access: what is random
-            belongs here.
+            `__getitems__`, missing items are read together.
+        max_bytes: of all items kept; each takes some 100 bytes beside its arrays.
+        directory: where to keep them, on a local disk; several processes may use one,
+            at once and one after the other. None: in memory.
+        identity: a string for these data and their preparation; a directory with
+            another one is refused. None: it is made from three items, which are read
+            for it.
+        prepare: a function of an item of the dataset that returns the item to keep:
+            decoded, resized. Called once for each item that fits.
+        transform: a function of a kept item that returns the item to serve, called at
+            each access: random augmentation belongs here.
 
     Raises:
         OptionError: an argument is out of range, or the directory is not this cache's.
-        CapacityError: `max_bytes` is more than the memory that there is.
+        CapacityError: `max_bytes` is more than the available memory.
     """
 
-    _COUNTED: tuple[str, ...] = ("hits", "misses", "damaged")
+    _COUNTED: tuple[str, ...] = COUNTED
 
     def __init__(
         self,
@@ -72,15 +107,15 @@ class CachedDataset:
         self._dataset = dataset
         self._prepare = _check_callable("prepare", prepare)
         self._transform = _check_callable("transform", transform)
-        self._counters = Counters(self._COUNTED)
-        self._identity = identities.check_identity(identity)
+        self._counters = SharedCounters(self._COUNTED)
+        self._identity = directories.check_identity(identity)
         self._store: MemoryStore | DiskStore
         if directory is None:
             self._store = MemoryStore(self._length, self._max_bytes)
         else:
             import_lmdb()
             if self._identity is None:
-                self._identity = identities.derive(
+                self._identity = directories.derive_identity(
                     dataset, self._length, self._read_one
                 )
             contents = directories.Contents(self._identity, self._length)
@@ -89,28 +124,28 @@ class CachedDataset:
             )
 
     def __len__(self) -> int:
-        """How many items the dataset has, cached or not."""
+        """Return the number of items of the dataset, cached or not."""
         return self._length
 
     def __getitem__(self, index: Any) -> Any:
-        """One item.
+        """Return one item.
 
         Raises:
             IndexError: there is no such item.
-            SpecError: it cannot be kept: for its type, or since it holds itself.
+            SpecError: it cannot be kept: for its type, or since it contains itself.
         """
         return self.__getitems__([index])[0]
 
     def __getitems__(self, indices: Sequence[Any]) -> list[Any]:
-        """Several items, as torch's DataLoader asks for those of a batch.
+        """Return several items; torch's DataLoader calls it with those of a batch.
 
         Raises:
             IndexError: there is no such item.
             SpecError: one cannot be kept; or `__getitems__` of the dataset did not
-                return as many items as it was asked for.
+                return one item for each index.
         """
         numbers = [self._number(index) for index in indices]
-        items = [self._kept(number) for number in numbers]
+        items = [self._load(number) for number in numbers]
         missed = [i for i, item in enumerate(items) if _is_miss(item)]
         if missed:
             read = self._fetch([numbers[i] for i in missed])
@@ -120,23 +155,23 @@ class CachedDataset:
         self._counters.add(hits=len(items) - len(missed), misses=len(missed))
         return items if self._transform is None else list(map(self._transform, items))
 
-    def _kept(self, number: int) -> Any:
-        """The item as it is kept; `_ABSENT` or `_DAMAGED` if it has to be read."""
+    def _load(self, number: int) -> Any:
+        """Return a kept item; `_ABSENT` or `_DAMAGED` if it has to be read."""
         stored = self._store.get(number)
         if stored is None:
             return _ABSENT
         try:
-            return record.read(stored, number)
-        except record.DamagedError:
+            return decode_item(stored, number)
+        except DamagedError:
             self._counters.add(damaged=1)
             return _DAMAGED
 
     def _fetch(self, numbers: list[int]) -> list[Any]:
-        """Items that are not kept here."""
+        """Return items that are not kept here."""
         return self._read(numbers)
 
     def _read(self, numbers: list[int]) -> list[Any]:
-        """Items from the source, prepared."""
+        """Return items from the source, prepared."""
         if len(numbers) > 1 and callable(getattr(self._dataset, "__getitems__", None)):
             items = _check_items(self._dataset.__getitems__(numbers), len(numbers))
         else:
@@ -144,12 +179,12 @@ class CachedDataset:
         return items if self._prepare is None else list(map(self._prepare, items))
 
     def _keep(self, number: int, item: Any, *, damaged: bool) -> None:
-        room = self._store.room()
-        if not damaged and room < record.HEAD_BYTES:
+        free = self._store.free_bytes()
+        if not damaged and free < HEADER_BYTES:
             return
-        draft = record.Draft(item)
-        if damaged or draft.size <= room:
-            self._store.put(number, draft)
+        encoder = ItemEncoder(item)
+        if damaged or encoder.size <= free:
+            self._store.put(number, encoder)
 
     def _number(self, index: Any) -> int:
         try:
@@ -166,8 +201,8 @@ class CachedDataset:
         return self._read([number])[0]
 
     def stats(self) -> CacheStats:
-        """What the cache holds, and what all of its processes have asked of it."""
-        items, size = self._store.contents()
+        """Return the cache's contents, and the hits and misses of all processes."""
+        items, size = self._store.usage()
         return CacheStats(
             **self._counters.sums(),
             items=items,
@@ -177,10 +212,10 @@ class CachedDataset:
         )
 
     def flush(self) -> None:
-        """Writes to the directory what this process still holds back of it.
+        """Write to the directory the items that this process still buffers.
 
-        That happens by itself within a second in which items are asked for, and when
-        the process exits.
+        Without a call they are written within a second in which items are read, and
+        when the process exits. In memory there is nothing to write.
         """
         self._store.flush()
 

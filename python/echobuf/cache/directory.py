@@ -1,33 +1,41 @@
-"""A cache's directory: whose it is stands in a file, before anything else is in it."""
+"""A cache's directory: a marker file in it says which data it holds."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from echobuf.cache.items import ItemEncoder
 from echobuf.errors import OptionError
 from echobuf.limits import explain
 
 _MARKER = "echobuf-cache.json"
-_DRAFT = ".echobuf-cache-"
+_TEMPORARY = ".echobuf-cache-"
 _FORMAT = "echobuf-cache"
 _VERSION = 1
 STORE = "data.mdb"
 LOCK = "lock.mdb"
-_OR_DELETE = ", or delete this one if nobody needs it"
+_OR_DELETE = ", or delete this one if it is not needed"
 LEAST_FREE = 1 << 20
-"""Bytes: with less the disk counts as full. The store's lock file is mapped memory:
-where there is no room for it, writing there ends the process."""
+"""Free bytes, with less than which the disk counts as full. The store's lock file is
+mapped: where the disk has no room for it, writing to it ends the process."""
 
 
 @dataclass(frozen=True)
 class Contents:
-    """What a cache is a cache of."""
+    """The data that a cache holds.
+
+    Attributes:
+        identity: of the data and their preparation.
+        length: the number of items.
+    """
 
     identity: str
     length: int
@@ -35,12 +43,12 @@ class Contents:
 
 @dataclass(frozen=True)
 class Directory:
-    """A directory that is this cache's.
+    """A directory that has the marker of this cache.
 
     Attributes:
-        path: where it is.
-        read_only: nothing can be written there.
-        full: its disk is.
+        path: of the directory.
+        read_only: it is not writable.
+        full: its disk is full.
     """
 
     path: Path
@@ -49,16 +57,20 @@ class Directory:
 
     @property
     def store(self) -> Path:
-        """The file of the store."""
+        """The path of the store's file."""
         return self.path / STORE
 
 
 def claim(directory: Any, contents: Contents) -> Directory:
-    """Makes the directory this cache's, or sees that it is; writes nothing else.
+    """Check the marker of a directory; write it where the directory is new or empty.
+
+    Args:
+        directory: a path.
+        contents: of this cache.
 
     Raises:
-        OptionError: it is another program's, of other data, of another version, or
-            cannot be used.
+        OptionError: the directory belongs to another program, has other data or another
+            version, or cannot be used.
         CapacityError: there are too few descriptors to look.
     """
     path = Path(_check_path(directory))
@@ -68,7 +80,7 @@ def claim(directory: Any, contents: Contents) -> Directory:
         clear = explain(error, f"the cache in {str(path)!r}", "keep fewer caches")
         if clear is not None:
             raise clear from error
-        raise _refused(path, f"cannot be used: {error.strerror or error}.") from error
+        raise _refusal(path, f"cannot be used: {error.strerror or error}.") from error
 
 
 def _check_path(directory: Any) -> str:
@@ -86,58 +98,58 @@ def _check_path(directory: Any) -> str:
 
 def _claim(path: Path, contents: Contents) -> Directory:
     if path.exists() and not path.is_dir():
-        raise _refused(path, "is a file, not a directory.")
-    made = not path.exists()
+        raise _refusal(path, "is a file, not a directory.")
+    is_new = not path.exists()
     path.mkdir(parents=True, exist_ok=True)
-    found = {name for name in os.listdir(path) if not name.startswith(_DRAFT)}
+    found = {name for name in os.listdir(path) if not name.startswith(_TEMPORARY)}
     # A listing may show files that came after the marker, and not the marker.
     if _MARKER not in found and not (path / _MARKER).exists():
         try:
             _check_unused(path, found)
-            _mark(path, contents)
+            _write_marker(path, contents)
         except Exception:
-            if made:
+            if is_new:
                 with contextlib.suppress(OSError):  # another process uses it by now
                     path.rmdir()
             raise
     _check_marker(path, contents)
-    return _as_it_is(path)
+    return _inspect(path)
 
 
 def _check_unused(path: Path, found: set[str]) -> None:
     if found:
         names = ", ".join(sorted(found)[:3]) + (", ..." if len(found) > 3 else "")
-        raise _refused(path, f"has files that are no cache of echobuf's: {names}.")
+        raise _refusal(path, f"has files that are no cache of echobuf's: {names}.")
     if not os.access(path, os.W_OK):
-        raise _refused(path, "cannot be written to, and holds no cache.")
+        raise _refusal(path, "cannot be written to, and holds no cache.")
     free = _free_bytes(path)
     if free < LEAST_FREE:
-        raise _refused(
+        raise _refusal(
             path,
             f"is on a disk that is full: {free:,} bytes are free, {LEAST_FREE:,} are "
             "needed.",
         )
 
 
-def _mark(path: Path, contents: Contents) -> None:
-    """Writes the marker whole, unless another process was faster."""
+def _write_marker(path: Path, contents: Contents) -> None:
+    """Write the marker in one step, unless another process has written it."""
     marker = {
         "format": _FORMAT,
         "version": _VERSION,
         "identity": contents.identity,
         "length": contents.length,
     }
-    draft = path / f"{_DRAFT}{secrets.token_hex(8)}"
+    temporary = path / f"{_TEMPORARY}{secrets.token_hex(8)}"
     try:
         # Made by name, unlike `mkstemp`: the system then applies the umask.
-        with open(draft, "x") as file:
+        with open(temporary, "x") as file:
             json.dump(marker, file, indent=1)
             file.flush()
             os.fsync(file.fileno())
         with contextlib.suppress(FileExistsError):
-            os.link(draft, path / _MARKER)
+            os.link(temporary, path / _MARKER)
     finally:
-        draft.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def _check_marker(path: Path, contents: Contents) -> None:
@@ -150,16 +162,16 @@ def _check_marker(path: Path, contents: Contents) -> None:
     except (ValueError, TypeError, KeyError, AttributeError):
         known = False
     if not known:
-        raise _refused(path, f"has a file {_MARKER} that echobuf did not write.")
+        raise _refusal(path, f"has a file {_MARKER} that echobuf did not write.")
     if version != _VERSION:
-        raise _refused(
+        raise _refusal(
             path,
             f"is a cache of version {version!r}; this version of echobuf reads "
             f"version {_VERSION}.",
             _OR_DELETE,
         )
     if (identity, length) != (contents.identity, contents.length):
-        raise _refused(
+        raise _refusal(
             path,
             f"is a cache of other data: of {length!r} items with `identity` "
             f"{identity!r}; here there are {contents.length} with "
@@ -168,14 +180,14 @@ def _check_marker(path: Path, contents: Contents) -> None:
         )
 
 
-def _as_it_is(path: Path) -> Directory:
+def _inspect(path: Path) -> Directory:
     files = [path, *(path / name for name in (STORE, LOCK) if (path / name).exists())]
     read_only = not all(os.access(file, os.W_OK) for file in files)
     if read_only and not (path / STORE).exists():
-        raise _refused(path, "cannot be written to, and holds nothing.")
+        raise _refusal(path, "cannot be written to, and holds nothing.")
     full = not read_only and _free_bytes(path) < LEAST_FREE
     if full and not (path / STORE).exists():
-        raise _refused(path, "is on a disk that is full, and holds nothing.")
+        raise _refusal(path, "is on a disk that is full, and holds nothing.")
     return Directory(path, read_only, full)
 
 
@@ -184,8 +196,43 @@ def _free_bytes(path: Path) -> int:
     return disk.f_bavail * disk.f_frsize
 
 
-def _refused(path: Path, why: str, more: str = "") -> OptionError:
+def _refusal(path: Path, why: str, more: str = "") -> OptionError:
     return OptionError(
         f"`directory` is {str(path)!r}, which {why} Nothing in it was changed; give a "
         f"new or empty directory{more}."
     )
+
+
+# ---- the identity of the data
+
+
+def check_identity(identity: Any) -> str | None:
+    """Return the caller's `identity`.
+
+    Raises:
+        OptionError: it is neither a string nor None.
+    """
+    if identity is None or (isinstance(identity, str) and identity):
+        return identity
+    raise OptionError(
+        f"`identity` is {identity!r}; it must be a string that says which data these "
+        "are, and how they were prepared, such as 'imagenet-2012, 256 px, v3'."
+    )
+
+
+def derive_identity(dataset: Any, count: int, read: Callable[[int], Any]) -> str:
+    """Return an identity where the caller gives none: from three items, as cached.
+
+    Args:
+        dataset: the source; the fingerprint of a Hugging Face dataset is part of it.
+        count: the number of items.
+        read: returns an item as it is to be cached.
+    """
+    kind = type(dataset)
+    digest = hashlib.sha256(f"{kind.__module__}.{kind.__qualname__}".encode())
+    fingerprint = getattr(dataset, "_fingerprint", None)
+    if isinstance(fingerprint, str):
+        digest.update(fingerprint.encode())
+    for number in sorted({0, count // 2, count - 1}) if count else ():
+        digest.update(ItemEncoder(read(number)).encode(number))
+    return f"items {digest.hexdigest()[:32]}"

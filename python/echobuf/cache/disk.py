@@ -1,4 +1,4 @@
-"""Records on a local disk, in LMDB: several processes may use one directory."""
+"""Items on a local disk, in LMDB: several processes may use one directory."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from numpy.typing import NDArray
 
 from echobuf.cache.directory import Directory
 from echobuf.cache.environment import import_lmdb, lock, open_environment
-from echobuf.cache.pages import is_replaceable
-from echobuf.cache.record import Draft, Sealed, is_sound, may_be_whole
+from echobuf.cache.index_check import is_replaceable
+from echobuf.cache.items import EncodedItem, ItemEncoder, has_valid_header, is_valid
 
-_USED = b"used"  # no key of an item: those are longer
+_USED = b"used"  # the key of all items' bytes; items' keys are longer
 _KEY_BYTES = 8
-_NOTED = struct.Struct("<QI")  # bytes of all items, a checksum of that
+_USED_VALUE = struct.Struct("<QI")  # bytes of all items, a checksum of that
 # A commit waits for the disk: 3 ms alone, 0.4 ms an item among 16.
-_HELD_ITEMS = 256
-_HELD_BYTES = 8 << 20
-_HELD_S = 1.0
+_PENDING_ITEMS = 256
+_PENDING_BYTES = 8 << 20
+_PENDING_S = 1.0
 
 
 class DiskStore:
     """Items in a directory.
 
-    What is put is held back for a while, and then written in one transaction.
+    Items are buffered when they are put, and written in groups, one transaction each.
 
     Args:
-        directory: the cache's own.
-        max_bytes: of all records.
+        directory: of the cache.
+        max_bytes: of all encoded items.
     """
 
     def __init__(self, directory: Directory, max_bytes: int) -> None:
         self._directory = directory
         self._max_bytes = max_bytes
-        self._here: _Here | None = None
+        self._opened: _OpenStore | None = None
         self._open()
 
     def __getstate__(self) -> tuple[Directory, int]:
@@ -49,58 +49,58 @@ class DiskStore:
 
     def __setstate__(self, state: tuple[Directory, int]) -> None:
         self._directory, self._max_bytes = state
-        self._here = None
+        self._opened = None
 
     @property
     def read_only(self) -> bool:
-        """Whether the directory cannot be written to."""
+        """True where the directory is not writable."""
         return self._directory.read_only
 
-    def _open(self) -> _Here:
-        here = self._here
-        if here is None or here.process != os.getpid():
-            here = self._here = _Here(self._directory, self._max_bytes)
+    def _open(self) -> _OpenStore:
+        opened = self._opened
+        if opened is None or opened.process != os.getpid():
+            opened = self._opened = _OpenStore(self._directory, self._max_bytes)
             # Before workers exit, and before the interpreter does.
-            util.Finalize(self, here.flush, exitpriority=10)
-        return here
+            util.Finalize(self, opened.flush, exitpriority=10)
+        return opened
 
     def get(self, number: int) -> bytearray | None:
-        """A copy of what is stored for an item, damaged or not; None if nothing is."""
+        """Return a copy of a stored item, damaged or not; None if it is not stored."""
         return self._open().get(number)
 
-    def room(self) -> int:
-        """Bytes that can still be stored, as far as this process knows."""
-        here = self._open()
-        return 0 if here.closed else self._max_bytes - here.used
+    def free_bytes(self) -> int:
+        """Return how many bytes can still be stored, as far as this process knows."""
+        opened = self._open()
+        return 0 if opened.closed else self._max_bytes - opened.used
 
-    def put(self, number: int, draft: Draft | Sealed) -> None:
-        """Stores an item, unless it is there and sound, or there is no room for it."""
-        self._open().put(number, draft)
+    def put(self, number: int, item: ItemEncoder | EncodedItem) -> None:
+        """Store an item, unless it is stored and valid, or does not fit."""
+        self._open().put(number, item)
 
-    def held(self, count: int) -> NDArray[np.bool_]:
-        """For each of so many items, whether it is stored or held back here."""
-        found = np.zeros(count, np.bool_)
+    def stored_mask(self, count: int) -> NDArray[np.bool_]:
+        """Return for each of the first `count` items if it is stored or buffered."""
+        mask = np.zeros(count, np.bool_)
         numbers = self._open().numbers()
-        found[numbers[numbers < count]] = True
-        return found
+        mask[numbers[numbers < count]] = True
+        return mask
 
-    def contents(self) -> tuple[int, int]:
-        """How many items are stored, and their bytes."""
-        return self._open().contents()
+    def usage(self) -> tuple[int, int]:
+        """Return the number of stored items, and their bytes."""
+        return self._open().usage()
 
     def flush(self) -> None:
-        """Writes what is held back."""
-        if self._here is not None and self._here.process == os.getpid():
-            self._here.flush()
+        """Write the buffered items."""
+        if self._opened is not None and self._opened.process == os.getpid():
+            self._opened.flush()
 
 
-class _Here:
-    """The store as one process has it open.
+class _OpenStore:
+    """The store as one process has opened it.
 
     Attributes:
-        process: which.
-        used: bytes stored and held back, when it was last looked.
-        closed: nothing is added any more.
+        process: the number of that process.
+        used: bytes stored and buffered, as read last.
+        closed: no more items are added.
     """
 
     def __init__(self, directory: Directory, max_bytes: int) -> None:
@@ -111,58 +111,61 @@ class _Here:
         self._path = directory.path
         self._max_bytes = max_bytes
         self._lock = lock()
-        self._held: dict[int, bytearray] = {}
-        self._growth = 0  # of the store, once what is held is written
-        self._held_since = 0.0
+        self._pending: dict[int, bytearray] = {}
+        self._growth = 0  # of the store, once the buffered items are written
+        self._pending_since = 0.0
         self.closed = directory.read_only
         self.used = 0
         if directory.full:
             self._stop("its disk is full")
-        self.contents()
+        self.usage()
 
     def get(self, number: int) -> bytearray | None:
-        if self._held:
-            held = self._held.get(number)
-            if held is not None:
-                return bytearray(held)
-            if time.monotonic() - self._held_since > _HELD_S:
+        if self._pending:
+            pending = self._pending.get(number)
+            if pending is not None:
+                return bytearray(pending)
+            if time.monotonic() - self._pending_since > _PENDING_S:
                 self.flush()
         try:
             with self._lock, self._environment.begin(buffers=True) as transaction:
                 stored = transaction.get(_key(number))
                 if stored is None:
                     return None
-                return bytearray(stored) if may_be_whole(stored) else bytearray()
+                return bytearray(stored) if has_valid_header(stored) else bytearray()
         except self._lmdb.Error:
             return bytearray()
 
-    def put(self, number: int, draft: Draft | Sealed) -> None:
-        if self.closed or draft.size > self._max_bytes:
+    def put(self, number: int, item: ItemEncoder | EncodedItem) -> None:
+        if self.closed or item.size > self._max_bytes:
             return
         with self._lock:
-            if number in self._held:
+            if number in self._pending:
                 return
             try:
                 with self._environment.begin(buffers=True) as transaction:
-                    used = _used(transaction)  # with what other processes have written
+                    used = _used(transaction)  # with the items of other processes
                     stored = transaction.get(_key(number))
             except self._lmdb.Error:
                 return
-            growth = draft.size - (0 if stored is None else len(stored))
+            growth = item.size - (0 if stored is None else len(stored))
             if growth > 0 and used + self._growth + growth > self._max_bytes:
                 self.used = used + self._growth
                 return
-            if not self._held:
-                self._held_since = time.monotonic()
-            self._held[number] = draft.seal(number)
+            if not self._pending:
+                self._pending_since = time.monotonic()
+            self._pending[number] = item.encode(number)
             self._growth += growth
             self.used = used + self._growth
-            if len(self._held) >= _HELD_ITEMS or self._bytes_held() >= _HELD_BYTES:
+            if (
+                len(self._pending) >= _PENDING_ITEMS
+                or self._pending_bytes() >= _PENDING_BYTES
+            ):
                 self.flush()
 
     def numbers(self) -> NDArray[np.uint64]:
         with self._lock:
-            held = np.fromiter(self._held, np.uint64)
+            pending = np.fromiter(self._pending, np.uint64)
             try:
                 with self._environment.begin() as transaction:
                     keys = [
@@ -171,74 +174,74 @@ class _Here:
                         if len(key) == _KEY_BYTES
                     ]
             except self._lmdb.Error:
-                return held
+                return pending
             stored = np.frombuffer(b"".join(keys), ">u8")
-            return np.concatenate([held, stored.astype(np.uint64)])
+            return np.concatenate([pending, stored.astype(np.uint64)])
 
-    def contents(self) -> tuple[int, int]:
+    def usage(self) -> tuple[int, int]:
         with self._lock:
             try:
                 with self._environment.begin(buffers=True) as transaction:
                     used = _used(transaction)
                     items = max(0, transaction.stat()["entries"] - 1)
-                    # Damaged ones are held to be stored anew; others another process
-                    # may have stored meanwhile.
-                    again = {
+                    # Buffered items that are stored, too: damaged ones, and those that
+                    # another process has stored meanwhile.
+                    replaced = {
                         number: len(stored)
-                        for number in self._held
+                        for number in self._pending
                         if (stored := transaction.get(_key(number))) is not None
                     }
             except self._lmdb.Error:
                 return 0, 0
-            self._growth = self._bytes_held() - sum(again.values())
-            # Other processes may have filled the room that there was.
+            self._growth = self._pending_bytes() - sum(replaced.values())
+            # Other processes may have stored items meanwhile.
             while self._growth > 0 and used + self._growth > self._max_bytes:
-                number, record = self._held.popitem()
-                self._growth -= len(record) - again.pop(number, 0)
+                number, encoded = self._pending.popitem()
+                self._growth -= len(encoded) - replaced.pop(number, 0)
             self.used = used + self._growth
-            return items - len(again) + len(self._held), self.used
+            return items - len(replaced) + len(self._pending), self.used
 
-    def _bytes_held(self) -> int:
-        return sum(map(len, self._held.values()))
+    def _pending_bytes(self) -> int:
+        return sum(map(len, self._pending.values()))
 
     def flush(self) -> None:
         with self._lock:
-            if not self._held or self.process != os.getpid():
+            if not self._pending or self.process != os.getpid():
                 return
             try:
                 with self._environment.begin(write=True, buffers=True) as transaction:
                     used = _used(transaction)
-                    for number, record in self._held.items():
-                        used = self._write(transaction, used, number, record)
-                    transaction.put(_USED, _note(used))
+                    for number, encoded in self._pending.items():
+                        used = self._write(transaction, used, number, encoded)
+                    transaction.put(_USED, _pack_used(used))
                 self.used = used
             except self._lmdb.Error as error:
                 self._stop(str(error))
             finally:
-                self._held = {}
+                self._pending = {}
                 self._growth = 0
 
     def _write(
-        self, transaction: Any, used: int, number: int, record: bytearray
+        self, transaction: Any, used: int, number: int, encoded: bytearray
     ) -> int:
-        """Writes one record, if it is wanted and fits; the bytes used with it."""
+        """Write one item, if it is new or damaged and fits; return the used bytes."""
         key = _key(number)
         stored = transaction.get(key)
         if stored is not None:
-            if is_sound(stored, number):
+            if is_valid(stored, number):
                 return used
             if not is_replaceable(stored, self._page_size):
                 return used
             used -= len(stored)
-        if used + len(record) > self._max_bytes:
+        if used + len(encoded) > self._max_bytes:
             return used + (0 if stored is None else len(stored))
-        transaction.put(key, bytes(record))
-        return used + len(record)
+        transaction.put(key, bytes(encoded))
+        return used + len(encoded)
 
-    def _stop(self, why: str) -> None:
+    def _stop(self, reason: str) -> None:
         self.closed = True
         warnings.warn(
-            f"the cache in {str(self._path)!r} can take no more items ({why}); it "
+            f"the cache in {str(self._path)!r} can take no more items ({reason}); it "
             "serves those that it has, and the rest is read from the source.",
             RuntimeWarning,
             stacklevel=2,
@@ -249,16 +252,16 @@ def _key(number: int) -> bytes:
     return number.to_bytes(_KEY_BYTES, "big")
 
 
-def _note(used: int) -> bytes:
-    return _NOTED.pack(used, zlib.crc32(used.to_bytes(8, "little")))
+def _pack_used(used: int) -> bytes:
+    return _USED_VALUE.pack(used, zlib.crc32(used.to_bytes(8, "little")))
 
 
 def _used(transaction: Any) -> int:
-    """Bytes of all items; counted again where what was noted is damaged."""
+    """Return the bytes of all items; sum them again where the sum is damaged."""
     value = transaction.get(_USED)
-    if value is not None and len(value) == _NOTED.size:
-        used = int(_NOTED.unpack(value)[0])
-        if bytes(value) == _note(used):
+    if value is not None and len(value) == _USED_VALUE.size:
+        used = int(_USED_VALUE.unpack(value)[0])
+        if bytes(value) == _pack_used(used):
             return used
     items = transaction.cursor()
     return sum(len(item) for key, item in items if bytes(key) != _USED)

@@ -1,4 +1,4 @@
-"""LMDB environments: one a directory and process, whoever asks for it."""
+"""LMDB environments: one for each directory and process."""
 
 from __future__ import annotations
 
@@ -10,62 +10,63 @@ from collections.abc import Callable
 from typing import Any
 
 from echobuf.cache.directory import LOCK, Directory
-from echobuf.cache.pages import check_index, check_metas
+from echobuf.cache.index_check import check_index, check_meta_pages
 from echobuf.errors import OptionError
 from echobuf.limits import explain
 
 _READERS = 1024
-_TRIES = 100  # to see the same state as a transaction, while others commit
-_CLOSING_S = 5.0  # at most, until another thread has closed what it dropped
-_IS_OPEN = "already open in this process"  # says LMDB's binding
-_LEAST_MAP = 1 << 36  # of addresses; memory and disk are taken as they are used
+_TRIES = 100  # to read the state of a transaction, while other processes commit
+_CLOSING_S = 5.0  # for another thread to close an environment that it dropped
+_IS_OPEN = "already open in this process"  # in the message of LMDB's binding
+_LEAST_MAP = 1 << 36  # addresses; memory and disk are taken as they are used
 
 
-class _Opened:
-    """What this process has open, by device and inode of its file.
+class _OpenEnvironments:
+    """The environments of this process, by device and inode of their files.
 
     Attributes:
         lock: held while LMDB is called, and while the process forks: a child can close
-            only what no thread was using.
+            only environments that no thread was using.
+        by_inode: the environments.
     """
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.at: weakref.WeakValueDictionary[tuple[int, int], Any] = (
+        self.by_inode: weakref.WeakValueDictionary[tuple[int, int], Any] = (
             weakref.WeakValueDictionary()
         )
 
-    def hold(self) -> None:
-        """Before the process forks."""
+    def before_fork(self) -> None:
+        """Take the lock, so that no thread uses an environment."""
         self.lock.acquire()
 
-    def give_back(self) -> None:
-        """In the parent, when it has."""
+    def after_fork_in_parent(self) -> None:
+        """Release the lock."""
         self.lock.release()
 
-    def forget(self) -> None:
-        """In a forked child, which may not use what its parent has opened."""
-        opened = list(self.at.values())
+    def after_fork_in_child(self) -> None:
+        """Close the environments of the parent, which a child may not use."""
+        inherited = list(self.by_inode.values())
         self.__init__()  # type: ignore[misc]
-        for environment in opened:
+        for environment in inherited:
             environment.close()
 
 
-_opened = _Opened()
+_open = _OpenEnvironments()
 os.register_at_fork(
-    before=_opened.hold,
-    after_in_parent=_opened.give_back,
-    after_in_child=_opened.forget,
+    before=_open.before_fork,
+    after_in_parent=_open.after_fork_in_parent,
+    after_in_child=_open.after_fork_in_child,
 )
 
 
 def lock() -> Any:
-    """What a thread of this process holds while it calls LMDB."""
-    return _opened.lock
+    """Return the lock that a thread holds while it calls LMDB."""
+    return _open.lock
 
 
 def import_lmdb() -> Any:
-    """The package `lmdb`, which is wanted with a directory only.
+    """Return the package `lmdb`, which only a cache in a directory needs.
 
     Raises:
         OptionError: it is not installed.
@@ -82,18 +83,22 @@ def import_lmdb() -> Any:
 
 
 def open_environment(directory: Directory, max_bytes: int) -> Any:
-    """The environment of a directory in this process.
+    """Return this process's environment of a directory; open it if need be.
+
+    Args:
+        directory: of the cache.
+        max_bytes: of its items.
 
     Raises:
         OptionError: the store cannot be opened.
         CapacityError: there are too few descriptors.
     """
     lmdb = import_lmdb()
-    with _opened.lock:
-        environment = _opened.at.get(_inode(directory))
+    with _open.lock:
+        environment = _open.by_inode.get(_inode(directory))
         if environment is None:
             try:
-                environment = _make(lmdb, directory, max_bytes)
+                environment = _open_checked(lmdb, directory, max_bytes)
             except (lmdb.Error, OSError) as error:
                 where = str(directory.path)
                 clear = explain(error, f"the cache in {where!r}", "keep fewer caches")
@@ -104,26 +109,26 @@ def open_environment(directory: Directory, max_bytes: int) -> Any:
                     f"opened: {error}. Delete the directory if it is damaged, or give "
                     "another one."
                 ) from error
-            _opened.at[_inode(directory)] = environment
+            _open.by_inode[_inode(directory)] = environment
         return environment
 
 
 def _inode(directory: Directory) -> tuple[int, int]:
-    """Of the store's file; no other has it as long as it is open, deleted or not."""
+    """Return device and inode of the store's file; unique while the file is open."""
     if not directory.store.exists():
         return -1, -1
     status = directory.store.stat()
     return status.st_dev, status.st_ino
 
 
-def _make(lmdb: Any, directory: Directory, max_bytes: int) -> Any:
-    _check_file(directory, check_metas)
+def _open_checked(lmdb: Any, directory: Directory, max_bytes: int) -> Any:
+    _check_file(directory, check_meta_pages)
     unwritable = directory.read_only or directory.full
     lock_file = directory.path / LOCK
-    environment = _open_again(
+    environment = _open_retrying(
         lmdb,
         str(directory.path),
-        # A record takes whole pages, or lies in one that is half full at least.
+        # An item takes whole pages, or lies in one that is half full at least.
         map_size=max(_LEAST_MAP, 4 * max_bytes),
         readonly=unwritable,
         # Readers write to the lock file, too, and it cannot be made here.
@@ -139,7 +144,7 @@ def _make(lmdb: Any, directory: Directory, max_bytes: int) -> Any:
         environment.close()
         raise OSError(f"it was cut off, at {size:,} of {pages:,} bytes")
     if not unwritable:
-        environment.reader_check()  # forgets readers that were killed
+        environment.reader_check()  # removes readers that were killed
     try:
         for _ in range(_TRIES):
             with environment.begin() as transaction:
@@ -151,10 +156,10 @@ def _make(lmdb: Any, directory: Directory, max_bytes: int) -> Any:
     return environment
 
 
-def _open_again(lmdb: Any, path: str, **arguments: Any) -> Any:
+def _open_retrying(lmdb: Any, path: str, **arguments: Any) -> Any:
     """Open an environment which another thread may be about to close.
 
-    Its last reference is gone then, and so it is not in `_opened` any more.
+    Its last reference is gone then, and it is no longer in `_open`.
     """
     deadline = time.monotonic() + _CLOSING_S
     while True:

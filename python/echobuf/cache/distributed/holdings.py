@@ -1,4 +1,4 @@
-"""Which rank holds which item: agreed at the beginning of an epoch, for all of it."""
+"""The holder of each item, on which the ranks agree at the beginning of an epoch."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from echobuf.cache.distributed.dealing import NOBODY
-from echobuf.cache.distributed.losses import Losses
-from echobuf.cache.distributed.membership import check_same
+from echobuf.cache.distributed.membership import LostRanks, check_same
 from echobuf.errors import ForkError, UpstreamError
 from echobuf.ranks.store import RankStore
 
 Holders = NDArray[np.int32]
-_FIRST = 0  # the rank that puts together what all say: so all have the same
+NO_RANK = -1
+"""The holder of an item that no rank holds."""
+_FIRST = 0  # the rank that merges all reports, so that all ranks have the same result
 
 
-def shares(length: int, ranks: int) -> Holders:
-    """The rank whose share an item belongs to: that keeps it, if it has room."""
+def owners(length: int, ranks: int) -> Holders:
+    """Return the rank that owns each item's partition and keeps the item if it fits."""
     return (np.arange(length) % ranks).astype(np.int32)
 
 
 class Holdings:
-    """What all ranks say that they hold, as one of them has put it together.
+    """The items that all ranks hold, as merged by the first rank.
 
-    Each says it when all come to the same point. Some may be lost meanwhile: they are
-    left out by the one that puts it together, and so by all.
+    Each rank reports its items when all ranks come to the same point. The first rank
+    leaves out ranks that are gone, and so all do.
 
     Args:
         rank_store: of the ranks.
-        store: of this rank.
-        length: how many items there are.
-        losses: what is known of lost ranks.
+        store: the items of this rank.
+        length: the number of items.
+        lost_ranks: as this rank knows them.
         on_lost: "storage" or "raise".
     """
 
@@ -46,33 +46,33 @@ class Holdings:
         rank_store: RankStore,
         store: Any,
         length: int,
-        losses: Losses,
+        lost_ranks: LostRanks,
         on_lost: str,
     ) -> None:
         self._rank_store = rank_store
         self._store = store
-        self._shares = shares(length, rank_store.size)
-        self._losses = losses
-        self._goes_on = on_lost == "storage"
+        self._owners = owners(length, rank_store.size)
+        self._lost_ranks = lost_ranks
+        self._tolerates_loss = on_lost == "storage"
         self._process = os.getpid()
-        self._round = 0  # the last that was agreed
-        self._said: dict[str, Any] = {}  # by this rank, in that round
-        self._heard: dict[int, dict[str, Any]] = {}  # by the first rank, of each
-        self._gone: set[int] = set()
-        self._agreed: dict[str, Holders] = {}  # by what it was asked for
-        self._last = np.full(length, NOBODY, np.int32)
+        self._round = 0  # the last that was agreed on
+        self._report: dict[str, Any] = {}  # of this rank, in that round
+        self._reports: dict[int, dict[str, Any]] = {}  # the last of each; first rank
+        self._gone: set[int] = set()  # first rank
+        self._agreed: dict[str, Holders] = {}  # by settings
+        self._last = np.full(length, NO_RANK, np.int32)
 
     def agree(self, settings: Mapping[str, Any]) -> Holders:
-        """The rank that holds each item, or will; `NOBODY` where none does.
+        """Return the rank that holds each item, or will; `NO_RANK` where none does.
 
         Waits for all ranks, once for each `settings`.
 
         Args:
-            settings: what they agree for; the same on all ranks.
+            settings: of the sampler; the same on all ranks.
 
         Raises:
-            OptionError: settings differ.
-            UpstreamError: a rank is gone without which this cannot be agreed.
+            OptionError: settings differ between ranks.
+            UpstreamError: a rank is gone that the agreement needs.
             ForkError: this is a forked child.
         """
         if self._process != os.getpid():
@@ -87,97 +87,99 @@ class Holdings:
 
     def _agree(self, settings: Mapping[str, Any]) -> Holders:
         rank_store, number = self._rank_store, self._round + 1
-        key = f"holders/{number}"
-        holds = self._holds()
-        said = {"same": True} if holds == self._said else holds
-        rank_store.set(
-            {f"holds/{number}/{rank_store.rank}": {**said, "settings": settings}}
-        )
+        merged_key, prefix = f"holders/{number}", f"holds/{number}"
+        report = self.report()
+        sent = {"same": True} if report == self._report else report
+        rank_store.set({f"{prefix}/{rank_store.rank}": {**sent, "settings": settings}})
         if rank_store.rank == _FIRST:
-            rank_store.set({key: self._put_together(f"holds/{number}")})
-            self._forget(
-                f"holders/{self._round}"
-            )  # who comes to this round has read it
-        answer = rank_store.wait_for(
-            lambda: rank_store.get(key),
-            lambda: f"rank {rank_store.members[_FIRST]} to put together who holds what",
+            rank_store.set({merged_key: self._merge_reports(prefix)})
+            # A rank that has come to this round has read the last one.
+            self._delete(f"holders/{self._round}")
+        merged = rank_store.wait_for(
+            lambda: rank_store.get(merged_key),
+            lambda: f"rank {rank_store.members[_FIRST]} to merge what all ranks hold",
             self._check_first,
         )
-        self._forget(f"holds/{self._round}/{rank_store.rank}")
-        self._round, self._said = number, holds
-        self._note(answer["lost"])
-        check_same(rank_store, answer["settings"])
-        if "holders" in answer:
-            self._last = self._shares + _unpack(answer["holders"], np.int32)
+        self._delete(f"holds/{self._round}/{rank_store.rank}")
+        self._round, self._report = number, report
+        self._add_lost(merged["lost"])
+        check_same(rank_store, merged["settings"])
+        if "holders" in merged:
+            self._last = self._owners + _unpack(merged["holders"], np.int32)
         return self._last
 
-    def _holds(self) -> dict[str, Any]:
+    def report(self) -> dict[str, Any]:
+        """Return which items this rank holds, and if it has room for another one."""
         self._store.flush()
-        items, used = self._store.contents()
-        held = self._store.held(len(self._shares))
+        items, used = self._store.usage()
+        held = self._store.stored_mask(len(self._owners))
         return {
             "held": _pack(np.packbits(held)),
-            # Room for another item as large as those that it holds.
-            "open": self._store.room() * max(1, items) > used,
+            # Room for another item of the mean size of those that it holds.
+            "open": self._store.free_bytes() * max(1, items) > used,
         }
 
-    def _forget(self, key: str) -> None:
+    def _delete(self, key: str) -> None:
         if self._round > 0:
             self._rank_store.delete(key)
 
-    def _note(self, lost: list[int]) -> None:
+    def _add_lost(self, lost: list[int]) -> None:
         if self._rank_store.rank in lost:
             raise UpstreamError(
                 "the other ranks have taken this one for gone, and go on without it."
             )
         for rank in lost:
-            if rank not in self._losses:
-                self._losses.note(rank, "its process is gone")
+            if rank not in self._lost_ranks:
+                self._lost_ranks.add(rank, "its process is gone")
 
-    # ---- of the first rank
+    # ---- on the first rank
 
-    def _put_together(self, prefix: str) -> dict[str, Any]:
+    def _merge_reports(self, prefix: str) -> dict[str, Any]:
         before = self._gone.copy()
-        said = self._hear(prefix)
+        reports = self._wait_for_reports(prefix)
         ranks = range(self._rank_store.size)
-        answer: dict[str, Any] = {
+        merged: dict[str, Any] = {
             "lost": sorted(self._gone),
-            "settings": [said.get(r, said[_FIRST])["settings"] for r in ranks],
+            "settings": [reports.get(r, reports[_FIRST])["settings"] for r in ranks],
         }
-        changed = {rank: one for rank, one in said.items() if "same" not in one}
+        changed = {rank: one for rank, one in reports.items() if "same" not in one}
         if not changed and self._gone == before:
-            return answer
-        self._heard.update(changed)
-        holders = self._merge({rank: self._heard[rank] for rank in said})
-        return {**answer, "holders": _pack(holders - self._shares)}
+            return merged
+        self._reports.update(changed)
+        holders = self._find_holders({rank: self._reports[rank] for rank in reports})
+        return {**merged, "holders": _pack(holders - self._owners)}
 
-    def _hear(self, prefix: str) -> dict[int, dict[str, Any]]:
-        """What each rank says, without those that are gone."""
+    def _wait_for_reports(self, prefix: str) -> dict[int, dict[str, Any]]:
+        """Return the report of each rank that is not gone."""
 
         def check() -> None:
-            if self._goes_on:
+            if self._tolerates_loss:
                 self._gone |= self._rank_store.liveness.gone()
             else:
                 self._rank_store.liveness.check()
 
-        said = self._rank_store.wait_for(
+        reports = self._rank_store.wait_for(
             lambda: self._rank_store.get_all(prefix, self._gone),
-            lambda: self._rank_store.missing(prefix) + " to say what they hold",
+            lambda: self._rank_store.missing(prefix) + " to report what they hold",
             check,
         )
-        here = [r for r in range(self._rank_store.size) if r not in self._gone]
-        return dict(zip(here, said, strict=True))
+        present = [r for r in range(self._rank_store.size) if r not in self._gone]
+        return dict(zip(present, reports, strict=True))
 
-    def _merge(self, said: Mapping[int, Mapping[str, Any]]) -> Holders:
-        """What is in doubt goes to whose share it is."""
-        length, ranks = len(self._shares), self._rank_store.size
-        holders = np.full(length, NOBODY, np.int32)
-        for rank, one in said.items():
-            if one["open"]:
+    def _find_holders(self, reports: Mapping[int, Mapping[str, Any]]) -> Holders:
+        """Return the holder of each item.
+
+        Of several ranks that hold an item its owner comes first, then the lowest rank.
+        An item that no rank holds goes to its owner, if that has room.
+        """
+        length, ranks = len(self._owners), self._rank_store.size
+        holders = np.full(length, NO_RANK, np.int32)
+        for rank, report in reports.items():
+            if report["open"]:
                 holders[rank::ranks] = rank
         held = {
-            rank: np.flatnonzero(np.unpackbits(_unpack(one["held"], np.uint8)))
-            for rank, one in said.items()
+            rank: np.flatnonzero(np.unpackbits(_unpack(report["held"], np.uint8)))
+            for rank, report in reports.items()
         }
         for rank in reversed(held):
             holders[held[rank]] = rank
@@ -185,15 +187,16 @@ class Holdings:
             holders[numbers[numbers % ranks == rank]] = rank
         return holders
 
-    # ---- of the others
+    # ---- on the other ranks
 
     def _check_first(self) -> None:
-        if not self._goes_on:
+        if not self._tolerates_loss:
             self._rank_store.liveness.check()
         elif _FIRST in self._rank_store.liveness.gone():
             raise UpstreamError(
-                f"rank {self._rank_store.members[_FIRST]} is gone, which puts together "
-                "what ranks hold: without it they cannot agree on who reads what."
+                f"rank {self._rank_store.members[_FIRST]} is gone, which merges what "
+                "all ranks hold: without it they cannot agree on which rank reads "
+                "which item."
             )
 
 

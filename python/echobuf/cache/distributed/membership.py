@@ -1,24 +1,30 @@
-"""How the ranks of a cache find each other, and see that they have made the same."""
+"""The ranks of a cache: their addresses, their arguments, and the lost ones."""
 
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import secrets
+import socket
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from echobuf.cache.distributed import address, frames
+from echobuf.cache.distributed import protocol
+from echobuf.cache.shared_memory import SharedMemory
 from echobuf.errors import OptionError, UpstreamError
 from echobuf.ranks.json_store import format_error, format_per_rank
 from echobuf.ranks.liveness import Process
 from echobuf.ranks.store import RankStore, join_group
 
+LOOPBACK = "127.0.0.1"
 
-def meet_ranks(group: Any) -> RankStore:
-    """The ranks of a process group.
+
+def join_ranks(group: Any) -> RankStore:
+    """Return the store that the ranks of a process group share for one cache.
 
     Raises:
-        OptionError: there is none.
+        OptionError: there is no process group, or this rank is not in it.
     """
     return join_group(
         group,
@@ -27,40 +33,40 @@ def meet_ranks(group: Any) -> RankStore:
     )
 
 
-def introduce(
+def describe_rank(
     rank_store: RankStore, host: str | None, arguments: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What a rank says of itself.
+    """Return the description of this rank that the other ranks read.
 
     Args:
         rank_store: of the ranks.
-        host: where it is reached; None: to be found out.
+        host: the address of this rank; None: to be found out.
         arguments: of its cache, which must be the same on all ranks.
     """
     return {
         "arguments": arguments,
         "host": host,
         "machine": Process.current().machine,
-        "near": address.near(rank_store.torch_store),
-        "token": secrets.token_hex(frames.TOKEN_BYTES),
+        "near": address_near(rank_store.torch_store),
+        "token": secrets.token_hex(protocol.TOKEN_BYTES),
     }
 
 
-def token_of(said: Sequence[Mapping[str, Any]]) -> bytes:
-    """What all ranks of this job know, and nobody else."""
-    return bytes.fromhex(said[0]["token"])
+def token_of(descriptions: Sequence[Mapping[str, Any]]) -> bytes:
+    """Return the job's token, which only its ranks know: that of the first rank."""
+    return bytes.fromhex(descriptions[0]["token"])
 
 
-def host_of(rank: int, said: Sequence[Mapping[str, Any]]) -> str:
-    """Where a rank is reached.
+def host_of(rank: int, descriptions: Sequence[Mapping[str, Any]]) -> str:
+    """Return the address at which the other ranks reach a rank.
 
     Raises:
-        OptionError: that is not to be found out.
+        OptionError: none was found.
     """
-    if said[rank]["host"] is not None:
-        return str(said[rank]["host"])
-    near, machines = ([one[key] for one in said] for key in ("near", "machine"))
-    found = address.choose(rank, near, machines)
+    if descriptions[rank]["host"] is not None:
+        return str(descriptions[rank]["host"])
+    near, machines = ([one[key] for one in descriptions] for key in ("near", "machine"))
+    found = choose_address(rank, near, machines)
     if found is None:
         raise OptionError(
             "`host` is None, and there are ranks on other machines, but none of this "
@@ -70,38 +76,43 @@ def host_of(rank: int, said: Sequence[Mapping[str, Any]]) -> str:
     return found
 
 
-def tell_all(rank_store: RankStore, key: str, make: Callable[[], Any]) -> list[Any]:
-    """What each rank has made, or the error of the one that could not.
+def exchange(rank_store: RankStore, key: str, make: Callable[[], Any]) -> list[Any]:
+    """Call `make` on every rank; return the results of all ranks.
+
+    Args:
+        rank_store: of the ranks.
+        key: of the results.
+        make: returns a value that JSON can hold.
 
     Raises:
-        UpstreamError: another rank could not make its own.
-        Exception: that of `make`, which the others are told of.
+        UpstreamError: `make` has failed on another rank.
+        Exception: that of `make` on this rank, which the others raise as above.
     """
-    mine = f"{key}/{rank_store.rank}"
+    own_key = f"{key}/{rank_store.rank}"
     try:
         made = make()
     except Exception as error:
-        with contextlib.suppress(UpstreamError):  # nobody is there to be told
-            rank_store.set({mine: {"failed": format_error(error)}})
+        with contextlib.suppress(UpstreamError):  # no other rank is left
+            rank_store.set({own_key: {"failed": format_error(error)}})
         raise
-    rank_store.set({mine: {"made": made}})
-    said = rank_store.wait_for(
+    rank_store.set({own_key: {"made": made}})
+    results = rank_store.wait_for(
         lambda: rank_store.get_all(key),
         lambda: rank_store.missing(key) + " to make its cache",
     )
     rank_store.liveness.look_up()
     failed = [
-        f"rank {rank} could not make its cache: {one['failed']}"
-        for rank, one in zip(rank_store.members, said, strict=True)
-        if "failed" in one
+        f"rank {rank} could not make its cache: {result['failed']}"
+        for rank, result in zip(rank_store.members, results, strict=True)
+        if "failed" in result
     ]
     if failed:
         raise UpstreamError("; ".join(failed))
-    return [one["made"] for one in said]
+    return [result["made"] for result in results]
 
 
 def check_same(rank_store: RankStore, arguments: Sequence[Mapping[str, Any]]) -> None:
-    """Sees that all ranks have been told the same.
+    """Check that all ranks have the same arguments.
 
     Raises:
         OptionError: they have not.
@@ -109,8 +120,110 @@ def check_same(rank_store: RankStore, arguments: Sequence[Mapping[str, Any]]) ->
     for name in arguments[0]:
         values = [each[name] for each in arguments]
         if any(value != values[0] for value in values):
-            told = format_per_rank(list(zip(rank_store.members, values, strict=True)))
+            listed = format_per_rank(list(zip(rank_store.members, values, strict=True)))
             raise OptionError(
-                f"`{name}` differs between ranks ({told}); it must be the same on all "
-                "of them."
+                f"`{name}` differs between ranks ({listed}); it must be the same on "
+                "all of them."
+            )
+
+
+# ---- addresses
+
+
+def local_address_to(host: str) -> str | None:
+    """Return this machine's address on the route to a host; None without a route.
+
+    Nothing is sent.
+    """
+    with contextlib.suppress(OSError):
+        found = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)
+        for family, kind, protocol_number, _, address in found:
+            with socket.socket(family, kind, protocol_number) as probe:
+                probe.connect(address)
+                return str(probe.getsockname()[0])
+    return None
+
+
+def address_near(store: Any) -> str:
+    """Return this machine's address on the route to the host of a torch store."""
+    while hasattr(store, "underlying_store"):
+        store = store.underlying_store
+    host = getattr(store, "host", None)  # without one, all ranks are on this machine
+    return LOOPBACK if host is None else local_address_to(host) or LOOPBACK
+
+
+def choose_address(
+    rank: int, near: Sequence[str], machines: Sequence[str]
+) -> str | None:
+    """Return the address at which the others reach a rank; None if there is none.
+
+    Args:
+        rank: to be reached.
+        near: the address of each rank on the route to the host of the store. On that
+            very machine it may be a loopback address, which no other machine reaches.
+        machines: of each rank.
+    """
+    if len(set(machines)) == 1 or not _is_loopback(near[rank]):
+        return near[rank]
+    elsewhere = [
+        address
+        for address, machine in zip(near, machines, strict=True)
+        if machine != machines[rank] and not _is_loopback(address)
+    ]
+    found = local_address_to(elsewhere[0]) if elsewhere else None
+    return None if found is None or _is_loopback(found) else found
+
+
+def _is_loopback(address: str) -> bool:
+    return ipaddress.ip_address(address.partition("%")[0]).is_loopback
+
+
+# ---- lost ranks
+
+
+class LostRanks:
+    """The ranks that do not answer any more; all processes of this rank share it.
+
+    Args:
+        members: the numbers of the ranks in the whole job.
+        on_lost: "storage" or "raise".
+    """
+
+    def __init__(self, members: Sequence[int], on_lost: str) -> None:
+        self._members = members
+        self._raises = on_lost == "raise"
+        self._memory = SharedMemory(len(members))
+
+    def __contains__(self, rank: int) -> bool:
+        return self._memory.view[rank] != 0
+
+    def members(self) -> tuple[int, ...]:
+        """Return the lost ranks' numbers in the whole job."""
+        lost = zip(self._members, self._memory.view, strict=True)
+        return tuple(member for member, is_lost in lost if is_lost)
+
+    def add(self, rank: int, reason: str) -> None:
+        """Mark a rank as lost, so that it is asked no more; warn once.
+
+        Raises:
+            UpstreamError: `on_lost` is "raise".
+        """
+        is_known = rank in self
+        self._memory.view[rank] = 1
+        self.check()
+        if not is_known:
+            warnings.warn(
+                f"rank {self._members[rank]} does not answer ({reason}); its share of "
+                "the cache is read from the source from now on.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+    def check(self) -> None:
+        """Raise `UpstreamError` where a rank is lost and `on_lost` is "raise"."""
+        if self._raises and (lost := self.members()):
+            names = ", ".join(map(str, lost))
+            raise UpstreamError(
+                f"rank {names} of the cache does not answer and seems to be gone; with "
+                "`on_lost='storage'` the others would read its share from the source."
             )

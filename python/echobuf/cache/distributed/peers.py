@@ -1,4 +1,4 @@
-"""Asking the other ranks: one connection to each from every process, on demand."""
+"""The client of the other ranks' servers: connections, requests, items to share."""
 
 from __future__ import annotations
 
@@ -9,23 +9,30 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from echobuf.cache.distributed import frames
+from echobuf.cache.distributed import protocol
+from echobuf.cache.distributed.membership import LostRanks
+from echobuf.cache.items import HEADER_BYTES, DamagedError, ItemEncoder, decode_item
+from echobuf.cache.shared_memory import SharedCounters
+from echobuf.describe_error import message
 from echobuf.forked import track
 from echobuf.limits import explain
 
-Given = Sequence[tuple[int, bytearray]]
+PEER_COUNTS = ("from_peers", "peer_bytes", "given", "given_bytes")
+"""The names of the counts of `SharedItems`."""
+Encoded = Sequence[tuple[int, bytearray]]
+"""Numbers of items, and the items, encoded."""
 
 
-class Line:
-    """The connection to one peer, opened when it is needed.
+class PeerConnection:
+    """The connection to one server, opened with the first request.
 
     Args:
-        address: where it listens.
-        token: what it wants to hear.
-        timeout_s: how long nothing may come.
+        address: host and port.
+        token: of the job.
+        timeout_s: of one send or receive.
 
     Attributes:
-        lock: held by the thread that talks.
+        lock: held by the thread that uses the connection.
     """
 
     def __init__(
@@ -37,55 +44,57 @@ class Line:
         self._timeout_s = timeout_s
         self._socket: socket.socket | None = None
 
-    def hang_up(self) -> None:
-        """Closes it: an answer that is no longer wanted may be under way."""
+    def close(self) -> None:
+        """Close the connection, and drop a response that may be under way."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
 
     def __del__(self) -> None:
-        self.hang_up()
+        self.close()
 
     def is_open(self) -> bool:
-        """Whether it was used before."""
+        """Return whether the connection is open, by an earlier request."""
         return self._socket is not None
 
-    def ask(self, numbers: Sequence[int]) -> None:
-        """Says which records are wanted."""
-        head = frames.REQUEST.pack(frames.ASK, len(numbers))
-        self._opened().sendall(head + frames.words(numbers))
+    def send_get(self, numbers: Sequence[int]) -> None:
+        """Send a request for items, by their numbers."""
+        header = protocol.REQUEST.pack(protocol.GET, len(numbers))
+        self._connected().sendall(header + protocol.pack_numbers(numbers))
 
-    def answer(self, count: int) -> tuple[list[bytearray], int]:
-        """The records asked for, empty where there is none; and the peer's room."""
-        (room,) = frames.ANSWER.unpack(self._receive(frames.ANSWER.size))
-        sizes = frames.numbers(self._receive(8 * count))
-        return [self._receive(size) for size in sizes], room
+    def receive_items(self, count: int) -> tuple[list[bytearray], int]:
+        """Return the requested items, empty if missing, and the rank's free bytes."""
+        header = self._receive(protocol.GET_RESPONSE.size)
+        (free,) = protocol.GET_RESPONSE.unpack(header)
+        sizes = protocol.unpack_numbers(self._receive(8 * count))
+        return [self._receive(size) for size in sizes], free
 
-    def give(self, given: Given) -> None:
-        """Sends records that the peer may keep."""
-        opened = self._opened()
-        opened.sendall(
-            frames.REQUEST.pack(frames.GIVE, len(given))
-            + frames.words(number for number, _ in given)
-            + frames.words(len(record) for _, record in given)
+    def put(self, items: Encoded) -> None:
+        """Send items that the rank may keep; wait for its response."""
+        connected = self._connected()
+        connected.sendall(
+            protocol.REQUEST.pack(protocol.PUT, len(items))
+            + protocol.pack_numbers(number for number, _ in items)
+            + protocol.pack_numbers(len(encoded) for _, encoded in items)
         )
-        for _, record in given:
-            opened.sendall(record)
-        self._receive(frames.TAKEN.size)
+        for _, encoded in items:
+            connected.sendall(encoded)
+        self._receive(protocol.PUT_RESPONSE.size)
 
-    def _opened(self) -> socket.socket:
+    def _connected(self) -> socket.socket:
         if self._socket is None:
             self._socket = self._connect()
-            self._socket.sendall(frames.GREETING.pack(frames.MAGIC, self._token))
-            if self._receive(len(frames.WELCOME)) != frames.WELCOME:
-                raise frames.StrangeError("another program answers there")
+            greeting = protocol.GREETING.pack(protocol.MAGIC, self._token)
+            self._socket.sendall(greeting)
+            if self._receive(len(protocol.WELCOME)) != protocol.WELCOME:
+                raise protocol.ProtocolError("another program answers there")
         return self._socket
 
     def _connect(self) -> socket.socket:
-        opened = socket.create_connection(self._address, self._timeout_s)
-        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        track(opened)
-        return opened
+        connected = socket.create_connection(self._address, self._timeout_s)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        track(connected)
+        return connected
 
     def _receive(self, size: int) -> bytearray:
         assert self._socket is not None
@@ -99,16 +108,16 @@ class Line:
         return data
 
 
-class Peers:
-    """The other ranks, as one process and its forked children reach them.
+class PeerClient:
+    """A client of the other ranks' servers, in one process and its forked children.
 
     Args:
-        addresses: of all ranks.
+        addresses: host and port of each rank.
         token: of the job.
-        timeout_s: after which a rank that does not answer is given up.
+        timeout_s: seconds after which a rank that does not answer is lost.
 
     Attributes:
-        ranks: how many there are, this one included.
+        ranks: the number of ranks, this one included.
     """
 
     def __init__(
@@ -121,8 +130,9 @@ class Peers:
         self._renew()
 
     def _renew(self) -> None:
-        self._lines = [
-            Line(address, self._token, self._timeout_s) for address in self._addresses
+        self._connections = [
+            PeerConnection(address, self._token, self._timeout_s)
+            for address in self._addresses
         ]
         self._process = os.getpid()
 
@@ -133,107 +143,123 @@ class Peers:
         self.__init__(*state)  # type: ignore[misc]
 
     def close(self) -> None:
-        """Hangs up; another call connects again."""
-        for line in self._lines:
-            with line.lock:
-                line.hang_up()
+        """Close all connections; a later request connects again."""
+        for connection in self._connections:
+            with connection.lock:
+                connection.close()
 
     def fetch(
         self,
-        wanted: Mapping[int, Sequence[int]],
-        lost: Callable[[int, OSError], None],
+        numbers: Mapping[int, Sequence[int]],
+        on_lost: Callable[[int, OSError], None],
     ) -> dict[int, tuple[list[bytearray], int]]:
-        """Asks several ranks at once for records, by their numbers.
+        """Request items of several ranks at once.
 
         Args:
-            wanted: of each rank.
-            lost: told of each that does not answer.
+            numbers: of the items, by rank.
+            on_lost: called with each rank that does not answer, and the error.
 
         Returns:
-            Of each that does: the records, empty where there is none, and the bytes
-            that it has room for.
+            By rank that has answered: the items, empty where there is none, and the
+            rank's free bytes.
 
         Raises:
-            CapacityError: this process has too few descriptors to ask.
+            CapacityError: this process has too few descriptors for a connection.
         """
         answers = {}
-        with self._held(wanted) as lines:
-            reused = {rank: line.is_open() for rank, line in lines.items()}
-            failed = {rank: _begin(line, wanted[rank]) for rank, line in lines.items()}
-            for rank, line in lines.items():
+        with self._locked(numbers) as connections:
+            reused = {rank: each.is_open() for rank, each in connections.items()}
+            failed = {
+                rank: send_request(each, numbers[rank])
+                for rank, each in connections.items()
+            }
+            for rank, connection in connections.items():
                 try:
                     if (error := failed[rank]) is not None:
                         raise error
-                    answers[rank] = _finish(line, wanted[rank], reused[rank])
+                    answers[rank] = receive_response(
+                        connection, numbers[rank], reused[rank]
+                    )
                 except OSError as error:
-                    line.hang_up()
-                    _check_own(error)
-                    lost(rank, error)
+                    connection.close()
+                    _check_local(error)
+                    on_lost(rank, error)
         return answers
 
-    def give(self, rank: int, given: Given) -> None:
-        """Sends a rank records that it has room for.
+    def put(self, rank: int, items: Encoded) -> None:
+        """Send items to a rank that has room for them.
 
         Raises:
-            OSError: it does not answer.
-            CapacityError: this process has too few descriptors to ask.
+            OSError: the rank does not answer.
+            CapacityError: this process has too few descriptors for a connection.
         """
-        with self._held([rank]) as lines:
+        with self._locked([rank]) as connections:
             try:
-                lines[rank].give(given)
+                connections[rank].put(items)
             except OSError as error:
-                _check_own(error)
+                _check_local(error)
                 raise
 
     @contextlib.contextmanager
-    def _held(self, ranks: Any) -> Iterator[dict[int, Line]]:
-        """The lines to these ranks, which no other thread uses meanwhile.
+    def _locked(self, ranks: Any) -> Iterator[dict[int, PeerConnection]]:
+        """Give the connections to some ranks, which no other thread uses meanwhile.
 
-        When something goes wrong, Ctrl-C too, nobody reads on where this one was.
+        An exception, Ctrl-C too, closes them: a response may be half read.
         """
         if self._process != os.getpid():
             self._renew()
         with contextlib.ExitStack() as locks:
-            lines = {rank: self._lines[rank] for rank in sorted(ranks)}
-            for line in lines.values():
-                locks.enter_context(line.lock)
+            connections = {rank: self._connections[rank] for rank in sorted(ranks)}
+            for connection in connections.values():
+                locks.enter_context(connection.lock)
             try:
-                yield lines
+                yield connections
             except BaseException:
-                for line in lines.values():
-                    line.hang_up()
+                for connection in connections.values():
+                    connection.close()
                 raise
 
 
-def _begin(line: Line, numbers: Sequence[int]) -> OSError | None:
-    """Asks, where a connection has gone over a new one; why that failed."""
-    reused = line.is_open()
+def send_request(connection: PeerConnection, numbers: Sequence[int]) -> OSError | None:
+    """Request items, once more if a reused connection has gone; return the error."""
+    reused = connection.is_open()
     try:
-        line.ask(numbers)
+        connection.send_get(numbers)
         return None
     except OSError as error:
-        line.hang_up()
-        return _begin(line, numbers) if reused and _has_gone(error) else error
+        connection.close()
+        if reused and _has_gone(error):
+            return send_request(connection, numbers)
+        return error
 
 
-def _finish(
-    line: Line, numbers: Sequence[int], reused: bool
+def receive_response(
+    connection: PeerConnection, numbers: Sequence[int], reused: bool
 ) -> tuple[list[bytearray], int]:
-    """The answer; asks again where a connection that was there has gone."""
+    """Return the response; request again if a reused connection has gone.
+
+    Args:
+        connection: on which the request was sent.
+        numbers: of the requested items.
+        reused: the connection was open before the request.
+
+    Raises:
+        OSError: the rank does not answer.
+    """
     try:
-        return line.answer(len(numbers))
+        return connection.receive_items(len(numbers))
     except OSError as error:
-        line.hang_up()
+        connection.close()
         if not (reused and _has_gone(error)):
             raise
-    failed = _begin(line, numbers)
+    failed = send_request(connection, numbers)
     if failed is not None:
         raise failed
-    return _finish(line, numbers, reused=False)
+    return receive_response(connection, numbers, reused=False)
 
 
-def _check_own(error: OSError) -> None:
-    """Raise where it is this process that cannot ask: no rank is lost by that."""
+def _check_local(error: OSError) -> None:
+    """Raise `CapacityError` for a fault of this process, by which no rank is lost."""
     clear = explain(error, "a cache that ranks share", "use fewer of them")
     if clear is not None:
         raise clear from error
@@ -241,3 +267,105 @@ def _check_own(error: OSError) -> None:
 
 def _has_gone(error: OSError) -> bool:
     return isinstance(error, ConnectionError)
+
+
+class SharedItems:
+    """The items that one rank gets from the others, and gives them.
+
+    Item number i is of the partition of rank i % ranks.
+
+    Args:
+        client: of the other ranks.
+        rank: this one.
+        lost_ranks: as this rank knows them.
+        counters: with `PEER_COUNTS`, and "damaged".
+
+    Attributes:
+        client: as given.
+    """
+
+    def __init__(
+        self,
+        client: PeerClient,
+        rank: int,
+        lost_ranks: LostRanks,
+        counters: SharedCounters,
+    ) -> None:
+        self.client = client
+        self._rank = rank
+        self._lost_ranks = lost_ranks
+        self._counters = counters
+
+    def fetch(self, numbers: Sequence[int]) -> tuple[dict[int, Any], dict[int, int]]:
+        """Fetch items from the ranks that own their partitions.
+
+        Returns:
+            The items that were found, by their index in `numbers`; and the free bytes
+            of each rank that has answered.
+
+        Raises:
+            UpstreamError: a rank is lost, and `on_lost` is "raise".
+        """
+        self._lost_ranks.check()
+        indices: dict[int, list[int]] = {}
+        for index, number in enumerate(numbers):
+            rank = number % self.client.ranks
+            if rank != self._rank and rank not in self._lost_ranks:
+                indices.setdefault(rank, []).append(index)
+        requested = {rank: [numbers[i] for i in each] for rank, each in indices.items()}
+        answers = self.client.fetch(requested, self._add_lost)
+        items, free = {}, {}
+        for rank, (found, free_bytes) in answers.items():
+            free[rank] = free_bytes
+            for index, encoded in zip(indices[rank], found, strict=True):
+                if encoded:
+                    items.update(self._decode(index, numbers[index], encoded))
+        return items, free
+
+    def _decode(self, index: int, number: int, encoded: bytearray) -> dict[int, Any]:
+        try:
+            item = decode_item(encoded, number)
+        except DamagedError:
+            self._counters.add(damaged=1)
+            return {}
+        self._counters.add(from_peers=1, peer_bytes=len(encoded))
+        return {index: item}
+
+    def give(self, items: Mapping[int, Any], free: Mapping[int, int]) -> None:
+        """Send items that were read from the source to the ranks that keep them.
+
+        Args:
+            items: by their numbers.
+            free: bytes that ranks have room for.
+
+        Raises:
+            UpstreamError: a rank is lost, and `on_lost` is "raise".
+        """
+        for rank, free_bytes in free.items():
+            owned = {n: i for n, i in items.items() if n % self.client.ranks == rank}
+            given = _encode_fitting(owned, free_bytes)
+            if not given:
+                continue
+            try:
+                self.client.put(rank, given)
+            except OSError as error:
+                self._add_lost(rank, error)
+            else:
+                size = sum(len(encoded) for _, encoded in given)
+                self._counters.add(given=len(given), given_bytes=size)
+
+    def _add_lost(self, rank: int, error: OSError) -> None:
+        self._lost_ranks.add(rank, message(error))
+
+
+def _encode_fitting(items: Mapping[int, Any], free: int) -> list[tuple[int, bytearray]]:
+    """Return the encoded items, as many as fit."""
+    fitting = []
+    for number, item in items.items():
+        if free < HEADER_BYTES:
+            break
+        encoder = ItemEncoder(item)
+        if encoder.size <= free:
+            free -= encoder.size
+            fitting.append((number, encoder.encode(number)))
+    return fitting

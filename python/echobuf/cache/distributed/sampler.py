@@ -1,4 +1,4 @@
-"""`LocalitySampler`: each rank takes of every global batch what it holds."""
+"""`LocalitySampler`: each rank takes the items of a global batch that it holds."""
 
 from __future__ import annotations
 
@@ -9,30 +9,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echobuf.cache.distributed.dataset import PartitionedDataset
-from echobuf.cache.distributed.dealing import deal
-from echobuf.cache.distributed.holdings import Holders
+from echobuf.cache.distributed.holdings import NO_RANK, Holders
 from echobuf.errors import OptionError
 from echobuf.options import check_bool, check_epoch, check_int
 
 
 class LocalitySampler:
-    """Indices for this rank: of each global batch, those that it holds.
+    """A sampler of the indices of one rank: of each global batch, those that it holds.
 
-    Locality-aware loading (Yang & Cong 2019, arXiv:1910.01196). There is one sequence
-    of all indices for all ranks, that of torch's `DistributedSampler` with the same
-    `seed`, `shuffle`, `drop_last` and epoch. Batch number k of all ranks together is
-    the same set of examples as with that sampler; only who takes which differs: a rank
-    takes those that it holds, and surplus and deficit are balanced, so that all take
-    `batch_size` and as few as possible are sent.
+    Locality-aware loading (Yang & Cong 2019, arXiv:1910.01196). All ranks share one
+    sequence of indices, that of torch's `DistributedSampler` with the same `seed`,
+    `shuffle`, `drop_last` and epoch. Batch number k of all ranks together is the same
+    set of examples as with that sampler; only the assignment of its examples to ranks
+    differs: a rank takes those that it holds, and surplus and deficit are balanced, so
+    that each takes `batch_size` and as few as possible are sent.
 
-    Made with the same arguments on all ranks. The first `iter` of an epoch waits until
-    all ranks come to it: they tell each other what they hold.
+    It is made with the same arguments on all ranks. The first `iter` of an epoch waits
+    until all ranks call it: they exchange which items they hold.
+
+    Example:
+        >>> sampler = LocalitySampler(cached, batch_size=64, seed=0)
+        >>> loader = DataLoader(cached, batch_size=64, sampler=sampler)
+        >>> for epoch in range(10):
+        ...     sampler.set_epoch(epoch)
+        ...     for batch in loader: ...
 
     Args:
-        cache: whose ranks and items these are.
+        cache: the `PartitionedDataset` to sample.
         batch_size: examples of a batch of one rank, as the loader makes them.
         seed: of the order.
-        shuffle: False: in order.
+        shuffle: False: the indices in order.
         drop_last: leave out the last examples that do not give each rank as many;
             False: as many of the first ones come again.
 
@@ -62,20 +68,24 @@ class LocalitySampler:
         self._epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Another epoch is another order; the same on all ranks, before `iter`."""
+        """Set the epoch, which chooses the order: before `iter`, the same on all ranks.
+
+        Raises:
+            OptionError: it is not an int >= 0.
+        """
         self._epoch = check_epoch(epoch)
 
     def __len__(self) -> int:
-        """Examples of this rank in an epoch, the same for all."""
+        """Return the number of examples of this rank in an epoch, the same for all."""
         length, ranks = len(self._cache), self._cache.ranks
         return length // ranks if self._drop_last else -(-length // ranks)
 
     def __iter__(self) -> Iterator[int]:
-        """The indices of the epoch.
+        """Return an iterator over this rank's indices of the epoch.
 
         Raises:
             OptionError: ranks have other arguments, or are in another epoch.
-            UpstreamError: a rank is gone without which they cannot agree.
+            UpstreamError: a rank is gone that the agreement needs.
         """
         holders = self._cache.holders(
             {
@@ -86,29 +96,80 @@ class LocalitySampler:
                 "epoch": self._epoch,
             }
         )
-        return self._own(self._sequence(), holders)
+        return self._own_indices(self._sequence(), holders)
 
     def _sequence(self) -> NDArray[np.int64]:
-        """All indices of the epoch, those that come again included."""
+        """Return all indices of the epoch, the repeated ones included."""
         order = np.arange(len(self._cache))
         if self._shuffle:
             order = _permutation(len(self._cache), self._seed + self._epoch)
         return np.resize(order, len(self) * self._cache.ranks)
 
-    def _own(self, sequence: NDArray[np.int64], holders: Holders) -> Iterator[int]:
+    def _own_indices(
+        self, sequence: NDArray[np.int64], holders: Holders
+    ) -> Iterator[int]:
         ranks = self._cache.ranks
-        whole = self._batch_size * ranks
-        for begin in range(0, len(sequence), whole):
-            batch = sequence[begin : begin + whole]
-            takers = deal(holders[batch], ranks)
+        global_size = self._batch_size * ranks
+        for begin in range(0, len(sequence), global_size):
+            batch = sequence[begin : begin + global_size]
+            takers = assign(holders[batch], ranks)
             yield from batch[takers == self._cache.rank].tolist()
 
 
 def _permutation(length: int, seed: int) -> NDArray[np.int64]:
-    """That of torch's `DistributedSampler`."""
+    """Return the order of torch's `DistributedSampler`."""
     import torch
 
     generator = torch.Generator()
     generator.manual_seed(seed)
     order: Any = torch.randperm(length, generator=generator).numpy()
     return np.asarray(order, np.int64)
+
+
+# ---- assignment of a global batch to ranks
+
+
+def assign(holders: NDArray[np.integer], ranks: int) -> NDArray[np.int64]:
+    """Return the rank that takes each example of a global batch; all take as many.
+
+    A rank takes the examples that it holds, up to its part of the batch: the first of
+    them, in the order of the batch. The rest, and examples without a holder, go to the
+    ranks that lack some. So as few as possible are taken by another rank than their
+    holder, and they move between at most `ranks - 1` pairs of ranks.
+
+    Args:
+        holders: the rank that holds each example, or `NO_RANK`.
+        ranks: the number of ranks, whose parts are equal.
+    """
+    part = len(holders) // ranks
+    # NumPy sorts 16 bits by radix. Examples without a holder come first.
+    short = holders.astype(np.int16) if ranks <= 2**15 else holders
+    order = np.argsort(short, kind="stable")
+    held_by = holders[order]
+    counts = count_held(holders, ranks)
+    begins = len(holders) - counts[::-1].cumsum()[::-1]
+    stays = held_by != NO_RANK
+    stays[stays] = (np.arange(len(holders)) - begins[held_by])[stays] < part
+    takers = held_by.astype(np.int64)
+    lacking = part - np.minimum(counts, part)
+    takers[~stays] = np.repeat(np.arange(ranks), lacking)
+    assigned = np.empty(len(holders), np.int64)
+    assigned[order] = takers
+    return assigned
+
+
+def count_held(holders: NDArray[np.integer], ranks: int) -> NDArray[np.int64]:
+    """Return how many examples of a global batch each rank holds."""
+    return np.bincount(holders[holders != NO_RANK], minlength=ranks)
+
+
+def imbalance(counts: NDArray[np.integer]) -> float:
+    """Return the share of a global batch that must move before all ranks have as many.
+
+    It is the sum of the examples that ranks lack, over the size of the batch.
+
+    Args:
+        counts: of the examples that each rank holds.
+    """
+    part = counts.sum() / len(counts)
+    return float(np.maximum(part - counts, 0).sum() / counts.sum())

@@ -1,4 +1,4 @@
-"""What serves other ranks with what this one holds: a thread that runs no user code."""
+"""The server of a rank's items to the other ranks: a thread that runs no user code."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ import weakref
 from collections.abc import Coroutine
 from typing import Any
 
-from echobuf.cache.distributed import frames
-from echobuf.cache.record import Sealed, is_sound
+from echobuf.cache.distributed import protocol
+from echobuf.cache.items import EncodedItem, is_valid
 from echobuf.forked import track
 from echobuf.limits import check_descriptors, enough
 
-_GREETING_S = 10.0  # that who connects has to say who it is
+_GREETING_S = 10.0  # from the connection of a client to its greeting
 _BACKLOG = 4096
-_PATIENCE_S = 5.0
-_HELD_S = 1.0  # that what was given may be held back
-_OF_LOOP = 3  # descriptors; a loop that lacks one prints when it is dropped
-_PAUSE_S = 0.1  # when no more sockets can be opened
+_JOIN_S = 5.0  # for the thread to end
+_FLUSH_S = 1.0  # from a PUT until its items are flushed
+_LOOP_DESCRIPTORS = 3  # an event loop that lacks one prints when it is dropped
+_PAUSE_S = 0.1  # after a connection that could not be accepted
 
 
-class Server:
-    """Serves until it is closed or dropped.
+class CacheServer:
+    """A server of a rank's items, which runs until it is closed or dropped.
 
     Args:
         host: the address to listen at.
-        token: what peers have to say.
-        store: of this rank.
-        length: how many items there are.
-        max_bytes: of a record.
+        token: of the job; clients must send it.
+        store: the items of this rank.
+        length: the number of items.
+        max_bytes: of an encoded item.
 
     Attributes:
-        port: where it listens.
-        close: ends it.
+        port: on which it listens.
+        close: ends the server.
 
     Raises:
         OSError: this machine cannot listen there.
@@ -48,7 +48,7 @@ class Server:
         self, host: str, *, token: bytes, store: Any, length: int, max_bytes: int
     ) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        service = _Service(token, store, length, max_bytes)
+        handler = _RequestHandler(token, store, length, max_bytes)
         with (
             enough("a cache that ranks share", "use fewer of them"),
             contextlib.ExitStack() as undo,
@@ -57,15 +57,15 @@ class Server:
             undo.callback(listener.close)
             listener.setblocking(False)
             self.port: int = listener.getsockname()[1]
-            check_descriptors(_OF_LOOP)
+            check_descriptors(_LOOP_DESCRIPTORS)
             loop = asyncio.new_event_loop()
             undo.callback(loop.close)
-            serving = service.accept(listener)
-            undo.callback(serving.close)
+            accepting = handler.accept(listener)
+            undo.callback(accepting.close)
             stop = loop.create_future()
             thread = threading.Thread(
                 target=_run,
-                args=(loop, serving, stop),
+                args=(loop, accepting, stop),
                 name="echobuf-peers",
                 daemon=True,
             )
@@ -77,19 +77,19 @@ class Server:
 
 def _run(
     loop: asyncio.AbstractEventLoop,
-    serving: Coroutine[Any, Any, None],
+    accepting: Coroutine[Any, Any, None],
     stop: asyncio.Future[None],
 ) -> None:
     asyncio.set_event_loop(loop)
     try:
-        work = loop.create_task(serving)
+        work = loop.create_task(accepting)
         stop.add_done_callback(lambda _: work.cancel())
         loop.run_until_complete(asyncio.wait([work]))
-        talks = asyncio.all_tasks(loop)
-        for talk in talks:
-            talk.cancel()
-        if talks:
-            loop.run_until_complete(asyncio.wait(talks))
+        tasks = asyncio.all_tasks(loop)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            loop.run_until_complete(asyncio.wait(tasks))
     finally:
         loop.close()
 
@@ -104,22 +104,22 @@ def _stop(
         return  # a forked child, which has no such thread
     loop.call_soon_threadsafe(stop.cancel)
     if thread is not threading.current_thread():
-        thread.join(_PATIENCE_S)
+        thread.join(_JOIN_S)
 
 
-class _Service:
-    """What is said to those who connect."""
+class _RequestHandler:
+    """A handler of the connections of all clients."""
 
     def __init__(self, token: bytes, store: Any, length: int, max_bytes: int) -> None:
         self._token = token
         self._store = store
         self._length = length
         self._max_bytes = max_bytes
-        self._flushes = False
+        self._will_flush = False
 
     async def accept(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
-        talks = set()
+        tasks = set()
         with listener:
             while True:
                 try:
@@ -128,75 +128,75 @@ class _Service:
                     await asyncio.sleep(_PAUSE_S)
                     continue
                 track(connection)
-                talk = loop.create_task(self._talk(connection))
-                talks.add(talk)
-                talk.add_done_callback(talks.discard)
+                task = loop.create_task(self._handle_connection(connection))
+                tasks.add(task)
+                task.add_done_callback(tasks.discard)
 
-    async def _talk(self, connection: socket.socket) -> None:
-        line = _Line(connection)
-        with connection:
+    async def _handle_connection(self, accepted: socket.socket) -> None:
+        connection = _Connection(accepted)
+        with accepted:
             try:
-                greeting = line.receive(frames.GREETING.size)
-                if not self._knows(await asyncio.wait_for(greeting, _GREETING_S)):
+                greeting = connection.receive(protocol.GREETING.size)
+                if not self._is_member(await asyncio.wait_for(greeting, _GREETING_S)):
                     return
-                await line.send(frames.WELCOME)
+                await connection.send(protocol.WELCOME)
                 while True:
-                    await self._answer(line)
+                    await self._handle_request(connection)
             except (OSError, asyncio.TimeoutError):
-                return  # who is gone, or no peer, gets no answer
+                return  # a client that is gone, or is no rank, gets no response
 
-    def _knows(self, greeting: bytearray) -> bool:
-        magic, token = frames.GREETING.unpack(greeting)
-        return magic == frames.MAGIC and hmac.compare_digest(token, self._token)
+    def _is_member(self, greeting: bytearray) -> bool:
+        magic, token = protocol.GREETING.unpack(greeting)
+        return magic == protocol.MAGIC and hmac.compare_digest(token, self._token)
 
-    async def _answer(self, line: _Line) -> None:
-        head = await line.receive(frames.REQUEST.size)
-        which, count = frames.REQUEST.unpack(head)
-        if which not in (frames.ASK, frames.GIVE) or count > frames.MOST_ITEMS:
-            raise frames.StrangeError
-        numbers = frames.numbers(await line.receive(8 * count))
+    async def _handle_request(self, connection: _Connection) -> None:
+        head = await connection.receive(protocol.REQUEST.size)
+        kind, count = protocol.REQUEST.unpack(head)
+        if kind not in (protocol.GET, protocol.PUT) or count > protocol.MOST_ITEMS:
+            raise protocol.ProtocolError
+        numbers = protocol.unpack_numbers(await connection.receive(8 * count))
         if any(number >= self._length for number in numbers):
-            raise frames.StrangeError
-        if which == frames.ASK:
-            await self._send(line, numbers)
+            raise protocol.ProtocolError
+        if kind == protocol.GET:
+            await self._handle_get(connection, numbers)
         else:
-            await self._take(line, numbers)
+            await self._handle_put(connection, numbers)
 
-    async def _send(self, line: _Line, numbers: list[int]) -> None:
-        records = [self._store.get(number) or b"" for number in numbers]
-        await line.send(
-            frames.ANSWER.pack(max(0, self._store.room()))
-            + frames.words(len(record) for record in records)
+    async def _handle_get(self, connection: _Connection, numbers: list[int]) -> None:
+        items = [self._store.get(number) or b"" for number in numbers]
+        await connection.send(
+            protocol.GET_RESPONSE.pack(max(0, self._store.free_bytes()))
+            + protocol.pack_numbers(len(item) for item in items)
         )
-        for record in records:
-            await line.send(record)
+        for item in items:
+            await connection.send(item)
 
-    async def _take(self, line: _Line, numbers: list[int]) -> None:
-        taken = 0
-        sizes = frames.numbers(await line.receive(8 * len(numbers)))
+    async def _handle_put(self, connection: _Connection, numbers: list[int]) -> None:
+        valid = 0
+        sizes = protocol.unpack_numbers(await connection.receive(8 * len(numbers)))
         for number, size in zip(numbers, sizes, strict=True):
             if size > self._max_bytes:
-                raise frames.StrangeError
-            record = await line.receive(size)
-            if is_sound(record, number):
-                self._store.put(number, Sealed(record))
-                taken += 1
+                raise protocol.ProtocolError
+            encoded = await connection.receive(size)
+            if is_valid(encoded, number):
+                self._store.put(number, EncodedItem(encoded))
+                valid += 1
         self._flush_soon()
-        await line.send(frames.TAKEN.pack(taken))
+        await connection.send(protocol.PUT_RESPONSE.pack(valid))
 
     def _flush_soon(self) -> None:
-        """Workers of this rank see what a store holds back once it is written."""
-        if not self._flushes:
-            self._flushes = True
-            asyncio.get_running_loop().call_later(_HELD_S, self._flush)
+        """Flush after a second: this rank's workers see buffered items only then."""
+        if not self._will_flush:
+            self._will_flush = True
+            asyncio.get_running_loop().call_later(_FLUSH_S, self._flush)
 
     def _flush(self) -> None:
-        self._flushes = False
+        self._will_flush = False
         self._store.flush()
 
 
-class _Line:
-    """A connection to a peer."""
+class _Connection:
+    """A connection to a client."""
 
     def __init__(self, connection: socket.socket) -> None:
         connection.setblocking(False)

@@ -1,4 +1,4 @@
-"""A store whose file is damaged anywhere ends no process, and serves nothing wrong."""
+"""A damaged file of a store ends no process, and no wrong item is served."""
 
 import os
 import random
@@ -10,7 +10,7 @@ import warnings
 import pytest
 
 import echobuf
-from cache_data import in_child, make
+from cache_data import in_child, make, store_of
 
 lmdb = pytest.importorskip("lmdb")
 PAGE = 4096
@@ -19,7 +19,7 @@ LARGE = [bytes([number]) * (5000 + 40 * number) for number in range(200)]
 
 
 def fill(path, source, rounds=4):
-    """Written in many transactions: pages are free, and the index has two levels."""
+    """Write in many transactions: pages are free, and the index has two levels."""
     for at in range(rounds):
         cached = make(path, 10**8, source=source)
         for number in range(at, len(source), rounds):
@@ -28,7 +28,7 @@ def fill(path, source, rounds=4):
 
 
 def use(path, source):
-    """Reads all twice, and lets it write; a clear error is as good."""
+    """Read all items twice and flush; return "refused" for a clear error."""
     try:
         cached = make(path, 10**8, source=source)
     except echobuf.OptionError:
@@ -39,13 +39,13 @@ def use(path, source):
             assert list(cached) == source
             cached.flush()
         cached.stats()
-        cached._store.held(len(source))
+        store_of(cached).stored_mask(len(source))
     return "served"
 
 
 @pytest.fixture(scope="module", params=["small", "large"])
 def store(request, tmp_path_factory):
-    """A directory that no process has open, and its source."""
+    """Return a directory that no process has open, and its source."""
     path = tmp_path_factory.mktemp("store") / "cache"
     source = SMALL if request.param == "small" else LARGE
     in_child(fill, path, source)
@@ -53,7 +53,7 @@ def store(request, tmp_path_factory):
 
 
 def outcome(path, source):
-    """Use it in a process of its own, and return its exit code; negative: a signal."""
+    """Use the store in another process; return its exit code, negative: a signal."""
     child = os.fork()
     if child == 0:
         code = 1
@@ -65,12 +65,12 @@ def outcome(path, source):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def test_what_is_whole_is_served(store):
+def test_an_undamaged_store_is_served(store):
     assert outcome(*store) == 0
 
 
 @pytest.mark.parametrize("where", ["anywhere", "index"])
-def test_bytes_changed_anywhere(store, tmp_path, where):
+def test_changed_bytes_end_no_process(store, tmp_path, where):
     path, source = store
     whole = (path / "data.mdb").read_bytes()
     index = [
