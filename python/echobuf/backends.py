@@ -1,4 +1,4 @@
-"""Where a buffer keeps its window: on the CPU, or on a CUDA device."""
+"""Backends of a buffer: its window, on the CPU or on a CUDA device."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ def make_backend(
     shared: bool = False,
     lent: _core.BorrowedSlots | None = None,
 ) -> HostBackend | CudaBackend:
-    """Allocates a buffer where `options.device` says.
+    """Allocate a window, and batch memory, on `options.device`.
 
     Args:
         spec: of one example, or of one whole batch.
         output: of batches.
         options: the buffer's.
         epoch: the first.
-        shared: the slots lie where worker processes can write them.
-        lent: slots that another process writes, in place of some of its own.
+        shared: the slots lie in memory that worker processes can write.
+        lent: slots of a server, which the window uses in place of slots that it
+            allocates.
 
     Raises:
-        CapacityError: it does not fit.
+        CapacityError: the window does not fit `max_bytes`, or the memory.
         DeviceError: the device cannot be used.
     """
     capacity.check_size(spec, options)
@@ -57,7 +58,7 @@ def make_core_options(
     shared: bool = False,
     lent: _core.BorrowedSlots | None = None,
 ) -> _core.BufferOptions:
-    """What the core is told; nothing is allocated."""
+    """Return the options in the core's form; nothing is allocated."""
     return _core.BufferOptions(
         leaves=[(field.dtype, field.shape) for field in spec.fields],
         ragged=options.ragged,

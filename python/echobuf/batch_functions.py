@@ -1,4 +1,4 @@
-"""What is done with whole batches once they are drawn: the functions of `Lambda`."""
+"""Functions on whole batches, called once a batch is drawn: those of `Lambda`."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ Draw = Callable[[], "list[Any] | int"]
 
 
 class _Batch:
-    """A batch whose functions have been called up to a point."""
+    """A batch on which some of the functions have been called."""
 
     def __init__(self, leaves: list[Any]) -> None:
         self._at: tuple[int, list[Any]] = 0, leaves
 
     def finish(self, work: list[tuple[int, BatchFunction]]) -> list[Any]:
-        """Its leaves once all functions have had them, each once."""
+        """Call the functions that are left, each once, and return the leaves."""
         for number, function in work[self._at[0] :]:
             done, leaves = self._at
             leaves = [*leaves]
             leaves[number] = function.apply(leaves[number])
-            self._at = done + 1, leaves  # both at once: whoever interrupts
+            self._at = done + 1, leaves  # in one store: Ctrl-C never comes between
         return self._at[1]
 
 
 class BatchFunctions:
-    """Draws by a backend, and finishes batches; keeps those whose functions raised.
+    """A backend's draws, followed by functions; batches whose functions raised are kept.
 
     Args:
-        backend: where the buffer is.
-        functions: of each leaf, the functions.
+        backend: draws the batches.
+        functions: of each leaf, the functions in order.
     """
 
     def __init__(
@@ -54,19 +54,26 @@ class BatchFunctions:
         self._refused: deque[_Batch] = deque()
 
     def use_dtypes(self, convert: Callable[[np.dtype[Any]], np.dtype[Any]]) -> None:
-        """Functions return dtypes that `convert` makes of the spec's from now on."""
+        """Expect other dtypes of the functions from now on.
+
+        Args:
+            convert: returns the dtype that stands for one of the spec's.
+        """
         self._work = [(i, one.with_dtype(convert)) for i, one in self._work]
 
     def next(self, timeout: float | None) -> list[Any] | int:
-        """The leaves of the next batch, or a code."""
+        """Return the leaves of the next batch, or a code."""
         return self._finish(None, lambda: self._backend.next(timeout))
 
     def next_on(self, stream: Any, timeout: float | None) -> list[Any] | int:
-        """The leaves of the next batch, valid on `stream`; or a code."""
+        """Return the leaves of the next batch, valid on `stream`; or a code."""
         return self._finish(stream, lambda: self._backend.next_on(stream, timeout))
 
     def next_into(self, leaves: list[Any], timeout: float | None, stream: Any) -> int:
-        """Copies the next batch to the caller's arrays: its length, or minus a code.
+        """Copy the next batch to the caller's arrays.
+
+        Returns:
+            The length of the batch, or minus a code.
 
         Raises:
             SpecError: names the leaf that does not fit.
@@ -79,14 +86,15 @@ class BatchFunctions:
         return copy(finished) if isinstance(finished, list) else -finished
 
     def before_replay(self, stream: Any, timeout: float | None) -> NoReturn:
-        """Functions are no part of a graph."""
+        """Raise `OptionError`: functions are no part of a graph."""
         raise _no_graph("`before_replay` is for draws in a graph")
 
     def _finish(self, stream: Any, draw: Draw) -> list[Any] | int:
-        """What `draw` gives once the functions have had it, or the code it ends with.
+        """Return the next batch after the functions, or the code that `draw` returned.
 
         Raises:
-            SpecError: a function raised, or returned something else than it said.
+            SpecError: a function raised, or returned another shape or dtype than
+                declared.
             OptionError: the stream is being captured.
         """
         if self._backend.is_capturing(stream):
@@ -105,11 +113,11 @@ class BatchFunctions:
             raise
 
     def waits(self) -> bool:
-        """Whether a batch that was drawn has not been handed out."""
+        """Return whether a batch that was drawn has not been handed out."""
         return bool(self._refused)
 
     def forget(self) -> None:
-        """An epoch begins."""
+        """Drop the batches that are kept: an epoch begins."""
         self._refused.clear()
 
 

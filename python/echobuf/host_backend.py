@@ -1,4 +1,4 @@
-"""Where a buffer on the CPU keeps its window, and how batches are drawn from it."""
+"""The backend of buffers on the CPU: a window, and batches, in host memory."""
 
 from __future__ import annotations
 
@@ -18,19 +18,24 @@ from echobuf.tree import Spec
 
 
 class HostBackend:
-    """Draws batches into host memory.
+    """A window in host memory, from which batches are drawn.
 
     Args:
         spec: of one example, or of one whole batch.
         output: of batches.
         options: the buffer's.
-        core_options: the same for the core.
+        core_options: the same in the core's form.
+
+    Attributes:
+        core: the native buffer.
+        next: returns the leaves of the next batch, or a code: a call of the core
+            without Python in between.
 
     Raises:
-        CapacityError: it does not fit `max_bytes`, or the memory there is.
+        CapacityError: the window does not fit `max_bytes`, or the memory.
     """
 
-    crew = _core.Crew  # of its worker processes
+    crew = _core.Crew  # the native pool of its worker processes
 
     def __init__(
         self,
@@ -52,7 +57,6 @@ class HostBackend:
                 self.core = _core.Buffer(leaves, drawn, core_options)
             except MemoryError:
                 raise self.out_of_memory() from None
-        # The leaves of the next batch, or a code: no call of ours in between.
         self.next: Callable[[float | None], list[Any] | int] = self.core.next
         lead = () if options.ragged else (options.batch_size,)
         self._out = OutArrays(output.drawn, lead)
@@ -60,11 +64,15 @@ class HostBackend:
 
     @property
     def slots(self) -> int:
-        """Of the ring."""
+        """The number of slots of the ring."""
         return self._needs[0]
 
     def use_tensors(self, convert: Callable[[list[Any]], list[Any]]) -> None:
-        """The leaves of batches are what `convert` makes of them from now on."""
+        """Convert the leaves of each batch from now on.
+
+        Args:
+            convert: takes NumPy arrays, and returns the leaves that the caller gets.
+        """
 
         def next_converted(timeout: float | None) -> list[Any] | int:
             leaves = self.core.next(timeout)
@@ -73,9 +81,11 @@ class HostBackend:
         self.next = next_converted
 
     def use_exported(self, convert: Callable[[list[Any]], list[Any]]) -> None:
-        """The same, from leaves that have `__dlpack__`: to let go needs no Python.
+        """Convert leaves that have `__dlpack__`, whose memory is freed without Python.
 
-        Only where DLPack has all their types: `core.exportable()`.
+        Args:
+            convert: takes these leaves, and returns those that the caller gets. DLPack
+                must have all their dtypes: `core.exportable()`.
         """
 
         def next_converted(timeout: float | None) -> list[Any] | int:
@@ -85,11 +95,14 @@ class HostBackend:
         self.next = next_converted
 
     def next_on(self, stream: Any, timeout: float | None) -> NoReturn:
-        """There are no streams here."""
+        """Raise `OptionError`: the CPU has no streams."""
         raise _no_stream(stream)
 
     def next_into(self, leaves: list[Any], timeout: float | None, stream: Any) -> int:
-        """Draws the next batch into the caller's arrays: its length, or minus a code.
+        """Draw the next batch into the caller's arrays.
+
+        Returns:
+            The length of the batch, or minus a code.
 
         Raises:
             SpecError: names the leaf that does not fit.
@@ -119,7 +132,11 @@ class HostBackend:
         return count
 
     def copier(self, leaves: list[Any], stream: Any) -> Callable[[list[Any]], int]:
-        """What copies a finished batch into the caller's arrays; checks these."""
+        """Return a function that copies a finished batch into the caller's arrays.
+
+        Raises:
+            SpecError: names the leaf that does not fit.
+        """
         if stream is not None:
             raise _no_stream(stream)
         arrays = self._out_finished.check(leaves)
@@ -133,21 +150,21 @@ class HostBackend:
         return copy
 
     def before_replay(self, stream: Any, timeout: float | None) -> NoReturn:
-        """There are no graphs here."""
+        """Raise `OptionError`: the CPU has no graphs."""
         raise OptionError(
             "`before_replay` is for graphs on a CUDA device; this buffer has "
             "device='cpu'."
         )
 
     def is_capturing(self, stream: Any) -> bool:
-        """There are no graphs here."""
+        """Return False: the CPU has no graphs."""
         return False
 
     def why_lost(self) -> None:
-        """The CPU is not lost."""
+        """Return None: the CPU is never lost."""
 
     def out_of_memory(self) -> CapacityError:
-        """The error for an allocation that the system refused after all."""
+        """Return the error for an allocation that the system refused after all."""
         return capacity.out_of_memory(self._needs, self._options)
 
 

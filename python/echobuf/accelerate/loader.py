@@ -65,7 +65,7 @@ class EchoLoader(_EchoLoader, DataLoaderStateMixin):  # type: ignore[misc]
         self._ending: int | None = None  # the epoch whose last batch the loop has
 
     def __iter__(self) -> Iterator[Any]:
-        """Begins an epoch."""
+        """Begin an epoch."""
         epoch = super().__iter__()
         self._given = self._ending = None
         self._latest = weakref.ref(epoch)
@@ -106,6 +106,6 @@ class EchoLoader(_EchoLoader, DataLoaderStateMixin):  # type: ignore[misc]
         return super().state_dict() if self._given is None else dict(self._given)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """The next `iter` goes on where a loader with the same arguments was."""
+        """Return the next `iter` goes on where a loader with the same arguments was."""
         super().load_state_dict(state_dict)
         self._given = None

@@ -1,6 +1,7 @@
-"""Windows in the memory of a CUDA device; nothing of CUDA is touched without one.
+"""Windows in the memory of a CUDA device; without one, nothing of CUDA is imported.
 
-Data flows one way: `opening` finds a `device`, with CuPy or the simulated driver;
-`side` keeps a window there; `arrays` and its kin are the memory that batches are drawn
-into.
+`device` opens a device, with CuPy (`cupy_device`) or the simulated driver
+(`simulated`). `backend` keeps a window there. `arrays` and `*_arrays` are the memory
+that batches are drawn into, `output` checks the caller's. `codegen` writes the kernels
+that `cupy_device` or `nvrtc` compiles.
 """

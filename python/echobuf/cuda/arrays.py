@@ -1,4 +1,4 @@
-"""The arrays that batches on a device are drawn into."""
+"""Arrays on a device that batches are drawn into: the protocol, and a common base."""
 
 from __future__ import annotations
 
@@ -10,30 +10,31 @@ from echobuf.tree import Spec
 
 
 class Arrays(Protocol):
-    """Makes the arrays of batches, and finds the caller's."""
+    """Arrays of batches: new ones, and the caller's."""
 
     def stream(self, stream: Any) -> int:
-        """The handle of `stream`; if that is None, of the caller's current one."""
+        """Return the handle of `stream`; if it is None, of the caller's current one."""
 
     def empty(self, stream: int) -> tuple[list[Any], list[int]]:
-        """New arrays for one batch, and their addresses.
+        """Return new arrays for one batch, and their addresses.
 
         Args:
-            stream: they are used there first.
+            stream: the one that uses them first.
         """
 
     def out(self, leaves: list[Any], stream: Any) -> tuple[list[Any], list[int], int]:
-        """The arrays to draw into for the caller's: those themselves, or others.
+        """Return arrays to draw into: the caller's, or others that are copied to them.
 
         Returns:
-            What `finish` gets, the addresses, and the stream to draw on.
+            The arrays, which `finish` takes; their addresses; the handle of the stream
+            to draw on.
 
         Raises:
             SpecError: names the leaf that does not fit.
         """
 
     def find(self, leaves: list[Any], stream: Any) -> int:
-        """Checks the caller's arrays: the handle of the stream to copy to them on.
+        """Check the caller's arrays; return the handle of the stream to copy on.
 
         Raises:
             SpecError: names the leaf that does not fit.
@@ -42,26 +43,26 @@ class Arrays(Protocol):
     def finish(
         self, leaves: list[Any], drawn: list[Any], count: int, stream: int
     ) -> None:
-        """A batch was drawn on `stream`: brings it to the caller's arrays.
+        """Bring a batch that was drawn on `stream` to the caller's arrays.
 
         Args:
             leaves: the caller's, or those from `empty`.
-            drawn: what was drawn into; `leaves` themselves, or others.
-            count: rows of the batch.
-            stream: where it was drawn.
+            drawn: the arrays drawn into: `leaves` themselves, or others.
+            count: the number of rows of the batch.
+            stream: the stream of the draw.
         """
 
 
 def handle_of(stream: Any, ordinal: int) -> int:
-    """The handle of a stream of CuPy's, torch's, or of whoever says it as they do.
+    """Return the handle of a stream of CuPy, of torch, or of `__cuda_stream__`.
 
     Args:
         stream: has `ptr` (CuPy) or `cuda_stream` (torch), speaks the protocol
             `__cuda_stream__`, or is the handle itself, as an int.
-        ordinal: the device that it must be of, where it says of which it is.
+        ordinal: the device that it must be of, if it has a device.
 
     Raises:
-        OptionError: it is none of these, or of another device.
+        OptionError: `stream` is none of these, or is of another device.
     """
     from echobuf.errors import OptionError
 
@@ -87,7 +88,7 @@ def handle_of(stream: Any, ordinal: int) -> int:
 
 
 def _device_of(stream: Any) -> int | None:
-    """The number of the device of a stream of CuPy's or torch's, if it says so."""
+    """Return the number of the device of a stream of CuPy or torch, if it has one."""
     number = getattr(stream, "device_id", None)  # CuPy's; -1: of any
     if number is None:
         number = getattr(getattr(stream, "device", None), "index", None)  # torch's
@@ -95,7 +96,7 @@ def _device_of(stream: Any) -> int | None:
 
 
 class DeviceArrays(ABC):
-    """Finds the caller's arrays; see `echobuf.cuda.arrays.Arrays`.
+    """The base of `Arrays` that finds the caller's arrays.
 
     Args:
         ordinal: the device that they are on.
@@ -109,24 +110,24 @@ class DeviceArrays(ABC):
 
     @abstractmethod
     def stream(self, stream: Any) -> int:
-        """The handle of `stream`, or of the caller's current one."""
+        """Return the handle of `stream`, or of the caller's current one."""
 
     @abstractmethod
     def empty(self, stream: int) -> tuple[list[Any], list[int]]:
-        """New arrays for one batch, and their addresses."""
+        """Return new arrays for one batch, and their addresses."""
 
     @abstractmethod
     def copy(
         self, leaves: list[Any], drawn: list[Any], count: int, stream: int
     ) -> None:
-        """Copies rows to the caller's leaves, in the order of the stream."""
+        """Copy rows to the caller's leaves, in the order of the stream."""
 
     def stream_of(self, leaves: list[Any]) -> int:
-        """The handle of the stream that the caller uses these leaves on."""
+        """Return the handle of the stream that the caller uses these leaves on."""
         return self.stream(None)
 
     def out(self, leaves: list[Any], stream: Any) -> tuple[list[Any], list[int], int]:
-        """Contiguous arrays are drawn into; others by way of a copy on the device."""
+        """Return the caller's arrays if they are contiguous, else new ones."""
         addresses, contiguous = self._out.find(leaves)
         handle = self.stream_of(leaves) if stream is None else self.stream(stream)
         if contiguous:
@@ -134,14 +135,14 @@ class DeviceArrays(ABC):
         return *self.empty(handle), handle
 
     def find(self, leaves: list[Any], stream: Any) -> int:
-        """Checks the caller's arrays: the handle of the stream to copy to them on."""
+        """Check the caller's arrays; return the handle of the stream to copy on."""
         self._out.find(leaves)
         return self.stream_of(leaves) if stream is None else self.stream(stream)
 
     def finish(
         self, leaves: list[Any], drawn: list[Any], count: int, stream: int
     ) -> None:
-        """Copies what was drawn elsewhere; nothing waits for it."""
+        """Copy what was drawn into other arrays; nothing waits for the copy."""
         if drawn is leaves:
             return
         targets, sources = list(leaves), list(drawn)

@@ -1,4 +1,4 @@
-"""The window of a buffer on a CUDA device, and the batches that are drawn from it."""
+"""The backend of buffers on a CUDA device: a window, and batches, in its memory."""
 
 from __future__ import annotations
 
@@ -19,24 +19,27 @@ from echobuf.output_spec import OutputSpec
 from echobuf.tree import Spec
 
 Convert = Callable[[list[Any], int], list[Any]]
-"""Makes a batch's leaves of those that were drawn on the stream with this handle."""
+"""Converts leaves, which were drawn on the stream with this handle, to a batch's."""
 
 
 class CudaBackend:
-    """Draws batches on the caller's current stream.
+    """A window in device memory; batches are drawn on the caller's current stream.
 
     Args:
         spec: of one example, or of one whole batch.
         output: of batches.
         options: the buffer's.
-        core_options: the same for the core.
+        core_options: the same in the core's form.
+
+    Attributes:
+        core: the native buffer.
 
     Raises:
         DeviceError: the device cannot be used.
-        CapacityError: the window does not fit it, or `max_bytes`.
+        CapacityError: the window does not fit its memory, or `max_bytes`.
     """
 
-    crew = _core.DeviceCrew  # of its worker processes
+    crew = _core.DeviceCrew  # the native pool of its worker processes
 
     def __init__(
         self,
@@ -97,11 +100,11 @@ class CudaBackend:
 
     @property
     def slots(self) -> int:
-        """Of the staging ring."""
+        """The number of slots of the staging ring."""
         return self._staging_bytes // self._needs[1]
 
     def use_tensors(self, dtypes: list[Any]) -> None:
-        """Batches are tensors of torch from now on.
+        """Draw batches into tensors of torch from now on.
 
         Args:
             dtypes: torch's, of the leaves; None where it is the spec's.
@@ -114,17 +117,17 @@ class CudaBackend:
         return self._device.ordinal
 
     def use_converted(self, convert: Convert) -> None:
-        """Give what `convert` makes of the leaves of batches from now on."""
+        """Convert the leaves of each batch from now on."""
         self._convert = convert
 
     # ---- batches
 
     def next(self, timeout: float | None) -> list[Any] | int:
-        """The leaves of the next batch, valid on the current stream; or a code."""
+        """Return the next batch's leaves, valid on the current stream; or a code."""
         return self.next_on(None, timeout)
 
     def next_on(self, stream: Any, timeout: float | None) -> list[Any] | int:
-        """The leaves of the next batch, valid on `stream`; or a code."""
+        """Return the leaves of the next batch, valid on `stream`; or a code."""
         self._check_process()
         handle = self._arrays.stream(stream)
         try:
@@ -140,7 +143,10 @@ class CudaBackend:
         return leaves if self._convert is None else self._convert(leaves, handle)
 
     def next_into(self, leaves: list[Any], timeout: float | None, stream: Any) -> int:
-        """Draws the next batch into the caller's arrays: its length, or minus a code.
+        """Draw the next batch into the caller's arrays.
+
+        Returns:
+            The length of the batch, or minus a code.
 
         Raises:
             SpecError: names the leaf that does not fit.
@@ -156,7 +162,11 @@ class CudaBackend:
         return count
 
     def copier(self, leaves: list[Any], stream: Any) -> Callable[[list[Any]], int]:
-        """What copies a finished batch into the caller's arrays; checks these."""
+        """Return a function that copies a finished batch into the caller's arrays.
+
+        Raises:
+            SpecError: names the leaf that does not fit.
+        """
         arrays = self._device.arrays(self._finished_spec, self._lead)
         handle = arrays.find(leaves, stream)
 
@@ -168,7 +178,7 @@ class CudaBackend:
         return copy
 
     def before_replay(self, stream: Any, timeout: float | None) -> int:
-        """Makes the next batch that of replays on `stream`: 0, or a code."""
+        """Prepare the next batch for a replay on `stream`; return 0, or a code."""
         self._check_process()
         handle = self._arrays.stream(stream)
         try:
@@ -180,7 +190,7 @@ class CudaBackend:
         return code
 
     def is_capturing(self, stream: Any) -> bool:
-        """Whether what is done on `stream`, or the current one, goes into a graph."""
+        """Return whether `stream`, or the current one, is being captured."""
         self._check_process()
         handle = self._arrays.stream(stream)
         try:
@@ -203,7 +213,7 @@ class CudaBackend:
     # ---- what went wrong
 
     def why_lost(self) -> DeviceError | None:
-        """Why nothing works any more, if that is so."""
+        """Return the error that has ended the device, or None."""
         if self._device.gone is not None:
             return DeviceError(self._device.gone)
         text = self.core.error()
@@ -212,7 +222,7 @@ class CudaBackend:
         return driver_errors.device_error(self._device.name, text)
 
     def out_of_memory(self) -> CapacityError:
-        """The error for an allocation that was refused after all."""
+        """Return the error for an allocation that was refused after all."""
         return capacity.refused_by_device(
             self._needs, self._options, self._device.name, "it refused them"
         )

@@ -1,4 +1,8 @@
-"""The sources of the kernels: those of the package, and one of a chain's stages."""
+"""Sources of CUDA kernels: those of the package, and those generated for chains.
+
+Each stage of a chain becomes a struct whose operations, settings and shapes the compiler
+knows, so that loops over operations unroll and numbers become constants of the code.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +32,10 @@ INCLUDE = _PACKAGE / "include"
 
 
 def draw_source() -> str:
-    """All entry points, and what tells one version of the headers from another.
+    """Return the source of the package's kernels, with a digest of their headers.
 
-    CuPy's cache of compiled kernels looks at the source and at the options alone, not
-    at the headers that the source includes.
+    The cache of compiled kernels is keyed by the source and the options, not by the
+    headers that the source includes.
     """
     entries = [path.read_text() for path in sorted((_PACKAGE / "kernels").glob("*.cu"))]
     return "\n".join([*entries, f"// headers: {headers_digest()}\n"])
@@ -39,7 +43,7 @@ def draw_source() -> str:
 
 @functools.cache
 def headers_digest() -> str:
-    """What tells one version of the headers from another."""
+    """Return a digest of the headers of the package."""
     found = hashlib.sha256()
     for header in sorted((INCLUDE / "echobuf").rglob("*.hpp")):
         found.update(header.read_bytes())
@@ -47,7 +51,7 @@ def headers_digest() -> str:
 
 
 def draw_options() -> tuple[str, ...]:
-    """What the compiler is told."""
+    """Return the compiler's options for the package's kernels."""
     return (*DRAW_OPTIONS, f"-I{INCLUDE}")
 
 
@@ -67,10 +71,10 @@ class StageSource:
     """The kernels of all stages of some chains.
 
     Attributes:
-        text: what is compiled; empty if there is nothing to do.
-        entries: of each stage of each chain, the names of the kernels that make it and
-            that sum for its mean (None: it needs none).
-        options: what the compiler is told.
+        text: the source; empty if no leaf has a stage.
+        entries: of each stage of each chain, the names of the kernel that makes it and
+            of the one that sums for its mean (None: it needs none).
+        options: of the compiler.
     """
 
     text: str
@@ -79,7 +83,7 @@ class StageSource:
 
 
 def stage_source(plans: Iterable[_core.ChainPlan | None]) -> StageSource:
-    """The kernels for the plans of all leaves; stages that are alike share theirs."""
+    """Return the kernels for the plans of all leaves; equal stages share a kernel."""
     names: dict[str, str] = {}  # of structs, by what they say
     parts: list[str] = []
     entries: list[tuple[str, str | None]] = []
@@ -101,7 +105,7 @@ def stage_source(plans: Iterable[_core.ChainPlan | None]) -> StageSource:
 def _literal(
     kind: str | None, number: int, settings: Any, customs: dict[int, Custom]
 ) -> tuple[str, int]:
-    """The value of an operation in C++, and the number that chance knows it by."""
+    """Return an operation as a C++ literal, and its number in random draws."""
     if kind is not None:
         return f"echobuf::transform::{kind}{settings}", number
     from echobuf.transforms.custom import sources
@@ -112,7 +116,7 @@ def _literal(
 
 
 def _head(customs: Mapping[int, Custom]) -> str:
-    """Includes, and what tells one version of them from another."""
+    """Return the includes, with digests of the headers as comments."""
     from echobuf.transforms.custom import keys
 
     headers = dict.fromkeys(_path(custom) for custom in customs.values())

@@ -22,11 +22,11 @@ from echobuf.tree import Spec
 
 @contextmanager
 def use_stream(ordinal: int, handle: int) -> Iterator[None]:
-    """Inside, the device and its stream with this handle are CuPy's current ones.
+    """Make a device and its stream with this handle CuPy's current ones, inside.
 
-    Afterwards those before are. (Leaving a `with stream:` of CuPy's instead would bring
-    back the stream of the `with` around it, not one that the caller had made current
-    by `use()`.)
+    At the end the device and stream before are current again. (The end of CuPy's own
+    `with stream:` would restore the stream of the enclosing `with`, not one that the
+    caller had made current by `use()`.)
     """
     runtime = cupy.cuda.runtime
     device = runtime.getDevice()
@@ -45,7 +45,7 @@ def use_stream(ordinal: int, handle: int) -> Iterator[None]:
 
 
 def _stream_of(handle: int) -> Any:
-    """CuPy's object for a stream of the current device that somebody else owns."""
+    """Return CuPy's object for a stream of the current device that it does not own."""
     if handle == 0:
         return cupy.cuda.Stream.null
     return cupy.cuda.Stream.from_external(_Handle(handle))
@@ -60,11 +60,11 @@ class _Handle:
 
 
 _ALIGNMENT = 512  # what the allocators of CUDA give
-_DEFAULT_STREAMS = (0, 1, 2)  # the handles of those that nobody has made
+_DEFAULT_STREAMS = (0, 1, 2)  # handles of the streams that CUDA itself provides
 
 
 class CupyArrays(DeviceArrays):
-    """Makes and finds CuPy's arrays; see `echobuf.cuda.arrays.Arrays`.
+    """`Arrays` of CuPy.
 
     Args:
         device: the core's.
@@ -88,7 +88,7 @@ class CupyArrays(DeviceArrays):
         self._bytes = max(end, 1)
 
     def stream(self, stream: Any) -> int:
-        """The handle of `stream`, or of the caller's current one.
+        """Return the handle of `stream`, or of the caller's current one.
 
         That is CuPy's; torch's, where CuPy's is a default stream and torch's is not.
         """
@@ -102,7 +102,7 @@ class CupyArrays(DeviceArrays):
         return current
 
     def empty(self, stream: int) -> tuple[list[Any], list[int]]:
-        """Views of one block of CuPy's pool, and their addresses."""
+        """Return views of one block of CuPy's pool, and their addresses."""
         memory = self._allocate(stream)
         base = memory.ptr
         leaves = [
@@ -112,8 +112,8 @@ class CupyArrays(DeviceArrays):
         return leaves, [base + offset for _, _, offset in self._layout]
 
     def _allocate(self, stream: int) -> Any:
-        # A pool gives memory back to who works on the same stream: it must be the one
-        # that the batch is used on.
+        # A pool reuses freed memory in the order of the stream that it was allocated
+        # on: that must be the stream that the batch is used on.
         runtime = cupy.cuda.runtime
         try:
             if runtime.streamIsCapturing(stream):
@@ -136,7 +136,7 @@ class CupyArrays(DeviceArrays):
             ) from error
 
     def stream_of(self, leaves: list[Any]) -> int:
-        """Torch's current stream where there are tensors."""
+        """Return torch's current stream if a leaf is a tensor, else CuPy's."""
         if any(map(is_tensor, leaves)):
             return torch_stream(self._ordinal) or 0
         return self.stream(None)
@@ -144,7 +144,7 @@ class CupyArrays(DeviceArrays):
     def copy(
         self, leaves: list[Any], drawn: list[Any], count: int, stream: int
     ) -> None:
-        """Copies rows to the caller's leaves, in the order of the stream."""
+        """Copy rows to the caller's leaves, in the order of the stream."""
         with use_stream(self._ordinal, stream):
             for leaf, source in zip(leaves, drawn, strict=True):
                 cupy.asarray(leaf)[:count] = cupy.asarray(source)[:count]
@@ -159,7 +159,7 @@ def _no_array_in_graph() -> OptionError:
 
 
 def torch_stream(ordinal: int) -> int | None:
-    """The handle of torch's current stream; None where torch has not used CUDA."""
+    """Return the handle of torch's current stream; None if torch has not used CUDA."""
     torch = sys.modules.get("torch")
     cuda = getattr(torch, "cuda", None)
     if cuda is None or not getattr(cuda, "is_initialized", bool)():

@@ -19,11 +19,12 @@ LIBRARY = "libcuda.so.1"
 
 @dataclass(frozen=True)
 class LoadedStages:
-    """The kernels of chains, loaded as long as this lives.
+    """Kernels of chains, loaded as long as this object lives.
 
     Attributes:
-        handles: of each stage: what makes it, and what sums for its mean, or 0.
-        loaded: what keeps them loaded.
+        handles: of each stage: the kernel that makes it, and the one that sums for its
+            mean, or 0.
+        loaded: the objects that keep them loaded.
     """
 
     handles: list[tuple[int, int]]
@@ -31,14 +32,14 @@ class LoadedStages:
 
 
 class Device(Protocol):
-    """A CUDA device, and what draws on it need.
+    """A CUDA device: its kernels, and the arrays of batches.
 
     Attributes:
         name: such as "cuda:0".
         ordinal: its number.
-        core: the device as the core knows it.
+        core: the native device.
         pid: the process that opened it.
-        gone: why it can no longer be used, or None.
+        gone: the reason why it can no longer be used, or None.
     """
 
     name: str
@@ -48,16 +49,16 @@ class Device(Protocol):
     gone: str | None
 
     def add(self, buffer: _core.DeviceBuffer) -> None:
-        """A buffer was made here."""
+        """Register a buffer that was made on the device."""
 
     def kernels(self) -> dict[str, int]:
-        """The handles of the kernels, compiled for this device, by name."""
+        """Return the handles of the kernels, compiled for this device, by name."""
 
     def stages(self, source: StageSource) -> LoadedStages:
-        """The kernels of chains, compiled for this device."""
+        """Return the kernels of chains, compiled for this device."""
 
     def arrays(self, spec: Spec, lead: tuple[int, ...]) -> Arrays:
-        """What makes the arrays of batches.
+        """Return the arrays of batches.
 
         Args:
             spec: of one example, or of one whole batch.
@@ -65,14 +66,14 @@ class Device(Protocol):
         """
 
     def tensors(self, spec: Spec, lead: tuple[int, ...], dtypes: list[Any]) -> Arrays:
-        """The same for tensors of torch; `dtypes`: None where it is the spec's."""
+        """Return the tensors of batches; `dtypes`: torch's, or None for the spec's."""
 
 
 class Opener(Protocol):
-    """Something that opens devices by their number; None is the current one."""
+    """A function that opens devices by their number; None is the current one."""
 
     def __call__(self, ordinal: int | None) -> Device:
-        """The device, which may have been opened before."""
+        """Return the device, which may have been opened before."""
 
 
 _opened: dict[int, Device] = {}
@@ -82,28 +83,28 @@ _opener: Opener | None = None  # in place of CuPy's
 
 def _renew_lock() -> None:
     global _opening  # noqa: PLW0603
-    _opening = threading.Lock()  # a thread that had it is not there in a forked child
+    _opening = threading.Lock()  # a forked child lacks the thread that held it
 
 
 os.register_at_fork(after_in_child=_renew_lock)
 
 
 def set_opener(opener: Opener | None) -> None:
-    """Devices are opened by `opener` from now on; None: with CuPy."""
+    """Open devices with `opener` from now on; None: with CuPy."""
     global _opener  # noqa: PLW0603
     _opener = opener
 
 
 def is_simulated() -> bool:
-    """Whether devices are others than CUDA's."""
+    """Return whether devices are opened by another opener than CuPy's."""
     return _opener is not None
 
 
 def open_device(name: str) -> Device:
-    """The device called "cuda" or "cuda:N".
+    """Return the device called "cuda" or "cuda:N".
 
     Raises:
-        DeviceError: it cannot be used; says what to do.
+        DeviceError: it cannot be used; the message says how to fix that.
     """
     ordinal = int(name[5:]) if ":" in name else None
     if _opener is not None:
@@ -133,7 +134,7 @@ _RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
 
 
 class relaxed:  # noqa: N801 - a context manager without a generator, for each batch
-    """Inside, this thread may allocate and load modules while a graph is captured.
+    """A context in which this thread may allocate memory and load modules during captures.
 
     In the default mode the driver refuses such calls in all threads while one captures,
     and its capture is lost.

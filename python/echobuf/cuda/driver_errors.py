@@ -46,7 +46,7 @@ _INSTALL = (
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether an allocation was refused."""
+    """Return whether an allocation was refused."""
     if isinstance(error, MemoryError):
         return True
     if not isinstance(error, _core.CudaError):
@@ -60,12 +60,12 @@ def is_out_of_memory(error: Exception) -> bool:
 def device_error(
     name: str, error: Exception | str, code: int | None = None
 ) -> DeviceError:
-    """What the driver said, with the way out.
+    """Return the error for a driver's refusal, with advice.
 
     Args:
         name: of the device.
         error: a `CudaError` of the core, or the text of one.
-        code: the driver's, where there is but the text.
+        code: the driver's, if `error` is a text.
     """
     text = str(error)
     if isinstance(error, _core.CudaError):
@@ -79,7 +79,7 @@ def device_error(
 
 
 def fork_error() -> ForkError:
-    """A buffer on a device is used in a forked child."""
+    """Return the error for a buffer on a device that a forked child uses."""
     return ForkError(
         "this buffer belongs to the parent process: neither its threads nor its device "
         "are there in a forked child. Make a buffer in this process, started with the "

@@ -15,10 +15,10 @@ from echobuf.tree import Spec
 
 
 class DeviceOut(OutArrays):
-    """Checks what is given as `out`, by NumPy arrays that are never looked into.
+    """The checks of `out` on a device, made on NumPy arrays that are never read.
 
-    They have the address, shape and strides that the caller's arrays have on the
-    device, so that the rules are those of the CPU.
+    These have the address, shape and strides of the caller's arrays on the device, so
+    that the rules are those of the CPU.
 
     Args:
         ordinal: the device that the arrays must be on.
@@ -29,13 +29,13 @@ class DeviceOut(OutArrays):
     def __init__(self, ordinal: int, spec: Spec, lead: tuple[int, ...]) -> None:
         super().__init__(spec, lead)
         self._ordinal = ordinal
-        # What was found right the last time; one object, as threads may share this.
+        # The last arrays that passed; one tuple, because threads may share it.
         self._last: tuple[list[Any], list[int], bool] = ([], [], True)
 
     def find(self, leaves: list[Any]) -> tuple[list[int], bool]:
         """Return the addresses of the leaves, and if each can be drawn into as it is.
 
-        That is so if all are contiguous, and at multiples of their items' sizes.
+        Leaves can be if all are contiguous, and at multiples of their items' sizes.
 
         Raises:
             SpecError: names the leaf that has another shape or dtype, is elsewhere, is
@@ -114,7 +114,7 @@ def _is_aligned(array: Array) -> bool:
 
 
 class DeviceBytes:
-    """The bytes of an array on a device, to whoever reads `__cuda_array_interface__`.
+    """The bytes of an array on a device, as a `__cuda_array_interface__`.
 
     Args:
         array: NumPy's, with the address on the device.
@@ -131,7 +131,7 @@ class DeviceBytes:
 
 
 def is_tensor(leaf: Any) -> bool:
-    """Whether it is torch's; torch is not imported for that."""
+    """Return whether `leaf` is a tensor, without importing torch."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(leaf, torch.Tensor)
 
@@ -142,7 +142,7 @@ def _is_cupys(leaf: Any) -> bool:
 
 
 def _signature(leaf: Any) -> Any:
-    """All that the checks look at, where it is quick to find out; else None."""
+    """Return all that the checks read of a leaf; None if that takes long to read."""
     if is_tensor(leaf):
         try:
             return (
@@ -171,7 +171,7 @@ def _ghost(
     strides: tuple[int, ...] | None,
     dtype: np.dtype[Any],
 ) -> Array:
-    """An array of NumPy's with an address on the device: never to be looked into."""
+    """Return a NumPy array with an address on the device, which must never be read."""
     address, read_only = place
     interface = {
         "version": 3,

@@ -27,7 +27,11 @@ _PATIENCE_S = 5.0  # with calls that are in flight at the end
 
 
 class SimulatedDevice:
-    """One device; see `echobuf.cuda.device.Device`.
+    """A `Device` of the simulated driver.
+
+    Args:
+        ordinal: its number.
+        kernels: "host" for their host builds, "ptx" for their PTX.
 
     Raises:
         CudaError: there is no such device.
@@ -45,11 +49,11 @@ class SimulatedDevice:
         self._current = threading.local()
 
     def add(self, buffer: _core.DeviceBuffer) -> None:
-        """The buffer ends with the device."""
+        """Register a buffer, which ends with the device."""
         self._buffers.add(buffer)
 
     def kernels(self) -> dict[str, int]:
-        """The kernels: their host builds, or their PTX."""
+        """Return the handles of the kernels: of their host builds, or of their PTX."""
         if self._kernels == "ptx":
             text = nvrtc.ptx_of(draw_source(), PTX_ARCHITECTURE, draw_options())
             return {
@@ -58,7 +62,7 @@ class SimulatedDevice:
         return {name: driver().function(name) for name in DRAW_KERNELS}
 
     def stages(self, source: StageSource) -> LoadedStages:
-        """The kernels of stages: host builds that carry out any of them, or PTX."""
+        """Return the kernels of stages: host builds that run any of them, or PTX."""
         if self._kernels == "ptx" and source.text:
             return self._compiled_stages(source)
         make = driver().function("echobuf_stage_make")
@@ -81,31 +85,31 @@ class SimulatedDevice:
         return LoadedStages(handles)
 
     def arrays(self, spec: Spec, lead: tuple[int, ...]) -> SimulatedArrays:
-        """NumPy arrays in the device's memory."""
+        """Return NumPy arrays in the device's memory."""
         return SimulatedArrays(self, spec, lead)
 
     def tensors(
         self, spec: Spec, lead: tuple[int, ...], dtypes: list[Any]
     ) -> SimulatedTensors:
-        """Tensors on the CPU, in the device's memory."""
+        """Return CPU tensors in the device's memory."""
         return SimulatedTensors(self, spec, lead, dtypes)
 
     def current_stream(self) -> int:
-        """The stream that this thread works on."""
+        """Return the stream that this thread works on."""
         stack = getattr(self._current, "stack", None)
         return stack[-1] if stack else self._default
 
     def push_stream(self, stream: int) -> None:
-        """This thread works on `stream` from now on."""
+        """Make `stream` this thread's current one."""
         stack = self._current.__dict__.setdefault("stack", [])
         stack.append(stream)
 
     def pop_stream(self) -> None:
-        """This thread works on the stream before again."""
+        """Make the stream before this thread's current one again."""
         self._current.stack.pop()
 
     def end_buffers(self) -> None:
-        """Ends the buffers, which may work on any stream until then."""
+        """End the buffers, and wait for the calls that are in flight."""
         self.gone = (
             f"`device` was {self.name!r} of a simulated driver that has ended; use the "
             "buffer inside the `with simulated_cuda()` that it was made in."
@@ -116,17 +120,17 @@ class SimulatedDevice:
         patience = time.monotonic() + _PATIENCE_S
         while not all(buffer.gone() for buffer in buffers):
             if time.monotonic() > patience:
-                break  # a call that does not leave: what it holds is reported
+                break  # a call hangs: the driver reports the memory that it holds
             time.sleep(0.001)
 
     def leave(self) -> None:
-        """Gives back what the driver would call a leak."""
+        """Free the stream and the context, which the driver would report as leaks."""
         driver().destroy_stream(self.ordinal, self._default)
         del self.core
 
 
 class Stream:
-    """A stream of a simulated device: as `stream=`, or the current one in a `with`."""
+    """A stream of a simulated device, for `stream=`, or the current one in a `with`."""
 
     def __init__(self, device: SimulatedDevice) -> None:
         self._device = device
@@ -135,10 +139,10 @@ class Stream:
 
     @property
     def ptr(self) -> int:
-        """Its handle.
+        """The handle of the stream.
 
         Raises:
-            DeviceError: it was closed, or its simulation has ended.
+            DeviceError: the stream was closed, or its simulation has ended.
         """
         if self._handle == 0:
             raise DeviceError("`stream` is a stream of a simulated device that ended.")
@@ -152,7 +156,7 @@ class Stream:
         self._device.pop_stream()
 
     def close(self) -> None:
-        """Ends it once its work is done; the end of the simulation does so, too."""
+        """Destroy the stream once its work is done, as the simulation's end does."""
         handle, self._handle = self._handle, 0
         if handle:
             driver().destroy_stream(self._device.ordinal, handle)
@@ -162,7 +166,7 @@ _ALIGNMENT = 256
 
 
 class SimulatedArrays:
-    """What makes and finds arrays; see `echobuf.cuda.arrays.Arrays`."""
+    """`Arrays` of NumPy in the memory of a simulated device."""
 
     def __init__(self, device: Lender, spec: Spec, lead: tuple[int, ...]) -> None:
         self._device = device
@@ -170,13 +174,13 @@ class SimulatedArrays:
         self._out = OutArrays(spec, lead)
 
     def stream(self, stream: Any) -> int:
-        """The handle of `stream`, or of the current one of this thread."""
+        """Return the handle of `stream`, or of the current one of this thread."""
         if stream is None:
             return self._device.current_stream()
         return handle_of(stream, self._device.ordinal)
 
     def empty(self, stream: int) -> tuple[list[Any], list[int]]:
-        """Views of one block, and their addresses."""
+        """Return views of one block of device memory, and their addresses."""
         offsets, end = [], 0
         for shape, dtype in self._fields:
             offsets.append(end)
@@ -191,7 +195,7 @@ class SimulatedArrays:
         return leaves, [block.address + offset for offset in offsets]
 
     def out(self, leaves: list[Any], stream: Any) -> tuple[list[Any], list[int], int]:
-        """Views of simulated memory are drawn into; other arrays by way of a copy."""
+        """Return the caller's arrays if they lie in the device's memory, else new ones."""
         arrays = self._out.check(leaves)
         handle = self.stream(stream)
         owners = [_owner(array) for array in arrays]
@@ -209,17 +213,17 @@ class SimulatedArrays:
         return *self.empty(handle), handle
 
     def find(self, leaves: list[Any], stream: Any) -> int:
-        """Checks the caller's arrays: the handle of the stream to copy to them on."""
+        """Check the caller's arrays; return the handle of the stream to copy on."""
         self._out.check(leaves)
         return self.stream(stream)
 
     def finish(
         self, leaves: list[Any], drawn: list[Any], count: int, stream: int
     ) -> None:
-        """Waits for the batch, as NumPy must, and copies what was drawn elsewhere.
+        """Wait for the batch, as NumPy must, and copy it if it was drawn elsewhere.
 
-        That orders nothing. It does not wait for the stream by its handle, which may
-        have ended with the simulation meanwhile.
+        The wait orders nothing for the driver's checks. It is not for the stream's
+        handle, since that may have ended with the simulation meanwhile.
         """
         if not driver().wait_for_all():
             raise DeviceError(self._device.gone)
@@ -231,7 +235,14 @@ class SimulatedArrays:
 
 
 class SimulatedTensors(SimulatedArrays):
-    """The same as tensors of torch; `dtypes`: None where it is the spec's."""
+    """`Arrays` of torch on the CPU, in the memory of a simulated device.
+
+    Args:
+        device: whose memory they are in.
+        spec: of one example, or of one whole batch.
+        lead: extents before the shape that the spec says.
+        dtypes: torch's, of the leaves; None where it is the spec's.
+    """
 
     def __init__(
         self,
@@ -244,7 +255,7 @@ class SimulatedTensors(SimulatedArrays):
         self._dtypes = dtypes
 
     def empty(self, stream: int) -> tuple[list[Any], list[int]]:
-        """Views of one block, and their addresses."""
+        """Return views of one block of device memory, and their addresses."""
         import torch
 
         leaves, addresses = super().empty(stream)
@@ -259,7 +270,7 @@ class SimulatedTensors(SimulatedArrays):
 
 
 def _owner(array: Array) -> Lender | None:
-    """The simulated device in whose memory it lies; None where that has ended."""
+    """Return the simulated device whose memory an array is in; None if it has ended."""
     base: Any = array
     while isinstance(base, np.ndarray):
         base = base.base

@@ -80,22 +80,22 @@ _OUT_OF_MEMORY = 2
 
 
 def library_path() -> Path:
-    """Where the library lies."""
+    """Return the path of the library of the simulated driver."""
     return Path(__file__).parent.parent / "libechobuf_simulated_cuda.so"
 
 
 @functools.cache
 def driver() -> Driver:
-    """The library, loaded once.
+    """Load the library, once, and return its driver.
 
     Raises:
-        DeviceError: it is not there.
+        DeviceError: the library is missing.
     """
     return Driver(library_path())
 
 
 class Driver:
-    """Calls of the library. It has one driver at a time, for the whole process."""
+    """The simulated driver's calls; a process has one driver at a time."""
 
     def __init__(self, path: Path) -> None:
         try:
@@ -144,7 +144,7 @@ class Driver:
     def start(
         self, seed: int, devices: int, bytes_per_device: int, largest_delay_us: int
     ) -> None:
-        """Starts a fresh driver."""
+        """Start a fresh driver."""
         self._calls.echobuf_simulated_start(
             seed, devices, bytes_per_device, bytes_per_device, largest_delay_us
         )
@@ -156,12 +156,12 @@ class Driver:
             )
 
     def stop(self) -> list[str]:
-        """Stops the driver, and returns all that it found wrong."""
+        """Stop the driver, and return its reports of errors."""
         self._calls.echobuf_simulated_stop()
         return self.reports()
 
     def reports(self) -> list[str]:
-        """What is wrong so far."""
+        """Return the reports of errors so far."""
         return [
             self._report(index)
             for index in range(self._calls.echobuf_simulated_reports())
@@ -174,7 +174,7 @@ class Driver:
         return text.value.decode()
 
     def function(self, name: str) -> int:
-        """The handle of a kernel of the package's."""
+        """Return the handle of the host build of a kernel of the package."""
         handle = self._calls.echobuf_simulated_function(name.encode())
         assert handle, name
         return int(handle)
@@ -205,10 +205,10 @@ class Driver:
         return [Launch.of(line) for line in text.decode().splitlines()]
 
     def lend(self, device: int, size: int) -> int:
-        """The address of `size` bytes of device memory, which outlives the driver.
+        """Allocate device memory that outlives the driver; return its address.
 
         Raises:
-            MemoryError: so much is not free.
+            MemoryError: `size` bytes are not free.
         """
         address = ctypes.c_uint64()
         code = self._calls.echobuf_simulated_lend(device, size, ctypes.byref(address))
@@ -218,13 +218,14 @@ class Driver:
         return address.value
 
     def free(self, address: int) -> None:
-        """Gives lent memory back, after all work is done."""
+        """Free memory of `lend` once all work is done."""
         self._calls.echobuf_simulated_free(address)
 
     def wait_for_all(self) -> bool:
-        """Waits for the work in all streams; orders nothing after it.
+        """Wait for the work in all streams, ordering nothing after it.
 
-        False if there is no driver any more.
+        Returns:
+            False if the driver has stopped.
         """
         return int(self._calls.echobuf_simulated_wait(None)) == 0
 
@@ -241,7 +242,7 @@ class Driver:
             self._calls.cuDevicePrimaryCtxRelease_v2(device)
 
     def make_stream(self, device: int) -> int:
-        """A new stream, whose device is retained by somebody."""
+        """Return a new stream of a device that the caller keeps retained."""
         stream = ctypes.c_void_p()
         with self._context(device):
             code = self._calls.cuStreamCreate(ctypes.byref(stream), _NON_BLOCKING)
@@ -249,7 +250,7 @@ class Driver:
         return int(stream.value or 0)
 
     def destroy_stream(self, device: int, stream: int) -> None:
-        """Ends a stream, once its work is done."""
+        """End a stream, once its work is done."""
         with self._context(device):
             self._check("cuStreamDestroy", self._calls.cuStreamDestroy_v2(stream))
 
@@ -259,12 +260,12 @@ class Driver:
 
 
 class Lender(Protocol):
-    """A simulated device, as its memory and its arrays know it.
+    """The part of a simulated device that its memory and its arrays use.
 
     Attributes:
         ordinal: its number.
         name: such as "cuda:0".
-        gone: why it can no longer be used, or None.
+        gone: the reason why it can no longer be used, or None.
     """
 
     ordinal: int
@@ -272,11 +273,11 @@ class Lender(Protocol):
     gone: str | None
 
     def current_stream(self) -> int:
-        """The stream that the calling thread works on."""
+        """Return the stream that the calling thread works on."""
 
 
 class Block:
-    """Lent memory as NumPy sees it; given back when the last view of it is gone."""
+    """Device memory that NumPy can view; freed when its last view is collected."""
 
     def __init__(self, owner: Lender, size: int) -> None:
         self.owner = owner
@@ -291,6 +292,6 @@ class Block:
 
 
 def _free(process: int, address: int) -> None:
-    """Give memory back in the process that it was lent to."""
+    """Free memory, in the process that allocated it."""
     if process == os.getpid():
         driver().free(address)

@@ -16,7 +16,7 @@ _LEGACY = (0, 1)  # handles of the stream that torch calls the default one
 
 
 class TorchArrays(DeviceArrays):
-    """What makes and finds tensors; see `echobuf.cuda.arrays.Arrays`.
+    """`Arrays` of torch on a CUDA device.
 
     Args:
         ordinal: the device that they are on.
@@ -49,13 +49,13 @@ class TorchArrays(DeviceArrays):
         ]
 
     def stream(self, stream: Any) -> int:
-        """The handle of `stream`, or of torch's current one."""
+        """Return the handle of `stream`, or of torch's current one."""
         if stream is not None:
             return handle_of(stream, self._ordinal)
         return int(torch.cuda.current_stream(self._device).cuda_stream)
 
     def empty(self, stream: int) -> tuple[list[Any], list[int]]:
-        """New tensors, which belong to the stream that they are used on."""
+        """Return new tensors, allocated on the stream that uses them."""
         current = torch.cuda.current_stream(self._device).cuda_stream
         if stream == current:
             leaves = self._make()
@@ -85,7 +85,7 @@ class TorchArrays(DeviceArrays):
     def copy(
         self, leaves: list[Any], drawn: list[Any], count: int, stream: int
     ) -> None:
-        """Copies rows to the caller's leaves, in the order of the stream."""
+        """Copy rows to the caller's leaves, in the order of the stream."""
         with self._on(stream):
             for leaf, source in zip(leaves, drawn, strict=True):
                 target = torch.as_tensor(leaf, device=self._device)

@@ -25,7 +25,7 @@ class ItemAdapter(Adapter):
         self._has_tensors = False
 
     def read_first(self, item: Any) -> Any:
-        """The first item; its containers are known from now on."""
+        """Return the first item; its containers are known from now on."""
         items.learn(item)
         self._has_tensors = items.has_tensors(item)
         return self.reader()(item)
@@ -53,7 +53,7 @@ class JaxAdapter(ItemAdapter):
         return ItemAdapter()
 
     def fit(self, buffer: EchoBuffer) -> None:
-        """Has the buffer give arrays; raises `SpecError` for dtypes that JAX lacks."""
+        """Have the buffer give arrays; raises `SpecError` for dtypes that JAX lacks."""
         _check_dtypes(buffer)
         engine, target = engine_of(buffer), self._place.target
         backend = engine.backend

@@ -20,7 +20,7 @@ _registering = threading.Lock()
 
 
 def learn(tree: Any) -> None:
-    """Makes nodes of all in `tree` that JAX takes for one: dataclasses, modules, ...
+    """Make nodes of all in `tree` that JAX takes for one: dataclasses, modules, ...
 
     Args:
         tree: an item of upstream.

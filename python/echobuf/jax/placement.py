@@ -28,7 +28,7 @@ class Placement:
 
 
 def find_placement(device: Any, sharding: Any) -> Placement:
-    """Reads the arguments `device` and `sharding` of the loader.
+    """Read the arguments `device` and `sharding` of the loader.
 
     Raises:
         OptionError: neither is what it may be, or both are given.
@@ -99,7 +99,7 @@ _DOES_NOT_FIT = (ValueError, IndexError, AssertionError)  # what JAX raises
 
 
 def to_global(sharding: Any, spec: Spec, lead: tuple[int, ...]) -> Convert:
-    """Makes global arrays of the leaves of batches, which are NumPy's.
+    """Make global arrays of the leaves of batches, which are NumPy's.
 
     On the CPU JAX shares their memory.
 

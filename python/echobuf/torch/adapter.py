@@ -71,12 +71,12 @@ def _carrier_of(dtype: torch.dtype) -> str:
 
 
 def _drawn_dtype(field: Field) -> torch.dtype | None:
-    """The dtype of what a chain makes, where NumPy lacks it."""
+    """Return the dtype of what a chain makes, where NumPy lacks it."""
     return torch.bfloat16 if field.dtype.name == "bfloat16" else None
 
 
 def carried_dtype(leaf: Any) -> torch.dtype | None:
-    """The dtype of a tensor that NumPy lacks."""
+    """Return the dtype of a tensor that NumPy lacks."""
     if isinstance(leaf, torch.Tensor) and leaf.dtype in _CARRIERS:
         return leaf.dtype
     return None
@@ -88,7 +88,7 @@ def read_item(
     paths: list[str],
     item: Any,
 ) -> Any:
-    """The item with arrays for tensors, if it is like the first one."""
+    """Return the item with arrays for tensors, if it is like the first one."""
     try:
         leaves = treespec.flatten_up_to(item)
     except (ValueError, TypeError):
@@ -142,7 +142,7 @@ class TorchAdapter(Adapter):
     """Reads items as the first one was: its leaves come back as what they were."""
 
     def read_first(self, item: Any) -> Any:
-        """The first item, of arrays; what its leaves are is kept for the rest."""
+        """Return the first item, of arrays; what its leaves are is kept for the rest."""
         nodes.learn(item)
         self._paths, leaves, self._treespec = flatten_with_paths(item)
         self._dtypes = [carried_dtype(leaf) for leaf in leaves]
@@ -160,7 +160,7 @@ class TorchAdapter(Adapter):
         ]
 
     def fit(self, buffer: EchoBuffer) -> None:
-        """Has the buffer give tensors."""
+        """Have the buffer give tensors."""
         engine = engine_of(buffer)
         dtypes = drawn_dtypes(engine.output, self._dtypes)
         if isinstance(engine.backend, HostBackend):

@@ -150,7 +150,7 @@ class EchoLoader(_EchoLoader):
     # ---- ranks
 
     def __iter__(self) -> Iterator[Any]:
-        """Begins an epoch.
+        """Begin an epoch.
 
         With `uneven` the first batch waits for all ranks, and raises what is wrong:
         `OptionError` where they have different arguments or are in different epochs,
@@ -214,7 +214,7 @@ class EchoLoader(_EchoLoader):
         return self._ranks.count_batches(self._counted_epoch())
 
     def max_batches(self) -> int:
-        """The most batches that an epoch can have, for schedules of learning rates.
+        """Return the most batches that an epoch can have, for schedules of learning rates.
 
         With "auto" no example is served more than `max_factor` times, so n of them give
         at most `n * max_factor` draws; an epoch whose upstream is slow enough has as
@@ -232,7 +232,7 @@ class EchoLoader(_EchoLoader):
         )
 
     def __bool__(self) -> bool:
-        """False where the length is known to be 0; never raises, nor waits."""
+        """Return False where the length is known to be 0; never raises, nor waits."""
         return self._ranks is not None or super().__bool__()
 
     # ---- states
@@ -246,7 +246,7 @@ class EchoLoader(_EchoLoader):
         return super().state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """The next `iter` goes on where a loader with the same arguments was.
+        """Return the next `iter` goes on where a loader with the same arguments was.
 
         A state that was taken on as many ranks is continued exactly; each rank loads
         its own, or all load the same one. With another number of ranks all load the

@@ -24,7 +24,7 @@ def number(
     least: float = -math.inf,
     most: float = math.inf,
 ) -> float:
-    """`value` as a finite float within bounds."""
+    """Return `value` as a finite float within bounds."""
     allowed = "a finite number"
     if least > -math.inf or most < math.inf:
         allowed += f" from {least:g}" if least > -math.inf else ""
@@ -41,7 +41,7 @@ def number(
 
 
 def float32(owner: Operation, name: str, value: Any, least: float = -MOST) -> float:
-    """`value` as a number that is computed with as a 32-bit float."""
+    """Return `value` as a number that is computed with as a 32-bit float."""
     return number(owner, name, value, least, MOST)
 
 
@@ -52,14 +52,14 @@ def _is_real(value: Any) -> bool:
 
 
 def probability(owner: Operation, value: Any, name: str = "p") -> float:
-    """`value` as a probability."""
+    """Return `value` as a probability."""
     return number(owner, name, value, 0.0, 1.0)
 
 
 def integer(
     owner: Operation, name: str, value: Any, least: int, most: int = 2**31 - 1
 ) -> int:
-    """`value` as an int within bounds."""
+    """Return `value` as an int within bounds."""
     allowed = f"an int >= {least}" if most == 2**31 - 1 else f"from {least} to {most}"
     try:
         if isinstance(value, bool):
@@ -73,14 +73,14 @@ def integer(
 
 
 def flag(owner: Operation, name: str, value: Any) -> bool:
-    """True or False."""
+    """Return True or False."""
     if value is True or value is False:
         return bool(value)
     raise owner.refusal(name, value, "True or False")
 
 
 def is_sequence(value: Any) -> bool:
-    """Whether it is a list, a tuple, or an array of one axis."""
+    """Return whether it is a list, a tuple, or an array of one axis."""
     if isinstance(value, str | bytes):
         return False
     return isinstance(value, Sequence) or getattr(value, "ndim", None) == 1
@@ -117,7 +117,7 @@ def size(owner: Operation, value: Any, name: str = "size") -> tuple[int, int]:
 
 
 def ratio(owner: Operation, value: Any) -> Pair:
-    """The shape of a rectangle, least and most."""
+    """Return the shape of a rectangle, least and most."""
     low, high = pair(owner, "ratio", value)
     if low < 1e-6 or high > 1e6:
         raise owner.refusal("ratio", value, "a pair of numbers from 1e-6 to 1e6")
@@ -127,7 +127,7 @@ def ratio(owner: Operation, value: Any) -> Pair:
 def range_around(
     owner: Operation, name: str, value: Any, least: float = -math.inf
 ) -> Pair:
-    """A pair, or a number x >= 0, which means (-x, x)."""
+    """Return a pair, or a number x >= 0, which means (-x, x)."""
     if is_sequence(value):
         return pair(owner, name, value, least)
     x = number(owner, name, value, 0.0)
@@ -135,7 +135,7 @@ def range_around(
 
 
 def numbers_of(owner: Operation, name: str, value: Any) -> tuple[float, ...]:
-    """A number, or one for each channel."""
+    """Return a number, or one for each channel."""
     if is_sequence(value):
         if len(value) == 0:
             raise owner.refusal(name, value, "a number, or one for each channel")

@@ -25,7 +25,7 @@ class Link(Protocol):
         """The operation that it shares its chance with."""
 
     def add_to(self, chain: Any) -> None:
-        """Adds what it does."""
+        """Add what it does."""
 
 
 class Chain(Leaf):
@@ -61,7 +61,7 @@ class Chain(Leaf):
         self._stored = True  # the source of the draft is the field
 
     def add(self, operation: Link, index: int) -> None:
-        """Adds an operation, number `index` in the chain."""
+        """Add an operation, number `index` in the chain."""
         self._operation = self._link = operation
         self._index = index
         if self.functions and not getattr(operation, "on_batches", False):
@@ -81,7 +81,7 @@ class Chain(Leaf):
     # ---- what operations do
 
     def then(self, function: BatchFunction, field: Field) -> None:
-        """Ends the fused part; whole batches are `field` afterwards."""
+        """End the fused part; whole batches are `field` afterwards."""
         if self.drawn is None:
             self.drawn = self.shape, self.dtype
         self.functions.append(function)
@@ -95,7 +95,7 @@ class Chain(Leaf):
         *,
         fills: bool = False,
     ) -> None:
-        """Moves pixels: rows and columns apart."""
+        """Move pixels: rows and columns apart."""
         draft = self._draft
         fixed = draft.placed or draft.mix is not None or draft.mean or draft.onehot
         if draft.changes and (fixed or fills):
@@ -108,7 +108,7 @@ class Chain(Leaf):
         self._resize(extent)
 
     def _fills_bytes(self, draft: Draft) -> bool:
-        """Whether a fill, which is a float, would stand among bytes."""
+        """Return whether a fill, which is a float, would stand among bytes."""
         return (
             draft.core is None
             and draft.source.dtype.itemsize == 1
@@ -118,7 +118,7 @@ class Chain(Leaf):
     def resample(
         self, kind: str, settings: dict[str, Any], extent: Extent, whole: str
     ) -> None:
-        """Makes pixels of several pixels."""
+        """Make pixels of several pixels."""
         self._settle()
         draft = self._draft
         if draft.core is not None or draft.onehot or draft.changes:
@@ -139,7 +139,7 @@ class Chain(Leaf):
         mean: bool = False,
         rounds: bool = True,
     ) -> None:
-        """Changes numbers where they are.
+        """Change numbers where they are.
 
         Args:
             kind: the native operation.
@@ -159,12 +159,12 @@ class Chain(Leaf):
         self._rounding = rounds and self.dtype.name in ("float16", "bfloat16")
 
     def limit(self) -> None:
-        """Brings what was made of integers to integers of the leaf's type."""
+        """Bring what was made of integers to integers of the leaf's type."""
         if dtypes.is_integer(self.dtype):
             self.change("round", {"type": dtypes.code(self.dtype)})
 
     def exchange(self, kind: str, settings: dict[str, Any]) -> None:
-        """Puts integers in the place of others."""
+        """Put integers in the place of others."""
         draft = self._draft
         if draft.changes or draft.core is not None or draft.onehot:
             draft = self._cut()
@@ -172,7 +172,7 @@ class Chain(Leaf):
         draft.placed = True
 
     def mix(self, settings: dict[str, Any]) -> None:
-        """Mixes with a partner."""
+        """Mix with a partner."""
         if self.mixed is not None:
             raise self.refusal("is a second mix in one chain, which takes one")
         self._settle()
@@ -185,7 +185,7 @@ class Chain(Leaf):
         self._rounding = self.dtype.name in ("float16", "bfloat16")
 
     def classes(self, count: int) -> None:
-        """Makes a number the class that it says: 1 there, 0 elsewhere."""
+        """Make a number the class that it says: 1 there, 0 elsewhere."""
         if self._draft.moves or self._draft.changes:
             self._cut()
         self._draft.onehot = True
@@ -194,7 +194,7 @@ class Chain(Leaf):
         self.extent = (1, count, 1)
 
     def become(self, dtype: np.dtype[Any], factor: float = 1.0) -> None:
-        """Makes numbers floats, multiplied by `factor`."""
+        """Make numbers floats, multiplied by `factor`."""
         self._settle()
         if any(step.kind == "mask" for step in self._draft.changes):
             self._cut()  # integers are put in the place of integers
@@ -207,7 +207,7 @@ class Chain(Leaf):
         self._rounding = narrower
 
     def normalize(self, mean: list[float], deviation: list[float]) -> None:
-        """Subtracts and divides; with a scale just before, in one."""
+        """Subtract and divides; with a scale just before, in one."""
         changes = self._draft.changes
         scale = 1.0
         if changes and changes[-1].kind == "scale" and not self._rounding:
@@ -216,7 +216,7 @@ class Chain(Leaf):
         self.change("normalize", settings)
 
     def channels_first(self) -> None:
-        """Puts the axis of channels first in the end."""
+        """Put the axis of channels first in the end."""
         height, width, channels = self.image()
         self.order = "CHW"
         self.shape = (channels, height, width)
@@ -224,7 +224,7 @@ class Chain(Leaf):
     # ---- the result
 
     def finish(self) -> tuple[_core.ChainPlan | None, Field]:
-        """The plan, or None where nothing is done, and what it makes."""
+        """Return the plan, or None where nothing is done, and what it makes."""
         draft = self._draft
         shape, dtype = self.drawn or (self.shape, self.dtype)
         field = Field(shape, dtype)

@@ -169,7 +169,7 @@ def add_crop(
     fill: list[float] | None = None,
     fills: bool = False,
 ) -> None:
-    """Adds a window, at one of `places` from `first` on."""
+    """Add a window, at one of `places` from `first` on."""
     settings = {
         "in": chain.extent,
         "height": size[0],

@@ -36,7 +36,7 @@ class _Table(ctypes.Structure):
 
 
 def load(source: str, include: Sequence[Path], what: str) -> tuple[int, int]:
-    """The address of the table that a source file defines, and its settings' bytes.
+    """Return the address of the table that a source file defines, and its settings' bytes.
 
     Args:
         source: C++, with `ECHOBUF_OPERATION` in it.
@@ -231,7 +231,7 @@ class Custom(Operation):
         return np.dtype(members, align=True)
 
     def packed(self) -> bytes:
-        """The settings as the struct has them."""
+        """Return the settings as the struct has them."""
         record = np.zeros((), self._dtype())
         for name, value in self._members():
             record[name] = value
@@ -271,7 +271,7 @@ def _fits(array: np.ndarray[Any, Any]) -> bool:
 
 
 def _literal(value: Any) -> str:
-    """A number, or an array of them, in C++; every bit of it."""
+    """Return a number, or an array of them, in C++; every bit of it."""
     if isinstance(value, np.ndarray):
         return "{" + ", ".join(map(_literal, value)) + "}"
     if isinstance(value, np.bool_):

@@ -31,19 +31,19 @@ _LARGEST |= {"uint64": 2**64 - 1, "int64": 2**63 - 1}
 
 
 def code(dtype: np.dtype[Any]) -> int:
-    """The number of a type; `OTHER` for what is not to be computed with."""
+    """Return the number of a type; `OTHER` for what is not to be computed with."""
     if not dtype.isnative or dtype.name not in _NAMES:
         return OTHER
     return _NAMES.index(dtype.name)
 
 
 def is_integer(dtype: np.dtype[Any]) -> bool:
-    """Whether numbers are whole, and of a size that is computed with."""
+    """Return whether numbers are whole, and of a size that is computed with."""
     return dtype.isnative and dtype.name in _LARGEST
 
 
 def is_float(dtype: np.dtype[Any]) -> bool:
-    """Whether numbers are of a type that `ToDtype` makes."""
+    """Return whether numbers are of a type that `ToDtype` makes."""
     return dtype.isnative and dtype.name in FLOATS
 
 
@@ -53,7 +53,7 @@ def largest(dtype: np.dtype[Any]) -> int:
 
 
 def float_dtype(value: Any) -> np.dtype[Any]:
-    """The dtype that `ToDtype` was asked for, of NumPy, torch, JAX or by its name.
+    """Return the dtype that `ToDtype` was asked for, of NumPy, torch, JAX or by its name.
 
     Raises:
         OptionError: it is none of those that there are, or NumPy lacks it.

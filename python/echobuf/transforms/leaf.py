@@ -55,14 +55,14 @@ class Leaf(ABC):
             raise self.refusal(f"takes and makes {MOST_NUMBERS:,} numbers at most")
 
     def refusal(self, what: str) -> SpecError:
-        """The error for an operation that does not fit."""
+        """Return the error for an operation that does not fit."""
         return SpecError(
             f"`transform{self.name}[{self._index}]`, {self._operation!r}, {what}. "
             f"There, the leaf is {self.dtype}{list(self.shape)}."
         )
 
     def image(self, order: str | None = None) -> Extent:
-        """Takes the leaf for an image: its height, width and channels.
+        """Take the leaf for an image: its height, width and channels.
 
         Args:
             order: of its axes, if that was said.
@@ -101,7 +101,7 @@ class Leaf(ABC):
         self._regroup(extent, planar=order == "CHW")
 
     def is_image(self) -> bool:
-        """Whether it was taken for an image, or can be and has channels."""
+        """Return whether it was taken for an image, or can be and has channels."""
         if self.order is not None:
             return True
         channels = {count for likely in _CHANNELS for count in likely}
@@ -110,7 +110,7 @@ class Leaf(ABC):
         )
 
     def computes(self) -> None:
-        """Raises unless its numbers are uint8 or floats."""
+        """Raise unless its numbers are uint8 or floats."""
         if self.dtype != np.uint8 and not dtypes.is_float(self.dtype):
             raise self.refusal(
                 "takes uint8, float16, bfloat16 and float32: put ToDtype(np.float32) "
@@ -118,12 +118,12 @@ class Leaf(ABC):
             )
 
     def floats(self) -> None:
-        """Raises unless its numbers are floats."""
+        """Raise unless its numbers are floats."""
         if not dtypes.is_float(self.dtype):
             raise self.refusal("takes floats: put ToDtype(np.float32) before it")
 
     def fitting(self, owner: Shown, name: str, value: float) -> float:
-        """`value` as a number of the leaf's type."""
+        """Return `value` as a number of the leaf's type."""
         if dtypes.code(self.dtype) == dtypes.OTHER:
             raise self.refusal(f"has `{name}` for what are no real numbers as they are")
         if not dtypes.is_integer(self.dtype):
@@ -137,7 +137,7 @@ class Leaf(ABC):
         return float(math.trunc(value))
 
     def within(self, rows: int, columns: int) -> None:
-        """Raises unless an image can be so large while it is worked on."""
+        """Raise unless an image can be so large while it is worked on."""
         if max(rows, columns) > MOST_NUMBERS:
             raise self.refusal(f"makes it {rows:,} x {columns:,}")
 
@@ -153,13 +153,13 @@ class Leaf(ABC):
         return self.extent
 
     def mixed_image(self, mix: Shown) -> Extent:
-        """The image that `mix` cuts a box of, in another chain."""
+        """Return the image that `mix` cuts a box of, in another chain."""
         if id(mix) not in self.mixed_images:
             raise self.refusal("cuts no image: put it into the chain of one, too")
         return self.mixed_images[id(mix)]
 
     def table(self) -> Extent:
-        """Takes the leaf for rows and columns of numbers; of one axis, for one row.
+        """Take the leaf for rows and columns of numbers; of one axis, for one row.
 
         All axes but the first are columns.
         """

@@ -91,7 +91,7 @@ class Draft:
         return len(self.before) + len(self.after) + len(self.changes) + 1
 
     def stage(self, target: Image) -> _core.Stage:
-        """The stage that writes `target`."""
+        """Return the stage that writes `target`."""
         core = "none" if self.core is None else self.core.kind
         if self.onehot:
             core = "onehot"

@@ -20,7 +20,7 @@ Path = tuple[Any, ...]
 
 
 def make(spec: Spec, transform: Any, *, ragged: bool) -> OutputSpec:
-    """Reads `transform` for examples of `spec`, or for the rows of whole batches.
+    """Read `transform` for examples of `spec`, or for the rows of whole batches.
 
     Raises:
         OptionError: it is no mapping from leaves to chains.
@@ -257,7 +257,7 @@ class _Builder:
 
 
 def _occurrences(operations: Iterable[Operation]) -> list[tuple[int, int]]:
-    """Each operation by its identity, and how often it came before in the chain."""
+    """Return each operation by its identity, and how often it came before in the chain."""
     seen: dict[int, int] = {}
     keys = []
     for operation in operations:

@@ -22,7 +22,7 @@ class Operation(ABC):
 
     @abstractmethod
     def add_to(self, chain: Chain) -> None:
-        """Adds what it does to a chain.
+        """Add what it does to a chain.
 
         Raises:
             SpecError: it does not fit what the chain makes so far.
@@ -34,7 +34,7 @@ class Operation(ABC):
         return self
 
     def refusal(self, argument: str, value: Any, allowed: str) -> OptionError:
-        """The error for an argument that it cannot take."""
+        """Return the error for an argument that it cannot take."""
         return OptionError(
             f"`{argument}` of {type(self).__name__} is {value!r}; it must be {allowed}."
         )

@@ -12,7 +12,7 @@ from echobuf.transforms.chain import Chain
 from echobuf.transforms.crops import filling
 from echobuf.transforms.operation import Operation
 
-_HOW = ("bilinear", "nearest", "nearest-exact")
+_RESIZE_MODES = ("bilinear", "nearest", "nearest-exact")
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class Resize(Operation):
 
     def __post_init__(self) -> None:
         rows, _ = arguments.size(self, self.size)
-        arguments.choice(self, "interpolation", self.interpolation, _HOW)
+        arguments.choice(self, "interpolation", self.interpolation, _RESIZE_MODES)
         arguments.flag(self, "antialias", self.antialias)
         if self.max_size is None:
             return
@@ -51,7 +51,7 @@ class Resize(Operation):
         rows, columns = self._result(height, width)
         if (rows, columns) == (height, width):
             return
-        how = arguments.choice(self, "interpolation", self.interpolation, _HOW)
+        how = arguments.choice(self, "interpolation", self.interpolation, _RESIZE_MODES)
         if how != "bilinear":
             settings = {
                 "in": chain.extent,
@@ -123,7 +123,7 @@ def add_resample(
     scale: arguments.Pair | None = None,
     ratio: arguments.Pair = (0.0, 0.0),
 ) -> None:
-    """Adds bilinear resizing, of a window if `scale` says so."""
+    """Add bilinear resizing, of a window if `scale` says so."""
     chain.computes()
     settings = {
         "in": chain.extent,
@@ -137,7 +137,7 @@ def add_resample(
     chain.resample("resample", settings, (*size, chain.extent[2]), "half up")
 
 
-_HOW = ("nearest", "bilinear")
+_WARP_MODES = ("nearest", "bilinear")
 _MOST_DEGREES = 1e6
 
 
@@ -164,7 +164,7 @@ class RandomRotation(Operation):
 
     def __post_init__(self) -> None:
         _degrees(self, "degrees", self.degrees)
-        arguments.choice(self, "interpolation", self.interpolation, _HOW)
+        arguments.choice(self, "interpolation", self.interpolation, _WARP_MODES)
         if self.expand is not False:
             raise self.refusal(
                 "expand", self.expand, "False: all images of a batch are of one size"
@@ -208,7 +208,7 @@ class RandomAffine(Operation):
         self._translate()
         self._scale()
         self._shear()
-        arguments.choice(self, "interpolation", self.interpolation, _HOW)
+        arguments.choice(self, "interpolation", self.interpolation, _WARP_MODES)
         arguments.numbers_of(self, "fill", self.fill)
         _check_center(self, self.center)
 
@@ -288,7 +288,7 @@ def _add_warp(
     center = (0.0, 0.0)
     if owner.center is not None:
         center = owner.center[0] - width / 2, owner.center[1] - height / 2
-    how = arguments.choice(owner, "interpolation", owner.interpolation, _HOW)
+    how = arguments.choice(owner, "interpolation", owner.interpolation, _WARP_MODES)
     settings = {
         "in": chain.extent,
         "bilinear": int(how == "bilinear"),

@@ -88,7 +88,7 @@ class TokenMask(Operation):
             arguments.integer(self, "special_tokens", token, 0)
 
     def labels(self, ignore_index: int = -100) -> TokenLabels:
-        """The operation for the leaf of labels, which has the same tokens.
+        """Return the operation for the leaf of labels, which has the same tokens.
 
         Args:
             ignore_index: what is put where no token was selected.
@@ -99,7 +99,7 @@ class TokenMask(Operation):
         self.add_mask(chain, None)
 
     def add_mask(self, chain: Chain, ignored: int | None) -> None:
-        """Adds the masking, or what is to be told; `ignored`: elsewhere."""
+        """Add the masking, or what is to be told; `ignored`: elsewhere."""
         if not dtypes.is_integer(chain.dtype) or chain.dtype.name in (
             "bool",
             "uint64",
