@@ -35,7 +35,7 @@ class _Batch:
 
 
 class BatchFunctions:
-    """A backend's draws, followed by functions; batches whose functions raised are kept.
+    """Draws of a backend, finished by functions; keeps batches whose functions raised.
 
     Args:
         backend: draws the batches.

@@ -89,7 +89,7 @@ class EchoLoader(_EchoLoader, DataLoaderStateMixin):  # type: ignore[misc]
                 self.end()
 
     def set_epoch(self, epoch: int) -> None:
-        """Fixes the number, and so the order, of the epoch that the next `iter` begins.
+        """Set the number, and so the order, of the epoch that the next `iter` begins.
 
         As that of `echobuf.torch.EchoLoader`.
         """
@@ -101,11 +101,11 @@ class EchoLoader(_EchoLoader, DataLoaderStateMixin):  # type: ignore[misc]
         return super()._counted_epoch() if self._ending is None else self._ending
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the batches that the loop was given have come to."""
+        """Return the position after the batches that the loop was given."""
         self._check_open()
         return super().state_dict() if self._given is None else dict(self._given)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Return the next `iter` goes on where a loader with the same arguments was."""
+        """Continue, at the next `iter`, where a loader of equal arguments was."""
         super().load_state_dict(state_dict)
         self._given = None

@@ -1,7 +1,7 @@
 """Sources of CUDA kernels: those of the package, and those generated for chains.
 
-Each stage of a chain becomes a struct whose operations, settings and shapes the compiler
-knows, so that loops over operations unroll and numbers become constants of the code.
+Each stage of a chain becomes a struct. The compiler knows its operations, settings and
+shapes, so that loops over operations unroll and numbers become constants.
 """
 
 from __future__ import annotations

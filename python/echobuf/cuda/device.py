@@ -134,7 +134,7 @@ _RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
 
 
 class relaxed:  # noqa: N801 - a context manager without a generator, for each batch
-    """A context in which this thread may allocate memory and load modules during captures.
+    """A context in which this thread may allocate and load modules during a capture.
 
     In the default mode the driver refuses such calls in all threads while one captures,
     and its capture is lost.

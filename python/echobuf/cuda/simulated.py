@@ -195,7 +195,7 @@ class SimulatedArrays:
         return leaves, [block.address + offset for offset in offsets]
 
     def out(self, leaves: list[Any], stream: Any) -> tuple[list[Any], list[int], int]:
-        """Return the caller's arrays if they lie in the device's memory, else new ones."""
+        """Return the caller's arrays if they are in device memory, or new ones."""
         arrays = self._out.check(leaves)
         handle = self.stream(stream)
         owners = [_owner(array) for array in arrays]

@@ -17,7 +17,7 @@ from echobuf.loader.adapter import Adapter
 
 
 class ItemAdapter(Adapter):
-    """Reads items alone. With this module comes what JAX sees in them."""
+    """An adapter that only reads items, as JAX sees them."""
 
     takes_none = True  # a node without leaves, as in JAX
 
@@ -25,7 +25,7 @@ class ItemAdapter(Adapter):
         self._has_tensors = False
 
     def read_first(self, item: Any) -> Any:
-        """Return the first item; its containers are known from now on."""
+        """Read the first item, and register its containers."""
         items.learn(item)
         self._has_tensors = items.has_tensors(item)
         return self.reader()(item)
@@ -36,11 +36,11 @@ class ItemAdapter(Adapter):
 
 
 class JaxAdapter(ItemAdapter):
-    """Makes the batches of arrays at a place.
+    """An adapter that makes batches of `jax.Array`s.
 
     Args:
-        place: where the arrays are to be.
-        is_sharded: whether they are a process's part of global ones.
+        place: the device or sharding of the arrays.
+        is_sharded: whether they are a process's part of global arrays.
     """
 
     def __init__(self, place: Placement, is_sharded: bool) -> None:
@@ -49,11 +49,15 @@ class JaxAdapter(ItemAdapter):
         self._is_sharded = is_sharded
 
     def in_worker(self) -> Adapter:
-        """One that knows JAX's containers, too, and no devices."""
+        """Return an adapter for a worker, which uses no device."""
         return ItemAdapter()
 
     def fit(self, buffer: EchoBuffer) -> None:
-        """Have the buffer give arrays; raises `SpecError` for dtypes that JAX lacks."""
+        """Make the buffer return JAX's arrays.
+
+        Raises:
+            SpecError: a leaf has a dtype that JAX lacks.
+        """
         _check_dtypes(buffer)
         engine, target = engine_of(buffer), self._place.target
         backend = engine.backend

@@ -1,4 +1,4 @@
-"""Leaves of batches as arrays of JAX's.
+"""Leaves of batches as `jax.Array`s.
 
 JAX takes arrays for immutable and runs asynchronously: memory that it has been given
 must not change, nor be used again, before JAX has let go of it.
@@ -22,14 +22,14 @@ Convert = Callable[[list[Any]], list[Any]]
 
 
 def from_exported(target: jax.Device | None) -> Convert:
-    """From leaves on the CPU that have `__dlpack__`.
+    """Return a converter of leaves on the CPU that have `__dlpack__`.
 
     JAX shares their memory (but for 64-bit numbers where it has 64 bits disabled, which
     it makes 32 bits of) and lets go of it when its array and all computations that
     read it are done.
 
     Args:
-        target: to which device; None: where JAX puts memory of the CPU.
+        target: the device of the arrays; None: JAX's first CPU device.
     """
     take = jax.dlpack.from_dlpack
     if target is None or target == jax.local_devices(backend="cpu")[0]:
@@ -48,24 +48,24 @@ def exportable(spec: Spec) -> bool:
 
 
 def from_numpy(target: jax.Device | None) -> Convert:
-    """The same, from arrays of NumPy's with dtypes that DLPack lacks."""
+    """Return a converter of NumPy arrays, for dtypes that DLPack lacks."""
     if target is None:
         target = jax.local_devices(backend="cpu")[0]
     return lambda leaves: jax.device_put(leaves, target)
 
 
 def copies_of_numpy(leaves: list[Any], stream: int) -> list[Any]:
-    """Copy views of memory that is used again once they are dropped.
+    """Copy NumPy views of memory that is reused once they are dropped.
 
     Args:
-        leaves: views of it, which nothing writes any more.
-        stream: of no meaning here.
+        leaves: views of memory that nothing writes any more.
+        stream: ignored.
     """
     return from_numpy(None)([np.array(leaf) for leaf in leaves])
 
 
 class FromCupy:
-    """From CuPy's arrays, by copies in memory of JAX's own.
+    """A converter of CuPy's arrays, which copies them into JAX's memory.
 
     JAX imports an array in the order of CuPy's current stream, which is therefore the
     one of the draw meanwhile, and copies it on the device, on a stream of its own. (It
@@ -95,11 +95,10 @@ class FromCupy:
         return list(arrays)
 
     def _take_copied(self) -> list[Any]:
-        """Those that need not be kept any more.
+        """Take the leaves whose copies are done.
 
-        Copies are done in the order in which they were begun.
-        An array that the caller has deleted or donated says nothing any more: its copy
-        is done when a later one is.
+        Copies are done in the order in which they were begun. An array that the caller
+        has deleted or donated cannot be asked: its copy is done when a later one is.
         """
         done = 0
         for number, (arrays, _) in enumerate(self._copying, start=1):
@@ -112,7 +111,7 @@ class FromCupy:
 
 
 def _is_ready(array: jax.Array) -> bool | None:
-    """None: it has been deleted."""
+    """Return whether an array is ready; None if it has been deleted."""
     try:
         return None if array.is_deleted() else bool(array.is_ready())  # type: ignore[attr-defined]
     except RuntimeError:  # in between, by another thread
@@ -120,7 +119,7 @@ def _is_ready(array: jax.Array) -> bool | None:
 
 
 def canonical(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """What JAX makes of a dtype: 32 bits of 64, where these are disabled.
+    """Return JAX's dtype for NumPy's: 32 bits for 64, where JAX has 64 disabled.
 
     Raises:
         TypeError: JAX does not have it.

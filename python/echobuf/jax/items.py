@@ -1,4 +1,4 @@
-"""Items of upstream as JAX sees them: its nodes, and tensors that NumPy cannot read."""
+"""Items of upstream as JAX sees them: pytrees, and tensors that NumPy cannot read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _registering = threading.Lock()
 
 
 def learn(tree: Any) -> None:
-    """Make nodes of all in `tree` that JAX takes for one: dataclasses, modules, ...
+    """Register all containers in `tree` that JAX knows: dataclasses, modules, ...
 
     Args:
         tree: an item of upstream.
@@ -53,7 +53,7 @@ def _register(node: Any) -> None:
 
 
 def _flatten(node: Any) -> tuple[list[tuple[Any, Any]], Any]:
-    """One level of it."""
+    """Flatten one level of a node."""
     return jax.tree_util.tree_flatten_with_path(
         node, is_leaf=lambda other: other is not node
     )

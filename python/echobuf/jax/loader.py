@@ -18,7 +18,7 @@ from echobuf.workers.settings import Context
 
 @documented
 class EchoLoader(_EchoLoader):
-    """Echoes what an iterable yields, in batches of `jax.Array`s.
+    """A loader that echoes the items of an iterable, in batches of `jax.Array`s.
 
     Items are pytrees as JAX sees them: what is registered with it (dataclasses, modules
     of Equinox and Flax) comes back in batches. Numbers of 64 bits become 32 where JAX

@@ -1,4 +1,4 @@
-"""Devices and shardings of JAX's that batches are put on."""
+"""Placement of batches on devices and shardings of JAX."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from echobuf.tree import Spec
 
 @dataclass(frozen=True)
 class Placement:
-    """Where batches go.
+    """The placement of batches.
 
     Attributes:
         buffer_device: the buffer's `device`.
-        target: a device or a sharding of JAX's, or a pytree of shardings; None: where
-            they are drawn.
+        target: a device or a sharding of JAX, or a pytree of shardings; None: the
+            device that batches are drawn on.
     """
 
     buffer_device: str
@@ -31,7 +31,7 @@ def find_placement(device: Any, sharding: Any) -> Placement:
     """Read the arguments `device` and `sharding` of the loader.
 
     Raises:
-        OptionError: neither is what it may be, or both are given.
+        OptionError: one of them is no device or sharding, or both are given.
         DeviceError: JAX has no such device.
     """
     if sharding is not None:
@@ -67,7 +67,7 @@ def _place_of(device: jax.Device) -> Placement:
 
 
 def _check_cuda(device: str) -> None:
-    """JAX must have the device that the buffer draws on."""
+    """Raise `DeviceError` if JAX lacks the device that the buffer draws on."""
     from echobuf.cuda.device import is_simulated
 
     if is_simulated():
@@ -99,7 +99,7 @@ _DOES_NOT_FIT = (ValueError, IndexError, AssertionError)  # what JAX raises
 
 
 def to_global(sharding: Any, spec: Spec, lead: tuple[int, ...]) -> Convert:
-    """Make global arrays of the leaves of batches, which are NumPy's.
+    """Return a converter of NumPy leaves to global arrays.
 
     On the CPU JAX shares their memory.
 

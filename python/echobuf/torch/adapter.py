@@ -37,7 +37,7 @@ _CARRIERS = {
 def drawn_dtypes(
     output: OutputSpec, carried: list[torch.dtype | None]
 ) -> list[torch.dtype | None]:
-    """Of the leaves of batches: the dtypes that NumPy lacks."""
+    """Return of each leaf of batches its dtype, if NumPy lacks it, else None."""
     dtypes = []
     for (source, plan), field, path in zip(
         output.plans, output.drawn.fields, output.drawn.paths, strict=True
@@ -57,7 +57,7 @@ def drawn_dtypes(
 def to_tensors(
     dtypes: list[torch.dtype | None], leaves: list[Any]
 ) -> list[torch.Tensor]:
-    """Tensors that share the memory of a batch's leaves."""
+    """Return tensors that share the memory of a batch's leaves."""
     return [
         torch.from_numpy(leaf)
         if dtype is None
@@ -139,17 +139,17 @@ def _check_torch_dtype(field: Field, path: str) -> None:
 
 
 class TorchAdapter(Adapter):
-    """Reads items as the first one was: its leaves come back as what they were."""
+    """An adapter that reads tensors, and makes batches of them."""
 
     def read_first(self, item: Any) -> Any:
-        """Return the first item, of arrays; what its leaves are is kept for the rest."""
+        """Return the first item as arrays, and keep its structure for the rest."""
         nodes.learn(item)
         self._paths, leaves, self._treespec = flatten_with_paths(item)
         self._dtypes = [carried_dtype(leaf) for leaf in leaves]
         return self.reader()(item)
 
     def reader(self) -> Callable[[Any], Any]:
-        """What makes an item of arrays, each leaf as it was in the first one."""
+        """Return a function that reads an item whose leaves are those of the first."""
         return functools.partial(read_item, self._treespec, self._dtypes, self._paths)
 
     def carried(self) -> list[str | None]:
@@ -160,7 +160,7 @@ class TorchAdapter(Adapter):
         ]
 
     def fit(self, buffer: EchoBuffer) -> None:
-        """Have the buffer give tensors."""
+        """Make the buffer return tensors."""
         engine = engine_of(buffer)
         dtypes = drawn_dtypes(engine.output, self._dtypes)
         if isinstance(engine.backend, HostBackend):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class EpochSetter:
-    """Stands where a DataLoader has its batch sampler.
+    """A stand-in for the batch sampler of a DataLoader.
 
     Trainers call `loader.batch_sampler.sampler.set_epoch` before each epoch. There is
     nothing to sample from here: batches are drawn in native code.
@@ -43,7 +43,7 @@ class EpochSetter:
         return self
 
     def set_epoch(self, epoch: int) -> None:
-        """As `EchoLoader.set_epoch`."""
+        """Set the epoch of the loader."""
         self._set_epoch(epoch)
 
 
@@ -141,7 +141,7 @@ class EchoLoader(_EchoLoader):
 
     @property
     def batch_sampler(self) -> EpochSetter:
-        """Where trainers look for `sampler.set_epoch`: it is that of the loader."""
+        """An object whose `sampler.set_epoch`, which trainers call, is the loader's."""
         return EpochSetter(self.set_epoch)
 
     def _adapter(self) -> Adapter:
@@ -214,7 +214,7 @@ class EchoLoader(_EchoLoader):
         return self._ranks.count_batches(self._counted_epoch())
 
     def max_batches(self) -> int:
-        """Return the most batches that an epoch can have, for schedules of learning rates.
+        """Return the most batches that an epoch can have, for learning-rate schedules.
 
         With "auto" no example is served more than `max_factor` times, so n of them give
         at most `n * max_factor` draws; an epoch whose upstream is slow enough has as
@@ -238,7 +238,7 @@ class EchoLoader(_EchoLoader):
     # ---- states
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the batches handed out so far have come to, for `json` to keep.
+        """Return the position after the batches handed out so far, as a dict for JSON.
 
         With `uneven` it says where all ranks were: that of one will do for all, if it
         is taken after a step that they take together.
@@ -246,7 +246,7 @@ class EchoLoader(_EchoLoader):
         return super().state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Return the next `iter` goes on where a loader with the same arguments was.
+        """Continue, at the next `iter`, at the position of a loader of equal arguments.
 
         A state that was taken on as many ranks is continued exactly; each rank loads
         its own, or all load the same one. With another number of ranks all load the

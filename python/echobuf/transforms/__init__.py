@@ -2,7 +2,7 @@
 
 `EchoBuffer(spec, ..., transform={"image": [RandomCrop(224), ...]})` maps leaves to
 chains: see docs/transforms.md. Names and parameters are torchvision's where it has the
-operation. What chance decides is a function of (seed, epoch, draw, operation) alone.
+operation. Random choices are functions of (seed, epoch, draw, operation) alone.
 """
 
 from echobuf.transforms.crops import (

@@ -73,14 +73,14 @@ def integer(
 
 
 def flag(owner: Operation, name: str, value: Any) -> bool:
-    """Return True or False."""
+    """Return `value` if it is True or False."""
     if value is True or value is False:
         return bool(value)
     raise owner.refusal(name, value, "True or False")
 
 
 def is_sequence(value: Any) -> bool:
-    """Return whether it is a list, a tuple, or an array of one axis."""
+    """Return whether `value` is a list, a tuple, or an array of one axis."""
     if isinstance(value, str | bytes):
         return False
     return isinstance(value, Sequence) or getattr(value, "ndim", None) == 1
@@ -93,7 +93,7 @@ def pair(
     least: float = -math.inf,
     most: float = math.inf,
 ) -> Pair:
-    """Two numbers, the first not above the second."""
+    """Return `value` as two numbers, the first not above the second."""
     if not is_sequence(value) or len(value) != 2:
         raise owner.refusal(name, value, "a pair (least, most)")
     low = number(owner, name, value[0], least, most)
@@ -104,7 +104,7 @@ def pair(
 
 
 def size(owner: Operation, value: Any, name: str = "size") -> tuple[int, int]:
-    """Height and width; one int is both."""
+    """Return `value` as height and width; one int is both."""
     if is_sequence(value):
         if len(value) == 1:
             value = [value[0], value[0]]
@@ -117,7 +117,7 @@ def size(owner: Operation, value: Any, name: str = "size") -> tuple[int, int]:
 
 
 def ratio(owner: Operation, value: Any) -> Pair:
-    """Return the shape of a rectangle, least and most."""
+    """Return `value` as least and most of a rectangle's width over its height."""
     low, high = pair(owner, "ratio", value)
     if low < 1e-6 or high > 1e6:
         raise owner.refusal("ratio", value, "a pair of numbers from 1e-6 to 1e6")
@@ -127,7 +127,7 @@ def ratio(owner: Operation, value: Any) -> Pair:
 def range_around(
     owner: Operation, name: str, value: Any, least: float = -math.inf
 ) -> Pair:
-    """Return a pair, or a number x >= 0, which means (-x, x)."""
+    """Return `value` as a pair; a number x >= 0 means (-x, x)."""
     if is_sequence(value):
         return pair(owner, name, value, least)
     x = number(owner, name, value, 0.0)
@@ -135,7 +135,7 @@ def range_around(
 
 
 def numbers_of(owner: Operation, name: str, value: Any) -> tuple[float, ...]:
-    """Return a number, or one for each channel."""
+    """Return `value`, a number or one for each channel, as a tuple."""
     if is_sequence(value):
         if len(value) == 0:
             raise owner.refusal(name, value, "a number, or one for each channel")
@@ -144,7 +144,7 @@ def numbers_of(owner: Operation, name: str, value: Any) -> tuple[float, ...]:
 
 
 def choice(owner: Operation, name: str, value: Any, choices: tuple[str, ...]) -> str:
-    """One of some words; of an enum, its value."""
+    """Return `value`, or the value of an enum's member, if it is one of `choices`."""
     word = getattr(value, "value", value)
     if not isinstance(word, str) or word not in choices:
         raise owner.refusal(name, value, "one of " + ", ".join(map(repr, choices)))

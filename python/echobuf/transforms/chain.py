@@ -1,4 +1,4 @@
-"""A chain of operations on one leaf, put together to stages."""
+"""The chain of operations on one leaf, which it groups into stages."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 
 
 class Link(Protocol):
-    """An operation, as a chain sees it."""
+    """An operation as a chain uses it."""
 
     @property
     def chance(self) -> Link:
-        """The operation that it shares its chance with."""
+        """The operation whose random numbers it uses."""
 
     def add_to(self, chain: Any) -> None:
-        """Add what it does."""
+        """Add the operation to a chain."""
 
 
 class Chain(Leaf):
-    """What is done to a leaf, operation by operation.
+    """The operations on a leaf, which are added one by one.
 
     Args:
         name: of the leaf, for messages.
         field: what is stored.
-        number_of: the number that chance knows an operation by.
+        number_of: returns the number of an operation in random draws.
         mixed_images: the extents of images that a mix cuts, by its id; of all chains.
 
     Attributes:
@@ -57,7 +57,9 @@ class Chain(Leaf):
         self._number_of = number_of
         self._stages: list[_core.Stage] = []
         self._draft = Draft(Image(self.extent, field.dtype, planar=False))
-        self._rounding = False  # what comes next must be brought to `dtype` first
+        self._rounding = (
+            False  # numbers must be rounded to `dtype` before the next step
+        )
         self._stored = True  # the source of the draft is the field
 
     def add(self, operation: Link, index: int) -> None:
@@ -71,17 +73,17 @@ class Chain(Leaf):
         self._check_size()
 
     def _regroup(self, extent: Extent, *, planar: bool) -> None:
-        """The same numbers in other groups, before anything was done to them."""
+        """Group the same numbers otherwise, before any step has changed them."""
         if not self._stored or self._draft.moves or self._draft.changes:
-            self._cut()  # what is written then lies as the leaf does
+            self._cut()  # the stage's result then lies in memory as the leaf does
         source = self._draft.source
         self._draft.source = Image(extent, source.dtype, planar)
         self.extent = extent
 
-    # ---- what operations do
+    # ---- calls of operations
 
     def then(self, function: BatchFunction, field: Field) -> None:
-        """End the fused part; whole batches are `field` afterwards."""
+        """End the fused part with a function, whose result is `field`."""
         if self.drawn is None:
             self.drawn = self.shape, self.dtype
         self.functions.append(function)
@@ -108,7 +110,7 @@ class Chain(Leaf):
         self._resize(extent)
 
     def _fills_bytes(self, draft: Draft) -> bool:
-        """Return whether a fill, which is a float, would stand among bytes."""
+        """Return whether a fill, which is a float, would be put among bytes."""
         return (
             draft.core is None
             and draft.source.dtype.itemsize == 1
@@ -159,7 +161,7 @@ class Chain(Leaf):
         self._rounding = rounds and self.dtype.name in ("float16", "bfloat16")
 
     def limit(self) -> None:
-        """Bring what was made of integers to integers of the leaf's type."""
+        """Round results of integers to integers of the leaf's type."""
         if dtypes.is_integer(self.dtype):
             self.change("round", {"type": dtypes.code(self.dtype)})
 
@@ -185,7 +187,7 @@ class Chain(Leaf):
         self._rounding = self.dtype.name in ("float16", "bfloat16")
 
     def classes(self, count: int) -> None:
-        """Make a number the class that it says: 1 there, 0 elsewhere."""
+        """Make a label one-hot: `count` numbers, 1 at its class and 0 elsewhere."""
         if self._draft.moves or self._draft.changes:
             self._cut()
         self._draft.onehot = True
@@ -197,7 +199,7 @@ class Chain(Leaf):
         """Make numbers floats, multiplied by `factor`."""
         self._settle()
         if any(step.kind == "mask" for step in self._draft.changes):
-            self._cut()  # integers are put in the place of integers
+            self._cut()  # masks replace integers by integers
         narrower = dtype.name in ("float16", "bfloat16") and dtype != self.dtype
         self.dtype = dtype
         if factor != 1.0:
@@ -207,7 +209,7 @@ class Chain(Leaf):
         self._rounding = narrower
 
     def normalize(self, mean: list[float], deviation: list[float]) -> None:
-        """Subtract and divides; with a scale just before, in one."""
+        """Subtract the mean and divide; a scale just before joins the same step."""
         changes = self._draft.changes
         scale = 1.0
         if changes and changes[-1].kind == "scale" and not self._rounding:
@@ -216,7 +218,7 @@ class Chain(Leaf):
         self.change("normalize", settings)
 
     def channels_first(self) -> None:
-        """Put the axis of channels first in the end."""
+        """Put the axis of channels first in the result."""
         height, width, channels = self.image()
         self.order = "CHW"
         self.shape = (channels, height, width)
@@ -224,7 +226,7 @@ class Chain(Leaf):
     # ---- the result
 
     def finish(self) -> tuple[_core.ChainPlan | None, Field]:
-        """Return the plan, or None where nothing is done, and what it makes."""
+        """Return the plan, or None if the chain is idle, and its result's field."""
         draft = self._draft
         shape, dtype = self.drawn or (self.shape, self.dtype)
         field = Field(shape, dtype)
@@ -246,7 +248,7 @@ class Chain(Leaf):
         return Step(kind, self._number_of(self._link.chance), settings)
 
     def _settle(self) -> None:
-        """What comes next is given numbers that `dtype` has."""
+        """Round numbers to `dtype` before the next step, if they are not rounded."""
         if self._rounding:
             self._rounding = False
             code = dtypes.code(self.dtype)
@@ -257,7 +259,7 @@ class Chain(Leaf):
         return draft if draft.count() < _core.MOST_OPERATIONS else self._cut()
 
     def _cut(self) -> Draft:
-        """What was done so far is written to memory, and read from there."""
+        """End the current stage, whose result the next one reads from memory."""
         target = Image(self.extent, self.dtype, planar=True)
         if self.order is None:
             target = self._lies_as_leaf()

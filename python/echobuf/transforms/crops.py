@@ -21,7 +21,7 @@ class RandomCrop(Operation):
         padding: pixels of border put around the image first: one number, (left and
             right, top and bottom), or (left, top, right, bottom).
         pad_if_needed: put a border around an image that is smaller than the window.
-        fill: what a constant border is made of: a number, or one for each channel.
+        fill: the value of a constant border: a number, or one for each channel.
         padding_mode: "constant", "edge" (the outermost pixel again), "reflect" (the
             image mirrored, without its outermost pixel) or "symmetric" (with it).
 
@@ -120,7 +120,7 @@ class CenterCrop(Operation):
 
 
 class _Flip(Operation):
-    """What both flips have in common."""
+    """The base of both flips."""
 
     p: float
     _axis: int
@@ -136,10 +136,10 @@ class _Flip(Operation):
 
 @dataclass(frozen=True, eq=False)
 class RandomHorizontalFlip(_Flip):
-    """Mirrors left and right.
+    """Images mirrored left to right, with a probability.
 
     Args:
-        p: with which probability.
+        p: the probability.
     """
 
     p: float = 0.5
@@ -148,10 +148,10 @@ class RandomHorizontalFlip(_Flip):
 
 @dataclass(frozen=True, eq=False)
 class RandomVerticalFlip(_Flip):
-    """Mirrors top and bottom.
+    """Images mirrored top to bottom, with a probability.
 
     Args:
-        p: with which probability.
+        p: the probability.
     """
 
     p: float = 0.5
@@ -187,7 +187,7 @@ def add_crop(
 
 
 def filling(owner: Operation, chain: Chain, fill: Any) -> list[float]:
-    """What a border is made of, for each channel, as the leaf's type has it."""
+    """Return the fill of each channel, as numbers of the leaf's type."""
     channels = chain.extent[2]
     values = arguments.numbers_of(owner, "fill", fill)
     if len(values) not in (1, channels):

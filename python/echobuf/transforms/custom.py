@@ -25,9 +25,9 @@ from echobuf.transforms.operation import Operation
 
 _FLAGS = ("-std=c++20", "-O3", "-fPIC", "-shared", "-ffp-contract=off")
 _VERSION = 1  # of `CustomTable`
-_loaded: dict[str, ctypes.CDLL] = {}  # for ever: buffers have addresses of theirs
+_loaded: dict[str, ctypes.CDLL] = {}  # never unloaded: buffers hold their addresses
 _loading = threading.Lock()
-# What was compiled, by the address of its table: it changes with any header.
+# Digests of compiled operations, by the addresses of their tables; of all headers, too.
 keys: dict[int, str] = {}
 
 
@@ -36,7 +36,7 @@ class _Table(ctypes.Structure):
 
 
 def load(source: str, include: Sequence[Path], what: str) -> tuple[int, int]:
-    """Return the address of the table that a source file defines, and its settings' bytes.
+    """Return the address of the table that a source defines, and its settings' bytes.
 
     Args:
         source: C++, with `ECHOBUF_OPERATION` in it.
@@ -63,7 +63,7 @@ def load(source: str, include: Sequence[Path], what: str) -> tuple[int, int]:
 
 
 def _loaded_for(source: str, command: list[str], what: str) -> tuple[ctypes.CDLL, str]:
-    # What the preprocessor makes of it holds all headers.
+    # The preprocessor's output holds the text of all headers.
     whole = _run([*command, "-E", "-P", "-x", "c++", "-"], source, what)
     key = hashlib.sha256("\0".join([*command, whole]).encode()).hexdigest()
     if key not in _loaded:
@@ -138,18 +138,18 @@ _TYPES = {
 }
 
 
-# By the addresses of their tables, for kernels that have them built in.
+# Operations by the addresses of their tables, for the kernels that they are part of.
 sources: dict[int, Custom] = {}
 
 
 @dataclass(frozen=True, eq=False)
 class Custom(Operation):
-    """An operation that is a struct in a header of the caller's.
+    """An operation that is a C++ struct in the caller's header.
 
     It is compiled for the CPU by the machine's C++ compiler when the buffer is made,
     and kept in `$XDG_CACHE_HOME/echobuf` (`~/.cache/echobuf`); for a GPU by NVRTC, into
-    the kernel. What the struct must have: docs/transforms.md. It is given uint8 and
-    floats; what it makes of uint8 is brought to whole numbers from 0 to 255.
+    the kernel. docs/transforms.md describes the members of the struct. It takes uint8
+    and floats; its results for uint8 are rounded to whole numbers from 0 to 255.
 
     Args:
         header: the file.
@@ -204,7 +204,7 @@ class Custom(Operation):
         return array
 
     def source(self) -> str:
-        """C++ that makes it a library; it refuses settings that are not members."""
+        """Return the C++ source of its library, which refuses settings of no member."""
         lines = [
             "#include <cstddef>",
             "#include <type_traits>",
@@ -238,7 +238,7 @@ class Custom(Operation):
         return record.tobytes()
 
     def told(self, packed: bytes) -> str:
-        """Packed settings with members like these, as C++ has them in braces."""
+        """Return packed settings as the members of a C++ initializer."""
         record = np.frombuffer(packed, self._dtype(), count=1)[0]
         return ", ".join(_literal(record[name]) for name, _ in self._members())
 

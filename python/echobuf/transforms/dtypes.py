@@ -1,4 +1,4 @@
-"""The types of numbers, as the core counts them."""
+"""Types of numbers: their codes in the core, and which operations take them."""
 
 from __future__ import annotations
 
@@ -31,32 +31,32 @@ _LARGEST |= {"uint64": 2**64 - 1, "int64": 2**63 - 1}
 
 
 def code(dtype: np.dtype[Any]) -> int:
-    """Return the number of a type; `OTHER` for what is not to be computed with."""
+    """Return the core's code of a type; `OTHER` if nothing computes with it."""
     if not dtype.isnative or dtype.name not in _NAMES:
         return OTHER
     return _NAMES.index(dtype.name)
 
 
 def is_integer(dtype: np.dtype[Any]) -> bool:
-    """Return whether numbers are whole, and of a size that is computed with."""
+    """Return whether a type is of integers that operations can compute with."""
     return dtype.isnative and dtype.name in _LARGEST
 
 
 def is_float(dtype: np.dtype[Any]) -> bool:
-    """Return whether numbers are of a type that `ToDtype` makes."""
+    """Return whether a type is one of those that `ToDtype` makes."""
     return dtype.isnative and dtype.name in FLOATS
 
 
 def largest(dtype: np.dtype[Any]) -> int:
-    """What white is: the largest integer, or 1."""
+    """Return the value of white: the largest integer of a type, or 1 for floats."""
     return _LARGEST.get(dtype.name, 1)
 
 
 def float_dtype(value: Any) -> np.dtype[Any]:
-    """Return the dtype that `ToDtype` was asked for, of NumPy, torch, JAX or by its name.
+    """Return the dtype that `ToDtype` names: of NumPy, torch, JAX or by its name.
 
     Raises:
-        OptionError: it is none of those that there are, or NumPy lacks it.
+        OptionError: `value` names no float type, or one that NumPy lacks.
     """
     name = _name_of(value)
     if name not in FLOATS:

@@ -17,13 +17,13 @@ from echobuf.transforms.operation import Operation
 
 @dataclass(frozen=True)
 class BatchFunction:
-    """A function on a leaf of whole batches, and what must come out.
+    """A function on a leaf of whole batches, and the field that it must return.
 
     Attributes:
         function: the caller's.
-        shown: what it is called in messages.
-        name: of the leaf, likewise.
-        field: of one example of what must come out.
+        shown: its name in messages.
+        name: the leaf's name in messages.
+        field: of one example of its result.
     """
 
     function: Callable[[Any], Any]
@@ -34,14 +34,15 @@ class BatchFunction:
     def with_dtype(
         self, convert: Callable[[np.dtype[Any]], np.dtype[Any]]
     ) -> BatchFunction:
-        """The same for arrays that have other dtypes than NumPy's."""
+        """Return a copy for arrays that have other dtypes than NumPy's."""
         return replace(self, field=Field(self.field.shape, convert(self.field.dtype)))
 
     def apply(self, leaf: Any) -> Any:
-        """What the function makes of the leaf of a batch.
+        """Call the function on the leaf of a batch, and return its result.
 
         Raises:
-            SpecError: the function raised, or returned something else than it said.
+            SpecError: the function raised, or returned another shape or dtype than
+                declared.
         """
         rows = len(leaf)
         try:
@@ -68,18 +69,18 @@ class BatchFunction:
 
 @dataclass(frozen=True, eq=False)
 class Lambda(Operation):
-    """Applies a function to a leaf of each batch, once the rest of the chain is done.
+    """A Python function, applied to a leaf of each batch after the rest of the chain.
 
     It runs on the thread that asks for the batch, in Python: all other operations are
-    cheaper. Whatever stands behind it must be a `Lambda`, too.
+    cheaper. All operations after it must be `Lambda`s, too.
 
     Args:
         function: takes the leaf of a batch, `[batch_size, *shape]` (fewer rows in a
             ragged tail), as the caller gets it: an array of NumPy or CuPy, or a tensor
-            of torch; returns one of as many rows. What it does must not depend on
-            chance of its own, or a resumed run differs.
-        shape: of one example afterwards, if the function changes it.
-        dtype: afterwards, if the function changes it.
+            of torch; returns one of as many rows. It must draw no random numbers of
+            another generator, or a resumed run differs.
+        shape: of one example of the result, if the function changes it.
+        dtype: of the result, if the function changes it.
     """
 
     function: Callable[[Any], Any]

@@ -1,4 +1,4 @@
-"""A leaf as the operations of its chain see it."""
+"""The state of a leaf between two operations of its chain."""
 
 from __future__ import annotations
 
@@ -15,27 +15,26 @@ from echobuf.transforms import dtypes
 from echobuf.transforms.lowering import Extent
 
 MOST_NUMBERS = 2**30  # of a leaf: the core counts them, and pixels, in 32 bits
-_CHANNELS = ((1, 3), (2, 4))  # that an image has: likely, and less so
+_CHANNELS = ((1, 3), (2, 4))  # numbers of channels of an image: likely, less likely
 
 
 class Shown(Protocol):
-    """Whatever is shown in messages, and told apart from others by what it is."""
+    """An object that messages show by its `repr`, and that is compared by identity."""
 
 
 class Leaf(ABC):
-    """What a leaf is by now.
+    """A leaf after the operations added so far: its shape, dtype and axes.
 
     Args:
         name: of the leaf, for messages.
-        field: what is stored.
+        field: of the record.
         mixed_images: the extents of images that a mix cuts, by its id; of all leaves.
 
     Attributes:
-        shape: by now.
-        dtype: of the numbers by now.
-        extent: height, width and channels by now; of what is no image, rows and
-            columns.
-        order: of the axes: "HWC", "CHW", "HW", or None for what is no image.
+        shape: after the operations so far.
+        dtype: of the numbers after the operations so far.
+        extent: height, width and channels; rows and columns if it is no image.
+        order: of the axes: "HWC", "CHW", "HW", or None if it is no image.
     """
 
     def __init__(
@@ -65,7 +64,7 @@ class Leaf(ABC):
         """Take the leaf for an image: its height, width and channels.
 
         Args:
-            order: of its axes, if that was said.
+            order: of its axes, if the caller has given it.
         """
         if self.order is None:
             self._make_image(order or self._guess_order())
@@ -101,7 +100,7 @@ class Leaf(ABC):
         self._regroup(extent, planar=order == "CHW")
 
     def is_image(self) -> bool:
-        """Return whether it was taken for an image, or can be and has channels."""
+        """Return whether the leaf is an image, or can be one and has channels."""
         if self.order is not None:
             return True
         channels = {count for likely in _CHANNELS for count in likely}
@@ -137,12 +136,12 @@ class Leaf(ABC):
         return float(math.trunc(value))
 
     def within(self, rows: int, columns: int) -> None:
-        """Raise unless an image can be so large while it is worked on."""
+        """Raise if an intermediate image is larger than the core's limits."""
         if max(rows, columns) > MOST_NUMBERS:
             raise self.refusal(f"makes it {rows:,} x {columns:,}")
 
     def window_extent(self, axis: int) -> Extent:
-        """Rows and columns such that `axis`, the first or the last, is one of them."""
+        """Group numbers to rows and columns; `axis`, first or last, is one of these."""
         if self.order is not None:
             raise self.refusal("is for sequences, not for images")
         wanted = flat(self.shape)
@@ -171,11 +170,11 @@ class Leaf(ABC):
 
     @abstractmethod
     def _regroup(self, extent: Extent, *, planar: bool) -> None:
-        """The same numbers in other groups, before anything was done to them."""
+        """Group the same numbers otherwise, before any step has changed them."""
 
 
 def flat(shape: tuple[int, ...]) -> Extent:
-    """Numbers that are no image: rows, and columns of all that the other axes have."""
+    """Return the extent of numbers that are no image: axis 0, and the other axes."""
     if len(shape) < 2:
         return 1, math.prod(shape), 1
     return shape[0], math.prod(shape[1:]), 1

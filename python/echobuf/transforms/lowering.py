@@ -1,4 +1,4 @@
-"""Stages of a chain, as they are told to the core."""
+"""Stages of a chain in the core's form."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Image:
     planar: bool
 
     def as_core(self) -> tuple[Any, ...]:
-        """As the core takes it."""
+        """Return the image in the core's form."""
         height, width, channels = self.extent
         strides = (width * channels, channels, 1)
         if self.planar:
@@ -40,23 +40,23 @@ class Image:
 
 @dataclass
 class Step:
-    """One native operation: its kind, its number for chance, its settings by name."""
+    """One native operation: kind, number in random draws, settings by name."""
 
     kind: str
     number: int
     settings: dict[str, Any]
 
     def as_core(self) -> tuple[str, int, dict[str, Any]]:
-        """As the core takes it."""
+        """Return the step in the core's form."""
         return self.kind, self.number, self.settings
 
 
 @dataclass
 class Draft:
-    """A stage that is being put together; see `echobuf/transform/stage.hpp`.
+    """A stage in the making, as in `echobuf/transform/stage.hpp`.
 
     Attributes:
-        source: what it reads.
+        source: the image that it reads.
         before: maps before the core.
         core: the step between the maps; None if there is none.
         after: maps after it.
@@ -65,8 +65,8 @@ class Draft:
         placed: whether one of the changes depends on the place of a number.
         mean: whether the first change needs the mean of what it changes.
         mix: which of the changes mixes, or None.
-        onehot: whether a number becomes a class.
-        whole: how numbers become whole once pixels were moved.
+        onehot: whether a number becomes a one-hot vector.
+        whole: the rounding of integers after pixels were resampled.
     """
 
     source: Image
@@ -83,11 +83,11 @@ class Draft:
 
     @property
     def moves(self) -> bool:
-        """Whether pixels are moved at all."""
+        """True if the stage moves pixels."""
         return bool(self.before or self.after or self.core)
 
     def count(self) -> int:
-        """How many steps it has."""
+        """Return the number of steps, the core included."""
         return len(self.before) + len(self.after) + len(self.changes) + 1
 
     def stage(self, target: Image) -> _core.Stage:

@@ -1,4 +1,4 @@
-"""`transform`: which chain is for which leaf, and what batches are made of."""
+"""The argument `transform`: a mapping from leaves to chains, and its output."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def make(spec: Spec, transform: Any, *, ragged: bool) -> OutputSpec:
     """Read `transform` for examples of `spec`, or for the rows of whole batches.
 
     Raises:
-        OptionError: it is no mapping from leaves to chains.
+        OptionError: `transform` is no mapping from leaves to chains.
         SpecError: a chain does not fit its leaf.
     """
     leaves = _Leaves(spec, ragged=ragged)
@@ -115,7 +115,7 @@ class _Leaves:
         return operations[1:]
 
     def field(self, path: Path) -> Field:
-        """What is stored for a leaf, of one example."""
+        """Return the field of the record that a leaf is made from, of one example."""
         field = self.spec.fields[self.sources[self.paths.index(path)]]
         return Field(field.shape[len(self.lead) :], field.dtype)
 
@@ -202,7 +202,7 @@ class _Builder:
         self._number_all()
 
     def _number_all(self) -> None:
-        """Chance knows an operation by the order in which it first comes."""
+        """Number operations for random draws, in order of their first occurrence."""
         for path in self._leaves.paths:
             for key in _occurrences(self._chains.get(path, ())):
                 self._numbers.setdefault(key, len(self._numbers))
@@ -257,7 +257,7 @@ class _Builder:
 
 
 def _occurrences(operations: Iterable[Operation]) -> list[tuple[int, int]]:
-    """Return each operation by its identity, and how often it came before in the chain."""
+    """Return each operation's identity, with how often it occurred before."""
     seen: dict[int, int] = {}
     keys = []
     for operation in operations:

@@ -13,7 +13,7 @@ from echobuf.transforms.operation import Operation
 
 
 class Mixing(Operation):
-    """What both have in common."""
+    """The base of `MixUp` and `CutMix`."""
 
     alpha: float
     num_classes: int | None

@@ -14,27 +14,27 @@ if TYPE_CHECKING:
 
 
 class Operation(ABC):
-    """One operation of a chain; never changed once it is made.
+    """One operation of a chain; immutable.
 
-    The same object in the chains of two leaves does the same to both: the crop of an
-    image is that of its mask.
+    The same object in the chains of two leaves makes the same random choices in both:
+    the crop of an image is that of its mask.
     """
 
     @abstractmethod
     def add_to(self, chain: Chain) -> None:
-        """Add what it does to a chain.
+        """Add the operation to a chain.
 
         Raises:
-            SpecError: it does not fit what the chain makes so far.
+            SpecError: it does not fit the result of the chain so far.
         """
 
     @property
     def chance(self) -> Operation:
-        """The operation that it shares its chance with."""
+        """The operation whose random numbers it uses."""
         return self
 
     def refusal(self, argument: str, value: Any, allowed: str) -> OptionError:
-        """Return the error for an argument that it cannot take."""
+        """Return the error for a value that an argument cannot have."""
         return OptionError(
             f"`{argument}` of {type(self).__name__} is {value!r}; it must be {allowed}."
         )
@@ -42,10 +42,10 @@ class Operation(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Source(Operation):
-    """Says from which leaf of the spec a further leaf of batches is made.
+    """The leaf of the spec from which a further leaf of batches is made.
 
     It comes first in the chain of a key that the spec does not have: two views of an
-    image, tokens and what is to be told of them, from what is stored once.
+    image, or tokens and their labels, are made from one stored leaf.
 
     Args:
         leaf: its key, as in `transform`.

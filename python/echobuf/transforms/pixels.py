@@ -54,7 +54,7 @@ class Normalize(Operation):
 
 @dataclass(frozen=True, eq=False)
 class ToDtype(Operation):
-    """Makes numbers floats.
+    """Numbers converted to floats.
 
     Args:
         dtype: float32, float16 or bfloat16, of NumPy, torch or ml_dtypes, or its name.
@@ -179,7 +179,7 @@ _MOST_PIXELS = 2**25 - 1  # whose mean the core can take
 
 @dataclass(frozen=True, eq=False)
 class ColorJitter(Operation):
-    """Changes brightness, contrast, saturation and hue, in an order drawn anew.
+    """Random changes of brightness, contrast, saturation and hue, in random order.
 
     Args:
         brightness: the factor, least and most; a number x is (max(0, 1 - x), 1 + x);

@@ -17,13 +17,13 @@ _RESIZE_MODES = ("bilinear", "nearest", "nearest-exact")
 
 @dataclass(frozen=True, eq=False)
 class Resize(Operation):
-    """Makes images of another size.
+    """Images resized to another size.
 
     Args:
         size: height and width; an int is the smaller of both, the shape staying.
         interpolation: "bilinear", "nearest" or "nearest-exact".
         max_size: the most that the larger one may be, where `size` is an int.
-        antialias: with "bilinear", let each pixel have a share of all that it covers.
+        antialias: with "bilinear", average all pixels that a smaller one covers.
 
     As `torchvision.transforms.v2.Resize`; uint8 by up to 1 otherwise, since numbers
     are rounded once, not twice.
@@ -143,15 +143,15 @@ _MOST_DEGREES = 1e6
 
 @dataclass(frozen=True, eq=False)
 class RandomRotation(Operation):
-    """Turns images about a point.
+    """Images turned about a point.
 
     Args:
         degrees: counter-clockwise, least and most; a number x is (-x, x).
         interpolation: "nearest" or "bilinear".
         expand: False: the result is as large as the image.
-        center: x and y of the point, in pixels from the top left corner; the middle
-            unless told.
-        fill: what is outside the image: a number, or one for each channel.
+        center: x and y of the point, in pixels from the top left corner; by default
+            the middle.
+        fill: the value outside the image: a number, or one for each channel.
 
     As `torchvision.transforms.v2.RandomRotation`.
     """
@@ -179,18 +179,18 @@ class RandomRotation(Operation):
 
 @dataclass(frozen=True, eq=False)
 class RandomAffine(Operation):
-    """Turns, moves, scales and shears images about a point.
+    """Images turned, moved, scaled and sheared about a point.
 
     Args:
         degrees: clockwise, least and most; a number x is (-x, x).
         translate: the most that it is moved, as a share of width and height.
-        scale: least and most; not scaled unless told.
+        scale: least and most; by default images are not scaled.
         shear: degrees along x, least and most; a number x is (-x, x); four numbers are
             those along x and along y.
         interpolation: "nearest" or "bilinear".
-        fill: what is outside the image: a number, or one for each channel.
-        center: x and y of the point, in pixels from the top left corner; the middle
-            unless told.
+        fill: the value outside the image: a number, or one for each channel.
+        center: x and y of the point, in pixels from the top left corner; by default
+            the middle.
 
     As `torchvision.transforms.v2.RandomAffine`.
     """

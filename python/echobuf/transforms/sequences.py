@@ -40,7 +40,7 @@ class RandomWindow(Operation):
         if along == 0 and rank > 1:
             add_crop(chain, (self.length, columns), (0, 0), (places, 1))
         else:
-            # The same window as of a leaf that has another axis, too.
+            # Choose the same window as in a leaf that has one axis more.
             size = rows, self.length
             add_crop(chain, size, (0, 0), (1, places), columns_first=True)
         shape = list(chain.shape)
@@ -50,17 +50,17 @@ class RandomWindow(Operation):
 
 @dataclass(frozen=True, eq=False)
 class TokenMask(Operation):
-    """Hides some tokens, for masked language modelling.
+    """Masked tokens, for masked language modelling.
 
-    Of the selected tokens most become `mask_token`, some any token, the rest stays.
-    `labels()` gives the operation that says what they were, for another leaf.
+    Of the selected tokens most become `mask_token`, some a random token, the rest
+    stays. `labels()` returns the operation that makes the labels, in another leaf.
 
     Args:
-        mask_token: put in place of a token.
-        vocab_size: any token is one of 0 ... vocab_size - 1.
+        mask_token: the token that replaces most of the selected ones.
+        vocab_size: random tokens are from 0 ... vocab_size - 1.
         p: the probability that a token is selected.
-        p_mask: of the selected: that it becomes `mask_token`.
-        p_random: of the selected: that it becomes any token.
+        p_mask: the probability that a selected token becomes `mask_token`.
+        p_random: the probability that a selected token becomes a random one.
         special_tokens: never selected; up to 16.
 
     Source: J. Devlin et al., "BERT" (arXiv:1810.04805), section 3.1.
@@ -91,7 +91,7 @@ class TokenMask(Operation):
         """Return the operation for the leaf of labels, which has the same tokens.
 
         Args:
-            ignore_index: what is put where no token was selected.
+            ignore_index: the label of tokens that were not selected.
         """
         return TokenLabels(self, ignore_index)
 
@@ -99,7 +99,7 @@ class TokenMask(Operation):
         self.add_mask(chain, None)
 
     def add_mask(self, chain: Chain, ignored: int | None) -> None:
-        """Add the masking, or what is to be told; `ignored`: elsewhere."""
+        """Add the masking, or the labels; `ignored`: the label of other tokens."""
         if not dtypes.is_integer(chain.dtype) or chain.dtype.name in (
             "bool",
             "uint64",
@@ -126,7 +126,7 @@ class TokenMask(Operation):
 
 @dataclass(frozen=True, eq=False)
 class TokenLabels(Operation):
-    """What the tokens were that a `TokenMask` selected; see `TokenMask.labels`."""
+    """The tokens that a `TokenMask` selected, before it masked them."""
 
     mask: TokenMask
     ignore_index: int = field(default=-100)
@@ -136,7 +136,7 @@ class TokenLabels(Operation):
 
     @property
     def chance(self) -> Operation:
-        """That of the mask."""
+        """The mask, whose random numbers it uses."""
         return self.mask
 
     def add_to(self, chain: Chain) -> None:
@@ -145,7 +145,7 @@ class TokenLabels(Operation):
 
 @dataclass(frozen=True, eq=False)
 class RandomGain(Operation):
-    """Multiplies by a gain that is uniform in decibels; for floats of any shape.
+    """A random gain, uniform in decibels; for floats of any shape.
 
     Args:
         min_db: the least.
@@ -167,7 +167,7 @@ class RandomGain(Operation):
 
 @dataclass(frozen=True, eq=False)
 class GaussianNoise(Operation):
-    """Adds normal noise; for floats of any shape, and images of uint8.
+    """Additive normal noise; for floats of any shape, and images of uint8.
 
     Args:
         mean: of the noise; of uint8 images as a share of 255.
@@ -209,14 +209,14 @@ class GaussianNoise(Operation):
 
 @dataclass(frozen=True, eq=False)
 class SpecMask(Operation):
-    """Masks bands of frequencies and of time of a spectrogram [frequency, time].
+    """Masked bands of frequencies and of time of a spectrogram [frequency, time].
 
     Args:
         freq_mask_param: frequencies that a band has at most.
         time_mask_param: steps of time that a band has at most.
         num_freq_masks: bands of frequencies, up to 4.
         num_time_masks: bands of time, up to 4.
-        value: what is put there.
+        value: the number in masked bands.
 
     As torchaudio's `FrequencyMasking` and `TimeMasking`. Source: D. S. Park et al.,
     "SpecAugment" (arXiv:1904.08779).
