@@ -13,12 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import echobuf
-from echobuf.analysis.advice import TIE, WORTH
+from echobuf.analysis.advice import TIE, WORTH, needed_s
 from echobuf.analysis.measure import measure
 from echobuf.analysis.measurements import Estimate
-from echobuf.analysis.needed import needed_s
-from echobuf.analysis.reading import Reading
 from echobuf.analysis.report import Report
+from echobuf.analysis.timings import Timings
 from measured import STEP_S, estimate, measurements
 from virtual_time import Batches, VirtualClock, step_of
 
@@ -178,11 +177,11 @@ def test_the_interval_covers_where_times_follow_each_other(follows, count):
     rng = np.random.default_rng(count)
     held = 0
     for _ in range(400):
-        reading, at = Reading(), rng.normal()
+        timings, at = Timings(), rng.normal()
         for change in rng.normal(size=count) * math.sqrt(1 - follows**2):
-            reading.add(10 + at)
+            timings.add(10 + at)
             at = follows * at + change
-        found = reading.estimate()
+        found = timings.estimate()
         held += found.low <= 10 <= found.high
     assert held >= 0.85 * 400  # 0.47 to 0.93 of them with independent blocks
 

@@ -2,23 +2,22 @@
 
 import pytest
 
-from echobuf.analysis.phases import SHARES, Budget
-from echobuf.analysis.reading import Reading
+from echobuf.analysis.timings import SHARES, Budget, Timings
 from virtual_time import VirtualClock
 
 
 def narrow():
-    reading = Reading()
+    timings = Timings()
     for _ in range(40):
-        reading.add(1.0)
-    return reading
+        timings.add(1.0)
+    return timings
 
 
 def wide():
-    reading = Reading()
+    timings = Timings()
     for number in range(40):
-        reading.add(10.0 ** (number % 7))
-    return reading
+        timings.add(10.0 ** (number % 7))
+    return timings
 
 
 def test_the_shares_use_up_the_time_and_no_more():
@@ -60,12 +59,12 @@ def test_a_narrow_interval_ends_a_phase_but_not_at_once():
 def test_a_phase_goes_on_for_a_while_when_nothing_is_known():
     clock = VirtualClock()
     phase = Budget(10, 0.05, clock).begin(next(iter(SHARES)))
-    reading = Reading(group=8)
-    reading.add(1.0)
+    timings = Timings(group=8)
+    timings.add(1.0)
     clock.pass_by(1000)
-    assert not phase.is_over(reading)  # one time is none
-    reading.add(1.0)
-    assert phase.is_over(reading)
+    assert not phase.is_over(timings)  # one time is none
+    timings.add(1.0)
+    assert phase.is_over(timings)
 
 
 def test_each_phase_is_told():

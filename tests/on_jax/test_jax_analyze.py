@@ -10,7 +10,7 @@ jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402
 
 from echobuf.analysis.measure import measure  # noqa: E402
-from echobuf.analysis.synchronising import Synchroniser  # noqa: E402
+from echobuf.analysis.step import Synchroniser  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("no_leaked_threads")
 

@@ -1,9 +1,9 @@
-"""What `analyze` measures, and what follows from it."""
+"""`analyze`: timings of upstream and of the training step, and the report on them."""
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from echobuf.analysis.across import Cluster
+    from echobuf.analysis.cluster import Cluster
     from echobuf.analysis.measure import analyze
     from echobuf.analysis.report import Report
 
@@ -18,7 +18,7 @@ def __getattr__(name: str) -> Any:
 
         return Report
     if name == "Cluster":
-        from echobuf.analysis.across import Cluster
+        from echobuf.analysis.cluster import Cluster
 
         return Cluster
     raise AttributeError(f"module 'echobuf.analysis' has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Which factor, why, and what goes with it."""
+"""The factor to use, the reason, and the consequences."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from echobuf.analysis import formulas, units
-from echobuf.analysis.estimate import FACTORS
 from echobuf.analysis.measurements import Estimate, Measurements
-from echobuf.analysis.needed import needed_s
-from echobuf.analysis.others import storage_s
+from echobuf.analysis.prediction import FACTORS
+from echobuf.analysis.remedies import storage_s
+from echobuf.analysis.timings import student_t
 
 WORTH = 1.05
 """The smallest speed-up for which echoing is advised."""
@@ -18,8 +18,8 @@ WORTH = 1.05
 TIE = 0.97
 """Factors whose speed-up is at least that part of the best are as good as it."""
 
-_SURE = 1.3  # upper over lower end of R's interval, up to which a number is advised
-_ABOVE = 1 + 1e-9  # what rounding may add to R
+_SURE = 1.3  # largest upper over lower end of R's interval for advising a number
+_ABOVE = 1 + 1e-9  # rounding error of R
 
 
 @dataclass(frozen=True)
@@ -28,14 +28,14 @@ class Advice:
 
     Attributes:
         factor: a number >= 1 (1: do not echo), or "auto".
-        why: one sentence, without its full stop.
-        decided: whether R is known well enough to say.
-        needed_s: about how many seconds to measure until it is; None if it is, or if
-            no time can be named.
+        reason: one sentence, without its full stop.
+        decided: whether R is known well enough to advise a factor.
+        needed_s: estimated seconds of measuring until it is; None if it is, or if no
+            time would be enough.
     """
 
     factor: float | str
-    why: str
+    reason: str
     decided: bool = True
     needed_s: float | None = None
 
@@ -43,12 +43,12 @@ class Advice:
 def advise(
     measured: Measurements, ratio: Estimate, speedup: Callable[[float | str], float]
 ) -> Advice:
-    """Which factor to use.
+    """Choose the factor to use.
 
     Args:
-        measured: what was measured.
+        measured: the measurements.
         ratio: R with its interval.
-        speedup: what is predicted for a factor.
+        speedup: the predicted speed-up of a factor.
     """
     shown = f"R = {units.times(ratio.mean)}"
     if (cold := _cold_ratio(measured, ratio)) is not None:
@@ -57,14 +57,14 @@ def advise(
         return _undecided(measured, ratio, shown)
     if ratio.low <= 1:
         return Advice(1.0, f"{shown}, upstream keeps up with the step")
-    factor, why = _choose(measured, ratio, speedup)
+    factor, reason = _choose(measured, ratio, speedup)
     if speedup(factor) < WORTH:
         return Advice(1.0, f"{shown}, but {_too_little(measured, ratio)}")
-    return Advice(factor, why)
+    return Advice(factor, reason)
 
 
 def _is_known(ratio: Estimate) -> bool:
-    """Say if R is above 1, or not worth echoing, all over its interval."""
+    """Return whether all of R's interval is above 1, or all of it too low to echo."""
     return ratio.low > 1 or max(ratio.mean, ratio.high) <= WORTH
 
 
@@ -75,23 +75,23 @@ def _undecided(measured: Measurements, ratio: Estimate, shown: str) -> Advice:
     if needed is not None:
         longer = f"for about {units.seconds(needed)}"
     after = f" after {units.seconds(measured.seconds)}" if measured.seconds else ""
-    why = (
+    reason = (
         f"{shown}, but it may be {ends}{after}, too wide to say whether it is above 1; "
         f"measure {longer}"
     )
-    return Advice(1.0, why, decided=False, needed_s=needed)
+    return Advice(1.0, reason, decided=False, needed_s=needed)
 
 
 def _cold_ratio(measured: Measurements, ratio: Estimate) -> float | None:
-    """R of the first pass, if that is above 1 and later ones are not."""
+    """Return R of the first pass, if that is above 1 and R of later passes is not."""
     first = formulas.quotient(measured.upstream_first_s, measured.step_s)
     if storage_s(measured) > 0 and first.low > 1 >= ratio.low:
         return first.mean
     return None
 
 
-def of_caches(measured: Measurements, ratio: Estimate) -> tuple[str, ...]:
-    """What the two passes say of epochs to come, where that is not plain."""
+def cache_advice(measured: Measurements, ratio: Estimate) -> tuple[str, ...]:
+    """Explain a difference, or none, between the two passes of upstream."""
     if (cold := _cold_ratio(measured, ratio)) is not None:
         return (
             "The result is that of warm caches: the second pass read what the first "
@@ -109,10 +109,10 @@ def of_caches(measured: Measurements, ratio: Estimate) -> tuple[str, ...]:
 
 
 def candidates(measured: Measurements, ratio: Estimate) -> tuple[float | str, ...]:
-    """The factors to choose from: whole ones, the one next below R, and "auto".
+    """Return the factors to choose from: whole ones, the one next below R, and "auto".
 
-    None is above R, where further echoes take the place of fresh examples, and none
-    above `max_factor` or `window`.
+    Factors above R are left out, since further echoes then take the place of fresh
+    examples, and so are factors above `max_factor` or `window`.
     """
     most = min(measured.max_factor, measured.window)
     end = min(ratio.mean * _ABOVE, most)
@@ -127,27 +127,30 @@ def _choose(
     ratio: Estimate,
     speedup: Callable[[float | str], float],
 ) -> tuple[float | str, str]:
-    """The best candidate; of those that are as good, the one that echoes least.
+    """Return the best candidate and the reason; of equals, the one that echoes least.
 
-    "auto" comes before numbers where R is no single number, and after them elsewhere.
+    "auto" is preferred to numbers where R varies, and numbers elsewhere.
     """
     names = candidates(measured, ratio)
     gains = {name: speedup(name) for name in names}
     best = max(gains.values())
     good = [name for name in names if gains[name] >= TIE * best]
     numbers = [name for name in good if name != "auto"]
-    if "auto" in good and (why := _why_auto(measured, ratio, names)) is not None:
-        return "auto", why
+    if (
+        "auto" in good
+        and (reason := _reason_for_auto(measured, ratio, names)) is not None
+    ):
+        return "auto", reason
     if not numbers:
         return "auto", "it follows R, and begins before the window is full"
     factor = numbers[0]
-    return factor, _why_number(measured, ratio, factor)
+    return factor, _reason_for_number(measured, ratio, factor)
 
 
-def _why_auto(
+def _reason_for_auto(
     measured: Measurements, ratio: Estimate, names: tuple[float | str, ...]
 ) -> str | None:
-    """Why "auto", where it is as good as any number; None if a number is better."""
+    """Return the reason for "auto", as good as any number; None for a number."""
     if min(measured.max_factor, measured.window) < 2:
         return "`max_factor` and `window` leave nothing else"
     if storage_s(measured) > 0:
@@ -161,7 +164,9 @@ def _why_auto(
     return None
 
 
-def _why_number(measured: Measurements, ratio: Estimate, factor: float | str) -> str:
+def _reason_for_number(
+    measured: Measurements, ratio: Estimate, factor: float | str
+) -> str:
     most = min(measured.max_factor, measured.window)
     if factor == most and ratio.low >= most:
         name = "max_factor" if most == measured.max_factor else "window"
@@ -174,7 +179,7 @@ def _why_number(measured: Measurements, ratio: Estimate, factor: float | str) ->
 
 
 def _below(ratio: float, measured: Measurements) -> float:
-    """A factor at or below R that the window takes: whole, or a half, or a tenth."""
+    """Return the largest factor up to R that fits the window, in halves or tenths."""
     step = 2 if ratio >= 2 else 10
     factor = math.floor(ratio * step + 1e-9) / step
     if factor == int(factor):
@@ -197,7 +202,7 @@ def _too_little(measured: Measurements, ratio: Estimate) -> str:
 
 
 def consequences(factor: float | str, ratio: Estimate) -> tuple[str, ...]:
-    """What else changes with the factor, one sentence or two each."""
+    """List the consequences of a factor for training, one or two sentences each."""
     if factor == 1:
         return ()
     times = units.times(ratio.mean) if factor == "auto" else units.factor(factor)
@@ -207,8 +212,66 @@ def consequences(factor: float | str, ratio: Estimate) -> tuple[str, ...]:
         "steps. Schedules of the learning rate, evaluations and checkpoints that are "
         "counted in epochs come later by as much: count them in steps.",
         "Learning rate and regularisation may need retuning, as examples come "
-        f"{about}{times} times. Steps on echoed examples teach less than steps on "
+        f"{about}{times} times. StepTimes on echoed examples teach less than steps on "
         "fresh ones: the speed-up above is the most that the time to a target can "
         "gain.",
         "Augment behind the buffer (`transform=`), and each echo is augmented anew.",
     )
+
+
+_UNKNOWN = 5  # blocks to wait for where there are too few for an interval
+_SPREAD = 0.4  # assumed half-width of their interval, relative to the mean
+_MOST = 10_000.0  # longest extension of the measurement to search
+_STEP = 1.1
+
+
+def needed_s(
+    seconds: float,
+    upstream: Estimate,
+    step: Estimate,
+    is_known: Callable[[Estimate], bool],
+) -> float | None:
+    """Estimate the seconds of measuring, all in all, until R is known.
+
+    Assumes that means and spreads stay as they are, so that intervals narrow with the
+    root of the time, and with Student's t while they rest on few blocks.
+
+    Args:
+        seconds: seconds used so far.
+        upstream: t_upstream with its interval.
+        step: t_downstream with its interval.
+        is_known: returns whether an estimate of R is narrow enough.
+
+    Returns:
+        Seconds, rounded up to two digits; None if no time would be enough.
+    """
+    times = _STEP
+    while times < _MOST:
+        ratio = formulas.quotient(_after(upstream, times), _after(step, times))
+        if is_known(ratio):
+            return _rounded_up(times * seconds)
+        times *= _STEP
+    return None
+
+
+def _after(now: Estimate, times: float) -> Estimate:
+    """Return the estimate expected after `times` as long, with the same mean."""
+    blocks = max(1, now.blocks)
+    later = blocks * times
+    if blocks < 2:
+        if later < _UNKNOWN:
+            return now
+        down = up = _SPREAD * now.mean * math.sqrt(_UNKNOWN / later)
+    else:
+        narrower = math.sqrt(blocks / later)
+        narrower *= student_t(max(1, int(later) - 1)) / student_t(blocks - 1)
+        down = (now.mean - now.low) * narrower
+        up = (now.high - now.mean) * narrower
+    return Estimate(now.mean, now.mean - down, now.mean + up, now.count, now.blocks)
+
+
+def _rounded_up(seconds: float) -> float | None:
+    if not (math.isfinite(seconds) and seconds > 0):
+        return None
+    digit = 10.0 ** (math.floor(math.log10(seconds)) - 1)
+    return float(f"{math.ceil(seconds / digit - 1e-9) * digit:.3g}")

@@ -1,4 +1,4 @@
-"""What follows from times per example, as pure functions; times are in seconds.
+"""Formulas on times per example, as pure functions; times are in seconds.
 
 Sources: Choi et al. 2019, "Faster Neural Network Training with Data Echoing"
 (arXiv:1907.05550), for the times and the knee; Mohan et al. 2020, "Analyzing and
@@ -16,15 +16,15 @@ STALL_S = 50e-6
 
 
 def fresh_s(upstream_s: float, step_s: float, factor: float) -> float:
-    """Time that a fresh example takes: max(t_upstream, e * t_downstream).
+    """Return the time of a fresh example: max(t_upstream, e * t_downstream).
 
-    Choi et al., section 3: both sides work at the same time, and the slower decides.
+    Choi et al., section 3: upstream and the step overlap, and the slower decides.
     """
     return max(upstream_s, factor * step_s)
 
 
 def speedup(ratio: float, factor: float) -> float:
-    """What echoing brings for the same number of steps, over none: min(e, R).
+    """Return the speed-up of echoing for the same number of steps: min(e, R).
 
     It is max(R, 1) / max(R / e, 1), which is min(e, R) where R >= 1, and 1 elsewhere:
     up to the knee at e = R further steps are free, and beyond it each costs its time.
@@ -35,15 +35,15 @@ def speedup(ratio: float, factor: float) -> float:
 
 
 def effective_factor(ratio: float, most: float) -> float:
-    """Where factor "auto" settles: at R, between 1 and `most`."""
+    """Return the factor at which "auto" settles: R, limited to 1 .. `most`."""
     return min(max(ratio, 1.0), most)
 
 
 def quotient(above: Estimate, below: Estimate) -> Estimate:
-    """The quotient of two independent means, with its interval.
+    """Return the quotient of two independent means, with its interval.
 
-    The distances of the means from the ends of their intervals, as logarithms, add up
-    as the sides of a right angle do. Where `below` is zero the quotient is infinite.
+    The logarithmic distances of the means from the ends of their intervals add up
+    in quadrature. The quotient is infinite where `below` is zero.
     """
     count = min(above.count, below.count), min(above.blocks, below.blocks)
     if below.mean <= 0:
@@ -58,7 +58,7 @@ def quotient(above: Estimate, below: Estimate) -> Estimate:
 
 
 def _log(larger: float, smaller: float) -> float:
-    """The logarithm of their quotient; infinite where the smaller is not positive."""
+    """Return the logarithm of the quotient; infinite if the smaller is not positive."""
     if larger == smaller:
         return 0.0
     if smaller <= 0 or math.isinf(larger):
@@ -67,16 +67,16 @@ def _log(larger: float, smaller: float) -> float:
 
 
 def hits_never_evicted(share: float) -> float:
-    """Hit rate of a cache that never evicts and holds `share` of the data set.
+    """Return hit rate of a cache that never evicts and holds `share` of the data set.
 
-    Each epoch asks for each example once, so what is in it is hit: MinIO of Mohan et
-    al., section 4.1.
+    Each epoch reads each example once, so every cached example is a hit: MinIO of
+    Mohan et al., section 4.1.
     """
     return share
 
 
 def hits_lru(share: float) -> float:
-    """Hit rate of a least-recently-used cache of `share` of the data set.
+    """Return hit rate of a least-recently-used cache of `share` of the data set.
 
     Derived for an epoch that is a fresh random permutation. An example at x of one
     epoch and y of the next (as shares of it) is still there if fewer than `share` of
@@ -90,26 +90,26 @@ def hits_lru(share: float) -> float:
 
 
 def cached_s(prepare_s: float, storage_s: float, hits: float) -> float:
-    """t_upstream with a cache: what is hit costs its preparation only."""
+    """Return t_upstream with a cache: a hit costs its preparation only."""
     return prepare_s + (1 - hits) * storage_s
 
 
 def faster_storage_s(prepare_s: float, storage_s: float, times: float) -> float:
-    """t_upstream with storage that is so many times as fast."""
+    """Return t_upstream with storage that is `times` times as fast."""
     return prepare_s + storage_s / times
 
 
 def with_workers_s(serial_s: float, parallel_s: float, workers: int) -> float:
-    """t_upstream with that many worker processes, each on a core of its own.
+    """Return t_upstream with `workers` processes, each on a separate core.
 
-    Amdahl's law: `parallel_s`, one process's time per example, is divided among them;
-    `serial_s` is not.
+    Amdahl's law: `parallel_s`, one process's time per example, is divided among the
+    workers; `serial_s` is not.
     """
     return serial_s + parallel_s / max(1, workers)
 
 
 def workers_to_keep_up(serial_s: float, parallel_s: float, step_s: float) -> int | None:
-    """Fewest workers with which t_upstream <= t_downstream; None if no number does."""
+    """Return the fewest workers for t_upstream <= t_downstream; None if never."""
     room = step_s - serial_s
     if room <= 0:
         return None

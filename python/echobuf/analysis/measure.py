@@ -7,19 +7,18 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from echobuf.analysis.echo_loader import unwrap
+from echobuf.analysis.loaders import unwrap
 from echobuf.analysis.measurements import Measurements
-from echobuf.analysis.phases import Budget, Clock
 from echobuf.analysis.run import Run
 from echobuf.analysis.source import Source
-from echobuf.analysis.step import Step
-from echobuf.analysis.synchronising import Synchroniser
+from echobuf.analysis.step import Step, Synchroniser
+from echobuf.analysis.timings import Budget, Clock
 from echobuf.errors import OptionError
 from echobuf.loader import EchoLoader
 from echobuf.options import check_bool, check_device, check_int
 
 if TYPE_CHECKING:
-    from echobuf.analysis.across import Cluster
+    from echobuf.analysis.cluster import Cluster
     from echobuf.analysis.report import Report
 
 _MOST = 1_000_000  # seconds, some eleven days
@@ -42,58 +41,64 @@ def analyze(
     progress: Callable[[str], None] | None = None,
     cluster: Cluster | None = None,
 ) -> Report:
-    """Measures whether training waits for its input, and what echoing would bring.
+    """Measure whether training waits for its input, and predict the gain of echoing.
 
     After DS-Analyzer (Mohan et al. 2020, arXiv:2007.06775), in phases: upstream alone,
-    a first and a second pass over the same examples; the step alone, on a batch that is
-    there already; both together, as an `EchoLoader` without echoing overlaps them. The
-    page cache is not emptied before the first pass, as DS-Analyzer does. Each phase
+    a first and a second pass over the same examples; the step alone, on a resident
+    batch; both together, as an `EchoLoader` without echoing overlaps them. Unlike
+    DS-Analyzer, it does not empty the page cache before the first pass. Each phase
     stops when the 95 % confidence interval of its mean is narrow, or when its share of
     the time is used.
 
-    `step` is called many times, and trains each time: give it a model of its own. The
-    generators of random numbers of Python, NumPy, torch and a DataLoader are left as
-    they were; JAX has none.
+    `step` is called many times, and trains each time: give it a model that is used for
+    nothing else. The states of the random generators of Python, NumPy, torch and a
+    DataLoader are restored afterwards; JAX has none.
 
     Args:
         upstream: any iterable of examples or of batches. One that gives one epoch only
-            (a generator) is read a part alone and a part together. Of an `EchoLoader`
-            it is what that reads, with as many worker processes; its own settings
-            stand for those that are left out.
-        step: a function that takes one batch and trains on it. What it returns is
-            waited for, where it is computed on a device.
-        batch_size: examples that the step takes: that of upstream's batches unless
-            told.
-        batched: whether upstream yields batches (examples stacked on axis 0). Unless
-            told it does if it is a DataLoader that makes batches, or if `batch_size` is
+            (a generator) is read partly alone and partly together. For an `EchoLoader`
+            its upstream is analyzed, with as many worker processes; the loader's
+            arguments replace those that are left out here.
+        step: a function that takes one batch and trains on it. If its result is
+            computed on a device, the analysis waits for it.
+        batch_size: examples that the step takes; by default those of upstream's
+            batches.
+        batched: whether upstream yields batches (examples stacked on axis 0). By
+            default True for a DataLoader that makes batches, and where `batch_size` is
             not given.
-        window: examples in the window that predictions are made for; 32 batches, or
-            the epoch if that is shorter, unless told.
-        max_factor: largest echoing factor to be considered with factor "auto"; 8
-            unless told.
-        length: examples in an epoch, where upstream does not say.
-        device: where a loader would serve batches, as for `EchoLoader`.
-        seconds: to measure for, all in all. A slow step or upstream takes longer: each
-            is seen a few times.
-        interval: half-width of a confidence interval, relative to its mean, that is
-            narrow enough.
+        window: examples in the window to predict for; by default 32 batches, or the
+            epoch if that is shorter.
+        max_factor: largest echoing factor of "auto"; 8 by default.
+        length: examples in an epoch, where upstream has no length.
+        device: device on which a loader would serve batches, as for `EchoLoader`.
+        seconds: time to measure for, in all. A slow step or upstream takes longer,
+            since each is timed a few times.
+        interval: half-width of a confidence interval, relative to its mean, at which a
+            phase stops.
         timeout: seconds to wait for one item of upstream.
         synchronize: a function without arguments that returns when the device has done
-            the step's work. Unless given, that of torch, JAX or CuPy is used where they
-            are imported and have a device.
+            the step's work. By default those of torch, JAX and CuPy, where they are
+            imported and have a device.
         progress: called with the name of each phase as it begins.
-        cluster: ranks of a job to predict epochs for, too, from what this one takes.
+        cluster: ranks of a job to predict epochs for, too, from the timings of this
+            process.
 
     Returns:
-        The report: `print` it.
+        The report; `print(report)` shows it as a table.
 
     Raises:
-        OptionError: an argument is out of range, or of another kind.
+        OptionError: an argument is out of range, or of another type.
         UpstreamError: upstream yields nothing, raised, ended too soon, or hangs.
         StepError: the step raised, or returns at once.
-        SpecError: upstream yields what cannot be stored.
-        CapacityError: `window` is more than any machine has.
-        DeviceError: the step works on a device that cannot be waited for.
+        SpecError: upstream yields leaves that cannot be stored.
+        CapacityError: `window` is larger than any machine's memory.
+        DeviceError: the step works on a device that echobuf cannot synchronize.
+
+    Example:
+        >>> report = echobuf.analyze(loader, train_step, seconds=10)
+        >>> print(report)
+        >>> report.factor
+        2.5
     """
     from echobuf.analysis.report import Report
 
@@ -134,9 +139,9 @@ def measure(
     progress: Callable[[str], None] | None = None,
     clock: Clock = time.perf_counter,
 ) -> Measurements:
-    """The figures of `analyze`, which says what the arguments are.
+    """Measure for `analyze`, with the same arguments.
 
-    `clock` gives seconds, in place of the machine's.
+    `clock` returns the time in seconds; tests replace the machine's clock.
     """
     if batched is not None:
         check_bool("batched", batched)

@@ -1,4 +1,4 @@
-"""What `analyze` has measured: numbers without judgement, which `Report` reads."""
+"""Values that `analyze` measures and `Report` reads."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ class Estimate:
     """A mean with its confidence interval.
 
     Attributes:
-        mean: of the quantity, in the unit that the holder's field says.
+        mean: of the quantity, in the unit of the field that holds the estimate.
         low: lower end of the 95 % confidence interval.
-        high: upper end.
-        count: measurements that it rests on.
-        blocks: independent means that the interval rests on; 0 if that is not known.
+        high: upper end of the 95 % confidence interval.
+        count: number of timings.
+        blocks: number of independent means behind the interval; 0 if not known.
     """
 
     mean: float
@@ -27,13 +27,13 @@ class Estimate:
 
 @dataclass(frozen=True)
 class LoaderParts:
-    """Where a torch DataLoader spends its time, seconds of one process per example.
+    """Time that a torch DataLoader's parts take: one process's seconds per example.
 
     Attributes:
         workers: its `num_workers`; 0 is the training process itself.
         fetch_s: `dataset[i]`, seconds per example.
         collate_s: its `collate_fn`, seconds per example.
-        pin_s: copying into pinned memory, seconds per example; None if it does not.
+        pin_s: copying into pinned memory, seconds per example; None without pinning.
     """
 
     workers: int
@@ -44,28 +44,29 @@ class LoaderParts:
 
 @dataclass(frozen=True)
 class Measurements:
-    """What was measured; times are seconds per fresh example unless a name says else.
+    """Timings of one analysis; seconds per fresh example unless a field says otherwise.
 
     Attributes:
         spec: pytree of `Field`s of one example, as `EchoLoader` would infer it.
         batch_size: examples that one call of the step takes.
         step_s: t_downstream: the step alone on a resident batch, per example.
         upstream_first_s: upstream alone, first pass, per example.
-        upstream_second_s: the same examples a second time; None for a one-shot.
-        together_s: both, overlapped, without echoing, per example.
+        upstream_second_s: the same examples a second time; None for a one-shot
+            upstream.
+        together_s: upstream and step overlapped, without echoing, per example.
         wait_s: mean time that the step waited for a batch meanwhile, seconds per batch.
         length: examples in an epoch, where known.
         window: window that predictions are made for, in examples.
         max_factor: largest factor that "auto" would use.
         loader: parts of a torch DataLoader, if upstream is one.
-        device: where batches are served, as `EchoLoader` takes it.
-        one_shot: upstream gives one epoch only.
-        seconds: wall time that measuring took.
-        notes: what the reader must know (no synchronisation, load, short input), one
-            line each.
+        device: device of the batches, as for `EchoLoader`.
+        one_shot: whether upstream gives one epoch only.
+        seconds: wall time of the analysis.
+        notes: remarks on the measurement (load of the machine, short input, unsteady
+            times), one line each.
         item: examples that upstream yields at a time.
-        startup_s: seconds from `iter(upstream)` to its first item, first pass; no part
-            of the times per example.
+        startup_s: seconds from `iter(upstream)` to its first item, in the first pass;
+            not part of the times per example.
     """
 
     spec: Any
@@ -88,11 +89,11 @@ class Measurements:
 
     @property
     def upstream_s(self) -> Estimate:
-        """t_upstream of a steady epoch: the second pass where there was one.
+        """Return t_upstream of a steady epoch: of the second pass if there was one.
 
         Caches make no second pass slower than the first, and no upstream is slower
-        alone than beside the step. Where measurements say so, the machine changed
-        meanwhile, and the interval covers both.
+        alone than beside the step. Where the timings contradict that, the machine's
+        load changed meanwhile, and the interval is widened to cover both.
         """
         found, first = self.upstream_second_s, self.upstream_first_s
         if found is None:

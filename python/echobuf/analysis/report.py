@@ -1,4 +1,4 @@
-"""`Report`: what the measurements mean."""
+"""`Report`: the result of an analysis, derived from its measurements."""
 
 from __future__ import annotations
 
@@ -6,37 +6,49 @@ import json
 from collections.abc import Mapping
 from functools import cached_property
 from os import PathLike
+from pathlib import Path
 
-from echobuf.analysis import estimate, formulas, others, units
-from echobuf.analysis.across import Across, Cluster, ways
+from echobuf.analysis import formulas, remedies, units
 from echobuf.analysis.advice import (
     Advice,
     advise,
+    cache_advice,
     candidates,
     consequences,
-    of_caches,
 )
-from echobuf.analysis.estimate import FACTORS, Prediction
-from echobuf.analysis.flow import Pace
+from echobuf.analysis.cluster import Cluster, ClusterEpoch, cluster_epochs
 from echobuf.analysis.measurements import Estimate, Measurements
-from echobuf.analysis.memory import Memory, buffer_memory
-from echobuf.analysis.others import Remedy
-from echobuf.analysis.paths import check_picture_path
-from echobuf.errors import EchobufError
+from echobuf.analysis.prediction import (
+    FACTORS,
+    Memory,
+    Prediction,
+    buffer_memory,
+    predict,
+)
+from echobuf.analysis.remedies import Remedy
+from echobuf.analysis.simulation import Pipeline
+from echobuf.errors import EchobufError, OptionError
 
-_LEAST_S, _MOST_S = 1e-9, 1e6  # that a step or an example takes, within reason
-_LEAST_TOGETHER = 0.9  # less cannot be, but for chance
-_ASSUMED = 100  # windows in an epoch of an upstream that does not say its length
+_LEAST_S, _MOST_S = 1e-9, 1e6  # limits on the time of a step or an example
+_LEAST_TOGETHER = 0.9  # both together over the slower alone; less is a bad measurement
+_ASSUMED = 100  # windows in an epoch of an upstream without a length
 
 
 class Report:
-    """Whether echoing pays, which factor, and what else would help.
+    """Result of `analyze`: whether echoing pays, which factor, and other remedies.
 
-    `print(report)` shows all of it as a table (of `message` alone without rich).
+    `print(report)` shows it as a table of at most 80 columns (`message` alone where
+    rich is not installed). Times are in seconds.
 
     Args:
-        measurements: what was measured.
-        cluster: the ranks to predict for, too, where there are several.
+        measurements: the timings of upstream and of the step.
+        cluster: ranks of a job to predict epochs for, too.
+
+    Example:
+        >>> report = echobuf.analyze(loader, train_step)
+        >>> if report.pays:
+        ...     loader = echobuf.torch.EchoLoader(loader, window=4096,
+        ...                                       factor=report.factor)
     """
 
     def __init__(
@@ -46,58 +58,60 @@ class Report:
         self.cluster = cluster
         self._predicted: dict[float | str, Prediction] = {}
 
-    # ---- what was measured
+    # ---- timings
 
     @property
     def upstream_s(self) -> Estimate:
-        """t_upstream, seconds per fresh example; of a second pass if there was one."""
+        """Return t_upstream, seconds per fresh example; of the second pass if any."""
         return self.measurements.upstream_s
 
     @property
     def step_s(self) -> Estimate:
-        """t_downstream, seconds per example of a batch."""
+        """Return t_downstream, seconds per example of a batch."""
         return self.measurements.step_s
 
     @cached_property
     def ratio(self) -> Estimate:
-        """R = t_upstream / t_downstream, with its 95 % interval."""
+        """Return R = t_upstream / t_downstream, with its 95 % interval."""
         return formulas.quotient(self.upstream_s, self.step_s)
 
     @cached_property
     def first_ratio(self) -> Estimate:
-        """R of the first pass, which caches had not warmed up for."""
+        """Return R of the first pass, before caches had warmed up."""
         return formulas.quotient(self.measurements.upstream_first_s, self.step_s)
 
     @property
     def wait_share(self) -> float:
-        """Part of the time in which the step waited without echoing, 0 to 1."""
-        of = self.measurements
-        batch_s = of.together_s.mean * of.batch_size
-        return min(1.0, max(0.0, of.wait_s.mean / batch_s)) if batch_s > 0 else 0.0
+        """Return the share of time that the step waited, without echoing: 0 to 1."""
+        measured = self.measurements
+        batch_s = measured.together_s.mean * measured.batch_size
+        return (
+            min(1.0, max(0.0, measured.wait_s.mean / batch_s)) if batch_s > 0 else 0.0
+        )
 
     @property
     def input_stall(self) -> bool:
-        """Whether the step waited for more than 50 microseconds a batch on average."""
+        """Return whether the step waited over 50 microseconds a batch on average."""
         return self.measurements.wait_s.mean > formulas.STALL_S
 
-    # ---- what follows
+    # ---- conclusions
 
     @property
     def factor(self) -> float | str:
-        """The echoing factor to use: a number, "auto", or 1.0 for not echoing.
+        """Return the echoing factor to use: a number, "auto", or 1.0 for not echoing.
 
-        It is the best of `candidates`, by `predict(...).speedup`; of those within 3 %
-        of the best, the number that echoes least, or "auto" where R is no single
-        number. 1.0 if `pays` is None, too.
+        It is the best of `candidates` by `predict(...).speedup`; of those within 3 %
+        of the best, the number that echoes least, or "auto" where R varies. It is 1.0
+        if `pays` is None, too.
         """
         return self._advised.factor if self.pays else 1.0
 
     @property
     def pays(self) -> bool | None:
-        """Say if echoing is advised, by what was measured of each side alone.
+        """Return whether echoing is advised, from the timings of each side alone.
 
-        None if that cannot be told yet: `reason` says why, and `needed_seconds` how
-        long to measure.
+        None if the timings do not suffice yet: then `reason` says what is missing, and
+        `needed_seconds` how long to measure.
         """
         if not self.consistent or not self._advised.decided:
             return None
@@ -105,26 +119,26 @@ class Report:
 
     @property
     def reason(self) -> str:
-        """Why that is advised, or why nothing can be said yet: one sentence."""
+        """Return the reason for `pays` and `factor`, as one sentence."""
         if not self.consistent:
             return (
                 "The step alone or upstream alone was slower than both together, as on "
                 "a machine that does other work."
             )
-        why = self._advised.why
-        return f"{why[0].upper()}{why[1:]}."
+        reason = self._advised.reason
+        return f"{reason[0].upper()}{reason[1:]}."
 
     @property
     def needed_seconds(self) -> float | None:
-        """About how many seconds to measure until `pays` can be told.
+        """Return the estimated seconds of measuring until `pays` is known.
 
-        None where it is told already, and where no time can be named.
+        None where `pays` is known already, and where no time would be enough.
         """
         return self._advised.needed_s if self.pays is None else None
 
     @property
     def candidates(self) -> tuple[float | str, ...]:
-        """The factors that `factor` is chosen from: up to R and `max_factor`, "auto".
+        """Return the factors to choose from: up to R and `max_factor`, and "auto".
 
         Beyond R each further echo takes the place of a fresh example.
         """
@@ -132,48 +146,59 @@ class Report:
 
     @property
     def consistent(self) -> bool:
-        """Whether both together took as long as the slower alone: 0.9 of it at least.
+        """Return whether upstream and step together took as long as the slower alone.
 
-        Or so long that it may be by chance, as the intervals say. If not, nothing that
-        is predicted here is to be relied on.
+        0.9 of that time is enough, or as much as the intervals allow. If not, no
+        prediction of this report can be relied on.
         """
-        of = self.measurements
-        alone = (of.upstream_second_s or of.upstream_first_s, of.step_s)
+        measured = self.measurements
+        alone = (
+            measured.upstream_second_s or measured.upstream_first_s,
+            measured.step_s,
+        )
         least_s = max(each.low for each in alone)
-        return self._together >= _LEAST_TOGETHER or of.together_s.high >= least_s
+        return self._together >= _LEAST_TOGETHER or measured.together_s.high >= least_s
 
     @property
     def epoch_examples(self) -> int:
-        """Fresh examples of the epoch that is predicted; 100 windows if not known."""
-        of = self.measurements
-        return max(1, of.length if of.length is not None else _ASSUMED * of.window)
+        """Return the fresh examples of a predicted epoch; 100 windows if not known."""
+        measured = self.measurements
+        return max(
+            1,
+            measured.length
+            if measured.length is not None
+            else _ASSUMED * measured.window,
+        )
 
     @cached_property
     def predictions(self) -> tuple[Prediction, ...]:
-        """For factors 1 to 16 that fit the window, all `candidates`, and "auto"."""
+        """Predict for factors 1 to 16 that fit the window, `candidates`, and "auto"."""
         numbers: set[float] = {e for e in FACTORS if e <= self.measurements.window}
         numbers |= {e for e in self.candidates if not isinstance(e, str)}
         factors: list[float | str] = [*sorted(numbers), "auto"]
         return tuple(self.predict(factor) for factor in factors)
 
     def predict(self, factor: float | str) -> Prediction:
-        """An epoch with a factor: time, time for the same steps, speed-up.
+        """Predict an epoch with a factor: time, time for the same steps, speed-up.
 
         Args:
-            factor: as for `EchoLoader`.
+            factor: a number >= 1, or "auto", as for `EchoLoader`.
+
+        Returns:
+            The prediction; times are in seconds.
 
         Raises:
-            OptionError: it is out of range.
+            OptionError: the factor is out of range.
         """
         if factor not in self._predicted:
-            self._predicted[factor] = estimate.predict(
-                self._pace, factor, self.epoch_examples
+            self._predicted[factor] = predict(
+                self._pipeline, factor, self.epoch_examples
             )
         return self._predicted[factor]
 
     @property
     def knee(self) -> int | None:
-        """The whole factor next to R; None if R is below 1 or above the table."""
+        """Return the whole factor next to R; None if R is below 1 or above 16.5."""
         ratio = self.ratio.mean
         if not 1 <= ratio < FACTORS[-1] + 0.5:
             return None
@@ -181,52 +206,52 @@ class Report:
 
     @property
     def remedies(self) -> tuple[Remedy, ...]:
-        """What else would help, and by how much."""
-        return others.remedies(self.measurements)
+        """List other remedies (workers, caches, storage) with their speed-ups."""
+        return remedies.remedies(self.measurements)
 
     @cached_property
-    def across(self) -> tuple[Across, ...]:
-        """Epochs on all ranks of the cluster, by how they load; none without one."""
+    def across(self) -> tuple[ClusterEpoch, ...]:
+        """Predict epochs over all ranks, by way of loading; empty without `cluster`."""
         if self.cluster is None:
             return ()
-        return ways(self.measurements, self.cluster, self.epoch_examples)
+        return cluster_epochs(self.measurements, self.cluster, self.epoch_examples)
 
     def memory(
         self, window: int | None = None, factor: float | str | None = None
     ) -> Memory:
-        """What a buffer for these examples takes, on its device and on the host.
+        """Return the bytes of a buffer for these examples, on its device and host.
 
         Args:
-            window: in examples; that of the measurements unless told.
-            factor: the advised one unless told.
+            window: in examples; that of the measurements by default.
+            factor: the advised one by default.
 
         Raises:
-            OptionError: no buffer takes these arguments.
+            OptionError: no buffer accepts these arguments.
         """
-        of = self.measurements
+        measured = self.measurements
         return buffer_memory(
-            of.spec,
-            batch_size=of.batch_size,
-            window=of.window if window is None else window,
+            measured.spec,
+            batch_size=measured.batch_size,
+            window=measured.window if window is None else window,
             factor=self.factor if factor is None else factor,
-            max_factor=of.max_factor,
-            device=of.device,
+            max_factor=measured.max_factor,
+            device=measured.device,
         )
 
     # ---- in words
 
     @property
     def message(self) -> str:
-        """The result in one line."""
+        """Return the result as one line of text."""
         if not self.consistent:
             return (
                 "Measure again: the step alone or upstream alone was slower than both "
                 "together, as on a machine that does other work."
             )
         if self.pays is None:
-            return f"Cannot tell yet whether echoing pays: {self._advised.why}."
+            return f"Cannot tell yet whether echoing pays: {self._advised.reason}."
         if not self.pays:
-            return f"Echoing does not pay here: {self._advised.why}."
+            return f"Echoing does not pay here: {self._advised.reason}."
         gain = units.times(self.predict(self.factor).speedup)
         return (
             f"Echoing pays here: R = {units.times(self.ratio.mean)}; factor="
@@ -235,17 +260,19 @@ class Report:
 
     @property
     def advice(self) -> tuple[str, ...]:
-        """What to do and to know, one sentence or two each."""
+        """List advice and remarks, one or two sentences each."""
         lines = []
         if self.pays:
-            lines.append(f"factor={units.in_code(self.factor)}: {self._advised.why}.")
+            lines.append(
+                f"factor={units.in_code(self.factor)}: {self._advised.reason}."
+            )
         lines += consequences(self.factor, self.ratio)
-        lines += of_caches(self.measurements, self.ratio)
+        lines += cache_advice(self.measurements, self.ratio)
         return (*lines, *self._slowed(), *self.measurements.notes)
 
     @property
     def _together(self) -> float:
-        """Time of both together, over that of the slower alone."""
+        """Return the time of upstream and step together, over that of the slower."""
         ideal_s = formulas.fresh_s(self.upstream_s.mean, self.step_s.mean, 1)
         return self.measurements.together_s.mean / ideal_s if ideal_s > 0 else 1.0
 
@@ -261,7 +288,7 @@ class Report:
 
     def __str__(self) -> str:
         try:
-            from echobuf.analysis.table import text
+            from echobuf.analysis.report_table import text
         except ModuleNotFoundError:
             hint = "The table needs rich: pip install 'data-echoing[analyze]'."
             return f"{self.message}\n({hint})"
@@ -273,11 +300,11 @@ class Report:
     # ---- for scripts
 
     def to_json(self) -> str:
-        """Everything as JSON; the fields stand in docs/analyze.md.
+        """Return the whole report as JSON text; docs/analyze.md lists the fields.
 
         Numbers that are not finite are null.
         """
-        from echobuf.analysis.record import as_json
+        from echobuf.analysis.report_json import as_json
 
         return json.dumps(as_json(self), indent=1, allow_nan=False)
 
@@ -287,19 +314,19 @@ class Report:
         *,
         measured: Mapping[float, float] | None = None,
     ) -> None:
-        """Draws what is predicted, with the points that were measured.
+        """Draw the predicted time and speed-up over the factor, with measured points.
 
         Args:
-            path: the file to write, such as `report.png`.
+            path: the file to write, such as `report.png` (.png, .pdf or .svg).
             measured: further points: echoing factor to seconds per fresh example.
 
         Raises:
-            OptionError: the kind of file is unknown, or it cannot be written.
+            OptionError: the suffix is unknown, or the file cannot be written.
             EchobufError: matplotlib is not installed.
         """
         target = check_picture_path(path)
         try:
-            from echobuf.analysis.picture import write_picture
+            from echobuf.analysis.report_picture import write_picture
         except ModuleNotFoundError as error:
             raise EchobufError(
                 f"the picture needs {error.name}: pip install 'data-echoing[analyze]'."
@@ -307,17 +334,18 @@ class Report:
         write_picture(self, target, measured or {})
 
     @cached_property
-    def _pace(self) -> Pace:
-        of = self.measurements
-        upstream_s = min(of.upstream_s.mean, _MOST_S)
-        return Pace(
+    def _pipeline(self) -> Pipeline:
+        measured = self.measurements
+        upstream_s = min(measured.upstream_s.mean, _MOST_S)
+        startup_s = min(measured.startup_s, _MOST_S)
+        return Pipeline(
             upstream_s=upstream_s,
-            step_s=min(max(of.step_s.mean, _LEAST_S), _MOST_S),
-            batch_size=of.batch_size,
-            window=of.window,
-            max_factor=of.max_factor,
-            item=max(1, of.item),
-            startup_s=max(0.0, min(of.startup_s, _MOST_S) - of.item * upstream_s),
+            step_s=min(max(measured.step_s.mean, _LEAST_S), _MOST_S),
+            batch_size=measured.batch_size,
+            window=measured.window,
+            max_factor=measured.max_factor,
+            item=max(1, measured.item),
+            startup_s=max(0.0, startup_s - measured.item * upstream_s),
         )
 
     @cached_property
@@ -325,3 +353,21 @@ class Report:
         return advise(
             self.measurements, self.ratio, lambda factor: self.predict(factor).speedup
         )
+
+
+SUFFIXES = (".png", ".pdf", ".svg")
+
+
+def check_picture_path(path: str | PathLike[str]) -> Path:
+    """Return the path, if its suffix is a kind of picture that can be written.
+
+    Raises:
+        OptionError: the suffix is another.
+    """
+    target = Path(path)
+    if target.suffix.lower() not in SUFFIXES:
+        raise OptionError(
+            f"`path` is {str(target)!r}; its suffix must be one of "
+            f"{', '.join(SUFFIXES)}."
+        )
+    return target

@@ -1,21 +1,25 @@
-"""One analysis: its phases, one after the other."""
+"""One analysis: its phases in order, and the notes for its reader."""
 
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import Iterator
 
-from echobuf.analysis import notes
-from echobuf.analysis.data_loader import Workers, measure_parts
+from echobuf.analysis import units
+from echobuf.analysis.loaders import PersistentWorkers, measure_parts
 from echobuf.analysis.measurements import Estimate, LoaderParts, Measurements
-from echobuf.analysis.memory import buffer_memory
-from echobuf.analysis.one_shot import Turns, check_long_enough
-from echobuf.analysis.passes import Pass, Reader
-from echobuf.analysis.phases import Budget, Clock, Phase
-from echobuf.analysis.random_state import RandomState
-from echobuf.analysis.reading import Reading
-from echobuf.analysis.source import Source, gives_no_more
+from echobuf.analysis.overlap import OverlapTimer
+from echobuf.analysis.prediction import buffer_memory
+from echobuf.analysis.source import RandomState, Source, gives_no_more
 from echobuf.analysis.step import Step
-from echobuf.analysis.together import Together
+from echobuf.analysis.timings import Budget, Clock, Phase, Timings
+from echobuf.analysis.upstream_timer import (
+    OneShotTimer,
+    ReadTotals,
+    UpstreamTimer,
+    check_long_enough,
+)
 from echobuf.errors import OptionError, UpstreamError
 
 _FEWEST = 8  # items of an epoch that is over within a second
@@ -24,15 +28,15 @@ _WINDOW_BATCHES = 32
 
 
 class Run:
-    """One analysis.
+    """Sequence of the phases of one analysis.
 
     Args:
         source: upstream.
-        step: the caller's.
-        budget: the time.
-        clock: seconds.
+        step: the caller's training step.
+        budget: shares the time among the phases.
+        clock: returns the time in seconds.
         timeout: seconds to wait for one item.
-        window: that predictions are for; None: the usual one.
+        window: window to predict for, in examples; None: 32 batches, or an epoch.
     """
 
     def __init__(
@@ -49,19 +53,19 @@ class Run:
         self._step = step
         self._budget = budget
         self._clock = clock
-        self._reader = Reader(source, clock, timeout)
-        self._together = Together(source, step, clock, timeout)
-        self._first = Reading(self._reader.group)
-        self._second: Reading | None = None
+        self._upstream_timer = UpstreamTimer(source, clock, timeout)
+        self._overlap = OverlapTimer(source, step, clock, timeout)
+        self._first = Timings(self._upstream_timer.group)
+        self._second: Timings | None = None
         self._random = RandomState(source.upstream)
-        self._notes = list(notes.about_load())
-        self._step_s = Reading()
+        self._notes = list(load_notes())
+        self._step_s = Timings()
         self._counted: int | None = None  # examples of a whole epoch
 
     def measure(self, max_factor: int, device: str) -> Measurements:
-        """Goes through all phases."""
+        """Run all phases."""
         source = self._source
-        workers = Workers(source.data_loader)
+        workers = PersistentWorkers(source.data_loader)
         try:
             first = self._one_epoch() if source.one_shot else self._epochs()
             loader = None
@@ -73,20 +77,20 @@ class Run:
             workers.end()
             source.end()
             self._random.restore()
-        self._notes += notes.about_source(source, self._counted)
-        self._notes += notes.about_step(self._step)
-        self._notes += notes.about_spread("upstream", self._second or self._first)
-        self._notes += notes.about_spread("the step", self._step_s)
+        self._notes += source_notes(source, self._counted)
+        self._notes += step_notes(self._step)
+        self._notes += spread_notes("upstream", self._second or self._first)
+        self._notes += spread_notes("the step", self._step_s)
         length = source.length(self._counted)
-        together = self._together
+        overlap = self._overlap
         return Measurements(
             spec=source.spec,
             batch_size=source.batch_size,
             step_s=self._step_s.estimate(),
             upstream_first_s=self._first.estimate(),
             upstream_second_s=_maybe(self._second),
-            together_s=together.reading.estimate(),
-            wait_s=together.waits.estimate(),
+            together_s=overlap.timings.estimate(),
+            wait_s=overlap.waits.estimate(),
             length=length,
             window=self._window or _usual_window(source.batch_size, length),
             max_factor=max_factor,
@@ -110,29 +114,29 @@ class Run:
 
     # ---- an upstream that can be iterated again
 
-    def _epochs(self) -> Pass:
+    def _epochs(self) -> ReadTotals:
         source = self._source
         phase = self._budget.begin("upstream, first pass")
 
-        def is_over(done: Pass) -> bool:
+        def is_over(done: ReadTotals) -> bool:
             enough = done.items >= _FEWEST or done.seconds >= _SHORT_S
             return enough and source.has_batch and phase.is_over(self._first)
 
-        first = self._reader.read(self._first, is_over, keep=True)
+        first = self._upstream_timer.read(self._first, is_over, keep=True)
         took_s = phase.elapsed_s
         self._check_first(first)
         self._measure_step()
         second = self._second_pass(first, took_s)
         self._random.restore()
         phase = self._budget.begin("together")
-        reading = self._together.reading
-        while not phase.is_over(reading):
-            if not self._together.run(lambda: phase.is_over(reading)):
+        timings = self._overlap.timings
+        while not phase.is_over(timings):
+            if not self._overlap.run(lambda: phase.is_over(timings)):
                 raise gives_no_more(source.upstream)
-        self._notes += notes.about_passes(first, second)
+        self._notes += pass_notes(first, second)
         return first
 
-    def _check_first(self, first: Pass) -> None:
+    def _check_first(self, first: ReadTotals) -> None:
         source = self._source
         if not first.examples:
             raise UpstreamError(
@@ -149,45 +153,45 @@ class Run:
         _check_fills(source, first.examples)
         self._counted = first.examples
 
-    def _second_pass(self, first: Pass, took_s: float) -> Pass:
-        """The same items again, as often as it takes; cut if it is far slower."""
+    def _second_pass(self, first: ReadTotals, took_s: float) -> ReadTotals:
+        """Time the same items again, repeatedly if few; cut where far slower."""
         phase = self._budget.begin("upstream, second pass")
-        reading = self._second = Reading(self._reader.group)
+        timings = self._second = Timings(self._upstream_timer.group)
         longest_s = max(2 * took_s, phase.allowed_s)
 
-        def is_over(done: Pass) -> bool:
+        def is_over(done: ReadTotals) -> bool:
             whole = not first.ended and done.items >= first.items
             return whole or phase.elapsed_s > longest_s
 
         second = None
-        while second is None or not phase.is_over(reading):
+        while second is None or not phase.is_over(timings):
             self._random.restore()
-            done = self._reader.read(reading, is_over)
+            done = self._upstream_timer.read(timings, is_over)
             if not done.items:
                 raise gives_no_more(self._source.upstream)
             second = second or done
         return second
 
-    # ---- one that gives one epoch
+    # ---- an upstream that gives one epoch
 
-    def _one_epoch(self) -> Pass:
-        source, together = self._source, self._together
+    def _one_epoch(self) -> ReadTotals:
+        source, overlap = self._source, self._overlap
         self._budget.begin("upstream, first pass")
-        turns = Turns(self._reader, source.begin(), self._first)
-        turns.begin()
-        if not turns.alone.examples:
+        timer = OneShotTimer(self._upstream_timer, source.begin(), self._first)
+        timer.begin()
+        if not timer.alone.examples:
             raise UpstreamError(
                 "`upstream` yields nothing; pass one that has not been used."
             )
-        if turns.alone.ended:
-            check_long_enough(turns.alone, self._first, together, math.inf)
+        if timer.alone.ended:
+            check_long_enough(timer.alone, self._first, overlap, math.inf)
         self._measure_step()
         phase = self._budget.begin("together")
-        turns.take(together, phase)
-        check_long_enough(turns.alone, self._first, together, _SHORT_S)
-        if turns.alone.ended:
-            self._counted = turns.alone.examples + together.served
-        return turns.alone
+        timer.take(overlap, phase)
+        check_long_enough(timer.alone, self._first, overlap, _SHORT_S)
+        if timer.alone.ended:
+            self._counted = timer.alone.examples + overlap.served
+        return timer.alone
 
     def _measure_step(self) -> None:
         self._check_window()
@@ -223,5 +227,89 @@ def _usual_window(batch_size: int, length: int | None) -> int:
     return batches * batch_size
 
 
-def _maybe(reading: Reading | None) -> Estimate | None:
-    return None if reading is None else reading.estimate()
+def _maybe(timings: Timings | None) -> Estimate | None:
+    return None if timings is None else timings.estimate()
+
+
+_BUSY = 0.5  # load average over the number of processors
+_SHORT_S = 1.0
+_WIDE = 0.2  # largest difference between quarters of the run, relative to the mean
+
+
+def load_notes() -> Iterator[str]:
+    """Note a high load of the machine, before anything is measured."""
+    try:
+        load = os.getloadavg()[0]
+    except OSError:
+        return
+    count = os.cpu_count() or 1
+    if load > _BUSY * count:
+        yield (
+            f"The load average was {load:.1f} on {count} processors before measuring: "
+            "other programs make the step and upstream slower than they are."
+        )
+
+
+def pass_notes(first: ReadTotals, second: ReadTotals | None) -> Iterator[str]:
+    """Note passes that were short or cut."""
+    if first.ended and first.seconds < _SHORT_S:
+        yield (
+            f"An epoch of upstream took {first.seconds:.2g} s "
+            f"({first.items} items); it was repeated."
+        )
+    if not first.ended:
+        part = (
+            ""
+            if second is None or second.items >= first.items
+            else (f"; the second pass took in {second.items} of them")
+        )
+        yield f"Measured on the first {first.items} items of upstream{part}."
+
+
+def spread_notes(name: str, timings: Timings) -> Iterator[str]:
+    """Note times that differ much between quarters of the run."""
+    parts = timings.parts()
+    if not parts or max(parts) - min(parts) <= _WIDE * sum(parts) / len(parts):
+        return
+    ends = units.interval(min(parts), max(parts))
+    yield (
+        f"The time of {name} was not steady: {ends} an example, by quarters of the "
+        "run. What is predicted varies as much; measure on an idle machine, or for "
+        "longer."
+    )
+
+
+def source_notes(source: Source, counted: int | None) -> Iterator[str]:
+    """Note worker processes that may each yield the whole data set.
+
+    Args:
+        source: upstream.
+        counted: examples that a whole pass yielded, if there was one.
+    """
+    loader = source.data_loader
+    if loader is None or not source.workers:
+        return
+    from torch.utils.data import IterableDataset
+
+    if not isinstance(loader.dataset, IterableDataset):
+        return
+    line = (
+        f"An IterableDataset with {source.workers} workers: each yields all of it, "
+        "unless it takes its share by `torch.utils.data.get_worker_info()`."
+    )
+    try:
+        said = len(loader.dataset)  # type: ignore[arg-type]
+    except Exception:
+        said = None
+    if counted is not None and said is not None and counted != said:
+        line += f" An epoch held {counted} examples; len(dataset) is {said}."
+    yield line
+
+
+def step_notes(step: Step) -> Iterator[str]:
+    """Note a step that changes its batch in place."""
+    if step.changes_batch:
+        yield (
+            "The step changes its batch in place: alone, each call was given a copy, "
+            "made apart."
+        )

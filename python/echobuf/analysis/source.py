@@ -1,18 +1,20 @@
-"""What upstream is: examples or batches, one epoch or many, which loader fits it."""
+"""Upstream of an analysis: its kind, its first items, and its random generators."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib
+import random
+import sys
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import optree
 
 from echobuf import nodes
-from echobuf.analysis.echo_loader import InThisProcess, WorkerBatches
+from echobuf.analysis.loaders import InProcessParts, WorkerBatches
 from echobuf.describe_error import describe
 from echobuf.errors import OptionError, UpstreamError
 from echobuf.loader import EchoLoader
@@ -33,29 +35,29 @@ _LOADERS = {"torch": "echobuf.torch", "jax": "echobuf.jax", "jaxlib": "echobuf.j
 
 
 class Source:
-    """Upstream, and how a loader is to take it.
+    """Upstream of an analysis, and the arguments of a loader for it.
 
     Args:
         upstream: any iterable of examples or of batches.
         batch_size: examples that the step takes; None: as many as upstream's batches.
-        batched: whether upstream yields batches; None: it does if it is a DataLoader
-            that makes batches, or Ray's, or if `batch_size` is not given.
-        length: examples in an epoch; None: as upstream says.
-        device: where the loader serves batches.
-        transform: what the loader does to them.
-        seed: of that.
+        batched: whether upstream yields batches; None: True for a DataLoader that makes
+            batches, for Ray's, and where `batch_size` is not given.
+        length: examples in an epoch; None: upstream's own length, if it has one.
+        device: device on which the loader serves batches.
+        transform: the loader's transform.
+        seed: of the transform.
 
     Attributes:
-        upstream: the same.
-        device: the same.
-        batched: whether it yields batches.
-        one_shot: whether it is known to give one epoch only.
-        data_loader: it, if it is a torch DataLoader.
-        workers: processes of that.
-        batch_size: examples that the step takes; 0 until the first item is there.
-        item: examples of the first item; 0 until it is there.
+        upstream: as given, or its batches if it is a Ray dataset.
+        device: as given.
+        batched: whether upstream yields batches.
+        one_shot: whether upstream is known to give one epoch only.
+        data_loader: upstream, if it is a torch DataLoader; else None.
+        workers: worker processes of the DataLoader.
+        batch_size: examples that the step takes; 0 before the first item.
+        item: examples of the first item; 0 before the first item.
         kept: the first items, enough of them for a batch.
-        spec: pytree of `Field`s of one example, from the first item on.
+        spec: pytree of `Field`s of one example; None before the first item.
     """
 
     def __init__(
@@ -99,33 +101,33 @@ class Source:
 
     @property
     def parts(self) -> tuple[Any, Callable[[Any], int]] | None:
-        """Return the workers' part in this process, and the examples in an item.
+        """Return an object with a DataLoader's parts, and a counter of examples.
 
-        None where there is nothing to take apart.
+        None where upstream has no such parts.
         """
         if self.data_loader is not None:
             return self.data_loader, self.examples_in
         if isinstance(self.upstream, WorkerBatches):
-            return InThisProcess(self.upstream), lambda _: 1
+            return InProcessParts(self.upstream), lambda _: 1
         return None
 
     def end(self) -> None:
-        """Ends worker processes of its own."""
+        """End the worker processes that this object started."""
         if isinstance(self.upstream, WorkerBatches):
             self.upstream.end()
 
     # ---- items
 
     def examples_in(self, item: Any) -> int:
-        """How many examples an item holds."""
+        """Return the number of examples in an item."""
         return length_in(item) if self.batched else 1
 
     def keep(self, item: Any) -> None:
-        """Keeps an item, as long as there are too few for a batch.
+        """Keep an item, while there are too few for a batch.
 
         Raises:
             SpecError: the first item cannot be stored.
-            UpstreamError: it is an empty batch.
+            UpstreamError: the first item is an empty batch.
         """
         if not self.kept:
             self._take_first(item)
@@ -135,7 +137,7 @@ class Source:
         self._kept_examples += self.examples_in(item)
 
     def resident(self) -> Any:
-        """A batch for the step: what upstream yields, where that is a whole batch.
+        """Return a batch for the step: upstream's own, if it has the right size.
 
         Raises:
             SpecError: items cannot be stored.
@@ -143,7 +145,7 @@ class Source:
         first = self.kept[0]
         as_is = self.device == "cpu" and self._transform is None
         if as_is and self.batched and self.item == self.batch_size:
-            # containers of its own: the step may add to them, or take from them
+            # new containers, since the step may add to them or take from them
             return optree.tree_map(lambda leaf: leaf, first, namespace=NAMESPACE)
         loader = self.loader(self.kept)
         epoch = iter(loader)
@@ -152,7 +154,7 @@ class Source:
         return batch
 
     def loader(self, upstream: Iterable[Any]) -> EchoLoader:
-        """A loader without echoing, with one batch ahead, for the step's framework.
+        """Make a loader for the step's framework: e = 1, and one batch ahead.
 
         Raises:
             OptionError: an argument is out of range.
@@ -192,10 +194,10 @@ class Source:
     # ---- length
 
     def length(self, counted: int | None) -> int | None:
-        """Examples in an epoch: as the caller says, or as counted, or as upstream says.
+        """Return the examples in an epoch: as given, else as counted, else upstream's.
 
         Args:
-            counted: those of a whole epoch, if there was one.
+            counted: examples counted in a whole epoch, if there was one.
         """
         if self._length is not None or counted is not None:
             return counted if self._length is None else self._length
@@ -203,24 +205,24 @@ class Source:
             if self.batched and self.data_loader is None:
                 return len(self.upstream) * self.item  # type: ignore[arg-type]
             return count_units(self.upstream, batched=self.batched, whole=False)
-        except Exception:  # it says none, or cannot
+        except Exception:  # upstream has no length, or its `__len__` fails
             return None
 
     @property
     def batch_items(self) -> int:
-        """Items that make a batch for the step, once the first one is there."""
+        """Return the items that make a batch for the step, after the first item."""
         return -(-self.batch_size // max(1, self.item))
 
     @property
     def has_batch(self) -> bool:
-        """Whether enough is kept for a batch."""
+        """Return whether enough items are kept for a batch."""
         return bool(self.kept) and self._kept_examples >= self.batch_size
 
     def begin(self) -> Any:
-        """`iter(upstream)`.
+        """Return `iter(upstream)`.
 
         Raises:
-            UpstreamError: it raised, or gave the iterator of the last pass again.
+            UpstreamError: it raised, or returned the iterator of the last pass again.
         """
         try:
             items = iter(self.upstream)
@@ -229,13 +231,13 @@ class Source:
         last = None if self._last is None else self._last()
         if last is items and not begins_anew(self.upstream):
             raise gives_no_more(self.upstream)
-        with contextlib.suppress(TypeError):  # built-in iterators are made anew
+        with contextlib.suppress(TypeError):  # a built-in iterator, always a new one
             self._last = weakref.ref(items)
         return items
 
 
 def _loader_for(item: Any) -> type[EchoLoader]:
-    """The loader of the framework whose arrays an item holds."""
+    """Return the loader class for the framework of an item's arrays."""
     for leaf in optree.tree_leaves(item, namespace=NAMESPACE):
         package = type(leaf).__module__.partition(".")[0]
         if package in _LOADERS:
@@ -247,7 +249,7 @@ def _loader_for(item: Any) -> type[EchoLoader]:
 
 
 def length_in(batch: Any) -> int:
-    """The number of examples in a batch, on whatever device it is."""
+    """Return the number of examples in a batch, on whatever device it is."""
     leaves = optree.tree_leaves(batch, namespace=NAMESPACE)
     shape = np.shape(leaves[0]) if leaves else ()
     return int(shape[0]) if shape else 0
@@ -258,14 +260,14 @@ def _is_own_iterator(upstream: Any) -> bool:
 
 
 def failed(count: int, error: BaseException) -> UpstreamError:
-    """The error for an upstream that raised, after so many items."""
+    """Return the error for an upstream that raised after `count` items."""
     return UpstreamError(
-        f"`upstream` failed after {count} items: {describe(error)}{at(error)}"
+        f"`upstream` failed after {count} items: {describe(error)}{raised_at(error)}"
     )
 
 
 def gives_no_more(upstream: Any) -> UpstreamError:
-    """The error for an upstream that is no iterator, and gives no second epoch."""
+    """Return the error for an iterable, not an iterator, without a second epoch."""
     return UpstreamError(
         f"`upstream` is a {type(upstream).__name__} that gives nothing new the second "
         "time; pass an object whose `__iter__` begins anew, or the iterator itself: "
@@ -273,8 +275,8 @@ def gives_no_more(upstream: Any) -> UpstreamError:
     )
 
 
-def at(error: BaseException) -> str:
-    """Where it was raised, as " (train.py:12)"."""
+def raised_at(error: BaseException) -> str:
+    """Return the file and line that raised an error, as " (train.py:12)"."""
     trace = error.__traceback__
     if trace is None:
         return ""
@@ -282,3 +284,62 @@ def at(error: BaseException) -> str:
         trace = trace.tb_next
     name = trace.tb_frame.f_code.co_filename.replace("\\", "/").rpartition("/")[2]
     return f" ({name}:{trace.tb_lineno})"
+
+
+class RandomState:
+    """Snapshot of the random generators that upstream may draw from.
+
+    Covers Python's, NumPy's and torch's, and those of a DataLoader and its samplers.
+    Restoring it before a second pass gives the same examples in the same order.
+
+    Args:
+        upstream: a DataLoader with generators, or any other object.
+    """
+
+    def __init__(self, upstream: Any) -> None:
+        self._restores = list(_taken(upstream))
+
+    def restore(self) -> None:
+        """Restore all generators."""
+        for restore in self._restores:
+            restore()
+
+
+def _taken(upstream: Any) -> Iterator[Callable[[], None]]:
+    python = random.getstate()
+    yield lambda: random.setstate(python)
+    numpy = np.random.get_state()
+    yield lambda: np.random.set_state(numpy)
+    torch = sys.modules.get("torch")
+    if torch is None or not hasattr(torch, "get_rng_state"):
+        return
+    host = torch.get_rng_state()
+    yield lambda: torch.set_rng_state(host)
+    if torch.cuda.is_initialized():
+        devices = torch.cuda.get_rng_state_all()
+        yield lambda: torch.cuda.set_rng_state_all(devices)
+    for generator in _generators(upstream):
+        yield _of_generator(generator)
+
+
+def _generators(upstream: Any) -> Iterator[Any]:
+    loader = as_data_loader(upstream)
+    if loader is None:
+        return
+    seen: list[Any] = []
+    batch_sampler = loader.batch_sampler
+    for holder in (
+        loader,
+        loader.sampler,
+        batch_sampler,
+        getattr(batch_sampler, "sampler", None),
+    ):
+        generator = getattr(holder, "generator", None)
+        if hasattr(generator, "get_state") and all(generator is not x for x in seen):
+            seen.append(generator)
+            yield generator
+
+
+def _of_generator(generator: Any) -> Callable[[], None]:
+    state = generator.get_state()
+    return lambda: generator.set_state(state)

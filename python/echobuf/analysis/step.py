@@ -1,40 +1,43 @@
-"""The step alone, on a batch that is there already."""
+"""Timing of the training step alone, on a resident batch."""
 
 from __future__ import annotations
 
 import copy
 import inspect
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import optree
 
-from echobuf.analysis.phases import Clock, Phase
-from echobuf.analysis.reading import Reading
-from echobuf.analysis.source import at
-from echobuf.analysis.synchronising import Synchroniser
+from echobuf.analysis.source import raised_at
+from echobuf.analysis.timings import Clock, Phase, Timings
 from echobuf.describe_error import describe
-from echobuf.errors import OptionError, StepError
+from echobuf.errors import DeviceError, OptionError, StepError
 from echobuf.tree import NAMESPACE
 
-_WARM_UP = 0.4  # of the time of the phase, at most
-_SETTLED = 1.25  # the slowest of the last calls against the quickest
+_WARM_UP = 0.4  # largest share of the phase for the warm-up
+_SETTLED = 1.25  # slowest over quickest of the last calls, at which they are settled
 _LAST = 3
-_BLOCK = 1 / 40  # of the time of the phase: calls between two waits for the device
-_AT_ONCE_S = 1e-5  # no step that trains is quicker
+_BLOCK = 1 / 40  # share of the phase for the calls between two waits for the device
+_AT_ONCE_S = 1e-5  # a quicker step does not train
 
 
 class Step:
-    """The caller's training step.
+    """The caller's training step, and its timing on one resident batch.
 
     Args:
-        function: takes a batch.
+        function: takes a batch, and trains on it.
         synchroniser: waits for the device.
-        clock: seconds.
+        clock: returns the time in seconds.
+
+    Attributes:
+        changes_batch: whether the step changes its batch in place; known after the
+            warm-up.
 
     Raises:
-        OptionError: it cannot be called.
+        OptionError: `function` is not callable.
     """
 
     def __init__(
@@ -52,16 +55,18 @@ class Step:
         self.changes_batch = False
 
     def run(self, batch: Any) -> Any:
-        """Calls it, without waiting for the device.
+        """Train on a batch, without waiting for the device.
 
         Raises:
-            StepError: it raised, or returned what has yet to be run.
-            DeviceError: it works on a device that cannot be waited for.
+            StepError: the step raised, or returned a generator or a function.
+            DeviceError: it works on a device that echobuf cannot synchronize.
         """
         try:
             result = self._function(batch)
         except (Exception, SystemExit) as error:
-            raise StepError(f"`step` raised {describe(error)}{at(error)}") from error
+            raise StepError(
+                f"`step` raised {describe(error)}{raised_at(error)}"
+            ) from error
         if not self._is_checked:
             _check_result(result)
             self._synchroniser.check(result)
@@ -69,10 +74,10 @@ class Step:
         return result
 
     def wait(self, result: Any) -> None:
-        """Returns when the device is done.
+        """Wait for the device to finish the step.
 
         Raises:
-            StepError: the device reports an error of the step's, or the caller's
+            StepError: the device reports an error of the step, or the caller's
                 `synchronize` raised.
         """
         try:
@@ -80,30 +85,30 @@ class Step:
         except Exception as error:
             raise StepError(
                 "waiting for the device after `step` raised "
-                f"{describe(error)}{at(error)}"
+                f"{describe(error)}{raised_at(error)}"
             ) from error
 
     # ---- alone
 
-    def measure(self, batch: Any, batch_size: int, phase: Phase) -> Reading:
-        """Seconds per example, of calls on one batch, one after the other.
+    def measure(self, batch: Any, batch_size: int, phase: Phase) -> Timings:
+        """Time repeated calls on one batch, in seconds per example.
 
-        Calls of the warm-up (compiling, caches) are left out. The device is waited for
-        after several calls, so that they overlap on it as they do in training.
+        Leaves out the warm-up (compilation, caches). Waits for the device after several
+        calls only, so that calls overlap on it as they do in training.
 
         Raises:
-            StepError: it raised, or returns at once.
+            StepError: the step raised, or returns at once.
         """
         kept = _copied(batch)
         call_s = self._warm_up(batch, kept, phase)
-        reading = Reading()
+        timings = Timings()
         calls = max(1, int(phase.allowed_s * _BLOCK / max(call_s, 1e-9)))
         if self.changes_batch:
             calls = 1
-        while not phase.is_over(reading):
+        while not phase.is_over(timings):
             seconds = self._timed(batch, kept, calls)
-            reading.add(seconds, calls * batch_size, times=calls)
-        mean_s = reading.estimate().mean * batch_size
+            timings.add(seconds, calls * batch_size, times=calls)
+        mean_s = timings.estimate().mean * batch_size
         if mean_s < _AT_ONCE_S:
             raise StepError(
                 f"`step` returned after {mean_s * 1e6:.2g} microseconds on average: "
@@ -111,10 +116,10 @@ class Step:
                 "t_downstream would mean nothing; give the function that does one "
                 "step of training."
             )
-        return reading
+        return timings
 
     def _warm_up(self, batch: Any, kept: Any, phase: Phase) -> float:
-        """Calls until their times settle; the seconds of the quickest late one."""
+        """Call the step until its times settle; return the quickest late call's."""
         times = [self._timed(batch, kept, 1)]
         self.changes_batch = not _are_equal(batch, kept)
         while True:
@@ -153,12 +158,12 @@ def _check_result(result: Any) -> None:
 def _copied(batch: Any) -> Any:
     try:
         return copy.deepcopy(batch)
-    except Exception:  # then it cannot be told whether the step changes it
+    except Exception:  # without a copy, a step that changes the batch is not seen
         return batch
 
 
 def _are_equal(one: Any, other: Any) -> bool:
-    """Whether structures are, and bytes of leaves, where NumPy can read them."""
+    """Return whether structures are equal, and leaves' bytes where NumPy reads them."""
     mine, structure = optree.tree_flatten(one, namespace=NAMESPACE)
     others, other_structure = optree.tree_flatten(other, namespace=NAMESPACE)
     if structure != other_structure:
@@ -168,3 +173,112 @@ def _are_equal(one: Any, other: Any) -> bool:
         return all(np.asarray(a).tobytes() == np.asarray(b).tobytes() for a, b in pairs)
     except Exception:  # on a device, donated, or no array
         return True
+
+
+_ON_CPU = (1, 3)  # DLPack's numbers of the host and of CUDA's pinned memory
+_KNOWN = ("torch", "jax", "jaxlib", "cupy", "numpy")
+_OF_TORCH = ("cpu", "cuda", "xpu", "mps", "meta")  # meta needs no waiting
+
+
+class Synchroniser:
+    """Synchronization with the devices of the frameworks in use; imports none of them.
+
+    Args:
+        function: the caller's, called without arguments; None: those of torch, JAX and
+            CuPy, where they are imported and have a device.
+    """
+
+    def __init__(self, function: Callable[[], Any] | None = None) -> None:
+        if function is not None and not callable(function):
+            raise OptionError(
+                f"`synchronize` is {function!r}; it must be a function without "
+                "arguments that returns when the device is done, or None."
+            )
+        self._function = function
+
+    def check(self, result: Any) -> None:
+        """Raise `DeviceError` if `result` is on a device of an unknown kind."""
+        if self._function is not None:
+            return
+        for leaf in _leaves(result):
+            if (device := _unknown_device(leaf)) is not None:
+                raise DeviceError(
+                    f"`step` works on {device}, which echobuf cannot wait for, so its "
+                    "time cannot be told; wait for the device inside `step` and return "
+                    "nothing of it, or give `echobuf.analyze` a `synchronize=`, a "
+                    "function that returns when the device is done."
+                )
+
+    def wait(self, result: Any) -> None:
+        """Wait for the devices.
+
+        Args:
+            result: the step's result.
+        """
+        if self._function is not None:
+            self._function()
+            return
+        for device in _torch_devices():
+            device.synchronize()
+        jax = sys.modules.get("jax")
+        if jax is not None and hasattr(jax, "live_arrays"):
+            _wait_for_jax(jax, result)
+        if _has_cupy():
+            sys.modules["cupy"].cuda.Device().synchronize()
+
+
+def _torch_devices() -> list[Any]:
+    torch = sys.modules.get("torch")
+    if torch is None or not hasattr(torch, "cuda"):
+        return []
+    found = []
+    for name in ("cuda", "xpu"):
+        module = getattr(torch, name, None)
+        if module is not None and module.is_initialized():
+            found.append(module)
+    mps = getattr(torch.backends, "mps", None)
+    if mps is not None and mps.is_available():
+        found.append(torch.mps)
+    return found
+
+
+def _wait_for_jax(jax: Any, result: Any) -> None:
+    """Wait for the step's arrays; for all live arrays where it returns none."""
+    mine = [leaf for leaf in _leaves(result) if isinstance(leaf, jax.Array)]
+    for array in mine or jax.live_arrays():
+        if not array.is_deleted():
+            array.block_until_ready()
+
+
+def _has_cupy() -> bool:
+    cupy = sys.modules.get("cupy")
+    try:
+        return cupy is not None and cupy.cuda.runtime.getDeviceCount() > 0
+    except Exception:  # no driver
+        return False
+
+
+def _leaves(tree: Any) -> list[Any]:
+    return optree.tree_leaves(tree, namespace=NAMESPACE)
+
+
+def _unknown_device(leaf: Any) -> str | None:
+    """Return the device of a leaf, in words, if echobuf cannot wait for it."""
+    package = type(leaf).__module__.partition(".")[0]
+    tensor: Any = getattr(sys.modules.get("torch"), "Tensor", ())
+    if isinstance(leaf, tensor):
+        kind = leaf.device.type
+        return None if kind in _OF_TORCH else f"a {kind} device with torch"
+    if package not in _KNOWN and _is_elsewhere(leaf):
+        return f"a device with {package}"
+    return None
+
+
+def _is_elsewhere(leaf: Any) -> bool:
+    ask = getattr(leaf, "__dlpack_device__", None)
+    if ask is not None:
+        try:
+            return int(ask()[0]) not in _ON_CPU
+        except Exception:
+            return False
+    return any(name in str(getattr(leaf, "device", "")) for name in ("GPU", "TPU"))

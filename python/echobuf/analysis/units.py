@@ -1,4 +1,4 @@
-"""Numbers as people read them, a few characters each, whatever they are."""
+"""Numbers with units as short text, a few characters each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HUGE, _LEAST = 1e6, 1e-3  # beyond them numbers are written with powers of ten
 
 
 def seconds(value: float) -> str:
-    """As `1.25 ms`; minutes from two of them on, hours likewise."""
+    """Format a time as `1.25 ms`; minutes and hours from two of them on."""
     if not math.isfinite(value) or value == 0:
         return f"{number(value)} s"
     scale, unit = time_scale(abs(value))
@@ -24,14 +24,14 @@ def seconds(value: float) -> str:
 
 
 def interval(low: float, high: float) -> str:
-    """Both ends in the unit of the upper one, as `1.20 .. 1.30 ms`."""
+    """Format two times in the unit of the upper one, as `1.20 .. 1.30 ms`."""
     scale, unit = time_scale(abs(high))
     least = low / scale
     return f"{number(least if least >= _LEAST else 0)} .. {number(high / scale)} {unit}"
 
 
 def time_scale(value: float) -> tuple[float, str]:
-    """The unit for a time, in seconds, and its name."""
+    """Return the unit for a time, in seconds, and its name."""
     for scale, unit in _TIMES:
         if value >= (2 * scale if scale > 1 else scale):
             return scale, unit
@@ -39,7 +39,7 @@ def time_scale(value: float) -> tuple[float, str]:
 
 
 def number(value: float) -> str:
-    """With three digits that count: `1.25`, `12.5`, `125`, `1,250`, `1.2e+09`."""
+    """Format with three digits: `1.25`, `12.5`, `125`, `1,250`, `1.2e+09`."""
     size = abs(value)
     if not math.isfinite(value):
         return "infinite" if size == math.inf else "unknown"
@@ -53,32 +53,32 @@ def number(value: float) -> str:
 
 
 def times(value: float) -> str:
-    """A ratio, with two decimals where that is enough: `0.86`, `4.05`, `12.5`."""
+    """Format a ratio, with two decimals if that is enough: `0.86`, `4.05`, `12.5`."""
     return f"{value:.2f}" if 0.1 <= value < 1 else number(value)
 
 
 def count(value: int) -> str:
-    """A whole number, with commas as long as that is short."""
+    """Format a whole number, with commas as long as that is short."""
     return f"{value:,}" if abs(value) < 10**9 else f"{value:.1e}"
 
 
 def factor(value: float | str) -> str:
-    """A factor: `4`, `2.5`, `auto`."""
+    """Format a factor: `4`, `2.5`, `auto`."""
     return value if isinstance(value, str) else f"{value:g}"
 
 
 def in_code(value: float | str) -> str:
-    """A factor as it is written in Python: `4`, `2.5`, `"auto"`."""
+    """Format a factor as Python code: `4`, `2.5`, `"auto"`."""
     return f'"{value}"' if isinstance(value, str) else factor(value)
 
 
 def percent(share: float) -> str:
-    """As `75 %`."""
+    """Format a share as `75 %`."""
     return f"{100 * share:.0f} %" if math.isfinite(share) else "unknown"
 
 
 def size(value: int) -> str:
-    """Bytes, as `1.25 GB` (powers of ten)."""
+    """Format bytes as `1.25 GB` (powers of ten)."""
     left = float(value)
     for unit in ("bytes", "kB", "MB", "GB", "TB"):
         if left < 1000:

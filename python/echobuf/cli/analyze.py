@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from echobuf.analysis.paths import SUFFIXES
+from echobuf.analysis.report import SUFFIXES
 from echobuf.cli import UsageError, require
 from echobuf.cli.arguments import in_options, positive, rate, share, whole_number
 from echobuf.cli.interrupt import ending_on_interrupt
@@ -16,7 +16,7 @@ from echobuf.cli.output import check_file
 from echobuf.cli.target import call_target, load_target
 
 if TYPE_CHECKING:
-    from echobuf.analysis.across import Cluster
+    from echobuf.analysis.cluster import Cluster
     from echobuf.analysis.report import Report
     from echobuf.errors import EchobufError
 
@@ -221,7 +221,7 @@ def _cluster(options: argparse.Namespace) -> Cluster | None:
                 "ranks; say how many: --ranks N"
             )
         return None
-    from echobuf.analysis.across import Cluster
+    from echobuf.analysis.cluster import Cluster
 
     return Cluster(options.ranks, **given)
 

@@ -1,4 +1,4 @@
-"""What else would help, and by how much: workers, caches, faster storage."""
+"""Remedies upstream and their speed-ups: workers, caches, faster storage."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from echobuf.analysis import formulas
 from echobuf.analysis.measurements import Measurements
 
 SHARES = (0.25, 0.5, 0.75, 1.0)
-"""Parts of the data set that a cache may hold."""
+"""Shares of the data set that a cache may hold, to predict for."""
 
 _FASTER = (2.0, 10.0)
 
@@ -18,10 +18,10 @@ class Remedy:
     """A change upstream, with the time per fresh example that follows.
 
     Attributes:
-        name: what is changed.
-        upstream_s: t_upstream, seconds per fresh example, after it.
-        speedup: of an epoch without echoing, over the same epoch before.
-        note: what it supposes.
+        name: the change, in a few words.
+        upstream_s: t_upstream, seconds per fresh example, after the change.
+        speedup: of an epoch without echoing, over the same epoch before the change.
+        note: the assumption behind it.
     """
 
     name: str
@@ -31,9 +31,9 @@ class Remedy:
 
 
 def storage_s(measured: Measurements) -> float:
-    """Seconds per example that only the first pass took: fetching from storage.
+    """Return the first pass's extra seconds per example: the time of the storage.
 
-    Zero unless the intervals of both passes lie apart, or if there was one pass only.
+    Zero if the intervals of both passes overlap, or if there was one pass only.
     """
     first, second = measured.upstream_first_s, measured.upstream_second_s
     if second is None or first.low <= second.high:
@@ -42,12 +42,12 @@ def storage_s(measured: Measurements) -> float:
 
 
 def remedies(measured: Measurements) -> tuple[Remedy, ...]:
-    """All that apply to this upstream."""
+    """List the remedies that apply to this upstream."""
     return (*_workers(measured), *_caches(measured), *_storage(measured))
 
 
 def parallel_s(measured: Measurements) -> float:
-    """One process's seconds per example that workers could share."""
+    """Return one process's seconds per example that workers could share."""
     upstream_s = measured.upstream_s.mean
     parts = measured.loader
     if parts is None:
@@ -56,7 +56,7 @@ def parallel_s(measured: Measurements) -> float:
 
 
 def serial_s(measured: Measurements) -> float:
-    """Seconds per example that remain however many workers there are."""
+    """Return seconds per example that remain however many workers there are."""
     workers = 1 if measured.loader is None else max(1, measured.loader.workers)
     return max(0.0, measured.upstream_s.mean - parallel_s(measured) / workers)
 

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from echobuf.analysis.report import Report
 
 FORMAT = 2
-"""Raised when a field changes its meaning."""
+"""Version of the JSON format, incremented when a field changes its meaning."""
 
 
 def as_json(report: Report) -> dict[str, Any]:
-    """All of it, of dicts, lists, strings and finite numbers."""
+    """Return the report as dicts, lists, strings and finite numbers."""
     from echobuf import __version__
 
     measurements = report.measurements

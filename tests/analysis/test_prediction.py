@@ -11,9 +11,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from echobuf.analysis import flow, formulas
-from echobuf.analysis.estimate import predict
-from echobuf.analysis.flow import Pace
+from echobuf.analysis import formulas, simulation
+from echobuf.analysis.prediction import predict
+from echobuf.analysis.simulation import Pipeline
 from event_simulation import AutoWindow, FixedWindow, simulate
 from schedule_reference import ratio
 
@@ -21,10 +21,10 @@ FACTORS = st.sampled_from([1, 2, 3, 5, 8, "3/2", "5/2", "10/3", "17/16"])
 
 
 @st.composite
-def paces(draw: st.DrawFn) -> Pace:
+def pipelines(draw: st.DrawFn) -> Pipeline:
     """Whole times, so that sums are exact."""
     window = draw(st.integers(1, 60))
-    return Pace(
+    return Pipeline(
         upstream_s=float(draw(st.integers(0, 12))),
         step_s=float(draw(st.integers(1, 4))),
         batch_size=draw(st.integers(1, window)),
@@ -35,57 +35,61 @@ def paces(draw: st.DrawFn) -> Pace:
     )
 
 
-def counts(pace: Pace) -> st.SearchStrategy[int]:
+def counts(pipeline: Pipeline) -> st.SearchStrategy[int]:
     """Epochs short enough to be gone through as a whole."""
-    return st.integers(1, min(250, flow.LONGEST * pace.window))
+    return st.integers(1, min(250, simulation.LONGEST * pipeline.window))
 
 
-def is_taken(pace: Pace, factor: Fraction) -> bool:
+def is_taken(pipeline: Pipeline, factor: Fraction) -> bool:
     """Whether a buffer takes the factor."""
     if factor.denominator == 1:
-        return factor <= pace.window
-    segment = pace.window // math.ceil(factor)
-    return pace.batch_size <= math.floor(factor) * segment
+        return factor <= pipeline.window
+    segment = pipeline.window // math.ceil(factor)
+    return pipeline.batch_size <= math.floor(factor) * segment
 
 
-def simulated(pace: Pace, factor: Fraction | None, times: list[float]):
+def simulated(pipeline: Pipeline, factor: Fraction | None, times: list[float]):
     """The mean seconds and draws; of all phases of a fraction with few of them."""
     count = len(times)
     if factor is None:
-        windows = [AutoWindow(pace.window, pace.max_factor, pace.batch_size, count)]
+        windows = [
+            AutoWindow(pipeline.window, pipeline.max_factor, pipeline.batch_size, count)
+        ]
     else:
         den = factor.denominator
         windows = [
-            FixedWindow(pace.window, factor, pace.batch_size, count, phase)
-            for phase in (range(den) if den <= flow.PHASES else flow.phases(factor))
+            FixedWindow(pipeline.window, factor, pipeline.batch_size, count, phase)
+            for phase in (
+                range(den) if den <= simulation.PHASES else simulation.phases(factor)
+            )
         ]
     runs = [
-        simulate(window, times, pace.step_s, pace.item, pace.startup_s)
+        simulate(window, times, pipeline.step_s, pipeline.item, pipeline.startup_s)
         for window in windows
     ]
     return tuple(map(fmean, zip(*runs, strict=True)))
 
 
 @settings(max_examples=200)
-@given(paces(), FACTORS, st.data())
-def test_an_epoch_with_a_fixed_factor(pace, factor, data):
+@given(pipelines(), FACTORS, st.data())
+def test_an_epoch_with_a_fixed_factor(pipeline, factor, data):
     factor = ratio(factor)
-    count = data.draw(counts(pace))
-    assume(is_taken(pace, factor))
-    seconds, draws = simulated(pace, factor, [pace.upstream_s] * count)
-    epoch = flow.epoch(pace, factor, count)
+    count = data.draw(counts(pipeline))
+    assume(is_taken(pipeline, factor))
+    seconds, draws = simulated(pipeline, factor, [pipeline.upstream_s] * count)
+    epoch = simulation.simulate(pipeline, factor, count)
     assert epoch.draws == pytest.approx(draws, rel=1e-9)
     assert epoch.seconds == pytest.approx(seconds, rel=1e-9)
-    if factor.denominator <= flow.PHASES:
+    if factor.denominator <= simulation.PHASES:
         assert epoch.draws == pytest.approx(count * factor, rel=1e-9)
 
 
 @settings(max_examples=200)
-@given(paces(), st.data())
-def test_an_epoch_with_auto(pace, data):
-    count = data.draw(counts(pace))
-    seconds, draws = simulated(pace, None, [pace.upstream_s] * count)
-    epoch = flow.epoch(pace, None, count)
+@given(pipelines(), st.data())
+def test_an_epoch_with_auto(pipeline, data):
+    count = data.draw(counts(pipeline))
+    seconds, draws = simulated(pipeline, None, [pipeline.upstream_s] * count)
+    epoch = simulation.simulate(pipeline, None, count)
     assert epoch.draws == draws
     assert epoch.seconds == pytest.approx(seconds, rel=1e-9)
 
@@ -93,11 +97,11 @@ def test_an_epoch_with_auto(pace, data):
 @pytest.mark.parametrize("factor", [None, 1, 4, Fraction(5, 2)])
 @pytest.mark.parametrize("upstream_s", [1.0, 3.0, 20.0])
 def test_a_long_epoch_goes_on_as_it_began(factor, upstream_s):
-    pace = Pace(upstream_s, 1.0, batch_size=4, window=32)
+    pipeline = Pipeline(upstream_s, 1.0, batch_size=4, window=32)
     factor = None if factor is None else Fraction(factor)
     count = 32 * 150 + 5
-    epoch = flow.epoch(pace, factor, count)
-    seconds, draws = simulated(pace, factor, [upstream_s] * count)
+    epoch = simulation.simulate(pipeline, factor, count)
+    seconds, draws = simulated(pipeline, factor, [upstream_s] * count)
     assert epoch.seconds == pytest.approx(seconds, rel=0.002)
     assert epoch.draws == pytest.approx(draws, rel=0.002)
 
@@ -115,10 +119,10 @@ def jitter(kind: str, count: int, seed: int) -> np.ndarray:
 def test_the_mean_of_upstream_is_enough(kind, r, factor):
     """Also at the knee, where neither side waits on average."""
     times = jitter(kind, 10 * 1024, seed=r)
-    pace = Pace(float(times.mean()), 1 / r, batch_size=32, window=1024)
+    pipeline = Pipeline(float(times.mean()), 1 / r, batch_size=32, window=1024)
     factor = None if factor is None else Fraction(factor)
-    seconds, draws = simulated(pace, factor, times.tolist())
-    epoch = flow.epoch(pace, factor, len(times))
+    seconds, draws = simulated(pipeline, factor, times.tolist())
+    epoch = simulation.simulate(pipeline, factor, len(times))
     assert epoch.seconds == pytest.approx(seconds, rel=0.03)
     assert epoch.draws == pytest.approx(draws, rel=0.03)
 
@@ -126,8 +130,8 @@ def test_the_mean_of_upstream_is_enough(kind, r, factor):
 @settings(max_examples=60)
 @given(st.floats(0.05, 50), st.integers(1, 16))
 def test_many_windows_come_to_the_formula(r, factor):
-    pace = Pace(r, 1.0, batch_size=4, window=64)
-    got = predict(pace, factor, 64 * 2000)
+    pipeline = Pipeline(r, 1.0, batch_size=4, window=64)
+    got = predict(pipeline, factor, 64 * 2000)
     assert got.fresh_s == formulas.fresh_s(r, 1.0, factor)
     assert got.effective_factor == factor
     assert got.speedup == pytest.approx(formulas.speedup(r, factor), rel=0.02)
@@ -139,9 +143,9 @@ def test_many_windows_come_to_the_formula(r, factor):
 
 def test_auto_is_as_fast_as_the_best_and_settles_at_r():
     for r in (1.0, 2.7, 6.0, 30.0):
-        pace = Pace(r, 1.0, batch_size=8, window=256)
-        got = predict(pace, "auto", 256 * 100)
+        pipeline = Pipeline(r, 1.0, batch_size=8, window=256)
+        got = predict(pipeline, "auto", 256 * 100)
         assert got.factor == "auto"
         assert got.effective_factor == pytest.approx(min(r, 8), rel=0.05)
-        best = max(predict(pace, e, 256 * 100).speedup for e in range(1, 9))
+        best = max(predict(pipeline, e, 256 * 100).speedup for e in range(1, 9))
         assert got.speedup >= 0.97 * best

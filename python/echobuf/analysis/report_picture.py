@@ -1,4 +1,4 @@
-"""The picture: what is predicted for each factor, with what was measured."""
+"""The report's picture: predictions for each factor, and measured points."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _OVERLAPPED = "without echoing"
 
 
 def write_picture(report: Report, path: Path, measured: Mapping[float, float]) -> None:
-    """Writes it to `path`.
+    """Write the picture to `path`.
 
     Raises:
-        OptionError: it cannot be written.
+        OptionError: the file cannot be written.
     """
     figure = Figure(figsize=(10, 4.2), dpi=120, layout="constrained")
     FigureCanvasAgg(figure)
@@ -42,7 +42,7 @@ def write_picture(report: Report, path: Path, measured: Mapping[float, float]) -
 
 
 def _times(axes: Any, report: Report, measured: Mapping[float, float]) -> None:
-    """Time per fresh example: that of either side, and what comes of both."""
+    """Draw the time per fresh example: of either side, and of both together."""
     fixed = _fixed(report)
     factors = [p.factor for p in fixed]
     scale, unit = units.time_scale(max(p.fresh_s for p in fixed))
@@ -67,7 +67,7 @@ def _times(axes: Any, report: Report, measured: Mapping[float, float]) -> None:
 
 
 def _speedups(axes: Any, report: Report, measured: Mapping[float, float]) -> None:
-    """Speed-up for the same number of steps, with the knee at R."""
+    """Draw the speed-up for the same number of steps, with the knee at R."""
     fixed = _fixed(report)
     factors = [p.factor for p in fixed]
     ratio = report.ratio.mean
@@ -108,7 +108,7 @@ def _points(
 
 
 def _finish(axes: Any, report: Report) -> None:
-    """Axes from zero, the knee, and a legend."""
+    """Draw the axes from zero, the knee, and a legend."""
     ratio = report.ratio
     right = max(p.effective_factor for p in _fixed(report)) + 0.5
     if ratio.mean < right:

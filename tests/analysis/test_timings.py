@@ -5,17 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from echobuf.analysis.reading import Reading, student_t
+from echobuf.analysis.timings import Timings, student_t
 
 TIMES = st.lists(st.tuples(st.floats(1e-6, 10), st.integers(1, 100)), min_size=1)
 
 
 @given(TIMES.filter(lambda times: len(times) < 64))
 def test_the_mean_is_that_of_all_examples(times):
-    reading = Reading()
+    timings = Timings()
     for seconds, examples in times:
-        reading.add(seconds, examples)
-    estimate = reading.estimate()
+        timings.add(seconds, examples)
+    estimate = timings.estimate()
     expected = sum(s for s, _ in times) / sum(n for _, n in times)
     assert estimate.mean == pytest.approx(expected)
     assert estimate.low <= estimate.mean <= estimate.high
@@ -24,47 +24,47 @@ def test_the_mean_is_that_of_all_examples(times):
 
 @pytest.mark.parametrize("count", [63, 64, 65, 1000, 4096])
 def test_blocks_are_merged_and_nothing_is_lost_but_the_open_one(count):
-    reading = Reading()
+    timings = Timings()
     for number in range(count):
-        reading.add(float(number))
+        timings.add(float(number))
     whole = count
     if count >= 64:  # blocks of 2, 4, ... times
         size = 2 ** (count.bit_length() - 6)
         whole = count // size * size
-    assert reading.estimate().mean == pytest.approx((whole - 1) / 2)
-    assert reading.estimate().count == count
+    assert timings.estimate().mean == pytest.approx((whole - 1) / 2)
+    assert timings.estimate().count == count
 
 
 def test_empty_batches_take_time_and_are_no_examples():
-    reading = Reading()
+    timings = Timings()
     for _ in range(4):
-        reading.add(1.0, 0)
-        reading.add(1.0, 2)
-    assert reading.estimate().mean == 1.0
-    assert reading.estimate().count == 4
+        timings.add(1.0, 0)
+        timings.add(1.0, 2)
+    assert timings.estimate().mean == 1.0
+    assert timings.estimate().count == 4
 
 
 def test_times_of_a_group_are_one_block():
     """Four workers that deliver together: what they do in turn is no uncertainty."""
-    reading = Reading(group=4)
+    timings = Timings(group=4)
     for _ in range(40):
         for seconds in (0.4, 0.0, 0.0, 0.0):
-            reading.add(seconds)
-    estimate = reading.estimate()
+            timings.add(seconds)
+    estimate = timings.estimate()
     assert estimate.mean == pytest.approx(0.1)
     assert estimate.high == pytest.approx(estimate.low)
-    assert reading.is_narrow(1e-6)
+    assert timings.is_narrow(1e-6)
 
 
 def test_without_two_blocks_the_interval_says_that_nothing_is_known():
-    reading = Reading(group=4)
+    timings = Timings(group=4)
     with pytest.raises(ValueError, match="nothing"):
-        reading.estimate()
-    reading.add(3.0)
-    assert not reading.has_interval
-    estimate = reading.estimate()
+        timings.estimate()
+    timings.add(3.0)
+    assert not timings.has_interval
+    estimate = timings.estimate()
     assert (estimate.low, estimate.mean, estimate.high) == (0.0, 3.0, 6.0)
-    assert not reading.is_narrow(1e9)
+    assert not timings.is_narrow(1e9)
 
 
 # (degrees of freedom, 97.5 % quantile), of any table
@@ -81,9 +81,9 @@ def test_the_interval_holds_the_mean_as_often_as_it_says(count):
     rng = np.random.default_rng(count)
     held = 0
     for _ in range(1000):
-        reading = Reading()
+        timings = Timings()
         for seconds in rng.normal(10, 1, count):
-            reading.add(seconds)
-        estimate = reading.estimate()
+            timings.add(seconds)
+        estimate = timings.estimate()
         held += estimate.low <= 10 <= estimate.high
     assert 925 <= held <= 975  # 950, and 3.5 standard deviations

@@ -13,24 +13,24 @@ from rich.table import Table
 from rich.text import Text
 
 from echobuf.analysis import units
-from echobuf.analysis.across import Cluster, costs_of
-from echobuf.analysis.estimate import Prediction
+from echobuf.analysis.cluster import Cluster, costs_of
 from echobuf.analysis.measurements import Estimate
-from echobuf.analysis.others import storage_s
+from echobuf.analysis.prediction import Prediction
+from echobuf.analysis.remedies import storage_s
 
 if TYPE_CHECKING:
     from echobuf.analysis.report import Report
 
 WIDTH = 80
 
-_VISIBLE = 1.005  # a smaller speed-up is none
+_VISIBLE = 1.005  # smallest speed-up to show
 
 # A line below the head, of characters that every terminal has.
 _BOX = Box("\n".join(["    ", "    ", " -- ", *["    "] * 5]) + "\n", ascii=True)
 
 
 def text(report: Report) -> str:
-    """All of it."""
+    """Format the whole report."""
     out = io.StringIO()
     console = Console(
         file=out, width=WIDTH, color_system=None, force_terminal=False, emoji=False
@@ -55,13 +55,13 @@ def _parts(report: Report) -> list[RenderableType]:
 
 
 def _measured(report: Report) -> Table:
-    of = report.measurements
+    measured = report.measurements
     table = _table("measured", "per example", "95 % interval", "runs")
     rows: list[tuple[str, Estimate | None]] = [
-        ("step (t_downstream)", of.step_s),
-        ("upstream, first pass", of.upstream_first_s),
-        ("upstream, second pass", of.upstream_second_s),
-        ("both together", of.together_s),
+        ("step (t_downstream)", measured.step_s),
+        ("upstream, first pass", measured.upstream_first_s),
+        ("upstream, second pass", measured.upstream_second_s),
+        ("both together", measured.together_s),
     ]
     for name, value in rows:
         if value is not None:
@@ -69,12 +69,12 @@ def _measured(report: Report) -> Table:
             runs = units.count(value.count)
             table.add_row(name, units.seconds(value.mean), interval, runs)
     ratios = [("R = t_upstream / t_downstream", report.ratio)]
-    if storage_s(of):
+    if storage_s(measured):
         ratios.append(("R of the first pass", report.first_ratio))
     for name, ratio in ratios:
         interval = f"{units.times(ratio.low)} .. {units.times(ratio.high)}"
         table.add_row(name, units.times(ratio.mean), interval)
-    if (parts := of.loader) is not None:
+    if (parts := measured.loader) is not None:
         processes = f"in each of {parts.workers:,}" if parts.workers else "no"
         table.add_row(f"  fetching, {processes} workers", units.seconds(parts.fetch_s))
         table.add_row("  collating", units.seconds(parts.collate_s))
@@ -116,7 +116,7 @@ def _predicted(report: Report) -> Table:
 
 
 class _Column:
-    """Times in one unit, that of the smallest."""
+    """Column of times in one unit, that of the smallest."""
 
     def __init__(self, title: str, values: Sequence[float]) -> None:
         scale, unit = units.time_scale(min(values))
@@ -137,18 +137,18 @@ def _mark(report: Report, prediction: Prediction) -> str:
 
 
 def _below_predictions(report: Report) -> RenderableType:
-    of = report.measurements
+    measured = report.measurements
     length = f"{units.count(report.epoch_examples)} fresh examples"
-    if of.length is None:
+    if measured.length is None:
         length += " (assumed: upstream does not say)"
     auto = units.times(report.predictions[-1].effective_factor)
     memory = report.memory()
     takes = f"The buffer takes {units.size(memory.bytes_host)} of host memory"
     if memory.bytes_device:
-        takes += f" and {units.size(memory.bytes_device)} on {of.device}"
+        takes += f" and {units.size(memory.bytes_device)} on {measured.device}"
     return _indented(
-        f"epoch: {length}, window {units.count(of.window)}, batch "
-        f"{units.count(of.batch_size)}. same steps: time for as many steps as an "
+        f"epoch: {length}, window {units.count(measured.window)}, batch "
+        f"{units.count(measured.batch_size)}. same steps: time for as many steps as an "
         "epoch has without echoing, and the speed-up is that of this time. "
         f"auto settles at {auto} here. {takes}."
     )
@@ -223,7 +223,7 @@ def _indented(line: str) -> RenderableType:
 
 
 def _table(first: str, *others: str) -> Table:
-    """Columns to the right of the first are numbers; one without a name is not."""
+    """Make a table, whose named columns after the first hold numbers."""
     table = Table(box=_BOX)
     table.add_column(first, overflow="fold")
     for name in others:

@@ -1,31 +1,34 @@
-"""Upstream and the step at the same time: a loader that does not echo."""
+"""Timing of upstream and step together, through a loader that does not echo."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from echobuf.analysis.phases import Clock
-from echobuf.analysis.reading import Reading
-from echobuf.analysis.source import Source, at, length_in
+from echobuf.analysis.source import Source, length_in, raised_at
 from echobuf.analysis.step import Step
-from echobuf.analysis.waiting import Watch, watched
+from echobuf.analysis.timings import Clock, Timings
+from echobuf.analysis.upstream_timer import Heartbeat, run_watched
 from echobuf.describe_error import describe
 from echobuf.errors import SpecError, UpstreamError
 from echobuf.loader import EchoLoader
 
 
-class Together:
-    """Runs the step on what a loader serves, with e = 1 and a batch ahead.
+class OverlapTimer:
+    """Timer of training on a loader's batches, with e = 1 and one batch ahead.
 
-    The device is waited for after each step, so that what the step then waits for is
-    upstream alone.
+    Waits for the device after each step, so that the next wait is for upstream alone.
 
     Args:
         source: upstream.
-        step: on the caller's thread.
-        clock: seconds.
+        step: runs on the caller's thread.
+        clock: returns the time in seconds.
         timeout: seconds to wait for a batch.
+
+    Attributes:
+        timings: seconds from the end of one step to the end of the next, by example.
+        waits: seconds that each step waited for its batch.
+        served: examples in all passes.
     """
 
     def __init__(
@@ -36,35 +39,35 @@ class Together:
         self._clock = clock
         self._timeout = timeout
         group = max(1, source.workers)
-        self.reading = Reading(group)
-        self.waits = Reading(group)
+        self.timings = Timings(group)
+        self.waits = Timings(group)
         self.served = 0  # examples, in all passes
 
     def run(
         self, is_over: Callable[[], bool], upstream: Iterable[Any] | None = None
     ) -> int:
-        """Goes on until it is over, or upstream ends; how many steps it made.
+        """Train until `is_over()`, or upstream ends; return the number of steps.
 
-        From the end of one step to that of the next; the first batches, one of each
-        worker, are what starting takes.
+        Times are taken from the end of one step to the end of the next. The first
+        batches, one of each worker, are left out, as upstream starts with them.
 
         Args:
             is_over: called after each step.
-            upstream: in place of the source's, a part of it.
+            upstream: replaces the source's upstream, as a part of it.
 
         Raises:
-            UpstreamError: it raised, or nothing came for too long.
+            UpstreamError: upstream raised, or yielded nothing for too long.
             StepError: the step raised.
         """
         whole = self._source.upstream if upstream is None else upstream
         loader = self._source.loader(whole)
         skipped = max(1, self._source.workers) if upstream is None else 1
 
-        def begin(_: Watch) -> Any:
+        def begin(_: Heartbeat) -> Any:
             return iter(loader)
 
         start = self._clock()
-        epoch = watched(begin, self._timeout)  # the first item is there
+        epoch = run_watched(begin, self._timeout)  # the first item is there
         try:
             steps = self._run(loader, epoch, is_over, skipped, start)
         except TimeoutError:
@@ -73,10 +76,10 @@ class Together:
                 "waits for, or, if it may take longer, give a larger `timeout`."
             ) from None
         except UpstreamError as error:
-            raise _told(error) from error.__cause__
-        finally:  # and nobody waits for it: Ctrl-C, and errors, come out at once
+            raise _in_own_words(error) from error.__cause__
+        finally:  # without waiting for upstream: Ctrl-C and errors are raised at once
             loader._epochs.stop()
-        watched(lambda _: loader._end_current(), self._timeout)
+        run_watched(lambda _: loader._end_current(), self._timeout)
         return steps
 
     def _run(
@@ -88,13 +91,13 @@ class Together:
         start: float,
     ) -> int:
         clock, steps = self._clock, 0
-        end, before_s = start, start - clock()  # beginning is waiting, too
+        end, before_s = start, start - clock()  # starting counts as waiting
         head: list[tuple[float, float, int]] = []
         while True:
             try:
                 batch = epoch.draw(self._timeout)
             except StopIteration:
-                if steps < skipped + 2:  # there is hardly anything but the start
+                if steps < skipped + 2:  # too few: count the start, too
                     for one in head:
                         self._add(*one)
                 return steps
@@ -113,21 +116,21 @@ class Together:
                 return steps
 
     def _add(self, seconds: float, waited_s: float, examples: int) -> None:
-        self.reading.add(seconds, examples)
+        self.timings.add(seconds, examples)
         self.waits.add(waited_s)
 
     def run_part(self, items: Any, count: int, is_over: Callable[[], bool]) -> int:
-        """The same on the next `count` items of an iterator; how many it took."""
+        """Train on the next `count` items of an iterator; return how many it took."""
         part = _Part(items, count)
         self.run(is_over, part)
         return part.taken
 
 
 class _Part:
-    """The next items of an iterator.
+    """Iterator over the next `count` items of another.
 
     Attributes:
-        taken: how many there have been.
+        taken: number of items so far.
     """
 
     def __init__(self, items: Any, count: int) -> None:
@@ -146,8 +149,8 @@ class _Part:
         return item
 
 
-def _told(error: UpstreamError) -> UpstreamError:
+def _in_own_words(error: UpstreamError) -> UpstreamError:
     cause = error.__cause__
     if cause is None or isinstance(error, SpecError):
         return error
-    return UpstreamError(f"`upstream` failed: {describe(cause)}{at(cause)}")
+    return UpstreamError(f"`upstream` failed: {describe(cause)}{raised_at(cause)}")

@@ -1,0 +1,345 @@
+"""DataLoaders and EchoLoaders taken apart: the parts that an analysis times."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from echobuf.analysis.measurements import LoaderParts
+from echobuf.analysis.timings import Clock, Phase, Timings
+from echobuf.describe_error import describe
+from echobuf.errors import OptionError, UpstreamError
+from echobuf.loader import EchoLoader
+from echobuf.loader.order import Order
+from echobuf.loader.readers import ThreadReader
+from echobuf.workers.settings import Settings
+from echobuf.workers.workforce import Workforce
+
+_END = object()
+
+
+def measure_parts(
+    loader: Any, phase: Phase, clock: Clock, examples_in: Callable[[Any], int]
+) -> LoaderParts | None:
+    """Time the work of the DataLoader's workers in this process, part by part.
+
+    Works on a shallow copy of the data set: files that it opens on first use must not
+    be open in the caller's data set when workers are forked.
+
+    Args:
+        loader: a torch DataLoader, or an object with its attributes.
+        phase: decides when to stop.
+        clock: returns the time in seconds.
+        examples_in: returns the number of examples in an item that the loader yields.
+
+    Returns:
+        The seconds of each part; None if the data set yields nothing here.
+
+    Raises:
+        UpstreamError: the data set or `collate_fn` raised, as one that works only in
+            worker processes does.
+    """
+    parts = _Parts(loader, clock, examples_in)
+    try:
+        parts.run(phase)
+    except (Exception, SystemExit) as error:
+        raise UpstreamError(
+            f"the data set or `collate_fn` of `upstream` failed in this process: "
+            f"{describe(error)}"
+        ) from error
+    if not parts.collate.count:
+        return None
+    return LoaderParts(
+        workers=loader.num_workers,
+        fetch_s=parts.fetch.estimate().mean,
+        collate_s=parts.collate.estimate().mean,
+        pin_s=parts.pin.estimate().mean if parts.pin.count else None,
+    )
+
+
+class _Parts:
+    def __init__(
+        self, loader: Any, clock: Clock, examples_in: Callable[[Any], int]
+    ) -> None:
+        self._loader = loader
+        self._clock = clock
+        self._examples_in = examples_in
+        self.fetch = Timings()
+        self.collate = Timings()
+        self.pin = Timings()
+
+    def run(self, phase: Phase) -> None:
+        pin = _pinning(self._loader)
+        for number, (fetch_s, examples, given) in enumerate(self._fetched()):
+            if given == 0:
+                continue
+            begin = self._clock()
+            batch = self._loader.collate_fn(examples)
+            collate_s = self._clock() - begin
+            size = self._examples_in(batch) if given is None else given
+            if number:  # the first one opens files, and fills caches
+                self.fetch.add(fetch_s, size)
+                self.collate.add(collate_s, size)
+            if pin is not None:
+                begin = self._clock()
+                pin(batch)
+                if number:
+                    self.pin.add(self._clock() - begin, size)
+            if phase.is_over(self.collate):
+                return
+
+    def _fetched(self) -> Iterator[tuple[float, Any, int | None]]:
+        """Yield seconds, the argument for `collate_fn`, and its number of examples.
+
+        The number is None where the data set itself makes the batches.
+        """
+        loader = self._loader
+        dataset = _copied(loader.dataset)
+        if _is_stream(loader):
+            return self._of_stream(iter(dataset), loader.batch_size)
+        if _makes_batches(loader):
+            return self._of_map(dataset, iter(loader.batch_sampler))
+        return self._of_map(dataset, iter(loader.sampler))
+
+    def _of_map(
+        self, dataset: Any, order: Any
+    ) -> Iterator[tuple[float, Any, int | None]]:
+        for indices in order:
+            size: int | None
+            begin = self._clock()
+            if not _makes_batches(self._loader):
+                examples, size = dataset[indices], None
+            elif hasattr(dataset, "__getitems__") and dataset.__getitems__:
+                examples, size = dataset.__getitems__(indices), len(indices)
+            else:
+                examples, size = [dataset[i] for i in indices], len(indices)
+            yield self._clock() - begin, examples, size
+
+    def _of_stream(
+        self, items: Any, batch_size: int | None
+    ) -> Iterator[tuple[float, Any, int | None]]:
+        while True:
+            begin = self._clock()
+            if batch_size is None:
+                example = next(items, _END)
+                if example is _END:
+                    return
+                yield self._clock() - begin, example, None
+                continue
+            examples = list(itertools.islice(items, batch_size))
+            if not examples:
+                return
+            yield self._clock() - begin, examples, len(examples)
+
+
+def _makes_batches(loader: Any) -> bool:
+    return loader.batch_sampler is not None
+
+
+def _is_stream(loader: Any) -> bool:
+    data = sys.modules.get("torch.utils.data")
+    return data is not None and isinstance(loader.dataset, data.IterableDataset)
+
+
+def _copied(dataset: Any) -> Any:
+    try:
+        return copy.copy(dataset)
+    except Exception:
+        return dataset
+
+
+def _pinning(loader: Any) -> Any:
+    """Return torch's function that copies into pinned memory; None where not used."""
+    if not loader.pin_memory:
+        return None
+    import torch
+
+    if not torch.cuda.is_available():
+        return None
+    from torch.utils.data._utils.pin_memory import pin_memory
+
+    return pin_memory
+
+
+class PersistentWorkers:
+    """The `persistent_workers` of a DataLoader, which an analysis may have started.
+
+    Args:
+        loader: a torch DataLoader, or None.
+    """
+
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+        self._had = getattr(loader, "_iterator", None) is not None
+
+    def end(self) -> None:
+        """End the worker processes, unless they ran before this object was made."""
+        iterator = getattr(self._loader, "_iterator", None)
+        if iterator is None or self._had:
+            return
+        self._loader._iterator = None
+        shut_down = getattr(iterator, "_shutdown_workers", None)
+        if shut_down is not None:
+            shut_down()
+
+
+# Loaders that are made with the arguments of `EchoLoader` alone.
+_KINDS = ("echobuf.torch.loader", "echobuf.jax.loader", "echobuf.loader.loader")
+
+
+@dataclass(frozen=True)
+class LoaderSource:
+    """The upstream of an `EchoLoader` and the arguments that an analysis takes over.
+
+    Attributes:
+        upstream: the loader's upstream; with worker processes, the batches of these.
+        batched: whether `upstream` yields batches.
+        batch_size: examples of a batch; None if that is not known yet.
+        window: in examples; None where the loader's window counts batches.
+        max_factor: of the loader.
+        length: examples in an epoch, where the loader was given it.
+        device: device on which the loader serves batches.
+        transform: the loader's transform.
+        seed: of the transform.
+    """
+
+    upstream: Any
+    batched: bool
+    batch_size: int | None
+    window: int | None
+    max_factor: int
+    length: int | None
+    device: str
+    transform: Any
+    seed: int
+
+
+class WorkerBatches:
+    """Batches of examples that worker processes make, without echoing.
+
+    The processes start with the first epoch, and stay until `end()`.
+
+    Args:
+        kind: class of the loader.
+        order: the dataset, and the order of its examples.
+        settings: of the workers.
+        batch_size: of the batches.
+
+    Attributes:
+        order: the dataset, and the order of its examples.
+        count: number of worker processes.
+    """
+
+    def __init__(
+        self, kind: type[EchoLoader], order: Order, settings: Settings, batch_size: int
+    ) -> None:
+        self.order = order
+        self.count = settings.count
+        self._kind = kind
+        self._settings = settings
+        self._batch_size = batch_size
+        self._loader: EchoLoader | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._loader is None:
+            self._loader = self._make()
+        return iter(self._loader)
+
+    def __len__(self) -> int:
+        return math.ceil(len(self.order) / self._batch_size)
+
+    def _make(self) -> EchoLoader:
+        settings = self._settings
+        return self._kind(
+            self.order.dataset,
+            sampler=self.order.sampler,
+            batch_size=self._batch_size,
+            # Room for all workers: an example each, and one more.
+            window=self._batch_size * -(-2 * self.count // self._batch_size),
+            factor=1,
+            num_workers=self.count,
+            multiprocessing_context=settings.context,
+            worker_init_fn=settings.init,
+            max_restarts=settings.max_restarts,
+        )
+
+    def end(self) -> None:
+        """End the processes."""
+        loader, self._loader = self._loader, None
+        if loader is not None:
+            loader._end_current()
+
+
+class InProcessParts:
+    """The work of a worker process, run in this process, as a DataLoader's parts.
+
+    Args:
+        batches: those of the worker processes.
+    """
+
+    batch_sampler = None
+    pin_memory = False
+
+    def __init__(self, batches: WorkerBatches) -> None:
+        self.dataset = batches.order.dataset
+        self.sampler = batches.order
+        self.num_workers = batches.count
+
+    @staticmethod
+    def collate_fn(example: Any) -> Any:
+        """Return the example as it is: workers write single examples."""
+        return example
+
+
+def unwrap(loader: EchoLoader) -> LoaderSource:
+    """Return the upstream of a loader, with the arguments that an analysis needs.
+
+    Raises:
+        OptionError: the loader is attached to a server.
+        ClosedError: the loader was closed.
+    """
+    loader._check_open()
+    options, plan = loader._plan.options, loader._plan
+    reader, upstream = loader._epochs._reader, loader._upstream.iterable
+    batched, batch_size = plan.batched, plan._arguments["batch_size"]
+    if isinstance(reader, Workforce):
+        settings = reader._settings
+        assert isinstance(upstream, Order)
+        upstream = WorkerBatches(_kind_of(loader), upstream, settings, batch_size)
+        batched = True
+    elif not isinstance(reader, ThreadReader):
+        raise OptionError(
+            "`upstream` is an EchoLoader that is attached to a server; give what the "
+            "server reads."
+        )
+    whole = options.unit == "batch"
+    return LoaderSource(
+        upstream,
+        batched,
+        None if whole else batch_size,
+        None if whole else plan.window,
+        options.max_factor,
+        None if whole else _length(plan._length, upstream),
+        options.device,
+        plan._arguments["transform"],
+        options.seed,
+    )
+
+
+def _length(given: int | None, upstream: Any) -> int | None:
+    if given is None and isinstance(upstream, WorkerBatches):
+        try:
+            return len(upstream.order)
+        except TypeError:  # a sampler that does not say
+            return None
+    return given
+
+
+def _kind_of(loader: EchoLoader) -> type[EchoLoader]:
+    kinds = (each for each in type(loader).__mro__ if each.__module__ in _KINDS)
+    return next(kinds, EchoLoader)
