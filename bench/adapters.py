@@ -24,8 +24,8 @@ import torch
 import echobuf.jax
 import echobuf.torch
 from echobuf.cli.bench.environment import environment
-from echobuf.cli.bench.ratios import paired_ratio
 from echobuf.cli.bench.report import write_figures
+from echobuf.cli.bench.rounds import paired_ratio
 from sampling import RESULTS
 
 BATCH, WINDOW = 32, 64

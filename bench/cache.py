@@ -20,8 +20,8 @@ import numpy as np
 
 from echobuf.cache import CachedDataset
 from echobuf.cli.bench.options import make_parser
-from echobuf.cli.bench.ratios import paired_ratio
 from echobuf.cli.bench.report import write_figures
+from echobuf.cli.bench.rounds import paired_ratio
 from sampling import RESULTS
 
 SHARES = (0.35, 0.5, 0.65)

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from echobuf.cli.bench.options import make_parser
-from echobuf.cli.bench.ratios import paired_ratio
 from echobuf.cli.bench.report import write_figures
+from echobuf.cli.bench.rounds import paired_ratio
 from hand_over_native import QUEUES, Native, versions
 from hand_over_python import python_latencies
 from sampling import RESULTS

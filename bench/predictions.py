@@ -21,7 +21,7 @@ import numpy as np
 from echobuf import EchoLoader
 from echobuf.analysis import Report, analyze
 from echobuf.cli.bench.environment import environment
-from echobuf.cli.bench.loops import Added, Step, Upstream, harness_s, train
+from echobuf.cli.bench.pacing import AddedDelays, Step, Upstream, harness_s, train
 from echobuf.cli.bench.report import write_figures
 from sampling import RESULTS
 
@@ -69,7 +69,7 @@ def delays(jitter: str, mean_s: float, count: int) -> list[float]:
 
 
 def timed(
-    upstream: Upstream, step_s: float, factor: float | str, added: Added
+    upstream: Upstream, step_s: float, factor: float | str, added: AddedDelays
 ) -> tuple[float, float]:
     """Return the seconds of an epoch, and its effective factor."""
     slowed = added.puts(upstream)
@@ -97,7 +97,7 @@ def row(ratio: float, jitter: str, options: argparse.Namespace) -> list[Cell]:
         of = replace(report.measurements, length=examples)
         predicted = Report(of).predict(factor)
         upstream = Upstream(whole[:examples])
-        seconds, echoes = timed(upstream, step_s, factor, Added.chosen(options))
+        seconds, echoes = timed(upstream, step_s, factor, AddedDelays.chosen(options))
         few = Upstream(whole[:HARNESS_EXAMPLES])
         cell = Cell(
             ratio,
@@ -135,7 +135,7 @@ def main() -> None:
     parser.add_argument("--windows", type=int, default=8, help="in an epoch (8)")
     parser.add_argument("--ratios", type=float, nargs="+", default=RATIOS)
     parser.add_argument("--jitters", nargs="+", choices=JITTERS, default=JITTERS)
-    Added.add_options(parser)
+    AddedDelays.add_options(parser)
     options = parser.parse_args()
     about = environment()
     print("   R jitter        e      predicted   measured    error")
@@ -159,7 +159,7 @@ def main() -> None:
         "slower_s": SLOWER_S,
         "pareto_index": PARETO,
         "seconds_of_an_analysis": options.seconds,
-        "added": asdict(Added.chosen(options)),
+        "added": asdict(AddedDelays.chosen(options)),
         "worst_error": max(errors),
         "median_error": statistics.median(errors),
         "within_5_percent": within,

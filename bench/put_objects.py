@@ -22,8 +22,8 @@ import torch
 
 import echobuf
 from echobuf.cli.bench.environment import environment
-from echobuf.cli.bench.ratios import paired_ratio
 from echobuf.cli.bench.report import write_figures
+from echobuf.cli.bench.rounds import paired_ratio
 from sampling import RESULTS
 
 ROUNDS, CALLS = 40, 4096

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from echobuf.analysis.cluster import Costs
-from echobuf.cli.bench.pacing import Pace
+from echobuf.cli.bench.pacing import PacedWork
 
 SEED = 11
 AHEAD = 4  # batches that a rank may be ahead of the others
@@ -161,7 +161,7 @@ class Machine:
         return self._last_s - start - min(self._first_s - start, step_s)
 
     def _load(self, rank: int, batches: queue.Queue[int]) -> None:
-        pace, prepare_s = Pace(), self._job.local_batch * self._costs.prepare_s
+        pace, prepare_s = PacedWork(), self._job.local_batch * self._costs.prepare_s
         for step, (stored, held) in enumerate(self._plan[:, rank]):
             self._storage.fetch(rank, int(stored))
             self._read.wait()
@@ -171,7 +171,7 @@ class Machine:
             batches.put(step)
 
     def _train(self, rank: int, batches: queue.Queue[int]) -> None:
-        pace, step_s = Pace(), self._job.local_batch * self._costs.step_s
+        pace, step_s = PacedWork(), self._job.local_batch * self._costs.step_s
         for step in range(self._job.steps):
             batches.get()
             if rank == 0 and step == 0:

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from echobuf.cli.bench.environment import environment
-from echobuf.cli.bench.ratios import paired_ratio
 from echobuf.cli.bench.report import write_figures
+from echobuf.cli.bench.rounds import paired_ratio
 from sampling import RESULTS
 
 EXAMPLES, SECONDS, BATCH, WINDOW = 800, 0.002, 16, 128

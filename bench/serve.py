@@ -23,8 +23,8 @@ import numpy as np
 
 from echobuf import EchoLoader, serve
 from echobuf.cli.bench.options import make_parser
-from echobuf.cli.bench.ratios import paired_ratio
 from echobuf.cli.bench.report import write_figures
+from echobuf.cli.bench.rounds import paired_ratio
 from sampling import RESULTS
 
 NAME = "bench"

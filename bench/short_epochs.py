@@ -14,8 +14,8 @@ import time
 from dataclasses import asdict, dataclass
 
 from echobuf import EchoLoader
-from echobuf.cli.bench.loops import Added, Step, Upstream, harness_s, train
 from echobuf.cli.bench.options import make_parser
+from echobuf.cli.bench.pacing import AddedDelays, Step, Upstream, harness_s, train
 from echobuf.cli.bench.report import write_figures
 from sampling import RESULTS
 
@@ -56,7 +56,7 @@ class Times:
         return harness_s(self.upstream, draws, self.step_s)
 
 
-def run(times: Times, epochs: int, overlap: bool, added: Added) -> float:
+def run(times: Times, epochs: int, overlap: bool, added: AddedDelays) -> float:
     """Return the measured time over the bound."""
     factor = times.factor
     loader = EchoLoader(
@@ -80,9 +80,9 @@ def main() -> None:
     options = make_parser(__doc__, RESULTS)
     options.add_argument("--slower-us", type=float, default=150.0)
     options.add_argument("--epochs", type=int, default=17)
-    Added.add_options(options)
+    AddedDelays.add_options(options)
     chosen = options.parse_args()
-    added = Added.chosen(chosen)
+    added = AddedDelays.chosen(chosen)
     grid = {
         (factor, ratio): Times(ratio, factor, chosen.slower_us * 1e-6)
         for factor in FACTORS

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 
 from echobuf import EchoBuffer, Field
 from echobuf.cli.bench.environment import environment
-from echobuf.cli.bench.loops import Added, Step, Upstream, fill, harness_s, train
+from echobuf.cli.bench.pacing import AddedDelays, Step, Upstream, fill, harness_s, train
 from echobuf.cli.bench.report import write_figures
 from options import make_parser
 from two_lines import TwoLines, fit
@@ -63,7 +63,7 @@ def measure(
     t_upstream: float,
     windows: int,
     prefetch: int,
-    added: Added,
+    added: AddedDelays,
 ) -> Cell:
     """Measure an epoch of `windows` windows; upstream has a thread of its own."""
     t_downstream = t_upstream / ratio
@@ -130,9 +130,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument(
         "--factors", type=float, nargs="+", default=FACTORS, metavar="E"
     )
-    Added.add_options(parser)
+    AddedDelays.add_options(parser)
     chosen = parser.parse_args(arguments)
-    added = Added.chosen(chosen)
+    added = AddedDelays.chosen(chosen)
     about = environment()
     t_upstream = chosen.upstream_us * 1e-6
     cells = []

@@ -6,10 +6,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from echobuf.cli.demo.calibration import calibrate
-from echobuf.cli.demo.serving import ServerProcess
+from echobuf.cli.demo.session import calibrate
 from echobuf.cli.demo.settings import Condition
-from echobuf.cli.demo.task import Task
+from echobuf.cli.demo.training import TrainingTask
+from echobuf.cli.demo.upstream import ServerProcess
 from network_ways import train_quietly
 
 SEED = 100
@@ -19,7 +19,7 @@ CLEARLY = 0.8  # of the R wanted
 MOST_S = 40.0  # of a run: three times as long as one takes that learns
 
 
-def wide_enough(task: Task, server: ServerProcess) -> Task:
+def wide_enough(task: TrainingTask, server: ServerProcess) -> TrainingTask:
     """The task with a model so wide that R is to be had: a GPU is fast.
 
     Even without a limit on its bandwidth the upstream takes its time. The model is made
@@ -33,13 +33,13 @@ def wide_enough(task: Task, server: ServerProcess) -> Task:
     return replace(task, settings=replace(task.settings, width=width))
 
 
-def _least_ratio(task: Task, server: ServerProcess, width: int) -> float:
+def _least_ratio(task: TrainingTask, server: ServerProcess, width: int) -> float:
     settings = replace(task.settings, width=width, bandwidth_kb_s=UNLIMITED_KB_S)
     return calibrate(replace(task, settings=settings), server)[0].ratio
 
 
 def tune(
-    task: Task,
+    task: TrainingTask,
     server: ServerProcess,
     ways: Sequence[Condition],
     rates: Sequence[float],

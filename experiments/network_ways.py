@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from echobuf.cli.demo.calibration import calibrate
-from echobuf.cli.demo.outcome import Costs
-from echobuf.cli.demo.serving import ServerProcess
+from echobuf.cli.demo.report import Costs
+from echobuf.cli.demo.session import calibrate
 from echobuf.cli.demo.settings import Condition
-from echobuf.cli.demo.task import Task
-from echobuf.cli.demo.training import Run, train
+from echobuf.cli.demo.training import Run, TrainingTask, train
+from echobuf.cli.demo.upstream import ServerProcess
 
 WINDOW_BATCHES = 32
 WITHOUT = Condition("none", "no echoing", "batch", 1, 2)
@@ -62,7 +61,7 @@ class SeedRuns:
 
 
 def train_quietly(
-    task: Task, condition: Condition, until: float, **changed: Any
+    task: TrainingTask, condition: Condition, until: float, **changed: Any
 ) -> Run:
     """Train with changed settings, until the clock says `until` at the latest."""
     left = max(0.0, until - time.perf_counter())
@@ -78,7 +77,7 @@ def rotated(ways: Sequence[Condition], turn: int) -> list[Condition]:
 
 
 def measure(
-    task: Task,
+    task: TrainingTask,
     server: ServerProcess,
     ways: Sequence[Condition],
     rates: dict[str, float],

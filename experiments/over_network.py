@@ -24,10 +24,10 @@ import torch
 
 from echobuf.cli.bench.environment import environment
 from echobuf.cli.bench.report import write_figures
-from echobuf.cli.demo.serving import ServerProcess
 from echobuf.cli.demo.session import opened
 from echobuf.cli.demo.settings import Condition, Settings
-from echobuf.cli.demo.task import Task
+from echobuf.cli.demo.training import TrainingTask
+from echobuf.cli.demo.upstream import ServerProcess
 from network_picture import draw
 from network_summary import has_figure, summary, text
 from network_tuning import SEED, best, tune, wide_enough
@@ -52,7 +52,7 @@ TUNING = 1 / 3  # of the time, at most
 
 
 def measure_all(
-    task: Task,
+    task: TrainingTask,
     server: ServerProcess,
     ways: Sequence[Condition],
     rates: dict[str, float],

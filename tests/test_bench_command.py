@@ -6,9 +6,8 @@ from dataclasses import replace
 import pytest
 
 from echobuf.cli.bench import command, questions
-from echobuf.cli.bench.ratios import Ratio
 from echobuf.cli.bench.report import print_table
-from echobuf.cli.bench.rounds import Failed, Measured
+from echobuf.cli.bench.rounds import Failed, Measured, Ratio
 from echobuf.cli.main import main
 
 

@@ -18,8 +18,7 @@ from echobuf.cli.bench import (
 )
 from echobuf.cli.bench.environment import environment
 from echobuf.cli.bench.options import make_parser, select
-from echobuf.cli.bench.processes import CandidateProcess
-from echobuf.cli.bench.ratios import Ratio, paired_ratio
+from echobuf.cli.bench.rounds import CandidateProcess, Ratio, paired_ratio
 
 MODULE = "harness_candidates"
 FOLDER = Path(__file__).parent / "bench_candidates"

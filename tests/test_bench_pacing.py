@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from echobuf.cli.bench import loops
-from echobuf.cli.bench.pacing import Pace
+from echobuf.cli.bench import pacing
+from echobuf.cli.bench.pacing import PacedWork
 from scripts import BENCH, importable
 
 US = 1e-6
@@ -31,7 +31,7 @@ class Clock:
         self.now += seconds
 
     def pace(self):
-        return Pace(self, self.sleep)
+        return PacedWork(self, self.sleep)
 
 
 @pytest.fixture
@@ -84,15 +84,15 @@ class Served:
 @pytest.mark.parametrize("added_us", [0, 50])
 def test_what_a_draw_takes_is_in_the_time_of_the_training_loop(clock, added_us):
     batches = Served(clock, 1000, draw_s=added_us * US)
-    step = loops.Step(600 * US, clock.pace())
-    assert loops.train(batches, step) == 32 * 1000
+    step = pacing.Step(600 * US, clock.pace())
+    assert pacing.train(batches, step) == 32 * 1000
     assert clock.now == near(1000, (600 + added_us) * US)
 
 
 @pytest.mark.parametrize("added_us", [0, 50])
 def test_what_a_put_takes_is_in_the_time_of_the_filling_loop(clock, added_us):
     buffer = Served(clock, put_s=added_us * US)
-    loops.fill(loops.Upstream([150 * US] * 1000, clock.pace), buffer)
+    pacing.fill(pacing.Upstream([150 * US] * 1000, clock.pace), buffer)
     assert buffer.closed
     assert clock.now == near(1000, (150 + added_us) * US)
 
@@ -103,7 +103,7 @@ def test_slowed_items_come_so_much_later(clock):
         return clock()
 
     began = []
-    for item in loops.Slowed("abc", 50 * US, ticking):
+    for item in pacing.SlowedIterator("abc", 50 * US, ticking):
         began.append((item, round(clock.now / (50 * US))))
     assert began == [("a", 1), ("b", 2), ("c", 3)]
 
@@ -112,7 +112,7 @@ def test_the_no_op_candidate_reads_all_of_upstream_and_serves_all_draws():
     read, before = [], threading.active_count()
     for _ in range(2):
         upstream = (read.append(number) for number in range(100))
-        assert len(list(loops.NoLoader(upstream, 7))) == 7
+        assert len(list(pacing.NoOpLoader(upstream, 7))) == 7
     assert read == [*range(100)] * 2
     assert threading.active_count() == before
 
@@ -133,10 +133,10 @@ class Costly:
 def test_the_harness_costs_what_is_beyond_the_work_of_the_slower_side(
     monkeypatch, delay_s, step_s, harness_s
 ):
-    monkeypatch.setattr(loops, "time", Costly(10.0, 13.0))
-    monkeypatch.setattr(Pace, "work", lambda self, seconds: None)
-    upstream = loops.Upstream([delay_s] * 4)
-    assert loops.harness_s(upstream, 2, step_s) == harness_s
+    monkeypatch.setattr(pacing, "time", Costly(10.0, 13.0))
+    monkeypatch.setattr(PacedWork, "work", lambda self, seconds: None)
+    upstream = pacing.Upstream([delay_s] * 4)
+    assert pacing.harness_s(upstream, 2, step_s) == harness_s
 
 
 @pytest.mark.parametrize("added_us", [0, 50])

@@ -192,7 +192,7 @@ def test_doctor_fails_when_a_check_fails(capsys, monkeypatch, error):
 def test_doctor_without_a_driver(monkeypatch):
     monkeypatch.setattr(doctor, "_LIBRARY", "libechobuf-is-not-there.so.1")
     monkeypatch.setattr(doctor, "_installed", lambda name: None)
-    devices = dict(doctor._devices())
+    devices = dict(doctor.devices())
     assert "cannot be loaded" in devices["CUDA driver"]
     assert "nor needed" in devices["CuPy"]
 
@@ -203,12 +203,12 @@ def test_doctor_without_a_driver(monkeypatch):
 )
 def test_doctor_says_which_cupy_to_install(monkeypatch, driver, extra):
     monkeypatch.setattr(doctor, "_installed", lambda name: None)
-    assert f"pip install '{extra}'" in doctor._cupy(driver)
+    assert f"pip install '{extra}'" in doctor.cupy_version(driver)
 
 
 def test_self_test_sees_a_damaged_record():
-    batch = selftest._records(selftest.np.arange(5, dtype="uint64"))
-    assert selftest._intact(batch).tolist() == [0, 1, 2, 3, 4]
+    batch = selftest.make_records(selftest.np.arange(5, dtype="uint64"))
+    assert selftest.checked_ids(batch).tolist() == [0, 1, 2, 3, 4]
     batch["words"][3, 7] += 1
     with pytest.raises(selftest.CheckError, match="damaged"):
-        selftest._intact(batch)
+        selftest.checked_ids(batch)

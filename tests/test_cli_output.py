@@ -15,7 +15,7 @@ import pytest
 import echobuf
 from echobuf.cli import UsageError, doctor, selftest
 from echobuf.cli.main import main
-from echobuf.cli.output import check_file, line_width, wrapped
+from echobuf.cli.output import check_output_file, line_width, wrapped
 from helpers import Worker
 
 LONG = "one two-three four " * 12 + "five"
@@ -296,14 +296,14 @@ def test_a_report_may_go_into_a_pipe(capsys, loop, pipe):
 
 def test_a_pipe_that_nothing_reads_yet_is_not_opened(tmp_path):
     os.mkfifo(tmp_path / "fifo")
-    Worker(check_file, "--json", tmp_path / "fifo").result()
+    Worker(check_output_file, "--json", tmp_path / "fifo").result()
 
 
 def test_a_file_in_a_folder_in_which_none_can_be_made():
-    check_file("--json", Path("/proc/self/comm"))
-    check_file("--json", Path("/dev/stdout"))
+    check_output_file("--json", Path("/proc/self/comm"))
+    check_output_file("--json", Path("/dev/stdout"))
     with pytest.raises(UsageError, match="--json: cannot write"):
-        check_file("--json", Path("/proc/self/another"))
+        check_output_file("--json", Path("/proc/self/another"))
     with pytest.raises(UsageError, match="--json: cannot write"):
-        check_file("--json", Path("/proc/self/exe"))  # which runs
+        check_output_file("--json", Path("/proc/self/exe"))  # which runs
     assert Path("/proc/self/comm").read_text()

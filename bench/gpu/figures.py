@@ -10,8 +10,8 @@ from typing import Any
 
 from ask import Answer, Question
 from echobuf.cli.bench.environment import environment
-from echobuf.cli.bench.ratios import paired_ratio
 from echobuf.cli.bench.report import write_json
+from echobuf.cli.bench.rounds import paired_ratio
 from place import Place
 
 _PACKAGES = (

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from echobuf.cli.bench.pacing import Pace
+from echobuf.cli.bench.pacing import PacedWork
 
 
 class Paced:
@@ -36,7 +36,7 @@ class Paced:
         self._changed = threading.Condition()
         self._going = True
         self._ended = False
-        self._pace = Pace(self._now, self._sleep)
+        self._pace = PacedWork(self._now, self._sleep)
         self._stopped_s = 0.0  # when the clock stopped
         self._stood_s = 0.0  # how long it stood before that
         self.error: BaseException | None = None

@@ -6,7 +6,7 @@ from typing import Any
 
 from ask import Settings
 from echobuf import EchoBuffer, Field
-from echobuf.cli.bench.candidates.workload import Records, check_batch, make_records
+from echobuf.cli.bench.candidates.base import Records, check_batch, make_records
 from place import Place
 
 FACTOR = 8

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from echobuf.cli.bench.candidates.base import REPLAY, ReplayEchoing, Sampling, Store
-from echobuf.cli.bench.candidates.workload import Records
+from echobuf.cli.bench.candidates.base import (
+    REPLAY,
+    Records,
+    ReplayEchoing,
+    Sampling,
+    Store,
+)
 
 GUARANTEES = (
     *REPLAY,

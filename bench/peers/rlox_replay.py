@@ -14,8 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from echobuf.cli.bench.candidates.base import REPLAY, ReplayEchoing, Sampling, Store
-from echobuf.cli.bench.candidates.workload import Records
+from echobuf.cli.bench.candidates.base import (
+    REPLAY,
+    Records,
+    ReplayEchoing,
+    Sampling,
+    Store,
+)
 
 GUARANTEES = (
     *REPLAY,

@@ -108,7 +108,7 @@ class Loading:
         import torch
         from torch.utils.data import BatchSampler, DataLoader, RandomSampler
 
-        from echobuf.cli.bench.candidates.workload import make_records
+        from echobuf.cli.bench.candidates.base import make_records
 
         self.settings = settings
         arrays = make_records(settings)

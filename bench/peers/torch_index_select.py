@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from echobuf.cli.bench.candidates.base import CHUNK, refreshed
-from echobuf.cli.bench.candidates.workload import check_batch, make_records
+from echobuf.cli.bench.candidates.base import (
+    CHUNK,
+    check_batch,
+    make_records,
+    refreshed,
+)
 
 
 class Select:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from echobuf.cli.bench.candidates.base import REPLAY, Echoing, Sampling
-from echobuf.cli.bench.candidates.workload import Records
+from echobuf.cli.bench.candidates.base import REPLAY, Echoing, Records, Sampling
 
 BATCH = ("batch", "copied; the caller's")
 WITHOUT = (

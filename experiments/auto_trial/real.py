@@ -9,8 +9,8 @@ from typing import Any
 from auto_trial.clock import Run, run_auto
 from auto_trial.upstreams import Scenario, Shape, Upstream
 from echobuf import EchoLoader
-from echobuf.cli.bench import loops
-from echobuf.cli.bench.pacing import Pace
+from echobuf.cli.bench import pacing
+from echobuf.cli.bench.pacing import PacedWork
 
 NAMES = (
     "steady, R 4",
@@ -37,9 +37,9 @@ class Compared:
         return cls(total, run.waited / total, float(run.draws[-1] / run.fresh[-1]))
 
 
-def paced(upstream: Upstream, unit_s: float) -> loops.Upstream:
+def paced(upstream: Upstream, unit_s: float) -> pacing.Upstream:
     """Return the upstream in real time."""
-    return loops.Upstream((upstream.times * unit_s).tolist())
+    return pacing.Upstream((upstream.times * unit_s).tolist())
 
 
 def harness(upstream: Upstream, shape: Shape, unit_s: float, factor: float) -> float:
@@ -47,7 +47,7 @@ def harness(upstream: Upstream, shape: Shape, unit_s: float, factor: float) -> f
     few = Upstream(upstream.times[: HARNESS_WINDOWS * shape.window], upstream.stops)
     draws = round(len(few.times) * factor / shape.batch_size)
     step_s = shape.batch_size * unit_s
-    return loops.harness_s(paced(few, unit_s), draws, step_s) / unit_s
+    return pacing.harness_s(paced(few, unit_s), draws, step_s) / unit_s
 
 
 def run_real(upstream: Upstream, shape: Shape, unit_s: float) -> Compared:
@@ -59,7 +59,7 @@ def run_real(upstream: Upstream, shape: Shape, unit_s: float) -> Compared:
         factor="auto",
         max_factor=shape.max_factor,
     )
-    pace = Pace()
+    pace = PacedWork()
     start = time.perf_counter()
     waited = 0.0
     epoch = iter(loader)

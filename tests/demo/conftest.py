@@ -17,7 +17,7 @@ def digits(folder):
 
 @pytest.fixture(scope="module")
 def server(folder, digits):
-    from echobuf.cli.demo.serving import ServerProcess
+    from echobuf.cli.demo.upstream import ServerProcess
 
     with ServerProcess(folder) as process:
         yield process

@@ -42,7 +42,7 @@ def point(seconds, accuracy=0.9, factor=1.0) -> Any:
 
 def outcome(*results) -> Any:
     """Runs that ended after some seconds; None for one that missed its target."""
-    from echobuf.cli.demo.outcome import Costs, Outcome
+    from echobuf.cli.demo.report import Costs, DemoResult
     from echobuf.cli.demo.settings import CONDITIONS, Settings
     from echobuf.cli.demo.training import Run
 
@@ -58,7 +58,7 @@ def outcome(*results) -> Any:
         )
     ]
     costs = Costs(upstream_s=0.002, downstream_s=0.0004)
-    return Outcome(Settings(), costs, 123_000.0, tuple(runs))
+    return DemoResult(Settings(), costs, 123_000.0, tuple(runs))
 
 
 def check_json(content):

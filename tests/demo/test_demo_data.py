@@ -17,7 +17,7 @@ from sklearn.datasets import load_digits
 
 import echobuf
 from echobuf.cli.demo import data
-from echobuf.cli.demo.task import Clock
+from echobuf.cli.demo.training import Clock
 from echobuf.cli.demo.upstream import DigitStream, Gate
 
 # The data.

@@ -16,11 +16,10 @@ import torch
 from PIL import Image
 from rich.console import Console
 
-from echobuf.cli.demo import calibration, data, picture, report, session
-from echobuf.cli.demo.outcome import Costs
-from echobuf.cli.demo.prediction import predict_seconds
+from echobuf.cli.demo import data, report, session
+from echobuf.cli.demo.report import Costs, predict_seconds
 from echobuf.cli.demo.settings import Settings
-from echobuf.cli.demo.task import Task
+from echobuf.cli.demo.training import TrainingTask
 from echobuf.cli.main import main
 
 # The costs, the formula and the verdict.
@@ -35,19 +34,19 @@ def test_prediction():
 def test_next_bandwidth_brings_the_ratio_near():
     # With a constant t_downstream, t_upstream is inverse to the bandwidth.
     costs = Costs(upstream_s=200 / 50e3, downstream_s=0.5e-3)
-    better = calibration.next_bandwidth(50e3, costs, 6.0)
+    better = session.next_bandwidth(50e3, costs, 6.0)
     assert 200 / better / costs.downstream_s == pytest.approx(6.0)
 
 
 def task(server, digits, folder, **settings):
     images, labels = data.test_set(folder, digits.test[:20])
     tensors = torch.from_numpy(images), torch.from_numpy(labels)
-    return Task(Settings(**settings), server.port, digits.train, *tensors)
+    return TrainingTask(Settings(**settings), server.port, digits.train, *tensors)
 
 
 def test_calibration_keeps_a_given_bandwidth(server, digits, folder):
     chosen = task(server, digits, folder, bandwidth_kb_s=30.0, calibration_s=0.2)
-    costs, bandwidth = calibration.calibrate(chosen, server)
+    costs, bandwidth = session.calibrate(chosen, server)
     server.set_bandwidth(math.inf)
     assert bandwidth == 30_000.0
     # Each response has at least 100 bytes; a busy machine can only take longer.
@@ -57,9 +56,11 @@ def test_calibration_keeps_a_given_bandwidth(server, digits, folder):
 
 def test_calibration_raises_what_the_upstream_raises(server, digits, folder):
     chosen = task(server, digits, folder, bandwidth_kb_s=1000.0)
-    broken = Task(chosen.settings, chosen.port, ("0-0.png",), *([torch.zeros(1)] * 2))
+    broken = TrainingTask(
+        chosen.settings, chosen.port, ("0-0.png",), *([torch.zeros(1)] * 2)
+    )
     with pytest.raises(RuntimeError, match="404"):
-        calibration.calibrate(broken, server)
+        session.calibrate(broken, server)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +120,7 @@ def test_json_has_everything_and_null_for_a_missed_target():
 @pytest.mark.parametrize("results", [(40.0, 10.0, 12.5), (None, None, None)])
 def test_picture_is_a_png(tmp_path, results):
     path = tmp_path / "accuracy.png"
-    picture.write_picture(outcome(*results), path)
+    report.write_picture(outcome(*results), path)
     with Image.open(path) as image:
         assert image.format == "PNG"
         assert min(image.size) > 300

@@ -15,7 +15,7 @@ require_demo()
 
 
 from echobuf.cli.demo.server import TokenBucket
-from echobuf.cli.demo.serving import ServerProcess
+from echobuf.cli.demo.upstream import ServerProcess
 
 # The token bucket, with a clock of its own.
 

@@ -114,10 +114,9 @@ def test_each_seed_begins_with_another_way(load):
 @pytest.fixture
 def scripted(load, monkeypatch):
     """Runs that take seconds on a clock of their own; a factor may miss the target."""
-    from echobuf.cli.demo.outcome import Costs
+    from echobuf.cli.demo.report import Costs
     from echobuf.cli.demo.settings import Settings
-    from echobuf.cli.demo.task import Task
-    from echobuf.cli.demo.training import Point, Run
+    from echobuf.cli.demo.training import Point, Run, TrainingTask
 
     script, network = load("over_network"), load("network_ways")
     now, missing = [0.0], set()
@@ -134,7 +133,7 @@ def scripted(load, monkeypatch):
     monkeypatch.setattr(network, "train", train)
     monkeypatch.setattr(network, "calibrate", lambda *_: (Costs(3.5, 1.0), 1e5))
     monkeypatch.setattr(network.time, "perf_counter", lambda: now[0])
-    task = Task(Settings(budget_s=100.0), 0, (), None, None)
+    task = TrainingTask(Settings(budget_s=100.0), 0, (), None, None)
     ways = network.all_ways([2, 3, 6])
     rates = dict.fromkeys((way.key for way in ways), 0.03)
 
@@ -197,8 +196,7 @@ def test_a_rate_that_never_learns_does_not_use_up_the_time(
     load, monkeypatch, given, limit
 ):
     from echobuf.cli.demo.settings import Settings
-    from echobuf.cli.demo.task import Task
-    from echobuf.cli.demo.training import Point, Run
+    from echobuf.cli.demo.training import Point, Run, TrainingTask
 
     tuning, seen = load("network_tuning"), []
 
@@ -212,7 +210,7 @@ def test_a_rate_that_never_learns_does_not_use_up_the_time(
 
     monkeypatch.setattr(tuning, "train_quietly", train)
     ways = load("network_ways").all_ways([5])
-    task = Task(Settings(budget_s=given), 0, (), None, None)
+    task = TrainingTask(Settings(budget_s=given), 0, (), None, None)
     far = float("inf")
     needed = tuning.tune(task, Server, ways, (0.03, 0.05), far, far)
     assert needed == {way.key: {0.03: 500, 0.05: None} for way in ways}
@@ -222,9 +220,9 @@ def test_a_rate_that_never_learns_does_not_use_up_the_time(
 @pytest.mark.parametrize(("least", "width"), [(3, 1), (6, 2), (50, 16), (1e9, 32)])
 def test_the_model_grows_until_r_is_to_be_had(load, monkeypatch, least, width):
     """An upstream whose R is `least` with width 1, and falls as the model grows."""
-    from echobuf.cli.demo.outcome import Costs
+    from echobuf.cli.demo.report import Costs
     from echobuf.cli.demo.settings import Settings
-    from echobuf.cli.demo.task import Task
+    from echobuf.cli.demo.training import TrainingTask
 
     tuning = load("network_tuning")
 
@@ -232,5 +230,5 @@ def test_the_model_grows_until_r_is_to_be_had(load, monkeypatch, least, width):
         return Costs(least, task.settings.width), 0.0
 
     monkeypatch.setattr(tuning, "calibrate", calibrate)
-    task = Task(Settings(ratio=6), 0, (), None, None)
+    task = TrainingTask(Settings(ratio=6), 0, (), None, None)
     assert tuning.wide_enough(task, None).settings.width == width

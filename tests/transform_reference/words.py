@@ -13,7 +13,7 @@ MASK = np.uint64(0xFFFFFFFF)
 ELEMENTS = 0x80000000
 """The block of element 0."""
 PARTNER = 0x8000
-"""Added to the number of an operation where it augments a partner."""
+"""AddedDelays to the number of an operation where it augments a partner."""
 
 
 def philox(counter: np.ndarray, key: tuple[int, int]) -> np.ndarray:

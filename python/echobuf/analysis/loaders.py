@@ -26,7 +26,7 @@ _END = object()
 def measure_parts(
     loader: Any, phase: Phase, clock: Clock, examples_in: Callable[[Any], int]
 ) -> LoaderParts | None:
-    """Time the work of the DataLoader's workers in this process, part by part.
+    """Return time the work of the DataLoader's workers in this process, part by part.
 
     Works on a shallow copy of the data set: files that it opens on first use must not
     be open in the caller's data set when workers are forked.
@@ -314,8 +314,8 @@ def unwrap(loader: EchoLoader) -> LoaderSource:
         batched = True
     elif not isinstance(reader, ThreadReader):
         raise OptionError(
-            "`upstream` is an EchoLoader that is attached to a server; give what the "
-            "server reads."
+            "`upstream` is an EchoLoader that is attached to a server; give the "
+            "server's upstream."
         )
     whole = options.unit == "batch"
     return LoaderSource(

@@ -154,7 +154,7 @@ class Run:
         self._counted = first.examples
 
     def _second_pass(self, first: ReadTotals, took_s: float) -> ReadTotals:
-        """Time the same items again, repeatedly if few; cut where far slower."""
+        """Return time the same items again, repeatedly if few; cut where far slower."""
         phase = self._budget.begin("upstream, second pass")
         timings = self._second = Timings(self._upstream_timer.group)
         longest_s = max(2 * took_s, phase.allowed_s)

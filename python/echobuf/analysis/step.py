@@ -91,7 +91,7 @@ class Step:
     # ---- alone
 
     def measure(self, batch: Any, batch_size: int, phase: Phase) -> Timings:
-        """Time repeated calls on one batch, in seconds per example.
+        """Return time repeated calls on one batch, in seconds per example.
 
         Leaves out the warm-up (compilation, caches). Waits for the device after several
         calls only, so that calls overlap on it as they do in training.

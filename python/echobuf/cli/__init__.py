@@ -1,4 +1,4 @@
-"""The command line of echobuf; `echobuf.cli.main` is where it starts."""
+"""The command line of echobuf; `echobuf.cli.main` is its entry point."""
 
 from importlib.util import find_spec
 
@@ -6,22 +6,22 @@ __all__ = ["CommandError", "UsageError", "require"]
 
 
 class CommandError(Exception):
-    """A command cannot go on; the message is one line for the user, exit code 1."""
+    """A failure of a command, with exit code 1; the message is one line."""
 
 
 class UsageError(CommandError):
-    """The command was called wrongly; the message is one line, exit code 2."""
+    """A wrong use of a command, with exit code 2; the message is one line."""
 
 
 def require(extra: str, packages: dict[str, str]) -> None:
-    """Makes sure that the packages of an extra are installed, importing none.
+    """Check that the packages of an extra are installed, without importing them.
 
     Args:
-        extra: The extra of echobuf that brings them, such as `"demo"`.
+        extra: The extra of echobuf that installs them, such as `"demo"`.
         packages: Name of the module to the name under which it is installed.
 
     Raises:
-        CommandError: Some are missing; says which, and how to install them.
+        CommandError: Some are missing; names them, and how to install them.
     """
     missing = [name for module, name in packages.items() if not _installed(module)]
     if missing:

@@ -1,4 +1,4 @@
-"""The command `echobuf analyze`: does training wait for its input, and what helps."""
+"""`echobuf analyze`: measure whether training waits for its input, and what helps."""
 
 from __future__ import annotations
 
@@ -10,10 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from echobuf.analysis.report import SUFFIXES
 from echobuf.cli import UsageError, require
-from echobuf.cli.arguments import in_options, positive, rate, share, whole_number
-from echobuf.cli.interrupt import ending_on_interrupt
-from echobuf.cli.output import check_file
-from echobuf.cli.target import call_target, load_target
+from echobuf.cli.arguments import (
+    call_target,
+    load_target,
+    positive,
+    rate,
+    share,
+    whole_number,
+    with_option_names,
+)
+from echobuf.cli.interrupt import exit_on_interrupt
+from echobuf.cli.output import check_output_file
 
 if TYPE_CHECKING:
     from echobuf.analysis.cluster import Cluster
@@ -39,7 +46,7 @@ _OPTIONS = {
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of the command."""
+    """Add the options of the command."""
     parser.epilog = (
         "NAME is a function without arguments that returns `upstream, step`: an "
         "iterable of batches (or of examples, with --batch-size), such as a "
@@ -145,40 +152,40 @@ def _add_ranks(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Analyzes, prints the report, and writes what was asked for.
+    """Analyze the target, print the report, and write the files of the options.
 
     Returns:
-        0; with `--check`, 1 if there is an input stall, 3 if nothing can be told yet.
+        0; with `--check`, 1 if there is an input stall, 3 if the timings do not suffice
+        to tell.
 
     Raises:
-        UsageError: something is wrong with what is to be analyzed, or cannot be
-            written; the message is one line.
+        UsageError: the target cannot be analyzed, or a file cannot be written.
         CommandError: a package is missing.
     """
     from echobuf.errors import EchobufError
 
     _check_outputs(options)
-    with ending_on_interrupt():  # imports of frameworks take seconds
+    with exit_on_interrupt():  # imports of frameworks take seconds
         found = load_target(options.target)
     upstream, step = _made(found, options.target)
     try:
         report = _analyze(upstream, step, options)
         _write(report, options)
     except EchobufError as error:
-        raise UsageError(_as_typed(error)) from error
+        raise UsageError(_message(error)) from error
     return _code(report) if options.check else 0
 
 
-_BATCHED = (  # in messages, what stands for it here
+_BATCHED = (  # arguments in messages, and the options for them
     ("with batched=True", "without --batch-size"),
     ("Pass batched=False", "Give --batch-size"),
     ("batched=True", "leave --batch-size out"),
 )
 
 
-def _as_typed(error: EchobufError) -> str:
-    """Return the message, with options in place of arguments."""
-    said = in_options(error, _OPTIONS)
+def _message(error: EchobufError) -> str:
+    """Return the message of an error, with options in place of arguments."""
+    said = with_option_names(error, _OPTIONS)
     for argument, option in _BATCHED:
         said = said.replace(argument, option)
     return said
@@ -227,7 +234,7 @@ def _cluster(options: argparse.Namespace) -> Cluster | None:
 
 
 def _made(found: Any, target: str) -> tuple[Any, Any]:
-    """The pair that the name stands for, or gives when it is called."""
+    """Return the pair `upstream, step`: the target, or the result of calling it."""
     if callable(found):
         found = call_target(found, target, "`upstream, step`")
     try:
@@ -246,17 +253,17 @@ def _progress() -> Callable[[str], None] | None:
     return lambda name: print(f"measuring: {name}", file=sys.stderr, flush=True)
 
 
-# ---- what is written
+# ---- output files
 
 
 def _check_outputs(options: argparse.Namespace) -> None:
-    """Before anything is measured."""
+    """Check that all files can be written, before anything is measured."""
     if options.plot is not None:
         require("analyze", {"matplotlib": "matplotlib"})
         _check_picture(options.plot)
-        check_file("--plot", options.plot)
+        check_output_file("--plot", options.plot)
     if options.json is not None and options.json != _STDOUT:
-        check_file("--json", Path(options.json))
+        check_output_file("--json", Path(options.json))
 
 
 def _check_picture(path: Path) -> None:

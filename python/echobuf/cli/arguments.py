@@ -1,27 +1,42 @@
-"""Kinds of arguments of commands, for `argparse`."""
+"""Types of command-line arguments for `argparse`, and `FILE:NAME` targets."""
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import math
 import re
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 from echobuf import describe_error
+from echobuf.cli import UsageError
+from echobuf.describe_error import describe, message
 
-__all__ = ["in_options", "positive", "rate", "share", "whole_number"]
+__all__ = [
+    "call_target",
+    "load_target",
+    "positive",
+    "raised_at",
+    "rate",
+    "share",
+    "whole_number",
+    "with_option_names",
+]
 
 _ARGUMENT = re.compile(r"`(\w+)=?`")
 
 
-def in_options(error: Exception, options: dict[str, str]) -> str:
-    """Return the message of `error` with options of the command for arguments.
+def with_option_names(error: Exception, options: dict[str, str]) -> str:
+    """Return the message of `error` with the command's options in place of arguments.
 
-    An error with a cause quotes what the user's own code raised, which names arguments
-    of its own: these stay.
+    The message of an error with a cause quotes the user's code, whose arguments stay.
 
     Args:
-        error: of a Python call, whose message names arguments in backticks.
-        options: what the command calls each argument.
+        error: raised by a Python call; its message names arguments in backticks.
+        options: argument to the command's option for it.
     """
     said = describe_error.message(error)
     if error.__cause__ is not None:
@@ -30,7 +45,7 @@ def in_options(error: Exception, options: dict[str, str]) -> str:
 
 
 def whole_number(text: str) -> int:
-    """A whole number from 1 on."""
+    """Parse a whole number from 1 on."""
     try:
         value = int(text)
     except ValueError:
@@ -41,7 +56,7 @@ def whole_number(text: str) -> int:
 
 
 def rate(text: str) -> float:
-    """A finite number above 0, of examples a second."""
+    """Parse a finite number above 0, of examples a second."""
     value = _number(text)
     if not (math.isfinite(value) and value > 0):
         raise argparse.ArgumentTypeError(
@@ -51,7 +66,7 @@ def rate(text: str) -> float:
 
 
 def share(text: str) -> float:
-    """A number from 0 to 1."""
+    """Parse a number from 0 to 1."""
     value = _number(text)
     if not 0 <= value <= 1:
         raise argparse.ArgumentTypeError(f"must be a number from 0 to 1, not {text}")
@@ -66,8 +81,117 @@ def _number(text: str) -> float:
 
 
 def positive(text: str) -> float:
-    """A finite number above 0, of seconds."""
+    """Parse a finite number above 0, of seconds."""
     value = _number(text)
     if not (math.isfinite(value) and value > 0):
         raise argparse.ArgumentTypeError(f"must be a number of seconds > 0, not {text}")
     return value
+
+
+def load_target(target: str) -> Any:
+    """Run a Python file as a module, and return the object of a name in it.
+
+    The file's folder comes first in `sys.path`, as when Python runs the file; code
+    under `if __name__ == "__main__":` does not run.
+
+    Args:
+        target: such as `train.py:make`; the name may have dots.
+
+    Raises:
+        UsageError: there is no such file or name, or the file raised.
+    """
+    file, name = _split(target)
+    found: Any = _import(file)
+    for part in name.split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            raise UsageError(
+                f"{str(file)!r} defines no {name!r}; {_names(found)}"
+            ) from None
+    return found
+
+
+def call_target(found: Any, target: str, returns: str) -> Any:
+    """Call a function that `load_target` found, and return its result.
+
+    Args:
+        found: the function.
+        target: as for `load_target`.
+        returns: the expected result, in words.
+
+    Raises:
+        UsageError: the function raised.
+    """
+    file = Path(target.rpartition(":")[0])
+    try:
+        return found()
+    except (Exception, SystemExit) as error:
+        raise UsageError(
+            f"{target}() raised {describe(error)}{raised_at(error, file)}; it is "
+            f"called without arguments, and returns {returns}"
+        ) from error
+
+
+def _split(target: str) -> tuple[Path, str]:
+    file, colon, name = target.rpartition(":")
+    if not colon or not file or not name:
+        raise UsageError(
+            f"{target!r} is not FILE:NAME; give a Python file and a name in it, such "
+            "as 'train.py:make'"
+        )
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise UsageError(f"{name!r} in {target!r} is not a name in a Python file")
+    path = Path(file)
+    try:
+        if path.is_file():
+            return path, name
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{file!r} cannot be read: {message(error)}") from None
+    what = "is a folder, not a file" if path.is_dir() else "does not exist"
+    raise UsageError(f"{file!r} {what}; give a Python file, such as 'train.py:make'")
+
+
+def _import(file: Path) -> ModuleType:
+    name = file.stem
+    if name in sys.modules:
+        name = f"_{name}_"  # such as json.py: imported modules stay as they are
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise UsageError(
+            f"{str(file)!r} is not a Python file: its name does not end in '.py'"
+        )
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # so that pickle finds it in worker processes
+    folder = str(file.resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise UsageError(
+            f"importing {str(file)!r} failed: {describe(error)}{raised_at(error, file)}"
+        ) from error
+    return module
+
+
+def raised_at(error: BaseException, file: Path) -> str:
+    """Return the last line of the file in the error's traceback, as ` (line 12)`."""
+    if isinstance(error, SyntaxError) and error.lineno is not None:
+        return f" (line {error.lineno})"
+    line, trace = None, error.__traceback__
+    while trace is not None:
+        if Path(trace.tb_frame.f_code.co_filename) in (file, file.resolve()):
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return "" if line is None else f" (line {line})"
+
+
+def _names(found: Any) -> str:
+    names = [
+        name
+        for name, value in getattr(found, "__dict__", {}).items()
+        if not name.startswith("_") and not isinstance(value, ModuleType)
+    ]
+    return f"it defines {', '.join(names[:8])}" if names else "it defines nothing"

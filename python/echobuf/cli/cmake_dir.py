@@ -1,4 +1,4 @@
-"""`echobuf cmake-dir`: where `find_package(echobuf)` finds the C++ headers."""
+"""`echobuf cmake-dir`: the folder of the CMake package."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ __all__ = ["configure", "run"]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds what the command takes: nothing, but an example for its help."""
+    """Add an example to the help; the command takes no arguments."""
     parser.epilog = 'for example: cmake -Dechobuf_DIR="$(echobuf cmake-dir)" ...'
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints the folder of the CMake package.
+    """Print the folder of the CMake package.
 
     Raises:
-        CommandError: This installation has none.
+        CommandError: This installation has no CMake package.
     """
     import echobuf
 

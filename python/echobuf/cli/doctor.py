@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 import echobuf
 from echobuf import _distributions
 from echobuf._installed import __version__
-from echobuf.cli.output import json_option, print_json, wrapped
+from echobuf.cli.output import add_json_option, print_json, wrapped
 
 if TYPE_CHECKING:
     from echobuf.cli.selftest import Check
 
 from echobuf.describe_error import message
 
-__all__ = ["configure", "run"]
+__all__ = ["configure", "cupy_version", "devices", "run"]
 
 _PACKAGES = ("numpy", "optree", "torch", "jax")
 _CUPY = ("cupy-cuda13x", "cupy-cuda12x", "cupy")
@@ -30,7 +30,7 @@ _WIDTH = 24
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds the option of the command, and a word on what it does."""
+    """Add the option of the command, and its help."""
     parser.epilog = (
         "The self-test takes about five seconds on the CPU: several threads put "
         "checksummed records through a buffer, and it is checked that each comes back "
@@ -39,30 +39,30 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "they were installed. JSON: format, versions, devices, troubles (sentences), "
         "checks (title, passed, seconds, detail) and passed."
     )
-    json_option(parser, "what there is, and the checks,")
+    add_json_option(parser, "what there is, and the checks,")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints what there is, and tests it; the exit code is 1 if a check fails."""
-    told = (lambda *_: None) if options.json else _print
+    """Print versions and devices, and run the checks; return 1 if a check fails."""
+    show = (lambda *_: None) if options.json else _print
     parts = {"versions": dict(_versions())}
     changed = _distributions.changed_files()
-    is_ours = hasattr(echobuf, "EchoBuffer")  # else it is another's `__init__.py`
+    is_ours = hasattr(echobuf, "EchoBuffer")  # else another package's `__init__.py`
     if is_ours:
-        parts["devices"] = dict(_devices())
+        parts["devices"] = dict(devices())
     for part, lines in parts.items():
-        told(f"{part.capitalize()}:")
+        show(f"{part.capitalize()}:")
         for name, text in lines.items():
-            told(f"  {name:<{_WIDTH}} {text or 'not installed'}", 3 + _WIDTH)
+            show(f"  {name:<{_WIDTH}} {text or 'not installed'}", 3 + _WIDTH)
     troubles = _distributions.troubles()
     if troubles:
-        told("In the way:")
+        show("In the way:")
         for line in troubles:
-            told(f"  {line}", 2)
+            show(f"  {line}", 2)
     checks: list[dict[str, Any]] = []
     if is_ours:
-        told("Self-test:")
-        checks = [_checked(check, told) for check in _checks()]
+        show("Self-test:")
+        checks = [_checked(check, show) for check in _checks()]
     passed = not changed and is_ours and all(check["passed"] for check in checks)
     if options.json:
         print_json(
@@ -95,18 +95,19 @@ def _versions() -> Iterator[tuple[str, str | None]]:
         yield name, _installed(name)
 
 
-def _devices() -> Iterator[tuple[str, str]]:
+def devices() -> Iterator[tuple[str, str]]:
+    """Yield names and descriptions of the processor, the driver and CuPy."""
     from echobuf._core import cpu_features
 
     yield "CPU cores", str(os.cpu_count())
     yield "CPU features", ", ".join(cpu_features()) or "none beyond the baseline"
     driver, text = _driver()
     yield "CUDA driver", text
-    yield "CuPy", _cupy(driver)
+    yield "CuPy", cupy_version(driver)
 
 
 def _driver() -> tuple[int, str]:
-    """The version of CUDA that the driver supports (13000 is 13.0; 0 for none)."""
+    """Return the driver's version of CUDA (13000 is 13.0; 0 for none), and a text."""
     try:
         library = ctypes.CDLL(_LIBRARY)
     except OSError:
@@ -121,7 +122,8 @@ def _driver() -> tuple[int, str]:
     return number.value, f"CUDA {major}.{minor}, devices: {devices.value}"
 
 
-def _cupy(driver: int) -> str:
+def cupy_version(driver: int) -> str:
+    """Return the version of CuPy, or how to install it for a driver's CUDA version."""
     for name in _CUPY:
         found = _installed(name)
         if found:
@@ -138,18 +140,18 @@ def _checks() -> Sequence[Check]:
     return CHECKS
 
 
-def _checked(check: Check, told: Callable[[str, int], None]) -> dict[str, Any]:
-    """Runs a check, and says what came of it."""
+def _checked(check: Check, show: Callable[[str, int], None]) -> dict[str, Any]:
+    """Run a check, print its result, and return it for JSON."""
     begin = time.perf_counter()
     try:
         detail, passed = check.run(), True
-    except Exception as error:  # whatever it is, it is what the user asked for
+    except Exception as error:  # any error is the result of the check
         detail, passed = f"{type(error).__name__}: {message(error)}", False
     seconds = time.perf_counter() - begin
     mark = "OK  " if passed else "FAIL"
     took = f"{seconds:.1f} s"
     detail = " ".join(detail.split())
-    told(f"  {mark} {check.title:<{_WIDTH}} {took:>6}  {detail}", 7)
+    show(f"  {mark} {check.title:<{_WIDTH}} {took:>6}  {detail}", 7)
     return {
         "title": check.title,
         "passed": passed,

@@ -1,4 +1,4 @@
-"""What Ctrl-C does to a command."""
+"""Handling of Ctrl-C and SIGTERM in commands."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from typing import NoReturn
 __all__ = [
     "EXIT_CODE",
     "MESSAGE",
-    "ending_on_interrupt",
-    "terminated_as_interrupted",
+    "exit_on_interrupt",
+    "sigterm_as_interrupt",
 ]
 
-EXIT_CODE = 130  # what a shell reports for a program that Ctrl-C ended
+EXIT_CODE = 130  # as shells report a program that Ctrl-C ended
 MESSAGE = "echobuf: interrupted"
 
 
 @contextmanager
-def ending_on_interrupt() -> Iterator[None]:
-    """Makes Ctrl-C end the process at once, for a time when nothing is to be undone.
+def exit_on_interrupt() -> Iterator[None]:
+    """Make Ctrl-C end the process at once, for as long as the context lasts.
 
-    It is meant for long imports: a `KeyboardInterrupt` in the middle of one can come
-    out of it as another error, and, where the import runs `exec`, CPython ends the
-    process by the signal later on although the exception was handled.
+    For long imports: a `KeyboardInterrupt` during an import can be raised as another
+    error, and where the import runs `exec`, CPython later ends the process by the
+    signal although the exception was handled.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -41,8 +41,8 @@ def ending_on_interrupt() -> Iterator[None]:
 
 
 @contextmanager
-def terminated_as_interrupted() -> Iterator[None]:
-    """SIGTERM does what Ctrl-C does."""
+def sigterm_as_interrupt() -> Iterator[None]:
+    """Make SIGTERM raise `KeyboardInterrupt`, as Ctrl-C does."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""The front end: `echobuf COMMAND ...`; a command is imported only when chosen."""
+"""Entry point `echobuf COMMAND ...`; a command is imported only when chosen."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from echobuf.cli.interrupt import EXIT_CODE, MESSAGE
 __all__ = ["main"]
 
 _PROG = "echobuf"
-# Name of a command to its module and what it does. A module has `configure(parser)`,
-# which must stay cheap to import, and `run(options) -> exit code`.
+# Name of a command to its module and description. A module, which must be cheap to
+# import, has `configure(parser)` and `run(options) -> exit code`.
 _COMMANDS = {
     "demo": (
         "echobuf.cli.demo.command",
@@ -50,7 +50,7 @@ _COMMANDS = {
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that says what is wrong in one line."""
+    """A parser that reports bad usage in one line."""
 
     def error(self, message: str) -> NoReturn:
         line = " ".join(message.split())
@@ -58,7 +58,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _CommandParser(_Parser):
-    """The parser of one command; its module is imported when it is used."""
+    """The parser of one command, which imports the command's module when used."""
 
     module = ""
 
@@ -107,13 +107,13 @@ def _fail(options: argparse.Namespace, error: CommandError) -> int:
 
 
 def _discard_output() -> None:
-    # The reader has gone (`echobuf doctor | head`): what is still in the buffer
-    # must not raise again when the interpreter flushes it.
+    # The reader has closed the pipe (`echobuf doctor | head`): the buffered rest must
+    # not raise again when the interpreter flushes it.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command.
+    """Run one command.
 
     Args:
         argv: The arguments without the program's name; by default `sys.argv[1:]`.

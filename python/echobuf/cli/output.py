@@ -1,4 +1,4 @@
-"""Lines of a command, broken between words where the terminal is narrow."""
+"""Output of commands: lines wrapped for the terminal, JSON, and checks of files."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from typing import Any
 from echobuf.cli import UsageError
 
 __all__ = [
-    "check_file",
-    "check_folder",
-    "json_option",
+    "add_json_option",
+    "check_output_file",
     "line_width",
+    "make_output_folder",
     "print_json",
     "wrapped",
 ]
 
-_LEAST = 20  # columns; below, lines are broken as for so many
+_LEAST = 20  # least number of columns for wrapping
 
 
 def line_width() -> int | None:
@@ -65,23 +65,23 @@ def print_json(content: Mapping[str, Any]) -> None:
     print(json.dumps(content, indent=1, allow_nan=False))
 
 
-def json_option(parser: Any, of: str) -> None:
+def add_json_option(parser: Any, of: str) -> None:
     """Add the option `--json`.
 
     Args:
         parser: of the command.
-        of: what is printed, in words.
+        of: the printed figures, in words.
     """
     parser.add_argument(
         "--json", action="store_true", help=f"print {of} as JSON, for scripts"
     )
 
 
-def check_folder(out: Path) -> None:
-    """Make the folder of `--out`, and see that files can be written there.
+def make_output_folder(out: Path) -> None:
+    """Make the folder of `--out`, and check that files can be written there.
 
     Raises:
-        UsageError: they cannot.
+        UsageError: the folder cannot be made or written to.
     """
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -90,13 +90,13 @@ def check_folder(out: Path) -> None:
         raise _cannot_write("--out", out, error) from None
 
 
-def check_file(option: str, path: Path) -> None:
-    """See that a file can be written, before there is anything to write.
+def check_output_file(option: str, path: Path) -> None:
+    """Check that a file can be written, before there is anything to write.
 
-    A pipe or a device is not opened: it may wait for a reader.
+    A pipe or a device is not opened, as opening may wait for a reader.
 
     Raises:
-        UsageError: it cannot.
+        UsageError: the file cannot be written.
     """
     try:
         mode = _mode(path)

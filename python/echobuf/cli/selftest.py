@@ -1,4 +1,4 @@
-"""The self-test of `echobuf doctor`: the promises that matter, by real use."""
+"""The self-test of `echobuf doctor`: the main promises, checked by real use."""
 
 from __future__ import annotations
 
@@ -24,14 +24,16 @@ __all__ = [
     "check_order",
     "check_resume",
     "check_use",
+    "checked_ids",
+    "make_records",
 ]
 
 _WORDS = 512  # of a record: 4 KiB
 _WINDOW = 2048
 _BATCH = 128
 _PRODUCERS = 4
-_RUN_S = 2.0  # how long the producers of one check put
-_TIMEOUT_S = 10.0  # for a single call; a hang is a failure, not a hang
+_RUN_S = 2.0  # time for which the producers of one check put
+_TIMEOUT_S = 10.0  # for a single call, so that a hang is reported as a failure
 _ORDERED = 20_000  # fresh examples of the checks of the order
 
 _Words = NDArray[np.uint64]
@@ -43,16 +45,16 @@ _SPEC = {
 
 
 class CheckError(Exception):
-    """A check found a promise broken; the message says what was seen."""
+    """A broken promise that a check found; the message gives the values seen."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One check.
+    """One check of the self-test.
 
     Attributes:
-        title: What it checks.
-        run: Does it; returns what it measured, raises `CheckError`.
+        title: The promise checked.
+        run: Runs the check; returns its measured values, or raises `CheckError`.
     """
 
     title: str
@@ -60,21 +62,21 @@ class Check:
 
 
 def check_use(factor: float) -> str:
-    """Several producers: every example is served as often as the factor says.
+    """Check exact use with several producers: each example is served `factor` times.
 
     Args:
-        factor: A fixed factor; a fractional one allows the counts beside it.
+        factor: A fixed factor; with a fractional one, its floor or ceiling.
 
     Returns:
         The throughput.
 
     Raises:
-        CheckError: A record is damaged, lost, or was served too often or seldom.
+        CheckError: A record is damaged, lost, or was served too often or too seldom.
     """
     begin = time.perf_counter()
     with EchoBuffer(_SPEC, batch_size=_BATCH, window=_WINDOW, factor=factor) as buffer:
         producers = _Producers(buffer)
-        served = [_intact(batch) for batch in _drawn(buffer)]
+        served = [checked_ids(batch) for batch in _batches(buffer)]
         put = producers.join()
     elapsed = time.perf_counter() - begin
     ids, counts = np.unique(np.concatenate(served), return_counts=True)
@@ -111,7 +113,7 @@ class _Producers:
         try:
             while time.perf_counter() < self._until:
                 ids = np.arange(start, start + rng.integers(1, 300), dtype=np.uint64)
-                self._buffer.put_batch(_records(ids), timeout=_TIMEOUT_S)
+                self._buffer.put_batch(make_records(ids), timeout=_TIMEOUT_S)
                 self._put.append(ids)
                 start += len(ids)
         except Exception as error:
@@ -123,7 +125,7 @@ class _Producers:
         self._buffer.close()
 
     def join(self) -> _Words:
-        """The ids of all that was put; raises what a producer raised."""
+        """Return the ids of all records put; raise the first producer's error."""
         for thread in self._threads:
             thread.join()
         if self._errors:
@@ -131,20 +133,22 @@ class _Producers:
         return np.concatenate(self._put)
 
 
-def _records(ids: _Words) -> dict[str, _Words]:
+def make_records(ids: _Words) -> dict[str, _Words]:
+    """Make records with these ids, and a checksum each."""
     step = (ids * np.uint64(0x9E3779B97F4A7C15)) | np.uint64(1)
     words = step[:, None] * np.arange(1, _WORDS + 1, dtype=np.uint64)
     return {"id": ids, "words": words, "sum": words.sum(axis=1, dtype=np.uint64)}
 
 
-def _intact(batch: dict[str, _Words]) -> _Words:
-    expected = _records(batch["id"])
+def checked_ids(batch: dict[str, _Words]) -> _Words:
+    """Return the ids of a batch; raise `CheckError` if a record is damaged."""
+    expected = make_records(batch["id"])
     if any(not np.array_equal(batch[name], expected[name]) for name in expected):
         raise CheckError("a record came back damaged")
     return batch["id"]
 
 
-def _drawn(buffer: EchoBuffer) -> Iterator[Any]:
+def _batches(buffer: EchoBuffer) -> Iterator[Any]:
     while True:
         try:
             yield buffer.next_batch(timeout=_TIMEOUT_S)
@@ -176,14 +180,14 @@ def _feed(buffer: EchoBuffer, first: int, end: int = _ORDERED) -> None:
 def _order(seed: int, batch_size: int) -> NDArray[np.int64]:
     with _ordered(seed, batch_size) as buffer:
         _feed(buffer, 0)
-        return np.concatenate(list(_drawn(buffer)))
+        return np.concatenate(list(_batches(buffer)))
 
 
 def check_order() -> str:
-    """The order depends on the seed, and not on timing or on the batch size.
+    """Check that the order depends on the seed, and not on timing or batch size.
 
     Raises:
-        CheckError: It does, or does not depend on the seed.
+        CheckError: The order depends on the batch size, or not on the seed.
     """
     one, again, other = _order(1, _BATCH), _order(1, _BATCH // 2), _order(2, _BATCH)
     if not np.array_equal(one, again):
@@ -194,14 +198,14 @@ def check_order() -> str:
 
 
 def check_resume() -> str:
-    """A buffer that resumes from a state serves what the first one would have.
+    """Check that a buffer which resumes from a state serves the same further batches.
 
     Raises:
-        CheckError: It serves something else.
+        CheckError: It serves other batches.
     """
     with _ordered(seed=3) as first:
         _feed(first, 0)
-        batches = _drawn(first)
+        batches = _batches(first)
         for _ in range(_ORDERED // _BATCH):  # a third of all
             next(batches)
         state = first.state_dict()
@@ -209,17 +213,19 @@ def check_resume() -> str:
     with _ordered(seed=3) as second:
         second.load_state_dict(state)
         _feed(second, state["fresh_offset"])
-        resumed = np.concatenate(list(_drawn(second)))
+        resumed = np.concatenate(list(_batches(second)))
     if not np.array_equal(resumed, expected):
         raise CheckError("the batches after resuming differ")
     return f"{len(resumed):,} draws, from fresh example {state['fresh_offset']:,} on"
 
 
 def check_device() -> str:
-    """A CUDA device serves what the CPU does; a simulated one, without driver or CuPy.
+    """Check that a CUDA device serves the same as the CPU.
+
+    The device is simulated where there is no driver or no CuPy.
 
     Raises:
-        CheckError: It serves something else.
+        CheckError: It serves other batches.
         DeviceError: There are driver and CuPy, but the device cannot be used.
     """
     if _has_driver() and importlib.util.find_spec("cupy") is not None:
@@ -246,7 +252,7 @@ def _compare_with_device(count: int, window: int) -> int:
 def _draws(device: str, count: int, window: int) -> NDArray[np.int64]:
     with _ordered(5, 32, device, window) as buffer:
         _feed(buffer, 0, count)
-        return np.concatenate([_on_host(batch) for batch in _drawn(buffer)])
+        return np.concatenate([_on_host(batch) for batch in _batches(buffer)])
 
 
 def _on_host(batch: Any) -> NDArray[np.int64]:

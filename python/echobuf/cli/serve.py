@@ -1,4 +1,4 @@
-"""`echobuf serve`: one preparation for several jobs."""
+"""`echobuf serve`: one upstream, prepared once for several jobs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from echobuf.cli import CommandError, UsageError
-from echobuf.cli.arguments import in_options, whole_number
-from echobuf.cli.interrupt import ending_on_interrupt, terminated_as_interrupted
-from echobuf.cli.target import call_target, load_target
+from echobuf.cli.arguments import (
+    call_target,
+    load_target,
+    whole_number,
+    with_option_names,
+)
+from echobuf.cli.interrupt import exit_on_interrupt, sigterm_as_interrupt
 from echobuf.describe_error import describe
 from echobuf.errors import EchobufError, OptionError
 
@@ -32,7 +36,7 @@ _OPTIONS = {  # of the arguments of `Server`
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments."""
+    """Add the arguments."""
     parser.add_argument(
         "target",
         metavar="FILE:NAME",
@@ -76,11 +80,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Serves until all epochs are, or somebody ends it."""
-    with ending_on_interrupt():  # imports of frameworks take seconds
+    """Serve until all epochs are served, or Ctrl-C or SIGTERM ends the server."""
+    with exit_on_interrupt():  # imports of frameworks take seconds
         found = load_target(options.target)
     upstream = _made(found, options.target)
-    with terminated_as_interrupted():
+    with sigterm_as_interrupt():
         return _serve(upstream, options)
 
 
@@ -91,7 +95,7 @@ def _serve(upstream: Any, options: argparse.Namespace) -> int:
     from echobuf.serve import address
 
     server = None
-    try:  # jobs may come before it is made
+    try:  # jobs may attach before the server is made
         server = _server(upstream, name, options)
         print(
             f"serving {name!r}; in a job: "
@@ -100,7 +104,7 @@ def _serve(upstream: Any, options: argparse.Namespace) -> int:
         )
         server.wait()
     except EchobufError as error:
-        raise CommandError(in_options(error, _OPTIONS)) from None
+        raise CommandError(with_option_names(error, _OPTIONS)) from None
     except OSError as error:
         raise CommandError(describe(error)) from None
     except KeyboardInterrupt:
@@ -129,7 +133,7 @@ def _server(upstream: Any, name: str, options: argparse.Namespace) -> Server:
             num_workers=options.num_workers,
         )
     except OptionError as error:
-        raise UsageError(in_options(error, _OPTIONS)) from None
+        raise UsageError(with_option_names(error, _OPTIONS)) from None
 
 
 def _made(found: Any, target: str) -> Any:

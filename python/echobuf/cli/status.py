@@ -1,4 +1,4 @@
-"""`echobuf status`: a server and its jobs."""
+"""`echobuf status`: the state of a server and its jobs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from echobuf.cli import CommandError, UsageError, require
-from echobuf.cli.arguments import in_options
+from echobuf.cli.arguments import with_option_names
 from echobuf.errors import EchobufError, OptionError
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ __all__ = ["configure", "run"]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments."""
+    """Add the arguments."""
     parser.add_argument(
         "name", nargs="?", metavar="NAME", help="of the server; all names unless given"
     )
@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints what the server says."""
+    """Print the server's status, or the names of all servers."""
     from echobuf import serve
 
     try:
@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
             return 0
         status = serve.status(options.name)
     except OptionError as error:
-        raise UsageError(in_options(error, {"name": "NAME"})) from None
+        raise UsageError(with_option_names(error, {"name": "NAME"})) from None
     except EchobufError as error:
         raise CommandError(str(error)) from None
     if options.json:

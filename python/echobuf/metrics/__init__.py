@@ -1,19 +1,16 @@
-"""What a loader or a buffer does, written elsewhere while it does it: `Monitor`.
+"""`Monitor`, which writes a loader's or buffer's statistics to sinks while it trains.
 
-Each name is imported when it is first wanted, and the package that it writes to when it
-is made.
+Each name is imported on first use, and the package behind a sink when the sink is made.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from echobuf.metrics.monitor import Monitor
+    from echobuf.metrics.monitor import Monitor, Sink, metrics_of
     from echobuf.metrics.progress import Progress
     from echobuf.metrics.prometheus import Prometheus
-    from echobuf.metrics.sink import Sink, metrics_of
-    from echobuf.metrics.tensorboard import TensorBoard
-    from echobuf.metrics.wandb import WandB
+    from echobuf.metrics.trackers import TensorBoard, WandB
 
 __all__ = [
     "Monitor",
@@ -29,10 +26,10 @@ _MODULES = {
     "Monitor": "monitor",
     "Progress": "progress",
     "Prometheus": "prometheus",
-    "Sink": "sink",
-    "TensorBoard": "tensorboard",
-    "WandB": "wandb",
-    "metrics_of": "sink",
+    "Sink": "monitor",
+    "TensorBoard": "trackers",
+    "WandB": "trackers",
+    "metrics_of": "monitor",
 }
 
 

@@ -1,19 +1,64 @@
-"""`Monitor`: goes along with a training loop and writes what is measured."""
+"""Sinks for metrics, and `Monitor`, which writes to them along a training loop."""
 
 from __future__ import annotations
 
+import dataclasses
+import importlib
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from echobuf.describe_error import describe
-from echobuf.errors import EchobufError, OptionError
-from echobuf.metrics.sink import Sink, metrics_of, require
+from echobuf.errors import EchobufError, MissingPackageError, OptionError
 from echobuf.options import check_bool, check_int
 from echobuf.stats import Stats
+
+
+@runtime_checkable
+class Sink(Protocol):
+    """Protocol of an object that takes metrics."""
+
+    def write(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Take the metrics after `step` steps.
+
+        Args:
+            step: number of steps done.
+            metrics: finite numbers by name, such as `echobuf/t_upstream_s`; those that
+                are not known yet are left out.
+        """
+
+
+def metrics_of(stats: Stats, prefix: str = "echobuf") -> dict[str, float]:
+    """Return the finite fields of `stats`, by the names `prefix/field`."""
+    return {
+        f"{prefix}/{field.name}": value
+        for field in dataclasses.fields(stats)
+        if math.isfinite(value := float(getattr(stats, field.name)))
+    }
+
+
+def require(module: str, package: str, what: str) -> Any:
+    """Import a module of an optional package.
+
+    Args:
+        module: name of the module.
+        package: pip's name of the package.
+        what: the caller's feature that needs it, for the message.
+
+    Raises:
+        MissingPackageError: the package is not installed.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingPackageError(
+            f"{what} needs the package `{package}`, and {error}: pip install {package} "
+            "(or 'data-echoing[metrics]')."
+        ) from error
+
 
 _END = object()
 _RANGES = ("next_batch", "step")
@@ -21,32 +66,39 @@ _Range = Callable[[str], AbstractContextManager[Any]]
 
 
 class Monitor:
-    """Iterates a loader or a buffer, and writes its `stats()` to sinks.
+    """Iterator over a loader or a buffer that writes its `stats()` to sinks.
 
-    `for batch in Monitor(loader, sink)` gives what the loader gives. Whoever draws by
-    other means calls `step()` after each step. What is written are the numbers that the
-    buffer counts anyway: no device is waited for. Sinks are called on the thread that
-    trains, between two steps, and once more when a loop ends.
+    `for batch in Monitor(loader, sink)` yields the loader's batches. A training loop
+    that draws by other means calls `step()` after each step. The buffer counts these
+    numbers anyway, and no device is waited for. Sinks are called on the training
+    thread, between two steps, and once more when a loop ends.
 
-    A sink that raises is warned of once (`RuntimeWarning`) and left out from then on;
+    If a sink raises, a `RuntimeWarning` reports it, the sink is called no more, and
     training goes on.
 
     Args:
-        source: what has `stats()`: an `EchoLoader` of any kind, or an `EchoBuffer`.
-        sinks: where to write; anything with the method of `Sink`. If a sink has a
-            method `end`, that is called when a loop ends.
+        source: an `EchoLoader` of any kind, an `EchoBuffer`, or any iterable with
+            `stats()`.
+        sinks: objects with the method of `Sink`. If a sink has a method `end`, that is
+            called when a loop ends.
         every_s: seconds from one write to the next; 0 writes at each step.
-        first_step: the number of steps done before, in a run that goes on.
-        prefix: what names of metrics begin with.
-        nvtx: mark each `next` and each step as a range for NVIDIA's profilers.
+        first_step: number of steps done before, in a run that is resumed.
+        prefix: prefix of the names of metrics.
+        nvtx: whether to mark each `next` and each step as a range for NVIDIA's
+            profilers.
 
     Attributes:
-        source: as given.
-        steps: how many steps have been done.
+        source: the loader or buffer.
+        steps: number of steps done.
 
     Raises:
-        OptionError: an argument is none of these.
+        OptionError: an argument is of another type or out of range.
         MissingPackageError: `nvtx` is not installed.
+
+    Example:
+        >>> from echobuf.metrics import Monitor, TensorBoard
+        >>> for batch in Monitor(loader, TensorBoard("runs/one"), every_s=5):
+        ...     train_step(batch)
     """
 
     def __init__(
@@ -77,7 +129,7 @@ class Monitor:
         self._due_s = time.monotonic() + self._every_s
 
     def __iter__(self) -> Iterator[Any]:
-        """Begins a loop over the source: an epoch of a loader."""
+        """Iterate the source once: an epoch of a loader."""
         return self._loop(iter(self.source))
 
     def _loop(self, batches: Iterator[Any]) -> Iterator[Any]:
@@ -88,17 +140,17 @@ class Monitor:
                 if held[0] is _END:
                     return
                 with self._range("step"):
-                    yield held.pop()  # it is the caller's alone
+                    yield held.pop()  # without keeping a reference to the batch
                 self.step()
         finally:
             self.end()
 
     def __len__(self) -> int:
-        """That of the source, if it has one."""
+        """Return the length of the source, if it has one."""
         return len(self.source)
 
     def step(self) -> None:
-        """A step has been done; writes if the last write is long enough ago."""
+        """Count a step, and write if the last write is at least `every_s` ago."""
         self.steps += 1
         now = time.monotonic()
         if now >= self._due_s:
@@ -106,14 +158,14 @@ class Monitor:
             self.write()
 
     def write(self) -> None:
-        """Writes what there is now to all sinks."""
+        """Write the current metrics to all sinks."""
         stats: Stats = self.source.stats()
         metrics = metrics_of(stats, self._prefix)
         self._each(lambda sink: sink.write(self.steps, metrics))
 
     def end(self) -> None:
-        """Writes a last time, as when a loop ends; more may follow."""
-        with suppress(EchobufError):  # a buffer whose context was left says no more
+        """Write, and end the sinks, as at the end of a loop; more writes may follow."""
+        with suppress(EchobufError):  # a buffer whose context was left has no stats
             self.write()
         self._each(lambda sink: getattr(sink, "end", _nothing)())
 
@@ -132,7 +184,7 @@ class Monitor:
 
 
 def _nothing() -> None:
-    """What a sink without `end` does at the end."""
+    """Do nothing, in place of a missing `end`."""
 
 
 def _check_seconds(every_s: Any) -> float:

@@ -1,23 +1,23 @@
-"""`Progress`: a line that says how it goes."""
+"""`Progress`: a sink that prints a line of metrics."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from echobuf.metrics.sink import require
+from echobuf.metrics.monitor import require
 
 _UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 class Progress:
-    """A line on a terminal, kept up to date; elsewhere a line for each write.
+    """Sink that updates one line on a terminal; elsewhere it prints a line a write.
 
-    Between two writes nothing draws it. When a loop ends the line stays as it is, and
-    the next loop has its own.
+    The line changes with each write only. It stays when a loop ends, and the next loop
+    has another line.
 
     Args:
-        console: a `rich.console.Console`; standard error unless told.
+        console: a `rich.console.Console`; by default one for standard error.
 
     Raises:
         MissingPackageError: rich is not installed.
@@ -32,7 +32,7 @@ class Progress:
         self._live: Any = None
 
     def write(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Shows them."""
+        """Show the metrics."""
         text = self._text(_line(step, metrics), no_wrap=True, overflow="ellipsis")
         if not self._console.is_terminal or self._console.is_dumb_terminal:
             self._console.print(text, highlight=False, soft_wrap=True)
@@ -45,7 +45,7 @@ class Progress:
             self._live.update(text, refresh=True)
 
     def end(self) -> None:
-        """Leaves the line as it is."""
+        """End the line, which stays on the terminal."""
         live, self._live = self._live, None
         if live is not None:
             live.stop()

@@ -1,4 +1,4 @@
-"""`Prometheus`: what a server scrapes."""
+"""`Prometheus`: a sink that a Prometheus server scrapes."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from echobuf.errors import OptionError
-from echobuf.metrics.sink import require
+from echobuf.metrics.monitor import require
 
 _COUNTED = ("fresh", "served", "passes", "put_wait_s", "next_wait_s")
 
 
 class Prometheus:
-    """Offers the last values written to whoever scrapes them.
+    """Sink that offers the last metrics written to a Prometheus server.
 
-    Names say the unit: `echobuf_t_upstream_seconds`, `echobuf_bytes_host`. What only
-    grows within an epoch is a counter (`echobuf_fresh_total`,
-    `echobuf_next_wait_seconds_total`), which begins anew with each epoch, as Prometheus
-    expects of a counter; all else is a gauge.
+    Names include the unit: `echobuf_t_upstream_seconds`, `echobuf_bytes_host`. Values
+    that only grow within an epoch are counters (`echobuf_fresh_total`,
+    `echobuf_next_wait_seconds_total`), which start from zero with each epoch, as
+    Prometheus allows for counters; all others are gauges.
 
     Args:
-        port: where to serve `/metrics`, on a thread of prometheus_client's; 0 takes a
-            free one. Left out: nothing is served, and the metrics are added to
+        port: port for `/metrics`, served on a thread of prometheus_client; 0 takes a
+            free one. By default nothing is served, and the metrics are added to
             `registry`.
-        registry: of prometheus_client; its global one unless told, and one of its own
-            with a port.
-        address: to serve at; "0.0.0.0" lets other machines in.
+        registry: a registry of prometheus_client; by default its global one, or a new
+            one with a port.
+        address: address to serve at; "0.0.0.0" admits other machines.
 
     Attributes:
-        port: the one that is served at, or None.
+        port: the port served at, or None.
 
     Raises:
         OptionError: the port cannot be served at.
@@ -65,12 +65,12 @@ class Prometheus:
         registry.register(self)
 
     def write(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Keeps them until the next write."""
+        """Keep the metrics until the next write."""
         # Another mapping each time: a scrape on another thread goes through the old.
         self._metrics = {**self._metrics, **metrics}
 
     def collect(self) -> Iterator[Any]:
-        """What prometheus_client calls for a scrape."""
+        """Yield the metrics, for a scrape by prometheus_client."""
         for name, value in self._metrics.items():
             field = name.rpartition("/")[2]
             said = re.sub(r"_s$", "_seconds", re.sub(r"[^a-zA-Z0-9_:]", "_", name))
@@ -78,7 +78,7 @@ class Prometheus:
             yield family(said, f"`{field}` of echobuf's stats()", value=value)
 
     def close(self) -> None:
-        """Takes the metrics away, and serves no more."""
+        """Remove the metrics from the registry, and stop serving."""
         server, self._server, self.port = self._server, None, None
         if server is not None:
             server.shutdown()

@@ -1,4 +1,4 @@
-"""Where figures were taken: commit, machine, versions, command."""
+"""Environment in which figures are taken: commit, machine, versions, command."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from echobuf.cli.machine import cpu_name
-
-__all__ = ["environment"]
+__all__ = ["cpu_name", "environment"]
 
 _FRAMEWORKS = (
     "numpy",
@@ -29,16 +27,16 @@ _FRAMEWORKS = (
     "sklearn",
 )
 
-# Result files that a run before this one has written are no change of the code.
+# Result files of earlier runs do not count as changes of the code.
 _RESULTS = (":!bench/results", ":!experiments/results")
 _CHANGES = ("status", "--porcelain", "--", ".", *_RESULTS)
 
 
 def environment() -> dict[str, Any]:
-    """Commit, machine, versions and command, for a result file.
+    """Return commit, machine, versions and command, for a result file.
 
-    The commit is that of the checkout in which this module lies, or else the script
-    that runs; `None` where both are installed without one.
+    The commit is that of the checkout that holds this module, or else the script that
+    runs; `None` where neither is in a checkout.
     """
     return {
         "commit": _git("rev-parse", "--short", "HEAD"),
@@ -54,7 +52,7 @@ def environment() -> dict[str, Any]:
 
 
 def _versions() -> dict[str, str]:
-    """Versions of the frameworks that are imported, by their modules."""
+    """Return the versions of the imported frameworks, by module."""
     imported = (name for name in _FRAMEWORKS if name in sys.modules)
     return {
         name: str(getattr(sys.modules[name], "__version__", "")) for name in imported
@@ -62,7 +60,7 @@ def _versions() -> dict[str, str]:
 
 
 def _command() -> list[str]:
-    """The command as it is typed, wherever the package and its command lie."""
+    """Return the command line as typed, without the paths of Python and package."""
     program, *arguments = sys.argv
     path = Path(program)
     if path.name == "__main__.py":
@@ -76,7 +74,7 @@ def _git(*arguments: str) -> str | None:
     for file in (Path(__file__), Path(sys.argv[0])):
         here = file.resolve().parent
         try:
-            # An installed copy inside somebody's repository is not part of that one.
+            # An installed copy inside another repository is not part of that one.
             _run(here, "ls-files", "--error-unmatch", file.name)
             top = _run(here, "rev-parse", "--show-toplevel")
             return _run(Path(top), *arguments)
@@ -97,3 +95,14 @@ def _load() -> float | None:
         return os.getloadavg()[0]
     except OSError:
         return None
+
+
+def cpu_name() -> str:
+    """Return the system's name of the processor."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

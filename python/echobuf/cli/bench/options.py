@@ -1,4 +1,4 @@
-"""The options that every benchmark script has."""
+"""Options and main function that all benchmark scripts share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from echobuf.cli.bench.question import Candidate, Question
+from echobuf.cli.bench.questions import Candidate, Question
 from echobuf.cli.bench.report import print_table, write
 from echobuf.cli.bench.rounds import measure
 
@@ -14,7 +14,7 @@ __all__ = ["make_parser", "run", "select"]
 
 
 def make_parser(description: str | None, out: Path) -> argparse.ArgumentParser:
-    """A parser with the options that every benchmark has; results go to `out`."""
+    """Make a parser with the options of all benchmarks; results go to `out`."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument(
         "--rounds", type=_positive, default=11, help="rounds measured (11)"
@@ -48,7 +48,7 @@ def _positive(text: str) -> int:
 
 
 def select(question: Question, options: argparse.Namespace) -> Question:
-    """The question with the candidates and interpreters that the options choose."""
+    """Return the question with the chosen candidates and interpreters only."""
     words = [word for word in options.only.split(",") if word]
     kept = [c for c in question.candidates if not words or _is_any(c, words)]
     needed = {question.reference, *(question.reference_of(c) for c in kept)}
@@ -69,7 +69,7 @@ def _is_any(candidate: Candidate, words: list[str]) -> bool:
 
 
 def run(question: Question, options: argparse.Namespace) -> None:
-    """Measures what the options choose, prints the table, writes the file."""
+    """Measure the chosen candidates, print the table, write the result file."""
     chosen = select(question, options)
     outcomes = measure(chosen, options.rounds)
     print_table(chosen, outcomes)

@@ -1,19 +1,35 @@
-"""Work of a known duration, exact on average however coarsely the machine sleeps."""
+"""Paced upstreams and steps, whose work has a known duration."""
 
 from __future__ import annotations
 
+import argparse
+import itertools
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
-__all__ = ["Pace"]
+import numpy as np
+
+__all__ = [
+    "AddedDelays",
+    "NoOpLoader",
+    "PacedWork",
+    "SlowedIterator",
+    "Step",
+    "Upstream",
+    "fill",
+    "harness_s",
+    "train",
+]
 
 
-class Pace:
-    """A worker that sleeps in place of working.
+class PacedWork:
+    """Simulated work of known durations, by sleeping; exact on average.
 
-    Work begins when it is asked for, so the time that a call took before it is never
-    made up for. Only the time by which a sleep overshot its end is credited, to the
-    sleeps that follow.
+    Work begins at the call, so that time between calls is never made up for. Only the
+    time by which a sleep overshoots its end is taken off the sleeps that follow.
 
     Args:
         clock: Returns the time in seconds.
@@ -37,3 +53,153 @@ class Pace:
             self._sleep(end - now)
             now = self._clock()
         self._overshot_s = now - end
+
+
+class Upstream:
+    """Iterable of numbers, each of which takes a given time to make.
+
+    Args:
+        delays_s: The seconds of each number.
+        pace: Makes the paced work of one iteration.
+    """
+
+    def __init__(
+        self, delays_s: Sequence[float], pace: Callable[[], PacedWork] = PacedWork
+    ) -> None:
+        self.delays_s = delays_s
+        self._pace = pace
+
+    def __len__(self) -> int:
+        return len(self.delays_s)
+
+    def __iter__(self) -> Iterator[np.int64]:
+        pace = self._pace()
+        for number, seconds in enumerate(self.delays_s):
+            pace.work(seconds)
+            yield np.int64(number)
+
+
+class Step:
+    """A training step that takes `seconds`."""
+
+    def __init__(self, seconds: float, pace: PacedWork | None = None) -> None:
+        self._seconds = seconds
+        self._pace = pace or PacedWork()
+
+    def __call__(self, batch: Any) -> None:
+        """Work for the step's time; the batch is ignored."""
+        self._pace.work(self._seconds)
+
+
+class PutTarget(Protocol):
+    """The methods of a buffer that a producer calls."""
+
+    def put(self, example: Any, /) -> object: ...
+    def close(self) -> None: ...
+
+
+def fill(upstream: Iterable[Any], buffer: PutTarget) -> None:
+    """Put all examples of upstream, then close the buffer."""
+    for example in upstream:
+        buffer.put(example)
+    buffer.close()
+
+
+def train(batches: Iterable[Any], step: Callable[[Any], None]) -> int:
+    """Do a step with each batch; return the number of draws."""
+    served = 0
+    for batch in batches:
+        served += len(batch)
+        step(batch)
+    return served
+
+
+class NoOpLoader:
+    """A loader whose puts and draws do nothing, as the no-op candidate.
+
+    Args:
+        upstream: Read by a thread, as fast as it yields.
+        draws: Number of batches of an epoch; each is empty, and ready at once.
+    """
+
+    def __init__(self, upstream: Iterable[Any], draws: int) -> None:
+        self._upstream = upstream
+        self._draws = draws
+
+    def __iter__(self) -> Iterator[tuple[()]]:
+        reader = threading.Thread(target=fill, args=(self._upstream, self))
+        reader.start()
+        yield from itertools.repeat((), self._draws)
+        reader.join()
+
+    def put(self, example: Any, /) -> None:
+        """Drop the example."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def harness_s(upstream: Upstream, draws: int, step_s: float) -> float:
+    """Return the overhead of the loops beyond their work, in seconds per example.
+
+    It is the time of an epoch in which puts and draws do nothing, less the work of the
+    slower side.
+
+    Args:
+        upstream: The paced upstream; overhead is divided by its length.
+        draws: Number of batches of the epoch.
+        step_s: The seconds of a step.
+    """
+    begin = time.perf_counter()
+    train(NoOpLoader(upstream, draws), Step(step_s))
+    seconds = time.perf_counter() - begin
+    return (seconds - max(sum(upstream.delays_s), draws * step_s)) / len(upstream)
+
+
+@dataclass(frozen=True)
+class SlowedIterator:
+    """Iterable whose items each keep the calling thread busy for `seconds` more."""
+
+    items: Iterable[Any]
+    seconds: float
+    clock: Callable[[], float] = time.perf_counter
+
+    def __iter__(self) -> Iterator[Any]:
+        for item in self.items:
+            end = self.clock() + self.seconds
+            while self.clock() < end:
+                pass
+            yield item
+
+
+@dataclass(frozen=True)
+class AddedDelays:
+    """Delays added to each put and draw, to check that they appear in the figures."""
+
+    put_us: float
+    draw_us: float
+
+    @staticmethod
+    def add_options(parser: argparse.ArgumentParser) -> None:
+        """Add `--add-to-put-us` and `--add-to-draw-us`."""
+        for call in ("put", "draw"):
+            parser.add_argument(
+                f"--add-to-{call}-us",
+                type=float,
+                default=0.0,
+                metavar="US",
+                help=f"keep each {call} busy for so long, to see it in the figures (0)",
+            )
+
+    @classmethod
+    def chosen(cls, options: argparse.Namespace) -> AddedDelays:
+        """Make the delays from the options."""
+        return cls(options.add_to_put_us, options.add_to_draw_us)
+
+    def puts(self, upstream: Iterable[Any]) -> Iterable[Any]:
+        """Return upstream with slower puts."""
+        return SlowedIterator(upstream, self.put_us * 1e-6) if self.put_us else upstream
+
+    def draws(self, batches: Iterable[Any]) -> Iterable[Any]:
+        """Return the batches with slower draws."""
+        return SlowedIterator(batches, self.draw_us * 1e-6) if self.draw_us else batches

@@ -1,4 +1,4 @@
-"""The table that a benchmark prints, and the file that it writes."""
+"""Table and result file of a benchmark."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from echobuf.cli.bench.environment import environment
-from echobuf.cli.bench.question import Question
+from echobuf.cli.bench.questions import Question
 from echobuf.cli.bench.rounds import Failed, Measured, Outcome
 from echobuf.cli.output import line_width, wrapped
 
@@ -29,7 +29,7 @@ _SCALES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 
 
 def summary(question: Question, outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
-    """The figures of each candidate, or why there are none."""
+    """Return the figures of each candidate, or the reason for having none."""
     return {name: _row(question, outcome) for name, outcome in outcomes.items()}
 
 
@@ -62,9 +62,9 @@ def _median(outcome: Measured, key: str) -> float:
 
 
 def print_table(question: Question, outcomes: Mapping[str, Outcome]) -> None:
-    """Prints a line for each candidate, as wide as the terminal, or 100 characters.
+    """Print a line for each candidate, as wide as the terminal, or 100 characters.
 
-    In a narrow terminal there are fewer columns.
+    A narrow terminal shows fewer columns.
     """
     width = min(_WIDTH, line_width() or _WIDTH)
     rows = [_cells(question, o) for o in outcomes.values() if isinstance(o, Measured)]
@@ -83,7 +83,7 @@ def print_table(question: Question, outcomes: Mapping[str, Outcome]) -> None:
 
 
 def _fitting(rows: Sequence[Mapping[str, str]], width: int) -> list[str]:
-    """The heads of the columns for which there is room; names, times and speed stay."""
+    """Return the heads of columns that fit; names, times and speed always stay."""
     heads = list(_HEADS)
     for dropped in _DROPPED:
         if sum(_column(rows, head) + 1 for head in heads) - 1 <= width:
@@ -122,12 +122,12 @@ def _scale(seconds: float) -> tuple[float, str]:
 
 
 def write(question: Question, outcomes: Mapping[str, Outcome], out: Path) -> Path:
-    """Writes the figures of a question to `out/NAME.json`, and says so."""
+    """Write the figures of a question to `out/NAME.json`, and print the path."""
     return write_figures(question.name, out, figures(question, outcomes))
 
 
 def figures(question: Question, outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
-    """The unit, the reference, and the figures of each candidate, for JSON."""
+    """Return the unit, the reference, and the figures of each candidate, for JSON."""
     return {
         "unit": f"seconds for one {question.unit}",
         "reference": question.reference,
@@ -142,21 +142,20 @@ def write_figures(
     *,
     taken_in: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Writes any figures with the environment they were taken in, and says so.
+    """Write figures with the environment they were taken in, and print the path.
 
     Args:
         name: of the file, without `.json`.
         out: its folder.
-        content: what it holds.
-        taken_in: the environment, where it was noted before the figures were taken;
-            `None`: as it is now.
+        content: the figures.
+        taken_in: the environment, if noted before measuring; `None`: the current one.
     """
     about = environment() if taken_in is None else taken_in
     return write_json(out / f"{name}.json", {"environment": about, **content})
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> Path:
-    """Writes a result file, whose folder need not be there, and says so."""
+    """Write a result file, make its folder if missing, and print the path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content, indent=1) + "\n")
     print(f"written: {path}")

@@ -1,14 +1,14 @@
 """The process of one candidate: JSON lines in, JSON lines out.
 
 Run as a file, by any Python 3.10 or newer, with the standard library alone: echobuf
-need not be installed where a peer is. A target is a class with
+need not be installed beside a peer. A target is a class with
 
-- `packages`: names of the packages whose versions matter (optional);
-- `guarantees`: a mapping of what it promises, for the result file (optional);
-- `__init__(settings)`: imports and prepares; an `ImportError` says what is missing;
-- `warm_up()`: untimed, once; checks what is claimed (optional);
+- `packages`: names of the packages whose versions are reported (optional);
+- `guarantees`: a mapping of its promises, for the result file (optional);
+- `__init__(settings)`: imports and prepares; an `ImportError` names what is missing;
+- `warm_up()`: untimed, once; checks the claims (optional);
 - `begin()`: untimed, before each `run` (optional);
-- `run()`: timed; does the work and returns how many units it did;
+- `run()`: timed; does the work and returns the number of units done;
 - `close()`: optional.
 
 `busy_thread: true` in the settings keeps a pure-Python thread busy meanwhile.
@@ -33,7 +33,7 @@ from echobuf.describe_error import message
 
 
 class BusyThread:
-    """A thread that runs Python code while the context lasts."""
+    """A thread that runs Python code for as long as the context lasts."""
 
     def __init__(self) -> None:
         self._stop = False
@@ -53,14 +53,14 @@ class BusyThread:
 
 
 class Worker:
-    """Answers the parent's requests by calling the candidate."""
+    """Handler of the parent's requests, which calls the candidate."""
 
     def __init__(self) -> None:
         self._candidate: Any = None
         self._settings: dict[str, Any] = {}
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Does what is asked, and says how it went."""
+        """Handle a request, and return the result or the failure."""
         try:
             method = getattr(self, "_" + request["do"])
             return {"ok": True, **method(**request.get("with", {}))}
@@ -131,7 +131,7 @@ def _failure(stage: str, error: BaseException) -> dict[str, Any]:
 
 
 def _version(package: str) -> str | None:
-    """Version of a distribution, or of the one that is imported by this name."""
+    """Return the version of a distribution, or of the one with this module name."""
     names = [package, *importlib.metadata.packages_distributions().get(package, ())]
     for name in names:
         try:
@@ -142,7 +142,7 @@ def _version(package: str) -> str | None:
 
 
 def _family() -> list[int]:
-    """This process and its descendants, where the system tells."""
+    """Return the ids of this process and, where /proc has them, its descendants."""
     family = [os.getpid()]
     for pid in family:
         for path in Path(f"/proc/{pid}/task").glob("*/children"):
@@ -154,14 +154,14 @@ def _family() -> list[int]:
 
 
 def _usage() -> tuple[int, int, float]:
-    """Minor and major faults, and processor seconds of the children alone."""
+    """Return minor and major faults, and processor seconds of the children alone."""
     minor, major, cpu_s = _children()
     own = resource.getrusage(resource.RUSAGE_SELF)
     return minor + own.ru_minflt, major + own.ru_majflt, cpu_s
 
 
 def _children() -> tuple[int, int, float]:
-    """Minor and major faults and processor seconds of what this process started."""
+    """Return minor and major faults and processor seconds of the descendants."""
     minor, major, ticks = 0, 0, 0
     for pid in _family()[1:]:
         try:
@@ -175,7 +175,7 @@ def _children() -> tuple[int, int, float]:
 
 
 def _peak_bytes(pid: int) -> int:
-    """Peak resident memory: `ru_maxrss`, less what was there before the exec."""
+    """Return the peak resident memory, without that from before the exec."""
     try:
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
@@ -188,8 +188,8 @@ def _peak_bytes(pid: int) -> int:
 
 
 def main() -> None:
-    """Answers requests until standard input ends."""
-    # Libraries print on standard output; the answers go another way.
+    """Answer requests until standard input ends."""
+    # Libraries print on standard output, so the answers use a copy of it.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     here = str(Path(__file__).parent)
@@ -201,7 +201,7 @@ def main() -> None:
         if request["do"] == "stop":
             answers.close()
             sys.stdout.flush()
-            os._exit(0)  # whatever threads and pools a peer leaves behind
+            os._exit(0)  # without waiting for threads and pools that a peer left behind
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The command `echobuf demo`: its options; what it does is in `session`."""
+"""Options of `echobuf demo`, which `session` runs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 from echobuf.cli import require
 from echobuf.cli.demo.settings import Settings
-from echobuf.cli.interrupt import ending_on_interrupt
-from echobuf.cli.output import check_folder, json_option
+from echobuf.cli.interrupt import exit_on_interrupt
+from echobuf.cli.output import add_json_option, make_output_folder
 
 __all__ = ["configure", "run"]
 
@@ -26,7 +26,7 @@ _SLOWEST_KB_S = 1.0  # below it, one batch takes longer than a run may
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of the demo."""
+    """Add the options of the demo."""
     parser.epilog = (
         "Trains a small network on handwritten digits to a given test accuracy, "
         "four times: without echoing, with batch echoing, with example echoing, and "
@@ -66,19 +66,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_false",
         help="print the result only",
     )
-    json_option(parser, "what demo.json holds")
+    add_json_option(parser, "what demo.json holds")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Runs the demo.
+    """Run the demo.
 
     Raises:
         UsageError: The folder cannot be written to.
         CommandError: A package is missing.
     """
     require("demo", _NEEDED)
-    check_folder(options.out)
-    with ending_on_interrupt():  # these imports take seconds
+    make_output_folder(options.out)
+    with exit_on_interrupt():  # these imports take seconds
         from echobuf.cli.demo.session import run_demo
 
     settings = Settings(

@@ -39,14 +39,14 @@ _SHIFT = 0.75  # pixels of the file, either way
 
 @dataclass(frozen=True)
 class Digits:
-    """Names of the files, relative to the folder they were written to."""
+    """Names of the files of the digits, relative to their folder."""
 
     train: tuple[str, ...]
     test: tuple[str, ...]
 
 
 def write_digits(folder: Path) -> Digits:
-    """Writes scikit-learn's 1,797 handwritten digits as PNG files.
+    """Write scikit-learn's 1,797 handwritten digits as PNG files.
 
     Args:
         folder: Where to write; it must exist.
@@ -65,23 +65,23 @@ def write_digits(folder: Path) -> Digits:
 
 
 def label_of(name: str) -> int:
-    """The digit that a file shows, from its name."""
+    """Return the digit that a file shows, from its name."""
     return int(Path(name).stem.split("-")[1])
 
 
 def decode(png: bytes) -> Image.Image:
-    """Decodes a PNG file."""
+    """Decode a PNG file."""
     image = Image.open(io.BytesIO(png))
     image.load()
     return image
 
 
 def augment(image: Image.Image, rng: np.random.Generator) -> NDArray[np.uint8]:
-    """Turns, scales and shifts an image at random, and enlarges it.
+    """Rotate, scale, shift and enlarge an image, at random.
 
     Args:
         image: A grey image.
-        rng: Where the distortion is drawn from; four draws are taken.
+        rng: Generator of the distortion; four draws are taken.
 
     Returns:
         `uint8[SIDE, SIDE]`.
@@ -103,7 +103,7 @@ def augment(image: Image.Image, rng: np.random.Generator) -> NDArray[np.uint8]:
 
 
 def enlarge(image: Image.Image, rng: np.random.Generator) -> NDArray[np.uint8]:
-    """Enlarges an image as `augment` does, and leaves its distortion to `distortion`.
+    """Enlarge an image as `augment` does, without its distortion.
 
     Returns:
         `uint8[SIDE, SIDE]`.
@@ -114,9 +114,9 @@ def enlarge(image: Image.Image, rng: np.random.Generator) -> NDArray[np.uint8]:
 
 
 def distortion() -> RandomAffine:
-    """The same distortion as `augment`'s, as an operation inside the draw.
+    """Return `augment`'s distortion as an operation inside the draw.
 
-    It shifts by whole pixels, and interpolates linearly.
+    Unlike `augment` it shifts by whole pixels, and interpolates linearly.
     """
     shift = 2.0 * _SHIFT / SIDE  # the files' pixels are two of ours
     return RandomAffine(
@@ -130,7 +130,7 @@ def distortion() -> RandomAffine:
 def test_set(
     folder: Path, names: Sequence[str]
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Reads the held-out digits and distorts them, always in the same way.
+    """Read the held-out digits and distort them, always in the same way.
 
     Returns:
         Images `uint8[n, SIDE, SIDE]` and labels `int64[n]`.

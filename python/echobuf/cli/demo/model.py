@@ -21,8 +21,8 @@ class Model:
         seed: Seeds the first weights.
         learning_rate: Of stochastic gradient descent.
         momentum: Of stochastic gradient descent.
-        device: Where it computes.
-        width: How many times wider its layers are than those of the demo.
+        device: The device of the computation.
+        width: Width of the layers, relative to those of the demo.
     """
 
     def __init__(
@@ -42,20 +42,20 @@ class Model:
         )
 
     def step(self, images: Tensor, labels: Tensor) -> None:
-        """Trains on one batch: `uint8[n, SIDE, SIDE]` with `int64[n]`."""
+        """Train on one batch: `uint8[n, SIDE, SIDE]` with `int64[n]`."""
         self._optimiser.zero_grad()
         scores = self._network(_normalised(images))
         nn.functional.cross_entropy(scores, labels).backward()  # type: ignore[no-untyped-call]
         self._optimiser.step()
 
     def wait(self) -> None:
-        """Returns when the device has done all steps so far."""
+        """Wait until the device has done all steps so far."""
         if self._on_gpu:
             torch.cuda.synchronize()
 
     @torch.inference_mode()
     def accuracy(self, images: Tensor, labels: Tensor) -> float:
-        """The share of images that the network classifies rightly."""
+        """Return the share of images that the network classifies correctly."""
         right = 0
         for begin in range(0, len(labels), _TEST_CHUNK):
             chunk = slice(begin, begin + _TEST_CHUNK)

@@ -1,4 +1,4 @@
-"""Progress while the demo runs: live on a terminal, plain lines elsewhere."""
+"""Progress of the demo: live bars on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _NARROW = 72  # columns
 
 
 class Silent:
-    """Shows nothing; the other displays build on it."""
+    """Display that shows nothing; base class of the others."""
 
     def begin(self, condition: Condition) -> None:
-        """A run begins."""
+        """Begin a run."""
 
     def seen(self, point: Point) -> None:
-        """An evaluation has been made."""
+        """Show an evaluation."""
 
     def end(self) -> None:
-        """The run has ended."""
+        """End the run."""
 
     def __enter__(self) -> Silent:
         return self
@@ -48,7 +48,7 @@ Display = Silent
 
 
 class Lines(Silent):
-    """Prints a line every few seconds of a run, for logs and pipes.
+    """Display that prints a line every few seconds of a run, for logs and pipes.
 
     Args:
         write: Prints one line.
@@ -61,18 +61,18 @@ class Lines(Silent):
         self._next_s = 0.0
 
     def begin(self, condition: Condition) -> None:
-        """Remembers the run's name."""
+        """Begin a run."""
         self._title, self._last, self._next_s = condition.title, None, _LINE_S
 
     def seen(self, point: Point) -> None:
-        """Prints the evaluation if the last line is some time ago."""
+        """Print the evaluation, if enough time has passed since the last line."""
         self._last = point
         if point.seconds >= self._next_s:
             self._next_s = point.seconds + _LINE_S
             self._print()
 
     def end(self) -> None:
-        """Prints where the run ended."""
+        """Print the run's last evaluation."""
         self._print()
 
     def _print(self) -> None:
@@ -104,13 +104,13 @@ class Live(Silent):
         )
 
     def begin(self, condition: Condition) -> None:
-        """Adds the run's bar."""
+        """Add the run's bar."""
         text = "starting"
         self._task = self._bars.add_task(condition.title, total=self._target, text=text)
         self._bars.refresh()
 
     def seen(self, point: Point) -> None:
-        """Moves the bar."""
+        """Move the bar."""
         done = min(point.smoothed, self._target)
         self._bars.update(self._task, completed=done, text=self._said(point))
         if time.monotonic() - self._drawn_at >= _LIVE_S:
@@ -121,7 +121,7 @@ class Live(Silent):
         return _text(point, self._is_narrow)
 
     def end(self) -> None:
-        """Draws the last state of the bar."""
+        """Draw the last state of the bar."""
         self._bars.refresh()
 
     def __enter__(self) -> Live:
@@ -140,7 +140,7 @@ class Live(Silent):
 def display(
     settings: Settings, console: Console, write: Callable[[str], None]
 ) -> Display:
-    """The display that suits the settings and where the output goes."""
+    """Choose the display for the settings and the console."""
     if not settings.progress:
         return Silent()
     live = console.is_terminal and not console.is_dumb_terminal

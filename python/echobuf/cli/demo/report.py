@@ -1,35 +1,45 @@
-"""The table, and what the JSON file holds."""
+"""Results of the demo: verdicts, table, JSON and picture."""
 
 from __future__ import annotations
 
 import platform
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 from rich import box
 from rich.table import Table
 
 from echobuf import __version__
 from echobuf.cli.bench.environment import environment
-from echobuf.cli.demo.outcome import Outcome
+from echobuf.cli.demo.settings import Settings
 from echobuf.cli.demo.training import Run
 
-__all__ = ["as_json", "table"]
+__all__ = [
+    "Costs",
+    "DemoResult",
+    "as_json",
+    "predict_seconds",
+    "table",
+    "write_picture",
+]
 
 _PACKAGES = ("numpy", "optree", "torch", "pillow", "scikit-learn", "rich", "matplotlib")
 _USUAL = 80
 _COLUMNS = ("seconds", "formula", "fresh", "steps", "factor", "wait s")
 
 
-def table(outcome: Outcome, width: int = 80) -> Table:
-    """The runs side by side, at most 80 columns wide.
+def table(outcome: DemoResult, width: int = 80) -> Table:
+    """Return the runs side by side, at most 80 columns wide.
 
     Args:
         outcome: The figures.
-        width: Columns that there are, 60 at the least.
+        width: Columns available, at least 60.
     """
     result = Table(
         title=f"To {outcome.settings.target:.1%} test accuracy",
@@ -46,7 +56,7 @@ def table(outcome: Outcome, width: int = 80) -> Table:
     return result
 
 
-def _cells(outcome: Outcome, run: Run) -> list[str]:
+def _cells(outcome: DemoResult, run: Run) -> list[str]:
     end = run.end
     reached = run.reached
     return [
@@ -59,7 +69,7 @@ def _cells(outcome: Outcome, run: Run) -> list[str]:
     ]
 
 
-def _caption(outcome: Outcome) -> str:
+def _caption(outcome: DemoResult) -> str:
     settings = outcome.settings
     return (
         "Same upstream, first weights, seed and learning rate "
@@ -71,12 +81,12 @@ def _caption(outcome: Outcome) -> str:
     )
 
 
-def as_json(outcome: Outcome, command_line: Sequence[str]) -> dict[str, Any]:
-    """All figures, with what is needed to judge and repeat them.
+def as_json(outcome: DemoResult, command_line: Sequence[str]) -> dict[str, Any]:
+    """Return all figures, with the settings and versions to repeat them.
 
     Args:
         outcome: The figures.
-        command_line: How the demo was called.
+        command_line: The demo's command line.
 
     Returns:
         A dict that `json` can write. A run that missed its target has `None` as its
@@ -105,7 +115,7 @@ def as_json(outcome: Outcome, command_line: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _run(outcome: Outcome, run: Run) -> dict[str, Any]:
+def _run(outcome: DemoResult, run: Run) -> dict[str, Any]:
     end = run.end
     return {
         **asdict(run.condition),
@@ -119,3 +129,129 @@ def _run(outcome: Outcome, run: Run) -> dict[str, Any]:
         "accuracy": end.smoothed,
         "curve": [asdict(point) for point in run.points],
     }
+
+
+_EVEN = 0.02  # a difference in time below this share counts as none
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds per example on either side of the echo buffer, measured.
+
+    Attributes:
+        upstream_s: To fetch, decode and distort a fresh example.
+        downstream_s: To train on one example.
+    """
+
+    upstream_s: float
+    downstream_s: float
+
+    @property
+    def ratio(self) -> float:
+        """Return R, the upstream's time over the downstream's."""
+        return self.upstream_s / self.downstream_s
+
+
+@dataclass(frozen=True)
+class DemoResult:
+    """Result of a demo: its runs, with the costs and the settings.
+
+    Attributes:
+        settings: The settings.
+        costs: The costs that calibration measured.
+        bandwidth: The server's limit in bytes a second.
+        runs: The runs; the first one is the baseline.
+    """
+
+    settings: Settings
+    costs: Costs
+    bandwidth: float
+    runs: tuple[Run, ...]
+
+    def predicted_s(self, run: Run) -> float:
+        """Return the time that the formula predicts for a run, in seconds."""
+        costs = self.costs
+        return predict_seconds(
+            run.end.fresh, run.end.factor, costs.upstream_s, costs.downstream_s
+        )
+
+    def verdicts(self) -> list[str]:
+        """Return a line for each run but the first: whether and how much it paid."""
+        baseline, *others = self.runs
+        return [self._verdict(baseline, run) for run in others]
+
+    def _verdict(self, baseline: Run, run: Run) -> str:
+        title, goal = run.condition.title.capitalize(), f"{self.settings.target:.1%}"
+        limit = f"within {self.settings.budget_s:.0f} s"
+        if not run.reached:
+            both = "" if baseline.reached else f", nor did {baseline.condition.title}"
+            return f"{title} did not reach {goal} {limit}{both}: it did not pay."
+        took = f"{title} reached {goal} in {run.end.seconds:.1f} s"
+        if not baseline.reached:
+            return f"{took}, {baseline.condition.title} not {limit}: it paid."
+        speedup = baseline.end.seconds / run.end.seconds
+        return f"{took}, {_compared(speedup, baseline)}"
+
+
+def _compared(speedup: float, baseline: Run) -> str:
+    other = f"{baseline.condition.title} ({baseline.end.seconds:.1f} s)"
+    if abs(speedup - 1.0) < _EVEN:
+        return f"as did {other}: it made no difference."
+    if speedup > 1.0:
+        return f"{speedup:.2f} times sooner than {other}: it paid."
+    return f"{1.0 / speedup:.2f} times later than {other}: it did not pay."
+
+
+_COLORS = ("#7f7f7f", "#1f77b4", "#d62728", "#2ca02c")
+_LOWEST = 0.5  # the accuracy at which the picture begins, unless the target is lower
+
+
+def write_picture(outcome: DemoResult, path: Path) -> None:
+    """Draw the smoothed test accuracy over the seconds of each run.
+
+    Args:
+        outcome: The runs.
+        path: The PNG file to write.
+    """
+    figure = Figure(figsize=(8, 4.5), dpi=120, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    for index, run in enumerate(outcome.runs):
+        color = _COLORS[index % len(_COLORS)]
+        seconds = [point.seconds for point in run.points]
+        smoothed = [point.smoothed for point in run.points]
+        took = f"{run.end.seconds:.1f} s" if run.reached else "target not reached"
+        label = f"{run.condition.title}: {took}, factor {run.end.factor:.2f}"
+        axes.plot(seconds, smoothed, color=color, label=label)
+        if run.reached:
+            axes.plot(seconds[-1:], smoothed[-1:], "o", color=color)
+    target = outcome.settings.target
+    axes.axhline(target, color="black", linewidth=0.8, linestyle="--")
+    axes.set_ylim(min(_LOWEST, target / 2), 1.0)
+    axes.set_xlim(left=0.0)
+    axes.set_xlabel("seconds")
+    axes.set_ylabel(f"test accuracy (target {target:.1%})")
+    axes.set_title(f"Training from a slow upstream, R = {outcome.costs.ratio:.1f}")
+    axes.legend(loc="lower right", frameon=False)
+    axes.grid(alpha=0.3)
+    figure.savefig(path)
+
+
+def predict_seconds(
+    fresh: int, factor: float, upstream_s: float, downstream_s: float
+) -> float:
+    """Predict the time for `fresh` examples, each echoed `factor` times.
+
+    Upstream and downstream overlap, so the slower one decides: a fresh example takes
+    max(t_upstream, e * t_downstream).
+
+    Args:
+        fresh: Fresh examples.
+        factor: The effective echoing factor e.
+        upstream_s: t_upstream, seconds per fresh example.
+        downstream_s: t_downstream, seconds per example trained on.
+
+    Returns:
+        Seconds.
+    """
+    return fresh * max(upstream_s, factor * downstream_s)

@@ -1,9 +1,9 @@
 """A web server for the files of one folder, with a bandwidth limit.
 
-It runs as a process of its own, started by its file name, and needs the standard
-library only. Its standard input controls it: a line with a number sets the bandwidth
-in bytes a second, and is answered by a line; the end of the input ends the server.
-So it never outlives the demo, however that ends.
+It runs as a separate process, started by its file name, and needs the standard library
+only. Its standard input controls it: a line with a number sets the bandwidth in bytes a
+second, and is answered by a line; the end of the input ends the server. So the server
+never outlives the demo.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _MISSING = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
 
 
 class TokenBucket:
-    """A limit on bytes a second, shared by all who take from it.
+    """A limit on bytes a second, shared by all connections.
 
-    Takers are served in the order of their calls: each one's bytes begin when those
-    of the one before it have ended, so the sum is limited however many there are.
+    Calls are served in their order: the bytes of a call begin when those of the call
+    before have ended, so that the sum is limited for any number of connections.
 
     Args:
         rate: Bytes a second; infinity for no limit.
@@ -53,12 +53,12 @@ class TokenBucket:
         self._free_at = clock()  # when all bytes taken so far will have been sent
 
     def set_rate(self, rate: float) -> None:
-        """Changes the limit for what is taken from now on."""
+        """Change the limit for later calls of `take`."""
         with self._lock:
             self._rate = rate
 
     def take(self, count: int) -> None:
-        """Waits until `count` more bytes have had their time."""
+        """Wait for the time of `count` more bytes."""
         with self._lock:
             now = self._clock()
             begin = max(self._free_at, now - self._burst_s)
@@ -69,7 +69,7 @@ class TokenBucket:
 
 
 class FileServer(ThreadingHTTPServer):
-    """Serves files from memory on a free port of the loopback interface.
+    """HTTP server of files in memory, on a free port of the loopback interface.
 
     Args:
         files: Path in the address, such as `"/0001-7.png"`, to content.
@@ -87,7 +87,7 @@ class FileServer(ThreadingHTTPServer):
         }
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Says nothing when a client has gone, which is how every run ends."""
+        """Ignore closed connections, with which every run ends."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)
 
@@ -98,17 +98,17 @@ class _Handler(BaseHTTPRequestHandler):
     server: FileServer
 
     def do_GET(self) -> None:
-        """Sends one file, headers included, when the bandwidth allows it."""
+        """Send one file, headers included, when the bandwidth allows it."""
         response = self.server.responses.get(self.path, _MISSING)
         self.server.bucket.take(len(response))
         self.wfile.write(response)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Keeps quiet: the terminal belongs to the demo."""
+        """Log nothing: the terminal belongs to the demo."""
 
 
 def main(folder: str) -> None:
-    """Serves a folder until the standard input ends; prints the port first."""
+    """Serve a folder until the standard input ends; prints the port first."""
     files = {f"/{path.name}": path.read_bytes() for path in Path(folder).iterdir()}
     bucket = TokenBucket(float("inf"))
     with FileServer(files, bucket) as server:

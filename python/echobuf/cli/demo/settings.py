@@ -1,4 +1,4 @@
-"""What one run of the demo is made of; every figure that is chosen, not measured."""
+"""Settings of the demo: all figures that are chosen, not measured."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Condition:
         unit: What is echoed, as in `echobuf.EchoLoader`.
         factor: The echoing factor, as in `echobuf.EchoLoader`.
         window_batches: The window, in batches.
-        distorted: Where: upstream, once for each fresh example, or in the draw, anew
-            for each echo.
+        distorted: The place of the distortion: upstream, once for each fresh example,
+            or in the draw, anew for each echo.
     """
 
     key: str
@@ -31,8 +31,8 @@ class Condition:
     distorted: Literal["upstream", "draw"] = "upstream"
 
 
-# Both ways of echoing have the same memory. Without echoing a window has nothing to
-# add, as the upstream is shuffled: two batches let loading and training overlap.
+# All ways of echoing have the same memory. Without echoing a large window is useless,
+# as the upstream is shuffled: two batches let loading and training overlap.
 CONDITIONS = (
     Condition("none", "no echoing", "batch", 1, 2),
     Condition("batch", "batch echoing", "batch", 6, 32),
@@ -52,8 +52,8 @@ class Settings:
             `None` to choose it such that R comes out near `ratio`.
         out: Folder for the picture and the JSON file.
         progress: Whether to show progress.
-        ratio: The R to aim at when the bandwidth is not given.
-        budget_s: Seconds after which one run stops short of the target.
+        ratio: The R to calibrate for, where the bandwidth is not given.
+        budget_s: Seconds after which a run stops without having reached the target.
         calibration_s: Seconds of one round of calibration.
         batch_size: Examples per step.
         learning_rate: The same for all runs, as is `momentum`.
@@ -61,8 +61,8 @@ class Settings:
         evaluate_every: Steps between two evaluations.
         smoothing: Evaluations in the running mean that has to reach the target.
         conditions: The runs, in order.
-        device: Where the window is and the model trains.
-        width: How many times wider the model's layers are.
+        device: The device of the window and the model.
+        width: Width of the model's layers, relative to the usual one.
     """
 
     seed: int = 0

@@ -1,27 +1,31 @@
-"""One run: train to the target under one condition, with a clock that is fair.
+"""Training runs of the demo, with a clock that stops during evaluations.
 
 The clock and the upstream stand still during an evaluation, for all runs alike.
 """
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from torch import Tensor
+from torch.utils.data import DataLoader
 
-from echobuf.cli.demo.data import distortion
-from echobuf.cli.demo.settings import Condition
-from echobuf.cli.demo.task import Clock, Task
+from echobuf.cli.demo.data import augment, distortion, enlarge
+from echobuf.cli.demo.model import Model
+from echobuf.cli.demo.settings import Condition, Settings
+from echobuf.cli.demo.upstream import DigitStream, Gate
 from echobuf.torch import EchoLoader
 
-__all__ = ["Point", "Run", "train"]
+__all__ = ["Clock", "Point", "Run", "TrainingTask", "train"]
 
 
 @dataclass(frozen=True)
 class Point:
-    """Where a run stood at one evaluation.
+    """State of a run at one evaluation.
 
     Attributes:
         seconds: Time on the clock.
@@ -31,7 +35,7 @@ class Point:
         factor: Effective echoing factor: examples trained on per fresh example.
         accuracy: Test accuracy.
         smoothed: Mean of the last evaluations.
-        settled: Whether there have been enough evaluations for that mean to count.
+        settled: Whether `smoothed` is the mean of enough evaluations.
     """
 
     seconds: float
@@ -49,9 +53,9 @@ class Run:
     """One finished run.
 
     Attributes:
-        condition: How it was fed.
+        condition: The condition of the run.
         reached: Whether it reached the target within its time.
-        points: Its evaluations; the last one is where it ended.
+        points: Its evaluations; the last one is the end of the run.
     """
 
     condition: Condition
@@ -60,24 +64,26 @@ class Run:
 
     @property
     def end(self) -> Point:
-        """Where the run ended: at the target, if it was reached."""
+        """Return the last evaluation."""
         return self.points[-1]
 
 
-def train(task: Task, condition: Condition, seen: Callable[[Point], None]) -> Run:
-    """Trains a new model until it reaches the target or its time is over.
+def train(
+    task: TrainingTask, condition: Condition, seen: Callable[[Point], None]
+) -> Run:
+    """Train a new model until it reaches the target or its time is over.
 
     Args:
-        task: What is the same in all runs.
-        condition: How this run is fed.
-        seen: Called with each evaluation, off the clock.
+        task: The parts that are the same in all runs.
+        condition: The condition of this run.
+        seen: Called with each evaluation, while the clock is stopped.
     """
     return _Runner(task, condition, seen).run()
 
 
 class _Runner:
     def __init__(
-        self, task: Task, condition: Condition, seen: Callable[[Point], None]
+        self, task: TrainingTask, condition: Condition, seen: Callable[[Point], None]
     ) -> None:
         self._task = task
         self._settings = task.settings
@@ -139,7 +145,7 @@ class _Runner:
         return self._loader.stats().fresh * (size if whole else 1)
 
 
-def _loader(task: Task, condition: Condition) -> EchoLoader:
+def _loader(task: TrainingTask, condition: Condition) -> EchoLoader:
     whole = condition.unit == "batch"
     size = task.settings.batch_size
     return EchoLoader(
@@ -152,3 +158,71 @@ def _loader(task: Task, condition: Condition) -> EchoLoader:
         device=task.settings.device,
         transform={0: distortion()} if condition.distorted == "draw" else None,
     )
+
+
+@dataclass(frozen=True)
+class TrainingTask:
+    """Parts that are the same in all runs: data, server, model and settings.
+
+    Attributes:
+        settings: The settings.
+        port: The server's port.
+        names: The files to train on.
+        images: The test set's images, `uint8[n, SIDE, SIDE]`, on the settings' device.
+        labels: The test set's labels, `int64[n]`, there too.
+        gate: Stops the upstream during evaluations.
+    """
+
+    settings: Settings
+    port: int
+    names: tuple[str, ...]
+    images: Tensor
+    labels: Tensor
+    gate: Gate = field(default_factory=Gate)
+
+    def model(self) -> Model:
+        """Make a model, with the same first weights each time."""
+        chosen = self.settings
+        return Model(
+            chosen.seed,
+            chosen.learning_rate,
+            chosen.momentum,
+            chosen.device,
+            chosen.width,
+        )
+
+    def stream(self) -> DigitStream:
+        """Make a stream of fresh examples, from its beginning."""
+        return DigitStream(self.port, self.names, self.settings.seed, self.gate)
+
+    def upstream(self, condition: Condition) -> DataLoader[object]:
+        """Make a DataLoader over the stream, as one writes it without echobuf."""
+        prepare = augment if condition.distorted == "upstream" else enlarge
+        chosen = self.settings
+        stream = DigitStream(self.port, self.names, chosen.seed, self.gate, prepare)
+        return DataLoader(stream, batch_size=chosen.batch_size, num_workers=0)
+
+
+class Clock:
+    """Clock of a run, which can be stopped.
+
+    Args:
+        now: Returns the time in seconds; replaced in tests.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.perf_counter) -> None:
+        self._now = now
+        self._zero = now()
+
+    def seconds(self) -> float:
+        """Return the seconds since the start, without the time it was stopped."""
+        return self._now() - self._zero
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Stop the clock for the length of the `with` block."""
+        begin = self._now()
+        try:
+            yield
+        finally:
+            self._zero += self._now() - begin

@@ -1,11 +1,14 @@
-"""The slow input: fetch by HTTP, decode, distort; an ordinary PyTorch dataset."""
+"""Slow upstream of the demo: an HTTP server, and a PyTorch dataset over it."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,26 +16,27 @@ from PIL.Image import Image
 from torch.utils.data import IterableDataset
 
 from echobuf.cli.demo.data import augment, decode, label_of
+from echobuf.closing import Closing
 
-__all__ = ["DigitStream", "Gate"]
+__all__ = ["DigitStream", "Gate", "ServerProcess"]
 
 _TIMEOUT_S = 30.0
 
 
 class Gate:
-    """Stops the upstream while the clock stands still for an evaluation."""
+    """Gate that stops the upstream during an evaluation."""
 
     def __init__(self) -> None:
         self._open = threading.Event()
         self._open.set()
 
     def wait(self) -> None:
-        """Returns when the gate is open."""
+        """Wait until the gate is open."""
         self._open.wait()
 
     @contextmanager
     def closed(self) -> Iterator[None]:
-        """Keeps the gate closed for the length of the `with` block."""
+        """Keep the gate closed for the length of the `with` block."""
         self._open.clear()
         try:
             yield
@@ -41,14 +45,14 @@ class Gate:
 
 
 class DigitStream(IterableDataset[tuple[NDArray[np.uint8], int]]):
-    """Distorted digits without end: epoch after epoch, each in a new order.
+    """Endless dataset of distorted digits, in a new order in each epoch.
 
     Args:
         port: The server's port on the loopback interface.
         names: The files to fetch.
         seed: Seeds the order and the distortions; the same seed, the same stream.
-        gate: Each example passes it before it is fetched.
-        prepare: Makes a picture of the decoded file, with chance from a generator.
+        gate: Waited for before each example is fetched.
+        prepare: Makes an image from the decoded file, with a random generator.
     """
 
     def __init__(
@@ -66,7 +70,7 @@ class DigitStream(IterableDataset[tuple[NDArray[np.uint8], int]]):
         self._prepare = prepare
 
     def __iter__(self) -> Iterator[tuple[NDArray[np.uint8], int]]:
-        """Yields images `uint8[SIDE, SIDE]` with their labels."""
+        """Yield images `uint8[SIDE, SIDE]` with their labels."""
         rng = np.random.default_rng(self._seed)
         address = ("127.0.0.1", self._port)
         with closing(HTTPConnection(*address, timeout=_TIMEOUT_S)) as connection:
@@ -85,3 +89,59 @@ def _fetch(connection: HTTPConnection, name: str) -> bytes:
     if response.status != 200:
         raise RuntimeError(f"the demo's server answers {response.status} for {name}")
     return body
+
+
+_SCRIPT = Path(__file__).with_name("server.py")
+_END_S = 5.0
+
+
+class ServerProcess(Closing):
+    """Process of the demo's HTTP server, which ends with the `with` block.
+
+    Args:
+        folder: The folder whose files it serves.
+
+    Attributes:
+        port: Its port on the loopback interface.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        # A new session: Ctrl-C reaches only the demo, which then ends the server.
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", str(_SCRIPT), str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            self.port = int(self._answer())
+        except BaseException:
+            self.close()
+            raise
+
+    def _answer(self) -> str:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError("the demo's server ended unexpectedly")
+        return line
+
+    def set_bandwidth(self, bytes_per_s: float) -> None:
+        """Set the limit that all connections share, in bytes a second."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{bytes_per_s!r}\n")
+        self._process.stdin.flush()
+        self._answer()
+
+    def close(self) -> None:
+        """End the server; a second call does nothing."""
+        process = self._process
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+        try:
+            process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

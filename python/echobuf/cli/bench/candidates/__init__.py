@@ -1,4 +1,4 @@
-"""What is measured without any peer: echobuf, plain copies, NumPy; and what all share.
+"""Candidates that need no peers: echobuf, plain copies, NumPy.
 
-`base` and `workload` are what the peers in `bench/peers/` build on, too.
+The peers in `bench/peers/` are built on `base`, too.
 """

@@ -1,54 +1,47 @@
-"""What peers have in common: a store that is sampled, and a stream that is echoed."""
+"""Base classes of candidates, the records they work on, and checks of batches."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from echobuf.cli.bench.candidates.workload import (
-    Records,
-    check_batch,
-    check_uses,
-    key_view,
-    make_records,
-)
-
 CHUNK = 1024  # records added at a time where a store is only filled
 
 
-REFRESHED = 8  # each time, one of so many parts of what a store holds
+REFRESHED = 8  # parts of a store, one of which is replaced at a time
 
 
 def refreshed(records: int) -> range:
-    """Return starts of chunks: an eighth of the records together, or one chunk."""
+    """Return the starts of the chunks of an eighth of the records, at least one."""
     return range(0, max(CHUNK, records // REFRESHED // CHUNK * CHUNK), CHUNK)
 
 
 class Store(ABC):
-    """A replay buffer: `add` batches of records, `sample` batches."""
+    """A replay buffer, to which batches of records are added, and which is sampled."""
 
     @abstractmethod
     def open(self, settings: dict[str, Any], capacity: int) -> None:
-        """Imports the peer, and makes a buffer for `capacity` records."""
+        """Import the peer, and make a buffer for `capacity` records."""
 
     @abstractmethod
     def add(self, records: Records) -> None:
-        """Adds records, stacked on axis 0."""
+        """Add records, stacked on axis 0."""
 
     @abstractmethod
     def sample(self) -> Any:
-        """A batch, as the peer gives it."""
+        """Sample a batch, in the peer's form."""
 
     def to_records(self, batch: Any) -> Records:
-        """The batch as arrays, by the names of the fields; not timed."""
+        """Convert a batch to arrays by field; not timed."""
         return dict(batch)
 
 
 class Sampling(Store):
-    """The questions of batches drawn from records that stay."""
+    """Candidate for questions of batches drawn from resident records."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self.settings = settings
@@ -64,7 +57,7 @@ class Sampling(Store):
             check_batch(self.records, self.to_records(self.sample()), self.settings)
 
     def begin(self) -> None:
-        """Replace an eighth of the records, not timed: for all candidates alike."""
+        """Replace an eighth of the records, not timed, as for all candidates."""
         for start in refreshed(self.settings["records"]):
             self.add({n: a[start : start + CHUNK] for n, a in self.records.items()})
 
@@ -76,7 +69,7 @@ class Sampling(Store):
 
 
 class Stream:
-    """A stream of fresh examples, and the settings of what echoes it."""
+    """A stream of fresh examples, with the settings for echoing it."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self.settings = settings
@@ -88,32 +81,32 @@ class Stream:
         self.prepare()
 
     def prepare(self) -> None:
-        """Imports the peer, and makes what lasts for all epochs."""
+        """Import the peer, and make the objects that last for all epochs."""
 
     def fresh_batches(self) -> Iterator[Any]:
-        """Upstream, batched."""
+        """Yield upstream's batches."""
         for start in range(0, len(self.images), self.batch):
             yield self.images[start : start + self.batch]
 
 
 class Echoing(Stream, ABC):
-    """The questions of a stream of fresh examples, each served e times."""
+    """Candidate for questions of a stream of fresh examples, each served e times."""
 
     exact = True  # every example is served exactly e times: checked in the warm-up
 
     @abstractmethod
     def batches(self) -> Iterator[Any]:
-        """The batches of one epoch, as the peer gives them."""
+        """Return the batches of one epoch, in the peer's form."""
 
     def repeated(self) -> Iterator[Any]:
-        """Upstream, each example e times in a row: views."""
+        """Yield each example of upstream e times in a row, as views."""
         for image in self.images:
             for _ in range(self.factor):
                 yield image
 
     def warm_up(self) -> None:
         served = []
-        # What a candidate does at the end is its own: batches may be shorter there.
+        # Candidates end an epoch in different ways: batches may be shorter there.
         any_size = {**self.settings, "batch": None}
         for number, batch in enumerate(self.batches()):
             images = np.asarray(batch)
@@ -144,7 +137,7 @@ class ReplayEchoing(Store, Echoing):
                 yield self.to_images(self.sample())
 
     def to_images(self, batch: Any) -> Any:
-        """The images of a batch, with no copy."""
+        """Return the images of a batch, without copying."""
         return batch["image"]
 
 
@@ -153,3 +146,82 @@ REPLAY = (
     ("shuffled", "uniformly over the window"),
     ("duplicates in a batch", "yes, with replacement"),
 )
+
+
+Records = dict[str, Any]
+_BLOCK = 1 << 22  # of noise, laid one after the other
+
+
+def make_records(settings: Mapping[str, Any]) -> Records:
+    """Make arrays `[records, *shape]`; each record carries its index.
+
+    `settings["fields"]` is name -> [shape, dtype]; the index is the first four bytes
+    of the field called `settings["key"]`.
+    """
+    count = settings["records"]
+    noise = np.random.default_rng(0).integers(0, 120, _BLOCK, dtype=np.uint8)
+    records = {}
+    for name, (shape, dtype) in settings["fields"].items():
+        array = np.empty((count, *shape), dtype)
+        flat = array.reshape(-1).view(np.uint8)
+        for start in range(0, flat.size, _BLOCK):
+            part = flat[start : start + _BLOCK]
+            part[:] = noise[: part.size]
+        records[name] = array
+    key_view(records[settings["key"]])[:] = np.arange(count)
+    return records
+
+
+def key_view(array: Any) -> Any:
+    """Return a view of the indices that the records of `[n, *shape]` carry."""
+    width = array.dtype.itemsize * math.prod(array.shape[1:])
+    return (
+        array.reshape(len(array), -1)
+        .view(np.uint8)
+        .reshape(-1, width)[:, :4]
+        .view(np.int32)[:, 0]
+    )
+
+
+def row(records: Records, index: int) -> Records:
+    """Return one example as views."""
+    return {name: array[index] for name, array in records.items()}
+
+
+def check_batch(records: Records, batch: Mapping[str, Any], settings: Any) -> Any:
+    """Fail unless each row of a batch is an intact record; return the indices."""
+    arrays = {name: np.ascontiguousarray(batch[name]) for name in records}
+    indices = key_view(arrays[settings["key"]]).copy()
+    if settings["batch"] not in (None, len(indices)):
+        raise AssertionError(f"{len(indices)} rows in a batch of {settings['batch']}")
+    for name, array in arrays.items():
+        expected = records[name]
+        if array.dtype != expected.dtype:
+            raise AssertionError(f"{name}: {array.dtype}, not {expected.dtype}")
+        if not np.array_equal(
+            array.reshape(len(array), *expected.shape[1:]), expected[indices]
+        ):
+            raise AssertionError(f"{name}: a row is no record")
+    return indices
+
+
+def check_uses(
+    indices: Iterable[Any], records: int, factor: int, allowed_missing: int = 0
+) -> dict[str, float]:
+    """Fail unless every example was served `factor` times.
+
+    Returns:
+        The mean number of duplicates in a batch.
+    """
+    counts = np.zeros(records, np.int64)
+    twice = []
+    for batch in indices:
+        np.add.at(counts, batch, 1)
+        twice.append(len(batch) - len(np.unique(batch)))
+    missing = int(np.abs(counts - factor).sum())
+    if missing > allowed_missing:
+        raise AssertionError(
+            f"{missing} uses too many or too few: {counts.min()} to {counts.max()} "
+            f"uses instead of {factor}"
+        )
+    return {"duplicates_per_batch": float(np.mean(twice))}

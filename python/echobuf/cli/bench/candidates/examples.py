@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from echobuf import EchoBuffer, EchoLoader, Field
-from echobuf.cli.bench.candidates.base import Echoing, Stream
-from echobuf.cli.bench.candidates.draw import GUARANTEES
-from echobuf.cli.bench.candidates.workload import check_uses
+from echobuf.cli.bench.candidates.base import Echoing, Stream, check_uses
+from echobuf.cli.bench.candidates.buffers import GUARANTEES
 
 TIMED = (
     "timed",
@@ -20,10 +19,10 @@ TIMED = (
 
 
 class Examples(Stream):
-    """Upstream yields `(image, label)`: the image copied afresh, the label an int.
+    """Stream of `(image, label)`: the image a new copy, the label an int.
 
-    `"source"` in the settings says how many images there are in memory, which come
-    again and again; labels count.
+    `"source"` in the settings is the number of images in memory, which repeat; labels
+    count up.
     """
 
     def __init__(self, settings: dict[str, Any]) -> None:
@@ -31,17 +30,17 @@ class Examples(Stream):
         self.count = int(settings["records"])
 
     def examples(self) -> Iterator[tuple[Any, int]]:
-        """Upstream."""
+        """Yield upstream's examples."""
         images = itertools.cycle(self.images)
         for label, image in zip(range(self.count), images, strict=False):
             yield image.copy(), label
 
 
 class EchoingExamples(Examples, Echoing):
-    """What serves each example e times."""
+    """Candidate that serves each example of such a stream e times."""
 
     def read(self, batch: Any) -> tuple[Any, Any]:
-        """Images and labels of a batch; not timed."""
+        """Return images and labels of a batch; not timed."""
         images, labels = batch
         return np.asarray(images), np.asarray(labels)
 
@@ -63,7 +62,7 @@ class EchoingExamples(Examples, Echoing):
         return sum(len(batch[1]) for batch in self.batches())
 
     def repeated(self) -> Iterator[Any]:
-        """Upstream, each example e times in a row."""
+        """Yield each example of upstream e times in a row."""
         for example in self.examples():
             for _ in range(self.factor):
                 yield example
@@ -179,7 +178,7 @@ class _Upstream:
 
 
 class SameThread(EchoingExamples):
-    """`put` of each example, and a batch whenever there is one, in one thread."""
+    """Echoing on one thread: `put` of each example, and a batch whenever ready."""
 
     packages = ("echobuf", "numpy", "optree")
     guarantees = (*GUARANTEES, ("batch", "copied; the caller's"), TIMED)

@@ -1,4 +1,4 @@
-"""`TensorBoard`: scalars for TensorBoard."""
+"""Sinks for experiment trackers: TensorBoard and Weights & Biases."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from echobuf.errors import OptionError
-from echobuf.metrics.sink import require
+from echobuf.metrics.monitor import require
 
 
 class TensorBoard:
-    """Writes scalars to a folder, or by a writer that there is already.
+    """Sink that writes scalars for TensorBoard, to a folder or with a given writer.
 
     Args:
-        where: a folder, which is made if it is not there, or anything with
+        where: a folder, which is made if missing, or an object with
             `add_scalar(tag, value, step)`, as `torch.utils.tensorboard.SummaryWriter`.
 
     Raises:
-        OptionError: `where` is neither.
+        OptionError: `where` is neither a folder nor a writer.
         MissingPackageError: a folder was given and tensorboard is not installed.
     """
 
@@ -37,7 +37,7 @@ class TensorBoard:
             )
 
     def write(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Adds a point to each curve."""
+        """Add a point to each curve."""
         self._add(step, metrics)
 
 
@@ -53,8 +53,8 @@ class _Writer:
 class _EventFile:
     """A file of events, flushed at each write.
 
-    By the protocol buffers alone: tensorboard's own writer imports TensorFlow wherever
-    that is installed.
+    It is written with the protocol buffers alone, since tensorboard's writer imports
+    TensorFlow where that is installed.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -87,3 +87,36 @@ class _EventFile:
     def __del__(self) -> None:
         if hasattr(self, "_file"):
             self._file.close()
+
+
+class WandB:
+    """Sink that logs to a run of Weights & Biases.
+
+    The x-axis of the metrics is `echobuf/step`, so that it does not depend on the steps
+    of other metrics of the run. wandb writes and uploads in another process.
+
+    Args:
+        run: the result of `wandb.init`; by default the active run.
+
+    Raises:
+        OptionError: `run` is no run, or no run is active.
+        MissingPackageError: `run` was left out and wandb is not installed.
+    """
+
+    def __init__(self, run: Any = None) -> None:
+        if run is None:
+            run = require("wandb", "wandb", "WandB()").run
+        if not callable(getattr(run, "log", None)):
+            raise OptionError(
+                f"`run` is {run!r}; it must be a run of wandb: call `wandb.init()` "
+                "before, or pass what it returned."
+            )
+        self._run = run
+        self._defined: set[str] = set()
+
+    def write(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Log the metrics in one row."""
+        for name in metrics.keys() - self._defined:
+            self._run.define_metric(name, step_metric="echobuf/step")
+            self._defined.add(name)
+        self._run.log({"echobuf/step": step, **metrics})
