@@ -9,10 +9,10 @@ from typing import Any
 from echobuf import _core
 from echobuf.analysis import formulas
 from echobuf.analysis.simulation import Pipeline, simulate
-from echobuf.capacity import check_size, own_bytes
-from echobuf.output_spec import make_output_spec
-from echobuf.options import check_factor, check_options
 from echobuf.backends import make_core_options
+from echobuf.capacity import check_size, own_bytes
+from echobuf.options import check_factor, check_options
+from echobuf.output_spec import make_output_spec
 from echobuf.tree import make_spec
 
 FACTORS = range(1, 17)
