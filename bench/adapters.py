@@ -1,4 +1,4 @@
-"""What tensors and JAX's arrays cost beside NumPy's: a batch of two leaves.
+"""Cost of tensors and JAX's arrays beside NumPy's: a batch of two leaves.
 
 Batches of 32 examples of float32[64] and int32[], all ready. In one process, by turns:
 the median of a batch from `echobuf.EchoLoader`, `echobuf.torch.EchoLoader` and
@@ -50,7 +50,7 @@ class Window:
 
 
 def draws(loader_class: type, window: Window) -> Callable[[], Any]:
-    """What draws one batch from such a loader."""
+    """Return a function that draws one batch from such a loader."""
     loader = loader_class(
         window, batch_size=BATCH, window=WINDOW, factor="auto", max_factor=2**31 - 1
     )
@@ -61,7 +61,7 @@ def draws(loader_class: type, window: Window) -> Callable[[], Any]:
 
 
 def bare(convert: Callable[[Any], Any]) -> Callable[[], Any]:
-    """The same two leaves, in memory that JAX can share."""
+    """Return the same two leaves, in memory that JAX can share."""
     raw = np.zeros(BATCH * 65 * 4 + 128, np.uint8)
     raw = raw[-raw.ctypes.data % 64 :]
     x = raw[: BATCH * 64 * 4].view(np.float32).reshape(BATCH, 64)
@@ -70,7 +70,7 @@ def bare(convert: Callable[[Any], Any]) -> Callable[[], Any]:
 
 
 def measure(call: Callable[[], Any]) -> float:
-    """Microseconds a call."""
+    """Return the microseconds of a call."""
     begun = time.perf_counter()
     for _ in itertools.repeat(None, CALLS):
         call()

@@ -16,7 +16,7 @@ SHAPES = {"float32[32]": [32], "[3, 32, 32]": [3, 32, 32], "[3, 64, 64]": [3, 64
 
 
 def both(name: str, shape: list[int]) -> tuple[Candidate, Candidate]:
-    """The DataLoader alone, and with the loader around it."""
+    """Return candidates for a DataLoader alone, and wrapped in a loader."""
     alone = f"{name}, DataLoader alone"
     settings = {"shape": shape}
     return (

@@ -26,7 +26,7 @@ SETTINGS = {
 
 
 def question(name: str, cut: str) -> Question:
-    """Args: of the result file; "crop", or "resized" for a window of any size."""
+    """Make the question of a result file; `cut` is "crop", or "resized"."""
     target = "peers.{}"
     return Question(
         name,

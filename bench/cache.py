@@ -70,13 +70,13 @@ class LRU:
 
 
 def images(count: int) -> list[Any]:
-    """Prepared items: arrays of one size."""
+    """Return prepared items: arrays of one size."""
     chance = np.random.default_rng(SEED)
     return list(chance.integers(0, 256, (count, 64, 64, 3), np.uint8))
 
 
 def files(count: int) -> list[Any]:
-    """Raw items: as many bytes in the mean, of sizes from a third of that to 5 / 3."""
+    """Return raw items: as many bytes in the mean, a third to 5 / 3 of that each."""
     chance = np.random.default_rng(SEED)
     return [chance.bytes(size) for size in chance.integers(4096, 20480, count)]
 
@@ -112,7 +112,7 @@ class Run:
 
     @property
     def rounds_s(self) -> list[float]:
-        """Seconds of the epochs that count."""
+        """Return the seconds of the epochs that count."""
         return self._seconds[1:]
 
     def figures(self, bare: Run) -> dict[str, Any]:
@@ -134,7 +134,7 @@ class Run:
 def compare(
     items: list[Any], share: float, delay_s: float, epochs: int
 ) -> dict[str, Any]:
-    """All ways to keep this share of the items, an epoch of each by turns."""
+    """Compare all ways to keep this share of the items, by turns of an epoch."""
     max_bytes = int(share * sum(map(size_of, items)))
     with tempfile.TemporaryDirectory() as folder:
         ways: dict[str, Callable[[Source], Any]] = {

@@ -56,14 +56,14 @@ class Cell:
 
     @property
     def is_within(self) -> bool:
-        """Of what is predicted, in step; else between both bounds. To 5 %."""
+        """Return whether the time is within 5 % of the prediction or its bounds."""
         if self.mode == MODES[0]:
             return abs(self.error) <= 0.05
         return 0.95 * self.least_s <= self.seconds <= 1.05 * self.predicted_s
 
 
 def jobs(ranks: int, examples: int) -> list[Job]:
-    """All ways of so many ranks to load, which for one are fewer."""
+    """List the ways of loading for `ranks` ranks."""
     steps = min(MOST_STEPS, examples // (ranks * LOCAL_BATCH))
     ways = ("partitioned",) if ranks == 1 else ("partitioned", "locality-aware")
     return [
@@ -73,14 +73,14 @@ def jobs(ranks: int, examples: int) -> list[Job]:
 
 
 def moved_by(job: Job) -> float:
-    """The share of the examples that comes from peers, as the model has it."""
+    """Return the modelled share of the examples that come from peers."""
     if job.way == "locality-aware":
         return cluster.moved_locality_aware(job.share, job.ranks, job.local_batch)
     return cluster.moved_partitioned(job.share, job.ranks)
 
 
 def measure(name: str, job: Job, mode: str) -> Cell:
-    """Predicts an epoch, and runs it."""
+    """Predict an epoch, and run it."""
     costs = Costs(*(1 / rate for rate in RATES[name]))
     missed, moved = 1 - job.share, moved_by(job)
     in_step, least = (
@@ -106,7 +106,7 @@ def measure(name: str, job: Job, mode: str) -> Cell:
 
 
 def main() -> None:
-    """Prints a line for each cell, and the worst."""
+    """Print a line for each cell, and the worst."""
     parser: argparse.ArgumentParser = make_parser(__doc__, RESULTS)
     parser.add_argument("--examples", type=int, default=8192, help="in an epoch (8192)")
     parser.add_argument("--ranks", type=int, nargs="+", default=RANKS)

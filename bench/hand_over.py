@@ -33,7 +33,7 @@ OWN = "echobuf"
 
 @contextmanager
 def busy_thread(wanted: bool) -> Iterator[None]:
-    """A thread that runs Python, and so wants the GIL all the time."""
+    """Run Python code on a background thread, which keeps asking for the GIL."""
     stop = threading.Event()
 
     def spin() -> None:
@@ -52,7 +52,7 @@ def busy_thread(wanted: bool) -> Iterator[None]:
 
 
 def throughput(native: Native, rounds: int, count: int) -> list[dict[str, Any]]:
-    """Nanoseconds a record, of every queue that can do it."""
+    """Measure nanoseconds a record, for every queue that supports it."""
     rows = []
     for size in SIZES:
         for producers, sleep in (
@@ -102,7 +102,7 @@ def _figures(row: dict[str, Any]) -> str:
 
 
 def quantiles(ns: np.ndarray[Any, Any]) -> dict[str, float]:
-    """Of latencies in nanoseconds, in microseconds; the first ones warm up."""
+    """Return quantiles of latencies, in microseconds, without the warm-up."""
     us = ns[len(ns) // 20 :] / 1e3
     p50, p99 = np.percentile(us, [50, 99])
     below = float((us < LIMIT_US).mean())
@@ -112,7 +112,7 @@ def quantiles(ns: np.ndarray[Any, Any]) -> dict[str, float]:
 def latencies(
     title: str, rounds: int, runs: dict[str, Callable[[], np.ndarray[Any, Any]]]
 ) -> dict[str, dict[str, float]]:
-    """Medians over rounds, calm and beside a busy Python thread."""
+    """Return medians over rounds, calm and beside a busy Python thread."""
     rows = {}
     for busy in (False, True):
         got: dict[str, list[dict[str, float]]] = {name: [] for name in runs}
@@ -136,7 +136,7 @@ def latencies(
 def native_latencies(
     native: Native, rounds: int, count: int, sleep: bool
 ) -> dict[str, dict[str, float]]:
-    """One record at a time between two native threads."""
+    """Measure a hand-over between two native threads, one record at a time."""
 
     def run_of(queue: str) -> Callable[[], np.ndarray[Any, Any]]:
         return lambda: native.latencies_ns(queue, SIZES[0], sleep, count, PERIOD_NS)

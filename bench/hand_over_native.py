@@ -47,19 +47,19 @@ class Native:
         ]
 
     def can(self, queue: str, producers: int, sleep: bool) -> bool:
-        """Whether a queue does it at all."""
+        """Return whether a queue supports the case."""
         return self._call(queue.encode(), 8, producers, sleep, 2, 0, None) != -1
 
     def run(
         self, queue: str, size: int, producers: int, sleep: bool, count: int
     ) -> int:
-        """Nanoseconds for `count` records; with no producer one thread does both."""
+        """Time `count` records, in nanoseconds; on one thread without producers."""
         return self._checked(queue.encode(), size, producers, sleep, count, 0, None)
 
     def latencies_ns(
         self, queue: str, size: int, sleep: bool, count: int, period_ns: int
     ) -> np.ndarray[Any, Any]:
-        """Of each of `count` records, sent one at a time."""
+        """Return the latency of each of `count` records, sent one at a time."""
         got = np.zeros(count, np.int64)
         address = got.ctypes.data
         self._checked(queue.encode(), size, 1, sleep, count, period_ns, address)
@@ -73,7 +73,7 @@ class Native:
 
 
 def versions() -> dict[str, str | None]:
-    """Of what the library is built from."""
+    """Return the versions of Boost and of the compiler."""
     return {"boost": _boost(), "compiler": _first_line("c++", "--version")}
 
 

@@ -54,7 +54,7 @@ def _through_queue(count: int) -> np.ndarray[Any, Any]:
 
 
 def python_latencies(count: int) -> dict[str, Callable[[], np.ndarray[Any, Any]]]:
-    """What to run: latencies in nanoseconds."""
+    """Return the function to run, which returns latencies in nanoseconds."""
     return {
         "EchoBuffer put, next_batch": lambda: _through_echobuf(count),
         "queue.Queue put, get": lambda: _through_queue(count),

@@ -1,4 +1,4 @@
-"""What `import echobuf` costs over `import numpy`, and what it imports.
+"""Cost of `import echobuf` over `import numpy`, and the modules it imports.
 
 A fresh interpreter imports NumPy and then echobuf, and tells how much processor time
 each took; its own start is not in it. Byte code is written before, as an installation
@@ -29,7 +29,7 @@ print(between - start, time.process_time() - between)
 
 
 def fresh_imports() -> list[float]:
-    """Seconds of the processor that NumPy and then echobuf take to import."""
+    """Return the processor seconds of importing NumPy, and then echobuf."""
     unset = "PYTHONDONTWRITEBYTECODE"
     done = subprocess.run(
         [sys.executable, "-c", TIMED],

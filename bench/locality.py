@@ -1,4 +1,4 @@
-"""What ranks that share a cache send each other, and how uneven their shares come.
+"""Bytes between ranks that share a cache, and the imbalance of their shares.
 
 Four ranks read epochs of the same global batches: without a cache, each with a cache of
 its own, with partitioned caching, and locality-aware; the bytes are counted. Then the
@@ -58,7 +58,7 @@ class Source:
 
 
 def rank_of(way: str, items: int, epochs: int, batch_size: int, fits: float) -> None:
-    """What a rank does: prints its bytes of each epoch."""
+    """Run one rank, and print its bytes of each epoch."""
     import torch
     import torch.distributed as dist
     from torch.utils.data import BatchSampler
@@ -99,7 +99,7 @@ def rank_of(way: str, items: int, epochs: int, batch_size: int, fits: float) -> 
 
 
 def _sent(cache: Any) -> dict[str, int]:
-    """Bytes that ranks have sent to this one, and this one to others to keep."""
+    """Return the bytes received from ranks, and sent to ranks to keep."""
     if not hasattr(cache, "close"):
         return {}
     stats = cache.stats()
@@ -107,7 +107,7 @@ def _sent(cache: Any) -> dict[str, int]:
 
 
 def run(way: str, chosen: argparse.Namespace, fits: float) -> list[dict[str, int]]:
-    """The bytes of all ranks, by epoch."""
+    """Return the bytes of all ranks, by epoch."""
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     arguments = [way, chosen.items, chosen.epochs, chosen.batch_size, fits]
     done = subprocess.run(
@@ -131,7 +131,7 @@ def run(way: str, chosen: argparse.Namespace, fits: float) -> list[dict[str, int
 
 
 def count_bytes(chosen: argparse.Namespace) -> dict[str, Any]:
-    """All ways, with caches that hold all data together, and half of them."""
+    """List the ways, with caches that hold all or half of the data together."""
     data = chosen.items * int(np.prod(SHAPE))
     names = ("storage_bytes", "peer_bytes", "given_bytes")
     found: dict[str, Any] = {"bytes_of_data": data}
@@ -164,7 +164,7 @@ def count_bytes(chosen: argparse.Namespace) -> dict[str, Any]:
 def thrown(
     ranks: int, part: int, trials: int, chance: np.random.Generator
 ) -> list[float]:
-    """Imbalances of global batches whose examples fall to ranks at random."""
+    """Return imbalances of global batches whose examples fall to ranks at random."""
     from echobuf.cache.distributed.sampler import imbalance
 
     counts = chance.multinomial(part * ranks, np.full(ranks, 1 / ranks), trials)
@@ -174,7 +174,7 @@ def thrown(
 def dealt(
     ranks: int, part: int, trials: int, chance: np.random.Generator
 ) -> list[float]:
-    """Shares that move, of global batches of shuffled epochs of ImageNet's length."""
+    """Return the shares that move, for shuffled epochs of ImageNet's length."""
     from echobuf.cache.distributed.holdings import owners
     from echobuf.cache.distributed.sampler import assign
 
@@ -192,7 +192,7 @@ def dealt(
 
 
 def simulate(trials: int, most: int) -> dict[str, Any]:
-    """Imbalances for 2, 4, 8 ... ranks."""
+    """Return imbalances for 2, 4, 8 ... ranks."""
     chance = np.random.default_rng(SEED)
     ranks = [2**power for power in range(1, most.bit_length()) if 2**power <= most]
     found: dict[str, Any] = {}
@@ -237,7 +237,7 @@ def _describe(values: list[float]) -> dict[str, float]:
 
 
 def main() -> None:
-    """Runs, prints and writes the result file."""
+    """Run, print and write the result file."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--items", type=int, default=4000)

@@ -1,4 +1,4 @@
-"""What `Monitor` costs of a step of 1 ms, by its parts and by the clock.
+"""Cost of `Monitor` in a step of 1 ms, by its parts and by the clock.
 
 All sinks that need no network: TensorBoard in a folder, Prometheus, a line on a
 terminal, and ranges of NVTX. A step works for 1 ms from when it has its batch, so that
@@ -39,7 +39,7 @@ STEPS = 100_000
 
 
 def make_sinks(stack: ExitStack) -> dict[str, Sink]:
-    """By name; what they hold is given back when the stack ends."""
+    """Return the sinks by name, which the stack closes."""
     folder = stack.enter_context(tempfile.TemporaryDirectory())
     terminal = stack.enter_context(Path(os.devnull).open("w"))  # noqa: SIM115
     prometheus = Prometheus(0)
@@ -54,7 +54,7 @@ def make_sinks(stack: ExitStack) -> dict[str, Sink]:
 
 
 def make_buffer(steps: int) -> echobuf.EchoBuffer:
-    """All of whose batches are there at once."""
+    """Make a buffer whose batches are all ready."""
     buffer = echobuf.EchoBuffer(
         {"x": echobuf.Field((32,), np.float32), "y": echobuf.Field((), np.int64)},
         batch_size=BATCH,
@@ -72,7 +72,7 @@ def refill(buffer: echobuf.EchoBuffer) -> None:
 
 
 def loop_s(batches: Iterable[Any]) -> float:
-    """Wall time of a step of a loop, draws and all."""
+    """Return the wall time of a loop's step, draws included."""
     steps = 0
     start = time.perf_counter()
     for _ in batches:
@@ -105,7 +105,7 @@ def median_s(call: Callable[[], object], times: int) -> float:
 def by_parts(
     buffer: echobuf.EchoBuffer, sinks: dict[str, Sink], rounds: int
 ) -> dict[str, float]:
-    """Seconds of each part, and the share of a step that they make together."""
+    """Return the seconds of each part, and their share of a step."""
     source = Nothing(buffer.stats)
     monitor = Monitor(source, every_s=1e6, nvtx=True)
 
@@ -128,7 +128,7 @@ def by_parts(
 def by_clock(
     buffer: echobuf.EchoBuffer, sinks: dict[str, Sink], rounds: int
 ) -> dict[str, list[float]]:
-    """Shares of a step that the monitor adds, and that mere noise adds, by round."""
+    """Return the shares of a step that the monitor and mere noise add, by round."""
     monitor = Monitor(buffer, *sinks.values(), every_s=EVERY_S, nvtx=True)
     loops = {"plain": buffer, "monitor": monitor, "plain again": buffer}
     names = list(loops)

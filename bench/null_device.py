@@ -36,7 +36,7 @@ class NullArrays:
     def finish(
         self, leaves: list[Any], drawn: list[Any], count: int, stream: int
     ) -> None:
-        """Bring nothing anywhere."""
+        """Copy nothing."""
 
 
 class NullDevice:

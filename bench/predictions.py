@@ -1,4 +1,4 @@
-"""What `echobuf.analysis.analyze` predicts, beside what an epoch then takes.
+"""Predictions of `echobuf.analysis.analyze`, beside measured epochs.
 
 Upstream and the step only wait, for delays that are known: upstream is 0.5 to 8 times
 as slow as the step, and its times are constant, uniform, or heavy-tailed (Pareto with
@@ -53,13 +53,13 @@ class Cell:
 
     @property
     def error(self) -> float:
-        """Of the time for the same number of steps, as a share of what it took."""
+        """Return the relative error of the predicted time for the same steps."""
         predicted = self.predicted_s / self.predicted_factor
         return predicted / (self.seconds / self.effective_factor) - 1
 
 
 def delays(jitter: str, mean_s: float, count: int) -> list[float]:
-    """The time of each example; the same in every epoch, as that of a data set is."""
+    """Return the time of each example, the same in every epoch, as for a data set."""
     chance = np.random.default_rng(len(jitter))
     if jitter == "constant":
         return [mean_s] * count
@@ -80,7 +80,7 @@ def timed(
 
 
 def row(ratio: float, jitter: str, options: argparse.Namespace) -> list[Cell]:
-    """All factors for one upstream, which is analyzed once."""
+    """Measure all factors for one upstream, which is analyzed once."""
     upstream_s = SLOWER_S * min(1, ratio)
     step_s = BATCH * SLOWER_S * min(1, 1 / ratio)
     whole = delays(jitter, upstream_s, options.windows * WINDOW)
@@ -121,14 +121,14 @@ def row(ratio: float, jitter: str, options: argparse.Namespace) -> list[Cell]:
 
 
 def examples_for(report: Report, factor: float | str, count: int) -> int:
-    """As many as take the time that `count` take upstream alone, in whole windows."""
+    """Return the whole windows that take as long as `count` upstream alone."""
     slower = report.predict(factor).fresh_s / report.predict(1).fresh_s
     windows = round(count / slower / WINDOW)
     return min(count, max(FEWEST, windows) * WINDOW)
 
 
 def main() -> None:
-    """Prints a line for each cell, and the worst."""
+    """Print a line for each cell, and the worst."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--seconds", type=float, default=14.0, help="an analysis (14)")

@@ -23,7 +23,7 @@ MODES = ("stages in step", "batches in step", "ahead")
 
 @dataclass(frozen=True)
 class Job:
-    """How an epoch is loaded.
+    """Way of loading an epoch.
 
     Attributes:
         way: "no cache", "partitioned" or "locality-aware".
@@ -45,7 +45,7 @@ class Job:
 
 
 def sources(job: Job) -> np.ndarray:
-    """Examples from storage and from peers, [step, rank, 2], in one random epoch."""
+    """Count examples from storage and peers, [step, rank, 2], of a random epoch."""
     chance = np.random.default_rng(SEED)
     examples = np.arange(job.examples)
     kept = round(job.share * job.examples)
@@ -56,7 +56,7 @@ def sources(job: Job) -> np.ndarray:
 
 
 def _in_slices(holders: np.ndarray, job: Job) -> list[tuple[int, int]]:
-    """Each rank takes its slice of the batch, wherever that is held."""
+    """Load by slices of the batch, from whichever cache holds them."""
     slices = holders.reshape(job.ranks, -1)
     return [
         (int((part < 0).sum()), int(((part >= 0) & (part != rank)).sum()))
@@ -65,7 +65,7 @@ def _in_slices(holders: np.ndarray, job: Job) -> list[tuple[int, int]]:
 
 
 def _in_step(holders: np.ndarray, job: Job) -> list[tuple[int, int]]:
-    """Each takes what it holds; who is short takes from storage, then the surplus."""
+    """Load from the rank's own cache first, then from storage, then the surplus."""
     short = [
         job.local_batch - int((holders == rank).sum()) for rank in range(job.ranks)
     ]
@@ -93,7 +93,7 @@ class Shared:
         self._credit = [0.0] * users
 
     def fetch(self, user: int, count: int) -> None:
-        """Returns when so many examples have come."""
+        """Wait until `count` examples have arrived."""
         with self._changed:
             self._advance()
             goal = self._each + count - self._credit[user]
@@ -144,7 +144,7 @@ class Machine:
         self._first_s = self._last_s = 0.0  # of rank 0, a batch loaded, and trained on
 
     def run(self) -> float:
-        """Seconds of an epoch, less those of a batch that nothing overlaps."""
+        """Return the seconds of an epoch, less those of its first batch."""
         threads = []
         for rank in range(self._job.ranks):
             batches: queue.Queue[int] = queue.Queue(self._room)

@@ -39,7 +39,7 @@ class Slow:
 
 
 def train(factor: Any, uneven: str | None) -> None:
-    """What a rank does: prints the seconds of each epoch but the first."""
+    """Run one rank, and print the seconds of each epoch but the first."""
     import torch
     import torch.distributed as dist
     from torch.nn.parallel import DistributedDataParallel
@@ -70,7 +70,7 @@ def train(factor: Any, uneven: str | None) -> None:
 
 
 def run(ranks: int, factor: str, uneven: str | None) -> list[dict[str, Any]]:
-    """What each rank has printed."""
+    """Run all ranks, and return what each has printed."""
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     arguments = ["--rank-of", factor, uneven or ""]
     done = subprocess.run(
@@ -87,7 +87,7 @@ def run(ranks: int, factor: str, uneven: str | None) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Runs, prints and writes the result file."""
+    """Run, print and write the result file."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--out", type=Path, default=RESULTS)

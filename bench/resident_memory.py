@@ -40,7 +40,7 @@ def resident_bytes() -> int:
 
 
 def allowed_records(window: int, factor: float | str) -> int:
-    """Window, one segment and staging."""
+    """Return the bytes of window, one segment and staging."""
     segments = 4 if factor == "auto" else math.ceil(float(factor))
     segment = math.ceil(window / segments)
     fractional = factor != "auto" and float(factor) != math.ceil(float(factor))
@@ -48,7 +48,7 @@ def allowed_records(window: int, factor: float | str) -> int:
 
 
 def run(case: str) -> dict[str, float]:
-    """One case, in this process."""
+    """Measure one case, in this process."""
     size, window, factor, prefetch, batches = CASES[case]
     chunk = {"x": np.zeros((1024, size), np.uint8)}
     before = resident_bytes()

@@ -60,7 +60,7 @@ def loader_of(upstream: Any) -> EchoLoader:
 
 
 def stopped_at(share: float, length: int, workers: int) -> tuple[str, torch.Tensor]:
-    """The state of a loader at a share of an epoch, and the batch that comes next."""
+    """Return a loader's state at a share of an epoch, and its next batch."""
     loader = loader_of(upstream_of(Slow(length, 0.0), workers))
     epoch = iter(loader)
     for _ in range(round(share * len(loader))):
@@ -72,7 +72,7 @@ def stopped_at(share: float, length: int, workers: int) -> tuple[str, torch.Tens
 def resume(
     state: dict[str, Any], data: Slow, workers: int, expected: torch.Tensor
 ) -> dict[str, float]:
-    """A loader that goes on: seconds to its first batch, and what it reads."""
+    """Resume a loader; return the seconds to its first batch, and its reads."""
     upstream = upstream_of(data, workers)
     begin = time.perf_counter()
     loader = loader_of(upstream)
@@ -88,7 +88,7 @@ def resume(
 
 
 def seconds_an_example(data: Slow, workers: int, batches: int = 8) -> float:
-    """What upstream takes by itself, its start left out."""
+    """Time upstream alone, without its start."""
     items = iter(upstream_of(data, workers))
     next(items)
     begin = time.perf_counter()
@@ -98,7 +98,7 @@ def seconds_an_example(data: Slow, workers: int, batches: int = 8) -> float:
 
 
 def seconds_a_state(length: int, workers: int, calls: int = 200) -> tuple[float, ...]:
-    """What a state of upstream takes between two items: asked for; and kept, too."""
+    """Time upstream's state between two items: made, and also kept."""
     upstream = upstream_of(Slow(length, 0.0), workers)
     kept = Stateful(upstream)
     items = iter(upstream)
@@ -114,7 +114,7 @@ def seconds_a_state(length: int, workers: int, calls: int = 200) -> tuple[float,
 
 
 def measure(length: int, seconds: float, workers: int, rounds: int) -> dict[str, Any]:
-    """Both candidates with so many workers, in turn."""
+    """Measure both candidates with `workers` workers, in turn."""
     text, expected = stopped_at(0.9, length, workers)
     state = json.loads(text)
     resident = state["position"]["resident_end"] - state["fresh_offset"]

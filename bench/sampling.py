@@ -21,14 +21,14 @@ REPLAY = {
 
 
 def with_peers(question: Question, *peers: Candidate) -> Question:
-    """The question with more candidates, which are found in this folder."""
+    """Add peers from this folder to a question."""
     return replace(
         question, candidates=(*question.candidates, *peers), path=(*question.path, HERE)
     )
 
 
 def select() -> tuple[Candidate, ...]:
-    """What torch does with an index."""
+    """Return the candidate of torch's selection by an index."""
     target = "peers.torch_index_select:Select"
     return (
         Candidate("torch.index_select(out=)", target),
@@ -37,7 +37,7 @@ def select() -> tuple[Candidate, ...]:
 
 
 def replay() -> tuple[Candidate, ...]:
-    """The peers that can sample batches."""
+    """Return the peers that can sample batches."""
     peers = {
         name: Candidate(name, f"peers.{module}:Sample")
         for name, module in REPLAY.items()

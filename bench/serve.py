@@ -51,7 +51,7 @@ class Images:
 
 
 def train(number: int, upstream: Any, n: int, there: Any, times: Any) -> None:
-    """A job: an epoch, each example as often as its factor says."""
+    """Run a job's epoch, with each example as often as its factor says."""
     if upstream is None:
         upstream = serve.attach(NAME, timeout=30.0)
     factor = 2 + number % 2
@@ -65,7 +65,7 @@ def train(number: int, upstream: Any, n: int, there: Any, times: Any) -> None:
 
 
 def run(jobs: int, n: int, work: int, *, shared: bool) -> tuple[float, int]:
-    """Seconds, and how many images were made."""
+    """Return the seconds, and the number of images made."""
     context = multiprocessing.get_context("fork")  # no threads are there yet
     made = context.Value("q", 0)
     there, times = context.Barrier(jobs), context.SimpleQueue()

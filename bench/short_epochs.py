@@ -36,17 +36,17 @@ class Times:
 
     @property
     def upstream_s(self) -> float:
-        """The time of an example."""
+        """Return the time of an example."""
         return self.slower_s * min(1.0, self.ratio / self.factor)
 
     @property
     def step_s(self) -> float:
-        """The time of a step."""
+        """Return the time of a step."""
         return BATCH * self.upstream_s / self.ratio
 
     @property
     def upstream(self) -> Upstream:
-        """An epoch's examples."""
+        """Return an epoch's examples."""
         return Upstream([self.upstream_s] * WINDOWS * WINDOW)
 
     @property

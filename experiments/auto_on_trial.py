@@ -30,7 +30,7 @@ UNIT_S = 150e-6
 
 
 def figures(scenario: Scenario, trials: list[Trial], shape: Shape) -> dict[str, Any]:
-    """What is written of a scenario: a number a seed, or a worth and a seed."""
+    """Return a scenario's figures for the file: by seed, or by worth and seed."""
     fresh = [int(t.auto[0].fresh[-1]) for t in trials]
     least = [
         least_wait(t.upstreams[0], n, shape.max_factor)
@@ -63,7 +63,7 @@ def _share(trial: Trial, of: str) -> float:
 def _jumps(
     scenario: Scenario, trials: list[Trial], shape: Shape
 ) -> list[dict[str, float]]:
-    """How soon each jump was followed."""
+    """Return the delay after which each jump was followed."""
     ratios = [(shape.max_factor, 1)[k % 2] for k in range(len(scenario.jumps))]
     return [
         {
@@ -77,7 +77,7 @@ def _jumps(
 
 
 def print_line(name: str, row: dict[str, Any]) -> None:
-    """A line of the table: medians, and the worst of the seeds."""
+    """Format a line of the table: medians, and the worst of the seeds."""
     worst = [100 * max(row["slower"][str(w)]) for w in WORTHS]
     print(
         f"{name:26}{np.median(row['ratio']):7.2f}"

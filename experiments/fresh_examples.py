@@ -1,4 +1,4 @@
-"""How many fresh examples training needs to its target, by kind of echoing.
+"""Fresh examples that training needs to its target, by kind of echoing.
 
 No echoing, batch echoing, example echoing after augmentation and before it (each echo
 is augmented anew), e = 2 ... 16, and for e = 4 other windows and batch sizes; two
@@ -32,7 +32,7 @@ from workloads import NAMES, Workload, workload
 
 
 def settings_of(chosen: Workload) -> str:
-    """What the counts depend on beside what a run is given, in short."""
+    """Return a short text of the settings that counts depend on beside a run's."""
     told = [chosen.about, chosen.target, running.EVALUATE_EVERY, running.SMOOTHING]
     return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:12]
 
@@ -52,7 +52,7 @@ def counter(
 
 
 def main() -> None:
-    """Runs what is not done yet, prints tables and writes the result file."""
+    """Run the missing runs, print tables and write the result file."""
     parser = make_parser(__doc__)
     add_budget(parser, 3600.0)
     add_device(parser)

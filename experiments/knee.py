@@ -48,7 +48,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Knee:
-    """Where the fitted lines meet, and where the formula says that they do."""
+    """Point where the fitted lines meet, and the formula's point."""
 
     along: str
     fixed: float
@@ -94,7 +94,7 @@ def measure(
 
 
 def knees(cells: list[Cell]) -> list[Knee]:
-    """The knees for each R along e, and for each e along t_downstream."""
+    """Return the knees for each R along e, and for each e along t_downstream."""
     found = []
     for ratio in sorted({cell.ratio for cell in cells}):
         row = sorted((c for c in cells if c.ratio == ratio), key=lambda c: c.factor)
@@ -119,7 +119,7 @@ def _both_sides(x: list[float], knee: float) -> bool:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Measures the grid, prints it with its knees, writes figures and a picture."""
+    """Measure the grid, print it with its knees, and write figures and a picture."""
     from knee_picture import draw
 
     parser = make_parser(__doc__)

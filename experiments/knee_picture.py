@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def draw(cells: list[Cell], knees: list[Knee], unit: float, path: Path) -> Path:
-    """Draws points as measured, the formula as lines, knees as crosses.
+    """Draw points as measured, the formula as lines, knees as crosses.
 
     Args:
         cells: the points.

@@ -32,7 +32,7 @@ KEPT_AT_MOST = 1.5  # times the fresh examples of one echo, with the rate of one
 
 
 def measured(problem: Problem, cell: Cell) -> dict[str, Any]:
-    """Tunes a cell, makes its runs, and prints the median."""
+    """Tune a cell, make its runs, and print the median."""
     rate = tuned_rate(problem, cell)
     groups = reached(problem, cell, rate)
     fresh = [group.fresh for group in groups]
@@ -65,7 +65,7 @@ def _title(cell: Cell) -> str:
 def with_rate_of_one(
     problem: Problem, cell: Cell, one: dict[str, Any]
 ) -> dict[str, Any]:
-    """K steps on a batch with the learning rate that was tuned for one."""
+    """Run K steps on a batch with the learning rate that was tuned for one."""
     most = KEPT_AT_MOST * one["median_fresh"]
     groups = reached(problem, cell, one["learning_rate"], most)
     fresh = [None if math.isinf(group.fresh) else group.fresh for group in groups]
@@ -75,7 +75,7 @@ def with_rate_of_one(
 def grid(
     problem: Problem, batches: Sequence[int], echoes: Sequence[int]
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """All cells, and those of K steps on a batch once more, with one step's rate."""
+    """List all cells, and those of K steps on a batch again with one step's rate."""
     cells, kept = [], []
     for batch_size in batches:
         one = measured(problem, Cell("batch", batch_size, 1))
@@ -92,7 +92,7 @@ def grid(
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Measures the grid, prints it, writes figures and a picture."""
+    """Measure the grid, print it, and write figures and a picture."""
     from laggards.picture import draw
 
     parser = make_parser(__doc__)

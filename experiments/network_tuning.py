@@ -1,4 +1,4 @@
-"""What over_network.py finds out before it measures: a width, and learning rates."""
+"""Preparation of over_network.py: a width, and learning rates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_S = 40.0  # of a run: three times as long as one takes that learns
 
 
 def wide_enough(task: TrainingTask, server: ServerProcess) -> TrainingTask:
-    """The task with a model so wide that R is to be had: a GPU is fast.
+    """Return the task with a model wide enough for the R wanted, as GPUs are fast.
 
     Even without a limit on its bandwidth the upstream takes its time. The model is made
     wider until R would then be clearly below the one wanted.
@@ -46,7 +46,7 @@ def tune(
     until: float,
     latest: float,
 ) -> dict[str, dict[float, int | None]]:
-    """Fresh examples to the target, for each way and learning rate; None: not reached.
+    """Return fresh examples to the target, by way and rate; None: not reached.
 
     All ways try the same rates: at least the first one, and then as many as have begun
     when the clock says `until`; all has ended when it says `latest`.
@@ -66,5 +66,5 @@ def tune(
 
 
 def best(needed: dict[float, int | None]) -> float:
-    """The rate that needs the fewest fresh examples."""
+    """Return the rate that needs the fewest fresh examples."""
     return min(needed, key=lambda rate: needed[rate] or float("inf"))

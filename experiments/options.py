@@ -9,7 +9,7 @@ RESULTS = Path(__file__).resolve().parent / "results"
 
 
 def make_parser(description: str | None) -> argparse.ArgumentParser:
-    """A parser with `--out`; what else an experiment wants, it adds."""
+    """Make a parser with `--out`, to which an experiment adds its options."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -24,7 +24,7 @@ def make_parser(description: str | None) -> argparse.ArgumentParser:
 
 
 def add_budget(parser: argparse.ArgumentParser, seconds: float) -> None:
-    """Adds `--seconds`: what has not begun by then is left out, and named."""
+    """Add `--seconds`, after which no further part begins."""
     parser.add_argument(
         "--seconds",
         type=float,
@@ -35,7 +35,7 @@ def add_budget(parser: argparse.ArgumentParser, seconds: float) -> None:
 
 
 def add_device(parser: argparse.ArgumentParser) -> None:
-    """Adds `--device`: where torch computes."""
+    """Add `--device`, the device of torch's computations."""
     parser.add_argument(
         "--device", default="cpu", help="where torch computes (%(default)s)"
     )

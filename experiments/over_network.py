@@ -87,13 +87,13 @@ def measure_all(
 
 
 def device_name(device: str) -> str:
-    """The GPU's name, or "cpu"."""
+    """Return the GPU's name, or "cpu"."""
     on_gpu = torch.device(device).type == "cuda"
     return torch.cuda.get_device_name(device) if on_gpu else "cpu"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Tunes, measures, prints, writes; 1, the exit code, where there is no figure."""
+    """Tune, measure, print and write; return 1 if there is no figure."""
     parser = make_parser(__doc__)
     add_budget(parser, SECONDS)
     add_device(parser)

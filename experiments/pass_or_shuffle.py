@@ -39,7 +39,7 @@ SEEDS = range(8)
 
 
 def shared() -> list[dict[str, float]]:
-    """What a shuffle buffer takes; printed too. Without repeats nothing is shared."""
+    """Measure and print a shuffle buffer's memory, also without repeats."""
     found = []
     for factor in (1, *FACTORS):
         distinct = ENTRIES * distinct_share(factor)
@@ -54,7 +54,7 @@ def shared() -> list[dict[str, float]]:
 
 
 def orders(memory: int, batch_size: int, windows: int) -> list[dict[str, Any]]:
-    """The order of each condition with this memory, printed too."""
+    """Measure and print the order of each condition with this memory."""
     found = []
     for factor in FACTORS:
         for kind in KINDS:
@@ -80,7 +80,7 @@ def orders(memory: int, batch_size: int, windows: int) -> list[dict[str, Any]]:
 
 
 def trained(condition: Condition, runs: Runs) -> dict[str, Any]:
-    """Tunes the rate of a condition, and makes its runs."""
+    """Tune the rate of a condition, and make its runs."""
     tuning = {
         rate: [runs.accuracy(Run(condition, rate, seed)) for seed in TUNING_SEEDS]
         for rate in RATES
@@ -104,7 +104,7 @@ def trained(condition: Condition, runs: Runs) -> dict[str, Any]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Measures the orders, trains, prints both, writes figures and a picture."""
+    """Measure the orders, train, print both, and write figures and a picture."""
     from shuffles.picture import draw
 
     parser = make_parser(__doc__)

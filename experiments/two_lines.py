@@ -1,4 +1,4 @@
-"""Where a level and a rising line meet, in points that should lie on the two."""
+"""Intersection of a level and a rising line, fitted to points."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TwoLines:
 
 
 def fit(x: Sequence[float], y: Sequence[float]) -> TwoLines:
-    """The two lines with the least relative squared error.
+    """Return the two lines with the least relative squared error.
 
     Args:
         x: In rising order.
@@ -37,7 +37,7 @@ def fit(x: Sequence[float], y: Sequence[float]) -> TwoLines:
 
 
 def _split(x: np.ndarray, y: np.ndarray, at: int) -> tuple[float, TwoLines]:
-    """Squared error, and the lines: the first `at` points belong to the level."""
+    """Return the squared error and the lines, if the first `at` points are level."""
     flat = np.ones((at, 1))
     line = np.stack([np.ones(len(x) - at), x[at:]], axis=1)
     (level,), below = _least(flat, y[:at])

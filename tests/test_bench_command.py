@@ -23,7 +23,7 @@ def tiny(monkeypatch):
     assert command.QUESTIONS is questions.QUESTIONS
 
 
-def test_it_measures_and_draws(tiny, tmp_path, capsys):
+def test_a_run_measures_and_draws_the_chart(tiny, tmp_path, capsys):
     assert main(["bench", "small", "--rounds", "2", "--out", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert "echobuf" in out

@@ -212,8 +212,8 @@ def test_upstream_hands_on_in_order_while_its_clock_goes(load):
     upstream = load("paced").Paced({"number": range(12)}, 4, hand_on, 1e-6)
     made.set()
     for chunks in (5, 8):
-        until(lambda n=chunks: not upstream._going and len(got) == n)
-        assert upstream._thread.is_alive()
+        until(lambda n=chunks: upstream.is_paused and len(got) == n)
+        assert upstream.is_alive
         if chunks == 5:
             upstream.go_on()
     upstream.end()

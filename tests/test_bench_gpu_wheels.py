@@ -15,11 +15,11 @@ def wheels(monkeypatch, tmp_path):
     """The module over a checkout of three files, a source each."""
     with importable(monkeypatch, BENCH / "gpu") as load:
         module = load("wheels")
-        for place, suffix in zip(module._SOURCES, ("hpp", "cu", "py"), strict=True):
+        for place, suffix in zip(module.SOURCES, ("hpp", "cu", "py"), strict=True):
             folder = tmp_path / suffix
             folder.mkdir()
             (folder / f"file.{suffix}").write_text(place)
-            monkeypatch.setitem(module._SOURCES, place, folder)
+            monkeypatch.setitem(module.SOURCES, place, folder)
         yield module
 
 

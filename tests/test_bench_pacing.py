@@ -82,7 +82,7 @@ class Served:
 
 
 @pytest.mark.parametrize("added_us", [0, 50])
-def test_what_a_draw_takes_is_in_the_time_of_the_training_loop(clock, added_us):
+def test_time_of_draws_is_in_the_time_of_the_training_loop(clock, added_us):
     batches = Served(clock, 1000, draw_s=added_us * US)
     step = pacing.Step(600 * US, clock.pace())
     assert pacing.train(batches, step) == 32 * 1000
@@ -90,7 +90,7 @@ def test_what_a_draw_takes_is_in_the_time_of_the_training_loop(clock, added_us):
 
 
 @pytest.mark.parametrize("added_us", [0, 50])
-def test_what_a_put_takes_is_in_the_time_of_the_filling_loop(clock, added_us):
+def test_time_of_puts_is_in_the_time_of_the_filling_loop(clock, added_us):
     buffer = Served(clock, put_s=added_us * US)
     pacing.fill(pacing.Upstream([150 * US] * 1000, clock.pace), buffer)
     assert buffer.closed
@@ -140,7 +140,7 @@ def test_the_harness_costs_what_is_beyond_the_work_of_the_slower_side(
 
 
 @pytest.mark.parametrize("added_us", [0, 50])
-def test_what_handing_on_takes_is_in_the_time_of_a_paced_upstream(
+def test_time_of_handing_on_is_in_the_time_of_a_paced_upstream(
     monkeypatch, clock, added_us
 ):
     """The upstream of the GPU's benchmarks: its sleep is a condition's wait."""
@@ -164,6 +164,6 @@ def test_what_handing_on_takes_is_in_the_time_of_a_paced_upstream(
         waiting = SimpleNamespace(Condition=Waits, Thread=threading.Thread)
         monkeypatch.setattr(paced, "threading", waiting)
         upstream = paced.Paced({"number": range(8)}, 4, hand_on, 150 * US / 4)
-        upstream._thread.join()
+        upstream.join()
     assert isinstance(upstream.error, EOFError)
     assert clock.now == near(1000, (150 + added_us) * US)

@@ -159,7 +159,7 @@ def test_doctor_as_json(capsys, checks):
     assert (code, json.loads(out)["passed"]) == (0, True)
 
 
-def test_what_is_not_installed_is_null(capsys, checks, monkeypatch):
+def test_missing_packages_are_null(capsys, checks, monkeypatch):
     monkeypatch.setattr(doctor, "_installed", lambda name: None)
     _, out, _ = called(capsys, "doctor", "--json")
     assert json.loads(out)["versions"]["torch"] is None
@@ -244,7 +244,7 @@ def test_options_that_a_command_does_not_have_are_named(capsys, arguments):
     assert arguments[-1].partition("=")[0] in err
 
 
-def test_what_only_python_can_say_is_said_in_options(capsys, loop, tmp_path):
+def test_messages_of_python_calls_name_options(capsys, loop, tmp_path):
     other = tmp_path / "another_loop.py"
     text = loop.read_text().replace("* 40", "* 20 + [np.zeros((4, 5))] * 20")
     other.write_text(text)

@@ -151,7 +151,7 @@ def accesses(assembly: str) -> dict[str, object]:
 
 
 def _width(name: str) -> int:
-    """Bytes that a thread moves with an instruction such as LDG.E.128."""
+    """Return the bytes that a thread moves with an instruction such as LDG.E.128."""
     parts = name.split(".")
     for bits in (256, 128, 64):
         if str(bits) in parts:

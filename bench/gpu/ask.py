@@ -28,7 +28,7 @@ class Work(Protocol):
     """
 
     def run(self) -> int:
-        """Does the work; how many units that was."""
+        """Do the work, and return the number of units."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Question:
 
 @dataclass
 class Answer:
-    """What came of a candidate: seconds for one unit, by round; or why there are none.
+    """Figures of a candidate: seconds for one unit, by round; or the reason for none.
 
     Attributes:
         reference: name of the candidate that it is compared with.
@@ -101,7 +101,7 @@ class Answer:
 def ask(
     question: Question, place: Place, rounds: int | None = None
 ) -> dict[str, Answer]:
-    """Measures all candidates of a question.
+    """Measure all candidates of a question.
 
     Returns:
         Name of each candidate to what came of it.
@@ -150,7 +150,7 @@ def _ready(candidate: Candidate, place: Place, settings: Settings) -> Work:
 
 
 def _guarded(answer: Answer, do: Callable[[], Any]) -> Any:
-    """What `do` gives; None, and the reason is kept, if it fails."""
+    """Call `do` and return its result; on failure keep the reason and return None."""
     try:
         return do()
     except Exception as error:

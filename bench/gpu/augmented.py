@@ -64,7 +64,7 @@ class Augment(Draw):
 
 
 def moved_bytes(settings: Settings) -> int:
-    """Of a batch: pixels that are read, one byte each, and numbers that are written."""
+    """Count the bytes of pixels read and of numbers written for a batch."""
     numbers = settings["batch"] * 3 * settings["size"] ** 2
     return numbers * (1 + (4 if settings["dtype"] == "float32" else 2))
 

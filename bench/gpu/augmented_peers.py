@@ -1,4 +1,4 @@
-"""What else augments batches that are on the device."""
+"""Peers that augment batches on the device."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Tensors(ABC):
 
     @abstractmethod
     def prepare(self) -> Any:
-        """What makes a batch of bytes the augmented one."""
+        """Return the module that augments a batch of bytes."""
 
     def check(self) -> None:
         self.run()

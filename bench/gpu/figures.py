@@ -1,4 +1,4 @@
-"""What a GPU benchmark prints and writes: a table, a JSON file and a picture."""
+"""Output of a GPU benchmark: a table, a JSON file and a picture."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _OWN, _OTHER = "#1b7f6b", "#b8bcc2"
 def write(
     question: Question, place: Place, answers: dict[str, Answer], out: Path
 ) -> Path:
-    """Prints the table; writes the figures and, with matplotlib, the picture."""
+    """Print the table, and write the figures and, with matplotlib, the picture."""
     results = {name: row(answer, answers) for name, answer in answers.items()}
     _print(question, place, results)
     # A run on the simulated driver is no measurement; it must not look like one.
@@ -54,7 +54,7 @@ def write(
 
 
 def where(place: Place) -> dict[str, Any]:
-    """Machine, GPU, driver, versions and commit."""
+    """Return machine, GPU, driver, versions and commit."""
     taken = environment()
     # Where the checkout travelled without its history, who carried it says the commit.
     taken["commit"] = taken["commit"] or os.environ.get("ECHOBUF_COMMIT")
@@ -72,7 +72,7 @@ def _versions() -> dict[str, str]:
 
 
 def row(answer: Answer, answers: dict[str, Answer]) -> dict[str, Any]:
-    """The figures of a candidate."""
+    """Return the figures of a candidate."""
     reference = answer.reference
     if answer.failed is not None or not answer.rounds_s:
         reason = answer.failed or "no round was finished"

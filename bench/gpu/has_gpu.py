@@ -1,4 +1,4 @@
-"""Whether there is a GPU: `python bench/gpu/has_gpu.py` exits with 3 if there is none.
+"""Check for a GPU: `python bench/gpu/has_gpu.py` exits with 3 if there is none.
 
 With the standard library alone: it is asked before anything is installed.
 """
@@ -12,7 +12,7 @@ NO_GPU = 3  # exit code
 
 
 def why_no_gpu() -> str | None:
-    """Why nothing can run on a GPU here; None if it can."""
+    """Return the reason why nothing can run on a GPU here; None if it can."""
     try:
         calls = ctypes.CDLL("libcuda.so.1")
     except OSError as error:

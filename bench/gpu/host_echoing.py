@@ -74,12 +74,12 @@ class HostWindow(Fed):
 
 
 def bytes_per_step(records: dict[str, Any], settings: Settings) -> int:
-    """What crosses the bus where each echo does."""
+    """Return a step's bytes over the bus, if each echo crosses it."""
     return int(settings["batch"]) * sum(leaf[0].nbytes for leaf in records.values())
 
 
 def echoes(count: int, window: int, factor: int) -> Iterator[int]:
-    """Indices without end, each e times, by a shuffle buffer as large as the window."""
+    """Yield indices without end, each e times, from a shuffle buffer of a window."""
     choose, held, at = random.Random(0), [], 0
     while True:
         while len(held) < window:
@@ -131,7 +131,7 @@ class Loader(Training):
         )
 
     def begin(self) -> None:
-        """What was made ahead while others were measured does not count."""
+        """Drop the batches made ahead while other candidates were measured."""
         for _ in range(self.WORKERS * self.AHEAD):
             next(self.batches)
 
@@ -152,7 +152,7 @@ class Loader(Training):
 
 
 def question(batch: int) -> Question:
-    """The question for one batch size; about 12,800 examples a run, whole passes."""
+    """Ask for one batch size: about 12,800 examples a run, in whole passes."""
     return Question(
         name=f"gpu_host_echoing_{batch}",
         aim="echobuf on the device is faster than on the host; bus bytes 1/e",

@@ -48,7 +48,7 @@ class Network:
         )
 
     def step(self, images: Any, labels: Any) -> None:
-        """Trains on one batch, tensors on the device; queued, not waited for."""
+        """Queue training on one batch of tensors on the device, without waiting."""
         torch = self.torch
         inputs = images.permute(0, 3, 1, 2).to(torch.bfloat16).mul_(1 / 255)
         self.optimizer.zero_grad(set_to_none=True)
@@ -58,7 +58,7 @@ class Network:
         self.optimizer.step()
 
     def tensor(self, leaf: Any) -> Any:
-        """A leaf of a batch of echobuf's as a tensor: no copy, no wait."""
+        """Return a leaf of an echobuf batch as a tensor, without copying or waiting."""
         return self.torch.as_tensor(leaf, device="cuda")
 
 
@@ -74,14 +74,14 @@ class NoNetwork:
 
 
 def network_of(place: Place) -> Any:
-    """The network, one for all candidates: what it learns does not matter here."""
+    """Return the network, which all candidates share, as its weights do not matter."""
     if place.simulated:
         return place.once("network", NoNetwork)
     return place.once("network", lambda: Network(place))
 
 
 def images_of(place: Place, settings: Settings) -> dict[str, Any]:
-    """Upstream's examples, on the host: noise, and labels that say their number."""
+    """Make upstream's examples on the host: noise, and labels with their number."""
 
     def make() -> dict[str, Any]:
         rng = np.random.default_rng(0)

@@ -43,14 +43,28 @@ class Paced:
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._thread.start()
 
+    @property
+    def is_paused(self) -> bool:
+        """Return whether the clock is stopped."""
+        return not self._going
+
+    @property
+    def is_alive(self) -> bool:
+        """Return whether the thread has not ended."""
+        return self._thread.is_alive()
+
+    def join(self) -> None:
+        """Wait until the thread ends by itself."""
+        self._thread.join()
+
     def pause(self) -> None:
-        """Stops the clock: what is left of an example's time is left after it."""
+        """Stop the clock; the rest of an example's time follows after `go`."""
         with self._changed:
             if self._going:
                 self._going, self._stopped_s = False, time.perf_counter()
 
     def go_on(self) -> None:
-        """Lets the clock go on."""
+        """Restart the clock."""
         with self._changed:
             if not self._going:
                 self._going = True
@@ -58,7 +72,7 @@ class Paced:
             self._changed.notify_all()
 
     def end(self) -> None:
-        """Ends the thread; whoever makes it wait must have let go of it."""
+        """End the thread, which must not be waiting."""
         with self._changed:
             self._ended = True
             self._changed.notify_all()

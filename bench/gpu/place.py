@@ -1,4 +1,4 @@
-"""Where a benchmark runs: a CUDA device, or the simulated driver to try the logic."""
+"""Device of a benchmark: a CUDA device, or the simulated driver to try the logic."""
 
 from __future__ import annotations
 
@@ -49,20 +49,20 @@ class Place:
 
     @property
     def torch(self) -> Any:
-        """The module; it must have CUDA."""
+        """Return torch, which must have CUDA."""
         torch = importlib.import_module("torch")
         if not torch.cuda.is_available():
             raise ImportError(f"torch {torch.__version__} cannot use CUDA")
         return torch
 
     def once(self, name: str, make: Callable[[], Any]) -> Any:
-        """What `make` gives, made once for all candidates of a question."""
+        """Return the result of `make`, called once for all candidates of a question."""
         if name not in self.shared:
             self.shared[name] = make()
         return self.shared[name]
 
     def forget(self) -> None:
-        """Gives back what the candidates of a question have shared."""
+        """Drop the objects that the candidates of a question shared."""
         for value in self.shared.values():
             if hasattr(value, "close"):
                 value.close()
@@ -72,15 +72,15 @@ class Place:
         self.cupy.get_default_pinned_memory_pool().free_all_blocks()
 
     def sync(self) -> None:
-        """Waits for all work on the device."""
+        """Wait for all work on the device."""
         self.cupy.cuda.Device().synchronize()
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
-        """An array on the device."""
+        """Return an array on the device."""
         return self.cupy.empty(shape, dtype)
 
     def resident(self, array: Any) -> Any:
-        """A copy on the device of an array on the host."""
+        """Return a copy on the device of an array on the host."""
         there = self.cupy.empty(array.shape, array.dtype)
         step = max(1, _CHUNK // max(1, array[:1].nbytes))
         for start in range(0, len(array), step):  # `asarray` would pin as much memory
@@ -88,23 +88,23 @@ class Place:
         return there
 
     def to_host(self, leaf: Any) -> Any:
-        """A copy on the host of a leaf of a batch; untimed."""
+        """Return a copy on the host of a leaf of a batch; untimed."""
         self.sync()
         return leaf.get() if hasattr(leaf, "get") else np.asarray(leaf.cpu())
 
     def pinned(self, size: int) -> Any:
-        """Bytes of pinned host memory, as an array."""
+        """Return bytes of pinned host memory, as an array."""
         memory = self.cupy.cuda.alloc_pinned_memory(size)
         return np.frombuffer(memory, np.uint8, size)
 
     def upload(self, target: Any, source: Any) -> None:
-        """Queues a copy from the host; from pinned memory it is not waited for."""
+        """Queue a copy from the host, without waiting if that is pinned memory."""
         target.data.copy_from_host_async(
             source.ctypes.data, target.nbytes, self.cupy.cuda.get_current_stream()
         )
 
     def copy(self, target: Any, source: Any) -> None:
-        """Queues a copy within the device."""
+        """Queue a copy within the device."""
         self.cupy.cuda.runtime.memcpyAsync(
             target.data.ptr,
             source.data.ptr,
@@ -114,7 +114,7 @@ class Place:
         )
 
     def timed(self, kind: str, work: Callable[[], Any]) -> tuple[float, Any]:
-        """How long `work` takes, and what it gives.
+        """Time `work`, and return the seconds and its result.
 
         Args:
             kind: "wall": until the device has done it. "host": until it is queued.
@@ -160,7 +160,7 @@ class Place:
 
 
 def _driver() -> str | None:
-    """The driver's own version, as its kernel module says it."""
+    """Return the version of the driver's kernel module."""
     with contextlib.suppress(OSError), open("/proc/driver/nvidia/version") as file:
         return file.readline().strip()
     return None
@@ -216,7 +216,7 @@ class Simulated(Place):
 
 @contextlib.contextmanager
 def open_place(*, simulated: bool) -> Iterator[Place]:
-    """A place to measure at.
+    """Return a place to measure at.
 
     Raises:
         SystemExit: with code `NO_GPU`, where there is no GPU.

@@ -31,18 +31,18 @@ class _Store(ABC):
 
     @abstractmethod
     def open(self) -> None:
-        """Imports the peer, and makes a buffer on the device."""
+        """Import the peer, and make a buffer on the device."""
 
     @abstractmethod
     def add(self, records: dict[str, Any]) -> None:
-        """Adds records, stacked on axis 0."""
+        """Add records, stacked on axis 0."""
 
     @abstractmethod
     def sample(self) -> Any:
-        """A batch, as the peer gives it."""
+        """Sample a batch, in the peer's form."""
 
     def to_host(self, leaf: Any) -> Any:
-        """A leaf of a batch as an array; untimed."""
+        """Return a leaf of a batch as an array; untimed."""
         return self.place.to_host(leaf)
 
     def check(self) -> None:
@@ -58,7 +58,7 @@ class _Store(ABC):
         return int(self.batches)
 
     def wait(self, batch: Any) -> None:
-        """Waits until the device has drawn the batch."""
+        """Wait until the device has drawn the batch."""
         self.place.sync()
 
 
@@ -134,7 +134,7 @@ class Flashbax(_Store):
 
 
 def question(name: str, aim: str, settings: Settings, tiny: Settings) -> Question:
-    """The question for one record size."""
+    """Ask for batches of one record size."""
     return Question(
         name=f"gpu_replay_{name}",
         aim=aim,

@@ -18,7 +18,7 @@ def main(
     questions: Sequence[Question],
     arguments: Sequence[str] | None = None,
 ) -> int:
-    """Asks the questions; 1, the exit code, if a candidate other than a peer failed."""
+    """Ask the questions; return 1 if a candidate other than a peer failed."""
     parser = argparse.ArgumentParser(
         description=description,
         epilog=f"Exits with {NO_GPU} where there is no GPU.",

@@ -1,4 +1,4 @@
-"""What else draws from records on a device: copies, and selections by an index."""
+"""Peers that draw from records on a device: copies, and selections by an index."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _OnDevice(ABC):
 
     @abstractmethod
     def prepare(self) -> None:
-        """Makes what lasts."""
+        """Make the objects that last for all rounds."""
 
     def check(self) -> None:
         self.run()
@@ -43,7 +43,7 @@ class _OnDevice(ABC):
 
     @abstractmethod
     def run(self) -> int:
-        """Draws the batches of a round, and says how many."""
+        """Draw the batches of a round, and return their number."""
 
 
 class Copy(_OnDevice):

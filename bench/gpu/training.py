@@ -35,7 +35,7 @@ class Training(ABC):
 
     @abstractmethod
     def prepare(self) -> None:
-        """Makes what lasts."""
+        """Make the objects that last for all rounds."""
 
 
 class Fed(Training):
@@ -48,7 +48,7 @@ class Fed(Training):
 
     @abstractmethod
     def step(self) -> None:
-        """Trains on the next batch."""
+        """Train on the next batch."""
 
     def run(self) -> int:
         self.upstream.go_on()
@@ -75,7 +75,7 @@ class Resident(Training):
 
 
 def step_s(place: Place, settings: Settings) -> float:
-    """What a step takes downstream: the median of five runs on a resident batch."""
+    """Time a step: the median of five runs on a resident batch."""
 
     def measure() -> float:
         work = Resident(place, settings)
@@ -86,7 +86,7 @@ def step_s(place: Place, settings: Settings) -> float:
 
 
 def upstream_s(place: Place, settings: Settings) -> float:
-    """What an example takes upstream."""
+    """Return the time of an example upstream."""
     if not settings["ratio"]:
         return 0.0
     if place.simulated:

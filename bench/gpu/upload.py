@@ -69,7 +69,7 @@ class Put:
         self._fill()
 
     def _fill(self) -> None:
-        """One window stays resident, so that draws never wait for its first pass."""
+        """Keep one window resident, so that draws never wait for its first pass."""
         for _ in range(self.window // self.chunk):
             self.buffer.put_batch(self.sources[0])
         # So the last draw of a run is one of the last window's, and waits for it all.

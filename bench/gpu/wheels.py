@@ -15,7 +15,7 @@ from pathlib import Path
 OWN = "data-echoing"
 ROOT = Path(__file__).resolve().parents[2]
 # Source folders of the checkout, by their place in a wheel; it lacks compiled ones.
-_SOURCES = {
+SOURCES = {
     "echobuf/include/echobuf/": ROOT / "cpp" / "include" / "echobuf",
     "echobuf/kernels/": ROOT / "cpp" / "kernels",
     "echobuf/": ROOT / "python" / "echobuf",
@@ -60,7 +60,7 @@ def differing(wheel: Path) -> str | None:
         packed = {n: archive.read(n) for n in archive.namelist() if _is_source(n)}
     here = {
         place + file.relative_to(folder).as_posix(): file.read_bytes()
-        for place, folder in _SOURCES.items()
+        for place, folder in SOURCES.items()
         for file in folder.rglob("*")
         if file.suffix in _SUFFIXES
     }

@@ -13,7 +13,7 @@ FACTOR = 8
 
 
 def records_of(place: Place, settings: Settings) -> Records:
-    """The records of a question, on the host."""
+    """Return the records of a question, on the host."""
     key = f"records {settings['fields']} {settings['records']}"
     return place.once(key, lambda: make_records(settings))
 
@@ -51,11 +51,11 @@ class Window:
             self._put_segment()
 
     def transform(self) -> Any:
-        """What is done to each example."""
+        """Return the transform of each example."""
         return None
 
     def drawn(self) -> dict[str, tuple[tuple[int, ...], Any]]:
-        """Shape and dtype of what becomes of an example."""
+        """Return shape and dtype of an example after the transform."""
         return {n: (a.shape[1:], a.dtype) for n, a in self.records.items()}
 
     def _put_segment(self) -> None:
@@ -72,7 +72,7 @@ class Window:
         self._sure = FACTOR * self._segment // self.settings["batch"] - 1
 
     def take(self, batches: int) -> None:
-        """Makes sure of so many batches."""
+        """Put a segment if fewer than `batches` batches are ready."""
         if self._sure < batches:
             self._put_segment()
         self._sure -= batches
@@ -84,7 +84,7 @@ class Window:
 def window_of(
     place: Place, settings: Settings, kind: str, make: type[Window] = Window
 ) -> Window:
-    """The window of a question; candidates of a kind share it."""
+    """Return the window of a question; candidates of a kind share it."""
     key = f"{kind} {settings['fields']} {settings['records']} {settings['batch']}"
     return place.once(key, lambda: make(place, settings))
 

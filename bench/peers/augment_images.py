@@ -1,4 +1,4 @@
-"""What candidates that augment have in common: the images, and a check of batches."""
+"""Common parts of candidates that augment: the images, and a check of batches."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class Augmenting(ABC):
 
     @abstractmethod
     def open(self) -> None:
-        """Imports the peer, and makes what lasts."""
+        """Import the peer, and make the objects that last for all rounds."""
 
     @abstractmethod
     def make(self, first: int) -> Any:
-        """A batch from the images from `first` on."""
+        """Augment a batch of the images from `first` on."""
 
     def warm_up(self) -> None:
         batch = np.asarray(self.make(0))

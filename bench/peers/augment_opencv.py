@@ -48,7 +48,7 @@ class Images(Augmenting):
         return self.out
 
     def _window(self, image: Any) -> tuple[int, int]:
-        """As torchvision's RandomResizedCrop draws it."""
+        """Draw a crop as torchvision's RandomResizedCrop does."""
         height, width = image.shape[:2]
         for _ in range(10):
             area = height * width * self.chance.uniform(0.08, 1.0)

@@ -35,7 +35,7 @@ class _Shuffling(ABC):
 
     @abstractmethod
     def labels(self) -> Iterator[Any]:
-        """The column `y` of each batch of an epoch."""
+        """Return the column `y` of each batch of an epoch."""
 
     def warm_up(self) -> None:
         """Check that each row came once, and not in the order of the table."""

@@ -27,7 +27,7 @@ class _TfData(Echoing):
 
     @abstractmethod
     def echo(self, source: Any) -> Any:
-        """The dataset of batches."""
+        """Return the dataset of batches."""
 
     def repeat(self, element: Any) -> Any:
         return self.tf.data.Dataset.from_tensors(element).repeat(self.factor)

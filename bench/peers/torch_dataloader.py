@@ -20,7 +20,7 @@ GUARANTEES = (
 
 
 def shuffled(examples: Iterator[Any], size: int, rng: random.Random) -> Iterator[Any]:
-    """A shuffle buffer as tf.data has it."""
+    """Make tf.data's shuffle buffer."""
     held = []
     for example in examples:
         if len(held) < size:
@@ -34,7 +34,7 @@ def shuffled(examples: Iterator[Any], size: int, rng: random.Random) -> Iterator
 
 
 def stacked(examples: Iterator[Any], size: int) -> Iterator[Any]:
-    """Batches as tensors: one stack in NumPy, which is faster than collating."""
+    """Yield batches as tensors: one stack in NumPy, which is faster than collating."""
     import torch
 
     batch = []

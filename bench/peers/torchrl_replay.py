@@ -25,7 +25,7 @@ CONSUMING = (
 
 
 def to_tensordict(records: Records) -> Any:
-    """The records as a TensorDict, without a copy."""
+    """Return the records as a TensorDict, without a copy."""
     import torch
     from tensordict import TensorDict
 
@@ -34,7 +34,7 @@ def to_tensordict(records: Records) -> Any:
 
 
 class _Torchrl:
-    """What both questions do with a buffer; how it is made differs."""
+    """Methods of both questions on a buffer, which they make differently."""
 
     packages = ("torchrl", "tensordict", "torch")
 

@@ -60,11 +60,11 @@ class _Taking(ABC):
 
     @abstractmethod
     def prepare(self) -> None:
-        """Starts what makes them."""
+        """Start the producers."""
 
     @abstractmethod
     def take(self) -> int:
-        """Takes some, and says how many."""
+        """Take some records, and return their number."""
 
     def run(self) -> int:
         taken = 0
@@ -77,7 +77,7 @@ class _Taking(ABC):
 
 
 def _fill(name: str, slots: int, first: int, step: int, free: Any, full: Any) -> None:
-    """Writes slots `first`, `first` + `step`, ... of the ring, again and again."""
+    """Write slots `first`, `first` + `step`, ... of the ring, repeatedly."""
     dataset = Images()
     memory = shared_memory.SharedMemory(name)
     ring = np.ndarray((slots, *SHAPE), np.uint8, memory.buf)
@@ -155,7 +155,7 @@ class Echobuf(_Taking):
         )
 
     def transform(self) -> Any:
-        """What is made of an image when it is drawn."""
+        """Return the array made of an image when it is drawn."""
         return None
 
     def warm_up(self) -> None:

@@ -34,7 +34,7 @@ class Pass:
 
 @dataclass
 class Run:
-    """What came of an upstream.
+    """Result of an upstream's run.
 
     Attributes:
         times: when downstream had done with each batch.
@@ -54,7 +54,7 @@ class Run:
     passes: list[Pass] = field(default_factory=list)
 
     def value(self, worth: float) -> Array:
-        """Fresh examples and echoes, which are worth `worth` of one."""
+        """Return the value of fresh examples, and of echoes at `worth` of one."""
         return self.fresh + worth * (self.draws - self.fresh)
 
 
@@ -70,7 +70,7 @@ class _AutoPasses:
         self._first = max(-(-shape.window // 4), shape.batch_size)
 
     def begin(self, now: float) -> float | None:
-        """Begins a pass; returns when, or None after the last one."""
+        """Begin a pass; return its time, or None after the last one."""
         while True:
             committed = self.ring.committed(now)
             state = self.schedule.advance(
@@ -93,7 +93,7 @@ class _AutoPasses:
 
 
 def run_auto(upstream: Upstream, shape: Shape, fresh: int | None = None) -> Run:
-    """With `factor="auto"`, until `fresh` examples are served, or all."""
+    """Run with `factor="auto"`, until `fresh` examples are served, or all."""
     side = _AutoPasses(upstream, shape)
     waits: list[float] = []
     rows: list[int] = []
@@ -124,7 +124,7 @@ def run_auto(upstream: Upstream, shape: Shape, fresh: int | None = None) -> Run:
 
 
 def run_fixed(upstream: Upstream, shape: Shape, factor: Fraction) -> Run:
-    """With a fixed factor, in phase 0 of its schedule, until all is served."""
+    """Run a fixed factor, in phase 0 of its schedule, until all is served."""
     ratio = factor.numerator, factor.denominator
     n = len(upstream.times)
     ring = Ring(upstream, _core.fixed_capacity(shape.window, *ratio))

@@ -16,12 +16,12 @@ WORTHS = (0.25, 0.5, 0.75, 1.0)
 
 
 def factors(largest: int) -> list[Fraction]:
-    """1, 1 1/4, 1 1/2, ... to the largest."""
+    """Return the factors 1, 1 1/4, 1 1/2, ... to the largest."""
     return [Fraction(quarter, 4) for quarter in range(4, 4 * largest + 1)]
 
 
 def time_to(run: Run, value: float, worth: float) -> float:
-    """When so much value was reached; for ever if it was not."""
+    """Return the time at which a value was reached; infinite if never."""
     values = np.append(0.0, run.value(worth))
     if values[-1] < value:
         return float("inf")
@@ -50,12 +50,12 @@ class Trial:
 
     @property
     def time(self) -> float:
-        """When the last batch was done with."""
+        """Return the time at which the last step ended."""
         return sum(float(run.times[-1]) for run in self.auto)
 
     @property
     def factor(self) -> float:
-        """The effective factor."""
+        """Return the effective factor."""
         return _total(self.auto, "draws") / _total(self.auto, "fresh")
 
 
@@ -64,7 +64,7 @@ def _total(runs: Sequence[Run], of: str) -> float:
 
 
 def try_out(scenario: Scenario, shape: Shape, seed: int) -> Trial:
-    """Auto and every fixed factor, on the times that a seed gives."""
+    """Run auto and every fixed factor, on the times of a seed."""
     upstreams = scenario.upstreams(seed)
     fresh = None if scenario.epochs else scenario.fresh
     auto = [run_auto(each, shape, fresh) for each in upstreams]
@@ -82,7 +82,7 @@ def try_out(scenario: Scenario, shape: Shape, seed: int) -> Trial:
 
 
 def _seconds(trial: Trial, fixed: Iterable[Run], worth: float) -> float:
-    """The time that fixed factors take for the value that auto reached."""
+    """Return the time of fixed factors for the value that auto reached."""
     runs = list(fixed)
     if len(runs) == 1:
         return time_to(runs[0], float(trial.auto[0].value(worth)[-1]), worth)

@@ -1,4 +1,4 @@
-"""What "auto" did: waiting, factor, time to follow a jump, uses, distances."""
+"""Measures of "auto": waiting, factor, time to follow a jump, uses, distances."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ NEAR = 0.1
 
 
 def ratio(upstream: Upstream, fresh: int) -> float:
-    """R of the first `fresh` examples, stops included, were nothing ever held back."""
+    """Return R of the first `fresh` examples, stops included, without back-pressure."""
     return Work(upstream.stops).clock(float(upstream.times[:fresh].sum())) / fresh
 
 
 def least_wait(upstream: Upstream, fresh: int, max_factor: int) -> float:
-    """Waiting that no schedule avoids, though its memory had no end.
+    """Return the waiting that no schedule avoids, even with endless memory.
 
     Draw number `max_factor * i` at the earliest needs example i.
     """
@@ -32,7 +32,7 @@ def least_wait(upstream: Upstream, fresh: int, max_factor: int) -> float:
 
 
 def recent_factor(passes: Sequence[Pass], draws: int) -> tuple[Array, Array]:
-    """At the end of each pass: draws by then, and the factor of the last `draws`."""
+    """Return, by pass, the draws so far and the factor of the last `draws`."""
     done = np.cumsum([p.count for p in passes]).astype(float)
     ends = np.array([p.first + p.count for p in passes], dtype=float)
     all_done, all_ends = np.append(0.0, done), np.append(0.0, ends)
@@ -44,7 +44,7 @@ def recent_factor(passes: Sequence[Pass], draws: int) -> tuple[Array, Array]:
 
 @dataclass(frozen=True)
 class Followed:
-    """How a jump to `ratio` was followed."""
+    """Response to a jump of R to `ratio`."""
 
     ratio: float
     passes: int
@@ -54,7 +54,7 @@ class Followed:
 def follow(
     run: Run, jumps: Sequence[int], ratios: Sequence[float], shape: Shape
 ) -> list[Followed]:
-    """How soon after each jump the factor of the last window was near the new R.
+    """Return the delay after each jump until the window's factor was near the new R.
 
     Jumps that were not followed before the next one are left out.
     """
@@ -89,7 +89,7 @@ class Uses:
 
 
 def uses(passes: Sequence[Pass], seed: int = 0) -> Uses:
-    """What came of every example, in the order in which a buffer draws."""
+    """Return the uses of every example, in the buffer's order."""
     drawn = np.concatenate(
         [
             p.first + _core.permutation(p.count, seed, 0, number, 0, p.count).ravel()

@@ -25,7 +25,7 @@ _JUMPS = "jumps, R 1, 8, 1"
 
 
 def draw(trials: Mapping[str, list[Trial]], shape: Shape, path: Path) -> Path:
-    """Draws the trials, by the name of their scenario; some, of the first seed."""
+    """Draw the trials by scenario; some for the first seed only."""
     figure = Figure(figsize=(12, 11), layout="constrained")
     FigureCanvasAgg(figure)
     panels = figure.subplots(2, 2)

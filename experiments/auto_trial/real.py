@@ -32,7 +32,7 @@ class Compared:
 
     @classmethod
     def virtual(cls, run: Run) -> Compared:
-        """Of a run on the virtual clock."""
+        """Return the measures of a run on the virtual clock."""
         total = float(run.times[-1])
         return cls(total, run.waited / total, float(run.draws[-1] / run.fresh[-1]))
 
@@ -51,7 +51,7 @@ def harness(upstream: Upstream, shape: Shape, unit_s: float, factor: float) -> f
 
 
 def run_real(upstream: Upstream, shape: Shape, unit_s: float) -> Compared:
-    """One epoch of a loader, a draw taking `unit_s` seconds."""
+    """Run an epoch of a loader, with a draw every `unit_s` seconds."""
     loader = EchoLoader(
         paced(upstream, unit_s),
         batch_size=shape.batch_size,
@@ -76,7 +76,7 @@ def run_real(upstream: Upstream, shape: Shape, unit_s: float) -> Compared:
 
 
 def compare(scenarios: list[Scenario], shape: Shape, unit_s: float) -> dict[str, Any]:
-    """Both clocks, for the scenarios in `NAMES`."""
+    """Run the scenarios in `NAMES` on both clocks."""
     answers = {}
     for scenario in scenarios:
         if scenario.name not in NAMES:

@@ -20,13 +20,13 @@ class Work:
         self._at = np.subtract(self._starts, self._stopped[:-1]).tolist()
 
     def worked(self, now: float) -> float:
-        """The working time at a time of the clock."""
+        """Return the working time at a time of the clock."""
         stops = bisect_right(self._starts, now)
         worked: float = now - self._stopped[stops]
         return max(worked, self._at[stops - 1]) if stops else worked
 
     def clock(self, worked: float) -> float:
-        """The first time of the clock with that working time."""
+        """Return the first time of the clock with that working time."""
         stopped: float = self._stopped[bisect_left(self._at, worked)]
         return worked + stopped
 
@@ -44,18 +44,18 @@ class Ring:
         self._made: list[float] = np.cumsum(upstream.times).tolist()
 
     def committed(self, now: float) -> int:
-        """Records that are there."""
+        """Return the number of resident records."""
         worked = self._work.worked(now)
         made = bisect_right(self._made, worked - self.late + _TICK)
         self.held_back |= made > self._limit
         return min(made, self._limit)
 
     def when(self, number: int) -> float:
-        """When there will be so many records; they must have room."""
+        """Return the time at which `count` records will have arrived; they must fit."""
         return self._work.clock(self._made[min(number, self.n) - 1] + self.late)
 
     def release(self, oldest: int, now: float) -> None:
-        """Gives back all slots below `oldest`: one who waited goes on."""
+        """Free all slots below `oldest`, and let a waiting upstream continue."""
         limit = oldest + self._capacity
         if limit == self._limit:
             return

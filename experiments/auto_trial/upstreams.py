@@ -35,7 +35,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Upstream:
-    """How long each fresh example takes to make, and when all work stands still.
+    """Time to make each fresh example, and the stops of all work.
 
     Attributes:
         times: in order.
@@ -67,7 +67,7 @@ class Scenario:
     jumps: tuple[int, ...] = ()
 
     def upstreams(self, seed: int) -> list[Upstream]:
-        """Those of its epochs; one that is longer than a trial if it has none."""
+        """Return the lengths of its epochs; one beyond a trial's if it has none."""
         random = np.random.default_rng(seed)
         n = self.fresh if self.epochs else int(LONGER * self.fresh)
         return [
@@ -84,12 +84,12 @@ class Scenario:
 
 
 def steady(mean: float) -> Make:
-    """Times that vary by a fifth at most."""
+    """Return times that vary by a fifth at most."""
     return lambda random, n: mean * random.uniform(0.8, 1.2, n)
 
 
 def jumps(low: float, high: float, at: tuple[int, int]) -> Make:
-    """From `low` to `high` and back, after so many examples each, over and over."""
+    """Return times that change from `low` to `high` and back, repeatedly."""
 
     def make(random: np.random.Generator, n: int) -> Times:
         round_ = np.repeat([low, high], at)
@@ -99,7 +99,7 @@ def jumps(low: float, high: float, at: tuple[int, int]) -> Make:
 
 
 def pareto(mean: float, index: float) -> Make:
-    """Heavy-tailed times; the smaller the index, the heavier."""
+    """Return heavy-tailed times; the smaller the index, the heavier."""
 
     def make(random: np.random.Generator, n: int) -> Times:
         return mean * (index - 1) / index * (1 + random.pareto(index, n))
@@ -108,7 +108,7 @@ def pareto(mean: float, index: float) -> Make:
 
 
 def bursts(mean: float, size: int) -> Make:
-    """`size` examples at once, then nothing for as long as they would have taken."""
+    """Return times of bursts of `size` examples, with gaps as long as they took."""
 
     def make(random: np.random.Generator, n: int) -> Times:
         times = np.zeros(n)
@@ -120,7 +120,7 @@ def bursts(mean: float, size: int) -> Make:
 
 
 def scenarios(shape: Shape, windows: int) -> list[Scenario]:
-    """All of them, `windows` windows of fresh examples long."""
+    """Return all upstreams, `windows` windows of fresh examples long."""
     w = shape.window
     n = windows * w
     return [
@@ -155,7 +155,7 @@ def scenarios(shape: Shape, windows: int) -> list[Scenario]:
 
 
 def _jumping(shape: Shape, windows: int) -> Scenario:
-    """R 1 and the largest factor in turn, until upstream has no more."""
+    """Return times of R 1 and the largest factor in turn, up to upstream's end."""
     fast, slow = 24 * shape.window, 8 * shape.window
     most = windows * shape.window
     at = [

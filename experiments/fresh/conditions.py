@@ -45,17 +45,17 @@ class Condition:
 
     @property
     def echoes_batches(self) -> bool:
-        """Whether whole batches are served, each as it came."""
+        """Return whether batches are echoed whole."""
         return self.kind in ("no echoing", "batch")
 
     @property
     def plain(self) -> Condition:
-        """No echoing, with the same batches."""
+        """Return the condition without echoing, with the same batches."""
         return _plain(self.batch_size)
 
     @property
     def near(self) -> Condition | None:
-        """The condition whose best learning rate is tried first; None: there is none.
+        """Return the condition whose best learning rate is tried first, if any.
 
         Half of the factor; for another window or batch size, the usual one, and with
         more echoes than usual there, the usual echoes.
@@ -73,7 +73,7 @@ class Condition:
 
     @property
     def group(self) -> Literal["factors", "windows", "batches"]:
-        """Which comparison it is part of; what all have in common is of the first."""
+        """Return the comparison that a condition is part of; the first, if of all."""
         if self.batch_size != BATCH:
             return "batches"
         usual = self.kind == "no echoing" or self.window == WINDOW
@@ -86,7 +86,7 @@ def _plain(batch_size: int) -> Condition:
 
 
 def conditions() -> list[Condition]:
-    """All of them, the most important first."""
+    """Return all conditions, the most important first."""
     return [
         _plain(BATCH),
         *(Condition(kind, factor) for factor in FACTORS for kind in _KINDS),

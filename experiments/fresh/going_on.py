@@ -71,7 +71,7 @@ def resumed(
 def explore(
     searches: Mapping[str, Search[T_co]], wanted: list[Condition], jobs: int
 ) -> dict[str, list[T_co]]:
-    """Tune conditions, of all workloads in turn; what is not done is left out."""
+    """Tune conditions, of all workloads in turn; unfinished ones are left out."""
     asked = [(name, condition) for condition in wanted for name in searches]
     tuned: dict[str, list[T_co]] = {name: [] for name in searches}
     with ThreadPoolExecutor(jobs) as pool:

@@ -27,7 +27,7 @@ COLOURS = {
 def draw(
     workloads: dict[str, Workload], tuned: dict[str, list[Tuned]], path: Path
 ) -> None:
-    """A column for each workload; a panel each for factors, windows, batch sizes."""
+    """Draw a column for each workload, with panels by factor, window and batch size."""
     drawn = {
         group: {name: _of_group(tuned[name], group) for name in workloads}
         for group in _GROUPS
@@ -51,7 +51,7 @@ def draw(
 
 
 def _of_group(tuned: list[Tuned], group: str) -> list[Tuned]:
-    """What is shown in a panel: for windows and batches, the usual ones, too."""
+    """Return the conditions of a panel: for windows and batches with the usual ones."""
     if group == "factors":
         return [one for one in tuned if one.condition.group == group]
     echoes = {_echo(one.condition) for one in tuned if one.condition.group == group}

@@ -29,7 +29,7 @@ def report(
     out: Path,
     about: dict[str, Any],
 ) -> None:
-    """Prints a table for each workload; writes `fresh_examples.json` and a picture.
+    """Print a table for each workload, and write `fresh_examples.json` and a picture.
 
     Args:
         workloads: by name.
@@ -68,7 +68,7 @@ def report(
 
 
 def share(one: Tuned, among: list[Tuned]) -> float | None:
-    """The median over that without echoing; None where either missed the target."""
+    """Return the median over that without echoing; None if either missed the target."""
     plain = next(t.median for t in among if t.condition == one.condition.plain)
     both = one.median, plain
     return one.median / plain if all(map(math.isfinite, both)) else None

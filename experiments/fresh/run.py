@@ -115,7 +115,7 @@ def batches(trial: Trial, workload: Workload) -> Iterator[tuple[int, Leaves]]:
 
 
 def fresh_needed(run: Run) -> int | None:
-    """Fresh examples up to the target; None if it was not reached."""
+    """Return the fresh examples up to the target; None if it was not reached."""
     import torch
 
     workload = loaded(run.workload)

@@ -20,13 +20,13 @@ Counts = list[int | None]
 
 
 def median(counts: Iterable[int | None]) -> float:
-    """Of counts, those that missed the target being infinite."""
+    """Return the median of counts; runs that missed the target count as infinite."""
     return statistics.median(math.inf if n is None else n for n in counts)
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """What came out of a condition.
+    """Result of tuning a condition.
 
     Attributes:
         condition: it.
@@ -100,7 +100,7 @@ class Search:
     def _try(
         self, condition: Condition, rate: int, tried: dict[int, Counts], bound: float
     ) -> Counts:
-        """The runs with a rate; none after one that was cut off."""
+        """Return the runs with a rate; no further ones after a cut-off."""
         best = min([bound, *map(median, tried.values())])
         counts: Counts = []
         for seed in TUNING_SEEDS:

@@ -31,7 +31,7 @@ class Point:
 def descend(
     weights: Array, features: Array, labels: Array, rates: Array, steps: int
 ) -> None:
-    """Makes `steps` gradient steps on one batch a seed, in place.
+    """Make `steps` gradient steps on one batch a seed, in place.
 
     Args:
         weights: `[seeds, d, rates]`.
@@ -51,7 +51,7 @@ def descend(
 def paths(
     problem: Problem, cell: Cell, rates: Sequence[float], seeds: Sequence[int]
 ) -> Iterator[Point]:
-    """The losses as fresh examples come in, after every K steps at the most often."""
+    """Return the losses over the fresh examples, at most every K steps."""
     width = problem.features.shape[1]
     kept = np.arange(len(rates))
     every_rate = np.asarray(rates, np.float32)

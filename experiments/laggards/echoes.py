@@ -37,7 +37,7 @@ class Cell:
 
     @property
     def window(self) -> int:
-        """Examples in the buffer's window."""
+        """Return the examples in the buffer's window."""
         return self.batch_size * self.echoes * self.segments
 
 
@@ -57,7 +57,7 @@ class Group:
 
 
 def groups(cell: Cell, population: int, seeds: Sequence[int]) -> Iterator[Group]:
-    """The steps of all seeds side by side, K at a time, without end."""
+    """Yield the steps of all seeds side by side, K at a time, without end."""
     chances = [np.random.default_rng(seed) for seed in seeds]
     if cell.unit == "batch":
         return _same_batch(cell, population, chances)
@@ -84,7 +84,7 @@ def _example_echoing(
     chances: Sequence[np.random.Generator],
     seeds: Sequence[int],
 ) -> Iterator[Group]:
-    """Each buffer gets a segment whenever it has no batch left, never earlier."""
+    """Yield draws of buffers that get a segment whenever they have no batch left."""
     buffers = [
         EchoBuffer(
             Field((), np.int64),

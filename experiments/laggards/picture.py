@@ -29,7 +29,7 @@ _PANELS: tuple[tuple[str, Callable[[Row], bool]], ...] = (
 
 
 def draw(cells: Sequence[Row], path: Path) -> Path:
-    """Draws the cells; no echoing begins each line. Dashed: 1 / K of it."""
+    """Draw the cells; no echoing begins each line. Dashed: 1 / K of it."""
     figure = Figure(figsize=(11, 4), dpi=110, layout="constrained")
     FigureCanvasAgg(figure)
     for axes, (title, chosen) in zip(

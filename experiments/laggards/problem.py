@@ -31,7 +31,7 @@ class Problem:
     optimum: float
 
     def losses(self, weights: Array) -> NDArray[np.float64]:
-        """Mean losses of weights `[..., d, r]`, as `[..., r]`."""
+        """Return the mean losses of weights `[..., d, r]`, as `[..., r]`."""
         logits = self.features @ weights
         of_each = np.maximum(logits, 0) - self.labels[:, None] * logits
         of_each += np.log(1 + np.exp(-np.abs(logits)))
@@ -39,7 +39,7 @@ class Problem:
 
 
 def make(examples: int = 8192, seed: int = 0) -> Problem:
-    """The problem, the same for each seed."""
+    """Return the problem, the same for each seed."""
     chance = np.random.default_rng(seed)
     variance = np.arange(1, FEATURES + 1) ** -POWER
     deviation = np.sqrt(variance * TOTAL_VARIANCE / variance.sum())
@@ -56,7 +56,7 @@ def make(examples: int = 8192, seed: int = 0) -> Problem:
 
 
 def _least_loss(features: NDArray[np.float64], labels: NDArray[np.float64]) -> float:
-    """By Newton's method."""
+    """Return the least loss, by Newton's method."""
     weights = np.zeros(features.shape[1])
     for _ in range(30):
         chances = 1 / (1 + np.exp(-features @ weights))

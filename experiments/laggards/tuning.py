@@ -32,7 +32,7 @@ class Reached:
 def _race(
     problem: Problem, cell: Cell, rates: Sequence[float], seeds: Sequence[int]
 ) -> float:
-    """The first rate whose mean loss over the seeds is at the target."""
+    """Return the first rate whose mean loss over the seeds is at the target."""
     target = ABOVE * problem.optimum
     for point in paths(problem, cell, rates, seeds):
         means = point.losses.mean(axis=0)
@@ -44,7 +44,7 @@ def _race(
 
 
 def tuned_rate(problem: Problem, cell: Cell) -> float:
-    """The constant learning rate that needs the fewest fresh examples."""
+    """Return the constant learning rate that needs the fewest fresh examples."""
     seeds = range(SEEDS)
     coarse = _race(problem, cell, COARSE, seeds)
     if coarse in (COARSE[0], COARSE[-1]):
@@ -55,7 +55,7 @@ def tuned_rate(problem: Problem, cell: Cell) -> float:
 def reached(
     problem: Problem, cell: Cell, rate: float, most_fresh: float = MOST_FRESH
 ) -> list[Reached]:
-    """For each group of seeds other than those of the tuning."""
+    """Return the point of each group of seeds other than the tuning's."""
     seeds = range(_FIRST_GROUP, _FIRST_GROUP + GROUPS * SEEDS)
     found: list[Reached | None] = [None] * GROUPS
     for point in paths(problem, cell, [rate], seeds):

@@ -49,7 +49,7 @@ class Finished:
 
     @property
     def diverged(self) -> int:
-        """Runs of the seeds that diverged."""
+        """Return the number of diverged seeds."""
         return sum(one.error is None for one in self.outcomes)
 
 

@@ -25,7 +25,7 @@ EVALUATE_EVERY = 8  # steps
 
 @dataclass(frozen=True)
 class Run:
-    """What a run is given; the seed is of weights, examples and order."""
+    """Arguments of a run; the seed is of weights, examples and order."""
 
     condition: Condition
     rate: float
@@ -50,7 +50,7 @@ def _digits() -> tuple[dict[str, bytes], Any, Any]:
 
 @functools.lru_cache(maxsize=16)
 def examples(seed: int, fresh: int) -> tuple[Any, Any]:
-    """The stream of fresh examples of a seed, the same under all conditions."""
+    """Yield the fresh examples of a seed, the same under all conditions."""
     from echobuf.cli.demo import data
 
     files = _digits()[0]
@@ -65,7 +65,7 @@ def examples(seed: int, fresh: int) -> tuple[Any, Any]:
 
 
 def accuracy(run: Run) -> float:
-    """The share of test images classified rightly once every draw was trained on."""
+    """Train on every draw; return the share of test images classified correctly."""
     import torch
 
     from echobuf.cli.demo.model import Model

@@ -33,7 +33,7 @@ class Condition:
 
     @property
     def size(self) -> int:
-        """The largest window that fits, or the entries of the shuffle buffer."""
+        """Return the largest window that fits, or the entries of the shuffle buffer."""
         if self.kind == "passes":
             return _largest_window(self.memory, self.factor)
         if self.kind == "shuffle":
@@ -49,7 +49,7 @@ def _largest_window(memory: int, factor: int) -> int:
 
 
 def distinct_share(factor: int) -> float:
-    """Distinct examples in a buffer of shuffled repeats, over its entries.
+    """Return the distinct examples over the entries of a buffer of shuffled repeats.
 
     An entry stays a geometric time, whose mean is the buffer's size; of `factor`
     entries that come together, at least one is left for 1 + 1/2 + ... + 1/factor such

@@ -1,4 +1,4 @@
-"""What a sequence of draws is worth: duplicates in a batch, distances between uses."""
+"""Measures of a sequence of draws: duplicates in a batch, distances between uses."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class Order:
 
 
 def duplicates(draws: Draws, batch_size: int) -> NDArray[np.int64]:
-    """Draws of an example that its batch holds already, for each whole batch."""
+    """Count the duplicates in each whole batch."""
     whole = len(draws) // batch_size * batch_size
     rows = np.sort(draws[:whole].reshape(-1, batch_size), axis=1)
     return np.sum(rows[:, 1:] == rows[:, :-1], axis=1)
 
 
 def distances(draws: Draws) -> tuple[Draws, Draws]:
-    """Of each re-use: which example, and the draws since its use before."""
+    """Return the example of each re-use, and the draws since its last use."""
     position = np.argsort(draws, kind="stable")
     numbers = draws[position]
     again = numbers[1:] == numbers[:-1]
@@ -45,7 +45,7 @@ def distances(draws: Draws) -> tuple[Draws, Draws]:
 
 
 def order_of(draws: Draws, batch_size: int) -> Order:
-    """Both measures of the middle half of the draws, and of the examples."""
+    """Return both measures for the middle half of the draws and examples."""
     quarter, fresh = len(draws) // 4, int(draws.max()) + 1
     repeated = duplicates(draws[quarter : 3 * quarter], batch_size)
     numbers, apart = distances(draws)

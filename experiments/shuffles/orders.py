@@ -22,7 +22,7 @@ _AT_A_TIME = 32  # draws; the order does not depend on it
 def batches(
     columns: Columns, condition: Condition, batch_size: int, seed: int
 ) -> Iterator[Columns]:
-    """All batches of the stream whose columns are given; the last one may be short."""
+    """Yield the batches of a stream of columns; the last one may be short."""
     if condition.kind == "passes":
         yield from EchoLoader(
             [columns],
@@ -53,7 +53,7 @@ def _shuffled(
 
 
 def draws(count: int, condition: Condition, seed: int) -> NDArray[np.int64]:
-    """The numbers of the fresh examples, `count` of them, in the order of their use."""
+    """Yield `count` numbers of fresh examples, in the order of their use."""
     numbers = np.arange(count, dtype=np.int64)
     stream = batches((numbers,), condition, _AT_A_TIME, seed)
     return np.concatenate([batch for (batch,) in stream])

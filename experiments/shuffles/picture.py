@@ -32,7 +32,7 @@ _NAMES = dict(
 
 
 def draw(figures: Mapping[str, Any], path: Path) -> Path:
-    """Draws a column for each memory that was trained in."""
+    """Draw a column for each memory that was trained in."""
     accuracy = figures["accuracy"]
     memories = sorted({row["memory"] for row in accuracy})
     order = [row for row in figures["order"] if row["memory"] in memories]

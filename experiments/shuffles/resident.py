@@ -1,4 +1,4 @@
-"""What tf.data's shuffle buffer of repeated examples takes: `python resident.py E N`.
+"""Memory of tf.data's shuffle buffer of repeated examples: `python resident.py E N`.
 
 Whether repeats of an example share its memory: records of one MiB, made by TensorFlow.
 Prints the MiB that the process has grown by, at most, once the buffer was full.
@@ -17,7 +17,7 @@ MIB = 1 << 20
 
 
 def grown_mib(factor: int, entries: int) -> float:
-    """Measured in a process of its own."""
+    """Return the growth in MiB, measured in a separate process."""
     command = [sys.executable, __file__, str(factor), str(entries)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return float(done.stdout)

@@ -30,7 +30,7 @@ class Runs:
                 self._found[_key(row["run"])] = row["accuracy"]
 
     def accuracy(self, run: Run) -> float:
-        """Of the run, which is made unless it is in the file."""
+        """Return a run's accuracy, from the file if it is there."""
         about = asdict(run)
         if _key(about) not in self._found:
             self._add(about, accuracy(run))

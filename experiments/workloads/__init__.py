@@ -10,7 +10,7 @@ NAMES = ("images", "text")
 
 
 def workload(name: str) -> Workload:
-    """The workload of that name; its data are read when it is made."""
+    """Make the workload of that name, and read its data."""
     if name == "images":
         from workloads.images import Images
 

@@ -50,21 +50,21 @@ class Images(Workload):
 
     @property
     def records(self) -> Leaves:
-        """`uint8[n, 16, 16]` and labels."""
+        """Return images `uint8[n, 16, 16]` and labels."""
         return self._records
 
     @property
     def transform(self) -> Mapping[int, Any]:
-        """The demo's distortion."""
+        """Return the demo's distortion."""
         return {0: distortion()}
 
     @property
     def about(self) -> dict[str, Any]:
-        """Examples to train on, and held out."""
+        """Return the examples to train on, and those held out."""
         return {"records": len(self._records[0]), "held_out": _HELD_OUT}
 
     def learner(self, seed: int, rate: float, device: str, width: int) -> _Reader:
-        """A network trained by stochastic gradient descent with momentum."""
+        """Return a network trained by stochastic gradient descent with momentum."""
         return _Reader(self._held_out, seed, rate, device, width)
 
 

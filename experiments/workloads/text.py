@@ -54,17 +54,17 @@ class Text(Workload):
 
     @property
     def records(self) -> Leaves:
-        """`uint8[n, 48]`."""
+        """Return text as `uint8[n, 48]`."""
         return self._records
 
     @property
     def transform(self) -> Mapping[int, Any]:
-        """A window of the record."""
+        """Return a window of the record."""
         return {0: [RandomWindow(_LENGTH)]}
 
     @property
     def about(self) -> dict[str, Any]:
-        """The text, which differs between versions of Python."""
+        """Return the text, which differs between versions of Python."""
         return {
             "records": len(self._records[0]),
             "held_out": len(self._held_out),
@@ -73,7 +73,7 @@ class Text(Workload):
         }
 
     def learner(self, seed: int, rate: float, device: str, width: int) -> _Writer:
-        """A network trained by Adam."""
+        """Return a network trained by Adam."""
         return _Writer(self._held_out, seed, rate, device, width)
 
 

@@ -1,4 +1,4 @@
-"""What an experiment needs to know of a workload."""
+"""Workloads, as experiments use them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class Learner(Protocol):
     """A network with its optimiser."""
 
     def step(self, *leaves: Any) -> None:
-        """Trains on one batch."""
+        """Train on one batch."""
 
     def error(self) -> float:
-        """On the examples held out; not finite once training has diverged."""
+        """Return the loss on the held-out examples; not finite if training diverged."""
 
 
 class Workload(ABC):
@@ -44,33 +44,33 @@ class Workload(ABC):
     @property
     @abstractmethod
     def records(self) -> Leaves:
-        """All examples to train on, stacked, before augmentation."""
+        """Return all examples to train on, stacked, before augmentation."""
 
     @property
     @abstractmethod
     def transform(self) -> Mapping[int, Any]:
-        """The augmentation, as a loader takes it."""
+        """Return the augmentation, as a loader takes it."""
 
     @property
     def spec(self) -> tuple[Field, ...]:
-        """That of one example, before augmentation."""
+        """Return the spec of one example, before augmentation."""
         return tuple(Field(leaf.shape[1:], leaf.dtype) for leaf in self.records)
 
     @property
     @abstractmethod
     def about(self) -> dict[str, Any]:
-        """What the data are, for the result file."""
+        """Describe the data, for the result file."""
 
     @abstractmethod
     def learner(self, seed: int, rate: float, device: str, width: int) -> Learner:
-        """A new model, so many times as wide as usual, with weights from the seed."""
+        """Make a model of a relative width, with weights from the seed."""
 
     def augmented(self, leaves: Leaves, seed: int) -> Leaves:
-        """Examples, each augmented once."""
+        """Return examples, each augmented once."""
         return next(_augment(self, iter([leaves]), len(leaves[0]), seed))
 
     def stream(self, batch_size: int, seed: int, augmented: bool) -> Iterator[Leaves]:
-        """Batches of fresh examples without end.
+        """Yield batches of fresh examples without end.
 
         The data are gone through again and again, in another order each time.
 
@@ -79,10 +79,10 @@ class Workload(ABC):
             seed: of the order, and of the augmentation.
             augmented: whether upstream augments each example, once.
         """
-        batches = self._batches(batch_size, seed)
+        batches = self.fresh_batches(batch_size, seed)
         return _augment(self, batches, batch_size, seed) if augmented else batches
 
-    def _batches(self, batch_size: int, seed: int) -> Iterator[Leaves]:
+    def fresh_batches(self, batch_size: int, seed: int) -> Iterator[Leaves]:
         records = self.records
         count = len(records[0])
         chance = np.random.default_rng(seed)
@@ -97,7 +97,7 @@ class Workload(ABC):
 def _augment(
     workload: Workload, batches: Iterator[Leaves], batch_size: int, seed: int
 ) -> Iterator[Leaves]:
-    """The batches, augmented by a buffer that serves each example once."""
+    """Yield the batches, augmented by a buffer that serves each example once."""
     with EchoBuffer(
         workload.spec,
         batch_size=batch_size,

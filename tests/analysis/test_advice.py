@@ -90,7 +90,7 @@ def test_rows_that_are_none_to_choose_are_marked():
 
 
 @pytest.mark.parametrize("spread", [0.95, 2.0])
-def test_what_cannot_be_told_yet_is_no_refusal(spread):
+def test_an_undecided_result_is_no_refusal(spread):
     wide = Estimate(9 * STEP_S, max(0.0, 9 * STEP_S * (1 - spread)), 1.0, 3, 2)
     report = Report(measurements(9.0, upstream_second_s=wide, seconds=3.0))
     assert report.pays is None
@@ -106,7 +106,7 @@ def test_what_cannot_be_told_yet_is_no_refusal(spread):
     assert content["reason"] == report.reason
 
 
-def test_what_is_not_consistent_is_undecided_too():
+def test_an_inconsistent_result_is_undecided_too():
     report = Report(measurements(4.0, together_s=estimate(2e-3)))
     assert report.pays is None
     assert report.factor == 1
@@ -115,7 +115,7 @@ def test_what_is_not_consistent_is_undecided_too():
 
 
 @pytest.mark.parametrize("ratio", [0.5, 1.0, 4.0])
-def test_what_is_known_needs_no_more_time(ratio):
+def test_a_known_ratio_needs_no_more_time(ratio):
     report = Report(measurements(ratio))
     assert report.pays is (ratio > 1)
     assert report.needed_seconds is None

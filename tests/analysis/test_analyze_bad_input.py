@@ -1,4 +1,4 @@
-"""What cannot be analyzed: one line that says what to do."""
+"""Bad input of `analyze`: errors of one line that says what to do."""
 
 import threading
 import time
@@ -15,7 +15,7 @@ RELEASED = threading.Event()
 
 @pytest.fixture(autouse=True)
 def released(no_leaked_threads):
-    """What hangs ends with its test."""
+    """End hanging upstreams with their test."""
     RELEASED.clear()
     yield
     RELEASED.set()
@@ -109,7 +109,7 @@ def test_upstreams(name):
     assert "`upstream`" in str(caught.value)
 
 
-def test_what_upstream_raised_is_the_cause():
+def test_the_error_of_upstream_is_the_cause():
     error = OSError("disk gone")
     with pytest.raises(echobuf.UpstreamError) as caught:
         measure(Anew(raises_after, 5, error), lambda _: None)

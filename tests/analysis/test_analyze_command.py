@@ -126,7 +126,7 @@ def test_check_is_an_exit_code(capsys, monkeypatch, file, stalls):
 
 
 @pytest.mark.parametrize("stalls", [False, True])
-def test_what_cannot_be_told_yet_is_no_stall(capsys, monkeypatch, file, stalls):
+def test_an_undecided_result_is_no_stall(capsys, monkeypatch, file, stalls):
     monkeypatch.setattr(Report, "input_stall", stalls)
     monkeypatch.setattr(Report, "pays", None)
     asked = called(capsys, f"{file}:quick", "--seconds", 0.2, "--check", "--json", "-")

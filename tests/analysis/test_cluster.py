@@ -103,7 +103,7 @@ def test_an_epoch_takes_as_long_as_the_slower_side(costs, loading, ranks):
 
 
 @pytest.mark.parametrize(("local", "paper"), [(32, 0.069), (64, 0.048), (128, 0.034)])
-def test_what_moves_of_whole_caches_is_about_what_the_paper_simulates(local, paper):
+def test_moved_share_of_whole_caches_is_near_the_papers_simulation(local, paper):
     moved = cluster.moved_locality_aware(1.0, 1024, local)
     assert moved == pytest.approx(paper, abs=0.002)
     # De Moivre's mean deviation of a binomial distribution, half of it.
@@ -113,7 +113,7 @@ def test_what_moves_of_whole_caches_is_about_what_the_paper_simulates(local, pap
 
 @pytest.mark.parametrize("share", [0.5, 0.9, 1.0])
 @pytest.mark.parametrize(("ranks", "local"), [(2, 8), (4, 32), (16, 16)])
-def test_what_moves_is_what_balls_in_bins_say(share, ranks, local):
+def test_moved_share_is_that_of_balls_in_bins(share, ranks, local):
     chance = random.Random(5)
     rounds = 3000
     surplus = 0

@@ -1,4 +1,4 @@
-"""What is measured, on a clock of its own: the figures are then exact."""
+"""Measurements on a virtual clock, on which figures are exact."""
 
 import random
 
@@ -242,7 +242,7 @@ def test_a_one_shot_without_an_end():
     assert got.seconds < 35
 
 
-def test_what_the_caller_says_of_the_length_counts():
+def test_a_given_length_takes_precedence():
     clock = VirtualClock()
     assert measured(Batches(clock, 20, 0.1), clock, length=12345).length == 12345
 

@@ -30,7 +30,7 @@ def test_the_shares_use_up_the_time_and_no_more():
     assert budget.elapsed_s == pytest.approx(30)
 
 
-def test_what_is_left_over_goes_to_later_phases():
+def test_unused_time_goes_to_later_phases():
     clock = VirtualClock()
     budget = Budget(30, 0.05, clock)
     first, *rest = SHARES

@@ -1,4 +1,4 @@
-"""What is predicted against a slow simulation, event by event."""
+"""Predictions against a slow simulation, event by event."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def counts(pipeline: Pipeline) -> st.SearchStrategy[int]:
 
 
 def is_taken(pipeline: Pipeline, factor: Fraction) -> bool:
-    """Whether a buffer takes the factor."""
+    """Return whether a buffer accepts the factor."""
     if factor.denominator == 1:
         return factor <= pipeline.window
     segment = pipeline.window // math.ceil(factor)

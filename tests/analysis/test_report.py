@@ -1,4 +1,4 @@
-"""What the report says of measurements: properties, text, JSON."""
+"""Reports of given measurements: properties, text, JSON."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def absurd_measurements(draw: st.DrawFn) -> Measurements:
 
 @settings(max_examples=15)
 @given(absurd_measurements())
-def test_whatever_is_measured_there_is_a_report(measured):
+def test_any_measurements_give_a_report(measured):
     report = Report(measured)
     text = str(report)
     assert max(map(len, text.splitlines())) <= 80
@@ -120,7 +120,7 @@ def test_auto_is_advised_where_r_is_not_one_number(changes):
 
 
 @pytest.mark.parametrize("spread", [0.01, 0.4])  # R below 1, and perhaps above
-def test_what_warm_caches_hide_is_said(spread):
+def test_a_ratio_hidden_by_warm_caches_is_reported(spread):
     second = estimate(0.8e-3, spread)
     warm = measurements(0.8, upstream_second_s=second, upstream_first_s=estimate(6e-3))
     report = Report(warm)
@@ -375,7 +375,7 @@ def test_where_nothing_is_known_of_storage_that_is_said():
 
 @settings(max_examples=15)
 @given(absurd_measurements(), st.integers(1, 2**31 - 1), st.floats(1e-300, 1e300))
-def test_whatever_is_measured_there_is_a_report_for_ranks(measured, ranks, rate):
+def test_any_measurements_give_a_report_for_ranks(measured, ranks, rate):
     for storage_rate in (None, rate):
         cluster = Cluster(ranks, storage_rate=storage_rate, peer_rate=rate)
         report = Report(measured, cluster)

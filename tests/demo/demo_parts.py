@@ -1,4 +1,4 @@
-"""What the tests of the demo share. See conftest.py for the server."""
+"""Common parts of the tests of the demo; conftest.py has the server."""
 
 from typing import Any
 

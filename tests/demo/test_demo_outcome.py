@@ -1,4 +1,4 @@
-"""What the demo measures, predicts and says."""
+"""Measurements, predictions and sentences of the demo."""
 
 # ruff: noqa: E402 (the packages that may be missing decide whether the tests can run)
 

@@ -1,4 +1,4 @@
-"""What is seen while the demo runs."""
+"""Progress of the demo."""
 
 # ruff: noqa: E402 (the packages that may be missing decide whether the tests can run)
 

@@ -119,7 +119,7 @@ def test_server_ends_with_its_owner(folder, digits):
         connection = connect(process)
         assert get(connection, f"/{digits.train[0]}")[0] == 200
         connection.close()
-    assert process._process.returncode == 0
+    assert process.exit_code == 0
     process.close()  # twice is fine
     with pytest.raises(ConnectionError):
         connect(process).connect()

@@ -1,4 +1,4 @@
-"""What imports an experiment by its name."""
+"""Fixture that imports an experiment by its name."""
 
 import pytest
 

@@ -46,7 +46,7 @@ def scenario(parts, name, windows=12):
 
 
 def slow_fixed(upstream, shape, factor):
-    """When each batch is done with: record by record, batch by batch."""
+    """Return the end of each batch's step, record by record, batch by batch."""
     n = len(upstream.times)
     passes = fixed_passes(shape.window, factor, n)
     capacity = fixed_capacity(shape.window, factor)
@@ -165,7 +165,7 @@ def test_a_jump_is_followed_once_the_factor_is_near(parts):
     assert (followed.passes, followed.draws) == (2, 20)
 
 
-def test_it_runs_and_leaves_its_files(trial, tmp_path, monkeypatch, capsys):
+def test_a_run_leaves_its_files(trial, tmp_path, monkeypatch, capsys):
     words = ["--windows", "8", "--seeds", "2", "--only", "R 4", "--virtual"]
     monkeypatch.setattr(sys, "argv", ["auto_on_trial", *words, "--out", str(tmp_path)])
     trial.main()

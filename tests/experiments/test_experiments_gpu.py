@@ -43,7 +43,7 @@ def test_bad_usage(tmp_path, arguments):
     assert "experiments/gpu.sh DIR NAME..." in done.stderr
 
 
-def test_what_does_not_fit_into_the_time_is_left_out_and_counts(tmp_path):
+def test_parts_beyond_the_time_are_left_out_and_fail_the_run(tmp_path):
     environment = {"ECHOBUF_DEVICE": "cpu", "ECHOBUF_GPU_SECONDS": "4"}
     done = end_of(tmp_path, "over_network", **environment)
     assert done.returncode == 1

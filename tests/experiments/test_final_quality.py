@@ -51,10 +51,10 @@ def scripted(load):
         measure, learners = "error", ()
 
         def __init__(self, errors):
-            self._errors, self.learners = errors, []
+            self.errors, self.learners = errors, []
 
         def learner(self, seed, rate, device, width):
-            self.learners.append(Scripted(self._errors))
+            self.learners.append(Scripted(self.errors))
             return self.learners[-1]
 
     return ScriptedWorkload
@@ -101,7 +101,7 @@ def test_all_have_the_same_steps_and_echoes_read_fewer_fresh_examples(
 ):
     for condition in wanted:
         workload = scripted([0.1] * 97)
-        workload._errors[0] = 1.0
+        workload.errors[0] = 1.0
         outcome = parts("run").trained(final_run(parts, condition), workload)
         assert outcome.steps == workload.learners[0].steps == STEPS
         factor = condition.factor
@@ -225,7 +225,7 @@ def test_the_standard_error_is_that_of_the_differences(parts, wanted):
     assert found.verdict == "worse"  # 0.3 over 2.776 times 0.071
 
 
-def test_it_goes_on_and_repeats_nothing(load, parts, wanted, tmp_path):
+def test_a_second_run_goes_on_and_repeats_nothing(load, parts, wanted, tmp_path):
     script, going_on = load("final_quality"), load("fresh.going_on")
     path = tmp_path / "final_quality.jsonl"
 

@@ -58,7 +58,7 @@ def test_conditions_differ_and_each_is_tuned_after_another(parts):
 
 def test_each_batch_is_of_fresh_examples_counted_as_read(parts, numbered):
     for condition in parts("conditions").conditions():
-        order = next(numbered._batches(EXAMPLES, 3))[0][:, 0] // 100
+        order = next(numbered.fresh_batches(EXAMPLES, 3))[0][:, 0] // 100
         place = {number: i for i, number in enumerate(order)}
         steps = 60 * condition.factor
         uses = Counter()
@@ -151,7 +151,7 @@ def test_runs_that_missed_count_as_the_largest(parts, numbered, tmp_path):
     assert (tmp_path / "fresh_examples.png").exists()
 
 
-def test_it_goes_on_and_repeats_nothing(load, parts, tmp_path):
+def test_a_second_run_goes_on_and_repeats_nothing(load, parts, tmp_path):
     script, ledgers = load("fresh_examples"), parts("ledger")
     searching, wanted = parts("search"), parts("conditions").conditions()
     path = tmp_path / "runs.jsonl"

@@ -116,7 +116,7 @@ def test_a_rate_that_diverges_is_dropped_and_the_others_go_on(problem, parts):
 
 
 @pytest.mark.parametrize("unit", ["batch", "example"])
-def test_what_was_tuned_reaches_the_target_with_other_seeds(
+def test_tuned_rates_reach_the_target_with_other_seeds(
     problem, parts, monkeypatch, unit
 ):
     tuning = parts["tuning"]

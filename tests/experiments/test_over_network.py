@@ -74,7 +74,7 @@ def test_a_seed_that_fails_loses_none_before_it(over_network, tmp_path, monkeypa
     assert content["seeds_wanted"] == [4, 7]
 
 
-def test_what_time_does_not_allow_is_left_out_and_a_missed_target_is_no_figure(
+def test_parts_beyond_the_time_are_left_out_and_a_missed_target_is_no_figure(
     over_network, tmp_path, capsys
 ):
     options = ["--target", "0.999", "--rates", "0.03", "0.05", "--seeds", "0", "1"]

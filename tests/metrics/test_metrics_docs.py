@@ -1,4 +1,4 @@
-"""What docs/metrics.md shows works."""
+"""The examples of docs/metrics.md work."""
 
 import dataclasses
 import re

@@ -36,14 +36,14 @@ def make_loader(n=40, **kwargs):
     return echobuf.EchoLoader([np.int64(i) for i in range(n)], **kwargs)
 
 
-def test_it_gives_what_the_loader_gives():
+def test_yields_the_loaders_batches():
     expected = [batch.tolist() for batch in make_loader()]
     monitor = Monitor(make_loader(), Recorder())
     assert [batch.tolist() for batch in monitor] == expected
     assert monitor.steps == len(expected) == 20
 
 
-def test_it_writes_at_each_step_if_told_and_at_the_end():
+def test_writes_at_each_step_with_every_s_0_and_at_the_end():
     sink = Recorder()
     monitor = Monitor(make_loader(), sink, every_s=0, first_step=100)
     for count, _ in enumerate(monitor):
@@ -58,7 +58,7 @@ def test_it_writes_at_each_step_if_told_and_at_the_end():
     assert sink.ends == 1
 
 
-def test_what_is_not_known_is_left_out():
+def test_unknown_values_are_left_out():
     with echobuf.EchoBuffer(np.int64(0), batch_size=1, window=2) as buffer:
         stats = buffer.stats()
         assert math.isnan(stats.ratio)
@@ -67,7 +67,7 @@ def test_what_is_not_known_is_left_out():
         assert "train/fresh" in metrics_of(stats, "train")
 
 
-def test_it_writes_no_more_often_than_it_is_told():
+def test_writes_no_more_often_than_every_s():
     sink = Recorder()
     monitor = Monitor(make_loader(), sink, every_s=1e6)
     for epoch in range(3):
@@ -107,7 +107,7 @@ def test_an_error_of_upstream_is_what_the_loop_raises():
     assert sink.ends == 1
 
 
-def test_it_goes_along_with_a_buffer_and_steps_of_ones_own():
+def test_monitors_a_buffer_and_steps_of_the_callers_loop():
     sink = Recorder()
     with echobuf.EchoBuffer(np.int64(0), batch_size=2, window=4) as buffer:
         monitor = Monitor(buffer, sink, every_s=0, prefix="valid")
@@ -160,7 +160,7 @@ def test_a_sink_that_raises_is_warned_of_once_and_left_out():
     assert bad.ends == 0
 
 
-def test_what_ends_the_program_is_no_fault_of_a_sink():
+def test_exceptions_that_end_the_program_pass_through_sinks():
     monitor = Monitor(make_loader(), Failing(KeyboardInterrupt()), every_s=0)
     with pytest.raises(KeyboardInterrupt):
         list(monitor)

@@ -134,6 +134,11 @@ class ServerProcess(Closing):
         self._process.stdin.flush()
         self._answer()
 
+    @property
+    def exit_code(self) -> int | None:
+        """Return the process's exit code; None while it runs."""
+        return self._process.returncode
+
     def close(self) -> None:
         """End the server; a second call does nothing."""
         process = self._process
