@@ -108,7 +108,7 @@ def _found(name: str) -> Distribution | None:
 
 
 def _hash(path: Path, mode: str) -> str | None:
-    """The hash as a RECORD file writes it; None if there is no such file."""
+    """Return the hash as a RECORD file writes it; None if there is no such file."""
     try:
         digest = hashlib.new(mode, path.read_bytes()).digest()
     except (OSError, ValueError):

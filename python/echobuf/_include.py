@@ -1,4 +1,4 @@
-"""Where the C++ headers are."""
+"""The folder of the C++ headers."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import os
 
 
 def get_include() -> str:
-    """The folder of the C++ headers, for `#include <echobuf/buffer.hpp>`."""
+    """Return the folder of the C++ headers, for `#include <echobuf/buffer.hpp>`."""
     return os.path.join(os.path.dirname(__file__), "include")

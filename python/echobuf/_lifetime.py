@@ -1,4 +1,4 @@
-"""What happens when the package is imported and when the interpreter exits."""
+"""Import and exit of the package: the exit hook, and `warmup`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ atexit.register(_core.interpreter_exits)
 
 
 def warmup(device: str = "cpu") -> None:
-    """Compiles what `device` needs ahead of the first buffer; on the CPU, nothing.
+    """Compile what `device` needs ahead of the first buffer; on the CPU, nothing.
 
     What is compiled is kept on disk (in CuPy's cache, `CUPY_CACHE_DIR`), also for
     other processes.

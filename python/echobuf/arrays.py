@@ -23,7 +23,7 @@ def put_tree(
     ragged: bool,
     timeout: float | None,
 ) -> tuple[int, int] | None:
-    """Puts a tree whose leaves the core does not take as they are, as arrays.
+    """Put a tree whose leaves the core does not take as they are, as arrays.
 
     Returns:
         None, or the code that the put has ended with, and how many were put.
@@ -39,7 +39,7 @@ def put_tree(
 def prepare_put(
     leaves: list[Any], spec: Spec, *, stacked: bool, ragged: bool
 ) -> list[Array]:
-    """The leaves of what is put, as arrays that the core takes.
+    """Return the leaves of what is put, as arrays that the core takes.
 
     Args:
         leaves: in the order of the spec.
@@ -64,7 +64,7 @@ def prepare_put(
 
 
 def check_dtype(array: Array, field: Field, name: str) -> None:
-    """Raises `SpecError` unless the dtype is the field's."""
+    """Raise `SpecError` unless the dtype is the field's."""
     if array.dtype != field.dtype:
         raise SpecError(
             f"`{name}` has dtype {_dtype_name(array.dtype)}; the spec says "

@@ -118,7 +118,7 @@ class EchoBuffer(Uncopied):
     # ---- upstream
 
     def put(self, example: Any, timeout: float | None = None) -> None:
-        """Adds one fresh example, and waits while the ring is full.
+        """Add one fresh example, and wait while the ring is full.
 
         Args:
             example: a pytree like the spec, of arrays, tensors on the CPU, or objects
@@ -140,7 +140,7 @@ class EchoBuffer(Uncopied):
             self._engine.put_otherwise(outcome, example, False, timeout)
 
     def put_batch(self, batch: Any, timeout: float | None = None) -> None:
-        """Adds `n` fresh examples, stacked on axis 0, any `n` >= 0.
+        """Add `n` fresh examples, stacked on axis 0, any `n` >= 0.
 
         Args:
             batch: a pytree like the spec, leaves `[n, *shape]`.
@@ -159,16 +159,16 @@ class EchoBuffer(Uncopied):
             self._engine.put_otherwise(outcome, batch, True, timeout)
 
     def close(self) -> None:
-        """Says that upstream has ended; what is resident is still served out.
+        """Mark the end of upstream; the resident examples are still served.
 
         Calling it twice, or after leaving the context, does nothing.
         """
         self._engine.close()
 
     def fail(self, exc: BaseException) -> None:
-        """Says that upstream failed: every `next_batch` raises `UpstreamError` from it.
+        """Fail the epoch: every `next_batch` raises `UpstreamError` from `exc`.
 
-        What was assembled or is resident is given up; `reset` begins anew.
+        Assembled batches and resident examples are given up; `reset` begins anew.
         """
         if not isinstance(exc, BaseException):
             self.ready()  # whose context was left says that first
@@ -180,7 +180,7 @@ class EchoBuffer(Uncopied):
     def next_batch(
         self, out: Any = None, timeout: float | None = None, stream: Any = None
     ) -> Any:
-        """The next batch.
+        """Return the next batch.
 
         Args:
             out: a pytree like the spec of writable arrays or tensors on the buffer's
@@ -219,7 +219,7 @@ class EchoBuffer(Uncopied):
         return self._unflatten(leaves)
 
     def before_replay(self, stream: Any = None, timeout: float | None = None) -> None:
-        """Makes the next batch the one that a graph draws when it is replayed.
+        """Make the next batch the one that a graph draws when it is replayed.
 
         On a CUDA device a `next_batch(out=...)` on a stream that is being captured
         becomes part of the graph, once in a graph, and uses up nothing. Call this
@@ -270,16 +270,16 @@ class EchoBuffer(Uncopied):
         return self.next_batch()
 
     def ready(self) -> bool:
-        """Whether `next_batch()` would return, or raise, without waiting.
+        """Return True if `next_batch()` would return, or raise, without waiting.
 
-        While another thread draws it would wait for its turn.
+        While another thread draws, it would wait for that thread.
         """
         return self._engine.ready()
 
     # ---- life
 
     def reset(self, epoch: int | None = None) -> None:
-        """Empties the buffer for another epoch, in the same memory, in another order.
+        """Empty the buffer for another epoch, in the same memory, in another order.
 
         The epoch ends as it stands: what was not served is given up, and a `put` that
         waits raises `ClosedError`.
@@ -291,7 +291,7 @@ class EchoBuffer(Uncopied):
         self._engine.reset(current + 1 if epoch is None else check_epoch(epoch))
 
     def stats(self) -> Stats:
-        """What the buffer has done in this epoch."""
+        """Return counts and times of this epoch."""
         raw = self._core.stats()
         if isinstance(raw, int):
             self._engine.termination.check(raw)
@@ -299,7 +299,7 @@ class EchoBuffer(Uncopied):
         return make_stats(raw)
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the batches handed out so far have come to, for `json` to keep.
+        """Return the position of the batches handed out so far, for `json` to keep.
 
         `state["fresh_offset"]` is the index of the oldest fresh example still needed;
         `state["epoch"]` the epoch it belongs to. Once upstream has ended and the last
@@ -309,7 +309,7 @@ class EchoBuffer(Uncopied):
         return state.seal(self._engine.arguments, self._engine.position())
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Goes on where a buffer with the same arguments was.
+        """Continue where a buffer with the same arguments was.
 
         Call it before the first `put`; then put the fresh examples of epoch
         `state["epoch"]` from `state["fresh_offset"]` on.
@@ -337,4 +337,4 @@ class EchoBuffer(Uncopied):
 
 def engine_of(buffer: EchoBuffer) -> Engine:
     """Return the engine beneath a buffer."""
-    return buffer._engine
+    return buffer._engine  # noqa: SLF001 - its own module

@@ -1,4 +1,4 @@
-"""Whether a buffer fits, asked before anything is allocated."""
+"""Checks that a buffer fits its memory, before anything is allocated."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CGROUP = "/sys/fs/cgroup"
 
 
 def check_size(spec: Spec, options: Options) -> None:
-    """Refuses what is too large for the core's own integers.
+    """Refuse what is too large for the core's own integers.
 
     Raises:
         CapacityError: the window alone would not fit.
@@ -36,7 +36,7 @@ def check_size(spec: Spec, options: Options) -> None:
 
 
 def check_capacity(needs: Needs, options: Options) -> None:
-    """Compares what the buffer will take with `max_bytes` and with the memory there is.
+    """Compare a buffer's memory with `max_bytes` and with the memory there is.
 
     Counted are the slots and the batches that the buffer holds itself; batches in the
     caller's hands are the caller's.
@@ -48,7 +48,7 @@ def check_capacity(needs: Needs, options: Options) -> None:
 
 
 def check_device_capacity(needs: Needs, options: Options, free: int, name: str) -> None:
-    """The same for the memory of a device, of which `free` bytes are free."""
+    """Compare a buffer's memory with a device's, of which `free` bytes are free."""
     own = own_bytes(needs)
     _check_limit(own, options)
     if own > free:
@@ -71,7 +71,7 @@ def _jax_preallocation() -> str:
 
 
 def check_pinned(staging: int, options: Options) -> None:
-    """Compares the staging area, in bytes, with the memory that the host has."""
+    """Compare the staging area, in bytes, with the memory that the host has."""
     available = available_bytes()
     if staging > available:
         raise CapacityError(
@@ -84,7 +84,7 @@ def check_pinned(staging: int, options: Options) -> None:
 def refused_by_device(
     needs: Needs, options: Options, name: str, why: str
 ) -> CapacityError:
-    """The error for an allocation that the driver of a device refused after all."""
+    """Return the error for an allocation that a device's driver refused after all."""
     if "cuMemHost" in why:
         return CapacityError(
             f"pinned host memory to upload from was refused: {why}. Raise the limit on "
@@ -95,20 +95,20 @@ def refused_by_device(
 
 
 def idle_blocks(needs: Needs, options: Options) -> int:
-    """How many blocks of batch memory may be kept for the batches to come."""
+    """Return the number of blocks of batch memory to keep for the next batches."""
     if options.max_bytes is None:
         return _IDLE
     return min(_IDLE, (options.max_bytes - own_bytes(needs)) // needs[3])
 
 
 def out_of_memory(needs: Needs, options: Options) -> CapacityError:
-    """The error for an allocation that the system refused after all."""
+    """Return the error for an allocation that the system refused after all."""
     needed = own_bytes(needs) + needs[3]
     return CapacityError(_message(needed, options, "the system refused them"))
 
 
 def own_bytes(needs: Needs) -> int:
-    """Bytes that a buffer holds itself."""
+    """Return the bytes that a buffer holds itself."""
     slots, bytes_per_slot, batches, bytes_per_batch, more = needs
     return slots * bytes_per_slot + batches * bytes_per_batch + more
 
@@ -138,7 +138,7 @@ def _message(needed: int, options: Options, limit: str) -> str:
 
 
 def available_bytes() -> int:
-    """Memory that this process can still get, as far as the system says."""
+    """Return the bytes that this process can still get, as the system says."""
     known = [size for size in (_free_bytes(), _cgroup_bytes()) if size is not None]
     return min(known, default=_MOST)
 
@@ -157,7 +157,7 @@ def _free_bytes() -> int | None:
 
 
 def _cgroup_bytes() -> int | None:
-    """What a container's limit leaves (cgroup version 2)."""
+    """Return the bytes that a container's limit leaves (cgroup version 2)."""
     try:
         limit = _read(f"{_CGROUP}/memory.max").strip()
         used = int(_read(f"{_CGROUP}/memory.current"))

@@ -1,4 +1,4 @@
-"""What the core's codes mean, as exceptions."""
+"""Exceptions for the codes that the core returns."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _LEFT = "the context of this buffer was left; make a new one."
 
 
 def _show_count(accepted: int) -> str:
-    """How many examples were put, in words."""
+    """Return the number of examples that were put, in words."""
     return "1 example was" if accepted == 1 else f"{accepted} examples were"
 
 
 def check(code: int) -> None:
-    """Raises for a code that any call can end with; not for 0."""
+    """Raise for a code that any call can end with; not for 0."""
     if code == 0:
         return
     if code == _core.FORKED:
@@ -45,7 +45,7 @@ def check(code: int) -> None:
 
 
 def refuse_put(code: int, accepted: int, *, failed: bool) -> NoReturn:
-    """Raises for a put that the core has ended.
+    """Raise for a put that the core has ended.
 
     Args:
         code: why.
@@ -76,7 +76,7 @@ def refuse_put(code: int, accepted: int, *, failed: bool) -> NoReturn:
 
 
 def end_next(code: int, upstream_error: BaseException | None) -> NoReturn:
-    """Raises for a draw that the core has ended without a batch.
+    """Raise for a draw that the core has ended without a batch.
 
     Args:
         code: why.

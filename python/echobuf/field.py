@@ -77,7 +77,7 @@ def _as_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
 
 
 def why_not_storable(dtype: np.dtype[Any]) -> str | None:
-    """Says why arrays of `dtype` cannot be kept as plain bytes, or None if they can."""
+    """Say why arrays of `dtype` cannot be kept as plain bytes, or None if they can."""
     if dtype.hasobject:
         return (
             "Python objects cannot be stored; convert them to numbers, or keep them "

@@ -15,7 +15,7 @@ _open: weakref.WeakSet[socket.socket | io.FileIO] = weakref.WeakSet()
 
 
 def track(opened: socket.socket | io.FileIO) -> None:
-    """Closes it in forked children."""
+    """Close it in forked children."""
     _open.add(opened)
 
 

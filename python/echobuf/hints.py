@@ -1,4 +1,4 @@
-"""What to add upstream, where it yields something else than arrays.
+"""Hints for error messages, where upstream yields something else than arrays.
 
 Knows libraries by the names of their types, and imports none of them. Called where an
 error is certain, or once for a loader.
@@ -134,7 +134,7 @@ _ONE_SHOT: dict[_Kind, str] = {
 
 
 def to_store(leaf: Any, name: str) -> str:
-    """What makes an array of a leaf that is none, or ""; `name` says where it is."""
+    """Return how to make an array of a leaf, or ""; `name` is its path."""
     if name.endswith(("['__key__']", "['__url__']", "['__local_path__']")):
         return _SAMPLE_KEY
     if is_of(leaf, "numpy", "ndarray"):
@@ -145,7 +145,7 @@ def to_store(leaf: Any, name: str) -> str:
 
 
 def _of_objects(array: Any) -> str:
-    """For an array of objects or strings, by its first element."""
+    """Return the hint for an array of objects or strings, by its first element."""
     element = array.flat[0] if array.size else None
     if element is None or not hasattr(element, "__len__"):
         return ""
@@ -153,7 +153,7 @@ def _of_objects(array: Any) -> str:
 
 
 def of_columns(leaf: Any) -> str:
-    """What makes arrays of a table, or "" for anything else.
+    """Return how to make arrays of a table, or "" for anything else.
 
     NumPy would read a table as one array, without names and of one dtype.
     """
@@ -161,22 +161,22 @@ def of_columns(leaf: Any) -> str:
 
 
 def to_fit(leaf: Any) -> str:
-    """What gives all examples one shape."""
+    """Return how to give all examples one shape."""
     return _IMAGE if is_of(leaf, "PIL", "Image") else _PAD
 
 
 def to_iterate(upstream: Any) -> str:
-    """What makes an iterable of examples of something that is none, or ""."""
+    """Return how to make an iterable of examples of an object, or ""."""
     return _of(upstream, _UPSTREAMS)
 
 
 def to_repeat(upstream: Any) -> str:
-    """What gives more epochs than one, where a library has its own way, or ""."""
+    """Return how a library repeats its data for more epochs, or ""."""
     return _of(upstream, _ONE_SHOT)
 
 
 def is_of(value: Any, package: str, name: str) -> bool:
-    """Whether a type, or a base of it, has this name in this package."""
+    """Return True if a type, or a base of it, has this name in this package."""
     return (package, name) in _kinds(value)
 
 

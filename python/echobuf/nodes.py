@@ -18,7 +18,7 @@ _registering = threading.Lock()
 
 
 def learn(item: Any) -> None:
-    """Makes nodes of all dataclasses and `UserDict`s in an item.
+    """Make nodes of all dataclasses and `UserDict`s in an item.
 
     Batches come back in the same structure. A dataclass is put together without its
     `__init__` and `__post_init__`, as by `copy.copy`; a `UserDict` from a dict. What

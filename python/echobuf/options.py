@@ -29,7 +29,7 @@ _REAL = (numbers.Real, Decimal)
 
 @dataclass(frozen=True)
 class Options:
-    """What `EchoBuffer` was told, checked. `factor` is None for "auto"."""
+    """The arguments of an `EchoBuffer`, checked. `factor` is None for "auto"."""
 
     batch_size: int
     window: int
@@ -44,7 +44,7 @@ class Options:
 
     @property
     def ragged(self) -> bool:
-        """Whether whole batches are echoed, which may be shorter than the spec."""
+        """True with `unit="batch"`: batches may be shorter than the spec."""
         return self.unit == "batch"
 
     @property
@@ -69,7 +69,7 @@ def check_options(
     drop_last: Any,
     max_bytes: Any,
 ) -> Options:
-    """Checks every argument.
+    """Check every argument.
 
     Raises:
         OptionError: an argument is out of range; the message names it.
@@ -101,7 +101,7 @@ def check_options(
 
 
 def _may_be_transform(transform: Any) -> bool:
-    """Whether it can be one; what it means is seen with the spec."""
+    """Check the form of `transform`; its leaves are checked with the spec."""
     kinds = (Mapping, Sequence)
     return (
         transform is None
@@ -153,14 +153,14 @@ def _check_together(options: Options) -> None:
 
 
 def show_factor(factor: Fraction | None) -> str:
-    """The factor as the caller may have written it."""
+    """Return the factor as the caller may have written it."""
     if factor is None:
         return "'auto'"
     return str(factor) if factor.denominator == 1 else repr(float(factor))
 
 
 def check_int(name: str, value: Any, least: int, most: int | None) -> int:
-    """`value` as an int within bounds, or an `OptionError` that names it."""
+    """Return `value` as an int within bounds; raise `OptionError` otherwise."""
     bounds = f">= {least}" if most is None else f"from {least} to {most}"
     try:
         if isinstance(value, bool):
@@ -176,19 +176,19 @@ def check_int(name: str, value: Any, least: int, most: int | None) -> int:
 
 
 def check_epoch(epoch: Any) -> int:
-    """`epoch` as an int, or an `OptionError`."""
+    """Return `epoch` as an int; raise `OptionError` otherwise."""
     return check_int("epoch", epoch, 0, _MAX_EPOCH)
 
 
 def check_bool(name: str, value: Any) -> bool:
-    """True or False, and nothing that merely counts as such."""
+    """Return a bool as it is; raise `OptionError` for anything else."""
     if value is True or value is False:
         return bool(value)
     raise OptionError(f"`{name}` is {value!r}; it must be True or False.")
 
 
 def check_factor(factor: Any) -> Fraction | None:
-    """The factor as a ratio, None for "auto"."""
+    """Return the factor as a ratio, None for "auto"."""
     if isinstance(factor, str) and factor == "auto":
         return None
     try:
@@ -208,7 +208,7 @@ def check_factor(factor: Any) -> Fraction | None:
 
 
 def check_device(device: Any) -> str:
-    """The name of the device; whether it can be used is asked when it is."""
+    """Return the name of the device; whether it can be used is asked when it is."""
     if type(device).__module__ == "torch" and type(device).__name__ == "device":
         device = str(device)
     if not isinstance(device, str):
@@ -228,7 +228,7 @@ def check_device(device: Any) -> str:
 
 
 def check_timeout(timeout: Any) -> float | None:
-    """`timeout` in seconds, or an `OptionError`."""
+    """Return `timeout` in seconds; raise `OptionError` otherwise."""
     if timeout is None:
         return None
     try:

@@ -25,7 +25,7 @@ class OutArrays:
         self._lead = lead
 
     def check(self, leaves: list[Any]) -> list[Array]:
-        """The leaves as plain writable arrays that share the caller's memory.
+        """Return the leaves as plain writable arrays that share the caller's memory.
 
         Args:
             leaves: in the order of the spec.
@@ -65,14 +65,14 @@ class OutArrays:
         return array
 
     def _view(self, leaf: Any, field: Field, name: str) -> Array:
-        """The memory of a leaf, of whatever shape and dtype it is."""
+        """Return the memory of a leaf, of whatever shape and dtype it is."""
         if isinstance(leaf, np.ndarray):
             return as_array(leaf, name)
         return _host_view(leaf, name)
 
 
 def _host_view(leaf: Any, name: str) -> Array:
-    """A view of a tensor's memory; never a copy, into which a batch would vanish."""
+    """Return a view of a tensor's memory, never a copy: a batch would be lost there."""
     array = as_array(leaf, name)
     address = getattr(leaf, "data_ptr", None)
     shares = (
@@ -89,7 +89,7 @@ def _host_view(leaf: Any, name: str) -> Array:
 
 
 def _overlaps_itself(array: Array) -> bool:
-    """True unless each axis steps over all that the smaller axes cover."""
+    """Return True unless each axis steps over all that the smaller axes cover."""
     covered = array.itemsize
     axes = sorted(
         (abs(stride), extent)

@@ -29,17 +29,17 @@ class NotPlainError(TypeError):
 
 
 def to_text(data: Any) -> str:
-    """Bytes as text."""
+    """Encode bytes as text."""
     return base64.b64encode(data).decode()
 
 
 def from_text(text: str) -> bytes:
-    """The reverse of `to_text`."""
+    """Return the reverse of `to_text`."""
     return base64.b64decode(text, validate=True)
 
 
 def encode(value: Any, name: str = "state", keep: Keep = to_text) -> Any:
-    """What JSON holds of a value; shares nothing with it that can be changed.
+    """Return a value in the form that JSON holds; the two share nothing mutable.
 
     Args:
         value: of None, numbers, strings, bytes, lists, tuples, dicts, sets, arrays and
@@ -140,7 +140,7 @@ def _encode_tensor(value: Any, name: str, keep: Keep) -> tuple[str, Any]:
 
 
 def decode(value: Any, take: Take = from_text) -> Any:
-    """The value that `encode` was given.
+    """Return the value that `encode` was given.
 
     Args:
         value: what `encode` gave.

@@ -13,7 +13,7 @@ _KINDS = {bool: "b", int: "iu", float: "f", complex: "c"}
 
 
 def as_number(leaf: Any, field: Field, name: str) -> np.ndarray[Any, Any] | None:
-    """A Python number as an array of the field's dtype, if it is of that kind.
+    """Return a Python number as an array of the field's dtype, if it is of that kind.
 
     An int goes into integers of any size, a float into floats and a complex into
     complex numbers, which are rounded; an int is no float, and a bool no int.

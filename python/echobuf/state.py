@@ -38,7 +38,7 @@ _LEARNT = (
 def arguments_of(
     options: Options, spec: str | None, transform: dict[str, list[str]] | None
 ) -> State:
-    """The arguments that the order of batches depends on.
+    """Return the arguments that the order of batches depends on.
 
     Args:
         options: the buffer's.
@@ -59,12 +59,12 @@ def arguments_of(
 
 
 def start_of(epoch: int) -> State:
-    """The position at the start of an epoch."""
+    """Return the position at the start of an epoch."""
     return {"epoch": epoch, "fresh_offset": 0, "position": None}
 
 
 def position_of(checkpoint: State) -> State:
-    """The position that a checkpoint of the core stands for."""
+    """Return the position that a checkpoint of the core stands for."""
     if checkpoint["epoch_done"]:
         return start_of(checkpoint["epoch"] + 1)
     position = {
@@ -80,7 +80,7 @@ def position_of(checkpoint: State) -> State:
 
 
 def seal(arguments: State, position: State, **more: Any) -> State:
-    """The state as the caller gets it, with a checksum.
+    """Return the state as the caller gets it, with a checksum.
 
     Args:
         arguments: what the order of batches depends on.
@@ -109,7 +109,7 @@ def seal(arguments: State, position: State, **more: Any) -> State:
 
 
 def unseal(state: Any, arguments: State, also: Collection[str] = ()) -> State:
-    """Checks a state and gives its position, and the arguments it was taken with.
+    """Check a state and gives its position, and the arguments it was taken with.
 
     Args:
         state: what `seal` gave.
@@ -177,7 +177,7 @@ def _check_parts(body: State) -> None:
 
 
 def check_arguments(theirs: State, ours: State) -> None:
-    """Raises `StateError` if a state's arguments are not those that are used here."""
+    """Raise `StateError` if a state's arguments are not those that are used here."""
     for name, own in ours.items():
         other = theirs.get(name)
         if name in _LEARNT and (own is None or other is None):
@@ -201,7 +201,7 @@ def _check_phase(place: Any, factor: str) -> None:
 
 
 def as_checkpoint(position: State) -> State | None:
-    """The position as the core takes it; None at the start of an epoch."""
+    """Return the position as the core takes it; None at the start of an epoch."""
     if position["position"] is None:
         return None
     return {

@@ -1,4 +1,4 @@
-"""`Stats`: what a buffer has done in this epoch."""
+"""`Stats`: counts and times of a buffer in this epoch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Stats:
-    """What a buffer has done since it was made, reset, or loaded a state.
+    """Counts and times of a buffer since it was made, reset, or loaded a state.
 
     With `unit="batch"`, examples are whole batches here.
 
@@ -61,7 +61,7 @@ NOTHING: Raw = (0, 0, 0, 0, 0, 0, 0.0, 0.0, math.nan, math.nan, math.nan, 0.0)
 
 
 def make_stats(raw: Raw) -> Stats:
-    """From the tuple that the core gives."""
+    """Return `Stats` of the tuple that the core returns."""
     fresh, served, passes, resident, bytes_device, bytes_host, *clocks = raw
     put_wait_s, next_wait_s, t_upstream_s, t_downstream_s, ratio, wait_share = clocks
     return Stats(

@@ -17,7 +17,7 @@ _LOST = (_core.BROKEN, _core.CLOSED, _core.LEFT)
 
 
 class Termination:
-    """What the core's codes mean for one buffer: it knows of upstream and the device.
+    """Exceptions for one buffer's codes, with upstream's error and the device's.
 
     Args:
         backend: where the buffer is.
@@ -31,11 +31,11 @@ class Termination:
         self.cut_off: Callable[[], BaseException] | None = None
 
     def upstream_failed(self, error: BaseException) -> None:
-        """`fail` was called with `error`; noted before the core is told."""
+        """Note upstream's error, before the core fails the epoch."""
         self._upstream_error = error
 
     def epoch_begins(self) -> None:
-        """The core has begun another epoch, of which nothing has failed."""
+        """Return the core has begun another epoch, of which nothing has failed."""
         # In this order: a call that has just failed finds the error in either, also
         # after a second reset.
         if self._upstream_error is not None:
@@ -43,13 +43,13 @@ class Termination:
         self._upstream_error = None
 
     def check(self, code: int) -> None:
-        """Raises for a code that any call can end with; not for 0."""
+        """Raise for a code that any call can end with; not for 0."""
         if code != 0:
             self._check_device(code)
             codes.check(code)
 
     def refuse_put(self, code: int, accepted: int) -> NoReturn:
-        """Raises for a put that has ended after `accepted` examples."""
+        """Raise for a put that has ended after `accepted` examples."""
         try:
             self._check_device(code)
         except DeviceError as error:
@@ -58,7 +58,7 @@ class Termination:
         codes.refuse_put(code, accepted, failed=self._upstream_error is not None)
 
     def end_next(self, code: int) -> NoReturn:
-        """Raises for a draw that has ended without a batch."""
+        """Raise for a draw that has ended without a batch."""
         if code == _core.NO_MEMORY:
             raise self._backend.out_of_memory()
         error = self._upstream_error
@@ -70,6 +70,6 @@ class Termination:
         codes.end_next(code, error)
 
     def _check_device(self, code: int) -> None:
-        """Raises if the call was refused because the device is lost."""
+        """Raise if the call was refused because the device is lost."""
         if code in _LOST and (lost := self._backend.why_lost()) is not None:
             raise lost

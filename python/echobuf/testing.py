@@ -46,11 +46,11 @@ class Simulation:
 
     @property
     def reports(self) -> list[str]:
-        """What is wrong so far: races, uses after a free, accesses out of bounds."""
+        """Return the faults so far: races, uses after a free, bad addresses."""
         return driver().reports()
 
     def stream(self, device: int = 0) -> Stream:
-        """A new stream, to give as `stream=` or to make current with `with`.
+        """Return a new stream, to give as `stream=` or to make current with `with`.
 
         Args:
             device: the number of the device that it is of.
@@ -84,7 +84,7 @@ class Simulation:
 
 @contextmanager
 def simulated_cuda(seed: int = 0, kernels: str = "host") -> Iterator[Simulation]:
-    """Inside, `device="cuda"` runs on a simulated driver with two devices.
+    """Run `device="cuda"` on a simulated driver with two devices, inside `with`.
 
     The whole path of a CUDA device runs in this process and on the CPU: pinned staging,
     the upload thread, streams as queues with threads and delays that the seed chooses,
@@ -118,13 +118,14 @@ def simulated_cuda(seed: int = 0, kernels: str = "host") -> Iterator[Simulation]
     try:
         driver().start(seed, _DEVICES, _BYTES, _LARGEST_DELAY_US)
         simulation, process = Simulation(kernels), os.getpid()
-        set_opener(simulation._open)
+        set_opener(simulation._open)  # noqa: SLF001 - its own module
         try:
             yield simulation
         finally:
             set_opener(None)
             # In a forked child the driver is not there, and ends with the parent's.
-            reports = simulation._end() if os.getpid() == process else []
+            is_here = os.getpid() == process
+            reports = simulation._end() if is_here else []  # noqa: SLF001
         if reports:
             raise SimulationError(reports)
     finally:

@@ -27,7 +27,7 @@ _NUMBERS = {"?", *"bBhHiIlLqQnN", *"efd", "Zf", "Zd"}
 
 @dataclass(frozen=True)
 class Spec:
-    """What one example (or one whole batch) looks like.
+    """The structure, paths and fields of one example (or one whole batch).
 
     Attributes:
         treespec: the structure.
@@ -41,7 +41,7 @@ class Spec:
     paths: tuple[str, ...]
 
     def flatten(self, tree: Any, what: str) -> list[Any]:
-        """The leaves of `tree`, which must have the structure of the spec."""
+        """Return the leaves of `tree`, which must have the structure of the spec."""
         try:
             return cast("list[Any]", self.treespec.flatten_up_to(tree))
         except (ValueError, TypeError) as error:
@@ -52,7 +52,7 @@ class Spec:
 
 
 def describe(spec: Spec) -> str:
-    """The spec in one line, as `{'image': uint8[3, 4], 'label': int64[]}`."""
+    """Return the spec in one line, as `{'image': uint8[3, 4], 'label': int64[]}`."""
     import optree
 
     leaves = [_Shown(field) for field in spec.fields]
@@ -70,7 +70,7 @@ class _Shown:
 def flatten_with_paths(
     tree: Any, is_leaf: Callable[[Any], bool] | None = None
 ) -> tuple[list[str], list[Any], optree.PyTreeSpec]:
-    """Where the leaves are, such as `['image']`; the leaves; and the structure."""
+    """Return the paths of leaves, such as `['image']`; the leaves; the structure."""
     import optree
 
     accessors, leaves, treespec = optree.tree_flatten_with_accessor(
@@ -80,7 +80,7 @@ def flatten_with_paths(
 
 
 def make_spec(spec: Any) -> Spec:
-    """Reads a pytree of `Field`s and arrays.
+    """Read a pytree of `Field`s and arrays.
 
     Raises:
         SpecError: if it is empty, or a leaf is neither a `Field` nor an array of a
@@ -101,7 +101,7 @@ def make_spec(spec: Any) -> Spec:
 
 
 def check_batch_axis(spec: Spec) -> None:
-    """Raises `SpecError` unless all leaves, of a whole batch, are of one length."""
+    """Raise `SpecError` unless all leaves, of a whole batch, are of one length."""
     extents = [field.shape[:1] for field in spec.fields]
     for extent, path in zip(extents, spec.paths, strict=True):
         if extent != extents[0] or not extent:
@@ -121,7 +121,7 @@ def _as_field(leaf: Any, name: str) -> Field:
 
 
 def as_first_array(leaf: Any, name: str) -> np.ndarray[Any, Any]:
-    """The leaf as an array, where a spec is inferred from it: a table is refused."""
+    """Return a leaf of the first item as an array; refuse a table."""
     line = hints.of_columns(leaf)
     if line:
         raise SpecError(
@@ -132,7 +132,7 @@ def as_first_array(leaf: Any, name: str) -> np.ndarray[Any, Any]:
 
 
 def as_array(leaf: Any, name: str) -> np.ndarray[Any, Any]:
-    """The leaf as a NumPy array, without a copy where that is possible.
+    """Return the leaf as a NumPy array, without a copy where that is possible.
 
     Python numbers become what NumPy makes of them: int64, float64, bool, complex128.
     """
@@ -192,7 +192,7 @@ def _convert(leaf: Any, name: str) -> np.ndarray[Any, Any]:
 
 
 def about_lists(tree: Any, what: str) -> str:
-    """What to do about the first list of numbers in a tree, or ""."""
+    """Return a hint about the first list of numbers in a tree, or ""."""
     paths, leaves, _ = flatten_with_paths(tree, is_leaf=_is_list_of_numbers)
     for path, leaf in zip(paths, leaves, strict=True):
         if _is_list_of_numbers(leaf):

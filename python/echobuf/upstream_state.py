@@ -17,7 +17,7 @@ KEY = "upstream"
 
 @dataclass(frozen=True)
 class UpstreamState:
-    """Where upstream was, between two items.
+    """A checkpoint of upstream, between two items.
 
     Attributes:
         offset: fresh examples that it had yielded in the epoch; None at the end of the
@@ -31,7 +31,7 @@ class UpstreamState:
     place: tuple[int, int] = (0, 1)
 
     def sealed(self) -> dict[str, Any]:
-        """As it is kept, with a checksum of its own."""
+        """Return the form that is kept, with a checksum of its own."""
         return {**self._body(), "checksum": self._checksum}
 
     def _body(self) -> dict[str, Any]:
@@ -45,7 +45,7 @@ class UpstreamState:
 
 
 def unseal(sealed: Any, most: int) -> UpstreamState:
-    """The reverse of `UpstreamState.sealed`.
+    """Return the reverse of `UpstreamState.sealed`.
 
     Args:
         sealed: what stands in a loader's state.

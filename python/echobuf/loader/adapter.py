@@ -1,4 +1,4 @@
-"""What differs from one framework's loader to the next."""
+"""`Adapter`: converts a framework's items and sets the form of its batches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from echobuf.loader import source
 
 
 class Adapter:
-    """How items are read and what batches are made of; this one is NumPy's."""
+    """NumPy's conversion of items and batches, and the base of other frameworks'."""
 
     takes_none = False  # as a part of items without leaves
 
@@ -20,12 +20,12 @@ class Adapter:
         return source.yields_batches(upstream)
 
     def read_first(self, item: Any) -> Any:
-        """The first item, from which the spec is inferred."""
+        """Return the first item, from which the spec is inferred."""
         nodes.learn(item)
         return item
 
     def reader(self) -> Callable[[Any], Any]:
-        """What brings items into the form that the buffer takes."""
+        """Return a function that converts items into the form that the buffer takes."""
         return _as_it_is
 
     def carried(self) -> list[str | None]:
@@ -36,11 +36,11 @@ class Adapter:
         return []
 
     def in_worker(self) -> Adapter:
-        """One that reads items in a worker process; it is pickled."""
+        """Return an adapter for a worker process, which is pickled."""
         return type(self)()
 
     def fit(self, buffer: EchoBuffer) -> None:
-        """Has the buffer give batches of the framework's arrays.
+        """Make the buffer return batches of the framework's arrays.
 
         Raises:
             EchobufError: it has no arrays for them.

@@ -150,7 +150,7 @@ class DataLoaderLike(Uncopied, Closing):
         """Return the number of the epoch that `len` is about."""
 
     def max_batches(self) -> int:
-        """The most batches that an epoch can have, for schedules of learning rates.
+        """Return the most batches that an epoch can have, for learning rate schedules.
 
         With "auto" no example is served more than `max_factor` times, so n of them give
         at most `n * max_factor` draws; an epoch whose upstream is slow enough has as
@@ -165,7 +165,7 @@ class DataLoaderLike(Uncopied, Closing):
         return self._plan.max_batches()
 
     def __bool__(self) -> bool:
-        """False where the length is known to be 0; never raises."""
+        """Return False if the length is known to be 0; never raise."""
         try:  # without asking other ranks
             length = self._plan.epoch_length()
             return length.count_batches(self._counted_epoch()) != 0
@@ -173,7 +173,7 @@ class DataLoaderLike(Uncopied, Closing):
             return True
 
     def __repr__(self) -> str:
-        """The upstream, and the arguments that matter most."""
+        """Return the upstream, and the arguments that matter most."""
         kind = type(self)
         name = f"{kind.__module__.removesuffix('.loader')}.{kind.__qualname__}"
         name = name.replace("echobuf.loader.", "echobuf.")

@@ -24,7 +24,7 @@ from echobuf.upstream_state import UpstreamState
 
 
 class EpochFeed:
-    """What was begun for one epoch; dropping it stops its upstream.
+    """An epoch whose upstream was begun; dropping it stops that upstream.
 
     The loader holds it until the first batch is drawn, so that an iterator that was
     made and dropped again (some trainers try whether a loader can be iterated) has
@@ -64,7 +64,7 @@ class EpochFeed:
 
     @property
     def error(self) -> UpstreamError | None:
-        """What a draw raises, if upstream could not be begun."""
+        """The error that a draw raises, if upstream could not be begun."""
         if self._cause is None:
             return None
         if type(self._cause) is UpstreamError:  # that says it
@@ -72,7 +72,7 @@ class EpochFeed:
         return upstream_failed(self._cause)
 
     def end(self) -> None:
-        """Ends its upstream; waits until the current call of that returns."""
+        """End its upstream; wait until the current call of that returns."""
         if self.feeder is not None:
             self.feeder.end()
 
@@ -97,7 +97,7 @@ class EpochAhead:
     run: EpochFeed | None
 
     def cancel(self) -> None:
-        """Ends its upstream; waits until the current call of that returns."""
+        """End its upstream; wait until the current call of that returns."""
         if self.run is not None:
             self.run.end()
 
@@ -136,7 +136,7 @@ class Epochs:
         self.snapshots: Snapshots | None = None
 
     def begin(self, number: int, resume: state.State | None) -> EpochFeed:
-        """Begins an epoch; where upstream raises, the run says what.
+        """Begin an epoch; where upstream raises, the run says what.
 
         Args:
             number: of the epoch.
@@ -195,12 +195,12 @@ class Epochs:
             feeder.stop()
 
     def join(self) -> None:
-        """Waits until the threads of epochs that are over have ended."""
+        """Wait until the threads of epochs that are over have ended."""
         for feeder in self._feeders:
             feeder.join()
 
     def close(self) -> None:
-        """Ends what there is of upstream, and releases the memory.
+        """End what there is of upstream, and release the memory.
 
         What Ctrl-C cuts short can be called again, and goes on.
         """
@@ -220,7 +220,7 @@ class Epochs:
     # ---- the next epoch's upstream, while this one is served out
 
     def begin_ahead(self, number: int) -> bool:
-        """Begins upstream of that epoch once it is time; True when that is done."""
+        """Begin upstream of that epoch once it is time; True when that is done."""
         buffer = self.buffer
         if (
             self._ahead is not None
@@ -247,7 +247,7 @@ class Epochs:
         return True
 
     def cancel_ahead(self) -> None:
-        """Ends the upstream of an epoch that was begun ahead."""
+        """End the upstream of an epoch that was begun ahead."""
         ahead, self._ahead = self._ahead, None
         if ahead is not None:
             if ahead.run is not None and ahead.run.feeder is not None:
@@ -258,7 +258,7 @@ class Epochs:
     def _wanted_ahead(
         self, number: int, resume: state.State | None
     ) -> EpochAhead | None:
-        """What was begun ahead, if it is this epoch; ended if it is another."""
+        """Return the epoch begun ahead, if it is this one; end it if it is another."""
         ahead = self._ahead
         if ahead is not None and (ahead.number != number or resume is not None):
             self.cancel_ahead()

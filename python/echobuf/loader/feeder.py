@@ -109,7 +109,7 @@ class Feeder:
         self._thread.start()
 
     def stop(self) -> None:
-        """Tells the thread to end, and does not wait for it."""
+        """Tell the thread to end, and do not wait for it."""
         # In this order: a put that the end of the epoch cuts off is then no failure.
         # The term: the thread may have ended by then, and the buffer be in another.
         self._stopped.set()
@@ -117,7 +117,7 @@ class Feeder:
             self._sink.abandon(self._term)
 
     def join(self, timeout: float | None = None) -> bool:
-        """Waits until the thread has ended; Ctrl-C gets through.
+        """Wait until the thread has ended; Ctrl-C gets through.
 
         Args:
             timeout: seconds to wait at most.
@@ -135,7 +135,7 @@ class Feeder:
         return True
 
     def end(self) -> None:
-        """Ends the thread; waits until upstream's current call returns."""
+        """End the thread; wait until upstream's current call returns."""
         self.stop()
         self.join()
 
@@ -239,7 +239,7 @@ def stop_feeding(sink: Sink) -> list[Feeder]:
 
 
 def _stop_all() -> None:
-    """Ends the threads, if upstream's current calls return soon.
+    """End the threads, if upstream's current calls return soon.
 
     One that native code of upstream's (torch's) is still in when the interpreter goes
     is ended by Python where it next asks for the GIL.

@@ -58,7 +58,7 @@ class EpochIterator(Uncopied, Iterator[Any]):
         return self.draw(None)
 
     def draw(self, timeout: float | None) -> Any:
-        """The next batch.
+        """Return the next batch.
 
         Args:
             timeout: seconds to wait for upstream at most.
@@ -73,7 +73,7 @@ class EpochIterator(Uncopied, Iterator[Any]):
         return self._draw(buffer, timeout)
 
     def _opened(self) -> EchoBuffer:
-        """The buffer, before the first draw; raises if there is none to draw from."""
+        """Return the buffer before the first draw; raise if there is none."""
         if self._run is None and not self._superseded:
             raise StopIteration
         run = self.start()
@@ -112,7 +112,7 @@ class EpochIterator(Uncopied, Iterator[Any]):
         return batch
 
     def start(self) -> EpochFeed:
-        """What is drawn from, from now on.
+        """Return the epoch's feed, and note its buffer for the draws to come.
 
         Raises:
             ClosedError: another iterator has taken its place.
@@ -128,13 +128,13 @@ class EpochIterator(Uncopied, Iterator[Any]):
         return self._run
 
     def ready(self) -> bool:
-        """Whether the next draw would return, or raise, without waiting."""
+        """Return True if the next draw would return, or raise, without waiting."""
         if self._buffer is None or self._held is not None:
             return True
         return self._buffer.ready()
 
     def position(self) -> State:
-        """Where the buffer is, after a draw."""
+        """Return the buffer's position after a draw."""
         assert self._buffer is not None
         assert self._run is not None
         return with_upstream(engine_of(self._buffer).position, self._run.snapshots)
@@ -146,7 +146,7 @@ class EpochIterator(Uncopied, Iterator[Any]):
             self._finished = None
 
     def supersede(self) -> None:
-        """Ends this epoch for good; waits until upstream's current call returns."""
+        """End this epoch for good; wait until upstream's current call returns."""
         run = self._run
         self.give_way()
         if run is not None:
@@ -161,7 +161,7 @@ class EpochIterator(Uncopied, Iterator[Any]):
         return closed_error() if self._is_closed else superseded_error()
 
     def give_way(self) -> None:
-        """Ends this epoch for good, for another iterator over what was begun."""
+        """End this epoch for good, for another iterator over what was begun."""
         self._superseded = True
         self._run = self._buffer = None
 
@@ -185,7 +185,7 @@ def weakly(
 
 
 def superseded_error() -> ClosedError:
-    """The error for an iterator that another one has taken the place of."""
+    """Return the error for an iterator that another one has taken the place of."""
     return ClosedError(
         "another epoch of this loader was begun; a loader has one iterator at a time. "
         "Make a loader of its own for each loop that runs at the same time, such as "

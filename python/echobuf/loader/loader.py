@@ -166,13 +166,13 @@ class EchoLoader(DataLoaderLike):
         self._is_warned = False
 
     def _adapter(self) -> Adapter:
-        """To the framework that the batches are for."""
+        """Return the adapter to the framework that the batches are for."""
         return Adapter()
 
     # ---- epochs
 
     def __iter__(self) -> Iterator[Any]:
-        """Begins an epoch.
+        """Begin an epoch.
 
         Raises:
             UpstreamError: upstream gives one epoch only and has been used.
@@ -195,11 +195,11 @@ class EchoLoader(DataLoaderLike):
         return epoch
 
     def _current(self) -> EpochIterator | None:
-        """The iterator that was made last, while somebody has it."""
+        """Return the iterator that was made last, while somebody has it."""
         return None if self._epoch is None else self._epoch()
 
     def _take_over(self) -> EpochFeed | None:
-        """What was begun and not drawn from, if it is the epoch that is wanted.
+        """Return the epoch begun and not drawn from, if it is the one that is wanted.
 
         It is if its iterator was dropped, or `set_epoch` has named it since.
         """
@@ -241,15 +241,15 @@ class EchoLoader(DataLoaderLike):
         return run
 
     def _served_out(self) -> None:
-        """The end of an epoch has been drawn."""
+        """Note that the end of an epoch has been drawn."""
         self._between = True
 
     def _take_back(self, number: int, resume: state.State | None) -> None:
-        """Nothing of this epoch has happened: it can be tried again."""
+        """Undo the beginning of an epoch, so that it can be tried again."""
         self._next_epoch, self._resume, self._between = number, resume, True
 
     def _draw_first(self, run: EpochFeed) -> EpochFeed:
-        """What an epoch that was begun as `run` is drawn from."""
+        """Return the feed to draw from: `run`, or its successor if it was given up."""
         if run.given_up:
             run = self._begin_next() if self._begun is None else self._begun
         if run is self._begun:
@@ -258,20 +258,20 @@ class EchoLoader(DataLoaderLike):
         return run
 
     def _give_up(self, run: EpochFeed) -> None:
-        """What was begun and not drawn from is begun anew when it is drawn from."""
+        """End an epoch that was not drawn from; its first draw begins it anew."""
         self._begun = None
         run.given_up = True
         run.end()
         self._take_back(run.number, run.resume)
 
     def _begin_ahead(self) -> bool:
-        """True when there is nothing more to begin."""
+        """Begin the next epoch ahead; return True when nothing is left to begin."""
         return self._closed or self._epochs.begin_ahead(self._next_epoch)
 
     # ---- life
 
     def close(self) -> None:
-        """Ends the epoch, upstream's thread and worker processes; releases the memory.
+        """End the epoch, upstream's thread and worker processes; release the memory.
 
         It waits until upstream's current call returns. A place at a server
         (`echobuf.serve.attach`) is left, and the loader holds its upstream no longer.
@@ -314,7 +314,7 @@ class EchoLoader(DataLoaderLike):
         return self._next_epoch if self._resume is None else self._resume["epoch"]
 
     def set_epoch(self, epoch: int) -> None:
-        """Fixes the number, and so the order, of the epoch that the next `iter` begins.
+        """Fix the number, and so the order, of the epoch that the next `iter` begins.
 
         It is passed on to what has `set_epoch` upstream: the iterable itself, or the
         samplers and the dataset of a DataLoader. An iterator that has given no batch
@@ -337,13 +337,13 @@ class EchoLoader(DataLoaderLike):
             self._between = True
 
     def stats(self) -> Stats:
-        """What has been done in the current epoch, or the last one."""
+        """Return counts and times of the current epoch, or the last one."""
         self._check_open()
         buffer = self._epochs.buffer
         return make_stats(NOTHING) if buffer is None else buffer.stats()
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the batches handed out so far have come to, for `json` to keep.
+        """Return the position of the batches handed out so far, for `json` to keep.
 
         It holds the state of upstream, if that has one: `state_dict` and
         `load_state_dict`. A warning says so once where it cannot be kept.
@@ -386,7 +386,7 @@ class EchoLoader(DataLoaderLike):
         return state.unseal(sealed, self._plan.sealed(), also=("base", "upstream"))
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """The next `iter` goes on where a loader with the same arguments was.
+        """Make the next `iter` continue where a loader with the same arguments was.
 
         Upstream must yield the same items in the same order as it did then. If it has
         a state, it goes on at the first one that is needed; else it is iterated from

@@ -79,13 +79,13 @@ class Order:
 
 
 def _is_iterable_dataset(dataset: Any) -> bool:
-    """Asks without importing torch. It inherits a `__getitem__` that only raises."""
+    """Return True for torch's, without importing it: its `__getitem__` only raises."""
     data = sys.modules.get("torch.utils.data")
     return data is not None and isinstance(dataset, data.IterableDataset)
 
 
 def is_map_style(upstream: Any) -> bool:
-    """Whether it says how long it is, and is read by index alone.
+    """Return True for a dataset with a length that is read by index alone.
 
     Iterated, it would be read until it raises IndexError, which it need not.
     """

@@ -77,7 +77,7 @@ class Plan:
             arguments["window"] = _default_window(size, arguments["factor"])
 
     def make_buffer(self, first: Any) -> EchoBuffer:
-        """The buffer for items like the first one of upstream."""
+        """Return the buffer for items like the first one of upstream."""
         spec = self._infer(first)
         self._buffer = self._make(spec, **self._arguments)
         self.options = engine_of(self._buffer).options
@@ -131,7 +131,7 @@ class Plan:
         )
 
     def max_batches(self) -> int:
-        """The most batches that an epoch can have.
+        """Return the most batches that an epoch can have.
 
         Raises:
             TypeError: upstream's length is not known.
@@ -153,7 +153,7 @@ class Plan:
         return count_units(self._upstream, batched=self.batched, whole=whole)
 
     def sealed(self) -> state.State:
-        """The arguments as they are kept in a state."""
+        """Return the arguments as they are kept in a state."""
         if self._buffer is not None:
             return engine_of(self._buffer).arguments
         arguments = state.arguments_of(self.options, None, None)
@@ -228,7 +228,7 @@ class EpochLength:
 
 
 def count_units(upstream: Any, *, batched: bool, whole: bool) -> int:
-    """How many fresh examples (batches, if `whole`) one epoch of upstream yields.
+    """Return the number of fresh examples (batches, if `whole`) in one epoch.
 
     Raises:
         TypeError: it is not known.
@@ -281,7 +281,7 @@ def _count_data_loader(loader: Any, *, batched: bool, whole: bool) -> int:
 
 
 def _keeps_all(batch_sampler: Any) -> bool:
-    """Whether it is torch's, or the same of torchdata's StatefulDataLoader."""
+    """Return True for torch's BatchSampler, or that of torchdata."""
     kind = type(batch_sampler)
     package = kind.__module__.partition(".")[0]
     return kind.__name__ == "BatchSampler" and package in ("torch", "torchdata")

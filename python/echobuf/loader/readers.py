@@ -118,7 +118,7 @@ class ThreadReader:
 
 @dataclass(frozen=True)
 class ReaderChoice:
-    """How upstream is read.
+    """A reader, and what it reads.
 
     Attributes:
         upstream: what is iterated.
@@ -172,7 +172,7 @@ def choose_reader(
 
 
 def as_attached(upstream: Any) -> Attached | None:
-    """The upstream if `echobuf.serve.attach` gave it, else None; imports nothing."""
+    """Return an upstream of `echobuf.serve.attach`, else None; import nothing."""
     module = sys.modules.get("echobuf.serve.attached")
     if module is None or not isinstance(upstream, module.Attached):
         return None
@@ -181,7 +181,7 @@ def as_attached(upstream: Any) -> Attached | None:
 
 
 def check_attached(workers: Any, sampler: Any, batched: bool | None, unit: str) -> None:
-    """Refuses what the server decides.
+    """Refuse what the server decides.
 
     Raises:
         OptionError: names it.

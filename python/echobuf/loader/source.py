@@ -19,7 +19,7 @@ from echobuf.tree import (
 
 
 def check_iterable(upstream: Any) -> None:
-    """Refuses what cannot be iterated, or yields names in place of examples."""
+    """Refuse what cannot be iterated, or yields names in place of examples."""
     line = hints.to_iterate(upstream)
     iterable = hasattr(upstream, "__iter__") or hasattr(upstream, "__getitem__")
     if line or not iterable:
@@ -30,7 +30,7 @@ def check_iterable(upstream: Any) -> None:
 
 
 def as_data_loader(upstream: Any) -> Any:
-    """The upstream if it is a torch DataLoader, else None; imports nothing."""
+    """Return the upstream if it is a torch DataLoader, else None; import nothing."""
     module = sys.modules.get("torch.utils.data")
     if module is not None and isinstance(upstream, module.DataLoader):
         return upstream
@@ -38,7 +38,7 @@ def as_data_loader(upstream: Any) -> Any:
 
 
 def yields_batches(upstream: Any) -> bool:
-    """Whether it is a torch DataLoader that makes batches, or Ray's data."""
+    """Return True for a torch DataLoader that makes batches, or Ray's data."""
     if isinstance(upstream, RayBatches):
         return True
     loader = as_data_loader(upstream)
@@ -48,7 +48,7 @@ def yields_batches(upstream: Any) -> bool:
 
 
 def loader_batch_size(upstream: Any) -> int | None:
-    """The batch size that a torch DataLoader was made with, if any."""
+    """Return the batch size that a torch DataLoader was made with, if any."""
     loader = as_data_loader(upstream)
     if loader is None:
         return None
@@ -59,14 +59,14 @@ def loader_batch_size(upstream: Any) -> int | None:
 
 
 def begins_anew(upstream: Any) -> bool:
-    """Whether each `iter` begins an epoch, though it may give the same iterator."""
+    """Return True if each `iter` begins an epoch, even with the same iterator."""
     nodes = sys.modules.get("torchdata.nodes")
     restarts = nodes is not None and isinstance(upstream, nodes.Loader)
     return restarts or as_data_loader(upstream) is not None
 
 
 def check_example(item: Any) -> None:
-    """Refuses a first item without leaves, or with some that cannot be stored."""
+    """Refuse a first item without leaves, or with some that cannot be stored."""
     paths, leaves, _ = flatten_with_paths(item)
     if not leaves:
         raise SpecError(
@@ -91,7 +91,7 @@ def refuse_none(item: Any, what: str) -> None:
 
 
 def infer_example(batch: Any) -> tuple[Any, int]:
-    """The spec of one example, from a batch of them, and the length of that batch."""
+    """Return the spec of one example of a batch, and the length of that batch."""
     paths, leaves, treespec = flatten_with_paths(batch)
     fields = []
     lengths = []
@@ -125,7 +125,7 @@ def _about_lists(batch: Any) -> str:
 
 
 def infer_whole(batch: Any, batch_size: int | None) -> Any:
-    """The spec of a whole batch, from the first one, which may be short."""
+    """Return the spec of a whole batch, from the first one, which may be short."""
     import optree
 
     example, length = infer_example(batch)
@@ -139,7 +139,7 @@ def infer_whole(batch: Any, batch_size: int | None) -> Any:
 
 
 def skip(item: Any, count: int) -> Any:
-    """A batch without its first `count` examples."""
+    """Return a batch without its first `count` examples."""
     import optree
 
     return optree.tree_map(
@@ -148,7 +148,7 @@ def skip(item: Any, count: int) -> Any:
 
 
 def length_of(item: Any) -> int:
-    """The number of examples in a batch."""
+    """Return the number of examples in a batch."""
     import optree
 
     leaves = optree.tree_leaves(item, namespace=NAMESPACE)
@@ -181,7 +181,7 @@ class RayBatches:
 def as_batches(
     upstream: Any, *, batch_size: Any, batched: Any, overlap_epochs: Any = False
 ) -> Any:
-    """The batches of what is Ray's; anything else as it is.
+    """Return the batches of what is Ray's; anything else as it is.
 
     Args:
         upstream: as for `EchoLoader`, like the others.
@@ -211,5 +211,5 @@ def as_batches(
 
 
 def is_ray_s(upstream: Any) -> bool:
-    """Whether it is a `ray.data.Dataset` or a `ray.data.DataIterator`."""
+    """Return True for a `ray.data.Dataset` or a `ray.data.DataIterator`."""
     return any(hints.is_of(upstream, "ray", n) for n in ("Dataset", "DataIterator"))

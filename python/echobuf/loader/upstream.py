@@ -19,7 +19,7 @@ from echobuf.upstream_state import KEY, UpstreamState
 
 @dataclass(frozen=True)
 class Start:
-    """What came of beginning an epoch of upstream.
+    """The result of beginning an epoch of upstream.
 
     Attributes:
         items: its iterator, past the first item; None if there is nothing to iterate.
@@ -46,12 +46,12 @@ class Upstream:
         self._last: weakref.ref[Any] | None = None  # the iterator of the last epoch
 
     def check_fresh(self) -> None:
-        """Raises `UpstreamError` if upstream is known to give no further epoch."""
+        """Raise `UpstreamError` if upstream is known to give no further epoch."""
         if self._used_up:
             raise self._one_shot_error()
 
     def check_state(self, position: State) -> State:
-        """A loader's position, without a state of upstream that is another rank's.
+        """Return a loader's position, without another rank's state of upstream.
 
         Raises:
             StateError: it has one, and upstream has none.
@@ -77,7 +77,7 @@ class Upstream:
         return {key: value for key, value in position.items() if key != KEY}
 
     def begin(self, state: UpstreamState | None = None) -> Start:
-        """Calls `iter(upstream)` and takes the first item.
+        """Call `iter(upstream)` and takes the first item.
 
         Args:
             state: that upstream goes on from.
@@ -122,7 +122,7 @@ class Upstream:
         return Start(items, first, offset=offset, state=state)
 
     def _is_repeated(self, items: Iterator[Any]) -> bool:
-        """Whether `items` was the last epoch's iterator too. Notes it for the next."""
+        """Return True if `items` was the last epoch's iterator too; note it."""
         last = None if self._last is None else self._last()
         if last is items and not begins_anew(self.iterable):
             return True
@@ -146,7 +146,7 @@ class Upstream:
 
 
 class EpochSetter:
-    """What in `upstream` has `set_epoch`, and the epoch it was last told."""
+    """The parts of upstream with `set_epoch`, and the epoch that they are in."""
 
     def __init__(self, upstream: Any) -> None:
         self._upstream = upstream
@@ -164,7 +164,7 @@ class EpochSetter:
         }
 
     def set(self, number: int) -> bool:
-        """Calls `set_epoch`; False if nothing there was in another epoch."""
+        """Call `set_epoch`; False if nothing there was in another epoch."""
         changed = False
         for each in _takers(self._upstream):
             now = getattr(each, "epoch", self._number)
@@ -174,13 +174,13 @@ class EpochSetter:
         return changed
 
     def set_next(self, number: int) -> None:
-        """The same, unless nobody has set an epoch here: then others see to it."""
+        """Call `set_epoch`, if this loader was ever told an epoch's number."""
         if self._number is not None:
             self.set(number)
 
 
 def _takers(upstream: Any) -> Iterator[Any]:
-    """Upstream itself, else the samplers and the dataset that it is made of."""
+    """Yield upstream, or the samplers and the dataset that it is made of."""
     if _takes(upstream):
         yield upstream
         return

@@ -18,7 +18,7 @@ from echobuf.upstream_state import KEY, UpstreamState
 
 
 def as_stateful(upstream: Any) -> Stateful | None:
-    """The upstream, if it has a state that says exactly where it is."""
+    """Return the upstream, if it has a state that says exactly where it is."""
     methods = (getattr(upstream, name, None) for name in _METHODS)
     if not all(_takes(method, count) for count, method in enumerate(methods)):
         return None
@@ -30,7 +30,7 @@ def as_stateful(upstream: Any) -> Stateful | None:
 
 
 def _takes(method: Any, count: int) -> bool:
-    """Whether it can be called with so many arguments: others mean something else."""
+    """Return True if a method can be called with so many arguments."""
     try:
         inspect.signature(method).bind(*[None] * count)
     except (TypeError, ValueError):
@@ -58,7 +58,7 @@ class Stateful:
         self._loaded = False
 
     def take(self, offset: int | None) -> UpstreamState:
-        """Its state, between two items.
+        """Return upstream's state, between two items.
 
         Raises:
             NotPlainError: there is something in it that cannot be kept.
@@ -69,7 +69,7 @@ class Stateful:
         return UpstreamState(offset, state, place())
 
     def take_at(self, offset: int | None) -> UpstreamState | None:
-        """The same at the start (0) or the end (None) of an epoch, where it is known.
+        """Return the state at an epoch's start (0) or end (None), where it is known.
 
         What goes wrong there goes wrong between items, too, and is told then.
         """
@@ -81,7 +81,7 @@ class Stateful:
             return None
 
     def load(self, state: UpstreamState) -> None:
-        """The next `iter` goes on where the state was taken.
+        """Make the next `iter` continue where the state was taken.
 
         Raises:
             UpstreamStateError: upstream raised.
@@ -97,7 +97,7 @@ class Stateful:
             raise refused(self._upstream, error) from error
 
     def unload(self) -> None:
-        """The next `iter` begins at the start."""
+        """Make the next `iter` begin at the start."""
         if self._loaded:
             self._loaded = False
             for stream in _streams(self._upstream):
@@ -105,7 +105,7 @@ class Stateful:
 
 
 def refused(upstream: Any, error: Exception) -> UpstreamStateError:
-    """The error for a state that upstream does not take."""
+    """Return the error for a state that upstream does not take."""
     return UpstreamStateError(
         f"`upstream`, a {type(upstream).__name__}, does not go on from the state that "
         f"it had when `state` was taken: {describe(error)}. Make it as it was (a "
@@ -115,7 +115,7 @@ def refused(upstream: Any, error: Exception) -> UpstreamStateError:
 
 
 def place() -> tuple[int, int]:
-    """The rank of this process, and the number of ranks: each may have its share."""
+    """Return the rank of this process and the number of ranks."""
     dist = sys.modules.get("torch.distributed")
     if dist is None or not dist.is_available() or not dist.is_initialized():
         return 0, 1
@@ -126,7 +126,7 @@ def place() -> tuple[int, int]:
 
 
 def _streams(upstream: Any) -> Iterator[Any]:
-    """What keeps a state that was loaded for each later `iter`, of the same epoch."""
+    """Yield the streams that keep a loaded state for every later `iter`."""
     loader = as_data_loader(upstream)
     for each in (upstream, None if loader is None else loader.dataset):
         if hints.is_of(each, "datasets", "IterableDataset"):
@@ -134,7 +134,7 @@ def _streams(upstream: Any) -> Iterator[Any]:
 
 
 def _keeps_all(stream: Any) -> bool:
-    """Whether a stream has no shuffle buffer, whose content its state leaves out."""
+    """Return True without a shuffle buffer, whose content a state leaves out."""
     parts, seen = [getattr(stream, "_ex_iterable", None)], 0
     while parts:
         part = parts.pop()
@@ -200,7 +200,7 @@ class Snapshots:
         self.trouble: str | None = None
 
     def passed(self, count: int) -> None:
-        """Upstream has yielded an item of so many fresh examples."""
+        """Note that upstream has yielded an item of so many fresh examples."""
         if self._upstream is None or not count:
             return
         self._offset += count
@@ -220,14 +220,14 @@ class Snapshots:
         return 0 if self._longest > 1 else max(0, self._start() - self._offset - 1)
 
     def skip(self, count: int) -> None:
-        """Upstream has yielded so many examples, of which it need not be asked."""
+        """Note examples yielded with no state to take between them."""
         self._offset += count
 
     def _start(self) -> int:
         return self._base + self._start_of(self._segment)
 
     def _take(self) -> None:
-        """Keeps its state; in place of the last one, if it is for the same segment."""
+        """Keep its state; in place of the last one, if it is for the same segment."""
         assert self._upstream is not None
         try:
             new = self._upstream.take(self._offset)
@@ -252,12 +252,12 @@ class Snapshots:
         self.trouble, self._kept, self._upstream = why, (), None
 
     def ended(self) -> None:
-        """Upstream has ended."""
+        """Note that upstream has ended."""
         if self._upstream is not None:
             self.end = self._upstream.take_at(None)
 
     def at(self, locate: Callable[[], State]) -> State:
-        """A position of the buffer, with the last state before what is needed there.
+        """Return a position with the last state of upstream before what it needs.
 
         Args:
             locate: says the position, in this epoch or at the start of the next one.
@@ -275,12 +275,12 @@ class Snapshots:
 
 
 def with_upstream(locate: Callable[[], State], snapshots: Snapshots | None) -> State:
-    """A position, with the state of upstream that belongs to it, if there is one."""
+    """Return a position, with the state of upstream that belongs to it, if any."""
     return locate() if snapshots is None else snapshots.at(locate)
 
 
 def with_end(position: State, snapshots: Snapshots | None) -> State:
-    """The same for the start of an epoch, before upstream is begun."""
+    """Return a position at an epoch's start, with the state before it, if any."""
     return position if snapshots is None else _with(position, snapshots.end)
 
 
@@ -289,7 +289,7 @@ def _with(position: State, found: UpstreamState | None) -> State:
 
 
 def _segments(options: Options) -> tuple[Callable[[int], int], int]:
-    """Where segment i begins; and the fresh examples that fit into the ring."""
+    """Return where segment i begins, and how many fresh examples the ring holds."""
     window = options.window
     if options.ratio is None:
         auto = _core.AutoSchedule(window, options.batch_size, options.max_factor)
