@@ -39,8 +39,8 @@ def numbers(got):
     return got["y"]
 
 
-def trains():
-    """Epochs with a worker process; then a rank is killed, and the others go on."""
+def train():
+    """Train with a worker process; then kill a rank, and go on with the others."""
     cache = PartitionedDataset(Numbered(), 10**6)
     sampler = LocalitySampler(cache, batch_size=BATCH, seed=1)
     loader = DataLoader(
@@ -77,8 +77,8 @@ def trains():
     os._exit(0)  # gloo would wait for the rank that is gone
 
 
-def echoes():
-    """Worker processes of an EchoLoader ask, too; then the process group goes.
+def echo():
+    """Fetch in workers of an EchoLoader; then destroy the process group.
 
     Rank 1 is killed at the end.
     """

@@ -18,7 +18,7 @@ def patch(monkeypatch: Any) -> None:
 
 
 class Sharing:
-    """The caches of several ranks, each with a source of its own.
+    """The caches of several ranks, each with a separate source.
 
     Args:
         ranks: how many.

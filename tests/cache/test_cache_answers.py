@@ -10,7 +10,7 @@ from cache_data import Numbered, check, make
 
 
 class Batched(Numbered):
-    """Items that are read together, as `answer` says."""
+    """A source whose `__getitems__` returns `answer` of the items."""
 
     def __init__(self, answer):
         super().__init__()

@@ -140,7 +140,7 @@ def test_a_damaged_count_of_bytes_is_summed_anew(tmp_path):
 
 
 def test_items_damaged_anywhere_on_disk_are_never_served(tmp_path):
-    """Pages of records, that is; those of the store's own index have no checksums."""
+    """Damage pages of items alone; those of the store's index have no checksums."""
     pytest.importorskip("lmdb")
     source = [bytes([number]) * 9000 for number in range(30)]
     whole = tmp_path / "whole"
@@ -171,7 +171,7 @@ def test_items_damaged_anywhere_on_disk_are_never_served(tmp_path):
 
 
 def killed_at(line, work):
-    """Runs it in a child that is killed at this line of the package; whether it was."""
+    """Run `work` in a child, killed at this line of the package; return if it was."""
     child = os.fork()
     if child == 0:
         left = itertools.count(line, -1)
@@ -208,7 +208,7 @@ def test_a_writer_killed_anywhere_leaves_nothing_torn(place):
         assert other.stats().damaged == 0
         check_all(other)
         assert other.stats().damaged == 0
-        if directory:  # the next one writes to a new one
+        if directory:  # the next writer gets a new directory
             directory = place()
         else:
             assert cached.stats().items == 4
@@ -230,20 +230,20 @@ def test_writers_killed_at_any_time_leave_nothing_torn(tmp_path):
             os.write(pipe, b".")
 
     for begin in range(0, 100, 20):
-        told, tell = os.pipe()
+        receiver, sender = os.pipe()
         child = os.fork()
         if child == 0:
             try:
-                write(begin, tell)
+                write(begin, sender)
             finally:
                 os._exit(1)
-        os.close(tell)
-        assert len(os.read(told, 1)) == 1
+        os.close(sender)
+        assert len(os.read(receiver, 1)) == 1
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        os.close(told)
+        os.close(receiver)
         cached = make(directory, max_bytes=10**8, source=source)
         assert list(cached) == source
         assert cached.stats().damaged == 0
-        if begin == 0:  # what the killed one wrote is there
+        if begin == 0:  # the killed writer has left items
             assert cached.stats().hits > 0

@@ -24,7 +24,7 @@ NOBODY = 65534
 
 
 def contents(path):
-    """Every file below, with its bytes and when it was changed."""
+    """Return every file below a path, with its bytes and time of last change."""
     return {
         str(each.relative_to(path)): (
             each.read_bytes() if each.is_file() else None,
@@ -45,7 +45,7 @@ def check_refused(path, line, **kwargs):
 def check_not_opened(path, line):
     store = (path / "data.mdb").read_bytes()
 
-    def use():  # else the system may end this process
+    def use():  # in a child, which the system may end
         with pytest.raises(echobuf.OptionError, match=line):
             make(path)
 
@@ -54,7 +54,7 @@ def check_not_opened(path, line):
 
 
 def filled(path, **kwargs):
-    """The directory of a cache that no process has open."""
+    """Fill a cache in another process; return its directory, which none has open."""
     in_child(lambda: check_all(make(path, **kwargs)))
     return path
 
@@ -165,7 +165,7 @@ def test_a_store_that_was_cut_off_is_refused(tmp_path, share):
 
 @pytest.fixture(name="open_path")
 def _open_path():
-    """A directory that every user can get at."""
+    """Return a directory that every user can open."""
     path = Path(tempfile.mkdtemp())
     path.chmod(0o755)
     yield path
@@ -229,15 +229,15 @@ SOURCE = [bytes([number]) * 20000 for number in range(100)]
 
 
 def check_full(path, serves):
-    """A cache that can take no more warns once, and serves on."""
+    """Check that a cache on a full disk warns once, and serves all items."""
     cached = make(path, 10**8, source=SOURCE)
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(3):
             assert list(cached) == SOURCE
             cached.flush()
-    assert len(told) == 1
-    assert "can take no more items" in str(told[0].message)
+    assert len(caught) == 1
+    assert "can take no more items" in str(caught[0].message)
     assert (cached.stats().hits > 0) == serves
 
 
@@ -340,7 +340,7 @@ def test_the_marker_has_the_rights_of_a_new_file(tmp_path, monkeypatch):
 
 
 def test_many_processes_may_make_the_directory_at_once(tmp_path):
-    """Threads of several processes; each finds a cache that it can use."""
+    """Threads of several processes make it; each can use it."""
     path = tmp_path / "new" / "cache"
     fork = multiprocessing.get_context("fork")
     begin = fork.Barrier(3)
@@ -367,7 +367,7 @@ def test_many_processes_may_make_the_directory_at_once(tmp_path):
 
 
 def test_a_directory_with_a_store_and_a_new_marker_is_used(tmp_path, monkeypatch):
-    """A listing may show what came last, and not what came before it."""
+    """A listing may show the store, and not the marker that was written before."""
     path = tmp_path / "cache"
     in_child(lambda: check_all(make(path)))
     monkeypatch.setattr(directory.os, "listdir", lambda _: ["data.mdb"])

@@ -28,8 +28,8 @@ def test_the_first_example_runs(capsys):
     small = BLOCKS[0].replace("workers=4", "workers=1").replace("range(10)", "range(3)")
     run(small, dataset=IMAGES, train_step=lambda batch: labels.extend(batch[1]))
     assert sorted(map(int, labels)) == sorted([*range(64)] * 6)
-    told = [int(line.split("%")[0]) for line in capsys.readouterr().out.splitlines()]
-    assert told == [int(f"{100 * n / (n + 1):.0f}") for n in range(3)]
+    results = [int(line.split("%")[0]) for line in capsys.readouterr().out.splitlines()]
+    assert results == [int(f"{100 * n / (n + 1):.0f}") for n in range(3)]
 
 
 def test_the_example_of_prepare_and_transform_runs():

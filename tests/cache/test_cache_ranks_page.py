@@ -45,9 +45,11 @@ def test_the_example_runs(tmp_path):
         code = code.replace(long, short)
     code = code.replace("print(cached.stats())", "")
     (tmp_path / "train.py").write_text(BEFORE + code + AFTER)
-    told = [said for (said,) in run(tmp_path / "train.py", 2)]
-    assert sorted(told[0]["labels"] + told[1]["labels"]) == sorted([*range(60)] * 3)
-    assert sum(said["misses"] for said in told) == 60
+    results = [said for (said,) in run(tmp_path / "train.py", 2)]
+    assert sorted(results[0]["labels"] + results[1]["labels"]) == sorted(
+        [*range(60)] * 3
+    )
+    assert sum(said["misses"] for said in results) == 60
 
 
 def test_the_benchmark_runs(tmp_path, monkeypatch):

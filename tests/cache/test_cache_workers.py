@@ -34,7 +34,7 @@ def orders(count):
 
 
 def run_all(method, cached, count):
-    """Several processes read all items, each in an order of its own."""
+    """Read all items in several processes, each in another order."""
     context = multiprocessing.get_context(method)
     children = [
         context.Process(target=read_all, args=(cached, order))
@@ -53,7 +53,7 @@ def test_processes_share_a_cache(place, method):
     cached = make(place(), source=source)
     run_all(method, cached, 2 if method == "fork" else 1)
     stats = cached.stats()
-    assert stats.items == COUNT  # each stored once, whoever read it
+    assert stats.items == COUNT  # each stored once
     assert stats.bytes == sum(size_of(item(number)) for number in range(COUNT))
     source.reads.clear()
     check_all(cached)
@@ -166,7 +166,7 @@ def test_a_data_loader_serves_each_item_once(place, workers):
 
 
 def test_a_spawned_worker_of_a_data_loader_shares_the_cache():
-    """One, once, for the time that importing torch takes."""
+    """Use one worker, once: it takes the time of importing torch."""
     torch_data = pytest.importorskip("torch.utils.data")
     cached = make()
     loader = torch_data.DataLoader(

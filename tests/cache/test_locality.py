@@ -117,17 +117,17 @@ def test_global_batches_are_the_same_while_caches_fill(
     ]
 
     def rank_does(rank, cache):
-        told = []
+        results = []
         for epoch in range(3):
             samplers[rank].set_epoch(epoch)
-            told.append(batches(samplers[rank], batch_size))
-            for batch in told[-1]:
+            results.append(batches(samplers[rank], batch_size))
+            for batch in results[-1]:
                 read(cache, batch)
-            assert sorted(samplers[rank]) == joined(told[-1]), "the same again"
-        return told
+            assert sorted(samplers[rank]) == joined(results[-1]), "the same again"
+        return results
 
-    for epoch, told in enumerate(zip(*sharing.run(rank_does), strict=True)):
-        found = [joined(parts) for parts in zip(*told, strict=True)]
+    for epoch, results in enumerate(zip(*sharing.run(rank_does), strict=True)):
+        found = [joined(parts) for parts in zip(*results, strict=True)]
         assert found == torch_batches(
             COUNT, ranks, batch_size, epoch, seed=3, drop_last=drop_last
         )
@@ -135,7 +135,7 @@ def test_global_batches_are_the_same_while_caches_fill(
 
 
 def test_fewer_items_are_sent_than_without_locality():
-    """Both after an epoch that fills the caches, of ranks that hold all together."""
+    """Count after an epoch that fills caches which hold all items together."""
     sent = {}
     for kind in ("locality", "partitioned"):
         sharing = Sharing(4, source=lambda: Numbered(240))

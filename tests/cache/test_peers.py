@@ -170,24 +170,24 @@ def test_forked_children_fetch_from_peers(place):
 
 
 def test_a_forked_child_does_not_keep_its_parents_server_alive():
-    """It has the sockets closed: nobody waits for an answer from it."""
+    """Its copies of the sockets are closed, so a request fails at once."""
     sharing = Sharing(2, lambda rank: {"timeout_s": 60})
     one, two = sharing.caches
     read(one, [1])
-    told, tell = os.pipe()
+    receiver, sender = os.pipe()
     child = os.fork()
     if child == 0:
-        os.read(told, 1)
+        os.read(receiver, 1)
         os._exit(0)
     try:
         two.close()
         with pytest.warns(RuntimeWarning, match="rank 1 does not answer"):
             check(one[1], 1)
     finally:
-        os.write(tell, b".")
+        os.write(sender, b".")
         os.waitpid(child, 0)
-        os.close(told)
-        os.close(tell)
+        os.close(receiver)
+        os.close(sender)
     sharing.close()
 
 

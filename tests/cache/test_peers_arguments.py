@@ -53,9 +53,9 @@ def test_different_lengths_are_named():
 
 
 def test_an_error_of_one_rank_is_an_error_of_all():
-    told = errors(3, lambda rank: {"max_bytes": 10**6 if rank != 1 else 2**59})
-    assert isinstance(told[1], echobuf.CapacityError)
-    for other in (told[0], told[2]):
+    results = errors(3, lambda rank: {"max_bytes": 10**6 if rank != 1 else 2**59})
+    assert isinstance(results[1], echobuf.CapacityError)
+    for other in (results[0], results[2]):
         assert isinstance(other, echobuf.UpstreamError)
         assert "rank 1 could not make its cache: `max_bytes`" in str(other)
 
@@ -93,7 +93,7 @@ def test_a_missing_process_group_is_an_error(monkeypatch):
 
 
 def test_no_collective_is_called(monkeypatch):
-    """So it does not matter which backend there is: this one can do nothing."""
+    """Use a backend that can do nothing: so any backend will do."""
     monkeypatch.undo()
     import torch.distributed as dist
     import torch.testing._internal.distributed.fake_pg  # noqa: F401 - "fake"

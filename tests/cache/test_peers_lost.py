@@ -22,9 +22,9 @@ def test_the_partition_of_a_lost_rank_is_read_from_the_source():
     sharing.caches[1].close()
     before = len(sharing.reads)
     for rank in (0, 2):
-        with pytest.warns(RuntimeWarning, match="rank 1 does not answer") as told:
+        with pytest.warns(RuntimeWarning, match="rank 1 does not answer") as caught:
             read(sharing.caches[rank], range(COUNT))
-        assert len(told) == 1, "once"
+        assert len(caught) == 1, "once"
         assert sharing.caches[rank].stats().lost == (1,)
     assert len(sharing.reads) == before + 2 * len(range(1, COUNT, 3))
     sharing.close()
@@ -39,7 +39,7 @@ def test_a_lost_rank_is_an_error_with_on_lost_raise():
         for number in (1, 1, (rank + 2) % 4):  # any other items, too
             with pytest.raises(echobuf.UpstreamError, match="rank 1 of the cache"):
                 cache[number]
-        check(cache[rank], rank)  # its own is there
+        check(cache[rank], rank)  # its own item is kept
     sharing.close()
 
 
@@ -90,9 +90,9 @@ def test_a_lost_rank_is_left_out_when_the_others_agree(monkeypatch):
         return list(sampler), cache.stats().lost
 
     with pytest.warns(RuntimeWarning, match="rank 2 does not answer"):
-        told = sharing.run(rank_does)
-    assert [lost for _, lost in told[:2]] == [(2,)] * 2
-    (one, _), (two, _) = told[:2]
+        results = sharing.run(rank_does)
+    assert [lost for _, lost in results[:2]] == [(2,)] * 2
+    (one, _), (two, _) = results[:2]
     assert len(one) == len(two) == len(LocalitySampler(sharing.caches[0], batch_size=4))
     assert not {*one} & {*two}, "nothing twice"
     sharing.close()

@@ -103,9 +103,9 @@ class FailsOnce:
 def test_a_failing_upstream_ends_the_epoch_of_all_ranks(where, uneven):
     def rank_does(rank):
         loader = make(FailsOnce(rank, where), uneven)
-        told = []
+        batches = []
         with pytest.raises(echobuf.UpstreamError) as caught:
-            told.extend(batch["id"].tolist() for batch in loader)
+            batches.extend(batch["id"].tolist() for batch in loader)
         if rank == 1:
             assert isinstance(caught.value.__cause__, OSError)
         else:
@@ -113,7 +113,7 @@ def test_a_failing_upstream_ends_the_epoch_of_all_ranks(where, uneven):
                 caught.value
             )
         # The next epoch is the same one for all, and whole.
-        return len(told), loader.state_dict()["epoch"], len(ids(loader))
+        return len(batches), loader.state_dict()["epoch"], len(ids(loader))
 
     results = RankThreads(3).run(rank_does)
     assert len(set(results)) == 1, results
@@ -195,9 +195,9 @@ def test_an_iterator_dropped_before_its_first_batch_changes_nothing():
             iter(loader)  # a different number on each rank
         iterator = iter(loader)
         loader.set_epoch(3)
-        told = [batch["id"].tolist() for batch in iterator]
+        batches = [batch["id"].tolist() for batch in iterator]
         assert loader.state_dict()["epoch"] == 4
-        return told
+        return batches
 
     def alone():
         loader = make(shard(0, 1, 40), None)

@@ -84,7 +84,7 @@ def epochs(ends, pad, ahead, seed):
     threads = RankThreads(len(ends))
 
     def rank_does(rank):
-        store, told = threads.rank_store(rank), []
+        store, results = threads.rank_store(rank), []
         for number in (1, 2):
             count, how = ends[rank]
             start = StartRendezvous(Agreement(store, number, most_apart=12))
@@ -100,15 +100,15 @@ def epochs(ends, pad, ahead, seed):
                 ahead=ahead,
                 end_epoch=lambda finished=finished: lambda: finished.append(True),
             )
-            told.append(take(iterator, count if how == LEAVES else None))
-            if isinstance(told[-1][1], UpstreamError):
+            results.append(take(iterator, count if how == LEAVES else None))
+            if isinstance(results[-1][1], UpstreamError):
                 with pytest.raises(UpstreamError) as again:
                     next(iterator)
-                assert str(again.value) == str(told[-1][1]), "the same again"
-            assert len(finished) == (told[-1][1] == "ends")
-            assert start.progress.is_done == (told[-1][1] == "ends")
+                assert str(again.value) == str(results[-1][1]), "the same again"
+            assert len(finished) == (results[-1][1] == "ends")
+            assert start.progress.is_done == (results[-1][1] == "ends")
             del iterator
-        return told
+        return results
 
     return threads.run(rank_does)
 
@@ -130,24 +130,24 @@ def served(count, batches, pad):
 @given(some_ends(["ends"]), st.integers(1, 5), st.integers(0, 1000))
 def test_without_padding_the_epoch_ends_with_the_shortest_rank(ends, ahead, seed):
     batches = min(count for count, _ in ends)
-    for told in epochs(ends, False, ahead, seed):
-        assert told == [(served(batches, batches, False), "ends")] * 2
+    for results in epochs(ends, False, ahead, seed):
+        assert results == [(served(batches, batches, False), "ends")] * 2
 
 
 @settings(max_examples=60)
 @given(some_ends(["ends"]), st.integers(1, 5), st.integers(0, 1000))
 def test_with_padding_the_epoch_ends_with_the_longest_rank(ends, ahead, seed):
     counts = [count for count, _ in ends]
-    told = epochs(ends, True, ahead, seed)
+    results = epochs(ends, True, ahead, seed)
     if min(counts) == 0 < max(counts):
         bare = [rank for rank, count in enumerate(counts) if count == 0]
-        for numbers, error in (one for each in told for one in each):
+        for numbers, error in (one for each in results for one in each):
             assert numbers == []
             assert all(
                 f"rank {rank} has no batch to pad with" in str(error) for rank in bare
             )
         return
-    for rank, each in enumerate(told):
+    for rank, each in enumerate(results):
         assert each == [(served(counts[rank], max(counts), True), "ends")] * 2
 
 
@@ -159,11 +159,11 @@ def test_with_padding_the_epoch_ends_with_the_longest_rank(ends, ahead, seed):
     st.integers(0, 1000),
 )
 def test_all_ranks_stop_at_the_same_batch_when_one_fails(ends, pad, ahead, seed):
-    told = epochs(ends, pad, ahead, seed)
-    assert len({len(numbers) for each in told for numbers, _ in each}) == 1
-    batches = len(told[0][0][0])
+    results = epochs(ends, pad, ahead, seed)
+    assert len({len(numbers) for each in results for numbers, _ in each}) == 1
+    batches = len(results[0][0][0])
     failed = [rank for rank, (count, how) in enumerate(ends) if how == FAILS]
-    for rank, each in enumerate(told):
+    for rank, each in enumerate(results):
         for _, end in each:
             if end == "ends":
                 assert all(ends[r][0] >= batches for r in failed)
@@ -196,5 +196,5 @@ def test_a_rank_that_leaves_its_loop_is_named(ranks, batches, pad, ahead, seed):
 
 
 def test_all_ranks_may_leave_an_epoch_and_begin_another():
-    for told in epochs([(3, LEAVES)] * 3, False, 2, 0):
-        assert told == [([1, 2, 3], LEAVES)] * 2
+    for results in epochs([(3, LEAVES)] * 3, False, 2, 0):
+        assert results == [([1, 2, 3], LEAVES)] * 2

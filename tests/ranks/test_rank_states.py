@@ -47,13 +47,13 @@ def test_as_many_ranks_continue_exactly(cut, uneven, left, shared):
 
     def whole(rank):
         loader = make(upstream(rank), uneven, factor=factor)
-        told, states = [], [loader.state_dict()]
+        taken, states = [], [loader.state_dict()]
         for batch in loader:
-            told.append(batch["id"].tolist())
+            taken.append(batch["id"].tolist())
             step.wait()
             states.append(loader.state_dict())
             step.wait()
-        return told, states, ids(loader)
+        return taken, states, ids(loader)
 
     runs = threads.run(whole)
     steps = int(at * len(runs[0][0]))
@@ -74,9 +74,9 @@ def test_as_many_ranks_continue_exactly(cut, uneven, left, shared):
     for rank, (first, second, epoch) in enumerate(
         RankThreads(threads.size).run(resumed)
     ):
-        told, _, following = runs[rank]
-        rest = told[steps + left :] if steps + left <= len(told) else None
-        whole_epoch = steps == len(told) or (left and steps + 1 == len(told))
+        taken, _, following = runs[rank]
+        rest = taken[steps + left :] if steps + left <= len(taken) else None
+        whole_epoch = steps == len(taken) or (left and steps + 1 == len(taken))
         if not whole_epoch:
             assert (first, second, epoch) == (rest, following, 2)
 
@@ -85,8 +85,8 @@ def test_the_state_after_the_last_batch_is_the_next_epochs():
     def rank_does(rank):
         loader = make(shard(0, 1, [16, 30][rank]), "drop")
         for number, _ in enumerate(loader):
-            told = loader.state_dict()
-            assert told["epoch"] == (1 if number == 7 else 0)
+            state = loader.state_dict()
+            assert state["epoch"] == (1 if number == 7 else 0)
         return number
 
     assert RankThreads(2).run(rank_does) == [7, 7]
@@ -98,10 +98,10 @@ def test_a_state_taken_after_a_break_continues_exactly():
         first = ids(loader, 3)
         state = loader.state_dict()
         whole = make(shard(0, 1, 40), "drop")
-        told = ids(whole)
+        taken = ids(whole)
         again = make(shard(0, 1, 40), "drop")
         again.load_state_dict(state)
-        assert first + ids(again) == told
+        assert first + ids(again) == taken
         return True
 
     assert RankThreads(2).run(rank_does) == [True, True]
@@ -144,26 +144,26 @@ def test_another_number_of_ranks_loses_no_example(before, after, unit):
 
     def begins(rank):
         saver = loader(rank, before)
-        told = ids(saver, 60 // before)
-        return told, saver.state_dict()
+        taken = ids(saver, 60 // before)
+        return taken, saver.state_dict()
 
     saved = RankThreads(before).run(begins)
-    served = Counter(i for told, _ in saved for each in told for i in each)
+    served = Counter(i for taken, _ in saved for each in taken for i in each)
     state = saved[-1][1]  # any will do
 
     def goes_on(rank):
         second = loader(rank, after)
         second.load_state_dict(state)
-        told = ids(second, 20)
+        taken = ids(second, 20)
         third = loader(rank, after)  # and once more, on as many
         third.load_state_dict(second.state_dict())
-        return told + ids(third)
+        return taken + ids(third)
 
     uses = Counter()
     with warnings.catch_warnings(record=True) as warned:  # of all threads
         warnings.simplefilter("always")
-        for told in RankThreads(after).run(goes_on):
-            uses.update(i for each in told for i in each)
+        for taken in RankThreads(after).run(goes_on):
+            uses.update(i for each in taken for i in each)
     said = [str(one.message) for one in warned]
     assert len(said) == after
     first = min(i for i in uses)

@@ -59,10 +59,10 @@ def begin(rank, cut=40):
 
 
 def test_each_ranks_upstream_continues_at_its_state():
-    told = RankThreads(2).run(begin)
+    results = RankThreads(2).run(begin)
 
     def go_on(rank):
-        state, expected = told[rank]
+        state, expected = results[rank]
         shard = Shard(rank, 2)
         loader = make(shard)
         loader.load_state_dict(state)
@@ -70,22 +70,22 @@ def test_each_ranks_upstream_continues_at_its_state():
         assert shard.read == list(shard.numbers[state["fresh_offset"] :])
         return [batch["id"].tolist() for batch in loader]
 
-    for state, _ in told:
+    for state, _ in results:
         assert 0 < state["upstream"]["offset"] == state["fresh_offset"]
     assert [len(each) for each in RankThreads(2).run(go_on)] == [60, 60]
 
 
 def test_on_another_number_of_ranks_upstream_begins_at_its_start():
-    told = RankThreads(2).run(begin)
+    results = RankThreads(2).run(begin)
 
     def go_on(rank):
         shard = Shard(rank, 1)
         loader = make(shard)
         with pytest.warns(UserWarning, match="was taken on 2 ranks"):
-            loader.load_state_dict(told[0][0])
+            loader.load_state_dict(results[0][0])
         served = {i for batch in loader for i in batch["id"].tolist()}
         assert shard.read == list(range(N))
         return served
 
-    offset = told[0][0]["fresh_offset"]
+    offset = results[0][0]["fresh_offset"]
     assert RankThreads(1).run(go_on) == [set(range(2 * offset, N))]

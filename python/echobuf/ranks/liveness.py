@@ -47,7 +47,7 @@ class Process:
             boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
             namespace = os.readlink("/proc/self/ns/pid")
             return cls(f"{boot} {namespace}", pid, _read_stat(pid)[1])
-        except OSError:  # without /proc it counts as on a machine of its own
+        except OSError:  # without /proc it counts as on another machine
             return cls(uuid.uuid4().hex, pid, "")
 
     def has_ended(self) -> bool:
