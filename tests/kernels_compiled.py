@@ -16,7 +16,7 @@ ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_100")
 
 @dataclass(frozen=True)
 class Usage:
-    """What one kernel takes."""
+    """The resources that one kernel takes."""
 
     registers: int
     spills: int
@@ -40,7 +40,7 @@ def ptx_of(text: str, architecture: str, options: Sequence[str]) -> str:
 
 
 def usage(log: str) -> dict[str, Usage]:
-    """What each kernel takes, by its name."""
+    """Return the resources of each kernel, by its name."""
     found = {}
     for part in log.split("Compiling entry function '")[1:]:
         registers = re.search(r"Used (\d+) registers", part)

@@ -15,7 +15,7 @@ from helpers import expected_batches as expected
 
 
 def host(batch):
-    """What a batch holds, read on the current stream of its device."""
+    """Read a batch on the current stream of its device."""
     return {
         "id": batch["id"].get(),
         "body": tuple(leaf.get() for leaf in batch["body"]),
@@ -222,7 +222,7 @@ def test_cupys_stream_comes_before_torchs(cupy, unchanged, torch_cuda):
 
 
 @pytest.mark.parametrize("stream", ["cuda:0", True, -1, 1.5, object()])
-def test_what_is_no_stream_is_refused(cupy, unchanged, stream):
+def test_values_that_are_no_stream_are_refused(cupy, unchanged, stream):
     with filled() as buffer:
         with pytest.raises(echobuf.OptionError, match="`stream`"):
             buffer.next_batch(stream=stream)

@@ -36,7 +36,7 @@ def context(device=0):
 
 
 class Graph:
-    """What is enqueued inside its context, to be launched any number of times."""
+    """The work enqueued inside its context, to be launched any number of times."""
 
     def __init__(self, stream):
         self._stream = _POINTER(stream.ptr)
@@ -176,7 +176,7 @@ def test_with_cupy_kernels_are_loaded_while_a_graph_is_captured(cupy):
     graph.close()
 
 
-def test_what_cannot_be_captured_says_so(simulation):
+def test_calls_that_cannot_be_captured_are_refused(simulation):
     stream = simulation.stream()
     with echobuf.EchoBuffer(SPEC, device="cuda", **KWARGS) as buffer:
         out = fixed_arrays(buffer, stream)

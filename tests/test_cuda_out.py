@@ -95,7 +95,7 @@ def test_batches_are_drawn_into_arrays_of_every_layout(cupy, unchanged, made):
 
 
 @pytest.mark.parametrize("made", [a_part, every_other])
-def test_they_are_valid_on_the_stream_given(cupy, unchanged, made):
+def test_arrays_are_valid_on_the_stream_given(cupy, unchanged, made):
     stream = cupy.cuda.Stream(non_blocking=True)
     out = empty_batch(cupy)
     out["id"] = made(cupy, (BATCH,), np.int64)
@@ -200,7 +200,7 @@ WRONG = ["shape", "0-d", "dtype", "order", "device", "host", "list", "read-only"
 
 
 @pytest.mark.parametrize("kind", [*WRONG, "itself"])
-def test_what_does_not_fit_is_refused(cupy, unchanged, kind):
+def test_arrays_that_do_not_fit_are_refused(cupy, unchanged, kind):
     leaf, says = wrong(cupy)[kind]
     out = empty_batch(cupy)
     out["body"] = leaf, out["body"][1]
@@ -255,7 +255,7 @@ def test_threads_draw_each_into_its_own(cupy, unchanged):
     assert sorted(served) == sorted(expected(kwargs, 20))
 
 
-def test_where_a_copy_has_no_room_is_said(cupy, unchanged):
+def test_a_copy_without_room_is_a_clear_error(cupy, unchanged):
     out = empty_batch(cupy)
     out["id"] = every_other(cupy, (BATCH,), np.int64)
     with filled() as buffer:

@@ -49,7 +49,7 @@ def test_cupy_compiles_the_kernels(monkeypatch, architecture):
         assert name.encode() in cubin
 
 
-def test_what_cupy_cannot_compile_is_the_exception_that_is_caught(monkeypatch):
+def test_cupy_raises_the_exception_that_is_caught(monkeypatch):
     with pytest.raises(compiler.CompileException, match="error: "):
         compile_for(monkeypatch, "90", "nonsense")
 

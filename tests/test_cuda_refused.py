@@ -1,4 +1,4 @@
-"""What a device, its driver or CuPy refuse: what is said, and what is given back."""
+"""Refusals of a device, its driver or CuPy: their messages, and memory given back."""
 
 import builtins
 import gc
@@ -261,7 +261,7 @@ def test_an_upload_that_is_refused(cupy, unchanged):
 
 
 def release_context(device):
-    """What a reset of the device does: its context is gone, whoever retains it."""
+    """Destroy the context of the device, as a reset does, though others retain it."""
     while fake_cuda.LIBRARY.cuDevicePrimaryCtxRelease_v2(device) == 0:
         pass
     fake_cuda.world.contexts.pop(device)

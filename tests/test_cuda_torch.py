@@ -70,7 +70,7 @@ def test_order_and_bytes_are_those_of_the_cpu(torch):
         assert list(drain(use_tensors(buffer))) == expected(KWARGS, 20)
 
 
-def test_they_are_tensors_of_the_dtypes_said(torch):
+def test_tensors_have_the_dtypes_given(torch):
     spec = echobuf.Field((3,), np.int16)  # which carries bfloat16
     with echobuf.EchoBuffer(
         spec, batch_size=2, window=2, factor=1, device="cuda:1"
@@ -85,12 +85,12 @@ def test_they_are_tensors_of_the_dtypes_said(torch):
         assert (first.get() == 1).all()
 
 
-def test_they_are_valid_on_torchs_current_stream(torch):
+def test_tensors_are_valid_on_torchs_current_stream(torch):
     with torch.cuda.stream(torch.cuda.new_stream(DEVICE)), filled() as buffer:
         assert list(drain(use_tensors(buffer))) == expected(KWARGS, 20)
 
 
-def test_they_are_valid_on_the_stream_given(torch):
+def test_batches_are_valid_on_the_stream_given(torch):
     stream = torch.cuda.new_stream(DEVICE)
     got = []
     with filled() as buffer:
@@ -249,7 +249,7 @@ def test_a_loader_with_a_torch_without_cuda_gives_its_memory_back(cupy, unchange
     assert fake_cuda.memory_info() == before
 
 
-def test_what_converts_leaves_gets_the_stream_that_they_were_drawn_on(torch):
+def test_a_converter_gets_the_stream_of_the_draw(torch):
     stream = torch.cuda.new_stream(DEVICE)
     seen = []
 

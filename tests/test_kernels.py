@@ -16,7 +16,7 @@ def test_there_are_kernels():
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("source", KERNELS, ids=lambda path: path.stem)
-def test_it_compiles_without_spilling(source, architecture, record_property):
+def test_kernels_compile_without_spilling(source, architecture, record_property):
     kernels = usage(compile_source(source.read_text(), architecture, DRAW_OPTIONS))
     record_property("kernels", kernels)
     print(f"{source.name} {architecture}: {kernels}")

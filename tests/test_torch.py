@@ -226,7 +226,7 @@ BAD = {
 
 @pytest.mark.parametrize("kind", BAD)
 @pytest.mark.parametrize("at", [0, 3])
-def test_what_no_tensor_can_hold_is_a_clear_error(kind, at):
+def test_values_that_no_tensor_can_hold_are_a_clear_error(kind, at):
     good = {"x": torch.zeros(2, 2), "y": BAD[kind] if not at else torch.zeros(2)}
     items = [good] * at + [{**good, "y": BAD[kind]}] * 2
     loader = EchoLoader(items, batched=True, window=4, factor=1)

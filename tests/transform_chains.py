@@ -19,7 +19,7 @@ FLOATS = DTYPES[1:]
 
 @dataclass
 class Image:
-    """What an image is, operation by operation."""
+    """The state of an image, operation by operation."""
 
     height: int
     width: int

@@ -21,7 +21,7 @@ def chain(steps: Sequence[Step]) -> list[transforms.Operation]:
 
 
 def field(array: np.ndarray) -> Field:
-    """What is stored of an array."""
+    """Return the field of an array."""
     return Field(array.shape, array.dtype)
 
 
@@ -59,7 +59,7 @@ def rows(
 
 
 def one(example: np.ndarray, steps: Any, **options: Any) -> np.ndarray:
-    """What becomes of a single example."""
+    """Return the result of a single example."""
     ops = chain(steps) if steps and isinstance(steps[0], tuple) else steps
     [batch] = drawn([{"x": example}], {"x": ops}, batch_size=1, **options)
     return batch["x"][0]
@@ -68,7 +68,7 @@ def one(example: np.ndarray, steps: Any, **options: Any) -> np.ndarray:
 def expected(
     example: np.ndarray, steps: Sequence[Step], draw: int, *, seed: int, epoch: int = 0
 ) -> np.ndarray:
-    """What the reference makes of an example, an image [height, width, channels]."""
+    """Return the reference's result for an image [height, width, channels]."""
     for op, (name, options) in enumerate(steps):
         if name not in ("Layout", "ToChannelFirst"):
             words = Draw(seed=seed, epoch=epoch, draw=draw, op=op)

@@ -1,4 +1,4 @@
-"""Where the tests of this folder run.
+"""Devices that the tests of this folder run on.
 
 Those that take `place` run on the simulated driver, in every run, and on a real device
 with `-m gpu`. Those that take `cuda` need the device. Where there is none, that alone

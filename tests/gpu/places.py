@@ -21,7 +21,7 @@ _CROWD = 64 << 20  # bytes; about a millisecond of the fastest bus
 
 
 class Place(Protocol):
-    """What the tests ask of a device."""
+    """The part of a device that the tests use."""
 
     simulated: bool
 

@@ -1,4 +1,4 @@
-"""What a real device refuses, and what it says."""
+"""Refusals of a real device, and their messages."""
 
 import os
 import re
@@ -91,7 +91,7 @@ def test_out_that_does_not_fit_is_named_and_nothing_is_lost(cuda, torch):
         assert sorted(buffer.next_batch().get().tolist()) == [0, 1, 2, 3]
 
 
-def test_what_is_put_must_be_on_the_host(cuda, torch):
+def test_examples_must_be_put_from_the_host(cuda, torch):
     with make("cuda") as buffer:
         whole = stack(range(4))
         for there in (torch.from_numpy(whole["id"]).cuda(), cuda.cupy.arange(4)):

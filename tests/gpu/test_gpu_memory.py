@@ -42,7 +42,7 @@ def resident_bytes():
 
 
 def warm_up():
-    """What CUDA and CuPy take once and keep is taken."""
+    """Take the memory that CUDA and CuPy take once and keep."""
     with make() as buffer:
         epoch(buffer)
 

@@ -1,4 +1,4 @@
-"""What chains make on a device is what they make on the CPU, bit for bit."""
+"""Chains make the same on a device as on the CPU, bit for bit."""
 
 import numpy as np
 import pytest

@@ -28,7 +28,7 @@ def slow(batch):
     return jax.pure_callback(late, jax.ShapeDtypeStruct((), "float32"), batch.sum())
 
 
-def test_what_the_step_returns_is_waited_for():
+def test_arrays_that_the_step_returns_are_waited_for():
     batches = [np.ones((4, 3), np.float32)] * 20
     got = measure(batches, slow, seconds=1)
     assert got.step_s.mean >= LATER_S / 4

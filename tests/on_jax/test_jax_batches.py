@@ -278,7 +278,7 @@ def test_trains_under_jit():
     np.testing.assert_allclose(weights, truth, atol=1e-2)
 
 
-def test_what_jax_has_registered_is_that_for_other_loaders_too():
+def test_containers_registered_with_jax_are_known_to_other_loaders():
     @flax.struct.dataclass
     class Late:
         x: Any

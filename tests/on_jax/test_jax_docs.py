@@ -1,4 +1,4 @@
-"""What README and docs/jax.md say about JAX works."""
+"""The code of README and docs/jax.md for JAX runs."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What `echobuf.jax.EchoLoader` refuses, and what it says."""
+"""Refusals of `echobuf.jax.EchoLoader`, and their messages."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What torchvision answers, recorded: it is too large to install for every test.
+"""Recorded results of torchvision, which is too large to install for every test.
 
 `cases()` are calls of torchvision's v2 functions and classes with fixed parameters, and
 their results. `record.py` made the file; how stands there.

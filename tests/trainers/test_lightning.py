@@ -73,7 +73,7 @@ class Watched(Recorder):
         return super().training_step(batch["id"], batch_idx)
 
 
-def test_nothing_is_copied_to_where_it_is(tmp_path):
+def test_batches_on_the_right_device_are_not_copied(tmp_path):
     upstream = [{"id": number, "x": torch.ones(3)} for number in range(EXAMPLES)]
     loader = EchoLoader(upstream, batch_size=5, window=20, factor=2)
     model = Watched()

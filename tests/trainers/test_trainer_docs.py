@@ -1,4 +1,4 @@
-"""What docs/trainers.md shows works."""
+"""The code of docs/trainers.md runs."""
 
 import subprocess
 import sys

@@ -37,5 +37,5 @@ def write(folder: str, result: Any) -> None:
 
 
 def result(folder: Path, rank: int) -> Any:
-    """What that process wrote."""
+    """Return the output of that process."""
     return json.loads((folder / f"rank{rank}.json").read_text())

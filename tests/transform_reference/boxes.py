@@ -38,7 +38,7 @@ def resized_crop_box(
 
 
 def middle_box(height: int, width: int, ratio: Range) -> dict[str, int]:
-    """What is left when no attempt fits."""
+    """Return the box that is used when no attempt fits."""
     h, w = height, width
     if width / height < min(ratio):
         h = round(width / min(ratio))

@@ -32,7 +32,7 @@ def sides(padding: Any) -> Sides:
 
 
 def source(at: int, size: int, mode: str) -> int | None:
-    """Where the value at `at`, inside or outside, comes from; None for the fill."""
+    """Return the index that the value at `at` is read from; None for the fill."""
     if 0 <= at < size:
         return at
     if mode == "constant":

@@ -1,4 +1,4 @@
-"""What each operation draws: from its options and words to explicit parameters."""
+"""Random choices of each operation: from options and words to explicit parameters."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ def token_mask(
 def token_labels(
     tokens: np.ndarray, *, selected: np.ndarray, ignore_index: int = -100
 ) -> np.ndarray:
-    """What a model has to tell: the tokens that were selected, as they were."""
+    """Return the labels of a model: the selected tokens before they were masked."""
     return np.where(selected, tokens, ignore_index)
 
 

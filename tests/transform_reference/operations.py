@@ -43,7 +43,7 @@ STEPS: dict[str, Step] = {
 def parameters(
     name: str, options: dict[str, Any], draw: Draw, example: Any
 ) -> dict[str, Any]:
-    """What it does at a draw; `example` is a shape, for TokenMask the tokens."""
+    """Return its parameters at a draw; `example`: a shape, for TokenMask the tokens.
     return STEPS[name][0](draw, example, **options)
 
 

@@ -25,7 +25,7 @@ def resized_shape(
 
 
 def nearest_indices(size: int, new: int, *, exact: bool) -> np.ndarray:
-    """Where each output comes from; in float32, which decides between two at times."""
+    """Return the source of each output; float32 decides between two at times."""
     at = np.arange(new).astype(f32) + f32(0.5 if exact else 0)
     return np.minimum(np.floor(at * (f32(size) / f32(new))), size - 1).astype(int)
 

@@ -65,7 +65,7 @@ def drawn(images, *chain, factor=1):
         return list(buffer)
 
 
-def test_it_changes_pixels_by_its_settings_and_by_chance(header):
+def test_pixels_change_by_settings_and_by_random_numbers(header):
     images = np.full((64, 5, 6, 3), 100, np.uint8)
     shift = Custom(header, "mine::Shift", SETTINGS)
     (batch,) = drawn(images, shift, ToDtype(np.float32))
@@ -75,7 +75,7 @@ def test_it_changes_pixels_by_its_settings_and_by_chance(header):
     assert np.array_equal(batch, np.broadcast_to(expected[:, None, None], batch.shape))
 
 
-def test_what_it_makes_of_bytes_are_bytes(header):
+def test_results_of_bytes_are_bytes(header):
     images = np.full((32, 2, 2, 3), 240, np.uint8)
     shift = Custom(header, "mine::Shift", {"by": [0.25, 3.0, 90.0], "often": 1})
     (batch,) = drawn(images, shift)
@@ -93,7 +93,7 @@ def test_a_struct_without_members_and_planar_images(header):
     assert batch.shape == images.shape
 
 
-def test_it_is_compiled_once(header, monkeypatch):
+def test_an_operation_is_compiled_once(header, monkeypatch):
     images = np.zeros((1, 2, 2, 3), np.float32)
     shift = Custom(header, "mine::Shift", SETTINGS)
     drawn(images, shift)

@@ -1,4 +1,4 @@
-"""Whether what buffers draw is distributed as it should be.
+"""Distributions of the random choices of buffers.
 
 Seeds are fixed, so that each p-value is what it is; one in a thousand draws of a right
 engine would fall below the bound.
@@ -21,7 +21,7 @@ MANY = 4000
 
 
 def many(example: np.ndarray, chain: Any, count: int = MANY, **more: Any) -> np.ndarray:
-    """What becomes of one example, `count` times."""
+    """Return the results of one example, `count` times."""
     options = {"batch_size": count, "window": count, "factor": 1, "seed": 11} | more
     with EchoBuffer(
         Field(example.shape, example.dtype), transform=chain, **options

@@ -30,7 +30,7 @@ def answer(case: Case, order: str) -> np.ndarray:
 
 
 def sure(case: Case) -> np.ndarray:
-    """Where the last bits do not decide which pixel is the nearest."""
+    """Return the pixels whose nearest pixel the last bits do not decide."""
     name, given = as_operation(case)
     shape = case.inputs[0].shape
     # Nothing is left to chance in these, or both are drawn alike: as the class is.

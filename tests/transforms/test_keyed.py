@@ -1,4 +1,4 @@
-"""What chance decides is a function of seed, epoch, draw and operation alone."""
+"""Random choices are functions of seed, epoch, draw and operation alone."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_resumed(after: int, prefetch: int) -> None:
 
 @pytest.mark.parametrize("prefetch", [0, 2])
 def test_drawn_by_several_threads(prefetch: int) -> None:
-    """Who gets which batch is open; what is in them is not."""
+    """Any thread may get any batch; the contents of batches are fixed."""
     with buffer_of(prefetch=prefetch, batch_size=1) as buffer:
         feeder = feed(buffer)
         workers = [Worker(listed, buffer) for _ in range(3)]

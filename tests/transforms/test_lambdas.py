@@ -88,7 +88,7 @@ def test_an_interrupt_loses_nothing() -> None:
         assert sorted(buffer.next_batch()["a"][:, 0]) == [1, 2, 3]
 
 
-def test_what_was_done_is_not_done_again() -> None:
+def test_functions_that_returned_are_not_called_again() -> None:
     """The first function changes its leaf in place, before the second raises."""
 
     def doubled(leaf: np.ndarray) -> np.ndarray:

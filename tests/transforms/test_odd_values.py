@@ -130,7 +130,7 @@ def test_a_float_border_around_what_was_uint8(fill: float) -> None:
 
 
 def test_a_mirrored_border() -> None:
-    """What a flip puts in front of column 0 is the border, not the row before."""
+    """A flip puts the border in front of column 0, not the end of the row before."""
     image = np.arange(1, 33, dtype=np.uint8).reshape(4, 8, 1)
     chain = [T.Layout("HWC"), T.RandomCrop((4, 12), padding=(2, 0), fill=99)]
     chain += [T.RandomHorizontalFlip(1.0), T.ToDtype(np.float32)]

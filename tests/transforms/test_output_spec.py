@@ -1,4 +1,4 @@
-"""What batches are made of: shapes, dtypes, memory, `repr` and states."""
+"""Batches of chains: shapes, dtypes, memory, `repr` and states."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ def test_shapes_and_dtypes_become_the_batchs() -> None:
         ([T.Layout("HWC")], (8, 6, 3), "uint8"),
     ],
 )
-def test_what_operations_make(chain: Any, shape: Any, dtype: str) -> None:
+def test_operations_make_these_shapes_and_dtypes(
+    chain: Any, shape: Any, dtype: str
+) -> None:
     [batch] = drawn([{"x": IMAGE}], {"x": chain}, batch_size=1)
     assert batch["x"].shape == (1, *shape)
     assert batch["x"].dtype == np.dtype(dtype)

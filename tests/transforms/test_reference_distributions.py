@@ -1,4 +1,4 @@
-"""What the reference draws is distributed as it should be; and that this would show."""
+"""Distributions of the reference's random choices, and the power of these tests."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_beta(alpha: float) -> None:
 
 
 def test_beta_function() -> None:
-    """Where it is known: even at 1, the arcsine at 1/2, a polynomial at 2."""
+    """Known cases: even at 1, the arcsine at 1/2, a polynomial at 2."""
     x = np.linspace(0.01, 0.99, 99)
     np.testing.assert_allclose(symmetric_beta(1)(x), x, atol=1e-6)
     arcsine = 2 / np.pi * np.arcsin(np.sqrt(x))
@@ -198,7 +198,7 @@ def test_spec_masks() -> None:
 
 
 def test_tokens() -> None:
-    """Who is selected, and what becomes of them; special ones stay."""
+    """Tokens are selected and replaced with these probabilities; special ones stay."""
     tokens = np.arange(100_000) % 50
     given = {"mask_token": 99, "vocab_size": 50, "p": 0.2, "special_tokens": (0, 7)}
     what = parameters("TokenMask", given, Draw(3, 0, 1, 0), tokens)

@@ -29,7 +29,7 @@ def test_padding(mode: str, padded: list[int]) -> None:
 
 
 def test_padding_for_crop() -> None:
-    """What is missing is added on both sides, not shared between them."""
+    """Missing pixels are added on both sides, not shared between them."""
     given = (1, 0, 2, 0)
     assert padding_for_crop((5, 6), (8, 7), given, if_needed=True) == (1, 3, 2, 3)
     assert padding_for_crop((5, 6), (8, 7), given, if_needed=False) == given

@@ -40,7 +40,7 @@ DRAW = Draw(seed=7, epoch=1, draw=11, op=2)
 
 
 def answer(case: Case, **more: Any) -> np.ndarray:
-    """What the reference makes of it."""
+    """Return the reference's result."""
     given = {**case.parameters, **more}
     if case.op in STEPS:
         return transform(case.op, given, DRAW, case.inputs[0])
@@ -59,7 +59,7 @@ def answer(case: Case, **more: Any) -> np.ndarray:
 
 
 def gaps(case: Case, **more: Any) -> np.ndarray:
-    """How far it is from torchvision's, value by value."""
+    """Return the distance from torchvision's result, value by value."""
     found = answer(case, **more)
     assert found.shape == case.output.shape, case
     assert found.dtype == case.output.dtype, case
@@ -138,7 +138,7 @@ def test_contraction_is_a_level_at_most(op: str) -> None:
 
 
 def test_operations_of_cases() -> None:
-    """What a case is as an operation gives the same in the reference."""
+    """The reference gives the same when a case is run as an operation."""
     seen = set()
     for case in cases():
         found = as_operation(case)

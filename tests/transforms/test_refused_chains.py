@@ -258,7 +258,7 @@ def test_a_batch_that_does_not_fit_in_memory() -> None:
         EchoBuffer(spec, batch_size=64, window=64, transform=chain)
 
 
-def test_what_makers_take_is_counted() -> None:
+def test_memory_of_leaf_makers_is_counted() -> None:
     spec = {"x": Field((64, 64, 3), np.uint8)}
     chain = {"x": [T.Resize((64, 64 * 64)), T.RandomRotation(5), T.Resize(4)]}
     options = {"batch_size": 1, "window": 2, "max_bytes": 100_000}
