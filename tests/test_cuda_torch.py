@@ -90,7 +90,7 @@ def test_tensors_are_valid_on_torchs_current_stream(torch):
         assert list(drain(use_tensors(buffer))) == expected(KWARGS, 20)
 
 
-def test_batches_are_valid_on_the_stream_given(torch):
+def test_tensors_are_valid_on_the_stream_given(torch):
     stream = torch.cuda.new_stream(DEVICE)
     got = []
     with filled() as buffer:

@@ -43,7 +43,10 @@ STEPS: dict[str, Step] = {
 def parameters(
     name: str, options: dict[str, Any], draw: Draw, example: Any
 ) -> dict[str, Any]:
-    """Return its parameters at a draw; `example`: a shape, for TokenMask the tokens.
+    """Return an operation's parameters at a draw.
+
+    `example` is a shape; for TokenMask, the tokens.
+    """
     return STEPS[name][0](draw, example, **options)
 
 
