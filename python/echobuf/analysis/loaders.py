@@ -15,6 +15,7 @@ from echobuf.analysis.timings import Clock, Phase, Timings
 from echobuf.describe_error import describe
 from echobuf.errors import OptionError, UpstreamError
 from echobuf.loader import EchoLoader
+from echobuf.loader.loader import internals_of
 from echobuf.loader.order import Order
 from echobuf.loader.readers import ThreadReader
 from echobuf.workers.settings import Settings
@@ -272,7 +273,7 @@ class WorkerBatches:
         """End the processes."""
         loader, self._loader = self._loader, None
         if loader is not None:
-            loader._end_current()
+            internals_of(loader).end_epoch()
 
 
 class InProcessParts:
@@ -303,12 +304,12 @@ def unwrap(loader: EchoLoader) -> LoaderSource:
         OptionError: the loader is attached to a server.
         ClosedError: the loader was closed.
     """
-    loader._check_open()
-    options, plan = loader._plan.options, loader._plan
-    reader, upstream = loader._epochs._reader, loader._upstream.iterable
-    batched, batch_size = plan.batched, plan._arguments["batch_size"]
+    internals = internals_of(loader)
+    plan, reader = internals.plan, internals.reader
+    options, upstream = plan.options, internals.upstream
+    batched, batch_size = plan.batched, plan.arguments["batch_size"]
     if isinstance(reader, Workforce):
-        settings = reader._settings
+        settings = reader.settings
         assert isinstance(upstream, Order)
         upstream = WorkerBatches(_kind_of(loader), upstream, settings, batch_size)
         batched = True
@@ -324,9 +325,9 @@ def unwrap(loader: EchoLoader) -> LoaderSource:
         None if whole else batch_size,
         None if whole else plan.window,
         options.max_factor,
-        None if whole else _length(plan._length, upstream),
+        None if whole else _length(plan.length, upstream),
         options.device,
-        plan._arguments["transform"],
+        plan.arguments["transform"],
         options.seed,
     )
 

@@ -12,6 +12,7 @@ from echobuf.analysis.upstream_timer import Heartbeat, run_watched
 from echobuf.describe_error import describe
 from echobuf.errors import SpecError, UpstreamError
 from echobuf.loader import EchoLoader
+from echobuf.loader.loader import internals_of
 
 
 class OverlapTimer:
@@ -61,6 +62,7 @@ class OverlapTimer:
         """
         whole = self._source.upstream if upstream is None else upstream
         loader = self._source.loader(whole)
+        internals = internals_of(loader)
         skipped = max(1, self._source.workers) if upstream is None else 1
 
         def begin(_: Heartbeat) -> Any:
@@ -78,8 +80,8 @@ class OverlapTimer:
         except UpstreamError as error:
             raise _in_own_words(error) from error.__cause__
         finally:  # without waiting for upstream: Ctrl-C and errors are raised at once
-            loader._epochs.stop()
-        run_watched(lambda _: loader._end_current(), self._timeout)
+            internals.stop()
+        run_watched(lambda _: internals.end_epoch(), self._timeout)
         return steps
 
     def _run(

@@ -18,6 +18,7 @@ from echobuf.analysis.loaders import InProcessParts, WorkerBatches
 from echobuf.describe_error import describe
 from echobuf.errors import OptionError, UpstreamError
 from echobuf.loader import EchoLoader
+from echobuf.loader.loader import internals_of
 from echobuf.loader.plan import count_units
 from echobuf.loader.source import (
     as_batches,
@@ -150,7 +151,7 @@ class Source:
         loader = self.loader(self.kept)
         epoch = iter(loader)
         batch = next(epoch)
-        loader._end_current()
+        internals_of(loader).end_epoch()
         return batch
 
     def loader(self, upstream: Iterable[Any]) -> EchoLoader:
@@ -182,7 +183,7 @@ class Source:
         self.batch_size = self.batch_size or self.item
 
     def _spec_of(self, item: Any) -> Any:
-        adapter = self._kind([item], batch_size=1, window=1)._adapter()
+        adapter = internals_of(self._kind([item], batch_size=1, window=1)).adapter
         first = adapter.read_first(item)
         if self.batched:
             first = infer_example(first)[0]

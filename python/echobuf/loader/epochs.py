@@ -189,6 +189,11 @@ class Epochs:
         """
         self._feeders = [*self._feeders, *stop_feeding(engine_of(buffer))]
 
+    @property
+    def reader(self) -> Reader:
+        """Return the reader of upstream."""
+        return self._reader
+
     def stop(self) -> None:
         """Tell the threads of the epoch begun last to end; do not wait for them."""
         for feeder in self._feeders:

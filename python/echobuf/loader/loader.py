@@ -6,6 +6,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from echobuf import state
@@ -15,7 +16,7 @@ from echobuf.loader.attributes import Attributes, DataLoaderLike, closed_error
 from echobuf.loader.epochs import EpochFeed, Epochs
 from echobuf.loader.iterator import EpochIterator, weakly
 from echobuf.loader.plan import Plan
-from echobuf.loader.readers import choose_reader
+from echobuf.loader.readers import Reader, choose_reader
 from echobuf.loader.upstream import EpochSetter, Upstream
 from echobuf.loader.upstream_states import with_end, with_upstream
 from echobuf.options import Factor, Unit, check_bool, check_epoch
@@ -210,6 +211,17 @@ class EchoLoader(DataLoaderLike):
             current.give_way()
         self._next_epoch = run.number + 1
         return run
+
+    def _internals(self) -> LoaderInternals:
+        self._check_open()
+        return LoaderInternals(
+            plan=self._plan,
+            reader=self._epochs.reader,
+            upstream=self._upstream.iterable,
+            adapter=self._adapter(),
+            stop=self._epochs.stop,
+            end_epoch=self._end_current,
+        )
 
     def _end_current(self) -> None:
         current, run = self._current(), self._begun
@@ -408,3 +420,33 @@ class EchoLoader(DataLoaderLike):
         if self._resume is not None:
             return dict(self._resume["arguments"])
         return self._plan.sealed()
+
+
+@dataclass(frozen=True)
+class LoaderInternals:
+    """Parts of a loader that other rooms of echobuf use.
+
+    Attributes:
+        plan: the checked arguments.
+        reader: reads upstream.
+        upstream: the iterable that the reader reads.
+        adapter: converts items and batches for the loader's framework.
+        stop: stops feeding the current epoch, without waiting for upstream.
+        end_epoch: ends the current epoch, and waits for the feeder.
+    """
+
+    plan: Plan
+    reader: Reader
+    upstream: Iterable[Any]
+    adapter: Adapter
+    stop: Callable[[], None]
+    end_epoch: Callable[[], None]
+
+
+def internals_of(loader: EchoLoader) -> LoaderInternals:
+    """Return the parts beneath a loader.
+
+    Raises:
+        ClosedError: the loader was closed.
+    """
+    return loader._internals()

@@ -96,6 +96,16 @@ class Plan:
         return spec
 
     @property
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of `EchoBuffer`, as given."""
+        return self._arguments
+
+    @property
+    def length(self) -> int | None:
+        """Return the length of upstream, as given."""
+        return self._length
+
+    @property
     def batch_size(self) -> int | None:
         """Examples in a batch; None until the first batch says it."""
         size = self._arguments["batch_size"]

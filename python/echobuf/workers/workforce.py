@@ -26,6 +26,7 @@ class Workforce:
         adapter: of the loader.
 
     Attributes:
+        settings: of the workers.
         pool: the workers, once they were started.
         is_pool: these are processes of its own.
     """
@@ -33,7 +34,7 @@ class Workforce:
     is_pool = True
 
     def __init__(self, settings: Settings, order: Order, adapter: Adapter) -> None:
-        self._settings = settings
+        self.settings = settings
         self._dataset = order.dataset
         self._adapter = adapter
         self.pool: Crew | None = None
@@ -73,7 +74,7 @@ class Workforce:
         """
         if self.pool is None:
             self.pool = Crew(
-                self._settings,
+                self.settings,
                 self._dataset,
                 self._adapter.in_worker(),
                 self._example,
