@@ -183,7 +183,7 @@ class PersistentWorkers:
         iterator = getattr(self._loader, "_iterator", None)
         if iterator is None or self._had:
             return
-        self._loader._iterator = None
+        self._loader._iterator = None  # noqa: SLF001 - as torch does to end workers
         shut_down = getattr(iterator, "_shutdown_workers", None)
         if shut_down is not None:
             shut_down()
