@@ -68,14 +68,14 @@ class RankPosition:
         if not isinstance(fields, Mapping):
             raise ValueError(f"{fields!r} is no position")
         try:
-            place = cls(**fields)
-            numbers = (place.batches, place.offset, place.base, place.served)
-            is_sound = min(numbers) >= 0 and place.again in (False, True)
+            decoded = cls(**fields)
+            numbers = (decoded.batches, decoded.offset, decoded.base, decoded.served)
+            is_valid = min(numbers) >= 0 and decoded.again in (False, True)
         except (TypeError, KeyError) as error:
             raise ValueError(f"{fields!r} is no position") from error
-        if not is_sound:
+        if not is_valid:
             raise ValueError(f"{fields!r} is no position")
-        return place
+        return decoded
 
 
 @dataclass
@@ -142,7 +142,7 @@ def position_of(
     if progress.is_done:
         return state.start_of(progress.epoch + 1)
     own = progress.at
-    places = None if positions is None else [each.as_dict() for each in positions]
+    kept = None if positions is None else [each.as_dict() for each in positions]
     upstream = {} if progress.upstream is None else {KEY: progress.upstream}
     return {
         "epoch": progress.epoch,
@@ -152,7 +152,7 @@ def position_of(
             "rank": rank,
             "batches": progress.before + own.batches,
             "own": own.as_dict(),
-            "places": places,
+            "places": kept,
         },
     }
 
@@ -244,15 +244,13 @@ def _parse(ranks: Any) -> tuple[RankPosition, list[RankPosition] | None]:
     The checksum was right, but another program may have written the state.
     """
     try:
-        own, places = RankPosition.from_dict(ranks["own"]), ranks["places"]
-        positions = (
-            None if places is None else list(map(RankPosition.from_dict, places))
-        )
+        own, kept = RankPosition.from_dict(ranks["own"]), ranks["places"]
+        positions = None if kept is None else list(map(RankPosition.from_dict, kept))
         size = len(positions) if positions else 1 + ranks["rank"]
-        is_sound = 0 <= ranks["rank"] < size and ranks["batches"] >= 0
+        is_valid = 0 <= ranks["rank"] < size and ranks["batches"] >= 0
     except (TypeError, KeyError, ValueError):
-        is_sound = False
-    if not is_sound:
+        is_valid = False
+    if not is_valid:
         raise StateError(
             "`state` is damaged: what it says of ranks makes no sense. Use a state "
             "that `state_dict()` returned, unchanged."
