@@ -35,7 +35,7 @@ _MOST_LEVELS = 32  # that LMDB can follow
 
 
 class BrokenIndexError(OSError):
-    """The index of a store is damaged."""
+    """An error of a store whose index is damaged."""
 
 
 @dataclass(frozen=True)

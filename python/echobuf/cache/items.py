@@ -22,7 +22,7 @@ HEADER_BYTES = _HEADER.size
 
 
 class DamagedError(ValueError):
-    """The bytes are not those of this item."""
+    """An error of bytes that are not those of the item."""
 
 
 def align(size: int) -> int:

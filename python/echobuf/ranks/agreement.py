@@ -15,14 +15,14 @@ from echobuf.ranks.store import RankStore
 
 
 class RankStatus(enum.IntEnum):
-    """The state of a rank in an epoch: can more batches come from it?"""
+    """The status of a rank in an epoch; more batches may come from a running one."""
 
-    RUNNING = 0  # perhaps
-    ENDED = 1  # no: its shard is used up
-    EMPTY = 2  # no, and it has no batch to pad with
-    FAILED = 3  # no: its upstream has failed
-    LEFT = 4  # no: its loop was left
-    ORPHANED = 5  # no: it has seen that another rank is gone
+    RUNNING = 0
+    ENDED = 1  # its shard is used up
+    EMPTY = 2  # its shard had no batch, so it has none to pad with
+    FAILED = 3  # its upstream has failed
+    LEFT = 4  # its loop was left
+    ORPHANED = 5  # it has seen that another rank is gone
 
 
 @dataclass

@@ -12,7 +12,7 @@ _LONGEST_ERROR = 500
 
 
 class StoreGoneError(Exception):
-    """The store does not answer."""
+    """An error of a store that does not answer."""
 
 
 class JsonStore:

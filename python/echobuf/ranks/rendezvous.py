@@ -32,7 +32,7 @@ class LoaderCallbacks:
 
 
 class Rendezvous:
-    """A wait for the other ranks; it may be called again after Ctrl-C.
+    """The rendezvous of one epoch; it may be called again after Ctrl-C.
 
     Args:
         agreements: of the ranks.

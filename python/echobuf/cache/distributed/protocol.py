@@ -26,7 +26,7 @@ MOST_ITEMS = 1 << 24
 
 
 class ProtocolError(OSError):
-    """The message is not one of this protocol."""
+    """An error of a message that is not one of this protocol."""
 
 
 def pack_numbers(values: Iterable[int]) -> bytes:
