@@ -45,7 +45,7 @@ def test_the_page_names_what_there_is():
     helpers = {"Sink", "metrics_of"}
     assert sinks == set(metrics.__all__) - helpers
     fields = {field.name for field in dataclasses.fields(echobuf.Stats)}
-    table = text.partition("\n\nWhat is not known")[0]
+    table = text.partition("\n\nValues that are not known")[0]
     told = set(
         re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`.*?) \|", table, re.M)))
     )
