@@ -29,7 +29,7 @@ class Warp {
   [[noreturn]] void fail_at_barrier(const Warp& other) const;
 
  private:
-  /// Threads that run together. Where they part, groups for each way are made, which
+  /// Threads that run together. At a divergence a group is made for each way, which
   /// end at the instruction where the ways meet; then the group that they came from
   /// goes on.
   struct Group {

@@ -18,7 +18,7 @@ void each_lane(std::uint32_t mask, Body body) {
     body(static_cast<unsigned>(std::countr_zero(mask)));
 }
 
-/// Adds a request of threads that access `bytes` each, in a sector of their own or not.
+/// Adds a request of threads that access `bytes` each, in separate sectors or not.
 void add_traffic(Traffic& traffic, std::vector<std::uint64_t>& sectors,
                  std::uint64_t bytes) {
   if (sectors.empty()) return;

@@ -26,14 +26,14 @@ void require_kind(World& world, const void* address, Kind kind) {
     throw Failure{cuda::kErrorInvalidValue};
 }
 
-/// Whether host memory is pinned. Device memory is not host memory.
+/// True if host memory is pinned. Device memory is not host memory.
 bool is_pinned(World& world, const void* address) {
   const std::optional<Kind> kind = world.memory.kind_of(number(address));
   if (kind == Kind::kDevice) throw Failure{cuda::kErrorInvalidValue};
   return kind.has_value();
 }
 
-/// What the host does between two calls is never before what is in a capture.
+/// Actions of the host between two calls are never before captured operations.
 void refuse_pageable_in_capture(const StreamState& stream) {
   if (!stream.capture.active()) return;
   stream.capture.capture->invalid = true;

@@ -39,14 +39,14 @@ class Block {
   /// Gives whole pages within back to the system.
   void give_back_pages();
 
-  /// Whether something wrote beyond either end.
+  /// True if something wrote beyond either end.
   bool guards_are_written() const;
 
   /// "device memory block 3 (4096 bytes, device 0)"
   std::string text() const;
 
   Shadow shadow;
-  bool lent = false;  // to somebody who may keep it longer than the driver lives
+  bool lent = false;  // its borrower may keep it longer than the driver lives
 
  private:
   struct Free {

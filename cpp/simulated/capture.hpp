@@ -16,7 +16,7 @@
 
 namespace echobuf::simulated {
 
-/// What an operation is called and does. Has no state: a graph does it many times.
+/// The name and the action of an operation; stateless: a graph runs it many times.
 struct Work {
   std::string name;
   std::function<void(const Actor&)> run;  // may be empty
@@ -60,7 +60,7 @@ class Captures {
   }
   void remove(const std::shared_ptr<Capture>& capture);
 
-  /// Whether the calling thread may make a call that a capture would not see. If not,
+  /// True if the calling thread may make a call that a capture would not see. If not,
   /// the captures that forbid it become invalid.
   bool allow_unsafe_call();
 

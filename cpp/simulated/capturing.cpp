@@ -1,4 +1,4 @@
-// What a stream does while it is captured.
+// Operations of a stream while it is captured.
 #include <algorithm>
 #include <utility>
 

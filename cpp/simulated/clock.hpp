@@ -13,7 +13,7 @@ namespace echobuf::simulated {
 
 inline constexpr std::size_t kHost = 0;
 
-/// How far each actor had come.
+/// The time of each actor.
 class VectorClock {
  public:
   std::uint64_t at(std::size_t actor) const {
@@ -32,7 +32,7 @@ class VectorClock {
       ticks_[i] = std::max(ticks_[i], other.ticks_[i]);
   }
 
-  /// Whether this is after all that `other` is after.
+  /// True if this is after all that `other` is after.
   bool covers(const VectorClock& other) const {
     for (std::size_t i = 0; i < other.ticks_.size(); ++i)
       if (at(i) < other.ticks_[i]) return false;
@@ -59,7 +59,7 @@ struct Label {
 
 using LabelPointer = std::shared_ptr<const Label>;
 
-/// Who touches memory: an operation with all that is ordered before it.
+/// An accessor of memory: an operation with all that is ordered before it.
 struct Actor {
   LabelPointer label;
   const VectorClock& clock;

@@ -18,7 +18,7 @@ struct Extent {
   unsigned x, y, z;
 };
 
-/// What a launch asked for, as a kernel's host build gets it.
+/// The parameters of a launch, as a kernel's host build gets them.
 struct Launch {
   Extent grid;
   Extent block;

@@ -1,4 +1,4 @@
-// How long a stream waits before an operation: the same for the same seed.
+// Delays of a stream before an operation: the same for the same seed.
 #pragma once
 
 #include <chrono>

@@ -20,7 +20,7 @@ ECHOBUF_CUDA_CALLS(ECHOBUF_SIMULATED_DECLARE)
 
 namespace echobuf::simulated {
 
-/// Whether this is a child of the process that began to use the library: its locks may
+/// True in a child of the process that began to use the library: its locks may
 /// be held for ever, and its threads are not there.
 bool forked();
 

@@ -164,7 +164,7 @@ std::optional<Memory::Range> Memory::range_of(std::uintptr_t address) const {
   return Range{block->first, block->second.bytes()};
 }
 
-/// Where an address lies that is in no block.
+/// The place of an address that is in no block.
 std::string Memory::near(std::uintptr_t address) const {
   const auto next = blocks_.upper_bound(address);
   if (next == blocks_.begin()) return "an unknown address";

@@ -1,4 +1,4 @@
-// What is ordered before what. All of it is known when a call is made, long before the
+// The order of operations. All of it is known when a call is made, long before the
 // operations run: their clocks do not depend on the timing.
 #include <utility>
 
@@ -54,7 +54,7 @@ void World::enqueue(StreamState& stream, Work work, std::vector<Position> waits,
   auto label = std::make_shared<const Label>(
       Label{std::move(work.name), number, stream.enqueued});
   stream.queue->push({std::move(label), clock, std::move(waits), std::move(work.run)});
-  // What the host does from now on is not before that operation.
+  // The host's actions from now on are not before that operation.
   const std::uint64_t tick = host_.at(kHost) + 1;
   host_.set(kHost, tick);
   host_label_ = std::make_shared<const Label>(Label{"host", kHost, tick});

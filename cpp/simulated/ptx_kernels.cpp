@@ -44,7 +44,7 @@ class LaunchMemory : public ptx::DeviceMemory {
   std::map<std::uintptr_t, ptx::Shadow> shadows_;  // by begin of their blocks
 };
 
-/// The launches that nobody has asked for yet.
+/// The launches that no call has taken yet.
 class Launches {
  public:
   void add(PtxLaunch launch) {

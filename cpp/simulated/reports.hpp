@@ -1,4 +1,4 @@
-// What was found wrong. Outlives the driver that found it, until the next start.
+// Reports of errors. They outlive the driver that made them, until the next start.
 #pragma once
 
 #include <cstddef>

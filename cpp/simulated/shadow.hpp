@@ -1,4 +1,4 @@
-// Who touched which bytes of one block last.
+// The last accesses to the bytes of one block.
 #pragma once
 
 #include <cstddef>

@@ -33,10 +33,10 @@ struct Operation {
   std::function<void(const Actor&)> run;  // may be empty
 };
 
-/// The queue alone. What may be put into it, and in which order, is World's to say.
+/// The queue alone. World decides which operations enter it, and in which order.
 class Stream {
  public:
-  /// How an operation is executed: on the stream's thread, after its waits.
+  /// Executes an operation: on the stream's thread, after its waits.
   using Execute = std::function<void(const Operation&)>;
 
   Stream(std::size_t number, Execute execute);
@@ -53,7 +53,7 @@ class Stream {
 
   /// No more operations come; those that are there are executed. Ends a hold.
   void close();
-  /// Whether the thread of a closed stream has nothing left to do.
+  /// True if the thread of a closed stream has nothing left to do.
   bool finished() const;
   void join();
 

@@ -141,7 +141,7 @@ class World {
   template <class State>
   using Table = std::map<void*, std::unique_ptr<State>>;  // by handle, destroyed too
 
-  std::vector<Context*> primary_;  // by device; null while nobody retains it
+  std::vector<Context*> primary_;  // by device; null while it is not retained
   Table<Context> contexts_;
   Table<StreamState> streams_;
   Table<EventState> events_;

@@ -210,7 +210,7 @@ class CudaBackend:
         if os.getpid() != self._device.pid:
             raise driver_errors.fork_error()
 
-    # ---- what went wrong
+    # ---- errors
 
     def why_lost(self) -> DeviceError | None:
         """Return the error that has ended the device, or None."""

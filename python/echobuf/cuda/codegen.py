@@ -84,7 +84,7 @@ class StageSource:
 
 def stage_source(plans: Iterable[_core.ChainPlan | None]) -> StageSource:
     """Return the kernels for the plans of all leaves; equal stages share a kernel."""
-    names: dict[str, str] = {}  # of structs, by what they say
+    names: dict[str, str] = {}  # of structs, by their bodies
     parts: list[str] = []
     entries: list[tuple[str, str | None]] = []
     customs: dict[int, Custom] = {}

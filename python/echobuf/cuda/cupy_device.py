@@ -254,7 +254,7 @@ def _key(text: str, options: Sequence[str]) -> str:
         *options,
         str(cupy.cuda.Device().compute_capability),
         str(cupy.cuda.nvrtc.getVersion()),
-        cupy.__version__,  # adds options of its own
+        cupy.__version__,  # adds options to these
     )
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 

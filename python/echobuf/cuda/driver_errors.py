@@ -33,7 +33,7 @@ _ADVICE = {
     901: _CAPTURE,
     906: _CAPTURE,
 }
-_CODE = re.compile(r"\b[A-Z_]+ \((\d+)\)")  # in what the core says of an error
+_CODE = re.compile(r"\b[A-Z_]+ \((\d+)\)")  # in the core's text of an error
 _DEFAULT = (
     "After such an error nothing on the device can be relied on: restart the process. "
     "CUDA_LAUNCH_BLOCKING=1 and compute-sanitizer find out whose kernel it was."

@@ -68,7 +68,7 @@ class FromCupy:
     """A converter of CuPy's arrays, which copies them into JAX's memory.
 
     JAX imports an array in the order of CuPy's current stream, which is therefore the
-    one of the draw meanwhile, and copies it on the device, on a stream of its own. (It
+    one of the draw meanwhile, and copies it on the device, on another stream. (It
     cannot import and copy in one: UNIMPLEMENTED for CUDA.) Until the copy is done,
     CuPy's array is kept: the pool would give its memory to others, in the order of
     another stream.

@@ -49,10 +49,10 @@ class EpochSetter:
 
 @documented
 class EchoLoader(_EchoLoader):
-    """Echoes what an iterable or a DataLoader yields, in batches of tensors.
+    """A loader that echoes an iterable or a DataLoader, in batches of tensors.
 
     A `torch.utils.data.DataLoader` that makes batches is taken as it is: `batched` is
-    True, and `batch_size` that of the DataLoader, unless told. `dataset`, `sampler`,
+    True, and `batch_size` that of the DataLoader, by default. `dataset`, `sampler`,
     `num_workers`, `batch_size` and `drop_last` can be read as from a DataLoader.
 
     On the CPU the tensors of a batch share the memory that the batch was drawn into; it
@@ -73,7 +73,7 @@ class EchoLoader(_EchoLoader):
             what the others have left is not served; "pad": with the one that ends last,
             and the others serve copies of their last batch. None: ranks know nothing of
             each other.
-        group: the process group of the ranks; all of them unless told.
+        group: the process group of the ranks; by default all of them.
         ahead: with `uneven`, batches that a rank draws ahead of those handed out.
         device: where the window is, and the tensors of batches: "cpu", "cuda" (the
             current device), "cuda:N", or such a `torch.device`.

@@ -77,7 +77,7 @@ def _loaded_for(source: str, command: list[str], what: str) -> tuple[ctypes.CDLL
 def _compile(source: str, command: list[str], path: Path, what: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Another process may compile the same: each into a file of its own.
+        # Another process may compile the same: each into a separate file.
         handle, part = tempfile.mkstemp(suffix=".so", dir=path.parent)
     except OSError as error:
         raise OptionError(

@@ -97,7 +97,7 @@ struct Jitter {
 
   ECHOBUF_HD bool has(uint32_t kind) const { return (active >> kind & 1u) != 0; }
 
-  /// What the mean for the contrast is taken of: a pixel before that step, grey.
+  /// The term of the mean for the contrast: a pixel before that step, grey.
   ECHOBUF_HD float grey_before_contrast(const Draw& d, const float* v) const {
     float w[3] = {v[0], in.channels == 3 ? v[1] : 0.0f, in.channels == 3 ? v[2] : 0.0f};
     for (uint32_t k = 0; k < kKinds && d.kind(k) != kContrast; ++k)

@@ -6,13 +6,13 @@
 #include "echobuf/transform/rows.hpp"
 #include "echobuf/transform/stage.hpp"
 
-// Operations of somebody else's: one struct in a header, compiled into a library for
+// Operations of the caller's: one struct in a header, compiled into a library for
 // the host by ECHOBUF_OPERATION, and into the kernel for a device. See
 // docs/transforms.md.
 
 namespace echobuf::transform {
 
-/// What the library says. `version` changes whenever one of the structs here does.
+/// The library's table. `version` changes whenever one of the structs here does.
 struct CustomTable {
   static constexpr uint32_t kVersion = 1;
 

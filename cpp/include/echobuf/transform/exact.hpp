@@ -4,7 +4,7 @@
 
 // Arithmetic that gives the same bits on every processor: + - * / and the square root
 // as IEEE 754 rounds them, and what can be made of these. No libm, whose last bits
-// differ between hosts and devices. Who compiles it must not contract a*b+c:
+// differ between hosts and devices. Compilers must not contract a*b+c:
 // -ffp-contract=off, NVRTC --fmad=false.
 
 #if defined(__FAST_MATH__)

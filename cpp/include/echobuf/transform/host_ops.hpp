@@ -50,7 +50,7 @@ class HostOps {
     });
   }
 
-  /// What the contrast of operation `i` is about.
+  /// Sets the mean that the contrast of operation `i` is about.
   void set_mean(int32_t i, float mean) const {
     draws_[i].as<Jitter::Draw>().mean = mean;
   }

@@ -3,7 +3,7 @@
 #include "echobuf/platform.hpp"
 #include "echobuf/transform/number.hpp"
 
-// What a leaf is to the operations: an image of rows, columns and channels. A signal is
+// A leaf as operations see it: an image of rows, columns and channels. A signal is
 // an image of one row, a table [T, F] one of T rows; a number has one pixel.
 
 namespace echobuf::transform {
@@ -19,7 +19,7 @@ struct Extent {
   ECHOBUF_HD constexpr int64_t pixels() const { return int64_t{height} * width; }
 };
 
-/// Where a pixel is in the image that an operation is given.
+/// The place of a pixel in the input image of an operation.
 struct Place {
   int32_t y;
   int32_t x;
@@ -34,7 +34,7 @@ struct Place {
   }
 };
 
-/// How an image lies in memory; strides in elements.
+/// The layout of an image in memory; strides in elements.
 struct Layout {
   Extent extent;
   NumberType type;

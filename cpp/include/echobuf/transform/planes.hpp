@@ -1,4 +1,4 @@
-// Pixels of bytes taken apart: each channel a row of its own.
+// Pixels of bytes taken apart: each channel in a separate row.
 #pragma once
 
 #include <cstddef>

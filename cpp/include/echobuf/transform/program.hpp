@@ -1,4 +1,4 @@
-// What becomes of one field of a record: a leaf of the batch, by stages.
+// The stages that make a leaf of the batch from one field of a record.
 #pragma once
 
 #include <cstddef>

@@ -120,7 +120,7 @@ class Puller {
     return load_number(stage_.source.type, source_ + at);
   }
 
-  /// What the core, or the maps behind it, are given.
+  /// The input of the core, or of the maps behind it.
   ECHOBUF_HD void before(int32_t y, int32_t x, float* v) const {
     const int32_t sy = unmap(ops_, 0, stage_.before, Axis::kRow, y);
     const int32_t sx = unmap(ops_, 0, stage_.before, Axis::kColumn, x);

@@ -4,7 +4,7 @@
 #include "echobuf/transform/words.hpp"
 
 // Bilinear resizing, of the whole image or of a window drawn anew each time. Rows and
-// columns have weights of their own: a row is first resampled along its columns, then
+// columns have separate weights: a row is first resampled along its columns, then
 // rows are put together.
 //
 // Sources: the windows are those of C. Szegedy et al., "Going deeper with convolutions"

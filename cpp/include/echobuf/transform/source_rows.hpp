@@ -75,7 +75,7 @@ class Rows {
 using RowBlock = Rows<float>;
 using ByteRows = Rows<unsigned char>;
 
-/// Whether numbers of an image are bytes, which are then taken apart as such.
+/// True if numbers of an image are bytes, which are then taken apart as such.
 inline bool is_bytes(const Layout& layout) {
   return layout.type == NumberType::kUint8 || layout.type == NumberType::kBool;
 }

@@ -32,7 +32,7 @@ enum class OpCode : uint32_t {
   kJitter,
   kMix,
   kMask,
-  kCustom,  // somebody else's; see custom.hpp
+  kCustom,  // the caller's; see custom.hpp
 };
 
 template <class Op>
@@ -94,7 +94,7 @@ struct alignas(16) OpBlock {
   }
 };
 
-/// What chance said for one operation.
+/// The random choices of one operation.
 struct alignas(8) DrawBlock {
   static constexpr unsigned kBytes = 96;
 
@@ -111,10 +111,10 @@ struct alignas(8) DrawBlock {
   }
 };
 
-/// What stands between the maps of a stage.
+/// The step between the maps of a stage.
 enum class Core : uint32_t { kNone, kResample, kWarp, kOneHot };
 
-/// How numbers become whole once pixels were moved.
+/// The rounding of integers after pixels were resampled.
 enum class Whole : uint32_t { kNo, kHalfUp, kHalfEven };
 
 inline constexpr int kMostOps = 12;  // of a stage

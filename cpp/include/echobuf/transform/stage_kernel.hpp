@@ -12,7 +12,7 @@
 
 namespace echobuf::transform {
 
-/// What a launch is told, by value, beside the parts of the batch.
+/// The arguments of a launch, by value, beside the parts of the batch.
 struct StageLaunch {
   uint64_t stage = 0;   // address of the settings, for the host build
   uint64_t plan = 0;    // address of the plan with the parts; 0: they come by value
@@ -93,7 +93,7 @@ struct StageBlock {
   }
 };
 
-/// Where the image of a row of the batch is, own or the partner's.
+/// The address of the image of a row of the batch, own or the partner's.
 ECHOBUF_HD inline uint64_t find_image(const StageLaunch& a, const PartsOf& parts,
                                       uint32_t count, uint32_t row, uint32_t who) {
   if (a.image[who] != 0) return a.image[who] + row * a.image_bytes;
@@ -224,7 +224,7 @@ ECHOBUF_HD void make_of_bytes(const StageLaunch& a, const StageBlock& block,
   });
 }
 
-/// What a mean is taken of, in the pixels of a thread.
+/// The sum for a mean over the pixels of a thread.
 template <class Ops>
 ECHOBUF_HD int64_t sum_grey(const StageBlock& block, uint32_t thread, const Ops& ops,
                             uint64_t image) {

@@ -30,7 +30,7 @@ struct Tabled {
   ECHOBUF_HD float operator()(int32_t k) const { return weight[k]; }
 };
 
-/// Where a block is in the image, and its weights.
+/// The place of a block in the image, and its weights.
 struct TilePlace {
   Tile tile;
   int32_t top;
@@ -46,7 +46,7 @@ struct TilePlace {
   }
 };
 
-/// What chance said for operation `i` and those behind it.
+/// The random choices of operation `i` and those behind it.
 template <class S, int i = 0, bool end = (i == S::kCount)>
 struct StageDraws {
   using Op = decltype(S::template op<i>());
@@ -62,7 +62,7 @@ struct StageDraws<S, i, true> {
   ECHOBUF_HD explicit StageDraws(const DrawBlock*) {}
 };
 
-/// What is known of a stage `S` before chance is asked.
+/// The parts of a stage `S` that do not depend on random choices.
 template <class S>
 class StageChance {
  public:
@@ -153,7 +153,7 @@ struct FloatType<NumberType::kBfloat16> {
   using Type = Bfloat;
 };
 
-/// Whether operations from `i` on look at a number and its channel alone.
+/// True if operations from `i` on look at a number and its channel alone.
 template <class S, int i>
 ECHOBUF_HD constexpr bool is_by_number() {
   if constexpr (i >= S::kCount) {
@@ -179,7 +179,7 @@ ECHOBUF_HD float change_number(float v, int channel) {
 
 }  // namespace detail
 
-/// Whether pixels of bytes are moved as they are, and become floats one by one.
+/// True if pixels of bytes are moved as they are, and become floats one by one.
 template <class S>
 ECHOBUF_HD constexpr bool is_bytewise() {
   constexpr StagePlan plan = S::plan();

@@ -1,5 +1,5 @@
 // Rows of a stage's result, before it is mixed with a partner: pixels moved, numbers
-// changed. What `pull.hpp` does pixel by pixel.
+// changed. `pull.hpp` does the same pixel by pixel.
 #pragma once
 
 #include <algorithm>
@@ -54,7 +54,7 @@ class StageRows {
     if (stage_.mean >= 0) find_mean();
   }
 
-  /// Whether a row, with its pixels moved, is one of bytes, which one operation at most
+  /// True if a row, with its pixels moved, is one of bytes, which one operation at most
   /// then changes.
   bool is_bytes_then_one() const {
     return stage_.core == Core::kNone && is_bytes(stage_.source) && stage_.mix < 0 &&
@@ -153,7 +153,7 @@ class StageRows {
     }
   }
 
-  /// Where neighbours have nothing in common: pixel by pixel.
+  /// Neighbours have nothing in common here: pixel by pixel.
   void pulled(int32_t y, float* const* rows) {
     const HostOps ops = this->ops();
     const Puller<HostOps> puller(ops, reinterpret_cast<std::uint64_t>(source_));

@@ -2,7 +2,7 @@
 
 #include "echobuf/transform/stage.hpp"
 
-// How the pixels of a stage's result are dealt out to blocks and their threads. Host
+// The distribution of a stage's result over blocks and their threads. Host
 // and kernel find the same by themselves.
 
 namespace echobuf::transform {

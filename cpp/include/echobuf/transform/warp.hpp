@@ -19,7 +19,7 @@ struct Warp {
   double centre[2];  // x, y, from the middle of the image
   float fill[kMostChannels];
 
-  /// Where pixel (x, y), seen from the middle of the image, comes from.
+  /// The source of pixel (x, y), seen from the middle of the image.
   struct Draw {
     float xx, xy, x0;
     float yx, yy, y0;

@@ -4,8 +4,8 @@
 #include "echobuf/schedule/random.hpp"
 #include "echobuf/transform/exact.hpp"
 
-// Where the operations have their chance from: a pure function of (seed, epoch, draw,
-// operation), whoever computes it and in whatever order.
+// The random words of operations: a pure function of (seed, epoch, draw,
+// operation), on any processor and in any order.
 //
 // Specification (tests/transform_reference/ is written from it):
 //
@@ -83,7 +83,7 @@ class Words {
   ECHOBUF_HD bool chance(double p) { return uniform() < p; }
   ECHOBUF_HD uint32_t below(uint32_t n) { return scaled(word(), n); }
 
-  /// What follows begins a block.
+  /// Begins a new block at the next word.
   ECHOBUF_HD void next_block() {
     ++index_;
     used_ = 0;
