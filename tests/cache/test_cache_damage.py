@@ -158,13 +158,13 @@ def test_items_damaged_anywhere_on_disk_are_never_served(tmp_path):
     in_child(fill)
     content = (whole / "data.mdb").read_bytes()
     chance = random.Random(1)
-    records = [content.find(each) for each in source]
+    offsets = [content.find(each) for each in source]
     for _ in range(10):
         directory = tmp_path / "damaged"
         shutil.copytree(whole, directory)
         with (directory / "data.mdb").open("r+b") as file:
             for _ in range(3):
-                file.seek(chance.choice(records) + chance.randrange(8990))
+                file.seek(chance.choice(offsets) + chance.randrange(8990))
                 file.write(chance.randbytes(10))
         in_child(look, directory)
         shutil.rmtree(directory)

@@ -143,7 +143,7 @@ def test_different_epochs_are_an_error():
         return str(caught.value), ids(loader)
 
     one, two = RankThreads(2).run(rank_does)
-    assert "in different epochs (rank 0: 0, rank 1: 1); say the same" in one[0]
+    assert "in different epochs (rank 0: 0, rank 1: 1); call `set_epoch`" in one[0]
     assert one == two
 
 

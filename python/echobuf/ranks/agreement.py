@@ -256,8 +256,9 @@ def _check_same(beginnings: list[tuple[int, dict[str, Any]]]) -> None:
     epochs = [(rank, one["epoch"]) for rank, one in beginnings]
     if len({epoch for _, epoch in epochs}) > 1:
         raise OptionError(
-            f"the ranks are in different epochs ({format_per_rank(epochs)}); say the "
-            "same `set_epoch` on all of them, or load states taken at the same batch."
+            f"the ranks are in different epochs ({format_per_rank(epochs)}); call "
+            "`set_epoch` with the same number on all of them, or load states taken at "
+            "the same batch."
         )
     starts = [(rank, one["base"]) for rank, one in beginnings]
     if len({start for _, start in starts}) > 1:

@@ -217,7 +217,7 @@ def unseal_without_ranks(sealed: Any, arguments: State) -> State:
     if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
         raise StateError(
             "`state` was taken with `uneven`, and this loader, one of several ranks, "
-            "has none; say the same `uneven`."
+            "has none; give it the same `uneven`."
         )
     return unseal(sealed, arguments, 0, 1, pad=False)
 
@@ -252,7 +252,7 @@ def _parse(ranks: Any) -> tuple[RankPosition, list[RankPosition] | None]:
         is_valid = False
     if not is_valid:
         raise StateError(
-            "`state` is damaged: what it says of ranks makes no sense. Use a state "
+            "`state` is damaged: its positions of ranks are not valid. Use a state "
             "that `state_dict()` returned, unchanged."
         )
     return own, positions
@@ -260,7 +260,7 @@ def _parse(ranks: Any) -> tuple[RankPosition, list[RankPosition] | None]:
 
 def _raise_missing() -> list[RankPosition]:
     raise StateError(
-        "`state` does not say where the other ranks were: the store of their process "
+        "`state` lacks the positions of the other ranks: the store of their process "
         "group was gone when it was taken. Take it before the ranks end."
     )
 

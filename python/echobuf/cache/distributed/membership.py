@@ -70,7 +70,7 @@ def host_of(rank: int, descriptions: Sequence[Mapping[str, Any]]) -> str:
     if found is None:
         raise OptionError(
             "`host` is None, and there are ranks on other machines, but none of this "
-            "machine's addresses that they might reach was found; say `host=`, one of "
+            "machine's addresses that they might reach was found; give `host=`, one of "
             "its addresses."
         )
     return found
@@ -213,8 +213,8 @@ class LostRanks:
         self.check()
         if not is_known:
             warnings.warn(
-                f"rank {self._members[rank]} does not answer ({reason}); its share of "
-                "the cache is read from the source from now on.",
+                f"rank {self._members[rank]} does not answer ({reason}); its partition "
+                "of the cache is read from the source from now on.",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -225,5 +225,5 @@ class LostRanks:
             names = ", ".join(map(str, lost))
             raise UpstreamError(
                 f"rank {names} of the cache does not answer and seems to be gone; with "
-                "`on_lost='storage'` the others would read its share from the source."
+                "`on_lost='storage'` the others would read its items from the source."
             )
