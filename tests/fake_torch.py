@@ -135,7 +135,7 @@ class Cuda:
     def __init__(self):
         self.available = True
         self.refuses = {}
-        self._owned = []
+        self.owned = []
         self._local = threading.local()
 
     def is_available(self):
@@ -156,8 +156,8 @@ class Cuda:
 
     def new_stream(self, where):
         with fake_cuda.Device(where.index):
-            self._owned.append(fake_cuda.Stream(non_blocking=True))
-        return Stream(where, self._owned[-1].ptr)
+            self.owned.append(fake_cuda.Stream(non_blocking=True))
+        return Stream(where, self.owned[-1].ptr)
 
     def ExternalStream(self, handle, where):
         return Stream(where, handle) if handle else self.new_stream(where)
@@ -174,7 +174,7 @@ class Cuda:
                 self._current()[index] = before
 
     def forget(self):
-        self._owned.clear()
+        self.owned.clear()
         self._local = threading.local()
         self.refuses = {}
         self.available = True

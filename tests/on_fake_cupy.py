@@ -22,7 +22,8 @@ def cupy(
 
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy)
     monkeypatch.setattr(cupy_device, "LIBRARY", str(library_path()))
-    monkeypatch.setattr(device, "_opened", {})
+    opened: dict[int, object] = {}
+    monkeypatch.setattr(device, "_opened", opened)
     # In place of CuPy itself, where that is installed and was imported before.
     from echobuf.cuda import cupy_arrays
 
@@ -33,7 +34,7 @@ def cupy(
     try:
         yield fake_cupy
     finally:
-        device._opened.clear()
+        opened.clear()
         gc.collect()
         reports = fake_cuda.stop()
     assert reports == []

@@ -113,7 +113,7 @@ def test_the_default_stream_may_be_given_while_another_is_current(torch, handle)
                 with torch.cuda.stream(torch.cuda.default_stream(DEVICE)):
                     assert ids_of(host(batch)) == want
                 del batch
-        assert len(torch.cuda._owned) == 1
+        assert len(torch.cuda.owned) == 1
 
 
 def test_a_tensor_dropped_while_it_is_drawn_is_not_written_over(torch, cupy):

@@ -1,12 +1,15 @@
 """JAX's copies of arrays on a CUDA device; NumPy's stand for CuPy's."""
 
 import contextlib
+import gc
+import weakref
 
 import jax
 import numpy as np
 import pytest
 
 from echobuf.jax.arrays import FromCupy
+from helpers import until
 
 STREAM = 7
 
@@ -46,9 +49,17 @@ def test_arrays_are_copies(convert):
 def test_leaves_are_kept_until_their_copies_are_done(convert, monkeypatch):
     ready = False
     monkeypatch.setattr("echobuf.jax.arrays._is_ready", lambda array: ready)
-    for number in range(5):
-        convert([np.full(8, number)], STREAM)
-    assert len(convert._copying) == 5
+    leaves = [np.full(8, number) for number in range(5)]
+    kept = [weakref.ref(leaf) for leaf in leaves]
+    while leaves:
+        jax.block_until_ready(convert([leaves.pop()], STREAM))
+    gc.collect()
+    assert all(leaf() is not None for leaf in kept)
     ready = True
-    convert([np.full(8, 5)], STREAM)
-    assert len(convert._copying) == 1
+    last = np.full(8, 5)
+    last_kept = weakref.ref(last)
+    jax.block_until_ready(convert([last], STREAM))
+    del last
+    gc.collect()
+    until(lambda: all(leaf() is None for leaf in kept))
+    assert last_kept() is not None
