@@ -176,7 +176,7 @@ def test_memory_is_released():
     loader = echobuf.EchoLoader([np.zeros(1000)] * 20, **KWARGS)
     epoch = iter(loader)
     batch = next(epoch)
-    buffer = loader._epochs.buffer
+    buffer = loader._starter.buffer
     assert buffer.stats().bytes_host > 16 * 8000
     loader.close()
     assert batch.shape == (4, 1000)  # the caller's still

@@ -9,8 +9,10 @@ from contextlib import suppress
 import pytest
 
 import echobuf
+import echobuf.loader.loader
 from echobuf import CapacityError, ClosedError, serve
 from echobuf.buffer import engine_of
+from echobuf.loader.epochs import Epochs
 from echobuf.serve.following import FollowFeeder
 from echobuf.threads import DaemonThread, Signal
 from helpers import WAIT_S, Worker, until
@@ -23,6 +25,7 @@ N, FACTOR = 40, 2
 KWARGS = {"batch_size": 4, "window": 8, "factor": FACTOR}
 PLACES = (
     "loader/epochs.py",
+    "loader/starter.py",
     "loader/readers.py",
     "serve/supply.py",
     "serve/following.py",
@@ -37,40 +40,41 @@ def counts(loader):
 WHOLE = Counter(dict.fromkeys(range(N), FACTOR))
 
 
-class Interrupted(echobuf.EchoLoader):
-    """A loader interrupted while it begins an epoch ahead.
+class InterruptedEpochs(Epochs):
+    """Epochs of a loader interrupted while it begins one ahead.
 
     Not elsewhere: a batch that was drawn when Ctrl-C comes is lost to its loop.
     """
 
     interrupt = None
 
-    def _begin_ahead(self):
+    def begin_ahead(self):
         if self.interrupt is None:
-            return super()._begin_ahead()
+            return super().begin_ahead()
         with suppress(KeyboardInterrupt), self.interrupt:
-            return super()._begin_ahead()
+            return super().begin_ahead()
         return False
 
 
-def check_begun_ahead(upstream, step=1):
-    loader = Interrupted(upstream, overlap_epochs=True, **KWARGS)
-    at, was_raised = 0, True
+def check_begun_ahead(upstream, monkeypatch, step=1):
+    monkeypatch.setattr(echobuf.loader.loader, "Epochs", InterruptedEpochs)
+    loader = echobuf.EchoLoader(upstream, overlap_epochs=True, **KWARGS)
+    at, was_raised, epochs = 0, True, loader._epochs
     while was_raised:
-        loader.interrupt = Interrupt(at, PLACES)
+        epochs.interrupt = Interrupt(at, PLACES)
         assert counts(loader) == WHOLE, at
-        at, was_raised = at + step, loader.interrupt.was_raised
-        loader.interrupt = None
+        at, was_raised = at + step, epochs.interrupt.was_raised
+        epochs.interrupt = None
         assert counts(loader) == WHOLE, at
     assert at > 50
     loader.close()
 
 
-def test_an_epoch_that_is_begun_ahead():
-    check_begun_ahead(Numbers(N))
+def test_an_epoch_that_is_begun_ahead(monkeypatch):
+    check_begun_ahead(Numbers(N), monkeypatch)
 
 
-def check_begun(upstream, step=1):
+def check_begun(upstream, monkeypatch, step=1):
     loader = echobuf.EchoLoader(upstream, **KWARGS)
     at, was_raised = 0, True
     while was_raised:
@@ -83,17 +87,17 @@ def check_begun(upstream, step=1):
     loader.close()
 
 
-def test_an_epoch_that_begins():
-    check_begun(Numbers(N))
+def test_an_epoch_that_begins(monkeypatch):
+    check_begun(Numbers(N), monkeypatch)
 
 
 @pytest.mark.parametrize("check", [check_begun, check_begun_ahead])
-def test_epochs_of_a_server(check):
+def test_epochs_of_a_server(check, monkeypatch):
     with (
         serve.Server(Numbers(N), "interrupted", window=8, lag=4),
         serve.attach("interrupted") as attached,
     ):
-        check(attached, step=3)  # each is an epoch or two of the server
+        check(attached, monkeypatch, step=3)  # each is an epoch or two of the server
 
 
 def test_a_thread_that_cannot_be_started_ahead(monkeypatch):
@@ -114,7 +118,7 @@ def test_a_thread_that_cannot_be_started_ahead(monkeypatch):
         served = Counter(next(epoch)["id"].tolist())
         left.append("can't start new thread")
         errors = 0
-        starter = loader._epochs
+        starter = loader._starter
         while True:
             if left and served.total() == 2 * N - 8:  # the last window
                 until(engine_of(starter.buffer).is_draining)

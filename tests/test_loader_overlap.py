@@ -250,7 +250,7 @@ def test_an_interrupted_iter_stops_what_was_begun_ahead(monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(engine_of(loader._epochs.buffer), "go_ahead", interrupted)
+        patch.setattr(engine_of(loader._starter.buffer), "go_ahead", interrupted)
         upstream.n = 10**6  # of epochs begun from now on
         with pytest.raises(KeyboardInterrupt):
             iter(loader)
@@ -266,7 +266,7 @@ def test_an_iterator_goes_on_without_its_loader(workers):
     else:
         loader = make(Gated(40, gate_epoch=1))
     epoch, served = iter(loader), []
-    while loader._epochs._ahead is None:
+    while loader._starter._ahead is None:
         served += ids([next(epoch)])
     upstream = loader._upstream.iterable
     del loader

@@ -228,7 +228,7 @@ def test_few_states_are_taken_and_fewer_kept(factor):
     loader = make(tape, window=256, factor=factor)
     most = 0
     for _ in loader:
-        most = max(most, len(loader._epochs.snapshots._kept))
+        most = max(most, len(loader._starter.snapshots._kept))
     segments = 16 if factor == "auto" else factor
     assert most <= 6 * segments + 2
     assert tape.states <= 4000 / 256 * segments + 2
@@ -237,7 +237,7 @@ def test_few_states_are_taken_and_fewer_kept(factor):
 def test_what_upstream_holds_goes_with_its_epoch():
     loader = make(Tape(50))
     list(loader)
-    assert len(loader._epochs.snapshots._kept) <= 16
+    assert len(loader._starter.snapshots._kept) <= 16
 
 
 class Plain:

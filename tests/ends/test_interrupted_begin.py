@@ -9,7 +9,7 @@ import pytest
 
 import echobuf
 from echobuf.buffer import engine_of
-from echobuf.loader import epochs
+from echobuf.loader import starter
 
 pytestmark = pytest.mark.usefixtures("no_leaked_threads")
 
@@ -34,12 +34,12 @@ def interrupt(monkeypatch):
     def arm():
         class InterruptedFeed(before):
             def __init__(self, *args, **kwargs):
-                monkeypatch.setattr(epochs, "EpochFeed", before)
+                monkeypatch.setattr(starter, "EpochFeed", before)
                 raise KeyboardInterrupt
 
-        monkeypatch.setattr(epochs, "EpochFeed", InterruptedFeed)
+        monkeypatch.setattr(starter, "EpochFeed", InterruptedFeed)
 
-    before = epochs.EpochFeed
+    before = starter.EpochFeed
     return arm
 
 
@@ -85,7 +85,7 @@ def test_an_epoch_that_was_begun_ahead(monkeypatch):
         monkeypatch.undo()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(engine_of(loader._epochs.buffer), "go_ahead", interrupted)
+    monkeypatch.setattr(engine_of(loader._starter.buffer), "go_ahead", interrupted)
     with contextlib.suppress(KeyboardInterrupt):
         iter(loader)
     for _ in range(2):

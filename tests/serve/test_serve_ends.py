@@ -261,7 +261,7 @@ def test_a_thread_of_a_job_that_fails_after_its_buffer_was_released(
         before = feeders()
         epoch = iter(loader)
         (feeder,) = feeders() - before
-        engine_of(loader._epochs.buffer).release()
+        engine_of(loader._starter.buffer).release()
         released.set()
         until(lambda: not feeder.is_alive())
         monkeypatch.undo()

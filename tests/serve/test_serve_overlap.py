@@ -54,12 +54,12 @@ def server(upstream):
 def draw_until_ahead(loader):
     """An iterator whose next epoch has begun and goes on, and what it has served."""
     epoch, served = iter(loader), []
-    starter = loader._epochs
+    starter = loader._starter
     while starter._ahead is None:
         if starter.buffer is not None and engine_of(starter.buffer).is_draining():
             until(starter._reader.is_ready)  # the server may be slow to begin it
         served += ids_of(next(epoch))
-    assert loader._epochs._ahead.run is not None
+    assert loader._starter._ahead.run is not None
     return epoch, served
 
 
@@ -103,7 +103,9 @@ def test_an_epoch_that_is_ahead_and_not_wanted(server, upstream, how, monkeypatc
             wanted = 1
         else:
             with monkeypatch.context() as patch:
-                patch.setattr(engine_of(loader._epochs.buffer), "go_ahead", interrupted)
+                patch.setattr(
+                    engine_of(loader._starter.buffer), "go_ahead", interrupted
+                )
                 with pytest.raises(KeyboardInterrupt):
                     iter(loader)
             gc.collect()

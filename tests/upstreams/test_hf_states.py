@@ -61,7 +61,7 @@ def test_a_stream_goes_on_where_it_was(files, kind, told):
     resumed = echobuf.EchoLoader(kind(files), **kwargs)
     resumed.load_state_dict(state)
     epoch = iter(resumed)
-    begun = resumed._epochs.snapshots._kept[0].offset  # where upstream went on
+    begun = resumed._starter.snapshots._kept[0].offset  # where upstream went on
     assert state["fresh_offset"] - 5 < begun <= state["fresh_offset"]
     assert ids(epoch) == expected
     assert ids(resumed) == ids(loader)

@@ -38,7 +38,7 @@ def exits_while_a_thread_has_their_lock() -> None:
     """Python stops it where it next asks for the GIL, and the lock stays taken."""
     loader, epoch = begun(Numbers(10**6))
     worker_data.KEPT.append((loader, epoch))  # Python drops what other modules hold
-    watch = loader._epochs._reader.pool.watch
+    watch = loader._starter._reader.pool.watch
 
     def hold() -> None:
         while not watch._closed:

@@ -59,7 +59,7 @@ def test_a_worker_that_dies_too_often_is_an_error(trouble, said, tmp_path, start
     with pytest.raises(echobuf.UpstreamError, match=f"{said}.*`max_restarts` allows 1"):
         ids(loader)
     flag.unlink()
-    with loader._epochs._reader.pool.watch._lock:  # it has done what it does
+    with loader._starter._reader.pool.watch._lock:  # it has done what it does
         assert len(started) == 2
     assert sum(map(len, ids(loader))) == 2 * N  # the next epoch has new ones
 
@@ -77,7 +77,7 @@ def test_dying_between_epochs_is_not_counted():
 def test_dying_between_epochs_is_not_counted_if_it_is_heard_late(started):
     loader = load(Numbers(40), 1, max_restarts=0)
     ids(loader)
-    with loader._epochs._reader.pool.watch._lock:  # before it is heard of
+    with loader._starter._reader.pool.watch._lock:  # before it is heard of
         kill(started[0].process)
         until(lambda: started[0].is_silent and not started[0].process.is_alive())
         epoch = iter(loader)
@@ -197,7 +197,7 @@ def test_an_epoch_whose_worker_hangs_can_be_left(
     next(epoch)
     until(hangs.exists)
     del epoch
-    loader._epochs.join()
+    loader._starter.join()
     assert [worker.process.exitcode for worker in started] == [code]
     alone = load(Numbers(N), 0)
     alone.set_epoch(1)
@@ -228,5 +228,5 @@ def test_who_cannot_be_ended_is_left():
 def test_what_was_heard_is_heard_once():
     loader = load(Numbers(8), 1)
     ids(loader)
-    bell = loader._epochs._reader.pool.watch._bell
+    bell = loader._starter._reader.pool.watch._bell
     until(lambda: not select.select([bell], [], [], 0)[0])

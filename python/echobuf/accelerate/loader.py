@@ -94,7 +94,7 @@ class EchoLoader(_EchoLoader, DataLoaderStateMixin):  # type: ignore[misc]
         As that of `echobuf.torch.EchoLoader`.
         """
         super().set_epoch(epoch)
-        if self._current() is None:
+        if self._epochs.current() is None:
             self._given = None
 
     def _counted_epoch(self) -> int:

@@ -10,7 +10,7 @@ from echobuf.buffer import EchoBuffer, engine_of
 from echobuf.codes import upstream_failed
 from echobuf.errors import ClosedError, ItemError, UpstreamError
 from echobuf.loader.attributes import closed_error
-from echobuf.loader.epochs import EpochFeed
+from echobuf.loader.starter import EpochFeed
 from echobuf.loader.upstream_states import with_upstream
 from echobuf.state import State
 from echobuf.uncopied import Uncopied

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import threading
 import warnings
-import weakref
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from echobuf import state
-from echobuf.buffer import engine_of
 from echobuf.loader.adapter import Adapter
-from echobuf.loader.attributes import Attributes, DataLoaderLike, closed_error
-from echobuf.loader.epochs import EpochFeed, Epochs
-from echobuf.loader.iterator import EpochIterator, weakly
+from echobuf.loader.attributes import Attributes, DataLoaderLike
+from echobuf.loader.epochs import Epochs
+from echobuf.loader.iterator import weakly
 from echobuf.loader.plan import Plan
 from echobuf.loader.readers import Reader, choose_reader
+from echobuf.loader.starter import EpochStarter
 from echobuf.loader.upstream import EpochSetter, Upstream
-from echobuf.loader.upstream_states import with_end, with_upstream
 from echobuf.options import Factor, Unit, check_bool, check_epoch
 from echobuf.stats import NOTHING, Stats, make_stats
 from echobuf.workers.settings import Context, check_workers
@@ -128,8 +126,8 @@ class EchoLoader(DataLoaderLike):
         )
         source = choice.upstream
         self._upstream = Upstream(source)
-        self._epoch_setter = EpochSetter(source)
-        self._overlap_epochs = check_bool("overlap_epochs", overlap_epochs)
+        setter = EpochSetter(source)
+        overlap = check_bool("overlap_epochs", overlap_epochs)
         self._plan = Plan(
             source,
             batched=batched,
@@ -150,20 +148,15 @@ class EchoLoader(DataLoaderLike):
             },
             make=choice.make,
         )
-        self._epochs = Epochs(
-            self._upstream, self._epoch_setter, self._plan, adapter, choice.reader
+        self._starter = EpochStarter(
+            self._upstream, setter, self._plan, adapter, choice.reader
         )
+        self._epochs = Epochs(self._starter, setter, overlap=overlap)
         self._attributes = Attributes(
             upstream, sampler, workers, choice.order, self._plan
         )
-        self._epoch: weakref.ref[EpochIterator] | None = None
-        self._begun: EpochFeed | None = None  # until the first batch is drawn from it
-        self._next_epoch = 0
         self._closing = threading.RLock()
         self._is_released = False
-        self._between = True  # at the start of `_next_epoch`, in no epoch
-        self._resume: state.State | None = None
-        self._base = 0  # fresh examples before those that the buffer counts
         self._is_warned = False
 
     def _adapter(self) -> Adapter:
@@ -182,103 +175,33 @@ class EchoLoader(DataLoaderLike):
             ClosedError: the loader was closed.
         """
         self._check_open()
-        run = self._take_over()
-        if run is None:
+        feed = self._epochs.take_over()
+        if feed is None:
             self._end_current()
-            run = self._begin_next()
-        epoch = EpochIterator(
-            run,
-            weakly(self._draw_first, lambda run: run),
-            weakly(self._served_out, lambda: None),
-            weakly(self._begin_ahead, lambda: True) if self._overlap_epochs else None,
-        )
-        self._epoch = weakref.ref(epoch)
-        return epoch
-
-    def _current(self) -> EpochIterator | None:
-        """Return the iterator that was made last, while somebody has it."""
-        return None if self._epoch is None else self._epoch()
-
-    def _take_over(self) -> EpochFeed | None:
-        """Return the epoch begun and not drawn from, if it is the one that is wanted.
-
-        It is if its iterator was dropped, or `set_epoch` has named it since.
-        """
-        run, current = self._begun, self._current()
-        if run is None or (current is not None and self._next_epoch != run.number):
-            return None
-        if current is not None:
-            current.give_way()
-        self._next_epoch = run.number + 1
-        return run
+            feed = self._epochs.begin()
+        return self._epochs.iterate(feed, weakly(self._served_out, lambda: None))
 
     def _internals(self) -> LoaderInternals:
         self._check_open()
         return LoaderInternals(
             plan=self._plan,
-            reader=self._epochs.reader,
+            reader=self._starter.reader,
             upstream=self._upstream.iterable,
             adapter=self._adapter(),
-            stop=self._epochs.stop,
+            stop=self._starter.stop,
             end_epoch=self._end_current,
         )
 
     def _end_current(self) -> None:
-        current, run = self._current(), self._begun
-        self._begun = None
-        if current is not None:
-            current.supersede()
-        elif run is not None:
-            run.end()
-        self._epochs.join()
-
-    def _begin_next(self) -> EpochFeed:
-        resume, self._resume = self._resume, None
-        number = self._next_epoch if resume is None else resume["epoch"]
-        self._next_epoch = number + 1
-        self._between = False
-        self._base = 0 if resume is None else resume.get("base", 0)
-        try:
-            run = self._epochs.begin(number, resume)
-        except BaseException:
-            self._take_back(number, resume)
-            raise
-        if self._closed:  # meanwhile, by another thread
-            run.end()
-            raise closed_error()
-        if run.error is None:
-            self._begun = run
-        else:
-            self._take_back(number, resume)
-        return run
+        """End the epoch under way, and wait for its thread."""
+        self._epochs.end()
 
     def _served_out(self) -> None:
         """Note that the end of an epoch has been drawn."""
-        self._between = True
+        self._epochs.served_out()
 
-    def _take_back(self, number: int, resume: state.State | None) -> None:
-        """Undo the beginning of an epoch, so that it can be tried again."""
-        self._next_epoch, self._resume, self._between = number, resume, True
-
-    def _draw_first(self, run: EpochFeed) -> EpochFeed:
-        """Return the feed to draw from: `run`, or its successor if it was given up."""
-        if run.given_up:
-            run = self._begin_next() if self._begun is None else self._begun
-        if run is self._begun:
-            self._next_epoch = max(self._next_epoch, run.number + 1)
-            self._begun = None
-        return run
-
-    def _give_up(self, run: EpochFeed) -> None:
-        """End an epoch that was not drawn from; its first draw begins it anew."""
-        self._begun = None
-        run.given_up = True
-        run.end()
-        self._take_back(run.number, run.resume)
-
-    def _begin_ahead(self) -> bool:
-        """Begin the next epoch ahead; return True when nothing is left to begin."""
-        return self._closed or self._epochs.begin_ahead(self._next_epoch)
+    def _counted_epoch(self) -> int:
+        return self._epochs.count()
 
     # ---- life
 
@@ -296,34 +219,17 @@ class EchoLoader(DataLoaderLike):
                 self._release()
 
     def _release(self) -> None:
-        current, starter = self._current(), self._epochs
-        if current is not None:
-            current.loader_closes()
+        self._epochs.refuse()
         try:
             self._end_current()
         except Exception:
-            starter.close()
+            self._starter.close()
             raise
-        starter.close()
-        self._resume = None
+        self._starter.close()
         self._is_released = True
-        del (
-            self._attributes,
-            self._upstream,
-            self._epoch_setter,
-            self._plan,
-            self._epochs,
-        )
+        del self._attributes, self._upstream, self._plan, self._epochs, self._starter
 
     # ---- state
-
-    def _counted_epoch(self) -> int:
-        if self._begun is not None:
-            return self._begun.number
-        current = self._current()
-        if current is not None and not self._between:
-            return current.number
-        return self._next_epoch if self._resume is None else self._resume["epoch"]
 
     def set_epoch(self, epoch: int) -> None:
         """Fix the number, and so the order, of the epoch that the next `iter` begins.
@@ -335,23 +241,12 @@ class EchoLoader(DataLoaderLike):
         A loaded state of that epoch stays loaded; one of another epoch is given up.
         """
         self._check_open()
-        number = check_epoch(epoch)
-        changed = self._epoch_setter.set(number)
-        if changed:
-            self._epochs.cancel_ahead()
-        run = self._begun
-        if run is not None and (changed or run.number != number):
-            self._give_up(run)
-        if self._resume is not None and self._resume["epoch"] != number:
-            self._resume = None
-        self._next_epoch = number
-        if self._begun is None and self._current() is None:
-            self._between = True
+        self._epochs.set_number(check_epoch(epoch))
 
     def stats(self) -> Stats:
         """Return counts and times of the current epoch, or the last one."""
         self._check_open()
-        buffer = self._epochs.buffer
+        buffer = self._starter.buffer
         return make_stats(NOTHING) if buffer is None else buffer.stats()
 
     def state_dict(self) -> dict[str, Any]:
@@ -362,7 +257,7 @@ class EchoLoader(DataLoaderLike):
         """
         self._check_open()
         sealed = self._seal(self._sealed_arguments(), self._position())
-        snapshots = self._epochs.snapshots
+        snapshots = self._starter.snapshots
         trouble = None if snapshots is None else snapshots.trouble
         if trouble is not None and not self._is_warned:
             self._is_warned = True
@@ -374,22 +269,7 @@ class EchoLoader(DataLoaderLike):
         return sealed
 
     def _position(self) -> state.State:
-        resume = self._resume
-        if resume is not None:
-            return resume
-        snapshots = self._epochs.snapshots  # before: they may be of the next epoch
-        if self._between or self._epochs.buffer is None:
-            return with_end(state.start_of(self._next_epoch), snapshots)
-        return with_upstream(self._locate, snapshots)
-
-    def _locate(self) -> state.State:
-        buffer = self._epochs.buffer
-        assert buffer is not None
-        engine = engine_of(buffer)
-        at = engine.position()
-        if at["epoch"] == engine.epoch:  # else it is the start of the next one
-            at["base"] = self._base
-        return at
+        return self._epochs.position()
 
     def _seal(self, arguments: state.State, position: state.State) -> state.State:
         return state.seal(arguments, position)
@@ -411,14 +291,12 @@ class EchoLoader(DataLoaderLike):
         self._check_open()
         position = self._upstream.check_state(self._unseal(state_dict))
         self._end_current()
-        self._epochs.cancel_ahead()
-        self._next_epoch = position["epoch"]
-        self._resume = position
-        self._between = True
+        self._epochs.load(position)
 
     def _sealed_arguments(self) -> state.State:
-        if self._resume is not None:
-            return dict(self._resume["arguments"])
+        resume = self._epochs.resume
+        if resume is not None:
+            return dict(resume["arguments"])
         return self._plan.sealed()
 
 
@@ -449,4 +327,4 @@ def internals_of(loader: EchoLoader) -> LoaderInternals:
     Raises:
         ClosedError: the loader was closed.
     """
-    return loader._internals()  # noqa: SLF001 - its own module
+    return loader._internals()

@@ -176,7 +176,7 @@ class EchoLoader(_EchoLoader):
         callbacks = LoaderCallbacks(
             arguments=self._plan.sealed,
             write_length=weakref.WeakMethod(self._write_length),
-            take_back=weakref.WeakMethod(self._take_back),
+            take_back=weakref.WeakMethod(self._epochs.take_back),
             end_epoch=weakref.WeakMethod(self._end_on_all_ranks),
         )
         return self._ranks.iterate(epoch, callbacks)
@@ -261,12 +261,13 @@ class EchoLoader(_EchoLoader):
         super().load_state_dict(state_dict)
 
     def _position(self) -> State:
-        if self._ranks is None or self._resume is not None:
+        epochs = self._epochs
+        if self._ranks is None or epochs.resume is not None:
             return super()._position()
-        if self._begun is not None:  # and no batch was drawn
-            return self._begun.resume or state.start_of(self._begun.number)
-        at = None if self._between else self._ranks.position()
-        return state.start_of(self._next_epoch) if at is None else at
+        if epochs.begun is not None:  # and no batch was drawn
+            return epochs.begun.resume or state.start_of(epochs.begun.number)
+        at = None if epochs.is_between else self._ranks.position()
+        return state.start_of(epochs.next_number) if at is None else at
 
     def _seal(self, arguments: State, position: State) -> State:
         more = {"ranks": position["ranks"]} if "ranks" in position else {}
