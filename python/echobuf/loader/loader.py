@@ -327,4 +327,4 @@ def internals_of(loader: EchoLoader) -> LoaderInternals:
     Raises:
         ClosedError: the loader was closed.
     """
-    return loader._internals()
+    return loader._internals()  # noqa: SLF001 - its own module
