@@ -1,4 +1,4 @@
-// Arrays as they are put, whoever they belong to: NumPy, a DLPack exchange, a buffer.
+// Arrays as they are put, of any owner: NumPy, a DLPack exchange, a buffer.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -11,7 +11,7 @@ namespace echobuf::python {
 
 namespace py = pybind11;
 
-/// Where an array lies. Valid while its object lives and is not resized.
+/// The place and layout of an array. Valid while its object lives and is not resized.
 struct ArrayView {
   const std::byte* data;
   py::ssize_t ndim;
@@ -22,10 +22,10 @@ struct ArrayView {
 
   py::ssize_t stride(py::ssize_t axis) const;
 
-  /// Whether the axes from `first` on are laid out without gaps.
+  /// Returns whether the axes from `first` on are laid out without gaps.
   bool contiguous_from(py::ssize_t first) const;
 
-  /// Whether the shape from `axis` on is `wanted` from `from` on.
+  /// Returns whether the shape from `axis` on is `wanted` from `from` on.
   bool has_shape(py::ssize_t axis, const std::vector<py::ssize_t>& wanted,
                  std::size_t from) const;
 };

@@ -1,4 +1,4 @@
-// What Python's buffers have in common, wherever their windows are.
+// The part that Python's buffers on the CPU and on devices share.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -39,7 +39,7 @@ class BoundBuffer {
         output_(output, buffer->options().ragged),
         buffer_(std::move(buffer)) {}
 
-  /// What takes apart the trees that are put.
+  /// The object that takes apart the trees that are put.
   void use(std::shared_ptr<const Structure> structure) {
     structure_ = std::move(structure);
   }

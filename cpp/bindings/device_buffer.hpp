@@ -44,7 +44,7 @@ class DeviceHandle {
     return mode;
   }
 
-  /// Whether what is done on `stream` becomes part of a graph.
+  /// Returns whether what is done on `stream` becomes part of a graph.
   bool is_capturing(std::uintptr_t stream) const {
     const cuda::DeviceContext::Scope scope(*context_);
     return context_->driver()
@@ -59,7 +59,7 @@ class DeviceHandle {
 class DeviceBuffer : public BoundBuffer<DeviceCore> {
  public:
   /// The kernels of kernels/draw.cu by their names, and of each stage of each leaf that
-  /// a plan makes two, loaded into the device's context by somebody else.
+  /// a plan makes two, loaded into the device's context by Python.
   using Handles = std::map<std::string, std::uintptr_t>;
   using StageHandles = std::vector<std::pair<std::uintptr_t, std::uintptr_t>>;
 
@@ -109,7 +109,7 @@ class DeviceBuffer : public BoundBuffer<DeviceCore> {
     return -code(status);
   }
 
-  /// What the driver said when it refused a call; empty if it has not.
+  /// Returns the driver's message where it has refused a call, else an empty string.
   std::string error() const {
     const std::shared_ptr<DeviceCore> buffer = hold();
     return buffer && buffer->of_this_process() ? buffer->backend().error() : "";

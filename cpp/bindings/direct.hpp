@@ -105,7 +105,7 @@ PyObject* direct_unflatten(PyObject* self, PyObject* leaves) {
   });
 }
 
-/// Makes `method`, which must guard for ever, one of a class.
+/// Makes `method`, which must stay for ever, one of a class.
 inline void add_method(const py::handle& type, PyMethodDef& method) {
   const auto made = py::reinterpret_steal<py::object>(
       PyDescr_NewMethod(reinterpret_cast<PyTypeObject*>(type.ptr()), &method));

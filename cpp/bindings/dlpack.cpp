@@ -35,7 +35,7 @@ void drop(ManagedTensor* managed) {
   const std::unique_ptr<Owned> owned(static_cast<Owned*>(managed->context));
 }
 
-/// Of a capsule that nobody has taken over: who does renames it.
+/// For a capsule that no consumer has taken over: a consumer renames it.
 void drop_unused(PyObject* capsule) {
   if (!PyCapsule_IsValid(capsule, "dltensor")) return;
   auto* managed =

@@ -29,7 +29,7 @@ class GilRelease {
   const bool draws_;
 };
 
-/// Whether a thread that has drawn a batch waits for the GIL.
+/// Returns whether a thread that has drawn a batch waits for the GIL.
 bool a_draw_wants_the_gil();
 
 /// Gives up the GIL until no draw waits for it, or for a millisecond. Without this, who

@@ -71,7 +71,7 @@ class HostBuffer : public BoundBuffer<Buffer> {
     return wrap(buffer->layout(), std::move(batch));
   }
 
-  /// Whether a draw takes but microseconds.
+  /// Returns whether a draw takes but microseconds.
   static bool is_brief(const Buffer& buffer) {
     return buffer.layout().bytes() <= kKeepGil && !buffer.layout().planned();
   }

@@ -50,7 +50,7 @@ ArrayView view_of(const py::array& array) {
           array.itemsize()};
 }
 
-/// Where `item` lies, if it has the buffer protocol and the leaf's dtype.
+/// Finds the memory of `item`, if it has the buffer protocol and the leaf's dtype.
 bool lend(py::handle item, const Leaf& leaf, Sources& sources, ArrayView& view) {
   auto imported = ImportedBuffer::of(item.ptr(), *leaf.dlpack);
   if (!imported) return false;
@@ -59,8 +59,8 @@ bool lend(py::handle item, const Leaf& leaf, Sources& sources, ArrayView& view) 
   return true;
 }
 
-/// Where `item` lies, if its dtype is the leaf's. None for what only Python can read:
-/// subclasses can mean more than their bytes say (masked arrays).
+/// Finds the memory of `item`, if its dtype is the leaf's. None for what only Python
+/// can read: subclasses can mean more than their bytes say (masked arrays).
 std::optional<ArrayView> view_of(py::handle item, const Leaf& leaf, Sources& sources) {
   const auto& numpy = py::detail::npy_api::get();
   ArrayView view;
@@ -99,7 +99,7 @@ bool bind_number(const Leaf& leaf, py::handle item, std::size_t leaves,
   if (leaf.write_number == nullptr) return false;
   NumberBytes bytes;
   if (!leaf.write_number(item.ptr(), bytes)) return false;
-  if (sources.numbers.empty()) sources.numbers.reserve(leaves);  // they guard in place
+  if (sources.numbers.empty()) sources.numbers.reserve(leaves);  // they stay in place
   sources.numbers.push_back(bytes);
   sources.leaves.push_back({sources.numbers.back().data(), 0});
   sources.n = 1;

@@ -33,10 +33,10 @@ struct Leaf {
   std::optional<DlpackType> carried;
 };
 
-/// How leaves are put: in the dtypes of the spec, or as upstream yields them.
+/// The way that leaves are put: in the dtypes of the spec, or as upstream yields them.
 enum class Form { kStored, kYielded };
 
-/// Where the rows of each leaf of a put lie, and what keeps them there.
+/// The addresses of the rows of each leaf of a put, and the objects that keep them.
 struct Sources {
   std::vector<SourceLeaf> leaves;
   std::vector<py::object> scalars;  // as arrays of no axes, alive while they are copied

@@ -93,7 +93,7 @@ py::tuple literals_of(const char* type, const OpBlock& block) {
 py::tuple operation_literals(const OpBlock& block) {
   switch (block.code) {
 #define ECHOBUF_LITERALS(Op) \
-  case OpCode::k##Op:    \
+  case OpCode::k##Op:        \
     return literals_of<Op>(#Op, block);
     ECHOBUF_LITERALS(Crop)
     ECHOBUF_LITERALS(Flip)

@@ -36,7 +36,7 @@ bool write_integer(PyObject* number, NumberBytes& bytes) {
   return write(static_cast<T>(large), bytes);
 }
 
-/// Whether `value`, rounded to `T`, is still what it was, and not infinite.
+/// Returns whether `value`, rounded to `T`, is still what it was, and not infinite.
 template <class T>
 bool holds(double value) {
   return std::isfinite(static_cast<T>(value)) || !std::isfinite(value);

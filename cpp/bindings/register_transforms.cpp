@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "echobuf/transform/chain_plan.hpp"
+#include "literals.hpp"
 #include "operations.hpp"
 #include "register.hpp"
-#include "literals.hpp"
 
 namespace py = pybind11;
 using namespace echobuf::transform;  // NOLINT(google-build-using-namespace)

@@ -11,7 +11,7 @@ namespace echobuf::python {
 
 namespace py = pybind11;
 
-/// Leaves of a tree, which guard alive though somebody else changes the tree meanwhile.
+/// Leaves of a tree, which stay alive though another thread changes the tree meanwhile.
 class HeldLeaves {
  public:
   HeldLeaves() = default;

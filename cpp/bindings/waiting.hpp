@@ -44,7 +44,7 @@ inline Deadline deadline_after(Deadline begun, std::optional<double> timeout_s) 
                      std::chrono::duration<double>(*timeout_s));
 }
 
-/// Whether a call draws a batch: others make way for it.
+/// Returns whether a call draws a batch: others make way for it.
 enum class Does { kDraw, kOther };
 
 /// Calls `call(wait_limit, poll)` until it is done or the time is over. If `brief`, the

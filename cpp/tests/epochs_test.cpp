@@ -1,4 +1,4 @@
-// What lies between two epochs of a buffer: resets, and epochs opened ahead.
+// The changes between two epochs of a buffer: resets, and epochs opened ahead.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What several tests share: deadlines, threads, and buffers of numbered examples.
+// Helpers of several tests: deadlines, threads, and buffers of numbered examples.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What the core must know about the process it lives in: whether it was forked.
+// Tells whether the process was forked.
 #pragma once
 
 #include <pthread.h>

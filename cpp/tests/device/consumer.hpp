@@ -1,4 +1,4 @@
-// What draws from a buffer on the simulated device: call by call, and by graphs.
+// A consumer of a buffer on the simulated device: call by call, and by graphs.
 #pragma once
 
 #include <cstdint>

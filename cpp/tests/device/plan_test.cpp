@@ -1,4 +1,4 @@
-// How many parts a batch has, at most: the memory of a plan is made once.
+// The largest number of parts of a batch: the memory of a plan is made once.
 #include "echobuf/cuda/plan.hpp"
 
 #include <gtest/gtest.h>

@@ -66,7 +66,7 @@ bool write_claimed(DeviceBuffer& buffer, std::uint64_t term, const SourceLeaf* l
   return true;
 }
 
-/// Whether an epoch was left: then it is not its producer's to close.
+/// Returns whether an epoch was left: then it is not its producer's to close.
 struct Left {
   std::mutex mutex;
   bool yet = false;

@@ -1,5 +1,5 @@
-// What the code under test calls: the compiler's calls for atomics and plain accesses,
-// and the system's functions by the linker's --wrap.
+// The calls of the code under test: the compiler's calls for atomics and plain
+// accesses, and the system's functions by the linker's --wrap.
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sys/syscall.h>

@@ -93,7 +93,7 @@ constexpr Known kKnown[] = {
     {"::restart buffer.hpp:", "release -> relaxed",
      "fail() reads nothing behind it: the pause orders what is served"},
     {"::restart buffer.hpp:", "left out",
-     "a reset that waits for workers needs it: workers_test.cpp"},
+     "a reset that waits for workers needs it: workers_test.cpp", 2},
     {"::fail buffer.hpp:", "acquire -> relaxed", "as the store in restart()"},
     {"Ring::claim ring.hpp:", "left out", "a statistic of factor=auto"},
     {"Ring::clear_held_back ", "left out", "a statistic of factor=auto"},

@@ -1,4 +1,4 @@
-// What stands between the code under test and the machine. The code is compiled with
+// The layer between the code under test and the machine. The code is compiled with
 // -fsanitize=thread, so that the compiler turns every atomic operation and every plain
 // access into a call; but it is linked with runtime.cpp instead of ThreadSanitizer.
 // Futexes, mutexes, clocks and memory come the same way, by the linker's --wrap. So the

@@ -90,7 +90,7 @@ constexpr Known kKnown[] = {
     {"SeatsWorld::read_record ", "acquire -> relaxed",
      "of the holder alone: a hint, the look behind the read decides"},
     {"SeatTakenAgain::take_seat ", "left out",
-     "begin_epoch() writes both before the seat counts"},
+     "begin_epoch() writes both before the seat counts", 2},
     {"JobBesideServer::keep ", "acquire -> relaxed", kDriver},
     {"SeatsWorld::put_and_publish ", "release -> relaxed", kDriver},
 };

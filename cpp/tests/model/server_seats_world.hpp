@@ -14,7 +14,7 @@
 
 namespace echobuf::model {
 
-/// What a faulty server or job does.
+/// The fault of a server or a job.
 enum class SeatFault {
   kNone,
   kReleasesFirst,  // the server releases a dropped job's slots, then changes the holder

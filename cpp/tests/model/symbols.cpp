@@ -1,4 +1,4 @@
-// What return addresses are called, as addr2line says.
+// Names of return addresses, as addr2line gives them.
 #include <unistd.h>
 
 #include <cstdio>

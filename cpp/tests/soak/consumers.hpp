@@ -34,7 +34,7 @@ class Consumers {
 
   bool idle() const { return threads_.empty(); }
   bool at_work() const { return left_.load() > 0; }
-  /// Whether one has seen the end of the epoch.
+  /// Returns whether one has seen the end of the epoch.
   bool at_the_end() const { return !at_work() || saw_end_.load(); }
   std::uint64_t batches() const { return batches_.load(); }
   void may_end(unsigned how) { ending_.store(how); }
@@ -94,7 +94,7 @@ class Consumers {
     left_.fetch_sub(1);
   }
 
-  /// Whether an epoch was being left at any time of a call that began in `era`.
+  /// Returns whether an epoch was being left at any time of a call that began in `era`.
   bool leaving_since(std::uint64_t era) const {
     return era % 2 == 1 || era_.load() != era;
   }

@@ -50,7 +50,7 @@ class Examples {
     }
   }
 
-  /// Whether a field is all there.
+  /// Returns whether a field is all there.
   bool whole(const std::byte* from, std::size_t field, std::uint64_t number) const {
     const std::size_t bytes = this->bytes(field, number);
     for (std::size_t at = 0; at < bytes; at += 8) {

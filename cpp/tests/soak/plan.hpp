@@ -1,4 +1,4 @@
-// What one round of the soak does: everything follows from its seed.
+// The plan of one round of the soak: everything follows from its seed.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,7 @@ class Random {
   std::mt19937_64 engine_;
 };
 
-/// How an epoch goes.
+/// The course of an epoch.
 enum class Course {
   kServed,   // to its end
   kResumed,  // cut once or more; a new buffer goes on from a checkpoint

@@ -1,4 +1,4 @@
-// What all threads of a round look at.
+// The state that all threads of a round share.
 #pragma once
 
 #include <atomic>

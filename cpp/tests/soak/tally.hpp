@@ -1,4 +1,4 @@
-// How often each example of an epoch was served, and whether that is right.
+// Counts of how often each example of an epoch was served, and their check.
 #pragma once
 
 #include <algorithm>

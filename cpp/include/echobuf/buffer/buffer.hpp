@@ -54,9 +54,9 @@ class BasicBuffer {
     });
   }
 
-  /// Nobody may be inside a call. In a forked child the thread that assembles ahead is
-  /// not there to be joined, locks may be held for ever, and the fork may have come in
-  /// the middle of a draw: what threads change is left alone, and the pool with it.
+  /// No thread may be inside a call. In a forked child the thread that assembles ahead
+  /// is not there to be joined, locks may be held for ever, and the fork may have come
+  /// in the middle of a draw: what threads change is left alone, and the pool with it.
   ~BasicBuffer() {
     if (of_this_process()) {
       shut_down();
@@ -68,8 +68,8 @@ class BasicBuffer {
   BasicBuffer(const BasicBuffer&) = delete;
   BasicBuffer& operator=(const BasicBuffer&) = delete;
 
-  /// What a buffer will take; the products can pass 2^64, so they are left apart.
-  /// Throws as the constructor does.
+  /// Returns the memory that a buffer will take; the products can pass 2^64, so they
+  /// are left apart. Throws as the constructor does.
   static BufferNeeds needs(const BufferOptions& options) {
     return Backend::needs(options.checked());
   }
@@ -115,7 +115,7 @@ class BasicBuffer {
   }
   /// The position that is claimed next.
   std::uint64_t tail() const { return ring_.tail(); }
-  /// Where the slots that are claimed lie, with `shared`; else null.
+  /// Returns the memory of the slots that are claimed, with `shared`; else null.
   const SharedMemory* shared_memory() const { return backend_.store.shared_memory(); }
 
   /// Says that upstream has ended; what is there is still served out.
@@ -177,9 +177,10 @@ class BasicBuffer {
     return draw_path_.before_replay(stream, wait_limit);
   }
 
-  /// Where field `index` of a batch lies: `count` times its bytes, 64-byte aligned.
-  /// Throws std::out_of_range where there is no such field, and std::invalid_argument
-  /// where it holds no whole number of `T`, or the batch has no memory.
+  /// Returns the address of field `index` of a batch: `count` times its bytes, 64-byte
+  /// aligned. Throws std::out_of_range where there is no such field, and
+  /// std::invalid_argument where it holds no whole number of `T`, or the batch has no
+  /// memory.
   template <class T>
   T* field(const Batch& batch, std::size_t index) const {
     static_assert(std::is_trivially_copyable_v<T>, "a batch holds bytes of examples");
@@ -191,17 +192,17 @@ class BasicBuffer {
 
   bool prefetches() const { return draw_path_.prefetches(); }
 
-  /// Whether next() would return, with a batch or an end, without waiting. Not while
-  /// somebody else is drawing.
+  /// Returns whether next() would return, with a batch or an end, without waiting. Not
+  /// while another thread is drawing.
   bool ready() { return draw_path_.ready(); }
   /// The same without waiting for a batch that is just being assembled ahead.
   std::optional<bool> look() { return draw_path_.look(); }
 
-  /// Whether what is put has to be brought to where it is drawn from.
+  /// True if what is put has to be brought to where it is drawn from.
   static constexpr bool kUploads = Backend::kUploads;
 
-  /// Whether a draw, or a put, that has just run out of time waited for an upload, and
-  /// not for the other side: then it is worth another moment.
+  /// Returns whether a draw, or a put, that has just run out of time waited for an
+  /// upload, and not for the other side: then it is worth another moment.
   bool draws_wait_for_upload() const { return ring_.behind(); }
   bool puts_wait_for_upload() const { return ring_.clearing(); }
 
@@ -335,7 +336,7 @@ class BasicBuffer {
     }
     next.base = ring_.tail();
     begin(next, from, [&] {
-      // Relaxed: whoever sees it sees the lock taken, or the next term.
+      // Relaxed: a thread that sees it sees the lock taken, or the next term.
       restarting_.store(false, std::memory_order_relaxed);
       termination_.forget_failure();
       put_path_.clock().begin(next.base);

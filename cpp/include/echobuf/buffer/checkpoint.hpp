@@ -109,7 +109,7 @@ inline void check_total(const Checkpoint& point) {
 
 namespace detail {
 
-/// What a checkpoint holds only for as long as it is the same.
+/// The words that a checkpoint holds only for as long as it is the same.
 inline std::vector<std::uint64_t> words_of(const BufferOptions& options) {
   constexpr std::uint64_t kFormat = 2;
   return {kFormat,

@@ -1,5 +1,5 @@
-// How long each side of the buffer takes by itself: upstream for a fresh example, and
-// downstream for a draw.
+// The time that upstream takes by itself for a fresh example, and downstream for a
+// draw.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ inline double seconds_each(std::int64_t ns, std::uint64_t count) {
   return count > 0 ? to_seconds(ns) / static_cast<double>(count) : kUnknown;
 }
 
-/// What is known of an epoch's upstream.
+/// Times of an epoch's upstream.
 struct UpstreamSpan {
   std::uint64_t base = 0;
   std::uint64_t first_end = 0;  // where what arrived first ends: it took no time
@@ -45,8 +45,8 @@ class UpstreamClock {
   /// Examples up to ring position `end` are there; to be called before they are
   /// committed, so that they belong to the epoch that they were put in.
   void arrived(std::uint64_t end) {
-    // Relaxed: the lock decides. Whoever puts in an epoch has seen it open, and it was
-    // opened after the flag was cleared.
+    // Relaxed: the lock decides. A producer that puts in an epoch has seen it open, and
+    // it was opened after the flag was cleared.
     if (!going_.load(std::memory_order_relaxed)) set_going(end);
   }
 
@@ -190,7 +190,7 @@ class DownstreamClock {
   WaitClock own_;
   WaitClock waits_;
   std::atomic<std::int64_t> in_calls_{0};  // nanoseconds, of calls that returned
-  std::atomic<bool> came_back_{false};     // somebody, for another batch
+  std::atomic<bool> came_back_{false};     // a consumer, for another batch
 };
 
 }  // namespace echobuf

@@ -1,4 +1,4 @@
-// Where batches go out: any number of threads take them, drawn at once or ahead.
+// The draw path: any number of threads take batches, drawn at once or ahead.
 #pragma once
 
 #include <atomic>
@@ -91,8 +91,8 @@ class DrawPath {
     });
   }
 
-  /// Whether next() would return without waiting for upstream. Nothing, if a batch is
-  /// just being assembled ahead, or records are on their way: ask again.
+  /// Returns whether next() would return without waiting for upstream. Nothing, if a
+  /// batch is just being assembled ahead, or records are on their way: ask again.
   std::optional<bool> look() {
     if (termination_.early()) return true;
     if (prefetcher_ && prefetcher_->ready()) return true;
@@ -205,7 +205,7 @@ class DrawPath {
     return status;
   }
 
-  /// One attempt at drawing, if nobody else is at it.
+  /// One attempt at drawing, if no other thread is drawing.
   template <class Draw>
   Attempt draw(Draw&& draw_once) {
     if (const auto end = termination_.early()) return {*end};

@@ -1,5 +1,5 @@
-// The books: which epoch is served, what of it has been handed out, and which epoch is
-// open for upstream.
+// The accounting of epochs: which one is served, how much of it has been handed out,
+// and which one is open for upstream.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace echobuf {
 
-/// Where the batches handed out so far have come to: enough to go on from there.
+/// The position of the batches handed out so far: enough to go on from there.
 struct Checkpoint {
   std::uint64_t epoch;
   Sweep sweep;
@@ -28,7 +28,7 @@ struct Checkpoint {
 };
 
 /// Each call takes the ledger's own lock, and calls that change the epoch change the
-/// ring under it: so the books and the ring always fit.
+/// ring under it: so the accounting and the ring always agree.
 template <class Ring>
 class EpochAccounting {
  public:

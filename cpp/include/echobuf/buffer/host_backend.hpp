@@ -1,4 +1,4 @@
-// Where a buffer on the CPU keeps its records: the ring's slots are the window.
+// The backend of a buffer on the CPU: the ring's slots are the window.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ struct HostBackend {
 
   static constexpr bool kUploads = false;
 
-  /// What of the options this backend goes by: all.
+  /// Returns the options that this backend follows: all.
   static BufferOptions accept(const BufferOptions& options) { return options; }
 
   /// Throws std::bad_alloc.

@@ -1,4 +1,4 @@
-// What a buffer is made from, and how its calls can end.
+// The options of a buffer, and the ways in which its calls can end.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ struct BufferOptions {
       nullptr;             // the slots are another process's
   std::uint32_t idle = 2;  // blocks of batch memory kept for the batches to come
 
-  /// What `batch_size` may be at most.
+  /// Returns the largest `batch_size` that is allowed.
   std::uint64_t largest_batch() const {
     if (automatic || factor.den == 1) return window;
     return factor.num / factor.den * (window / factor.ceil());

@@ -1,4 +1,4 @@
-// Where fresh examples come in: any number of threads put them into the ring's slots.
+// The put path: any number of threads put fresh examples into the ring's slots.
 #pragma once
 
 #include <algorithm>
@@ -44,8 +44,8 @@ class PutPath {
     return Status::kOk;
   }
 
-  /// Takes up to `count` positions, and says how many from which on, for somebody else
-  /// to write, who must: see commit().
+  /// Takes up to `count` positions, and says how many from which on, for another
+  /// process to write, who must: see commit().
   Status claim(std::uint64_t term, std::uint64_t& first, std::uint64_t& count,
                WaitLimit wait_limit) {
     for (;;) {
@@ -71,7 +71,7 @@ class PutPath {
     outstanding_.take_off(count);
   }
 
-  /// Positions that somebody else is to write, and has not: a statistic.
+  /// Returns how many claimed positions others have yet to write: a statistic.
   std::uint64_t outstanding() const { return outstanding_.count(); }
 
   UpstreamClock& clock() { return clock_; }
@@ -89,7 +89,7 @@ class PutPath {
     if (ring_.has_room()) return Status::kOk;
     const Deadline now = Clock::now();
     const bool over = now >= wait_limit.end;
-    // What a caller has waited before counts, also if that was all of its time.
+    // A wait before the call counts, also if it was all of the caller's time.
     if (over && !wait_limit.since) return Status::kTimeout;
     const Wait wait(waits, wait_limit.since.value_or(now));
     wait_limit.since.reset();  // of the first wait alone

@@ -1,4 +1,5 @@
-// Why a buffer serves nothing more: upstream failed, or the buffer was shut down.
+// The reason why a buffer serves nothing more: upstream failed, the device is lost, or
+// the buffer was shut down.
 #pragma once
 
 #include <atomic>
@@ -16,7 +17,8 @@ class Termination {
   Termination(const Ring& ring, const SlotOwner* slot_owner)
       : ring_(ring), slot_owner_(slot_owner) {}
 
-  /// The caller then closes the ring, and wakes everybody; of shut_down(), too.
+  /// The caller then closes the ring, and wakes all threads; the same holds for
+  /// shut_down().
   void fail() {
     // After close() the end is known, and passes may have been begun that rely on it.
     if (!ring_.closed()) cut_off_.store(true, std::memory_order_release);
@@ -42,14 +44,14 @@ class Termination {
     return has_failed() && !ring_.opened_ahead() && has_failed();
   }
 
-  /// True if nobody knows where this epoch would have ended.
+  /// True if it is not known where this epoch would have ended.
   bool cut_off() const {
     const bool cut_off = cut_off_.load(std::memory_order_acquire);
     return cut_off && failed_here();
   }
 
-  /// What may end a call before any drawing, and after: what was drawn is then given
-  /// up.
+  /// Returns the reason to end a call before it draws, or after: then the caller gives
+  /// up what it drew.
   std::optional<Status> early() const {
     if (is_down()) return Status::kClosed;
     if (is_broken()) return Status::kBroken;

@@ -1,5 +1,5 @@
-// Where a buffer on a device keeps its records: pinned staging, and a window in the
-// device's memory.
+// The backend of a buffer on a device: pinned staging, and a window in the device's
+// memory.
 #pragma once
 
 #include <algorithm>
@@ -103,7 +103,7 @@ struct CudaBackend {
     return options.window + largest_segment(options);
   }
 
-  /// What is made here, by number: the workspace is for one batch.
+  /// Returns the memory that is allocated here: the workspace is for one batch.
   static BufferNeeds needs(const BufferOptions& options) {
     const RecordLayout record(options.fields, options.ragged);
     const BatchLayout batch(record, options.leaves, options.batch_size);

@@ -20,7 +20,7 @@
 
 namespace echobuf::cuda {
 
-/// The kernels of kernels/draw.cu, compiled for the device by somebody else.
+/// The kernels of kernels/draw.cu, compiled for the device by Python.
 struct Kernels {
   FunctionHandle draw;
   FunctionHandle draw_planned;

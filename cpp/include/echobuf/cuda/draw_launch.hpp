@@ -1,4 +1,4 @@
-// How rows of a batch are laid out over the blocks of a launch.
+// The layout of the rows of a batch over the blocks of a launch.
 #pragma once
 
 #include <algorithm>

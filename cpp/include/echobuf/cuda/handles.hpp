@@ -1,4 +1,4 @@
-// What is taken from the driver, and given back when it goes out of scope.
+// Resources of the driver that are released when they go out of scope.
 #pragma once
 
 #include <cstddef>
@@ -123,7 +123,7 @@ using Event = Owned<EventHandle, &Driver::Calls::event_destroy>;
 using DeviceMemory = Owned<Address, &Driver::Calls::memory_free>;
 using PinnedMemory = Owned<void*, &Driver::Calls::host_free>;
 
-/// A stream that waits for nobody's default stream.
+/// A stream that does not wait for the default stream.
 inline std::unique_ptr<Stream> make_stream(const SharedContext& context) {
   const DeviceContext::Scope scope(*context);
   StreamHandle handle = nullptr;

@@ -1,4 +1,4 @@
-// What the next batch on the device is: parts of passes, in the order of its rows.
+// The plan of the next batch on the device: parts of passes, in the order of its rows.
 #pragma once
 
 #include <algorithm>
@@ -13,10 +13,10 @@
 
 namespace echobuf::cuda {
 
-/// How many parts a batch can have: each but the first begins a pass. With a fixed
-/// factor passes are short at an epoch's start and end, or all of them, if the epoch is
-/// shorter than a segment: then there are ceil(factor) in all. The segments of "auto"
-/// are at least an eighth of a batch.
+/// Returns how many parts a batch can have: each but the first begins a pass. With a
+/// fixed factor passes are short at an epoch's start and end, or all of them, if the
+/// epoch is shorter than a segment: then there are ceil(factor) in all. The segments of
+/// "auto" are at least an eighth of a batch.
 inline std::uint64_t most_parts(const BufferOptions& options) {
   constexpr std::uint64_t kMostOfAuto = 16;
   return std::min(options.batch_size,

@@ -1,4 +1,4 @@
-// How a stage is laid out over the blocks of its launches.
+// The layout of a stage over the blocks of its launches.
 #pragma once
 
 #include <cstddef>

@@ -52,7 +52,7 @@ class StagedRing {
   struct Run {
     std::uint64_t first;
     std::uint64_t count;  // 0: nothing to do yet
-    bool skip;            // given up: nobody will draw it
+    bool skip;            // given up: it will not be drawn
     std::uint64_t freed;  // the window's slots are free up to here + capacity
   };
   Run next_run(std::uint64_t most) {
@@ -116,8 +116,8 @@ class StagedRing {
   bool held_back() const { return held_back_.load(std::memory_order_relaxed); }
   void clear_held_back() { held_back_.store(false, std::memory_order_relaxed); }
 
-  /// Whether something is committed, and has room, that only has to be sent: that takes
-  /// the uploader's time, not upstream's.
+  /// Returns whether something is committed, and has room, that only has to be sent:
+  /// that takes the uploader's time, not upstream's.
   bool behind() const {
     const std::uint64_t next = uploaded_.load(std::memory_order_acquire);
     return next < released() + capacity_ && staging_.is_committed(next) &&
@@ -129,7 +129,7 @@ class StagedRing {
     return uploaded_.load(std::memory_order_acquire) + staging_.capacity();
   }
 
-  /// Whether staging has no room only because its records are on their way.
+  /// Returns whether staging has no room only because its records are on their way.
   bool clearing() const {
     return behind() ||
            (staging_.released() < uploaded_.load(std::memory_order_acquire) &&

@@ -44,7 +44,7 @@ class Staging {
   std::uint64_t slots() const { return slots_; }
 
   bool is_borrowed() const { return borrowed_; }
-  /// Where the slots lie, if they are shared.
+  /// Returns the memory of the slots, if they are shared.
   const SharedMemory* shared_memory() const {
     return shared_ ? &shared_->memory() : nullptr;
   }
@@ -62,7 +62,7 @@ class Staging {
     if (large) finish_streaming();
   }
 
-  /// Somebody else writes at these positions.
+  /// Notes that another process writes at these positions.
   void note_writes(std::uint64_t position, std::uint64_t count) const {
     for (std::uint64_t i = 0; noted_ && i < count; ++i)
       noted_(at(position + i), layout_.stride(), 1);

@@ -18,7 +18,7 @@
 
 namespace echobuf::cuda {
 
-/// The kernels of one stage, compiled for the device by somebody else. `sum` is null
+/// The kernels of one stage, compiled for the device by Python. `sum` is null
 /// where the stage needs no mean.
 struct StageKernels {
   FunctionHandle make;
@@ -29,7 +29,7 @@ struct StageKernels {
 inline constexpr std::size_t kScratchBytes = std::size_t{64} << 20;
 inline constexpr std::size_t kScratchAlignment = 256;
 
-/// What a leaf's plan is for the device, and the memory that it takes there.
+/// The stages of a leaf's plan, and the memory that they take on the device.
 class LeafStages {
  public:
   /// `program` must outlive it.
@@ -38,12 +38,12 @@ class LeafStages {
   const std::vector<transform::Stage>& stages() const { return program_.stages; }
   const transform::Stage& stage(std::size_t i) const { return program_.stages[i]; }
 
-  /// Whether the partner's image is made by stage `i`, too.
+  /// Returns whether the partner's image is made by stage `i`, too.
   bool is_doubled(std::size_t i) const {
     const auto mix = program_.mix_stage();
     return mix && i < *mix;
   }
-  /// Whether stage `i` looks at the partner's image.
+  /// Returns whether stage `i` looks at the partner's image.
   bool sees_partner(std::size_t i) const {
     const auto mix = program_.mix_stage();
     return mix && i <= *mix;

@@ -1,4 +1,4 @@
-// How the leaves of a batch lie in a block of batch memory, and what they are made of.
+// The layout of the leaves of a batch in a block of batch memory, and their sources.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +35,7 @@ class BatchLayout {
   std::size_t leaves() const { return leaves_.size(); }
   std::size_t bytes() const { return bytes_; }
 
-  /// Whether a plan makes one of the leaves.
+  /// Returns whether a plan makes one of the leaves.
   bool planned() const {
     for (const Leaf& leaf : leaves_)
       if (leaf.plan) return true;

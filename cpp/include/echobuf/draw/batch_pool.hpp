@@ -49,8 +49,8 @@ inline std::unique_ptr<Memory> make_host_memory(std::size_t bytes) {
   return std::make_unique<HostMemory>(bytes);
 }
 
-/// Blocks are taken under a lock, and given back without one, since whoever drops a
-/// batch may be a thread of somebody else's (one of JAX's) that must never wait.
+/// Blocks are taken under a lock, and given back without one, since a thread
+/// of another library (JAX) may drop a batch, and must never wait.
 class BatchPool : public std::enable_shared_from_this<BatchPool> {
  public:
   /// Keeps at most `keep` idle blocks of `bytes` each; more are given back to the
@@ -148,7 +148,7 @@ inline Block::~Block() {
     pool_->give_back(std::move(memory_), out_);
     return;
   }
-  // In a forked child nobody will take from the pool again: memory and pool are left as
+  // A forked child does not take from the pool again: memory and pool are left as
   // the parent's. What is moved into a union is never destroyed.
   static_cast<void>(memory_.release());
   union Forgotten {

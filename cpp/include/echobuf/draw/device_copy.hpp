@@ -8,7 +8,7 @@
 
 namespace echobuf {
 
-/// What a thread loads and stores at once.
+/// The bytes that a thread loads and stores at once.
 struct alignas(16) Word {
   uint64_t low;
   uint64_t high;
@@ -38,7 +38,7 @@ ECHOBUF_HD T load(uint64_t address) {
 #endif
 }
 
-/// For what nobody reads again soon: it leaves the caches first.
+/// For bytes that are not read again soon: they leave the caches first.
 template <class T>
 ECHOBUF_HD T load_once(uint64_t address) {
 #if defined(__CUDACC_RTC__) || defined(__CUDACC__)
@@ -84,13 +84,13 @@ ECHOBUF_HD inline Word funnel(const Word& first, const Word& second, uint32_t sk
   return {a >> shift | b << (64 - shift), b >> shift | c << (64 - shift)};
 }
 
-/// Whether rows are copied as numbers, where `address` is that of row 0.
+/// Returns whether rows are copied as numbers, where `address` is that of row 0.
 ECHOBUF_HD constexpr bool is_scalar(uint64_t address, uint64_t bytes) {
   const bool power = bytes != 0 && bytes <= 8 && (bytes & (bytes - 1)) == 0;
   return power && address % bytes == 0;
 }
 
-/// Whether rows are whole words, where `address` is that of row 0.
+/// Returns whether rows are whole words, where `address` is that of row 0.
 ECHOBUF_HD constexpr bool is_whole(uint64_t address, uint64_t bytes) {
   return bytes % 16 == 0 && address % 16 == 0;
 }

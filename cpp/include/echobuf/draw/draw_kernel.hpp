@@ -28,7 +28,7 @@ ECHOBUF_HD inline const DrawPart& part_of(uint32_t row, const Parts& parts,
   return parts[low];
 }
 
-/// Where the record at place `place` of a pass is.
+/// Returns the slot of the record at place `place` of a pass.
 ECHOBUF_HD inline uint64_t slot_of(const DrawPart& part, uint32_t place,
                                    uint64_t stride) {
   uint64_t slot = part.first + part.order(place);
@@ -36,7 +36,8 @@ ECHOBUF_HD inline uint64_t slot_of(const DrawPart& part, uint32_t place,
   return part.slots + slot * stride;
 }
 
-/// Where the partner of the record at place `place` is, as operation `mix` chooses it.
+/// Returns the slot of the partner of the record at place `place` is, as operation
+/// `mix` chooses it.
 ECHOBUF_HD inline uint64_t partner_slot_of(const DrawPart& part, uint32_t place,
                                            uint64_t stride,
                                            const transform::DrawNumber& number,

@@ -49,7 +49,7 @@ struct DrawKind {
   uint32_t reciprocal = 0;
 };
 
-/// Where the records go, by value. spread() adds the second half.
+/// The targets of the records, by value. spread() adds the second half.
 struct DrawLayout {
   uint64_t stride = 0;  // bytes from slot to slot, a multiple of 16
   uint32_t row = 0;     // of the batch: the first that is drawn
@@ -64,7 +64,7 @@ struct DrawLayout {
   DrawField field[kDrawFields] = {};
 };
 
-/// What chance knows a batch by.
+/// The numbers that key the random choices of a batch.
 struct BatchNumber {
   Philox4x32Key key{};  // of the epoch
   uint64_t draw = 0;    // of the epoch: that of row 0

@@ -1,4 +1,5 @@
-// Drawing, or else saying what is missing, so that its commit wakes the consumer.
+// Drawing, or else naming the position that is missing, so that its commit wakes the
+// consumer.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,8 @@
 
 namespace echobuf {
 
-/// Wakes the other consumers, unless told that none can have been missed.
+/// Wakes the other consumers when it is destroyed, unless dismissed: then none can have
+/// been missed.
 class WakeOthers {
  public:
   explicit WakeOthers(EventCount& event) : event_(&event) {}
@@ -23,10 +25,10 @@ class WakeOthers {
   EventCount* event_;
 };
 
-/// Draws, or says what is waited for and looks again: with the turn all the while, so
-/// that what the ring holds as wanted is always what the last look found missing, and
-/// every sleeper needs it. Only a look that then finds it there leaves sleepers whom
-/// that commit did not wake, since it may have read what was wanted before.
+/// Draws, or says what is waited for and looks again: with the draw lock all the while,
+/// so that what the ring holds as wanted is always what the last look found missing,
+/// and every sleeper needs it. Only a look that then finds it there leaves sleepers
+/// whom that commit did not wake, since it may have read what was wanted before.
 template <class Ring, class Drawer, class Draw>
 DrawOutcome draw_or_prepare(Ring& ring, Drawer& drawer, Draw&& draw_once,
                             std::uint32_t& key) {

@@ -1,5 +1,5 @@
-// What a leaf of a batch is made of: a field of the record as it is, or what a plan
-// makes of it, anew at each draw.
+// The source of a leaf of a batch: a field of the record as it is, or the result of a
+// plan, computed anew at each draw.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What a draw is asked for: a part of a pass, and where it is to go.
+// The arguments of a draw: a part of a pass, and its target.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// Walking along an epoch's schedule: what drawers have in common, wherever records are.
+// A cursor over the passes of an epoch: the part that drawers on the CPU and on devices
+// share.
 #pragma once
 
 #include <algorithm>

@@ -17,7 +17,7 @@
 
 namespace echobuf {
 
-/// Calls `make` on a thread of its own and keeps up to `depth` results. When `make`
+/// Calls `make` on a background thread and keeps up to `depth` results. When `make`
 /// ends otherwise than kOk the end is kept behind the results, and the thread rests
 /// until restart(); kNoMemory is said once, and tried again when asked again. Neither
 /// side ever touches Python.
@@ -85,7 +85,7 @@ class Prefetcher {
       told_ = end_ == Status::kNoMemory;
       return end_.value_or(Status::kTimeout);
     }
-    // One caller was told; there may be memory by now.
+    // One caller has had the error; there may be memory by now.
     told_ = false;
     end_.reset();
     room_.notify_one();

@@ -10,7 +10,7 @@
 
 namespace echobuf {
 
-/// What is known of upstream when a pass ends.
+/// The progress of upstream when a pass ends.
 struct UpstreamProgress {
   std::uint64_t committed = 0;  // records, all of them complete up to here
   bool held_back = false;       // a producer found the ring full during the pass
@@ -30,7 +30,7 @@ class AutoSchedule {
 
   enum class Next { kPass, kWait, kFinished };
 
-  /// What a checkpoint holds; everything else follows from the arguments.
+  /// The part that a checkpoint holds; all else follows from the arguments.
   struct State {
     std::uint64_t pass = 0;  // passes begun, less one
     std::uint64_t lo = 0;    // the window is the segments lo ... hi-1
@@ -38,7 +38,7 @@ class AutoSchedule {
     std::uint64_t end_record = 0;  // where the window ends: a last segment is partial
     std::uint64_t limit = 0;
     bool begun = false;    // the first pass has begun
-    bool waiting = false;  // between two passes, the books of the last one done
+    bool waiting = false;  // between two passes, the last one accounted for
     std::array<std::uint32_t, kMaxSegments> uses{};  // of segment i at i % kMaxSegments
   };
 
@@ -91,7 +91,8 @@ class AutoSchedule {
   }
 
   /// Called before the first pass and whenever a pass has been drawn to its end (and
-  /// again after kWait): does the books and begins the next pass if there is one.
+  /// again after kWait): accounts for the last pass and begins the next if there is
+  /// one.
   Next advance(const UpstreamProgress& progress) {
     if (!state_.begun) return begin(progress);
     if (!state_.waiting) close_books(progress);

@@ -108,7 +108,7 @@ class FixedSchedule {
     return i / segments_ * window_ + i % segments_ * window_ / segments_;
   }
 
-  /// How many segments n records make, the last one perhaps partial.
+  /// Returns how many segments n records make, the last one perhaps partial.
   std::uint64_t segments_in(std::uint64_t n) const {
     if (fractional()) {
       const std::uint64_t segment = window_ / segments_;

@@ -49,7 +49,7 @@ inline constexpr int kPermutationKeyWords = 16;
 /// Other uses of Philox under the same seed keep away from these values.
 inline constexpr uint32_t kPermutationTag = 0xA0;
 
-/// What selects one of the permutations of [0, n).
+/// The key that selects one of the permutations of [0, n).
 struct PermutationKey {
   uint32_t word[kPermutationKeyWords];
 };
@@ -69,8 +69,8 @@ ECHOBUF_HD constexpr PermutationKey permutation_key(uint64_t seed, uint64_t epoc
   return key;
 }
 
-/// How many Feistel rounds a permutation of n elements gets: the fewest that passed,
-/// and about half as many again.
+/// Returns how many Feistel rounds a permutation of n elements gets: the fewest that
+/// passed, and about half as many again.
 ///
 /// Small networks mix less a round (with a = 2, b = 3 there is little to choose from),
 /// so one number for all n would make the large ones pay. Found by chi-squared over the
@@ -189,7 +189,7 @@ class Permutation {
 
   ECHOBUF_HD constexpr uint32_t size() const { return domain_.size; }
 
-  /// Where t < n goes.
+  /// Returns the image of t < n.
   ECHOBUF_HD constexpr uint32_t operator()(uint32_t t) const {
     const uint32_t right =
         feistel::high_product(t, domain_.reciprocal) >> domain_.shift;

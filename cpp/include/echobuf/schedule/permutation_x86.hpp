@@ -64,7 +64,7 @@ struct Avx2Lanes {
                             _mm256_mullo_epi32(right, set(permutation.domain().left)));
   }
 
-  /// Cycle walking of the lanes that are out of range; the others guard.
+  /// Cycle walking of the lanes that are out of range; the others stay.
   ECHOBUF_AVX2 __m256i walk(__m256i x, __m256i left, __m256i right) const {
     const __m256i last = set(permutation.size() - 1);
     for (;;) {
@@ -145,7 +145,7 @@ struct Avx512Lanes {
                             _mm512_mullo_epi32(right, set(permutation.domain().left)));
   }
 
-  /// Cycle walking of the lanes that are out of range; the others guard.
+  /// Cycle walking of the lanes that are out of range; the others stay.
   ECHOBUF_AVX512 __m512i walk(__m512i x, __m512i left, __m512i right) const {
     const __m512i size = set(permutation.size());
     for (;;) {

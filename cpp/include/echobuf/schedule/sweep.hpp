@@ -67,7 +67,8 @@ class FixedSweep {
   /// The number of records that kWait waits for.
   std::uint64_t need() const { return need_; }
   void note_need(std::uint64_t need) { need_ = need; }
-  /// Where the window of the current pass ends: records that a resume must put again.
+  /// Returns where the window of the current pass ends: records that a resume must put
+  /// again.
   std::uint64_t resident_end() const { return resident_end_; }
   const Position& position() const { return position_; }
 
@@ -213,7 +214,7 @@ inline std::uint64_t oldest_record(const Sweep& sweep) {
   return std::visit([](const auto& s) { return s.oldest_record(); }, sweep);
 }
 
-/// Where the window of the current pass ends.
+/// Returns where the window of the current pass ends.
 inline std::uint64_t resident_end(const Sweep& sweep) {
   return std::visit([](const auto& s) { return s.resident_end(); }, sweep);
 }

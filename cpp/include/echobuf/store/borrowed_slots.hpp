@@ -1,4 +1,5 @@
-// Slots that are another process's: a ring over them reads, and says what it has read.
+// Slots that belong to another process: a ring over them only reads, and reports the
+// positions that it has read.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +9,13 @@
 
 namespace echobuf {
 
-/// Whoever writes the slots.
+/// The owner of borrowed slots, which writes them.
 class SlotOwner {
  public:
   virtual ~SlotOwner() = default;
 
-  /// Slots below this position of the ring are not read any more. Of the consumer, or
-  /// whoever starts an epoch.
+  /// Slots below this position of the ring are not read any more. Called by the
+  /// consumer, or by the thread that starts an epoch.
   virtual void return_slots(std::uint64_t position) = 0;
 
   /// False once slots may have been written that were not given back: what was read

@@ -76,7 +76,7 @@ class HostStore {
         slots_(borrowed_->data()),
         stream_(nullptr) {}
 
-  /// How records are copied into so large a window, if not like others.
+  /// Returns the way to copy records into so large a window, if it is a special one.
   static RowCopy streams(std::size_t bytes) {
     return bytes >= kStreamInto ? streaming_copy() : nullptr;
   }
@@ -106,7 +106,7 @@ class HostStore {
     if (large) finish_streaming();
   }
 
-  /// Somebody else writes at these positions: nothing here looks at who does.
+  /// Notes that another process writes at these positions: nothing to do here.
   void note_writes(std::uint64_t, std::uint64_t) const {}
 
   /// The slots, seen from the one at `position` on.

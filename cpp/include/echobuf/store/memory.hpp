@@ -23,7 +23,7 @@ class Memory {
   std::byte* data() const { return static_cast<std::byte*>(data_); }
   std::size_t bytes() const { return bytes_; }
 
-  Memory* next = nullptr;  // for whoever keeps it in a list
+  Memory* next = nullptr;  // for the pool that keeps it in a list
 
  protected:
   explicit Memory(std::size_t bytes) : bytes_(bytes) {}

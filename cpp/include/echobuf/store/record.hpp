@@ -1,4 +1,4 @@
-// How the fields of one example lie in a slot.
+// The layout of one example's fields in a slot.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// A bounded multi-producer ring of slots: who may write where, and what is complete.
+// A bounded multi-producer ring of slots: which may be written, and which are complete.
 // It holds no data: the stores do.
 #pragma once
 
@@ -64,8 +64,9 @@ class Ring {
 
   /// Takes up to `want` positions that may be written now; fewer when nearly full.
   Claim claim(std::uint64_t want, std::uint64_t term) {
-    // Acquire: pairs with the release below. Whoever brought the tail here had read a
-    // limit at least as far; we must not read an older one, or `room` wraps around.
+    // Acquire: pairs with the release below. The producer that moved the tail here had
+    // read a limit at least as far; we must not read an older one, or `room` wraps
+    // around.
     std::uint64_t tail = tail_.load(std::memory_order_acquire);
     for (;;) {
       if ((tail & (kClosed | kTerm)) != term) return {0, 0, true};
@@ -154,7 +155,7 @@ class Ring {
   Extent extent(Complete&& complete) const {
     const std::uint64_t word = tail_.load(std::memory_order_acquire);
     const std::uint64_t end = complete();
-    // Last: whoever saw anything of a term opened ahead sees where it begins.
+    // Last: a consumer that saw anything of a term opened ahead sees where it begins.
     const std::uint64_t border = border_.load(std::memory_order_acquire);
     if (border != kNoBorder) return {end < border ? end : border, border, true};
     return {end, word & kPosition, (word & kClosed) != 0};
@@ -193,7 +194,7 @@ class Ring {
   }
   bool closed() const { return tail_.load(std::memory_order_acquire) & kClosed; }
 
-  /// Where the consumer's term ends, if that is known.
+  /// Returns where the consumer's term ends, if that is known.
   std::optional<std::uint64_t> end() const {
     const std::uint64_t word = tail_.load(std::memory_order_acquire);
     const std::uint64_t border = border_.load(std::memory_order_acquire);
@@ -208,7 +209,7 @@ class Ring {
   }
 
   /// Waits until what is claimed below `end` is committed; the consumer rests. That
-  /// ends by itself: whoever claimed is copying.
+  /// ends by itself: the producers that claimed are copying.
   void settle(std::uint64_t end) {
     while (committed() < end)
       std::this_thread::sleep_for(std::chrono::microseconds(20));
@@ -222,9 +223,9 @@ class Ring {
     commit(first, count);
   }
 
-  /// Opens a closed ring again, for a new term. Nobody changes a closed ring's word but
-  /// this and another close(), which the exchange acquires: what came before that is
-  /// seen after this.
+  /// Opens a closed ring again, for a new term. Only this and another close() change a
+  /// closed ring's word, which the exchange acquires: what came before that is seen
+  /// after this.
   void reopen() {
     const std::uint64_t tail = tail_.load(std::memory_order_acquire);
     tail_.exchange((tail & kPosition) | ((tail + kTermStep) & kTerm),
@@ -252,7 +253,8 @@ class Ring {
   static constexpr std::uint64_t kPosition = kTermStep - 1;
   static constexpr std::uint64_t kTerm = ~(kClosed | kPosition);
 
-  /// What a slot holds once `position` is committed in it; 0 is a slot never written.
+  /// Returns the value of a slot once `position` is committed in it; 0 is a slot never
+  /// written.
   std::uint32_t lap_of(std::uint64_t position) const {
     return static_cast<std::uint32_t>(position / capacity_) + 1;
   }

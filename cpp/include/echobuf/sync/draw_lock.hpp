@@ -1,5 +1,5 @@
-// Whose lock it is to draw. Not a mutex: a lock can last as long as a large copy, and
-// the others must be able to wait with a deadline, or to give up.
+// The lock of the thread that draws. Not a mutex: a draw can last as long as a large
+// copy, and other threads must be able to wait with a deadline, or to give up.
 #pragma once
 
 #include <atomic>

@@ -44,7 +44,7 @@ class EventCount {
     return word_.fetch_or(kWaiting, std::memory_order_acq_rel) | kWaiting;
   }
 
-  /// Publishes a change; true if somebody may be asleep, who must then be woken.
+  /// Publishes a change; true if a thread may be asleep: the caller must then wake it.
   /// Release: pairs with the acquire in prepare().
   [[nodiscard]] bool announce() {
     return word_.fetch_add(kStep, std::memory_order_acq_rel) & kWaiting;

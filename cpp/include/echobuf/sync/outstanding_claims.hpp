@@ -1,4 +1,4 @@
-// Positions that somebody else writes, and who waits for room to hand out more.
+// Claimed positions that others write, and the waits for room to claim more.
 #pragma once
 
 #include <atomic>
@@ -10,7 +10,7 @@
 
 namespace echobuf {
 
-/// Positions that were claimed and are not committed. Who claims hands work out, and
+/// Positions that were claimed and are not committed. The claimer hands work out and
 /// does not do it: a wait for room is upstream's only while nothing is outstanding.
 class OutstandingClaims {
  public:
@@ -19,7 +19,7 @@ class OutstandingClaims {
   /// A statistic.
   std::uint64_t count() const { return count_.load(std::memory_order_relaxed); }
 
-  /// Relaxed, here and below: whoever crosses zero looks again with the lock.
+  /// Relaxed, here and below: a thread that crosses zero looks again with the lock.
   void add(std::uint64_t n) {
     if (count_.fetch_add(n, std::memory_order_relaxed) == 0) look(Clock::now());
   }

@@ -1,5 +1,5 @@
-// How long threads have been in some state: one word, no lock, and who is in it at the
-// moment is counted, too.
+// The time that threads have spent in some state: one word, no lock; threads that are
+// in it at the moment count, too.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +36,7 @@ class WaitClock {
       peak_.store(in, std::memory_order_relaxed);
   }
 
-  /// False if nobody is in: who entered before forget().
+  /// False if no thread is in: it entered before forget().
   bool leave(Deadline now) {
     std::uint64_t word = word_.load(std::memory_order_relaxed);
     do {
@@ -47,7 +47,7 @@ class WaitClock {
     return true;
   }
 
-  /// From zero; who is in has entered `now`.
+  /// Starts from zero; a thread that is in counts from `now`.
   void restart(Deadline now) {
     std::uint64_t word = word_.load(std::memory_order_relaxed);
     while (!word_.compare_exchange_weak(
@@ -57,7 +57,7 @@ class WaitClock {
     peak_.store(word & kIn, std::memory_order_relaxed);
   }
 
-  /// From zero; nobody is in.
+  /// Starts from zero, with no thread in.
   void forget() {
     word_.store(0, std::memory_order_relaxed);
     peak_.store(0, std::memory_order_relaxed);
@@ -78,7 +78,7 @@ class WaitClock {
   /// The sum as if all threads had been in together: the wall time, if they are alike.
   std::int64_t wall() const { return total() / static_cast<std::int64_t>(peak()); }
 
-  /// In for as long as it lives.
+  /// Counts its thread as in for as long as it lives.
   class Guard {
    public:
     Guard(WaitClock& clock, Deadline since) : clock_(clock) { clock_.enter(since); }

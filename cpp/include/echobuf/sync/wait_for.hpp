@@ -1,4 +1,4 @@
-// Asleep until something can be done: the loop that every waiting consumer runs.
+// The loop of every consumer that waits: sleeps until an attempt succeeds.
 #pragma once
 
 #include <chrono>
@@ -11,14 +11,14 @@
 
 namespace echobuf {
 
-/// A deadline for who only looks.
+/// The deadline of calls that do not wait.
 inline constexpr Deadline kAtOnce = Deadline::min();
 
-/// How long a call that has no time left waits for uploads, which are not upstream's.
+/// The time that a call with no time left waits for uploads, which are not upstream's.
 inline constexpr auto kUploadWait = std::chrono::seconds(1);
 
-/// How long a call may wait. A caller that has waited before it called says since when,
-/// so that all of its wait is counted.
+/// The limit of a call's wait. A caller that has waited before it called says since
+/// when, so that all of its wait is counted.
 struct WaitLimit {
   WaitLimit(Deadline until) : end(until) {}  // NOLINT(google-explicit-constructor)
   WaitLimit(Deadline until, std::optional<Deadline> begun) : end(until), since(begun) {}
@@ -27,7 +27,7 @@ struct WaitLimit {
   std::optional<Deadline> since;
 };
 
-/// What came of trying once.
+/// The result of one attempt.
 struct Attempt {
   Status status;                          // kTimeout: would wait
   EventCount* event = nullptr;            // for this
@@ -50,7 +50,7 @@ Status wait_for(const WaitLimit& wait_limit, WaitClock* waits, Try&& attempt_onc
     }
     const Deadline now = Clock::now();
     const bool over = now >= wait_limit.end;
-    // What a caller has waited before counts, also if that was all of its time.
+    // A wait before the call counts, also if it was all of the caller's time.
     if (!guard && waits && (!over || wait_limit.since))
       guard.emplace(*waits, wait_limit.since.value_or(now));
     if (over) return Status::kTimeout;

@@ -1,4 +1,4 @@
-// Images whose numbers are moved as bytes: whole runs of them, where they guard
+// Images whose numbers are moved as bytes: whole runs of them, where they stay
 // neighbours.
 #pragma once
 
