@@ -119,7 +119,7 @@ int main() {
 """
 
 
-def test_what_an_embedder_gets_wrong_is_named(tmp_path):
+def test_misuse_by_an_embedder_is_named(tmp_path):
     compiler = shutil.which("c++") or shutil.which("g++")
     if compiler is None:
         pytest.skip("no C++ compiler")

@@ -58,7 +58,7 @@ TEST(OutstandingClaims, TheLastOneToBeWrittenBeginsIt) {
   EXPECT_EQ(waits.total(), total) << "it is over";
 }
 
-TEST(OutstandingClaims, WhoGoesOnEndsItForAll) {
+TEST(OutstandingClaims, AThreadThatGoesOnEndsTheWaitOfAll) {
   WaitClock waits;
   OutstandingClaims outstanding(waits);
   const OutstandingClaims::Wait wait(outstanding, Clock::now());
@@ -71,7 +71,7 @@ TEST(OutstandingClaims, WhoGoesOnEndsItForAll) {
   EXPECT_TRUE(comes_true([&] { return waits.total() > total; }));
 }
 
-TEST(OutstandingClaims, NobodyIsLeftWaiting) {
+TEST(OutstandingClaims, LeavesNoThreadWaiting) {
   WaitClock waits;
   OutstandingClaims outstanding(waits);
   {

@@ -272,7 +272,7 @@ TEST(Graph, OfAStreamThatIsGoneLosesTheBufferAndNothingElse) {
     EXPECT_EQ(report.rfind("destroyed handle", 0), 0u) << report;
 }
 
-TEST(Graph, WhoseStreamIsBeingCapturedIsNotWaitedFor) {
+TEST(Graph, IsNotWaitedForWhileItsStreamIsCaptured) {
   expect_clean(small_plan(), [](DeviceBuffer& buffer, Bench& bench) {
     put_all(buffer, 12);
     ASSERT_EQ(buffer.before_replay(bench.first, kNoEnd), Status::kOk);

@@ -127,7 +127,7 @@ TEST(PtxParse, NumbersInEveryForm) {
   EXPECT_EQ(run(text, settings), expected);
 }
 
-TEST(PtxLaunch, WhatADriverRefuses) {
+TEST(PtxLaunch, RefusesWhatADriverRefuses) {
   Machine machine(1);
   const LoadedModule& module =
       machine.load(changed("(.param .u64 in, .param .u64 out)",
