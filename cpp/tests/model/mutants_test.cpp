@@ -126,7 +126,7 @@ constexpr Known kKnown[] = {
     {"Termination::shut_down ", "release -> relaxed", kByTheTail},
     {"Termination::is_down ", "acquire -> relaxed", kByTheTail},
     {"Termination::has_failed ", "acquire -> relaxed", kByTheTail},
-    {"Termination::forget_failure ", "release -> relaxed", kByTheTail},
+    {"Termination::forget_failure ", "release -> relaxed", kByTheTail, 2},
     {"DrawPath::draw ", "acquire -> relaxed", kByTheTail},
     {"DrawPath::Pause::announce ", "left out",
      "then a draw beside a reset counts as one before it; the thread that assembles "

@@ -99,7 +99,7 @@ class StageChance {
   }
 };
 
-/// The operations of a stage `S`. Draws are copied, so that they guard in registers.
+/// The operations of a stage `S`. Draws are copied, so that they stay in registers.
 template <class S>
 class StageOps : public StageChance<S> {
  public:
