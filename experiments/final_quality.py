@@ -21,7 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from echobuf.cli.bench.environment import environment
-from fresh.going_on import explore, processes, resumed
+from fresh.exploration import explore, processes, resumed
 from fresh.run import EVALUATE_EVERY
 from options import add_budget, make_parser
 from quality.report import report
@@ -31,7 +31,7 @@ from quality.run import (
     LAST,
     FinalRun,
     Outcome,
-    QualityLedger,
+    QualityLog,
     outcome_of,
 )
 from quality.search import FinalSearch, compared
@@ -44,23 +44,23 @@ def settings_of(chosen: Workload) -> str:
     return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:12]
 
 
-def text_of(ledger: QualityLedger, line: dict[str, object]) -> str:
+def text_of(run_log: QualityLog, line: dict[str, object]) -> str:
     """Return what a run has given, in one line."""
-    error = ledger.read(line).error
+    error = run_log.read(line).error
     return "diverged" if error is None else f"{error:.4f}"
 
 
 def measurer(
-    ledger: QualityLedger, measure: Callable[[FinalRun], Outcome], deadline: float
+    run_log: QualityLog, measure: Callable[[FinalRun], Outcome], deadline: float
 ) -> Callable[[FinalRun], Outcome]:
     """Return a function that looks outcomes up, or makes them until the deadline."""
     found = resumed(
-        ledger,
-        lambda run: ledger.written(measure(run)),
-        lambda run, line: text_of(ledger, line),
+        run_log,
+        lambda run: run_log.written(measure(run)),
+        lambda run, line: text_of(run_log, line),
         deadline,
     )
-    return lambda run: ledger.read(found(run))
+    return lambda run: run_log.read(found(run))
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -75,10 +75,10 @@ def main(arguments: list[str] | None = None) -> None:
     chosen = {name: workload(name) for name in options.workloads}
     about = environment()
     settings = {name: settings_of(one) for name, one in chosen.items()}
-    ledger = QualityLedger(out / "final_quality.jsonl", settings)
+    run_log = QualityLog(out / "final_quality.jsonl", settings)
     with processes(options.jobs) as pool:
         measure = measurer(
-            ledger,
+            run_log,
             lambda run: pool.submit(outcome_of, run).result(),
             time.monotonic() + options.seconds,
         )

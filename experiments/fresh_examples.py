@@ -22,10 +22,10 @@ from typing import Any
 from echobuf.cli.bench.environment import environment
 from fresh import run as running
 from fresh.conditions import conditions
-from fresh.going_on import explore, processes, resumed
-from fresh.ledger import CountLedger
+from fresh.exploration import explore, processes, resumed
 from fresh.report import report
 from fresh.run import Run, fresh_needed
+from fresh.run_log import CountLog
 from fresh.search import Search
 from options import add_budget, add_device, make_parser
 from workloads import NAMES, Workload, workload
@@ -44,10 +44,10 @@ def text_of(run: Run, outcome: dict[str, Any]) -> str:
 
 
 def counter(
-    ledger: CountLedger, count: Callable[[Run], int | None], deadline: float
+    run_log: CountLog, count: Callable[[Run], int | None], deadline: float
 ) -> Callable[[Run], int | None]:
     """Return a function that looks counts up, or makes them until the deadline."""
-    found = resumed(ledger, lambda run: {"fresh": count(run)}, text_of, deadline)
+    found = resumed(run_log, lambda run: {"fresh": count(run)}, text_of, deadline)
     return lambda run: found(run)["fresh"]
 
 
@@ -65,10 +65,10 @@ def main() -> None:
     about = environment()
     chosen = {name: workload(name) for name in options.workloads}
     settings = {name: settings_of(one) for name, one in chosen.items()}
-    ledger = CountLedger(out / "fresh_examples.jsonl", settings)
+    run_log = CountLog(out / "fresh_examples.jsonl", settings)
     with processes(options.jobs) as pool:
         count = counter(
-            ledger,
+            run_log,
             lambda run: pool.submit(fresh_needed, run).result(),
             time.monotonic() + options.seconds,
         )

@@ -10,8 +10,8 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from fresh.conditions import BATCH
-from fresh.ledger import Ledger
 from fresh.run import EVALUATE_EVERY, Trial, batches, loaded
+from fresh.run_log import RunLog
 from workloads import Workload
 
 __all__ = [
@@ -22,7 +22,7 @@ __all__ = [
     "TIMES",
     "FinalRun",
     "Outcome",
-    "QualityLedger",
+    "QualityLog",
     "best_error",
     "budget",
     "final_error",
@@ -82,8 +82,8 @@ class Outcome:
     steps: int
 
 
-class QualityLedger(Ledger[FinalRun]):
-    """A ledger of outcomes."""
+class QualityLog(RunLog[FinalRun]):
+    """A log of outcomes."""
 
     # The run's `steps` are wanted, and the outcome's are those that were made.
     outcome = ("error", "best", "fresh", "steps_made")

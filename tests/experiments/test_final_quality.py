@@ -226,7 +226,7 @@ def test_the_standard_error_is_that_of_the_differences(parts, wanted):
 
 
 def test_a_second_run_goes_on_and_repeats_nothing(load, parts, wanted, tmp_path):
-    script, going_on = load("final_quality"), load("fresh.going_on")
+    script, exploration = load("final_quality"), load("fresh.exploration")
     path = tmp_path / "final_quality.jsonl"
 
     def go(settings, most, jobs, steps=STEPS):
@@ -235,13 +235,13 @@ def test_a_second_run_goes_on_and_repeats_nothing(load, parts, wanted, tmp_path)
 
         def some(run):
             if len(calls) == most:
-                raise going_on.OutOfTimeError
+                raise exploration.OutOfTimeError
             return inner(run)
 
-        ledger = parts("run").QualityLedger(path, {"any": settings})
-        measure = script.measurer(ledger, some, math.inf)
+        run_log = parts("run").QualityLog(path, {"any": settings})
+        measure = script.measurer(run_log, some, math.inf)
         search = parts("search").FinalSearch("any", range(-11, -8), steps, measure)
-        return calls, going_on.explore({"any": search}, wanted, jobs)["any"]
+        return calls, exploration.explore({"any": search}, wanted, jobs)["any"]
 
     first, few = go("a", 30, 1)
     assert 0 < len(few) < len(wanted)
@@ -263,7 +263,7 @@ def test_without_time_it_reports_what_is_done(
     script = load("final_quality")
     monkeypatch.setattr("sys.argv", ["final_quality.py"])
     chosen = load("workloads").workload("text")
-    ledger = parts("run").QualityLedger(
+    run_log = parts("run").QualityLog(
         tmp_path / "final_quality.jsonl", {"text": script.settings_of(chosen)}
     )
     steps = parts("run").BUDGETS["text"]
@@ -275,7 +275,7 @@ def test_without_time_it_reports_what_is_done(
         return parts("run").Outcome(None, None, 99, 10) if fails else outcome
 
     search = parts("search").FinalSearch(
-        "text", chosen.rates, steps, script.measurer(ledger, measure, math.inf)
+        "text", chosen.rates, steps, script.measurer(run_log, measure, math.inf)
     )
     for condition in wanted[:6]:
         search.of(condition)

@@ -152,7 +152,7 @@ def test_runs_that_missed_count_as_the_largest(parts, numbered, tmp_path):
 
 
 def test_a_second_run_goes_on_and_repeats_nothing(load, parts, tmp_path):
-    script, ledgers = load("fresh_examples"), parts("ledger")
+    script, run_logs = load("fresh_examples"), parts("run_log")
     searching, wanted = parts("search"), parts("conditions").conditions()
     path = tmp_path / "runs.jsonl"
 
@@ -162,11 +162,11 @@ def test_a_second_run_goes_on_and_repeats_nothing(load, parts, tmp_path):
 
         def some(run):
             if len(calls) == most:
-                raise parts("going_on").OutOfTimeError
+                raise parts("exploration").OutOfTimeError
             return inner(run)
 
-        ledger = ledgers.CountLedger(path, {"any": settings})
-        count = script.counter(ledger, some, math.inf)
+        run_log = run_logs.CountLog(path, {"any": settings})
+        count = script.counter(run_log, some, math.inf)
         search = searching.Search("any", range(-11, -8), 60_000, count)
         return calls, script.explore({"any": search}, wanted, jobs)["any"]
 
@@ -186,23 +186,23 @@ def test_a_second_run_goes_on_and_repeats_nothing(load, parts, tmp_path):
 
 def test_a_run_cut_off_sooner_than_now_is_run_again(parts, tmp_path):
     running, wanted = parts("run"), parts("conditions").conditions()
-    ledger = parts("ledger").CountLedger(tmp_path / "runs.jsonl", {"any": "a"})
+    run_log = parts("run_log").CountLog(tmp_path / "runs.jsonl", {"any": "a"})
     cut = running.Run("any", wanted[0], 0.1, 0, most_fresh=100)
-    ledger.add(cut, {"fresh": None})
-    assert ledger.find(cut)["fresh"] is None
+    run_log.add(cut, {"fresh": None})
+    assert run_log.find(cut)["fresh"] is None
     longer = running.Run("any", wanted[0], 0.1, 0, most_fresh=101)
-    assert ledger.find(longer) is None
-    ledger.add(longer, {"fresh": 101})
-    assert ledger.find(cut)["fresh"] == 101
+    assert run_log.find(longer) is None
+    run_log.add(longer, {"fresh": 101})
+    assert run_log.find(cut)["fresh"] == 101
 
 
 def test_without_time_it_reports_what_is_done(load, parts, tmp_path, monkeypatch):
     script, wanted = load("fresh_examples"), parts("conditions").conditions()
     chosen = load("workloads").workload("text")
-    ledger = parts("ledger").CountLedger(
+    run_log = parts("run_log").CountLog(
         tmp_path / "fresh_examples.jsonl", {"text": script.settings_of(chosen)}
     )
-    count = script.counter(ledger, valley(-9, []), math.inf)
+    count = script.counter(run_log, valley(-9, []), math.inf)
     search = parts("search").Search("text", chosen.rates, chosen.most_fresh, count)
     done = script.explore({"text": search}, wanted[:20], 1)["text"]
     arguments = ["--seconds", "0", "--out", str(tmp_path), "--workloads", "text"]

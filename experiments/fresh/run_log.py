@@ -1,4 +1,4 @@
-"""The runs that are done, a line each, so that the experiment can go on."""
+"""Logs of finished runs, from which an experiment resumes."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Any, Generic, TypeVar
 
 from fresh.run import Run, Trial
 
-__all__ = ["CountLedger", "Ledger"]
+__all__ = ["CountLog", "RunLog"]
 
 R = TypeVar("R", bound=Trial)
 
 
-class Ledger(Generic[R]):
-    """A file of lines of JSON.
+class RunLog(Generic[R]):
+    """A file with a line of JSON for each finished run.
 
     Args:
-        path: of the file, which need not be there.
-        settings: of each workload, in short; runs with other ones are passed over.
+        path: of the file, which may be missing.
+        settings: by workload, as short text; runs with other settings are ignored.
     """
 
-    outcome: tuple[str, ...] = ()  # fields of a line that do not tell runs apart
+    outcome: tuple[str, ...] = ()  # fields of a line that do not identify its run
 
     def __init__(self, path: Path, settings: dict[str, str]) -> None:
         self._path = path
@@ -41,11 +41,11 @@ class Ledger(Generic[R]):
         return len(self._rows)
 
     def find(self, run: R) -> dict[str, Any] | None:
-        """Return the line of that run; None: it is to be made."""
+        """Return the line of a run; None if the run is not finished."""
         return self._rows.get(self._key(self._row(run)))
 
     def add(self, run: R, outcome: dict[str, Any]) -> None:
-        """Write the line of a run that is done."""
+        """Write the line of a finished run."""
         row = {**self._row(run), **outcome}
         with self._lock, self._path.open("a") as file:
             file.write(json.dumps(row) + "\n")
@@ -56,17 +56,17 @@ class Ledger(Generic[R]):
         return {"settings": self._settings[run.workload], **row.pop("condition"), **row}
 
     def _key(self, row: dict[str, Any]) -> str:
-        told = {k: v for k, v in row.items() if k not in self.outcome}
-        return json.dumps(told, sort_keys=True)
+        identity = {k: v for k, v in row.items() if k not in self.outcome}
+        return json.dumps(identity, sort_keys=True)
 
 
-class CountLedger(Ledger[Run]):
-    """A ledger of fresh examples to the target."""
+class CountLog(RunLog[Run]):
+    """A log of the fresh examples to the target."""
 
     outcome = ("fresh", "most_fresh")
 
     def find(self, run: Run) -> dict[str, Any] | None:
-        """Return the line of that run, unless it was cut off sooner than it is now."""
+        """Return the line of a run, unless a shorter time had cut that off."""
         row = super().find(run)
         if row is None or (row["fresh"] is None and row["most_fresh"] < run.most_fresh):
             return None

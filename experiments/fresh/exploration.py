@@ -1,4 +1,4 @@
-"""Runs that a command makes, or finds made, until its time is over."""
+"""Exploration of conditions by runs, new or logged, until the time is over."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from typing import Any, Protocol, TypeVar
 
 from fresh.conditions import Condition
-from fresh.ledger import Ledger
 from fresh.run import Trial
+from fresh.run_log import RunLog
 
 __all__ = ["OutOfTimeError", "explore", "processes", "resumed"]
 
@@ -19,14 +19,14 @@ R = TypeVar("R", bound=Trial)
 
 
 class OutOfTimeError(Exception):
-    """The budget is used up; what is not done yet is not begun."""
+    """Error for an exceeded budget: no further run begins."""
 
 
 class Search(Protocol[T_co]):
     """A tuning of conditions."""
 
     def of(self, condition: Condition) -> T_co:
-        """Return what came out of a condition."""
+        """Return the result of tuning a condition."""
 
 
 def processes(jobs: int) -> ProcessPoolExecutor:
@@ -36,7 +36,7 @@ def processes(jobs: int) -> ProcessPoolExecutor:
 
 
 def resumed(
-    ledger: Ledger[R],
+    run_log: RunLog[R],
     measure: Callable[[R], dict[str, Any]],
     text_of: Callable[[R, dict[str, Any]], str],
     deadline: float,
@@ -44,20 +44,20 @@ def resumed(
     """Return a function that looks outcomes up, or makes them until the deadline.
 
     Args:
-        ledger: of the runs that are done.
+        run_log: of the finished runs.
         measure: makes a run.
         text_of: says in a line what it gave.
         deadline: on the monotonic clock; after it the function raises OutOfTimeError.
     """
 
     def found(run: R) -> dict[str, Any]:
-        row = ledger.find(run)
+        row = run_log.find(run)
         if row is not None:
             return row
         if time.monotonic() >= deadline:
             raise OutOfTimeError
         outcome = measure(run)
-        ledger.add(run, outcome)
+        run_log.add(run, outcome)
         print(
             f"{run.workload}: {run.condition}, rate {run.rate:g}, seed {run.seed}: "
             f"{text_of(run, outcome)}",
