@@ -111,7 +111,7 @@ DrawNumber some_draw(Dice& dice) {
           static_cast<std::uint32_t>(dice.from(0, 3))};
 }
 
-/// The painter, at all levels, against pixel by pixel.
+/// The executor, at all levels, against pixel by pixel.
 void check_stage(const Stage& stage, std::uint32_t seed, Dice& dice) {
   const Bytes own = test::make_image(stage.source, dice);
   const Bytes partner = test::make_image(stage.source, dice);
@@ -121,14 +121,14 @@ void check_stage(const Stage& stage, std::uint32_t seed, Dice& dice) {
   const bool past = dice.coin();
   for (const CpuLevel level : levels()) {
     const LowerLevel lower(level);
-    StageExecutor painter(program, past ? streaming_copy() : nullptr);
+    StageExecutor executor(program, past ? streaming_copy() : nullptr);
     for (int again = 0; again < 2; ++again) {  // nothing is left of a draw before
       Bytes got(want.size(), std::byte{0xEE});
-      painter.paint(number, own.data(), partner.data(), got.data());
+      executor.execute(number, own.data(), partner.data(), got.data());
       expect_equal(stage.target, got, want, name_of(stage, seed, level));
       DrawNumber other = number;
       ++other.draw;
-      painter.paint(other, partner.data(), own.data(), got.data());
+      executor.execute(other, partner.data(), own.data(), got.data());
     }
     if (::testing::Test::HasFatalFailure()) return;
   }
@@ -186,7 +186,7 @@ TEST(TransformRows, ElementsOfAnySizeArriveWhole) {
     const Program program{{stage}};
     Bytes got(image.size());
     StageExecutor(program, nullptr)
-        .paint(some_draw(dice), image.data(), nullptr, got.data());
+        .execute(some_draw(dice), image.data(), nullptr, got.data());
     for (std::int32_t y = 0; y < 3; ++y)
       for (std::int32_t x = 0; x < 5; ++x)
         for (std::int32_t c = 0; c < 2; ++c)
@@ -222,7 +222,7 @@ TEST(TransformRows, StagesFollowEachOther) {
     const Bytes want = Pixels(program.stages[1]).make(number, between, others);
     Bytes got(want.size());
     StageExecutor(program, nullptr)
-        .paint(number, own.data(), partner.data(), got.data());
+        .execute(number, own.data(), partner.data(), got.data());
     expect_equal(program.stages[1].target, got, want,
                  name_of(program.stages[1], seed, cpu_level()));
     if (HasFatalFailure()) return;

@@ -1,5 +1,5 @@
 // Small programs on a ring whose next term is opened while the consumer is still in
-// this one: Buffer::open_ahead() and go_ahead(), with a flag for the ledger's lock.
+// this one: Buffer::open_ahead() and go_ahead(), with a flag for the accounting's lock.
 #pragma once
 
 #include <atomic>
@@ -55,7 +55,8 @@ class PutAhead : public RingWorld {
     ring_.close();
   }
 
-  /// As with the ledger's lock: whoever goes over to the term has seen it opened.
+  /// As with the accounting's lock: a thread that goes over to the term has seen it
+  /// opened.
   void open() {
     ring_.reopen_ahead();
     is_open_.store(true, std::memory_order_release);

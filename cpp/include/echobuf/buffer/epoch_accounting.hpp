@@ -27,7 +27,7 @@ struct Checkpoint {
   std::uint64_t fresh_offset() const { return epoch_done ? 0 : oldest_record(sweep); }
 };
 
-/// Each call takes the ledger's own lock, and calls that change the epoch change the
+/// Each call takes one lock, and calls that change the epoch change the
 /// ring under it: so the accounting and the ring always agree.
 template <class Ring>
 class EpochAccounting {

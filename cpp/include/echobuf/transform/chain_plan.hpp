@@ -33,16 +33,16 @@ class ChainPlan : public LeafPlan {
   class Maker : public LeafMaker {
    public:
     Maker(const Program& program, bool past_caches)
-        : painter_(program, past_caches ? streaming_copy() : nullptr) {}
+        : executor_(program, past_caches ? streaming_copy() : nullptr) {}
 
     void make(const Drawn& drawn, std::byte* target) override {
       const DrawNumber number{transform_key(drawn.seed, drawn.epoch), drawn.draw,
                               drawn.row};
-      painter_.paint(number, drawn.example, drawn.partner, target);
+      executor_.execute(number, drawn.example, drawn.partner, target);
     }
 
    private:
-    StageExecutor painter_;
+    StageExecutor executor_;
   };
 
   const Program program_;

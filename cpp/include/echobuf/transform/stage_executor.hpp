@@ -38,16 +38,16 @@ class StageExecutor {
   }
 
   /// Makes the leaf of one example at `target`.
-  void paint(const DrawNumber& number, const std::byte* record,
-             const std::byte* partner, std::byte* target) {
+  void execute(const DrawNumber& number, const std::byte* record,
+               const std::byte* partner, std::byte* target) {
     for (std::size_t i = 0; i < stages_.size(); ++i) {
       Work& work = stages_[i];
       const bool last = i + 1 == stages_.size();
       work.own.begin(number, false, source(i, record, false));
       if (work.others) work.others->begin(number, true, source(i, partner, true));
       const bool both = work.others && work.stage.mix < 0;
-      paint(work, last ? target : work.image.data(), last ? large_ : nullptr);
-      if (both) paint_partner(work);
+      execute(work, last ? target : work.image.data(), last ? large_ : nullptr);
+      if (both) execute_partner(work);
     }
   }
 
@@ -90,7 +90,7 @@ class StageExecutor {
     return (apart ? before.partner_image : before.image).data();
   }
 
-  void paint(Work& work, std::byte* target, RowCopy large) {
+  void execute(Work& work, std::byte* target, RowCopy large) {
     const Stage& stage = work.stage;
     if (stage.raw != 0) return move_image(work.own.ops(), work.own.source(), target);
     if (work.own.is_bytes_then_one()) return paint_bytes(work, target, large);
@@ -108,7 +108,7 @@ class StageExecutor {
     }
   }
 
-  void paint_partner(Work& work) {
+  void execute_partner(Work& work) {
     if (work.stage.raw != 0)
       return move_image(work.others->ops(), work.others->source(),
                         work.partner_image.data());
