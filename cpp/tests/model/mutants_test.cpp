@@ -134,6 +134,8 @@ constexpr Known kKnown[] = {
      "would keep the reset waiting, but no program has one"},
     {"Termination::forget_failure ", "left out",
      "of `cut_off_` alone: read by checkpoint(), which no program calls"},
+    {"DrawLock::take ", "left out",
+     "of `owner_` alone: read by a call from inside a draw, which no program makes"},
     {"Termination::is_broken ", "acquire -> relaxed",
      "set where a device is lost: no program has one"},
 };
