@@ -9,7 +9,7 @@ from echobuf.structure import make_structure
 
 pytestmark = pytest.mark.host
 
-BUFFERS = [_core.Buffer, _core.DeviceBuffer, _core.Station]
+BUFFERS = [_core.Buffer, _core.DeviceBuffer, _core.SharedRing]
 
 
 def core():
@@ -22,7 +22,7 @@ def test_an_object_that_was_not_initialised_is_refused(kind):
     hollow = kind.__new__(kind)
     with pytest.raises(TypeError, match="__init__"):
         hollow.put_tree(np.zeros(2, "f4"), False, None)
-    if kind is not _core.Station:
+    if kind is not _core.SharedRing:
         with pytest.raises(TypeError, match="__init__"):
             hollow.ready()
 

@@ -13,7 +13,7 @@ import echobuf.loader.loader
 from echobuf import CapacityError, ClosedError, serve
 from echobuf.buffer import engine_of
 from echobuf.loader.epochs import Epochs
-from echobuf.serve.following import FollowFeeder
+from echobuf.serve.reader import ServerFeeder
 from echobuf.threads import DaemonThread, Signal
 from helpers import WAIT_S, Worker, until
 from interrupts import Interrupt
@@ -27,8 +27,7 @@ PLACES = (
     "loader/epochs.py",
     "loader/starter.py",
     "loader/readers.py",
-    "serve/supply.py",
-    "serve/following.py",
+    "serve/reader.py",
     "contextlib.py",
 )
 
@@ -104,7 +103,7 @@ def test_a_thread_that_cannot_be_started_ahead(monkeypatch):
     start, left = DaemonThread.start, []
 
     def refuse_one(thread):
-        if left and isinstance(thread._target.__self__, FollowFeeder):
+        if left and isinstance(thread._target.__self__, ServerFeeder):
             raise RuntimeError(left.pop())
         start(thread)
 

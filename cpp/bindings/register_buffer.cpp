@@ -67,7 +67,7 @@ void register_buffer(py::module_& m) {
            py::arg("batch_size"), py::arg("window"), py::arg("factor"),
            py::arg("max_factor"), py::arg("seed"), py::arg("epoch"),
            py::arg("drop_last"), py::arg("prefetch"), py::arg("shared"),
-           py::arg("lent"), py::arg("output"))
+           py::arg("borrowed"), py::arg("output"))
       .def("needs",
            [](const BufferOptions& options) {
              const echobuf::BufferNeeds needs = echobuf::Buffer::needs(options);

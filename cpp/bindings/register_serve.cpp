@@ -10,14 +10,14 @@
 #include <utility>
 
 #include "device_buffer.hpp"
-#include "echobuf/serve/follower.hpp"
-#include "echobuf/serve/place.hpp"
-#include "echobuf/serve/station.hpp"
+#include "echobuf/serve/client_slot.hpp"
+#include "echobuf/serve/ring_reader.hpp"
+#include "echobuf/serve/shared_ring.hpp"
 #include "host_buffer.hpp"
 #include "leaves.hpp"
 #include "register.hpp"
 #include "register_methods.hpp"
-#include "station.hpp"
+#include "shared_ring.hpp"
 #include "waiting.hpp"
 
 namespace py = pybind11;
@@ -28,14 +28,14 @@ using echobuf::BorrowedSlots;
 using echobuf::Clock;
 using echobuf::Deadline;
 using echobuf::SharedMemory;
-using echobuf::python::BoundStation;
+using echobuf::python::BoundSharedRing;
 using echobuf::python::deadline_after;
 using echobuf::python::GilRelease;
-using echobuf::serve::Followed;
-using echobuf::serve::Follower;
-using echobuf::serve::Header;
+using echobuf::serve::ClientSlot;
 using echobuf::serve::JobReport;
-using echobuf::serve::Place;
+using echobuf::serve::ReadResult;
+using echobuf::serve::RingHeader;
+using echobuf::serve::RingReader;
 
 constexpr std::size_t kReport = 6;
 
@@ -47,31 +47,31 @@ static_assert(sizeof(JobReport) <= kReport * sizeof(std::uint64_t));
 
 Deadline after(double seconds) { return deadline_after(Clock::now(), seconds); }
 
-/// Waits for an epoch to begin; `first`: whichever is the job's first. A code of
-/// Followed, and the epoch and where it begins.
-py::tuple wait_epoch(const Place& place, std::optional<std::uint64_t> epoch,
+/// Waits for an epoch to begin; without `epoch`, for the job's first. Returns a code of
+/// ReadResult, the epoch, and the position at which it begins.
+py::tuple wait_epoch(const ClientSlot& client, std::optional<std::uint64_t> epoch,
                      double timeout_s) {
   const GilRelease released;
   const Deadline deadline = after(timeout_s);
-  Header& header = place.header();
-  Followed came = Followed::kTimeout;
+  RingHeader& header = client.header();
+  ReadResult came = ReadResult::kTimeout;
   std::uint64_t number = 0;
   std::uint64_t base = 0;
   for (;;) {
     const std::uint32_t key = header.news.prepare();
     const std::uint32_t phase = header.phase.load(std::memory_order_acquire);
-    const auto wanted = epoch ? epoch : place.first_epoch();
-    const auto begins = wanted ? place.base_of(*wanted) : std::nullopt;
-    if (!place.is_held()) {
-      came = Followed::kDropped;
+    const auto wanted = epoch ? epoch : client.first_epoch();
+    const auto begins = wanted ? client.base_of(*wanted) : std::nullopt;
+    if (!client.is_held()) {
+      came = ReadResult::kDropped;
     } else if (begins) {
-      came = Followed::kEnded;
+      came = ReadResult::kEnded;
       number = *wanted;
       base = *begins;
-    } else if (phase == Header::kFailed) {
-      came = Followed::kFailed;
-    } else if (phase == Header::kOver) {
-      came = Followed::kOver;
+    } else if (phase == RingHeader::kFailed) {
+      came = ReadResult::kFailed;
+    } else if (phase == RingHeader::kOver) {
+      came = ReadResult::kOver;
     } else if (Clock::now() < deadline) {
       header.news.wait(key, deadline);
       continue;
@@ -92,96 +92,97 @@ py::str text_of(const std::array<char, N>& written) {
   return py::reinterpret_steal<py::str>(text);
 }
 
-/// What of a server's slots is lent to a buffer that begins at position `base`.
-std::shared_ptr<const BorrowedSlots> lend(const std::shared_ptr<Place>& place,
-                                          int memory, std::uint64_t base,
-                                          bool writable) {
-  const Header& header = place->header();
+/// Maps a server's slots for a buffer that begins at position `base`.
+std::shared_ptr<const BorrowedSlots> borrow(const std::shared_ptr<ClientSlot>& client,
+                                            int memory, std::uint64_t base,
+                                            bool writable) {
+  const RingHeader& header = client->header();
   const std::size_t bytes = echobuf::size_product(header.slots, header.stride);
   auto slots = std::make_shared<const SharedMemory>(memory, bytes, writable);
-  place->shift(base - base % header.slots);
+  client->shift(base - base % header.slots);
   return std::make_shared<const BorrowedSlots>(
-      BorrowedSlots{std::move(slots), header.slots, base % header.slots, place});
+      BorrowedSlots{std::move(slots), header.slots, base % header.slots, client});
 }
 
-/// What a job's thread has of its upstream. `Bound`: the buffer as Python has it.
+/// Registers RingReader for a kind of buffer. `Bound`: the buffer's Python class.
 template <class Bound, class Core>
-void register_follower(py::module_& m, const char* name) {
-  using F = Follower<Core>;
+void register_reader(py::module_& m, const char* name) {
+  using F = RingReader<Core>;
   py::class_<F>(m, name)
-      .def(py::init([](const Bound& buffer, std::shared_ptr<Place> place) {
-        return std::make_unique<F>(buffer.share(), std::move(place));
+      .def(py::init([](const Bound& buffer, std::shared_ptr<ClientSlot> client) {
+        return std::make_unique<F>(buffer.share(), std::move(client));
       }))
       .def("gap", &F::gap)
       .def("begin", &F::begin)
       .def("term", &F::term)
       .def("position", &F::position)
-      .def("follow",
-           [](F& follower, std::uint64_t term, std::uint64_t epoch, double timeout_s) {
+      .def("read",
+           [](F& reader, std::uint64_t term, std::uint64_t epoch, double timeout_s) {
              const GilRelease released;
-             return static_cast<int>(follower.follow(term, epoch, after(timeout_s)));
+             return static_cast<int>(reader.read(term, epoch, after(timeout_s)));
            });
 }
 
 }  // namespace
 
 void register_serve(py::module_& m) {
-  m.attr("FOLLOWED_TIMEOUT") = static_cast<int>(Followed::kTimeout);
-  m.attr("FOLLOWED_CLOSED") = static_cast<int>(Followed::kClosed);
-  m.attr("FOLLOWED_DROPPED") = static_cast<int>(Followed::kDropped);
-  m.attr("FOLLOWED_OVER") = static_cast<int>(Followed::kOver);
-  m.attr("FOLLOWED_FAILED") = static_cast<int>(Followed::kFailed);
+  m.attr("READ_TIMEOUT") = static_cast<int>(ReadResult::kTimeout);
+  m.attr("READ_CLOSED") = static_cast<int>(ReadResult::kClosed);
+  m.attr("READ_DROPPED") = static_cast<int>(ReadResult::kDropped);
+  m.attr("READ_OVER") = static_cast<int>(ReadResult::kOver);
+  m.attr("READ_FAILED") = static_cast<int>(ReadResult::kFailed);
 
-  auto station = py::class_<BoundStation>(m, "Station");
-  echobuf::python::register_puts<BoundStation>(station);
-  station
-      .def(py::init<const py::list&, std::uint64_t, int, double>(), py::arg("leaves"),
+  auto ring = py::class_<BoundSharedRing>(m, "SharedRing");
+  echobuf::python::register_puts<BoundSharedRing>(ring);
+  ring.def(py::init<const py::list&, std::uint64_t, int, double>(), py::arg("leaves"),
            py::arg("slots"), py::arg("memory"), py::arg("lease_s"))
-      .def_static("adopt", &BoundStation::adopt, py::arg("leaves"), py::arg("feed"),
-                  py::arg("memory"), py::arg("lease_s"))
-      .def("close", &BoundStation::close)
-      .def("term", &BoundStation::term)
-      .def("release", &BoundStation::release)
-      .def("feed", &BoundStation::feed)
-      .def("memory", &BoundStation::memory)
-      .def("slots", &BoundStation::slots)
-      .def("session", &BoundStation::session)
-      .def("begun_before", &BoundStation::begun_before)
-      .def("epochs", &BoundStation::epochs)
-      .def("published", &BoundStation::published)
-      .def("begin_epoch", &BoundStation::begin_epoch)
-      .def("end_epoch", &BoundStation::end_epoch)
-      .def("finish", &BoundStation::finish)
-      .def("take_seat", &BoundStation::take_seat)
-      .def("leave_seat", &BoundStation::leave_seat)
-      .def("holds", &BoundStation::holds)
-      .def("jobs", [](const BoundStation& station) {
+      .def_static("adopt", &BoundSharedRing::adopt, py::arg("leaves"),
+                  py::arg("header"), py::arg("memory"), py::arg("lease_s"))
+      .def("close", &BoundSharedRing::close)
+      .def("term", &BoundSharedRing::term)
+      .def("release", &BoundSharedRing::release)
+      .def("header_fd", &BoundSharedRing::header_fd)
+      .def("memory_fd", &BoundSharedRing::memory_fd)
+      .def("slots", &BoundSharedRing::slots)
+      .def("session", &BoundSharedRing::session)
+      .def("resume_offset", &BoundSharedRing::resume_offset)
+      .def("epochs", &BoundSharedRing::epochs)
+      .def("published", &BoundSharedRing::published)
+      .def("begin_epoch", &BoundSharedRing::begin_epoch)
+      .def("end_epoch", &BoundSharedRing::end_epoch)
+      .def("finish", &BoundSharedRing::finish)
+      .def("take_seat", &BoundSharedRing::take_seat)
+      .def("leave_seat", &BoundSharedRing::leave_seat)
+      .def("holds", &BoundSharedRing::holds)
+      .def("jobs", [](const BoundSharedRing& ring) {
         py::list jobs;
-        for (const JobReport& job : station.jobs()) jobs.append(report(job));
+        for (const JobReport& job : ring.jobs()) jobs.append(report(job));
         return jobs;
       });
 
-  const py::class_<BorrowedSlots, std::shared_ptr<BorrowedSlots>> lent(m,
-                                                                       "BorrowedSlots");
-  py::class_<Place, std::shared_ptr<Place>>(m, "Place")
-      .def(py::init<int, std::uint64_t, std::uint64_t, double>(), py::arg("feed"),
+  const py::class_<BorrowedSlots, std::shared_ptr<BorrowedSlots>> borrowed(
+      m, "BorrowedSlots");
+  py::class_<ClientSlot, std::shared_ptr<ClientSlot>>(m, "ClientSlot")
+      .def(py::init<int, std::uint64_t, std::uint64_t, double>(), py::arg("header"),
            py::arg("seat"), py::arg("holder"), py::arg("lease_s"))
-      .def("is_held", &Place::is_held)
-      .def("slots", [](const Place& place) { return place.header().slots; })
-      .def(
-          "session",
-          [](const Place& place) { return BoundStation::show(place.header().session); })
-      .def("why", [](const Place& place) { return text_of(place.header().why); })
-      .def("leave", &Place::leave)
-      .def("fall_silent", &Place::fall_silent)
+      .def("is_held", &ClientSlot::is_held)
+      .def("slots", [](const ClientSlot& client) { return client.header().slots; })
+      .def("session",
+           [](const ClientSlot& client) {
+             return BoundSharedRing::show(client.header().session);
+           })
+      .def("reason",
+           [](const ClientSlot& client) { return text_of(client.header().reason); })
+      .def("skip_to", &ClientSlot::skip_to)
+      .def("detach", &ClientSlot::detach)
       .def("wait_epoch", &wait_epoch)
-      .def("lend", [](const std::shared_ptr<Place>& place, int memory,
-                      std::uint64_t base, bool writable) {
+      .def("borrow", [](const std::shared_ptr<ClientSlot>& client, int memory,
+                        std::uint64_t base, bool writable) {
         return std::const_pointer_cast<BorrowedSlots>(
-            lend(place, memory, base, writable));
+            borrow(client, memory, base, writable));
       });
 
-  register_follower<echobuf::python::HostBuffer, echobuf::Buffer>(m, "Follower");
-  register_follower<echobuf::python::DeviceBuffer, echobuf::python::DeviceCore>(
-      m, "DeviceFollower");
+  register_reader<echobuf::python::HostBuffer, echobuf::Buffer>(m, "RingReader");
+  register_reader<echobuf::python::DeviceBuffer, echobuf::python::DeviceCore>(
+      m, "DeviceRingReader");
 }

@@ -13,12 +13,12 @@
 
 #include "device_buffer.hpp"
 #include "echobuf/process.hpp"
-#include "echobuf/workers/crew.hpp"
 #include "echobuf/workers/worker.hpp"
+#include "echobuf/workers/worker_pool.hpp"
 #include "host_buffer.hpp"
 #include "leaves.hpp"
 #include "register.hpp"
-#include "station.hpp"
+#include "shared_ring.hpp"
 #include "waiting.hpp"
 
 namespace py = pybind11;
@@ -36,9 +36,9 @@ using Counts = std::vector<std::uint64_t>;
 
 constexpr auto kNever = [] { return false; };
 
-/// Ends this process, whatever it is doing, once one of `fds` has something to say: on
-/// a thread that needs no GIL, which native code of a dataset may keep for ever.
-void follow(const std::vector<int>& fds, int code) {
+/// Ends this process once one of `fds` is readable: on a thread that needs no GIL,
+/// which native code of a dataset may keep for ever.
+void exit_when_readable(const std::vector<int>& fds, int code) {
   std::thread([fds, code] {
     std::vector<pollfd> each;
     each.reserve(fds.size());
@@ -49,105 +49,107 @@ void follow(const std::vector<int>& fds, int code) {
   }).detach();
 }
 
-/// What a trainer has of its worker processes. `Core`: a BasicBuffer.
+/// WorkerPool as Python has it. `Core`: a BasicBuffer, or a SharedRing.
 template <class Core>
-class BoundCrew {
+class BoundWorkerPool {
  public:
-  BoundCrew(const echobuf::python::BoundBuffer<Core>& buffer, std::uint64_t workers,
-            std::uint64_t ahead)
+  BoundWorkerPool(const echobuf::python::BoundBuffer<Core>& buffer,
+                  std::uint64_t workers, std::uint64_t ahead)
       : buffer_(buffer.share()), slots_(buffer_ ? buffer_->shared_memory() : nullptr) {
     if (!slots_) throw std::invalid_argument("the buffer's slots are not shared");
-    crew_ = std::make_unique<Crew>(buffer_, workers, ahead);
+    pool_ = std::make_unique<WorkerPool>(buffer_, workers, ahead);
   }
 
-  /// In a forked child the thread that commits is not there to be joined.
-  ~BoundCrew() {
+  /// In a forked child there is no collector thread to be joined.
+  ~BoundWorkerPool() {
     if (!buffer_->of_this_process()) {
-      static_cast<void>(crew_.release());  // NOLINT: the parent's
+      static_cast<void>(pool_.release());  // NOLINT: the parent's
       return;
     }
     const echobuf::python::GilRelease released;
-    crew_.reset();
+    pool_.reset();
     buffer_.reset();
   }
-  BoundCrew(const BoundCrew&) = delete;
-  BoundCrew& operator=(const BoundCrew&) = delete;
+  BoundWorkerPool(const BoundWorkerPool&) = delete;
+  BoundWorkerPool& operator=(const BoundWorkerPool&) = delete;
 
-  int board() const { return crew_->board().fd(); }
-  int slots() const { return slots_->fd(); }
+  int control_block_fd() const { return pool_->control_block().fd(); }
+  int slots_fd() const { return slots_->fd(); }
   std::uint64_t term() const { return buffer_->term(); }
 
-  /// A code, and how many of `indices` have been given out by now.
-  py::tuple give(std::uint64_t term,
-                 const py::array_t<std::int64_t, py::array::c_style>& indices,
-                 std::uint64_t given) {
+  /// Returns a code, and how many of `indices` have been submitted so far.
+  py::tuple submit(std::uint64_t term,
+                   const py::array_t<std::int64_t, py::array::c_style>& indices,
+                   std::uint64_t submitted) {
     const auto n = static_cast<std::uint64_t>(indices.size());
     const std::int64_t* data = indices.data();
     const Status status = echobuf::python::run(
         Does::kOther, true, true, std::nullopt,
         [&](const WaitLimit& wait_limit, Poll*) {
-          return crew_->give(term, data, n, given, wait_limit.end);
+          return pool_->submit(term, data, n, submitted, wait_limit.end);
         },
         kNever);
-    return py::make_tuple(code(status), given);
+    return py::make_tuple(code(status), submitted);
   }
 
-  /// Whether all that was given up to `counts` has been committed within the time.
-  bool settle(const Counts& counts, double timeout_s) {
+  /// Returns true once all tickets up to `counts` are committed, false after the time.
+  bool wait_committed(const Counts& counts, double timeout_s) {
     check(counts);
     const Status status = echobuf::python::run(
         Does::kOther, false, true, timeout_s,
         [&](const WaitLimit& wait_limit, Poll*) {
-          return crew_->settle(counts, wait_limit.end);
+          return pool_->wait_committed(counts, wait_limit.end);
         },
         kNever);
     if (status == Status::kInterrupted) throw py::error_already_set();
     return status == Status::kOk;
   }
 
-  Counts given() const { return crew_->given(); }
+  Counts submitted() const { return pool_->submitted(); }
   void revoke(std::uint64_t term, const Counts& counts) {
     check(counts);
-    const echobuf::python::GilRelease released;  // a draw that it waits for may want it
-    crew_->revoke(term, counts);
+    const echobuf::python::GilRelease
+        released;  // a draw that it waits for may need the GIL
+    pool_->revoke(term, counts);
   }
-  /// In a forked child it does nothing: the term is the parent's.
+  /// Does nothing in a forked child: the term is the parent's.
   void abandon(std::uint64_t term) {
     if (!buffer_->of_this_process()) return;
     const echobuf::python::GilRelease released;
-    crew_->abandon(term);
+    pool_->abandon(term);
   }
-  void bury(std::uint64_t lane) { crew_->bury(lane); }
-  bool is_wanted(std::uint64_t lane, std::uint64_t ticket) const {
-    return crew_->is_wanted(lane, ticket);
+  void reap(std::uint64_t queue) { pool_->reap(queue); }
+  bool is_wanted(std::uint64_t queue, std::uint64_t ticket) const {
+    return pool_->is_wanted(queue, ticket);
   }
-  void close() { crew_->close(); }
-  std::uint64_t outstanding(std::uint64_t lane) const {
-    return crew_->outstanding(lane);
+  void close() { pool_->close(); }
+  std::uint64_t outstanding(std::uint64_t queue) const {
+    return pool_->outstanding(queue);
   }
 
  private:
-  using Crew = echobuf::workers::Crew<Core>;
+  using WorkerPool = echobuf::workers::WorkerPool<Core>;
 
   void check(const Counts& counts) const {
-    if (counts.size() != crew_->board().lanes())
+    if (counts.size() != pool_->control_block().queues())
       throw std::invalid_argument("there must be one count for each worker");
   }
 
   std::shared_ptr<Core> buffer_;
   const echobuf::SharedMemory* slots_;  // the buffer's
-  std::unique_ptr<Crew> crew_;
+  std::unique_ptr<WorkerPool> pool_;
 };
 
-/// What a worker process has of its trainer.
+/// Worker as Python has it.
 class BoundWorker {
  public:
-  BoundWorker(int board, std::uint64_t lanes, std::uint64_t lane, int slots,
+  BoundWorker(int control_block, std::uint64_t queues, std::uint64_t queue, int slots,
               const py::list& leaves, std::uint64_t capacity)
       : leaves_(leaves, false),
-        worker_(board, lanes, lane, slots, {leaves_.fields(), false}, capacity) {}
+        worker_(control_block, queues, queue, slots, {leaves_.fields(), false},
+                capacity) {}
 
-  /// A code, and the index of the example to make now.
+  /// Returns a code, and the index of the example to make.
   py::tuple take(double timeout_s) {
     std::int64_t index = 0;
     const int status = wait(
@@ -160,7 +162,7 @@ class BoundWorker {
                 [&](Deadline deadline) { return worker_.wait_revoked(deadline); });
   }
 
-  /// Writes the leaves of the example; the index of one that does not fit.
+  /// Writes the leaves of the example; returns the index of one that does not fit.
   std::optional<std::size_t> write(const py::list& arrays) {
     echobuf::python::Sources sources;
     if (const auto leaf = leaves_.bind(arrays, false, sources)) return leaf;
@@ -187,43 +189,44 @@ class BoundWorker {
   echobuf::workers::Worker worker_;
 };
 
-/// `Bound`: the buffer as Python has it.
+/// Registers WorkerPool for a kind of buffer. `Bound`: the buffer's Python class.
 template <class Bound, class Core>
-void register_crew(py::module_& m, const char* name) {
-  using Crew = BoundCrew<Core>;
-  py::class_<Crew>(m, name)
+void register_pool(py::module_& m, const char* name) {
+  using WorkerPool = BoundWorkerPool<Core>;
+  py::class_<WorkerPool>(m, name)
       .def(py::init<const Bound&, std::uint64_t, std::uint64_t>(), py::arg("buffer"),
            py::arg("workers"), py::arg("ahead"))
-      .def("board", &Crew::board)
-      .def("slots", &Crew::slots)
-      .def("term", &Crew::term)
-      .def("give", &Crew::give, py::arg("term"), py::arg("indices"), py::arg("given"))
-      .def("given", &Crew::given)
-      .def("settle", &Crew::settle)
-      .def("revoke", &Crew::revoke)
-      .def("abandon", &Crew::abandon)
-      .def("bury", &Crew::bury)
-      .def("is_wanted", &Crew::is_wanted)
-      .def("close", &Crew::close)
-      .def("outstanding", &Crew::outstanding);
+      .def("control_block_fd", &WorkerPool::control_block_fd)
+      .def("slots_fd", &WorkerPool::slots_fd)
+      .def("term", &WorkerPool::term)
+      .def("submit", &WorkerPool::submit, py::arg("term"), py::arg("indices"),
+           py::arg("submitted"))
+      .def("submitted", &WorkerPool::submitted)
+      .def("wait_committed", &WorkerPool::wait_committed)
+      .def("revoke", &WorkerPool::revoke)
+      .def("abandon", &WorkerPool::abandon)
+      .def("reap", &WorkerPool::reap)
+      .def("is_wanted", &WorkerPool::is_wanted)
+      .def("close", &WorkerPool::close)
+      .def("outstanding", &WorkerPool::outstanding);
 }
 
 }  // namespace
 
 void register_workers(py::module_& m) {
-  m.def("follow", &follow);
+  m.def("exit_when_readable", &exit_when_readable);
 
-  register_crew<echobuf::python::HostBuffer, echobuf::Buffer>(m, "Crew");
-  register_crew<echobuf::python::BoundStation, echobuf::serve::Station>(m,
-                                                                        "StationCrew");
-  register_crew<echobuf::python::DeviceBuffer, echobuf::python::DeviceCore>(
-      m, "DeviceCrew");
+  register_pool<echobuf::python::HostBuffer, echobuf::Buffer>(m, "WorkerPool");
+  register_pool<echobuf::python::BoundSharedRing, echobuf::serve::SharedRing>(
+      m, "RingWorkerPool");
+  register_pool<echobuf::python::DeviceBuffer, echobuf::python::DeviceCore>(
+      m, "DeviceWorkerPool");
 
   py::class_<BoundWorker>(m, "Worker")
       .def(py::init<int, std::uint64_t, std::uint64_t, int, const py::list&,
                     std::uint64_t>(),
-           py::arg("board"), py::arg("lanes"), py::arg("lane"), py::arg("slots"),
-           py::arg("leaves"), py::arg("capacity"))
+           py::arg("control_block"), py::arg("queues"), py::arg("queue"),
+           py::arg("slots"), py::arg("leaves"), py::arg("capacity"))
       .def("take", &BoundWorker::take)
       .def("wait_revoked", &BoundWorker::wait_revoked)
       .def("write", &BoundWorker::write)

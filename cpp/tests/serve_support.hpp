@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "echobuf/buffer/buffer.hpp"
-#include "echobuf/serve/follower.hpp"
-#include "echobuf/serve/place.hpp"
-#include "echobuf/serve/station.hpp"
+#include "echobuf/serve/client_slot.hpp"
+#include "echobuf/serve/ring_reader.hpp"
+#include "echobuf/serve/shared_ring.hpp"
 #include "support.hpp"
 
 namespace echobuf::serve::test {
@@ -40,16 +40,16 @@ inline BufferOptions words(BufferOptions options) {
 /// The examples that an epoch has.
 using Sizes = std::vector<std::uint64_t>;
 
-/// Puts examples from several threads, each in its place.
+/// Puts examples from several threads, each into slots that it has claimed.
 class Upstream {
  public:
-  explicit Upstream(Station& station) : station_(station) {}
+  explicit Upstream(SharedRing& ring) : ring_(ring) {}
 
   /// Puts `from` ... n-1 of an epoch; whether nobody has died.
   bool feed(std::uint64_t epoch, std::uint64_t from, std::uint64_t n,
             std::uint64_t producers) {
-    const std::uint64_t first = station_.feed()->published;
-    term_ = station_.term();
+    const std::uint64_t first = ring_.mapped_header()->published;
+    term_ = ring_.term();
     next_ = from;
     Threads threads;
     for (std::uint64_t p = 0; p < producers; ++p)
@@ -76,7 +76,7 @@ class Upstream {
       count = std::min(most, n - next_);
       if (count == 0) return false;
       const Deadline deadline = dead_ ? kAtOnce : Deadline::max();
-      if (station_.claim(term_, first, count, deadline) != Status::kOk) return false;
+      if (ring_.claim(term_, first, count, deadline) != Status::kOk) return false;
       EXPECT_EQ(first, base + next_);
       next_ += count;
       dies = !dead_ && next_ > fatal_;
@@ -87,18 +87,18 @@ class Upstream {
       write(first + i, dies ? ~std::uint64_t{0} : value);
     }
     if (dies) return false;
-    station_.commit(first, count);
+    ring_.commit(first, count);
     return true;
   }
 
   void write(std::uint64_t position, std::uint64_t value) const {
     const std::vector<std::uint64_t> all(kWords, value);
-    std::memcpy(station_.shared_memory()->data() +
-                    position % station_.slots() * station_.record().stride(),
+    std::memcpy(ring_.shared_memory()->data() +
+                    position % ring_.slots() * ring_.record().stride(),
                 all.data(), 8 * kWords);
   }
 
-  Station& station_;
+  SharedRing& ring_;
   std::uint64_t term_ = 0;
   std::uint64_t fatal_ = ~std::uint64_t{0};
   std::mutex mutex_;
@@ -109,43 +109,43 @@ class Upstream {
 /// Runs epochs that have not ended yet, and goes on in one that was begun before. As
 /// many as `go_on` wants.
 template <class GoOn>
-void run_epochs(Station& station, const Sizes& sizes, std::uint64_t jobs,
+void run_epochs(SharedRing& ring, const Sizes& sizes, std::uint64_t jobs,
                 std::uint64_t producers, GoOn&& go_on) {
-  for (std::uint64_t e = station.feed()->ended; e < sizes.size() && go_on(e); ++e) {
-    const auto there = station.begun_before();
+  for (std::uint64_t e = ring.mapped_header()->ended; e < sizes.size() && go_on(e);
+       ++e) {
+    const auto there = ring.resume_offset();
     if (!there) {
-      ASSERT_TRUE(station.begin_epoch(jobs, far_off())) << "epoch " << e;
+      ASSERT_TRUE(ring.begin_epoch(jobs, far_off())) << "epoch " << e;
     }
-    Upstream(station).feed(e, there.value_or(0), sizes[e], producers);
-    station.end_epoch();
+    Upstream(ring).feed(e, there.value_or(0), sizes[e], producers);
+    ring.end_epoch();
   }
-  station.finish("", false);
+  ring.finish("", false);
 }
 
-inline void run_epochs(Station& station, const Sizes& sizes, std::uint64_t jobs,
+inline void run_epochs(SharedRing& ring, const Sizes& sizes, std::uint64_t jobs,
                        std::uint64_t producers) {
-  run_epochs(station, sizes, jobs, producers, [](std::uint64_t) { return true; });
+  run_epochs(ring, sizes, jobs, producers, [](std::uint64_t) { return true; });
 }
 
 /// As a process that has attached.
 class Job {
  public:
   /// Takes a seat.
-  Job(Station& station, BufferOptions options, bool overlaps = false)
+  Job(SharedRing& ring, BufferOptions options, bool overlaps = false)
       : options_(words(std::move(options))), overlaps_(overlaps) {
-    const auto seat = station.take_seat();
+    const auto seat = ring.take_seat();
     if (!seat) throw std::runtime_error("no seat");
     seat_ = *seat;
-    place_ =
-        std::make_shared<Place>(station.feed().fd(), seat_.first, seat_.second, kLease);
+    slot_ = std::make_shared<ClientSlot>(ring.mapped_header().fd(), seat_.first,
+                                         seat_.second, kLease);
     memory_ = std::make_shared<const SharedMemory>(
-        station.shared_memory()->fd(), station.slots() * station.record().stride(),
-        false);
+        ring.shared_memory()->fd(), ring.slots() * ring.record().stride(), false);
   }
   ~Job() { stop(); }
 
   std::pair<std::uint64_t, std::uint64_t> seat() const { return seat_; }
-  Place& place() const { return *place_; }
+  ClientSlot& slot() const { return *slot_; }
   const SharedMemory& memory() const { return *memory_; }
 
   struct Served {
@@ -170,7 +170,7 @@ class Job {
           promptly([&](Deadline deadline) { return buffer_->next(batch, deadline); });
       if (served.end != Status::kOk) break;
       check(batch, served);
-      if (overlaps_ && !ahead_ && buffer_->draining() && look(*epoch_ + 1))
+      if (overlaps_ && !ahead_ && buffer_->draining() && tick(*epoch_ + 1))
         begin(*epoch_ + 1, true);
     }
     if (served.end == Status::kOk) leave();
@@ -178,7 +178,7 @@ class Job {
     return served;
   }
 
-  Followed why() const { return followed_; }
+  ReadResult reason() const { return result_; }
 
  private:
   void check(const Batch& batch, Served& served) const {
@@ -195,44 +195,44 @@ class Job {
     }
   }
 
-  bool look(std::uint64_t epoch) const { return place_->base_of(epoch).has_value(); }
+  bool tick(std::uint64_t epoch) const { return slot_->base_of(epoch).has_value(); }
 
   /// The number of the epoch that is wanted, or else of the first, once it has begun.
   std::optional<std::uint64_t> await(std::optional<std::uint64_t> epoch) const {
-    Header& header = place_->header();
+    RingHeader& header = slot_->header();
     for (;;) {
       const std::uint32_t key = header.news.prepare();
       const std::uint32_t phase = header.phase.load(std::memory_order_acquire);
-      const auto wanted = epoch ? epoch : place_->first_epoch();
-      const bool begun = wanted && look(*wanted);
-      if (!place_->is_lent()) return std::nullopt;
+      const auto wanted = epoch ? epoch : slot_->first_epoch();
+      const bool begun = wanted && tick(*wanted);
+      if (!slot_->is_held()) return std::nullopt;
       if (begun) return wanted;
-      if (phase != Header::kOpen) return std::nullopt;
+      if (phase != RingHeader::kOpen) return std::nullopt;
       header.news.wait(key, Clock::now() + kSlice);
     }
   }
 
   bool begin(std::optional<std::uint64_t> epoch, bool ahead) {
     if (!epoch) return false;
-    const std::uint64_t base = *place_->base_of(*epoch);
+    const std::uint64_t base = *slot_->base_of(*epoch);
     if (ahead) {
       thread_.join();  // of the epoch that is served out
       if (!buffer_->open_ahead(number_ + 1)) return false;
-      place_->leave(*epoch - 1);
+      slot_->skip_to(*epoch - 1);
     } else {
       stop();
       open(base);
-      place_->leave(*epoch);
-      if (const std::uint64_t gap = follower_->gap(base)) buffer_->reset(number_, gap);
+      slot_->skip_to(*epoch);
+      if (const std::uint64_t gap = reader_->gap(base)) buffer_->reset(number_, gap);
     }
     ++number_;
     ahead_ = ahead;
     if (!ahead) epoch_ = epoch;
     next_ = *epoch + 1;
     following_ = *epoch;
-    follower_->begin(base);
+    reader_->begin(base);
     stopped_ = false;
-    thread_.start([this, term = follower_->term()] { follow(term); });
+    thread_.start([this, term = reader_->term()] { follow(term); });
     return true;
   }
 
@@ -244,22 +244,22 @@ class Job {
   }
 
   void make(std::uint64_t base) {
-    const std::uint64_t slots = place_->header().slots;
-    place_->shift(base - base % slots);
+    const std::uint64_t slots = slot_->header().slots;
+    slot_->shift(base - base % slots);
     options_.borrowed = std::make_shared<const BorrowedSlots>(
-        BorrowedSlots{memory_, slots, base % slots, place_});
+        BorrowedSlots{memory_, slots, base % slots, slot_});
     buffer_ = std::make_shared<Buffer>(options_);
-    follower_ = std::make_unique<Follower<Buffer>>(buffer_, place_);
+    reader_ = std::make_unique<RingReader<Buffer>>(buffer_, slot_);
   }
 
   void follow(std::uint64_t term) {
-    Followed followed = Followed::kTimeout;
-    while (followed == Followed::kTimeout && !stopped_)
-      followed = follower_->follow(term, following_, Clock::now() + kSlice);
-    followed_ = followed;
-    if (followed == Followed::kEnded)
+    ReadResult followed = ReadResult::kTimeout;
+    while (followed == ReadResult::kTimeout && !stopped_)
+      followed = reader_->read(term, following_, Clock::now() + kSlice);
+    result_ = followed;
+    if (followed == ReadResult::kEnded)
       buffer_->close();
-    else if (followed != Followed::kClosed && followed != Followed::kTimeout)
+    else if (followed != ReadResult::kClosed && followed != ReadResult::kTimeout)
       buffer_->fail();
   }
 
@@ -267,7 +267,7 @@ class Job {
   void leave() {
     stopped_ = true;
     buffer_->fail();
-    place_->leave(*epoch_ + 1);
+    slot_->skip_to(*epoch_ + 1);
   }
 
   void stop() {
@@ -279,16 +279,16 @@ class Job {
   BufferOptions options_;
   const bool overlaps_;
   std::pair<std::uint64_t, std::uint64_t> seat_;
-  std::shared_ptr<Place> place_;
+  std::shared_ptr<ClientSlot> slot_;
   std::shared_ptr<const SharedMemory> memory_;
   std::shared_ptr<Buffer> buffer_;
-  std::unique_ptr<Follower<Buffer>> follower_;
+  std::unique_ptr<RingReader<Buffer>> reader_;
   std::optional<std::uint64_t> next_, epoch_;
   std::uint64_t following_ = 0;
   std::uint64_t number_ = 0;  // of the buffer's epoch
   bool ahead_ = false;
   std::atomic<bool> stopped_{false};
-  std::atomic<Followed> followed_{Followed::kTimeout};
+  std::atomic<ReadResult> result_{ReadResult::kTimeout};
   Threads thread_;
 };
 
@@ -296,9 +296,9 @@ inline constexpr std::uint64_t kWindow = 24;
 inline constexpr std::uint64_t kSlots =
     2 * kWindow;  // no lag: the least that a server has
 
-inline std::unique_ptr<Station> make_station(std::uint64_t slots = kSlots,
+inline std::unique_ptr<SharedRing> make_ring(std::uint64_t slots = kSlots,
                                              double lease = kLease) {
-  return std::make_unique<Station>(words({}), slots, -1, lease);
+  return std::make_unique<SharedRing>(words({}), slots, -1, lease);
 }
 
 inline BufferOptions prefetched(BufferOptions options) {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "echobuf/serve/station.hpp"
+#include "echobuf/serve/shared_ring.hpp"
 #include "serve_support.hpp"
 
 namespace echobuf::serve::test {
@@ -28,21 +28,21 @@ std::vector<BufferOptions> all_kinds() {
 
 TEST(Serve, EveryJobGetsEveryExampleOfEveryEpoch) {
   const Sizes sizes{257, 31, 0, 1, 48, 0, 0, 400};
-  const auto station = make_station();
+  const auto ring = make_ring();
   const auto kinds = all_kinds();
   Threads threads;
   std::atomic<std::uint64_t> epochs{0};
   for (std::size_t i = 0; i < 2 * kinds.size(); ++i)
     threads.start([&, i] {
       const BufferOptions& options = kinds[i / 2];
-      Job job(*station, options, i % 2);
+      Job job(*ring, options, i % 2);
       while (const auto served = job.serve()) {
         expect_exact(*served, sizes, options);
         ++epochs;
       }
-      EXPECT_EQ(job.why(), Followed::kEnded);
+      EXPECT_EQ(job.reason(), ReadResult::kEnded);
     });
-  run_epochs(*station, sizes, 2 * kinds.size(), 3);
+  run_epochs(*ring, sizes, 2 * kinds.size(), 3);
   threads.join();
   EXPECT_EQ(epochs, 2 * kinds.size() * sizes.size());
 }
@@ -51,12 +51,12 @@ TEST(Serve, AnEpochEndsWhereItEndsHoweverSoonTheNextOneCame) {
   constexpr std::uint64_t kEpochs = 3000;
   Sizes sizes;
   for (std::uint64_t e = 0; e < kEpochs; ++e) sizes.push_back(e % 4);
-  const auto station = make_station();
+  const auto ring = make_ring();
   Threads threads;
   for (const bool overlaps : {false, true, false})
     threads.start([&, overlaps] {
       const BufferOptions options = numbered(kWindow, 4, {2, 1});
-      Job job(*station, options, overlaps);
+      Job job(*ring, options, overlaps);
       std::uint64_t epochs = 0;
       while (const auto served = job.serve()) {
         expect_exact(*served, sizes, options);
@@ -64,27 +64,27 @@ TEST(Serve, AnEpochEndsWhereItEndsHoweverSoonTheNextOneCame) {
       }
       EXPECT_EQ(epochs, kEpochs);
     });
-  run_epochs(*station, sizes, 3, 1);
+  run_epochs(*ring, sizes, 3, 1);
   threads.join();
 }
 
 // The server ends an epoch, and publishes of the next one, while a job looks.
 TEST(Serve, AJobThatLooksMeanwhileTakesNothingOfTheNextEpoch) {
   constexpr std::uint64_t kEpochs = 100'000, kEach = 2;
-  const Feed feed;
-  Header& header = *feed;
+  const MappedHeader mapped;
+  RingHeader& header = *mapped;
   header.slots = 1 << 19;
   header.stride = 16;
   header.seats[0].holder = 1;
   header.seats[0].state = Seat::kTaken;
-  const auto place = std::make_shared<Place>(feed.fd(), 0, 1, kLease);
+  const auto slot = std::make_shared<ClientSlot>(mapped.fd(), 0, 1, kLease);
   BufferOptions options = numbered(header.slots / 2, 1, {1, 1});
   options.borrowed = std::make_shared<const BorrowedSlots>(
       BorrowedSlots{std::make_shared<const SharedMemory>(header.slots * header.stride),
-                    header.slots, 0, place});
+                    header.slots, 0, slot});
   const auto buffer = std::make_shared<Buffer>(options);
-  Follower<Buffer> follower(buffer, place);
-  follower.begin(0);
+  RingReader<Buffer> reader(buffer, slot);
+  reader.begin(0);
   std::atomic<std::uint64_t> looked_at{0};
   Threads threads;
   threads.start([&] {
@@ -93,72 +93,72 @@ TEST(Serve, AJobThatLooksMeanwhileTakesNothingOfTheNextEpoch) {
       const std::uint64_t end = kEach * (e + 1);
       for (std::uint64_t p = end - 1; p <= end; ++p)
         header.published.store(p, std::memory_order_release);
-      header.ends[e % Header::kEnds].store(end, std::memory_order_release);
+      header.ends[e % RingHeader::kEnds].store(end, std::memory_order_release);
       header.ended.store(e + 1, std::memory_order_release);
       header.published.store(end + 1, std::memory_order_release);
       header.news.notify();
     }
-    header.phase = Header::kOver;
+    header.phase = RingHeader::kOver;
   });
   for (std::uint64_t e = 0; e < kEpochs; ++e) {
     looked_at = e;
-    ASSERT_EQ(follower.follow(buffer->term(), e, far_off()), Followed::kEnded);
-    ASSERT_EQ(follower.position(), kEach * (e + 1));
+    ASSERT_EQ(reader.read(buffer->term(), e, far_off()), ReadResult::kEnded);
+    ASSERT_EQ(reader.position(), kEach * (e + 1));
   }
 }
 
-TEST(Serve, NobodyIsSilentWhileTheServerStandsStill) {
+TEST(Serve, NoLeaseRunsOutWhileTheServerStandsStill) {
   constexpr std::int64_t kMs = 1'000'000;
-  Header header;
+  RingHeader header;
   const Seat& seat = header.seats[5];
   std::int64_t now = 3 * kMs;
-  Silence silence(header, 1.0, now);
+  LeaseTimer silence(header, 1.0, now);
   const auto hears = [&](std::int64_t milliseconds) {
-    silence.look(now += milliseconds * kMs);
-    return !silence.is_over(seat);
+    silence.tick(now += milliseconds * kMs);
+    return !silence.has_expired(seat);
   };
   for (int i = 0; i < 9; ++i) EXPECT_TRUE(hears(60'000));
-  header.seats[5].beat_ns = now;
+  header.seats[5].heartbeat_ns = now;
   for (int i = 0; i < 21; ++i) EXPECT_TRUE(hears(50));
   EXPECT_FALSE(hears(50));
-  header.seats[5].beat_ns = now;
+  header.seats[5].heartbeat_ns = now;
   EXPECT_TRUE(hears(50));
 }
 
-TEST(Serve, WhatIsLeftEarlyHoldsNobodyUp) {
+TEST(Serve, AnEpochLeftEarlyHoldsUpNoJob) {
   const Sizes sizes(6, 300);
-  const auto station = make_station();
+  const auto ring = make_ring();
   const BufferOptions options = numbered(kWindow, 8, {2, 1});
   Threads threads;
   threads.start([&] {
-    Job job(*station, options);
+    Job job(*ring, options);
     while (const auto served = job.serve()) expect_exact(*served, sizes, options);
   });
   for (const BufferOptions& kind : all_kinds())
     threads.start([&, kind] {
-      Job job(*station, kind);
+      Job job(*ring, kind);
       std::uint64_t epochs = 0;
       for (; const auto served = job.serve(epochs % 2 ? ~0ULL : epochs); ++epochs)
         if (epochs % 2) expect_exact(*served, sizes, kind);
       EXPECT_EQ(epochs, sizes.size());
     });
-  run_epochs(*station, sizes, 1 + all_kinds().size(), 2);
+  run_epochs(*ring, sizes, 1 + all_kinds().size(), 2);
   threads.join();
 }
 
-TEST(Serve, WhoComesLateBeginsWithTheNextEpoch) {
+TEST(Serve, ALateJobBeginsWithTheNextEpoch) {
   const Sizes sizes(5, 200);
-  const auto station = make_station();
+  const auto ring = make_ring();
   const BufferOptions options = numbered(kWindow, 8, {3, 1});
   Threads threads;
   std::atomic<std::uint64_t> together{0};
   threads.start([&] {
-    Job early(*station, options);
+    Job early(*ring, options);
     Threads late;
     for (std::uint64_t epoch = 0;; ++epoch) {
       if (epoch == 1) {
         // It has begun by now, or not: the late one is in it, or in the next.
-        late.start([&, job = std::make_shared<Job>(*station, options)] {
+        late.start([&, job = std::make_shared<Job>(*ring, options)] {
           std::uint64_t expected = 0;
           while (const auto served = job->serve()) {
             EXPECT_GE(served->epoch, 1u);
@@ -177,21 +177,21 @@ TEST(Serve, WhoComesLateBeginsWithTheNextEpoch) {
       expect_exact(*served, sizes, options);
     }
   });
-  run_epochs(*station, sizes, 1, 2);
+  run_epochs(*ring, sizes, 1, 2);
   threads.join();
   EXPECT_LE(together, 4u);
 }
 
-TEST(Serve, WhoIsDroppedHasServedNothingThatWasWrittenAgain) {
+TEST(Serve, ADroppedJobHasServedNoSlotThatWasReused) {
   constexpr std::uint64_t kEpochs = 80;
   const Sizes sizes(1'000 * kEpochs, 500);
-  const auto station = make_station();
+  const auto ring = make_ring();
   const BufferOptions options = numbered(kWindow, 4, {2, 1});
   std::atomic<bool> over{false};
   std::atomic<std::uint64_t> dropped{0};
   Threads threads;
   threads.start([&] {
-    Job job(*station, options);
+    Job job(*ring, options);
     while (const auto served = job.serve()) expect_exact(*served, sizes, options);
     over = true;
   });
@@ -199,19 +199,19 @@ TEST(Serve, WhoIsDroppedHasServedNothingThatWasWrittenAgain) {
     threads.start([&, kind] {
       std::mt19937_64 random(kind.prefetch);
       while (!over) {
-        Job job(*station, kind);
+        Job job(*ring, kind);
         std::atomic<bool> done{false};
         Threads dropper;
         const auto pause = std::chrono::microseconds(random() % 3000);
         dropper.start([&, pause] {
-          while (!done && !job.place().first_epoch()) std::this_thread::yield();
+          while (!done && !job.slot().first_epoch()) std::this_thread::yield();
           std::this_thread::sleep_for(pause);  // any moment: nothing relies on it
-          station->leave_seat(job.seat().first, job.seat().second);
+          ring->leave_seat(job.seat().first, job.seat().second);
         });
         while (const auto served = job.serve()) {
           if (served->end != Status::kFinished) {
             EXPECT_EQ(served->end, Status::kFailed);
-            EXPECT_FALSE(job.place().is_lent());
+            EXPECT_FALSE(job.slot().is_held());
             ++dropped;
             break;
           }
@@ -221,21 +221,21 @@ TEST(Serve, WhoIsDroppedHasServedNothingThatWasWrittenAgain) {
       }
     });
   // Goes on until it has happened: who drops a job comes in its midst, or between two.
-  run_epochs(*station, sizes, 1, 2,
+  run_epochs(*ring, sizes, 1, 2,
              [&](std::uint64_t epoch) { return epoch < kEpochs || dropped == 0; });
   threads.join();
   EXPECT_GT(dropped, 0u);
-  EXPECT_TRUE(station->jobs().empty() || station->jobs().size() == 1);
+  EXPECT_TRUE(ring->jobs().empty() || ring->jobs().size() == 1);
 }
 
 TEST(Serve, AnotherServerGoesOnInTheMiddleOfAnEpoch) {
   const Sizes sizes{150, 400, 10, 333};
-  auto station = make_station();
+  auto ring = make_ring();
   const auto kinds = all_kinds();
   Threads threads;
   std::vector<std::unique_ptr<Job>> jobs;
   for (const BufferOptions& kind : kinds)
-    jobs.push_back(std::make_unique<Job>(*station, kind));
+    jobs.push_back(std::make_unique<Job>(*ring, kind));
   std::atomic<std::uint64_t> epochs{0};
   for (std::size_t i = 0; i < kinds.size(); ++i)
     threads.start([&, i] {
@@ -246,89 +246,89 @@ TEST(Serve, AnotherServerGoesOnInTheMiddleOfAnEpoch) {
     });
   std::mt19937_64 random(5);
   std::uint64_t kills = 0;
-  while (station->feed()->ended < sizes.size()) {
-    const std::uint64_t e = station->feed()->ended;
-    const auto there = station->begun_before();
+  while (ring->mapped_header()->ended < sizes.size()) {
+    const std::uint64_t e = ring->mapped_header()->ended;
+    const auto there = ring->resume_offset();
     if (!there) {
-      ASSERT_TRUE(station->begin_epoch(kinds.size(), far_off()));
+      ASSERT_TRUE(ring->begin_epoch(kinds.size(), far_off()));
     }
-    Upstream upstream(*station);
+    Upstream upstream(*ring);
     upstream.kill_at(there.value_or(0) + random() % 120);
     if (upstream.feed(e, there.value_or(0), sizes[e], 3)) {
-      station->end_epoch();
+      ring->end_epoch();
       continue;
     }
     ++kills;
-    station->shut_down();
-    const Feed kept(jobs[0]->place().fd());
+    ring->shut_down();
+    const MappedHeader kept(jobs[0]->slot().fd());
     const int memory = jobs[0]->memory().fd();
-    station.reset();
-    EXPECT_THROW(Station::adopt(words({}).checked(), -1, memory, kLease),
+    ring.reset();
+    EXPECT_THROW(SharedRing::adopt(words({}).checked(), -1, memory, kLease),
                  std::system_error);
-    station = Station::adopt(words({}), kept.fd(), memory, kLease);
-    EXPECT_EQ(station->jobs().size(), jobs.size());
+    ring = SharedRing::adopt(words({}), kept.fd(), memory, kLease);
+    EXPECT_EQ(ring->jobs().size(), jobs.size());
   }
-  station->finish("", false);
+  ring->finish("", false);
   threads.join();
   EXPECT_GT(kills, 4u);
   EXPECT_EQ(epochs, kinds.size() * sizes.size());
 }
 
-TEST(Serve, WhoIsSilentIsDropped) {
-  const auto station = make_station(kSlots, 0.2);
+TEST(Serve, ASilentJobIsDropped) {
+  const auto ring = make_ring(kSlots, 0.2);
   const BufferOptions options = numbered(kWindow, 4, {2, 1});
   std::pair<std::uint64_t, std::uint64_t> silent;
   std::optional<Job> job;
   const auto leave = [&](const auto& seat) {
-    station->leave_seat(seat.first, seat.second);
+    ring->leave_seat(seat.first, seat.second);
   };
   for (;;) {
-    silent = *station->take_seat();  // and gone, before it said anything
-    job.emplace(*station, options);
-    if (station->begin_epoch(2, kAtOnce)) break;
+    silent = *ring->take_seat();  // and gone, before it said anything
+    job.emplace(*ring, options);
+    if (ring->begin_epoch(2, kAtOnce)) break;
     leave(silent);  // we were so slow that one of them was dropped already
     leave(job->seat());
   }
   Threads threads;
   threads.start([&] {
     // It says nothing for longer than its lease would be here: see kLease. If it comes
-    // so late that its place is gone, it serves nothing.
+    // so late that its seat is gone, it serves nothing.
     if (const auto served = job->serve()) {
       EXPECT_EQ(served->end, Status::kFailed);
     }
-    EXPECT_FALSE(job->place().is_lent());
+    EXPECT_FALSE(job->slot().is_held());
   });
   // It has no end: it ends since nobody is left.
-  Upstream(*station).feed(0, 0, std::uint64_t{1} << 32, 1);
-  station->end_epoch();
+  Upstream(*ring).feed(0, 0, std::uint64_t{1} << 32, 1);
+  ring->end_epoch();
   threads.join();
-  EXPECT_FALSE(station->holds(silent.first, silent.second));
-  EXPECT_TRUE(station->jobs().empty());
+  EXPECT_FALSE(ring->holds(silent.first, silent.second));
+  EXPECT_TRUE(ring->jobs().empty());
 }
 
 TEST(Serve, ALiteralOfSlotsIsNoDescriptor) {
-  const Station station(words({}), 64, -1, 10.0);
-  EXPECT_EQ(station.slots(), 64u);
-  EXPECT_THROW(Station(words({}), 0, -1, 10.0), std::invalid_argument);
+  const SharedRing ring(words({}), 64, -1, 10.0);
+  EXPECT_EQ(ring.slots(), 64u);
+  EXPECT_THROW(SharedRing(words({}), 0, -1, 10.0), std::invalid_argument);
 }
 
-TEST(Serve, NothingIsLentToWhoHasFallenSilent) {
-  const auto station = make_station();
-  const Job job(*station, numbered(kWindow, 8, {2, 1}));
-  EXPECT_TRUE(job.place().is_lent());
-  job.place().fall_silent();
-  EXPECT_FALSE(job.place().is_lent());  // though the server has not heard of it
-  EXPECT_TRUE(station->holds(job.seat().first, job.seat().second));
+TEST(Serve, ADetachedJobBorrowsNoSlots) {
+  const auto ring = make_ring();
+  const Job job(*ring, numbered(kWindow, 8, {2, 1}));
+  EXPECT_TRUE(job.slot().is_held());
+  job.slot().detach();
+  EXPECT_FALSE(job.slot().is_held());  // though the server has not heard of it
+  EXPECT_TRUE(ring->holds(job.seat().first, job.seat().second));
 }
 
-TEST(Serve, RefusesAFeedOfOtherRecords) {
-  const auto station = make_station();
+TEST(Serve, RefusesARingOfOtherRecords) {
+  const auto ring = make_ring();
   BufferOptions other;
   other.fields = {{8, 1}};
-  EXPECT_THROW(Station::adopt(other, station->feed().fd(),
-                              station->shared_memory()->fd(), kLease),
+  EXPECT_THROW(SharedRing::adopt(other, ring->mapped_header().fd(),
+                                 ring->shared_memory()->fd(), kLease),
                std::invalid_argument);
-  EXPECT_THROW(Feed(station->shared_memory()->fd()), std::exception);
+  EXPECT_THROW(MappedHeader(ring->shared_memory()->fd()), std::exception);
 }
 
 }  // namespace

@@ -9,8 +9,8 @@
 #include <new>
 #include <system_error>
 
-#include "echobuf/serve/station.hpp"
-#include "echobuf/workers/crew.hpp"
+#include "echobuf/serve/shared_ring.hpp"
+#include "echobuf/workers/worker_pool.hpp"
 #include "serve_support.hpp"
 
 #if defined(__has_feature)
@@ -56,15 +56,18 @@ int refuse_each_thread(Make&& make) {
 }
 
 TEST(Serve, AThreadThatCannotBeStartedIsAnError) {
-  EXPECT_EQ(refuse_each_thread([] { make_station(); }), 2);
-  const std::shared_ptr<Station> station = make_station();
+  EXPECT_EQ(refuse_each_thread([] { make_ring(); }), 2);
+  const std::shared_ptr<SharedRing> ring = make_ring();
   EXPECT_EQ(refuse_each_thread([&] {
-              Station::adopt(words({}), station->feed().fd(),
-                             station->shared_memory()->fd(), kLease);
+              SharedRing::adopt(words({}), ring->mapped_header().fd(),
+                                ring->shared_memory()->fd(), kLease);
             }),
             2);
-  EXPECT_EQ(refuse_each_thread([&] { workers::Crew<Station>(station, 2, 16); }), 1);
-  EXPECT_EQ(refuse_each_thread([&] { Place(station->feed().fd(), 0, 1, kLease); }), 1);
+  EXPECT_EQ(refuse_each_thread([&] { workers::WorkerPool<SharedRing>(ring, 2, 16); }),
+            1);
+  EXPECT_EQ(
+      refuse_each_thread([&] { ClientSlot(ring->mapped_header().fd(), 0, 1, kLease); }),
+      1);
   EXPECT_EQ(
       refuse_each_thread([] { Buffer(prefetched(numbered(kWindow, 4, {2, 1}))); }), 1);
 }

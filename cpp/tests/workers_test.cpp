@@ -10,15 +10,15 @@
 #include <vector>
 
 #include "echobuf/buffer/buffer.hpp"
-#include "echobuf/workers/crew.hpp"
 #include "echobuf/workers/worker.hpp"
+#include "echobuf/workers/worker_pool.hpp"
 
 namespace echobuf::workers {
 namespace {
 
 constexpr std::uint64_t kWords = 40;  // of a record: not one store
 
-BufferOptions crew_options() {
+BufferOptions pool_options() {
   BufferOptions options;
   options.fields = {{8 * kWords, 1}};
   options.batch_size = 4;
@@ -30,34 +30,36 @@ BufferOptions crew_options() {
 
 const SharedMemory& shared(const Buffer& buffer) { return *buffer.shared_memory(); }
 
-/// A buffer and its crew; workers are threads here, with mappings of their own.
+/// A buffer and its pool; workers are threads here, with mappings of their own.
 struct Trainer {
   explicit Trainer(std::uint64_t workers, std::uint64_t ahead = 4)
-      : buffer(std::make_shared<Buffer>(crew_options())),
-        crew(buffer, workers, ahead),
-        lanes(workers) {}
+      : buffer(std::make_shared<Buffer>(pool_options())),
+        pool(buffer, workers, ahead),
+        queues(workers) {}
 
-  std::unique_ptr<Worker> hire(std::uint64_t lane) const {
-    const BufferOptions options = crew_options();
+  std::unique_ptr<Worker> hire(std::uint64_t queue) const {
+    const BufferOptions options = pool_options();
     return std::make_unique<Worker>(
-        crew.board().fd(), lanes, lane, shared(*buffer).fd(),
+        pool.control_block().fd(), queues, queue, shared(*buffer).fd(),
         RecordLayout(options.fields, false),
         shared(*buffer).bytes() / RecordLayout(options.fields, false).stride());
   }
 
-  Status give(const std::vector<std::int64_t>& indices) {
-    std::uint64_t given = 0;
-    return crew.give(buffer->term(), indices.data(), indices.size(), given,
-                     Deadline::max());
+  Status submit(const std::vector<std::int64_t>& indices) {
+    std::uint64_t submitted = 0;
+    return pool.submit(buffer->term(), indices.data(), indices.size(), submitted,
+                       Deadline::max());
   }
 
-  void revoke() { crew.revoke(buffer->term(), crew.given()); }
+  void revoke() { pool.revoke(buffer->term(), pool.submitted()); }
 
-  Status settle(Deadline deadline) { return crew.settle(crew.given(), deadline); }
+  Status wait_committed(Deadline deadline) {
+    return pool.wait_committed(pool.submitted(), deadline);
+  }
 
   std::shared_ptr<Buffer> buffer;
-  Crew<Buffer> crew;
-  std::uint64_t lanes;
+  WorkerPool<Buffer> pool;
+  std::uint64_t queues;
 };
 
 void write(Worker& worker, std::int64_t index) {
@@ -66,18 +68,18 @@ void write(Worker& worker, std::int64_t index) {
   worker.write(&leaf);
 }
 
-/// Works until the crew is closed; now and then leaves a ticket half-done and is hired
+/// Works until the pool is closed; now and then leaves a ticket half-done and is hired
 /// again, as a process is after it was killed.
-void work(const Trainer& trainer, std::uint64_t lane, double chance_of_death) {
-  std::mt19937 random(static_cast<unsigned>(lane));
-  std::unique_ptr<Worker> worker = trainer.hire(lane);
+void work(const Trainer& trainer, std::uint64_t queue, double chance_of_death) {
+  std::mt19937 random(static_cast<unsigned>(queue));
+  std::unique_ptr<Worker> worker = trainer.hire(queue);
   for (;;) {
     std::int64_t index = 0;
     if (worker->take(index, Deadline::max()) == Status::kClosed) return;
     const bool dies = std::bernoulli_distribution(chance_of_death)(random);
     write(*worker, dies ? -1 : index);
     if (dies)
-      worker = trainer.hire(lane);
+      worker = trainer.hire(queue);
     else
       worker->done();
   }
@@ -106,16 +108,16 @@ std::vector<std::int64_t> counted(std::int64_t n) {
 std::vector<std::int64_t> order_with(std::uint64_t workers, double chance_of_death) {
   Trainer trainer(workers);
   std::vector<std::thread> threads;
-  for (std::uint64_t lane = 0; lane < workers; ++lane)
-    threads.emplace_back([&, lane] { work(trainer, lane, chance_of_death); });
+  for (std::uint64_t queue = 0; queue < workers; ++queue)
+    threads.emplace_back([&, queue] { work(trainer, queue, chance_of_death); });
   std::thread giver([&] {
-    EXPECT_EQ(trainer.give(counted(500)), Status::kOk);
+    EXPECT_EQ(trainer.submit(counted(500)), Status::kOk);
     trainer.buffer->close();
   });
   std::vector<std::int64_t> served = serve_out(*trainer.buffer);
   giver.join();
-  EXPECT_EQ(trainer.settle(Deadline::max()), Status::kOk);
-  trainer.crew.close();
+  EXPECT_EQ(trainer.wait_committed(Deadline::max()), Status::kOk);
+  trainer.pool.close();
   for (std::thread& thread : threads) thread.join();
   return served;
 }
@@ -127,9 +129,9 @@ TEST(Workers, OrderIsThatOfTheIndicesWhateverTheirNumberAndTheirDeaths) {
   EXPECT_EQ(order_with(3, 0.2), alone);
 }
 
-TEST(Workers, OneThatDiesLeavesItsTicketsToTheNext) {
+TEST(Workers, AWorkerThatDiesLeavesItsTicketsToTheNext) {
   Trainer trainer(1);
-  ASSERT_EQ(trainer.give({7, 8}), Status::kOk);
+  ASSERT_EQ(trainer.submit({7, 8}), Status::kOk);
   std::int64_t index = 0;
   ASSERT_EQ(trainer.hire(0)->take(index, Deadline::max()), Status::kOk);
   EXPECT_EQ(index, 7);
@@ -141,78 +143,78 @@ TEST(Workers, OneThatDiesLeavesItsTicketsToTheNext) {
     next->done();
   }
   EXPECT_EQ(next->take(index, kAtOnce), Status::kTimeout);
-  EXPECT_EQ(trainer.settle(Deadline::max()), Status::kOk);
+  EXPECT_EQ(trainer.wait_committed(Deadline::max()), Status::kOk);
 }
 
 TEST(Workers, RevokedTicketsAreSkippedAndLaterOnesMade) {
   Trainer trainer(1);
-  ASSERT_EQ(trainer.give({0, 1, 2}), Status::kOk);
+  ASSERT_EQ(trainer.submit({0, 1, 2}), Status::kOk);
   const std::unique_ptr<Worker> worker = trainer.hire(0);
   std::int64_t index = -1;
   ASSERT_EQ(worker->take(index, Deadline::max()), Status::kOk);
   EXPECT_EQ(worker->wait_revoked(kAtOnce), Status::kTimeout);
-  EXPECT_TRUE(trainer.crew.is_wanted(0, worker->ticket()));
+  EXPECT_TRUE(trainer.pool.is_wanted(0, worker->ticket()));
   trainer.revoke();
-  EXPECT_FALSE(trainer.crew.is_wanted(0, worker->ticket()));
+  EXPECT_FALSE(trainer.pool.is_wanted(0, worker->ticket()));
   EXPECT_EQ(worker->wait_revoked(Deadline::max()), Status::kOk);
-  EXPECT_EQ(trainer.give({3}), Status::kClosed);
+  EXPECT_EQ(trainer.submit({3}), Status::kClosed);
   worker->done();
   EXPECT_EQ(worker->take(index, kAtOnce), Status::kTimeout);
   ASSERT_EQ(trainer.buffer->reset(1), Status::kOk);
-  ASSERT_EQ(trainer.give({3}), Status::kOk);
+  ASSERT_EQ(trainer.submit({3}), Status::kOk);
   ASSERT_EQ(worker->take(index, Deadline::max()), Status::kOk);
   EXPECT_EQ(index, 3);
   worker->done();
-  EXPECT_EQ(trainer.settle(Deadline::max()), Status::kOk);
+  EXPECT_EQ(trainer.wait_committed(Deadline::max()), Status::kOk);
 }
 
-TEST(Workers, WhatADeadOneHadIsBuriedOnceItIsRevoked) {
+TEST(Workers, RevokedTicketsOfADeadWorkerAreReaped) {
   Trainer trainer(2, 1);
-  ASSERT_EQ(trainer.give({0, 1}), Status::kOk);
-  trainer.crew.bury(0);  // nothing was revoked: nothing is lost
-  EXPECT_EQ(trainer.crew.outstanding(0), 1);
-  EXPECT_EQ(trainer.settle(kAtOnce), Status::kTimeout);
+  ASSERT_EQ(trainer.submit({0, 1}), Status::kOk);
+  trainer.pool.reap(0);  // nothing was revoked: nothing is lost
+  EXPECT_EQ(trainer.pool.outstanding(0), 1);
+  EXPECT_EQ(trainer.wait_committed(kAtOnce), Status::kTimeout);
   trainer.revoke();
-  trainer.crew.bury(0);
-  trainer.crew.bury(1);
-  EXPECT_EQ(trainer.settle(Deadline::max()), Status::kOk);
+  trainer.pool.reap(0);
+  trainer.pool.reap(1);
+  EXPECT_EQ(trainer.wait_committed(Deadline::max()), Status::kOk);
 }
 
-TEST(Workers, WhatWasGivenLaterIsNeitherWaitedForNorRevoked) {
+TEST(Workers, TicketsSubmittedLaterAreNeitherWaitedForNorRevoked) {
   Trainer trainer(1);
-  const std::vector<std::uint64_t> none = trainer.crew.given();
-  ASSERT_EQ(trainer.give({0, 1}), Status::kOk);
-  const std::vector<std::uint64_t> first = trainer.crew.given();
-  ASSERT_EQ(trainer.give({2}), Status::kOk);
-  EXPECT_EQ(trainer.crew.settle(none, kAtOnce), Status::kOk);
-  EXPECT_EQ(trainer.crew.settle(first, kAtOnce), Status::kTimeout);
-  trainer.crew.revoke(trainer.buffer->term(), first);
-  EXPECT_FALSE(trainer.crew.is_wanted(0, 1));
-  EXPECT_TRUE(trainer.crew.is_wanted(0, 2));
-  trainer.crew.revoke(trainer.buffer->term(), none);  // never fewer
-  EXPECT_FALSE(trainer.crew.is_wanted(0, 1));
-  trainer.crew.bury(0);
-  EXPECT_EQ(trainer.crew.settle(first, Deadline::max()), Status::kOk);
-  EXPECT_EQ(trainer.settle(kAtOnce), Status::kTimeout);
+  const std::vector<std::uint64_t> none = trainer.pool.submitted();
+  ASSERT_EQ(trainer.submit({0, 1}), Status::kOk);
+  const std::vector<std::uint64_t> first = trainer.pool.submitted();
+  ASSERT_EQ(trainer.submit({2}), Status::kOk);
+  EXPECT_EQ(trainer.pool.wait_committed(none, kAtOnce), Status::kOk);
+  EXPECT_EQ(trainer.pool.wait_committed(first, kAtOnce), Status::kTimeout);
+  trainer.pool.revoke(trainer.buffer->term(), first);
+  EXPECT_FALSE(trainer.pool.is_wanted(0, 1));
+  EXPECT_TRUE(trainer.pool.is_wanted(0, 2));
+  trainer.pool.revoke(trainer.buffer->term(), none);  // never fewer
+  EXPECT_FALSE(trainer.pool.is_wanted(0, 1));
+  trainer.pool.reap(0);
+  EXPECT_EQ(trainer.pool.wait_committed(first, Deadline::max()), Status::kOk);
+  EXPECT_EQ(trainer.wait_committed(kAtOnce), Status::kTimeout);
 }
 
 TEST(Workers, ATermIsAbandonedOnlyWhileItLasts) {
   Trainer trainer(1);
   const std::uint64_t term = trainer.buffer->term();
   ASSERT_EQ(trainer.buffer->reset(1), Status::kOk);
-  trainer.crew.abandon(term);
+  trainer.pool.abandon(term);
   EXPECT_FALSE(trainer.buffer->has_failed());
-  trainer.crew.abandon(trainer.buffer->term());
+  trainer.pool.abandon(trainer.buffer->term());
   EXPECT_TRUE(trainer.buffer->has_failed());
 }
 
-TEST(Workers, WhatIsTakenBackIsNotServed) {
+TEST(Workers, RevokedTicketsAreNotServed) {
   for (int turn = 0; turn < 200; ++turn) {
     Trainer trainer(1, 16);
     const std::unique_ptr<Worker> worker = trainer.hire(0);
     std::vector<std::int64_t> served;
     std::thread consumer([&] { served = serve_out(*trainer.buffer); });
-    ASSERT_EQ(trainer.give(counted(12)), Status::kOk);
+    ASSERT_EQ(trainer.submit(counted(12)), Status::kOk);
     std::thread revoker([&] { trainer.revoke(); });
     std::int64_t index = 0;
     // Those taken are written, all others called done.
@@ -222,78 +224,79 @@ TEST(Workers, WhatIsTakenBackIsNotServed) {
     }
     revoker.join();
     worker->take(index, kAtOnce);
-    EXPECT_EQ(trainer.settle(Deadline::max()), Status::kOk);
+    EXPECT_EQ(trainer.wait_committed(Deadline::max()), Status::kOk);
     consumer.join();
     for (const std::int64_t each : served) EXPECT_GT(each, 0);
   }
 }
 
-TEST(Workers, ATermThatIsOverIsNotFailedByWhoRevokesItLate) {
+TEST(Workers, RevokingATermThatIsOverDoesNotFailTheNext) {
   Trainer trainer(1);
   const std::uint64_t term = trainer.buffer->term();
-  ASSERT_EQ(trainer.give({0}), Status::kOk);
+  ASSERT_EQ(trainer.submit({0}), Status::kOk);
   trainer.revoke();
-  trainer.crew.bury(0);
+  trainer.pool.reap(0);
   ASSERT_EQ(trainer.buffer->reset(1), Status::kOk);
-  trainer.crew.revoke(term, trainer.crew.given());
+  trainer.pool.revoke(term, trainer.pool.submitted());
   EXPECT_FALSE(trainer.buffer->has_failed());
-  EXPECT_EQ(trainer.give({1}), Status::kOk);
+  EXPECT_EQ(trainer.submit({1}), Status::kOk);
 }
 
-TEST(Workers, AResetIsNotWaitedForByWhoRevokes) {
+TEST(Workers, RevokingDoesNotWaitForAReset) {
   Trainer trainer(1);
   const std::uint64_t term = trainer.buffer->term();
-  ASSERT_EQ(trainer.give({0, 1, 2}), Status::kOk);
-  // It waits for what is given, which only a revocation ends.
+  ASSERT_EQ(trainer.submit({0, 1, 2}), Status::kOk);
+  // It waits for what is submitted, which only a revocation ends.
   std::thread resetter([&] { EXPECT_EQ(trainer.buffer->reset(1), Status::kOk); });
   const std::int64_t more = 3;
-  std::uint64_t given = 0;
-  while (trainer.crew.give(term, &more, 1, given, kAtOnce) != Status::kClosed)
-    given = 0;
-  trainer.crew.revoke(term, trainer.crew.given());
-  trainer.crew.bury(0);
+  std::uint64_t submitted = 0;
+  while (trainer.pool.submit(term, &more, 1, submitted, kAtOnce) != Status::kClosed)
+    submitted = 0;
+  trainer.pool.revoke(term, trainer.pool.submitted());
+  trainer.pool.reap(0);
   resetter.join();
   EXPECT_FALSE(trainer.buffer->has_failed());
 }
 
-TEST(Workers, GivingWaitsForRoomAndEndsWithTheTerm) {
+TEST(Workers, SubmitWaitsForRoomAndEndsWithTheTerm) {
   Trainer trainer(1, 2);
-  std::uint64_t given = 0;
+  std::uint64_t submitted = 0;
   const std::vector<std::int64_t> indices = counted(5);
   const std::uint64_t term = trainer.buffer->term();
-  EXPECT_EQ(trainer.crew.give(term, indices.data(), 5, given, kAtOnce),
+  EXPECT_EQ(trainer.pool.submit(term, indices.data(), 5, submitted, kAtOnce),
             Status::kTimeout);
-  EXPECT_EQ(given, 2);
+  EXPECT_EQ(submitted, 2);
   trainer.revoke();
-  trainer.crew.bury(0);
-  ASSERT_EQ(trainer.settle(Deadline::max()), Status::kOk);
+  trainer.pool.reap(0);
+  ASSERT_EQ(trainer.wait_committed(Deadline::max()), Status::kOk);
   trainer.buffer->fail();
-  EXPECT_EQ(trainer.crew.give(term, indices.data(), 5, given, Deadline::max()),
+  EXPECT_EQ(trainer.pool.submit(term, indices.data(), 5, submitted, Deadline::max()),
             Status::kClosed);
-  EXPECT_EQ(given, 2);
+  EXPECT_EQ(submitted, 2);
 }
 
-TEST(Workers, GivingToABusyWorkerEndsWithTheTerm) {
+TEST(Workers, SubmitToABusyWorkerEndsWithTheTerm) {
   Trainer trainer(1, 1);
-  ASSERT_EQ(trainer.give({0}), Status::kOk);
+  ASSERT_EQ(trainer.submit({0}), Status::kOk);
   const std::uint64_t term = trainer.buffer->term();
-  std::thread giver([&] { EXPECT_EQ(trainer.give({1}), Status::kClosed); });
-  trainer.crew.abandon(term);
+  std::thread giver([&] { EXPECT_EQ(trainer.submit({1}), Status::kClosed); });
+  trainer.pool.abandon(term);
   giver.join();
 }
 
-TEST(Workers, ABoardIsNoMoreThanWhatItSays) {
-  const Board board(2);
-  EXPECT_NO_THROW(Board(board.fd(), 2));
-  EXPECT_THROW(Board(board.fd(), 1), std::invalid_argument);
-  EXPECT_THROW(Board(board.fd(), 1000), std::system_error);  // past its end
-  EXPECT_THROW(Board(-1, 2), std::system_error);
+TEST(Workers, AControlBlockOfAnotherSizeIsRefused) {
+  const ControlBlock control_block(2);
+  EXPECT_NO_THROW(ControlBlock(control_block.fd(), 2));
+  EXPECT_THROW(ControlBlock(control_block.fd(), 1), std::invalid_argument);
+  EXPECT_THROW(ControlBlock(control_block.fd(), 1000),
+               std::system_error);  // past its end
+  EXPECT_THROW(ControlBlock(-1, 2), std::system_error);
   const SharedMemory other(std::size_t{1} << 16);
-  EXPECT_THROW(Board(other.fd(), 2), std::invalid_argument);
+  EXPECT_THROW(ControlBlock(other.fd(), 2), std::invalid_argument);
 }
 
 TEST(Workers, RecordsThatAreWholeBatchesAreRefused) {
-  BufferOptions options = crew_options();
+  BufferOptions options = pool_options();
   options.ragged = true;
   options.batch_size = 1;
   EXPECT_THROW(Buffer{options}, std::invalid_argument);

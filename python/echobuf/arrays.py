@@ -16,7 +16,7 @@ Array = np.ndarray[Any, Any]
 
 
 def put_tree(
-    core: _core.Buffer | _core.DeviceBuffer | _core.Station,
+    core: _core.Buffer | _core.DeviceBuffer | _core.SharedRing,
     tree: Any,
     spec: Spec,
     stacked: bool,

@@ -21,7 +21,7 @@ def make_backend(
     epoch: int,
     *,
     shared: bool = False,
-    lent: _core.BorrowedSlots | None = None,
+    borrowed: _core.BorrowedSlots | None = None,
 ) -> HostBackend | CudaBackend:
     """Allocate a window, and batch memory, on `options.device`.
 
@@ -31,7 +31,7 @@ def make_backend(
         options: the buffer's.
         epoch: the first.
         shared: the slots lie in memory that worker processes can write.
-        lent: slots of a server, which the window uses in place of slots that it
+        borrowed: slots of a server, which the window uses in place of slots that it
             allocates.
 
     Raises:
@@ -40,7 +40,7 @@ def make_backend(
     """
     capacity.check_size(spec, options)
     core_options = make_core_options(
-        spec, output, options, epoch, shared=shared, lent=lent
+        spec, output, options, epoch, shared=shared, borrowed=borrowed
     )
     if options.device == "cpu":
         return HostBackend(spec, output, options, core_options)
@@ -56,7 +56,7 @@ def make_core_options(
     epoch: int = 0,
     *,
     shared: bool = False,
-    lent: _core.BorrowedSlots | None = None,
+    borrowed: _core.BorrowedSlots | None = None,
 ) -> _core.BufferOptions:
     """Return the options in the core's form; nothing is allocated."""
     return _core.BufferOptions(
@@ -71,6 +71,6 @@ def make_core_options(
         drop_last=options.drop_last,
         prefetch=options.prefetch,
         shared=shared,
-        lent=lent,
+        borrowed=borrowed,
         output=list(output.plans),
     )

@@ -64,7 +64,7 @@ class EchoBuffer(Uncopied):
     _called = "an EchoBuffer"
     _remedy = "Make another, and load this one's `state_dict()` into it."
     _shared = False  # whether the slots lie where other processes can write them
-    _lent: _core.BorrowedSlots | None = None  # slots that another process writes
+    _borrowed: _core.BorrowedSlots | None = None  # slots that another process writes
 
     def __init__(
         self,
@@ -95,7 +95,9 @@ class EchoBuffer(Uncopied):
             drop_last=drop_last,
             max_bytes=max_bytes,
         )
-        engine = Engine(spec, options, transform, shared=self._shared, lent=self._lent)
+        engine = Engine(
+            spec, options, transform, shared=self._shared, borrowed=self._borrowed
+        )
         self._engine = engine
         # The next are called for every example and batch: one lookup each.
         self._core = engine.core

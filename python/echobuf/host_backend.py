@@ -35,7 +35,7 @@ class HostBackend:
         CapacityError: the window does not fit `max_bytes`, or the memory.
     """
 
-    crew = _core.Crew  # the native pool of its worker processes
+    worker_pool = _core.WorkerPool  # the native pool of its worker processes
 
     def __init__(
         self,

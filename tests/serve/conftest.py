@@ -1,4 +1,4 @@
-"""Servers of a test are found by it alone, and nothing of them stays."""
+"""Each test has its own folder of servers, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from leaked_threads import no_feeder
 
 
 def _open_memory() -> int:
-    """How much memory without a name this process has open."""
+    """Return the number of unnamed memory files that this process has open."""
     links = []
     for each in os.listdir("/proc/self/fd"):
         try:

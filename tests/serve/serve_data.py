@@ -1,4 +1,4 @@
-"""What servers of the tests serve, and jobs that count what they get."""
+"""Upstreams of servers in the tests, and jobs that count their examples."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAME = "numbers"
 
 
 class Numbers:
-    """Examples that follow from their numbers; how often each was made is counted.
+    """Examples that follow from their numbers, with a count of how often each is made.
 
     Args:
         n: examples an epoch.
@@ -53,7 +53,7 @@ def example(number: int) -> Any:
 
 
 def ids_of(batch: Any) -> list[int]:
-    """The numbers in a batch, all of which must be whole."""
+    """Return the numbers of a batch's examples, none of which may be torn."""
     ids = np.asarray(batch["id"])
     first, second = (np.asarray(leaf) for leaf in batch["data"])
     assert (first == ids[:, None, None]).all()
@@ -62,7 +62,7 @@ def ids_of(batch: Any) -> list[int]:
 
 
 class Job(threading.Thread):
-    """Trains on what a server serves, or on an upstream of its own.
+    """A thread that trains on a server's examples, or on an upstream of its own.
 
     Args:
         epochs: how many.
@@ -98,7 +98,7 @@ class Job(threading.Thread):
                 self.served[-1].append(ids_of(batch))
 
     def end(self) -> list[list[list[int]]]:
-        """What it was served; raises what it raised."""
+        """Return the served batches; raise the error of the thread."""
         self.join(60)
         assert not self.is_alive(), "a job hangs"
         if self.error is not None:
@@ -109,7 +109,7 @@ class Job(threading.Thread):
 def close_at_gate(
     server: serve.Server, go_on: threading.Event, *, restarting: bool = False
 ) -> None:
-    """Closes it while upstream waits for `go_on`: so it closes in this epoch."""
+    """Close the server while upstream waits for `go_on`, that is, within this epoch."""
     closing = threading.Thread(target=server.close, kwargs={"restarting": restarting})
     closing.start()
     assert server._stopped.wait(60)
@@ -118,10 +118,10 @@ def close_at_gate(
 
 
 def all_of(epoch: list[list[int]]) -> list[int]:
-    """What was served in an epoch."""
+    """Return the examples served in an epoch."""
     return list(itertools.chain.from_iterable(epoch))
 
 
 def counts_of(epoch: list[list[int]], n: int) -> list[int]:
-    """How often each example was served."""
+    """Return how often each example was served."""
     return np.bincount(all_of(epoch), minlength=n).tolist()

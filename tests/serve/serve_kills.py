@@ -1,4 +1,4 @@
-"""Kills jobs and servers at random: `python tests/serve/serve_kills.py KILLS SEED`.
+"""Kill jobs and servers at random: `python tests/serve/serve_kills.py KILLS SEED`.
 
 Every epoch that a job gets to the end of must have each fresh example exactly as often
 as its factor says, whole, however often the server was killed meanwhile.
@@ -26,7 +26,7 @@ _NAME = "kills"
 
 
 class Numbers:
-    """Upstream: each example tells its number many times over."""
+    """An upstream whose examples repeat their number."""
 
     def __iter__(self) -> Iterator[Any]:
         for i in range(_N):
@@ -80,7 +80,7 @@ class Run:
         return _fork(lambda: _train(factor, self._out))
 
     def kill(self) -> None:
-        """Kills one of them, and starts another in its place."""
+        """Kill one of them, and start another in its place."""
         # So long that some get to the end of an epoch, and some not to its start.
         time.sleep(self.random.choice([0.02, 0.4]) * self.random.random())
         self.look()
@@ -93,7 +93,7 @@ class Run:
             self.jobs[i] = self._job()
 
     def look(self) -> int:
-        """Counts epochs that jobs got to the end of, and fails if somebody failed."""
+        """Count the epochs that jobs have completed; fail if a job failed."""
         for process in (self.server, *self.jobs):
             ended, status = os.waitpid(process, os.WNOHANG)
             assert not ended, f"process {process} ended by itself: {status}"
@@ -102,7 +102,7 @@ class Run:
         return self.completed
 
     def end(self) -> None:
-        """All must still get on; then they are ended."""
+        """Check that all jobs still make progress, and end them."""
         before, deadline = self.look(), time.monotonic() + 60
         while self.look() < before + 2 * len(self.jobs):
             assert time.monotonic() < deadline, "they hang"
@@ -123,12 +123,12 @@ def _end(process: int) -> None:
 
 
 def _shared() -> set[str]:
-    """What is ours there; other programs come and go."""
+    """Return echobuf's files there; those of other programs come and go."""
     return {each for each in os.listdir("/dev/shm") if "echobuf" in each}
 
 
 def main(kills: int, seed: int) -> int:
-    """The number of epochs that were completed meanwhile."""
+    """Return the number of epochs that were completed meanwhile."""
     before = _shared()
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XDG_RUNTIME_DIR"] = folder

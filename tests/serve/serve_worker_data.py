@@ -14,7 +14,7 @@ _MARK = 0x5EED  # a slot of zeros is no example
 
 
 class Marked:
-    """Examples whose every word follows from their number.
+    """A dataset whose examples follow, word by word, from their numbers.
 
     Args:
         n: how many.

@@ -1,4 +1,4 @@
-"""Kills workers, jobs and the server: `python serve_worker_kills.py KILLS SEED`.
+"""Kill workers, jobs and the server: `python serve_worker_kills.py KILLS SEED`.
 
 A server has worker processes; it is ended in every way that there is, at random
 moments, and another goes on in its place: SIGKILL, SIGTERM as of `echobuf serve`, a
@@ -36,7 +36,7 @@ JOBS = 2
 
 
 def run_server() -> None:
-    """Serves until it is told to end, by SIGTERM."""
+    """Serve until SIGTERM."""
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     # Jobs come back within the lease, or have been killed.
@@ -57,7 +57,7 @@ def run_server() -> None:
 
 
 def run_job(factor: int) -> None:
-    """Trains for ever; a line for each whole epoch."""
+    """Train for ever; print a line for each whole epoch."""
     attached = serve.attach(NAME, timeout=60.0, reconnect=60.0)
     loader = EchoLoader(attached, batch_size=8, window=32, factor=factor, seed=factor)
     while True:
@@ -98,7 +98,7 @@ class Storm:
         return self.start("job", str(self.random.randint(1, 3)))
 
     def kill(self) -> None:
-        """Kills one of them, and starts another in its place."""
+        """Kill one of them, and start another in its place."""
         time.sleep(self.random.choice([0.05, 0.5, 2.0]) * self.random.random())
         self.look()
         kind = self.random.choice(["worker"] * 5 + ["job", "SIGKILL", "SIGTERM"])
@@ -128,7 +128,7 @@ class Storm:
         program.stdout.close()
 
     def look(self) -> int:
-        """Counts whole epochs; fails if somebody failed."""
+        """Count whole epochs; fail if a job failed."""
         for program in (self.server, *self.jobs):
             assert program.poll() is None, f"{program.args} ended by itself"
             self.count(program)
@@ -140,7 +140,7 @@ class Storm:
             self.whole += os.read(program.stdout.fileno(), 1 << 16).count(b".")
 
     def finish(self) -> None:
-        """All must still get on; then they are ended."""
+        """Check that all jobs still make progress, and end them."""
         before, deadline = self.look(), time.monotonic() + 120
         while self.look() < before + 2 * JOBS:
             assert time.monotonic() < deadline, "they hang"
@@ -156,7 +156,7 @@ class Storm:
 
 
 def workers_of(server: int) -> list[int]:
-    """The processes that read the dataset: grandchildren, in the server's session."""
+    """Return the processes that read the dataset, in the server's session."""
     found = []
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit() or int(folder.name) == server:

@@ -1,4 +1,4 @@
-"""What a server and its jobs must bear: each of these has gone wrong once."""
+"""Regressions: each of these has gone wrong once in a server or its jobs."""
 
 import fcntl
 import gc
@@ -16,7 +16,7 @@ from serve_data import NAME, Job, Numbers, close_at_gate, counts_of, ids_of
 
 import echobuf.serve.server
 from echobuf import EchoLoader, OptionError, UpstreamError, serve
-from echobuf.serve import address, calls
+from echobuf.serve import address, client
 from helpers import until
 
 KWARGS = {"window": 8, "batch_size": 4, "factor": 2}
@@ -47,7 +47,7 @@ def test_a_server_that_is_closed_after_its_last_epoch():
             next(iter(loader))
 
 
-def test_a_loader_that_is_gone_holds_nobody_up():
+def test_a_dropped_loader_does_not_hold_up_other_jobs():
     upstream = Numbers(300)
     with serve.Server(upstream, NAME, window=8, jobs=2, epochs=2):
         other = Job(2, KWARGS)
@@ -91,7 +91,7 @@ def test_a_loader_that_was_refused_has_taken_nothing():
         assert sum(len(batch["id"]) for batch in loader) == 100
 
 
-def test_who_left_while_the_server_was_away_is_not_kept():
+def test_a_job_that_left_between_two_servers_has_no_seat():
     go_on = threading.Event()
     upstream = Numbers(300, lambda i: i < 40 or go_on.wait(60))
     server = serve.Server(upstream, NAME, window=8, jobs=2, lease=2.0)
@@ -110,20 +110,20 @@ def test_who_left_while_the_server_was_away_is_not_kept():
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """Servers wait for a moment only for jobs to come back, and the lease is long."""
+    """Let servers wait for jobs to reconnect for a moment only, with a long lease."""
     monkeypatch.setattr(echobuf.serve.server, "_RESUME_S", -9.8)
 
 
 def test_jobs_of_a_server_before_the_last_are_not_adopted(impatient):
-    place = address.place(NAME)
-    address.Left(place).note("00" * 16)  # another server's
+    place = address.base_path(NAME)
+    address.JobMarker(place).note("00" * 16)  # another server's
     go_on = threading.Event()
     upstream = Numbers(100, lambda i: i < 40 or go_on.wait(60))
     server = serve.Server(upstream, NAME, window=8)
     job = Job(1, KWARGS, reconnect=60.0)
     until(lambda: upstream.made == 40)
     close_at_gate(server, go_on, restarting=True)
-    address.Left(place).note("00" * 16)
+    address.JobMarker(place).note("00" * 16)
     with serve.Server(Numbers(100), NAME, window=8, epochs=1):
         with pytest.raises(UpstreamError, match="began anew"):
             job.end()
@@ -131,15 +131,15 @@ def test_jobs_of_a_server_before_the_last_are_not_adopted(impatient):
         assert counts_of(epoch, 100) == [2] * 100
 
 
-def test_who_comes_back_too_late_is_not_kept(impatient, monkeypatch):
-    resume, may_come = calls.resume, threading.Event()
+def test_a_job_that_reconnects_after_its_lease_is_dropped(impatient, monkeypatch):
+    resume, may_come = client.resume, threading.Event()
 
     def late(*arguments):
         if not may_come.is_set():
             raise ConnectionRefusedError
         return resume(*arguments)
 
-    monkeypatch.setattr(calls, "resume", late)
+    monkeypatch.setattr(client, "resume", late)
     go_on = threading.Event()
     upstream = Numbers(100, lambda i: i < 40 or go_on.wait(60))
     server = serve.Server(upstream, NAME, window=8)
@@ -152,7 +152,7 @@ def test_who_comes_back_too_late_is_not_kept(impatient, monkeypatch):
             job.end()
 
 
-def test_two_who_come_back_at_once(monkeypatch):
+def test_two_jobs_reconnect_at_the_same_time(monkeypatch):
     dup = os.dup
 
     def slow(file):
@@ -171,15 +171,15 @@ def test_two_who_come_back_at_once(monkeypatch):
             assert counts_of(job.end()[0], 100) == [2] * 100
 
 
-def test_who_goes_first_does_not_end_the_wait_for_the_others(monkeypatch):
-    resume, may_come = calls.resume, threading.Event()
+def test_a_job_that_leaves_does_not_end_the_wait_for_the_others(monkeypatch):
+    resume, may_come = client.resume, threading.Event()
 
     def late(name, message, files):
         if message["job"] == "late" and not may_come.is_set():
             raise ConnectionRefusedError
         return resume(name, message, files)
 
-    monkeypatch.setattr(calls, "resume", late)
+    monkeypatch.setattr(client, "resume", late)
     go_on = [threading.Event() for _ in range(2)]
     upstreams = [
         Numbers(100, lambda i, end=end, go_on=go_on: i < end or go_on.wait(60))
@@ -200,21 +200,21 @@ def test_who_goes_first_does_not_end_the_wait_for_the_others(monkeypatch):
 
 
 def test_a_last_epoch_that_ends_as_its_job_comes_leaves_nothing(monkeypatch):
-    note = address.Left.note
+    note = address.JobMarker.note
 
     def slow(left, session):
         server.wait(0.3)  # it may be over by then
         note(left, session)
 
-    monkeypatch.setattr(address.Left, "note", slow)
+    monkeypatch.setattr(address.JobMarker, "note", slow)
     server = serve.Server(Numbers(1), NAME, window=8, epochs=1)
     with server, serve.attach(NAME):
         assert server.wait(60)
-        assert address.Left(address.place(NAME)).read() is None
+        assert address.JobMarker(address.base_path(NAME)).read() is None
 
 
 def test_a_server_that_is_killed_as_it_notes_its_jobs(monkeypatch):
-    left = address.Left(address.place(NAME))
+    left = address.JobMarker(address.base_path(NAME))
     left.note("00" * 16)
     write = Path.write_text
 
@@ -228,15 +228,15 @@ def test_a_server_that_is_killed_as_it_notes_its_jobs(monkeypatch):
     assert left.read() == "00" * 16
 
 
-def test_who_looks_for_servers_keeps_none_from_its_name(monkeypatch):
+def test_listing_servers_does_not_block_their_names(monkeypatch):
     serve.Server(Numbers(3), NAME, window=8).close()
     looking = os.open(address.folder() / f"{NAME}.lock", os.O_RDWR)
     fcntl.flock(looking, fcntl.LOCK_SH)  # as whoever looks, for a moment
     monkeypatch.setattr(time, "sleep", lambda _: os.close(looking))
-    address.Lock(address.place(NAME)).release()
+    address.Lock(address.base_path(NAME)).release()
 
 
-def test_what_is_attached_is_of_one_process():
+def test_an_attached_job_belongs_to_one_process():
     with (
         serve.Server(Numbers(3), NAME, window=8),
         serve.attach(NAME) as attached,

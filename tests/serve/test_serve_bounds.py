@@ -1,4 +1,4 @@
-"""How far jobs can be apart, and what becomes of those that fail."""
+"""Bounds on the distance between jobs, and failures of jobs."""
 
 import threading
 
@@ -43,7 +43,7 @@ def test_a_slow_job_holds_the_others_up_at_the_bound(lag, spilled, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_job_that_goes_holds_nobody_up():
+def test_a_job_that_leaves_does_not_hold_up_the_others():
     with serve.Server(Numbers(300), NAME, window=8, jobs=2, epochs=1):
         fast = Job(1, KWARGS)
         attached = serve.attach(NAME)
@@ -55,7 +55,7 @@ def test_a_job_that_goes_holds_nobody_up():
             list(slow)
 
 
-def test_upstream_does_not_go_on_for_nobody():
+def test_upstream_ends_when_the_last_job_has_gone():
     upstream = Numbers(10_000)
     with serve.Server(upstream, NAME, window=8, epochs=2) as server:
         with serve.attach(NAME) as attached:
@@ -109,7 +109,7 @@ def test_a_close_that_is_interrupted_and_one_beside_it():
     join, server._thread.join = server._thread.join, interrupted
     with pytest.raises(KeyboardInterrupt):
         server.close()
-    assert address.Lock.is_held(address.place(NAME))
+    assert address.Lock.is_held(address.base_path(NAME))
     server._thread.join = join
     closing = [threading.Thread(target=server.close) for _ in range(2)]
     for thread in closing:

@@ -11,7 +11,7 @@ from serve_data import NAME, Job, Numbers, counts_of
 
 from echobuf import UpstreamError, serve
 from echobuf.cli.main import main
-from echobuf.serve.desk import Desk
+from echobuf.serve.server_loop import ServerLoop
 from helpers import until
 
 FILE = """
@@ -53,7 +53,7 @@ def command(*arguments):
 
 
 @pytest.mark.parametrize("target", ["numbers", "make"])
-def test_it_serves_to_its_end(file, target):
+def test_the_command_serves_all_epochs_and_exits(file, target):
     server = command(
         "serve", f"{file}:{target}", "--name", NAME, "--window", 8, "--jobs", 2,
         "--epochs", 2, "--lag", 3,
@@ -68,7 +68,7 @@ def test_it_serves_to_its_end(file, target):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_it_may_be_ended_and_started_again(file, number):
+def test_the_command_may_be_interrupted_and_started_again(file, number):
     arguments = ("serve", f"{file}:numbers", "--window", 8)
     server = command(*arguments)
     attached = serve.attach(NAME, timeout=60.0)
@@ -91,14 +91,16 @@ def test_it_may_be_ended_and_started_again(file, number):
     assert server.returncode == 0
 
 
-def test_it_may_be_ended_as_soon_as_jobs_may_come(file, monkeypatch, capsys):
-    opens = Desk.open
+def test_the_command_may_be_interrupted_as_soon_as_jobs_may_attach(
+    file, monkeypatch, capsys
+):
+    opens = ServerLoop.open
 
-    def is_ended_here(desk, *terms):
-        opens(desk, *terms)
+    def is_ended_here(server_loop, *terms):
+        opens(server_loop, *terms)
         os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr(Desk, "open", is_ended_here)
+    monkeypatch.setattr(ServerLoop, "open", is_ended_here)
     before = signal.signal(signal.SIGTERM, lambda *_: pytest.fail("not handled"))
     try:
         assert main(["serve", f"{file}:numbers", "--window", "8"]) == 130

@@ -1,4 +1,4 @@
-"""Ends that meet: failures of any text, exits, interrupts, and processes that pause."""
+"""Ends that coincide: failures, exits, interrupts, and processes that pause."""
 
 import copy
 import gc
@@ -17,7 +17,7 @@ from serve_data import NAME, Job, Numbers, counts_of
 from echobuf import ClosedError, EchoLoader, OptionError, UpstreamError, serve
 from echobuf.buffer import engine_of
 from echobuf.serve import address
-from echobuf.serve.link import Link
+from echobuf.serve.connection import Connection
 from echobuf.testing import simulated_cuda
 from echobuf.threads import DaemonThread
 from helpers import until
@@ -70,7 +70,7 @@ def test_a_thread_of_a_job_that_fails_ends_the_epoch(monkeypatch):
             raise ValueError("torn")
 
         with monkeypatch.context() as patch:
-            patch.setattr(Link, "raise_for", broken)
+            patch.setattr(Connection, "raise_for", broken)
             with pytest.raises(UpstreamError, match="torn"):
                 Job(1, KWARGS).end()
         go_on.set()
@@ -92,7 +92,7 @@ def test_a_window_larger_than_the_servers(device):
         del loader
 
 
-def test_what_is_attached_is_not_copied():
+def test_an_attached_job_refuses_copy_deepcopy_and_pickle():
     with serve.Server(Numbers(10), NAME, window=8), serve.attach(NAME) as attached:
         for call in (copy.copy, copy.deepcopy, pickle.dumps):
             with pytest.raises(TypeError, match="cannot be copied or pickled"):
@@ -117,7 +117,7 @@ def test_an_interrupted_wait_does_not_end_the_thread():
     assert server._stopped.wait(60)
     closing.join(0.3)
     assert closing.is_alive()  # upstream's call has not returned
-    assert address.Lock.is_held(address.place(NAME))
+    assert address.Lock.is_held(address.base_path(NAME))
     go_on.set()
     closing.join(60)
     with serve.Server(Numbers(100), NAME, window=8, epochs=1):
@@ -126,7 +126,7 @@ def test_an_interrupted_wait_does_not_end_the_thread():
 
 @pytest.fixture
 def uncaught(monkeypatch):
-    """What threads have raised."""
+    """Collect the errors of threads."""
     raised = []
     monkeypatch.setattr(threading, "excepthook", raised.append)
     return raised
@@ -173,12 +173,12 @@ def test_an_interrupted_close_is_gone_on_with(restarting, call):
 
     server = serve.Server(Numbers(100, gate), NAME, window=8)
     job = Job(1, KWARGS)
-    until(lambda: server._station.core.published() == 40)
-    core = Interrupted(server._station.core, call, called)
-    server._station.core = server._desk._core = core
+    until(lambda: server._ring.core.published() == 40)
+    core = Interrupted(server._ring.core, call, called)
+    server._ring.core = server._loop._ring = core
     with pytest.raises(KeyboardInterrupt):
         server.close(restarting=restarting)
-    assert address.Lock.is_held(address.place(NAME))
+    assert address.Lock.is_held(address.base_path(NAME))
     for _ in range(2):
         server.close(restarting=restarting)
     with serve.Server(Numbers(100), NAME, window=8, epochs=1):
@@ -193,7 +193,7 @@ def test_a_close_that_is_interrupted_while_the_thread_ends(monkeypatch):
     upstream = Numbers(100, lambda i: i < 40 or server._stopped.wait(60))
     server = serve.Server(upstream, NAME, window=8)
     job = Job(1, KWARGS)
-    until(lambda: server._station.core.published() == 40)
+    until(lambda: server._ring.core.published() == 40)
     stop = interrupted_after(server._stopped.set, threading.Event())
     monkeypatch.setattr(server._stopped, "set", stop)
     with pytest.raises(KeyboardInterrupt):
@@ -256,7 +256,7 @@ def test_a_thread_of_a_job_that_fails_after_its_buffer_was_released(
     upstream = Numbers(100, lambda i: i < 24 or go_on.wait(60))
     with serve.Server(upstream, NAME, window=8), serve.attach(NAME) as attached:
         loader = EchoLoader(attached, **KWARGS)
-        monkeypatch.setattr(Link, "raise_for", broken)
+        monkeypatch.setattr(Connection, "raise_for", broken)
         until(feeders)  # the server's own
         before = feeders()
         epoch = iter(loader)
@@ -272,7 +272,7 @@ def test_a_thread_of_a_job_that_fails_after_its_buffer_was_released(
 
 
 def program(text, **names):
-    """A process, and its first line."""
+    """Start a process; return it, and its first line."""
     here = os.path.dirname(__file__)
     started = subprocess.Popen(
         [sys.executable, "-c", text.format(here=here, **names)],
@@ -350,7 +350,7 @@ def test_a_process_that_pauses(who):
     assert server.returncode == 0, errors
 
 
-def test_a_place_is_left_after_its_loader():
+def test_a_seat_is_freed_after_its_loader():
     with serve.Server(Numbers(40), NAME, window=8):
         attached = serve.attach(NAME)
         loader = EchoLoader(attached, window=8, batch_size=4, factor=2)

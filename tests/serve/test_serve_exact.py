@@ -1,4 +1,4 @@
-"""Every job gets what it would get from an upstream of its own, which runs once."""
+"""Every job gets the batches of an upstream of its own; upstream runs once."""
 
 import copy
 import pickle
@@ -130,7 +130,7 @@ def test_an_epoch_that_is_left_is_passed_over():
         assert server.wait(60)
 
 
-def test_who_comes_late_begins_with_the_next_epoch():
+def test_a_late_job_begins_with_the_next_epoch():
     late_is_there = threading.Event()
     kwargs = {"window": 8, "batch_size": 3, "factor": 2}
     upstream = Numbers(60, lambda i: i != 30 or late_is_there.wait(60))
@@ -209,7 +209,7 @@ def test_a_loader_that_is_closed_has_left_the_server(begun):
     no_feeder()
 
 
-def test_what_attach_gives_cannot_be_copied():
+def test_an_attached_job_cannot_be_copied_or_pickled():
     server = serve.Server(Numbers(100), NAME, window=8, epochs=1)
     with server, serve.attach(NAME) as attached:
         for how in (copy.copy, copy.deepcopy, pickle.dumps):

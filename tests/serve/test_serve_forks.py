@@ -1,4 +1,4 @@
-"""A fork of a job leaves the job's place at the server alone."""
+"""A fork of a job leaves the job's seat at the server alone."""
 
 from __future__ import annotations
 

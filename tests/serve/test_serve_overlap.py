@@ -20,7 +20,7 @@ KWARGS = {
 
 
 class Epochs:
-    """Its second epoch waits for `gate` at its third example; all ids differ."""
+    """An upstream whose second epoch waits for `gate` at its third example."""
 
     def __init__(self):
         self.epoch = -1
@@ -52,7 +52,7 @@ def server(upstream):
 
 
 def draw_until_ahead(loader):
-    """An iterator whose next epoch has begun and goes on, and what it has served."""
+    """Return an iterator whose next epoch has begun, and the batches that it served."""
     epoch, served = iter(loader), []
     starter = loader._starter
     while starter._ahead is None:

@@ -1,4 +1,4 @@
-"""What docs/serve.md shows works."""
+"""The examples of docs/serve.md work."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What cannot work is said in one line, and nothing is overwritten."""
+"""Mistakes get an error of one line, and nothing is overwritten."""
 
 import errno
 import os
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from serve_data import NAME, Job, Numbers, close_at_gate
 
-import echobuf.serve.calls
+import echobuf.serve.client
 from echobuf import (
     CapacityError,
     EchoLoader,
@@ -81,7 +81,7 @@ def test_names_of_jobs(server, job):
 
 
 def test_another_version(server, monkeypatch):
-    monkeypatch.setattr(echobuf.serve.calls, "VERSION", "0.0.1")
+    monkeypatch.setattr(echobuf.serve.client, "VERSION", "0.0.1")
     for call in (serve.attach, serve.status):
         with pytest.raises(OptionError, match="must be the same"):
             call(NAME)
@@ -104,7 +104,7 @@ def test_a_folder_that_others_can_enter(server):
     folder = address.folder()
     folder.chmod(0o755)
     for call in (serve.attach, serve.status):
-        with pytest.raises(OptionError, match="for nobody else"):
+        with pytest.raises(OptionError, match="closed to others"):
             call(NAME)
     folder.chmod(0o700)
 
@@ -154,7 +154,7 @@ def test_strangers_words_do_not_harm(server):
     assert serve.status(NAME).jobs == ()
 
 
-def test_what_the_server_decides(server):
+def test_options_that_the_server_decides_are_refused(server):
     with serve.attach(NAME) as attached:
         for name, value in (
             ("num_workers", 2),
@@ -167,7 +167,7 @@ def test_what_the_server_decides(server):
             EchoLoader(attached, window=8, factor=2, unit="batch")
 
 
-def test_it_is_for_one_loader(server):
+def test_an_attached_job_is_for_one_loader(server):
     with serve.attach(NAME) as attached:
         loader = EchoLoader(attached, **KWARGS)
         with pytest.raises(OptionError, match="for another loader"):

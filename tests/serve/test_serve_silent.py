@@ -1,4 +1,4 @@
-"""A job that gives no sign of life is dropped, and knows it when it wakes up."""
+"""A job without heartbeats is dropped, and gets an error when it wakes up."""
 
 import os
 import signal
@@ -37,7 +37,7 @@ with serve.Server(Numbers(10**6), NAME, window=8, lease=1.0):
 """
 
 
-def test_it_is_dropped():
+def test_a_job_that_is_silent_longer_than_its_lease_is_dropped():
     upstream = Numbers(2000)
     with serve.Server(upstream, NAME, window=8, jobs=2, epochs=1, lease=2.0):
         stopped = subprocess.Popen(
@@ -60,7 +60,7 @@ def test_it_is_dropped():
         assert stopped.returncode == 0
 
 
-def test_nobody_is_dropped_where_all_stood_still():
+def test_no_job_is_dropped_after_all_processes_were_stopped():
     programs = [
         subprocess.Popen(
             [sys.executable, "-c", program.format(here=os.path.dirname(__file__))],

@@ -18,7 +18,7 @@ def test_a_job_that_rests_has_no_rate():
         del loader
 
 
-def test_a_job_that_goes_on_has_one():
+def test_a_job_that_reads_has_a_rate():
     with (
         serve.Server(Numbers(40), NAME, window=8),
         serve.attach(NAME, job="busy") as attached,

@@ -17,10 +17,10 @@ import pytest
 from serve_data import NAME, Numbers
 
 from echobuf import CapacityError, OptionError, serve
-from echobuf.serve import address, calls, desk, wire
+from echobuf.serve import address, client, protocol, server_loop
 from helpers import until
 
-VERSION = desk.VERSION
+VERSION = server_loop.VERSION
 
 
 @pytest.fixture
@@ -32,9 +32,9 @@ def server():
 @pytest.fixture
 def hasty(monkeypatch):
     """Both ends wait for half a second."""
-    monkeypatch.setattr(calls, "_SILENT_S", 0.5)
-    monkeypatch.setattr(desk, "_REPLY_S", 0.5)
-    monkeypatch.setattr(desk, "_WORD_S", 0.05)
+    monkeypatch.setattr(client, "_SILENT_S", 0.5)
+    monkeypatch.setattr(server_loop, "_REQUEST_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(server_loop, "_WAIT_MESSAGE_S", 0.05)
 
 
 def connected(name=NAME):
@@ -93,10 +93,10 @@ def no_file_left():
         ),
     ],
 )
-def test_words_that_are_none(server, words):
+def test_malformed_messages_do_not_stop_the_server(server, words):
     with connected() as client:
         client.sendall(words)
-        answer, _ = wire.receive(client, 20)  # it answers, or closes
+        answer, _ = protocol.receive(client, 20)  # it answers, or closes
         if answer is not None:
             assert isinstance(answer["error"], str)
     until(lambda: not answering())
@@ -120,14 +120,14 @@ def test_a_server_out_of_descriptors_goes_on_later(server):
         until(answering)
         with socket.socket(socket.AF_UNIX) as client:
             path = address.folder() / f"{NAME}.sock"
-            with address._short(path) as short, no_file_left():
+            with address.short_path(path) as short, no_file_left():
                 client.connect(short)
                 client.settimeout(0.3)
                 with pytest.raises(TimeoutError):
                     client.recv(1)
             client.settimeout(20)
-            wire.send(client, {"version": VERSION, "what": "status"})
-            answer, _ = wire.receive(client, 20)
+            protocol.send(client, {"version": VERSION, "what": "status"})
+            answer, _ = protocol.receive(client, 20)
             assert answer["name"] == NAME
         blocker.sendall(b"x")
     assert serve.status(NAME).jobs == ()
@@ -140,9 +140,9 @@ def test_a_job_out_of_descriptors(server):
                 call(NAME)
     ends = socket.socketpair()
     with ends[0], ends[1], open("/dev/null") as file:
-        wire.send(ends[0], {}, (file.fileno(), file.fileno()))
+        protocol.send(ends[0], {}, (file.fileno(), file.fileno()))
         with no_file_left(), pytest.raises(CapacityError, match="ulimit -n"):
-            wire.receive(ends[1], 20)
+            protocol.receive(ends[1], 20)
     serve.attach(NAME).close()
 
 
@@ -243,12 +243,12 @@ ATTACHED = {
         (b"", "no such server"),
     ],
 )
-def test_answers_that_are_none(hasty, answer, reason):
+def test_malformed_answers_are_an_error(hasty, answer, reason):
     def reply():
         for _ in range(2):
             connection, _ = odd.accept()
             with connection:
-                wire.receive(connection, 20)
+                protocol.receive(connection, 20)
                 connection.sendall(answer)
 
     with socket.socket(socket.AF_UNIX) as odd:
@@ -266,8 +266,8 @@ def test_descriptors_that_are_not_what_a_server_shares(hasty):
     def reply():
         connection, _ = odd.accept()
         with connection, open("/dev/null") as file:
-            wire.receive(connection, 20)
-            wire.send(connection, ATTACHED, (file.fileno(), file.fileno()))
+            protocol.receive(connection, 20)
+            protocol.send(connection, ATTACHED, (file.fileno(), file.fileno()))
             with contextlib.suppress(OSError):  # it goes, with words unread
                 connection.recv(1)
 
@@ -281,17 +281,17 @@ def test_descriptors_that_are_not_what_a_server_shares(hasty):
         thread.join(60)
 
 
-def test_who_has_gone():
+def test_a_closed_peer_is_recognised():
     for left in (b"", b"unread"):  # by the one that goes: its end is reset
         here, there = socket.socketpair()
         with here, there:
-            assert not desk._has_gone(here)
+            assert not server_loop.has_gone(here)
             there.sendall(b"x")
-            assert not desk._has_gone(here)
+            assert not server_loop.has_gone(here)
             assert here.recv(1) == b"x"
             here.sendall(left)
             there.close()
-            assert desk._has_gone(here) is True
+            assert server_loop.has_gone(here) is True
 
 
 def test_a_ring_that_comes_back_and_no_descriptor_is_left(monkeypatch):
@@ -299,17 +299,17 @@ def test_a_ring_that_comes_back_and_no_descriptor_is_left(monkeypatch):
         raise OSError(errno.EMFILE, "too many open files")
 
     waiting = SimpleNamespace(
-        _adopting=threading.Lock(),
-        _adopts=True,
-        _resumed=None,
-        _left="session",
-        _resuming=threading.Event(),
+        _adopt_lock=threading.Lock(),
+        _may_adopt=True,
+        _adopted=None,
+        _last_session="session",
+        _has_adopted=threading.Event(),
     )
     monkeypatch.setattr(os, "dup", none_left)
     with pytest.raises(CapacityError, match="descriptor"):
         serve.Server._adopt(waiting, {"session": "session", "spec": "{}"}, [0, 1])
-    assert waiting._resumed is None
-    assert not waiting._resuming.is_set()
+    assert waiting._adopted is None
+    assert not waiting._has_adopted.is_set()
 
 
 def test_a_peer_that_has_all_of_a_message_may_go(monkeypatch):
@@ -323,4 +323,4 @@ def test_a_peer_that_has_all_of_a_message_may_go(monkeypatch):
 
     monkeypatch.setattr(socket, "send_fds", send_and_go)
     with here, open(os.devnull) as file:
-        wire.send(here, {"what": "all"}, (file.fileno(),))
+        protocol.send(here, {"what": "all"}, (file.fileno(),))

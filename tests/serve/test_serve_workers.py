@@ -52,19 +52,20 @@ def server_of(dataset, **kwargs):
     return serve.Server(dataset, NAME, **kwargs)
 
 
-def crew_of(server):
-    return server._intake._reader.pool.core
+def native_pool(server):
+    return server._upstream._reader.pool.core
 
 
 def is_revoked(server):
-    """Say if nothing that was given is wanted any more."""
-    core = crew_of(server)
+    """Return True if all tickets submitted so far are revoked."""
+    core = native_pool(server)
     return not any(
-        core.is_wanted(lane, given - 1) for lane, given in enumerate(core.given())
+        core.is_wanted(queue, submitted - 1)
+        for queue, submitted in enumerate(core.submitted())
     )
 
 
-def test_what_was_revoked_as_a_worker_raised_is_not_served():
+def test_examples_revoked_as_a_worker_raised_are_not_served():
     with server_of(Marked(N, RaiseAt(100))):
         job = Job()
         with pytest.raises(UpstreamError, match="no such example"):
@@ -73,7 +74,7 @@ def test_what_was_revoked_as_a_worker_raised_is_not_served():
     assert set(job.served[0]) <= set(range(100))
 
 
-def test_the_next_server_writes_again_what_was_revoked(tmp_path):
+def test_the_next_server_writes_revoked_examples_again(tmp_path):
     go_on = tmp_path / "go on"
     job = Job(factor=2)
     with server_of(Marked(N, WaitAt(100, go_on))) as first:

@@ -14,7 +14,7 @@ from worker_data import workers_alive
 
 
 def _open_memory() -> int:
-    """How much memory without a name, and how many processes, this one has open."""
+    """Return the number of unnamed memory files and pidfds that are open."""
     links = []
     for each in os.listdir("/proc/self/fd"):
         try:

@@ -4,7 +4,7 @@ from typing import Any
 
 
 class SilentError(ValueError):
-    """Has neither a `repr` nor a `str`."""
+    """An error without `repr` and `str`."""
 
     def __repr__(self) -> str:
         raise RuntimeError("no text")
@@ -13,7 +13,7 @@ class SilentError(ValueError):
 
 
 class ExitingError(ValueError):
-    """Ends the process that looks at it."""
+    """An error whose `str` ends the process."""
 
     def __str__(self) -> str:
         raise SystemExit(9)
@@ -23,7 +23,7 @@ class ExitingError(ValueError):
 
 
 class OnlyThereError(ValueError):
-    """Can be made again in a worker, and not in the trainer."""
+    """An error that can be unpickled in a worker, and not in the trainer."""
 
     def __reduce__(self) -> Any:
         return _make, (str(self),)
@@ -38,21 +38,21 @@ def _make(text: str) -> Any:
 
 
 class LockedError(ValueError):
-    """Holds what cannot be pickled."""
+    """An error that cannot be pickled."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text, lambda: None)
 
 
 class StubbornError(ValueError):
-    """Lets no cause be set."""
+    """An error whose cause cannot be set."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise RuntimeError("nothing can be set")
 
 
 class Raise:
-    """Trouble: raises an error of a class."""
+    """A dataset that raises an error of a class."""
 
     def __init__(self, kind: type[Exception], text: str = "bad \udcff byte") -> None:
         self.kind = kind

@@ -24,7 +24,7 @@ WORKERS = 3
 
 
 class Killer(threading.Thread):
-    """Kills a worker every now and then; now and then two at a time."""
+    """A thread that kills a worker at times, and sometimes two at once."""
 
     def __init__(self, turns: int, seed: int) -> None:
         super().__init__(daemon=True)

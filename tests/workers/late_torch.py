@@ -8,7 +8,7 @@ from worker_data import Numbers
 
 
 class LateTorch(Numbers):
-    """Examples hold the worker that torch says it is in, its threads, and a draw."""
+    """A dataset whose examples hold torch's worker info, thread count and a draw."""
 
     def __getitem__(self, index: int) -> Any:
         import torch

@@ -16,7 +16,7 @@ KEPT: list[Any] = []
 
 
 def begun(dataset: Any, method: str = "spawn") -> Any:
-    """An epoch half-way; the ids of its workers are printed."""
+    """Draw half of an epoch, and print the ids of its workers."""
     loader = load(dataset, 2, multiprocessing_context=method)
     epoch = iter(loader)
     next(epoch)
@@ -25,32 +25,32 @@ def begun(dataset: Any, method: str = "spawn") -> Any:
 
 
 def exits() -> None:
-    """The interpreter exits in the middle of an epoch."""
+    """Exit in the middle of an epoch."""
     KEPT.append(begun(Numbers(10**6)))
 
 
 def exits_while_one_hangs() -> None:
-    """And a worker never comes back from an example."""
+    """Exit while a worker hangs in an example."""
     KEPT.append(begun(Troubled(10**6, worker_data.hang, 40)))
 
 
 def exits_while_a_thread_has_their_lock() -> None:
-    """Python stops it where it next asks for the GIL, and the lock stays taken."""
+    """Exit while a daemon thread, which Python stops, holds the supervisor's lock."""
     loader, epoch = begun(Numbers(10**6))
     worker_data.KEPT.append((loader, epoch))  # Python drops what other modules hold
-    watch = loader._starter._reader.pool.watch
+    supervisor = loader._starter._reader.pool.supervisor
 
     def hold() -> None:
-        while not watch._closed:
+        while not supervisor._closed:
             time.sleep(0.001)
-        with watch._lock:
+        with supervisor._lock:
             time.sleep(600)
 
     threading.Thread(target=hold, daemon=True).start()
 
 
 def raises() -> None:
-    """The training loop raises."""
+    """Raise in the training loop."""
     loader, epoch = begun(Numbers(10**6))
     del loader
     for _ in epoch:
@@ -58,13 +58,13 @@ def raises() -> None:
 
 
 def waits(method: str) -> None:
-    """Is killed."""
+    """Wait to be killed."""
     KEPT.append(begun(Troubled(10**6, worker_data.hang, 40), method))
     time.sleep(600)
 
 
 def forks() -> None:
-    """A child of a fork exits; the parent's workers do not hear of it."""
+    """Fork a child that exits, which must not disturb the parent's workers."""
     loader, epoch = begun(Numbers(200))
     before = [worker.pid for worker in workers_alive()]
     if (child := os.fork()) == 0:

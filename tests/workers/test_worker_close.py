@@ -8,7 +8,7 @@ from worker_data import Listed, Numbers, ids, load, workers_alive
 pytestmark = pytest.mark.usefixtures("no_leaked_threads")
 
 
-def test_they_have_ended_when_it_returns():
+def test_workers_have_ended_when_close_returns():
     with echobuf.EchoLoader(
         Numbers(400), num_workers=2, batch_size=4, window=16, factor=2
     ) as loader:
@@ -20,7 +20,7 @@ def test_they_have_ended_when_it_returns():
         next(epoch)
 
 
-def test_they_make_nothing_more_when_they_are_told(tmp_path):
+def test_workers_make_no_further_example_after_close(tmp_path):
     with load(Listed(20, tmp_path / "asked"), 1) as loader:
         ids(loader)
     asked = (tmp_path / "asked").read_text().split()

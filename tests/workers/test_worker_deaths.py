@@ -10,9 +10,9 @@ import weakref
 
 import pytest
 
-import echobuf.workers.watch
+import echobuf.workers.supervisor
 import worker_data
-from echobuf.workers.worker import Worker, end_all
+from echobuf.workers.process import WorkerProcess, join_all
 from helpers import WAIT_S, until
 from worker_data import Numbers, Troubled, ids, load, workers_alive
 
@@ -26,14 +26,14 @@ def kill(worker):
 
 @pytest.fixture
 def started(monkeypatch):
-    """All workers that were started."""
+    """Collect all workers that are started."""
     workers = []
 
     def start(*args):
-        workers.append(Worker(*args))
+        workers.append(WorkerProcess(*args))
         return workers[-1]
 
-    monkeypatch.setattr(echobuf.workers.watch, "Worker", start)
+    monkeypatch.setattr(echobuf.workers.supervisor, "WorkerProcess", start)
     return workers
 
 
@@ -59,7 +59,8 @@ def test_a_worker_that_dies_too_often_is_an_error(trouble, said, tmp_path, start
     with pytest.raises(echobuf.UpstreamError, match=f"{said}.*`max_restarts` allows 1"):
         ids(loader)
     flag.unlink()
-    with loader._starter._reader.pool.watch._lock:  # it has done what it does
+    supervisor = loader._starter._reader.pool.supervisor
+    with supervisor._lock:  # it has finished
         assert len(started) == 2
     assert sum(map(len, ids(loader))) == 2 * N  # the next epoch has new ones
 
@@ -74,12 +75,13 @@ def test_dying_between_epochs_is_not_counted():
         until(lambda worker=worker: not worker.is_alive())
 
 
-def test_dying_between_epochs_is_not_counted_if_it_is_heard_late(started):
+def test_dying_between_epochs_is_not_counted_if_it_is_noticed_late(started):
     loader = load(Numbers(40), 1, max_restarts=0)
     ids(loader)
-    with loader._starter._reader.pool.watch._lock:  # before it is heard of
+    supervisor = loader._starter._reader.pool.supervisor
+    with supervisor._lock:  # before it notices the death
         kill(started[0].process)
-        until(lambda: started[0].is_silent and not started[0].process.is_alive())
+        until(lambda: started[0].is_pipe_closed and not started[0].process.is_alive())
         epoch = iter(loader)
     assert len(ids(epoch)) == 20
     until(lambda: [worker.pipe.closed for worker in started] == [True, False])
@@ -99,7 +101,7 @@ def test_dying_between_epochs_is_not_counted_if_it_is_heard_late(started):
         ),
     ],
 )
-def test_what_a_dataset_raises_is_heard_and_the_next_epoch_may_go_well(
+def test_an_error_of_a_dataset_reaches_the_loop_and_the_next_epoch_works(
     trouble, error, cause, tmp_path
 ):
     flag = tmp_path / "flag"
@@ -113,7 +115,7 @@ def test_what_a_dataset_raises_is_heard_and_the_next_epoch_may_go_well(
     assert sum(map(len, ids(loader))) == 2 * N
 
 
-def test_what_the_sampler_raises_is_heard():
+def test_an_error_of_the_sampler_reaches_the_loop():
     def indices():
         yield from range(60)
         yield "sixty"
@@ -127,7 +129,7 @@ def test_what_the_sampler_raises_is_heard():
             ids(load(Numbers(N), workers, sampler=Sampler()))
 
 
-def test_what_the_sampler_holds_goes_though_the_error_is_kept():
+def test_a_failed_sampler_is_freed_though_the_error_is_kept():
     made = []
 
     class Indices(list):
@@ -186,9 +188,9 @@ def test_a_loader_whose_worker_hangs_can_be_dropped():
 def test_an_epoch_whose_worker_hangs_can_be_left(
     tmp_path, monkeypatch, started, hang, code
 ):
-    monkeypatch.setattr(echobuf.workers.watch, "_STUCK_S", 0.1)
+    monkeypatch.setattr(echobuf.workers.supervisor, "_STUCK_S", 0.1)
     patience = 0.1 if code == -signal.SIGKILL else WAIT_S
-    monkeypatch.setattr(echobuf.workers.watch, "PATIENCE_S", patience)
+    monkeypatch.setattr(echobuf.workers.supervisor, "PATIENCE_S", patience)
     flag, hangs = tmp_path / "flag", tmp_path / "hangs"
     flag.touch()
     trouble = worker_data.Once(flag, functools.partial(hang, hangs))
@@ -205,7 +207,7 @@ def test_an_epoch_whose_worker_hangs_can_be_left(
 
 
 class Undying:
-    """Stands for a worker in the depths of the system: no signal ends it."""
+    """A stand-in for a worker in uninterruptible sleep: no signal ends it."""
 
     def __init__(self, sentinel):
         self.sentinel = sentinel
@@ -216,17 +218,17 @@ class Undying:
         return lambda: self.heard.append(name)
 
 
-def test_who_cannot_be_ended_is_left():
+def test_a_worker_that_cannot_be_killed_is_not_waited_for():
     ends = os.pipe()
     worker = Undying(ends[0])
-    end_all([worker], 0.01)
+    join_all([worker], 0.01)
     for end in ends:
         os.close(end)
-    assert worker.heard == ["terminate", "kill", "bury"]
+    assert worker.heard == ["terminate", "kill", "reap"]
 
 
-def test_what_was_heard_is_heard_once():
+def test_a_wake_up_is_read_once():
     loader = load(Numbers(8), 1)
     ids(loader)
-    bell = loader._starter._reader.pool.watch._bell
-    until(lambda: not select.select([bell], [], [], 0)[0])
+    woken_fd = loader._starter._reader.pool.supervisor._woken_fd
+    until(lambda: not select.select([woken_fd], [], [], 0)[0])

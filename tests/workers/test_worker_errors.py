@@ -1,4 +1,4 @@
-"""Whatever a dataset raises in a worker reaches the loop as an `UpstreamError`."""
+"""Any error of a dataset in a worker reaches the loop as an `UpstreamError`."""
 
 import traceback
 
@@ -6,7 +6,7 @@ import pytest
 
 import echobuf
 import error_data
-from echobuf.workers.task import pack_error, unpack_error
+from echobuf.workers.messages import pack_error, unpack_error
 from worker_data import Troubled, ids, load
 
 CLASSES = [
@@ -20,7 +20,7 @@ CLASSES = [
 
 
 @pytest.mark.parametrize("kind", CLASSES)
-def test_any_error_can_be_sent_and_is_told_apart(kind):
+def test_any_error_can_be_sent_and_recognised(kind):
     try:
         error_data.Raise(kind)()
     except ValueError as error:
@@ -34,7 +34,7 @@ def test_any_error_can_be_sent_and_is_told_apart(kind):
 
 
 @pytest.mark.parametrize("kind", [error_data.ExitingError, error_data.OnlyThereError])
-def test_the_loop_is_told(kind):
+def test_the_loop_gets_the_error(kind):
     loader = load(Troubled(60, error_data.Raise(kind), 30), 1, max_restarts=0)
     with pytest.raises(echobuf.UpstreamError, match=kind.__name__) as caught:
         ids(loader)

@@ -1,4 +1,4 @@
-"""However a training process ends, its workers end with it."""
+"""Workers end with their training process, in every way that it may end."""
 
 import os
 import signal
@@ -42,7 +42,7 @@ def test_the_interpreter_exits_in_silence(case, code):
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
-def test_a_trainer_that_is_killed_takes_them_along(method):
+def test_workers_end_with_a_killed_trainer(method):
     program = start(HERE / "lives.py", "waits", method)
     workers = program.stdout.readline().split()
     assert len(workers) == 2
@@ -65,7 +65,7 @@ def test_ctrl_c_is_the_trainers_alone():
     all_ended(workers)
 
 
-def test_a_forked_child_leaves_them_alone():
+def test_a_forked_child_leaves_workers_alone():
     finish(start(HERE / "lives.py", "forks"))
 
 

@@ -1,4 +1,4 @@
-"""What workers make comes in the sampler's order, whatever their number."""
+"""Examples come in the sampler's order for any number of workers."""
 
 import itertools
 import multiprocessing
@@ -66,7 +66,7 @@ def test_an_epoch_that_is_left_half_way_does_not_disturb_the_next():
 
 
 class StatefulSampler(list):
-    """Keeps a state, which is of no use: it is iterated from its start."""
+    """A sampler with a state, which is not used: it is iterated from its start."""
 
     def state_dict(self):
         return {"at": 3}
@@ -128,7 +128,7 @@ def test_the_byte_order_of_another_machine_is_kept():
     assert ids(batches) == ids(load(Foreign(N), 0))
 
 
-def test_torch_is_told_which_worker_it_is_in():
+def test_get_worker_info_works_in_workers():
     pytest.importorskip("torch")
     from torch_data import Told, tell
 
@@ -203,8 +203,8 @@ def test_stats_count_what_is_made(tmp_path):
     assert loader.stats().fresh == 1000
 
 
-def test_while_a_worker_is_at_it_upstream_does_not_wait():
-    """Though no example more can be given out, as the trainer is slower."""
+def test_upstream_time_counts_while_workers_are_busy():
+    """Count it even while no example can be submitted, as the trainer is slower."""
     loader = load(Sleepy(100, 0.004), 2)
     for _ in loader:
         time.sleep(0.015)

@@ -1,4 +1,4 @@
-"""What docs/workers.md shows works."""
+"""The examples of docs/workers.md work."""
 
 import sys
 from pathlib import Path
@@ -25,7 +25,7 @@ def test_the_script(tmp_path):
     assert len(served) == 2000
 
 
-def test_without_its_guard_it_says_what_is_missing(tmp_path):
+def test_a_script_without_its_guard_gets_an_error_that_names_it(tmp_path):
     (code,) = markdown.blocks(PAGE, "python")
     head, _, body = code.partition('if __name__ == "__main__":\n')
     script = tmp_path / "script.py"

@@ -14,7 +14,7 @@ from rank_processes import run  # noqa: E402 - beside the tests of ranks
 
 
 @pytest.mark.parametrize(("uneven", "batches"), [("drop", 20), ("pad", 21)])
-def test_ranks_agree_whoever_is_killed(uneven, batches):
+def test_ranks_agree_after_any_worker_is_killed(uneven, batches):
     told = run(HERE / "worker_rank_program.py", 2, uneven)
     for rank, epochs in enumerate(told):
         assert len(epochs) == 2

@@ -1,4 +1,4 @@
-"""What loaders with workers do not take."""
+"""Arguments that loaders with workers refuse."""
 
 import errno
 import multiprocessing
@@ -66,7 +66,7 @@ def test_a_data_loader():
         load(DataLoader(range(8)), 1)
 
 
-def test_what_cannot_be_sent():
+def test_a_dataset_that_cannot_be_pickled_is_refused():
     loader = load(Unsendable(), 2)
     for _ in range(2):
         with pytest.raises(echobuf.OptionError, match="cannot be sent to worker"):
@@ -75,7 +75,7 @@ def test_what_cannot_be_sent():
 
 
 class Unstartable(SpawnContext):
-    """Keeps the pipes that it has made; starts no process."""
+    """A context that keeps its pipes, and starts no process."""
 
     def __init__(self):
         self.pipes = []

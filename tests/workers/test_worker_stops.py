@@ -1,4 +1,4 @@
-"""Epochs that are left: nothing unwritten is served, and nothing more is asked for."""
+"""Epochs left early: no unwritten slot is served, and no further item is asked for."""
 
 import threading
 
@@ -7,6 +7,7 @@ import pytest
 
 import echobuf
 import worker_data
+from echobuf.buffer import engine_of
 from echobuf.loader.feeder import Feeder
 from helpers import Worker, example, make, until
 from worker_data import Numbers, Troubled, UntilThere, ids, load
@@ -15,7 +16,7 @@ N = 400
 
 
 class SlowEvent(threading.Event):
-    """After it is set, `then` runs before `set` returns."""
+    """A signal that runs `then` after it is set, before `set` returns."""
 
     def __init__(self, then):
         super().__init__()
@@ -26,7 +27,7 @@ class SlowEvent(threading.Event):
         self.then()
 
 
-def test_what_is_taken_back_is_not_served_while_a_loop_is_being_left(tmp_path):
+def test_revoked_examples_are_not_served_while_a_loop_is_being_left(tmp_path):
     go_on = tmp_path / "go on"
     loader = load(Troubled(N, UntilThere(go_on), 100), 1)
     served = []
@@ -54,7 +55,7 @@ def test_what_is_taken_back_is_not_served_while_a_loop_is_being_left(tmp_path):
     assert len(counts) <= 101
 
 
-def test_what_upstream_has_given_is_served_though_its_thread_is_stopped():
+def test_submitted_examples_are_served_though_the_feeder_is_stopped():
     loader, alone = load(Numbers(8), 1), load(Numbers(8), 0)
     epoch = iter(loader)
     served = [next(epoch)]
@@ -100,7 +101,7 @@ class Gated:
 
 def feed(buffer, items, skipped=0):
     return Feeder(
-        buffer,
+        engine_of(buffer),
         iter(items),
         example(0),
         batched=False,
@@ -133,7 +134,7 @@ def test_a_put_that_is_cut_off_is_no_failure_of_upstreams():
             buffer.next_batch()
 
 
-def test_a_feeder_that_ended_unheard_is_abandoned_all_the_same():
+def test_a_feeder_that_ended_unnoticed_is_abandoned_all_the_same():
     """Or who draws would wait for ever."""
     items = Gated(1000)
     with make() as buffer:

@@ -1,4 +1,4 @@
-"""torch in a worker process is as in that of a DataLoader, however late it comes."""
+"""torch in a worker process is set up as in a DataLoader's, even if imported late."""
 
 import importlib
 import importlib.util
@@ -8,7 +8,7 @@ from importlib.machinery import ModuleSpec
 
 import pytest
 
-from echobuf.workers.late_import import when_imported
+from echobuf.workers.main import when_imported
 from worker_data import load
 
 
@@ -24,7 +24,7 @@ def test_a_dataset_that_imports_torch_with_its_first_example():
 
 @pytest.fixture
 def module(tmp_path, monkeypatch):
-    """The name of a module that says how often it was imported."""
+    """Return the name of a module that counts its imports."""
     name = "echobuf_late_module"
     (tmp_path / f"{name}.py").write_text("import os\nfails = 'X' in os.environ\n")
     monkeypatch.syspath_prepend(tmp_path)
@@ -65,7 +65,7 @@ def test_an_action_that_raises_runs_again(module):
 
 
 class Special(types.ModuleType):
-    """A module as a loader makes it that makes its own."""
+    """A module made by a custom loader."""
 
 
 class Maker:

@@ -1,4 +1,4 @@
-"""A dataset for torch's DataLoader, which asks it for the worker that it is in."""
+"""A dataset for torch's DataLoader that records torch's worker info."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from worker_data import Numbers
 
 
 class Told(Numbers):
-    """Examples hold what torch says of the worker, and what `tell` has left."""
+    """A dataset whose examples hold torch's worker info, and the note of `tell`."""
 
     told = -1
 

@@ -1,4 +1,4 @@
-"""Datasets that worker processes read, and what tests ask of loaders with workers.
+"""Datasets that worker processes read, and helpers for loaders with workers.
 
 In a module of their own: worker processes import it.
 """
@@ -22,7 +22,7 @@ KWARGS: dict[str, Any] = {"batch_size": 4, "window": 16, "factor": 2, "seed": 5}
 
 
 class Numbers:
-    """Example i holds i, again and again."""
+    """A dataset whose example i repeats i."""
 
     def __init__(self, n: int) -> None:
         self.n = n
@@ -36,7 +36,7 @@ class Numbers:
 
 
 class Sleepy(Numbers):
-    """Each takes so many seconds."""
+    """A dataset whose examples take some seconds each."""
 
     def __init__(self, n: int, seconds: float) -> None:
         super().__init__(n)
@@ -48,7 +48,7 @@ class Sleepy(Numbers):
 
 
 class Troubled(Numbers):
-    """Something happens in a worker at example `at`, while there is a file `flag`."""
+    """A dataset that misbehaves at example `at` while a file `flag` exists."""
 
     def __init__(self, n: int, trouble: Any, at: int, flag: Path | None = None) -> None:
         super().__init__(n)
@@ -94,7 +94,7 @@ class Foreign(Numbers):
 
 
 class Random(Numbers):
-    """Examples hold what random numbers a worker has."""
+    """A dataset whose examples hold a worker's random numbers."""
 
     def __getitem__(self, index: int) -> Any:
         drawn = np.array([random.random(), np.random.rand()])
@@ -102,7 +102,7 @@ class Random(Numbers):
 
 
 class Noted(Numbers):
-    """Says in `folder` which processes have made examples."""
+    """A dataset that notes in `folder` the processes that have made examples."""
 
     def __init__(self, n: int, folder: Path) -> None:
         super().__init__(n)
@@ -116,7 +116,7 @@ class Noted(Numbers):
 
 
 class Listed(Numbers):
-    """Appends to a file what it was asked for."""
+    """A dataset that appends the requested indices to a file."""
 
     def __init__(self, n: int, file: Path) -> None:
         super().__init__(n)
@@ -129,7 +129,7 @@ class Listed(Numbers):
 
 
 class UnlikelyError(Exception):
-    """Cannot be made again from what is pickled of it."""
+    """A dataset that can be pickled, but not unpickled."""
 
     def __init__(self, one: int, two: int) -> None:
         super().__init__(f"{one} and {two}")
@@ -191,7 +191,7 @@ def load(dataset: Any, workers: int, **kwargs: Any) -> echobuf.EchoLoader:
 
 
 def ids(batches: Any) -> list[list[int]]:
-    """Of each batch; no record is torn."""
+    """Return the ids of each batch; no record may be torn."""
     served = []
     for batch in batches:
         assert (batch["x"] == batch["id"][:, None]).all()
@@ -208,7 +208,7 @@ def workers_alive() -> list[Any]:
 
 
 class Once:
-    """Trouble that takes its flag away first."""
+    """Trouble that removes its flag first."""
 
     def __init__(self, flag: Path, trouble: Any) -> None:
         self.flag = flag
@@ -220,7 +220,7 @@ class Once:
 
 
 class UntilThere:
-    """Trouble: waits until there is a file."""
+    """Trouble that waits until a file exists."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -1,6 +1,6 @@
-// A small program on what a server with worker processes does when it takes back what
-// it gave out: Crew::revoke(), Worker::done(), Crew::collect_once(), Station::publish()
-// and Station::fail(), over the ring itself.
+// A small program on what a server with worker processes does when it revokes what
+// it submitted: WorkerPool::revoke(), Worker::done(), WorkerPool::collect_once(),
+// SharedRing::publish() and SharedRing::fail(), over the ring itself.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@
 
 namespace echobuf::model {
 
-/// The order of the one who takes back; the first is what Crew::revoke() does.
+/// The order of the thread that revokes; the first is what WorkerPool::revoke() does.
 enum class Stop { kFirst, kLast, kNever };
 
 struct RevokePlan {
@@ -24,15 +24,15 @@ struct RevokePlan {
   bool looks_first = false;  // the publisher looks whether to stop before it looks
 };
 
-/// Thread 0 is a worker, 1 commits what it calls done, 2 publishes, 3 takes back. As
-/// the station, publisher and job are one: a job reads what is published at once.
+/// Thread 0 is a worker, 1 commits what is marked as done, 2 publishes, 3 revokes. As
+/// the ring, publisher and job are one: a job reads what is published at once.
 class RevokeAndPublish {
  public:
   static constexpr int kThreads = 4;
 
   explicit RevokeAndPublish(const RevokePlan& plan)
       : plan_(plan), ring_(plan.tickets), slots_(new std::uint64_t[plan.tickets]()) {
-    ring_.claim(plan.tickets, ring_.term());  // given out, before anything else
+    ring_.claim(plan.tickets, ring_.term());  // submitted, before anything else
   }
   RevokeAndPublish(const RevokeAndPublish&) = delete;
 
@@ -66,7 +66,7 @@ class RevokeAndPublish {
     }
   }
 
-  /// Crew::collect_once(), until all is committed.
+  /// WorkerPool::collect_once(), until all is committed.
   void collect() {
     std::uint64_t next = 0;
     while (next < plan_.tickets) {
@@ -77,7 +77,7 @@ class RevokeAndPublish {
     committed_.store(next, std::memory_order_release);
   }
 
-  /// Station::publish(), and the job that reads it.
+  /// SharedRing::publish(), and the job that reads it.
   void publish() {
     while (published_ < plan_.tickets) {
       if (plan_.looks_first && halted_.load(std::memory_order_acquire)) return;
@@ -90,7 +90,7 @@ class RevokeAndPublish {
     }
   }
 
-  /// Crew::revoke().
+  /// WorkerPool::revoke().
   void take_back() {
     if (plan_.stop == Stop::kFirst) halted_.store(true, std::memory_order_release);
     ring_.close();

@@ -31,7 +31,7 @@ class Engine:
         options: the buffer's, checked.
         transform: as for `EchoBuffer`.
         shared: the slots lie in memory that worker processes can write.
-        lent: slots that another process writes, in place of slots of its own.
+        borrowed: slots that another process writes, in place of slots of its own.
 
     Attributes:
         core: the compiled buffer.
@@ -63,7 +63,7 @@ class Engine:
         transform: Any,
         *,
         shared: bool = False,
-        lent: _core.BorrowedSlots | None = None,
+        borrowed: _core.BorrowedSlots | None = None,
     ) -> None:
         self.options = options
         self.spec = make_spec(spec)
@@ -72,7 +72,12 @@ class Engine:
         self.epoch = 0
         self.output = make_output_spec(self.spec, transform, ragged=options.ragged)
         self.backend: HostBackend | CudaBackend = make_backend(
-            self.spec, self.output, options, self.epoch, shared=shared, lent=lent
+            self.spec,
+            self.output,
+            options,
+            self.epoch,
+            shared=shared,
+            borrowed=borrowed,
         )
         self.termination = Termination(self.backend)
         self.core: _core.Buffer | _core.DeviceBuffer = self.backend.core

@@ -108,7 +108,7 @@ def _serve(upstream: Any, options: argparse.Namespace) -> int:
     except OSError as error:
         raise CommandError(describe(error)) from None
     except KeyboardInterrupt:
-        if address.Left(address.place(name)).read() is not None:
+        if address.JobMarker(address.base_path(name)).read() is not None:
             print("jobs wait for this server to come back", file=sys.stderr)
         if server is not None:
             server.close(restarting=True)

@@ -39,7 +39,7 @@ class CudaBackend:
         CapacityError: the window does not fit its memory, or `max_bytes`.
     """
 
-    crew = _core.DeviceCrew  # the native pool of its worker processes
+    worker_pool = _core.DeviceWorkerPool  # the native pool of its worker processes
 
     def __init__(
         self,

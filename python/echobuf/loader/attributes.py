@@ -14,7 +14,7 @@ from echobuf.options import show_factor
 from echobuf.uncopied import Uncopied
 
 if TYPE_CHECKING:
-    from echobuf.workers.settings import Settings
+    from echobuf.workers.settings import WorkerSettings
 
 _Self = TypeVar("_Self", bound="DataLoaderLike")
 
@@ -34,7 +34,7 @@ class Attributes:
         self,
         upstream: Any,
         sampler: Any,
-        workers: Settings | None,
+        workers: WorkerSettings | None,
         order: Order | None,
         plan: Plan,
     ) -> None:

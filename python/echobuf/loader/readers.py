@@ -20,7 +20,7 @@ from echobuf.loader.upstream_states import Snapshots
 
 if TYPE_CHECKING:
     from echobuf.serve.attached import Attached
-    from echobuf.workers.settings import Settings
+    from echobuf.workers.settings import WorkerSettings
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class ReaderChoice:
 def choose_reader(
     upstream: Any,
     adapter: Adapter,
-    workers: Settings | None,
+    workers: WorkerSettings | None,
     *,
     sampler: Any,
     batch_size: Any = None,
@@ -158,12 +158,11 @@ def choose_reader(
         supply = attached._take()
         return ReaderChoice(supply, supply, supply.make_buffer)
     if workers is not None:
-        from echobuf.workers.buffer import SharedBuffer
-        from echobuf.workers.workforce import Workforce
+        from echobuf.workers.pool import PoolReader, SharedBuffer
 
         order = Order(upstream, sampler)
         return ReaderChoice(
-            order, Workforce(workers, order, adapter), SharedBuffer, order
+            order, PoolReader(workers, order, adapter), SharedBuffer, order
         )
     if sampler is not None or is_map_style(upstream):
         order = Order(upstream, sampler)

@@ -1,4 +1,4 @@
-"""Where servers are found: sockets in a folder that is the user's alone."""
+"""Names and sockets of servers, in a folder that only the user can enter."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CREDENTIALS = struct.Struct("3i")  # process, user, group
 
 
 def check_name(name: Any) -> str:
-    """The name of a server, or an `OptionError`."""
+    """Return the name of a server if it is valid, else raise `OptionError`."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise OptionError(
             f"`name` is {name!r}; it must be 1 to 64 letters, digits, '_', '-' or '.', "
@@ -37,10 +37,10 @@ def check_name(name: Any) -> str:
 
 
 def folder() -> Path:
-    """The folder of the user's servers; made if it is not there.
+    """Return the folder of the user's servers, which is made if it does not exist.
 
     Raises:
-        OptionError: it is another user's, or others can enter it.
+        OptionError: it belongs to another user, or others can enter it.
     """
     user = os.getuid()
     runtime = os.environ.get("XDG_RUNTIME_DIR")
@@ -62,37 +62,37 @@ def folder() -> Path:
         raise OptionError(
             f"the folder {str(path)!r}, in which servers are found, is of user "
             f"{about.st_uid} with mode {stat.S_IMODE(about.st_mode):o}; it must be of "
-            f"user {user}, for nobody else (mode 700)."
+            f"user {user}, and closed to others (mode 700)."
         )
     return path
 
 
-def place(name: str) -> Path:
-    """What the names of a server's files begin with; raises as `folder`."""
+def base_path(name: str) -> Path:
+    """Return the path of a server's files without suffix; raises as `folder`."""
     return folder() / name
 
 
 def names() -> list[str]:
-    """The servers that there are."""
+    """Return the names of all running servers."""
     found = sorted(folder().glob("*.sock"))
     return [path.stem for path in found if Lock.is_held(path.with_suffix(""))]
 
 
 class Lock:
-    """Held by the server of a name for as long as it lives, however it ends.
+    """The lock of a server's name; released when its process ends, however it ends.
 
     Raises:
-        OptionError: there is such a server already.
+        OptionError: another server has the name.
     """
 
-    def __init__(self, place: Path) -> None:
-        file = os.open(_file(place, "lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    def __init__(self, base: Path) -> None:
+        file = os.open(_file(base, "lock"), os.O_RDWR | os.O_CREAT, 0o600)
         self._file = io.FileIO(file, "r+")
         if not self._take():
-            holder = self.holder(place)
+            holder = self.holder(base)
             self._file.close()
             raise OptionError(
-                f"`name` is {place.name!r}, which the server of process "
+                f"`name` is {base.name!r}, which the server of process "
                 f"{holder or '?'} has; choose another, or end that one."
             ) from None
         track(self._file)
@@ -100,7 +100,7 @@ class Lock:
         os.pwrite(file, str(os.getpid()).encode(), 0)
 
     def _take(self) -> bool:
-        """Whoever looks whether it is held has it, too, for a moment."""
+        """Take the lock; try again, since `is_held` takes it for a moment, too."""
         for _ in range(_TRIES):
             with contextlib.suppress(OSError):
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -109,17 +109,17 @@ class Lock:
         return False
 
     @staticmethod
-    def holder(place: Path) -> str:
-        """The process that has it, as far as that is known; else nothing."""
+    def holder(base: Path) -> str:
+        """Return the number of the process that has it, or "" if unknown."""
         with contextlib.suppress(OSError):
-            return _file(place, "lock").read_bytes()[:32].decode(errors="replace")
+            return _file(base, "lock").read_bytes()[:32].decode(errors="replace")
         return ""
 
     @staticmethod
-    def is_held(place: Path) -> bool:
-        """Whether there is a server of that name."""
+    def is_held(base: Path) -> bool:
+        """Return True if a server has that name."""
         try:
-            file = os.open(_file(place, "lock"), os.O_RDWR)
+            file = os.open(_file(base, "lock"), os.O_RDWR)
         except OSError:
             return False
         try:
@@ -131,76 +131,76 @@ class Lock:
         return False
 
     def release(self) -> None:
-        """Lets another server have the name."""
+        """Let another server have the name."""
         self._file.close()
 
 
-class Left:
-    """What a server leaves behind for the next one of its name: that it had jobs."""
+class JobMarker:
+    """A file that tells the next server of a name that the last one had jobs."""
 
-    def __init__(self, place: Path) -> None:
-        self._path, self._new = _file(place, "jobs"), _file(place, "new")
+    def __init__(self, base: Path) -> None:
+        self._path, self._new = _file(base, "jobs"), _file(base, "new")
 
     def note(self, session: str) -> None:
-        """There are jobs."""
-        if self.read() == session:  # by its first one, or the server before
+        """Note that the server has jobs."""
+        if self.read() == session:  # noted for its first job, or by the last server
             return
         with contextlib.suppress(OSError):  # the folder is gone
-            # It may be killed in the middle of this.
+            # Replaced in one step, since the server may be killed at any time.
             self._new.write_text(json.dumps({"session": session}))
             self._new.replace(self._path)
 
     def read(self) -> str | None:
-        """The session of a server that is gone and had jobs."""
+        """Return the session of a server that has gone and had jobs, or None."""
         try:
             return str(json.loads(self._path.read_text())["session"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
     def clear(self) -> None:
-        """There are none any more."""
+        """Note that there are no jobs."""
         with contextlib.suppress(OSError):
             self._path.unlink(missing_ok=True)
 
 
-def listen(place: Path) -> socket.socket:
-    """The socket of a server whose lock is held."""
+def listen(base: Path) -> socket.socket:
+    """Open the socket of a server whose lock is held."""
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     track(server)
-    path = _file(place, "sock")
+    path = _file(base, "sock")
     path.unlink(missing_ok=True)  # of a server that was killed
-    with _short(path) as short:
+    with short_path(path) as short:
         server.bind(short)
     path.chmod(0o600)
     server.listen(64)
     return server
 
 
-def close(place: Path, server: socket.socket) -> None:
-    """Ends a server's socket."""
+def close(base: Path, server: socket.socket) -> None:
+    """Close the socket of a server."""
     with contextlib.suppress(OSError):
-        _file(place, "sock").unlink(missing_ok=True)
+        _file(base, "sock").unlink(missing_ok=True)
     with contextlib.suppress(OSError):  # wakes the thread that accepts
         server.shutdown(socket.SHUT_RDWR)
     server.close()
 
 
 def connect(name: str, seconds: float) -> socket.socket:
-    """A connection to the server of that name.
+    """Connect to the server of a name.
 
     Args:
         name: of the server.
-        seconds: its timeout, which connecting has, too.
+        seconds: timeout of the connection, and of connecting.
 
     Raises:
-        OSError: there is none.
-        OptionError: it is another user's.
+        OSError: there is no such server.
+        OptionError: the server is another user's.
     """
     client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     track(client)
     try:
         client.settimeout(seconds)
-        with _short(_file(place(name), "sock")) as short:
+        with short_path(_file(base_path(name), "sock")) as short:
             client.connect(short)
         check_peer(client)
     except BaseException:
@@ -210,10 +210,10 @@ def connect(name: str, seconds: float) -> socket.socket:
 
 
 def check_peer(connection: socket.socket) -> int:
-    """The process at the other end.
+    """Return the process number of the peer.
 
     Raises:
-        OptionError: it is another user's.
+        OptionError: the peer is another user's.
     """
     raw = connection.getsockopt(
         socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size
@@ -228,12 +228,12 @@ def check_peer(connection: socket.socket) -> int:
 
 
 def unknown(name: str) -> OptionError:
-    """The error for a server that there is no connection to."""
-    if Lock.is_held(place(name)):
+    """Return the error for a server that cannot be connected to."""
+    if Lock.is_held(base_path(name)):
         return OptionError(
-            f"the server {name!r} (process {Lock.holder(place(name)) or '?'}) is there "
-            "and takes no connection: it has just begun, is being closed, or has no "
-            "thread or file descriptor left. Try again."
+            f"the server {name!r} (process {Lock.holder(base_path(name)) or '?'}) is "
+            "there and takes no connection: it has just begun, is being closed, or has "
+            "no thread or file descriptor left. Try again."
         )
     there = ", ".join(repr(each) for each in names())
     return OptionError(
@@ -244,8 +244,8 @@ def unknown(name: str) -> OptionError:
 
 
 def silent(name: str) -> OptionError:
-    """The error for a server that is there and says nothing."""
-    process = Lock.holder(place(name))
+    """Return the error for a server that does not answer."""
+    process = Lock.holder(base_path(name))
     return OptionError(
         f"the server {name!r} (process {process or '?'}) is there and does not "
         "answer; it may be stopped (SIGSTOP), out of file descriptors, or too busy. "
@@ -254,7 +254,7 @@ def silent(name: str) -> OptionError:
 
 
 def beginning(name: str) -> OptionError:
-    """The error for a server whose upstream has yielded nothing yet."""
+    """Return the error for a server whose upstream has yielded nothing yet."""
     return OptionError(
         f"the server {name!r} has just begun: its upstream has not yielded its first "
         "example yet. Ask again later."
@@ -262,17 +262,17 @@ def beginning(name: str) -> OptionError:
 
 
 def stranger(name: str, error: Exception) -> OptionError:
-    """The error for a socket at which another program answers."""
+    """Return the error for a socket of another program."""
     return OptionError(f"{name!r} is no server of echobuf's: {error}.")
 
 
-def _file(place: Path, kind: str) -> Path:
-    return place.with_name(f"{place.name}.{kind}")
+def _file(base: Path, kind: str) -> Path:
+    return base.with_name(f"{base.name}.{kind}")
 
 
 @contextlib.contextmanager
-def _short(path: Path) -> Iterator[str]:
-    """A path to the same that a socket's address has room for."""
+def short_path(path: Path) -> Iterator[str]:
+    """Yield a path to the same file that fits into a socket's address."""
     parent = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
     try:
         yield f"/proc/self/fd/{parent}/{path.name}"

@@ -9,36 +9,43 @@ from typing import Any, NoReturn
 
 from echobuf.closing import Closing
 from echobuf.errors import OptionError
-from echobuf.serve.link import Link
-from echobuf.serve.supply import Supply
+from echobuf.serve.connection import Connection
+from echobuf.serve.reader import ServerReader
 
 
 class Attached(Closing):
-    """A job's place at a server: give it to a loader as its upstream.
+    """A job that is attached to a server: give it to a loader as its upstream.
 
-    `EchoLoader(attach("imagenet"), batch_size=..., window=..., factor=...)`, torch's
-    and JAX's alike, has a factor, a seed, an order and a device of its own; its window
-    lies in the memory of the server, and nothing is copied there. Its first epoch is
-    the next one that the server begins. Iterating a loader waits for that.
+    A loader over it (`echobuf`'s, torch's or JAX's) has its own factor, seed, order and
+    device. Its window lies in the memory of the server; examples are not copied there.
+    Its first epoch is the next one that the server begins: iterating the loader waits
+    for that.
 
-    It is for one loader, and one process. Examples of an epoch that is left before its
-    end are given up.
+    It serves one loader, in one process. If the loader leaves an epoch before its end,
+    the rest of the epoch is given up.
 
     Args:
         name: of the server.
-        job: by which the server knows this job; it must be the only one. Any unless
-            told.
-        timeout: seconds to wait for the server to be there.
-        reconnect: seconds to wait for it to come back when it has gone.
+        job: name of this job at the server, which no other attached job has; generated
+            by default.
+        timeout: seconds to wait for the server to start.
+        reconnect: seconds to wait for a server that has gone to come back.
 
     Attributes:
         name: of the server.
-        job: by which the server knows this job.
-        spec: what one example looks like: a pytree of `Field`s.
+        job: name of this job at the server.
+        spec: of one example: a pytree of `Field`s.
 
     Raises:
         OptionError: there is no such server, it is of another version of echobuf or
             another user's, or has a job of that name.
+
+    Example:
+        A loader over the server "train"::
+
+            upstream = echobuf.serve.attach("train")
+            for batch in echobuf.EchoLoader(upstream, batch_size=256, window=4096):
+                step(batch)
     """
 
     def __init__(
@@ -51,26 +58,26 @@ class Attached(Closing):
     ) -> None:
         if job is not None and (not isinstance(job, str) or not job):
             raise OptionError(f"`job` is {job!r}; it must be a string, or None.")
-        link = Link(
+        connection = Connection(
             name,
             job,
             _check_seconds("timeout", timeout),
             _check_seconds("reconnect", reconnect),
         )
-        self.name = link.name
-        self.job = link.job
-        self.spec = link.sample.tree
-        self._length = link.length
-        # The loader's alone once it has begun: a job that drops it leaves the server.
-        self._link: Link | None = link
-        self._held = weakref.ref(link)
-        self._supply: weakref.ref[Supply] | None = None  # the loader's
+        self.name = connection.name
+        self.job = connection.job
+        self.spec = connection.spec.tree
+        self._length = connection.length
+        # Held by the loader alone once it has begun: dropping that detaches the job.
+        self._connection: Connection | None = connection
+        self._held = weakref.ref(connection)
+        self._reader: weakref.ref[ServerReader] | None = None  # the loader's
 
     def __len__(self) -> int:
-        """Fresh examples an epoch.
+        """Return the number of fresh examples an epoch.
 
         Raises:
-            TypeError: the server does not know.
+            TypeError: the server does not know it.
         """
         if self._length is None:
             raise TypeError(f"the server {self.name!r} does not know its length")
@@ -93,29 +100,29 @@ class Attached(Closing):
         return f"attach({self.name!r}, job={self.job!r})"
 
     def close(self) -> None:
-        """Leaves the server, which keeps nothing for this job any more.
+        """Detach from the server, which keeps no examples for this job any more.
 
-        What a loader has not served of it is given up.
+        Examples that a loader has not served yet are given up.
         """
-        link = self._held()
-        if link is not None:
-            link.close()
+        connection = self._held()
+        if connection is not None:
+            connection.close()
 
-    def _take(self) -> Supply:
-        """For the one loader that has this."""
-        taken = self._supply is not None and self._supply() is not None
-        if taken or self._link is None:
+    def _take(self) -> ServerReader:
+        """Return the reader for a loader; at most one loader has one at a time."""
+        taken = self._reader is not None and self._reader() is not None
+        if taken or self._connection is None:
             raise OptionError(
                 "`upstream` is attached to a server for another loader; attach once "
                 "for each loader."
             )
-        supply = Supply(self._link, weakref.WeakMethod(self._begun))
-        self._supply = weakref.ref(supply)
-        return supply
+        reader = ServerReader(self._connection, weakref.WeakMethod(self._begun))
+        self._reader = weakref.ref(reader)
+        return reader
 
     def _begun(self) -> None:
-        """The loader has."""
-        self._link = None
+        """Leave the connection to the loader, which has begun."""
+        self._connection = None
 
 
 def _check_seconds(name: str, value: Any) -> float:

@@ -22,58 +22,64 @@ from echobuf.limits import enough
 from echobuf.loader.upstream import Start
 from echobuf.options import MAX_WINDOW, check_int, check_options
 from echobuf.serve import address
-from echobuf.serve.desk import Desk, Terms
-from echobuf.serve.intake import Intake
-from echobuf.serve.sample import Sample
-from echobuf.serve.station import Station, allocate
-from echobuf.serve.wire import Message, close_files
+from echobuf.serve.protocol import ExampleSpec, Message, close_files
+from echobuf.serve.server_loop import ServerInfo, ServerLoop
+from echobuf.serve.shared_ring import SharedRing, allocate
+from echobuf.serve.upstream import ServerUpstream
 from echobuf.threads import DaemonThread, Signal
 from echobuf.workers.settings import check_workers
 
 _SLICE_S = 0.25
-_RESUME_S = 1.0  # beyond the lease, for jobs to come back
+_RESUME_S = 1.0  # beyond the lease, for jobs to reconnect
 
 
 class Server(Closing):
-    """Runs upstream once for several jobs of this machine, and keeps what they need.
+    """A server that runs upstream once for several jobs on this machine.
 
     Each job that attaches (`echobuf.serve.attach(name)` as the upstream of a loader)
     gets every fresh example of an epoch, in upstream's order, without a copy: its
-    window lies in the server's memory. An epoch begins when the last one has been read,
-    for all jobs that are there then; it does not wait for them to have echoed it.
+    window lies in the server's memory. An epoch begins once the last one has been read,
+    for all jobs attached by then; it does not wait until they have echoed it.
 
-    The work is done on threads of this process, from construction on.
+    Threads of this process do the work, from construction until `close`.
 
     Args:
-        upstream: as for `EchoLoader`. `set_epoch`, if it has that, is called with the
-            number of each epoch.
-        name: that jobs attach to.
-        window: the largest window that a job may have.
-        lag: how many fresh examples the fastest job may be ahead of the slowest, beyond
-            the slowest's window; `window` unless told. Then it waits.
-        spill: a folder on a disk: the ring is a file there, without a name, and not in
-            memory; so `lag` may be large. Jobs with `device="cuda"` cannot use it.
-        jobs: how many to wait for before the first epoch.
-        epochs: how many to run; without end unless told.
-        lease: seconds without a sign of life after which a job is dropped.
-        batched: as for `EchoLoader`.
-        length: see there.
-        sampler: see there, like the arguments that follow.
-        num_workers: see there.
-        multiprocessing_context: see there.
-        worker_init_fn: see there.
-        max_restarts: see there.
-        seed: of the workers.
+        upstream: iterable of examples or batches, or a dataset, as for `EchoLoader`.
+            Its `set_epoch`, if any, is called with the number of each epoch.
+        name: of the server: 1 to 64 letters, digits, '_', '-' or '.'.
+        window: the largest window that a job may have, in examples.
+        lag: fresh examples that the fastest job may be ahead of the slowest, beyond
+            the slowest's window; then it waits. `window` by default.
+        spill: a folder on a disk. The ring is then a file without a name there, not
+            memory, so that `lag` may be large. Jobs with `device="cuda"` cannot use it.
+        jobs: number of jobs to wait for before the first epoch.
+        epochs: number of epochs to run; no limit by default.
+        lease: seconds without a heartbeat after which a job is dropped.
+        batched: True if upstream yields batches; by default True for a DataLoader that
+            makes batches.
+        length: fresh examples an epoch, if upstream does not know; gives jobs `len()`.
+        sampler: iterable of indices, for a dataset; all in order by default.
+        num_workers: worker processes that make examples, for a dataset.
+        multiprocessing_context: "spawn" or "forkserver" for the workers.
+        worker_init_fn: called in each worker with its number first.
+        max_restarts: dead workers that are replaced in an epoch.
+        seed: of the workers' random numbers.
 
     Raises:
         OptionError: an argument is out of range, or the name is taken.
         UpstreamError: upstream yields nothing, or raises at once.
-        SpecError: its first item cannot be stored, or jobs of a server that is gone
-            had other examples.
+        SpecError: the first item cannot be stored, or jobs of the last server of this
+            name had other examples.
         CapacityError: the ring does not fit the memory, or the disk.
+
+    Example:
+        One process serves, and each training job attaches::
+
+            with echobuf.serve.Server(dataset, "train", window=4096, jobs=2) as server:
+                server.wait()
     """
 
-    def __init__(  # noqa: PLR0913 - what users may say of a server
+    def __init__(  # noqa: PLR0913 - the options of a server
         self,
         upstream: Iterable[Any],
         name: str,
@@ -96,7 +102,7 @@ class Server(Closing):
         self.name = address.check_name(name)
         window = check_int("window", window, 1, MAX_WINDOW)
         lag = window if lag is None else check_int("lag", lag, 0, None)
-        self._least = check_int("jobs", jobs, 1, _MOST_JOBS)
+        self._first_jobs = check_int("jobs", jobs, 1, _MAX_JOBS)
         self._epochs = None if epochs is None else check_int("epochs", epochs, 1, None)
         self._lease_s = _check_lease(lease)
         workers = check_workers(
@@ -122,7 +128,7 @@ class Server(Closing):
         )
         self._slots = 2 * window + lag
         self._spill = spill
-        self._intake = Intake(
+        self._upstream = ServerUpstream(
             upstream, batched=batched, length=length, sampler=sampler, workers=workers
         )
         self._stopped = Signal()
@@ -131,13 +137,13 @@ class Server(Closing):
         self._closed = False
         self._restarting = False
         self._error: BaseException | None = None
-        self._resumed: tuple[Message, list[int]] | None = None
-        self._resuming = Signal()
-        self._adopting = threading.Lock()
-        self._adopts = True
-        self._place = address.place(name)
+        self._adopted: tuple[Message, list[int]] | None = None
+        self._has_adopted = Signal()
+        self._adopt_lock = threading.Lock()
+        self._may_adopt = True
+        self._base = address.base_path(name)
         with enough("a server", "end other servers"):
-            self._lock = address.Lock(self._place)
+            self._lock = address.Lock(self._base)
             try:
                 self._begin()
             except BaseException:
@@ -145,76 +151,76 @@ class Server(Closing):
                 raise
 
     def _begin(self) -> None:
-        left = address.Left(self._place)
-        self._left = left.read()
-        self._desk = Desk(self._place, self._adopt)
+        marker = address.JobMarker(self._base)
+        self._last_session = marker.read()
+        self._loop = ServerLoop(self._base, self._adopt)
         try:
-            start, sample = self._intake.first()
-            # They have a lease to notice that there is a server again.
-            patience = 0.0 if self._left is None else self._lease_s + _RESUME_S
-            self._resuming.wait(patience)
-            self._adopts_no_more()
-            if self._resumed is None:
-                left.clear()
-            self._station = self._make_station(sample)
-            self._desk.open(self._station.core, self._terms(sample))
+            start, spec = self._upstream.first()
+            # Jobs of the last server have a lease to reconnect.
+            patience = 0.0 if self._last_session is None else self._lease_s + _RESUME_S
+            self._has_adopted.wait(patience)
+            self._stop_adopting()
+            if self._adopted is None:
+                marker.clear()
+            self._ring = self._make_ring(spec)
+            self._loop.open(self._ring.core, self._info(spec))
         except BaseException:
-            self._desk.close()
+            self._loop.close()
             raise
         finally:
-            self._adopts_no_more()
-            for file in self._resumed[1] if self._resumed is not None else ():
+            self._stop_adopting()
+            for file in self._adopted[1] if self._adopted is not None else ():
                 os.close(file)
         self._thread = DaemonThread(self._run, (start,), name="echobuf-serve")
         try:
             self._thread.start()
         except BaseException:
-            self._restarting = True  # jobs may have come, and wait for another server
+            self._restarting = True  # jobs that have attached wait for another server
             self._stopped.set()  # first: where it was interrupted, the thread may run
             self._close()
             raise
 
-    def _terms(self, sample: Sample) -> Terms:
-        return Terms(
+    def _info(self, spec: ExampleSpec) -> ServerInfo:
+        return ServerInfo(
             self.name,
-            sample,
-            self._intake.count(),
+            spec,
+            self._upstream.count(),
             self._options.window,
             self._lease_s,
-            self._station.is_spilled(),
+            self._ring.is_spilled(),
         )
 
-    def _make_station(self, sample: Sample) -> Station:
-        if self._resumed is None:
-            core = allocate(sample.spec, self._slots, self._spill, self._lease_s)
-            return Station(sample, core, self._options)
-        return self._adopt_station(sample, *self._resumed)
+    def _make_ring(self, spec: ExampleSpec) -> SharedRing:
+        if self._adopted is None:
+            core = allocate(spec.spec, self._slots, self._spill, self._lease_s)
+            return SharedRing(spec, core, self._options)
+        return self._adopt_ring(spec, *self._adopted)
 
-    def _adopt_station(
-        self, sample: Sample, message: Message, files: list[int]
-    ) -> Station:
-        if message["spec"] != sample.describe():
+    def _adopt_ring(
+        self, spec: ExampleSpec, message: Message, files: list[int]
+    ) -> SharedRing:
+        if message["spec"] != spec.describe():
             raise SpecError(
                 f"jobs are attached to {self.name!r}, which served "
-                f"{message['spec']}; examples are now {sample.describe()}. End those "
+                f"{message['spec']}; examples are now {spec.describe()}. End those "
                 "jobs first, or choose another name."
             )
-        leaves = [(field.dtype, field.shape) for field in sample.spec.fields]
+        leaves = [(field.dtype, field.shape) for field in spec.spec.fields]
         try:
-            core = _core.Station.adopt(leaves, files[0], files[1], self._lease_s)
+            core = _core.SharedRing.adopt(leaves, files[0], files[1], self._lease_s)
         except (ValueError, RuntimeError, MemoryError) as error:
             raise CapacityError(
                 f"the memory that jobs of {self.name!r} share cannot be opened: "
                 f"{describe(error)}. End those jobs first, or choose another name."
             ) from error
-        return Station(sample, core, self._options)
+        return SharedRing(spec, core, self._options)
 
     def _adopt(self, message: Message, files: list[int]) -> None:
-        """Takes what the first job that comes back shares, on its thread."""
-        with self._adopting:
-            if not self._adopts or self._resumed is not None or len(files) != 2:
+        """Take the memory that the first job to reconnect shares, on its thread."""
+        with self._adopt_lock:
+            if not self._may_adopt or self._adopted is not None or len(files) != 2:
                 return
-            if message["session"] != self._left:  # of a server before the last
+            if message["session"] != self._last_session:  # of a server before the last
                 return
             if not isinstance(message["spec"], str):
                 raise TypeError("no spec")
@@ -225,14 +231,14 @@ class Server(Closing):
             except OSError:
                 close_files(own)
                 raise CapacityError("no file descriptor is left") from None
-            self._resumed = message, own
-            self._resuming.set()
+            self._adopted = message, own
+            self._has_adopted.set()
 
-    def _adopts_no_more(self) -> None:
-        with self._adopting:
-            self._adopts = False
+    def _stop_adopting(self) -> None:
+        with self._adopt_lock:
+            self._may_adopt = False
 
-    # ---- epochs, on the thread
+    # ---- epochs, on a thread
 
     def _run(self, start: Start) -> None:
         if self._stopped.is_set():  # and the name may be another server's by now
@@ -245,20 +251,20 @@ class Server(Closing):
             self._error = error
             self._finish(_one_line(error), True)
         finally:
-            self._desk.close()
+            self._loop.close()
 
-    def _finish(self, why: str, failed: bool) -> None:
+    def _finish(self, reason: str, failed: bool) -> None:
         """Tell jobs that there is no further epoch, and no other server."""
-        self._station.core.finish(why, failed)
-        self._desk.forget()
+        self._ring.core.finish(reason, failed)
+        self._loop.discard_jobs()
         self._finished = True
 
     def _serve(self, first: Start | None) -> bool:
-        """Whether all epochs have been served."""
-        core = self._station.core
-        least = self._least
+        """Serve epochs; return True once all are served, False if cut short."""
+        core = self._ring.core
+        least = self._first_jobs
         while self._epochs is None or core.epochs()[1] < self._epochs:
-            there = core.begun_before()
+            there = core.resume_offset()
             if there is None:
                 there = 0
                 while not core.begin_epoch(least, _SLICE_S):
@@ -268,17 +274,17 @@ class Server(Closing):
             number = core.epochs()[1]
             start = first
             if start is None or number != 0:
-                start = self._intake.begin(number)
+                start = self._upstream.begin(number)
             first = None
-            self._intake.feed(self._station, start, there, self._stopped)
+            self._upstream.feed(self._ring, start, there, self._stopped)
             cut_off = self._stopped.is_set()
             if cut_off and self._restarting:
                 return False  # the next server goes on in this epoch
-            # Jobs must not take this for its end.
-            if self._station.error is not None:
-                raise self._station.error
-            # At the exit of the process feeders are stopped without this server.
-            if cut_off or not self._station.is_whole():
+            # Jobs must not take a failure for the epoch's end.
+            if self._ring.error is not None:
+                raise self._ring.error
+            # At interpreter exit feeders are stopped without this server.
+            if cut_off or not self._ring.is_whole():
                 return False
             if not core.end_epoch() or self._stopped.is_set():
                 return False
@@ -287,7 +293,10 @@ class Server(Closing):
     # ---- life
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits until all epochs were served; False if the time ran out.
+        """Wait until all epochs are served; return False if the time has run out.
+
+        Args:
+            timeout: in seconds; no limit by default.
 
         Raises:
             UpstreamError: upstream failed.
@@ -309,16 +318,16 @@ class Server(Closing):
         return UpstreamError(f"upstream failed: {describe(self._error)}")
 
     def close(self, *, restarting: bool = False) -> None:
-        """Ends the server; waits until upstream's current call returns.
+        """End the server; wait until upstream's current call returns.
 
-        The first call decides how; others wait until it is done.
+        The first call decides on `restarting`; later ones wait until the server ends.
 
         Args:
-            restarting: jobs wait for another server of this name, which goes on where
-                this one has been. Else their next draw beyond what is there already
-                raises `UpstreamError`.
+            restarting: if True, jobs wait for another server of this name, which goes
+                on from the same example. Otherwise their next draw beyond the examples
+                already published raises `UpstreamError`.
         """
-        with self._closing:  # and if that is interrupted, the next call goes on
+        with self._closing:  # if interrupted, the next call goes on
             if not self._stopped.is_set():
                 self._restarting = restarting
                 self._stopped.set()
@@ -328,23 +337,23 @@ class Server(Closing):
             self._lock.release()  # last: the name may be another server's from now on
 
     def _close(self) -> None:
-        """End all but the lock; each step may be done again, also after the last."""
+        """End all but the lock; every step may be repeated."""
         if not self._restarting and not self._finished:
             self._finish("the server was closed", True)
-        has_jobs = self._desk.close()
+        has_jobs = self._loop.close()
         if self._restarting and not has_jobs:
-            self._desk.forget()
-        self._station.core.close()
+            self._loop.discard_jobs()
+        self._ring.core.close()
         while self._thread.is_alive():
             self._thread.join(0.1)
-        self._intake.close()
-        self._station.core.release()
+        self._upstream.close()
+        self._ring.core.release()
 
     def __repr__(self) -> str:
         return f"Server({self.name!r}, window={self._options.window})"
 
 
-_MOST_JOBS = 64
+_MAX_JOBS = 64
 
 
 def _check_lease(lease: Any) -> float:
@@ -360,6 +369,6 @@ def _check_lease(lease: Any) -> float:
 
 
 def _one_line(error: BaseException) -> str:
-    is_ours = isinstance(error, EchobufError)  # which says what it is
+    is_ours = isinstance(error, EchobufError)  # needs no title
     said = describe_error.message(error) if is_ours else describe_error.titled(error)
     return " ".join(said.split())

@@ -1,102 +1,191 @@
-"""What runs in a worker process."""
+"""A worker process as its trainer sees it, and the pipe to it."""
 
 from __future__ import annotations
 
+import contextlib
+import multiprocessing.process
 import os
+import pickle
 import signal
-from dataclasses import replace
-from multiprocessing.connection import Connection
-from types import ModuleType
+import time
+import weakref
+from collections.abc import Iterator
+from multiprocessing import connection, resource_tracker
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from echobuf import _core
-from echobuf.arrays import prepare_put
-from echobuf.errors import ItemError, SpecError
-from echobuf.tree import make_spec
-from echobuf.workers.late_import import when_imported
-from echobuf.workers.seeds import seed_all
-from echobuf.workers.sending import Received
-from echobuf.workers.task import FAILED, READY, Task, pack_error
-from echobuf.workers.told_torch import tell_torch
+from echobuf.describe_error import message
+from echobuf.errors import OptionError, UpstreamError
+from echobuf.workers.main import run_worker
+from echobuf.workers.messages import Descriptor, Payload, WorkerConfig
+from echobuf.workers.settings import WorkerSettings
 
-_SLICE_S = 1.0
-_LEFT_ALONE = 1  # the exit code of a worker whose trainer is gone
+PATIENCE_S = 1.0  # for workers that were asked to end
+
+_started: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
-def run(parcel: Received, pipe: Connection, *shared: Any) -> None:
-    """Makes examples until the trainer says that it is enough, or is gone.
+class WorkerProcess:
+    """A worker process, started by the constructor.
 
     Args:
-        parcel: the `Task`.
-        pipe: to the trainer.
-        shared: descriptors, to be detached: the memory of the tickets, that of the
-            ring, and the trainer's process, where there is such a thing.
+        settings: the way to start it.
+        core: the native pool whose tickets the worker takes.
+        config: sent to the worker.
+
+    Attributes:
+        is_ready: the worker has reported that it was set up.
+        is_pipe_closed: no further message can come.
+
+    Raises:
+        OptionError: the config cannot be sent to another process.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the trainer's to handle
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    board, slots, *trainer = (each.detach() for each in shared)
-    _core.follow([pipe.fileno(), *trainer], _LEFT_ALONE)
-    try:
-        task: Task = parcel.open()
-        maker = _Maker(task, board, slots)
-        seed = seed_all(task.seed, task.number, task.start)
-        tell_torch(task, seed)
-        if task.init is not None:
-            task.init(task.number)
-    except BaseException as error:
-        pipe.send((FAILED, None, pack_error(error)))
-        return
-    pipe.send((READY, None, None))
-    worker = maker.worker
-    while True:
-        code, index = worker.take(_SLICE_S)
-        if code == _core.TIMEOUT:
-            continue
-        if code != 0:
-            return
+
+    def __init__(
+        self, settings: WorkerSettings, core: _core.WorkerPool, config: WorkerConfig
+    ) -> None:
+        self.number = config.number
+        self.is_ready = False
+        self.is_pipe_closed = False
+        self._pidfd: int | None = None
+        self.pipe, theirs = settings.context.Pipe()
+        trainer = _open_pidfd(os.getpid())
+        context: Any = settings.context
+        payload = Payload(config)
+        shared = [
+            core.control_block_fd(),
+            core.slots_fd(),
+            *([] if trainer is None else [trainer]),
+        ]
+        self.process = context.Process(
+            target=run_worker,
+            args=(payload, theirs, *map(Descriptor, shared)),
+            name=f"echobuf-worker-{config.number}",
+            daemon=True,
+        )
         try:
-            maker.make(index)
-        except BaseException as error:
-            pipe.send((FAILED, worker.ticket(), pack_error(error)))
-            # Called done before, it would be served.
-            while (code := worker.wait_revoked(_SLICE_S)) == _core.TIMEOUT:
-                pass
-            if code != 0:
-                return
-        worker.done()
-
-
-def _set_threads(torch: ModuleType) -> None:
-    torch.set_num_threads(1)  # as in a DataLoader
-
-
-class _Maker:
-    """Reads examples as the trainer would, and writes them into their slots."""
-
-    def __init__(self, task: Task, board: int, slots: int) -> None:
-        when_imported("torch", _set_threads)
-        self._dataset = task.dataset
-        spec = make_spec(task.adapter.read_first(task.example))
-        self._spec = replace(spec, fields=task.fields)
-        self._read = task.adapter.reader()
-        leaves = [(field.dtype, field.shape) for field in self._spec.fields]
-        try:
-            self.worker = _core.Worker(
-                board, task.count, task.number, slots, leaves, task.capacity
-            )
+            with _sigint_blocked(context):
+                self.process.start()
+            _started.add(self.process)
+        except (pickle.PicklingError, AttributeError, TypeError, ValueError) as error:
+            self.pipe.close()
+            raise OptionError(_pickling_error(config, error)) from error
+        except BaseException:
+            self.pipe.close()
+            raise
         finally:
-            os.close(board)
-            os.close(slots)
+            theirs.close()
+            payload.close()
+            if trainer is not None:
+                os.close(trainer)
+        self._pidfd = _open_pidfd(self.process.pid)
 
-    def make(self, index: int) -> None:
-        item = self._dataset[index]
-        try:
-            leaves = self._spec.flatten(self._read(item), "example")
-            if self.worker.write(leaves) is not None:
-                ready = prepare_put(leaves, self._spec, stacked=False, ragged=False)
-                if self.worker.write(list(ready)) is not None:
-                    raise SpecError("an array was changed by another thread.")
-        except SpecError as error:
-            raise ItemError(
-                f"example {index} of upstream does not fit the first one: {error}"
-            ) from error.__cause__
+    @property
+    def sentinel(self) -> int:
+        """Descriptor that is readable once the process has ended."""
+        # Process.sentinel is a pipe, which children of the worker may keep open.
+        return int(self.process.sentinel) if self._pidfd is None else self._pidfd
+
+    @property
+    def failed_at_start(self) -> bool:
+        """True if the worker exited before it was set up: a new one would, too."""
+        return not self.is_ready and (self.process.exitcode or 0) >= 0
+
+    def reap(self) -> None:
+        """Release the pipe and the descriptor of a process that has ended."""
+        if self.process.exitcode is None:
+            self.process.join(PATIENCE_S)
+        self.pipe.close()
+        if self._pidfd is not None:
+            os.close(self._pidfd)
+            self._pidfd = None
+
+    def death_error(self, restarts: int) -> UpstreamError:
+        """Return the error for a worker that has died."""
+        code = self.process.exitcode
+        how = f"with exit code {code}"
+        if code is None:  # SIGCHLD is ignored, or other code has waited for it
+            how = "with an unknown exit code"
+        elif code < 0:
+            how = f"by signal {-code} ({_signal_name(-code)})"
+        if self.failed_at_start:
+            return UpstreamError(
+                f"worker process {self.number} ended {how} before its first example. "
+                "A script that makes a loader with workers must do so under "
+                '`if __name__ == "__main__":`, or each worker runs it again.'
+            )
+        return UpstreamError(
+            f"worker process {self.number} ended {how}; `max_restarts` allows "
+            f"{restarts} restarts in an epoch. SIGKILL is often the system, out of "
+            "memory; SIGSEGV native code of upstream's."
+        )
+
+
+def join_all(workers: list[WorkerProcess], patience_s: float) -> None:
+    """Wait for workers that were asked to end; terminate or kill the others."""
+    left: dict[Any, WorkerProcess] = {worker.sentinel: worker for worker in workers}
+    for insist in ("", "terminate", "kill"):
+        for worker in left.values():
+            if insist:
+                getattr(worker.process, insist)()
+        deadline = time.monotonic() + patience_s
+        while left and time.monotonic() < deadline:
+            for each in connection.wait(list(left), deadline - time.monotonic()):
+                left.pop(each).reap()
+    for worker in left.values():
+        worker.reap()
+
+
+def _forget_in_child() -> None:
+    """Forget all workers in a forked child, whose exit would terminate them."""
+    known: Any = getattr(multiprocessing.process, "_children", set())
+    known.difference_update(_started)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_in_child)
+
+
+def _open_pidfd(process: int | None) -> int | None:
+    """Return a descriptor that is readable once the process has ended, or None."""
+    try:
+        return os.pidfd_open(process or 0)
+    except OSError:
+        return None
+
+
+@contextlib.contextmanager
+def _sigint_blocked(context: Any) -> Iterator[None]:
+    """Hold Ctrl-C back from a process that starts here until it can ignore it."""
+    if context.get_start_method() != "spawn":  # a fork server would keep the mask
+        yield
+        return
+    resource_tracker.ensure_running()  # which unblocks the signal
+    old = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, old)
+
+
+def _pickling_error(config: WorkerConfig, error: Exception) -> str:
+    try:
+        ForkingPickler.dumps(config.init)
+    except Exception:
+        return (
+            f"`worker_init_fn` is {config.init!r}, which cannot be sent to worker "
+            f"processes: {message(error)}. Define it at the top of a module."
+        )
+    return (
+        f"`upstream` cannot be sent to worker processes: {message(error)}. Its class, "
+        "and what it holds, must be picklable: define it in a module, open files and "
+        "connections in its first `__getitem__`."
+    )
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "a real-time signal"

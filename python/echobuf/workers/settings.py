@@ -1,4 +1,4 @@
-"""How many worker processes a loader has, and what they do beside making examples."""
+"""The options of worker processes, checked."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ else:
 
 
 @dataclass(frozen=True)
-class Settings:
-    """Checked.
+class WorkerSettings:
+    """Checked options of a loader's worker processes.
 
     Attributes:
-        count: of processes; at least 1.
-        context: that starts them.
+        count: number of processes, at least 1.
+        context: of `multiprocessing`, starts the processes.
         init: called in each with its number, before the first example; or None.
-        max_restarts: of processes that have died, in an epoch.
+        max_restarts: dead processes that are replaced in an epoch.
     """
 
     count: int
@@ -45,11 +45,11 @@ def check_workers(
     *,
     unit: str,
     batched: bool | None,
-) -> Settings | None:
-    """The settings; None without workers.
+) -> WorkerSettings | None:
+    """Check the arguments of a loader; return None for `num_workers=0`.
 
     Raises:
-        OptionError: an argument is out of range, or workers cannot do what is asked.
+        OptionError: an argument is out of range, or does not go with workers.
     """
     count = check_int("num_workers", num_workers, 0, 1024)
     restarts = check_int("max_restarts", max_restarts, 0, 2**31 - 1)
@@ -84,7 +84,7 @@ def check_workers(
             f"`batched` is True, but `num_workers` is {count}: workers make single "
             "examples. Leave one of them out."
         )
-    return Settings(count, context, worker_init_fn, restarts)
+    return WorkerSettings(count, context, worker_init_fn, restarts)
 
 
 def _check_context(context: Any) -> BaseContext:

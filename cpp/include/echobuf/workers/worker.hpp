@@ -1,4 +1,4 @@
-// The side of a worker process: takes tickets and writes records into the ring's slots.
+// Runs in a worker process: takes tickets and writes records into the ring's slots.
 #pragma once
 
 #include <cstddef>
@@ -9,18 +9,18 @@
 #include "echobuf/store/host_store.hpp"
 #include "echobuf/store/record.hpp"
 #include "echobuf/sync/wait_for.hpp"
-#include "echobuf/workers/board.hpp"
+#include "echobuf/workers/control_block.hpp"
 
 namespace echobuf::workers {
 
-/// Of one thread.
+/// A worker process's end of its queue. For one thread.
 class Worker {
  public:
   /// `slots`: of the trainer's ring, `capacity` of them.
-  Worker(int board, std::uint64_t lanes, std::uint64_t lane, int slots,
+  Worker(int control_block, std::uint64_t queues, std::uint64_t queue, int slots,
          RecordLayout layout, std::uint64_t capacity)
-      : board_(board, lanes),
-        lane_(board_.lane(lane)),
+      : block_(control_block, queues),
+        queue_(block_.queue(queue)),
         layout_(std::move(layout)),
         capacity_(capacity),
         slots_(slots, size_product(capacity, layout_.stride())),
@@ -28,16 +28,17 @@ class Worker {
 
   const RecordLayout& layout() const { return layout_; }
 
-  /// The index of the example to make now. kClosed: there will be no more.
+  /// Waits for the next example to make; sets its index. kClosed: the pool is closed.
   Status take(std::int64_t& index, Deadline deadline) {
     return wait_for(deadline, nullptr, [&]() -> Attempt {
-      if (board_.header().closed.load(std::memory_order_acquire))
+      if (block_.header().closed.load(std::memory_order_acquire))
         return {Status::kClosed};
-      // Relaxed: our own. Acquire: pairs with Crew::give() and Crew::revoke().
+      // Relaxed: our own. Acquire: pairs with WorkerPool::submit() and
+      // WorkerPool::revoke().
       for (;;) {
-        const std::uint64_t ticket = lane_.done.load(std::memory_order_relaxed);
-        if (lane_.given.load(std::memory_order_acquire) == ticket)
-          return {Status::kTimeout, &lane_.work};
+        const std::uint64_t ticket = queue_.done.load(std::memory_order_relaxed);
+        if (queue_.submitted.load(std::memory_order_acquire) == ticket)
+          return {Status::kTimeout, &queue_.work};
         if (!is_revoked()) break;
         done();
       }
@@ -46,22 +47,23 @@ class Worker {
     });
   }
 
-  /// The number of the ticket that was taken, or that comes next.
-  std::uint64_t ticket() const { return lane_.done.load(std::memory_order_relaxed); }
+  /// The number of the ticket that was taken, else of the next one.
+  std::uint64_t ticket() const { return queue_.done.load(std::memory_order_relaxed); }
 
-  /// Whether the ticket that was taken is not wanted any more.
+  /// True once the ticket that was taken is revoked.
   bool is_revoked() const {
-    return lane_.done.load(std::memory_order_relaxed) <
-           lane_.revoked.load(std::memory_order_acquire);
+    return queue_.done.load(std::memory_order_relaxed) <
+           queue_.revoked.load(std::memory_order_acquire);
   }
 
-  /// Waits until it is: what could not be made must not be called done before.
+  /// Waits until the ticket is revoked: an example that could not be made must not be
+  /// marked as done before.
   Status wait_revoked(Deadline deadline) {
     return wait_for(deadline, nullptr, [&]() -> Attempt {
-      if (board_.header().closed.load(std::memory_order_acquire))
+      if (block_.header().closed.load(std::memory_order_acquire))
         return {Status::kClosed};
       if (is_revoked()) return {Status::kOk};
-      return {Status::kTimeout, &lane_.work};
+      return {Status::kTimeout, &queue_.work};
     });
   }
 
@@ -72,20 +74,21 @@ class Worker {
     if (stream_) finish_streaming();
   }
 
-  /// The ticket that was taken is done.
+  /// Marks the ticket that was taken as done.
   void done() {
-    const std::uint64_t ticket = lane_.done.load(std::memory_order_relaxed);
-    lane_.done.store(ticket + 1, std::memory_order_release);
-    board_.header().done.notify();
+    const std::uint64_t ticket = queue_.done.load(std::memory_order_relaxed);
+    queue_.done.store(ticket + 1, std::memory_order_release);
+    block_.header().done.notify();
   }
 
  private:
   const Ticket& current() const {
-    return lane_.tickets[lane_.done.load(std::memory_order_relaxed) % Lane::kDepth];
+    return queue_
+        .tickets[queue_.done.load(std::memory_order_relaxed) % WorkerQueue::kDepth];
   }
 
-  Board board_;
-  Lane& lane_;
+  ControlBlock block_;
+  WorkerQueue& queue_;
   const RecordLayout layout_;
   const std::uint64_t capacity_;
   SharedMemory slots_;

@@ -1,4 +1,4 @@
-// What Python has of a server's ring: the put of a buffer, epochs, and seats of jobs.
+// SharedRing as Python has it: the put of a buffer, epochs, and seats of jobs.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -14,54 +14,55 @@
 #include <vector>
 
 #include "bound_buffer.hpp"
-#include "echobuf/serve/station.hpp"
+#include "echobuf/serve/shared_ring.hpp"
 
 namespace echobuf::python {
 
-class BoundStation : public BoundBuffer<serve::Station> {
-  using Core = serve::Station;
+class BoundSharedRing : public BoundBuffer<serve::SharedRing> {
+  using Core = serve::SharedRing;
 
  public:
-  BoundStation(const py::list& leaves, std::uint64_t slots, int memory, double lease_s)
+  BoundSharedRing(const py::list& leaves, std::uint64_t slots, int memory,
+                  double lease_s)
       : BoundBuffer(leaves, leaves,
                     std::make_shared<Core>(options(leaves), slots, memory, lease_s)) {}
 
-  /// Goes on with what a server that is gone has left to its jobs.
-  static std::unique_ptr<BoundStation> adopt(const py::list& leaves, int feed,
-                                             int memory, double lease_s) {
-    return std::unique_ptr<BoundStation>(
-        new BoundStation(leaves, Core::adopt(options(leaves), feed, memory, lease_s)));
+  /// Goes on with the ring that a server which has gone shared with its jobs.
+  static std::unique_ptr<BoundSharedRing> adopt(const py::list& leaves, int header,
+                                                int memory, double lease_s) {
+    return std::unique_ptr<BoundSharedRing>(new BoundSharedRing(
+        leaves, Core::adopt(options(leaves), header, memory, lease_s)));
   }
 
-  int feed() const { return core()->feed().fd(); }
-  int memory() const { return core()->shared_memory()->fd(); }
+  int header_fd() const { return core()->mapped_header().fd(); }
+  int memory_fd() const { return core()->shared_memory()->fd(); }
   std::uint64_t slots() const { return core()->slots(); }
-  py::bytes session() const { return show(core()->feed()->session); }
+  py::bytes session() const { return show(core()->mapped_header()->session); }
   static py::bytes show(const std::array<unsigned char, 16>& session) {
     return {reinterpret_cast<const char*>(session.data()), session.size()};
   }
 
-  std::optional<std::uint64_t> begun_before() const { return core()->begun_before(); }
-  /// How many were begun, and how many have ended.
+  std::optional<std::uint64_t> resume_offset() const { return core()->resume_offset(); }
+  /// The numbers of epochs that were begun and that have ended.
   std::pair<std::uint64_t, std::uint64_t> epochs() const {
-    const std::shared_ptr<Core> station = core();
-    const serve::Header& header = *station->feed();
+    const std::shared_ptr<Core> ring = core();
+    const serve::RingHeader& header = *ring->mapped_header();
     return {header.begun, header.ended};
   }
-  std::uint64_t published() const { return core()->feed()->published; }
+  std::uint64_t published() const { return core()->mapped_header()->published; }
 
   bool begin_epoch(std::uint64_t jobs, double timeout_s) const {
-    const std::shared_ptr<Core> station = core();
+    const std::shared_ptr<Core> ring = core();
     const GilRelease released;
-    return station->begin_epoch(jobs, deadline_after(Clock::now(), timeout_s));
+    return ring->begin_epoch(jobs, deadline_after(Clock::now(), timeout_s));
   }
   bool end_epoch() const {
-    const std::shared_ptr<Core> station = core();
+    const std::shared_ptr<Core> ring = core();
     const GilRelease released;
-    return station->end_epoch();
+    return ring->end_epoch();
   }
-  void finish(const std::string& why, bool failed) const {
-    core()->finish(why, failed);
+  void finish(const std::string& reason, bool failed) const {
+    core()->finish(reason, failed);
   }
 
   std::optional<std::pair<std::uint64_t, std::uint64_t>> take_seat() const {
@@ -76,7 +77,7 @@ class BoundStation : public BoundBuffer<serve::Station> {
   std::vector<serve::JobReport> jobs() const { return core()->jobs(); }
 
  private:
-  BoundStation(const py::list& leaves, std::shared_ptr<Core> core)
+  BoundSharedRing(const py::list& leaves, std::shared_ptr<Core> core)
       : BoundBuffer(leaves, leaves, std::move(core)) {}
 
   std::shared_ptr<Core> core() const {

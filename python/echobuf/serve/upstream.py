@@ -12,16 +12,23 @@ from echobuf.loader.plan import count_units
 from echobuf.loader.readers import FeedRequest, ThreadReader, as_attached, choose_reader
 from echobuf.loader.upstream import EpochSetter, Start, Upstream
 from echobuf.options import check_bool, check_int
-from echobuf.serve.sample import Sample, read_sample
-from echobuf.serve.station import Station
+from echobuf.serve.protocol import ExampleSpec, read_spec
+from echobuf.serve.shared_ring import SharedRing
 from echobuf.threads import Signal
-from echobuf.workers.settings import Settings
+from echobuf.workers.settings import WorkerSettings
 
 _SLICE_S = 0.25
 
 
-class Intake:
-    """Arguments as for `Server`, which come checked by `check_workers` in `workers`.
+class ServerUpstream:
+    """The upstream of a server; arguments as for `Server`.
+
+    Args:
+        upstream: iterable of examples or batches, or a dataset.
+        batched: True if upstream yields batches; None to find out.
+        length: fresh examples an epoch; None to ask upstream.
+        sampler: indices of the examples; None for all in order.
+        workers: checked by `check_workers`; None without worker processes.
 
     Raises:
         OptionError: an argument is out of range.
@@ -34,7 +41,7 @@ class Intake:
         batched: Any,
         length: Any,
         sampler: Any,
-        workers: Settings | None,
+        workers: WorkerSettings | None,
     ) -> None:
         if batched is not None:
             check_bool("batched", batched)
@@ -52,27 +59,27 @@ class Intake:
         self._upstream = Upstream(upstream)
         self._epoch_setter = EpochSetter(upstream)
 
-    def first(self) -> tuple[Start, Sample]:
-        """Begins the first epoch; what examples look like.
+    def first(self) -> tuple[Start, ExampleSpec]:
+        """Begin the first epoch; return it, and the spec of its examples.
 
         Raises:
-            UpstreamError: it yields nothing, or raises.
+            UpstreamError: upstream yields nothing, or raises.
             SpecError: the first item cannot be stored.
         """
         start = self.begin(0)
         if start.items is None:
             raise UpstreamError("upstream yields nothing in its first epoch.")
         first = self._reader.first_item(start)
-        sample, adapter = read_sample(first, batched=self._batched)
+        spec, adapter = read_spec(first, batched=self._batched)
         if not self._reader.is_pool:
             self._reader = ThreadReader(adapter)
-        return start, sample
+        return start, spec
 
     def begin(self, number: int) -> Start:
-        """Begins an epoch.
+        """Begin an epoch.
 
         Raises:
-            UpstreamError: it raises, or gives no epoch more.
+            UpstreamError: upstream raises, or gives no further epoch.
         """
         try:
             self._epoch_setter.set(number)
@@ -90,7 +97,7 @@ class Intake:
         return start
 
     def count(self) -> int | None:
-        """Fresh examples an epoch, where that is known."""
+        """Return the number of fresh examples an epoch, or None if unknown."""
         if self._length is not None:
             return self._length
         upstream = self._upstream.iterable
@@ -99,15 +106,17 @@ class Intake:
         except TypeError:
             return None
 
-    def feed(self, station: Station, start: Start, there: int, stopped: Signal) -> None:
-        """Puts an epoch, but its first `there` examples; until that is done."""
-        station.begin()
+    def feed(
+        self, ring: SharedRing, start: Start, skipped: int, stopped: Signal
+    ) -> None:
+        """Put an epoch, without its first `skipped` examples; return when done."""
+        ring.begin_epoch()
         if start.items is None:
-            station.close()
+            ring.close()
             return
         feeder = self._reader.feed(
-            station,  # type: ignore[arg-type]
-            FeedRequest(start, there, self._batched),
+            ring,  # type: ignore[arg-type]
+            FeedRequest(start, skipped, self._batched),
         )
         del start
         while not feeder.join(_SLICE_S):
@@ -115,5 +124,5 @@ class Intake:
                 feeder.end()
 
     def close(self) -> None:
-        """Drop the worker processes, which then end; nothing waits for them."""
+        """Drop the worker processes, which then end; do not wait for them."""
         self.__dict__.pop("_reader", None)

@@ -23,34 +23,36 @@ from echobuf.errors import (
     UpstreamError,
 )
 from echobuf.limits import enough
-from echobuf.serve import address, calls, wire
-from echobuf.serve.sample import Sample
+from echobuf.serve import address, client, protocol
+from echobuf.serve.protocol import ExampleSpec
 from echobuf.threads import Signal
 
 _TRY_S = 0.1
 
 
-class Link:
-    """Attached from construction on; dropping it leaves the server.
+class Connection:
+    """A job's connection to a server; dropping it detaches the job.
+
+    The constructor attaches. A thread reconnects when the server has been replaced.
 
     Args:
         name: of the server.
-        job: a name that no other job of it has; None for any.
-        timeout: seconds to wait for the server to be there.
-        reconnect: seconds to wait for it to come back.
+        job: a name that no other job of the server has; None for a generated one.
+        timeout: seconds to wait for the server to start.
+        reconnect: seconds to wait for the server to come back.
 
     Attributes:
-        place: at the server.
-        sample: what examples look like.
-        length: fresh examples an epoch, where that is known.
-        window: the largest that a job may have.
-        spilled: whether the slots are on a disk.
-        buffer: that draws from them; None before there is one.
+        slot: the job's seat: heartbeats, epochs, and slots to borrow.
+        spec: structure of an example.
+        length: fresh examples an epoch, or None if unknown.
+        window: the largest window that a job may have.
+        spilled: True if the slots are in a file on a disk.
+        buffer: weak reference to the buffer over the slots; None before it is made.
 
     Raises:
         OptionError: there is no such server, or it refuses the job.
-        SpecError: what it serves cannot be read here.
-        CapacityError: this process cannot open what the server shares.
+        SpecError: the server's spec cannot be unpickled here.
+        CapacityError: this process cannot map the server's memory.
     """
 
     def __init__(
@@ -59,14 +61,14 @@ class Link:
         self.name = address.check_name(name)
         self.job = job or f"process-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self.buffer: weakref.ref[EchoBuffer] | None = None
-        connection, answer, files = calls.attach(self.name, self.job, timeout)
-        self._files = _Files(files)
+        connection, answer, files = client.attach(self.name, self.job, timeout)
+        self._files = _SharedFiles(files)
         try:
             seat, holder = answer["seat"]
-            self.place = self._take_place(seat, holder, answer["lease_s"])
+            self.slot = self._take_slot(seat, holder, answer["lease_s"])
             try:
-                self.sample: Sample = wire.unpack(answer["sample"])
-                self._spec = self.sample.describe()
+                self.spec: ExampleSpec = protocol.unpack(answer["sample"])
+                self._description = self.spec.describe()
             except Exception as error:
                 raise SpecError(
                     f"what {name!r} serves cannot be read here: {describe(error)}. The "
@@ -78,19 +80,19 @@ class Link:
         self.length: int | None = answer["length"]
         self.window: int = answer["window"]
         self.spilled: bool = answer["spilled"]
-        # What the thread has, which must not hold this.
-        self._shared = _Shared(
+        # The part that the thread holds, which must not hold this object.
+        self._kept = _KeptConnection(
             self.name,
             self.job,
             (seat, holder),
-            self.place,
+            self.slot,
             self._files,
-            self._spec,
+            self._description,
             reconnect,
             connection,
         )
         keeping = threading.Thread(
-            target=self._shared.keep, name="echobuf-job", daemon=True
+            target=self._kept.keep, name="echobuf-job", daemon=True
         )
         try:
             with enough("a job of a server", "attach in a process of its own"):
@@ -98,56 +100,56 @@ class Link:
         except BaseException:
             connection.close()
             raise
-        weakref.finalize(self, self._shared.close)
+        weakref.finalize(self, self._kept.close)
 
-    def _take_place(self, seat: int, holder: int, lease_s: float) -> _core.Place:
+    def _take_slot(self, seat: int, holder: int, lease_s: float) -> _core.ClientSlot:
         try:
-            return _core.Place(self._files.both[0], seat, holder, lease_s)
+            return _core.ClientSlot(self._files.both[0], seat, holder, lease_s)
         except (RuntimeError, MemoryError, ValueError, TypeError) as error:
-            raise unopened(self.name, error) from error
+            raise unopened_error(self.name, error) from error
 
     @property
-    def memory(self) -> int:
-        """Descriptor of the slots."""
+    def memory_fd(self) -> int:
+        """File descriptor of the slots."""
         return self._files.both[1]
 
     def check(self) -> None:
-        """Raises `UpstreamError` if the server is gone and has not come back."""
-        if self._shared.is_closed():
-            raise left()
-        if self._shared.error is not None:
-            raise UpstreamError(*self._shared.error.args)
+        """Raise `UpstreamError` if the server has gone and not come back."""
+        if self._kept.is_closed():
+            raise left_error()
+        if self._kept.error is not None:
+            raise UpstreamError(*self._kept.error.args)
 
     def raise_for(self, code: int) -> None:
-        """Raises what a code of the core means; nothing where it is to wait."""
+        """Raise the error of a native code; return if the code means to wait."""
         self.check()
-        if code == _core.FOLLOWED_DROPPED:
-            raise self.why_cut_off()
-        if code == _core.FOLLOWED_OVER:
+        if code == _core.READ_DROPPED:
+            raise self.cut_off_error()
+        if code == _core.READ_OVER:
             raise UpstreamError(
                 f"the server {self.name!r} has served all of its epochs."
             )
-        if code == _core.FOLLOWED_FAILED:
+        if code == _core.READ_FAILED:
             raise UpstreamError(
-                f"upstream of the server {self.name!r} failed: {self.place.why()}"
+                f"upstream of the server {self.name!r} failed: {self.slot.reason()}"
             )
 
-    def why_cut_off(self) -> UpstreamError:
-        """Why nothing more can be read from the server's slots."""
-        return left() if self._shared.is_closed() else dropped(self.name)
+    def cut_off_error(self) -> UpstreamError:
+        """Return the error for slots that the server keeps no longer for this job."""
+        return left_error() if self._kept.is_closed() else dropped_error(self.name)
 
     def close(self) -> None:
-        """Leaves the server: nothing more can be drawn."""
+        """Detach from the server: nothing more can be drawn."""
         buffer = None if self.buffer is None else self.buffer()
         if buffer is not None:
-            # One that was left, or whose device is gone, says so itself.
+            # A closed buffer, or one without its device, has its own error.
             with contextlib.suppress(ClosedError, DeviceError):
-                buffer.fail(left())
-        self._shared.close()
+                buffer.fail(left_error())
+        self._kept.close()
 
 
-class _Files:
-    """Descriptors, closed when nobody has them any more."""
+class _SharedFiles:
+    """The descriptors of the header and the slots, closed with the last reference."""
 
     def __init__(self, files: list[int]) -> None:
         self.both = files[0], files[1]
@@ -155,22 +157,22 @@ class _Files:
             weakref.finalize(self, os.close, file).atexit = False
 
 
-class _Shared:
-    """A connection that is kept up."""
+class _KeptConnection:
+    """The socket of a connection, reconnected on a thread when the server returns."""
 
     def __init__(
         self,
         name: str,
         job: str,
         seat: tuple[int, int],
-        place: _core.Place,
-        files: _Files,
+        slot: _core.ClientSlot,
+        files: _SharedFiles,
         spec: str,
         reconnect: float,
         connection: socket.socket,
     ) -> None:
         self._name, self._job, self._seat = name, job, seat
-        self._place, self._files, self._spec = place, files, spec
+        self._slot, self._files, self._description = slot, files, spec
         self._reconnect = reconnect
         self._connection = connection
         self._closed = Signal()
@@ -179,29 +181,29 @@ class _Shared:
 
     def keep(self) -> None:
         try:
-            while self._stay():
+            while self._wait_for_disconnect():
                 pass
         except EchobufError as error:
             self.error = error
-        except BaseException as error:  # nothing may leave the job waiting for ever
-            self.error = broken(self._name, error)
+        except BaseException as error:  # else the job would wait for ever
+            self.error = broken_error(self._name, error)
             self.error.__cause__ = error
 
-    def _stay(self) -> bool:
-        """Until the connection is gone; whether there is another."""
+    def _wait_for_disconnect(self) -> bool:
+        """Wait until the socket is closed; return True once there is another."""
         with contextlib.suppress(OSError):
             while self._connection.recv(1):
                 pass
         self._connection.close()
         end = time.monotonic() + self._reconnect
         while not self._closed.is_set():
-            if not self._place.is_held():
-                raise dropped(self._name)
-            if self._place.why() or self._is_over():
-                return False  # it said good-bye
+            if not self._slot.is_held():
+                raise dropped_error(self._name)
+            if self._slot.reason() or self._is_over():
+                return False  # the server has ended
             try:
                 self._connection = self._resume()
-            except OptionError:  # it refuses this job
+            except OptionError:  # the server refuses this job
                 raise
             except (OSError, ValueError):
                 pass
@@ -219,16 +221,16 @@ class _Shared:
         return False
 
     def _is_over(self) -> bool:
-        return self._place.wait_epoch(2**62, 0.0)[0] == _core.FOLLOWED_OVER
+        return self._slot.wait_epoch(2**62, 0.0)[0] == _core.READ_OVER
 
     def _resume(self) -> socket.socket:
-        return calls.resume(
+        return client.resume(
             self._name,
             {
                 "job": self._job,
                 "seat": self._seat,
-                "session": self._place.session().hex(),
-                "spec": self._spec,
+                "session": self._slot.session().hex(),
+                "spec": self._description,
             },
             self._files.both,
         )
@@ -240,25 +242,25 @@ class _Shared:
         if os.getpid() != self._process or self._closed.is_set():
             return
         self._closed.set()
-        self._place.fall_silent()  # there may be no server now to be told
+        self._slot.detach()  # there may be no server now that would notice
         with contextlib.suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
 
 
-def left() -> UpstreamError:
-    """The error for a job that has gone by itself."""
+def left_error() -> UpstreamError:
+    """Return the error for a job that was closed."""
     return UpstreamError("the server was left: `close()` was called.")
 
 
-def broken(name: str, error: BaseException) -> UpstreamError:
-    """The error for a job whose own thread has failed."""
+def broken_error(name: str, error: BaseException) -> UpstreamError:
+    """Return the error for a job whose own thread has failed."""
     return UpstreamError(
         f"the connection to the server {name!r} failed: {describe(error)}"
     )
 
 
-def unopened(name: str, error: BaseException) -> CapacityError:
-    """The error for memory of a server that cannot be opened here."""
+def unopened_error(name: str, error: BaseException) -> CapacityError:
+    """Return the error for memory of a server that cannot be mapped here."""
     return CapacityError(
         f"what the server {name!r} shares cannot be opened here: {describe(error)}. If "
         "descriptors, threads or memory have run out, close some, or raise the limit "
@@ -266,8 +268,8 @@ def unopened(name: str, error: BaseException) -> CapacityError:
     )
 
 
-def dropped(name: str) -> UpstreamError:
-    """The error for a job that the server has given up."""
+def dropped_error(name: str) -> UpstreamError:
+    """Return the error for a job that the server has dropped."""
     return UpstreamError(
         f"the server {name!r} dropped this job, which had given no sign of life for "
         "longer than its lease; raise `lease` of the server, or attach anew."

@@ -1,5 +1,5 @@
-// What a server and its jobs share beside the slots: how far upstream has come, and how
-// far each job.
+// Memory that a server and its jobs share beside the slots: the progress of upstream,
+// and that of each job.
 #pragma once
 
 #include <array>
@@ -16,32 +16,33 @@
 
 namespace echobuf::serve {
 
-/// Nanoseconds of the clock that all processes of a machine read alike.
+/// Nanoseconds of the monotonic clock, which all processes of a machine share.
 inline std::int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
              Clock::now().time_since_epoch())
       .count();
 }
 
-/// The place of one job.
+/// The shared state of one job.
 struct Seat {
   enum State : std::uint32_t { kFree, kWaiting, kTaken };
 
-  // Of the server. The holder's number changes when a job comes, and when it goes: only
-  // while it is a job's own may that job read slots.
+  // Written by the server. The holder's number changes when a job attaches, and when it
+  // leaves or is dropped: a job may read slots only while the number is its own.
   std::atomic<std::uint64_t> holder{0};
   std::atomic<std::uint32_t> state{kFree};
-  std::uint64_t first_epoch = 0;  // its first one; with the state kTaken
-  std::uint64_t base = 0;         // where that begins
-  // Of the job. Release: pairs with the server's acquire; the job's reads are done.
-  alignas(kNoSharing) std::atomic<std::uint64_t> released{0};  // nothing below is read
-  std::atomic<std::uint64_t> left{0};   // no epoch below is read any more
-  std::atomic<std::uint64_t> taken{0};  // positions below have come to its window
-  std::atomic<std::int64_t> beat_ns{0};
+  std::uint64_t first_epoch = 0;  // the job's first; valid with the state kTaken
+  std::uint64_t base = 0;         // position at which that begins
+  // Written by the job. Release: pairs with the server's acquire; the job's reads are
+  // done.
+  alignas(kNoSharing) std::atomic<std::uint64_t> released{0};  // reads none below
+  std::atomic<std::uint64_t> left{0};                          // reads no epoch below
+  std::atomic<std::uint64_t> taken{0};  // positions below have entered its window
+  std::atomic<std::int64_t> heartbeat_ns{0};
 };
 
-/// Everything but the slots. It outlives the server, as long as a job has it open.
-struct Header {
+/// Everything but the slots. It outlives the server as long as a job has it mapped.
+struct RingHeader {
   static constexpr std::uint64_t kMagic = 0x3176726573626365;  // "ecbserv1"
   static constexpr std::uint64_t kSeats = 64;
   static constexpr std::uint64_t kEnds = 64;  // epochs that the server may be ahead
@@ -52,8 +53,8 @@ struct Header {
   std::uint64_t stride = 0;
   std::array<unsigned char, 16> session{};
   std::atomic<std::uint32_t> phase{kOpen};
-  std::array<char, 1024> why{};  // upstream failed; with the phase
-  // Of the server. Release: pairs with the jobs' acquire.
+  std::array<char, 1024> reason{};  // upstream failed; with the phase
+  // Written by the server. Release: pairs with the jobs' acquire.
   alignas(kNoSharing) std::atomic<std::uint64_t> published{
       0};                               // records below are there
   std::atomic<std::uint64_t> begun{0};  // epochs
@@ -63,7 +64,7 @@ struct Header {
   alignas(kNoSharing) EventCount room{true};             // and the server for this
   std::array<Seat, kSeats> seats{};
 
-  /// Where epoch `i` ends; it has ended, less than kEnds epochs ago.
+  /// The position at which epoch `i` ends, which ended less than kEnds epochs ago.
   std::uint64_t end_of(std::uint64_t i) const {
     return ends[i % kEnds].load(std::memory_order_acquire);
   }
@@ -71,27 +72,28 @@ struct Header {
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
-/// The header, in memory of its own.
-class Feed {
+/// A RingHeader in shared memory without a name.
+class MappedHeader {
  public:
-  Feed() : memory_(sizeof(Header)), header_(new(memory_.data()) Header) {}
+  MappedHeader()
+      : memory_(sizeof(RingHeader)), header_(new(memory_.data()) RingHeader) {}
 
-  /// Of another process. Throws what SharedMemory throws, and std::invalid_argument for
-  /// memory that is no feed.
-  explicit Feed(int fd)
-      : memory_(fd, sizeof(Header)),
-        header_(std::launder(reinterpret_cast<Header*>(memory_.data()))) {
-    if (header_->magic != Header::kMagic)
+  /// Maps the header of another process. Throws what SharedMemory throws, and
+  /// std::invalid_argument for memory that holds no header.
+  explicit MappedHeader(int fd)
+      : memory_(fd, sizeof(RingHeader)),
+        header_(std::launder(reinterpret_cast<RingHeader*>(memory_.data()))) {
+    if (header_->magic != RingHeader::kMagic)
       throw std::invalid_argument("this is not what a server and its jobs share");
   }
 
   int fd() const { return memory_.fd(); }
-  Header& operator*() const { return *header_; }
-  Header* operator->() const { return header_; }
+  RingHeader& operator*() const { return *header_; }
+  RingHeader* operator->() const { return header_; }
 
  private:
   SharedMemory memory_;
-  Header* header_;
+  RingHeader* header_;
 };
 
 }  // namespace echobuf::serve

@@ -1,5 +1,5 @@
-// The server's side: upstream puts each fresh example once, and a slot is written again
-// when no job needs it any more.
+// The server's ring: upstream puts each fresh example once, and a slot is reused when
+// no job needs it any more.
 #pragma once
 
 #include <algorithm>
@@ -20,14 +20,14 @@
 #include "echobuf/buffer/options.hpp"
 #include "echobuf/buffer/put_path.hpp"
 #include "echobuf/process.hpp"
-#include "echobuf/serve/feed.hpp"
-#include "echobuf/serve/silence.hpp"
+#include "echobuf/serve/lease_timer.hpp"
+#include "echobuf/serve/ring_header.hpp"
 #include "echobuf/store/host_store.hpp"
 #include "echobuf/store/ring.hpp"
 
 namespace echobuf::serve {
 
-/// What is known of a job.
+/// The state of a job, for status reports.
 struct JobReport {
   std::uint64_t seat;
   bool waiting;         // for the next epoch to begin
@@ -37,26 +37,29 @@ struct JobReport {
   double silent_s;      // since its last sign of life
 };
 
-/// Puts may come from any number of threads; epochs are begun and ended by one.
-class Station {
+/// A ring that several jobs read. Any number of threads put; one begins and ends
+/// epochs.
+class SharedRing {
  public:
   static constexpr bool kUploads = false;
 
   /// `memory`: a descriptor of memory for the slots, or -1 for new memory. Throws
   /// std::invalid_argument for no slots, std::bad_alloc, std::system_error.
-  Station(const BufferOptions& options, std::uint64_t slots, int memory, double lease_s)
-      : Station(options, std::make_unique<Feed>(), some(slots), memory, lease_s) {}
+  SharedRing(const BufferOptions& options, std::uint64_t slots, int memory,
+             double lease_s)
+      : SharedRing(options, std::make_unique<MappedHeader>(), some(slots), memory,
+                   lease_s) {}
 
-  /// Goes on where a server that is gone has been; `feed`, `memory`: descriptors of
-  /// what it shared. Throws std::invalid_argument for a feed that was of other records,
-  /// as the constructor else.
-  static std::unique_ptr<Station> adopt(const BufferOptions& options, int feed,
-                                        int memory, double lease_s) {
-    return std::unique_ptr<Station>(
-        new Station(options, std::make_unique<Feed>(feed), 0, memory, lease_s));
+  /// Goes on with the ring of a server that has gone; `header`, `memory`: descriptors
+  /// of the memory that it shared. Throws std::invalid_argument if the ring is of
+  /// records of another size, else as the constructor.
+  static std::unique_ptr<SharedRing> adopt(const BufferOptions& options, int header,
+                                           int memory, double lease_s) {
+    return std::unique_ptr<SharedRing>(new SharedRing(
+        options, std::make_unique<MappedHeader>(header), 0, memory, lease_s));
   }
 
-  ~Station() {
+  ~SharedRing() {
     if (!of_this_process()) {  // its threads are the parent's
       static_cast<void>(publisher_.release());
       static_cast<void>(keeper_.release());
@@ -64,18 +67,18 @@ class Station {
     }
     end_threads();
   }
-  Station(const Station&) = delete;
-  Station& operator=(const Station&) = delete;
+  SharedRing(const SharedRing&) = delete;
+  SharedRing& operator=(const SharedRing&) = delete;
 
   bool of_this_process() const { return generation_ == fork_generation(); }
   bool is_down() const { return down_.load(std::memory_order_acquire); }
   const BufferOptions& options() const { return options_; }
   const RecordLayout& record() const { return store_.layout(); }
   const SharedMemory* shared_memory() const { return store_.shared_memory(); }
-  const Feed& feed() const { return *feed_; }
+  const MappedHeader& mapped_header() const { return *header_; }
   std::uint64_t slots() const { return ring_.capacity(); }
 
-  // ---- upstream, as of a buffer
+  // ---- the put path, as in a buffer
 
   std::uint64_t term() const { return ring_.term(); }
   Status put(std::uint64_t term, const SourceLeaf* leaves, std::uint64_t n,
@@ -92,16 +95,15 @@ class Station {
   }
   void close() { ring_.close(); }
 
-  /// Upstream failed, or is given up: what is committed from now on is not published,
-  /// for it may not have been written. Not by this server: what is missing is written
-  /// again by the next one.
+  /// Ends the term as failed: records committed from now on are not published, for they
+  /// may not have been written. The next server writes them again.
   void fail() { fail(term()); }
-  /// The same, unless that term is over.
+  /// The same, unless another term has begun.
   void fail(std::uint64_t term) {
     const std::lock_guard lock(seats_);
     if (ring_.term() != term) return;
     // Release, and before the commits that are not to be published: pairs with
-    // is_halted(), which the publisher looks at after it has looked for commits.
+    // is_halted(), which the publisher reads after the commits.
     halted_.store(true, std::memory_order_release);
     ring_.close();
   }
@@ -109,15 +111,15 @@ class Station {
 
   // ---- epochs
 
-  /// Whether an epoch was begun by a server that is gone; then how many of its examples
-  /// are there already.
-  std::optional<std::uint64_t> begun_before() const {
+  /// The number of examples already published of an epoch that another server began and
+  /// did not end; nothing if there is no such epoch.
+  std::optional<std::uint64_t> resume_offset() const {
     if (header().begun == header().ended) return std::nullopt;
     return header().published - base_of(header().begun - 1);
   }
 
-  /// Begins the next epoch for all jobs that there are, if there are `jobs` and none of
-  /// them is too many epochs behind. False within the time if not.
+  /// Begins the next epoch for all jobs, once at least `jobs` are attached and none is
+  /// too many epochs behind. False if the time has run out.
   bool begin_epoch(std::uint64_t jobs, Deadline deadline) {
     for (;;) {
       const std::uint32_t key = arrived_.prepare();
@@ -128,9 +130,9 @@ class Station {
     }
   }
 
-  /// Waits until all that was put in it is published. To be called once upstream has
-  /// ended, or was closed. False if that will never be, since upstream failed or the
-  /// server is shut down: then the epoch has no end.
+  /// Waits until all records of the epoch are published, and ends it. Called once
+  /// upstream has ended, or was closed. False if upstream failed or the server is shut
+  /// down: then the epoch has no end.
   bool end_epoch() {
     ring_.close();
     const std::uint64_t end = ring_.tail();
@@ -142,45 +144,46 @@ class Station {
     const std::lock_guard lock(seats_);
     if (is_halted()) return false;
     const std::uint64_t number = header().ended.load(std::memory_order_relaxed);
-    header().ends[number % Header::kEnds].store(end, std::memory_order_release);
+    header().ends[number % RingHeader::kEnds].store(end, std::memory_order_release);
     header().ended.store(number + 1, std::memory_order_release);
     header().news.notify();
-    header().room.notify();  // whoever left the epoch holds it no longer
+    header().room.notify();  // a job that has left the epoch holds it no longer
     ring_.reopen();
     if (is_down()) ring_.close();  // a close that came before is undone by it
     return true;
   }
 
-  /// Tells the jobs that there is no further epoch; `why`: upstream failed.
-  void finish(const std::string& why, bool failed) {
+  /// Announces that there is no further epoch; `reason`: the message if upstream
+  /// failed.
+  void finish(const std::string& reason, bool failed) {
     const std::lock_guard lock(seats_);
-    auto& text = header().why;
-    std::size_t bytes = std::min(why.size(), text.size() - 1);
-    // Not in the middle of a character of UTF-8.
-    if (bytes < why.size())
-      while (bytes > 0 && (static_cast<unsigned char>(why[bytes]) & 0xC0) == 0x80)
+    auto& text = header().reason;
+    std::size_t bytes = std::min(reason.size(), text.size() - 1);
+    // Never cut in the middle of a UTF-8 character.
+    if (bytes < reason.size())
+      while (bytes > 0 && (static_cast<unsigned char>(reason[bytes]) & 0xC0) == 0x80)
         --bytes;
-    std::memcpy(text.data(), why.data(), bytes);
+    std::memcpy(text.data(), reason.data(), bytes);
     text[bytes] = 0;
-    header().phase.store(failed ? Header::kFailed : Header::kOver,
+    header().phase.store(failed ? RingHeader::kFailed : RingHeader::kOver,
                          std::memory_order_release);
     header().news.notify();
   }
 
   // ---- jobs
 
-  /// Takes a seat for a job, from the next epoch on; its number and its holder's, or
-  /// nothing if all are taken.
+  /// Assigns a seat to a job, from the next epoch on. Returns the numbers of the seat
+  /// and of its holder; nothing if all seats are taken.
   std::optional<std::pair<std::uint64_t, std::uint64_t>> take_seat() {
     const std::lock_guard lock(seats_);
-    for (std::uint64_t i = 0; i < Header::kSeats; ++i) {
+    for (std::uint64_t i = 0; i < RingHeader::kSeats; ++i) {
       Seat& seat = header().seats[i];
       if (seat.state != Seat::kFree) continue;
       const std::uint64_t holder = seat.holder + 1;
       seat.released = 0;
       seat.left = header().begun.load();
       seat.taken = 0;
-      seat.beat_ns = now_ns();
+      seat.heartbeat_ns = now_ns();
       seat.state = Seat::kWaiting;
       seat.holder.store(holder, std::memory_order_release);
       arrived_.notify();
@@ -189,7 +192,7 @@ class Station {
     return std::nullopt;
   }
 
-  /// Gives the seat up, if it is still that holder's.
+  /// Frees the seat, if that holder still has it.
   void leave_seat(std::uint64_t number, std::uint64_t holder) {
     const std::lock_guard lock(seats_);
     Seat& seat = header().seats[number];
@@ -198,24 +201,24 @@ class Station {
   }
 
   bool holds(std::uint64_t number, std::uint64_t holder) const {
-    return number < Header::kSeats && header().seats[number].holder == holder &&
+    return number < RingHeader::kSeats && header().seats[number].holder == holder &&
            header().seats[number].state != Seat::kFree;
   }
 
-  /// The jobs that there are.
+  /// The jobs that are attached.
   std::vector<JobReport> jobs() const {
     const std::lock_guard lock(seats_);
     std::vector<JobReport> reports;
     const std::uint64_t published = header().published;
     const std::int64_t now = now_ns();
-    for (std::uint64_t i = 0; i < Header::kSeats; ++i) {
+    for (std::uint64_t i = 0; i < RingHeader::kSeats; ++i) {
       const Seat& seat = header().seats[i];
       if (seat.state == Seat::kFree) continue;
       const bool waiting = seat.state == Seat::kWaiting;
       const std::uint64_t held =
           waiting ? 0 : published - std::min(published, read_by(seat));
-      reports.push_back(
-          {i, waiting, seat.left, seat.taken, held, to_seconds(now - seat.beat_ns)});
+      reports.push_back({i, waiting, seat.left, seat.taken, held,
+                         to_seconds(now - seat.heartbeat_ns)});
     }
     return reports;
   }
@@ -231,13 +234,13 @@ class Station {
  private:
   static constexpr auto kSlice = std::chrono::milliseconds(50);
 
-  Station(const BufferOptions& options, std::unique_ptr<Feed> feed, std::uint64_t slots,
-          int memory, double lease_s)
+  SharedRing(const BufferOptions& options, std::unique_ptr<MappedHeader> mapped,
+             std::uint64_t slots, int memory, double lease_s)
       : options_(options),
-        feed_(std::move(feed)),
-        silence_(**feed_, lease_s, now_ns()),
+        header_(std::move(mapped)),
+        lease_timer_(**header_, lease_s, now_ns()),
         store_(RecordLayout(options.fields, false), prepare(slots, options), memory),
-        // What a server that is gone had not published is written again.
+        // Records that the last server had not published are written again.
         ring_(header().slots, header().slots, header().published, in_use(), nullptr),
         put_path_(ring_, store_) {
     try {
@@ -260,7 +263,8 @@ class Station {
     return slots;
   }
 
-  /// The number of slots.
+  /// Fills in the header of a new ring, or checks that of an adopted one; returns the
+  /// number of slots.
   std::uint64_t prepare(std::uint64_t slots, const BufferOptions& options) {
     const std::size_t stride = RecordLayout(options.fields, false).stride();
     if (slots > 0) {
@@ -274,7 +278,7 @@ class Station {
     return header().slots;
   }
 
-  Header& header() const { return **feed_; }
+  RingHeader& header() const { return **header_; }
   bool is_halted() const { return halted_.load(std::memory_order_acquire); }
 
   std::uint64_t base_of(std::uint64_t epoch) const {
@@ -287,7 +291,7 @@ class Station {
     std::uint64_t there = 0;
     for (const Seat& seat : header().seats) {
       if (seat.state == Seat::kFree) continue;
-      if (seat.state == Seat::kTaken && next - seat.left >= Header::kEnds - 2)
+      if (seat.state == Seat::kTaken && next - seat.left >= RingHeader::kEnds - 2)
         return false;
       ++there;
     }
@@ -306,7 +310,7 @@ class Station {
     return true;
   }
 
-  /// Below this position a job reads nothing any more.
+  /// The position below which a job reads nothing any more.
   std::uint64_t read_by(const Seat& seat) const {
     // Acquire: pairs with the job's release.
     const std::uint64_t released = seat.released.load(std::memory_order_acquire);
@@ -317,8 +321,8 @@ class Station {
     return std::max(released, base_of(left));
   }
 
-  /// From this position on jobs read slots; if there are none, where the next one would
-  /// begin.
+  /// The lowest position that a job still reads; without jobs, the position at which
+  /// the next one would begin.
   std::uint64_t in_use() const {
     std::uint64_t least = header().published;
     for (const Seat& seat : header().seats)
@@ -331,12 +335,12 @@ class Station {
     seat.state = Seat::kFree;
   }
 
-  /// Makes what is committed known to the jobs.
+  /// Publishes committed records to the jobs; runs on a thread.
   void publish() {
     std::uint64_t published = header().published;
     for (;;) {
       const std::uint64_t end = ring_.committed();
-      // Acquire, and after the look: if it is not halted, all of that was written.
+      // Acquire, and after committed(): if it is not halted, all of that was written.
       if (is_halted()) return;
       if (end != published) {
         published = end;
@@ -353,7 +357,8 @@ class Station {
     }
   }
 
-  /// Gives slots back that no job needs, and drops jobs that are silent.
+  /// Releases slots that no job needs, and drops jobs whose lease is over; runs on a
+  /// thread.
   void keep() {
     for (;;) {
       const std::uint32_t key = header().room.prepare();
@@ -366,22 +371,22 @@ class Station {
 
   void release() {
     const std::lock_guard lock(seats_);
-    silence_.look(now_ns());
+    lease_timer_.tick(now_ns());
     bool any = false;
     for (Seat& seat : header().seats) {
       if (seat.state == Seat::kFree) continue;
-      if (silence_.is_over(seat)) clear(seat);
+      if (lease_timer_.has_expired(seat)) clear(seat);
       any |= seat.state == Seat::kTaken;
     }
     ring_.release(std::max(in_use(), ring_.released()));
-    // If nobody is left in this epoch, upstream need not go on.
+    // If no job is left in this epoch, upstream need not go on.
     if (!any && header().begun != header().ended) ring_.close();
   }
 
   const BufferOptions options_;
   const std::uint32_t generation_ = fork_generation();
-  const std::unique_ptr<Feed> feed_;
-  Silence silence_;  // of the keeper
+  const std::unique_ptr<MappedHeader> header_;
+  LeaseTimer lease_timer_;  // of the keeper
   HostStore store_;
   Ring ring_;
   PutPath<Ring, HostStore> put_path_;

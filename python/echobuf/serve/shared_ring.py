@@ -1,4 +1,4 @@
-"""The ring of a server, as what feeds a loader's buffer feeds it."""
+"""The ring of a server: slots in memory that its jobs share, or in a file."""
 
 from __future__ import annotations
 
@@ -12,35 +12,41 @@ from echobuf import _core, capacity, codes
 from echobuf.arrays import put_tree
 from echobuf.errors import CapacityError, ClosedError, OptionError
 from echobuf.options import Options
-from echobuf.serve.sample import Sample
+from echobuf.serve.protocol import ExampleSpec
 from echobuf.structure import make_structure
 from echobuf.tree import Spec
 
 
-class Station:
-    """Takes what a `Feeder` puts; for its jobs, in the memory that they share.
+class SharedRing:
+    """The ring of a server, with the methods of a buffer that a `Feeder` calls.
 
     Args:
-        sample: what an example looks like.
-        core: what it is put into.
-        options: such as a buffer has.
+        spec: of an example.
+        core: the native ring.
+        options: as of a buffer.
+
+    Attributes:
+        core: the native ring.
+        error: raised by upstream; None without one.
     """
 
-    def __init__(self, sample: Sample, core: _core.Station, options: Options) -> None:
+    def __init__(
+        self, spec: ExampleSpec, core: _core.SharedRing, options: Options
+    ) -> None:
         self.core = self._core = core
-        self.spec = sample.spec
+        self.spec = spec.spec
         core.use(make_structure(self.spec.treespec))
-        core.carry(list(sample.carried))
+        core.carry(list(spec.carried))
         self.options = options
-        self.backend = self  # to worker processes
+        self.backend = self  # for worker processes
         self.put_all = core.put_all
         self.error: BaseException | None = None
         self._has_ended = False
 
     # ---- epochs
 
-    def begin(self) -> None:
-        """Note that upstream begins an epoch here."""
+    def begin_epoch(self) -> None:
+        """Note that upstream begins an epoch."""
         self._has_ended = False
 
     def is_whole(self) -> bool:
@@ -50,18 +56,18 @@ class Station:
         """
         return self._has_ended or all(waiting for _, waiting, *_ in self.core.jobs())
 
-    # ---- as of a side
+    # ---- as of a buffer's backend
 
-    crew = _core.StationCrew
+    worker_pool = _core.RingWorkerPool
 
     @property
     def slots(self) -> int:
-        """Of the ring."""
+        """Number of slots."""
         return self.core.slots()
 
     def is_spilled(self) -> bool:
-        """Whether the slots are in a file on a disk."""
-        return "memfd:" not in os.readlink(f"/proc/self/fd/{self.core.memory()}")
+        """Return True if the slots are in a file on a disk."""
+        return "memfd:" not in os.readlink(f"/proc/self/fd/{self.core.memory_fd()}")
 
     # ---- as of an engine, to feeders
 
@@ -80,12 +86,12 @@ class Station:
         codes.refuse_put(code, accepted, failed=False)
 
     def close(self) -> None:
-        """Upstream has ended."""
+        """Note that upstream has ended the epoch."""
         self._has_ended = True
         self.core.close()
 
     def fail(self, error: BaseException) -> None:
-        """Upstream has failed; or nobody was left in the epoch, and its ring closed."""
+        """End the epoch since upstream failed, or no job was left in it."""
         if not isinstance(error, ClosedError):
             self.error = error
         self.core.close()
@@ -100,12 +106,18 @@ class Station:
         return self.core.term()
 
 
-def allocate(spec: Spec, slots: int, spill: Any, lease_s: float) -> _core.Station:
-    """A ring in memory, or in a file without a name.
+def allocate(spec: Spec, slots: int, spill: Any, lease_s: float) -> _core.SharedRing:
+    """Make a ring in memory, or in a file without a name.
+
+    Args:
+        spec: of an example.
+        slots: number of examples that it holds.
+        spill: folder of the file; None for memory.
+        lease_s: seconds without a heartbeat after which a job is dropped.
 
     Raises:
-        CapacityError: it does not fit.
-        OptionError: `spill` is no folder that can be written.
+        CapacityError: the ring does not fit.
+        OptionError: `spill` is not a folder that can be written.
     """
     leaves = [(field.dtype, field.shape) for field in spec.fields]
     stride = _core.BufferOptions(
@@ -120,7 +132,7 @@ def allocate(spec: Spec, slots: int, spill: Any, lease_s: float) -> _core.Statio
         drop_last=False,
         prefetch=0,
         shared=False,
-        lent=None,
+        borrowed=None,
         output=[(i, None) for i in range(len(leaves))],
     ).needs()[1]
     needed = slots * stride
@@ -133,23 +145,23 @@ def allocate(spec: Spec, slots: int, spill: Any, lease_s: float) -> _core.Statio
                 "smaller, or give `spill=`, a folder on a disk."
             )
         try:
-            return _core.Station(leaves, slots, -1, lease_s)
+            return _core.SharedRing(leaves, slots, -1, lease_s)
         except MemoryError:
             raise CapacityError(
                 f"{needed:,} bytes for {slots:,} examples were refused by the system. "
                 "Make `window` or `lag` smaller."
             ) from None
-    file = _file(spill, needed)
+    file = _open_file(spill, needed)
     try:
-        return _core.Station(leaves, slots, file, lease_s)
+        return _core.SharedRing(leaves, slots, file, lease_s)
     finally:
         os.close(file)
 
 
-def _file(spill: Any, needed: int) -> int:
+def _open_file(spill: Any, needed: int) -> int:
     try:
         folder = Path(spill)
-        file = _nameless(folder)
+        file = _open_unnamed(folder)
     except (OSError, TypeError, ValueError) as error:
         raise OptionError(
             f"`spill` is {spill!r}; it must be a folder that can be written ({error})."
@@ -165,7 +177,7 @@ def _file(spill: Any, needed: int) -> int:
     return file
 
 
-def _nameless(folder: Path) -> int:
+def _open_unnamed(folder: Path) -> int:
     with contextlib.suppress(OSError):
         return os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
     file, name = tempfile.mkstemp(prefix="echobuf-", dir=folder)

@@ -1,4 +1,4 @@
-"""Where jobs come to a server, and are told what they need."""
+"""The loop of a server that accepts jobs, and answers their requests."""
 
 from __future__ import annotations
 
@@ -16,101 +16,99 @@ from echobuf import _core
 from echobuf.describe_error import describe
 from echobuf.errors import CapacityError, EchobufError, OptionError
 from echobuf.forked import track
-from echobuf.serve import address, wire
-from echobuf.serve.sample import Sample
-from echobuf.serve.wire import Message
+from echobuf.serve import address, protocol
+from echobuf.serve.protocol import ExampleSpec, Message
 from echobuf.threads import Signal
 
 VERSION = _core.__version__
 
 _RATE_S = 0.5
-_REPLY_S = 5.0  # for what a peer sends first, and for it to take an answer
-_WORD_S = 1.0  # between two words to who waits for the first example
-_PAUSE_S = 0.1  # after nothing could be accepted
+_REQUEST_TIMEOUT_S = 5.0  # to receive a request, and to send an answer
+_WAIT_MESSAGE_S = 1.0  # between messages to jobs that wait for the first example
+_ACCEPT_RETRY_S = 0.1  # after a connection could not be accepted
 
 
 @dataclass(frozen=True)
-class Terms:
-    """What jobs are told.
+class ServerInfo:
+    """The properties of a server that a job gets when it attaches.
 
     Attributes:
         name: of the server.
-        sample: what examples look like.
-        length: fresh examples an epoch, where that is known.
-        window: the largest that a job may have.
-        lease_s: seconds of silence after which a job is dropped.
-        spilled: whether examples are kept on a disk.
+        spec: of an example.
+        length: fresh examples an epoch, or None if unknown.
+        window: the largest window that a job may have.
+        lease_s: seconds without a heartbeat after which a job is dropped.
+        spilled: True if examples are kept on a disk.
     """
 
     name: str
-    sample: Sample
+    spec: ExampleSpec
     length: int | None
     window: int
     lease_s: float
     spilled: bool
 
 
-class Desk:
-    """Answers jobs, each on a thread of its own.
+class ServerLoop:
+    """The socket of a server, and a thread for each job that is connected.
 
     Args:
-        place: of the server, whose lock is held.
-        adopt: gives what the jobs of a server that is gone share to the new one.
+        base: path of the server's files, whose lock is held.
+        adopt: called with the first message and the descriptors of a job that was
+            attached to the last server.
     """
 
-    def __init__(
-        self, place: Path, adopt: Callable[[Message, list[int]], None]
-    ) -> None:
-        self._place, self._name = place, place.name
+    def __init__(self, base: Path, adopt: Callable[[Message, list[int]], None]) -> None:
+        self._base, self._name = base, base.name
         self._adopt = adopt
-        self._left = address.Left(place)
+        self._marker = address.JobMarker(base)
         self._open = Signal()  # there is a ring
         self._closed = self._had_jobs = False
         self._ended = Signal()  # with that
-        self._forgotten = False
+        self._has_discarded = False
         self._lock = threading.Lock()
         self._jobs: dict[tuple[int, int], tuple[str, int]] = {}  # seat: job, process
         self._connections: set[socket.socket] = set()
-        self._socket = address.listen(place)
+        self._socket = address.listen(base)
         self._thread = threading.Thread(
-            target=self._accept, name="echobuf-serve-desk", daemon=True
+            target=self._accept, name="echobuf-serve-loop", daemon=True
         )
         try:
             self._thread.start()
         except BaseException:
             self._ended.set()  # where it was interrupted, the thread may run
-            address.close(place, self._socket)
+            address.close(base, self._socket)
             raise
 
-    def open(self, core: _core.Station, terms: Terms) -> None:
-        """There is a ring: jobs may come."""
-        self._core, self._terms = core, terms
+    def open(self, ring: _core.SharedRing, info: ServerInfo) -> None:
+        """Let jobs attach to this ring."""
+        self._ring, self._info = ring, info
         self._open.set()
 
     def close(self) -> bool:
-        """Take no further job; return whether there were jobs at the first call."""
+        """Take no further job; return True if there were jobs at the first call."""
         with self._lock:
-            if not self._closed:  # later the ring may have been released
-                self._had_jobs = self._has_jobs()
+            if not self._closed:  # afterwards the ring may be released
+                self._had_jobs = self._any_jobs()
                 self._closed = True
             connections = list(self._connections)
         self._ended.set()
-        address.close(self._place, self._socket)
+        address.close(self._base, self._socket)
         self._open.set()
         for connection in connections:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
         return self._had_jobs
 
-    def _has_jobs(self) -> bool:
-        """Those, too, that have yet to notice that there is a server again."""
-        return self._open.is_set() and bool(self._core.jobs())
+    def _any_jobs(self) -> bool:
+        """Return True if a job has a seat, even one that has yet to reconnect."""
+        return self._open.is_set() and bool(self._ring.jobs())
 
-    def forget(self) -> None:
-        """There will be no other server for these jobs."""
+    def discard_jobs(self) -> None:
+        """Note that no other server will follow for these jobs."""
         with self._lock:
-            self._forgotten = True
-            self._left.clear()
+            self._has_discarded = True
+            self._marker.clear()
 
     # ---- on threads
 
@@ -118,8 +116,8 @@ class Desk:
         while not self._ended.is_set():
             try:
                 connection, _ = self._socket.accept()
-            except OSError:  # closed; or no descriptor is left, which may pass
-                self._ended.wait(_PAUSE_S)
+            except OSError:  # closed; or out of descriptors, which may pass
+                self._ended.wait(_ACCEPT_RETRY_S)
                 continue
             track(connection)
             try:
@@ -130,15 +128,15 @@ class Desk:
                     daemon=True,
                 ).start()
             except (RuntimeError, MemoryError) as error:
-                self._turn_away(connection, error)
+                self._refuse_busy(connection, error)
 
-    def _turn_away(self, connection: socket.socket, error: Exception) -> None:
-        """No thread can be started, which may pass."""
+    def _refuse_busy(self, connection: socket.socket, error: Exception) -> None:
+        """Refuse a connection for now, since no thread can be started."""
         connection.settimeout(0.0)
         why = f"the server {self._name!r} has no thread left: {describe(error)}"
         self._refuse(connection, why, "busy")
         connection.close()
-        self._ended.wait(_PAUSE_S)
+        self._ended.wait(_ACCEPT_RETRY_S)
 
     def _answer(self, connection: socket.socket) -> None:
         with self._lock:
@@ -149,17 +147,17 @@ class Desk:
         files: list[int] = []
         try:
             process = address.check_peer(connection)
-            message, files = wire.receive(connection, _REPLY_S)
-            connection.settimeout(_REPLY_S)
+            message, files = protocol.receive(connection, _REQUEST_TIMEOUT_S)
+            connection.settimeout(_REQUEST_TIMEOUT_S)
             if message is not None:
-                self._serve(connection, message, files, process)
-        except CapacityError:  # which may pass
+                self._handle(connection, message, files, process)
+        except CapacityError:  # may pass
             why = f"the server {self._name!r} has no file descriptor left"
             self._refuse(connection, why, "busy")
         except EchobufError as error:
             self._refuse(connection, str(error))
         except (OSError, RuntimeError):
-            pass  # it has gone, or has said nothing; or the ring has gone
+            pass  # the peer has gone or sent nothing, or the ring is released
         except Exception as error:
             self._refuse(
                 connection,
@@ -167,16 +165,16 @@ class Desk:
                 f"({describe(error)})",
             )
         finally:
-            wire.close_files(files)
+            protocol.close_files(files)
             with self._lock:
                 self._connections.discard(connection)
             connection.close()
 
     def _refuse(self, connection: socket.socket, why: str, kind: str = "error") -> None:
         with contextlib.suppress(OSError):
-            wire.send(connection, {kind: why})
+            protocol.send(connection, {kind: why})
 
-    def _serve(
+    def _handle(
         self,
         connection: socket.socket,
         message: Message,
@@ -191,71 +189,73 @@ class Desk:
         what = message["what"]
         if what == "resume":
             self._adopt(message, files)
-        while not self._open.wait(_WORD_S):
-            wire.send(connection, {"wait": True})  # raises if it has gone
+        while not self._open.wait(_WAIT_MESSAGE_S):
+            protocol.send(connection, {"wait": True})  # raises if the job has gone
         if self._closed:
             return
         if what == "status":
-            wire.send(connection, self._report())
+            protocol.send(connection, self._status())
         elif what == "attach":
-            self._attach(connection, str(message["job"]), process)
+            self._handle_attach(connection, str(message["job"]), process)
         elif what == "resume":
-            self._resume(connection, message, process)
+            self._handle_resume(connection, message, process)
 
-    def _attach(self, connection: socket.socket, job: str, process: int) -> None:
-        with self._lock:  # or the server might be through, and close this
-            if self._closed or _has_gone(connection):
+    def _handle_attach(self, connection: socket.socket, job: str, process: int) -> None:
+        with self._lock:  # else the server might end, and close the connection
+            if self._closed or has_gone(connection):
                 return
-            if not self._forgotten:
-                # Before it has a seat, with which the last epoch may begin and end.
-                self._left.note(self._core.session().hex())
-            seat = self._seat(job)
+            if not self._has_discarded:
+                # Before the job has a seat: then the last epoch may begin and end.
+                self._marker.note(self._ring.session().hex())
+            seat = self._assign_seat(job)
             self._jobs[seat] = job, process
-            terms = self._terms
-            with contextlib.suppress(OSError):  # it has gone again
-                wire.send(
+            info = self._info
+            with contextlib.suppress(OSError):  # the job has gone again
+                protocol.send(
                     connection,
                     {
                         "seat": seat,
-                        "lease_s": terms.lease_s,
-                        "sample": wire.pack(terms.sample),
-                        "length": terms.length,
-                        "window": terms.window,
-                        "spilled": terms.spilled,
+                        "lease_s": info.lease_s,
+                        "sample": protocol.pack(info.spec),
+                        "length": info.length,
+                        "window": info.window,
+                        "spilled": info.spilled,
                     },
-                    (self._core.feed(), self._core.memory()),
+                    (self._ring.header_fd(), self._ring.memory_fd()),
                 )
-        self._stay(connection, seat)
+        self._wait_for_disconnect(connection, seat)
 
-    def _seat(self, job: str) -> tuple[int, int]:
-        if any(name == job for name, _ in self._held().values()):
+    def _assign_seat(self, job: str) -> tuple[int, int]:
+        if any(name == job for name, _ in self._attached_jobs().values()):
             raise OptionError(
                 f"`job` is {job!r}, and a job of that name is attached to "
                 f"{self._name!r}; choose another, or leave it out."
             )
-        seat = self._core.take_seat()
+        seat = self._ring.take_seat()
         if seat is None:
             raise OptionError(f"{self._name!r} has no seat left for a job (64).")
         return seat
 
-    def _resume(
+    def _handle_resume(
         self, connection: socket.socket, message: Message, process: int
     ) -> None:
         seat = int(message["seat"][0]), int(message["seat"][1])
-        if message["session"] != self._core.session().hex():
+        if message["session"] != self._ring.session().hex():
             raise OptionError(
                 f"the server {self._name!r} is another one, which began anew."
             )
-        if not self._core.holds(*seat):
-            raise OptionError("the place of this job was given up: its lease was over.")
+        if not self._ring.holds(*seat):
+            raise OptionError("the seat of this job was given up: its lease was over.")
         with self._lock:
             self._jobs[seat] = str(message["job"]), process
         with contextlib.suppress(OSError):
-            wire.send(connection, {"seat": seat})
-        self._stay(connection, seat)
+            protocol.send(connection, {"seat": seat})
+        self._wait_for_disconnect(connection, seat)
 
-    def _stay(self, connection: socket.socket, seat: tuple[int, int]) -> None:
-        """Until the job goes."""
+    def _wait_for_disconnect(
+        self, connection: socket.socket, seat: tuple[int, int]
+    ) -> None:
+        """Wait until the job closes the connection, and free its seat."""
         connection.settimeout(None)
         try:
             while connection.recv(1):
@@ -263,32 +263,32 @@ class Desk:
         except OSError:
             pass
         finally:
-            self._leave(seat)
+            self._remove(seat)
 
-    def _leave(self, seat: tuple[int, int]) -> None:
+    def _remove(self, seat: tuple[int, int]) -> None:
         with self._lock:
-            if self._closed:  # it is not the job that goes
+            if self._closed:  # the server has closed the connection, not the job
                 return
             self._jobs.pop(seat, None)
-            self._core.leave_seat(*seat)
-            if not self._has_jobs():
-                self._left.clear()
+            self._ring.leave_seat(*seat)
+            if not self._any_jobs():
+                self._marker.clear()
 
-    def _held(self) -> dict[tuple[int, int], tuple[str, int]]:
-        """The jobs that have not been dropped."""
+    def _attached_jobs(self) -> dict[tuple[int, int], tuple[str, int]]:
+        """Return the jobs that still have their seats."""
         self._jobs = {
-            seat: job for seat, job in self._jobs.items() if self._core.holds(*seat)
+            seat: job for seat, job in self._jobs.items() if self._ring.holds(*seat)
         }
         return self._jobs
 
-    # ---- what there is
+    # ---- status
 
-    def _report(self) -> Message:
+    def _status(self) -> Message:
         before, start = self._counts(), time.monotonic()
         time.sleep(_RATE_S)
         after, seconds = self._counts(), time.monotonic() - start
         published, reports = after
-        begun, ended = self._core.epochs()
+        begun, ended = self._ring.epochs()
         with self._lock:
             by_seat = {seat[0]: job for seat, job in self._jobs.items()}
         jobs = []
@@ -312,23 +312,23 @@ class Desk:
             "name": self._name,
             "process": os.getpid(),
             "version": VERSION,
-            "spec": self._terms.sample.describe(),
+            "spec": self._info.spec.describe(),
             "epoch": max(0, begun - 1) if begun > ended else begun,
             "running": begun > ended,
             "published": published,
             "rate": (published - before[0]) / seconds,
-            "slots": self._core.slots(),
-            "lease_s": self._terms.lease_s,
+            "slots": self._ring.slots(),
+            "lease_s": self._info.lease_s,
             "jobs": jobs,
         }
 
     def _counts(self) -> tuple[int, dict[int, tuple[Any, ...]]]:
-        jobs = {seat: tuple(rest) for seat, *rest in self._core.jobs()}
-        return self._core.published(), jobs
+        jobs = {seat: tuple(rest) for seat, *rest in self._ring.jobs()}
+        return self._ring.published(), jobs
 
 
-def _has_gone(connection: socket.socket) -> bool:
-    """Say if the other end does not wait for an answer any more."""
+def has_gone(connection: socket.socket) -> bool:
+    """Return True if the peer has closed the connection."""
     before = connection.gettimeout()
     connection.settimeout(0.0)
     try:

@@ -1,0 +1,280 @@
+"""Requests of jobs to a server: attach, resume, status."""
+
+from __future__ import annotations
+
+import errno
+import socket
+import time
+from dataclasses import dataclass
+
+from echobuf.errors import EchobufError, OptionError
+from echobuf.serve import address, protocol
+from echobuf.serve.server_loop import VERSION
+
+_TRY_S = 0.1
+_SILENT_S = 5.0
+"""Seconds of silence after which a server is reported as not answering."""
+
+Kinds = dict[str, type | tuple[type, ...]]
+
+_ATTACHED: Kinds = {
+    "seat": list,
+    "lease_s": (int, float),
+    "sample": str,
+    "length": (int, type(None)),
+    "window": int,
+    "spilled": bool,
+}
+
+
+class _BusyError(ConnectionError):
+    """An error for a server that is out of threads or descriptors; worth a retry."""
+
+
+def attach(
+    name: str, job: str, timeout: float
+) -> tuple[socket.socket, protocol.Message, list[int]]:
+    """Attach a job to a server.
+
+    Args:
+        name: of the server.
+        job: name of the job.
+        timeout: seconds to wait for the server to start.
+
+    Returns:
+        The connection, the server's answer, and descriptors of its header and slots.
+
+    Raises:
+        OptionError: there is no such server within the time, it does not answer, or it
+            refuses the job.
+        CapacityError: this process has no room for the descriptors.
+    """
+    end = time.monotonic() + timeout
+    while True:
+        try:
+            return _try_attach(name, job, end)
+        except TimeoutError:
+            raise address.silent(name) from None
+        except OSError as error:  # the server has not started yet, or has just gone
+            if time.monotonic() > end:
+                raise _unreached(name, error) from None
+            time.sleep(_TRY_S)
+
+
+def _try_attach(
+    name: str, job: str, end: float
+) -> tuple[socket.socket, protocol.Message, list[int]]:
+    connection = _connect(name, end)
+    files: list[int] = []
+    try:
+        protocol.send(connection, {"version": VERSION, "what": "attach", "job": job})
+        answer, files = _answer(connection, name, end)
+        _check(answer, _ATTACHED)
+        if len(files) != 2:
+            raise protocol.MessageError("no descriptors came")
+        connection.settimeout(None)
+    except BaseException as error:
+        protocol.close_files(files)
+        connection.close()
+        if isinstance(error, protocol.MessageError):
+            raise address.stranger(name, error) from None
+        raise
+    return connection, answer, files
+
+
+def resume(
+    name: str, message: protocol.Message, files: tuple[int, int]
+) -> socket.socket:
+    """Attach a job again to a server that has been replaced; send it the shared memory.
+
+    Raises:
+        OSError: there is no server yet, it has gone again, or does not answer.
+        MessageError: another program answers.
+        OptionError: the server refuses the job.
+    """
+    connection = _connect(name, 0.0)
+    try:
+        protocol.send(
+            connection, {"version": VERSION, "what": "resume", **message}, files
+        )
+        _, came = _answer(connection, name, 0.0)
+        protocol.close_files(came)
+        connection.settimeout(None)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def ask(name: str, what: str, kinds: Kinds) -> protocol.Message:
+    """Send a request to a server, and return its answer.
+
+    Args:
+        name: of the server.
+        what: the request.
+        kinds: keys that the answer must have, and their types.
+
+    Raises:
+        OptionError: there is no such server, or it does not answer in time.
+        CapacityError: this process has no file descriptor left.
+    """
+    end = time.monotonic() + _SILENT_S
+    address.check_name(name)
+    try:
+        with _connect(name, end) as connection:
+            protocol.send(connection, {"version": VERSION, "what": what})
+            answer, files = _next(connection, name, _SILENT_S)
+            while "wait" in answer and time.monotonic() < end:
+                answer, files = _next(connection, name, _SILENT_S)
+            protocol.close_files(files)
+        if "wait" in answer:
+            raise address.beginning(name)
+        _check(answer, kinds)
+    except TimeoutError:
+        raise address.silent(name) from None
+    except OSError as error:
+        raise _unreached(name, error) from None
+    except protocol.MessageError as error:
+        raise address.stranger(name, error) from None
+    return answer
+
+
+def _connect(name: str, end: float) -> socket.socket:
+    """Connect as `address.connect` does; retry while the server's backlog is full.
+
+    Raises:
+        TimeoutError: the backlog stays full.
+    """
+    end = max(end, time.monotonic() + _SILENT_S)
+    while True:
+        try:
+            return address.connect(name, _SILENT_S)
+        except BlockingIOError:
+            if time.monotonic() > end:
+                raise TimeoutError from None
+        time.sleep(_TRY_S)
+
+
+def _answer(
+    connection: socket.socket, name: str, end: float
+) -> tuple[protocol.Message, list[int]]:
+    """Return the answer of a server; skip messages that ask to wait.
+
+    Raises:
+        TimeoutError: no message comes.
+    """
+    while True:
+        silence = max(end - time.monotonic(), _SILENT_S)
+        answer, files = _next(connection, name, silence)
+        if "wait" not in answer:
+            return answer, files
+        protocol.close_files(files)
+
+
+def _next(
+    connection: socket.socket, name: str, seconds: float
+) -> tuple[protocol.Message, list[int]]:
+    answer, files = protocol.receive(connection, seconds)
+    if answer is not None and not answer.keys() & {"error", "busy"}:
+        return answer, files
+    protocol.close_files(files)
+    if answer is None:
+        raise ConnectionError(f"{name!r} has gone")
+    if "busy" in answer:
+        raise _BusyError(str(answer["busy"]))
+    raise OptionError(str(answer["error"]))
+
+
+def _check(answer: protocol.Message, kinds: Kinds) -> None:
+    for key, kind in kinds.items():
+        if not isinstance(answer.get(key), kind):
+            raise protocol.MessageError(f"its answer has no {key!r}")
+
+
+def _unreached(name: str, error: OSError) -> EchobufError:
+    """Return the error for a server that cannot be connected to."""
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return protocol.no_descriptors()
+    if isinstance(error, _BusyError):
+        return OptionError(f"{error}; try again.")
+    return address.unknown(name)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job that is attached to a server.
+
+    Attributes:
+        job: name of the job.
+        process: number of its process.
+        epoch: number of the epoch that it is in, or waits for.
+        waiting: True if that epoch has not begun yet.
+        rate: fresh examples a second that it takes.
+        lag: fresh examples that the server has and the job has not taken yet.
+        held: fresh examples kept for the job: its window, and the lag.
+        silent_s: seconds since its last heartbeat.
+    """
+
+    job: str
+    process: int
+    epoch: int
+    waiting: bool
+    rate: float
+    lag: int
+    held: int
+    silent_s: float
+
+
+@dataclass(frozen=True)
+class Status:
+    """The state of a server, as `status` returns it.
+
+    Attributes:
+        name: of the server.
+        process: number of its process.
+        version: of echobuf.
+        spec: of one example, as text.
+        epoch: number of the epoch that it is in, or will begin.
+        running: True if it is in an epoch.
+        published: fresh examples that it has served, in all epochs.
+        rate: fresh examples a second that it serves.
+        slots: fresh examples that it can keep.
+        lease_s: seconds without a heartbeat after which a job is dropped.
+        jobs: the attached jobs.
+    """
+
+    name: str
+    process: int
+    version: str
+    spec: str
+    epoch: int
+    running: bool
+    published: int
+    rate: float
+    slots: int
+    lease_s: float
+    jobs: tuple[Job, ...]
+
+
+def status(name: str) -> Status:
+    """Return the state of a server, which takes half a second to measure rates.
+
+    Args:
+        name: of the server.
+
+    Raises:
+        OptionError: there is no such server, or it has not answered within 5 seconds:
+            it is stopped, or its upstream has not yielded an example yet.
+        CapacityError: this process has no file descriptor left.
+    """
+    answer = ask(name, "status", {"jobs": list})
+    try:
+        jobs = tuple(Job(**job) for job in answer.pop("jobs"))
+        return Status(**answer, jobs=jobs)
+    except TypeError as error:
+        raise address.stranger(name, error) from None
+
+
+def names() -> list[str]:
+    """Return the names of this user's servers on this machine."""
+    return address.names()

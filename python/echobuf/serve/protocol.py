@@ -1,0 +1,216 @@
+"""The protocol of servers and jobs: JSON messages, with file descriptors."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import pickle
+import socket
+import struct
+import sys
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import optree
+
+from echobuf import nodes
+from echobuf.describe_error import describe
+from echobuf.errors import CapacityError
+from echobuf.field import Field
+from echobuf.loader import source
+from echobuf.loader.adapter import Adapter
+from echobuf.tree import NAMESPACE, Spec, flatten_with_paths, make_spec
+from echobuf.tree import describe as describe_spec
+
+_LENGTH = struct.Struct(">I")
+_MAX_BYTES = 1 << 24
+_MAX_FILES = 4
+
+Message = dict[str, Any]
+
+
+class MessageError(ValueError):
+    """A message that does not follow the protocol."""
+
+
+def send(
+    connection: socket.socket, message: Message, files: tuple[int, ...] = ()
+) -> None:
+    """Send a message, with file descriptors."""
+    text = json.dumps(message).encode()
+    whole = _LENGTH.pack(len(text)) + text
+    # In one call: a peer that refuses the message may close after its first part.
+    sent = socket.send_fds(connection, [whole], list(files)) if files else 0
+    if sent < len(whole):  # sendall(b"") raises if the peer has gone
+        connection.sendall(whole[sent:])
+
+
+def receive(
+    connection: socket.socket, seconds: float
+) -> tuple[Message | None, list[int]]:
+    """Return the next message and its file descriptors; None if the peer has closed.
+
+    Args:
+        connection: its timeout is changed.
+        seconds: to wait for the whole message.
+
+    Raises:
+        TimeoutError: the message was not complete within the time.
+        MessageError: the bytes do not follow the protocol.
+        CapacityError: this process has no room for the descriptors.
+    """
+    end = time.monotonic() + seconds
+    connection.settimeout(seconds)
+    head, files, flags, _ = socket.recv_fds(connection, _LENGTH.size, _MAX_FILES)
+    try:
+        for file in files:  # not inherited by programs that are started
+            os.set_inheritable(file, False)
+        if flags & socket.MSG_CTRUNC:
+            raise no_descriptors()
+        whole = _receive_rest(connection, bytearray(head), _LENGTH.size, end)
+        message = None
+        if len(whole) == _LENGTH.size:
+            (length,) = _LENGTH.unpack(whole)
+            message = _receive_text(connection, length, end)
+    except BaseException:
+        close_files(files)
+        raise
+    return message, files
+
+
+def _receive_text(connection: socket.socket, length: int, end: float) -> Message | None:
+    if length > _MAX_BYTES:
+        raise MessageError(f"a message of {length:,} bytes")
+    text = _receive_rest(connection, bytearray(), length, end)
+    if len(text) < length:
+        return None
+    try:
+        message = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise MessageError(f"what came is no JSON ({describe(error)})") from None
+    if not isinstance(message, dict):
+        raise MessageError("what came is no dictionary")
+    return message
+
+
+def _receive_rest(
+    connection: socket.socket, got: bytearray, length: int, end: float
+) -> bytearray:
+    """Return `length` bytes, or fewer if the peer has closed."""
+    while len(got) < length:
+        left = end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError(f"{len(got)} of {length} bytes came in time")
+        connection.settimeout(left)
+        more = connection.recv(length - len(got))
+        if not more:
+            break
+        got += more
+    return got
+
+
+def no_descriptors() -> CapacityError:
+    """Return the error for a process at its limit of file descriptors."""
+    return CapacityError(
+        "this process has no file descriptor left, and one that attaches to a server "
+        "needs five: close files, or raise the limit (`ulimit -n`)."
+    )
+
+
+def close_files(files: list[int]) -> None:
+    """Close the file descriptors, and empty the list."""
+    while files:
+        os.close(files.pop())
+
+
+def pack(value: Any) -> str:
+    """Return a Python value, pickled, as text."""
+    return base64.b64encode(pickle.dumps(value)).decode()
+
+
+def unpack(text: str) -> Any:
+    """Return a packed value; the sender is the same user (`address.check_peer`)."""
+    return pickle.loads(base64.b64decode(text))
+
+
+@dataclass(frozen=True)
+class ExampleSpec:
+    """The structure of an example, which a server sends to its jobs, pickled.
+
+    Attributes:
+        tree: pytree with a `Field` for each leaf.
+        carried: for each leaf the name of a torch dtype that NumPy lacks, or None.
+    """
+
+    tree: Any
+    carried: tuple[str | None, ...]
+
+    @property
+    def spec(self) -> Spec:
+        """The internal spec of an example."""
+        nodes.learn(self.tree)
+        return make_spec(self.tree)
+
+    def describe(self) -> str:
+        """Return the spec as one line of text."""
+        return describe_spec(self.spec)
+
+    def example(self) -> Any:
+        """Return an example of zeros, with leaves of upstream's types."""
+        nodes.learn(self.tree)
+        _, fields, treespec = flatten_with_paths(self.tree, is_leaf=_is_field)
+        return treespec.unflatten(
+            _zeros(field, name)
+            for field, name in zip(fields, self.carried, strict=True)
+        )
+
+
+def read_spec(item: Any, *, batched: bool) -> tuple[ExampleSpec, Adapter]:
+    """Infer the spec of examples from the first item of upstream.
+
+    Returns:
+        The spec, and an adapter that reads items like the first one.
+
+    Raises:
+        SpecError: the item has no leaves, or some that cannot be stored.
+    """
+    adapter = _adapter_for(item)
+    first = adapter.read_first(item)
+    if batched:
+        tree, _ = source.infer_example(first)
+    else:
+        source.check_example(first)
+        tree = optree.tree_map(
+            lambda leaf: Field(np.shape(leaf), np.asarray(leaf).dtype),
+            first,
+            namespace=NAMESPACE,
+        )
+    carried = adapter.carried() or [None] * len(make_spec(tree).fields)
+    return ExampleSpec(tree, tuple(carried)), adapter
+
+
+def _adapter_for(item: Any) -> Adapter:
+    torch = sys.modules.get("torch")
+    leaves = optree.tree_leaves(item, namespace=NAMESPACE)
+    if torch is None or not any(isinstance(leaf, torch.Tensor) for leaf in leaves):
+        return Adapter()
+    from echobuf.torch.adapter import TorchAdapter
+
+    return TorchAdapter()
+
+
+def _zeros(field: Field, carried: str | None) -> Any:
+    if carried is None:
+        return np.zeros(field.shape, field.dtype)
+    import torch
+
+    return torch.zeros(
+        field.shape, dtype=getattr(torch, carried.removeprefix("torch."))
+    )
+
+
+def _is_field(node: Any) -> bool:
+    return isinstance(node, Field)

@@ -1,0 +1,319 @@
+"""The reader of a loader that is attached to a server."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from echobuf import _core
+from echobuf._engine.engine import Engine
+from echobuf.buffer import EchoBuffer, engine_of
+from echobuf.errors import (
+    ClosedError,
+    DeviceError,
+    EchobufError,
+    OptionError,
+    StateError,
+)
+from echobuf.host_backend import HostBackend
+from echobuf.loader.feeder import Feeder
+from echobuf.loader.readers import FeedRequest
+from echobuf.loader.upstream import Start
+from echobuf.serve.connection import Connection, broken_error, unopened_error
+
+_SLICE_S = 0.25
+
+
+@dataclass(frozen=True)
+class ServerEpoch:
+    """An epoch of a server.
+
+    Attributes:
+        number: of the epoch at the server.
+        base: position of its first example.
+    """
+
+    number: int
+    base: int
+
+
+class ServerReader:
+    """A loader's reader whose examples, epochs and slots are those of a server.
+
+    Iterating it waits for the server's next epoch, and yields that.
+
+    Args:
+        connection: to the server.
+        begun: weak reference to a function, called when the loader asks for its first
+            epoch.
+
+    Attributes:
+        pool: None: the job has no worker processes.
+        is_pool: False, likewise.
+    """
+
+    pool = None
+    is_pool = False
+
+    def __init__(
+        self, connection: Connection, begun: Callable[[], Callable[[], None] | None]
+    ) -> None:
+        self._connection = connection
+        self._begun = begun
+        self._next: int | None = None
+        self._epoch: ServerEpoch | None = None
+        self._reader: _core.RingReader | None = None
+        self._buffer: EchoBuffer | None = None
+        self._feeder: ServerFeeder | None = None  # of the epoch begun last
+        self._held = HeldEpoch()
+
+    # ---- iteration: epochs of the server
+
+    def __iter__(self) -> Iterator[ServerEpoch]:
+        yield self._await_epoch()
+
+    def __len__(self) -> int:
+        if self._connection.length is None:
+            raise TypeError(
+                f"the server {self._connection.name!r} does not know its length"
+            )
+        return self._connection.length
+
+    def _await_epoch(self) -> ServerEpoch:
+        slot = self._connection.slot
+        if (begun := self._begun()) is not None:
+            begun()
+        self._skip_held()  # or the server might wait for this job
+        while True:
+            self._connection.check()
+            code, epoch, base = slot.wait_epoch(self._next, _SLICE_S)
+            if code == 0:
+                self._held.epoch = epoch  # first: every epoch taken is fed or skipped
+                self._next = epoch + 1
+                return ServerEpoch(epoch, base)
+            self._connection.raise_for(code)
+
+    def _skip_held(self) -> None:
+        """Skip an epoch that will not be fed, once nothing before it is drawn."""
+        held = self._held.epoch
+        if held is not None:
+            if self._buffer is not None:
+                self._buffer.reset(engine_of(self._buffer).epoch)
+            self._next = held + 1
+            self._connection.slot.skip_to(held + 1)
+            self._held.epoch = None  # last: if interrupted, it is done again
+
+    def close(self) -> None:
+        """Leave the server."""
+        self._connection.close()
+
+    def is_ready(self) -> bool:
+        """Return True if the next epoch has begun, or never will.
+
+        No epoch is begun ahead while one is held, which is skipped later.
+        """
+        if self._held.epoch is not None:
+            return False
+        code, _, _ = self._connection.slot.wait_epoch(self._next, 0.0)
+        return code != _core.READ_TIMEOUT
+
+    # ---- as of a reader with worker processes
+
+    def first_item(self, start: Start) -> Any:
+        """Return an example of zeros, with the structure of the server's."""
+        return self._connection.spec.example()
+
+    def check(self, start: Start) -> Start:
+        """Note the epoch that is begun."""
+        if start.items is not None:
+            self._epoch = start.first
+        return start
+
+    def make_buffer(self, spec: Any, **arguments: Any) -> EchoBuffer:
+        """Make a buffer over the server's slots.
+
+        Raises:
+            OptionError: its window is larger than the server allows.
+            CapacityError: the slots cannot be mapped.
+        """
+        assert self._epoch is not None
+        if arguments["window"] > self._connection.window:
+            raise OptionError(
+                f"`window` is {arguments['window']:,}, and the server "
+                f"{self._connection.name!r} is for windows of "
+                f"{self._connection.window:,} at most; make it smaller, or `window` of "
+                "the server larger."
+            )
+        on_device = arguments["device"] != "cpu"
+        if on_device and self._connection.spilled:
+            raise OptionError(
+                f"`device` is {arguments['device']!r}, and the server keeps examples "
+                "on a disk, from which a device cannot read: leave `spill` of the "
+                "server out."
+            )
+        try:
+            borrowed = self._connection.slot.borrow(
+                self._connection.memory_fd, self._epoch.base, on_device
+            )
+        except (RuntimeError, MemoryError) as error:
+            raise unopened_error(self._connection.name, error) from error
+        self._buffer = BorrowedBuffer(spec, borrowed, self._connection, **arguments)
+        backend = engine_of(self._buffer).backend
+        slots = self._connection.slot.slots()
+        if isinstance(backend, HostBackend):
+            if backend.slots > slots:
+                raise OptionError(
+                    f"`window` is {arguments['window']}, which needs {backend.slots} "
+                    f"slots, and the server {self._connection.name!r} has {slots}; "
+                    "make it smaller, or `window` of the server larger."
+                )
+            self._reader = _core.RingReader(backend.core, self._connection.slot)
+        else:
+            self._reader = _core.DeviceRingReader(backend.core, self._connection.slot)
+        return self._buffer
+
+    def feed(self, engine: Engine, request: FeedRequest) -> ServerFeeder:
+        """Start a thread that feeds the epoch noted last.
+
+        Raises:
+            StateError: the request begins in the middle of the epoch.
+        """
+        epoch: ServerEpoch = request.start.first
+        if request.needed > 0:
+            raise StateError(
+                "`state` was taken in the middle of an epoch, and what a server has "
+                "served does not come again; take states between epochs, or give the "
+                "loader an upstream of its own."
+            )
+        reader = self._reader
+        assert reader is not None
+        if self._feeder is not None:
+            self._feeder.join()  # the native reader is for one thread
+        if engine.is_draining():  # the epoch before is still served: this one is ahead
+            self._connection.slot.skip_to(epoch.number - 1)
+        else:
+            self._connection.slot.skip_to(epoch.number)
+            gap = reader.gap(epoch.base)
+            if gap:
+                engine.reset(engine.epoch, gap)
+        reader.begin(epoch.base)
+        feeder = ServerFeeder(
+            engine, reader, self._connection, epoch.number, self._held
+        )
+        self._feeder = feeder
+        if not feeder.is_stopped():
+            self._held.epoch = None
+        return feeder
+
+
+class BorrowedBuffer(EchoBuffer):
+    """A buffer over the slots of a server."""
+
+    def __init__(
+        self,
+        spec: Any,
+        borrowed: _core.BorrowedSlots,
+        connection: Connection,
+        **arguments: Any,
+    ) -> None:
+        self._borrowed = borrowed
+        super().__init__(spec, **arguments)
+        engine_of(self).termination.cut_off = connection.cut_off_error
+        connection.buffer = weakref.ref(self)
+
+
+@dataclass
+class HeldEpoch:
+    """A mutable cell: an epoch that the server keeps for this job, and is not read.
+
+    Attributes:
+        epoch: number at the server, or None. The epoch was begun and is not fed yet, or
+            was given up while the one before it was drawn from the server's slots.
+    """
+
+    epoch: int | None = None
+
+
+class ServerFeeder(Feeder):
+    """A thread that feeds one epoch from a server; otherwise as `Feeder`.
+
+    Args:
+        engine: open, for this epoch.
+        reader: has begun the epoch.
+        connection: to the server.
+        epoch: its number at the server.
+        held: receives the epoch if it is given up while the one before is served.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        reader: _core.RingReader,
+        connection: Connection,
+        epoch: int,
+        held: HeldEpoch,
+    ) -> None:
+        self._reader = reader
+        self._connection = connection
+        self._epoch = epoch
+        self._held = held
+        self._engine = engine
+        super().__init__(
+            engine,
+            iter(()),
+            None,
+            batched=False,
+            read=_identity,
+            skipped=0,
+            snapshots=None,
+            term=reader.term(),
+        )
+
+    def stop(self) -> None:
+        """Ask the thread to end, and do not wait for it.
+
+        An epoch that is begun ahead is not skipped yet: the one before it may still be
+        drawn from the server's slots.
+        """
+        if self._process != os.getpid():  # a fork: the seat is the parent's
+            return
+        self._stopped.set()
+        if not self._ended:  # harmless if the thread ends meanwhile
+            is_ahead = self._engine.is_draining()
+            if is_ahead:
+                self._held.epoch = self._epoch
+            # In this order: nothing may be served from slots that are given up.
+            self._engine.abandon(self._term)
+            if not is_ahead:
+                self._connection.slot.skip_to(self._epoch + 1)  # also its later part
+
+    def is_stopped(self) -> bool:
+        """Return whether the epoch was given up."""
+        return self._stopped.is_set()
+
+    def _run(self, items: object, item: object) -> None:
+        try:
+            code = _core.READ_TIMEOUT
+            while code == _core.READ_TIMEOUT and not self._stopped.is_set():
+                self._connection.raise_for(code)
+                code = self._reader.read(self._term, self._epoch, _SLICE_S)
+            if code == 0:
+                self._ended = True
+                self._engine.close()
+            elif code != _core.READ_CLOSED and not self._stopped.is_set():
+                self._connection.raise_for(code)
+        except BaseException as error:  # else the job would wait for ever
+            if not isinstance(error, EchobufError):
+                error = broken_error(self._connection.name, error)
+            if not self._stopped.is_set():
+                # A closed buffer, or one without its device, has its own error.
+                with contextlib.suppress(ClosedError, DeviceError):
+                    self._engine.fail(error)
+
+
+def _identity(item: object) -> object:
+    return item

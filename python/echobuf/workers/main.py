@@ -1,0 +1,229 @@
+"""The program of a worker process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from multiprocessing.connection import Connection
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from echobuf import _core
+from echobuf.arrays import prepare_put
+from echobuf.errors import ItemError, SpecError
+from echobuf.tree import make_spec
+from echobuf.workers.messages import (
+    FAILED,
+    READY,
+    ReceivedPayload,
+    WorkerConfig,
+    pack_error,
+)
+
+_SLICE_S = 1.0
+_ORPHANED = 1  # exit code of a worker whose trainer has gone
+
+
+def run_worker(payload: ReceivedPayload, pipe: Connection, *shared: Any) -> None:
+    """Make examples until the pool is closed, or the trainer has gone.
+
+    Args:
+        payload: the `WorkerConfig`.
+        pipe: to the trainer.
+        shared: descriptors, to be detached: of the control block, of the ring's slots,
+            and a pidfd of the trainer, where the system has those.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the trainer handles it
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    control_block, slots, *trainer = (each.detach() for each in shared)
+    _core.exit_when_readable([pipe.fileno(), *trainer], _ORPHANED)
+    try:
+        config: WorkerConfig = payload.open()
+        writer = _ExampleWriter(config, control_block, slots)
+        seed = seed_all(config.seed, config.number, config.start)
+        set_worker_info(config, seed)
+        if config.init is not None:
+            config.init(config.number)
+    except BaseException as error:
+        pipe.send((FAILED, None, pack_error(error)))
+        return
+    pipe.send((READY, None, None))
+    worker = writer.worker
+    while True:
+        code, index = worker.take(_SLICE_S)
+        if code == _core.TIMEOUT:
+            continue
+        if code != 0:
+            return
+        try:
+            writer.make(index)
+        except BaseException as error:
+            pipe.send((FAILED, worker.ticket(), pack_error(error)))
+            # A ticket marked as done before it is revoked would be served.
+            while (code := worker.wait_revoked(_SLICE_S)) == _core.TIMEOUT:
+                pass
+            if code != 0:
+                return
+        worker.done()
+
+
+def _set_threads(torch: ModuleType) -> None:
+    torch.set_num_threads(1)  # as in a DataLoader
+
+
+class _ExampleWriter:
+    """A reader of examples, as the trainer has one, that writes them into slots."""
+
+    def __init__(self, config: WorkerConfig, control_block: int, slots: int) -> None:
+        when_imported("torch", _set_threads)
+        self._dataset = config.dataset
+        spec = make_spec(config.adapter.read_first(config.example))
+        self._spec = replace(spec, fields=config.fields)
+        self._read = config.adapter.reader()
+        leaves = [(field.dtype, field.shape) for field in self._spec.fields]
+        try:
+            self.worker = _core.Worker(
+                control_block,
+                config.count,
+                config.number,
+                slots,
+                leaves,
+                config.capacity,
+            )
+        finally:
+            os.close(control_block)
+            os.close(slots)
+
+    def make(self, index: int) -> None:
+        item = self._dataset[index]
+        try:
+            leaves = self._spec.flatten(self._read(item), "example")
+            if self.worker.write(leaves) is not None:
+                ready = prepare_put(leaves, self._spec, stacked=False, ragged=False)
+                if self.worker.write(list(ready)) is not None:
+                    raise SpecError("an array was changed by another thread.")
+        except SpecError as error:
+            raise ItemError(
+                f"example {index} of upstream does not fit the first one: {error}"
+            ) from error.__cause__
+
+
+def seed_all(seed: int, number: int, start: int) -> int:
+    """Seed `random`, NumPy's and torch's, as a DataLoader does.
+
+    torch is seeded when it is imported: otherwise all workers would draw the same
+    numbers.
+
+    Args:
+        seed: of the loader.
+        number: of the worker.
+        start: number of processes started before, so that one that replaces a dead
+            worker does not repeat its numbers.
+
+    Returns:
+        The seed of torch.
+    """
+    words = np.random.SeedSequence([seed, number, start]).generate_state(8)
+    random.seed(words[:4].tobytes())
+    np.random.seed(words[4:6])
+    of_torch = int(words[6:].view(np.uint64)[0] >> 1)
+
+    def seed_torch(torch: ModuleType) -> None:
+        torch.manual_seed(of_torch)
+
+    when_imported("torch", seed_torch)
+    return of_torch
+
+
+def set_worker_info(config: WorkerConfig, seed: int) -> None:
+    """Make `torch.utils.data.get_worker_info` work here as in a DataLoader's worker.
+
+    A `worker_init_fn` written for a DataLoader gets the worker's copy of the dataset
+    from it. A dataset may import torch with its first example: the info is set then.
+
+    Args:
+        config: of the worker.
+        seed: of torch in this worker.
+    """
+
+    def set_info(worker: Any) -> None:
+        with contextlib.suppress(AttributeError, TypeError):  # another version of torch
+            worker._worker_info = worker.WorkerInfo(
+                id=config.number,
+                num_workers=config.count,
+                seed=seed,
+                dataset=config.dataset,
+            )
+
+    when_imported("torch.utils.data._utils.worker", set_info)
+
+
+Action = Callable[[ModuleType], None]
+
+
+def when_imported(name: str, action: Action) -> None:
+    """Call `action` with a module: now if it is imported, else after its import.
+
+    An action that raises makes the import fail, and runs again with the next one.
+    """
+    if name in sys.modules:
+        action(sys.modules[name])
+    else:
+        sys.meta_path.insert(0, _Finder(name, action))
+
+
+class _Finder(MetaPathFinder):
+    def __init__(self, name: str, action: Action) -> None:
+        self._name = name
+        self._action = action
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: Any = None
+    ) -> ModuleSpec | None:
+        if name != self._name:
+            return None
+        behind = sys.meta_path.index(self) + 1
+        for finder in sys.meta_path[behind:]:
+            find = getattr(finder, "find_spec", None)
+            spec: ModuleSpec | None = None if find is None else find(name, path, target)
+            if spec is not None:
+                if spec.loader is not None:
+                    spec.loader = _Loader(spec.loader, self)
+                return spec
+        return None
+
+    def run(self, module: ModuleType) -> None:
+        self._action(module)
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+
+
+class _Loader(Loader):
+    """A loader that runs a finder's action after the real loader, once."""
+
+    def __init__(self, loader: Any, finder: _Finder) -> None:
+        self._loader = loader
+        self._finder = finder
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)  # for code that only looks at a spec
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        module: ModuleType | None = self._loader.create_module(spec)
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__loader__ = self._loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
+        self._loader.exec_module(module)
+        self._finder.run(module)

@@ -1,0 +1,163 @@
+"""Messages between a trainer and its worker processes.
+
+`multiprocessing` writes the arguments of a new process into a pipe, and waits for ever
+if the process dies before it has read them all. A `Payload` is sent as a descriptor, so
+that the arguments fit the pipe.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.reduction import DupFd, ForkingPickler
+from typing import Any
+
+from echobuf.describe_error import describe, escape
+from echobuf.errors import ItemError
+from echobuf.field import Field
+from echobuf.loader.adapter import Adapter
+
+READY = "ready"
+FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class WorkerConfig:
+    """The configuration of one worker, which is pickled.
+
+    Attributes:
+        number: of the worker, from 0.
+        count: of workers.
+        dataset: read by the worker.
+        adapter: reads the items of the dataset.
+        example: the first example, of which the others have the structure.
+        fields: the leaves of an example. They are sent as well since NumPy pickles an
+            array in the byte order of the machine.
+        capacity: number of slots in the ring.
+        seed: of the loader.
+        init: called with `number` first; or None.
+        start: number of processes that the loader had started before this one.
+    """
+
+    number: int
+    count: int
+    dataset: Any
+    adapter: Adapter
+    example: Any
+    fields: tuple[Field, ...]
+    capacity: int
+    seed: int
+    init: Callable[[int], Any] | None
+    start: int = 0
+
+
+class WorkerTraceback(Exception):  # noqa: N818 - a traceback, not an error
+    """The traceback of an error that was raised in a worker process."""
+
+    def __str__(self) -> str:
+        return f"\n{self.args[0]}" if self.args else ""
+
+
+def pack_error(error: BaseException) -> tuple[bytes, str, str]:
+    """Return an error to be sent: pickled, its message, and its traceback as text."""
+    said = _message_of(error)
+    # The traceback of a spec mismatch shows only the package's own frames.
+    is_said = isinstance(error, ItemError) and error.__cause__ is None
+    try:
+        text = "" if is_said else escape("".join(traceback.format_exception(error)))
+    except BaseException:  # users' classes may raise in `str` and elsewhere
+        text = f"{_frames(error)}{said}\n"
+    try:
+        packed = pickle.dumps(error)
+        pickle.loads(packed)  # some errors can be pickled, but not unpickled
+    except BaseException:
+        packed = b""
+    return packed, said, text
+
+
+def _message_of(error: BaseException) -> str:
+    try:
+        return escape("".join(traceback.format_exception_only(error)).strip())
+    except BaseException:
+        return describe(error)
+
+
+def _frames(error: BaseException) -> str:
+    return escape("".join(traceback.format_tb(error.__traceback__)))
+
+
+def unpack_error(packed: tuple[bytes, str, str]) -> BaseException:
+    """Return an error that was packed; its cause has the traceback as text."""
+    data, said, text = packed
+    error: object = None
+    if data:
+        try:
+            error = pickle.loads(data)
+        except BaseException:
+            error = None  # cannot be unpickled in this process
+    if not isinstance(error, BaseException):
+        error = RuntimeError(said)
+    cause = WorkerTraceback(text) if text else None
+    try:
+        error.__cause__ = cause
+    except BaseException:  # a class whose attributes cannot be set
+        error = RuntimeError(said)
+        error.__cause__ = cause
+    return error
+
+
+class Descriptor:
+    """A file descriptor that is duplicated into the child process."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def __reduce__(self) -> Any:
+        return _identity, (DupFd(self._number),)
+
+
+class Payload:
+    """A value that is pickled into memory without a name, and sent as its descriptor.
+
+    Close it once the process is started.
+    """
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+        self._files: list[Any] = []
+
+    def __reduce__(self) -> Any:
+        # Here, and not before: locks can be pickled only while a process is started.
+        file = open(os.memfd_create("echobuf"), "wb")  # noqa: SIM115 - see close()
+        self._files.append(file)
+        ForkingPickler(file).dump(self._value)
+        file.flush()
+        return ReceivedPayload, (DupFd(file.fileno()),)
+
+    def close(self) -> None:
+        """Release this process's descriptors of the memory."""
+        for file in self._files:
+            # A write that failed was raised by __reduce__ already.
+            with contextlib.suppress(OSError):
+                file.close()
+
+
+class ReceivedPayload:
+    """A payload in the process that received it."""
+
+    def __init__(self, descriptor: Any) -> None:
+        self._descriptor = descriptor
+
+    def open(self) -> Any:
+        """Return the value; errors of unpickling pass through."""
+        with open(self._descriptor.detach(), "rb") as file:
+            file.seek(0)
+            return pickle.load(file)
+
+
+def _identity(descriptor: Any) -> Any:
+    return descriptor
