@@ -155,8 +155,9 @@ def choose_reader(
     source.check_iterable(upstream)
     if (attached := as_attached(upstream)) is not None:
         check_attached(workers, sampler, batched, unit)
-        supply = attached._take()
-        return ReaderChoice(supply, supply, supply.make_buffer)
+        # Not by import: arrows point down, and the module that made it is there.
+        reader = sys.modules[type(attached).__module__].take_reader(attached)
+        return ReaderChoice(reader, reader, reader.make_buffer)
     if workers is not None:
         from echobuf.workers.pool import PoolReader, SharedBuffer
 

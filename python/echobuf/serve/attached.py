@@ -125,6 +125,15 @@ class Attached(Closing):
         self._connection = None
 
 
+def take_reader(attached: Attached) -> ServerReader:
+    """Return the reader of an attached job, for the one loader that it serves.
+
+    Raises:
+        OptionError: another loader has it.
+    """
+    return attached._take()
+
+
 def _check_seconds(name: str, value: Any) -> float:
     try:
         seconds = float(value)

@@ -14,12 +14,14 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.reduction import DupFd, ForkingPickler
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from echobuf.describe_error import describe, escape
 from echobuf.errors import ItemError
 from echobuf.field import Field
-from echobuf.loader.adapter import Adapter
+
+if TYPE_CHECKING:
+    from echobuf.loader.adapter import Adapter
 
 READY = "ready"
 FAILED = "failed"

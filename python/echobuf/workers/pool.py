@@ -8,7 +8,7 @@ import itertools
 import time
 import weakref
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,15 +16,17 @@ import numpy.typing as npt
 from echobuf import _core
 from echobuf._engine.engine import Engine
 from echobuf.buffer import EchoBuffer
-from echobuf.loader.adapter import Adapter
 from echobuf.loader.feeder import Feeder
-from echobuf.loader.order import Order
-from echobuf.loader.readers import FeedRequest
 from echobuf.loader.upstream import Start
 from echobuf.workers.messages import WorkerConfig
 from echobuf.workers.process import PATIENCE_S
 from echobuf.workers.settings import WorkerSettings
 from echobuf.workers.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from echobuf.loader.adapter import Adapter
+    from echobuf.loader.order import Order
+    from echobuf.loader.readers import FeedRequest
 
 _QUEUE_DEPTH = 16  # examples that a worker may have outstanding
 _EXIT_TIMEOUT_S = 4 * PATIENCE_S  # workers that must be killed take 3 of them
@@ -110,6 +112,7 @@ class PoolReader:
         adapter: of the loader.
 
     Attributes:
+        settings: the same.
         pool: the workers, once they are started; else None.
         is_pool: True: the reader has worker processes.
     """
@@ -119,7 +122,7 @@ class PoolReader:
     def __init__(
         self, settings: WorkerSettings, order: Order, adapter: Adapter
     ) -> None:
-        self._settings = settings
+        self.settings = settings
         self._dataset = order.dataset
         self._adapter = adapter
         self.pool: WorkerPool | None = None
@@ -159,7 +162,7 @@ class PoolReader:
         """
         if self.pool is None:
             self.pool = WorkerPool(
-                self._settings,
+                self.settings,
                 self._dataset,
                 self._adapter.in_worker(),
                 self._example,
