@@ -78,8 +78,10 @@ class WorkerPool:
             for number in range(settings.count)
         ]
         self.core: _core.WorkerPool = backend.worker_pool(
-            backend.core, settings.count, _QUEUE_DEPTH
-        )  # type: ignore[arg-type]
+            backend.core,  # type: ignore[arg-type]
+            settings.count,
+            _QUEUE_DEPTH,
+        )
         self.supervisor = Supervisor(settings, self.core, configs, weakref.ref(engine))
         # At interpreter exit `_close_all` does this, while modules are still there.
         weakref.finalize(self, self.supervisor.close).atexit = False
