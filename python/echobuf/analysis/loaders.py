@@ -18,8 +18,8 @@ from echobuf.loader import EchoLoader
 from echobuf.loader.loader import internals_of
 from echobuf.loader.order import Order
 from echobuf.loader.readers import ThreadReader
-from echobuf.workers.settings import Settings
-from echobuf.workers.workforce import Workforce
+from echobuf.workers.pool import PoolReader
+from echobuf.workers.settings import WorkerSettings
 
 _END = object()
 
@@ -237,7 +237,11 @@ class WorkerBatches:
     """
 
     def __init__(
-        self, kind: type[EchoLoader], order: Order, settings: Settings, batch_size: int
+        self,
+        kind: type[EchoLoader],
+        order: Order,
+        settings: WorkerSettings,
+        batch_size: int,
     ) -> None:
         self.order = order
         self.count = settings.count
@@ -308,7 +312,7 @@ def unwrap(loader: EchoLoader) -> LoaderSource:
     plan, reader = internals.plan, internals.reader
     options, upstream = plan.options, internals.upstream
     batched, batch_size = plan.batched, plan.arguments["batch_size"]
-    if isinstance(reader, Workforce):
+    if isinstance(reader, PoolReader):
         settings = reader.settings
         assert isinstance(upstream, Order)
         upstream = WorkerBatches(_kind_of(loader), upstream, settings, batch_size)
