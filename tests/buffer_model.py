@@ -110,7 +110,7 @@ class Model:
         return offset
 
     def resident_end(self, drawn: int) -> int:
-        """Where the window of the pass of the last draw ends."""
+        """Return where the window of the last draw's pass ends."""
         for window in self.history():
             if drawn <= len(window):
                 return window[-1] + 1
@@ -173,7 +173,7 @@ class Model:
         return self.closed and not self.ahead and not self._batch()
 
     def ready(self) -> bool:
-        """Whether `next_batch` would return or raise at once."""
+        """Return True if `next_batch` would return or raise at once."""
         return bool(self.failed or self.ahead or self.ended() or self._batch())
 
     def epoch_done(self) -> bool:

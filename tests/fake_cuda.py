@@ -61,7 +61,7 @@ def held(stream):
 
 
 class World:
-    """What there is of CUDA from one `start` to the next `stop`."""
+    """The state of CUDA from one `start` to the next `stop`."""
 
     def __init__(self):
         self.local = threading.local()
@@ -258,7 +258,7 @@ class OutOfMemoryError(MemoryError):
 
 
 class Memory:
-    """What the driver has allocated; given back with the object, as `cudaFree` does."""
+    """Memory that the driver has allocated, freed with the object."""
 
     def __init__(self, size):
         self.size = size

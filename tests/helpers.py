@@ -1,4 +1,4 @@
-"""What the tests of the buffer share: checksummed examples, producers, draining."""
+"""Helpers of the buffer's tests: checksummed examples, producers, draining."""
 
 import itertools
 import math
@@ -39,7 +39,7 @@ def stable_id(value: object) -> str:
 
 
 def on_device() -> bool:
-    """Whether buffers are made on a simulated device, where a test does not say."""
+    """True if buffers are made on a simulated device by default."""
     return echobuf.EchoBuffer.__init__.__kwdefaults__["device"] != "cpu"
 
 
@@ -118,7 +118,7 @@ def expected_passes(kwargs: dict[str, Any], n: int, epoch: int = 0) -> list[list
 
 
 def expected_draws(kwargs: dict[str, Any], n: int, epoch: int = 0) -> list[int]:
-    """What the reference serves for a buffer made with `kwargs`."""
+    """Return the reference's batches for a buffer made with `kwargs`."""
     return draws(expected_passes(kwargs, n, epoch), keyed(kwargs["seed"], epoch))
 
 

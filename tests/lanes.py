@@ -30,12 +30,12 @@ class Call:
         return self._done.is_set()
 
     def error(self) -> BaseException | None:
-        """What it raised; waits for its end."""
+        """Wait for its end and return its error."""
         assert self._done.wait(WAIT_S), "the call hangs"
         return self._error
 
     def result(self) -> Any:
-        """What it returned; waits for its end, and raises what it raised."""
+        """Wait for its end and return its result, or raise its error."""
         error = self.error()
         if error is not None:
             raise error

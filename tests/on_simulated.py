@@ -100,6 +100,6 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
-    """What the simulated driver has found is an error of the test."""
+    """Fails a test for which the simulated driver has reports."""
     with item.stash[_stack]:
         return (yield)

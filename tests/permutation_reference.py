@@ -60,7 +60,7 @@ def mix(value: int, key: int, limit: int) -> int:
 def permute(
     n: int, key: list[int], first: int, count: int, rounds: int | None = None
 ) -> list[int]:
-    """Where the indices first, ..., first + count - 1 go."""
+    """Return the images of the indices first, ..., first + count - 1."""
     a, b = radices(n)
     rounds = rounds or rounds_for(n)
     keys = [(key[r % 16] + (r // 16) * 0x9E3779B9) % 2**32 for r in range(rounds)]

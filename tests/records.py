@@ -58,7 +58,7 @@ class Records:
         return {"id": whole["id"][0], "body": tuple(leaf[0] for leaf in whole["body"])}
 
     def wrong(self, kind: int) -> dict[str, Any]:
-        """What a put must refuse."""
+        """Return examples that a put must refuse."""
         good = self.one(0)
         words, tail = good["body"]
         return [

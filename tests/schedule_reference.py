@@ -129,7 +129,7 @@ class Ring:
     capacity: int
 
     def stalls(self, n: int) -> bool:
-        """Whether the two wait for each other before all n examples are served."""
+        """Return True if the two wait for each other before n examples are served."""
         left = deque([len(window), window[0], window[-1]] for window in self.passes)
         freed = 0
         while left:

@@ -19,7 +19,7 @@ EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 def importable(
     monkeypatch: pytest.MonkeyPatch, folder: Path
 ) -> Iterator[Callable[[str], ModuleType]]:
-    """What imports a script of the folder by its name; forgotten afterwards."""
+    """Return an importer of the folder's scripts, which it forgets afterwards."""
     before = set(sys.modules)
     monkeypatch.syspath_prepend(str(folder))
     yield importlib.import_module

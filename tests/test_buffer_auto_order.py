@@ -62,7 +62,7 @@ class Model:
 
 
 def draw(buffer: Any) -> list[int] | None:
-    """What the model's `next_batch` says, of the buffer itself."""
+    """Return the buffer's answer in the form of the model's `next_batch`."""
     try:
         return ids_of(buffer.next_batch(timeout=0))
     except TimeoutError:

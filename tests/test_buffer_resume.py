@@ -26,7 +26,7 @@ pytestmark = pytest.mark.contract
 
 
 def resumed(kwargs: dict[str, Any], state: str, n: int, sizes: list[int]) -> list:
-    """What another buffer serves from a state on."""
+    """Return the batches that another buffer serves from a state on."""
     with echobuf.EchoBuffer(SPEC, **kwargs) as buffer:
         loaded = json.loads(state)
         buffer.load_state_dict(loaded)

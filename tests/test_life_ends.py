@@ -1,4 +1,4 @@
-"""What ends a call: a context that was left, failures beside resets, and no time."""
+"""Ends of calls: a context that was left, failures beside resets, no time."""
 
 import contextlib
 import copy

@@ -66,7 +66,7 @@ def ids(loader):
 
 
 def walk(loader, epochs):
-    """What is served, and the state before, between and after its batches."""
+    """Return the batches, and the state before, between and after them."""
     served, saved = [], [loader.state_dict()]
     for _ in range(epochs):
         for batch in loader:
@@ -285,7 +285,7 @@ def found_at(snapshots, locate):
 
 @pytest.mark.parametrize("later", [40, 60, 5000])
 def test_upstream_goes_on_while_a_position_is_found(later):
-    """What belongs to the position is not there yet before, and may be gone after."""
+    """The states around a position come and go while it is found."""
     loader = make(Tape(1), window=64, factor=4)  # a state for every 16 examples
     upstream = Plain()
     snapshots = Snapshots(Stateful(upstream), loader._plan.options, 0, 0, 0, None)

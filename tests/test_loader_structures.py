@@ -1,4 +1,4 @@
-"""What examples of a DataLoader may be made of: batches come out as its own are."""
+"""Structures of a DataLoader's examples: batches have them, too."""
 
 import dataclasses
 import functools
@@ -43,7 +43,7 @@ class Encoding(UserDict):
 
 
 def nested(examples):
-    """What a collate_fn may make: dicts, lists, tuples and named tuples, nested."""
+    """Return results of a collate_fn: nested dicts, lists and (named) tuples."""
     number = torch.tensor([each["id"] for each in examples])
     image = number[:, None] * torch.ones(2, 3)[None, 0]
     return {

@@ -39,7 +39,7 @@ def status_of(child):
 
 
 def run(code, *, setup=SETUP, status=0, cwd=None):
-    """What a process that ran `code` wrote; it must end well and say nothing else."""
+    """Return the output of a process that ran `code`; it must end well."""
     # Python 3.12 and later warn of every fork beside a thread.
     quiet = "ignore:This process:DeprecationWarning"
     done = subprocess.run(

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.contract
 
 
 def plain(value):
-    """Whether a value is made of what JSON has, and of nothing like it."""
+    """Return True for a value of JSON's own types alone."""
     if type(value) is dict:
         return all(type(key) is str for key in value) and all(
             map(plain, value.values())

@@ -30,7 +30,7 @@ def refused(state, match=None, **kwargs):
 
 
 def paths(value, path=()):
-    """Where in a state there is something."""
+    """Yield the paths of a state's parts."""
     if path:
         yield path
     inner = value.items() if isinstance(value, dict) else ()

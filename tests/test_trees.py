@@ -85,7 +85,7 @@ def assert_same(got, expected):
 
 
 def same_keys(one, other):
-    """Whether the dicts in two trees have their keys in the same order."""
+    """Return True if the dicts in two trees have the same order of keys."""
     if isinstance(one, dict):
         return list(one) == list(other) and all(
             map(same_keys, one.values(), other.values())

@@ -41,7 +41,7 @@ class Interrupter:
             raise KeyboardInterrupt
 
     def call(self, work: Callable[..., Any], *args: Any) -> tuple[list[Any], bool]:
-        """What it returned, if it did; whether it was cut off."""
+        """Return its result, if any, and True if it was cut off."""
         got: list[Any] = []
         start = time.perf_counter()
         try:

@@ -26,7 +26,7 @@ def start(*arguments: Any) -> "subprocess.Popen[str]":
 
 
 def finish(program: "subprocess.Popen[str]", *, code: int = 0) -> str:
-    """What it printed; it must end well and say nothing else."""
+    """Return its output; it must end well and print nothing else."""
     try:
         out, errors = program.communicate(timeout=LIMIT_S)
     finally:
@@ -37,5 +37,5 @@ def finish(program: "subprocess.Popen[str]", *, code: int = 0) -> str:
 
 
 def run(code: str) -> str:
-    """What a program of a few lines printed."""
+    """Return the output of a program of a few lines."""
     return finish(start("-c", textwrap.dedent(code)))

@@ -128,7 +128,7 @@ def test_two_trainers_with_a_shard_each(ray, dataset, equal):
 
 
 def test_a_shard_each_on_threads_and_an_epoch_that_is_left_early(dataset):
-    """What cannot be divided is left out, and no more than that."""
+    """Only the rest that cannot be divided is left out."""
     shards = dataset.limit(N - 1).streaming_split(2, equal=True)
     loaders = [echobuf.EchoLoader(shard, **KWARGS, prefetch=1) for shard in shards]
     begun = threading.Barrier(2)

@@ -1,4 +1,4 @@
-"""What every upstream is checked for, through the code that docs/upstreams.md shows."""
+"""Checks of every upstream, through the code that docs/upstreams.md shows."""
 
 from __future__ import annotations
 

@@ -1,0 +1,51 @@
+"""Docstrings open with a verb or a noun, never with a clause."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = ("python", "tests", "bench", "experiments", "examples")
+CLAUSES = ("what", "whether", "where", "whose", "who", "whoever", "whatever")
+
+
+def clauses_in(text: str) -> Iterator[str]:
+    """Yield the first lines of docstrings that open with a clause."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(
+            node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+        ):
+            first = (ast.get_docstring(node) or "").split("\n")[0]
+            if re.match(r"\w*", first.lower())[0] in CLAUSES:
+                yield first
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_no_docstring_opens_with_a_clause(folder):
+    found = [
+        f"{path.relative_to(ROOT)}: {first}"
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for first in clauses_in(path.read_text(encoding="utf-8"))
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_a_clause_is_found_in_a_function_a_class_and_a_module():
+    text = '''"""What it is."""
+class A:
+    """Whether."""
+    def f(self):
+        """Where, if anywhere."""
+    def g(self):
+        """Return what it is."""
+'''
+    assert sorted(clauses_in(text)) == [
+        "What it is.",
+        "Where, if anywhere.",
+        "Whether.",
+    ]
