@@ -11,7 +11,7 @@ CONCERNS: dict[str, list[str]] = {
     "cache/": ["tests/cache"],
     "cli/": ["tests/test_cli.py", "tests/test_bench_*.py"],
     "cli/demo/": ["tests/demo"],
-    "cuda/": ["tests/test_cuda_*.py", "tests/test_simulated_cuda.py"],
+    "cuda/": ["tests/on_cuda/test_cuda_*.py", "tests/on_cuda/test_simulated_cuda.py"],
     "jax/": ["tests/on_jax"],
     "loader/": [
         "tests/test_loader*.py",

@@ -144,7 +144,7 @@ def test_batches_that_a_wait_cuts_in_two_keep_their_partners(seed, kernels):
 
 @KERNELS
 def test_an_operation_of_the_users(kernels):
-    header = Path(__file__).parents[1] / "examples/custom_operation/vignette.hpp"
+    header = Path(__file__).parents[2] / "examples/custom_operation/vignette.hpp"
     custom = t.Custom(header, "Vignette", {"least": 0.2, "most": 0.8})
     expect_same(IMAGE, {"image": [t.RandomCrop(7), custom, SCALED]}, kernels)
 

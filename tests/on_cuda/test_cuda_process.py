@@ -38,7 +38,7 @@ def said(call):
 
 def run(code):
     """The lines that a process that ran `code` wrote."""
-    here = Path(__file__).parent  # where what stands for CUDA can be imported
+    here = Path(__file__).parents[1]  # where what stands for CUDA can be imported
     return test_process.run(code, setup=SETUP, cwd=here).splitlines()
 
 
