@@ -18,7 +18,7 @@ def test_there_are_kernels():
 @pytest.mark.parametrize("source", KERNELS, ids=lambda path: path.stem)
 def test_kernels_compile_without_spilling(source, architecture, record_property):
     kernels = usage(compile_source(source.read_text(), architecture, DRAW_OPTIONS))
-    record_property("kernels", kernels)
+    record_property("kernels", str(kernels))
     print(f"{source.name} {architecture}: {kernels}")
     assert len(kernels) == source.read_text().count("__global__")
     assert {kernel.spills for kernel in kernels.values()} == {0}

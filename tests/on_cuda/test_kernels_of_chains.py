@@ -70,7 +70,7 @@ def compiled(source, architecture):
 def test_common_chains_do_not_spill(name, architecture, record_property):
     chain, most = COMMON[name]
     kernels = compiled(source_of(PHOTO, {"image": chain}), architecture)
-    record_property("kernels", kernels)
+    record_property("kernels", str(kernels))
     print(f"{name} {architecture}: {kernels}")
     for kernel in kernels.values():
         assert kernel.spills == 0

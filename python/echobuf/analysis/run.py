@@ -232,7 +232,6 @@ def _maybe(timings: Timings | None) -> Estimate | None:
 
 
 _BUSY = 0.5  # load average over the number of processors
-_SHORT_S = 1.0
 _WIDE = 0.2  # largest difference between quarters of the run, relative to the mean
 
 
