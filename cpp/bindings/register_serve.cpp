@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "device_buffer.hpp"
-#include "echobuf/serve/client_slot.hpp"
-#include "echobuf/serve/ring_reader.hpp"
-#include "echobuf/serve/shared_ring.hpp"
+#include "echobuf/shared/client_slot.hpp"
+#include "echobuf/shared/ring_reader.hpp"
+#include "echobuf/shared/shared_ring.hpp"
 #include "host_buffer.hpp"
 #include "leaves.hpp"
 #include "register.hpp"

@@ -13,8 +13,8 @@
 
 #include "device_buffer.hpp"
 #include "echobuf/process.hpp"
-#include "echobuf/workers/worker.hpp"
-#include "echobuf/workers/worker_pool.hpp"
+#include "echobuf/shared/worker.hpp"
+#include "echobuf/shared/worker_pool.hpp"
 #include "host_buffer.hpp"
 #include "leaves.hpp"
 #include "register.hpp"

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "bound_buffer.hpp"
-#include "echobuf/serve/shared_ring.hpp"
+#include "echobuf/shared/shared_ring.hpp"
 
 namespace echobuf::python {
 

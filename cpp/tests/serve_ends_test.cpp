@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "echobuf/serve/shared_ring.hpp"
-#include "echobuf/workers/worker.hpp"
-#include "echobuf/workers/worker_pool.hpp"
+#include "echobuf/shared/shared_ring.hpp"
+#include "echobuf/shared/worker.hpp"
+#include "echobuf/shared/worker_pool.hpp"
 #include "serve_support.hpp"
 
 namespace echobuf::serve::test {

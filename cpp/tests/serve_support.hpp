@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "echobuf/buffer/buffer.hpp"
-#include "echobuf/serve/client_slot.hpp"
-#include "echobuf/serve/ring_reader.hpp"
-#include "echobuf/serve/shared_ring.hpp"
+#include "echobuf/shared/client_slot.hpp"
+#include "echobuf/shared/ring_reader.hpp"
+#include "echobuf/shared/shared_ring.hpp"
 #include "support.hpp"
 
 namespace echobuf::serve::test {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "echobuf/serve/shared_ring.hpp"
+#include "echobuf/shared/shared_ring.hpp"
 #include "serve_support.hpp"
 
 namespace echobuf::serve::test {

@@ -9,8 +9,8 @@
 #include <new>
 #include <system_error>
 
-#include "echobuf/serve/shared_ring.hpp"
-#include "echobuf/workers/worker_pool.hpp"
+#include "echobuf/shared/shared_ring.hpp"
+#include "echobuf/shared/worker_pool.hpp"
 #include "serve_support.hpp"
 
 #if defined(__has_feature)

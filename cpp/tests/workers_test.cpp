@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "echobuf/buffer/buffer.hpp"
-#include "echobuf/workers/worker.hpp"
-#include "echobuf/workers/worker_pool.hpp"
+#include "echobuf/shared/worker.hpp"
+#include "echobuf/shared/worker_pool.hpp"
 
 namespace echobuf::workers {
 namespace {

@@ -8,8 +8,7 @@ stored once, and serves them in shuffled batches from native code.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from echobuf._include import get_include
-from echobuf._installed import __version__
+from echobuf._installed import __version__, get_include
 from echobuf._lifetime import warmup
 from echobuf.buffer import EchoBuffer
 from echobuf.errors import (

@@ -1,6 +1,8 @@
-"""The version, and a check at import that all files are of one installation."""
+"""The installation: its version, its C++ headers, and a check that all files fit."""
 
 from __future__ import annotations
+
+import os
 
 __version__ = "0.1.0"
 
@@ -15,3 +17,8 @@ if _core.__version__ != __version__:
     from echobuf._distributions import explain_mixed
 
     raise ImportError(explain_mixed(__version__, _core.__version__), name="echobuf")
+
+
+def get_include() -> str:
+    """Return the folder of the C++ headers, for `#include <echobuf/buffer.hpp>`."""
+    return os.path.join(os.path.dirname(__file__), "include")

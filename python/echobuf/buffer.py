@@ -15,10 +15,10 @@ from echobuf.options import (
     check_options,
     show_factor,
 )
+from echobuf.resources import Uncopied
 from echobuf.stats import Stats, make_stats
 from echobuf.structure import make_structure
 from echobuf.tree import describe
-from echobuf.uncopied import Uncopied
 
 
 class EchoBuffer(Uncopied):

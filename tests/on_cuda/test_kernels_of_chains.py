@@ -10,8 +10,8 @@ import pytest
 import echobuf
 from chains_for_tests import random_case
 from echobuf import transforms as t
+from echobuf._engine.output_spec import make_output_spec
 from echobuf.cuda import codegen
-from echobuf.output_spec import make_output_spec
 from echobuf.tree import make_spec
 from kernels_compiled import ARCHITECTURES, ROOT, compile_source, usage
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from echobuf import _core, state
+from echobuf._engine.backends import make_backend
+from echobuf._engine.host import HostBackend
+from echobuf._engine.output_spec import make_output_spec
+from echobuf._engine.postprocess import BatchFunctions
+from echobuf._engine.termination import Termination
 from echobuf.arrays import put_tree
-from echobuf.backends import make_backend
-from echobuf.batch_functions import BatchFunctions
 from echobuf.errors import EchobufError, SpecError, StateError
-from echobuf.host_backend import HostBackend
 from echobuf.options import Options, check_timeout
-from echobuf.output_spec import make_output_spec
 from echobuf.structure import make_structure
-from echobuf.termination import Termination
 from echobuf.tree import check_batch_axis, describe, make_spec
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from accelerate.state import GradientState
 
 from echobuf.errors import ClosedError
 from echobuf.loader.signature import documented
+from echobuf.resources import Uncopied
 from echobuf.torch import EchoLoader as _EchoLoader
-from echobuf.uncopied import Uncopied
 
 _END = object()
 

@@ -7,12 +7,12 @@ from fractions import Fraction
 from typing import Any
 
 from echobuf import _core
+from echobuf._engine.backends import make_core_options
+from echobuf._engine.capacity import check_size, own_bytes
+from echobuf._engine.output_spec import make_output_spec
 from echobuf.analysis import formulas
 from echobuf.analysis.simulation import Pipeline, simulate
-from echobuf.backends import make_core_options
-from echobuf.capacity import check_size, own_bytes
 from echobuf.options import check_factor, check_options
-from echobuf.output_spec import make_output_spec
 from echobuf.tree import make_spec
 
 FACTORS = range(1, 17)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from echobuf._engine.capacity import available_bytes
 from echobuf.cache.items import EncodedItem, ItemEncoder, align, is_valid
 from echobuf.cache.shared_memory import SharedMemory
-from echobuf.capacity import available_bytes
 from echobuf.errors import CapacityError
 
 _USED, _ITEMS, _ENTRIES = 0, 1, 2  # indices of words in the table

@@ -7,7 +7,9 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from echobuf import _core, capacity
+from echobuf import _core
+from echobuf._engine import capacity
+from echobuf._engine.output_spec import OutputSpec
 from echobuf.cuda import driver_errors
 from echobuf.cuda.arrays import Arrays
 from echobuf.cuda.codegen import stage_source
@@ -15,7 +17,6 @@ from echobuf.cuda.device import open_device
 from echobuf.errors import CapacityError, DeviceError
 from echobuf.limits import enough_threads
 from echobuf.options import Options
-from echobuf.output_spec import OutputSpec
 from echobuf.tree import Spec
 
 Convert = Callable[[list[Any], int], list[Any]]

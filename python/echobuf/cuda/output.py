@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from echobuf._engine.out import OutArrays
 from echobuf.arrays import Array
 from echobuf.errors import SpecError
 from echobuf.field import Field
-from echobuf.out import OutArrays
 from echobuf.tree import Spec
 
 

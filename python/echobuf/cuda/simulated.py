@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from echobuf import _core
+from echobuf._engine.out import OutArrays
 from echobuf.arrays import Array
 from echobuf.cuda import nvrtc
 from echobuf.cuda.arrays import handle_of
@@ -19,7 +20,6 @@ from echobuf.cuda.codegen import DRAW_KERNELS, StageSource, draw_options, draw_s
 from echobuf.cuda.device import LoadedStages
 from echobuf.cuda.simulated_driver import Block, Lender, driver, library_path
 from echobuf.errors import DeviceError, SpecError
-from echobuf.out import OutArrays
 from echobuf.tree import Spec
 
 PTX_ARCHITECTURE = "sm_90"  # that compiled kernels are for

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from echobuf import dtype_hints
+from echobuf._engine.host import HostBackend
 from echobuf.buffer import EchoBuffer, engine_of
 from echobuf.cuda.device import is_simulated
 from echobuf.errors import SpecError
-from echobuf.host_backend import HostBackend
 from echobuf.jax import arrays, items, placement
 from echobuf.jax.placement import Placement
 from echobuf.loader.adapter import Adapter

@@ -5,13 +5,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from echobuf.closing import Closing
 from echobuf.errors import ClosedError
 from echobuf.loader.order import Order
 from echobuf.loader.plan import Plan
 from echobuf.loader.source import as_data_loader
 from echobuf.options import show_factor
-from echobuf.uncopied import Uncopied
+from echobuf.resources import Closing, Uncopied
 
 if TYPE_CHECKING:
     from echobuf.workers.settings import WorkerSettings

@@ -12,8 +12,8 @@ from echobuf.errors import ClosedError, ItemError, UpstreamError
 from echobuf.loader.attributes import closed_error
 from echobuf.loader.starter import EpochFeed
 from echobuf.loader.upstream_states import with_upstream
+from echobuf.resources import Uncopied
 from echobuf.state import State
-from echobuf.uncopied import Uncopied
 
 _Result = TypeVar("_Result")
 

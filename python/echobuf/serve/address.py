@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from echobuf.errors import OptionError
-from echobuf.forked import track
+from echobuf.resources import track
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 _TRIES = 10

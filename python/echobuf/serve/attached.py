@@ -7,8 +7,8 @@ import weakref
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
-from echobuf.closing import Closing
 from echobuf.errors import OptionError
+from echobuf.resources import Closing
 from echobuf.serve.connection import Connection
 from echobuf.serve.reader import ServerReader
 

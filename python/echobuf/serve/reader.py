@@ -11,6 +11,7 @@ from typing import Any
 
 from echobuf import _core
 from echobuf._engine.engine import Engine
+from echobuf._engine.host import HostBackend
 from echobuf.buffer import EchoBuffer, engine_of
 from echobuf.errors import (
     ClosedError,
@@ -19,7 +20,6 @@ from echobuf.errors import (
     OptionError,
     StateError,
 )
-from echobuf.host_backend import HostBackend
 from echobuf.loader.feeder import Feeder
 from echobuf.loader.readers import FeedRequest
 from echobuf.loader.upstream import Start

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from echobuf import _core, describe_error
-from echobuf.closing import Closing
 from echobuf.describe_error import describe
 from echobuf.errors import (
     CapacityError,
@@ -21,6 +20,7 @@ from echobuf.errors import (
 from echobuf.limits import enough
 from echobuf.loader.upstream import Start
 from echobuf.options import MAX_WINDOW, check_int, check_options
+from echobuf.resources import Closing
 from echobuf.serve import address
 from echobuf.serve.protocol import ExampleSpec, Message, close_files
 from echobuf.serve.server_loop import ServerInfo, ServerLoop

@@ -15,7 +15,7 @@ from typing import Any
 from echobuf import _core
 from echobuf.describe_error import describe
 from echobuf.errors import CapacityError, EchobufError, OptionError
-from echobuf.forked import track
+from echobuf.resources import track
 from echobuf.serve import address, protocol
 from echobuf.serve.protocol import ExampleSpec, Message
 from echobuf.threads import Signal

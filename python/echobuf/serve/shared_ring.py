@@ -8,7 +8,8 @@ import tempfile
 from pathlib import Path
 from typing import Any, NoReturn
 
-from echobuf import _core, capacity, codes
+from echobuf import _core, codes
+from echobuf._engine import capacity
 from echobuf.arrays import put_tree
 from echobuf.errors import CapacityError, ClosedError, OptionError
 from echobuf.options import Options

@@ -10,13 +10,13 @@ import optree
 import torch
 
 from echobuf import dtype_hints, hints, nodes
+from echobuf._engine.host import HostBackend
+from echobuf._engine.output_spec import OutputSpec
 from echobuf.buffer import EchoBuffer, engine_of
 from echobuf.describe_error import message
 from echobuf.errors import SpecError
 from echobuf.field import Field
-from echobuf.host_backend import HostBackend
 from echobuf.loader.adapter import Adapter
-from echobuf.output_spec import OutputSpec
 from echobuf.tree import flatten_with_paths
 
 # Types that NumPy lacks are carried as integers of their size.

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from echobuf._include import get_include
+from echobuf._installed import get_include
 from echobuf.errors import OptionError
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.operation import Operation

@@ -7,9 +7,9 @@ from typing import Any
 
 import optree
 
+from echobuf._engine.output_spec import OutputSpec
 from echobuf.errors import OptionError
 from echobuf.field import Field
-from echobuf.output_spec import OutputSpec
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.lowering import Extent
 from echobuf.transforms.mix import Mixing

@@ -14,8 +14,8 @@ from echobuf.cache.distributed.membership import LostRanks
 from echobuf.cache.items import HEADER_BYTES, DamagedError, ItemEncoder, decode_item
 from echobuf.cache.shared_memory import SharedCounters
 from echobuf.describe_error import message
-from echobuf.forked import track
 from echobuf.limits import explain
+from echobuf.resources import track
 
 PEER_COUNTS = ("from_peers", "peer_bytes", "given", "given_bytes")
 """The names of the counts of `SharedItems`."""

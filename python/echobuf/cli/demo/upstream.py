@@ -16,7 +16,7 @@ from PIL.Image import Image
 from torch.utils.data import IterableDataset
 
 from echobuf.cli.demo.data import augment, decode, label_of
-from echobuf.closing import Closing
+from echobuf.resources import Closing
 
 __all__ = ["DigitStream", "Gate", "ServerProcess"]
 

@@ -20,8 +20,8 @@
 #include "echobuf/buffer/options.hpp"
 #include "echobuf/buffer/put_path.hpp"
 #include "echobuf/process.hpp"
-#include "echobuf/serve/lease_timer.hpp"
-#include "echobuf/serve/ring_header.hpp"
+#include "echobuf/shared/lease_timer.hpp"
+#include "echobuf/shared/ring_header.hpp"
 #include "echobuf/store/host_store.hpp"
 #include "echobuf/store/ring.hpp"
 

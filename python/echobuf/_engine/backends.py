@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from echobuf import _core, capacity
-from echobuf.host_backend import HostBackend
+from echobuf import _core
+from echobuf._engine import capacity
+from echobuf._engine.host import HostBackend
+from echobuf._engine.output_spec import OutputSpec
 from echobuf.options import Options
-from echobuf.output_spec import OutputSpec
 from echobuf.tree import Spec
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@
 #include "echobuf/buffer/options.hpp"
 #include "echobuf/store/ring.hpp"
 #include "echobuf/sync/wait_for.hpp"
-#include "echobuf/workers/control_block.hpp"
+#include "echobuf/shared/control_block.hpp"
 
 namespace echobuf::workers {
 

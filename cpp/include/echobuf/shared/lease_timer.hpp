@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "echobuf/serve/ring_header.hpp"
+#include "echobuf/shared/ring_header.hpp"
 
 namespace echobuf::serve {
 

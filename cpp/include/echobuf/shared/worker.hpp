@@ -9,7 +9,7 @@
 #include "echobuf/store/host_store.hpp"
 #include "echobuf/store/record.hpp"
 #include "echobuf/sync/wait_for.hpp"
-#include "echobuf/workers/control_block.hpp"
+#include "echobuf/shared/control_block.hpp"
 
 namespace echobuf::workers {
 

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "echobuf/buffer/options.hpp"
-#include "echobuf/serve/client_slot.hpp"
-#include "echobuf/serve/ring_header.hpp"
+#include "echobuf/shared/client_slot.hpp"
+#include "echobuf/shared/ring_header.hpp"
 #include "echobuf/sync/wait_for.hpp"
 
 namespace echobuf::serve {

@@ -7,13 +7,14 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from echobuf import _core, capacity
+from echobuf import _core
+from echobuf._engine import capacity
+from echobuf._engine.out import OutArrays
+from echobuf._engine.output_spec import OutputSpec
 from echobuf.arrays import Array
 from echobuf.errors import CapacityError, OptionError, SpecError
 from echobuf.limits import enough_threads
 from echobuf.options import Options
-from echobuf.out import OutArrays
-from echobuf.output_spec import OutputSpec
 from echobuf.tree import Spec
 
 

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "echobuf/process.hpp"
-#include "echobuf/serve/ring_header.hpp"
+#include "echobuf/shared/ring_header.hpp"
 #include "echobuf/store/borrowed_slots.hpp"
 #include "echobuf/sync/event_count.hpp"
 

@@ -11,8 +11,8 @@ import numpy as np
 from echobuf.errors import OptionError
 
 if TYPE_CHECKING:
+    from echobuf._engine.host import HostBackend
     from echobuf.cuda.backend import CudaBackend
-    from echobuf.host_backend import HostBackend
     from echobuf.transforms.lambdas import BatchFunction
 
 Draw = Callable[[], "list[Any] | int"]

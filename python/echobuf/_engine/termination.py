@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
 from echobuf import _core, codes
+from echobuf._engine.host import HostBackend
 from echobuf.errors import DeviceError
-from echobuf.host_backend import HostBackend
 
 if TYPE_CHECKING:
     from echobuf.cuda.backend import CudaBackend
