@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "echobuf/buffer/options.hpp"
+#include "echobuf/shared/control_block.hpp"
 #include "echobuf/store/host_store.hpp"
 #include "echobuf/store/record.hpp"
 #include "echobuf/sync/wait_for.hpp"
-#include "echobuf/shared/control_block.hpp"
 
 namespace echobuf::workers {
 

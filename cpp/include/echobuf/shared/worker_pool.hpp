@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "echobuf/buffer/options.hpp"
+#include "echobuf/shared/control_block.hpp"
 #include "echobuf/store/ring.hpp"
 #include "echobuf/sync/wait_for.hpp"
-#include "echobuf/shared/control_block.hpp"
 
 namespace echobuf::workers {
 
