@@ -40,6 +40,11 @@ def fail(symbol, code, nth=1):
     LIBRARY.echobuf_simulated_fail(symbol.encode(), nth, code)
 
 
+def lose(code):
+    """The device is lost: from now on calls return `code`, until the next start."""
+    LIBRARY.echobuf_simulated_lose(code)
+
+
 def calls(symbol):
     """How many calls of `symbol` there were."""
     LIBRARY.echobuf_simulated_calls.restype = ctypes.c_size_t

@@ -81,6 +81,8 @@ class ndarray:
         assert target.shape == value.shape
         for array in (target, value):  # or the kernel that copies would be misaligned
             assert array.size == 0 or array.data.ptr % array.dtype.itemsize == 0
+        if not (_is_contiguous(target) and _is_contiguous(value)):
+            _load()  # the kernel that copies, the first time
         for to, source, size in _pieces(target, value):
             arguments = ctypes.c_uint64(to), ctypes.c_uint64(source)
             _copy("cuMemcpyDtoDAsync_v2", self.device.id, *arguments, size)
@@ -173,16 +175,19 @@ class RawKernel:
         kernels.add(self)
 
 
+def _load():
+    """Load a module: that is refused as an allocation is while a graph is captured."""
+    with fake_cuda.context(fake_cuda.get_device()):
+        memory = ctypes.c_uint64()
+        fake_cuda.call("cuMemAlloc_v2", ctypes.byref(memory), ctypes.c_size_t(1))
+        fake_cuda.call("cuMemFree_v2", memory)
+
+
 class Module:
     """Compiled kernels: functions are host builds, for stages those of any stage."""
 
     def load(self, code):
-        with fake_cuda.context(fake_cuda.get_device()):
-            memory = (
-                ctypes.c_uint64()
-            )  # refused while a graph is captured, as loading is
-            fake_cuda.call("cuMemAlloc_v2", ctypes.byref(memory), ctypes.c_size_t(1))
-            fake_cuda.call("cuMemFree_v2", memory)
+        _load()
         self._code = code
         self._device = fake_cuda.get_device()
 

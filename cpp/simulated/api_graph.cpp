@@ -59,8 +59,9 @@ cuda::Result cuGraphInstantiateWithFlags(GraphExecHandle* executable, GraphHandl
 }
 
 cuda::Result cuGraphLaunch(GraphExecHandle executable, cuda::StreamHandle handle) {
-  return call("cuGraphLaunch", [&](World& world, Lock&) {
+  return call("cuGraphLaunch", [&](World& world, Lock& lock) {
     StreamState& stream = world.stream("cuGraphLaunch", handle);
+    world.await_room(lock, stream);
     const Graph& nodes =
         look_up("cuGraphLaunch", world, world.graphs.executable, executable);
     for (const Work& node : nodes) world.enqueue(stream, node);

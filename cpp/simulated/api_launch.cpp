@@ -37,7 +37,7 @@ cuda::Result cuda::cuLaunchKernel(FunctionHandle function, unsigned grid_x,
                                   unsigned block_y, unsigned block_z,
                                   unsigned shared_bytes, StreamHandle handle,
                                   void** arguments, void** extra) {
-  return call("cuLaunchKernel", [&](World& world, Lock&) {
+  return call("cuLaunchKernel", [&](World& world, Lock& lock) {
     StreamState& stream = world.stream("cuLaunchKernel", handle);
     if (stream.context != &world.current()) throw Failure{kErrorInvalidHandle};
     auto kernel = find_kernel(function);
@@ -47,6 +47,7 @@ cuda::Result cuda::cuLaunchKernel(FunctionHandle function, unsigned grid_x,
     check(launch);
     if (extra) throw Failure{kNotSupported};
     if (!kernel->argument_bytes.empty()) require(arguments);
+    world.await_room(lock, stream);
     world.enqueue(stream, launching(std::move(kernel), launch, arguments));
   });
 }

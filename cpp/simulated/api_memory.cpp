@@ -123,10 +123,11 @@ cuda::Result cuda::cuMemHostUnregister(void* memory) {
 
 cuda::Result cuda::cuMemcpyHtoDAsync_v2(Address to, const void* from, std::size_t bytes,
                                         StreamHandle handle) {
-  return call("cuMemcpyHtoDAsync_v2", [&](World& world, Lock&) {
+  return call("cuMemcpyHtoDAsync_v2", [&](World& world, Lock& lock) {
     constexpr const char* kName = "cuMemcpyHtoDAsync";
     StreamState& stream = world.stream(kName, handle);
     if (bytes == 0) return;
+    world.await_room(lock, stream);
     require(from);
     require_kind(world, pointer(to), Kind::kDevice);
     if (is_pinned(world, from))
@@ -149,6 +150,7 @@ cuda::Result cuda::cuMemcpyDtoHAsync_v2(void* to, Address from, std::size_t byte
     constexpr const char* kName = "cuMemcpyDtoHAsync";
     StreamState& stream = world.stream(kName, handle);
     if (bytes == 0) return;
+    world.await_room(lock, stream);
     require(to);
     require_kind(world, pointer(from), Kind::kDevice);
     if (is_pinned(world, to))
@@ -169,10 +171,11 @@ cuda::Result cuda::cuMemcpyDtoHAsync_v2(void* to, Address from, std::size_t byte
 
 cuda::Result cuda::cuMemcpyDtoDAsync_v2(Address to, Address from, std::size_t bytes,
                                         StreamHandle handle) {
-  return call("cuMemcpyDtoDAsync_v2", [&](World& world, Lock&) {
+  return call("cuMemcpyDtoDAsync_v2", [&](World& world, Lock& lock) {
     constexpr const char* kName = "cuMemcpyDtoDAsync";
     StreamState& stream = world.stream(kName, handle);
     if (bytes == 0) return;
+    world.await_room(lock, stream);
     require_kind(world, pointer(to), Kind::kDevice);
     require_kind(world, pointer(from), Kind::kDevice);
     world.enqueue(stream, copying(kName, pointer(to), pointer(from), bytes));

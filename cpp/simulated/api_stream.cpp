@@ -66,9 +66,10 @@ cuda::Result cuda::cuCtxSynchronize() {
 
 cuda::Result cuda::cuStreamWaitEvent(StreamHandle handle, EventHandle event,
                                      unsigned flags) {
-  return call("cuStreamWaitEvent", [&](World& world, Lock&) {
+  return call("cuStreamWaitEvent", [&](World& world, Lock& lock) {
     require(flags <= 1);  // CU_EVENT_WAIT_EXTERNAL
     StreamState& stream = world.stream("cuStreamWaitEvent", handle);
+    world.await_room(lock, stream);
     world.wait_event(stream, world.event("cuStreamWaitEvent", event));
   });
 }
@@ -112,8 +113,9 @@ cuda::Result cuda::cuEventDestroy_v2(EventHandle event) {
 }
 
 cuda::Result cuda::cuEventRecord(EventHandle event, StreamHandle handle) {
-  return call("cuEventRecord", [&](World& world, Lock&) {
+  return call("cuEventRecord", [&](World& world, Lock& lock) {
     StreamState& stream = world.stream("cuEventRecord", handle);
+    world.await_room(lock, stream);
     world.record(world.event("cuEventRecord", event), stream);
   });
 }

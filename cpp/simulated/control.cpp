@@ -68,6 +68,11 @@ std::size_t echobuf_simulated_calls(const char* symbol) {
   return forked() ? 0 : calls(symbol);
 }
 
+void echobuf_simulated_lose(int code) {
+  if (forked()) return;
+  if (const auto on = world()) on->lose(code);
+}
+
 Result echobuf_simulated_hold(StreamHandle stream, int held) {
   return call("echobuf_simulated_hold", [&](World& world, Lock&) {
     world.find_stream("echobuf_simulated_hold", stream).queue->hold(held != 0);

@@ -2,8 +2,11 @@
 
 #include <pthread.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <map>
+#include <string_view>
 
 namespace echobuf::simulated {
 
@@ -87,6 +90,14 @@ cuda::Result count_call(const char* symbol) {
   if (faults == state().faults.end()) return cuda::kSuccess;
   const auto fault = faults->second.find(number);
   return fault == faults->second.end() ? cuda::kSuccess : fault->second;
+}
+
+bool needs_device(const char* symbol) {
+  constexpr std::array<std::string_view, 4> kFree{
+      "echobuf_simulated_", "cuDevice", "cuCtxP", "cuThreadExchangeStreamCaptureMode"};
+  return std::none_of(kFree.begin(), kFree.end(), [&](std::string_view begin) {
+    return std::string_view(symbol).substr(0, begin.size()) == begin;
+  });
 }
 
 std::size_t calls(const char* symbol) {

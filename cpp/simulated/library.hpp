@@ -41,6 +41,10 @@ void fail(const char* symbol, int nth, int code);
 
 using Lock = std::unique_lock<std::mutex>;
 
+/// True for calls that a lost device refuses: all but the test's own, and those that ask
+/// nothing of a context.
+bool needs_device(const char* symbol);
+
 /// Runs `body(world, lock)` with the world's mutex held, and makes a code of what it
 /// throws. It may give the lock up to wait.
 template <class Body>
@@ -51,6 +55,8 @@ cuda::Result call(const char* symbol, Body body) noexcept {
     if (!initialised()) return cuda::kErrorNotInitialized;
     if (!on) return cuda::kErrorDeinitialized;
     if (const cuda::Result code = count_call(symbol)) return code;
+    if (const cuda::Result code = on->lost(); code != 0 && needs_device(symbol))
+      return code;
     Lock lock(on->mutex);
     body(*on, lock);
     return cuda::kSuccess;

@@ -60,6 +60,17 @@ void World::enqueue(StreamState& stream, Work work, std::vector<Position> waits,
   host_label_ = std::make_shared<const Label>(Label{"host", kHost, tick});
 }
 
+void World::await_room(std::unique_lock<std::mutex>& lock,
+                       const StreamState& stream) const {
+  const std::shared_ptr<Stream> queue = stream.queue;
+  while (!stream.capture.active() && queue->full()) {
+    lock.unlock();
+    queue->wait_for_room();
+    lock.lock();
+    if (stream.destroyed) throw Failure{cuda::kErrorInvalidHandle};
+  }
+}
+
 void World::record(EventState& event, StreamState& stream) {
   if (event.context != stream.context) throw Failure{cuda::kErrorInvalidHandle};
   enqueue(stream, {"cuEventRecord", nullptr});

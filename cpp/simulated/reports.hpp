@@ -15,6 +15,7 @@ class Reports {
   /// thousand only their number is kept: one mistake can give many.
   void add(const std::string& key, const std::string& text) {
     const std::lock_guard lock(mutex_);
+    if (closed_) return;
     if (texts_.size() >= kMost) {
       ++dropped_;
     } else if (keys_.insert(key).second) {
@@ -23,6 +24,12 @@ class Reports {
   }
 
   void add(const std::string& text) { add(text, text); }
+
+  /// Takes no more until the next clear().
+  void close() {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+  }
 
   std::size_t count() const {
     const std::lock_guard lock(mutex_);
@@ -41,6 +48,7 @@ class Reports {
     texts_.clear();
     keys_.clear();
     dropped_ = 0;
+    closed_ = false;
   }
 
  private:
@@ -50,6 +58,7 @@ class Reports {
   std::vector<std::string> texts_;
   std::set<std::string> keys_;
   std::size_t dropped_ = 0;
+  bool closed_ = false;
 };
 
 }  // namespace echobuf::simulated

@@ -27,6 +27,16 @@ void Stream::hold(bool held) {
   changed_.notify_all();
 }
 
+bool Stream::full() const {
+  const std::lock_guard lock(mutex_);
+  return queue_.size() >= kMostQueued;
+}
+
+void Stream::wait_for_room() const {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return queue_.size() < kMostQueued; });
+}
+
 bool Stream::done(std::uint64_t sequence) const {
   const std::lock_guard lock(mutex_);
   return completed_ >= sequence;

@@ -33,6 +33,8 @@ struct Operation {
   std::function<void(const Actor&)> run;  // may be empty
 };
 
+inline constexpr std::size_t kMostQueued = 1024;  // operations of a stream
+
 /// The queue alone. World decides which operations enter it, and in which order.
 class Stream {
  public:
@@ -47,6 +49,8 @@ class Stream {
   std::size_t number() const { return number_; }
   void push(Operation operation);
   void hold(bool held);
+  bool full() const;
+  void wait_for_room() const;
 
   bool done(std::uint64_t sequence) const;
   void wait(std::uint64_t sequence) const;

@@ -42,7 +42,7 @@ void World::execute(const Operation& operation, std::size_t stream, int device) 
       delay(settings.seed, stream, operation.label->tick, settings.largest_delay_us);
   if (pause.count() > 0) std::this_thread::sleep_for(pause);
   for (const Position& wait : operation.waits) wait.wait();
-  if (!operation.run) return;
+  if (!operation.run || lost() != cuda::kSuccess) return;
   const Actor actor{operation.label, operation.clock, device};
   const std::lock_guard lock(executing_);
   running() = {&actor, const_cast<Memory*>(&memory)};
@@ -67,6 +67,7 @@ void World::reap() {
 
 void World::end() {
   const std::lock_guard lock(mutex);
+  if (lost() != cuda::kSuccess) reports.close();  // nothing could be given back
   for (auto& [handle, context] : contexts_)
     if (!context->destroyed) destroy_context(*context);
   for (const auto& stream : closed_) stream->join();

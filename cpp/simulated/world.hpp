@@ -78,6 +78,9 @@ class World {
   const Settings settings;
   Reports& reports;
   Memory memory;
+  /// The error that every call returns after an illegal access, or 0.
+  cuda::Result lost() const { return lost_.load(std::memory_order_relaxed); }
+  void lose(cuda::Result code) { lost_.store(code, std::memory_order_relaxed); }
 
   // contexts.cpp. `device` of those that take one is checked.
   cuda::Context retain(int device);
@@ -102,6 +105,8 @@ class World {
   /// ordered after what the host did so far and after `after`, and waits for `waits`.
   void enqueue(StreamState& stream, Work work, std::vector<Position> waits = {},
                const VectorClock& after = {});
+  /// Waits, without the lock, while the queue of a stream is full.
+  void await_room(std::unique_lock<std::mutex>& lock, const StreamState& stream) const;
   void record(EventState& event, StreamState& stream);
   void wait_event(StreamState& stream, const EventState& event);
   Position position(const StreamState& stream) const;
@@ -151,6 +156,7 @@ class World {
   std::size_t events_made_ = 0;
   VectorClock host_;
   LabelPointer host_label_;
+  std::atomic<cuda::Result> lost_{cuda::kSuccess};  // relaxed: it orders nothing
   mutable std::mutex executing_;  // so that a race is found by the clocks alone
 };
 

@@ -176,6 +176,17 @@ def test_with_cupy_kernels_are_loaded_while_a_graph_is_captured(cupy):
     graph.close()
 
 
+def test_with_cupy_strided_arrays_are_copied_to_while_a_graph_is_captured(cupy):
+    stream = cupy.cuda.Stream(non_blocking=True)
+    graph = Graph(stream)
+    out = {"id": cupy.empty((8,), np.int64)[::2], "row": cupy.empty((4, 5), np.uint8)}
+    with graph, echobuf.EchoBuffer(SPEC, device="cuda", **KWARGS) as buffer:
+        Worker(put, buffer, 12).result()
+        Worker(lambda: buffer.next_batch(out=out, timeout=WAIT_S)).result()
+    graph.close()
+    assert out["id"].get().tolist() == expected(12)[0]
+
+
 def test_calls_that_cannot_be_captured_are_refused(simulation):
     stream = simulation.stream()
     with echobuf.EchoBuffer(SPEC, device="cuda", **KWARGS) as buffer:

@@ -11,9 +11,10 @@ import echobuf
 import fake_cuda
 import fake_torch
 from echobuf.buffer import engine_of
-from helpers import KWARGS, SPEC, WAIT_S, ids_of
+from helpers import KWARGS, SPEC, WAIT_S, Worker, ids_of, make, stack
 from helpers import expected_batches as expected
 from test_cuda_cupy import filled, host, unchanged
+from test_cuda_graphs import Graph
 
 __all__ = ["unchanged"]  # a fixture
 DEVICE = fake_torch.device("cuda", 0)
@@ -114,6 +115,16 @@ def test_the_default_stream_may_be_given_while_another_is_current(torch, handle)
                     assert ids_of(host(batch)) == want
                 del batch
         assert len(torch.cuda.owned) == 1
+
+
+def test_tensors_are_made_while_another_thread_captures_a_graph(torch, cupy):
+    graph = Graph(cupy.cuda.Stream(non_blocking=True))
+    with use_tensors(make(device="cuda")) as buffer:
+        buffer.put_batch(stack(range(12)))
+        with graph:
+            batch = Worker(lambda: buffer.next_batch(timeout=WAIT_S)).result()
+        assert ids_of(host(batch)) == expected(KWARGS, 12)[0]
+    graph.close()
 
 
 def test_a_tensor_dropped_while_it_is_drawn_is_not_written_over(torch, cupy):

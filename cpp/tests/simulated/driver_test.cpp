@@ -190,6 +190,41 @@ TEST_F(Calls, FailWhenTold) {
   free(device_memory());
 }
 
+TEST_F(Calls, AllReturnTheErrorOfALostDevice) {
+  constexpr cuda::Result kIllegalAddress = 700;
+  const Address memory = device_memory();
+  StreamHandle busy = stream();
+  fill(memory, 1, 1, busy);
+  driver().stream_synchronize(busy);
+  echobuf_simulated_hold(busy, 1);
+  fill(memory, 1, 2, busy);
+  EventHandle last = event();
+  driver().event_record(last, busy);
+  echobuf_simulated_lose(kIllegalAddress);
+  echobuf_simulated_hold(busy, 0);
+  Address none = 7;
+  std::size_t bytes = 0;
+  StreamHandle fresh = nullptr;
+  EXPECT_EQ(calls().memory_alloc(&none, 1), kIllegalAddress);
+  EXPECT_EQ(calls().memory_free(memory), kIllegalAddress);
+  EXPECT_EQ(calls().memory_info(&bytes, &bytes), kIllegalAddress);
+  EXPECT_EQ(calls().stream_create(&fresh, 0), kIllegalAddress);
+  EXPECT_EQ(calls().stream_synchronize(busy), kIllegalAddress);
+  EXPECT_EQ(calls().event_query(last), kIllegalAddress);
+  EXPECT_EQ(calls().event_destroy(last), kIllegalAddress);
+  EXPECT_EQ(calls().context_synchronize(), kIllegalAddress);
+  EXPECT_EQ(calls().stream_destroy(busy), kIllegalAddress);
+  // What asks nothing of the device is answered.
+  int count = 0;
+  driver().device_count(&count);
+  EXPECT_EQ(count, 2);
+  echobuf_simulated_wait(nullptr);
+  EXPECT_EQ(*static_cast<const unsigned char*>(pointer(memory)), 1);  // not 2
+  end();  // without a report: nothing can be given back
+  begin(1);
+  free(device_memory());
+}
+
 TEST_F(Calls, AreRefusedAfterTheEnd) {
   end();
   int count = 0;

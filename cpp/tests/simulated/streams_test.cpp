@@ -1,6 +1,7 @@
 // What streams, events and copies do: in order, late, and as CUDA says.
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <thread>
 
@@ -187,6 +188,36 @@ TEST_F(Streams, ASynchronisedLegacyStreamWaitsForBlockingOnes) {
   echobuf_simulated_host_access(host_, kBlockBytes, 0);
   EXPECT_EQ(Bytes(host_, host_ + kBlockBytes), Bytes(kBlockBytes, 6));
   destroy(blocking);
+}
+
+TEST_F(Streams, AFullQueueMakesALaunchWait) {
+  constexpr unsigned kLaunches = 1500, kMost = 1024;
+  std::atomic<unsigned> returned{0};
+  echobuf_simulated_hold(stream_, 1);
+  std::thread launches([&] {
+    cuda::Context context = nullptr;
+    driver().primary_retain(&context, 0);
+    driver().context_push(context);
+    for (unsigned i = 0; i < kLaunches; ++i) {
+      fill(block_, 1, static_cast<unsigned char>(i), stream_);
+      ++returned;
+    }
+    driver().context_pop(nullptr);
+    driver().primary_release(0);
+  });
+  while (echobuf_simulated_calls("cuLaunchKernel") <= kMost) std::this_thread::yield();
+  EXPECT_LE(returned, kMost);
+  // Other streams, and other calls, go on meanwhile.
+  StreamHandle other = stream();
+  driver().event_record(event_, other);
+  driver().event_synchronize(event_);
+  EXPECT_LE(returned, kMost);
+  echobuf_simulated_hold(stream_, 0);
+  launches.join();
+  EXPECT_EQ(returned, kLaunches);
+  EXPECT_EQ(read(block_, 1, stream_),
+            Bytes(1, static_cast<unsigned char>(kLaunches - 1)));
+  destroy(other);
 }
 
 TEST_F(Streams, FreshMemoryIsNotZero) {

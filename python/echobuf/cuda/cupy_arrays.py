@@ -145,7 +145,8 @@ class CupyArrays(DeviceArrays):
         self, leaves: list[Any], drawn: list[Any], count: int, stream: int
     ) -> None:
         """Copy rows to the caller's leaves, in the order of the stream."""
-        with use_stream(self._ordinal, stream):
+        with use_stream(self._ordinal, stream), relaxed(self._device):
+            # Where an array is strided, CuPy may load a kernel.
             for leaf, source in zip(leaves, drawn, strict=True):
                 cupy.asarray(leaf)[:count] = cupy.asarray(source)[:count]
 

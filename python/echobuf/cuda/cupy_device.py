@@ -136,7 +136,7 @@ class CupyDevice:
         """Return tensors, from torch's caching allocator."""
         from echobuf.cuda.torch_arrays import TorchArrays
 
-        return TorchArrays(self.ordinal, spec, lead, dtypes)
+        return TorchArrays(self.core, self.ordinal, spec, lead, dtypes)
 
 
 def _open(name: str, ordinal: int) -> _core.Device:

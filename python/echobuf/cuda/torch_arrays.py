@@ -7,8 +7,10 @@ from typing import Any
 
 import torch
 
+from echobuf import _core
 from echobuf.cuda import driver_errors
 from echobuf.cuda.arrays import DeviceArrays, handle_of
+from echobuf.cuda.device import relaxed
 from echobuf.errors import DeviceError
 from echobuf.tree import Spec
 
@@ -19,7 +21,8 @@ class TorchArrays(DeviceArrays):
     """`Arrays` of torch on a CUDA device.
 
     Args:
-        ordinal: the device that they are on.
+        device: the core's.
+        ordinal: its number.
         spec: of one example, or of one whole batch.
         lead: extents before the shape that the spec says.
         dtypes: of the leaves; None where it is the spec's.
@@ -30,6 +33,7 @@ class TorchArrays(DeviceArrays):
 
     def __init__(
         self,
+        device: _core.Device,
         ordinal: int,
         spec: Spec,
         lead: tuple[int, ...],
@@ -42,6 +46,7 @@ class TorchArrays(DeviceArrays):
                 "`echobuf.EchoLoader`, which yields CuPy arrays."
             )
         super().__init__(ordinal, spec, lead)
+        self._core = device
         self._device = torch.device("cuda", ordinal)
         self._layout = [
             (lead + field.shape, dtype or getattr(torch, field.dtype.name))
@@ -72,10 +77,11 @@ class TorchArrays(DeviceArrays):
 
     def _make(self) -> list[torch.Tensor]:
         try:
-            return [
-                torch.empty(shape, dtype=dtype, device=self._device)
-                for shape, dtype in self._layout
-            ]
+            with relaxed(self._core):  # torch's pool may grow
+                return [
+                    torch.empty(shape, dtype=dtype, device=self._device)
+                    for shape, dtype in self._layout
+                ]
         except torch.cuda.OutOfMemoryError as error:
             raise MemoryError(str(error)) from None
         except RuntimeError as error:  # the device is lost
@@ -86,7 +92,7 @@ class TorchArrays(DeviceArrays):
         self, leaves: list[Any], drawn: list[Any], count: int, stream: int
     ) -> None:
         """Copy rows to the caller's leaves, in the order of the stream."""
-        with self._on(stream):
+        with self._on(stream), relaxed(self._core):  # torch may load a kernel
             for leaf, source in zip(leaves, drawn, strict=True):
                 target = torch.as_tensor(leaf, device=self._device)
                 target[:count] = torch.as_tensor(source, device=self._device)[:count]
