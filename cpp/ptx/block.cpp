@@ -72,7 +72,7 @@ bool Block::is_global(Space space, std::uint64_t address) {
 }
 
 Place Block::find(Space space, std::uint64_t address, std::uint64_t bytes, bool write,
-                  std::uint32_t thread) {
+                  std::uint32_t used, std::uint32_t thread) {
   switch (space) {
     case Space::kShared:
       return find_shared(address, bytes);
@@ -92,7 +92,7 @@ Place Block::find(Space space, std::uint64_t address, std::uint64_t bytes, bool 
         return find_parameter(address - kParamWindow, bytes);
       break;
   }
-  const Place place = launch_.memory.find_place(address, bytes, write);
+  const Place place = launch_.memory.find_place(address, bytes, write, used);
   if (space == Space::kConst && !place.read_only)
     throw Complaint{FaultKind::kOutOfBounds, "not a constant"};
   return place;

@@ -26,9 +26,9 @@ class Block {
 
   /// True if an address of this space is one of global memory.
   static bool is_global(Space space, std::uint64_t address);
-  /// Throws Complaint.
+  /// The place of an access, of which `used` has a bit for each byte. Throws Complaint.
   Place find(Space space, std::uint64_t address, std::uint64_t bytes, bool write,
-             std::uint32_t thread);
+             std::uint32_t used, std::uint32_t thread);
 
  private:
   /// Memory of threads or of the block, which no launch before has written.

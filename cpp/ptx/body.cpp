@@ -99,10 +99,22 @@ class BodyParser {
         number_of({TokenKind::kNumber, mask, token.line}).bits);
   }
 
-  /// `.loc 1 20 3` and what is said of inlined functions, up to the end of the line.
+  /// `.loc 1 20 3`, and `, function_name $L + 5, inlined_at 1 7 2`.
   void skip_location() {
-    const std::uint32_t line = stream_.line();
-    while (!stream_.at_end() && stream_.line() == line) stream_.next();
+    const auto place = [&] {
+      for (int i = 0; i < 3; ++i) stream_.integer();
+    };
+    const auto word = [&](const char* wanted) {
+      stream_.expect(',');
+      if (stream_.name() != wanted) stream_.fail(std::string("expected ") + wanted);
+    };
+    place();
+    if (!stream_.peek().is(',')) return;
+    word("function_name");
+    stream_.name();
+    if (stream_.accept('+')) stream_.integer();
+    word("inlined_at");
+    place();
   }
 
   void read_instruction() {

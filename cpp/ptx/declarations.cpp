@@ -1,5 +1,6 @@
 #include "ptx/declarations.hpp"
 
+#include <algorithm>
 #include <bit>
 
 #include "ptx/rounding.hpp"
@@ -7,6 +8,24 @@
 namespace echobuf::ptx {
 
 namespace {
+
+/// The most bytes of a variable in a space; of global memory, as many as the machine has.
+std::uint64_t most_bytes(Space space) {
+  switch (space) {
+    case Space::kShared:
+      return kMostShared;
+    case Space::kLocal:
+      return kMostLocal;
+    case Space::kParam:
+      return kMostParameters;
+    case Space::kConst:
+      return kMostConstant;
+    case Space::kGlobal:
+    case Space::kGeneric:
+      break;
+  }
+  return std::uint64_t{1} << 32;
+}
 
 Type element_type(TokenStream& stream) {
   const Token& token = stream.expect(TokenKind::kDotted, "a type");
@@ -76,7 +95,10 @@ Variable read_variable(TokenStream& stream, Space space) {
   while (stream.accept('[')) {
     if (stream.peek().is(']'))
       stream.fail("memory whose size the launch says is not supported");
-    variable.bytes *= stream.integer();
+    const std::uint64_t count = stream.integer();
+    if (count > most_bytes(space) / std::max<std::uint64_t>(variable.bytes, 1))
+      throw ParseError(stream.line(), variable.name + " has too many bytes");
+    variable.bytes *= count;
     stream.expect(']');
   }
   if (stream.accept('=')) read_initial(stream, type, variable);

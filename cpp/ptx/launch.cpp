@@ -10,14 +10,25 @@ namespace echobuf::ptx {
 
 namespace {
 
-constexpr std::uint64_t kMostShared = 227 * 1024;
-constexpr std::uint64_t kMostBlocks = std::uint64_t{1} << 31;
+// Limits that all devices have; of extents, in the order x, y, z.
+constexpr Extent kMostBlocks{0x7FFFFFFF, 0xFFFF, 0xFFFF};
+constexpr Extent kMostThreads{1024, 1024, 64};
+
+bool within(const Extent& extent, const Extent& most) {
+  return extent.x <= most.x && extent.y <= most.y && extent.z <= most.z;
+}
 
 void check_settings(const Kernel& kernel, const LaunchSettings& settings) {
-  const std::uint64_t threads = settings.block.count();
   const auto refuse = [&](const std::string& message) {
     throw HostError(kernel.name + ": " + message);
   };
+  if (!within(settings.grid, kMostBlocks))
+    refuse("a grid of " + text_of(settings.grid) + " blocks; at most there are " +
+           text_of(kMostBlocks));
+  if (!within(settings.block, kMostThreads))
+    refuse("a block of " + text_of(settings.block) + " threads; at most there are " +
+           text_of(kMostThreads));
+  const std::uint64_t threads = settings.block.count();
   if (threads == 0 || settings.grid.count() == 0) refuse("an empty launch");
   if (threads > kernel.most_threads)
     refuse(std::to_string(threads) + " threads in a block; it was compiled for " +
@@ -25,8 +36,6 @@ void check_settings(const Kernel& kernel, const LaunchSettings& settings) {
   if (kernel.exact_threads && threads != *kernel.exact_threads)
     refuse(std::to_string(threads) + " threads in a block; it needs " +
            std::to_string(*kernel.exact_threads));
-  if (settings.grid.count() > kMostBlocks) refuse("too many blocks");
-  if (kernel.shared.bytes() > kMostShared) refuse("too much shared memory");
 }
 
 std::vector<unsigned char> parameters_of(

@@ -10,7 +10,7 @@ namespace echobuf::ptx {
 namespace {
 
 constexpr std::uint64_t kAlign = 256;
-constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 36;
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 32;
 
 }  // namespace
 
@@ -108,7 +108,8 @@ void Memory::read(std::uint64_t address, std::span<unsigned char> bytes) {
   std::memcpy(bytes.data(), from.data.data() + offset, bytes.size());
 }
 
-Place Memory::find_place(std::uint64_t address, std::uint64_t bytes, bool) {
+Place Memory::find_place(std::uint64_t address, std::uint64_t bytes, bool,
+                         std::uint32_t) {
   Allocation& found = find(address, bytes);
   const std::uint64_t begin = address - found.address;
   return {found.data.data() + begin, found.written.data() + begin,

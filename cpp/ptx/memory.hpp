@@ -43,8 +43,10 @@ class DeviceMemory {
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
 
-  /// The bytes of an access. Throws Complaint.
-  virtual Place find_place(std::uint64_t address, std::uint64_t bytes, bool write) = 0;
+  /// The bytes of an access, of which `used` has a bit each; a load looks at no others.
+  /// Throws Complaint.
+  virtual Place find_place(std::uint64_t address, std::uint64_t bytes, bool write,
+                           std::uint32_t used) = 0;
 };
 
 /// Addresses of Memory begin here, above those of the host's own memory.
@@ -61,7 +63,8 @@ class Memory : public DeviceMemory {
   void read(std::uint64_t address, std::span<unsigned char> bytes);
   void set_read_only(std::uint64_t address);
 
-  Place find_place(std::uint64_t address, std::uint64_t bytes, bool write) override;
+  Place find_place(std::uint64_t address, std::uint64_t bytes, bool write,
+                   std::uint32_t used) override;
 
   /// The allocation that holds `bytes` from `address` on. Throws Complaint.
   Allocation& find(std::uint64_t address, std::uint64_t bytes);

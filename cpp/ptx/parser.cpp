@@ -16,6 +16,7 @@ namespace {
 constexpr std::array kTargets{75U, 80U, 86U, 87U, 89U, 90U, 100U, 103U, 120U};
 constexpr std::string_view kOldest = "6.3";  // the first that has sm_75
 constexpr std::uint32_t kNewestMajor = 9;
+constexpr std::uint64_t kFewParameters = 4096;  // bytes, before PTX 8.1
 
 class ModuleParser {
  public:
@@ -51,6 +52,7 @@ class ModuleParser {
     if (old || major > kNewestMajor)
       bad("PTX from " + std::string(kOldest) + " to " + std::to_string(kNewestMajor) +
           ".x is supported, not version");
+    has_large_parameters_ = major > 8 || (major == 8 && part(minor) >= 1);
   }
 
   void read_target() {
@@ -107,7 +109,18 @@ class ModuleParser {
       if (variable.space == Space::kShared) kernel.shared.add(variable);
       shared.push_back(std::move(variable));
     }
+    const std::uint64_t others = kernel.shared.dense_bytes();  // of the whole module
     read_body(stream_, shared, kernel);
+    const auto check = [&](const char* what, std::uint64_t bytes, std::uint64_t most) {
+      if (bytes > most)
+        throw ParseError(line, kernel.name + " has " + std::to_string(bytes) +
+                                   " bytes of " + what + "; ptxas takes " +
+                                   std::to_string(most));
+    };
+    check("parameters", kernel.parameter_layout.dense_bytes(),
+          has_large_parameters_ ? kMostParameters : kFewParameters);
+    check("shared memory", kernel.shared.dense_bytes() - others, kMostShared);
+    check("local memory", kernel.local.dense_bytes(), kMostLocal);
     find_joins(kernel);
     module_.kernels.push_back(std::move(kernel));
   }
@@ -138,6 +151,7 @@ class ModuleParser {
 
   TokenStream stream_;
   Module module_;
+  bool has_large_parameters_ = false;
 };
 
 }  // namespace

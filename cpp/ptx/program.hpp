@@ -21,6 +21,12 @@ inline constexpr std::uint64_t kLocalWindow = 0xC000'0000'0000'0000;
 inline constexpr std::uint64_t kWindowBytes = std::uint64_t{1} << 32;
 inline constexpr std::uint64_t kSpaceBegin = 0x400;
 
+// Bytes that ptxas takes at most: of the variables in a space, a thread's in local memory.
+inline constexpr std::uint64_t kMostShared = 48 << 10;
+inline constexpr std::uint64_t kMostLocal = 512 << 10;
+inline constexpr std::uint64_t kMostConstant = 64 << 10;
+inline constexpr std::uint64_t kMostParameters = 32764;  // PTX 8.1; 4,096 before
+
 enum class Special : std::uint8_t {
   kTidX,
   kTidY,
@@ -107,6 +113,8 @@ class VariableLayout {
   /// True if the bytes from `address` on are all of one variable.
   bool holds(std::uint64_t address, std::uint64_t bytes) const;
   std::uint64_t bytes() const { return end_; }
+  /// Bytes as ptxas lays the variables out, without gaps.
+  std::uint64_t dense_bytes() const { return dense_end_; }
 
  private:
   struct Range {
@@ -115,6 +123,7 @@ class VariableLayout {
   };
   std::vector<Range> ranges_;
   std::uint64_t end_ = kSpaceBegin;
+  std::uint64_t dense_end_ = 0;
 };
 
 struct Kernel {

@@ -28,6 +28,9 @@ class Cell {
   bool written_in(std::uint32_t launch) const {
     return has_write_ && write_.launch == launch;
   }
+  /// Notes a read by ld.nc: nothing may write the byte in that launch.
+  void note_read_only(std::uint32_t launch) { read_only_in_ = launch; }
+  bool read_only_in(std::uint32_t launch) const { return read_only_in_ == launch; }
 
  private:
   static bool races(const Accessor& then, const Accessor& now);
@@ -35,6 +38,7 @@ class Cell {
   Accessor write_{};
   Accessor read_{};        // the last
   Accessor other_read_{};  // one by another thread than the last, not yet ordered
+  std::uint32_t read_only_in_ = 0;  // the last such launch; they are numbered from 1
   bool has_write_ = false;
   bool has_read_ = false;
   bool has_other_read_ = false;

@@ -170,7 +170,7 @@ void Warp::access(const Instruction& at, std::uint32_t mask, Body body) {
     const std::uint32_t thread = first_ + lane;
     const auto find = [&] {
       try {
-        return block_.find(at.space, address, bytes, write, thread);
+        return block_.find(at.space, address, bytes, write, at.used, thread);
       } catch (const Complaint& complaint) {
         fault(complaint.kind, complaint.text);
         throw;  // not reached
@@ -185,9 +185,12 @@ void Warp::access(const Instruction& at, std::uint32_t mask, Body body) {
                        block_.epoch(), at.line};
     for (std::uint64_t i = 0; place.shadow != nullptr && i < bytes; ++i) {
       Cell& cell = place.shadow->at(place.begin + i);
+      if (!write && (at.used >> i & 1) == 0) continue;
       if (at.read_only && cell.written_in(now.launch))
         fault(FaultKind::kRace, "ld.nc of what the same launch writes");
-      if (!write && (at.used >> i & 1) == 0) continue;
+      if (write && cell.read_only_in(now.launch))
+        fault(FaultKind::kRace, "the same launch reads it by ld.nc");
+      if (at.read_only) cell.note_read_only(now.launch);
       if (const Accessor* other = cell.touch(now, write)) {
         const LaunchSettings& settings = block_.launch().settings;
         fault(FaultKind::kRace, "nothing orders it and the access of line " +

@@ -121,10 +121,13 @@ const char* echobuf_ptx_launches() {
 }
 
 void* echobuf_ptx_kernel(const char* text, std::uint64_t bytes, const char* name,
-                         void* host) {
+                         void* host, std::uint64_t most_instructions) {
   if (forked()) return nullptr;
   void* handle = nullptr;
-  ptx_call([&] { handle = ptx_kernel({text, bytes}, name, find_kernel(host).get()); });
+  ptx_call([&] {
+    handle = ptx_kernel({text, bytes}, name, find_kernel(host).get(),
+                        most_instructions);
+  });
   return handle;
 }
 

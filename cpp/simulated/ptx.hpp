@@ -23,6 +23,7 @@ namespace echobuf::simulated {
 //   `counts`. The text lasts until the calling thread's next call.
 // kernel: the handle of a kernel of a PTX text, as cuLaunchKernel takes it; null for an
 //   error. `host` is its host build, whose arguments must have the same sizes, or null.
+//   A launch of it ends with a report after `most_instructions` of warps.
 #define ECHOBUF_PTX_CALLS(X)                                                           \
   X(void*, echobuf_ptx_machine, (std::uint64_t seed))                                  \
   X(void, echobuf_ptx_end, (void* machine))                                            \
@@ -41,7 +42,8 @@ namespace echobuf::simulated {
      const std::uint64_t* argument_bytes, std::uint64_t count, std::uint64_t* counts)) \
   X(const char*, echobuf_ptx_launches, ())                                             \
   X(void*, echobuf_ptx_kernel,                                                         \
-    (const char* text, std::uint64_t bytes, const char* name, void* host))
+    (const char* text, std::uint64_t bytes, const char* name, void* host,              \
+     std::uint64_t most_instructions))
 
 enum PtxError : int { kPtxParse = 1, kPtxHost = 2, kPtxFault = 3 };
 

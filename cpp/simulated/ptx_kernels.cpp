@@ -22,15 +22,14 @@ class LaunchMemory : public ptx::DeviceMemory {
   LaunchMemory(const Running& running, ptx::DeviceMemory& variables)
       : running_(running), variables_(variables) {}
 
-  ptx::Place find_place(std::uint64_t address, std::uint64_t bytes,
-                        bool write) override {
+  ptx::Place find_place(std::uint64_t address, std::uint64_t bytes, bool write,
+                        std::uint32_t used) override {
     if (address >= ptx::kMemoryBegin)
-      return variables_.find_place(address, bytes, write);
-    // Reports what is wrong among streams; threads of this launch have their shadow.
-    const auto range = running_.memory->access(*running_.actor, address, bytes, write)
+      return variables_.find_place(address, bytes, write, used);
+    const auto range = note(address, bytes, write, used)
                            ? running_.memory->range_of(address)
                            : std::nullopt;
-    if (!range)
+    if (!range || range->begin + range->bytes - address < bytes)
       throw ptx::Complaint{ptx::FaultKind::kOutOfBounds, "no memory of the device"};
     auto [shadow, added] = shadows_.try_emplace(range->begin);
     if (added) shadow->second.resize(range->bytes);
@@ -39,6 +38,26 @@ class LaunchMemory : public ptx::DeviceMemory {
   }
 
  private:
+  /// Reports what is wrong among streams; threads of this launch have their shadow.
+  /// False if the bytes are not there.
+  bool note(std::uint64_t address, std::uint64_t bytes, bool write,
+            std::uint32_t used) const {
+    const auto access = [&](std::uint64_t begin, std::uint64_t end) {
+      return running_.memory->access(*running_.actor, address + begin, end - begin,
+                                     write);
+    };
+    if (write || used == ~0U) return access(0, bytes);
+    const auto is_used = [&](std::uint64_t i) { return (used >> i & 1) != 0; };
+    bool there = true;
+    for (std::uint64_t begin = 0; begin < bytes;) {
+      std::uint64_t end = begin;
+      while (end < bytes && is_used(end) == is_used(begin)) ++end;
+      if (is_used(begin)) there = access(begin, end) && there;
+      begin = end;
+    }
+    return there;
+  }
+
   const Running& running_;
   ptx::DeviceMemory& variables_;
   std::map<std::uintptr_t, ptx::Shadow> shadows_;  // by begin of their blocks
@@ -80,6 +99,7 @@ struct PtxModule {
 struct PtxKernel {
   std::shared_ptr<PtxModule> module;
   const ptx::Kernel* kernel;
+  std::uint64_t most_instructions;  // of a launch
 
   void run(const Launch& launch, void* const* arguments) const {
     static std::atomic<std::uint32_t> number;
@@ -87,6 +107,7 @@ struct PtxKernel {
     ptx::LaunchSettings settings;
     settings.grid = {launch.grid.x, launch.grid.y, launch.grid.z};
     settings.block = {launch.block.x, launch.block.y, launch.block.z};
+    settings.most_instructions = most_instructions;
     settings.number = ++number;
     settings.seed = launches_seed();
     std::vector<std::span<const unsigned char>> spans;
@@ -118,10 +139,12 @@ struct PtxKernel {
 std::vector<PtxLaunch> take_ptx_launches() { return launches().take(); }
 
 cuda::FunctionHandle ptx_kernel(std::string_view text, const std::string& name,
-                                const KernelEntry* host) {
+                                const KernelEntry* host,
+                                std::uint64_t most_instructions) {
+  using Limited = std::pair<const ptx::Kernel*, std::uint64_t>;
   static std::mutex mutex;
   static auto& modules = *new std::map<std::string, std::shared_ptr<PtxModule>>;
-  static auto& handles = *new std::map<const ptx::Kernel*, cuda::FunctionHandle>;
+  static auto& handles = *new std::map<Limited, cuda::FunctionHandle>;
   const std::lock_guard lock(mutex);
   auto& module = modules[std::string(text)];
   if (!module) module = std::make_shared<PtxModule>(text);
@@ -133,13 +156,14 @@ cuda::FunctionHandle ptx_kernel(std::string_view text, const std::string& name,
   if (host != nullptr && bytes != host->argument_bytes)
     throw ptx::HostError(name + ": its arguments have other sizes than those of " +
                          host->name);
-  const auto found = handles.find(kernel);
+  const Limited limited{kernel, most_instructions};
+  const auto found = handles.find(limited);
   if (found != handles.end()) return found->second;
-  const auto run = [of = PtxKernel{module, kernel}](const Launch& launch,
+  const auto run = [of = PtxKernel{module, kernel, most_instructions}](const Launch& launch,
                                                     void* const* arguments) {
     of.run(launch, arguments);
   };
-  return handles[kernel] = register_kernel({name, run, std::move(bytes)});
+  return handles[limited] = register_kernel({name, run, std::move(bytes)});
 }
 
 }  // namespace echobuf::simulated

@@ -71,6 +71,40 @@ TEST(PtxParse, UnknownThingsAreNamedWithTheirLine) {
                    "unknown directive .func"));
 }
 
+TEST(PtxParse, NothingBehindALocationIsSkipped) {
+  const auto text = [](const std::string& location) {
+    return kernel("  " + location + " st.global.u64 [%out], 7;\n  ret;",
+                  ".file 1 \"a.cu\", 1, 2\n.file 2 \"b.cuh\"");
+  };
+  for (const char* const location :
+       {".loc 1 20 3", ".loc 1 20 3, function_name $L__info, inlined_at 2 4 1",
+        ".loc 1 20 3, function_name $L__info + 9, inlined_at 2 4 1"})
+    EXPECT_EQ(run(text(location), {}), std::vector<std::uint64_t>{7}) << location;
+  for (const char* const location : {".loc 1 20", ".loc 1 20 3, function_name $L__info",
+                                     ".loc 1 20 3, inlined_at 2 4 1"})
+    EXPECT_TRUE(says(message_of(text(location)), "line ")) << location;
+}
+
+TEST(PtxParse, VariablesThatPtxasHasNoRoomFor) {
+  const auto module = [](const std::string& declaration) {
+    return message_of(kernel("  ret;", declaration));
+  };
+  EXPECT_EQ(module(".shared .align 4 .b8 a[49152];"), "");
+  EXPECT_TRUE(says(module(".shared .align 4 .b8 a[49153];"), "too many bytes"));
+  EXPECT_TRUE(says(refusal(".shared .b8 a[40000];\n  .shared .b8 b[9153];"),
+                   "k has 49153 bytes of shared memory; ptxas takes 49152"));
+  EXPECT_TRUE(says(module(".const .b32 a[16385];"), "too many bytes"));
+  EXPECT_TRUE(says(module(".global .b32 a[4294967296][4294967296];"),
+                   "line 4: a has too many bytes"));
+  EXPECT_TRUE(says(refusal(".local .b8 a[524289];"), "too many bytes"));
+  EXPECT_TRUE(says(message_of(changed(".param .u64 in,", ".param .b8 in[32760],")),
+                   "k has 32768 bytes of parameters; ptxas takes 32764"));
+  std::string old = changed(".param .u64 in,", ".param .b8 in[4096],");
+  EXPECT_FALSE(says(message_of(old), "parameters"));
+  EXPECT_TRUE(says(message_of(old.replace(old.find("8.5"), 3, "8.0")),
+                   "k has 4104 bytes of parameters; ptxas takes 4096"));
+}
+
 TEST(PtxParse, OperandsMustFit) {
   for (const char* const wrong : {"add.s32 %r1, %r2, %d3;",
                                   "add.s32 %r1, %r2;",
@@ -145,6 +179,19 @@ TEST(PtxLaunch, RefusesWhatADriverRefuses) {
   launch(64, {argument, argument});
   EXPECT_THROW(launch(65, {argument, argument}), HostError);
   EXPECT_THROW(launch(0, {argument, argument}), HostError);
+  for (const Extent grid : {Extent{1, 65536, 1}, Extent{1, 1, 65536},
+                            Extent{0x80000000, 1, 1}, Extent{1, 0, 1}}) {
+    LaunchSettings settings;
+    settings.grid = grid;
+    EXPECT_THROW(machine.launch(module, "k", settings, {argument, argument}),
+                 HostError);
+  }
+  const LoadedModule& wide = machine.load(kernel("  ret;"));
+  LaunchSettings deep;
+  deep.block = {1, 1, 64};
+  machine.launch(wide, "k", deep, {argument, argument});
+  deep.block.z = 65;
+  EXPECT_THROW(machine.launch(wide, "k", deep, {argument, argument}), HostError);
   EXPECT_THROW(launch(64, {argument}), HostError);
   EXPECT_THROW(launch(64, {argument, argument, argument}), HostError);
   EXPECT_THROW(launch(64, {argument, argument.first(4)}), HostError);

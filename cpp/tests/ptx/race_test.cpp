@@ -172,5 +172,26 @@ TEST(PtxRaces, ReadOnlyLoadsSeeNothingThatIsWritten) {
   EXPECT_EQ(fault->line(), line_of(text, "ld.global.nc"));
 }
 
+TEST(PtxRaces, NothingIsWrittenThatAReadOnlyLoadHasSeen) {
+  const std::string body = R"(
+  ld.global.nc.u64 %d1, [%in];
+  bar.sync 0;
+  setp.eq.u32 %p1, %t, 0;
+  @%p1 st.global.u64 [%in], %d1;
+  st.global.u64 [%at], %d1;
+  ret;)";
+  RunSettings settings;
+  settings.in = {5};
+  settings.out = settings.threads = 4;
+  const std::string text = kernel(body);
+  const auto fault = fault_of(text, settings);
+  ASSERT_TRUE(fault);
+  EXPECT_EQ(fault->kind(), FaultKind::kRace);
+  EXPECT_EQ(fault->line(), line_of(text, "@%p1 st"));
+  std::string plain = body;
+  EXPECT_EQ(fault_of(kernel(plain.replace(plain.find(".nc"), 3, "")), settings),
+            std::nullopt);
+}
+
 }  // namespace
 }  // namespace echobuf::ptx::test

@@ -12,6 +12,7 @@ from echobuf.errors import DeviceError
 
 _PARSE, _HOST, _FAULT = 1, 2, 3
 _MOST_INSTRUCTIONS = 1 << 32
+_AXES, _MOST_EXTENT = 3, 1 << 32
 
 
 class PtxError(Exception):
@@ -87,6 +88,15 @@ def _check(code: int) -> None:
         raise _error(code)
 
 
+def _extent(name: str, extent: Sequence[int]) -> list[int]:
+    if not 1 <= len(extent) <= _AXES or not all(0 <= n < _MOST_EXTENT for n in extent):
+        raise PtxHostError(
+            f"`{name}` is {list(extent)}; it must have one to three numbers from 0 to "
+            f"{_MOST_EXTENT - 1}."
+        )
+    return [*extent, *[1] * (_AXES - len(extent))]
+
+
 class Machine:
     """Device memory, modules and launches of one simulated device.
 
@@ -152,7 +162,7 @@ class Machine:
         most_instructions: int,
     ) -> Counts:
         """Run a kernel of a loaded module: see `Module.launch`."""
-        extents = [*grid, *[1] * (3 - len(grid)), *block, *[1] * (3 - len(block))]
+        extents = [*_extent("grid", grid), *_extent("block", block)]
         count = len(arguments)
         counts = (ctypes.c_uint64 * 7)(most_instructions)
         _check(

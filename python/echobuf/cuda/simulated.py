@@ -23,6 +23,7 @@ from echobuf.errors import DeviceError, SpecError
 from echobuf.tree import Spec
 
 PTX_ARCHITECTURE = "sm_90"  # that compiled kernels are for
+MOST_INSTRUCTIONS = 1 << 28  # that the warps of a launch run: some minutes
 _PATIENCE_S = 5.0  # with calls that are in flight at the end
 
 
@@ -56,9 +57,7 @@ class SimulatedDevice:
         """Return the handles of the kernels: of their host builds, or of their PTX."""
         if self._kernels == "ptx":
             text = nvrtc.ptx_of(draw_source(), PTX_ARCHITECTURE, draw_options())
-            return {
-                name: driver().ptx_function(text, name, name) for name in DRAW_KERNELS
-            }
+            return {name: _function(text, name, name) for name in DRAW_KERNELS}
         return {name: driver().function(name) for name in DRAW_KERNELS}
 
     def stages(self, source: StageSource) -> LoadedStages:
@@ -75,11 +74,9 @@ class SimulatedDevice:
         text = nvrtc.ptx_of(source.text, PTX_ARCHITECTURE, source.options)
         handles = []
         for make, summing in source.entries:
-            made = driver().ptx_function(text, make, "echobuf_stage_make")
+            made = _function(text, make, "echobuf_stage_make")
             summed = (
-                0
-                if summing is None
-                else driver().ptx_function(text, summing, "echobuf_stage_sum")
+                0 if summing is None else _function(text, summing, "echobuf_stage_sum")
             )
             handles.append((made, summed))
         return LoadedStages(handles)
@@ -127,6 +124,10 @@ class SimulatedDevice:
         """Free the stream and the context, which the driver would report as leaks."""
         driver().destroy_stream(self.ordinal, self._default)
         del self.core
+
+
+def _function(text: str, name: str, host: str) -> int:
+    return driver().ptx_function(text, name, host, MOST_INSTRUCTIONS)
 
 
 class Stream:

@@ -127,7 +127,7 @@ class Driver:
             "echobuf_ptx_launches": (ctypes.c_char_p, []),
             "echobuf_ptx_kernel": (
                 handle,
-                [ctypes.c_char_p, ctypes.c_uint64, ctypes.c_char_p, handle],
+                [ctypes.c_char_p, address, ctypes.c_char_p, handle, address],
             ),
             "cuInit": (number, [ctypes.c_uint]),
             "cuDevicePrimaryCtxRetain": (number, [ctypes.POINTER(handle), number]),
@@ -179,20 +179,27 @@ class Driver:
         assert handle, name
         return int(handle)
 
-    def ptx_function(self, text: str, name: str, host: str) -> int:
+    def ptx_function(
+        self, text: str, name: str, host: str, most_instructions: int
+    ) -> int:
         """Return the handle of a kernel of a PTX text.
 
         Args:
             text: the PTX.
             name: of the kernel.
             host: the name of its host build, whose arguments it must take.
+            most_instructions: of the warps of a launch; then it ends with a report.
 
         Raises:
             DeviceError: the PTX machine refuses it.
         """
         content = text.encode()
         handle = self._calls.echobuf_ptx_kernel(
-            content, len(content), name.encode(), self.function(host)
+            content,
+            len(content),
+            name.encode(),
+            self.function(host),
+            most_instructions,
         )
         if not handle:
             error: bytes = self._calls.echobuf_ptx_error()
