@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+import longer_ptx
 from draw_on_ptx import Draw, Shape, random_shape
 from echobuf.cuda.codegen import DRAW_OPTIONS
 from echobuf.cuda.ptx import Machine, PtxFaultError, PtxHostError, PtxParseError
@@ -50,6 +51,15 @@ def test_partners_are_those_of_the_reference(seed, operation):
     draw, module = on_machine(random_shape(2000 + seed), seed)
     draw.run_partners(module, operation)
     assert draw.drawn() == draw.expected_partners(operation)
+
+
+def test_the_longer_run_finds_what_is_wrong(monkeypatch):
+    assert list(longer_ptx.wrong(2, 29)) == []
+    source = SOURCE.replace("draw<false>(layout, parts, parts.count)", "")
+    monkeypatch.setattr(longer_ptx, "SOURCE", source)
+    assert [text.partition(":")[0] for text in longer_ptx.wrong(1, 31)] == [
+        "seed 31, draw"
+    ]
 
 
 def test_a_barrier_that_is_left_out_is_found():
@@ -142,6 +152,11 @@ def test_launches_that_a_driver_refuses():
         module.launch("echobuf_draw", [1], [256], [layout, parts[:-1]])
     with pytest.raises(PtxHostError, match=r"512 threads"):
         module.launch("echobuf_draw", [1], [512], [layout, parts])
+    for wrong in ([1, 1, 65536], [-1], [1, 1, 1, 1], [2**32 + 1], []):
+        with pytest.raises(PtxHostError, match=r"`grid` is|a grid of"):
+            module.launch("echobuf_draw", wrong, [256], [layout, parts])
+    with pytest.raises(PtxHostError, match=r"a block of \(1, 1, 128\) threads"):
+        module.launch("echobuf_draw", [1], [1, 1, 128], [layout, parts])
     with pytest.raises(PtxHostError, match=r"no kernel"):
         module.launch("echobuf", [1], [256], [layout, parts])
 

@@ -88,6 +88,20 @@ def test_a_barrier_that_is_left_out_is_reported(monkeypatch):
     assert all("echobuf_draw, line " in report for report in found.value.reports)
 
 
+def test_a_kernel_that_never_ends_is_ended(monkeypatch):
+    monkeypatch.setattr("echobuf.cuda.simulated.MOST_INSTRUCTIONS", 100_000)
+    start = "echobuf::uint32_t count) {"
+    endless = f"{start}\n  while (count != 0) __syncthreads();"
+    changed(monkeypatch, start, endless)
+    with pytest.raises(SimulationError) as found, simulated_cuda(1, kernels="ptx"):
+        drawn("cuda", factor=1)
+    assert all(
+        report.startswith("limit of instructions: echobuf_draw, line ")
+        and report.endswith("the warps have run 100000 instructions")
+        for report in found.value.reports
+    )
+
+
 def test_wrong_kernels_draw_other_batches(monkeypatch):
     changed(monkeypatch, "draw<false>(layout, parts, parts.count)", "")
     with simulated_cuda(1, kernels="ptx"):
