@@ -5,6 +5,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -81,10 +82,10 @@ class DeviceBuffer : public BoundBuffer<DeviceCore> {
       targets.push_back(reinterpret_cast<std::byte*>(address));
     Target target{targets.data()};
     target.stream = reinterpret_cast<void*>(stream);
-    // Nothing is copied here, only enqueued: the GIL is kept unless upstream, or the
-    // upload, is behind.
+    // Nothing is copied here, only enqueued: the GIL is kept unless upstream, the upload,
+    // or the device is behind.
     const Status status = run(
-        Does::kDraw, true, true, timeout_s,
+        Does::kDraw, !device_is_behind(*buffer), true, timeout_s,
         [&](const WaitLimit& wait_limit, Poll* poll) {
           return buffer->next_into(target, wait_limit, poll);
         },
@@ -100,7 +101,7 @@ class DeviceBuffer : public BoundBuffer<DeviceCore> {
     const std::shared_ptr<DeviceCore> buffer = hold();
     if (const int refused = refuse(buffer)) return -refused;
     const Status status = run(
-        Does::kDraw, true, true, timeout_s,
+        Does::kDraw, !device_is_behind(*buffer), true, timeout_s,
         [&](const WaitLimit& wait_limit, Poll*) {
           return buffer->before_replay(reinterpret_cast<void*>(stream), wait_limit);
         },
@@ -116,6 +117,19 @@ class DeviceBuffer : public BoundBuffer<DeviceCore> {
   }
 
  private:
+  /// Returns whether draws are on their way, so that a launch may wait for room in the
+  /// queue of its stream, which holds a thousand or so. Looked at once in some draws,
+  /// since it takes calls of the driver, and then until all are done.
+  bool device_is_behind(DeviceCore& buffer) {
+    constexpr unsigned kDrawsBetween = 32;
+    const unsigned draws = draws_.fetch_add(1, std::memory_order_relaxed) + 1;
+    if (!behind_.load(std::memory_order_relaxed) && draws % kDrawsBetween != 0)
+      return false;
+    const bool behind = buffer.backend().is_drawing();
+    behind_.store(behind, std::memory_order_relaxed);
+    return behind;
+  }
+
   static cuda::FunctionHandle function(std::uintptr_t handle) {
     return reinterpret_cast<cuda::FunctionHandle>(handle);
   }
@@ -134,6 +148,9 @@ class DeviceBuffer : public BoundBuffer<DeviceCore> {
     return std::make_shared<DeviceCore>(options, device.context(), found,
                                         stage_kernels);
   }
+
+  std::atomic<unsigned> draws_{0};  // relaxed, as what follows: they order nothing
+  std::atomic<bool> behind_{false};
 };
 
 }  // namespace echobuf::python

@@ -122,6 +122,7 @@ struct CudaBackend {
   void abandon() {}
 
   std::string error() const { return uploader_->error(); }
+  bool is_drawing() const { return uploader_->is_drawing(); }
 
   std::size_t bytes() const {
     const std::size_t slots =

@@ -96,6 +96,16 @@ class Uploader {
     drawn_on_legacy_ = is_legacy(stream);
   }
 
+  /// Returns whether the last draw is still on its way. For any thread.
+  bool is_drawing() const {
+    try {
+      const DeviceContext::RelaxedScope scope(*context_, std::nothrow);
+      return context_->driver().calls().event_query(drawn_->get()) != kSuccess;
+    } catch (const Error&) {
+      return true;  // unknown
+    }
+  }
+
   /// A draw could not be enqueued, or no event recorded behind it: waits until what is
   /// on its stream is done, since nothing else will, and gives up.
   void lose_draw(StreamHandle stream, const Error& why) {
