@@ -3,7 +3,9 @@
 import builtins
 import gc
 import itertools
+import re
 import sys
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -171,6 +173,27 @@ def test_device_memory_is_refused_after_all(cupy, gives_back):
     caught = refused(echobuf.CapacityError, says)
     gives_back()
     del caught
+
+
+@pytest.mark.parametrize("imported", [True, False])
+def test_with_jax_it_is_said_what_jax_takes(cupy, unchanged, monkeypatch, imported):
+    if imported:
+        monkeypatch.setitem(sys.modules, "jax", ModuleType("jax"))
+    else:
+        monkeypatch.delitem(sys.modules, "jax", raising=False)
+    free, _ = fake_cuda.memory_info()
+    caught = [refused(echobuf.CapacityError, "free", window=free // 300)]
+    fake_cuda.fail("cuMemAlloc_v2", fake_cuda.OUT_OF_MEMORY)
+    caught.append(refused(echobuf.CapacityError, "cuMemAlloc"))
+    with filled() as buffer:
+        for nth in (1, 2, 3):
+            fake_cuda.fail("cuMemAlloc_v2", fake_cuda.OUT_OF_MEMORY, nth)
+        with pytest.raises(echobuf.CapacityError) as no_room:
+            buffer.next_batch(timeout=WAIT_S)
+        assert list(drain(buffer)) == expected(KWARGS, 20)
+    says = "JAX takes 75 % of a device.*XLA_PYTHON_CLIENT_PREALLOCATE=false"
+    for error in [*caught, no_room]:
+        assert (re.search(says, str(error.value)) is not None) is imported
 
 
 SETTING_UP = [

@@ -56,11 +56,11 @@ def check_device_capacity(needs: Needs, options: Options, free: int, name: str) 
             _message(own, options, f"{name} has {free:,} free")
             + " Memory that the pools of CuPy and torch keep counts as taken; "
             "`free_all_blocks()` and `torch.cuda.empty_cache()` give it back."
-            + _jax_preallocation()
+            + jax_preallocation()
         )
 
 
-def _jax_preallocation() -> str:
+def jax_preallocation() -> str:
     """Return the advice for a process that has imported JAX."""
     if "jax" not in sys.modules:
         return ""
@@ -91,7 +91,9 @@ def refused_by_device(
             "locked memory (`ulimit -l`), close other buffers, or make `window`, which "
             f"is {options.window}, smaller."
         )
-    return CapacityError(_message(own_bytes(needs), options, f"{name}: {why}"))
+    return CapacityError(
+        _message(own_bytes(needs), options, f"{name}: {why}") + jax_preallocation()
+    )
 
 
 def idle_blocks(needs: Needs, options: Options) -> int:

@@ -236,5 +236,5 @@ class CudaBackend:
             f"a batch of {size:,} bytes does not fit the memory of "
             f"{self._device.name}: {error}. Drop batches that you no longer need, make "
             f"`batch_size`, which is {self._options.batch_size}, smaller, or draw into "
-            "`out`."
+            f"`out`.{capacity.jax_preallocation()}"
         )
