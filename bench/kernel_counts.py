@@ -7,12 +7,13 @@ widths of loads and the most bytes that a thread asks for before it uses any of 
 those of ptxas's machine code, as nvdisasm shows it; blocks at once are those that a
 multiprocessor has room for. The busiest multiprocessor is that with the most blocks,
 where 132 of them get the blocks in turns. Nothing here says how long a kernel takes. It
-needs no GPU.
+needs no GPU. `--markdown` prints the table of docs/gpu.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 from pathlib import Path
 from typing import Any
 
@@ -111,13 +112,62 @@ def table_of(rows: list[dict[str, Any]]) -> Table:
     return table
 
 
+HEADS = (
+    "batch",
+    "kernel",
+    "blocks",
+    "instructions a word",
+    "of the busiest multiprocessor",
+    "sectors over least: loaded, stored",
+    "widest load, store",
+    "registers",
+    "stack, spilled",
+    "bytes in flight",
+)
+
+
+def markdown(rows: list[dict[str, Any]]) -> str:
+    """Return the table of docs/gpu.md."""
+    right = {"blocks", *HEADS[3:5], "registers", "bytes in flight"}
+    lines = [HEADS, tuple("---:" if head in right else "---" for head in HEADS)]
+    batch = None
+    for row in rows:
+        name = re.sub(r" of \d+ images 256x256x3$", "", row["batch"])
+        name = re.sub(r"\b(?:[A-Z][a-z]+){2,}(?:\(\d+\))?", r"`\g<0>`", name)
+        kernel = row["kernel"].removeprefix("echobuf_").replace("_", " ")
+        ratios = [row[f"{what}_sectors_over_least"] for what in ("load", "store")]
+        widths = [
+            max(map(int, row[f"{what}_by_bytes"])) for what in ("loads", "stores")
+        ]
+        lines.append(
+            (
+                "" if name == batch else name,
+                kernel,
+                f"{row['blocks']:,}",
+                f"{row['instructions_a_word']:,.0f}",
+                f"{row['warp_instructions_of_the_busiest']:,}",
+                ", ".join("-" if one is None else f"{one:.2f}" for one in ratios),
+                f"{widest[0]}, {widest[1]}",
+                str(row["registers"]),
+                f"{row['stack_bytes']}, {row['spill_bytes']}",
+                f"{row['bytes_in_flight_at_once']:,}",
+            )
+        )
+        batch = name
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=RESULTS, help="of the result file")
+    parser.add_argument("--markdown", action="store_true", help="as docs/gpu.md has it")
     options = parser.parse_args()
     taken_in = environment()
     rows = [row for case in CASES for row in rows_of(case)]
-    Console(width=160).print(table_of(rows))
+    if options.markdown:
+        print(markdown(rows))
+    else:
+        Console(width=160).print(table_of(rows))
     write_figures(
         "kernel_counts",
         options.out,

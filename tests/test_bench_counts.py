@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-BENCH = Path(__file__).parent.parent / "bench"
+from scripts import BENCH, importable
+
 ASSEMBLY = """
         /*0000*/                   LDC R1, c[0x0][0x28] ;
         /*0010*/                   LDG.E.128 R4, desc[UR4][R2.64] ;
@@ -52,6 +52,14 @@ def test_blocks_at_once_are_those_of_the_occupancy_calculator(
     machine_code, _ = counts
     code = machine_code.Code(registers, 0, 0, shared, {}, {}, 0)
     assert machine_code.blocks_at_once(code, 256) == blocks
+
+
+def test_the_table_of_the_docs_is_that_of_the_result_file(monkeypatch):
+    with importable(monkeypatch, BENCH) as load:
+        markdown = load("kernel_counts").markdown
+    results = json.loads((BENCH / "results" / "kernel_counts.json").read_text())
+    docs = (BENCH.parent / "docs" / "gpu.md").read_text()
+    assert markdown(results["kernels"]) in docs
 
 
 def test_a_batch_is_counted(counts):

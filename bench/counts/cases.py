@@ -85,7 +85,7 @@ def images(size: int) -> dict[str, echobuf.Field]:
 
 CASES = (
     Case(
-        "256 of float32[32] and an int64",
+        "256 records of float32[32] and an int64",
         {
             "row": echobuf.Field((32,), np.float32),
             "label": echobuf.Field((), np.int64),

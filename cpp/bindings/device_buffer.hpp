@@ -82,8 +82,8 @@ class DeviceBuffer : public BoundBuffer<DeviceCore> {
       targets.push_back(reinterpret_cast<std::byte*>(address));
     Target target{targets.data()};
     target.stream = reinterpret_cast<void*>(stream);
-    // Nothing is copied here, only enqueued: the GIL is kept unless upstream, the upload,
-    // or the device is behind.
+    // Nothing is copied here, only enqueued: the GIL is kept unless upstream, the
+    // upload, or the device is behind.
     const Status status = run(
         Does::kDraw, !device_is_behind(*buffer), true, timeout_s,
         [&](const WaitLimit& wait_limit, Poll* poll) {

@@ -9,7 +9,8 @@ namespace echobuf::ptx {
 
 namespace {
 
-/// The most bytes of a variable in a space; of global memory, as many as the machine has.
+/// The most bytes of a variable in a space; of global memory, as many as the machine
+/// has.
 std::uint64_t most_bytes(Space space) {
   switch (space) {
     case Space::kShared:

@@ -12,7 +12,9 @@ constexpr std::uint64_t kGap = 64;  // bytes that belong to no variable
 
 void VariableLayout::add(Variable& variable) {
   const std::uint64_t align = std::max<std::uint64_t>(variable.align, 1);
-  const auto aligned = [&](std::uint64_t at) { return (at + align - 1) / align * align; };
+  const auto aligned = [&](std::uint64_t at) {
+    return (at + align - 1) / align * align;
+  };
   variable.address = aligned(end_);
   dense_end_ = aligned(dense_end_) + variable.bytes;
   ranges_.push_back({variable.address, variable.address + variable.bytes});

@@ -21,7 +21,8 @@ inline constexpr std::uint64_t kLocalWindow = 0xC000'0000'0000'0000;
 inline constexpr std::uint64_t kWindowBytes = std::uint64_t{1} << 32;
 inline constexpr std::uint64_t kSpaceBegin = 0x400;
 
-// Bytes that ptxas takes at most: of the variables in a space, a thread's in local memory.
+// Bytes that ptxas takes at most: of the variables in a space, a thread's in local
+// memory.
 inline constexpr std::uint64_t kMostShared = 48 << 10;
 inline constexpr std::uint64_t kMostLocal = 512 << 10;
 inline constexpr std::uint64_t kMostConstant = 64 << 10;

@@ -125,8 +125,8 @@ void* echobuf_ptx_kernel(const char* text, std::uint64_t bytes, const char* name
   if (forked()) return nullptr;
   void* handle = nullptr;
   ptx_call([&] {
-    handle = ptx_kernel({text, bytes}, name, find_kernel(host).get(),
-                        most_instructions);
+    handle =
+        ptx_kernel({text, bytes}, name, find_kernel(host).get(), most_instructions);
   });
   return handle;
 }

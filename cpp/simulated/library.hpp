@@ -41,8 +41,8 @@ void fail(const char* symbol, int nth, int code);
 
 using Lock = std::unique_lock<std::mutex>;
 
-/// True for calls that a lost device refuses: all but the test's own, and those that ask
-/// nothing of a context.
+/// True for calls that a lost device refuses: all but the test's own, and those that
+/// ask nothing of a context.
 bool needs_device(const char* symbol);
 
 /// Runs `body(world, lock)` with the world's mutex held, and makes a code of what it

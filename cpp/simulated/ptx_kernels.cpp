@@ -159,8 +159,8 @@ cuda::FunctionHandle ptx_kernel(std::string_view text, const std::string& name,
   const Limited limited{kernel, most_instructions};
   const auto found = handles.find(limited);
   if (found != handles.end()) return found->second;
-  const auto run = [of = PtxKernel{module, kernel, most_instructions}](const Launch& launch,
-                                                    void* const* arguments) {
+  const auto run = [of = PtxKernel{module, kernel, most_instructions}](
+                       const Launch& launch, void* const* arguments) {
     of.run(launch, arguments);
   };
   return handles[limited] = register_kernel({name, run, std::move(bytes)});

@@ -13,8 +13,8 @@
 namespace echobuf::simulated {
 
 /// The handle of a kernel of a PTX text; one for each text, name and limit of
-/// instructions. Its arguments must have the sizes of those of `host`, its host build, if
-/// there is one. Throws ptx::ParseError and ptx::HostError.
+/// instructions. Its arguments must have the sizes of those of `host`, its host build,
+/// if there is one. Throws ptx::ParseError and ptx::HostError.
 cuda::FunctionHandle ptx_kernel(std::string_view text, const std::string& name,
                                 const KernelEntry* host,
                                 std::uint64_t most_instructions);

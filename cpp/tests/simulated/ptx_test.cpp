@@ -35,8 +35,8 @@ class CompiledKernels : public Simulated {
 
   void launch(const std::string& body, std::uint64_t most_instructions = 1000) {
     const std::string text = kernel(body);
-    const FunctionHandle handle = echobuf_ptx_kernel(text.data(), text.size(), "k",
-                                                     nullptr, most_instructions);
+    const FunctionHandle handle =
+        echobuf_ptx_kernel(text.data(), text.size(), "k", nullptr, most_instructions);
     ASSERT_NE(handle, nullptr) << echobuf_ptx_error();
     std::array<void*, 2> arguments{&from_, &to_};
     driver().launch(handle, 1U, 1U, 1U, 1U, 1U, 1U, 0U, stream_, arguments.data(),
