@@ -136,7 +136,7 @@ def markdown(rows: list[dict[str, Any]]) -> str:
         name = re.sub(r"\b(?:[A-Z][a-z]+){2,}(?:\(\d+\))?", r"`\g<0>`", name)
         kernel = row["kernel"].removeprefix("echobuf_").replace("_", " ")
         ratios = [row[f"{what}_sectors_over_least"] for what in ("load", "store")]
-        widths = [
+        widest = [
             max(map(int, row[f"{what}_by_bytes"])) for what in ("loads", "stores")
         ]
         lines.append(
