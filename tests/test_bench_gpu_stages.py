@@ -73,6 +73,15 @@ def test_a_fault_in_a_stage_loses_nothing_of_the_others(
         assert "begun: " in (out / f"{name}.log").read_text()
 
 
+def test_a_fault_in_every_stage_leaves_the_outcome_of_each(gpu_sh, tmp_path):
+    told = {"faulty": "", "fault": "exit 3", "WHEELS": "one.whl\\n"}
+    assert gpu_sh("--simulated", tmp_path, **told) == 1
+    assert results(tmp_path) == {
+        **dict.fromkeys(STAGES, "exit code 3"),
+        "wheels": "exit code 1",  # of the script that tries them one by one
+    }
+
+
 def test_nothing_to_run_is_no_failure(gpu_sh, tmp_path):
     assert gpu_sh(tmp_path, faulty="jax", fault="exit 5") == 0
     found = results(tmp_path)

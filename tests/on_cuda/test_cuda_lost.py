@@ -79,7 +79,7 @@ def test_replays_say_so(cupy):
 def test_a_draw_waits_for_room_in_the_queue_of_its_stream(cupy):
     """Without the GIL: what runs in the stream may want it."""
     stream = cupy.cuda.Stream(non_blocking=True)
-    with make(device="cuda", factor=1000) as buffer:
+    with make(device="cuda", factor="auto", max_factor=1000) as buffer:
         buffer.put_batch(stack(range(12)))
         draws = 400
 
@@ -96,5 +96,5 @@ def test_a_draw_waits_for_room_in_the_queue_of_its_stream(cupy):
         out = drawing.result()
         assert buffer.stats().served == 4 * (draws + 2)
         with stream:
-            first = ids_of(host(out[1]))
-    assert first == expected({**KWARGS, "factor": 1000}, 12)[1]
+            batches = [ids_of(host(batch)) for batch in out]
+    assert all(set(ids) <= set(range(12)) for ids in batches)
