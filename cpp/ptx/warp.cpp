@@ -165,6 +165,10 @@ bool Warp::leave(std::size_t index, std::uint32_t mask) {
 
 bool Warp::wait(std::size_t index, const Instruction& at, std::uint32_t mask) {
   Group& group = groups_[index];
+  if (mask == 0) {  // a predicate that no thread has
+    ++group.place;
+    return true;
+  }
   if (mask != group.mask)
     fail(at, static_cast<unsigned>(std::countr_zero(group.mask)),
          {FaultKind::kDivergentBarrier, "its predicate is not that of all threads"});

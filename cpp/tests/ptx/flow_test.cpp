@@ -222,6 +222,32 @@ MEET:
          64, "another warp has come to that of line");
 }
 
+TEST(PtxFlow, BarriersMayHaveAPredicateThatAllThreadsShare) {
+  const std::string body = R"(
+  ld.global.u64 %d1, [%in];
+  setp.eq.u64 %p1, %d1, 1;
+  @%p1 bar.sync 0;
+  bar.sync 0;
+  st.global.u64 [%at], %d1;
+  ret;)";
+  RunSettings settings;
+  settings.out = settings.threads = 70;
+  for (const std::uint64_t word : {0U, 1U}) {
+    settings.in = {word};
+    EXPECT_EQ(run(kernel(body), settings), Words(70, word));
+  }
+  // In one warp alone: the others come to another barrier.
+  const std::string text = kernel(R"(
+  setp.lt.u32 %p1, %t, 32;
+  @%p1 bar.sync 0;
+  bar.sync 0;
+  st.global.u64 [%at], 1;
+  ret;)");
+  const auto fault = fault_of(text, settings);
+  ASSERT_TRUE(fault);
+  EXPECT_EQ(fault->kind(), FaultKind::kDivergentBarrier) << fault->what();
+}
+
 TEST(PtxFlow, UniformBranchesThatPartThreadsAreFound) {
   const std::string text = kernel(
       "  setp.lt.u32 %p1, %t, 5;\n  @%p1 bra.uni END;\n  bra END;\nEND:\n  ret;");
