@@ -51,6 +51,23 @@ MUTANTS = [  # file, what stands there, what the mutant has
     (DRAW, "at += a.threads", "at += 2 * a.threads"),
     (LAYOUT, "if (thread < parts.count)", "if (thread <= parts.count)"),
     (LAYOUT, "parts.first + parts.count, 0", "parts.first, 0"),
+    # Fields that lie elsewhere than on the host.
+    (
+        LAYOUT,
+        "uint32_t row = 0; // of the batch: the first that is drawn uint32_t count = 0;",
+        "uint32_t count = 0; uint32_t row = 0;",
+    ),
+    (
+        LAYOUT,
+        "uint32_t row; // of the batch, for the part's first record "
+        "uint32_t offset; // of the part in the pass",
+        "uint32_t offset; uint32_t row;",
+    ),
+    (
+        LAYOUT,
+        "uint64_t slots; // address of slot 0 uint64_t capacity;",
+        "uint64_t capacity; uint64_t slots;",
+    ),
     (COPY, "v2.u64 {%0, %1}, [%2]", "v2.u64 {%1, %0}, [%2]"),
     (COPY, "index * 16 + 16 <= end", "index * 16 + 16 <= end + 1"),
     (COPY, "index * 16 >= lead &&", "index * 16 + 16 > lead &&"),

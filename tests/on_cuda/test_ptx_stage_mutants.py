@@ -26,6 +26,7 @@ CHAINS = {
         t.ToDtype("float16"),
         t.Normalize([90.0, 80.0, 70.0], [9.0, 8.0, 7.0]),
     ],
+    "padded": [t.RandomCrop((9, 7), padding=3, padding_mode="reflect"), SCALED],
     "mixed": [t.RandomCrop((9, 7)), SCALED, t.MixUp(num_classes=5)],
     "resized": [RESIZED, SCALED],
     "mixed and resized": [RESIZED, SCALED, t.CutMix(num_classes=5)],
@@ -42,6 +43,7 @@ FLOW = "include/echobuf/transform/stage_steps.hpp"
 STEPS = "include/echobuf/transform/stage_kernel.hpp"
 OPS = "include/echobuf/transform/stage_ops.hpp"
 TILE = "include/echobuf/transform/tile.hpp"
+MAPS = "include/echobuf/transform/maps.hpp"
 WEIGHTS = "thread, *memory.weights_of(0)); });"
 
 MUTANTS = [  # chain, file, what stands there, what the mutant has
@@ -102,6 +104,18 @@ MUTANTS = [  # chain, file, what stands there, what the mutant has
     ("bytes", OPS, "table.value[c][thread] =", "table.value[c][thread / 2] ="),
     ("mixed", OPS, "S::number(i) + (partner", "S::number(i) + (!partner"),
     ("resized", OPS, "(j - left) * tile.column_taps", "(j - left + 1) * tile.row_taps"),
+    (  # unsigned for signed
+        "padded",
+        MAPS,
+        "index = index < 0 ? -index : 2 * size - 2 - index",
+        "index = static_cast<uint32_t>(index) < 0u ? -index : 2 * size - 2 - index",
+    ),
+    (
+        "padded",
+        MAPS,
+        "top + static_cast<int32_t>(down)",
+        "static_cast<uint8_t>(top) + static_cast<int32_t>(down)",
+    ),
     ("resized", TILE, "kStageThreads) / columns;", "kStageThreads) / columns + 1;"),
 ]
 
