@@ -54,7 +54,8 @@ MUTANTS = [  # file, what stands there, what the mutant has
     # Fields that lie elsewhere than on the host.
     (
         LAYOUT,
-        "uint32_t row = 0; // of the batch: the first that is drawn uint32_t count = 0;",
+        "uint32_t row = 0; // of the batch: the first that is drawn "
+        "uint32_t count = 0;",
         "uint32_t count = 0; uint32_t row = 0;",
     ),
     (
