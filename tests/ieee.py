@@ -57,9 +57,10 @@ class Format:
             negative = value < 0
         sign = self.sign if negative else 0
         size = abs(value)
-        exponent = 1 - self.bias
-        while size >= Fraction(2) ** (exponent + 1):
-            exponent += 1
+        exponent = size.numerator.bit_length() - size.denominator.bit_length()
+        if size < Fraction(2) ** exponent:
+            exponent -= 1
+        exponent = max(exponent, 1 - self.bias) if size else (1 - self.bias)
         whole = integer(
             size / Fraction(2) ** (exponent - self.fraction), mode, negative
         )

@@ -40,10 +40,9 @@ using Kernel = void (*)(const Launch& launch, void* const* arguments);
 //   a 0 at its end; returns the length of the whole text, 0 where there is none.
 // fail: the `nth` call of `symbol` from now (1 is the next) does nothing and returns
 //   `code`. calls: how many calls of `symbol` there were since the start.
-// lose: as after an illegal access of a kernel. Until the next start, work that waits
-// in
-//   streams does nothing, and every call that concerns memory, streams, events, graphs
-//   or launches returns `code`; leaks are no matter then. 0 ends it.
+// lose: as after an illegal access of a kernel. Until the next start, work that is
+//   waiting does nothing, every call that concerns memory, streams, events, graphs or
+//   launches returns `code`, and nothing more is reported.
 // hold: while `held`, the stream begins no operation: one that it runs goes on. Ends
 //   when the stream is destroyed or any context goes.
 // wait: returns when all work in the stream is done (0, 1, 2: in all streams). Adds no

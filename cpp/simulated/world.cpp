@@ -67,7 +67,6 @@ void World::reap() {
 
 void World::end() {
   const std::lock_guard lock(mutex);
-  if (lost() != cuda::kSuccess) reports.close();  // nothing could be given back
   for (auto& [handle, context] : contexts_)
     if (!context->destroyed) destroy_context(*context);
   for (const auto& stream : closed_) stream->join();

@@ -80,7 +80,10 @@ class World {
   Memory memory;
   /// The error that every call returns after an illegal access, or 0.
   cuda::Result lost() const { return lost_.load(std::memory_order_relaxed); }
-  void lose(cuda::Result code) { lost_.store(code, std::memory_order_relaxed); }
+  void lose(cuda::Result code) {
+    lost_.store(code, std::memory_order_relaxed);
+    reports.close();  // nothing can be given back
+  }
 
   // contexts.cpp. `device` of those that take one is checked.
   cuda::Context retain(int device);

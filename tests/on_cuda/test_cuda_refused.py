@@ -181,6 +181,7 @@ def test_with_jax_it_is_said_what_jax_takes(cupy, unchanged, monkeypatch, import
         monkeypatch.setitem(sys.modules, "jax", ModuleType("jax"))
     else:
         monkeypatch.delitem(sys.modules, "jax", raising=False)
+    echobuf.warmup("cuda")
     free, _ = fake_cuda.memory_info()
     caught = [refused(echobuf.CapacityError, "free", window=free // 300)]
     fake_cuda.fail("cuMemAlloc_v2", fake_cuda.OUT_OF_MEMORY)
