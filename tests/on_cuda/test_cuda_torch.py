@@ -118,7 +118,8 @@ def test_the_default_stream_may_be_given_while_another_is_current(torch, handle)
 
 
 def test_tensors_are_made_while_another_thread_captures_a_graph(torch, cupy):
-    graph = Graph(cupy.cuda.Stream(non_blocking=True))
+    stream = cupy.cuda.Stream(non_blocking=True)
+    graph = Graph(stream)
     with use_tensors(make(device="cuda")) as buffer:
         buffer.put_batch(stack(range(12)))
         with graph:
