@@ -49,6 +49,24 @@ def test_cupy_compiles_the_kernels(monkeypatch, architecture):
         assert name.encode() in cubin
 
 
+def test_cupy_finds_the_headers_that_its_own_kernels_want(monkeypatch):
+    """Of copies to strided arrays, which `out=` needs: without a toolkit, too."""
+    taken = []
+    monkeypatch.setattr(
+        compiler, "_compile_module_with_cache", lambda *args, **_: taken.append(args)
+    )
+    copy = """extern "C" __global__ void copy(CArray<double, 2> to, CArray<double, 2> from) {
+      CUPY_FOR(i, to.size()) { to[i] = from[i]; }
+    }"""
+    cupy._core.core.compile_with_cache(copy)
+    ((source, options, *_),) = taken
+    monkeypatch.setattr(
+        compiler, "_get_arch_for_options_for_nvrtc", lambda _: ("-arch=sm_90", "cubin")
+    )
+    cubin, _ = compiler.compile_using_nvrtc(source, options)
+    assert cubin[:4] == b"\x7fELF"
+
+
 def test_cupy_raises_the_exception_that_is_caught(monkeypatch):
     with pytest.raises(compiler.CompileException, match="error: "):
         compile_for(monkeypatch, "90", "nonsense")
