@@ -55,9 +55,11 @@ def test_cupy_finds_the_headers_that_its_own_kernels_want(monkeypatch):
     monkeypatch.setattr(
         compiler, "_compile_module_with_cache", lambda *args, **_: taken.append(args)
     )
-    copy = """extern "C" __global__ void copy(CArray<double, 2> to, CArray<double, 2> from) {
+    copy = """
+    extern "C" __global__ void copy(CArray<double, 2> to, CArray<double, 2> from) {
       CUPY_FOR(i, to.size()) { to[i] = from[i]; }
-    }"""
+    }
+    """
     cupy._core.core.compile_with_cache(copy)
     ((source, options, *_),) = taken
     monkeypatch.setattr(
