@@ -45,6 +45,7 @@ class CompiledKernels : public Simulated {
   }
 
   void finish() {
+    driver().stream_synchronize(stream_);
     free(from_);
     free(to_);
     destroy(stream_);
