@@ -54,11 +54,11 @@ def test_partners_are_those_of_the_reference(seed, operation):
 
 
 def test_the_longer_run_finds_what_is_wrong(monkeypatch):
-    assert list(longer_ptx.wrong(2, 29)) == []
+    assert list(longer_ptx.wrong(1, 30)) == []
     source = SOURCE.replace("draw<false>(layout, parts, parts.count)", "")
     monkeypatch.setattr(longer_ptx, "SOURCE", source)
-    assert [text.partition(":")[0] for text in longer_ptx.wrong(1, 31)] == [
-        "seed 31, draw"
+    assert [text.partition(":")[0] for text in longer_ptx.wrong(1, 34)] == [
+        "seed 34, draw"
     ]
 
 
