@@ -210,7 +210,7 @@ class Draw:
         threads = [int(layout["threads"])]
         return module.launch("echobuf_draw", [blocks], threads, arguments, **settings)
 
-    def run_planned(self, module: Module) -> None:
+    def run_planned(self, module: Module, **settings: int) -> None:
         """Writes a plan on the device, and draws what it says."""
         header = PARTS_OF_BATCH.fields["part"][1]
         plan = self.machine.allocate(header + len(self.parts) * PART.itemsize)
@@ -219,7 +219,8 @@ class Draw:
         layout, blocks = self.layout()
         threads = [int(layout["threads"])]
         arguments = [layout.tobytes(), address]
-        module.launch("echobuf_draw_planned", [blocks], threads, arguments)
+        name = "echobuf_draw_planned"
+        module.launch(name, [blocks], threads, arguments, **settings)
 
     def run_partners(self, module: Module, operation: int) -> None:
         """Draw the partners that an operation chooses."""

@@ -20,6 +20,7 @@ ORDER = "include/echobuf/schedule/permutation.hpp"
 THREADS = "include/echobuf/draw/block_threads.hpp"
 ENTRY = "kernels/draw.cu"
 BY_VALUE, PLANNED = ("echobuf_draw",), ("echobuf_plan", "echobuf_draw_planned")
+MOST_INSTRUCTIONS = 1_000_000  # some seconds; no shape takes as many
 BARRIER = "    step(threadIdx.x);\n    __syncthreads();\n"
 
 MUTANTS = [  # file, what stands there, what the mutant has
@@ -103,10 +104,8 @@ def finds_a_fault(text, planned):
         draw = Draw(machine, random_shape(seed))
         module = machine.load(text)
         try:
-            if planned:
-                draw.run_planned(module)
-            else:
-                draw.run(module, most_instructions=5_000_000)
+            run = draw.run_planned if planned else draw.run
+            run(module, most_instructions=MOST_INSTRUCTIONS)
             if draw.drawn() != draw.expected():
                 return True
         except PtxError:
