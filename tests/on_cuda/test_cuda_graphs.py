@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import echobuf
+from echobuf import transforms as t
 from echobuf.cuda.simulated_driver import library_path
 from echobuf.testing import simulated_cuda
 from helpers import WAIT_S, Worker
@@ -125,6 +126,52 @@ def test_replays_serve_the_batches_of_eager_draws(simulation, n):
         worker.result()
         graph.close()
     del out
+
+
+@pytest.mark.parametrize(
+    "chain",
+    [
+        [t.RandomCrop(7), t.ToDtype(np.float32), t.MixUp(num_classes=5)],
+        [t.RandomResizedCrop(8), t.ColorJitter(0.4, 0.4, 0.4), t.RandomErasing()],
+    ],
+    ids=["mixed", "jittered"],
+)
+def test_replays_augment_as_the_cpu_does(simulation, chain):
+    spec = {"image": echobuf.Field((9, 11, 3), np.uint8), "label": SPEC["id"]}
+    chance = np.random.default_rng(1)
+    stacked = {
+        "image": chance.integers(0, 256, (24, 9, 11, 3), np.uint8),
+        "label": np.arange(24) % 5,
+    }
+    kwargs = {"transform": {"image": chain}, **KWARGS}
+
+    def put_all(buffer):
+        buffer.put_batch(stacked, timeout=WAIT_S)
+        buffer.close()
+
+    def copied(batch):
+        return {name: np.array(leaf).tobytes() for name, leaf in batch.items()}
+
+    with echobuf.EchoBuffer(spec, **kwargs) as buffer:
+        worker = Worker(put_all, buffer)
+        wanted = [copied(batch) for batch in buffer]
+        worker.result()
+    stream, replayed = simulation.stream(), []
+    with echobuf.EchoBuffer(spec, device="cuda", **kwargs) as buffer:
+        buffer.put_batch({name: leaf[:12] for name, leaf in stacked.items()})
+        out = buffer.next_batch(stream=stream)
+        buffer.reset(0)
+        graph = captured(buffer, stream, out)
+        worker = Worker(put_all, buffer)
+        with contextlib.suppress(StopIteration):
+            while True:
+                buffer.before_replay(stream=stream, timeout=WAIT_S)
+                graph.launch(stream)
+                replayed.append(copied(out))
+        worker.result()
+        graph.close()
+    del out
+    assert replayed == wanted
 
 
 def test_replays_and_eager_draws_take_turns(simulation):

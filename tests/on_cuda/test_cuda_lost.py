@@ -15,7 +15,7 @@ from test_cuda_cupy import host
 ILLEGAL_ADDRESS = 700
 MOST_QUEUED = 1024  # operations of a stream
 OPERATIONS = ("cuLaunchKernel", "cuEventRecord", "cuStreamWaitEvent")
-# The driver's name of it where echobuf has called the driver, CuPy's text where CuPy has.
+# Of the driver's error, where echobuf has called it, or CuPy.
 SAYS = "(CUDA_ERROR_ILLEGAL_ADDRESS|error 700).*restart the process"
 
 
