@@ -9,7 +9,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from echobuf._installed import __version__, get_include
-from echobuf._lifetime import warmup
 from echobuf.buffer import EchoBuffer
 from echobuf.errors import (
     CapacityError,
@@ -26,12 +25,34 @@ from echobuf.errors import (
     UpstreamError,
     UpstreamStateError,
 )
-from echobuf.field import Field
 from echobuf.loader import EchoLoader
+from echobuf.spec import Field
 from echobuf.stats import Stats
 
 if TYPE_CHECKING:
     from echobuf.analysis.measure import analyze
+
+
+def warmup(device: str = "cpu") -> None:
+    """Compile what `device` needs ahead of the first buffer; on the CPU, nothing.
+
+    What is compiled is kept on disk (in CuPy's cache, `CUPY_CACHE_DIR`), also for
+    other processes.
+
+    Args:
+        device: "cpu", "cuda" (the current device) or "cuda:N".
+
+    Raises:
+        OptionError: no such kind of device.
+        DeviceError: the device cannot be used.
+    """
+    from echobuf.options import check_device
+
+    name = check_device(device)
+    if name != "cpu":
+        from echobuf.cuda.device import open_device
+
+        open_device(name).kernels()
 
 
 def __getattr__(name: str) -> Any:

@@ -16,9 +16,8 @@ from echobuf.options import (
     show_factor,
 )
 from echobuf.resources import Uncopied
+from echobuf.spec import describe, make_structure
 from echobuf.stats import Stats, make_stats
-from echobuf.structure import make_structure
-from echobuf.tree import describe
 
 
 class EchoBuffer(Uncopied):

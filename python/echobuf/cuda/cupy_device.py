@@ -17,16 +17,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from echobuf import _core
-from echobuf.cuda import codegen, driver_errors
+from echobuf.cuda import codegen
 from echobuf.cuda.codegen import StageSource
-from echobuf.cuda.device import LIBRARY, LoadedStages, relaxed
+from echobuf.cuda.device import LIBRARY, LoadedStages, device_error, relaxed
 from echobuf.errors import DeviceError
 
 if TYPE_CHECKING:
     from echobuf.cuda.codegen import StageSource
     from echobuf.cuda.cupy_arrays import CupyArrays
     from echobuf.cuda.torch_arrays import TorchArrays
-    from echobuf.tree import Spec
+    from echobuf.spec import Spec
 
 
 _INSTALL = (
@@ -143,7 +143,7 @@ def _open(name: str, ordinal: int) -> _core.Device:
     try:
         return _core.Device(LIBRARY, ordinal)
     except _core.CudaError as error:
-        raise driver_errors.device_error(name, error) from None
+        raise device_error(name, error) from None
 
 
 def _checked_cupy(name: str) -> Any:
@@ -155,7 +155,7 @@ def _checked_cupy(name: str) -> Any:
     try:
         _core.load_driver(LIBRARY)
     except _core.CudaError as error:
-        raise driver_errors.device_error(name, error) from None
+        raise device_error(name, error) from None
     try:
         import cupy
     except ImportError as error:

@@ -13,11 +13,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, Protocol
 
 from echobuf import _core
-from echobuf.describe_error import message
-from echobuf.errors import ClosedError, DeviceError, ItemError, SpecError
+from echobuf.errors import ClosedError, DeviceError, ItemError, SpecError, message
 from echobuf.loader.source import length_of, skip
 from echobuf.loader.upstream_states import Snapshots
-from echobuf.threads import DaemonThread, Signal
+from echobuf.resources import DaemonThread, Signal
 
 _END = object()
 _NEXT = object()

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from echobuf import state
+from echobuf._engine.termination import upstream_failed
 from echobuf.buffer import EchoBuffer, engine_of
-from echobuf.codes import upstream_failed
 from echobuf.errors import EchobufError, StateError, UpstreamError
-from echobuf.limits import enough
 from echobuf.loader import source
 from echobuf.loader.adapter import Adapter
 from echobuf.loader.feeder import Feeder, stop_feeding
@@ -20,7 +19,8 @@ from echobuf.loader.plan import Plan
 from echobuf.loader.readers import FeedRequest, Reader
 from echobuf.loader.upstream import EpochSetter, Start, Upstream
 from echobuf.loader.upstream_states import Snapshots
-from echobuf.upstream_state import UpstreamState
+from echobuf.resources import enough
+from echobuf.state import UpstreamState
 
 
 class EpochFeed:

@@ -14,7 +14,7 @@ from multiprocessing import connection
 from echobuf import _core
 from echobuf._engine.engine import Engine
 from echobuf.errors import ClosedError, DeviceError
-from echobuf.threads import DaemonThread, Signal
+from echobuf.resources import DaemonThread, Signal
 from echobuf.workers.messages import READY, WorkerConfig, unpack_error
 from echobuf.workers.process import PATIENCE_S, WorkerProcess, join_all
 from echobuf.workers.settings import WorkerSettings

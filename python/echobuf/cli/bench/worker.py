@@ -29,7 +29,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from echobuf.describe_error import message
+from echobuf.errors import message
 
 
 class BusyThread:
