@@ -333,7 +333,7 @@ def _describe(treespec: optree.PyTreeSpec) -> tuple[Any, ...] | None:
 
 
 def _is_namedtuple(treespec: optree.PyTreeSpec) -> bool:
-    """Return whether the node is a named tuple that nobody has registered as a node."""
+    """Return True for a named tuple whose type is not registered as a node."""
     import optree
 
     return getattr(treespec, "kind", None) == optree.PyTreeKind.NAMEDTUPLE

@@ -159,7 +159,7 @@ class Termination:
         self._backend = backend
         self._upstream_error: BaseException | None = None
         self._past_error: BaseException | None = None  # of the epoch before
-        # What has failed where nobody said so: the slots are borrowed no longer.
+        # Returns the error of a server whose slots the buffer borrows no longer.
         self.cut_off: Callable[[], BaseException] | None = None
 
     def upstream_failed(self, error: BaseException) -> None:

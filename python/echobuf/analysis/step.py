@@ -203,7 +203,7 @@ class Synchroniser:
             if (device := _unknown_device(leaf)) is not None:
                 raise DeviceError(
                     f"`step` works on {device}, which echobuf cannot wait for, so its "
-                    "time cannot be told; wait for the device inside `step` and return "
+                    "time is unknown; wait for the device inside `step` and return "
                     "nothing of it, or give `echobuf.analyze` a `synchronize=`, a "
                     "function that returns when the device is done."
                 )

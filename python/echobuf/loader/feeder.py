@@ -73,7 +73,7 @@ class Feeder:
         read: brings an item into the form that the buffer takes.
         skipped: examples at the start that a resumed buffer does not need.
         snapshots: take upstream's state between items; None if it has none.
-        term: of the epoch in the buffer; the one that is open unless told.
+        term: of the epoch in the buffer; by default the one that is open.
     """
 
     def __init__(

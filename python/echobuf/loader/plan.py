@@ -22,8 +22,8 @@ class Plan:
 
     Args:
         upstream: an iterable of examples or of batches.
-        batched: as for `EchoLoader`; `default` unless told.
-        default: whether `upstream` yields batches where nobody says.
+        batched: as for `EchoLoader`; None: `default`.
+        default: True if `upstream` yields batches by its kind.
         length: as for `EchoLoader`.
         arguments: those of `EchoBuffer`; `batch_size` may still be unknown, and
             `window`, which then follows from it.

@@ -186,7 +186,7 @@ def as_batches(
 
     Args:
         upstream: as for `EchoLoader`, like the others.
-        batch_size: those of Ray have as many examples; 256 unless told.
+        batch_size: those of Ray have as many examples; 256 by default.
         batched: not False, where `upstream` is Ray's.
         overlap_epochs: not with one of several shards.
 
@@ -248,7 +248,7 @@ class Order:
             raise OptionError(
                 f"`upstream` is a {type(dataset).__name__}; with `num_workers` or "
                 "`sampler` it must be a map-style dataset, with `__getitem__` and "
-                "`__len__`: workers are told which example to make."
+                "`__len__`: workers make examples by their indices."
             )
         if sampler is None and not hasattr(dataset, "__len__"):
             raise OptionError(

@@ -256,7 +256,7 @@ class EpochStarter:
         ahead, self._ahead = self._ahead, None
         if ahead is not None:
             if ahead.run is not None and ahead.run.feeder is not None:
-                # Who is interrupted while it ends waits for it at the next call.
+                # A thread that Ctrl-C interrupts here waits for it at its next call.
                 self._feeders = [*self._feeders, ahead.run.feeder]
             ahead.cancel()
 

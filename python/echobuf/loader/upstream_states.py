@@ -69,7 +69,7 @@ class Stateful:
     def take_at(self, offset: int | None) -> UpstreamState | None:
         """Return the state at an epoch's start (0) or end (None), where it is known.
 
-        What goes wrong there goes wrong between items, too, and is told then.
+        Errors are ignored: `take` raises them between items, too.
         """
         if not self._rewinds:
             return None
