@@ -18,9 +18,8 @@ from echobuf.loader.feeder import Feeder
 from echobuf.loader.readers import FeedRequest
 from echobuf.loader.source import Order
 from echobuf.loader.upstream import Start
-from echobuf.workers.pool import WorkerPool
+from echobuf.workers.pool import Supervisor, WorkerPool
 from echobuf.workers.settings import WorkerSettings
-from echobuf.workers.supervisor import Supervisor
 
 _CLOSE_TIMEOUT_S = 10.0  # for workers in the middle of an example
 _CHUNK = 64  # indices taken from the sampler and submitted together, but

@@ -1,27 +1,36 @@
-"""The worker processes of a loader, which end with it or with the interpreter."""
+"""The worker processes of a loader, and the thread that supervises them."""
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import os
+import threading
 import time
 import weakref
+from collections import deque
+from dataclasses import replace
+from multiprocessing import connection
 from typing import TYPE_CHECKING, Any
 
 from echobuf import _core
 from echobuf._engine.engine import Engine
-from echobuf.workers.messages import WorkerConfig
-from echobuf.workers.process import PATIENCE_S
+from echobuf.errors import ClosedError, DeviceError
+from echobuf.resources import DaemonThread, Signal
+from echobuf.workers.messages import READY, WorkerConfig, unpack_error
+from echobuf.workers.process import PATIENCE_S, WorkerProcess, join_all
 from echobuf.workers.settings import WorkerSettings
-from echobuf.workers.supervisor import Supervisor
 
 if TYPE_CHECKING:
     from echobuf.loader.adapter import Adapter
+
 
 _QUEUE_DEPTH = 16  # examples that a worker may have outstanding
 _EXIT_TIMEOUT_S = 4 * PATIENCE_S  # workers that must be killed take 3 of them
 
 _pools: weakref.WeakSet[WorkerPool] = weakref.WeakSet()
+_SLICE_S = 0.05
+_STUCK_S = 5.0  # until a worker that still makes a revoked example is terminated
 
 
 class WorkerPool:
@@ -90,3 +99,260 @@ def _close_all() -> None:
 
 
 atexit.register(_close_all)
+
+
+class Supervisor:
+    """The state of a pool's worker processes, and a thread that waits for them.
+
+    It holds no reference to the pool or the loader, so that dropping those ends it.
+
+    Args:
+        settings: number of workers, and the way to start them.
+        core: the native pool: queues and tickets.
+        configs: one for each worker.
+        engine: of the buffer that the workers write into.
+
+    Raises:
+        OptionError: a config cannot be sent to another process.
+    """
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        core: _core.WorkerPool,
+        configs: list[WorkerConfig],
+        engine: weakref.ref[Engine],
+    ) -> None:
+        self._settings = settings
+        self._core = core
+        self._configs = configs
+        self._engine = engine
+        self._process = os.getpid()
+        # Guards the state below; held from the check that a failure belongs to the
+        # current epoch until the epoch has failed.
+        self._lock = threading.RLock()
+        self._workers: list[WorkerProcess | None] = [None] * settings.count
+        # Dead workers whose pipes the thread closes, since it reads them; not locked.
+        self._unreaped: deque[WorkerProcess] = deque()
+        self._starts = 0
+        self._restarts = 0
+        self._closed = False
+        self._term: int | None = None  # that is fed: a worker that dies now is replaced
+        self._has_failed = False  # this term
+        self._has_given_up = False  # this term: dead workers are not replaced
+        self._woken_fd, self._wake_fd = os.pipe()
+        try:
+            self._start_missing()
+            self._thread = DaemonThread(self._run, name="echobuf-workers")
+            self._thread.start()
+        except BaseException:
+            self._shut_down()
+            raise
+
+    # ---- called by the feeder's thread
+
+    def begin_epoch(self) -> int:
+        """Begin an epoch: reset the count of restarts; return the term."""
+        with self._lock:
+            self._reap_idle()
+            self._restarts = 0
+            self._has_failed = self._has_given_up = False
+            self._term = self._core.term()
+            if self._closed:  # at interpreter exit: no worker is left to make examples
+                self._core.abandon(self._term)
+            else:
+                self._start_missing()
+                os.write(self._wake_fd, b"x")  # wait for the new workers, too
+            return self._term
+
+    def wait_committed(self, term: int, stopped: Signal) -> bool:
+        """Wait until all tickets submitted so far are committed, or revoked.
+
+        Returns:
+            True if the epoch's examples are all committed; False if the epoch failed or
+            was stopped.
+        """
+        counts = self._core.submitted()
+        stuck = None
+        while not self._core.wait_committed(counts, _SLICE_S):
+            if not (stopped.is_set() or self._has_failed or self._closed):
+                continue
+            self._give_up(term, counts)
+            stuck = stuck or time.monotonic() + _STUCK_S
+            if time.monotonic() > stuck:
+                self._kill_stuck(insist=time.monotonic() > stuck + PATIENCE_S)
+        with self._lock:
+            is_whole = stuck is None and not self._has_failed
+            if self._term == term:
+                self._term = None
+            return is_whole
+
+    def abandon(self, term: int) -> None:
+        """End a term whose loop was left half-way, unless another has begun."""
+        if self._process == os.getpid():
+            self._core.abandon(term)
+
+    def fail(self, error: BaseException) -> None:
+        """Fail the current epoch with an error, and revoke its tickets."""
+        with self._lock:
+            if self._term is None or self._term != self._core.term():
+                return
+            self._has_failed = True
+            engine = self._engine()
+            try:
+                if engine is not None:
+                    # A closed buffer, or one without its device, has its own error.
+                    with contextlib.suppress(ClosedError, DeviceError):
+                        engine.fail(error)
+            finally:
+                self._revoke(self._term, self._core.submitted())
+
+    def close(self) -> None:
+        """Ask the workers to end; the thread terminates those that do not."""
+        if self._process != os.getpid():  # a fork: the workers are the parent's
+            return
+        # Called again at interpreter exit, when a thread that runs no further may hold
+        # the lock.
+        if self._closed:
+            return
+        with self._lock:
+            if not self._closed:
+                # First: tickets that end unwritten must not be committed.
+                self._core.abandon(self._core.term())
+                self._closed = True
+                self._core.close()
+                os.write(self._wake_fd, b"x")
+
+    def join(self, deadline: float) -> None:
+        """Wait until the workers have ended, or the deadline has passed."""
+        if self._process == os.getpid():
+            self._thread.join(max(0.0, deadline - time.monotonic()))
+
+    # ---- the thread
+
+    def _run(self) -> None:
+        try:
+            while not self._closed:
+                self._wait_once()
+        finally:
+            self._core.abandon(self._core.term())
+            self._shut_down()
+
+    def _wait_once(self) -> None:
+        while self._unreaped:
+            self._unreaped.popleft().reap()
+        alive = [worker for worker in list(self._workers) if worker is not None]
+        pipes = {worker.pipe: worker for worker in alive if not worker.is_pipe_closed}
+        sentinels = {worker.sentinel: worker for worker in alive}
+        ready = connection.wait([self._woken_fd, *pipes, *sentinels])
+        if self._woken_fd in ready:
+            os.read(self._woken_fd, 4096)
+        for each in ready:
+            if each in pipes:
+                self._read_messages(pipes[each])
+        for each in ready:
+            if each in sentinels and not self._closed:
+                self._handle_death(sentinels[each])
+
+    def _read_messages(self, worker: WorkerProcess) -> None:
+        try:
+            while worker.pipe.poll():
+                what, ticket, packed = worker.pipe.recv()
+                if what == READY:
+                    worker.is_ready = True
+                else:
+                    self._handle_failure(worker, ticket, unpack_error(packed))
+        except (EOFError, OSError):
+            worker.is_pipe_closed = True  # the sentinel follows
+
+    def _handle_failure(
+        self, worker: WorkerProcess, ticket: int | None, error: BaseException
+    ) -> None:
+        with self._lock:
+            if ticket is None:  # the worker failed at its start, and ends
+                join_all([worker], PATIENCE_S)
+                self._workers[worker.number] = None
+                self.fail(error)
+            elif self._core.is_wanted(worker.number, ticket):
+                self.fail(error)
+
+    def _handle_death(self, worker: WorkerProcess) -> None:
+        self._read_messages(worker)  # sent before it died
+        with self._lock:
+            if self._workers[worker.number] is not worker:
+                return
+            worker.reap()
+            self._workers[worker.number] = None
+            if (
+                self._closed
+                or self._term is None
+                or self._has_failed
+                or self._has_given_up
+            ):
+                return  # the next epoch starts a new worker
+            self._restarts += 1
+            if worker.failed_at_start or self._restarts > self._settings.max_restarts:
+                self.fail(worker.death_error(self._settings.max_restarts))
+                return
+            try:
+                self._start(worker.number)
+            except BaseException as error:
+                self.fail(error)
+
+    # ---- the parts of it
+
+    def _reap_idle(self) -> None:
+        """Reap workers that died between epochs, without counting a restart."""
+        if self._closed:
+            return
+        for number, worker in enumerate(self._workers):
+            if worker is not None and not worker.process.is_alive():
+                self._unreaped.append(worker)
+                self._workers[number] = None
+
+    def _start_missing(self) -> None:
+        for number, worker in enumerate(self._workers):
+            if worker is None:
+                self._start(number)
+
+    def _start(self, number: int) -> None:
+        config = replace(self._configs[number], start=self._starts)
+        self._starts += 1
+        self._workers[number] = WorkerProcess(self._settings, self._core, config)
+
+    def _give_up(self, term: int, counts: list[int]) -> None:
+        with self._lock:
+            if self._term == term:
+                self._has_given_up = True
+            self._revoke(term, counts)
+
+    def _revoke(self, term: int, counts: list[int]) -> None:
+        """End a term, and revoke its tickets up to these counts, in that order."""
+        with self._lock:
+            self._core.revoke(term, counts)
+            for number, worker in enumerate(self._workers):
+                if worker is None:
+                    self._core.reap(number)
+
+    def _kill_stuck(self, insist: bool) -> None:
+        with self._lock:
+            for worker in self._workers:
+                if worker is None or not self._core.outstanding(worker.number):
+                    continue
+                if insist:
+                    worker.process.kill()
+                else:
+                    worker.process.terminate()
+
+    def _shut_down(self) -> None:
+        self._core.close()
+        with self._lock:
+            self._closed = True
+            workers = [worker for worker in self._workers if worker is not None]
+            workers += self._unreaped
+        join_all(workers, PATIENCE_S)
+        with self._lock:
+            self._workers = [None] * len(self._workers)
+            self._revoke(self._core.term(), self._core.submitted())
+            os.close(self._woken_fd)
+            os.close(self._wake_fd)
