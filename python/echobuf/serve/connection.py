@@ -66,7 +66,7 @@ class Connection:
             seat, holder = answer["seat"]
             self.slot = self._take_slot(seat, holder, answer["lease_s"])
             try:
-                self.spec: ExampleSpec = protocol.unpack(answer["sample"])
+                self.spec: ExampleSpec = protocol.unpack(answer["example"])
                 self._description = self.spec.describe()
             except Exception as error:
                 raise SpecError(

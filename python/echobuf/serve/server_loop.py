@@ -214,7 +214,7 @@ class ServerLoop:
                     {
                         "seat": seat,
                         "lease_s": info.lease_s,
-                        "sample": protocol.pack(info.spec),
+                        "example": protocol.pack(info.spec),
                         "length": info.length,
                         "window": info.window,
                         "spilled": info.spilled,
