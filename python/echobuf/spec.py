@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     import optree
 
 
-Unflatten = Callable[[list[Any]], Any]
-
 # The namespace of optree in which nodes of others (JAX) are registered, beside its own.
 NAMESPACE = "echobuf"
 

@@ -23,7 +23,6 @@ from echobuf.cuda.device import LIBRARY, LoadedStages, device_error, relaxed
 from echobuf.errors import DeviceError
 
 if TYPE_CHECKING:
-    from echobuf.cuda.codegen import StageSource
     from echobuf.cuda.cupy_arrays import CupyArrays
     from echobuf.cuda.torch_arrays import TorchArrays
     from echobuf.spec import Spec
@@ -79,8 +78,6 @@ class CupyDevice:
         return self._kernels
 
     def _compile(self) -> dict[str, int]:
-        from echobuf.cuda.cupy_device import load_functions
-
         text, options = codegen.draw_source(), codegen.draw_options()
         try:
             functions = load_functions(text, options, codegen.DRAW_KERNELS)
@@ -112,8 +109,6 @@ class CupyDevice:
         """
         if not source.entries:
             return LoadedStages([])
-        from echobuf.cuda.cupy_device import load_stages
-
         device = self._cupy.cuda.Device(self.ordinal)
         with self._compiling, device, relaxed(self.core):
             try:
