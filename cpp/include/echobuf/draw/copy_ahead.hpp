@@ -27,8 +27,10 @@ struct Lookahead {
 using RowCopyAhead = void (*)(std::byte* to, const std::byte* from, std::size_t bytes,
                               const Lookahead& ahead);
 
-/// Records from here on are copied with a Lookahead, of at most so many bytes.
+/// Records from here on are copied with a Lookahead, of at most so many bytes; those of
+/// more than the other bound are streams that the hardware follows better by itself.
 inline constexpr std::size_t kLookaheadFrom = 2048;
+inline constexpr std::size_t kLookaheadTo = std::size_t{64} << 10;
 inline constexpr std::size_t kLookahead = 4096;
 inline constexpr std::size_t kStreamingLookahead = 8192;
 

@@ -190,7 +190,7 @@ inline void gather_records(const std::vector<CopiedField>& fields, std::size_t s
   const std::byte* records[kGatherChunk];
   for (std::size_t i = 0; i < count; ++i)
     records[i] = view.slots + view.slot(order[i]) * stride;
-  if (stride >= kLookaheadFrom && detail::any_large(fields)) {
+  if (stride >= kLookaheadFrom && stride < kLookaheadTo && detail::any_large(fields)) {
     detail::gather_large_records(fields, stride, records, count, leaves, row, stream);
     return;
   }
