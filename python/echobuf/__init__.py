@@ -25,12 +25,17 @@ from echobuf.errors import (
     UpstreamError,
     UpstreamStateError,
 )
-from echobuf.loader import EchoLoader
 from echobuf.spec import Field
 from echobuf.stats import Stats
 
 if TYPE_CHECKING:
     from echobuf.analysis.measure import analyze
+    from echobuf.loader import EchoLoader
+
+_LATER = {  # names that are imported when they are first wanted
+    "EchoLoader": "echobuf.loader",
+    "analyze": "echobuf.analysis.measure",
+}
 
 
 def warmup(device: str = "cpu") -> None:
@@ -56,13 +61,17 @@ def warmup(device: str = "cpu") -> None:
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("metrics", "transforms"):  # imported when it is first wanted
+    if name in ("metrics", "transforms"):
         return importlib.import_module(f"echobuf.{name}")
-    if name == "analyze":
-        from echobuf.analysis.measure import analyze
-
-        return analyze
+    if name in _LATER:
+        found = getattr(importlib.import_module(_LATER[name]), name)
+        globals()[name] = found
+        return found
     raise AttributeError(f"module 'echobuf' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 __all__ = [

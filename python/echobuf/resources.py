@@ -12,15 +12,17 @@ import errno
 import io
 import os
 import resource
-import socket
 import threading
 import time
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from echobuf.errors import CapacityError, EchobufError, message
+
+if TYPE_CHECKING:
+    import socket
 
 _SLICE_S = 0.1
 _DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
