@@ -5,6 +5,8 @@ meanwhile (Choi et al. 2019, arXiv:1907.05550): it keeps a window of examples, e
 stored once, and serves them in shuffled batches from native code.
 """
 
+from __future__ import annotations
+
 import importlib
 from typing import TYPE_CHECKING, Any
 
