@@ -13,10 +13,10 @@ import numpy as np
 
 from echobuf import _core
 from echobuf._engine.arrays import Array, OutArrays
+from echobuf.cuda import nvrtc
 from echobuf.cuda.arrays import handle_of
 from echobuf.cuda.codegen import DRAW_KERNELS, StageSource, draw_options, draw_source
 from echobuf.cuda.device import LoadedStages
-from echobuf.cuda.nvrtc import ptx_of
 from echobuf.cuda.simulated_driver import Block, Lender, driver, library_path
 from echobuf.errors import DeviceError, SpecError
 from echobuf.spec import Spec
@@ -54,7 +54,7 @@ class SimulatedDevice:
     def kernels(self) -> dict[str, int]:
         """Return the handles of the kernels: of their host builds, or of their PTX."""
         if self._kernels == "ptx":
-            text = ptx_of(draw_source(), PTX_ARCHITECTURE, draw_options())
+            text = nvrtc.ptx_of(draw_source(), PTX_ARCHITECTURE, draw_options())
             return {
                 name: driver().ptx_function(text, name, name) for name in DRAW_KERNELS
             }
@@ -71,7 +71,7 @@ class SimulatedDevice:
         )
 
     def _compiled_stages(self, source: StageSource) -> LoadedStages:
-        text = ptx_of(source.text, PTX_ARCHITECTURE, source.options)
+        text = nvrtc.ptx_of(source.text, PTX_ARCHITECTURE, source.options)
         handles = []
         for make, summing in source.entries:
             made = driver().ptx_function(text, make, "echobuf_stage_make")
