@@ -12,7 +12,7 @@ import numpy as np
 from echobuf import _core
 from echobuf.cuda.codegen import DRAW_KERNELS
 from echobuf.cuda.device import LoadedStages
-from echobuf.tree import Spec
+from echobuf.spec import Spec
 
 HERE = Path(__file__).parent
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from echobuf.describe_error import describe, message
+from echobuf.errors import describe, message
 
 
 class Unprintable(ValueError):

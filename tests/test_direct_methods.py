@@ -5,7 +5,7 @@ import pytest
 
 from echobuf import EchoBuffer, Field, _core
 from echobuf.buffer import engine_of
-from echobuf.structure import make_structure
+from echobuf.spec import make_structure
 
 pytestmark = pytest.mark.host
 

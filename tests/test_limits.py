@@ -6,7 +6,7 @@ import os
 import pytest
 
 import echobuf
-from echobuf.limits import enough
+from echobuf.resources import enough
 
 TOO_MANY, NO_MORE = os.strerror(errno.EMFILE), os.strerror(errno.EAGAIN)
 
@@ -48,7 +48,7 @@ def test_others_that_say_the_same_are_passed_on(kind, said):
 
 def test_those_of_lmdb_have_no_number():
     lmdb = pytest.importorskip("lmdb")
-    from echobuf.limits import explain
+    from echobuf.resources import explain
 
     assert explain(lmdb.Error(f"x: {TOO_MANY}"), "a thing", "change it") is not None
     assert explain(lmdb.Error("x: No such file"), "a thing", "change it") is None

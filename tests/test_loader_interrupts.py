@@ -13,8 +13,8 @@ import echobuf.loader.loader
 from echobuf import CapacityError, ClosedError, serve
 from echobuf.buffer import engine_of
 from echobuf.loader.epochs import Epochs
+from echobuf.resources import DaemonThread, Signal
 from echobuf.serve.reader import ServerFeeder
-from echobuf.threads import DaemonThread, Signal
 from helpers import WAIT_S, Worker, until
 from interrupts import Interrupt
 from test_loader import Numbers

@@ -56,7 +56,7 @@ def _natively(monkeypatch):
     def convert(*_args, **_kwargs):
         raise AssertionError("Python was asked to convert")
 
-    monkeypatch.setattr("echobuf.arrays.prepare_put", convert)
+    monkeypatch.setattr("echobuf._engine.arrays.prepare_put", convert)
 
 
 # ---- Python numbers

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 import echobuf
 from echobuf import Field
 from echobuf.buffer import engine_of
-from echobuf.structure import make_structure
-from echobuf.tree import NAMESPACE, make_spec
+from echobuf.spec import NAMESPACE, make_spec, make_structure
 from helpers import WAIT_S
 from test_trees import same_keys
 

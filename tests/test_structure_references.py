@@ -10,8 +10,7 @@ import optree
 import pytest
 
 import echobuf
-from echobuf.structure import make_structure
-from echobuf.tree import NAMESPACE
+from echobuf.spec import NAMESPACE, make_structure
 from helpers import WAIT_S
 
 pytestmark = pytest.mark.contract

@@ -10,11 +10,11 @@ import numpy as np
 
 import echobuf
 from echobuf import transforms as t
-from echobuf._engine.output_spec import make_output_spec
+from echobuf._engine.output import make_output_spec
 from echobuf.cuda import codegen
 from echobuf.cuda.simulated_driver import Launch, driver
+from echobuf.spec import make_spec
 from echobuf.testing import simulated_cuda
-from echobuf.tree import make_spec
 
 USUAL = [
     t.RandomHorizontalFlip(),

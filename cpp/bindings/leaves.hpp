@@ -76,7 +76,7 @@ class Leaves {
   /// A batch as arrays that own its memory together.
   py::list wrap(const BatchLayout& layout, Batch batch) const;
 
-  /// Whether DLPack has types for all leaves.
+  /// Returns true if DLPack has types for all leaves.
   bool exportable() const;
   /// A batch as leaves that others take over.
   py::list export_all(const BatchLayout& layout, Batch batch) const;

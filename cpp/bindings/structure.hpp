@@ -45,7 +45,7 @@ class HeldLeaves {
 /// taken apart here, and all others, and those of derived types, by optree.
 class Structure {
  public:
-  /// `nodes`: as `echobuf.structure` describes them, or None if some are only optree's.
+  /// `nodes`: as `echobuf.spec` describes them, or None if some are only optree's.
   /// `flatten`, `unflatten`: optree's. `leaves`: how many there are.
   Structure(const py::object& nodes, py::object flatten, py::object unflatten,
             std::size_t leaves);

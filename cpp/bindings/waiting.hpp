@@ -64,7 +64,7 @@ Status run(Does what, bool brief, bool enough, std::optional<double> timeout_s,
   }
   const Deadline begun = Clock::now();
   const Deadline end = deadline_after(begun, timeout_s);
-  // What comes before the first wait is waiting, too, unless much may have been copied.
+  // The time before the first wait counts as waiting, too, unless much was copied.
   std::optional<Deadline> since;
   if (brief) since = begun;
   GilRelease released(what == Does::kDraw);

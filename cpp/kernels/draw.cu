@@ -13,7 +13,7 @@ __device__ void draw(const echobuf::DrawLayout& layout, const Parts& parts,
 
 }  // namespace
 
-/// A batch whose parts are told.
+/// A batch whose parts are given.
 extern "C" __global__ void __launch_bounds__(echobuf::kDrawThreads)
     echobuf_draw(const __grid_constant__ echobuf::DrawLayout layout,
                  const __grid_constant__ echobuf::DrawParts parts) {

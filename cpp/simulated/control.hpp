@@ -47,7 +47,8 @@ using Kernel = void (*)(const Launch& launch, void* const* arguments);
 //   when the stream is destroyed or any context goes.
 // wait: returns when all work in the stream is done (0, 1, 2: in all streams). Adds no
 //   edge to the race check: what the caller does next is not ordered after that work.
-// lend: gives device memory of a device's primary context to somebody who may keep it
+// lend: gives device memory of a device's primary context to a borrower that may keep
+// it
 //   longer than the driver lives, as an array: `stop` neither frees nor reports it.
 // free: frees device memory, lent or not, as the owner of an array does that took it
 // from a stream's

@@ -3,17 +3,20 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <functional>
 #include <vector>
 
+#include "echobuf/draw/copy_ahead.hpp"
 #include "echobuf/store/memory.hpp"
 
 namespace {
 
 using echobuf::CpuLevel;
-using echobuf::RowCopy;
+using echobuf::Lookahead;
+using echobuf::RowCopyAhead;
 
 struct Named {
-  RowCopy copy;
+  std::function<void(std::byte*, const std::byte*, std::size_t)> copy;
   int level;  // -1: through the caches
 };
 
@@ -21,6 +24,14 @@ std::vector<Named> copies() {
   std::vector<Named> all = {{echobuf::copy_row, -1}};
   for (int level = 0; level <= static_cast<int>(echobuf::cpu_level()); ++level)
     all.push_back({echobuf::streaming_copy(static_cast<CpuLevel>(level)), level});
+  for (int level = 0; level <= static_cast<int>(echobuf::cpu_level()); ++level)
+    for (const RowCopyAhead copy :
+         {echobuf::cold_copy_ahead(static_cast<CpuLevel>(level)),
+          echobuf::streaming_copy_ahead(static_cast<CpuLevel>(level))})
+      all.push_back({[copy](std::byte* to, const std::byte* from, std::size_t bytes) {
+                       copy(to, from, bytes, {from + bytes, from, bytes});
+                     },
+                     level});
   return all;
 }
 
@@ -62,6 +73,15 @@ TEST(RowCopy, IsExactForLongRows) {
         expect_exact(copy, align, 63 - align, bytes);
         if (HasFatalFailure()) return;
       }
+}
+
+TEST(Lookahead, GoesOnInTheNextRecord) {
+  const std::vector<std::byte> record(100), next(100);
+  const Lookahead ahead{record.data() + 100, next.data(), 60};
+  EXPECT_EQ(ahead.after(record.data()), record.data() + 60);
+  EXPECT_EQ(ahead.after(record.data() + 39), record.data() + 99);
+  EXPECT_EQ(ahead.after(record.data() + 40), next.data());
+  EXPECT_EQ(ahead.after(record.data() + 99), next.data() + 59);
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ def accuracy(run: Run) -> float:
     """Train on every draw; return the share of test images classified correctly."""
     import torch
 
-    from echobuf.cli.demo.model import Model
+    from echobuf.cli.demo.training import Model
 
     _, images, labels = _digits()
     model = Model(run.seed, run.rate, MOMENTUM)

@@ -5,11 +5,12 @@ meanwhile (Choi et al. 2019, arXiv:1907.05550): it keeps a window of examples, e
 stored once, and serves them in shuffled batches from native code.
 """
 
+from __future__ import annotations
+
 import importlib
 from typing import TYPE_CHECKING, Any
 
 from echobuf._installed import __version__, get_include
-from echobuf._lifetime import warmup
 from echobuf.buffer import EchoBuffer
 from echobuf.errors import (
     CapacityError,
@@ -26,22 +27,53 @@ from echobuf.errors import (
     UpstreamError,
     UpstreamStateError,
 )
-from echobuf.field import Field
-from echobuf.loader import EchoLoader
+from echobuf.spec import Field
 from echobuf.stats import Stats
 
 if TYPE_CHECKING:
     from echobuf.analysis.measure import analyze
+    from echobuf.loader import EchoLoader
+
+_LATER = {  # names that are imported when they are first wanted
+    "EchoLoader": "echobuf.loader",
+    "analyze": "echobuf.analysis.measure",
+}
+
+
+def warmup(device: str = "cpu") -> None:
+    """Compile what `device` needs ahead of the first buffer; on the CPU, nothing.
+
+    What is compiled is kept on disk (in CuPy's cache, `CUPY_CACHE_DIR`), also for
+    other processes.
+
+    Args:
+        device: "cpu", "cuda" (the current device) or "cuda:N".
+
+    Raises:
+        OptionError: no such kind of device.
+        DeviceError: the device cannot be used.
+    """
+    from echobuf.options import check_device
+
+    name = check_device(device)
+    if name != "cpu":
+        from echobuf.cuda.device import open_device
+
+        open_device(name).kernels()
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("metrics", "transforms"):  # imported when it is first wanted
+    if name in ("metrics", "transforms"):
         return importlib.import_module(f"echobuf.{name}")
-    if name == "analyze":
-        from echobuf.analysis.measure import analyze
-
-        return analyze
+    if name in _LATER:
+        found = getattr(importlib.import_module(_LATER[name]), name)
+        globals()[name] = found
+        return found
     raise AttributeError(f"module 'echobuf' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 __all__ = [

@@ -1,7 +1,8 @@
-"""The installation: its version, its C++ headers, and a check that all files fit."""
+"""The installation: version, C++ headers, a check that files fit; the exit hook."""
 
 from __future__ import annotations
 
+import atexit
 import os
 
 __version__ = "0.1.0"
@@ -17,6 +18,9 @@ if _core.__version__ != __version__:
     from echobuf._distributions import explain_mixed
 
     raise ImportError(explain_mixed(__version__, _core.__version__), name="echobuf")
+
+# Before all other hooks, so that it runs after them: it puts threads to sleep.
+atexit.register(_core.interpreter_exits)
 
 
 def get_include() -> str:

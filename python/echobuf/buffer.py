@@ -16,9 +16,8 @@ from echobuf.options import (
     show_factor,
 )
 from echobuf.resources import Uncopied
+from echobuf.spec import describe, make_structure
 from echobuf.stats import Stats, make_stats
-from echobuf.structure import make_structure
-from echobuf.tree import describe
 
 
 class EchoBuffer(Uncopied):
@@ -191,7 +190,7 @@ class EchoBuffer(Uncopied):
                 rows.
             timeout: seconds to wait for upstream at most.
             stream: on a CUDA device, where the batch is to be valid: a stream of CuPy
-                or torch, or its handle. The caller's current stream unless told.
+                or torch, or its handle. By default the caller's current stream.
 
         Returns:
             A pytree like the spec with leaves `[batch_size, *shape]`, 64-byte aligned,
@@ -232,8 +231,8 @@ class EchoBuffer(Uncopied):
 
         Args:
             stream: where the graph is replayed, which must live until the next call
-                that draws, resets or leaves the context; the caller's current stream
-                unless told.
+                that draws, resets or leaves the context; by default the caller's
+                current stream.
             timeout: seconds to wait for upstream at most.
 
         Raises:
@@ -287,7 +286,7 @@ class EchoBuffer(Uncopied):
         waits raises `ClosedError`.
 
         Args:
-            epoch: which; the next one unless told.
+            epoch: its number; by default the next one.
         """
         current = self._engine.epoch
         self._engine.reset(current + 1 if epoch is None else check_epoch(epoch))

@@ -1,16 +1,19 @@
-"""Checkpoints: the position of a buffer as a small dict that JSON can hold."""
+"""Checkpoints of a buffer and of its upstream, as small dicts that JSON can hold."""
 
 from __future__ import annotations
 
+import functools
 import json
 import zlib
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from echobuf.errors import StateError
 from echobuf.options import Options
-from echobuf.upstream_state import KEY as _UPSTREAM
-from echobuf.upstream_state import unseal as _unseal_upstream
+from echobuf.plain import decode
+
+UPSTREAM_KEY = "upstream"
 
 State = dict[str, Any]
 
@@ -22,10 +25,10 @@ _POSITION = ("epoch", "fresh_offset", "position", "arguments")
 _TAKEN_BY = {
     "base": "an `EchoLoader`",
     "ranks": "an `echobuf.torch.EchoLoader` with `uneven`",
-    _UPSTREAM: "an `EchoLoader` whose upstream keeps a state",
+    UPSTREAM_KEY: "an `EchoLoader` whose upstream keeps a state",
 }
 _OR_WITHOUT = {
-    _UPSTREAM: ', or leave `state["upstream"]` out: upstream is read from its start'
+    UPSTREAM_KEY: ', or leave `state["upstream"]` out: upstream is read from its start'
 }
 _LEARNT = (
     "spec",
@@ -33,6 +36,60 @@ _LEARNT = (
     "window",
     "transform",
 )  # a loader may know them with its first item only
+
+
+@dataclass(frozen=True)
+class UpstreamState:
+    """A checkpoint of upstream, between two items.
+
+    Attributes:
+        offset: fresh examples that it had yielded in the epoch; None at the end of the
+            epoch before.
+        encoded: its state, and what belongs to it, as JSON holds it.
+        place: the rank of the process and the number of ranks.
+    """
+
+    offset: int | None
+    encoded: Any
+    place: tuple[int, int] = (0, 1)
+
+    def sealed(self) -> dict[str, Any]:
+        """Return the form that is kept, with a checksum of its own."""
+        return {**self._body(), "checksum": self._checksum}
+
+    def _body(self) -> dict[str, Any]:
+        place = list(self.place)
+        return {"offset": self.offset, "place": place, "state": self.encoded}
+
+    @functools.cached_property
+    def _checksum(self) -> int:
+        text = json.dumps(self._body(), sort_keys=True, allow_nan=False)
+        return zlib.crc32(text.encode())
+
+
+def unseal_upstream(sealed: Any, most: int) -> UpstreamState:
+    """Return the reverse of `UpstreamState.sealed`.
+
+    Args:
+        sealed: what stands in a loader's state.
+        most: its offset at most.
+
+    Raises:
+        StateError: it is damaged.
+    """
+    try:
+        found = UpstreamState(sealed["offset"], sealed["state"], tuple(sealed["place"]))
+        sound = isinstance(sealed, Mapping) and sealed == found.sealed()
+        sound = sound and 0 <= (found.offset or 0) <= most and len(found.place) == 2
+        decode(found.encoded)
+    except (TypeError, KeyError, ValueError):
+        sound = False
+    if not sound:
+        raise StateError(
+            '`state["upstream"]` is damaged. Use a state that `state_dict()` returned, '
+            "unchanged, or leave this key out: upstream is then read from its start."
+        )
+    return found
 
 
 def arguments_of(
@@ -100,11 +157,11 @@ def seal(arguments: State, position: State, **more: Any) -> State:
         **({"base": base} if base else {}),
         **more,
     }
-    upstream = position.get(_UPSTREAM)
+    upstream = position.get(UPSTREAM_KEY)
     return {
         **state,
         "checksum": _checksum(state),
-        **({} if upstream is None else {_UPSTREAM: upstream.sealed()}),
+        **({} if upstream is None else {UPSTREAM_KEY: upstream.sealed()}),
     }
 
 
@@ -128,7 +185,7 @@ def unseal(state: Any, arguments: State, also: Collection[str] = ()) -> State:
             f"`state` has version {state.get('version')!r}; this version of echobuf "
             f"reads version {_VERSION}."
         )
-    apart = ("checksum", _UPSTREAM)
+    apart = ("checksum", UPSTREAM_KEY)
     body = {key: value for key, value in state.items() if key not in apart}
     checksum = _checksum(body)
     if checksum is None or checksum != state.get("checksum"):
@@ -147,9 +204,9 @@ def unseal(state: Any, arguments: State, also: Collection[str] = ()) -> State:
                 f"it there{_OR_WITHOUT.get(key, '')}."
             )
         position[key] = state[key]
-    if _UPSTREAM in position:
+    if UPSTREAM_KEY in position:
         offset = position["fresh_offset"]
-        position[_UPSTREAM] = _unseal_upstream(position[_UPSTREAM], offset)
+        position[UPSTREAM_KEY] = unseal_upstream(position[UPSTREAM_KEY], offset)
     position["fresh_offset"] -= position.get("base", 0)
     return position
 

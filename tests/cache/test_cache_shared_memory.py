@@ -10,7 +10,7 @@ import pytest
 
 import echobuf
 from cache_data import in_child
-from echobuf.cache.shared_memory import SharedCounters, SharedMemory
+from echobuf.cache.memory import SharedCounters, SharedMemory
 
 
 def test_one_process_holds_the_lock_until_it_is_killed():

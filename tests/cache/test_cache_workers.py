@@ -131,7 +131,7 @@ def test_a_forked_child_opens_the_store_anew(tmp_path):
 
 
 def test_more_processes_than_slots_are_counted(monkeypatch):
-    monkeypatch.setattr("echobuf.cache.shared_memory._SLOTS", 3)
+    monkeypatch.setattr("echobuf.cache.memory._SLOTS", 3)
     cached = make()
     for _ in range(5):
         in_child(check_all, cached)

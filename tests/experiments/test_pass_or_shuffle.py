@@ -97,7 +97,7 @@ def test_a_finished_run_is_not_made_again(load, conditions, monkeypatch, tmp_pat
 def test_a_run_trains_on_every_draw(load, conditions, monkeypatch):
     for module in ("torch", "PIL", "sklearn"):
         pytest.importorskip(module, reason="needs the extra data-echoing[demo]")
-    from echobuf.cli.demo.model import Model
+    from echobuf.cli.demo.training import Model
 
     lengths = []
     step = Model.step

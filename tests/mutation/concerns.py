@@ -20,6 +20,7 @@ CONCERNS: dict[str, list[str]] = {
         "tests/test_process.py",
         "tests/faults/test_fault_upstream.py",
     ],
+    "loader/pool_reader.py": ["tests/workers"],
     "metrics/": ["tests/metrics"],
     "plain.py": ["tests/test_plain.py", "tests/cache/test_cache_items.py"],
     "serve/": ["tests/serve"],

@@ -14,11 +14,10 @@ import pytest
 import echobuf
 import fake_cupy
 from echobuf import transforms
-from echobuf._engine.output_spec import make_output_spec
+from echobuf._engine.output import make_output_spec
 from echobuf.cuda import codegen
-from echobuf.cuda.arrays import handle_of
-from echobuf.cuda.output import DeviceOut
-from echobuf.tree import make_spec
+from echobuf.cuda.arrays import DeviceOut, handle_of
+from echobuf.spec import make_spec
 
 cupy = pytest.importorskip("cupy")
 compiler = cupy.cuda.compiler

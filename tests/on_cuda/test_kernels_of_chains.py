@@ -10,9 +10,9 @@ import pytest
 import echobuf
 from chains_for_tests import random_case
 from echobuf import transforms as t
-from echobuf._engine.output_spec import make_output_spec
+from echobuf._engine.output import make_output_spec
 from echobuf.cuda import codegen
-from echobuf.tree import make_spec
+from echobuf.spec import make_spec
 from kernels_compiled import ARCHITECTURES, ROOT, compile_source, usage
 
 PHOTO = {

@@ -16,10 +16,10 @@ from serve_data import NAME, Job, Numbers, counts_of
 
 from echobuf import ClosedError, EchoLoader, OptionError, UpstreamError, serve
 from echobuf.buffer import engine_of
+from echobuf.resources import DaemonThread
 from echobuf.serve import address
 from echobuf.serve.connection import Connection
 from echobuf.testing import simulated_cuda
-from echobuf.threads import DaemonThread
 from helpers import until
 
 KWARGS = {"window": 8, "batch_size": 4, "factor": 2}

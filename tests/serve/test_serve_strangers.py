@@ -222,7 +222,7 @@ def test_a_server_that_begins_says_so(hasty):
 ATTACHED = {
     "seat": [0, 1],
     "lease_s": 1.0,
-    "sample": "",
+    "example": "",
     "length": None,
     "window": 3,
     "spilled": False,

@@ -10,7 +10,7 @@ import weakref
 
 import pytest
 
-import echobuf.workers.supervisor
+import echobuf.workers.pool
 import worker_data
 from echobuf.workers.process import WorkerProcess, join_all
 from helpers import WAIT_S, until
@@ -33,7 +33,7 @@ def started(monkeypatch):
         workers.append(WorkerProcess(*args))
         return workers[-1]
 
-    monkeypatch.setattr(echobuf.workers.supervisor, "WorkerProcess", start)
+    monkeypatch.setattr(echobuf.workers.pool, "WorkerProcess", start)
     return workers
 
 
@@ -188,9 +188,9 @@ def test_a_loader_whose_worker_hangs_can_be_dropped():
 def test_an_epoch_whose_worker_hangs_can_be_left(
     tmp_path, monkeypatch, started, hang, code
 ):
-    monkeypatch.setattr(echobuf.workers.supervisor, "_STUCK_S", 0.1)
+    monkeypatch.setattr(echobuf.workers.pool, "_STUCK_S", 0.1)
     patience = 0.1 if code == -signal.SIGKILL else WAIT_S
-    monkeypatch.setattr(echobuf.workers.supervisor, "PATIENCE_S", patience)
+    monkeypatch.setattr(echobuf.workers.pool, "PATIENCE_S", patience)
     flag, hangs = tmp_path / "flag", tmp_path / "hangs"
     flag.touch()
     trouble = worker_data.Once(flag, functools.partial(hang, hangs))

@@ -1,8 +1,8 @@
 #pragma once
 
-// What the headers that are compiled twice (host C++20, and CUDA through NVRTC)
-// need to know about their compiler. Nothing here depends on the standard library
-// at run time: NVRTC ships none.
+// Macros of the compiler for headers that are compiled twice (host C++20, and CUDA
+// through NVRTC). Nothing here depends on the standard library at run time: NVRTC ships
+// none.
 
 // ECHOBUF_UNROLL stands before a loop whose bounds a kernel knows when it is compiled.
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)

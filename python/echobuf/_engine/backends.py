@@ -1,18 +1,178 @@
-"""Backends of a buffer: its window, on the CPU or on a CUDA device."""
+"""Backends of a buffer: the CPU's, whose window lies in host memory, and the choice."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
 
 from echobuf import _core
 from echobuf._engine import capacity
-from echobuf._engine.host import HostBackend
-from echobuf._engine.output_spec import OutputSpec
+from echobuf._engine.arrays import Array, OutArrays
+from echobuf._engine.output import OutputSpec
+from echobuf.errors import CapacityError, OptionError, SpecError
 from echobuf.options import Options
-from echobuf.tree import Spec
+from echobuf.resources import enough_threads
+from echobuf.spec import Spec
 
 if TYPE_CHECKING:
     from echobuf.cuda.backend import CudaBackend
+
+
+class HostBackend:
+    """A window in host memory, from which batches are drawn.
+
+    Args:
+        spec: of one example, or of one whole batch.
+        output: of batches.
+        options: the buffer's.
+        core_options: the same in the core's form.
+
+    Attributes:
+        core: the native buffer.
+        next: returns the leaves of the next batch, or a code: a call of the core
+            without Python in between.
+
+    Raises:
+        CapacityError: the window does not fit `max_bytes`, or the memory.
+    """
+
+    worker_pool = _core.WorkerPool  # the native pool of its worker processes
+
+    def __init__(
+        self,
+        spec: Spec,
+        output: OutputSpec,
+        options: Options,
+        core_options: _core.BufferOptions,
+    ) -> None:
+        self._options = options
+        self._needs = core_options.needs()
+        capacity.check_capacity(self._needs, options)
+        core_options.idle = capacity.idle_blocks(self._needs, options)
+        leaves, drawn = (
+            [(field.dtype, field.shape) for field in of.fields]
+            for of in (spec, output.drawn)
+        )
+        with enough_threads("`prefetch`", "leave it out"):
+            try:
+                self.core = _core.Buffer(leaves, drawn, core_options)
+            except MemoryError:
+                raise self.out_of_memory() from None
+        self.next: Callable[[float | None], list[Any] | int] = self.core.next
+        lead = () if options.ragged else (options.batch_size,)
+        self._out = OutArrays(output.drawn, lead)
+        self._out_finished = OutArrays(output.spec, lead)
+
+    @property
+    def slots(self) -> int:
+        """The number of slots of the ring."""
+        return self._needs[0]
+
+    def use_tensors(self, convert: Callable[[list[Any]], list[Any]]) -> None:
+        """Convert the leaves of each batch from now on.
+
+        Args:
+            convert: takes NumPy arrays, and returns the leaves that the caller gets.
+        """
+
+        def next_converted(timeout: float | None) -> list[Any] | int:
+            leaves = self.core.next(timeout)
+            return convert(leaves) if isinstance(leaves, list) else leaves
+
+        self.next = next_converted
+
+    def use_exported(self, convert: Callable[[list[Any]], list[Any]]) -> None:
+        """Convert leaves that have `__dlpack__`, whose memory is freed without Python.
+
+        Args:
+            convert: takes these leaves, and returns those that the caller gets. DLPack
+                must have all their dtypes: `core.exportable()`.
+        """
+
+        def next_converted(timeout: float | None) -> list[Any] | int:
+            leaves = self.core.next_exported(timeout)
+            return convert(leaves) if isinstance(leaves, list) else leaves
+
+        self.next = next_converted
+
+    def next_on(self, stream: Any, timeout: float | None) -> NoReturn:
+        """Raise `OptionError`: the CPU has no streams."""
+        raise _no_stream(stream)
+
+    def next_into(self, leaves: list[Any], timeout: float | None, stream: Any) -> int:
+        """Draw the next batch into the caller's arrays.
+
+        Returns:
+            The length of the batch, or minus a code.
+
+        Raises:
+            SpecError: names the leaf that does not fit.
+        """
+        if stream is not None:
+            raise _no_stream(stream)
+        count = self.core.next_into(leaves, timeout)
+        if count == -_core.MISMATCH:
+            return self._next_into_checked(self._out.check(leaves), timeout)
+        return count
+
+    def _next_into_checked(self, arrays: list[Array], timeout: float | None) -> int:
+        if not all(array.flags.c_contiguous for array in arrays):
+            return self._next_through_copy(arrays, timeout)
+        count = self.core.next_into(arrays, timeout)
+        if count == -_core.MISMATCH:
+            raise SpecError("an array of `out` was changed by another thread.")
+        return count
+
+    def _next_through_copy(self, arrays: list[Array], timeout: float | None) -> int:
+        drawn = self.core.next(timeout)
+        if isinstance(drawn, int):
+            return -drawn
+        count = int(drawn[0].shape[0])
+        for array, leaf in zip(arrays, drawn, strict=True):
+            np.copyto(array[:count], leaf)
+        return count
+
+    def copier(self, leaves: list[Any], stream: Any) -> Callable[[list[Any]], int]:
+        """Return a function that copies a finished batch into the caller's arrays.
+
+        Raises:
+            SpecError: names the leaf that does not fit.
+        """
+        if stream is not None:
+            raise _no_stream(stream)
+        arrays = self._out_finished.check(leaves)
+
+        def copy(finished: list[Any]) -> int:
+            count = int(finished[0].shape[0])
+            for array, leaf in zip(arrays, finished, strict=True):
+                np.copyto(array[:count], leaf)
+            return count
+
+        return copy
+
+    def before_replay(self, stream: Any, timeout: float | None) -> NoReturn:
+        """Raise `OptionError`: the CPU has no graphs."""
+        raise OptionError(
+            "`before_replay` is for graphs on a CUDA device; this buffer has "
+            "device='cpu'."
+        )
+
+    def is_capturing(self, stream: Any) -> bool:
+        """Return False: the CPU has no graphs."""
+        return False
+
+    def why_lost(self) -> None:
+        """Return None: the CPU is never lost."""
+
+    def out_of_memory(self) -> CapacityError:
+        """Return the error for an allocation that the system refused after all."""
+        return capacity.out_of_memory(self._needs, self._options)
+
+
+def _no_stream(stream: Any) -> OptionError:
+    return OptionError(f"`stream` is {stream!r}; on device 'cpu' it must be None.")
 
 
 def make_backend(

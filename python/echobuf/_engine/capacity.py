@@ -8,7 +8,7 @@ import sys
 
 from echobuf.errors import CapacityError, OptionError
 from echobuf.options import MAX_WINDOW, Options
-from echobuf.tree import Spec
+from echobuf.spec import Spec
 
 Needs = tuple[int, int, int, int, int]
 """Slots, bytes a slot, batches, bytes a batch, and bytes whatever their number."""

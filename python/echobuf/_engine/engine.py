@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from echobuf import _core, state
-from echobuf._engine.backends import make_backend
-from echobuf._engine.host import HostBackend
-from echobuf._engine.output_spec import make_output_spec
-from echobuf._engine.postprocess import BatchFunctions
+from echobuf._engine.arrays import put_tree
+from echobuf._engine.backends import HostBackend, make_backend
+from echobuf._engine.output import BatchFunctions, make_output_spec
 from echobuf._engine.termination import Termination
-from echobuf.arrays import put_tree
 from echobuf.errors import EchobufError, SpecError, StateError
 from echobuf.options import Options, check_timeout
-from echobuf.structure import make_structure
-from echobuf.tree import check_batch_axis, describe, make_spec
+from echobuf.spec import check_batch_axis, describe, make_spec, make_structure
 
 if TYPE_CHECKING:
     from echobuf.cuda.backend import CudaBackend
@@ -43,7 +40,7 @@ class Engine:
         draws: draws batches: `functions` over `backend`, or `backend`.
         arguments: those that the order of batches depends on, as in a state.
         epoch: number of the epoch that is drawn from.
-        ends: turns the core's codes into exceptions.
+        termination: turns the core's codes into exceptions.
         put_all: the core's, `(stacked, term, items, most)`: puts the items of an
             iterator up to the first that needs conversion. It returns the number of
             items put; True at the iterator's end; the code and the accepted examples

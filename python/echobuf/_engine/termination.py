@@ -1,19 +1,151 @@
-"""Why the calls of a buffer end without what was asked for, as exceptions."""
+"""Ends of calls without a result: the core's codes as exceptions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
-from echobuf import _core, codes
-from echobuf._engine.host import HostBackend
-from echobuf.errors import DeviceError
+from echobuf import _core
+from echobuf._engine.backends import HostBackend
+from echobuf.errors import (
+    ClosedError,
+    DeviceError,
+    EchobufError,
+    ForkError,
+    OptionError,
+    SpecError,
+    StateError,
+    UpstreamError,
+    describe,
+    message,
+)
 
 if TYPE_CHECKING:
     from echobuf.cuda.backend import CudaBackend
 
+
+_LEFT = "the context of this buffer was left; make a new one."
 # Codes of calls that a lost device ends.
 _LOST = (_core.BROKEN, _core.CLOSED, _core.LEFT)
+
+
+def _show_count(accepted: int) -> str:
+    """Return the number of examples that were put, in words."""
+    return "1 example was" if accepted == 1 else f"{accepted} examples were"
+
+
+def raise_for_code(code: int) -> None:
+    """Raise for a code that any call can end with; not for 0."""
+    if code == 0:
+        return
+    if code == _core.FORKED:
+        raise _fork_error()
+    if code == _core.REENTRANT:
+        raise RuntimeError(
+            "called from a signal handler that interrupted a draw of this buffer "
+            "in this thread, and would wait for it for ever. Set a flag in the "
+            "handler, and make the call after the draw."
+        )
+    if code == _core.MISMATCH:
+        raise StateError(
+            "the buffer has been used or closed; load a state before the first `put`, "
+            "or after `reset`."
+        )
+    raise ClosedError(_LEFT)
+
+
+def raise_for_put(code: int, accepted: int, *, failed: bool) -> NoReturn:
+    """Raise for a put that the core has ended.
+
+    Args:
+        code: why.
+        accepted: how many examples it had put by then.
+        failed: whether `fail` was called.
+    """
+    error: EchobufError | TimeoutError
+    if code == _core.FORKED:
+        raise _fork_error()
+    if code == _core.MISMATCH:
+        raise SpecError("an array was changed by another thread during the put.")
+    if code == _core.TIMEOUT:
+        error = TimeoutError(
+            f"the ring stayed full until `timeout`; {_show_count(accepted)} put. "
+            "Draw batches meanwhile, or wait longer."
+        )
+    elif code == _core.LEFT:
+        error = ClosedError(f"{_LEFT} {_show_count(accepted)} put.")
+    elif failed:
+        error = ClosedError("`fail` was called; `reset` begins another epoch.")
+    else:
+        error = ClosedError(
+            f"the buffer is closed; {_show_count(accepted)} put. `reset` begins "
+            "another epoch."
+        )
+    error.accepted = accepted  # type: ignore[union-attr]
+    raise error
+
+
+def raise_for_draw(code: int, upstream_error: BaseException | None) -> NoReturn:
+    """Raise for a draw that the core has ended without a batch.
+
+    Args:
+        code: why.
+        upstream_error: what `fail` was called with.
+    """
+    if code == _core.FINISHED:
+        raise StopIteration
+    if code == _core.TIMEOUT:
+        raise TimeoutError("no batch was ready before `timeout`.")
+    if code == _core.FAILED:
+        if upstream_error is None:
+            raise ClosedError(
+                "the epoch was ended while a batch was waited for: another thread has "
+                "left the loop, or the interpreter ends."
+            )
+        raise upstream_failed(upstream_error)
+    if code == _core.SHORT:
+        raise StateError(
+            "upstream ended otherwise than `state` says: put the same fresh "
+            "examples again, from `fresh_offset` on."
+        )
+    if code == _core.TWICE:
+        raise OptionError(
+            "this capture has a draw of this buffer already, and a replay would serve "
+            "the same batch twice. Draw one batch of all that the graph needs, and "
+            "split it there."
+        )
+    if code == _core.CAPTURING:
+        raise OptionError(
+            "`stream` is being captured: call `before_replay` before each replay, not "
+            "during the capture."
+        )
+    raise_for_code(code)
+    raise AssertionError(code)
+
+
+def upstream_failed(cause: BaseException) -> UpstreamError:
+    """Return the error for what upstream raised, in one line.
+
+    A text of several lines, such as the traceback that a DataLoader's worker sends, is
+    cut to its first and its last; all of it is in the cause.
+    """
+    error = UpstreamError(f"upstream failed: {_in_one_line(cause)}")
+    error.__cause__ = cause
+    return error
+
+
+def _in_one_line(cause: BaseException) -> str:
+    lines = [line.strip() for line in message(cause).splitlines() if line.strip()]
+    if len(lines) < 2:
+        return describe(cause)
+    return f"{type(cause).__name__}: {lines[0]} ... {lines[-1]}"
+
+
+def _fork_error() -> ForkError:
+    return ForkError(
+        "this buffer belongs to the parent process: its threads do not exist here. "
+        "Make a buffer in this process, or use the start method 'spawn'."
+    )
 
 
 class Termination:
@@ -27,7 +159,7 @@ class Termination:
         self._backend = backend
         self._upstream_error: BaseException | None = None
         self._past_error: BaseException | None = None  # of the epoch before
-        # What has failed where nobody said so: the slots are borrowed no longer.
+        # Returns the error of a server whose slots the buffer borrows no longer.
         self.cut_off: Callable[[], BaseException] | None = None
 
     def upstream_failed(self, error: BaseException) -> None:
@@ -46,7 +178,7 @@ class Termination:
         """Raise for a code that any call can end with; not for 0."""
         if code != 0:
             self._check_device(code)
-            codes.check(code)
+            raise_for_code(code)
 
     def refuse_put(self, code: int, accepted: int) -> NoReturn:
         """Raise for a put that has ended after `accepted` examples."""
@@ -55,7 +187,7 @@ class Termination:
         except DeviceError as error:
             error.accepted = accepted
             raise
-        codes.refuse_put(code, accepted, failed=self._upstream_error is not None)
+        raise_for_put(code, accepted, failed=self._upstream_error is not None)
 
     def end_next(self, code: int) -> NoReturn:
         """Raise for a draw that has ended without a batch."""
@@ -67,7 +199,7 @@ class Termination:
         if error is None and self.cut_off is not None:
             error = self.cut_off()
         self._check_device(code)
-        codes.end_next(code, error)
+        raise_for_draw(code, error)
 
     def _check_device(self, code: int) -> None:
         """Raise if the call was refused because the device is lost."""

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from echobuf.analysis import formulas, units
 from echobuf.analysis.measurements import Estimate, Measurements
-from echobuf.analysis.prediction import FACTORS
-from echobuf.analysis.remedies import storage_s
+from echobuf.analysis.prediction import FACTORS, storage_s
 from echobuf.analysis.timings import student_t
 
 WORTH = 1.05

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from echobuf.analysis.measurements import Measurements
-from echobuf.analysis.remedies import SHARES, storage_s
+from echobuf.analysis.prediction import SHARES, storage_s
 from echobuf.errors import OptionError
 from echobuf.options import check_int
 

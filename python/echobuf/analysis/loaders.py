@@ -12,13 +12,12 @@ from typing import Any
 
 from echobuf.analysis.measurements import LoaderParts
 from echobuf.analysis.timings import Clock, Phase, Timings
-from echobuf.describe_error import describe
-from echobuf.errors import OptionError, UpstreamError
+from echobuf.errors import OptionError, UpstreamError, describe
 from echobuf.loader import EchoLoader
 from echobuf.loader.loader import internals_of
-from echobuf.loader.order import Order
+from echobuf.loader.pool_reader import PoolReader
 from echobuf.loader.readers import ThreadReader
-from echobuf.workers.pool import PoolReader
+from echobuf.loader.source import Order
 from echobuf.workers.settings import WorkerSettings
 
 _END = object()

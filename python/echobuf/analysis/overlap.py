@@ -8,9 +8,8 @@ from typing import Any
 from echobuf.analysis.source import Source, length_in, raised_at
 from echobuf.analysis.step import Step
 from echobuf.analysis.timings import Clock, Timings
-from echobuf.analysis.upstream_timer import Heartbeat, run_watched
-from echobuf.describe_error import describe
-from echobuf.errors import SpecError, UpstreamError
+from echobuf.analysis.upstream_timer import WatchedItems, run_watched
+from echobuf.errors import SpecError, UpstreamError, describe
 from echobuf.loader import EchoLoader
 from echobuf.loader.loader import internals_of
 
@@ -65,7 +64,7 @@ class OverlapTimer:
         internals = internals_of(loader)
         skipped = max(1, self._source.workers) if upstream is None else 1
 
-        def begin(_: Heartbeat) -> Any:
+        def begin(_: WatchedItems) -> Any:
             return iter(loader)
 
         start = self._clock()

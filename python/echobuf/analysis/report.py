@@ -8,7 +8,7 @@ from functools import cached_property
 from os import PathLike
 from pathlib import Path
 
-from echobuf.analysis import formulas, remedies, units
+from echobuf.analysis import formulas, units
 from echobuf.analysis.advice import (
     Advice,
     advise,
@@ -22,10 +22,11 @@ from echobuf.analysis.prediction import (
     FACTORS,
     Memory,
     Prediction,
+    Remedy,
     buffer_memory,
+    find_remedies,
     predict,
 )
-from echobuf.analysis.remedies import Remedy
 from echobuf.analysis.simulation import Pipeline
 from echobuf.errors import EchobufError, OptionError
 
@@ -207,7 +208,7 @@ class Report:
     @property
     def remedies(self) -> tuple[Remedy, ...]:
         """List other remedies (workers, caches, storage) with their speed-ups."""
-        return remedies.remedies(self.measurements)
+        return find_remedies(self.measurements)
 
     @cached_property
     def across(self) -> tuple[ClusterEpoch, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from echobuf.tree import describe, make_spec
+from echobuf.spec import describe, make_spec
 
 if TYPE_CHECKING:
     from echobuf.analysis.report import Report

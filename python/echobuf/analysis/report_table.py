@@ -15,8 +15,7 @@ from rich.text import Text
 from echobuf.analysis import units
 from echobuf.analysis.cluster import Cluster, costs_of
 from echobuf.analysis.measurements import Estimate
-from echobuf.analysis.prediction import Prediction
-from echobuf.analysis.remedies import storage_s
+from echobuf.analysis.prediction import Prediction, storage_s
 
 if TYPE_CHECKING:
     from echobuf.analysis.report import Report

@@ -15,8 +15,7 @@ import optree
 
 from echobuf import nodes
 from echobuf.analysis.loaders import InProcessParts, WorkerBatches
-from echobuf.describe_error import describe
-from echobuf.errors import OptionError, UpstreamError
+from echobuf.errors import OptionError, UpstreamError, describe
 from echobuf.loader import EchoLoader
 from echobuf.loader.loader import internals_of
 from echobuf.loader.plan import count_units
@@ -30,7 +29,7 @@ from echobuf.loader.source import (
     loader_batch_size,
     yields_batches,
 )
-from echobuf.tree import NAMESPACE, make_spec
+from echobuf.spec import NAMESPACE, make_spec
 
 _LOADERS = {"torch": "echobuf.torch", "jax": "echobuf.jax", "jaxlib": "echobuf.jax"}
 

@@ -13,9 +13,8 @@ import optree
 
 from echobuf.analysis.source import raised_at
 from echobuf.analysis.timings import Clock, Phase, Timings
-from echobuf.describe_error import describe
-from echobuf.errors import DeviceError, OptionError, StepError
-from echobuf.tree import NAMESPACE
+from echobuf.errors import DeviceError, OptionError, StepError, describe
+from echobuf.spec import NAMESPACE
 
 _WARM_UP = 0.4  # largest share of the phase for the warm-up
 _SETTLED = 1.25  # slowest over quickest of the last calls, at which they are settled
@@ -204,7 +203,7 @@ class Synchroniser:
             if (device := _unknown_device(leaf)) is not None:
                 raise DeviceError(
                     f"`step` works on {device}, which echobuf cannot wait for, so its "
-                    "time cannot be told; wait for the device inside `step` and return "
+                    "time is unknown; wait for the device inside `step` and return "
                     "nothing of it, or give `echobuf.analyze` a `synchronize=`, a "
                     "function that returns when the device is done."
                 )

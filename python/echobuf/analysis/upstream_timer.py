@@ -85,10 +85,10 @@ class UpstreamTimer:
             SpecError: with `keep`, the first item cannot be stored.
         """
 
-        def work(heartbeat: Heartbeat) -> ReadTotals:
+        def work(watched: WatchedItems) -> ReadTotals:
             begin = self._clock()
             rest = self.source.begin() if items is None else items
-            return self._read(heartbeat, timings, is_over, rest, begin, skipped, keep)
+            return self._read(watched, timings, is_over, rest, begin, skipped, keep)
 
         skipped = self.group if skip is None else skip
 
@@ -96,7 +96,7 @@ class UpstreamTimer:
 
     def _read(
         self,
-        heartbeat: Heartbeat,
+        watched: WatchedItems,
         timings: Timings,
         is_over: Callable[[ReadTotals], bool],
         rest: Any,
@@ -106,7 +106,7 @@ class UpstreamTimer:
     ) -> ReadTotals:
         clock, source, done = self._clock, self.source, ReadTotals()
         head: list[tuple[float, int]] = []
-        while not heartbeat.stopped:
+        while not watched.stopped:
             try:
                 item = next(rest, _END)
             except (Exception, SystemExit) as error:
@@ -119,7 +119,7 @@ class UpstreamTimer:
                 source.keep(item)
             examples = source.examples_in(item)
             if examples:
-                heartbeat.beat()
+                watched.tick()
             done.items += 1
             done.examples += examples
             done.seconds += seconds
@@ -145,12 +145,12 @@ T = TypeVar("T")
 _SLICE_S = 0.05  # interval at which Ctrl-C is handled
 
 
-class Heartbeat:
-    """Signs of progress from a background thread, and the request to stop it.
+class WatchedItems:
+    """Count and time of the items of a background thread, and the request to stop it.
 
     Attributes:
         stopped: whether the thread must end when upstream's current call returns.
-        count: number of beats.
+        count: number of items.
     """
 
     def __init__(self) -> None:
@@ -158,21 +158,23 @@ class Heartbeat:
         self.count = 0
         self._last = time.monotonic()
 
-    def beat(self) -> None:
-        """Record progress."""
+    def tick(self) -> None:
+        """Count an item."""
         self.count += 1
         self._last = time.monotonic()
 
     def silent_s(self) -> float:
-        """Return the seconds since the last beat."""
+        """Return the seconds since the last item."""
         return time.monotonic() - self._last
 
 
 class _Work(threading.Thread, Generic[T]):
-    def __init__(self, work: Callable[[Heartbeat], T], heartbeat: Heartbeat) -> None:
+    def __init__(
+        self, work: Callable[[WatchedItems], T], watched: WatchedItems
+    ) -> None:
         super().__init__(name="echobuf-analyze", daemon=True)
-        self._work: Callable[[Heartbeat], T] | None = work
-        self._heartbeat = heartbeat
+        self._work: Callable[[WatchedItems], T] | None = work
+        self._watched = watched
         self.value: Any = None
         self.error: BaseException | None = None
 
@@ -180,33 +182,33 @@ class _Work(threading.Thread, Generic[T]):
         work, self._work = self._work, None
         assert work is not None
         try:
-            self.value = work(self._heartbeat)
+            self.value = work(self._watched)
         except BaseException as error:
             self.error = error
 
 
-def run_watched(work: Callable[[Heartbeat], T], timeout: float) -> T:
+def run_watched(work: Callable[[WatchedItems], T], timeout: float) -> T:
     """Run `work` on a background thread, as a loader does, while it makes progress.
 
     Args:
-        work: calls `heartbeat.beat()` for each item, and ends once
-            `heartbeat.stopped`.
-        timeout: longest time between two beats, in seconds.
+        work: calls `watched.tick()` for each item, and ends once
+            `watched.stopped`.
+        timeout: longest time between two items, in seconds.
 
     Raises:
-        UpstreamError: there was no beat for longer than the timeout. The thread is
+        UpstreamError: there was no item for longer than the timeout. The thread is
             left behind: it ends when upstream's current call returns.
     """
-    heartbeat = Heartbeat()
-    thread = _Work(work, heartbeat)
+    watched = WatchedItems()
+    thread = _Work(work, watched)
     thread.start()
     try:
         while thread.is_alive():
             thread.join(_SLICE_S)
-            if heartbeat.silent_s() > timeout and thread.is_alive():
-                raise _silent(heartbeat.count, timeout)
+            if watched.silent_s() > timeout and thread.is_alive():
+                raise _silent(watched.count, timeout)
     except BaseException:
-        heartbeat.stopped = True
+        watched.stopped = True
         raise
     if thread.error is not None:
         raise thread.error

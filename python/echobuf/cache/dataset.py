@@ -11,8 +11,7 @@ from echobuf.cache import directory as directories
 from echobuf.cache.disk import DiskStore
 from echobuf.cache.environment import import_lmdb
 from echobuf.cache.items import HEADER_BYTES, DamagedError, ItemEncoder, decode_item
-from echobuf.cache.memory import MemoryStore
-from echobuf.cache.shared_memory import SharedCounters
+from echobuf.cache.memory import MemoryStore, SharedCounters
 from echobuf.errors import OptionError, SpecError
 from echobuf.options import check_int
 

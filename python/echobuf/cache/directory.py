@@ -14,7 +14,7 @@ from typing import Any
 
 from echobuf.cache.items import ItemEncoder
 from echobuf.errors import OptionError
-from echobuf.limits import explain
+from echobuf.resources import explain
 
 _MARKER = "echobuf-cache.json"
 _TEMPORARY = ".echobuf-cache-"

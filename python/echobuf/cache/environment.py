@@ -12,7 +12,7 @@ from typing import Any
 from echobuf.cache.directory import LOCK, Directory
 from echobuf.cache.index_check import check_index, check_meta_pages
 from echobuf.errors import OptionError
-from echobuf.limits import explain
+from echobuf.resources import explain
 
 _READERS = 1024
 _TRIES = 100  # to read the state of a transaction, while other processes commit

@@ -11,9 +11,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from echobuf import describe_error
 from echobuf.cli import UsageError
-from echobuf.describe_error import describe, message
+from echobuf.errors import describe, message
 
 __all__ = [
     "call_target",
@@ -38,7 +37,7 @@ def with_option_names(error: Exception, options: dict[str, str]) -> str:
         error: raised by a Python call; its message names arguments in backticks.
         options: argument to the command's option for it.
     """
-    said = describe_error.message(error)
+    said = message(error)
     if error.__cause__ is not None:
         return said
     return _ARGUMENT.sub(lambda found: options.get(found[1], found[0]), said)

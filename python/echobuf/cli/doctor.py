@@ -19,7 +19,7 @@ from echobuf.cli.output import add_json_option, print_json, wrapped
 if TYPE_CHECKING:
     from echobuf.cli.selftest import Check
 
-from echobuf.describe_error import message
+from echobuf.errors import message
 
 __all__ = ["configure", "cupy_version", "devices", "run"]
 

@@ -14,8 +14,7 @@ from echobuf.cli.arguments import (
     with_option_names,
 )
 from echobuf.cli.interrupt import exit_on_interrupt, sigterm_as_interrupt
-from echobuf.describe_error import describe
-from echobuf.errors import EchobufError, OptionError
+from echobuf.errors import EchobufError, OptionError, describe
 
 if TYPE_CHECKING:
     from echobuf.serve import Server

@@ -2,6 +2,7 @@
 
 `device` opens a device, with CuPy (`cupy_device`) or the simulated driver
 (`simulated`). `backend` keeps a window there. `arrays` and `*_arrays` are the memory
-that batches are drawn into, `output` checks the caller's. `codegen` writes the kernels
-that `cupy_device` or `nvrtc` compiles.
+that batches are drawn into; the caller's are checked there, too. `codegen` writes the
+kernels that `cupy_device` or `nvrtc` compiles. `simulation` switches the simulated
+driver on; `ptx` executes kernels without a device.
 """

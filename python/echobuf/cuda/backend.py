@@ -9,15 +9,14 @@ from typing import Any
 
 from echobuf import _core
 from echobuf._engine import capacity
-from echobuf._engine.output_spec import OutputSpec
-from echobuf.cuda import driver_errors
+from echobuf._engine.output import OutputSpec
 from echobuf.cuda.arrays import Arrays
 from echobuf.cuda.codegen import stage_source
-from echobuf.cuda.device import open_device
+from echobuf.cuda.device import device_error, fork_error, is_out_of_memory, open_device
 from echobuf.errors import CapacityError, DeviceError
-from echobuf.limits import enough_threads
 from echobuf.options import Options
-from echobuf.tree import Spec
+from echobuf.resources import enough_threads
+from echobuf.spec import Spec
 
 Convert = Callable[[list[Any], int], list[Any]]
 """Converts leaves, which were drawn on the stream with this handle, to a batch's."""
@@ -85,7 +84,7 @@ class CudaBackend:
         try:
             free, _ = self._device.core.memory()
         except _core.CudaError as error:
-            raise driver_errors.device_error(self._device.name, error) from None
+            raise device_error(self._device.name, error) from None
         capacity.check_device_capacity(
             self._needs, self._options, free, self._device.name
         )
@@ -93,11 +92,11 @@ class CudaBackend:
         capacity.check_pinned(self._staging_bytes, self._options)
 
     def _refusal(self, error: Exception) -> DeviceError | CapacityError:
-        if driver_errors.is_out_of_memory(error):
+        if is_out_of_memory(error):
             return capacity.refused_by_device(
                 self._needs, self._options, self._device.name, str(error.args[-1])
             )
-        return driver_errors.device_error(self._device.name, error)
+        return device_error(self._device.name, error)
 
     @property
     def slots(self) -> int:
@@ -185,7 +184,7 @@ class CudaBackend:
         try:
             code = -self.core.before_replay(handle, timeout)
         except _core.CudaError as error:
-            raise driver_errors.device_error(self._device.name, error) from None
+            raise device_error(self._device.name, error) from None
         if code == 0:
             self._replayed_on = stream  # alive until the next replay
         return code
@@ -197,19 +196,19 @@ class CudaBackend:
         try:
             return self._device.core.is_capturing(handle)
         except _core.CudaError as error:
-            raise driver_errors.device_error(self._device.name, error) from None
+            raise device_error(self._device.name, error) from None
 
     def _draw(self, addresses: list[int], stream: int, timeout: float | None) -> int:
         try:
             return self.core.next_at(addresses, stream, timeout)
         except _core.CudaError as error:
-            raise driver_errors.device_error(self._device.name, error) from None
+            raise device_error(self._device.name, error) from None
 
     def _check_process(self) -> None:
         if self._device.gone is not None:
             raise DeviceError(self._device.gone)
         if os.getpid() != self._device.pid:
-            raise driver_errors.fork_error()
+            raise fork_error()
 
     # ---- errors
 
@@ -220,7 +219,7 @@ class CudaBackend:
         text = self.core.error()
         if not text:
             return None
-        return driver_errors.device_error(self._device.name, text)
+        return device_error(self._device.name, text)
 
     def out_of_memory(self) -> CapacityError:
         """Return the error for an allocation that was refused after all."""

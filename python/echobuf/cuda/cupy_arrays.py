@@ -12,12 +12,10 @@ import cupy
 import numpy as np
 
 from echobuf import _core
-from echobuf.cuda import driver_errors
-from echobuf.cuda.arrays import DeviceArrays, handle_of
-from echobuf.cuda.device import relaxed
-from echobuf.cuda.output import is_tensor
+from echobuf.cuda.arrays import DeviceArrays, handle_of, is_tensor
+from echobuf.cuda.device import OUT_OF_MEMORY, device_error, relaxed
 from echobuf.errors import OptionError
-from echobuf.tree import Spec
+from echobuf.spec import Spec
 
 
 @contextmanager
@@ -127,13 +125,9 @@ class CupyArrays(DeviceArrays):
                     return cupy.cuda.alloc(self._bytes)
         except runtime.CUDARuntimeError as error:
             code, text = error.status, str(error)
-            if (
-                code == driver_errors.OUT_OF_MEMORY
-            ):  # of an allocator that is not a pool
+            if code == OUT_OF_MEMORY:  # of an allocator that is not a pool
                 raise MemoryError(text) from None
-            raise driver_errors.device_error(
-                f"cuda:{self._ordinal}", text, code
-            ) from error
+            raise device_error(f"cuda:{self._ordinal}", text, code) from error
 
     def stream_of(self, leaves: list[Any]) -> int:
         """Return torch's current stream if a leaf is a tensor, else CuPy's."""

@@ -17,16 +17,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from echobuf import _core
-from echobuf.cuda import codegen, driver_errors
+from echobuf.cuda import codegen
 from echobuf.cuda.codegen import StageSource
-from echobuf.cuda.device import LIBRARY, LoadedStages, relaxed
+from echobuf.cuda.device import LIBRARY, LoadedStages, device_error, relaxed
 from echobuf.errors import DeviceError
 
 if TYPE_CHECKING:
-    from echobuf.cuda.codegen import StageSource
     from echobuf.cuda.cupy_arrays import CupyArrays
     from echobuf.cuda.torch_arrays import TorchArrays
-    from echobuf.tree import Spec
+    from echobuf.spec import Spec
 
 
 _INSTALL = (
@@ -79,8 +78,6 @@ class CupyDevice:
         return self._kernels
 
     def _compile(self) -> dict[str, int]:
-        from echobuf.cuda.cupy_device import load_functions
-
         text, options = codegen.draw_source(), codegen.draw_options()
         try:
             functions = load_functions(text, options, codegen.DRAW_KERNELS)
@@ -112,8 +109,6 @@ class CupyDevice:
         """
         if not source.entries:
             return LoadedStages([])
-        from echobuf.cuda.cupy_device import load_stages
-
         device = self._cupy.cuda.Device(self.ordinal)
         with self._compiling, device, relaxed(self.core):
             try:
@@ -143,7 +138,7 @@ def _open(name: str, ordinal: int) -> _core.Device:
     try:
         return _core.Device(LIBRARY, ordinal)
     except _core.CudaError as error:
-        raise driver_errors.device_error(name, error) from None
+        raise device_error(name, error) from None
 
 
 def _checked_cupy(name: str) -> Any:
@@ -155,7 +150,7 @@ def _checked_cupy(name: str) -> Any:
     try:
         _core.load_driver(LIBRARY)
     except _core.CudaError as error:
-        raise driver_errors.device_error(name, error) from None
+        raise device_error(name, error) from None
     try:
         import cupy
     except ImportError as error:

@@ -12,15 +12,14 @@ from typing import Any
 import numpy as np
 
 from echobuf import _core
-from echobuf._engine.out import OutArrays
-from echobuf.arrays import Array
+from echobuf._engine.arrays import Array, OutArrays
 from echobuf.cuda import nvrtc
 from echobuf.cuda.arrays import handle_of
 from echobuf.cuda.codegen import DRAW_KERNELS, StageSource, draw_options, draw_source
 from echobuf.cuda.device import LoadedStages
 from echobuf.cuda.simulated_driver import Block, Lender, driver, library_path
 from echobuf.errors import DeviceError, SpecError
-from echobuf.tree import Spec
+from echobuf.spec import Spec
 
 PTX_ARCHITECTURE = "sm_90"  # that compiled kernels are for
 MOST_INSTRUCTIONS = 1 << 28  # that the warps of a launch run: some minutes

@@ -7,12 +7,17 @@ from typing import Any
 
 import torch
 
+<<<<<<< HEAD
 from echobuf import _core
 from echobuf.cuda import driver_errors
 from echobuf.cuda.arrays import DeviceArrays, handle_of
 from echobuf.cuda.device import relaxed
+=======
+from echobuf.cuda.arrays import DeviceArrays, handle_of
+from echobuf.cuda.device import device_error
+>>>>>>> main
 from echobuf.errors import DeviceError
-from echobuf.tree import Spec
+from echobuf.spec import Spec
 
 _LEGACY = (0, 1)  # handles of the stream that torch calls the default one
 
@@ -86,7 +91,7 @@ class TorchArrays(DeviceArrays):
             raise MemoryError(str(error)) from None
         except RuntimeError as error:  # the device is lost
             name = f"cuda:{self._ordinal}"
-            raise driver_errors.device_error(name, str(error)) from error
+            raise device_error(name, str(error)) from error
 
     def copy(
         self, leaves: list[Any], drawn: list[Any], count: int, stream: int

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from typing import Any
 
-from echobuf import dtype_hints
-from echobuf._engine.host import HostBackend
+import ml_dtypes
+import numpy as np
+import optree
+
+from echobuf import hints, nodes
+from echobuf._engine.backends import HostBackend
 from echobuf.buffer import EchoBuffer, engine_of
 from echobuf.cuda.device import is_simulated
 from echobuf.errors import SpecError
-from echobuf.jax import arrays, items, placement
-from echobuf.jax.placement import Placement
+from echobuf.jax import arrays
+from echobuf.jax.arrays import Placement
 from echobuf.loader.adapter import Adapter
+from echobuf.spec import NAMESPACE
 
 
 class ItemAdapter(Adapter):
@@ -26,13 +32,13 @@ class ItemAdapter(Adapter):
 
     def read_first(self, item: Any) -> Any:
         """Read the first item, and register its containers."""
-        items.learn(item)
-        self._has_tensors = items.has_tensors(item)
+        nodes.learn_of_jax(item)
+        self._has_tensors = _has_tensors(item)
         return self.reader()(item)
 
     def reader(self) -> Callable[[Any], Any]:
         """Return a function that reads tensors of torch's that NumPy cannot read."""
-        return items.read if self._has_tensors else super().reader()
+        return _read_tensors if self._has_tensors else super().reader()
 
 
 class JaxAdapter(ItemAdapter):
@@ -64,7 +70,7 @@ class JaxAdapter(ItemAdapter):
         if self._is_sharded:
             assert isinstance(backend, HostBackend)
             lead = () if engine.ragged else (engine.options.batch_size,)
-            backend.use_tensors(placement.to_global(target, engine.output.drawn, lead))
+            backend.use_tensors(arrays.to_global(target, engine.output.drawn, lead))
         elif isinstance(backend, HostBackend):
             if backend.core.exportable() and arrays.exportable(engine.output.drawn):
                 backend.use_exported(arrays.from_exported(target))
@@ -88,6 +94,33 @@ def _check_dtypes(buffer: EchoBuffer) -> None:
             arrays.canonical(field.dtype)
         except TypeError:
             raise SpecError(
-                f"`example{path}` has dtype {dtype_hints.name_of(field.dtype)}, which "
-                f"JAX does not have. {dtype_hints.to_convert(field.dtype)}"
+                f"`example{path}` has dtype {hints.name_of(field.dtype)}, which "
+                f"JAX does not have. {hints.to_convert(field.dtype)}"
             ) from None
+
+
+def _has_tensors(item: Any) -> bool:
+    """Return whether a leaf of `item` is a tensor of torch's."""
+    if "torch" not in sys.modules:
+        return False
+    kind = sys.modules["torch"].Tensor
+    leaves = optree.tree_leaves(item, namespace=NAMESPACE)
+    return any(isinstance(leaf, kind) for leaf in leaves)
+
+
+def _read_tensors(item: Any) -> Any:
+    """Return `item` with arrays, bit for bit, for tensors that NumPy cannot read."""
+    return optree.tree_map(_read, item, namespace=NAMESPACE)
+
+
+def _read(leaf: Any) -> Any:
+    torch = sys.modules["torch"]
+    if not isinstance(leaf, torch.Tensor):
+        return leaf
+    name = str(leaf.dtype).removeprefix("torch.")
+    is_plain = leaf.device.type == "cpu" and leaf.layout == torch.strided
+    if name not in hints.CARRIED or not is_plain:
+        return leaf
+    carrier = torch.int16 if leaf.dtype.itemsize == 2 else torch.uint8
+    bits = leaf.detach().contiguous().view(carrier).numpy()
+    return bits.view(np.dtype(getattr(ml_dtypes, name)))

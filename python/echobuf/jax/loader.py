@@ -8,7 +8,7 @@ from typing import Any
 import jax
 
 from echobuf.jax.adapter import JaxAdapter
-from echobuf.jax.placement import Placement, find_placement
+from echobuf.jax.arrays import Placement, find_placement
 from echobuf.loader.adapter import Adapter
 from echobuf.loader.loader import EchoLoader as _EchoLoader
 from echobuf.loader.signature import declared, documented

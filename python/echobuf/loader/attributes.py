@@ -6,9 +6,8 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from echobuf.errors import ClosedError
-from echobuf.loader.order import Order
 from echobuf.loader.plan import Plan
-from echobuf.loader.source import as_data_loader
+from echobuf.loader.source import Order, as_data_loader
 from echobuf.options import show_factor
 from echobuf.resources import Closing, Uncopied
 

@@ -13,11 +13,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, Protocol
 
 from echobuf import _core
-from echobuf.describe_error import message
-from echobuf.errors import ClosedError, DeviceError, ItemError, SpecError
+from echobuf.errors import ClosedError, DeviceError, ItemError, SpecError, message
 from echobuf.loader.source import length_of, skip
 from echobuf.loader.upstream_states import Snapshots
-from echobuf.threads import DaemonThread, Signal
+from echobuf.resources import DaemonThread, Signal
 
 _END = object()
 _NEXT = object()
@@ -74,7 +73,7 @@ class Feeder:
         read: brings an item into the form that the buffer takes.
         skipped: examples at the start that a resumed buffer does not need.
         snapshots: take upstream's state between items; None if it has none.
-        term: of the epoch in the buffer; the one that is open unless told.
+        term: of the epoch in the buffer; by default the one that is open.
     """
 
     def __init__(

@@ -6,8 +6,8 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
+from echobuf._engine.termination import upstream_failed
 from echobuf.buffer import EchoBuffer, engine_of
-from echobuf.codes import upstream_failed
 from echobuf.errors import ClosedError, ItemError, UpstreamError
 from echobuf.loader.attributes import closed_error
 from echobuf.loader.starter import EpochFeed

@@ -33,7 +33,7 @@ class EchoLoader(DataLoaderLike):
             `ray.data.Dataset`, or one trainer's shard of it, which is read in batches
             of `batch_size`.
         batch_size: examples in a batch. With `batched=True` it is that of the first
-            batch unless told; left out with `unit="batch"`.
+            batch by default; left out with `unit="batch"`.
         window: examples (batches with `unit="batch"`) that one shuffled pass covers; at
             least `batch_size` and `factor`. Left out, it is 32 batches, rounded up to a
             multiple of ceil(factor) batches.
@@ -43,9 +43,9 @@ class EchoLoader(DataLoaderLike):
             epoch that is running, or comes next; `batch_size` is then at most
             floor(factor) * (window // ceil(factor)).
         unit: "example", or "batch" to echo the batches of upstream as they are.
-        batched: whether upstream yields batches (examples stacked on axis 0). Unless
-            told, True with `unit="batch"`, for a DataLoader that makes batches, and for
-            Ray.
+        batched: whether upstream yields batches (examples stacked on axis 0). By
+            default True with `unit="batch"`, for a DataLoader that makes batches, and
+            for Ray.
         length: how many examples (batches with `unit="batch"`) upstream yields, where
             it does not say; for `len(loader)`.
         overlap_epochs: begin the next epoch's upstream as soon as all examples of this

@@ -9,8 +9,7 @@ from typing import Any
 
 from echobuf import _core, hints, state
 from echobuf.buffer import EchoBuffer, engine_of
-from echobuf.describe_error import message
-from echobuf.errors import OptionError
+from echobuf.errors import OptionError, message
 from echobuf.loader import source
 from echobuf.loader.source import as_data_loader
 from echobuf.options import Options, check_factor, check_int, check_options
@@ -23,8 +22,8 @@ class Plan:
 
     Args:
         upstream: an iterable of examples or of batches.
-        batched: as for `EchoLoader`; `default` unless told.
-        default: whether `upstream` yields batches where nobody says.
+        batched: as for `EchoLoader`; None: `default`.
+        default: True if `upstream` yields batches by its kind.
         length: as for `EchoLoader`.
         arguments: those of `EchoBuffer`; `batch_size` may still be unknown, and
             `window`, which then follows from it.

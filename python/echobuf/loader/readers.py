@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -13,13 +12,11 @@ from echobuf.errors import OptionError
 from echobuf.loader import source
 from echobuf.loader.adapter import Adapter
 from echobuf.loader.feeder import Feeder, Sink
-from echobuf.loader.order import Order, Sampled, is_map_style
-from echobuf.loader.source import as_batches
+from echobuf.loader.source import Order, Sampled, as_batches, is_map_style
 from echobuf.loader.upstream import Start
 from echobuf.loader.upstream_states import Snapshots
 
 if TYPE_CHECKING:
-    from echobuf.serve.attached import Attached
     from echobuf.workers.settings import WorkerSettings
 
 
@@ -153,13 +150,12 @@ def choose_reader(
         upstream, batch_size=batch_size, batched=batched, overlap_epochs=overlap_epochs
     )
     source.check_iterable(upstream)
-    if (attached := as_attached(upstream)) is not None:
+    if is_attached(upstream):
         check_attached(workers, sampler, batched, unit)
-        # Not by import: arrows point down, and the module that made it is there.
-        reader = sys.modules[type(attached).__module__].take_reader(attached)
+        reader = upstream.__echobuf_reader__()
         return ReaderChoice(reader, reader, reader.make_buffer)
     if workers is not None:
-        from echobuf.workers.pool import PoolReader, SharedBuffer
+        from echobuf.loader.pool_reader import PoolReader, SharedBuffer
 
         order = Order(upstream, sampler)
         return ReaderChoice(
@@ -171,13 +167,9 @@ def choose_reader(
     return ReaderChoice(upstream, ThreadReader(adapter))
 
 
-def as_attached(upstream: Any) -> Attached | None:
-    """Return an upstream of `echobuf.serve.attach`, else None; import nothing."""
-    module = sys.modules.get("echobuf.serve.attached")
-    if module is None or not isinstance(upstream, module.Attached):
-        return None
-    attached: Attached = upstream
-    return attached
+def is_attached(upstream: Any) -> bool:
+    """Return True for an upstream that brings its reader: a job of a server."""
+    return hasattr(type(upstream), "__echobuf_reader__")
 
 
 def check_attached(workers: Any, sampler: Any, batched: bool | None, unit: str) -> None:

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from echobuf import state
+from echobuf._engine.termination import upstream_failed
 from echobuf.buffer import EchoBuffer, engine_of
-from echobuf.codes import upstream_failed
 from echobuf.errors import EchobufError, StateError, UpstreamError
-from echobuf.limits import enough
 from echobuf.loader import source
 from echobuf.loader.adapter import Adapter
 from echobuf.loader.feeder import Feeder, stop_feeding
@@ -20,7 +19,8 @@ from echobuf.loader.plan import Plan
 from echobuf.loader.readers import FeedRequest, Reader
 from echobuf.loader.upstream import EpochSetter, Start, Upstream
 from echobuf.loader.upstream_states import Snapshots
-from echobuf.upstream_state import UpstreamState
+from echobuf.resources import enough
+from echobuf.state import UpstreamState
 
 
 class EpochFeed:
@@ -256,7 +256,7 @@ class EpochStarter:
         ahead, self._ahead = self._ahead, None
         if ahead is not None:
             if ahead.run is not None and ahead.run.feeder is not None:
-                # Who is interrupted while it ends waits for it at the next call.
+                # A thread that Ctrl-C interrupts here waits for it at its next call.
                 self._feeders = [*self._feeders, ahead.run.feeder]
             ahead.cancel()
 

@@ -10,11 +10,9 @@ from typing import Any
 
 from echobuf import hints
 from echobuf.errors import StateError, UpstreamError
-from echobuf.loader.order import Order, Sampled
-from echobuf.loader.source import as_data_loader, begins_anew
+from echobuf.loader.source import Order, Sampled, as_data_loader, begins_anew
 from echobuf.loader.upstream_states import as_stateful, place, refused
-from echobuf.state import State
-from echobuf.upstream_state import KEY, UpstreamState
+from echobuf.state import UPSTREAM_KEY, State, UpstreamState
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ class Upstream:
         Raises:
             StateError: it has one, and upstream has none.
         """
-        state: UpstreamState | None = position.get(KEY)
+        state: UpstreamState | None = position.get(UPSTREAM_KEY)
         if state is None:
             return position
         if self.stateful is None:
@@ -74,7 +72,7 @@ class Upstream:
             "for each rank.",
             stacklevel=3,
         )
-        return {key: value for key, value in position.items() if key != KEY}
+        return {key: value for key, value in position.items() if key != UPSTREAM_KEY}
 
     def begin(self, state: UpstreamState | None = None) -> Start:
         """Call `iter(upstream)` and takes the first item.

@@ -8,13 +8,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from echobuf import _core, hints
-from echobuf.describe_error import describe, message
-from echobuf.errors import UpstreamStateError
+from echobuf.errors import UpstreamStateError, describe, message
 from echobuf.loader.source import as_data_loader, begins_anew
 from echobuf.options import Options
 from echobuf.plain import decode, encode
-from echobuf.state import State
-from echobuf.upstream_state import KEY, UpstreamState
+from echobuf.state import UPSTREAM_KEY, State, UpstreamState
 
 
 def as_stateful(upstream: Any) -> Stateful | None:
@@ -71,7 +69,7 @@ class Stateful:
     def take_at(self, offset: int | None) -> UpstreamState | None:
         """Return the state at an epoch's start (0) or end (None), where it is known.
 
-        What goes wrong there goes wrong between items, too, and is told then.
+        Errors are ignored: `take` raises them between items, too.
         """
         if not self._rewinds:
             return None
@@ -285,7 +283,7 @@ def with_end(position: State, snapshots: Snapshots | None) -> State:
 
 
 def _with(position: State, found: UpstreamState | None) -> State:
-    return position if found is None else {**position, KEY: found}
+    return position if found is None else {**position, UPSTREAM_KEY: found}
 
 
 def _segments(options: Options) -> tuple[Callable[[int], int], int]:

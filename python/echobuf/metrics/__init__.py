@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from echobuf.metrics.monitor import Monitor, Sink, metrics_of
-    from echobuf.metrics.progress import Progress
-    from echobuf.metrics.prometheus import Prometheus
-    from echobuf.metrics.trackers import TensorBoard, WandB
+    from echobuf.metrics.sinks import Progress, Prometheus, TensorBoard, WandB
 
 __all__ = [
     "Monitor",
@@ -24,11 +22,11 @@ __all__ = [
 
 _MODULES = {
     "Monitor": "monitor",
-    "Progress": "progress",
-    "Prometheus": "prometheus",
+    "Progress": "sinks",
+    "Prometheus": "sinks",
     "Sink": "monitor",
-    "TensorBoard": "trackers",
-    "WandB": "trackers",
+    "TensorBoard": "sinks",
+    "WandB": "sinks",
     "metrics_of": "monitor",
 }
 

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from dataclasses import astuple
 from typing import Any
 
-from echobuf.describe_error import message
-from echobuf.errors import UpstreamError
+from echobuf.errors import UpstreamError, message
 from echobuf.loader.iterator import EpochIterator
 from echobuf.loader.plan import EpochLength
 from echobuf.ranks import states

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from echobuf.describe_error import message
+from echobuf.errors import message
 
 _LONGEST_ERROR = 500
 

@@ -14,9 +14,8 @@ from typing import Any
 import torch.distributed as dist
 
 from echobuf.errors import UpstreamError
-from echobuf.limits import enough
 from echobuf.ranks.json_store import JsonStore, StoreGoneError
-from echobuf.threads import Signal
+from echobuf.resources import Signal, enough
 
 HEARTBEAT_S = 2.0  # between two heartbeats of a rank
 SILENCE_S = 120.0  # without a heartbeat, after which a rank is gone

@@ -11,7 +11,7 @@ import torch.distributed as dist
 
 from echobuf import state
 from echobuf.errors import StateError
-from echobuf.upstream_state import KEY, UpstreamState
+from echobuf.state import UPSTREAM_KEY, UpstreamState
 
 State = dict[str, Any]
 
@@ -106,7 +106,7 @@ class Progress:
             offset=position["fresh_offset"],
             position=position["position"],
         )
-        self.upstream = position.get(KEY)
+        self.upstream = position.get(UPSTREAM_KEY)
 
     def hand_out_last(self) -> None:
         """Count this rank's last batch, handed out for the first time or again."""
@@ -126,7 +126,7 @@ def begin_progress(resume: State | None, epoch: int, seed: int) -> Progress:
         seed=seed,
     )
     before = ranks.get("batches", 0)
-    return Progress(epoch, at, before=before, upstream=position.get(KEY))
+    return Progress(epoch, at, before=before, upstream=position.get(UPSTREAM_KEY))
 
 
 def position_of(
@@ -143,7 +143,7 @@ def position_of(
         return state.start_of(progress.epoch + 1)
     own = progress.at
     kept = None if positions is None else [each.as_dict() for each in positions]
-    upstream = {} if progress.upstream is None else {KEY: progress.upstream}
+    upstream = {} if progress.upstream is None else {UPSTREAM_KEY: progress.upstream}
     return {
         "epoch": progress.epoch,
         **_buffer_position(own),

@@ -108,8 +108,12 @@ class Attached(Closing):
         if connection is not None:
             connection.close()
 
-    def _take(self) -> ServerReader:
-        """Return the reader for a loader; at most one loader has one at a time."""
+    def __echobuf_reader__(self) -> ServerReader:
+        """Return the reader for a loader; at most one loader has one at a time.
+
+        Raises:
+            OptionError: another loader has it.
+        """
         taken = self._reader is not None and self._reader() is not None
         if taken or self._connection is None:
             raise OptionError(
@@ -123,15 +127,6 @@ class Attached(Closing):
     def _begun(self) -> None:
         """Leave the connection to the loader, which has begun."""
         self._connection = None
-
-
-def take_reader(attached: Attached) -> ServerReader:
-    """Return the reader of an attached job, for the one loader that it serves.
-
-    Raises:
-        OptionError: another loader has it.
-    """
-    return attached._take()
 
 
 def _check_seconds(name: str, value: Any) -> float:

@@ -20,7 +20,7 @@ Kinds = dict[str, type | tuple[type, ...]]
 _ATTACHED: Kinds = {
     "seat": list,
     "lease_s": (int, float),
-    "sample": str,
+    "example": str,
     "length": (int, type(None)),
     "window": int,
     "spilled": bool,

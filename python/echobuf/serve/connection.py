@@ -12,7 +12,6 @@ import weakref
 
 from echobuf import _core
 from echobuf.buffer import EchoBuffer
-from echobuf.describe_error import describe
 from echobuf.errors import (
     CapacityError,
     ClosedError,
@@ -21,11 +20,11 @@ from echobuf.errors import (
     OptionError,
     SpecError,
     UpstreamError,
+    describe,
 )
-from echobuf.limits import enough
+from echobuf.resources import Signal, enough
 from echobuf.serve import address, client, protocol
 from echobuf.serve.protocol import ExampleSpec
-from echobuf.threads import Signal
 
 _TRY_S = 0.1
 
@@ -67,7 +66,7 @@ class Connection:
             seat, holder = answer["seat"]
             self.slot = self._take_slot(seat, holder, answer["lease_s"])
             try:
-                self.spec: ExampleSpec = protocol.unpack(answer["sample"])
+                self.spec: ExampleSpec = protocol.unpack(answer["example"])
                 self._description = self.spec.describe()
             except Exception as error:
                 raise SpecError(

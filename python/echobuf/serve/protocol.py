@@ -17,13 +17,12 @@ import numpy as np
 import optree
 
 from echobuf import nodes
-from echobuf.describe_error import describe
-from echobuf.errors import CapacityError
-from echobuf.field import Field
+from echobuf.errors import CapacityError, describe
 from echobuf.loader import source
 from echobuf.loader.adapter import Adapter
-from echobuf.tree import NAMESPACE, Spec, flatten_with_paths, make_spec
-from echobuf.tree import describe as describe_spec
+from echobuf.resources import receive as receive_bytes
+from echobuf.spec import NAMESPACE, Field, Spec, flatten_with_paths, make_spec
+from echobuf.spec import describe as describe_spec
 
 _LENGTH = struct.Struct(">I")
 _MAX_BYTES = 1 << 24
@@ -70,7 +69,7 @@ def receive(
             os.set_inheritable(file, False)
         if flags & socket.MSG_CTRUNC:
             raise no_descriptors()
-        whole = _receive_rest(connection, bytearray(head), _LENGTH.size, end)
+        whole = head + receive_bytes(connection, _LENGTH.size - len(head), end)
         message = None
         if len(whole) == _LENGTH.size:
             (length,) = _LENGTH.unpack(whole)
@@ -84,7 +83,7 @@ def receive(
 def _receive_text(connection: socket.socket, length: int, end: float) -> Message | None:
     if length > _MAX_BYTES:
         raise MessageError(f"a message of {length:,} bytes")
-    text = _receive_rest(connection, bytearray(), length, end)
+    text = receive_bytes(connection, length, end)
     if len(text) < length:
         return None
     try:
@@ -94,22 +93,6 @@ def _receive_text(connection: socket.socket, length: int, end: float) -> Message
     if not isinstance(message, dict):
         raise MessageError("what came is no dictionary")
     return message
-
-
-def _receive_rest(
-    connection: socket.socket, got: bytearray, length: int, end: float
-) -> bytearray:
-    """Return `length` bytes, or fewer if the peer has closed."""
-    while len(got) < length:
-        left = end - time.monotonic()
-        if left <= 0:
-            raise TimeoutError(f"{len(got)} of {length} bytes came in time")
-        connection.settimeout(left)
-        more = connection.recv(length - len(got))
-        if not more:
-            break
-        got += more
-    return got
 
 
 def no_descriptors() -> CapacityError:

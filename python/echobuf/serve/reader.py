@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from echobuf import _core
+from echobuf._engine.backends import HostBackend
 from echobuf._engine.engine import Engine
-from echobuf._engine.host import HostBackend
 from echobuf.buffer import EchoBuffer, engine_of
 from echobuf.errors import (
     ClosedError,

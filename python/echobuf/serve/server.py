@@ -8,25 +8,25 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from echobuf import _core, describe_error
-from echobuf.describe_error import describe
+from echobuf import _core
 from echobuf.errors import (
     CapacityError,
     EchobufError,
     OptionError,
     SpecError,
     UpstreamError,
+    describe,
+    message,
+    titled,
 )
-from echobuf.limits import enough
 from echobuf.loader.upstream import Start
 from echobuf.options import MAX_WINDOW, check_int, check_options
-from echobuf.resources import Closing
+from echobuf.resources import Closing, DaemonThread, Signal, enough
 from echobuf.serve import address
 from echobuf.serve.protocol import ExampleSpec, Message, close_files
 from echobuf.serve.server_loop import ServerInfo, ServerLoop
 from echobuf.serve.shared_ring import SharedRing, allocate
 from echobuf.serve.upstream import ServerUpstream
-from echobuf.threads import DaemonThread, Signal
 from echobuf.workers.settings import check_workers
 
 _SLICE_S = 0.25
@@ -370,5 +370,5 @@ def _check_lease(lease: Any) -> float:
 
 def _one_line(error: BaseException) -> str:
     is_ours = isinstance(error, EchobufError)  # needs no title
-    said = describe_error.message(error) if is_ours else describe_error.titled(error)
+    said = message(error) if is_ours else titled(error)
     return " ".join(said.split())

@@ -13,12 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from echobuf import _core
-from echobuf.describe_error import describe
-from echobuf.errors import CapacityError, EchobufError, OptionError
-from echobuf.resources import track
+from echobuf.errors import CapacityError, EchobufError, OptionError, describe
+from echobuf.resources import Signal, track
 from echobuf.serve import address, protocol
 from echobuf.serve.protocol import ExampleSpec, Message
-from echobuf.threads import Signal
 
 VERSION = _core.__version__
 
@@ -216,7 +214,7 @@ class ServerLoop:
                     {
                         "seat": seat,
                         "lease_s": info.lease_s,
-                        "sample": protocol.pack(info.spec),
+                        "example": protocol.pack(info.spec),
                         "length": info.length,
                         "window": info.window,
                         "spilled": info.spilled,

@@ -8,14 +8,14 @@ import tempfile
 from pathlib import Path
 from typing import Any, NoReturn
 
-from echobuf import _core, codes
+from echobuf import _core
 from echobuf._engine import capacity
-from echobuf.arrays import put_tree
+from echobuf._engine.arrays import put_tree
+from echobuf._engine.termination import raise_for_put
 from echobuf.errors import CapacityError, ClosedError, OptionError
 from echobuf.options import Options
 from echobuf.serve.protocol import ExampleSpec
-from echobuf.structure import make_structure
-from echobuf.tree import Spec
+from echobuf.spec import Spec, make_structure
 
 
 class SharedRing:
@@ -84,7 +84,7 @@ class SharedRing:
 
     def refuse_put(self, code: int, accepted: int) -> NoReturn:
         """Raise for a put that ended with `code` after `accepted` examples."""
-        codes.refuse_put(code, accepted, failed=False)
+        raise_for_put(code, accepted, failed=False)
 
     def close(self) -> None:
         """Note that upstream has ended the epoch."""

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from echobuf.describe_error import describe
-from echobuf.errors import OptionError, UpstreamError
+from echobuf.errors import OptionError, UpstreamError, describe
 from echobuf.loader import source
 from echobuf.loader.adapter import Adapter
 from echobuf.loader.plan import count_units
-from echobuf.loader.readers import FeedRequest, ThreadReader, as_attached, choose_reader
+from echobuf.loader.readers import FeedRequest, ThreadReader, choose_reader, is_attached
 from echobuf.loader.upstream import EpochSetter, Start, Upstream
 from echobuf.options import check_bool, check_int
+from echobuf.resources import Signal
 from echobuf.serve.protocol import ExampleSpec, read_spec
 from echobuf.serve.shared_ring import SharedRing
-from echobuf.threads import Signal
 from echobuf.workers.settings import WorkerSettings
 
 _SLICE_S = 0.25
@@ -46,7 +45,7 @@ class ServerUpstream:
         if batched is not None:
             check_bool("batched", batched)
         self._length = None if length is None else check_int("length", length, 0, None)
-        if as_attached(upstream) is not None:
+        if is_attached(upstream):
             raise OptionError(
                 "`upstream` is attached to a server; what is served already is not "
                 "served again: attach jobs to that server."

@@ -9,15 +9,13 @@ from typing import Any
 import optree
 import torch
 
-from echobuf import dtype_hints, hints, nodes
-from echobuf._engine.host import HostBackend
-from echobuf._engine.output_spec import OutputSpec
+from echobuf import hints, nodes
+from echobuf._engine.backends import HostBackend
+from echobuf._engine.output import OutputSpec
 from echobuf.buffer import EchoBuffer, engine_of
-from echobuf.describe_error import message
-from echobuf.errors import SpecError
-from echobuf.field import Field
+from echobuf.errors import SpecError, message
 from echobuf.loader.adapter import Adapter
-from echobuf.tree import flatten_with_paths
+from echobuf.spec import Field, flatten_with_paths
 
 # Types that NumPy lacks are carried as integers of their size.
 _CARRIERS = {
@@ -133,8 +131,8 @@ def _check_torch_dtype(field: Field, path: str) -> None:
         torch.from_numpy(np.empty(0, field.dtype))
     except (TypeError, ValueError):
         raise SpecError(
-            f"`example{path}` has dtype {dtype_hints.name_of(field.dtype)}, which "
-            f"torch does not have. {dtype_hints.to_convert(field.dtype)}"
+            f"`example{path}` has dtype {hints.name_of(field.dtype)}, which "
+            f"torch does not have. {hints.to_convert(field.dtype)}"
         ) from None
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from echobuf import _core
-from echobuf.field import Field
+from echobuf.spec import Field
 from echobuf.transforms import dtypes
 from echobuf.transforms.leaf import Leaf
 from echobuf.transforms.lowering import Draft, Extent, Image, Step

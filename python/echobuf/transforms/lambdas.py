@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from echobuf.describe_error import message
-from echobuf.errors import SpecError
-from echobuf.field import Field
+from echobuf.errors import SpecError, message
+from echobuf.spec import Field
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.operation import Operation
 

@@ -7,14 +7,13 @@ from typing import Any
 
 import optree
 
-from echobuf._engine.output_spec import OutputSpec
+from echobuf._engine.output import OutputSpec
 from echobuf.errors import OptionError
-from echobuf.field import Field
+from echobuf.spec import NAMESPACE, Field, Spec
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.lowering import Extent
 from echobuf.transforms.mix import Mixing
 from echobuf.transforms.operation import Operation, Source
-from echobuf.tree import NAMESPACE, Spec
 
 Path = tuple[Any, ...]
 

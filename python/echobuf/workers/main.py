@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from echobuf import _core
-from echobuf.arrays import prepare_put
+from echobuf._engine.arrays import prepare_put
 from echobuf.errors import ItemError, SpecError
-from echobuf.tree import make_spec
+from echobuf.spec import make_spec
 from echobuf.workers.messages import (
     FAILED,
     READY,

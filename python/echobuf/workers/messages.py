@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from multiprocessing.reduction import DupFd, ForkingPickler
 from typing import TYPE_CHECKING, Any
 
-from echobuf.describe_error import describe, escape
-from echobuf.errors import ItemError
-from echobuf.field import Field
+from echobuf.errors import ItemError, describe, escape
+from echobuf.spec import Field
 
 if TYPE_CHECKING:
     from echobuf.loader.adapter import Adapter

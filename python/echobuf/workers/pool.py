@@ -1,37 +1,36 @@
-"""The worker processes of a loader, and the thread that submits examples to them."""
+"""The worker processes of a loader, and the thread that supervises them."""
 
 from __future__ import annotations
 
 import atexit
 import contextlib
-import itertools
+import os
+import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections import deque
+from dataclasses import replace
+from multiprocessing import connection
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
-import numpy.typing as npt
 
 from echobuf import _core
 from echobuf._engine.engine import Engine
-from echobuf.buffer import EchoBuffer
-from echobuf.loader.feeder import Feeder
-from echobuf.loader.upstream import Start
-from echobuf.workers.messages import WorkerConfig
-from echobuf.workers.process import PATIENCE_S
+from echobuf.errors import ClosedError, DeviceError
+from echobuf.resources import DaemonThread, Signal
+from echobuf.workers.messages import READY, WorkerConfig, unpack_error
+from echobuf.workers.process import PATIENCE_S, WorkerProcess, join_all
 from echobuf.workers.settings import WorkerSettings
-from echobuf.workers.supervisor import Supervisor
 
 if TYPE_CHECKING:
     from echobuf.loader.adapter import Adapter
-    from echobuf.loader.order import Order
-    from echobuf.loader.readers import FeedRequest
+
 
 _QUEUE_DEPTH = 16  # examples that a worker may have outstanding
 _EXIT_TIMEOUT_S = 4 * PATIENCE_S  # workers that must be killed take 3 of them
 
 _pools: weakref.WeakSet[WorkerPool] = weakref.WeakSet()
+_SLICE_S = 0.05
+_STUCK_S = 5.0  # until a worker that still makes a revoked example is terminated
 
 
 class WorkerPool:
@@ -102,174 +101,258 @@ def _close_all() -> None:
 atexit.register(_close_all)
 
 
-_CLOSE_TIMEOUT_S = 10.0  # for workers in the middle of an example
+class Supervisor:
+    """The state of a pool's worker processes, and a thread that waits for them.
 
-
-class PoolReader:
-    """A loader's reader that has worker processes; starts them with the first epoch.
+    It holds no reference to the pool or the loader, so that dropping those ends it.
 
     Args:
         settings: number of workers, and the way to start them.
-        order: dataset and indices that the loader iterates.
-        adapter: of the loader.
+        core: the native pool: queues and tickets.
+        configs: one for each worker.
+        engine: of the buffer that the workers write into.
 
-    Attributes:
-        settings: the same.
-        pool: the workers, once they are started; else None.
-        is_pool: True: the reader has worker processes.
-    """
-
-    is_pool = True
-
-    def __init__(
-        self, settings: WorkerSettings, order: Order, adapter: Adapter
-    ) -> None:
-        self.settings = settings
-        self._dataset = order.dataset
-        self._adapter = adapter
-        self.pool: WorkerPool | None = None
-        self._has_example = False
-        self._example: Any = None
-
-    def close(self) -> None:
-        """End the workers, and wait up to 10 s for them."""
-        if self.pool is not None:
-            self.pool.supervisor.close()
-            self.pool.supervisor.join(time.monotonic() + _CLOSE_TIMEOUT_S)
-
-    def is_ready(self) -> bool:
-        """Return True: an epoch can always be begun without waiting."""
-        return True
-
-    def check(self, start: Start) -> Start:
-        """Make the first example in this process, unless that was done before."""
-        if start.items is None or self._has_example:
-            return start
-        try:
-            self._example = self._dataset[start.first]
-        except Exception as error:
-            return Start(error=error)
-        self._has_example = True
-        return start
-
-    def first_item(self, start: Start) -> Any:
-        """Return the first example, from which the spec is inferred."""
-        return self._example
-
-    def feed(self, engine: Engine, request: FeedRequest) -> WorkerFeeder:
-        """Start a thread that feeds an epoch; start the workers with the first one.
-
-        Raises:
-            OptionError: the dataset cannot be sent to other processes.
-        """
-        if self.pool is None:
-            self.pool = WorkerPool(
-                self.settings,
-                self._dataset,
-                self._adapter.in_worker(),
-                self._example,
-                engine,
-            )
-        start = request.start
-        assert start.items is not None
-        return WorkerFeeder(
-            self.pool.core,
-            self.pool.supervisor,
-            engine,
-            start.items,
-            start.first,
-            skipped=request.needed,
-        )
-
-
-_CHUNK = 64  # indices taken from the sampler and submitted together, but
-_CHUNK_S = 0.005  # no longer than this, for samplers that are slow
-
-
-class WorkerFeeder(Feeder):
-    """A thread that feeds one epoch through workers; otherwise as `Feeder`.
-
-    Args:
-        core: takes the indices.
-        supervisor: of the workers.
-        engine: open, for this epoch.
-        indices: of the sampler, after the first.
-        first: the first index.
-        skipped: examples at the start that a resumed buffer does not need.
+    Raises:
+        OptionError: a config cannot be sent to another process.
     """
 
     def __init__(
         self,
+        settings: WorkerSettings,
         core: _core.WorkerPool,
-        supervisor: Supervisor,
-        engine: Engine,
-        indices: Iterator[int],
-        first: int,
-        *,
-        skipped: int,
+        configs: list[WorkerConfig],
+        engine: weakref.ref[Engine],
     ) -> None:
+        self._settings = settings
         self._core = core
-        self._supervisor = supervisor
-        super().__init__(
-            engine,
-            indices,
-            first,
-            batched=False,
-            read=_identity,
-            skipped=skipped,
-            snapshots=None,
-            term=supervisor.begin_epoch(),
-        )
-
-    def stop(self) -> None:
-        """Ask the thread to end, and do not wait for it."""
-        # In this order: once stopped, the thread revokes tickets, and workers mark
-        # revoked tickets as done unwritten; the term must have ended before.
-        if not self._ended:
-            self._supervisor.abandon(self._term)
-        self._stopped.set()
-
-    def _run(self, items: Iterator[Any], item: Any) -> None:
-        _core.this_thread_runs_upstream()
-        is_all = False
+        self._configs = configs
+        self._engine = engine
+        self._process = os.getpid()
+        # Guards the state below; held from the check that a failure belongs to the
+        # current epoch until the epoch has failed.
+        self._lock = threading.RLock()
+        self._workers: list[WorkerProcess | None] = [None] * settings.count
+        # Dead workers whose pipes the thread closes, since it reads them; not locked.
+        self._unreaped: deque[WorkerProcess] = deque()
+        self._starts = 0
+        self._restarts = 0
+        self._closed = False
+        self._term: int | None = None  # that is fed: a worker that dies now is replaced
+        self._has_failed = False  # this term
+        self._has_given_up = False  # this term: dead workers are not replaced
+        self._woken_fd, self._wake_fd = os.pipe()
         try:
-            is_all = self._submit_all(itertools.chain([item], items))
-        except BaseException as error:
-            del items, item
-            self._supervisor.fail(error)
-        # The epoch ends once its last example is committed.
-        if self._supervisor.wait_committed(self._term, self._stopped) and is_all:
-            self._sink.close()
-        self._ended = True
+            self._start_missing()
+            self._thread = DaemonThread(self._run, name="echobuf-workers")
+            self._thread.start()
+        except BaseException:
+            self._shut_down()
+            raise
 
-    def _submit_all(self, indices: Iterator[int]) -> bool:
-        """Submit all indices; return False if the term or the feeder was ended."""
-        indices = itertools.islice(indices, self._skipped, None)
-        while not self._stopped.is_set():
-            chunk = _next_chunk(indices)
-            if not chunk.size:
-                return True
-            code, _ = self._core.submit(self._term, chunk, 0)
-            if code != 0:
-                break  # the term has ended
-        return False
+    # ---- called by the feeder's thread
 
+    def begin_epoch(self) -> int:
+        """Begin an epoch: reset the count of restarts; return the term."""
+        with self._lock:
+            self._reap_idle()
+            self._restarts = 0
+            self._has_failed = self._has_given_up = False
+            self._term = self._core.term()
+            if self._closed:  # at interpreter exit: no worker is left to make examples
+                self._core.abandon(self._term)
+            else:
+                self._start_missing()
+                os.write(self._wake_fd, b"x")  # wait for the new workers, too
+            return self._term
 
-def _next_chunk(indices: Iterator[int]) -> npt.NDArray[np.int64]:
-    chunk: list[int] = []
-    end = time.monotonic() + _CHUNK_S
-    for index in indices:
-        chunk.append(index)
-        if len(chunk) == _CHUNK or time.monotonic() > end:
-            break
-    return np.array(chunk, np.int64)
+    def wait_committed(self, term: int, stopped: Signal) -> bool:
+        """Wait until all tickets submitted so far are committed, or revoked.
 
+        Returns:
+            True if the epoch's examples are all committed; False if the epoch failed or
+            was stopped.
+        """
+        counts = self._core.submitted()
+        stuck = None
+        while not self._core.wait_committed(counts, _SLICE_S):
+            if not (stopped.is_set() or self._has_failed or self._closed):
+                continue
+            self._give_up(term, counts)
+            stuck = stuck or time.monotonic() + _STUCK_S
+            if time.monotonic() > stuck:
+                self._kill_stuck(insist=time.monotonic() > stuck + PATIENCE_S)
+        with self._lock:
+            is_whole = stuck is None and not self._has_failed
+            if self._term == term:
+                self._term = None
+            return is_whole
 
-def _identity(item: Any) -> Any:
-    return item
+    def abandon(self, term: int) -> None:
+        """End a term whose loop was left half-way, unless another has begun."""
+        if self._process == os.getpid():
+            self._core.abandon(term)
 
+    def fail(self, error: BaseException) -> None:
+        """Fail the current epoch with an error, and revoke its tickets."""
+        with self._lock:
+            if self._term is None or self._term != self._core.term():
+                return
+            self._has_failed = True
+            engine = self._engine()
+            try:
+                if engine is not None:
+                    # A closed buffer, or one without its device, has its own error.
+                    with contextlib.suppress(ClosedError, DeviceError):
+                        engine.fail(error)
+            finally:
+                self._revoke(self._term, self._core.submitted())
 
-class SharedBuffer(EchoBuffer):
-    """A buffer whose slots, and nothing else, lie in memory shared with workers."""
+    def close(self) -> None:
+        """Ask the workers to end; the thread terminates those that do not."""
+        if self._process != os.getpid():  # a fork: the workers are the parent's
+            return
+        # Called again at interpreter exit, when a thread that runs no further may hold
+        # the lock.
+        if self._closed:
+            return
+        with self._lock:
+            if not self._closed:
+                # First: tickets that end unwritten must not be committed.
+                self._core.abandon(self._core.term())
+                self._closed = True
+                self._core.close()
+                os.write(self._wake_fd, b"x")
 
-    _shared = True
+    def join(self, deadline: float) -> None:
+        """Wait until the workers have ended, or the deadline has passed."""
+        if self._process == os.getpid():
+            self._thread.join(max(0.0, deadline - time.monotonic()))
+
+    # ---- the thread
+
+    def _run(self) -> None:
+        try:
+            while not self._closed:
+                self._wait_once()
+        finally:
+            self._core.abandon(self._core.term())
+            self._shut_down()
+
+    def _wait_once(self) -> None:
+        while self._unreaped:
+            self._unreaped.popleft().reap()
+        alive = [worker for worker in list(self._workers) if worker is not None]
+        pipes = {worker.pipe: worker for worker in alive if not worker.is_pipe_closed}
+        sentinels = {worker.sentinel: worker for worker in alive}
+        ready = connection.wait([self._woken_fd, *pipes, *sentinels])
+        if self._woken_fd in ready:
+            os.read(self._woken_fd, 4096)
+        for each in ready:
+            if each in pipes:
+                self._read_messages(pipes[each])
+        for each in ready:
+            if each in sentinels and not self._closed:
+                self._handle_death(sentinels[each])
+
+    def _read_messages(self, worker: WorkerProcess) -> None:
+        try:
+            while worker.pipe.poll():
+                what, ticket, packed = worker.pipe.recv()
+                if what == READY:
+                    worker.is_ready = True
+                else:
+                    self._handle_failure(worker, ticket, unpack_error(packed))
+        except (EOFError, OSError):
+            worker.is_pipe_closed = True  # the sentinel follows
+
+    def _handle_failure(
+        self, worker: WorkerProcess, ticket: int | None, error: BaseException
+    ) -> None:
+        with self._lock:
+            if ticket is None:  # the worker failed at its start, and ends
+                join_all([worker], PATIENCE_S)
+                self._workers[worker.number] = None
+                self.fail(error)
+            elif self._core.is_wanted(worker.number, ticket):
+                self.fail(error)
+
+    def _handle_death(self, worker: WorkerProcess) -> None:
+        self._read_messages(worker)  # sent before it died
+        with self._lock:
+            if self._workers[worker.number] is not worker:
+                return
+            worker.reap()
+            self._workers[worker.number] = None
+            if (
+                self._closed
+                or self._term is None
+                or self._has_failed
+                or self._has_given_up
+            ):
+                return  # the next epoch starts a new worker
+            self._restarts += 1
+            if worker.failed_at_start or self._restarts > self._settings.max_restarts:
+                self.fail(worker.death_error(self._settings.max_restarts))
+                return
+            try:
+                self._start(worker.number)
+            except BaseException as error:
+                self.fail(error)
+
+    # ---- the parts of it
+
+    def _reap_idle(self) -> None:
+        """Reap workers that died between epochs, without counting a restart."""
+        if self._closed:
+            return
+        for number, worker in enumerate(self._workers):
+            if worker is not None and not worker.process.is_alive():
+                self._unreaped.append(worker)
+                self._workers[number] = None
+
+    def _start_missing(self) -> None:
+        for number, worker in enumerate(self._workers):
+            if worker is None:
+                self._start(number)
+
+    def _start(self, number: int) -> None:
+        config = replace(self._configs[number], start=self._starts)
+        self._starts += 1
+        self._workers[number] = WorkerProcess(self._settings, self._core, config)
+
+    def _give_up(self, term: int, counts: list[int]) -> None:
+        with self._lock:
+            if self._term == term:
+                self._has_given_up = True
+            self._revoke(term, counts)
+
+    def _revoke(self, term: int, counts: list[int]) -> None:
+        """End a term, and revoke its tickets up to these counts, in that order."""
+        with self._lock:
+            self._core.revoke(term, counts)
+            for number, worker in enumerate(self._workers):
+                if worker is None:
+                    self._core.reap(number)
+
+    def _kill_stuck(self, insist: bool) -> None:
+        with self._lock:
+            for worker in self._workers:
+                if worker is None or not self._core.outstanding(worker.number):
+                    continue
+                if insist:
+                    worker.process.kill()
+                else:
+                    worker.process.terminate()
+
+    def _shut_down(self) -> None:
+        self._core.close()
+        with self._lock:
+            self._closed = True
+            workers = [worker for worker in self._workers if worker is not None]
+            workers += self._unreaped
+        join_all(workers, PATIENCE_S)
+        with self._lock:
+            self._workers = [None] * len(self._workers)
+            self._revoke(self._core.term(), self._core.submitted())
+            os.close(self._woken_fd)
+            os.close(self._wake_fd)

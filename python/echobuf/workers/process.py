@@ -15,8 +15,7 @@ from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from echobuf import _core
-from echobuf.describe_error import message
-from echobuf.errors import OptionError, UpstreamError
+from echobuf.errors import OptionError, UpstreamError, message
 from echobuf.workers.main import run_worker
 from echobuf.workers.messages import Descriptor, Payload, WorkerConfig
 from echobuf.workers.settings import WorkerSettings

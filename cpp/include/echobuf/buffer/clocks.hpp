@@ -85,7 +85,7 @@ class UpstreamClock {
     set_out(here_, base);
   }
 
-  /// `end`: the ring position that this epoch's upstream has come to.
+  /// `end`: the ring position that this epoch's upstream has reached.
   Reading read(std::uint64_t end) const {
     std::lock_guard lock(mutex_);
     const std::int64_t wait_ns = ahead_ ? here_.wait_ns : waits_.total();

@@ -260,7 +260,7 @@ class DrawPath {
     };
     Status status = wait_for(wait_limit, &clock_.waits(), attempt);
     // Time is for upstream: what is there already is not refused because the thread
-    // has not come to it yet.
+    // has not reached it yet.
     while (status == Status::kTimeout && wait_limit.end != kAtOnce && ready())
       status = wait_for(Clock::now() + kSlice, &clock_.waits(), attempt);
     if (status == Status::kOk) batch = std::move(ahead.batch);

@@ -38,7 +38,7 @@ class EpochAccounting {
     epoch_.base = ring.tail();
   }
 
-  /// A batch has been handed out, and the schedule has come to `after`.
+  /// A batch has been handed out, and the schedule has reached `after`.
   void hand_out(const Sweep& after) {
     std::lock_guard lock(mutex_);
     handed_ = after;

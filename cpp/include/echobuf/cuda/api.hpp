@@ -49,7 +49,7 @@ inline constexpr int kAttributeMultiprocessors = 16;  // CUdevice_attribute
 inline constexpr int kAttributeMajor = 75;
 inline constexpr int kAttributeMinor = 76;
 
-/// Streams that have no handle of their own.
+/// Handles of the streams that the driver does not make by a call.
 inline const StreamHandle kLegacyStream = reinterpret_cast<StreamHandle>(0x1);
 inline const StreamHandle kPerThreadStream = reinterpret_cast<StreamHandle>(0x2);
 

@@ -18,7 +18,7 @@
 namespace echobuf::cuda {
 
 /// A batch is planned as a whole and then drawn by one launch, or left in device memory
-/// for a graph. Where "auto" comes to a wait in its middle, the records that it had are
+/// for a graph. Where "auto" waits in its middle, the records that it had are
 /// held aside, and are the first part of the next plan.
 class DeviceDrawer : public PassCursor<StagedRing> {
  public:
@@ -135,8 +135,8 @@ class DeviceDrawer : public PassCursor<StagedRing> {
     return servable(plan_.rows()) ? Outcome::kBatch : Outcome::kFinished;
   }
 
-  /// What "auto" sweeps next is decided by all that was put by then, not by how far
-  /// the uploader has come: it is waited for, but not for what is put meanwhile.
+  /// All records that were put by now decide what "auto" sweeps next, however far the
+  /// uploader is: a draw waits for these to be uploaded, and not for later ones.
   bool is_catching_up() {
     if (ring_.behind()) {
       if (!catching_up_) catching_up_ = ring_.staged_end();

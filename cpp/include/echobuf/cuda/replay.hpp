@@ -12,13 +12,14 @@
 
 namespace echobuf::cuda {
 
-/// A batch that before_replay() has planned is read by launches that nobody tells us
-/// of. It is over when the next call comes: then an event is recorded behind them.
+/// A batch that before_replay() has planned, and that the caller's launches of a graph
+/// read unseen. The next call of the consumer ends it, and records an event behind
+/// them.
 class Replay {
  public:
   explicit Replay(Uploader& uploader) : uploader_(uploader) {}
 
-  /// What the last launches read may be freed afterwards.
+  /// Waits for the last launches, whose memory may be freed then.
   ~Replay() {
     if (!stream_) return;
     if (is_elsewhere(*stream_))
@@ -36,8 +37,8 @@ class Replay {
   }
   bool expected() const { return stream_.has_value(); }
 
-  /// Nothing more is launched on the plan there is. Enqueues `last` behind what was,
-  /// and records the event that whoever writes its slots waits for.
+  /// Ends the plan, on which nothing more is launched. Enqueues `last` behind the
+  /// launches, and records the event that the uploader waits for to write its slots.
   template <class Last>
   void finish(Last&& last) {
     const DeviceContext::Scope scope(uploader_.context());

@@ -17,7 +17,7 @@ inline transform::Tile tile_of(const transform::Stage& stage) {
   return transform::plain_tile(stage.target.extent);
 }
 
-/// What one row of the batch has in memory for a stage, beside its source and target.
+/// Bytes that a stage needs for one row of the batch, beside its source and target.
 inline std::size_t sums_bytes(const transform::Stage& stage) {
   const std::size_t tiles = tile_of(stage).count();
   return stage.mean < 0 ? 0 : 2 * tiles * sizeof(std::int64_t);

@@ -82,8 +82,8 @@ class StagedRing {
   /// Copies are done up to `position`: their staging slots may be written again.
   void arrived(std::uint64_t position) { staging_.release(position); }
 
-  /// What the uploader waits for when there is no run: more records, if there are none,
-  /// or room for them. Prepare, look again with next_run(), wait.
+  /// The event that the uploader waits for when there is no run: more records, if there
+  /// are none, or room for them. Prepare, look again with next_run(), wait.
   EventCount& news() {
     const std::uint64_t first = uploaded_.load(std::memory_order_relaxed);
     if (staging_.is_committed(first)) return window_room_;
@@ -124,7 +124,7 @@ class StagedRing {
            !retired_.load(std::memory_order_acquire);
   }
 
-  /// What was committed by now lies below this position, if there is room for it.
+  /// The position below which all that was committed by now lies, if there is room.
   std::uint64_t staged_end() const {
     return uploaded_.load(std::memory_order_acquire) + staging_.capacity();
   }
@@ -157,7 +157,7 @@ class StagedRing {
   void reopen_ahead() { staging_.reopen_ahead(); }
   bool opened_ahead() const { return staging_.opened_ahead(); }
 
-  /// The uploader has ended: nothing is sent any more, and nobody is to wait for that.
+  /// Notes that the uploader has ended: no thread may wait for it to send.
   void retire() { retired_.store(true, std::memory_order_release); }
 
   /// Waits until nothing below `end` is on its way any more; the consumer rests, and

@@ -215,7 +215,7 @@ class DeviceTransformedLeaves {
       launch.sums = scratch;
       scratch += rows.count * sums_bytes(stage);
       enqueue(transformed, i, launch, parts, stream);
-      // What comes next reads what was written; a partner's only if that was, too.
+      // The next stage reads this one's target; a partner's only if it was written.
       launch.image[0] = launch.target[0];
       launch.image[1] = launch.target[1];
       launch.image_bytes = bytes;

@@ -22,7 +22,7 @@
 
 namespace echobuf::cuda {
 
-/// Copies runs on a stream of its own. A draw's stream waits for the runs that it reads
+/// Copies runs on a separate stream. A draw's stream waits for the runs that it reads
 /// (`ready` events); the copying stream waits for the last draw before it writes over
 /// slots that were given back (`drawn`).
 class Uploader {
@@ -39,8 +39,8 @@ class Uploader {
     for (std::size_t i = 0; i < kFlights; ++i) idle_.push_back(make_event(context_));
   }
 
-  /// Waits for the copies and draws that are on their way: then what they work on may
-  /// be freed. Nobody draws any more; a draw that stop() overtook is waited for, too.
+  /// Waits for the copies and draws that are on their way: then their memory may be
+  /// freed. No thread begins a draw any more; one that stop() overtook is waited for.
   ~Uploader() {
     stop();
     try {
@@ -76,7 +76,7 @@ class Uploader {
     const Driver& driver = context_->driver();
     {
       std::lock_guard lock(mutex_);
-      // What was let pass after it is not in the window.
+      // After an error, records pass without being copied to the window.
       if (error_) throw *error_;
       const Flight* last = nullptr;
       for (const Flight& flight : flights_) {
@@ -256,8 +256,8 @@ class Uploader {
     return false;
   }
 
-  /// What comes is let pass, so that nobody waits for ever, until somebody looks and
-  /// stops.
+  /// Lets records pass without copies, so that no producer waits for ever, until a
+  /// consumer finds the error and stops the uploader.
   void let_pass() {
     while (!stopped()) {
       const StagedRing::Run run = ring_.next_run(most_);

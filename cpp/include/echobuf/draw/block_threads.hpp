@@ -4,8 +4,8 @@
 
 // The threads of a block of a kernel, for code that is compiled twice. all(step): each
 // thread does a step, and goes on when all have done it, so that a step finds in the
-// block's memory what the others wrote there in the step before. last(step): nobody
-// waits for it.
+// block's memory what the others wrote there in the step before. last(step): no
+// thread waits for it.
 
 namespace echobuf {
 

@@ -53,7 +53,7 @@ ECHOBUF_HD T load_once(uint64_t address) {
 #endif
 }
 
-/// What lies there, in place.
+/// The value at an address, in place.
 template <class T>
 ECHOBUF_HD const T& see(uint64_t address) {
 #if !defined(__CUDACC_RTC__) && !defined(__CUDACC__)
@@ -117,7 +117,7 @@ ECHOBUF_HD inline void copy_word(uint64_t to, uint64_t from, uint64_t bytes,
                                  uint64_t index) {
   const uint64_t lead = to % 16;  // of the first word, before the row
   const uint64_t word = to - lead + index * 16;
-  // Where in the row this word begins; of the first one, `lead` bytes before it.
+  // This word begins at this byte of the row; the first one `lead` bytes before it.
   const uint64_t end = lead + bytes;
   if (index * 16 >= end) return;
   const bool whole = index * 16 >= lead && index * 16 + 16 <= end;

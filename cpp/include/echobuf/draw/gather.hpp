@@ -9,6 +9,7 @@
 
 #include "echobuf/draw/batch_layout.hpp"
 #include "echobuf/draw/copy.hpp"
+#include "echobuf/draw/copy_ahead.hpp"
 #include "echobuf/schedule/permutation.hpp"
 #include "echobuf/schedule/permutation_range.hpp"
 #include "echobuf/store/record.hpp"
@@ -145,6 +146,38 @@ inline std::vector<CopiedField> copied_fields(const RecordLayout& record,
   return fields;
 }
 
+namespace detail {
+
+inline bool any_large(const std::vector<CopiedField>& fields) {
+  return std::any_of(fields.begin(), fields.end(),
+                     [](const CopiedField& field) { return field.bytes >= kLargeRow; });
+}
+
+/// Copies the fields of records one record after the other, each while the next comes.
+inline void gather_large_records(const std::vector<CopiedField>& fields,
+                                 std::size_t stride, const std::byte* const* records,
+                                 std::size_t count, std::byte* const* leaves,
+                                 std::size_t row, bool stream) {
+  const RowCopyAhead large = stream ? streaming_copy_ahead() : cold_copy_ahead();
+  const std::size_t distance =
+      std::min(stride, stream ? kStreamingLookahead : kLookahead);
+  if (count != 0) prefetch_record(records[0], stride);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::byte* const record = records[i];
+    const Lookahead ahead{record + stride, records[i + 1 < count ? i + 1 : i],
+                          distance};
+    for (const CopiedField& field : fields) {
+      std::byte* const to = leaves[field.leaf] + (row + i) * field.bytes;
+      if (field.bytes >= kLargeRow)
+        large(to, record + field.offset, field.bytes, ahead);
+      else
+        field.copy_rows(to, &record, field.offset, field.bytes, 1);
+    }
+  }
+}
+
+}  // namespace detail
+
 /// At most so many records are gathered at a time.
 inline constexpr std::size_t kGatherChunk = 256;
 
@@ -157,6 +190,10 @@ inline void gather_records(const std::vector<CopiedField>& fields, std::size_t s
   const std::byte* records[kGatherChunk];
   for (std::size_t i = 0; i < count; ++i)
     records[i] = view.slots + view.slot(order[i]) * stride;
+  if (stride >= kLookaheadFrom && stride < kLookaheadTo && detail::any_large(fields)) {
+    detail::gather_large_records(fields, stride, records, count, leaves, row, stream);
+    return;
+  }
   const RowCopy large = stream ? streaming_copy() : nullptr;
   const std::size_t ahead = prefetch_distance(stride);
   const std::size_t block = ahead;

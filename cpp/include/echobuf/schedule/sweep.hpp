@@ -131,8 +131,8 @@ class AutoSweep {
   AutoSweep(std::uint64_t window, std::uint64_t batch_size, std::uint32_t max_factor)
       : schedule_(window, batch_size, max_factor) {}
 
-  /// True if the next step ends a pass, or goes on waiting after one, and so uses up
-  /// what is known of upstream.
+  /// True if the next step ends a pass, or goes on waiting after one: it then decides
+  /// by the records that upstream has put so far.
   bool between_passes() const {
     return !schedule_.state().begun || schedule_.state().waiting ||
            offset_ == schedule_.span().count;

@@ -175,8 +175,8 @@ class Ring {
            lap_of(position);
   }
 
-  /// What is committed can be drawn at once, and what is released taken: see
-  /// cuda::StagedRing.
+  /// Always false: committed records can be drawn at once, and released slots taken.
+  /// cuda::StagedRing differs.
   static constexpr bool behind() { return false; }
   static constexpr bool clearing() { return false; }
 

@@ -25,8 +25,8 @@ class SharedMemory final : public Memory {
     map();
   }
 
-  /// Of what another process has made: `fd` is duplicated. Throws std::system_error for
-  /// what is no memory of at least `bytes`.
+  /// Maps memory that another process has made: `fd` is duplicated. Throws
+  /// std::system_error unless it is memory of at least `bytes`.
   SharedMemory(int fd, std::size_t bytes, bool writable = true)
       : Memory(bytes), fd_(again(fd, bytes)) {
     map(writable);
@@ -56,7 +56,7 @@ class SharedMemory final : public Memory {
     struct stat about {};
     if (fstat(fd, &about) != 0)
       throw std::system_error(errno, std::generic_category(), "shared memory");
-    // What lies past its end would be a bus error.
+    // An access past its end would be a bus error.
     if (!S_ISREG(about.st_mode) || about.st_size < 0 ||
         static_cast<std::size_t>(about.st_size) < bytes)
       throw std::system_error(EINVAL, std::generic_category(), "shared memory");

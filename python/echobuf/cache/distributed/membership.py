@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from echobuf.cache.distributed import protocol
-from echobuf.cache.shared_memory import SharedMemory
+from echobuf.cache.memory import SharedMemory
 from echobuf.errors import OptionError, UpstreamError
 from echobuf.ranks.json_store import format_error, format_per_rank
 from echobuf.ranks.liveness import Process

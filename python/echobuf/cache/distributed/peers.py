@@ -12,10 +12,9 @@ from typing import Any
 from echobuf.cache.distributed import protocol
 from echobuf.cache.distributed.membership import LostRanks
 from echobuf.cache.items import HEADER_BYTES, DamagedError, ItemEncoder, decode_item
-from echobuf.cache.shared_memory import SharedCounters
-from echobuf.describe_error import message
-from echobuf.limits import explain
-from echobuf.resources import track
+from echobuf.cache.memory import SharedCounters
+from echobuf.errors import message
+from echobuf.resources import explain, receive, track
 
 PEER_COUNTS = ("from_peers", "peer_bytes", "given", "given_bytes")
 """The names of the counts of `SharedItems`."""
@@ -98,13 +97,9 @@ class PeerConnection:
 
     def _receive(self, size: int) -> bytearray:
         assert self._socket is not None
-        data = bytearray(size)
-        view, got = memoryview(data), 0
-        while got < size:
-            count = self._socket.recv_into(view[got:])
-            if count == 0:
-                raise ConnectionResetError("it has closed the connection")
-            got += count
+        data = receive(self._socket, size)
+        if len(data) < size:
+            raise ConnectionResetError("it has closed the connection")
         return data
 
 

@@ -14,8 +14,7 @@ from typing import Any
 
 from echobuf.cache.distributed import protocol
 from echobuf.cache.items import EncodedItem, is_valid
-from echobuf.limits import check_descriptors, enough
-from echobuf.resources import track
+from echobuf.resources import check_descriptors, enough, track
 
 _GREETING_S = 10.0  # from the connection of a client to its greeting
 _BACKLOG = 4096

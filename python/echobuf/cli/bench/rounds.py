@@ -60,7 +60,6 @@ class Failed:
 
 
 Outcome = Measured | Failed
-_Progress = Callable[[str], None]
 
 
 def measure(

@@ -29,8 +29,6 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from echobuf.describe_error import message
-
 
 class BusyThread:
     """A thread that runs Python code for as long as the context lasts."""
@@ -124,9 +122,16 @@ class Worker:
         return {}
 
 
+def _text(error: BaseException) -> str:
+    try:
+        return str(error) or repr(error)
+    except Exception:  # classes of a peer may raise in either
+        return "an error without a text"
+
+
 def _failure(stage: str, error: BaseException) -> dict[str, Any]:
     traceback.print_exc()  # standard error; the parent keeps it
-    reason = " ".join(message(error).split())
+    reason = " ".join(_text(error).split())
     return {"ok": False, "stage": stage, "reason": f"{type(error).__name__}: {reason}"}
 
 

@@ -15,11 +15,10 @@ import torch
 from rich.console import Console
 
 from echobuf.cli.demo.data import SIDE, test_set, write_digits
-from echobuf.cli.demo.model import Model
 from echobuf.cli.demo.progress import display
 from echobuf.cli.demo.report import Costs, DemoResult, as_json, table, write_picture
 from echobuf.cli.demo.settings import Settings
-from echobuf.cli.demo.training import Run, TrainingTask, train
+from echobuf.cli.demo.training import Model, Run, TrainingTask, train
 from echobuf.cli.demo.upstream import ServerProcess
 from echobuf.cli.output import print_json, wrapped
 

@@ -1,4 +1,4 @@
-"""`EchoLoader` for Hugging Face Accelerate."""
+"""`echobuf.accelerate.EchoLoader`: tells Hugging Face Accelerate where epochs end."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from echobuf.errors import ClosedError
 from echobuf.loader.signature import documented
 from echobuf.resources import Uncopied
 from echobuf.torch import EchoLoader as _EchoLoader
+
+__all__ = ["EchoLoader"]
 
 _END = object()
 

@@ -1,0 +1,192 @@
+"""The reader of a loader with worker processes, and the thread that feeds them."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from echobuf import _core
+from echobuf._engine.engine import Engine
+from echobuf.buffer import EchoBuffer
+from echobuf.loader.adapter import Adapter
+from echobuf.loader.feeder import Feeder
+from echobuf.loader.readers import FeedRequest
+from echobuf.loader.source import Order
+from echobuf.loader.upstream import Start
+from echobuf.workers.pool import Supervisor, WorkerPool
+from echobuf.workers.settings import WorkerSettings
+
+_CLOSE_TIMEOUT_S = 10.0  # for workers in the middle of an example
+_CHUNK = 64  # indices taken from the sampler and submitted together, but
+_CHUNK_S = 0.005  # no longer than this, for samplers that are slow
+
+
+class PoolReader:
+    """A loader's reader that has worker processes; starts them with the first epoch.
+
+    Args:
+        settings: number of workers, and the way to start them.
+        order: dataset and indices that the loader iterates.
+        adapter: of the loader.
+
+    Attributes:
+        settings: the same.
+        pool: the workers, once they are started; else None.
+        is_pool: True: the reader has worker processes.
+    """
+
+    is_pool = True
+
+    def __init__(
+        self, settings: WorkerSettings, order: Order, adapter: Adapter
+    ) -> None:
+        self.settings = settings
+        self._dataset = order.dataset
+        self._adapter = adapter
+        self.pool: WorkerPool | None = None
+        self._has_example = False
+        self._example: Any = None
+
+    def close(self) -> None:
+        """End the workers, and wait up to 10 s for them."""
+        if self.pool is not None:
+            self.pool.supervisor.close()
+            self.pool.supervisor.join(time.monotonic() + _CLOSE_TIMEOUT_S)
+
+    def is_ready(self) -> bool:
+        """Return True: an epoch can always be begun without waiting."""
+        return True
+
+    def check(self, start: Start) -> Start:
+        """Make the first example in this process, unless that was done before."""
+        if start.items is None or self._has_example:
+            return start
+        try:
+            self._example = self._dataset[start.first]
+        except Exception as error:
+            return Start(error=error)
+        self._has_example = True
+        return start
+
+    def first_item(self, start: Start) -> Any:
+        """Return the first example, from which the spec is inferred."""
+        return self._example
+
+    def feed(self, engine: Engine, request: FeedRequest) -> WorkerFeeder:
+        """Start a thread that feeds an epoch; start the workers with the first one.
+
+        Raises:
+            OptionError: the dataset cannot be sent to other processes.
+        """
+        if self.pool is None:
+            self.pool = WorkerPool(
+                self.settings,
+                self._dataset,
+                self._adapter.in_worker(),
+                self._example,
+                engine,
+            )
+        start = request.start
+        assert start.items is not None
+        return WorkerFeeder(
+            self.pool.core,
+            self.pool.supervisor,
+            engine,
+            start.items,
+            start.first,
+            skipped=request.needed,
+        )
+
+
+class WorkerFeeder(Feeder):
+    """A thread that feeds one epoch through workers; otherwise as `Feeder`.
+
+    Args:
+        core: takes the indices.
+        supervisor: of the workers.
+        engine: open, for this epoch.
+        indices: of the sampler, after the first.
+        first: the first index.
+        skipped: examples at the start that a resumed buffer does not need.
+    """
+
+    def __init__(
+        self,
+        core: _core.WorkerPool,
+        supervisor: Supervisor,
+        engine: Engine,
+        indices: Iterator[int],
+        first: int,
+        *,
+        skipped: int,
+    ) -> None:
+        self._core = core
+        self._supervisor = supervisor
+        super().__init__(
+            engine,
+            indices,
+            first,
+            batched=False,
+            read=_identity,
+            skipped=skipped,
+            snapshots=None,
+            term=supervisor.begin_epoch(),
+        )
+
+    def stop(self) -> None:
+        """Ask the thread to end, and do not wait for it."""
+        # In this order: once stopped, the thread revokes tickets, and workers mark
+        # revoked tickets as done unwritten; the term must have ended before.
+        if not self._ended:
+            self._supervisor.abandon(self._term)
+        self._stopped.set()
+
+    def _run(self, items: Iterator[Any], item: Any) -> None:
+        _core.this_thread_runs_upstream()
+        is_all = False
+        try:
+            is_all = self._submit_all(itertools.chain([item], items))
+        except BaseException as error:
+            del items, item
+            self._supervisor.fail(error)
+        # The epoch ends once its last example is committed.
+        if self._supervisor.wait_committed(self._term, self._stopped) and is_all:
+            self._sink.close()
+        self._ended = True
+
+    def _submit_all(self, indices: Iterator[int]) -> bool:
+        """Submit all indices; return False if the term or the feeder was ended."""
+        indices = itertools.islice(indices, self._skipped, None)
+        while not self._stopped.is_set():
+            chunk = _next_chunk(indices)
+            if not chunk.size:
+                return True
+            code, _ = self._core.submit(self._term, chunk, 0)
+            if code != 0:
+                break  # the term has ended
+        return False
+
+
+def _next_chunk(indices: Iterator[int]) -> npt.NDArray[np.int64]:
+    chunk: list[int] = []
+    end = time.monotonic() + _CHUNK_S
+    for index in indices:
+        chunk.append(index)
+        if len(chunk) == _CHUNK or time.monotonic() > end:
+            break
+    return np.array(chunk, np.int64)
+
+
+def _identity(item: Any) -> Any:
+    return item
+
+
+class SharedBuffer(EchoBuffer):
+    """A buffer whose slots, and nothing else, lie in memory shared with workers."""
+
+    _shared = True
