@@ -7,15 +7,9 @@ from typing import Any
 
 import torch
 
-<<<<<<< HEAD
 from echobuf import _core
-from echobuf.cuda import driver_errors
 from echobuf.cuda.arrays import DeviceArrays, handle_of
-from echobuf.cuda.device import relaxed
-=======
-from echobuf.cuda.arrays import DeviceArrays, handle_of
-from echobuf.cuda.device import device_error
->>>>>>> main
+from echobuf.cuda.device import device_error, relaxed
 from echobuf.errors import DeviceError
 from echobuf.spec import Spec
 
