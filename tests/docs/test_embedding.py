@@ -13,7 +13,7 @@ import pytest
 
 import markdown
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 TRAINER = ROOT / "examples" / "cpp_trainer"
 PAGE = ROOT / "docs" / "embedding.md"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-BENCH = Path(__file__).parent.parent / "bench"
+BENCH = Path(__file__).parents[2] / "bench"
 ASSEMBLY = """
         /*0000*/                   LDC R1, c[0x0][0x28] ;
         /*0010*/                   LDG.E.128 R4, desc[UR4][R2.64] ;

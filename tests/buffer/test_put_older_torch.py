@@ -29,7 +29,7 @@ def test_tensors_pass_the_tests_of_put_without_the_exchange():
         capture_output=True,
         text=True,
         check=False,
-        cwd=tests.parents[1],
+        cwd=tests.parents[2],
     )
     assert run.returncode == 0, run.stdout[-3000:]
     assert " passed" in run.stdout
