@@ -46,8 +46,8 @@ class Shadow {
   };
   using Pieces = std::map<std::size_t, Piece>;  // by begin; none where never touched
 
-  /// True if the same access to all of [begin, end) was the last one that told anything,
-  /// as where threads of one kernel come to the same bytes.
+  /// True if the same access to all of [begin, end) was the last one that told
+  /// anything, as where threads of one kernel come to the same bytes.
   bool is_noted(std::size_t begin, std::size_t end, const LabelPointer& label,
                 bool write) const;
   static void compare(Pieces::const_iterator piece, const Actor& by, bool write,
