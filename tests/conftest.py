@@ -28,7 +28,7 @@ settings.load_profile("usual")
 APART = ("gpu", "mosaic")
 """Markers of tests that need what is not everywhere: a GPU, another NumPy."""
 
-LATE = ("upstreams", "test_tf_data.py", "test_shuffles_tf.py", "on_jax")
+LATE = ("upstreams", "frameworks", "test_tf_data.py", "test_shuffles_tf.py", "on_jax")
 """Folders and files of tests that come last, in this order."""
 
 _MISSING = "could not import"

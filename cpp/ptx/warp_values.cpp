@@ -158,6 +158,7 @@ void Warp::access(const Instruction& at, std::uint32_t mask, Body body) {
   const unsigned count = write ? at.ins : at.outs;
   const std::uint64_t bytes = std::uint64_t{count} * bytes_of(at.type);
   std::vector<std::uint64_t> sectors;  // of each access to global memory
+  sectors.reserve(kLanes);
   each_lane(mask, [&](unsigned lane) {
     const std::uint64_t address =
         value(at.base, lane) + static_cast<std::uint64_t>(at.offset);

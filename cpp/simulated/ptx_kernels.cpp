@@ -26,18 +26,20 @@ class LaunchMemory : public ptx::DeviceMemory {
                         std::uint32_t used) override {
     if (address >= ptx::kMemoryBegin)
       return variables_.find_place(address, bytes, write, used);
-    const auto range = note(address, bytes, write, used)
-                           ? running_.memory->range_of(address)
-                           : std::nullopt;
-    if (!range || range->begin + range->bytes - address < bytes)
-      throw ptx::Complaint{ptx::FaultKind::kOutOfBounds, "no memory of the device"};
-    auto [shadow, added] = shadows_.try_emplace(range->begin);
-    if (added) shadow->second.resize(range->bytes);
-    return {reinterpret_cast<unsigned char*>(address), nullptr, &shadow->second,
-            address - range->begin, false};
+    if (!note(address, bytes, write, used)) outside();
+    if (shadow_ == nullptr || address < range_.begin ||
+        address - range_.begin >= range_.bytes)
+      find_shadow(address);
+    if (range_.begin + range_.bytes - address < bytes) outside();
+    return {reinterpret_cast<unsigned char*>(address), nullptr, shadow_,
+            address - range_.begin, false};
   }
 
  private:
+  [[noreturn]] static void outside() {
+    throw ptx::Complaint{ptx::FaultKind::kOutOfBounds, "no memory of the device"};
+  }
+
   /// Reports what is wrong among streams; threads of this launch have their shadow.
   /// False if the bytes are not there.
   bool note(std::uint64_t address, std::uint64_t bytes, bool write,
@@ -58,9 +60,21 @@ class LaunchMemory : public ptx::DeviceMemory {
     return there;
   }
 
+  /// Makes the block of `address` the last one.
+  void find_shadow(std::uintptr_t address) {
+    const auto range = running_.memory->range_of(address);
+    if (!range) outside();
+    range_ = *range;
+    auto [shadow, added] = shadows_.try_emplace(range_.begin);
+    if (added) shadow->second.resize(range_.bytes);
+    shadow_ = &shadow->second;
+  }
+
   const Running& running_;
   ptx::DeviceMemory& variables_;
   std::map<std::uintptr_t, ptx::Shadow> shadows_;  // by begin of their blocks
+  Memory::Range range_{};                          // of the last access
+  ptx::Shadow* shadow_ = nullptr;                  // its shadow
 };
 
 /// The launches that no call has taken yet.

@@ -7,7 +7,7 @@ namespace echobuf::simulated {
 
 void Shadow::access(std::size_t begin, std::size_t end, const Actor& by, bool write,
                     const Found& found) {
-  if (begin >= end) return;
+  if (begin >= end || is_noted(begin, end, by.label, write)) return;
   auto first = pieces_.find(begin);
   if (first == pieces_.end() || first->second.end != end) {  // not as the last time
     split(begin);
@@ -24,6 +24,17 @@ void Shadow::access(std::size_t begin, std::size_t end, const Actor& by, bool wr
     first = read(first, begin, end, by.label);
   }
   merge(first, end);
+}
+
+bool Shadow::is_noted(std::size_t begin, std::size_t end, const LabelPointer& label,
+                      bool write) const {
+  auto piece = pieces_.upper_bound(begin);
+  if (piece == pieces_.begin()) return false;
+  --piece;
+  if (piece->second.end < end) return false;
+  const Cell& cell = piece->second.cell;
+  if (write) return cell.write == label && cell.reads.empty();
+  return std::find(cell.reads.begin(), cell.reads.end(), label) != cell.reads.end();
 }
 
 std::size_t Shadow::first_unwritten(std::size_t begin, std::size_t end) const {

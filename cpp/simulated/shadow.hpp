@@ -46,6 +46,10 @@ class Shadow {
   };
   using Pieces = std::map<std::size_t, Piece>;  // by begin; none where never touched
 
+  /// True if the same access to all of [begin, end) was the last one that told
+  /// anything, as where threads of one kernel come to the same bytes.
+  bool is_noted(std::size_t begin, std::size_t end, const LabelPointer& label,
+                bool write) const;
   static void compare(Pieces::const_iterator piece, const Actor& by, bool write,
                       const Found& found);
   static void add_read(Cell& cell, const LabelPointer& label);

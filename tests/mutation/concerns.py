@@ -6,27 +6,27 @@ import glob
 from pathlib import Path
 
 CONCERNS: dict[str, list[str]] = {
-    "": ["tests/test_*.py"],
+    "": ["tests/buffer", "tests/structure", "tests/schedule", "tests/loader"],
     "analysis/": ["tests/analysis"],
     "cache/": ["tests/cache"],
-    "cli/": ["tests/test_cli.py", "tests/test_bench_*.py"],
+    "cli/": ["tests/cli", "tests/bench"],
     "cli/demo/": ["tests/demo"],
     "cuda/": ["tests/on_cuda/test_cuda_*.py", "tests/on_cuda/test_simulated_cuda.py"],
     "jax/": ["tests/on_jax"],
     "loader/": [
-        "tests/test_loader*.py",
-        "tests/test_life*.py",
-        "tests/test_errors.py",
-        "tests/test_process.py",
+        "tests/loader",
+        "tests/buffer/test_life*.py",
+        "tests/buffer/test_errors.py",
+        "tests/buffer/test_process.py",
         "tests/faults/test_fault_upstream.py",
     ],
     "loader/pool_reader.py": ["tests/workers"],
     "metrics/": ["tests/metrics"],
-    "plain.py": ["tests/test_plain.py", "tests/cache/test_cache_items.py"],
+    "plain.py": ["tests/buffer/test_plain.py", "tests/cache/test_cache_items.py"],
     "serve/": ["tests/serve"],
-    "torch/": ["tests/test_torch.py", "tests/test_loader_torch.py"],
+    "torch/": ["tests/on_torch"],
     "ranks/": ["tests/ranks"],
-    "transforms/": ["tests/transforms", "tests/test_sequences_*.py"],
+    "transforms/": ["tests/transforms", "tests/buffer/test_sequences_*.py"],
     "workers/": ["tests/workers"],
 }
 """By how the path of a module begins; the longest that fits counts."""

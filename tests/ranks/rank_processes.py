@@ -4,44 +4,55 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
+
+FORK_RANKS = Path(__file__).with_name("fork_ranks.py")
 
 
 def run(program, ranks, *arguments, killed=None):
     """Return what each rank of a program has printed, parsed as JSON."""
-    with socket.socket() as held:
+    with socket.socket() as held, tempfile.TemporaryDirectory() as folder:
         # Bound, and not listened at, until the ranks have ended: so the system gives
         # the port to no other process before rank 0 listens there.
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         held.bind(("127.0.0.1", 0))
-        return _run(held.getsockname()[1], program, ranks, arguments, killed)
+        port = held.getsockname()[1]
+        codes = _run(port, folder, ranks, program, *arguments)
+        printed = []
+        for rank, code in enumerate(codes):
+            out, err = (Path(folder, f"{rank}.{name}") for name in ("out", "err"))
+            assert code == (-9 if rank == killed else 0), err.read_text()
+            assert "Exception ignored" not in err.read_text()
+            lines = out.read_text().splitlines()
+            printed.append([json.loads(line) for line in lines])
+        return printed
 
 
-def _run(port, program, ranks, arguments, killed):
-    processes = [
-        subprocess.Popen(
-            [sys.executable, str(program), *map(str, arguments)],
-            env=os.environ
-            | {
-                "RANK": str(rank),
-                "WORLD_SIZE": str(ranks),
-                "MASTER_ADDR": "127.0.0.1",
-                "MASTER_PORT": str(port),
-                "OMP_NUM_THREADS": "1",
-                "TORCH_CPP_LOG_LEVEL": "ERROR",
-            },
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(ranks)
-    ]
-    printed = []
-    for rank, process in enumerate(processes):
-        out, err = process.communicate(timeout=240)
-        assert process.returncode == (-9 if rank == killed else 0), err
-        assert "Exception ignored" not in err
-        printed.append([json.loads(line) for line in out.splitlines()])
-    return printed
+def _run(port, folder, ranks, *command):
+    """Return the exit codes of the ranks, which write into files of the folder."""
+    process = subprocess.Popen(
+        [sys.executable, FORK_RANKS, folder, str(ranks), *map(str, command)],
+        env=os.environ
+        | {
+            "WORLD_SIZE": str(ranks),
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(port),
+            "OMP_NUM_THREADS": "1",
+            "TORCH_CPP_LOG_LEVEL": "ERROR",
+        },
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        out, _ = process.communicate(timeout=240)
+    except BaseException:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        raise
+    return json.loads(out)

@@ -16,7 +16,8 @@ def run(program: Path, folder: Path) -> None:
     """Runs it with `torchrun`, with the folder as its argument."""
     command = [sys.executable, "-m", "torch.distributed.run"]
     command += ["--standalone", "--nproc-per-node=2", str(program), str(folder)]
-    path = [str(Path(echobuf.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    path = [str(Path(__file__).parent), str(Path(echobuf.__file__).parents[1])]
+    path += filter(None, [os.environ.get("PYTHONPATH")])
     names = {"PYTHONPATH": os.pathsep.join(path), "OMP_NUM_THREADS": "1"}
     ran = subprocess.run(
         command,

@@ -9,6 +9,7 @@ import markdown
 from upstream_checks import PAGE
 
 README = Path(__file__).parents[2] / "README.md"
+FOLDERS = (Path(__file__).parent, Path(__file__).parents[1] / "slow" / "frameworks")
 
 
 def anchor(title):
@@ -26,6 +27,7 @@ def test_the_table_of_the_readme_has_a_row_for_each_section():
 @pytest.mark.parametrize("title", markdown.sections(PAGE))
 def test_each_section_has_a_test_that_runs_its_code(title):
     assert len(markdown.blocks_below(PAGE, title, "python")) == 1
-    tests = [path.read_text() for path in Path(__file__).parent.glob("test_*.py")]
+    paths = [path for folder in FOLDERS for path in folder.glob("test_*.py")]
+    tests = [path.read_text() for path in paths]
     run = re.compile(rf'run\(\s*"{re.escape(title)}"')
     assert any(run.search(text) for text in tests)

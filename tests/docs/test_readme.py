@@ -14,7 +14,7 @@ from echobuf import transforms
 from echobuf.buffer import engine_of
 from echobuf.testing import simulated_cuda
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 def blocks(language: str) -> list[str]:

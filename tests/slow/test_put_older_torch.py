@@ -23,13 +23,13 @@ sys.exit(pytest.main(["-q", "-k", "(tensor or bfloat16) and cpu", *sys.argv[1:]]
     not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"), reason="it is older"
 )
 def test_tensors_pass_the_tests_of_put_without_the_exchange():
-    tests = Path(__file__).with_name("test_put_objects.py")
+    tests = Path(__file__).parents[1] / "buffer" / "test_put_objects.py"
     run = subprocess.run(
         [sys.executable, "-c", OLDER, "-p", "no:cacheprovider", tests],
         capture_output=True,
         text=True,
         check=False,
-        cwd=tests.parents[1],
+        cwd=tests.parents[2],
     )
     assert run.returncode == 0, run.stdout[-3000:]
     assert " passed" in run.stdout

@@ -16,7 +16,7 @@ from torch.utils.data.distributed import DistributedSampler
 from cache_data import COUNT
 from ranks.rank_processes import run
 
-PROGRAMS = Path(__file__).parent / "peer_programs.py"
+PROGRAMS = Path(__file__).parents[1] / "cache" / "peer_programs.py"
 BATCH = 3
 
 

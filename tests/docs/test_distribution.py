@@ -18,7 +18,7 @@ import echobuf
 from echobuf import _distributions
 from echobuf.cli.main import main
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 FOLDERS = (
     "bench",
     "cmake",

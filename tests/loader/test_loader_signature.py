@@ -162,7 +162,7 @@ def mypy_s_errors() -> frozenset[str]:
     """The lines of a program of all calls that mypy has something against."""
     pytest.importorskip("mypy")
     lines = [*PREAMBLE, *RIGHT, *WRONG]
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
     settings = textwrap.dedent(
         """
         [mypy]

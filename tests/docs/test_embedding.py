@@ -4,79 +4,19 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import markdown
-
-ROOT = Path(__file__).parent.parent
-TRAINER = ROOT / "examples" / "cpp_trainer"
-PAGE = ROOT / "docs" / "embedding.md"
-
-
-def run(*command: str | Path, cwd: Path | None = None) -> str:
-    done = subprocess.run(
-        [str(part) for part in command],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, f"{command}:\n{done.stdout}{done.stderr}"
-    return done.stdout
-
-
-def configure(source: Path, build: Path, *options: str) -> None:
-    generator = ("-G", "Ninja") if shutil.which("ninja") else ()
-    run("cmake", *generator, "-S", source, "-B", build, *options)
-
-
-def pip_installed(tmp_path: Path) -> str:
-    """The option that finds what pip installed."""
-    command = [sys.executable, "-m", "echobuf", "cmake-dir"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0 and "CI" not in os.environ:
-        pytest.skip("echobuf runs from its sources: no CMake package in it")
-    assert done.returncode == 0, done.stderr
-    return f"-Dechobuf_DIR={done.stdout.strip()}"
-
-
-def cmake_installed(tmp_path: Path) -> str:
-    """The option that finds what `cmake --install` put into a prefix."""
-    configure(ROOT, tmp_path / "core")
-    run("cmake", "--install", tmp_path / "core", "--prefix", tmp_path / "prefix")
-    return f"-DCMAKE_PREFIX_PATH={tmp_path / 'prefix'}"
+from cpp_trainer import PAGE, ROOT, TRAINER, check_trainer, pip_installed, run
 
 
 @pytest.mark.skipif(
     shutil.which("cmake") is None and "CI" not in os.environ, reason="no CMake"
 )
-@pytest.mark.parametrize("installed", [pip_installed, cmake_installed])
-def test_the_trainer_finds_echobuf_and_learns(installed, tmp_path):
-    build = tmp_path / "trainer"
-    configure(TRAINER, build, installed(tmp_path))
-    run("cmake", "--build", build)
-    lines = run(build / "cpp_trainer", cwd=tmp_path).splitlines()
-    assert "fresh 6000, served 24000: each 4 times" in lines
-    assert float(lines[-1].removeprefix("accuracy ")) > 0.9
-    count = int(run(build / "first").removesuffix(" labels served\n"))
-    assert abs(count - 2500) <= 256 // 3
-
-
-def test_the_cmake_of_the_page_builds_the_trainer(tmp_path):
-    (listed,) = markdown.blocks(PAGE, "cmake")
-    project = tmp_path / "project"
-    shutil.copytree(TRAINER, project)
-    (project / "CMakeLists.txt").write_text(listed)
-    (project / "main.cpp").write_text((TRAINER / "first.cpp").read_text())
-    build = tmp_path / "build"
-    configure(project, build, cmake_installed(tmp_path))
-    assert "-O3" in run("cmake", "--build", build, "--verbose")  # a Release build
-    assert run(build / "cpp_trainer").endswith(" labels served\n")
+def test_the_trainer_finds_what_pip_installed_and_learns(tmp_path):
+    check_trainer(tmp_path / "trainer", pip_installed(), tmp_path)
 
 
 MISUSE = """

@@ -13,7 +13,7 @@ from stages import Script, executable, summary
 
 INSTALL = ["wheels", "install"]
 SMOKES = ["draw", "chain", "graph", "torch", "jax"]
-TESTS = Path(__file__).parent / "gpu"
+TESTS = Path(__file__).parents[1] / "gpu"
 
 
 def names_in(variable):

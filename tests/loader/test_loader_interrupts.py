@@ -16,7 +16,7 @@ from echobuf.loader.epochs import Epochs
 from echobuf.resources import DaemonThread, Signal
 from echobuf.serve.reader import ServerFeeder
 from helpers import WAIT_S, Worker, until
-from interrupts import Interrupt
+from interrupt_at import Interrupt
 from test_loader import Numbers
 
 pytestmark = pytest.mark.usefixtures("no_leaked_threads")

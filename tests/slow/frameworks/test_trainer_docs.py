@@ -17,7 +17,7 @@ import markdown
 from echobuf.torch import EchoLoader
 from on_lightning import Recorder, make_trainer
 
-PAGE = Path(__file__).parents[2] / "docs" / "trainers.md"
+PAGE = Path(__file__).parents[3] / "docs" / "trainers.md"
 EXAMPLES = 40
 
 

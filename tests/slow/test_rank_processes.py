@@ -11,7 +11,7 @@ from ranks.rank_processes import run
 
 pytest.importorskip("torch")
 
-PROGRAMS = Path(__file__).parent / "rank_programs.py"
+PROGRAMS = Path(__file__).parents[1] / "ranks" / "rank_programs.py"
 
 
 def test_ranks_take_as_many_batches_in_lockstep():

@@ -21,7 +21,7 @@ from echobuf.cli.bench.options import make_parser, select
 from echobuf.cli.bench.rounds import CandidateProcess, Ratio, paired_ratio
 
 MODULE = "harness_candidates"
-FOLDER = Path(__file__).parent / "bench_candidates"
+FOLDER = Path(__file__).parents[1] / "bench" / "bench_candidates"
 
 
 def candidate(name, kind="Adds", **more):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from echobuf.cuda import nvrtc
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 INCLUDE = ROOT / "cpp" / "include"
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_100")
 

@@ -15,7 +15,7 @@ import pytest
 
 pytest.importorskip("torch")  # of the ranks
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1] / "ends"
 SECONDS = 10
 SEED = int(os.environ.get("ENDS_SEED", datetime.date.today().toordinal()))
 
