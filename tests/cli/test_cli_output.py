@@ -246,7 +246,7 @@ def test_options_that_a_command_does_not_have_are_named(capsys, arguments):
 
 def test_messages_of_python_calls_name_options(capsys, loop, tmp_path):
     other = tmp_path / "another_loop.py"
-    text = loop.read_text().replace("* 40", "* 20 + [np.zeros((4, 5))] * 20")
+    text = loop.read_text().replace("* 40", "* 4 + [np.zeros((4, 5))] * 36")
     other.write_text(text)
     arguments = (f"{other}:make", "--batch-size", "3", "--seconds", "0.1")
     code, _, err = called(capsys, "analyze", *arguments)
