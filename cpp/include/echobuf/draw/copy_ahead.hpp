@@ -62,11 +62,13 @@ inline void copy_ahead(std::byte* to, const std::byte* from, std::size_t bytes,
 
 namespace detail {
 
+/// `kStream`: past the caches.
+template <bool kStream>
 __attribute__((target("avx2"))) inline void copy_ahead_avx2(std::byte* to,
                                                             const std::byte* from,
                                                             std::size_t bytes,
                                                             const Lookahead& ahead) {
-  std::size_t i = 0;
+  std::size_t i = kStream ? copy_head(to, from, bytes) : 0;
   for (; i + 128 <= bytes; i += 128) {
     prefetch_two_lines(ahead.after(from + i));
     const auto* source = reinterpret_cast<const __m256i*>(from + i);
@@ -75,31 +77,17 @@ __attribute__((target("avx2"))) inline void copy_ahead_avx2(std::byte* to,
     const __m256i b = _mm256_loadu_si256(source + 1);
     const __m256i c = _mm256_loadu_si256(source + 2);
     const __m256i d = _mm256_loadu_si256(source + 3);
-    _mm256_storeu_si256(target, a);
-    _mm256_storeu_si256(target + 1, b);
-    _mm256_storeu_si256(target + 2, c);
-    _mm256_storeu_si256(target + 3, d);
-  }
-  std::memcpy(to + i, from + i, bytes - i);
-}
-
-__attribute__((target("avx2"))) inline void stream_ahead_avx2(std::byte* to,
-                                                              const std::byte* from,
-                                                              std::size_t bytes,
-                                                              const Lookahead& ahead) {
-  std::size_t i = copy_head(to, from, bytes);
-  for (; i + 128 <= bytes; i += 128) {
-    prefetch_two_lines(ahead.after(from + i));
-    const auto* source = reinterpret_cast<const __m256i*>(from + i);
-    auto* target = reinterpret_cast<__m256i*>(to + i);
-    const __m256i a = _mm256_loadu_si256(source);
-    const __m256i b = _mm256_loadu_si256(source + 1);
-    const __m256i c = _mm256_loadu_si256(source + 2);
-    const __m256i d = _mm256_loadu_si256(source + 3);
-    _mm256_stream_si256(target, a);
-    _mm256_stream_si256(target + 1, b);
-    _mm256_stream_si256(target + 2, c);
-    _mm256_stream_si256(target + 3, d);
+    if constexpr (kStream) {
+      _mm256_stream_si256(target, a);
+      _mm256_stream_si256(target + 1, b);
+      _mm256_stream_si256(target + 2, c);
+      _mm256_stream_si256(target + 3, d);
+    } else {
+      _mm256_storeu_si256(target, a);
+      _mm256_storeu_si256(target + 1, b);
+      _mm256_storeu_si256(target + 2, c);
+      _mm256_storeu_si256(target + 3, d);
+    }
   }
   std::memcpy(to + i, from + i, bytes - i);
 }
@@ -108,12 +96,12 @@ __attribute__((target("avx2"))) inline void stream_ahead_avx2(std::byte* to,
 
 /// The copy of a row that is in no cache, through them.
 inline RowCopyAhead cold_copy_ahead(CpuLevel level = cpu_level()) {
-  return level >= CpuLevel::kAvx2 ? detail::copy_ahead_avx2 : detail::copy_ahead;
+  return level >= CpuLevel::kAvx2 ? detail::copy_ahead_avx2<false> : detail::copy_ahead;
 }
 
 /// The copy that writes past the caches; finish_streaming() must follow.
 inline RowCopyAhead streaming_copy_ahead(CpuLevel level = cpu_level()) {
-  if (level >= CpuLevel::kAvx2) return detail::stream_ahead_avx2;
+  if (level >= CpuLevel::kAvx2) return detail::copy_ahead_avx2<true>;
   return [](std::byte* to, const std::byte* from, std::size_t bytes, const Lookahead&) {
     detail::stream_sse2(to, from, bytes);
   };
