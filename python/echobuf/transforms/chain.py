@@ -47,7 +47,7 @@ class Chain(Leaf):
         name: str,
         field: Field,
         number_of: Callable[[Link], int],
-        mixed_images: dict[int, Extent],
+        mixed_images: dict[int, list[Extent]],
     ) -> None:
         super().__init__(name, field, mixed_images)
         self.functions: list[BatchFunction] = []
@@ -183,7 +183,8 @@ class Chain(Leaf):
         draft.changes.append(self._step("mix", settings))
         self.mixed = self._link
         if not settings["flat"]:
-            self.mixed_images[id(self._link)] = settings["whole"]
+            images = self.mixed_images.setdefault(id(self._link), [])
+            images.append(settings["whole"])
         self._rounding = self.dtype.name in ("float16", "bfloat16")
 
     def classes(self, count: int) -> None:

@@ -38,7 +38,7 @@ class Leaf(ABC):
     """
 
     def __init__(
-        self, name: str, field: Field, mixed_images: dict[int, Extent]
+        self, name: str, field: Field, mixed_images: dict[int, list[Extent]]
     ) -> None:
         self.name = name
         self.shape = field.shape
@@ -152,10 +152,18 @@ class Leaf(ABC):
         return self.extent
 
     def mixed_image(self, mix: Shown) -> Extent:
-        """Return the image that `mix` cuts a box of, in another chain."""
-        if id(mix) not in self.mixed_images:
+        """Return the image that `mix` cuts a box of, in other chains."""
+        images = self.mixed_images.get(id(mix), [])
+        if not images:
             raise self.refusal("cuts no image: put it into the chain of one, too")
-        return self.mixed_images[id(mix)]
+        sizes = sorted({image[:2] for image in images})
+        if len(sizes) > 1:
+            shown = " and ".join(f"{height} x {width}" for height, width in sizes)
+            raise self.refusal(
+                f"cuts images of {shown}, of which its boxes are other shares: make "
+                "them of one size, or say labels=None"
+            )
+        return images[0]
 
     def table(self) -> Extent:
         """Take the leaf for rows and columns of numbers; of one axis, for one row.

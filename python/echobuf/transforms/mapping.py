@@ -12,7 +12,7 @@ from echobuf.errors import OptionError
 from echobuf.field import Field
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.lowering import Extent
-from echobuf.transforms.mix import Mixing
+from echobuf.transforms.mixed_labels import add_labels
 from echobuf.transforms.operation import Operation, Source
 from echobuf.tree import NAMESPACE, Spec
 
@@ -28,7 +28,7 @@ def make(spec: Spec, transform: Any, *, ragged: bool) -> OutputSpec:
     """
     leaves = _Leaves(spec, ragged=ragged)
     chains = leaves.read(transform)
-    _add_labels(leaves, chains)
+    add_labels(leaves, chains)
     return _Builder(leaves, chains).build()
 
 
@@ -39,7 +39,8 @@ class _Leaves:
         self.spec = spec
         self.lead = spec.fields[0].shape[:1] if ragged else ()
         self.paths: list[Path] = list(optree.treespec_paths(spec.treespec))
-        self.sources = list(range(len(self.paths)))
+        self.stored = len(self.paths)
+        self.sources = list(range(self.stored))
         tree = optree.tree_unflatten(spec.treespec, list(spec.fields))
         self.tree = tree
 
@@ -61,7 +62,15 @@ class _Leaves:
         return chains
 
     def _known(self) -> str:
-        return "leaves are " + ", ".join(repr(_short(path)) for path in self.paths)
+        return f"leaves are {self.show(self.paths)}"
+
+    def show(self, paths: Iterable[Path]) -> str:
+        """Return keys of leaves, for messages."""
+        return ", ".join(repr(_short(path)) for path in paths)
+
+    def path_of(self, key: Any) -> Path:
+        """Return the path that a key stands for."""
+        return key if isinstance(key, tuple) else (key,)
 
     def _read(
         self,
@@ -95,8 +104,8 @@ class _Leaves:
                 "Source(...)."
             )
         wanted = operations[0].leaf
-        source = wanted if isinstance(wanted, tuple) else (wanted,)
-        if source not in self.paths[: len(self.spec.fields)]:
+        source = self.path_of(wanted)
+        if source not in self.paths[: self.stored]:
             raise OptionError(
                 f"`transform[{_short(path)!r}]` is made from {wanted!r}, which the "
                 f"spec has not; {self._known()}."
@@ -136,55 +145,6 @@ def _name(path: Path) -> str:
     return "".join(f"[{key!r}]" for key in path)
 
 
-# ---- labels that a mix of images mixes, too
-
-
-def _add_labels(leaves: _Leaves, chains: dict[Path, list[Operation]]) -> None:
-    mixes = {
-        id(operation): (path, operation)
-        for path, chain in chains.items()
-        for operation in chain
-        if isinstance(operation, Mixing)
-    }
-    if len(mixes) > 1:
-        raise OptionError(
-            f"`transform` has {len(mixes)} mixes: "
-            f"{', '.join(repr(mix) for _, mix in mixes.values())}. One object, in the "
-            "chains of an image and of its labels, is what fits."
-        )
-    for path, mix in mixes.values():
-        others = [p for p, chain in chains.items() if mix in chain and p != path]
-        if others or len(leaves.field(path).shape) < 2 or mix.labels is None:
-            continue
-        labels = _labels(leaves, path, mix)
-        if labels is not None:
-            chains.setdefault(labels, []).append(mix)
-
-
-def _labels(leaves: _Leaves, image: Path, mix: Mixing) -> Path | None:
-    if mix.labels != "default":
-        path = mix.labels if isinstance(mix.labels, tuple) else (mix.labels,)
-        if path not in leaves.paths:
-            raise OptionError(
-                f"`labels` of {mix!r} is {mix.labels!r}; leaves are "
-                f"{', '.join(repr(_short(p)) for p in leaves.paths)}."
-            )
-        return path
-    others = [path for path in leaves.paths if path != image]
-    named = [path for path in others if path and "label" in str(path[-1]).lower()]
-    if named:
-        exact = [path for path in named if str(path[-1]).lower() == "labels"]
-        return (exact or named)[0]
-    if len(leaves.paths) == 2 and leaves.paths[1] != image:
-        return leaves.paths[1]
-    if mix.num_classes is None:
-        return None
-    raise OptionError(
-        f"`labels` of {mix!r} is 'default', but no leaf is called so; name it, or put "
-        "the same object into its chain."
-    )
-
-
 # ---- chains to plans
 
 
@@ -209,7 +169,7 @@ class _Builder:
 
     def build(self) -> OutputSpec:
         built: dict[Path, Chain] = {}
-        images: dict[int, Extent] = {}
+        images: dict[int, list[Extent]] = {}
         fields = {path: self._leaves.field(path) for path in self._order}
         # Images first: labels are mixed by the box that was cut out of them.
         for path in sorted(self._order, key=lambda path: len(fields[path].shape) < 2):
@@ -239,7 +199,9 @@ class _Builder:
         whole = (Field(self._leaves.lead + f.shape, f.dtype) for f in fields)
         return Spec(self._treespec, tuple(whole), paths)
 
-    def _chain(self, path: Path, field: Field, images: dict[int, Extent]) -> Chain:
+    def _chain(
+        self, path: Path, field: Field, images: dict[int, list[Extent]]
+    ) -> Chain:
         operations = self._chains.get(path, [])
         numbers = iter(_occurrences(operations))
         current: dict[int, int] = {}

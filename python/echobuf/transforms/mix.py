@@ -76,7 +76,8 @@ class MixUp(Mixing):
         num_classes: of labels that are integers, which become float32[num_classes].
         labels: the key of the leaf of labels; "default": a leaf whose name has "label"
             in it, or the second of two; None: there is none. Not needed where this
-            object stands in the chain of that leaf, too.
+            object stands in the chain of that leaf, too. In the chains of several
+            images it mixes their labels once.
 
     As `torchvision.transforms.v2.MixUp`. Source: H. Zhang et al. (arXiv:1710.09412).
     """
