@@ -189,6 +189,7 @@ class _Builder:
             plans=tuple(plans),
             functions=tuple(functions),
             chains=self._shown(),
+            numbers=self._drawn(),
         )
 
     def _spec(self, fields: Iterable[Field]) -> Spec:
@@ -214,6 +215,12 @@ class _Builder:
     def _shown(self) -> dict[str, list[str]]:
         return {
             _name(path) or "[]": [repr(operation) for operation in chain]
+            for path, chain in self._chains.items()
+        }
+
+    def _drawn(self) -> dict[str, list[int]]:
+        return {
+            _name(path) or "[]": [self._numbers[key] for key in _occurrences(chain)]
             for path, chain in self._chains.items()
         }
 

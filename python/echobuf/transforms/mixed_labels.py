@@ -45,9 +45,10 @@ def add_labels(leaves: Leaves, chains: Chains) -> None:
     """
     mixes = {id(op): op for c in chains.values() for op in c if isinstance(op, Mixing)}
     if len(mixes) > 1:
+        shown = ", ".join(map(repr, mixes.values()))
         raise OptionError(
-            f"`transform` has {len(mixes)} mixes: {', '.join(map(repr, mixes.values()))}."
-            " One object, in the chains of images and of their labels, is what fits."
+            f"`transform` has {len(mixes)} mixes: {shown}. One object, in the "
+            "chains of images and of their labels, is what fits."
         )
     for mix in mixes.values():
         holders = [path for path, chain in chains.items() if mix in chain]
