@@ -121,24 +121,37 @@ class Leaf(ABC):
         if not dtypes.is_float(self.dtype):
             raise self.refusal("takes floats: put ToDtype(np.float32) before it")
 
-    def fitting(self, owner: Shown, name: str, value: float) -> float:
-        """Return `value` as a number of the leaf's type."""
+    def fitting(
+        self, owner: Shown, name: str, value: float, *, rounds: bool = False
+    ) -> float:
+        """Return `value` as a number of the leaf's type.
+
+        Args:
+            owner: the operation.
+            name: the argument.
+            value: for integers its fraction is cut off, as torchvision does.
+            rounds: for integers, bring it to the nearest one instead, of two the even.
+        """
         if dtypes.code(self.dtype) == dtypes.OTHER:
             raise self.refusal(f"has `{name}` for what are no real numbers as they are")
         if not dtypes.is_integer(self.dtype):
             with np.errstate(over="ignore"):
                 return float(np.asarray(value).astype(self.dtype))
+        whole = round(value) if rounds else math.trunc(value)
         most = dtypes.largest(self.dtype)
         least = 0 if self.dtype.kind in "bu" else -most - 1
         # The largest of 64 bits are no floats: as integers they are compared, too.
-        if not (least <= value <= float(most) and math.trunc(value) <= most):
+        if not (least <= value <= float(most) and whole <= most):
             raise self.refusal(f"has {value} in `{name}`, which {self.dtype} has not")
-        return float(math.trunc(value))
+        return float(whole)
 
     def within(self, rows: int, columns: int) -> None:
         """Raise if an intermediate image is larger than the core's limits."""
         if max(rows, columns) > MOST_NUMBERS:
-            raise self.refusal(f"makes it {rows:,} x {columns:,}")
+            raise self.refusal(
+                f"makes it {rows:,} x {columns:,}; an image has {MOST_NUMBERS:,} rows "
+                "and columns at most"
+            )
 
     def window_extent(self, axis: int) -> Extent:
         """Group numbers to rows and columns; `axis`, first or last, is one of these."""

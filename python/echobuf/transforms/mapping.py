@@ -68,9 +68,14 @@ class _Leaves:
         """Return keys of leaves, for messages."""
         return ", ".join(repr(_short(path)) for path in paths)
 
-    def path_of(self, key: Any) -> Path:
-        """Return the path that a key stands for."""
-        return key if isinstance(key, tuple) else (key,)
+    def path_of(self, key: Any, prefix: Path = ()) -> Path:
+        """Return the path that a key below `prefix` stands for.
+
+        A tuple is a path, unless a leaf has just this tuple for a key.
+        """
+        whole = (*prefix, key)
+        is_key = any(path[: len(whole)] == whole for path in self.paths)
+        return whole if is_key or not isinstance(key, tuple) else prefix + key
 
     def _read(
         self,
@@ -79,7 +84,7 @@ class _Leaves:
         chains: dict[Path, list[Operation]],
     ) -> None:
         for key, value in mapping.items():
-            path = prefix + (key if isinstance(key, tuple) else (key,))
+            path = self.path_of(key, prefix)
             if isinstance(value, Mapping):
                 self._read(value, path, chains)
                 continue

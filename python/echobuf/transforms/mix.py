@@ -21,6 +21,7 @@ class Mixing(Operation):
     _cut: int
 
     def __post_init__(self) -> None:
+        arguments.make_plain(self)
         arguments.number(self, "alpha", self.alpha, 1e-6, 1e6)
         if self.num_classes is not None:
             arguments.integer(self, "num_classes", self.num_classes, 1)

@@ -17,7 +17,9 @@ class Operation(ABC):
     """One operation of a chain; immutable.
 
     The same object in the chains of two leaves makes the same random choices in both:
-    the crop of an image is that of its mask.
+    the crop of an image is that of its mask. The same object twice in one chain
+    chooses twice, independently; its second place in one leaf and its second place in
+    another are alike.
     """
 
     @abstractmethod

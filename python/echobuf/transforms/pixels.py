@@ -30,6 +30,7 @@ class Normalize(Operation):
     std: Any
 
     def __post_init__(self) -> None:
+        arguments.make_plain(self)
         arguments.numbers_of(self, "mean", self.mean)
         std = arguments.numbers_of(self, "std", self.std)
         if not np.all(np.asarray(std, np.float32)):
@@ -74,6 +75,7 @@ class ToDtype(Operation):
         return f"ToDtype({name}, scale={self.scale})"
 
     def __post_init__(self) -> None:
+        arguments.make_plain(self)
         dtypes.float_dtype(self.dtype)
         arguments.flag(self, "scale", self.scale)
 
@@ -111,6 +113,7 @@ class Layout(Operation):
     order: str
 
     def __post_init__(self) -> None:
+        arguments.make_plain(self)
         arguments.choice(self, "order", self.order, ("HWC", "CHW", "HW"))
 
     def add_to(self, chain: Chain) -> None:
@@ -127,7 +130,8 @@ class RandomErasing(Operation):
         p: with which probability.
         scale: the rectangle's share of the image's area, least and most.
         ratio: its height over its width, least and most.
-        value: a number, one for each channel, or "random": normal noise.
+        value: a number, one for each channel, or "random": normal noise. Of uint8 its
+            fraction is cut off.
 
     As `torchvision.transforms.v2.RandomErasing`. Source: Z. Zhong et al., "Random
     erasing data augmentation" (arXiv:1708.04896).
@@ -139,6 +143,7 @@ class RandomErasing(Operation):
     value: Any = 0
 
     def __post_init__(self) -> None:
+        arguments.make_plain(self)
         arguments.probability(self, self.p)
         arguments.pair(self, "scale", self.scale, 0.0, 1.0)
         arguments.ratio(self, self.ratio)
@@ -198,6 +203,7 @@ class ColorJitter(Operation):
     hue: Any = None
 
     def __post_init__(self) -> None:
+        arguments.make_plain(self)
         self._ranges()
 
     def _ranges(self) -> list[Pair | None]:

@@ -35,6 +35,7 @@ class Resize(Operation):
     antialias: bool = True
 
     def __post_init__(self) -> None:
+        arguments.make_plain(self)
         rows, _ = arguments.size(self, self.size)
         arguments.choice(self, "interpolation", self.interpolation, _RESIZE_MODES)
         arguments.flag(self, "antialias", self.antialias)
@@ -97,6 +98,7 @@ class RandomResizedCrop(Operation):
     antialias: bool = True
 
     def __post_init__(self) -> None:
+        arguments.make_plain(self)
         arguments.size(self, self.size)
         arguments.pair(self, "scale", self.scale, 0.0)
         arguments.ratio(self, self.ratio)
@@ -151,7 +153,8 @@ class RandomRotation(Operation):
         expand: False: the result is as large as the image.
         center: x and y of the point, in pixels from the top left corner; by default
             the middle.
-        fill: the value outside the image: a number, or one for each channel.
+        fill: the value outside the image: a number, or one for each channel; of uint8
+            rounded to a whole one, of two the even one.
 
     As `torchvision.transforms.v2.RandomRotation`.
     """
@@ -163,6 +166,7 @@ class RandomRotation(Operation):
     fill: Any = 0
 
     def __post_init__(self) -> None:
+        arguments.make_plain(self)
         _degrees(self, "degrees", self.degrees)
         arguments.choice(self, "interpolation", self.interpolation, _WARP_MODES)
         if self.expand is not False:
@@ -188,7 +192,8 @@ class RandomAffine(Operation):
         shear: degrees along x, least and most; a number x is (-x, x); four numbers are
             those along x and along y.
         interpolation: "nearest" or "bilinear".
-        fill: the value outside the image: a number, or one for each channel.
+        fill: the value outside the image: a number, or one for each channel; of uint8
+            rounded to a whole one, of two the even one.
         center: x and y of the point, in pixels from the top left corner; by default
             the middle.
 
@@ -204,6 +209,7 @@ class RandomAffine(Operation):
     center: Any = None
 
     def __post_init__(self) -> None:
+        arguments.make_plain(self)
         _degrees(self, "degrees", self.degrees)
         self._translate()
         self._scale()
@@ -298,6 +304,6 @@ def _add_warp(
         "shear_x": list(shear[0]),
         "shear_y": list(shear[1]),
         "centre": list(center),
-        "fill": filling(owner, chain, owner.fill),
+        "fill": filling(owner, chain, owner.fill, rounds=True),
     }
     chain.resample("warp", settings, chain.extent, "half even")
