@@ -130,7 +130,7 @@ HUGE = [2**31 - 1, 2**31, 2**40, 2**63, 2**64, -(2**31), -(2**63)]
     "form", [lambda n: n, lambda n: (n, 0), lambda n: (0, 0, n, 0)]
 )
 def test_paddings_beyond_any_image(number: int, form: Any) -> None:
-    """What is refused says what there may be."""
+    """The refusal says which paddings there may be."""
     padding = form(number)
     with pytest.raises((OptionError, SpecError)) as caught:
         one(IMAGE, [T.RandomCrop(4, padding=padding)])

@@ -40,6 +40,8 @@ class Chain(Leaf):
     Attributes:
         functions: those on whole batches, in order.
         drawn: shape and dtype before that.
+        mixed: its mix, or None.
+        interpolated: the last operation that made integers of several ones, or None.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Chain(Leaf):
         self.functions: list[BatchFunction] = []
         self.drawn: tuple[tuple[int, ...], np.dtype[Any]] | None = None
         self.mixed: Link | None = None
+        self.interpolated: Link | None = None
         self._link: Link | None = None  # that is being added
         self._number_of = number_of
         self._stages: list[_core.Stage] = []
@@ -122,6 +125,9 @@ class Chain(Leaf):
     ) -> None:
         """Make pixels of several pixels."""
         self._settle()
+        nearest = kind == "warp" and not settings["bilinear"]
+        if dtypes.is_integer(self.dtype) and not nearest:
+            self.interpolated = self._link
         draft = self._draft
         if draft.core is not None or draft.onehot or draft.changes:
             draft = self._cut()

@@ -50,12 +50,12 @@ class RandomCrop(Operation):
         padding: Any = 0 if self.padding is None else self.padding
         if not arguments.is_sequence(padding):
             padding = [padding]
+        if len(padding) not in (1, 2, 4):
+            raise self.refusal("padding", self.padding, "1, 2 or 4 ints")
         values = [
             arguments.integer(self, "padding", value, 0, MOST_NUMBERS)
             for value in padding
         ]
-        if len(values) not in (1, 2, 4):
-            raise self.refusal("padding", self.padding, "1, 2 or 4 ints")
         left, top, right, bottom = (values * 4)[:4] if len(values) < 4 else values
         return left, top, right, bottom
 
@@ -199,6 +199,8 @@ def filling(
 ) -> list[float]:
     """Return the fill of each channel, as numbers of the leaf's type; see `fitting`."""
     channels = chain.extent[2]
+    if chain.mask_fill is not None:
+        fill = chain.mask_fill
     values = arguments.numbers_of(owner, "fill", fill)
     if len(values) not in (1, channels):
         raise chain.refusal(

@@ -35,6 +35,8 @@ class Leaf(ABC):
         dtype: of the numbers after the operations so far.
         extent: height, width and channels; rows and columns if it is no image.
         order: of the axes: "HWC", "CHW", "HW", or None if it is no image.
+        is_mask: whether its numbers are classes, which are not interpolated.
+        mask_fill: the class outside of a mask; None: the operations' own.
     """
 
     def __init__(
@@ -44,6 +46,8 @@ class Leaf(ABC):
         self.shape = field.shape
         self.dtype = field.dtype
         self.order: str | None = None
+        self.is_mask = False
+        self.mask_fill: float | None = None
         self.extent: Extent = flat(field.shape)
         self.mixed_images = mixed_images
         self._operation: Shown | None = None  # that is being added

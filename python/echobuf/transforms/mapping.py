@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -10,6 +12,7 @@ import optree
 from echobuf._engine.output_spec import OutputSpec
 from echobuf.errors import OptionError
 from echobuf.field import Field
+from echobuf.transforms import dtypes
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.lowering import Extent
 from echobuf.transforms.mixed_labels import add_labels
@@ -179,6 +182,7 @@ class _Builder:
         # Images first: labels are mixed by the box that was cut out of them.
         for path in sorted(self._order, key=lambda path: len(fields[path].shape) < 2):
             built[path] = self._chain(path, fields[path], images)
+        self._warn_of_masks(built, fields)
         plans, drawn, final, functions = [], [], [], []
         for path in self._order:
             chain = built[path]
@@ -196,6 +200,34 @@ class _Builder:
             chains=self._shown(),
             numbers=self._drawn(),
         )
+
+    def _warn_of_masks(
+        self, built: dict[Path, Chain], fields: dict[Path, Field]
+    ) -> None:
+        """Warn of integers that look like a mask of an image and are interpolated."""
+        for path, chain in built.items():
+            operation = chain.interpolated
+            if operation is None or not _is_grey(fields[path]):
+                continue
+            chances = {id(each.chance) for each in self._chains[path]}
+            images = [
+                other
+                for other, operations in self._chains.items()
+                if other != path
+                and len(fields[other].shape) >= 2
+                and not chances.isdisjoint(id(each.chance) for each in operations)
+                and (_says_mask(path) or not _is_grey(fields[other]))
+            ]
+            if images:
+                warnings.warn(
+                    f"`transform{_name(path)}`: {operation!r} interpolates "
+                    f"{fields[path].dtype}{list(fields[path].shape)}, which moves with "
+                    f"`transform{_name(images[0])}`. If it is a mask of classes, put "
+                    "Mask() first in its chain: then the nearest pixel is taken. If it "
+                    "is an image, put ToDtype(np.float32) before this operation, or "
+                    "ignore this UserWarning.",
+                    stacklevel=_callers_level(),
+                )
 
     def _spec(self, fields: Iterable[Field]) -> Spec:
         paths = tuple(
@@ -228,6 +260,26 @@ class _Builder:
             _name(path) or "[]": [self._numbers[key] for key in _occurrences(chain)]
             for path, chain in self._chains.items()
         }
+
+
+def _is_grey(field: Field) -> bool:
+    """Return whether a leaf is integers in one channel: an image or a mask."""
+    shape = field.shape
+    flat = len(shape) == 2 or (len(shape) == 3 and 1 in (shape[0], shape[2]))
+    return flat and dtypes.is_integer(field.dtype)
+
+
+def _says_mask(path: Path) -> bool:
+    key = str(path[-1]).lower() if path else ""
+    return any(word in key for word in ("mask", "label", "seg", "target", "class"))
+
+
+def _callers_level() -> int:
+    """Return the level of the first frame, from the caller's, outside of echobuf."""
+    frame, level = inspect.currentframe(), 0
+    while frame and frame.f_globals.get("__name__", "").split(".")[0] == "echobuf":
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def _occurrences(operations: Iterable[Operation]) -> list[tuple[int, int]]:

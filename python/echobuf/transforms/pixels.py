@@ -123,6 +123,31 @@ class Layout(Operation):
 
 
 @dataclass(frozen=True, eq=False)
+class Mask(Operation):
+    """Says that a leaf is a mask, whose numbers are classes: nothing interpolates them.
+
+    Operations after it, which may be those of the image, take the nearest pixel where
+    they would interpolate: `Resize` and `RandomResizedCrop` as "nearest",
+    `RandomRotation` and `RandomAffine` too. Their random choices stay the same.
+
+    Args:
+        fill: the class of what lies outside of the image; None: the `fill` of each
+            operation.
+    """
+
+    fill: Any = None
+
+    def __post_init__(self) -> None:
+        arguments.make_plain(self)
+        if self.fill is not None:
+            arguments.float32(self, "fill", self.fill)
+
+    def add_to(self, chain: Chain) -> None:
+        chain.is_mask = True
+        chain.mask_fill = self.fill
+
+
+@dataclass(frozen=True, eq=False)
 class RandomErasing(Operation):
     """Puts a number, or noise, in place of a rectangle.
 

@@ -12,6 +12,7 @@ from echobuf.transforms.chain import Chain
 from echobuf.transforms.crops import filling
 from echobuf.transforms.operation import Operation
 
+_CROP_MODES = ("bilinear", "nearest")
 _RESIZE_MODES = ("bilinear", "nearest", "nearest-exact")
 
 
@@ -53,7 +54,7 @@ class Resize(Operation):
         if (rows, columns) == (height, width):
             return
         how = arguments.choice(self, "interpolation", self.interpolation, _RESIZE_MODES)
-        if how != "bilinear":
+        if how != "bilinear" or chain.is_mask:
             settings = {
                 "in": chain.extent,
                 "height": rows,
@@ -84,7 +85,7 @@ class RandomResizedCrop(Operation):
         size: height and width of the result; an int is both.
         scale: the window's share of the image's area, least and most.
         ratio: the window's width over its height, least and most.
-        interpolation: "bilinear".
+        interpolation: "bilinear" or "nearest".
         antialias: as in `Resize`.
 
     As `torchvision.transforms.v2.RandomResizedCrop`. Source: C. Szegedy et al., "Going
@@ -102,18 +103,32 @@ class RandomResizedCrop(Operation):
         arguments.size(self, self.size)
         arguments.pair(self, "scale", self.scale, 0.0)
         arguments.ratio(self, self.ratio)
-        arguments.choice(self, "interpolation", self.interpolation, ("bilinear",))
+        arguments.choice(self, "interpolation", self.interpolation, _CROP_MODES)
         arguments.flag(self, "antialias", self.antialias)
 
     def add_to(self, chain: Chain) -> None:
-        chain.image()
-        ratio = arguments.ratio(self, self.ratio)
+        _, _, channels = chain.image()
+        rows, columns = arguments.size(self, self.size)
+        scale = arguments.pair(self, "scale", self.scale)
+        low, high = arguments.ratio(self, self.ratio)
+        ratio = math.log(low), math.log(high)
+        how = arguments.choice(self, "interpolation", self.interpolation, _CROP_MODES)
+        if how == "nearest" or chain.is_mask:
+            settings = {
+                "in": chain.extent,
+                "height": rows,
+                "width": columns,
+                "scale": list(scale),
+                "ratio": list(ratio),
+            }
+            chain.move("nearest_window", settings, (rows, columns, channels))
+            return
         add_resample(
             chain,
-            arguments.size(self, self.size),
+            (rows, columns),
             antialias=self.antialias,
-            scale=arguments.pair(self, "scale", self.scale),
-            ratio=(math.log(ratio[0]), math.log(ratio[1])),
+            scale=scale,
+            ratio=ratio,
         )
 
 
@@ -297,7 +312,7 @@ def _add_warp(
     how = arguments.choice(owner, "interpolation", owner.interpolation, _WARP_MODES)
     settings = {
         "in": chain.extent,
-        "bilinear": int(how == "bilinear"),
+        "bilinear": int(how == "bilinear" and not chain.is_mask),
         "degrees": list(degrees),
         "shift": list(shift),
         "scale": list(scale),
