@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from echobuf import _core
 from echobuf.transforms.operation import Operation
 
 Pair = tuple[float, float]
@@ -166,10 +167,23 @@ def range_around(
 def numbers_of(owner: Operation, name: str, value: Any) -> tuple[float, ...]:
     """Return `value`, a number or one for each channel, as a tuple."""
     if is_sequence(value):
-        if len(value) == 0:
-            raise owner.refusal(name, value, "a number, or one for each channel")
+        if not 0 < len(value) <= _core.MOST_CHANNELS:
+            allowed = f"a number, or one for each channel, up to {_core.MOST_CHANNELS}"
+            raise owner.refusal(name, value, allowed)
         return tuple(float32(owner, name, x) for x in value)
     return (float32(owner, name, value),)
+
+
+def key(owner: Operation, name: str, value: Any) -> None:
+    """Raise unless `value` can be the key of a leaf, or a tuple of such."""
+    try:
+        hash(value)
+        repr(value)
+        is_array = hasattr(value, "__array__")  # which `==` compares number by number
+    except Exception:
+        is_array = True
+    if is_array:
+        raise owner.refusal(name, value, "the key of a leaf, or a tuple of keys")
 
 
 def choice(owner: Operation, name: str, value: Any, choices: tuple[str, ...]) -> str:

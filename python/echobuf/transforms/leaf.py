@@ -13,6 +13,7 @@ from echobuf.errors import SpecError
 from echobuf.field import Field
 from echobuf.transforms import dtypes
 from echobuf.transforms.lowering import Extent
+from echobuf.transforms.shown import show
 
 MOST_NUMBERS = 2**30  # of a leaf: the core counts them, and pixels, in 32 bits
 _CHANNELS = ((1, 3), (2, 4))  # numbers of channels of an image: likely, less likely
@@ -60,8 +61,8 @@ class Leaf(ABC):
     def refusal(self, what: str) -> SpecError:
         """Return the error for an operation that does not fit."""
         return SpecError(
-            f"`transform{self.name}[{self._index}]`, {self._operation!r}, {what}. "
-            f"There, the leaf is {self.dtype}{list(self.shape)}."
+            f"`transform{self.name}[{self._index}]`, {show(self._operation)}, {what}. "
+            f"There, the leaf is {self.dtype}{show(list(self.shape))}."
         )
 
     def image(self, order: str | None = None) -> Extent:

@@ -17,6 +17,7 @@ from echobuf.transforms.chain import Chain
 from echobuf.transforms.lowering import Extent
 from echobuf.transforms.mixed_labels import add_labels
 from echobuf.transforms.operation import Operation, Source
+from echobuf.transforms.shown import show
 from echobuf.tree import NAMESPACE, Spec
 
 Path = tuple[Any, ...]
@@ -57,8 +58,8 @@ class _Leaves:
             transform = {(): transform}
         if not isinstance(transform, Mapping):
             raise OptionError(
-                f"`transform` is {transform!r}; it must be a mapping from leaves to "
-                f"lists of operations: {self._known()}."
+                f"`transform` is {show(transform)}; it must be a mapping from leaves "
+                f"to lists of operations: {self._known()}."
             )
         chains: dict[Path, list[Operation]] = {}
         self._read(transform, (), chains)
@@ -96,8 +97,8 @@ class _Leaves:
             chain = [value] if isinstance(value, Operation) else value
             if not _is_chain(chain):
                 raise OptionError(
-                    f"`transform[{_short(path)!r}]` is {value!r}; it must be a list of "
-                    "operations of `echobuf.transforms`."
+                    f"`transform[{_short(path)!r}]` is {show(value)}; it must be a "
+                    "list of operations of `echobuf.transforms`."
                 )
             operations = list(chain)
             if path not in self.paths:
@@ -107,7 +108,7 @@ class _Leaves:
     def _add(self, path: Path, operations: list[Operation]) -> list[Operation]:
         if not operations or not isinstance(operations[0], Source):
             raise OptionError(
-                f"`transform` has a chain for {_short(path)!r}, which the spec has "
+                f"`transform` has a chain for {show(_short(path))}, which the spec has "
                 f"not; {self._known()}. A chain for a further leaf begins with "
                 "Source(...)."
             )
@@ -123,7 +124,7 @@ class _Leaves:
             parent = parent[key] if isinstance(parent, dict) and key in parent else None
         if not isinstance(parent, dict) or isinstance(parent.get(path[-1]), dict):
             raise OptionError(
-                f"`transform` has a chain for {_short(path)!r}; a further leaf can "
+                f"`transform` has a chain for {show(_short(path))}; a further leaf can "
                 "only be put into a dict of the spec."
             )
         parent[path[-1]] = Field((), bool)

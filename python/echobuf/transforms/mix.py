@@ -25,6 +25,7 @@ class Mixing(Operation):
         arguments.number(self, "alpha", self.alpha, 1e-6, 1e6)
         if self.num_classes is not None:
             arguments.integer(self, "num_classes", self.num_classes, 1)
+        arguments.key(self, "labels", self.labels)
 
     def add_to(self, chain: Chain) -> None:
         if len(chain.shape) >= 2:
