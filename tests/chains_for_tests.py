@@ -32,7 +32,9 @@ def random_case(seed: int) -> tuple[dict[str, echobuf.Field], dict[str, Any]]:
     chain = [t.Layout("CHW" if first else "HWC"), *_moves(dice, height, width)]
     transform: dict[str, Any] = {"image": chain}
     if len(chain) > 1 and dice.random() < 0.3:  # the mask moves with the image
-        transform["mask"] = [t.Layout("HW"), *chain[1:]]
+        # Half of the masks are of classes, and half are interpolated, as floats.
+        kind = t.Mask() if seed % 2 else t.ToDtype(np.float32)
+        transform["mask"] = [t.Layout("HW"), kind, *chain[1:]]
     chain += _changes(dice, channels, dtype == np.uint8)
     if dice.random() < 0.4:
         transform["view"] = [t.Source("image"), *chain[:2], *_moves(dice, 4, 4)[:1]]

@@ -98,6 +98,7 @@ py::tuple operation_literals(const OpBlock& block) {
     ECHOBUF_LITERALS(Crop)
     ECHOBUF_LITERALS(Flip)
     ECHOBUF_LITERALS(Nearest)
+    ECHOBUF_LITERALS(NearestWindow)
     ECHOBUF_LITERALS(Resample)
     ECHOBUF_LITERALS(Warp)
     ECHOBUF_LITERALS(Normalize)

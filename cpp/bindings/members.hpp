@@ -35,6 +35,15 @@ void members(Get&& get, Nearest& op) {
 }
 
 template <class Get>
+void members(Get&& get, NearestWindow& op) {
+  get("in", op.in);
+  get("height", op.height);
+  get("width", op.width);
+  get("scale", op.scale);
+  get("ratio", op.ratio);
+}
+
+template <class Get>
 void members(Get&& get, Resample& op) {
   get("in", op.in);
   get("height", op.height);

@@ -71,11 +71,22 @@ OpBlock make_operation(const std::string& kind, std::uint32_t number,
                        const py::dict& settings) {
   using Put = void (*)(OpBlock&, const py::dict&);
   static const std::map<std::string, Put> kinds = {
-      {"crop", put<Crop>},         {"flip", put<Flip>},   {"nearest", put<Nearest>},
-      {"resample", put<Resample>}, {"warp", put<Warp>},   {"normalize", put<Normalize>},
-      {"scale", put<Scale>},       {"round", put<Round>}, {"gain", put<Gain>},
-      {"noise", put<Noise>},       {"erase", put<Erase>}, {"bands", put<Bands>},
-      {"jitter", put<Jitter>},     {"mix", put<Mix>},     {"mask", put<Mask>},
+      {"crop", put<Crop>},
+      {"flip", put<Flip>},
+      {"nearest", put<Nearest>},
+      {"nearest_window", put<NearestWindow>},
+      {"resample", put<Resample>},
+      {"warp", put<Warp>},
+      {"normalize", put<Normalize>},
+      {"scale", put<Scale>},
+      {"round", put<Round>},
+      {"gain", put<Gain>},
+      {"noise", put<Noise>},
+      {"erase", put<Erase>},
+      {"bands", put<Bands>},
+      {"jitter", put<Jitter>},
+      {"mix", put<Mix>},
+      {"mask", put<Mask>},
       {"custom", put_custom}};
   OpBlock block{};
   block.number = number;

@@ -35,6 +35,7 @@ _LEARNT = (
     "batch_size",
     "window",
     "transform",
+    "transform_numbers",  # states of before lack it
 )  # a loader may know them with its first item only
 
 
@@ -93,7 +94,10 @@ def unseal_upstream(sealed: Any, most: int) -> UpstreamState:
 
 
 def arguments_of(
-    options: Options, spec: str | None, transform: dict[str, list[str]] | None
+    options: Options,
+    spec: str | None,
+    transform: dict[str, list[str]] | None,
+    transform_numbers: dict[str, list[int]] | None,
 ) -> State:
     """Return the arguments that the order of batches depends on.
 
@@ -101,6 +105,8 @@ def arguments_of(
         options: the buffer's.
         spec: the spec in one line; None while it is not known.
         transform: its chains in words, by leaf; None while they are not known.
+        transform_numbers: the numbers of its operations in random draws, by leaf: they
+            are equal where one object is in several chains.
     """
     return {
         "spec": spec,
@@ -112,6 +118,7 @@ def arguments_of(
         "seed": options.seed,
         "drop_last": options.drop_last,
         "transform": transform,
+        "transform_numbers": transform_numbers,
     }
 
 
@@ -239,6 +246,14 @@ def check_arguments(theirs: State, ours: State) -> None:
         other = theirs.get(name)
         if name in _LEARNT and (own is None or other is None):
             continue
+        if other != own and name == "transform_numbers":
+            raise StateError(
+                "`state` was taken with a `transform` of the same operations, but "
+                "other ones of them are the same object: numbered by object they are "
+                f"{other!r} in the state, and {own!r} here. Put one object into the "
+                "chains of several leaves where the state's transform did, and only "
+                "there."
+            )
         if other != own:
             raise StateError(
                 f"`state` was taken with `{name}` {other!r}, but here it is {own!r}; "

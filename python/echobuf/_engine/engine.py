@@ -87,7 +87,7 @@ class Engine:
             )
         self.core.use(make_structure(self.spec.treespec))
         self.arguments = state.arguments_of(
-            options, describe(self.spec), self.output.chains
+            options, describe(self.spec), self.output.chains, self.output.numbers
         )
 
     @property

@@ -33,6 +33,7 @@ class OutputSpec:
             the field as it is.
         functions: of each leaf: functions on whole batches.
         chains: the chains in words, by leaf; empty if there are none.
+        numbers: of the operations of chains in random draws, by leaf.
     """
 
     spec: Spec
@@ -40,6 +41,7 @@ class OutputSpec:
     plans: tuple[tuple[int, _core.ChainPlan | None], ...]
     functions: tuple[tuple[BatchFunction, ...], ...]
     chains: dict[str, list[str]]
+    numbers: dict[str, list[int]]
 
     def show(self) -> str:
         """Return the chains and their results in words, for `repr`."""
@@ -65,7 +67,7 @@ def make_output_spec(spec: Spec, transform: Any, *, ragged: bool) -> OutputSpec:
     """
     if transform is None:
         plans = tuple((field, None) for field in range(len(spec.fields)))
-        return OutputSpec(spec, spec, plans, ((),) * len(plans), {})
+        return OutputSpec(spec, spec, plans, ((),) * len(plans), {}, {})
     from echobuf.transforms.mapping import make
 
     return make(spec, transform, ragged=ragged)

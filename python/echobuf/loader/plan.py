@@ -165,7 +165,7 @@ class Plan:
         """Return the arguments as they are kept in a state."""
         if self._buffer is not None:
             return engine_of(self._buffer).arguments
-        arguments = state.arguments_of(self.options, None, None)
+        arguments = state.arguments_of(self.options, None, None, None)
         if self._arguments["batch_size"] is None and not self.options.ragged:
             arguments["batch_size"] = None
         if self._arguments["window"] is None:

@@ -18,6 +18,7 @@ from echobuf.transforms.operation import Operation, Source
 from echobuf.transforms.pixels import (
     ColorJitter,
     Layout,
+    Mask,
     Normalize,
     RandomErasing,
     ToChannelFirst,
@@ -45,6 +46,7 @@ __all__ = [
     "GaussianNoise",
     "Lambda",
     "Layout",
+    "Mask",
     "MixUp",
     "Normalize",
     "Operation",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import math
 import numbers
 import operator
@@ -10,11 +12,39 @@ from typing import Any
 
 import numpy as np
 
+from echobuf import _core
 from echobuf.transforms.operation import Operation
 
 Pair = tuple[float, float]
 MOST = 3.4028234663852886e38
 """The largest 32-bit float."""
+
+
+def make_plain(owner: Operation) -> None:
+    """Bring settings that are scalars or arrays of NumPy, torch or JAX to Python's.
+
+    So equal settings make equal operations, in results, messages and states. What is
+    no number stays, for the checks that follow.
+    """
+    for field in dataclasses.fields(owner):  # type: ignore[arg-type]
+        value = getattr(owner, field.name)
+        with contextlib.suppress(Exception):  # of a tensor without memory, say
+            object.__setattr__(owner, field.name, _plain(value))
+
+
+def _plain(value: Any) -> Any:
+    if type(value) in (list, tuple):
+        return type(value)(map(_plain, value))
+    if isinstance(value, np.generic | np.ndarray):
+        if value.dtype.kind not in "biuf":
+            return value
+    elif type(getattr(value, "ndim", None)) is not int or not hasattr(value, "tolist"):
+        return value
+    if isinstance(value, np.longdouble):
+        return float(value)
+    if value.ndim == 0:
+        return value.tolist()
+    return _plain(tuple(value.tolist())) if value.ndim == 1 else value
 
 
 def number(
@@ -33,7 +63,7 @@ def number(
         raise owner.refusal(name, value, allowed)
     try:
         result = float(value)
-    except (TypeError, ValueError, OverflowError):
+    except Exception:  # of any type that is no number of Python's
         raise owner.refusal(name, value, allowed) from None
     if not (math.isfinite(result) and least <= result <= most):
         raise owner.refusal(name, value, allowed)
@@ -60,12 +90,12 @@ def integer(
     owner: Operation, name: str, value: Any, least: int, most: int = 2**31 - 1
 ) -> int:
     """Return `value` as an int within bounds."""
-    allowed = f"an int >= {least}" if most == 2**31 - 1 else f"from {least} to {most}"
+    allowed = f"an int from {least:,} to {most:,}"
     try:
         if isinstance(value, bool):
             raise TypeError
         result = operator.index(value)
-    except TypeError:
+    except Exception:  # of any type that is no int of Python's
         raise owner.refusal(name, value, allowed) from None
     if not least <= result <= most:
         raise owner.refusal(name, value, allowed)
@@ -137,10 +167,23 @@ def range_around(
 def numbers_of(owner: Operation, name: str, value: Any) -> tuple[float, ...]:
     """Return `value`, a number or one for each channel, as a tuple."""
     if is_sequence(value):
-        if len(value) == 0:
-            raise owner.refusal(name, value, "a number, or one for each channel")
+        if not 0 < len(value) <= _core.MOST_CHANNELS:
+            allowed = f"a number, or one for each channel, up to {_core.MOST_CHANNELS}"
+            raise owner.refusal(name, value, allowed)
         return tuple(float32(owner, name, x) for x in value)
     return (float32(owner, name, value),)
+
+
+def key(owner: Operation, name: str, value: Any) -> None:
+    """Raise unless `value` can be the key of a leaf, or a tuple of such."""
+    try:
+        hash(value)
+        repr(value)
+        is_array = hasattr(value, "__array__")  # which `==` compares number by number
+    except Exception:
+        is_array = True
+    if is_array:
+        raise owner.refusal(name, value, "the key of a leaf, or a tuple of keys")
 
 
 def choice(owner: Operation, name: str, value: Any, choices: tuple[str, ...]) -> str:

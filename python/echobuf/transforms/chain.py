@@ -40,6 +40,8 @@ class Chain(Leaf):
     Attributes:
         functions: those on whole batches, in order.
         drawn: shape and dtype before that.
+        mixed: its mix, or None.
+        interpolated: the last operation that made integers of several ones, or None.
     """
 
     def __init__(
@@ -47,12 +49,13 @@ class Chain(Leaf):
         name: str,
         field: Field,
         number_of: Callable[[Link], int],
-        mixed_images: dict[int, Extent],
+        mixed_images: dict[int, list[Extent]],
     ) -> None:
         super().__init__(name, field, mixed_images)
         self.functions: list[BatchFunction] = []
         self.drawn: tuple[tuple[int, ...], np.dtype[Any]] | None = None
         self.mixed: Link | None = None
+        self.interpolated: Link | None = None
         self._link: Link | None = None  # that is being added
         self._number_of = number_of
         self._stages: list[_core.Stage] = []
@@ -122,6 +125,9 @@ class Chain(Leaf):
     ) -> None:
         """Make pixels of several pixels."""
         self._settle()
+        nearest = kind == "warp" and not settings["bilinear"]
+        if dtypes.is_integer(self.dtype) and not nearest:
+            self.interpolated = self._link
         draft = self._draft
         if draft.core is not None or draft.onehot or draft.changes:
             draft = self._cut()
@@ -183,7 +189,8 @@ class Chain(Leaf):
         draft.changes.append(self._step("mix", settings))
         self.mixed = self._link
         if not settings["flat"]:
-            self.mixed_images[id(self._link)] = settings["whole"]
+            images = self.mixed_images.setdefault(id(self._link), [])
+            images.append(settings["whole"])
         self._rounding = self.dtype.name in ("float16", "bfloat16")
 
     def classes(self, count: int) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from echobuf.transforms import arguments
 from echobuf.transforms.chain import Chain
+from echobuf.transforms.leaf import MOST_NUMBERS
 from echobuf.transforms.operation import Operation
 
 _BORDERS = ("constant", "edge", "reflect", "symmetric")
@@ -21,7 +22,8 @@ class RandomCrop(Operation):
         padding: pixels of border put around the image first: one number, (left and
             right, top and bottom), or (left, top, right, bottom).
         pad_if_needed: put a border around an image that is smaller than the window.
-        fill: the value of a constant border: a number, or one for each channel.
+        fill: the value of a constant border: a number, or one for each channel. Of
+            integers its fraction is cut off.
         padding_mode: "constant", "edge" (the outermost pixel again), "reflect" (the
             image mirrored, without its outermost pixel) or "symmetric" (with it).
 
@@ -35,6 +37,7 @@ class RandomCrop(Operation):
     padding_mode: Any = "constant"
 
     def __post_init__(self) -> None:
+        arguments.make_plain(self)
         arguments.size(self, self.size)
         self._padding()
         arguments.flag(self, "pad_if_needed", self.pad_if_needed)
@@ -47,9 +50,12 @@ class RandomCrop(Operation):
         padding: Any = 0 if self.padding is None else self.padding
         if not arguments.is_sequence(padding):
             padding = [padding]
-        values = [arguments.integer(self, "padding", value, 0) for value in padding]
-        if len(values) not in (1, 2, 4):
+        if len(padding) not in (1, 2, 4):
             raise self.refusal("padding", self.padding, "1, 2 or 4 ints")
+        values = [
+            arguments.integer(self, "padding", value, 0, MOST_NUMBERS)
+            for value in padding
+        ]
         left, top, right, bottom = (values * 4)[:4] if len(values) < 4 else values
         return left, top, right, bottom
 
@@ -79,7 +85,7 @@ class RandomCrop(Operation):
             (-top, -left),
             (down + 1, across + 1),
             border=_BORDERS.index(mode),
-            fill=filling(self, chain, self.fill),
+            fill=filling(self, chain, self.fill) if fills else None,
             fills=fills,
         )
 
@@ -108,6 +114,7 @@ class CenterCrop(Operation):
     size: Any
 
     def __post_init__(self) -> None:
+        arguments.make_plain(self)
         arguments.size(self, self.size)
 
     def add_to(self, chain: Chain) -> None:
@@ -126,6 +133,7 @@ class _Flip(Operation):
     _axis: int
 
     def __post_init__(self) -> None:
+        arguments.make_plain(self)
         arguments.probability(self, self.p)
 
     def add_to(self, chain: Chain) -> None:
@@ -186,14 +194,18 @@ def add_crop(
     chain.move("crop", settings, (*size, chain.extent[2]), fills=fills)
 
 
-def filling(owner: Operation, chain: Chain, fill: Any) -> list[float]:
-    """Return the fill of each channel, as numbers of the leaf's type."""
+def filling(
+    owner: Operation, chain: Chain, fill: Any, *, rounds: bool = False
+) -> list[float]:
+    """Return the fill of each channel, as numbers of the leaf's type; see `fitting`."""
     channels = chain.extent[2]
+    if chain.mask_fill is not None:
+        fill = chain.mask_fill
     values = arguments.numbers_of(owner, "fill", fill)
     if len(values) not in (1, channels):
         raise chain.refusal(
             f"has {len(values)} numbers in `fill` for {channels} channels"
         )
-    return [chain.fitting(owner, "fill", value) for value in values] * (
+    return [chain.fitting(owner, "fill", value, rounds=rounds) for value in values] * (
         channels if len(values) == 1 else 1
     )

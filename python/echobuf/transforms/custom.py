@@ -167,8 +167,11 @@ class Custom(Operation):
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        path = Path(self.header)
-        if not path.is_file():
+        try:
+            is_file = Path(self.header).is_file()
+        except (TypeError, ValueError, OSError):
+            is_file = False
+        if not is_file:
             raise self.refusal("header", self.header, "a file that is there")
         if not isinstance(self.struct, str) or not _NAME.fullmatch(self.struct):
             raise self.refusal("struct", self.struct, "the name of a struct in C++")

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from echobuf.errors import OptionError
+from echobuf.transforms.shown import show
 
 _NAMES = (
     "bool",
@@ -61,7 +62,8 @@ def float_dtype(value: Any) -> np.dtype[Any]:
     name = _name_of(value)
     if name not in FLOATS:
         raise OptionError(
-            f"`dtype` of ToDtype is {value!r}; it must be float32, float16 or bfloat16."
+            f"`dtype` of ToDtype is {show(value)}; it must be float32, float16 or "
+            "bfloat16."
         )
     if name != "bfloat16":
         return np.dtype(name)
@@ -83,5 +85,5 @@ def _name_of(value: Any) -> str:
         return str(value).removeprefix("torch.")
     try:
         return str(np.dtype(value).name)
-    except TypeError:
-        return repr(value)
+    except Exception:  # of any type that is no dtype
+        return show(value)

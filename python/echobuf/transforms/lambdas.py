@@ -12,6 +12,7 @@ from echobuf.errors import SpecError, message
 from echobuf.spec import Field
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.operation import Operation
+from echobuf.transforms.shown import shorten
 
 
 @dataclass(frozen=True)
@@ -91,12 +92,12 @@ class Lambda(Operation):
         if not callable(self.function):
             raise self.refusal("function", self.function, "a function")
         try:
-            Field(() if self.shape is None else self.shape, self.dtype or np.uint8)
-        except SpecError as error:
+            shape = () if self.shape is None else self.shape
+            Field(shape, np.uint8 if self.dtype is None else self.dtype)
+        except Exception as error:  # of any type that is no shape and no dtype
+            said = f"those of an array: {shorten(message(error))}"
             raise self.refusal(
-                "shape and dtype",
-                (self.shape, self.dtype),
-                f"those of an array: {error}",
+                "shape and dtype", (self.shape, self.dtype), said
             ) from None
 
     def __repr__(self) -> str:

@@ -13,6 +13,7 @@ from echobuf.errors import SpecError
 from echobuf.spec import Field
 from echobuf.transforms import dtypes
 from echobuf.transforms.lowering import Extent
+from echobuf.transforms.shown import show
 
 MOST_NUMBERS = 2**30  # of a leaf: the core counts them, and pixels, in 32 bits
 _CHANNELS = ((1, 3), (2, 4))  # numbers of channels of an image: likely, less likely
@@ -35,15 +36,19 @@ class Leaf(ABC):
         dtype: of the numbers after the operations so far.
         extent: height, width and channels; rows and columns if it is no image.
         order: of the axes: "HWC", "CHW", "HW", or None if it is no image.
+        is_mask: whether its numbers are classes, which are not interpolated.
+        mask_fill: the class outside of a mask; None: the operations' own.
     """
 
     def __init__(
-        self, name: str, field: Field, mixed_images: dict[int, Extent]
+        self, name: str, field: Field, mixed_images: dict[int, list[Extent]]
     ) -> None:
         self.name = name
         self.shape = field.shape
         self.dtype = field.dtype
         self.order: str | None = None
+        self.is_mask = False
+        self.mask_fill: float | None = None
         self.extent: Extent = flat(field.shape)
         self.mixed_images = mixed_images
         self._operation: Shown | None = None  # that is being added
@@ -56,8 +61,8 @@ class Leaf(ABC):
     def refusal(self, what: str) -> SpecError:
         """Return the error for an operation that does not fit."""
         return SpecError(
-            f"`transform{self.name}[{self._index}]`, {self._operation!r}, {what}. "
-            f"There, the leaf is {self.dtype}{list(self.shape)}."
+            f"`transform{self.name}[{self._index}]`, {show(self._operation)}, {what}. "
+            f"There, the leaf is {self.dtype}{show(list(self.shape))}."
         )
 
     def image(self, order: str | None = None) -> Extent:
@@ -121,24 +126,37 @@ class Leaf(ABC):
         if not dtypes.is_float(self.dtype):
             raise self.refusal("takes floats: put ToDtype(np.float32) before it")
 
-    def fitting(self, owner: Shown, name: str, value: float) -> float:
-        """Return `value` as a number of the leaf's type."""
+    def fitting(
+        self, owner: Shown, name: str, value: float, *, rounds: bool = False
+    ) -> float:
+        """Return `value` as a number of the leaf's type.
+
+        Args:
+            owner: the operation.
+            name: the argument.
+            value: for integers its fraction is cut off, as torchvision does.
+            rounds: for integers, bring it to the nearest one instead, of two the even.
+        """
         if dtypes.code(self.dtype) == dtypes.OTHER:
             raise self.refusal(f"has `{name}` for what are no real numbers as they are")
         if not dtypes.is_integer(self.dtype):
             with np.errstate(over="ignore"):
                 return float(np.asarray(value).astype(self.dtype))
+        whole = round(value) if rounds else math.trunc(value)
         most = dtypes.largest(self.dtype)
         least = 0 if self.dtype.kind in "bu" else -most - 1
         # The largest of 64 bits are no floats: as integers they are compared, too.
-        if not (least <= value <= float(most) and math.trunc(value) <= most):
+        if not (least <= value <= float(most) and whole <= most):
             raise self.refusal(f"has {value} in `{name}`, which {self.dtype} has not")
-        return float(math.trunc(value))
+        return float(whole)
 
     def within(self, rows: int, columns: int) -> None:
         """Raise if an intermediate image is larger than the core's limits."""
         if max(rows, columns) > MOST_NUMBERS:
-            raise self.refusal(f"makes it {rows:,} x {columns:,}")
+            raise self.refusal(
+                f"makes it {rows:,} x {columns:,}; an image has {MOST_NUMBERS:,} rows "
+                "and columns at most"
+            )
 
     def window_extent(self, axis: int) -> Extent:
         """Group numbers to rows and columns; `axis`, first or last, is one of these."""
@@ -152,10 +170,18 @@ class Leaf(ABC):
         return self.extent
 
     def mixed_image(self, mix: Shown) -> Extent:
-        """Return the image that `mix` cuts a box of, in another chain."""
-        if id(mix) not in self.mixed_images:
+        """Return the image that `mix` cuts a box of, in other chains."""
+        images = self.mixed_images.get(id(mix), [])
+        if not images:
             raise self.refusal("cuts no image: put it into the chain of one, too")
-        return self.mixed_images[id(mix)]
+        sizes = sorted({image[:2] for image in images})
+        if len(sizes) > 1:
+            shown = " and ".join(f"{height} x {width}" for height, width in sizes)
+            raise self.refusal(
+                f"cuts images of {shown}, of which its boxes are other shares: make "
+                "them of one size, or say labels=None"
+            )
+        return images[0]
 
     def table(self) -> Extent:
         """Take the leaf for rows and columns of numbers; of one axis, for one row.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -10,10 +12,12 @@ import optree
 from echobuf._engine.output import OutputSpec
 from echobuf.errors import OptionError
 from echobuf.spec import NAMESPACE, Field, Spec
+from echobuf.transforms import dtypes
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.lowering import Extent
-from echobuf.transforms.mix import Mixing
+from echobuf.transforms.mixed_labels import add_labels
 from echobuf.transforms.operation import Operation, Source
+from echobuf.transforms.shown import show
 
 Path = tuple[Any, ...]
 
@@ -27,7 +31,7 @@ def make(spec: Spec, transform: Any, *, ragged: bool) -> OutputSpec:
     """
     leaves = _Leaves(spec, ragged=ragged)
     chains = leaves.read(transform)
-    _add_labels(leaves, chains)
+    add_labels(leaves, chains)
     return _Builder(leaves, chains).build()
 
 
@@ -38,7 +42,8 @@ class _Leaves:
         self.spec = spec
         self.lead = spec.fields[0].shape[:1] if ragged else ()
         self.paths: list[Path] = list(optree.treespec_paths(spec.treespec))
-        self.sources = list(range(len(self.paths)))
+        self.stored = len(self.paths)
+        self.sources = list(range(self.stored))
         tree = optree.tree_unflatten(spec.treespec, list(spec.fields))
         self.tree = tree
 
@@ -52,15 +57,28 @@ class _Leaves:
             transform = {(): transform}
         if not isinstance(transform, Mapping):
             raise OptionError(
-                f"`transform` is {transform!r}; it must be a mapping from leaves to "
-                f"lists of operations: {self._known()}."
+                f"`transform` is {show(transform)}; it must be a mapping from leaves "
+                f"to lists of operations: {self._known()}."
             )
         chains: dict[Path, list[Operation]] = {}
         self._read(transform, (), chains)
         return chains
 
     def _known(self) -> str:
-        return "leaves are " + ", ".join(repr(_short(path)) for path in self.paths)
+        return f"leaves are {self.show(self.paths)}"
+
+    def show(self, paths: Iterable[Path]) -> str:
+        """Return keys of leaves, for messages."""
+        return ", ".join(repr(_short(path)) for path in paths)
+
+    def path_of(self, key: Any, prefix: Path = ()) -> Path:
+        """Return the path that a key below `prefix` stands for.
+
+        A tuple is a path, unless a leaf has just this tuple for a key.
+        """
+        whole = (*prefix, key)
+        is_key = any(path[: len(whole)] == whole for path in self.paths)
+        return whole if is_key or not isinstance(key, tuple) else prefix + key
 
     def _read(
         self,
@@ -69,7 +87,7 @@ class _Leaves:
         chains: dict[Path, list[Operation]],
     ) -> None:
         for key, value in mapping.items():
-            path = prefix + (key if isinstance(key, tuple) else (key,))
+            path = self.path_of(key, prefix)
             if isinstance(value, Mapping):
                 self._read(value, path, chains)
                 continue
@@ -78,8 +96,8 @@ class _Leaves:
             chain = [value] if isinstance(value, Operation) else value
             if not _is_chain(chain):
                 raise OptionError(
-                    f"`transform[{_short(path)!r}]` is {value!r}; it must be a list of "
-                    "operations of `echobuf.transforms`."
+                    f"`transform[{_short(path)!r}]` is {show(value)}; it must be a "
+                    "list of operations of `echobuf.transforms`."
                 )
             operations = list(chain)
             if path not in self.paths:
@@ -89,13 +107,13 @@ class _Leaves:
     def _add(self, path: Path, operations: list[Operation]) -> list[Operation]:
         if not operations or not isinstance(operations[0], Source):
             raise OptionError(
-                f"`transform` has a chain for {_short(path)!r}, which the spec has "
+                f"`transform` has a chain for {show(_short(path))}, which the spec has "
                 f"not; {self._known()}. A chain for a further leaf begins with "
                 "Source(...)."
             )
         wanted = operations[0].leaf
-        source = wanted if isinstance(wanted, tuple) else (wanted,)
-        if source not in self.paths[: len(self.spec.fields)]:
+        source = self.path_of(wanted)
+        if source not in self.paths[: self.stored]:
             raise OptionError(
                 f"`transform[{_short(path)!r}]` is made from {wanted!r}, which the "
                 f"spec has not; {self._known()}."
@@ -105,7 +123,7 @@ class _Leaves:
             parent = parent[key] if isinstance(parent, dict) and key in parent else None
         if not isinstance(parent, dict) or isinstance(parent.get(path[-1]), dict):
             raise OptionError(
-                f"`transform` has a chain for {_short(path)!r}; a further leaf can "
+                f"`transform` has a chain for {show(_short(path))}; a further leaf can "
                 "only be put into a dict of the spec."
             )
         parent[path[-1]] = Field((), bool)
@@ -135,55 +153,6 @@ def _name(path: Path) -> str:
     return "".join(f"[{key!r}]" for key in path)
 
 
-# ---- labels that a mix of images mixes, too
-
-
-def _add_labels(leaves: _Leaves, chains: dict[Path, list[Operation]]) -> None:
-    mixes = {
-        id(operation): (path, operation)
-        for path, chain in chains.items()
-        for operation in chain
-        if isinstance(operation, Mixing)
-    }
-    if len(mixes) > 1:
-        raise OptionError(
-            f"`transform` has {len(mixes)} mixes: "
-            f"{', '.join(repr(mix) for _, mix in mixes.values())}. One object, in the "
-            "chains of an image and of its labels, is what fits."
-        )
-    for path, mix in mixes.values():
-        others = [p for p, chain in chains.items() if mix in chain and p != path]
-        if others or len(leaves.field(path).shape) < 2 or mix.labels is None:
-            continue
-        labels = _labels(leaves, path, mix)
-        if labels is not None:
-            chains.setdefault(labels, []).append(mix)
-
-
-def _labels(leaves: _Leaves, image: Path, mix: Mixing) -> Path | None:
-    if mix.labels != "default":
-        path = mix.labels if isinstance(mix.labels, tuple) else (mix.labels,)
-        if path not in leaves.paths:
-            raise OptionError(
-                f"`labels` of {mix!r} is {mix.labels!r}; leaves are "
-                f"{', '.join(repr(_short(p)) for p in leaves.paths)}."
-            )
-        return path
-    others = [path for path in leaves.paths if path != image]
-    named = [path for path in others if path and "label" in str(path[-1]).lower()]
-    if named:
-        exact = [path for path in named if str(path[-1]).lower() == "labels"]
-        return (exact or named)[0]
-    if len(leaves.paths) == 2 and leaves.paths[1] != image:
-        return leaves.paths[1]
-    if mix.num_classes is None:
-        return None
-    raise OptionError(
-        f"`labels` of {mix!r} is 'default', but no leaf is called so; name it, or put "
-        "the same object into its chain."
-    )
-
-
 # ---- chains to plans
 
 
@@ -208,11 +177,12 @@ class _Builder:
 
     def build(self) -> OutputSpec:
         built: dict[Path, Chain] = {}
-        images: dict[int, Extent] = {}
+        images: dict[int, list[Extent]] = {}
         fields = {path: self._leaves.field(path) for path in self._order}
         # Images first: labels are mixed by the box that was cut out of them.
         for path in sorted(self._order, key=lambda path: len(fields[path].shape) < 2):
             built[path] = self._chain(path, fields[path], images)
+        self._warn_of_masks(built, fields)
         plans, drawn, final, functions = [], [], [], []
         for path in self._order:
             chain = built[path]
@@ -228,7 +198,36 @@ class _Builder:
             plans=tuple(plans),
             functions=tuple(functions),
             chains=self._shown(),
+            numbers=self._drawn(),
         )
+
+    def _warn_of_masks(
+        self, built: dict[Path, Chain], fields: dict[Path, Field]
+    ) -> None:
+        """Warn of integers that look like a mask of an image and are interpolated."""
+        for path, chain in built.items():
+            operation = chain.interpolated
+            if operation is None or not _is_grey(fields[path]):
+                continue
+            chances = {id(each.chance) for each in self._chains[path]}
+            images = [
+                other
+                for other, operations in self._chains.items()
+                if other != path
+                and len(fields[other].shape) >= 2
+                and not chances.isdisjoint(id(each.chance) for each in operations)
+                and (_says_mask(path) or not _is_grey(fields[other]))
+            ]
+            if images:
+                warnings.warn(
+                    f"`transform{_name(path)}`: {operation!r} interpolates "
+                    f"{fields[path].dtype}{list(fields[path].shape)}, which moves with "
+                    f"`transform{_name(images[0])}`. If it is a mask of classes, put "
+                    "Mask() first in its chain: then the nearest pixel is taken. If it "
+                    "is an image, put ToDtype(np.float32) before this operation, or "
+                    "ignore this UserWarning.",
+                    stacklevel=_callers_level(),
+                )
 
     def _spec(self, fields: Iterable[Field]) -> Spec:
         paths = tuple(
@@ -238,7 +237,9 @@ class _Builder:
         whole = (Field(self._leaves.lead + f.shape, f.dtype) for f in fields)
         return Spec(self._treespec, tuple(whole), paths)
 
-    def _chain(self, path: Path, field: Field, images: dict[int, Extent]) -> Chain:
+    def _chain(
+        self, path: Path, field: Field, images: dict[int, list[Extent]]
+    ) -> Chain:
         operations = self._chains.get(path, [])
         numbers = iter(_occurrences(operations))
         current: dict[int, int] = {}
@@ -253,6 +254,32 @@ class _Builder:
             _name(path) or "[]": [repr(operation) for operation in chain]
             for path, chain in self._chains.items()
         }
+
+    def _drawn(self) -> dict[str, list[int]]:
+        return {
+            _name(path) or "[]": [self._numbers[key] for key in _occurrences(chain)]
+            for path, chain in self._chains.items()
+        }
+
+
+def _is_grey(field: Field) -> bool:
+    """Return whether a leaf is integers in one channel: an image or a mask."""
+    shape = field.shape
+    flat = len(shape) == 2 or (len(shape) == 3 and 1 in (shape[0], shape[2]))
+    return flat and dtypes.is_integer(field.dtype)
+
+
+def _says_mask(path: Path) -> bool:
+    key = str(path[-1]).lower() if path else ""
+    return any(word in key for word in ("mask", "label", "seg", "target", "class"))
+
+
+def _callers_level() -> int:
+    """Return the level of the first frame, from the caller's, outside of echobuf."""
+    frame, level = inspect.currentframe(), 0
+    while frame and frame.f_globals.get("__name__", "").split(".")[0] == "echobuf":
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def _occurrences(operations: Iterable[Operation]) -> list[tuple[int, int]]:

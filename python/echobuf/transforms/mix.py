@@ -21,9 +21,11 @@ class Mixing(Operation):
     _cut: int
 
     def __post_init__(self) -> None:
+        arguments.make_plain(self)
         arguments.number(self, "alpha", self.alpha, 1e-6, 1e6)
         if self.num_classes is not None:
             arguments.integer(self, "num_classes", self.num_classes, 1)
+        arguments.key(self, "labels", self.labels)
 
     def add_to(self, chain: Chain) -> None:
         if len(chain.shape) >= 2:
@@ -76,7 +78,8 @@ class MixUp(Mixing):
         num_classes: of labels that are integers, which become float32[num_classes].
         labels: the key of the leaf of labels; "default": a leaf whose name has "label"
             in it, or the second of two; None: there is none. Not needed where this
-            object stands in the chain of that leaf, too.
+            object stands in the chain of that leaf, too. In the chains of several
+            images it mixes their labels once.
 
     As `torchvision.transforms.v2.MixUp`. Source: H. Zhang et al. (arXiv:1710.09412).
     """

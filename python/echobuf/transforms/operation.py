@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from echobuf.errors import OptionError
 from echobuf.transforms.chain import Chain
+from echobuf.transforms.shown import show
 
 if TYPE_CHECKING:
     from echobuf.transforms.chain import Chain
@@ -17,7 +18,9 @@ class Operation(ABC):
     """One operation of a chain; immutable.
 
     The same object in the chains of two leaves makes the same random choices in both:
-    the crop of an image is that of its mask.
+    the crop of an image is that of its mask. The same object twice in one chain
+    chooses twice, independently; its second place in one leaf and its second place in
+    another are alike.
     """
 
     @abstractmethod
@@ -36,7 +39,8 @@ class Operation(ABC):
     def refusal(self, argument: str, value: Any, allowed: str) -> OptionError:
         """Return the error for a value that an argument cannot have."""
         return OptionError(
-            f"`{argument}` of {type(self).__name__} is {value!r}; it must be {allowed}."
+            f"`{argument}` of {type(self).__name__} is {show(value)}; it must be "
+            f"{allowed}."
         )
 
 
@@ -52,6 +56,12 @@ class Source(Operation):
     """
 
     leaf: Any
+
+    def __post_init__(self) -> None:
+        from echobuf.transforms import arguments  # which imports this module
+
+        arguments.make_plain(self)
+        arguments.key(self, "leaf", self.leaf)
 
     def add_to(self, chain: Chain) -> None:
         raise chain.refusal(

@@ -30,6 +30,7 @@ class Normalize(Operation):
     std: Any
 
     def __post_init__(self) -> None:
+        arguments.make_plain(self)
         arguments.numbers_of(self, "mean", self.mean)
         std = arguments.numbers_of(self, "std", self.std)
         if not np.all(np.asarray(std, np.float32)):
@@ -74,6 +75,7 @@ class ToDtype(Operation):
         return f"ToDtype({name}, scale={self.scale})"
 
     def __post_init__(self) -> None:
+        arguments.make_plain(self)
         dtypes.float_dtype(self.dtype)
         arguments.flag(self, "scale", self.scale)
 
@@ -111,12 +113,38 @@ class Layout(Operation):
     order: str
 
     def __post_init__(self) -> None:
+        arguments.make_plain(self)
         arguments.choice(self, "order", self.order, ("HWC", "CHW", "HW"))
 
     def add_to(self, chain: Chain) -> None:
         if chain.order not in (None, self.order):
             raise chain.refusal(f"comes too late: the image is {chain.order} already")
         chain.image(self.order)
+
+
+@dataclass(frozen=True, eq=False)
+class Mask(Operation):
+    """Says that a leaf is a mask, whose numbers are classes: nothing interpolates them.
+
+    Operations after it, which may be those of the image, take the nearest pixel where
+    they would interpolate: `Resize` and `RandomResizedCrop` as "nearest",
+    `RandomRotation` and `RandomAffine` too. Their random choices stay the same.
+
+    Args:
+        fill: the class of what lies outside of the image; None: the `fill` of each
+            operation.
+    """
+
+    fill: Any = None
+
+    def __post_init__(self) -> None:
+        arguments.make_plain(self)
+        if self.fill is not None:
+            arguments.float32(self, "fill", self.fill)
+
+    def add_to(self, chain: Chain) -> None:
+        chain.is_mask = True
+        chain.mask_fill = self.fill
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +155,8 @@ class RandomErasing(Operation):
         p: with which probability.
         scale: the rectangle's share of the image's area, least and most.
         ratio: its height over its width, least and most.
-        value: a number, one for each channel, or "random": normal noise.
+        value: a number, one for each channel, or "random": normal noise. Of uint8 its
+            fraction is cut off.
 
     As `torchvision.transforms.v2.RandomErasing`. Source: Z. Zhong et al., "Random
     erasing data augmentation" (arXiv:1708.04896).
@@ -139,6 +168,7 @@ class RandomErasing(Operation):
     value: Any = 0
 
     def __post_init__(self) -> None:
+        arguments.make_plain(self)
         arguments.probability(self, self.p)
         arguments.pair(self, "scale", self.scale, 0.0, 1.0)
         arguments.ratio(self, self.ratio)
@@ -198,6 +228,7 @@ class ColorJitter(Operation):
     hue: Any = None
 
     def __post_init__(self) -> None:
+        arguments.make_plain(self)
         self._ranges()
 
     def _ranges(self) -> list[Pair | None]:

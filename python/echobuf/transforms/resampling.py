@@ -12,6 +12,7 @@ from echobuf.transforms.chain import Chain
 from echobuf.transforms.crops import filling
 from echobuf.transforms.operation import Operation
 
+_CROP_MODES = ("bilinear", "nearest")
 _RESIZE_MODES = ("bilinear", "nearest", "nearest-exact")
 
 
@@ -35,6 +36,7 @@ class Resize(Operation):
     antialias: bool = True
 
     def __post_init__(self) -> None:
+        arguments.make_plain(self)
         rows, _ = arguments.size(self, self.size)
         arguments.choice(self, "interpolation", self.interpolation, _RESIZE_MODES)
         arguments.flag(self, "antialias", self.antialias)
@@ -52,7 +54,7 @@ class Resize(Operation):
         if (rows, columns) == (height, width):
             return
         how = arguments.choice(self, "interpolation", self.interpolation, _RESIZE_MODES)
-        if how != "bilinear":
+        if how != "bilinear" or chain.is_mask:
             settings = {
                 "in": chain.extent,
                 "height": rows,
@@ -83,7 +85,7 @@ class RandomResizedCrop(Operation):
         size: height and width of the result; an int is both.
         scale: the window's share of the image's area, least and most.
         ratio: the window's width over its height, least and most.
-        interpolation: "bilinear".
+        interpolation: "bilinear" or "nearest".
         antialias: as in `Resize`.
 
     As `torchvision.transforms.v2.RandomResizedCrop`. Source: C. Szegedy et al., "Going
@@ -97,21 +99,36 @@ class RandomResizedCrop(Operation):
     antialias: bool = True
 
     def __post_init__(self) -> None:
+        arguments.make_plain(self)
         arguments.size(self, self.size)
         arguments.pair(self, "scale", self.scale, 0.0)
         arguments.ratio(self, self.ratio)
-        arguments.choice(self, "interpolation", self.interpolation, ("bilinear",))
+        arguments.choice(self, "interpolation", self.interpolation, _CROP_MODES)
         arguments.flag(self, "antialias", self.antialias)
 
     def add_to(self, chain: Chain) -> None:
-        chain.image()
-        ratio = arguments.ratio(self, self.ratio)
+        _, _, channels = chain.image()
+        rows, columns = arguments.size(self, self.size)
+        scale = arguments.pair(self, "scale", self.scale)
+        low, high = arguments.ratio(self, self.ratio)
+        ratio = math.log(low), math.log(high)
+        how = arguments.choice(self, "interpolation", self.interpolation, _CROP_MODES)
+        if how == "nearest" or chain.is_mask:
+            settings = {
+                "in": chain.extent,
+                "height": rows,
+                "width": columns,
+                "scale": list(scale),
+                "ratio": list(ratio),
+            }
+            chain.move("nearest_window", settings, (rows, columns, channels))
+            return
         add_resample(
             chain,
-            arguments.size(self, self.size),
+            (rows, columns),
             antialias=self.antialias,
-            scale=arguments.pair(self, "scale", self.scale),
-            ratio=(math.log(ratio[0]), math.log(ratio[1])),
+            scale=scale,
+            ratio=ratio,
         )
 
 
@@ -151,7 +168,8 @@ class RandomRotation(Operation):
         expand: False: the result is as large as the image.
         center: x and y of the point, in pixels from the top left corner; by default
             the middle.
-        fill: the value outside the image: a number, or one for each channel.
+        fill: the value outside the image: a number, or one for each channel; of uint8
+            rounded to a whole one, of two the even one.
 
     As `torchvision.transforms.v2.RandomRotation`.
     """
@@ -163,6 +181,7 @@ class RandomRotation(Operation):
     fill: Any = 0
 
     def __post_init__(self) -> None:
+        arguments.make_plain(self)
         _degrees(self, "degrees", self.degrees)
         arguments.choice(self, "interpolation", self.interpolation, _WARP_MODES)
         if self.expand is not False:
@@ -188,7 +207,8 @@ class RandomAffine(Operation):
         shear: degrees along x, least and most; a number x is (-x, x); four numbers are
             those along x and along y.
         interpolation: "nearest" or "bilinear".
-        fill: the value outside the image: a number, or one for each channel.
+        fill: the value outside the image: a number, or one for each channel; of uint8
+            rounded to a whole one, of two the even one.
         center: x and y of the point, in pixels from the top left corner; by default
             the middle.
 
@@ -204,6 +224,7 @@ class RandomAffine(Operation):
     center: Any = None
 
     def __post_init__(self) -> None:
+        arguments.make_plain(self)
         _degrees(self, "degrees", self.degrees)
         self._translate()
         self._scale()
@@ -291,13 +312,13 @@ def _add_warp(
     how = arguments.choice(owner, "interpolation", owner.interpolation, _WARP_MODES)
     settings = {
         "in": chain.extent,
-        "bilinear": int(how == "bilinear"),
+        "bilinear": int(how == "bilinear" and not chain.is_mask),
         "degrees": list(degrees),
         "shift": list(shift),
         "scale": list(scale),
         "shear_x": list(shear[0]),
         "shear_y": list(shear[1]),
         "centre": list(center),
-        "fill": filling(owner, chain, owner.fill),
+        "fill": filling(owner, chain, owner.fill, rounds=True),
     }
     chain.resample("warp", settings, chain.extent, "half even")

@@ -25,6 +25,7 @@ class RandomWindow(Operation):
     axis: int = 0
 
     def __post_init__(self) -> None:
+        arguments.make_plain(self)
         arguments.integer(self, "length", self.length, 1)
         arguments.integer(self, "axis", self.axis, -1, 0)
 
@@ -74,6 +75,7 @@ class TokenMask(Operation):
     special_tokens: Any = ()
 
     def __post_init__(self) -> None:
+        arguments.make_plain(self)
         arguments.integer(self, "mask_token", self.mask_token, 0)
         arguments.integer(self, "vocab_size", self.vocab_size, 1)
         for name in ("p", "p_mask", "p_random"):
@@ -132,6 +134,7 @@ class TokenLabels(Operation):
     ignore_index: int = field(default=-100)
 
     def __post_init__(self) -> None:
+        arguments.make_plain(self)
         arguments.integer(self, "ignore_index", self.ignore_index, -(2**31))
 
     @property
@@ -156,6 +159,7 @@ class RandomGain(Operation):
     max_db: float = 6.0
 
     def __post_init__(self) -> None:
+        arguments.make_plain(self)
         low = arguments.number(self, "min_db", self.min_db, -700.0, 700.0)
         arguments.number(self, "max_db", self.max_db, low, 700.0)
 
@@ -183,6 +187,7 @@ class GaussianNoise(Operation):
     clip: bool | None = None
 
     def __post_init__(self) -> None:
+        arguments.make_plain(self)
         arguments.float32(self, "mean", self.mean)
         arguments.float32(self, "sigma", self.sigma, 0.0)
         if self.clip is not None:
@@ -229,6 +234,7 @@ class SpecMask(Operation):
     value: float = 0.0
 
     def __post_init__(self) -> None:
+        arguments.make_plain(self)
         for name in ("freq_mask_param", "time_mask_param"):
             arguments.integer(self, name, getattr(self, name), 0)
         for name in ("num_freq_masks", "num_time_masks"):

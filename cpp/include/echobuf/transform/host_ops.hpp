@@ -65,6 +65,8 @@ class HostOps {
         return use(block.as<Flip>());
       case OpCode::kNearest:
         return use(block.as<Nearest>());
+      case OpCode::kNearestWindow:
+        return use(block.as<NearestWindow>());
       case OpCode::kResample:
         return use(block.as<Resample>());
       case OpCode::kWarp:

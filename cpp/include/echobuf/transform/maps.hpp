@@ -1,6 +1,7 @@
 #pragma once
 
 #include "echobuf/transform/image.hpp"
+#include "echobuf/transform/resample.hpp"
 #include "echobuf/transform/words.hpp"
 
 // Operations that move whole pixels: a pixel of the result is one of the image, or a
@@ -78,8 +79,17 @@ struct Flip {
   ECHOBUF_HD Extent out() const { return in; }
 };
 
-/// Resizes by taking the nearest pixel: that below the scaled index, or (`centred`)
-/// below the scaled centre.
+/// The index within `size` below the scaled index of one within `result`, or
+/// (`centred`) below the scaled centre.
+ECHOBUF_HD inline int32_t nearest_index(int32_t i, int32_t size, int32_t result,
+                                        bool centred) {
+  const float scale = static_cast<float>(size) / static_cast<float>(result);
+  const float at =
+      centred ? (static_cast<float>(i) + 0.5f) * scale : static_cast<float>(i) * scale;
+  return exact::least(exact::floor_int(at), size - 1);
+}
+
+/// Resizes by taking the nearest pixel, see `nearest_index`.
 struct Nearest {
   Extent in;
   int32_t height;
@@ -92,10 +102,30 @@ struct Nearest {
   ECHOBUF_HD int32_t source(const Draw&, Axis axis, int32_t i) const {
     const int32_t size = axis == Axis::kRow ? in.height : in.width;
     const int32_t result = axis == Axis::kRow ? height : width;
-    const float scale = static_cast<float>(size) / static_cast<float>(result);
-    const float at = centred != 0 ? (static_cast<float>(i) + 0.5f) * scale
-                                  : static_cast<float>(i) * scale;
-    return exact::least(exact::floor_int(at), size - 1);
+    return nearest_index(i, size, result, centred != 0);
+  }
+  ECHOBUF_HD Extent out() const { return {height, width, in.channels}; }
+};
+
+/// Resizes a window, which is that of a `Resample` with the same numbers, by taking the
+/// nearest pixel: the mask of an image that the `Resample` made.
+struct NearestWindow {
+  Extent in;
+  int32_t height;
+  int32_t width;
+  double scale[2];
+  double ratio[2];
+
+  using Draw = Resample::Draw;
+
+  ECHOBUF_HD Draw draw(Words words) const {
+    const Resample windows{
+        in, height, width, 0, 1, {scale[0], scale[1]}, {ratio[0], ratio[1]}};
+    return windows.draw(words);
+  }
+  ECHOBUF_HD int32_t source(const Draw& d, Axis axis, int32_t i) const {
+    if (axis == Axis::kRow) return d.top + nearest_index(i, d.height, height, false);
+    return d.left + nearest_index(i, d.width, width, false);
   }
   ECHOBUF_HD Extent out() const { return {height, width, in.channels}; }
 };

@@ -20,6 +20,7 @@ enum class OpCode : uint32_t {
   kCrop,
   kFlip,
   kNearest,
+  kNearestWindow,
   kResample,
   kWarp,
   kNormalize,
@@ -43,6 +44,8 @@ template <>
 inline constexpr OpCode kCodeOf<Flip> = OpCode::kFlip;
 template <>
 inline constexpr OpCode kCodeOf<Nearest> = OpCode::kNearest;
+template <>
+inline constexpr OpCode kCodeOf<NearestWindow> = OpCode::kNearestWindow;
 template <>
 inline constexpr OpCode kCodeOf<Resample> = OpCode::kResample;
 template <>

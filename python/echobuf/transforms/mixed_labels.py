@@ -1,0 +1,114 @@
+"""Labels of the images that `MixUp` and `CutMix` mix: which leaf they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from echobuf.errors import OptionError
+from echobuf.spec import Field
+from echobuf.transforms import dtypes
+from echobuf.transforms.mix import Mixing, MixUp
+from echobuf.transforms.operation import Operation
+
+Path = tuple[Any, ...]
+Chains = dict[Path, list[Operation]]
+
+
+class Leaves(Protocol):
+    """The leaves of batches.
+
+    Attributes:
+        paths: of all leaves; those of the spec come first.
+        stored: how many leaves the spec has.
+    """
+
+    paths: list[Path]
+    stored: int
+
+    def field(self, path: Path) -> Field:
+        """Return the field of the record that a leaf is made from."""
+
+    def path_of(self, key: Any) -> Path:
+        """Return the path that a key stands for."""
+
+    def show(self, paths: Sequence[Path]) -> str:
+        """Return keys of leaves, for messages."""
+
+
+def add_labels(leaves: Leaves, chains: Chains) -> None:
+    """Put a mix of images into the chain of their labels, too, once.
+
+    Raises:
+        OptionError: there are several mixes, the leaf that `labels` names is none, or
+            no labels are found among leaves that could be labels.
+    """
+    mixes = {id(op): op for c in chains.values() for op in c if isinstance(op, Mixing)}
+    if len(mixes) > 1:
+        shown = ", ".join(map(repr, mixes.values()))
+        raise OptionError(
+            f"`transform` has {len(mixes)} mixes: {shown}. One object, in the "
+            "chains of images and of their labels, is what fits."
+        )
+    for mix in mixes.values():
+        holders = [path for path, chain in chains.items() if mix in chain]
+        mixed = [path for path in holders if len(leaves.field(path).shape) >= 2]
+        if not mixed and isinstance(mix, MixUp) and len(holders) == 1:
+            mixed = [path for path in holders if len(leaves.field(path).shape) == 1]
+        labels = _find(leaves, holders, mixed, mix) if mixed else None
+        if labels is not None and labels not in holders:
+            chains.setdefault(labels, []).append(mix)
+
+
+def _find(
+    leaves: Leaves, holders: list[Path], mixed: list[Path], mix: Mixing
+) -> Path | None:
+    if mix.labels is None:
+        return None
+    if not isinstance(mix.labels, str) or mix.labels != "default":
+        return _named(leaves, mixed, mix)
+    if len(holders) > len(mixed):
+        return None  # they stand in a chain of the same object
+    others = [path for path in leaves.paths if path not in mixed]
+    named = [path for path in others if path and "label" in str(path[-1]).lower()]
+    if named:
+        exact = [path for path in named if str(path[-1]).lower() == "labels"]
+        return (exact or named)[0]
+    if leaves.stored == 2 and leaves.paths[1] in others:
+        return leaves.paths[1]
+    possible = [
+        path
+        for path in others
+        if leaves.paths.index(path) < leaves.stored
+        and _could_be_labels(leaves.field(path))
+    ]
+    if mix.num_classes is None and not possible:
+        return None
+    raise OptionError(
+        f"`labels` of {mix!r} is 'default', and no leaf has 'label' in its key; leaves "
+        f"beside the images are {leaves.show(others) or 'none'}. Name the leaf of "
+        "labels, put the same object into its chain, or say labels=None if there is "
+        "none."
+    )
+
+
+def _named(leaves: Leaves, mixed: list[Path], mix: Mixing) -> Path:
+    path = leaves.path_of(mix.labels)
+    if path not in leaves.paths:
+        raise OptionError(
+            f"`labels` of {mix!r} is {mix.labels!r}; leaves are "
+            f"{leaves.show(leaves.paths)}."
+        )
+    if path in mixed:
+        raise OptionError(
+            f"`labels` of {mix!r} is {mix.labels!r}, which it mixes as an image; it "
+            "must be another leaf, or None if there are no labels."
+        )
+    return path
+
+
+def _could_be_labels(field: Field) -> bool:
+    """Return whether a leaf may be classes, one of them or a number for each."""
+    if field.shape == ():
+        return dtypes.is_integer(field.dtype)
+    return len(field.shape) == 1 and dtypes.code(field.dtype) != dtypes.OTHER
