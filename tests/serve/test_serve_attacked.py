@@ -1,5 +1,6 @@
 """Regressions: each of these has gone wrong once in a server or its jobs."""
 
+import contextlib
 import fcntl
 import gc
 import os
@@ -8,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -153,10 +153,11 @@ def test_a_job_that_reconnects_after_its_lease_is_dropped(impatient, monkeypatch
 
 
 def test_two_jobs_reconnect_at_the_same_time(monkeypatch):
-    dup = os.dup
+    dup, both = os.dup, threading.Barrier(2)
 
     def slow(file):
-        time.sleep(0.3)  # the other one comes meanwhile
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both.wait(1)  # for the other one, if it is let in meanwhile
         return dup(file)
 
     go_on = threading.Event()
