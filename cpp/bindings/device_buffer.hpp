@@ -116,6 +116,14 @@ class DeviceBuffer : public BoundBuffer<DeviceCore> {
     return buffer && buffer->of_this_process() ? buffer->backend().error() : "";
   }
 
+  /// Fails the buffer if the device answers no more; producers then stop waiting.
+  void notice_loss() {
+    const std::shared_ptr<DeviceCore> buffer = hold();
+    if (refuse(buffer)) return;
+    const GilRelease released;
+    buffer->backend().notice_loss();
+  }
+
  private:
   /// Returns whether draws are on their way, so that a launch may wait for room in the
   /// queue of its stream, which holds a thousand or so. Looked at once in some draws,

@@ -46,6 +46,7 @@ void register_device(py::module_& m) {
                py::arg("device"), py::arg("kernels"), py::arg("stages"))
           .def("next_at", &DeviceBuffer::next_at)
           .def("before_replay", &DeviceBuffer::before_replay)
+          .def("notice_loss", &DeviceBuffer::notice_loss)
           .def("error", &DeviceBuffer::error)
           .def_static(
               "staging_bytes",

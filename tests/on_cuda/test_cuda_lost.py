@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import os
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from test_cuda_cupy import host
 ILLEGAL_ADDRESS = 700
 MOST_QUEUED = 1024  # operations of a stream
 OPERATIONS = ("cuLaunchKernel", "cuEventRecord", "cuStreamWaitEvent")
+UPLOADS = ("cuMemcpyHtoDAsync_v2", "cuEventQuery", "cuEventSynchronize")
 # Of the driver's error, where echobuf has called it, or CuPy.
 SAYS = "(CUDA_ERROR_ILLEGAL_ADDRESS|error 700).*restart the process"
 
@@ -25,6 +27,15 @@ def lost():
     fake_cuda.lose(ILLEGAL_ADDRESS)
     yield
     gc.collect()  # nothing waits for a device that answers no more
+
+
+def wait_for_uploads():
+    """Return once the uploader has called the driver no more for a while."""
+    before, looks = 0, 0
+    while looks < 1000:
+        calls = sum(map(fake_cuda.calls, UPLOADS))
+        before, looks = calls, looks + 1 if calls == before else 0
+        os.sched_yield()
 
 
 def test_draws_and_puts_say_so_and_the_context_ends(cupy):
@@ -44,10 +55,13 @@ def test_draws_and_puts_say_so_and_the_context_ends(cupy):
     del buffer
 
 
-def test_a_put_that_waits_for_room_ends(cupy):
+@pytest.mark.parametrize("uploads", ["under way", "over"])
+def test_a_put_that_waits_for_room_ends(cupy, uploads):
     with make(device="cuda") as buffer:
         waits = Worker(lambda: buffer.put_batch(stack(range(100)), timeout=WAIT_S))
         until(lambda: buffer.stats().fresh >= KWARGS["window"])
+        if uploads == "over":  # then the uploader asks the driver for nothing
+            wait_for_uploads()
         with lost():
             with pytest.raises(echobuf.DeviceError, match=SAYS):
                 buffer.next_batch(timeout=WAIT_S)

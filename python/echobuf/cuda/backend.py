@@ -134,6 +134,9 @@ class CudaBackend:
             leaves, addresses = self._arrays.empty(handle)
         except MemoryError as error:
             raise self._no_room_for_batch(error) from None
+        except DeviceError:
+            self.core.notice_loss()  # producers may wait for room
+            raise
         count = self._draw(addresses, handle, timeout)
         if count < 0:
             return -count
@@ -156,6 +159,9 @@ class CudaBackend:
             drawn, addresses, handle = self._arrays.out(leaves, stream)
         except MemoryError as error:
             raise self._no_room_for_batch(error) from None
+        except DeviceError:
+            self.core.notice_loss()  # producers may wait for room
+            raise
         count = self._draw(addresses, handle, timeout)
         if count >= 0:
             self._arrays.finish(leaves, drawn, count, handle)

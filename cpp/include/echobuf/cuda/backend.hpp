@@ -123,6 +123,7 @@ struct CudaBackend {
 
   std::string error() const { return uploader_->error(); }
   bool is_drawing() const { return uploader_->is_drawing(); }
+  void notice_loss() { uploader_->notice_loss(); }
 
   std::size_t bytes() const {
     const std::size_t slots =

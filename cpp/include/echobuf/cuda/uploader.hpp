@@ -146,6 +146,19 @@ class Uploader {
     broken_();
   }
 
+  /// Gives up if the device answers no more: another library of the process, which
+  /// allocates batches, may be told first, and the uploader may have nothing to ask.
+  void notice_loss() {
+    try {
+      const DeviceContext::RelaxedScope scope(*context_, std::nothrow);
+      std::size_t free = 0;
+      std::size_t total = 0;
+      context_->driver().memory_info(&free, &total);
+    } catch (const Error& error) {
+      lose(error);
+    }
+  }
+
   /// Why nothing works any more; to be asked after `broken` was called.
   std::string error() const {
     std::lock_guard lock(mutex_);
