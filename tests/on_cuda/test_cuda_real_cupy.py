@@ -218,7 +218,7 @@ def test_a_stream_that_somebody_else_owns_is_not_destroyed():
 
     stream = cupy.cuda.Stream.__new__(cupy.cuda.Stream)
     cupy.cuda.stream._BaseStream.__init__(stream, 12345678, 0)
-    stream._foreign_stream_ref = cupy_arrays._Handle(12345678)
+    stream._foreign_stream_ref = cupy_arrays.Handle(12345678)
     del stream  # a warning, which fails the test, if it calls the driver
 
 

@@ -16,6 +16,7 @@ from serve_data import NAME, Job, Numbers, counts_of
 
 from echobuf import ClosedError, EchoLoader, OptionError, UpstreamError, serve
 from echobuf.buffer import engine_of
+from echobuf.loader.loader import internals_of
 from echobuf.resources import DaemonThread
 from echobuf.serve import address
 from echobuf.serve.connection import Connection
@@ -261,7 +262,7 @@ def test_a_thread_of_a_job_that_fails_after_its_buffer_was_released(
         before = feeders()
         epoch = iter(loader)
         (feeder,) = feeders() - before
-        engine_of(loader._starter.buffer).release()
+        engine_of(internals_of(loader).starter.buffer).release()
         released.set()
         until(lambda: not feeder.is_alive())
         monkeypatch.undo()
