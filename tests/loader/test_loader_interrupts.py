@@ -111,7 +111,8 @@ def test_a_thread_that_cannot_be_started_ahead(monkeypatch):
     start, left = DaemonThread.start, []
 
     def refuse_one(thread):
-        if left and isinstance(thread._target.__self__, ServerFeeder):
+        target = thread._target  # noqa: SLF001 - Python's
+        if left and isinstance(target.__self__, ServerFeeder):
             raise RuntimeError(left.pop())
         start(thread)
 
@@ -208,8 +209,9 @@ def test_a_thread_whose_start_is_interrupted(monkeypatch):
         thread.start()
     assert not thread.is_alive()  # it waits for the lock that was never given back
     assert Worker(thread.join).result() is None
-    thread._started._cond._lock.release()
-    until(thread._started.is_set)
+    started = thread._started  # noqa: SLF001 - Python's
+    started._cond._lock.release()  # noqa: SLF001 - Python's
+    until(started.is_set)
 
 
 def test_a_signal_has_any_number_of_waiters():
