@@ -227,7 +227,7 @@ class Stream(BaseStream):
         assert version == 0
         made = cls.__new__(cls)
         BaseStream.__init__(made, handle, get_device())
-        made._foreign = stream
+        made.foreign = stream  # keeps it alive
         return made
 
 

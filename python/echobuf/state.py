@@ -167,7 +167,7 @@ def seal(arguments: State, position: State, **more: Any) -> State:
     upstream = position.get(UPSTREAM_KEY)
     return {
         **state,
-        "checksum": _checksum(state),
+        "checksum": checksum_of(state),
         **({} if upstream is None else {UPSTREAM_KEY: upstream.sealed()}),
     }
 
@@ -194,7 +194,7 @@ def unseal(state: Any, arguments: State, also: Collection[str] = ()) -> State:
         )
     apart = ("checksum", UPSTREAM_KEY)
     body = {key: value for key, value in state.items() if key not in apart}
-    checksum = _checksum(body)
+    checksum = checksum_of(body)
     if checksum is None or checksum != state.get("checksum"):
         raise StateError(
             "`state` is damaged: its checksum does not fit. Use a state that "
@@ -283,7 +283,8 @@ def as_checkpoint(position: State) -> State | None:
     }
 
 
-def _checksum(state: Mapping[str, Any]) -> int | None:
+def checksum_of(state: Mapping[str, Any]) -> int | None:
+    """Return the checksum of a state without one; None if `json` cannot keep it."""
     try:
         text = json.dumps(state, sort_keys=True, allow_nan=False)
     except (TypeError, ValueError):

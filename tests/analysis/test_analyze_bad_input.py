@@ -251,7 +251,7 @@ def test_no_way_to_wait_for_the_device():
 
 def test_no_way_to_wait_for_a_device_of_torch():
     torch = pytest.importorskip("torch")
-    kind = torch._C._get_privateuse1_backend_name()
+    kind = torch._C._get_privateuse1_backend_name()  # noqa: SLF001 - torch's
 
     class Loss(torch.Tensor):
         device = torch.device(kind, 0)

@@ -185,7 +185,7 @@ def test_workers_are_ended(persistent):
         child.join(10)
     assert not multiprocessing.active_children()
     assert len(list(loader)) == 50  # it goes on as a new one would
-    loader._iterator = None
+    loader._iterator = None  # noqa: SLF001 - torch's
 
 
 def test_workers_that_ran_before_are_left():
@@ -198,7 +198,7 @@ def test_workers_that_ran_before_are_left():
     for child in {*multiprocessing.active_children()} - {before}:
         child.join(10)
     assert multiprocessing.active_children() == [before]
-    loader._iterator._shutdown_workers()
+    loader._iterator._shutdown_workers()  # noqa: SLF001 - torch's
 
 
 @pytest.mark.parametrize("own", [False, True])

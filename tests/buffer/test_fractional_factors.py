@@ -251,7 +251,7 @@ FRACTION = {"factor": 2.5, "seed": 1}
 def resealed(state: dict[str, Any]) -> dict[str, Any]:
     """The same with a checksum that fits."""
     body = {key: state[key] for key in state if key != "checksum"}
-    return {**body, "checksum": echobuf.state._checksum(body)}
+    return {**body, "checksum": echobuf.state.checksum_of(body)}
 
 
 def test_a_state_says_its_phase_for_a_fraction_alone():

@@ -46,7 +46,7 @@ def changed(whole, changes):
             node = node[key]
         node[last] = value
     body.update(part)
-    return {**body, "checksum": state._checksum(body)}
+    return {**body, "checksum": state.checksum_of(body)}
 
 
 def _copy(tree):
@@ -100,7 +100,7 @@ def test_a_pass_that_no_epoch_comes_to(kind, word):
     position = {**STATES[kind]["position"], "pass": word}
     body = {k: v for k, v in STATES[kind].items() if k != "checksum"}
     body["position"] = position
-    taken = {**body, "checksum": state._checksum(body)}
+    taken = {**body, "checksum": state.checksum_of(body)}
     with make(**KINDS[kind]) as buffer, pytest.raises(StateError, match="damaged"):
         buffer.load_state_dict(taken)
 

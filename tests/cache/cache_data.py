@@ -66,7 +66,7 @@ def make(directory: Any = None, max_bytes: int = 10**6, **kwargs: Any) -> Cached
 
 def store_of(cached: CachedDataset) -> Any:
     """Return the store of a cache, to look into it or to damage it."""
-    return cached._store
+    return cached._store  # noqa: SLF001 - a part of a public class
 
 
 def in_child(work: Callable[..., None], *args: Any, user: int | None = None) -> None:

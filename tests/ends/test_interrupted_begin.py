@@ -10,6 +10,7 @@ import pytest
 import echobuf
 from echobuf.buffer import engine_of
 from echobuf.loader import starter
+from echobuf.loader.loader import internals_of
 
 pytestmark = pytest.mark.usefixtures("no_leaked_threads")
 
@@ -85,7 +86,8 @@ def test_an_epoch_that_was_begun_ahead(monkeypatch):
         monkeypatch.undo()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(engine_of(loader._starter.buffer), "go_ahead", interrupted)
+    engine = engine_of(internals_of(loader).starter.buffer)
+    monkeypatch.setattr(engine, "go_ahead", interrupted)
     with contextlib.suppress(KeyboardInterrupt):
         iter(loader)
     for _ in range(2):

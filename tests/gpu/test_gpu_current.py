@@ -37,7 +37,7 @@ def test_batches_are_valid_on_a_stream_of_torch(cuda, torch, how):
         held = []
         with torch.cuda.stream(stream):
             while True:
-                torch.cuda._sleep(500_000)
+                torch.cuda._sleep(500_000)  # noqa: SLF001 - torch's
                 try:
                     batch = buffer.next_batch(timeout=WAIT_S, stream=given)
                 except StopIteration:

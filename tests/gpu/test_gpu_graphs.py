@@ -119,7 +119,7 @@ def test_slow_replays_keep_what_they_have_not_drawn_yet(cuda, torch):
         seen = torch.zeros(2 * count // BATCH, BATCH, dtype=torch.int64, device="cuda")
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            torch.cuda._sleep(500_000)
+            torch.cuda._sleep(500_000)  # noqa: SLF001 - torch's
             buffer.next_batch(out=out)
             seen.index_copy_(0, at, out["id"][None])
             at += 1

@@ -72,7 +72,7 @@ def test_memory_given_back_may_be_used_at_once(cuda, torch):
     with torch.cuda.stream(stream):
         sums = []
         for batch in loader(torch):
-            torch.cuda._sleep(1_000_000)
+            torch.cuda._sleep(1_000_000)  # noqa: SLF001 - torch's
             sums.append(batch["id"].sum())
             del batch
         assert [int(total) for total in sums] == want

@@ -121,11 +121,11 @@ class OneByOne:
     """The slow reference: within it the core looks at no item before Python."""
 
     def __enter__(self):
-        self._own = Feeder._most_at_once
-        Feeder._most_at_once = lambda feeder: 0
+        self._own = Feeder.most_at_once
+        Feeder.most_at_once = lambda feeder: 0
 
     def __exit__(self, *_):
-        Feeder._most_at_once = self._own
+        Feeder.most_at_once = self._own
 
 
 def check(make, *, ahead=False, **kwargs):

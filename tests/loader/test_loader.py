@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import echobuf
+from echobuf.loader.loader import internals_of
 from helpers import largest_batch
 from leaked_threads import no_feeder
 
@@ -212,7 +213,7 @@ def test_arguments_are_checked_at_once(kwargs, name):
 
 def test_dropping_everything_half_way_ends_upstream():
     loader = echobuf.EchoLoader(Numbers(10**9), **KWARGS, prefetch=2)
-    upstream = weakref.ref(loader._upstream.iterable)
+    upstream = weakref.ref(internals_of(loader).upstream)
     for _, batch in zip(range(3), loader, strict=False):
         kept = batch["x"]
     expected = kept.tolist()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import echobuf
+from echobuf.loader.loader import internals_of
 from helpers import WAIT_S
 from leaked_threads import no_feeder
 from test_loader import KWARGS, Numbers, numbers_of
@@ -94,7 +95,7 @@ def test_what_was_begun_is_used():
     for _ in range(3):
         iter(loader)
     list(loader)
-    assert loader._upstream.iterable.begun == 1
+    assert internals_of(loader).upstream.begun == 1
 
 
 def test_a_one_shot_upstream_may_be_tried():
@@ -147,7 +148,7 @@ def test_upstream_is_told():
 
 def test_nobody_is_told_what_nobody_said():
     loader = told()
-    loader._upstream.iterable.set_epoch(7)
+    internals_of(loader).upstream.set_epoch(7)
     for _ in range(2):
         assert {each // 1000 for each in numbers_of(loader)} == {7}
 
@@ -165,7 +166,7 @@ def test_set_epoch_holds_for_an_iterator_that_has_given_nothing():
     with pytest.raises(echobuf.ClosedError):
         next(epoch)
     assert ids(again) == expected[1]
-    begun = loader._upstream.iterable.begun
+    begun = internals_of(loader).upstream.begun
     assert begun == 3  # 0, given up; 2; 1
 
 
@@ -211,7 +212,7 @@ def test_overlapping_epochs_are_told_ahead():
     for number in range(4):
         loader.set_epoch(number)
         assert ids(loader) == expected[number]
-    assert loader._upstream.iterable.begun == 5
+    assert internals_of(loader).upstream.begun == 5
     loader.set_epoch(1)
     assert ids(loader) == expected[1]
 
@@ -219,12 +220,12 @@ def test_overlapping_epochs_are_told_ahead():
 def test_a_failure_after_set_epoch_can_be_tried_again():
     loader, expected = told(), uninterrupted()
     epoch = iter(loader)
-    loader._upstream.iterable.fail_at = 0
+    internals_of(loader).upstream.fail_at = 0
     loader.set_epoch(1)
     for _ in range(2):
         with pytest.raises(echobuf.UpstreamError):
             next(epoch)
-    loader._upstream.iterable.fail_at = None
+    internals_of(loader).upstream.fail_at = None
     assert ids(loader) == expected[1]
 
 

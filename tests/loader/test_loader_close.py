@@ -19,6 +19,7 @@ import echobuf
 import echobuf.accelerate
 import echobuf.jax
 import echobuf.torch
+from echobuf.loader.loader import internals_of
 from helpers import WAIT_S, Worker, until
 from leaked_threads import no_feeder
 from test_loader import Numbers
@@ -176,7 +177,7 @@ def test_memory_is_released():
     loader = echobuf.EchoLoader([np.zeros(1000)] * 20, **KWARGS)
     epoch = iter(loader)
     batch = next(epoch)
-    buffer = loader._starter.buffer
+    buffer = internals_of(loader).starter.buffer
     assert buffer.stats().bytes_host > 16 * 8000
     loader.close()
     assert batch.shape == (4, 1000)  # the caller's still

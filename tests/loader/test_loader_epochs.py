@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import echobuf
+from echobuf.loader.loader import internals_of
 from test_loader import KWARGS, Numbers
 
 pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("no_leaked_threads")]
@@ -73,11 +74,11 @@ def test_beginning_another_epoch_ends_the_one_before(draws, keep):
 def test_an_epoch_that_failed_may_be_dropped_in_the_middle_of_the_next():
     loader, whole = make(), make()
     expected = [ids(whole) for _ in range(2)]
-    loader._upstream.iterable.fail_at = 30
+    internals_of(loader).upstream.fail_at = 30
     failed = iter(loader)
     with pytest.raises(echobuf.UpstreamError):
         list(failed)
-    loader._upstream.iterable.fail_at = None
+    internals_of(loader).upstream.fail_at = None
     epoch = iter(loader)
     got = ids([next(epoch)])
     del failed
@@ -100,7 +101,7 @@ def test_memory_is_allocated_once():
 def test_iter_and_the_first_item_are_on_the_callers_thread_alone():
     loader = make()
     list(loader)
-    names = [thread.name for thread in loader._upstream.iterable.threads]
+    names = [thread.name for thread in internals_of(loader).upstream.threads]
     assert [name == "MainThread" for name in names[:3]] == [True, True, False]
 
 

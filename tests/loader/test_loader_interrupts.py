@@ -13,6 +13,7 @@ import echobuf.loader.loader
 from echobuf import CapacityError, ClosedError, serve
 from echobuf.buffer import engine_of
 from echobuf.loader.epochs import Epochs
+from echobuf.loader.loader import internals_of
 from echobuf.resources import DaemonThread, Signal
 from echobuf.serve.reader import ServerFeeder
 from helpers import WAIT_S, Worker, until
@@ -56,9 +57,16 @@ class InterruptedEpochs(Epochs):
 
 
 def check_begun_ahead(upstream, monkeypatch, step=1):
-    monkeypatch.setattr(echobuf.loader.loader, "Epochs", InterruptedEpochs)
+    made = []
+
+    def make(*args, **kwargs):
+        made.append(InterruptedEpochs(*args, **kwargs))
+        return made[-1]
+
+    monkeypatch.setattr(echobuf.loader.loader, "Epochs", make)
     loader = echobuf.EchoLoader(upstream, overlap_epochs=True, **KWARGS)
-    at, was_raised, epochs = 0, True, loader._epochs
+    (epochs,) = made
+    at, was_raised = 0, True
     while was_raised:
         epochs.interrupt = Interrupt(at, PLACES)
         assert counts(loader) == WHOLE, at
@@ -103,7 +111,8 @@ def test_a_thread_that_cannot_be_started_ahead(monkeypatch):
     start, left = DaemonThread.start, []
 
     def refuse_one(thread):
-        if left and isinstance(thread._target.__self__, ServerFeeder):
+        target = thread._target  # noqa: SLF001 - Python's
+        if left and isinstance(target.__self__, ServerFeeder):
             raise RuntimeError(left.pop())
         start(thread)
 
@@ -117,11 +126,11 @@ def test_a_thread_that_cannot_be_started_ahead(monkeypatch):
         served = Counter(next(epoch)["id"].tolist())
         left.append("can't start new thread")
         errors = 0
-        starter = loader._starter
+        starter = internals_of(loader).starter
         while True:
             if left and served.total() == 2 * N - 8:  # the last window
                 until(engine_of(starter.buffer).is_draining)
-                until(starter._reader.is_ready)
+                until(starter.reader.is_ready)
             try:
                 served.update(next(epoch)["id"].tolist())
             except StopIteration:
@@ -200,8 +209,9 @@ def test_a_thread_whose_start_is_interrupted(monkeypatch):
         thread.start()
     assert not thread.is_alive()  # it waits for the lock that was never given back
     assert Worker(thread.join).result() is None
-    thread._started._cond._lock.release()
-    until(thread._started.is_set)
+    started = thread._started  # noqa: SLF001 - Python's
+    started._cond._lock.release()  # noqa: SLF001 - Python's
+    until(started.is_set)
 
 
 def test_a_signal_has_any_number_of_waiters():

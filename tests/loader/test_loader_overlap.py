@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import echobuf
 from echobuf.buffer import engine_of
+from echobuf.loader.loader import internals_of
 from leaked_threads import no_feeder
 from test_loader import KWARGS, Numbers, numbers_of
 
@@ -102,7 +103,7 @@ def test_iter_and_the_first_item_are_on_the_callers_thread_alone():
     loader = make(Numbers(40))
     for _ in range(3):
         list(loader)
-        threads = loader._upstream.iterable.threads
+        threads = internals_of(loader).upstream.threads
         while len(threads) < 3:  # the next epoch's feeder may not have begun
             time.sleep(0.001)
         names = [thread.name for thread in threads]
@@ -169,7 +170,7 @@ def test_an_epoch_may_be_left_while_it_is_served_out(keep):
         epoch = iter(loader)
         got = [ids([next(epoch)])[0] for _ in range(19)]
         assert got == expected[number][:19]
-        assert loader._upstream.iterable.begun == number + 2
+        assert internals_of(loader).upstream.begun == number + 2
         if keep:
             held.append(epoch)
 
@@ -249,8 +250,9 @@ def test_an_interrupted_iter_stops_what_was_begun_ahead(monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
+    engine = engine_of(internals_of(loader).starter.buffer)
     with monkeypatch.context() as patch:
-        patch.setattr(engine_of(loader._starter.buffer), "go_ahead", interrupted)
+        patch.setattr(engine, "go_ahead", interrupted)
         upstream.n = 10**6  # of epochs begun from now on
         with pytest.raises(KeyboardInterrupt):
             iter(loader)
@@ -266,9 +268,9 @@ def test_an_iterator_goes_on_without_its_loader(workers):
     else:
         loader = make(Gated(40, gate_epoch=1))
     epoch, served = iter(loader), []
-    while loader._starter._ahead is None:
+    while internals_of(loader).starter.ahead is None:
         served += ids([next(epoch)])
-    upstream = loader._upstream.iterable
+    upstream = internals_of(loader).upstream
     del loader
     gc.collect()
     served += ids(epoch)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import echobuf
+from echobuf.loader.loader import internals_of
 from test_loader import KWARGS, Numbers
 from test_loader_epochs import ids, make
 
@@ -119,7 +120,7 @@ def test_a_failure_before_the_first_batch_leaves_the_state_as_it_was():
     for state in (make().state_dict(), loader.state_dict()):
         again = make()
         again.load_state_dict(state)
-        again._upstream.iterable.fail_at = 0
+        internals_of(again).upstream.fail_at = 0
         with pytest.raises(echobuf.UpstreamError):
             list(again)
         kept = again.state_dict()

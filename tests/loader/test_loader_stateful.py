@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import echobuf
+from echobuf.loader.loader import internals_of
 from echobuf.loader.upstream_states import Snapshots, Stateful
 from helpers import until
 from test_loader import KWARGS
@@ -26,10 +27,10 @@ class Tape:
         self.read = []
         self.states = 0
         self._live = {"at": 0}
-        self._begin = 0
+        self.begin = 0
 
     def __iter__(self):
-        self._live["at"], self._begin = self._begin, 0
+        self._live["at"], self.begin = self.begin, 0
         while self._live["at"] < self.n:
             first = self._live["at"]
             numbers = range(first, min(first + (self.size or 1), self.n))
@@ -46,7 +47,7 @@ class Tape:
         return self._live
 
     def load_state_dict(self, state):
-        self._begin = state["at"]
+        self.begin = state["at"]
 
 
 KINDS = {
@@ -228,7 +229,7 @@ def test_few_states_are_taken_and_fewer_kept(factor):
     loader = make(tape, window=256, factor=factor)
     most = 0
     for _ in loader:
-        most = max(most, len(loader._starter.snapshots._kept))
+        most = max(most, len(internals_of(loader).starter.snapshots.kept))
     segments = 16 if factor == "auto" else factor
     assert most <= 6 * segments + 2
     assert tape.states <= 4000 / 256 * segments + 2
@@ -237,7 +238,7 @@ def test_few_states_are_taken_and_fewer_kept(factor):
 def test_what_upstream_holds_goes_with_its_epoch():
     loader = make(Tape(50))
     list(loader)
-    assert len(loader._starter.snapshots._kept) <= 16
+    assert len(internals_of(loader).starter.snapshots.kept) <= 16
 
 
 class Plain:
@@ -256,7 +257,8 @@ class Plain:
 def test_states_are_looked_up_while_others_are_taken():
     loader = make(Tape(1), window=64, factor=4)
     upstream = Plain()
-    snapshots = Snapshots(Stateful(upstream), loader._plan.options, 0, 0, 0, None)
+    options = internals_of(loader).plan.options
+    snapshots = Snapshots(Stateful(upstream), options, 0, 0, 0, None)
     done, wrong = threading.Event(), []
 
     def look():
@@ -288,7 +290,8 @@ def test_upstream_goes_on_while_a_position_is_found(later):
     """The states around a position come and go while it is found."""
     loader = make(Tape(1), window=64, factor=4)  # a state for every 16 examples
     upstream = Plain()
-    snapshots = Snapshots(Stateful(upstream), loader._plan.options, 0, 0, 0, None)
+    options = internals_of(loader).plan.options
+    snapshots = Snapshots(Stateful(upstream), options, 0, 0, 0, None)
 
     def go_on(count):
         for _ in range(count):

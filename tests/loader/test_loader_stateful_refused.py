@@ -148,7 +148,7 @@ class Choosy(Tape):
         super().load_state_dict(state)
 
     def __iter__(self):
-        if self.where == "iter" and self._begin:
+        if self.where == "iter" and self.begin:
             raise KeyError("at")
         return super().__iter__()
 
@@ -166,7 +166,7 @@ def test_an_upstream_that_does_not_take_its_state(where):
         assert isinstance(seen.value.__cause__, KeyError)
     assert loader.state_dict() == state
     del state["upstream"]
-    tape._begin = 0
+    tape.begin = 0
     loader.load_state_dict(state)
     ids(loader)
     assert tape.read == list(range(200))

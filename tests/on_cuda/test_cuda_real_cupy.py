@@ -59,7 +59,7 @@ def test_cupy_finds_the_headers_that_its_own_kernels_want(monkeypatch):
       CUPY_FOR(i, to.size()) { to[i] = from[i]; }
     }
     """
-    cupy._core.core.compile_with_cache(copy)
+    cupy._core.core.compile_with_cache(copy)  # noqa: SLF001 - CuPy's
     ((source, options, *_),) = taken
     monkeypatch.setattr(
         compiler, "_get_arch_for_options_for_nvrtc", lambda _: ("-arch=sm_90", "cubin")
@@ -217,8 +217,8 @@ def test_a_stream_that_somebody_else_owns_is_not_destroyed():
     from echobuf.cuda import cupy_arrays
 
     stream = cupy.cuda.Stream.__new__(cupy.cuda.Stream)
-    cupy.cuda.stream._BaseStream.__init__(stream, 12345678, 0)
-    stream._foreign_stream_ref = cupy_arrays._Handle(12345678)
+    cupy.cuda.stream._BaseStream.__init__(stream, 12345678, 0)  # noqa: SLF001 - CuPy's
+    stream._foreign_stream_ref = cupy_arrays.Handle(12345678)  # noqa: SLF001 - CuPy's
     del stream  # a warning, which fails the test, if it calls the driver
 
 

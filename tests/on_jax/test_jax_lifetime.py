@@ -14,6 +14,7 @@ import echobuf
 import echobuf.jax
 from echobuf.buffer import engine_of
 from echobuf.jax import arrays
+from echobuf.loader.loader import internals_of
 
 pytestmark = pytest.mark.usefixtures("no_leaked_threads")
 
@@ -31,9 +32,13 @@ def batches():
         yield epoch
 
 
+def make():
+    return echobuf.jax.EchoLoader(endless(), batch_size=16, window=64, factor=2)
+
+
 @contextlib.contextmanager
 def begun():
-    loader = echobuf.jax.EchoLoader(endless(), batch_size=16, window=64, factor=2)
+    loader = make()
     epoch = iter(loader)
     try:
         yield epoch
@@ -152,13 +157,13 @@ def test_one_leaf_keeps_the_block(batches):
     np.testing.assert_array_equal(kept, numbers)
 
 
-def test_arrays_outlive_the_loader(batches):
+def test_arrays_outlive_the_loader():
+    loader = make()
+    batches = iter(loader)
     batch = next(batches)
     numbers = np.array(batch["id"], np.float32)
-    buffer = batches._buffer
     batches.supersede()
-    buffer.__exit__(None, None, None)
-    batches._buffer = None
+    internals_of(loader).starter.buffer.__exit__(None, None, None)
     gc.collect()
     again = [bytearray(16 * COLUMNS * 4) for _ in range(4)]  # takes freed memory
     np.testing.assert_array_equal(batch["x"][:, 7], numbers)

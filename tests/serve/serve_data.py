@@ -10,6 +10,10 @@ from typing import Any
 import numpy as np
 
 from echobuf import EchoLoader, serve
+from echobuf.resources import Signal
+from echobuf.serve.server_loop import ServerLoop
+from echobuf.serve.shared_ring import SharedRing
+from echobuf.serve.upstream import ServerUpstream
 
 NAME = "numbers"
 
@@ -106,13 +110,40 @@ class Job(threading.Thread):
         return self.served
 
 
+def server_thread() -> threading.Thread:
+    """Return the thread of the one server that runs here."""
+    serving = [each for each in threading.enumerate() if each.name == "echobuf-serve"]
+    (thread,) = (each for each in serving if each.is_alive())  # and has not returned
+    return thread
+
+
+# `Server` is public, and these parts of it are not; tests take them from here alone.
+
+
+def stopped_of(server: serve.Server) -> Signal:
+    """Return what is set as `close` begins."""
+    return server._stopped  # noqa: SLF001 - see above
+
+
+def ring_of(server: serve.Server) -> SharedRing:
+    return server._ring  # noqa: SLF001 - see above
+
+
+def loop_of(server: serve.Server) -> ServerLoop:
+    return server._loop  # noqa: SLF001 - see above
+
+
+def upstream_of(server: serve.Server) -> ServerUpstream:
+    return server._upstream  # noqa: SLF001 - see above
+
+
 def close_at_gate(
     server: serve.Server, go_on: threading.Event, *, restarting: bool = False
 ) -> None:
     """Close the server while upstream waits for `go_on`, that is, within this epoch."""
     closing = threading.Thread(target=server.close, kwargs={"restarting": restarting})
     closing.start()
-    assert server._stopped.wait(60)
+    assert stopped_of(server).wait(60)
     go_on.set()
     closing.join()
 

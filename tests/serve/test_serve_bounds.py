@@ -11,6 +11,7 @@ from serve_data import (
     close_at_gate,
     counts_of,
     ids_of,
+    server_thread,
 )
 from serve_kills import main as kill
 
@@ -106,11 +107,12 @@ def test_a_close_that_is_interrupted_and_one_beside_it():
     server = serve.Server(upstream, NAME, window=8)
     job = Job(1, KWARGS)
     until(lambda: upstream.made == 40)
-    join, server._thread.join = server._thread.join, interrupted
+    serving = server_thread()
+    join, serving.join = serving.join, interrupted
     with pytest.raises(KeyboardInterrupt):
         server.close()
     assert address.Lock.is_held(address.base_path(NAME))
-    server._thread.join = join
+    serving.join = join
     closing = [threading.Thread(target=server.close) for _ in range(2)]
     for thread in closing:
         thread.start()

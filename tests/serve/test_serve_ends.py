@@ -12,10 +12,20 @@ import threading
 import time
 
 import pytest
-from serve_data import NAME, Job, Numbers, counts_of
+from serve_data import (
+    NAME,
+    Job,
+    Numbers,
+    counts_of,
+    loop_of,
+    ring_of,
+    server_thread,
+    stopped_of,
+)
 
 from echobuf import ClosedError, EchoLoader, OptionError, UpstreamError, serve
 from echobuf.buffer import engine_of
+from echobuf.loader.loader import internals_of
 from echobuf.resources import DaemonThread
 from echobuf.serve import address
 from echobuf.serve.connection import Connection
@@ -114,7 +124,7 @@ def test_an_interrupted_wait_does_not_end_the_thread():
         server.wait(60)
     closing = threading.Thread(target=server.close, kwargs={"restarting": True})
     closing.start()
-    assert server._stopped.wait(60)
+    assert stopped_of(server).wait(60)
     closing.join(0.3)
     assert closing.is_alive()  # upstream's call has not returned
     assert address.Lock.is_held(address.base_path(NAME))
@@ -169,13 +179,13 @@ def test_an_interrupted_close_is_gone_on_with(restarting, call):
 
     def gate(number):
         if number >= 40:  # the release waits for upstream
-            (server._stopped if call == "release" else called).wait(60)
+            (stopped_of(server) if call == "release" else called).wait(60)
 
     server = serve.Server(Numbers(100, gate), NAME, window=8)
     job = Job(1, KWARGS)
-    until(lambda: server._ring.core.published() == 40)
-    core = Interrupted(server._ring.core, call, called)
-    server._ring.core = server._loop._ring = core
+    until(lambda: ring_of(server).core.published() == 40)
+    core = Interrupted(ring_of(server).core, call, called)
+    ring_of(server).core = loop_of(server).ring = core
     with pytest.raises(KeyboardInterrupt):
         server.close(restarting=restarting)
     assert address.Lock.is_held(address.base_path(NAME))
@@ -190,15 +200,16 @@ def test_an_interrupted_close_is_gone_on_with(restarting, call):
 
 
 def test_a_close_that_is_interrupted_while_the_thread_ends(monkeypatch):
-    upstream = Numbers(100, lambda i: i < 40 or server._stopped.wait(60))
+    upstream = Numbers(100, lambda i: i < 40 or stopped_of(server).wait(60))
     server = serve.Server(upstream, NAME, window=8)
     job = Job(1, KWARGS)
-    until(lambda: server._ring.core.published() == 40)
-    stop = interrupted_after(server._stopped.set, threading.Event())
-    monkeypatch.setattr(server._stopped, "set", stop)
+    until(lambda: ring_of(server).core.published() == 40)
+    thread, stopped = server_thread(), stopped_of(server)
+    stop = interrupted_after(stopped.set, threading.Event())
+    monkeypatch.setattr(stopped, "set", stop)
     with pytest.raises(KeyboardInterrupt):
         server.close()
-    until(lambda: not server._thread.is_alive())
+    until(lambda: not thread.is_alive())
     server.close()
     with pytest.raises(UpstreamError, match="the server was closed"):
         job.end()
@@ -206,8 +217,8 @@ def test_a_close_that_is_interrupted_while_the_thread_ends(monkeypatch):
 
 def test_a_close_that_is_done_leaves_another_server_alone(monkeypatch):
     server = serve.Server(Numbers(10), NAME, window=8)
-    release = interrupted_after(server._lock.release, threading.Event())
-    monkeypatch.setattr(server._lock, "release", release)
+    release = interrupted_after(address.Lock.release, threading.Event())
+    monkeypatch.setattr(address.Lock, "release", release)
     with pytest.raises(KeyboardInterrupt):
         server.close()
     with serve.Server(Numbers(10), NAME, window=8):
@@ -261,7 +272,7 @@ def test_a_thread_of_a_job_that_fails_after_its_buffer_was_released(
         before = feeders()
         epoch = iter(loader)
         (feeder,) = feeders() - before
-        engine_of(loader._starter.buffer).release()
+        engine_of(internals_of(loader).starter.buffer).release()
         released.set()
         until(lambda: not feeder.is_alive())
         monkeypatch.undo()

@@ -31,7 +31,7 @@ def test_every_example_is_still_served(child):
             if child == "drops":
                 del epoch, loader
             else:
-                atexit._run_exitfuncs()
+                atexit._run_exitfuncs()  # noqa: SLF001 - Python's
             os._exit(0)
         assert os.waitpid(process, 0)[1] == 0
         served.extend(epoch)

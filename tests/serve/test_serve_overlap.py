@@ -8,6 +8,7 @@ from serve_data import NAME, example, ids_of
 
 from echobuf import EchoLoader, UpstreamError, serve
 from echobuf.buffer import engine_of
+from echobuf.loader.loader import internals_of
 from helpers import until
 
 N, WINDOW, FACTOR = 60, 8, 3
@@ -54,12 +55,12 @@ def server(upstream):
 def draw_until_ahead(loader):
     """Return an iterator whose next epoch has begun, and the batches that it served."""
     epoch, served = iter(loader), []
-    starter = loader._starter
-    while starter._ahead is None:
+    starter = internals_of(loader).starter
+    while starter.ahead is None:
         if starter.buffer is not None and engine_of(starter.buffer).is_draining():
-            until(starter._reader.is_ready)  # the server may be slow to begin it
+            until(starter.reader.is_ready)  # the server may be slow to begin it
         served += ids_of(next(epoch))
-    assert loader._starter._ahead.run is not None
+    assert internals_of(loader).starter.ahead.run is not None
     return epoch, served
 
 
@@ -102,10 +103,9 @@ def test_an_epoch_that_is_ahead_and_not_wanted(server, upstream, how, monkeypatc
         elif how == "left":
             wanted = 1
         else:
+            engine = engine_of(internals_of(loader).starter.buffer)
             with monkeypatch.context() as patch:
-                patch.setattr(
-                    engine_of(loader._starter.buffer), "go_ahead", interrupted
-                )
+                patch.setattr(engine, "go_ahead", interrupted)
                 with pytest.raises(KeyboardInterrupt):
                     iter(loader)
             gc.collect()

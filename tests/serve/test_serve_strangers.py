@@ -11,13 +11,13 @@ import struct
 import subprocess
 import sys
 import threading
-from types import SimpleNamespace
 
 import pytest
 from serve_data import NAME, Numbers
 
 from echobuf import CapacityError, OptionError, serve
 from echobuf.serve import address, client, protocol, server_loop
+from echobuf.serve.adoption import Adoption
 from helpers import until
 
 VERSION = server_loop.VERSION
@@ -298,18 +298,12 @@ def test_a_ring_that_comes_back_and_no_descriptor_is_left(monkeypatch):
     def none_left(file):
         raise OSError(errno.EMFILE, "too many open files")
 
-    waiting = SimpleNamespace(
-        _adopt_lock=threading.Lock(),
-        _may_adopt=True,
-        _adopted=None,
-        _last_session="session",
-        _has_adopted=threading.Event(),
-    )
+    waiting = Adoption("session")
     monkeypatch.setattr(os, "dup", none_left)
     with pytest.raises(CapacityError, match="descriptor"):
-        serve.Server._adopt(waiting, {"session": "session", "spec": "{}"}, [0, 1])
-    assert waiting._adopted is None
-    assert not waiting._has_adopted.is_set()
+        waiting.offer({"session": "session", "spec": "{}"}, [0, 1])
+    assert waiting.adopted is None
+    assert not waiting.wait(0)
 
 
 def test_a_peer_that_has_all_of_a_message_may_go(monkeypatch):

@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 import pytest
-from serve_data import NAME
+from serve_data import NAME, upstream_of
 from serve_worker_data import Marked, RaiseAt, WaitAt, numbers_of
 from serve_worker_kills import main as kill
 
@@ -53,7 +53,7 @@ def server_of(dataset, **kwargs):
 
 
 def native_pool(server):
-    return server._upstream._reader.pool.core
+    return upstream_of(server).reader.pool.core
 
 
 def is_revoked(server):

@@ -111,14 +111,13 @@ class Probe:
         spec = treespec.unflatten([Field((), "i8")] * self._count)
         self.treespec = make_spec(spec).treespec  # a named tuple may have changed it
         self._buffer = echobuf.EchoBuffer(spec, batch_size=1, window=1, factor=1)
-        # A draw puts together as well: whatever its structure, leaves are told.
-        self._buffer._unflatten = list
 
     def __call__(self, tree):
         outcome = engine_of(self._buffer).core.put_tree(tree, False, 0)
         if outcome is not None:
             return None
-        leaves = self._buffer.next_batch(timeout=WAIT_S)
+        # Not `next_batch`, which would put them together.
+        leaves = engine_of(self._buffer).draws.next(WAIT_S)
         return [int(leaf[0]) for leaf in leaves]
 
     def close(self):

@@ -234,7 +234,7 @@ def record_mixes(r: Recorder) -> None:
 def record_cutmix(r: Recorder, place: tuple[int, int], weight: float) -> None:
     mixer = v2.CutMix(alpha=1.0, num_classes=5)
     batch = torch.stack([r.tensor("noise"), r.tensor("noise_other")])
-    mixer._dist = mock.Mock(sample=lambda _: torch.tensor([weight]))
+    mixer._dist = mock.Mock(sample=lambda _: torch.tensor([weight]))  # noqa: SLF001 - torchvision's
     drawn = [torch.tensor([x]) for x in place]
     with mock.patch("torch.randint", side_effect=drawn):
         given = mixer.make_params([batch])

@@ -26,7 +26,7 @@ from plain_loop import EXAMPLES, STEPS
 def _anew():
     yield
     for shared in (AcceleratorState, GradientState, PartialState):
-        shared._reset_state()
+        shared._reset_state()  # noqa: SLF001 - Accelerate's
     gc.collect()
     no_feeder()
 

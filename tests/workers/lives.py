@@ -10,6 +10,7 @@ import time
 from typing import Any
 
 import worker_data
+from echobuf.loader.loader import internals_of
 from worker_data import Numbers, Troubled, load, workers_alive
 
 KEPT: list[Any] = []
@@ -38,12 +39,12 @@ def exits_while_a_thread_has_their_lock() -> None:
     """Exit while a daemon thread, which Python stops, holds the supervisor's lock."""
     loader, epoch = begun(Numbers(10**6))
     worker_data.KEPT.append((loader, epoch))  # Python drops what other modules hold
-    supervisor = loader._starter._reader.pool.supervisor
+    supervisor = internals_of(loader).reader.pool.supervisor
 
     def hold() -> None:
-        while not supervisor._closed:
+        while not supervisor.closed:
             time.sleep(0.001)
-        with supervisor._lock:
+        with supervisor.lock:
             time.sleep(600)
 
     threading.Thread(target=hold, daemon=True).start()

@@ -12,6 +12,7 @@ import pytest
 
 import echobuf.workers.pool
 import worker_data
+from echobuf.loader.loader import internals_of
 from echobuf.workers.process import WorkerProcess, join_all
 from helpers import WAIT_S, until
 from worker_data import Numbers, Troubled, ids, load, workers_alive
@@ -59,8 +60,8 @@ def test_a_worker_that_dies_too_often_is_an_error(trouble, said, tmp_path, start
     with pytest.raises(echobuf.UpstreamError, match=f"{said}.*`max_restarts` allows 1"):
         ids(loader)
     flag.unlink()
-    supervisor = loader._starter._reader.pool.supervisor
-    with supervisor._lock:  # it has finished
+    supervisor = internals_of(loader).reader.pool.supervisor
+    with supervisor.lock:  # it has finished
         assert len(started) == 2
     assert sum(map(len, ids(loader))) == 2 * N  # the next epoch has new ones
 
@@ -78,8 +79,8 @@ def test_dying_between_epochs_is_not_counted():
 def test_dying_between_epochs_is_not_counted_if_it_is_noticed_late(started):
     loader = load(Numbers(40), 1, max_restarts=0)
     ids(loader)
-    supervisor = loader._starter._reader.pool.supervisor
-    with supervisor._lock:  # before it notices the death
+    supervisor = internals_of(loader).reader.pool.supervisor
+    with supervisor.lock:  # before it notices the death
         kill(started[0].process)
         until(lambda: started[0].is_pipe_closed and not started[0].process.is_alive())
         epoch = iter(loader)
@@ -199,7 +200,7 @@ def test_an_epoch_whose_worker_hangs_can_be_left(
     next(epoch)
     until(hangs.exists)
     del epoch
-    loader._starter.join()
+    internals_of(loader).starter.join()
     assert [worker.process.exitcode for worker in started] == [code]
     alone = load(Numbers(N), 0)
     alone.set_epoch(1)
@@ -230,5 +231,5 @@ def test_a_worker_that_cannot_be_killed_is_not_waited_for():
 def test_a_wake_up_is_read_once():
     loader = load(Numbers(8), 1)
     ids(loader)
-    woken_fd = loader._starter._reader.pool.supervisor._woken_fd
+    woken_fd = internals_of(loader).reader.pool.supervisor.woken_fd
     until(lambda: not select.select([woken_fd], [], [], 0)[0])

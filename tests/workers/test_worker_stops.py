@@ -38,13 +38,13 @@ def test_revoked_examples_are_not_served_while_a_loop_is_being_left(tmp_path):
 
     epoch = iter(loader)
     served += ids([next(epoch)])[0]
-    feeder = epoch._run.feeder
+    feeder = epoch.start().feeder
 
     def settle():
         go_on.touch()
-        until(lambda: not feeder._thread.is_alive())
+        until(lambda: not feeder.is_alive())
 
-    feeder._stopped = SlowEvent(settle)
+    feeder.stopped = SlowEvent(settle)
     consumer = Worker(draw)
     until(lambda: loader.stats().fresh == 100)
     feeder.stop()
@@ -59,8 +59,8 @@ def test_submitted_examples_are_served_though_the_feeder_is_stopped():
     loader, alone = load(Numbers(8), 1), load(Numbers(8), 0)
     epoch = iter(loader)
     served = [next(epoch)]
-    feeder = epoch._run.feeder
-    until(lambda: not feeder._thread.is_alive())
+    feeder = epoch.start().feeder
+    until(lambda: not feeder.is_alive())
     feeder.stop()
     assert ids([*served, *epoch]) == ids(alone)
 
@@ -140,7 +140,7 @@ def test_a_feeder_that_ended_unnoticed_is_abandoned_all_the_same():
     with make() as buffer:
         feeder = feed(buffer, items, skipped=900)
         until(lambda: items.asked == 2)
-        feeder._stopped.set()  # as if `stop` came no further for a while
+        feeder.stopped.set()  # as if `stop` came no further for a while
         items.go_on.set()
         assert feeder.join(60)
         feeder.stop()
@@ -153,7 +153,7 @@ def test_a_feeder_that_is_stopped_late_leaves_the_next_epoch_alone():
     with make() as buffer:
         feeder = feed(buffer, items, skipped=900)
         until(lambda: items.asked == 2)
-        feeder._stopped.set()
+        feeder.stopped.set()
         items.go_on.set()
         assert feeder.join(60)
         buffer.reset(1)

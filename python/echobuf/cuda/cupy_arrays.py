@@ -46,10 +46,12 @@ def _stream_of(handle: int) -> Any:
     """Return CuPy's object for a stream of the current device that it does not own."""
     if handle == 0:
         return cupy.cuda.Stream.null
-    return cupy.cuda.Stream.from_external(_Handle(handle))
+    return cupy.cuda.Stream.from_external(Handle(handle))
 
 
-class _Handle:
+class Handle:
+    """A stream of another owner, as `Stream.from_external` takes it."""
+
     def __init__(self, handle: int) -> None:
         self._handle = handle
 

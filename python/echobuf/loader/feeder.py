@@ -74,6 +74,9 @@ class Feeder:
         skipped: examples at the start that a resumed buffer does not need.
         snapshots: take upstream's state between items; None if it has none.
         term: of the epoch in the buffer; by default the one that is open.
+
+    Attributes:
+        stopped: set by `stop`; the thread then takes no further item.
     """
 
     def __init__(
@@ -98,7 +101,7 @@ class Feeder:
         self._count = 0  # items that upstream has yielded
         self._skipped = skipped
         self._snapshots = snapshots
-        self._stopped = Signal()
+        self.stopped = Signal()
         self._thread = DaemonThread(self._run, (items, first), name="echobuf-feeder")
         # The thread's arguments are the only references, so that what upstream holds
         # goes when the thread ends.
@@ -111,7 +114,7 @@ class Feeder:
         """Tell the thread to end, and do not wait for it."""
         # In this order: a put that the end of the epoch cuts off is then no failure.
         # The term: the thread may have ended by then, and the buffer be in another.
-        self._stopped.set()
+        self.stopped.set()
         if not self._ended:
             self._sink.abandon(self._term)
 
@@ -149,15 +152,15 @@ class Feeder:
     def _run(self, items: Iterator[Any], item: Any) -> None:
         _core.this_thread_runs_upstream()
         try:
-            while item is not _END and not self._stopped.is_set():
+            while item is not _END and not self.stopped.is_set():
                 self._feed(item)
                 item = _NEXT
-                if most := self._most_at_once():
+                if most := self.most_at_once():
                     item = self._note(self._put_all(items, most))
                 if item is _NEXT:
                     item = next(items, _END)
             # Once it was stopped, the buffer may be in an epoch of another thread.
-            if item is _END and not self._stopped.is_set():
+            if item is _END and not self.stopped.is_set():
                 self._ended = True
                 if self._snapshots is not None:
                     self._snapshots.ended()
@@ -165,7 +168,7 @@ class Feeder:
         except BaseException as error:
             # The error keeps this frame; what upstream holds must go all the same.
             del items, item
-            if not self._stopped.is_set():
+            if not self.stopped.is_set():
                 # A buffer that was left, or whose device is gone, says so itself.
                 with contextlib.suppress(ClosedError, DeviceError):
                     self._sink.fail(error)
@@ -192,7 +195,7 @@ class Feeder:
             self._sink.refuse_put(*refused)
         return item
 
-    def _most_at_once(self) -> int:
+    def most_at_once(self) -> int:
         """Return how many items may pass that only the core looks at."""
         if self._skipped:
             return 0

@@ -185,6 +185,7 @@ class EchoLoader(DataLoaderLike):
         self._check_open()
         return LoaderInternals(
             plan=self._plan,
+            starter=self._starter,
             reader=self._starter.reader,
             upstream=self._upstream.iterable,
             adapter=self._adapter(),
@@ -306,6 +307,7 @@ class LoaderInternals:
 
     Attributes:
         plan: the checked arguments.
+        starter: begins the epochs.
         reader: reads upstream.
         upstream: the iterable that the reader reads.
         adapter: converts items and batches for the loader's framework.
@@ -314,6 +316,7 @@ class LoaderInternals:
     """
 
     plan: Plan
+    starter: EpochStarter
     reader: Reader
     upstream: Iterable[Any]
     adapter: Adapter

@@ -144,7 +144,7 @@ class WorkerFeeder(Feeder):
         # revoked tickets as done unwritten; the term must have ended before.
         if not self._ended:
             self._supervisor.abandon(self._term)
-        self._stopped.set()
+        self.stopped.set()
 
     def _run(self, items: Iterator[Any], item: Any) -> None:
         _core.this_thread_runs_upstream()
@@ -155,14 +155,14 @@ class WorkerFeeder(Feeder):
             del items, item
             self._supervisor.fail(error)
         # The epoch ends once its last example is committed.
-        if self._supervisor.wait_committed(self._term, self._stopped) and is_all:
+        if self._supervisor.wait_committed(self._term, self.stopped) and is_all:
             self._sink.close()
         self._ended = True
 
     def _submit_all(self, indices: Iterator[int]) -> bool:
         """Submit all indices; return False if the term or the feeder was ended."""
         indices = itertools.islice(indices, self._skipped, None)
-        while not self._stopped.is_set():
+        while not self.stopped.is_set():
             chunk = _next_chunk(indices)
             if not chunk.size:
                 return True

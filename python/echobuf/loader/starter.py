@@ -115,6 +115,7 @@ class EpochStarter:
     Attributes:
         buffer: from the first item on.
         snapshots: of upstream in the epoch begun last, if it has a state.
+        ahead: the next epoch, while it is begun early and not asked for; else None.
     """
 
     def __init__(
@@ -131,7 +132,7 @@ class EpochStarter:
         self._adapter = adapter
         self._reader = reader
         self._feeders: list[Feeder] = []  # of the epoch begun last, and cut off
-        self._ahead: EpochAhead | None = None
+        self.ahead: EpochAhead | None = None
         self.buffer: EchoBuffer | None = None
         self.snapshots: Snapshots | None = None
 
@@ -228,11 +229,11 @@ class EpochStarter:
         """Begin upstream of that epoch once it is time; True when that is done."""
         buffer = self.buffer
         if (
-            self._ahead is not None
+            self.ahead is not None
             or buffer is None
             or not engine_of(buffer).is_draining()
         ):
-            return self._ahead is not None
+            return self.ahead is not None
         if not self._reader.is_ready():
             return False
         self._epoch_setter.set_next(number)
@@ -244,16 +245,16 @@ class EpochStarter:
         try:
             if start.items is not None and engine_of(buffer).open_ahead(number):
                 run = self._feed(buffer, start, number, None)
-            self._ahead = EpochAhead(number, start, run)
+            self.ahead = EpochAhead(number, start, run)
         except BaseException:
-            self._ahead = None
+            self.ahead = None
             self._stop_feeding(buffer)
             raise
         return True
 
     def cancel_ahead(self) -> None:
         """End the upstream of an epoch that was begun ahead."""
-        ahead, self._ahead = self._ahead, None
+        ahead, self.ahead = self.ahead, None
         if ahead is not None:
             if ahead.run is not None and ahead.run.feeder is not None:
                 # A thread that Ctrl-C interrupts here waits for it at its next call.
@@ -264,10 +265,10 @@ class EpochStarter:
         self, number: int, resume: state.State | None
     ) -> EpochAhead | None:
         """Return the epoch begun ahead, if it is this one; end it if it is another."""
-        ahead = self._ahead
+        ahead = self.ahead
         if ahead is not None and (ahead.number != number or resume is not None):
             self.cancel_ahead()
-        ahead, self._ahead = self._ahead, None
+        ahead, self.ahead = self.ahead, None
         return ahead
 
     # ---- the parts of it

@@ -160,6 +160,7 @@ class Snapshots:
     is kept is a tuple that is replaced, never changed.
 
     Attributes:
+        kept: the states, in upstream's order.
         end: its state when it had ended, if it goes on with another epoch from there.
         trouble: why none are kept, if so.
 
@@ -190,7 +191,7 @@ class Snapshots:
         self._epoch = epoch
         self._base = base
         self._offset = offset
-        self._kept: tuple[UpstreamState, ...] = () if first is None else (first,)
+        self.kept: tuple[UpstreamState, ...] = () if first is None else (first,)
         self._segment = 0  # the first that begins at `offset` or later
         self._taken_for = -1  # the segment that the last state was taken for
         self._longest = 1  # item so far
@@ -232,7 +233,7 @@ class Snapshots:
         except Exception as error:
             self._give_up(f"`upstream.state_dict()` cannot be kept: {message(error)}")
             return
-        kept = self._kept
+        kept = self.kept
         if kept and kept[-1].encoded == new.encoded:
             self._give_up(
                 f"`upstream.state_dict()` is the same after {kept[-1].offset} fresh "
@@ -244,10 +245,10 @@ class Snapshots:
             kept = kept[1:]
         if self._taken_for == self._segment:
             kept = kept[:-1]
-        self._kept, self._taken_for = (*kept, new), self._segment
+        self.kept, self._taken_for = (*kept, new), self._segment
 
     def _give_up(self, why: str) -> None:
-        self.trouble, self._kept, self._upstream = why, (), None
+        self.trouble, self.kept, self._upstream = why, (), None
 
     def ended(self) -> None:
         """Note that upstream has ended."""
@@ -262,12 +263,12 @@ class Snapshots:
         """
         # Upstream and the batches go on meanwhile: what was there before a position was
         # found may be gone after, and what belongs to it may have come in between.
-        seen = self._kept
+        seen = self.kept
         position = locate()
         if position["epoch"] != self._epoch:
             return _with(position, self.end)
         needed = self._base + position["fresh_offset"]
-        before = [one for one in (*seen, *self._kept) if (one.offset or 0) <= needed]
+        before = [one for one in (*seen, *self.kept) if (one.offset or 0) <= needed]
         last = max(before, key=lambda one: one.offset or 0, default=None)
         return _with(position, last)
 

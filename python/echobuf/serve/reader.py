@@ -281,7 +281,7 @@ class ServerFeeder(Feeder):
         """
         if self._process != os.getpid():  # a fork: the seat is the parent's
             return
-        self._stopped.set()
+        self.stopped.set()
         if not self._ended:  # harmless if the thread ends meanwhile
             is_ahead = self._engine.is_draining()
             if is_ahead:
@@ -293,23 +293,23 @@ class ServerFeeder(Feeder):
 
     def is_stopped(self) -> bool:
         """Return whether the epoch was given up."""
-        return self._stopped.is_set()
+        return self.stopped.is_set()
 
     def _run(self, items: object, item: object) -> None:
         try:
             code = _core.READ_TIMEOUT
-            while code == _core.READ_TIMEOUT and not self._stopped.is_set():
+            while code == _core.READ_TIMEOUT and not self.stopped.is_set():
                 self._connection.raise_for(code)
                 code = self._reader.read(self._term, self._epoch, _SLICE_S)
             if code == 0:
                 self._ended = True
                 self._engine.close()
-            elif code != _core.READ_CLOSED and not self._stopped.is_set():
+            elif code != _core.READ_CLOSED and not self.stopped.is_set():
                 self._connection.raise_for(code)
         except BaseException as error:  # else the job would wait for ever
             if not isinstance(error, EchobufError):
                 error = broken_error(self._connection.name, error)
-            if not self._stopped.is_set():
+            if not self.stopped.is_set():
                 # A closed buffer, or one without its device, has its own error.
                 with contextlib.suppress(ClosedError, DeviceError):
                     self._engine.fail(error)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -23,7 +22,8 @@ from echobuf.loader.upstream import Start
 from echobuf.options import MAX_WINDOW, check_int, check_options
 from echobuf.resources import Closing, DaemonThread, Signal, enough
 from echobuf.serve import address
-from echobuf.serve.protocol import ExampleSpec, Message, close_files
+from echobuf.serve.adoption import Adoption
+from echobuf.serve.protocol import ExampleSpec, Message
 from echobuf.serve.server_loop import ServerInfo, ServerLoop
 from echobuf.serve.shared_ring import SharedRing, allocate
 from echobuf.serve.upstream import ServerUpstream
@@ -137,10 +137,6 @@ class Server(Closing):
         self._closed = False
         self._restarting = False
         self._error: BaseException | None = None
-        self._adopted: tuple[Message, list[int]] | None = None
-        self._has_adopted = Signal()
-        self._adopt_lock = threading.Lock()
-        self._may_adopt = True
         self._base = address.base_path(name)
         with enough("a server", "end other servers"):
             self._lock = address.Lock(self._base)
@@ -152,25 +148,24 @@ class Server(Closing):
 
     def _begin(self) -> None:
         marker = address.JobMarker(self._base)
-        self._last_session = marker.read()
-        self._loop = ServerLoop(self._base, self._adopt)
+        last_session = marker.read()
+        adoption = Adoption(last_session)
+        self._loop = ServerLoop(self._base, adoption.offer)
         try:
             start, spec = self._upstream.first()
             # Jobs of the last server have a lease to reconnect.
-            patience = 0.0 if self._last_session is None else self._lease_s + _RESUME_S
-            self._has_adopted.wait(patience)
-            self._stop_adopting()
-            if self._adopted is None:
+            patience = 0.0 if last_session is None else self._lease_s + _RESUME_S
+            adoption.wait(patience)
+            adoption.stop()
+            if adoption.adopted is None:
                 marker.clear()
-            self._ring = self._make_ring(spec)
+            self._ring = self._make_ring(spec, adoption)
             self._loop.open(self._ring.core, self._info(spec))
         except BaseException:
             self._loop.close()
             raise
         finally:
-            self._stop_adopting()
-            for file in self._adopted[1] if self._adopted is not None else ():
-                os.close(file)
+            adoption.close()
         self._thread = DaemonThread(self._run, (start,), name="echobuf-serve")
         try:
             self._thread.start()
@@ -190,11 +185,11 @@ class Server(Closing):
             self._ring.is_spilled(),
         )
 
-    def _make_ring(self, spec: ExampleSpec) -> SharedRing:
-        if self._adopted is None:
+    def _make_ring(self, spec: ExampleSpec, adoption: Adoption) -> SharedRing:
+        if adoption.adopted is None:
             core = allocate(spec.spec, self._slots, self._spill, self._lease_s)
             return SharedRing(spec, core, self._options)
-        return self._adopt_ring(spec, *self._adopted)
+        return self._adopt_ring(spec, *adoption.adopted)
 
     def _adopt_ring(
         self, spec: ExampleSpec, message: Message, files: list[int]
@@ -214,29 +209,6 @@ class Server(Closing):
                 f"{describe(error)}. End those jobs first, or choose another name."
             ) from error
         return SharedRing(spec, core, self._options)
-
-    def _adopt(self, message: Message, files: list[int]) -> None:
-        """Take the memory that the first job to reconnect shares, on its thread."""
-        with self._adopt_lock:
-            if not self._may_adopt or self._adopted is not None or len(files) != 2:
-                return
-            if message["session"] != self._last_session:  # of a server before the last
-                return
-            if not isinstance(message["spec"], str):
-                raise TypeError("no spec")
-            own: list[int] = []
-            try:
-                for file in files:
-                    own.append(os.dup(file))
-            except OSError:
-                close_files(own)
-                raise CapacityError("no file descriptor is left") from None
-            self._adopted = message, own
-            self._has_adopted.set()
-
-    def _stop_adopting(self) -> None:
-        with self._adopt_lock:
-            self._may_adopt = False
 
     # ---- epochs, on a thread
 

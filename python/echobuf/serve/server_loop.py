@@ -54,6 +54,9 @@ class ServerLoop:
         base: path of the server's files, whose lock is held.
         adopt: called with the first message and the descriptors of a job that was
             attached to the last server.
+
+    Attributes:
+        ring: of the server, once it is opened.
     """
 
     def __init__(self, base: Path, adopt: Callable[[Message, list[int]], None]) -> None:
@@ -80,7 +83,7 @@ class ServerLoop:
 
     def open(self, ring: _core.SharedRing, info: ServerInfo) -> None:
         """Let jobs attach to this ring."""
-        self._ring, self._info = ring, info
+        self.ring, self._info = ring, info
         self._open.set()
 
     def close(self) -> bool:
@@ -100,7 +103,7 @@ class ServerLoop:
 
     def _any_jobs(self) -> bool:
         """Return True if a job has a seat, even one that has yet to reconnect."""
-        return self._open.is_set() and bool(self._ring.jobs())
+        return self._open.is_set() and bool(self.ring.jobs())
 
     def discard_jobs(self) -> None:
         """Note that no other server will follow for these jobs."""
@@ -204,7 +207,7 @@ class ServerLoop:
                 return
             if not self._has_discarded:
                 # Before the job has a seat: then the last epoch may begin and end.
-                self._marker.note(self._ring.session().hex())
+                self._marker.note(self.ring.session().hex())
             seat = self._assign_seat(job)
             self._jobs[seat] = job, process
             info = self._info
@@ -219,7 +222,7 @@ class ServerLoop:
                         "window": info.window,
                         "spilled": info.spilled,
                     },
-                    (self._ring.header_fd(), self._ring.memory_fd()),
+                    (self.ring.header_fd(), self.ring.memory_fd()),
                 )
         self._wait_for_disconnect(connection, seat)
 
@@ -229,7 +232,7 @@ class ServerLoop:
                 f"`job` is {job!r}, and a job of that name is attached to "
                 f"{self._name!r}; choose another, or leave it out."
             )
-        seat = self._ring.take_seat()
+        seat = self.ring.take_seat()
         if seat is None:
             raise OptionError(f"{self._name!r} has no seat left for a job (64).")
         return seat
@@ -238,11 +241,11 @@ class ServerLoop:
         self, connection: socket.socket, message: Message, process: int
     ) -> None:
         seat = int(message["seat"][0]), int(message["seat"][1])
-        if message["session"] != self._ring.session().hex():
+        if message["session"] != self.ring.session().hex():
             raise OptionError(
                 f"the server {self._name!r} is another one, which began anew."
             )
-        if not self._ring.holds(*seat):
+        if not self.ring.holds(*seat):
             raise OptionError("the seat of this job was given up: its lease was over.")
         with self._lock:
             self._jobs[seat] = str(message["job"]), process
@@ -268,14 +271,14 @@ class ServerLoop:
             if self._closed:  # the server has closed the connection, not the job
                 return
             self._jobs.pop(seat, None)
-            self._ring.leave_seat(*seat)
+            self.ring.leave_seat(*seat)
             if not self._any_jobs():
                 self._marker.clear()
 
     def _attached_jobs(self) -> dict[tuple[int, int], tuple[str, int]]:
         """Return the jobs that still have their seats."""
         self._jobs = {
-            seat: job for seat, job in self._jobs.items() if self._ring.holds(*seat)
+            seat: job for seat, job in self._jobs.items() if self.ring.holds(*seat)
         }
         return self._jobs
 
@@ -286,7 +289,7 @@ class ServerLoop:
         time.sleep(_RATE_S)
         after, seconds = self._counts(), time.monotonic() - start
         published, reports = after
-        begun, ended = self._ring.epochs()
+        begun, ended = self.ring.epochs()
         with self._lock:
             by_seat = {seat[0]: job for seat, job in self._jobs.items()}
         jobs = []
@@ -315,14 +318,14 @@ class ServerLoop:
             "running": begun > ended,
             "published": published,
             "rate": (published - before[0]) / seconds,
-            "slots": self._ring.slots(),
+            "slots": self.ring.slots(),
             "lease_s": self._info.lease_s,
             "jobs": jobs,
         }
 
     def _counts(self) -> tuple[int, dict[int, tuple[Any, ...]]]:
-        jobs = {seat: tuple(rest) for seat, *rest in self._ring.jobs()}
-        return self._ring.published(), jobs
+        jobs = {seat: tuple(rest) for seat, *rest in self.ring.jobs()}
+        return self.ring.published(), jobs
 
 
 def has_gone(connection: socket.socket) -> bool:

@@ -29,6 +29,9 @@ class ServerUpstream:
         sampler: indices of the examples; None for all in order.
         workers: checked by `check_workers`; None without worker processes.
 
+    Attributes:
+        reader: puts an epoch into the ring; not there after `close`.
+
     Raises:
         OptionError: an argument is out of range.
     """
@@ -53,7 +56,7 @@ class ServerUpstream:
         choice = choose_reader(
             upstream, Adapter(), workers, sampler=sampler, batched=batched
         )
-        upstream, self._reader = choice.upstream, choice.reader
+        upstream, self.reader = choice.upstream, choice.reader
         self._batched = source.yields_batches(upstream) if batched is None else batched
         self._upstream = Upstream(upstream)
         self._epoch_setter = EpochSetter(upstream)
@@ -68,10 +71,10 @@ class ServerUpstream:
         start = self.begin(0)
         if start.items is None:
             raise UpstreamError("upstream yields nothing in its first epoch.")
-        first = self._reader.first_item(start)
+        first = self.reader.first_item(start)
         spec, adapter = read_spec(first, batched=self._batched)
-        if not self._reader.is_pool:
-            self._reader = ThreadReader(adapter)
+        if not self.reader.is_pool:
+            self.reader = ThreadReader(adapter)
         return start, spec
 
     def begin(self, number: int) -> Start:
@@ -88,7 +91,7 @@ class ServerUpstream:
             ) from error
         self._upstream.check_fresh()
         start = self._upstream.begin()
-        start = self._reader.check(start)
+        start = self.reader.check(start)
         if start.error is not None:
             raise UpstreamError(
                 f"upstream failed: {describe(start.error)}"
@@ -113,7 +116,7 @@ class ServerUpstream:
         if start.items is None:
             ring.close()
             return
-        feeder = self._reader.feed(
+        feeder = self.reader.feed(
             ring,  # type: ignore[arg-type]
             FeedRequest(start, skipped, self._batched),
         )
@@ -124,4 +127,4 @@ class ServerUpstream:
 
     def close(self) -> None:
         """Drop the worker processes, which then end; do not wait for them."""
-        self.__dict__.pop("_reader", None)
+        self.__dict__.pop("reader", None)

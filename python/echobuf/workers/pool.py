@@ -112,6 +112,12 @@ class Supervisor:
         configs: one for each worker.
         engine: of the buffer that the workers write into.
 
+    Attributes:
+        lock: guards the state; held from the check that a failure belongs to the
+            current epoch until the epoch has failed.
+        closed: True once the workers are asked to end.
+        woken_fd: readable while the thread has yet to look at a change.
+
     Raises:
         OptionError: a config cannot be sent to another process.
     """
@@ -128,19 +134,17 @@ class Supervisor:
         self._configs = configs
         self._engine = engine
         self._process = os.getpid()
-        # Guards the state below; held from the check that a failure belongs to the
-        # current epoch until the epoch has failed.
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         self._workers: list[WorkerProcess | None] = [None] * settings.count
         # Dead workers whose pipes the thread closes, since it reads them; not locked.
         self._unreaped: deque[WorkerProcess] = deque()
         self._starts = 0
         self._restarts = 0
-        self._closed = False
+        self.closed = False
         self._term: int | None = None  # that is fed: a worker that dies now is replaced
         self._has_failed = False  # this term
         self._has_given_up = False  # this term: dead workers are not replaced
-        self._woken_fd, self._wake_fd = os.pipe()
+        self.woken_fd, self._wake_fd = os.pipe()
         try:
             self._start_missing()
             self._thread = DaemonThread(self._run, name="echobuf-workers")
@@ -153,12 +157,12 @@ class Supervisor:
 
     def begin_epoch(self) -> int:
         """Begin an epoch: reset the count of restarts; return the term."""
-        with self._lock:
+        with self.lock:
             self._reap_idle()
             self._restarts = 0
             self._has_failed = self._has_given_up = False
             self._term = self._core.term()
-            if self._closed:  # at interpreter exit: no worker is left to make examples
+            if self.closed:  # at interpreter exit: no worker is left to make examples
                 self._core.abandon(self._term)
             else:
                 self._start_missing()
@@ -175,13 +179,13 @@ class Supervisor:
         counts = self._core.submitted()
         stuck = None
         while not self._core.wait_committed(counts, _SLICE_S):
-            if not (stopped.is_set() or self._has_failed or self._closed):
+            if not (stopped.is_set() or self._has_failed or self.closed):
                 continue
             self._give_up(term, counts)
             stuck = stuck or time.monotonic() + _STUCK_S
             if time.monotonic() > stuck:
                 self._kill_stuck(insist=time.monotonic() > stuck + PATIENCE_S)
-        with self._lock:
+        with self.lock:
             is_whole = stuck is None and not self._has_failed
             if self._term == term:
                 self._term = None
@@ -194,7 +198,7 @@ class Supervisor:
 
     def fail(self, error: BaseException) -> None:
         """Fail the current epoch with an error, and revoke its tickets."""
-        with self._lock:
+        with self.lock:
             if self._term is None or self._term != self._core.term():
                 return
             self._has_failed = True
@@ -213,13 +217,13 @@ class Supervisor:
             return
         # Called again at interpreter exit, when a thread that runs no further may hold
         # the lock.
-        if self._closed:
+        if self.closed:
             return
-        with self._lock:
-            if not self._closed:
+        with self.lock:
+            if not self.closed:
                 # First: tickets that end unwritten must not be committed.
                 self._core.abandon(self._core.term())
-                self._closed = True
+                self.closed = True
                 self._core.close()
                 os.write(self._wake_fd, b"x")
 
@@ -232,7 +236,7 @@ class Supervisor:
 
     def _run(self) -> None:
         try:
-            while not self._closed:
+            while not self.closed:
                 self._wait_once()
         finally:
             self._core.abandon(self._core.term())
@@ -244,14 +248,14 @@ class Supervisor:
         alive = [worker for worker in list(self._workers) if worker is not None]
         pipes = {worker.pipe: worker for worker in alive if not worker.is_pipe_closed}
         sentinels = {worker.sentinel: worker for worker in alive}
-        ready = connection.wait([self._woken_fd, *pipes, *sentinels])
-        if self._woken_fd in ready:
-            os.read(self._woken_fd, 4096)
+        ready = connection.wait([self.woken_fd, *pipes, *sentinels])
+        if self.woken_fd in ready:
+            os.read(self.woken_fd, 4096)
         for each in ready:
             if each in pipes:
                 self._read_messages(pipes[each])
         for each in ready:
-            if each in sentinels and not self._closed:
+            if each in sentinels and not self.closed:
                 self._handle_death(sentinels[each])
 
     def _read_messages(self, worker: WorkerProcess) -> None:
@@ -268,7 +272,7 @@ class Supervisor:
     def _handle_failure(
         self, worker: WorkerProcess, ticket: int | None, error: BaseException
     ) -> None:
-        with self._lock:
+        with self.lock:
             if ticket is None:  # the worker failed at its start, and ends
                 join_all([worker], PATIENCE_S)
                 self._workers[worker.number] = None
@@ -278,13 +282,13 @@ class Supervisor:
 
     def _handle_death(self, worker: WorkerProcess) -> None:
         self._read_messages(worker)  # sent before it died
-        with self._lock:
+        with self.lock:
             if self._workers[worker.number] is not worker:
                 return
             worker.reap()
             self._workers[worker.number] = None
             if (
-                self._closed
+                self.closed
                 or self._term is None
                 or self._has_failed
                 or self._has_given_up
@@ -303,7 +307,7 @@ class Supervisor:
 
     def _reap_idle(self) -> None:
         """Reap workers that died between epochs, without counting a restart."""
-        if self._closed:
+        if self.closed:
             return
         for number, worker in enumerate(self._workers):
             if worker is not None and not worker.process.is_alive():
@@ -321,21 +325,21 @@ class Supervisor:
         self._workers[number] = WorkerProcess(self._settings, self._core, config)
 
     def _give_up(self, term: int, counts: list[int]) -> None:
-        with self._lock:
+        with self.lock:
             if self._term == term:
                 self._has_given_up = True
             self._revoke(term, counts)
 
     def _revoke(self, term: int, counts: list[int]) -> None:
         """End a term, and revoke its tickets up to these counts, in that order."""
-        with self._lock:
+        with self.lock:
             self._core.revoke(term, counts)
             for number, worker in enumerate(self._workers):
                 if worker is None:
                     self._core.reap(number)
 
     def _kill_stuck(self, insist: bool) -> None:
-        with self._lock:
+        with self.lock:
             for worker in self._workers:
                 if worker is None or not self._core.outstanding(worker.number):
                     continue
@@ -346,13 +350,13 @@ class Supervisor:
 
     def _shut_down(self) -> None:
         self._core.close()
-        with self._lock:
-            self._closed = True
+        with self.lock:
+            self.closed = True
             workers = [worker for worker in self._workers if worker is not None]
             workers += self._unreaped
         join_all(workers, PATIENCE_S)
-        with self._lock:
+        with self.lock:
             self._workers = [None] * len(self._workers)
             self._revoke(self._core.term(), self._core.submitted())
-            os.close(self._woken_fd)
+            os.close(self.woken_fd)
             os.close(self._wake_fd)

@@ -5,6 +5,7 @@ import json
 import pytest
 
 import echobuf
+from echobuf.loader.loader import internals_of
 from echobuf.loader.upstream_states import as_stateful
 from upstream_checks import SET_VITAL
 
@@ -61,7 +62,8 @@ def test_a_stream_goes_on_where_it_was(files, kind, told):
     resumed = echobuf.EchoLoader(kind(files), **kwargs)
     resumed.load_state_dict(state)
     epoch = iter(resumed)
-    begun = resumed._starter.snapshots._kept[0].offset  # where upstream went on
+    snapshots = internals_of(resumed).starter.snapshots
+    begun = snapshots.kept[0].offset  # where upstream went on
     assert state["fresh_offset"] - 5 < begun <= state["fresh_offset"]
     assert ids(epoch) == expected
     assert ids(resumed) == ids(loader)
