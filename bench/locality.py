@@ -30,7 +30,7 @@ PAPER = {32: 0.069, 64: 0.048, 128: 0.034}
 """Yang & Cong 2019, the medians of their figure 6, as others quote them."""
 IMAGENET = 1_281_167
 FITS = (1.0, 0.5)
-"""What all caches together hold of the data."""
+"""Shares of the data that all caches hold together."""
 WAYS = ("no cache", "own caches", "partitioned", "locality-aware")
 
 

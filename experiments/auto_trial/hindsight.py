@@ -12,7 +12,7 @@ from auto_trial.clock import Run, run_auto, run_fixed
 from auto_trial.upstreams import Scenario, Shape, Upstream
 
 WORTHS = (0.25, 0.5, 0.75, 1.0)
-"""What an echo is worth, a fresh example being worth 1."""
+"""Values of an echo, where that of a fresh example is 1."""
 
 
 def factors(largest: int) -> list[Fraction]:

@@ -15,12 +15,10 @@ CLAUSES = ("what", "whether", "where", "whose", "who", "whoever", "whatever")
 
 
 def clauses_in(text: str) -> Iterator[str]:
-    """Yield the first lines of docstrings that open with a clause."""
+    """Yield the first lines of docstrings, attributes' too, that open with a clause."""
     for node in ast.walk(ast.parse(text)):
-        if isinstance(
-            node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-        ):
-            first = (ast.get_docstring(node) or "").split("\n")[0]
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            first = str(node.value.value).strip().split("\n")[0]
             if re.match(r"\w*", first.lower())[0] in CLAUSES:
                 yield first
 
@@ -35,7 +33,7 @@ def test_no_docstring_opens_with_a_clause(folder):
     assert not found, "\n".join(found)
 
 
-def test_a_clause_is_found_in_a_function_a_class_and_a_module():
+def test_a_clause_is_found_in_functions_classes_modules_and_attributes():
     text = '''"""What it is."""
 class A:
     """Whether."""
@@ -43,9 +41,12 @@ class A:
         """Where, if anywhere."""
     def g(self):
         """Return what it is."""
+LIMIT = 3
+"""Who passes it is refused."""
 '''
     assert sorted(clauses_in(text)) == [
         "What it is.",
         "Where, if anywhere.",
         "Whether.",
+        "Who passes it is refused.",
     ]

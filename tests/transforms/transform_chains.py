@@ -179,7 +179,7 @@ def gain(draw: st.DrawFn, image: Image) -> Step:
 
 
 CLOSE = (any_jitter, resize, resized_crop, rotation, affine, noise, gain)
-"""What the reference computes in float64."""
+"""Operations that the reference computes in float64."""
 
 
 @st.composite

@@ -19,7 +19,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "upstreams.md"
 N = 300
 """Examples of each upstream."""
 SET_VITAL = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")
-"""What torchdata 0.11 does with torch 2.13."""
+"""Ignores a warning that torchdata 0.11 causes in torch 2.13."""
 
 
 def run(title: str, names: dict[str, Any]) -> dict[str, Any]:
