@@ -138,7 +138,8 @@ py::tuple stage_literals(const Stage& stage) {
   py::list operations;
   for (std::int32_t i = 0; i < stage.count; ++i)
     operations.append(operation_literals(stage.ops[i]));
-  return py::make_tuple(plan.text(), operations, stage.mean >= 0);
+  return py::make_tuple(plan.text(), operations, stage.mean >= 0,
+                        stage.gates.count > 0);
 }
 
 }  // namespace echobuf::python

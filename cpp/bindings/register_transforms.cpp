@@ -23,6 +23,9 @@ using Strides = std::tuple<std::int64_t, std::int64_t, std::int64_t>;
 /// Extent, type, bytes of an element, strides of rows, columns and channels.
 using LayoutTuple = std::tuple<Three, std::uint32_t, std::uint32_t, Strides>;
 using OpTuple = std::tuple<std::string, std::uint32_t, py::dict>;
+/// Number; count, position and alternative of an order; bounds of a uniform.
+using GateTuple = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t,
+                             double, double>;
 
 Layout make_layout(const LayoutTuple& tuple) {
   const auto& [extent, type, bytes, strides] = tuple;
@@ -39,9 +42,12 @@ Layout make_layout(const LayoutTuple& tuple) {
 Stage make_stage(const LayoutTuple& source, const LayoutTuple& target, bool raw,
                  std::uint32_t core, std::uint32_t whole, std::int32_t before,
                  std::int32_t after, std::int32_t fill, std::int32_t mean,
-                 std::int32_t mix, const std::vector<OpTuple>& ops) {
+                 std::int32_t mix, const std::vector<OpTuple>& ops, std::int32_t from,
+                 std::int32_t to, bool doubled, const std::vector<GateTuple>& gates) {
   if (ops.size() > static_cast<std::size_t>(kMostOps))
     throw py::value_error("too many operations in a stage");
+  if (gates.size() > static_cast<std::size_t>(kMostGates))
+    throw py::value_error("too many gates of a stage");
   Stage stage{};
   stage.source = make_layout(source);
   stage.target = make_layout(target);
@@ -58,6 +64,12 @@ Stage make_stage(const LayoutTuple& source, const LayoutTuple& target, bool raw,
     const auto& [kind, number, settings] = ops[i];
     stage.ops[i] = echobuf::python::make_operation(kind, number, settings);
   }
+  stage.from = from;
+  stage.to = to;
+  stage.doubled = doubled ? 1 : 0;
+  for (const auto& [number, order, position, alternative, low, high] : gates)
+    stage.gates.gate[stage.gates.count++] = {number,      order, position,
+                                             alternative, low,   high};
   return stage;
 }
 
@@ -66,13 +78,16 @@ Stage make_stage(const LayoutTuple& source, const LayoutTuple& target, bool raw,
 void register_transforms(py::module_& m) {
   m.attr("MOST_CHANNELS") = kMostChannels;
   m.attr("MOST_OPERATIONS") = kMostOps;
+  m.attr("MOST_GATES") = kMostGates;
+  m.attr("MOST_ORDERED") = kMostOrdered;
   m.attr("MOST_SPECIAL") = Mask::kMostSpecial;
   m.attr("MOST_BANDS") = Bands::kMost;
   py::class_<Stage>(m, "Stage")
       .def(py::init(&make_stage), py::kw_only(), py::arg("source"), py::arg("target"),
            py::arg("raw"), py::arg("core"), py::arg("whole"), py::arg("before"),
            py::arg("after"), py::arg("fill"), py::arg("mean"), py::arg("mix"),
-           py::arg("ops"));
+           py::arg("ops"), py::arg("from_buffer"), py::arg("to_buffer"),
+           py::arg("doubled"), py::arg("gates"));
   py::class_<ChainPlan, std::shared_ptr<ChainPlan>>(m, "ChainPlan")
       .def(py::init([](std::vector<Stage> stages) {
              return std::make_shared<ChainPlan>(Program{std::move(stages)});

@@ -210,6 +210,7 @@ TEST(TransformRows, StagesFollowEachOther) {
       if (program.stages[0].ops[i].code == OpCode::kMix) program.stages[0].count = i;
     program.stages.push_back(
         test::StageMaker(dice).computing(program.stages[0].target));
+    program = Program::straight(std::move(program.stages));
 
     const Bytes own = test::make_image(source, dice);
     const Bytes partner = test::make_image(source, dice);

@@ -23,6 +23,8 @@ MISMATCH: int
 LEFT: int
 MOST_CHANNELS: int
 MOST_OPERATIONS: int
+MOST_GATES: int
+MOST_ORDERED: int
 MOST_SPECIAL: int
 MOST_BANDS: int
 
@@ -160,6 +162,10 @@ class Stage:
         mean: int,
         mix: int,
         ops: list[tuple[str, int, dict[str, Any]]],
+        from_buffer: int,
+        to_buffer: int,
+        doubled: bool,
+        gates: list[tuple[int, int, int, int, float, float]],
     ) -> None: ...
 
 class ChainPlan:
@@ -169,8 +175,8 @@ class ChainPlan:
     @property
     def stages(
         self,
-    ) -> list[tuple[str, list[tuple[str | None, int, Any]], bool]]:
-        """The plan as text; of operations type, number, settings; has a mean."""
+    ) -> list[tuple[str, list[tuple[str | None, int, Any]], bool, bool]]:
+        """The plan as text; operations: type, number, settings; has a mean, gates."""
 
 class ExportedLeaf:
     """A leaf of a batch on the CPU; the memory of all goes back with the last."""

@@ -148,7 +148,7 @@ Stage stage_of() {
 
 template <class... S>
 std::shared_ptr<const LeafPlan> leaf_plan() {
-  return std::make_shared<ChainPlan>(Program{{stage_of<S>()...}});
+  return std::make_shared<ChainPlan>(Program::straight({stage_of<S>()...}));
 }
 
 }  // namespace chains

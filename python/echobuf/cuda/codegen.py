@@ -89,8 +89,9 @@ def stage_source(plans: Iterable[_core.ChainPlan | None]) -> StageSource:
     entries: list[tuple[str, str | None]] = []
     customs: dict[int, Custom] = {}
     for plan in plans:
-        for settings, operations, summed in [] if plan is None else plan.stages:
-            body = _body(settings, [_literal(*op, customs) for op in operations])
+        for settings, operations, summed, gated in [] if plan is None else plan.stages:
+            literals = [_literal(*op, customs) for op in operations]
+            body = _body(settings, literals, gated=gated)
             name = names.get(body)
             if name is None:
                 name = names[body] = f"echobuf_stage_{len(names)}"
@@ -144,8 +145,9 @@ def _struct(name: str, body: str, *, summed: bool) -> str:
     )
 
 
-def _body(plan: str, operations: Sequence[tuple[str, int]]) -> str:
+def _body(plan: str, operations: Sequence[tuple[str, int]], *, gated: bool) -> str:
     lines = [
+        *(["static constexpr bool kGated = true;"] if gated else []),
         f"static constexpr int kCount = {len(operations)};",
         "ECHOBUF_HD static constexpr echobuf::transform::StagePlan plan() {",
         f"  return {plan};",

@@ -5,6 +5,7 @@ chains: see docs/transforms.md. Names and parameters are torchvision's where it 
 operation. Random choices are functions of (seed, epoch, draw, operation) alone.
 """
 
+from echobuf.transforms.choices import RandomApply, RandomChoice, RandomOrder
 from echobuf.transforms.crops import (
     CenterCrop,
     RandomCrop,
@@ -51,10 +52,13 @@ __all__ = [
     "Normalize",
     "Operation",
     "RandomAffine",
+    "RandomApply",
+    "RandomChoice",
     "RandomCrop",
     "RandomErasing",
     "RandomGain",
     "RandomHorizontalFlip",
+    "RandomOrder",
     "RandomResizedCrop",
     "RandomRotation",
     "RandomVerticalFlip",

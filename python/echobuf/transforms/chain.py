@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+import copy
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from echobuf import _core
 from echobuf.spec import Field
 from echobuf.transforms import dtypes
-from echobuf.transforms.leaf import Leaf
+from echobuf.transforms.leaf import Leaf, flat
 from echobuf.transforms.lowering import Draft, Extent, Image, Step
+from echobuf.transforms.places import Link, Place
+from echobuf.transforms.program import LEAF, Gate, Written, lowered
+from echobuf.transforms.shown import show
 
 if TYPE_CHECKING:
     from echobuf.transforms.lambdas import BatchFunction
-
-
-class Link(Protocol):
-    """An operation as a chain uses it."""
-
-    @property
-    def chance(self) -> Link:
-        """The operation whose random numbers it uses."""
-
-    def add_to(self, chain: Any) -> None:
-        """Add the operation to a chain."""
 
 
 class Chain(Leaf):
@@ -34,7 +29,6 @@ class Chain(Leaf):
     Args:
         name: of the leaf, for messages.
         field: what is stored.
-        number_of: returns the number of an operation in random draws.
         mixed_images: the extents of images that a mix cuts, by its id; of all chains.
 
     Attributes:
@@ -48,7 +42,6 @@ class Chain(Leaf):
         self,
         name: str,
         field: Field,
-        number_of: Callable[[Link], int],
         mixed_images: dict[int, list[Extent]],
     ) -> None:
         super().__init__(name, field, mixed_images)
@@ -56,18 +49,20 @@ class Chain(Leaf):
         self.drawn: tuple[tuple[int, ...], np.dtype[Any]] | None = None
         self.mixed: Link | None = None
         self.interpolated: Link | None = None
-        self._link: Link | None = None  # that is being added
-        self._number_of = number_of
-        self._stages: list[_core.Stage] = []
+        self._place: Place | None = None  # of the operation that is being added
+        self._gates: tuple[Gate, ...] = ()
+        self._stages: list[Written] = []
+        self._buffers = itertools.count()
         self._draft = Draft(Image(self.extent, field.dtype, planar=False))
         self._rounding = (
             False  # numbers must be rounded to `dtype` before the next step
         )
-        self._stored = True  # the source of the draft is the field
 
-    def add(self, operation: Link, index: int) -> None:
-        """Add an operation, number `index` in the chain."""
-        self._operation = self._link = operation
+    def add(self, place: Place, index: int) -> None:
+        """Add the operation at a place, in number `index` of the chain or being it."""
+        operation: Any = place.operation
+        self._operation = operation
+        self._place = place
         self._index = index
         if self.functions and not getattr(operation, "on_batches", False):
             raise self.refusal("stands behind a Lambda, which comes last")
@@ -75,12 +70,16 @@ class Chain(Leaf):
         operation.add_to(self)
         self._check_size()
 
+    @property
+    def _link(self) -> Link:
+        assert self._place is not None
+        return self._place.operation
+
     def _regroup(self, extent: Extent, *, planar: bool) -> None:
         """Group the same numbers otherwise, before any step has changed them."""
-        if not self._stored or self._draft.moves or self._draft.changes:
+        if self._draft.moves or self._draft.changes:
             self._cut()  # the stage's result then lies in memory as the leaf does
-        source = self._draft.source
-        self._draft.source = Image(extent, source.dtype, planar)
+        self._draft.source = replace(self._draft.source, extent=extent, planar=planar)
         self.extent = extent
 
     # ---- calls of operations
@@ -230,6 +229,88 @@ class Chain(Leaf):
         self.order = "CHW"
         self.shape = (channels, height, width)
 
+    # ---- containers
+
+    def choose(self, alternatives: Sequence[tuple[Gate, int | None]]) -> None:
+        """Carry out one of several branches, all of which end with equal images.
+
+        Args:
+            alternatives: of each the condition, without the number of the container,
+                and which of the container's branches it is; None: nothing is done.
+        """
+        assert self._place is not None
+        number, branches = self._place.number, self._place.branches
+        if len(self._gates) == _core.MOST_GATES:
+            raise self.refusal(f"is in {_core.MOST_GATES} others, and at most so many")
+        ways = [
+            (replace(gate, number=number), () if i is None else branches[i])
+            for gate, i in alternatives
+        ]
+        if self.order is None:
+            trial = copy.copy(self)
+            order = trial.order_taken(ways)
+            if order is not None:
+                self.image(order)
+        self._end_stage()
+        forks = [self.fork(*way) for way in ways]
+        self._check_alike(forks, [places for _, places in ways])
+        buffer = next(self._buffers)
+        for fork in forks:
+            self._stages += fork.end_branch(buffer)
+        self._join(forks, buffer)
+
+    def fork(self, gate: Gate, places: Sequence[Place]) -> Chain:
+        """Return a chain that goes on from here with a branch."""
+        fork = copy.copy(self)
+        fork.begin_branch(gate)
+        for place in places:
+            fork.add(place, self._index)
+        return fork
+
+    def begin_branch(self, *gates: Gate) -> None:
+        """Forget the stages so far, those to come have some gates more."""
+        self._stages = []
+        self._gates += gates
+        self._draft = copy.deepcopy(self._draft)
+
+    def end_branch(self, buffer: int) -> list[Written]:
+        """Return the stages of the branch, the last of which writes `buffer`."""
+        self._write(buffer)
+        return self._stages
+
+    def order_taken(self, ways: Sequence[tuple[Gate, Sequence[Place]]]) -> str | None:
+        """Return the order of axes in which a branch takes the leaf for an image.
+
+        The chain is a copy, which is not used afterwards.
+        """
+        self.begin_branch()
+        self._end_stage()
+        taken = (self.fork(*way).taken_for for way in ways)
+        return next((order for order in taken if order is not None), None)
+
+    def _check_alike(
+        self, forks: Sequence[Chain], branches: Sequence[Sequence[Place]]
+    ) -> None:
+        ends = [(fork.shape, fork.dtype, fork.order) for fork in forks]
+        for end, places in zip(ends, branches, strict=True):
+            if end != ends[0]:
+                raise self.refusal(
+                    "has branches whose results differ in shape, dtype or order of "
+                    f"axes: {_shown(branches[0])} makes {_shown_end(*ends[0])}, "
+                    f"{_shown(places)} makes {_shown_end(*end)}"
+                )
+
+    def _join(self, forks: Sequence[Chain], buffer: int) -> None:
+        """Go on with what one of the branches has written."""
+        one = forks[0]
+        self.shape, self.dtype, self.order = one.shape, one.dtype, one.order
+        self.extent = flat(self.shape) if self.order is None else one.extent
+        for fork in forks:
+            self.mixed = self.mixed or fork.mixed
+            self.interpolated = fork.interpolated or self.interpolated
+        self._draft = Draft(self._between(), buffer=buffer)
+        self._rounding = False
+
     # ---- the result
 
     def finish(self) -> tuple[_core.ChainPlan | None, Field]:
@@ -238,11 +319,22 @@ class Chain(Leaf):
         shape, dtype = self.drawn or (self.shape, self.dtype)
         field = Field(shape, dtype)
         target = self._lies_as_leaf()
-        idle = not (draft.moves or draft.changes or draft.onehot)
-        if idle and not self._stages and draft.source == target:
+        if draft.idle and not self._stages and draft.source == target:
             return None, field
-        self._stages.append(draft.stage(target))
-        return _core.ChainPlan(self._stages), field
+        if draft.idle and self._stages and draft.source.dtype == target.dtype:
+            self._write_to_leaf(draft.buffer, planar=target.planar)
+        else:
+            self._stages.append(Written(draft, target, LEAF, self._gates))
+        return _core.ChainPlan(lowered(self._stages)), field
+
+    def _write_to_leaf(self, buffer: int, *, planar: bool) -> None:
+        """Let the stages that write a buffer write the leaf."""
+        for stage in self._stages:
+            if stage.buffer == buffer:
+                stage.buffer = LEAF
+                stage.target = replace(
+                    stage.target, planar=stage.target.planar and planar
+                )
 
     def _lies_as_leaf(self) -> Image:
         dtype = self.drawn[1] if self.drawn else self.dtype
@@ -251,8 +343,8 @@ class Chain(Leaf):
     # ---- stages
 
     def _step(self, kind: str, settings: dict[str, Any]) -> Step:
-        assert self._link is not None
-        return Step(kind, self._number_of(self._link.chance), settings)
+        assert self._place is not None
+        return Step(kind, self._place.number, settings)
 
     def _settle(self) -> None:
         """Round numbers to `dtype` before the next step, if they are not rounded."""
@@ -265,19 +357,37 @@ class Chain(Leaf):
     def _with_room(self, draft: Draft) -> Draft:
         return draft if draft.count() < _core.MOST_OPERATIONS else self._cut()
 
+    def _end_stage(self) -> None:
+        """Cut if the draft has steps; the next one then reads what they made."""
+        if not self._draft.idle:
+            self._cut()
+
     def _cut(self) -> Draft:
         """End the current stage, whose result the next one reads from memory."""
-        target = Image(self.extent, self.dtype, planar=True)
-        if self.order is None:
-            target = self._lies_as_leaf()
-        self._stages.append(self._draft.stage(target))
+        buffer = next(self._buffers)
+        self._write(buffer)
         self._rounding = False
-        self._stored = False
-        self._draft = Draft(target)
+        self._draft = Draft(self._between(), buffer=buffer)
         return self._draft
+
+    def _write(self, buffer: int) -> None:
+        target = self._between()
+        self._stages.append(Written(self._draft, target, buffer, self._gates))
+
+    def _between(self) -> Image:
+        """Return the image as it lies between stages: what is none, as in the leaf."""
+        return Image(self.extent, self.dtype, planar=self.order is not None)
 
     def _resize(self, extent: Extent) -> None:
         self.extent = extent
         if self.order is not None:
             axes = dict(zip("HWC", extent, strict=True))
             self.shape = tuple(axes[axis] for axis in self.order)
+
+
+def _shown(places: Sequence[Place]) -> str:
+    return show([place.operation for place in places]) if places else "doing nothing"
+
+
+def _shown_end(shape: tuple[int, ...], dtype: np.dtype[Any], order: str | None) -> str:
+    return f"{dtype}{list(shape)}" + ("" if order is None else f" ({order})")

@@ -38,6 +38,7 @@ class Leaf(ABC):
         order: of the axes: "HWC", "CHW", "HW", or None if it is no image.
         is_mask: whether its numbers are classes, which are not interpolated.
         mask_fill: the class outside of a mask; None: the operations' own.
+        taken_for: the order of axes when the leaf was taken for an image, or None.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Leaf(ABC):
         self.order: str | None = None
         self.is_mask = False
         self.mask_fill: float | None = None
+        self.taken_for: str | None = None
         self.extent: Extent = flat(field.shape)
         self.mixed_images = mixed_images
         self._operation: Shown | None = None  # that is being added
@@ -101,7 +103,7 @@ class Leaf(ABC):
             raise self.refusal(f"takes {_core.MOST_CHANNELS} channels at most")
         if 0 in extent:
             raise self.refusal("takes images that have pixels")
-        self.order = order
+        self.order = self.taken_for = order
         self._regroup(extent, planar=order == "CHW")
 
     def is_image(self) -> bool:

@@ -67,6 +67,7 @@ class Draft:
         mix: which of the changes mixes, or None.
         onehot: whether a number becomes a one-hot vector.
         whole: the rounding of integers after pixels were resampled.
+        buffer: where the source lies; -1: in the record.
     """
 
     source: Image
@@ -80,6 +81,7 @@ class Draft:
     mix: int | None = None
     onehot: bool = False
     whole: str = "no"
+    buffer: int = -1
 
     @property
     def moves(self) -> bool:
@@ -90,8 +92,18 @@ class Draft:
         """Return the number of steps, the core included."""
         return len(self.before) + len(self.after) + len(self.changes) + 1
 
-    def stage(self, target: Image) -> _core.Stage:
-        """Return the stage that writes `target`."""
+    @property
+    def idle(self) -> bool:
+        """True if the stage would leave pixels and numbers as they are."""
+        return not (self.moves or self.changes or self.onehot)
+
+    def stage(self, target: Image, **where: Any) -> _core.Stage:
+        """Return the stage that writes `target`.
+
+        Args:
+            target: the image.
+            where: the buffers that it reads and writes, and its gates.
+        """
         core = "none" if self.core is None else self.core.kind
         if self.onehot:
             core = "onehot"
@@ -113,6 +125,7 @@ class Draft:
             mean=maps if self.mean else -1,
             mix=-1 if self.mix is None else maps + self.mix,
             ops=[step.as_core() for step in steps],
+            **where,
         )
 
 

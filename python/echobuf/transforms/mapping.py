@@ -17,6 +17,7 @@ from echobuf.transforms.chain import Chain
 from echobuf.transforms.lowering import Extent
 from echobuf.transforms.mixed_labels import add_labels
 from echobuf.transforms.operation import Operation, Source
+from echobuf.transforms.places import every, occurrences, placed
 from echobuf.transforms.shown import show
 
 Path = tuple[Any, ...]
@@ -170,9 +171,13 @@ class _Builder:
         self._number_all()
 
     def _number_all(self) -> None:
-        """Number operations for random draws, in order of their first occurrence."""
+        """Number operations for random draws, in order of their first occurrence.
+
+        A container comes before the operations inside of it, and these in the order of
+        its branches.
+        """
         for path in self._leaves.paths:
-            for key in _occurrences(self._chains.get(path, ())):
+            for key in occurrences(self._chains.get(path, ())):
                 self._numbers.setdefault(key, len(self._numbers))
 
     def build(self) -> OutputSpec:
@@ -209,13 +214,15 @@ class _Builder:
             operation = chain.interpolated
             if operation is None or not _is_grey(fields[path]):
                 continue
-            chances = {id(each.chance) for each in self._chains[path]}
+            chances = {id(each.chance) for each in every(self._chains[path])}
             images = [
                 other
                 for other, operations in self._chains.items()
                 if other != path
                 and len(fields[other].shape) >= 2
-                and not chances.isdisjoint(id(each.chance) for each in operations)
+                and not chances.isdisjoint(
+                    id(each.chance) for each in every(operations)
+                )
                 and (_says_mask(path) or not _is_grey(fields[other]))
             ]
             if images:
@@ -241,12 +248,10 @@ class _Builder:
         self, path: Path, field: Field, images: dict[int, list[Extent]]
     ) -> Chain:
         operations = self._chains.get(path, [])
-        numbers = iter(_occurrences(operations))
-        current: dict[int, int] = {}
-        chain = Chain(_name(path), field, lambda op: current[id(op)], images)
-        for index, operation in enumerate(operations):
-            current[id(operation.chance)] = self._numbers[next(numbers)]
-            chain.add(operation, index)
+        numbers = (self._numbers[key] for key in occurrences(operations))
+        chain = Chain(_name(path), field, images)
+        for index, place in enumerate(placed(operations, numbers)):
+            chain.add(place, index)
         return chain
 
     def _shown(self) -> dict[str, list[str]]:
@@ -257,7 +262,7 @@ class _Builder:
 
     def _drawn(self) -> dict[str, list[int]]:
         return {
-            _name(path) or "[]": [self._numbers[key] for key in _occurrences(chain)]
+            _name(path) or "[]": [self._numbers[key] for key in occurrences(chain)]
             for path, chain in self._chains.items()
         }
 
@@ -280,14 +285,3 @@ def _callers_level() -> int:
     while frame and frame.f_globals.get("__name__", "").split(".")[0] == "echobuf":
         frame, level = frame.f_back, level + 1
     return level
-
-
-def _occurrences(operations: Iterable[Operation]) -> list[tuple[int, int]]:
-    """Return each operation's identity, with how often it occurred before."""
-    seen: dict[int, int] = {}
-    keys = []
-    for operation in operations:
-        identity = id(operation.chance)
-        seen[identity] = seen.get(identity, -1) + 1
-        keys.append((identity, seen[identity]))
-    return keys

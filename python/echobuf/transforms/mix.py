@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,6 +65,23 @@ class Mixing(Operation):
             "cut": self._cut,
             "flat": int(flat),
         }
+
+
+def classes_of_labels(chain: Chain, mixes: Sequence[Mixing]) -> None:
+    """Make a leaf that is one integer one-hot: for mixes, one of which may follow.
+
+    Raises:
+        SpecError: the mixes have no number of classes, or different ones.
+    """
+    if chain.shape != () or not dtypes.is_integer(chain.dtype):
+        return
+    counts = {mix.num_classes for mix in mixes}
+    [count, *others] = counts
+    if count is None or others:
+        raise chain.refusal(
+            "needs mixes that have the same `num_classes`, the number of labels"
+        )
+    chain.classes(count)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

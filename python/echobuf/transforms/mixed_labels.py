@@ -8,8 +8,10 @@ from typing import Any, Protocol
 from echobuf.errors import OptionError
 from echobuf.spec import Field
 from echobuf.transforms import dtypes
+from echobuf.transforms.choices import Container
 from echobuf.transforms.mix import Mixing, MixUp
 from echobuf.transforms.operation import Operation
+from echobuf.transforms.shown import show
 
 Path = tuple[Any, ...]
 Chains = dict[Path, list[Operation]]
@@ -43,21 +45,43 @@ def add_labels(leaves: Leaves, chains: Chains) -> None:
         OptionError: there are several mixes, the leaf that `labels` names is none, or
             no labels are found among leaves that could be labels.
     """
-    mixes = {id(op): op for c in chains.values() for op in c if isinstance(op, Mixing)}
-    if len(mixes) > 1:
-        shown = ", ".join(map(repr, mixes.values()))
+    units = {id(op): op for c in chains.values() for op in c if _mixes(op)}
+    if len(units) > 1:
+        shown = ", ".join(map(repr, units.values()))
         raise OptionError(
-            f"`transform` has {len(mixes)} mixes: {shown}. One object, in the "
-            "chains of images and of their labels, is what fits."
+            f"`transform` has {len(units)} mixes: {shown}. One object, in the "
+            "chains of images and of their labels, is what fits; of several mixes one "
+            "is chosen by RandomChoice."
         )
-    for mix in mixes.values():
-        holders = [path for path, chain in chains.items() if mix in chain]
+    for unit in units.values():
+        holders = [path for path, chain in chains.items() if unit in chain]
         mixed = [path for path in holders if len(leaves.field(path).shape) >= 2]
-        if not mixed and isinstance(mix, MixUp) and len(holders) == 1:
+        sums = all(isinstance(mix, MixUp) for mix in _mixes(unit))
+        if not mixed and sums and len(holders) == 1:
             mixed = [path for path in holders if len(leaves.field(path).shape) == 1]
-        labels = _find(leaves, holders, mixed, mix) if mixed else None
+        labels = _find_for_all(leaves, holders, mixed, unit) if mixed else None
         if labels is not None and labels not in holders:
-            chains.setdefault(labels, []).append(mix)
+            follower = unit.of_labels() if isinstance(unit, Container) else unit
+            chains.setdefault(labels, []).append(follower)
+
+
+def _mixes(operation: Operation) -> list[Mixing]:
+    """Return the mixes that an operation is, or contains."""
+    if isinstance(operation, Container):
+        return operation.mixes
+    return [operation] if isinstance(operation, Mixing) else []
+
+
+def _find_for_all(
+    leaves: Leaves, holders: list[Path], mixed: list[Path], unit: Operation
+) -> Path | None:
+    found = [_find(leaves, holders, mixed, mix) for mix in _mixes(unit)]
+    if any(path != found[0] for path in found):
+        raise OptionError(
+            f"`labels` of the mixes in {show(unit)} are different leaves; they must be "
+            "one leaf, or None for all."
+        )
+    return found[0]
 
 
 def _find(

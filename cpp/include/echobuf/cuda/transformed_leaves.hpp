@@ -33,35 +33,43 @@ inline constexpr std::size_t kScratchAlignment = 256;
 class LeafStages {
  public:
   /// `program` must outlive it.
-  explicit LeafStages(const transform::Program& program) : program_(program) {}
+  explicit LeafStages(const transform::Program& program)
+      : program_(program), buffers_(program.buffers()) {
+    for (const transform::ImageBuffer& buffer : buffers_) {
+      offsets_.push_back(scratch_bytes_);
+      scratch_bytes_ += buffer.all_bytes();
+    }
+    for (const transform::Stage& stage : stages()) {
+      sums_.push_back(scratch_bytes_);
+      scratch_bytes_ += sums_bytes(stage);
+    }
+  }
 
   const std::vector<transform::Stage>& stages() const { return program_.stages; }
   const transform::Stage& stage(std::size_t i) const { return program_.stages[i]; }
 
-  /// Returns whether the partner's image is made by stage `i`, too.
-  bool is_doubled(std::size_t i) const {
-    const auto mix = program_.mix_stage();
-    return mix && i < *mix;
-  }
   /// Returns whether stage `i` looks at the partner's image.
   bool sees_partner(std::size_t i) const {
-    const auto mix = program_.mix_stage();
-    return mix && i <= *mix;
-  }
-  std::size_t images_bytes(std::size_t i) const {
-    return i + 1 == stages().size() ? 0 : program_.scratch_bytes_of(i);
+    return stage(i).doubled != 0 || stage(i).mix >= 0;
   }
 
   std::size_t settings_bytes() const {
     return stages().size() * sizeof(transform::Stage);
   }
   /// Of one row of the batch.
-  std::size_t scratch_bytes() const {
-    std::size_t bytes = 0;
-    for (std::size_t i = 0; i < stages().size(); ++i)
-      bytes += images_bytes(i) * (is_doubled(i) ? 2 : 1) + sums_bytes(stage(i));
-    return bytes;
+  std::size_t scratch_bytes() const { return scratch_bytes_; }
+
+  const transform::ImageBuffer& buffer(std::int32_t number) const {
+    return buffers_[static_cast<std::size_t>(number)];
   }
+  /// The place of a buffer in the scratch memory of one row; those of `n` rows follow
+  /// each other, at `n` times that. The partners' images come behind the rows' own.
+  std::size_t offset(std::int32_t number) const {
+    return offsets_[static_cast<std::size_t>(number)];
+  }
+  /// The place of the sums of stage `i` there.
+  std::size_t sums(std::size_t i) const { return sums_[i]; }
+
   /// Rows that scratch memory is for, of a batch of `rows`.
   std::size_t rows_at_once(std::size_t rows) const {
     const std::size_t bytes = scratch_bytes();
@@ -71,6 +79,10 @@ class LeafStages {
 
  private:
   const transform::Program& program_;
+  std::vector<transform::ImageBuffer> buffers_;
+  std::vector<std::size_t> offsets_;
+  std::vector<std::size_t> sums_;
+  std::size_t scratch_bytes_ = 0;
 };
 
 /// Device memory of plans: the settings of all stages, and scratch memory, which the
@@ -200,26 +212,39 @@ class DeviceTransformedLeaves {
     launch.count = rows.count;
     launch.ragged = rows.ragged;
     launch.mix = mix_;
-    Address scratch = scratch_;
+    const LeafStages& stages = transformed.stages;
     for (std::size_t i = 0; i < transformed.launches.size(); ++i) {
-      const transform::Stage& stage = transformed.stages.stage(i);
-      const bool last = i + 1 == transformed.launches.size();
-      const std::size_t bytes =
-          last ? transformed.bytes : transformed.stages.images_bytes(i);
+      const transform::Stage& stage = stages.stage(i);
       launch.stage = transformed.launches[i].settings;
-      launch.target[0] = last ? leaf : scratch;
-      launch.target[1] = scratch + rows.count * bytes;
-      launch.target_bytes = bytes;
-      if (!last)
-        scratch += rows.count * bytes * (transformed.stages.is_doubled(i) ? 2 : 1);
-      launch.sums = scratch;
-      scratch += rows.count * sums_bytes(stage);
+      launch.gates = stage.gates;
+      const Images read = images(stages, stage.from, rows.count);
+      launch.image[0] = read.own;
+      launch.image[1] = read.partners;
+      launch.image_bytes = read.bytes;
+      const bool last = stage.to == transform::kLeaf;
+      const Images written = last ? Images{leaf, 0, transformed.bytes}
+                                  : images(stages, stage.to, rows.count);
+      launch.target[0] = written.own;
+      launch.target[1] = written.partners;
+      launch.target_bytes = written.bytes;
+      launch.sums = scratch_ + rows.count * stages.sums(i);
       enqueue(transformed, i, launch, parts, stream);
-      // The next stage reads this one's target; a partner's only if it was written.
-      launch.image[0] = launch.target[0];
-      launch.image[1] = launch.target[1];
-      launch.image_bytes = bytes;
     }
+  }
+
+  /// Images of rows, each `bytes` behind the one before.
+  struct Images {
+    Address own;       // 0: they are in the slots
+    Address partners;  // 0: in the slots, or there are none
+    std::size_t bytes;
+  };
+
+  Images images(const LeafStages& stages, std::int32_t number,
+                std::uint32_t rows) const {
+    if (number == transform::kRecord) return {0, 0, 0};
+    const transform::ImageBuffer& buffer = stages.buffer(number);
+    const Address own = scratch_ + rows * stages.offset(number);
+    return {own, buffer.doubled ? own + rows * buffer.bytes : 0, buffer.bytes};
   }
 
   void enqueue(const Transformed& transformed, std::size_t i,
@@ -231,8 +256,7 @@ class DeviceTransformedLeaves {
     if (stage.mean >= 0)
       enqueue(kernels.sum, blocks, transformed.stages.sees_partner(i) ? 2 : 1, launch,
               parts, stream);
-    enqueue(kernels.make, blocks, transformed.stages.is_doubled(i) ? 2 : 1, launch,
-            parts, stream);
+    enqueue(kernels.make, blocks, stage.doubled != 0 ? 2 : 1, launch, parts, stream);
   }
 
   void enqueue(FunctionHandle kernel, std::uint32_t blocks, unsigned images,

@@ -1,47 +1,70 @@
 // The stages that make a leaf of the batch from one field of a record.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "echobuf/transform/stage.hpp"
 
 namespace echobuf::transform {
 
+/// Memory for an image between stages.
+struct ImageBuffer {
+  std::size_t bytes = 0;  // of one example
+  bool doubled = false;   // the partner's image lies there, too
+
+  std::size_t all_bytes() const { return bytes * (doubled ? 2 : 1); }
+};
+
 struct Program {
+  /// In the order in which they are carried out. The last one writes the leaf, and so
+  /// do the other alternatives of a last choice.
   std::vector<Stage> stages;
+
+  /// A program of stages without gates, each of which reads what the one before wrote.
+  static Program straight(std::vector<Stage> stages) {
+    bool mixes_later = false;
+    for (std::size_t i = stages.size(); i-- > 0;) {
+      const bool last = i + 1 == stages.size();
+      stages[i].from = i == 0 ? kRecord : static_cast<std::int32_t>(i - 1);
+      stages[i].to = last ? kLeaf : static_cast<std::int32_t>(i);
+      stages[i].doubled = mixes_later ? 1 : 0;
+      mixes_later = mixes_later || stages[i].mix >= 0;
+    }
+    return {std::move(stages)};
+  }
 
   /// Bytes of the leaf, of one example.
   std::size_t bytes() const {
     return static_cast<std::size_t>(stages.back().target.size());
   }
-  /// Bytes between the stages, of one example; the first `stage` of them.
-  std::size_t scratch_bytes(std::size_t stages_before) const {
-    std::size_t bytes = 0;
-    for (std::size_t i = 0; i < stages_before; ++i) bytes += scratch_bytes_of(i);
-    return bytes;
-  }
-  std::size_t scratch_bytes() const { return scratch_bytes(stages.size() - 1); }
-  std::size_t scratch_bytes_of(std::size_t stage) const {
+
+  /// The buffers between the stages, by their numbers.
+  std::vector<ImageBuffer> buffers() const {
     constexpr std::size_t kAlign = 64;
-    const auto size = static_cast<std::size_t>(stages[stage].target.size());
-    return (size + kAlign - 1) / kAlign * kAlign;
+    std::vector<ImageBuffer> buffers;
+    for (const Stage& stage : stages) {
+      if (stage.to == kLeaf) continue;
+      const auto number = static_cast<std::size_t>(stage.to);
+      if (number >= buffers.size()) buffers.resize(number + 1);
+      const auto size = static_cast<std::size_t>(stage.target.size());
+      ImageBuffer& buffer = buffers[number];
+      buffer.bytes = std::max(buffer.bytes, (size + kAlign - 1) / kAlign * kAlign);
+      buffer.doubled = buffer.doubled || stage.doubled != 0;
+    }
+    return buffers;
   }
 
-  /// The stage in which the example is mixed with its partner, if it is.
-  std::optional<std::size_t> mix_stage() const {
-    for (std::size_t i = 0; i < stages.size(); ++i)
-      if (stages[i].mix >= 0) return i;
-    return std::nullopt;
-  }
-  /// The number of the operation that chooses the partner.
+  /// The number of the operation that chooses the partner: the first mix. Others are
+  /// alternatives of one choice with it, and share the partner.
   std::optional<uint32_t> mix_operation() const {
-    const auto stage = mix_stage();
-    if (!stage) return std::nullopt;
-    return stages[*stage].ops[stages[*stage].mix].number;
+    for (const Stage& stage : stages)
+      if (stage.mix >= 0) return stage.ops[stage.mix].number;
+    return std::nullopt;
   }
 };
 

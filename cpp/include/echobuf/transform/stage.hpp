@@ -1,6 +1,7 @@
 #pragma once
 
 #include "echobuf/transform/color.hpp"
+#include "echobuf/transform/gates.hpp"
 #include "echobuf/transform/image.hpp"
 #include "echobuf/transform/maps.hpp"
 #include "echobuf/transform/mix.hpp"
@@ -11,7 +12,8 @@
 
 // A chain of operations as it is carried out: in stages, each from an image in memory
 // to an image in memory. Within a stage pixels are moved first, then their numbers
-// changed, and nothing is written in between. Most chains are one stage.
+// changed, and nothing is written in between. Most chains are one stage. Stages are
+// carried out one after another, those with gates at some draws only.
 
 namespace echobuf::transform {
 
@@ -142,8 +144,15 @@ struct StagePlan {
   }
 };
 
+inline constexpr int32_t kRecord = -1;  // in place of a buffer that is read
+inline constexpr int32_t kLeaf = -1;    // of one that is written
+
 struct Stage : StagePlan {
   OpBlock ops[kMostOps];
+  Gates gates;
+  int32_t from = kRecord;  // the buffer that it reads
+  int32_t to = kLeaf;      // the buffer that it writes
+  uint32_t doubled = 0;    // the partner's image is made, too
 };
 
 }  // namespace echobuf::transform

@@ -21,16 +21,16 @@ class StageExecutor {
   /// `program` must outlive it. Throws std::bad_alloc; nothing is allocated later.
   /// `large`: how large rows are written, if not like others.
   StageExecutor(const Program& program, RowCopy large) : large_(large) {
-    const auto mix = program.mix_stage();
+    for (const ImageBuffer& buffer : program.buffers()) images_.emplace_back(buffer);
     stages_.reserve(program.stages.size());
-    for (std::size_t i = 0; i < program.stages.size(); ++i)
-      stages_.emplace_back(program, i, mix && i <= *mix);
+    for (const Stage& stage : program.stages) stages_.emplace_back(stage);
   }
 
   /// About what one takes: the images between the stages, and rows.
   static std::size_t bytes(const Program& program) {
     constexpr std::size_t kBuffers = 8;
-    std::size_t bytes = 2 * program.scratch_bytes();
+    std::size_t bytes = 0;
+    for (const ImageBuffer& buffer : program.buffers()) bytes += buffer.all_bytes();
     for (const Stage& stage : program.stages)
       bytes += kBuffers * sizeof(float) *
                static_cast<std::size_t>(Work::width(stage) * Work::channels(stage));
@@ -40,31 +40,32 @@ class StageExecutor {
   /// Makes the leaf of one example at `target`.
   void execute(const DrawNumber& number, const std::byte* record,
                const std::byte* partner, std::byte* target) {
-    for (std::size_t i = 0; i < stages_.size(); ++i) {
-      Work& work = stages_[i];
-      const bool last = i + 1 == stages_.size();
-      work.own.begin(number, false, source(i, record, false));
-      if (work.others) work.others->begin(number, true, source(i, partner, true));
-      const bool both = work.others && work.stage.mix < 0;
-      execute(work, last ? target : work.image.data(), last ? large_ : nullptr);
-      if (both) execute_partner(work);
+    for (Work& work : stages_) {
+      const Stage& stage = work.stage;
+      const bool last = stage.to == kLeaf;
+      if (stage.gates.open(number, false)) {
+        work.own.begin(number, false, source(stage, record, false));
+        if (stage.mix >= 0)
+          work.others->begin(number, true, source(stage, partner, true));
+        execute(work, last ? target : image(stage.to, false), last ? large_ : nullptr);
+      }
+      if (stage.doubled != 0 && stage.gates.open(number, true)) {
+        work.others->begin(number, true, source(stage, partner, true));
+        execute_partner(work, image(stage.to, true));
+      }
     }
   }
 
  private:
   struct Work {
-    Work(const Program& program, std::size_t i, bool with_partner)
-        : stage(program.stages[i]),
+    explicit Work(const Stage& of)
+        : stage(of),
           own(stage),
           rows(width(stage), channels(stage)),
           line(static_cast<std::size_t>(width(stage)) * stage.target.bytes + 64) {
-      if (with_partner) {
-        others.emplace(stage);
-        partner_rows = RowBlock(width(stage), channels(stage));
-      }
-      if (i + 1 == program.stages.size()) return;
-      image.resize(program.scratch_bytes_of(i));
-      if (with_partner && stage.mix < 0) partner_image.resize(image.size());
+      if (stage.mix < 0 && stage.doubled == 0) return;
+      others.emplace(stage);
+      partner_rows = RowBlock(width(stage), channels(stage));
     }
     static int32_t width(const Stage& stage) {
       return std::max(stage.source.extent.width, stage.target.extent.width);
@@ -79,15 +80,23 @@ class StageExecutor {
     RowBlock rows;
     RowBlock partner_rows;
     std::vector<std::byte> line;  // a row as it will lie in memory
-    std::vector<std::byte> image;
-    std::vector<std::byte> partner_image;
   };
 
-  const std::byte* source(std::size_t i, const std::byte* record, bool partner) const {
-    if (i == 0) return record;
-    const Work& before = stages_[i - 1];
-    const bool apart = partner && !before.partner_image.empty();
-    return (apart ? before.partner_image : before.image).data();
+  /// An image between stages.
+  struct Image {
+    explicit Image(const ImageBuffer& buffer)
+        : own(buffer.bytes), partner(buffer.doubled ? buffer.bytes : 0) {}
+
+    std::vector<std::byte> own;
+    std::vector<std::byte> partner;
+  };
+
+  std::byte* image(int32_t buffer, bool partner) {
+    Image& image = images_[static_cast<std::size_t>(buffer)];
+    return (partner ? image.partner : image.own).data();
+  }
+  const std::byte* source(const Stage& stage, const std::byte* record, bool partner) {
+    return stage.from == kRecord ? record : image(stage.from, partner);
   }
 
   void execute(Work& work, std::byte* target, RowCopy large) {
@@ -108,13 +117,12 @@ class StageExecutor {
     }
   }
 
-  void execute_partner(Work& work) {
+  void execute_partner(Work& work, std::byte* target) {
     if (work.stage.raw != 0)
-      return move_image(work.others->ops(), work.others->source(),
-                        work.partner_image.data());
+      return move_image(work.others->ops(), work.others->source(), target);
     for (int32_t y = 0; y < work.stage.target.extent.height; ++y) {
       work.others->row(y, work.stage.count, work.partner_rows.rows());
-      write(work, y, work.partner_rows.rows(), work.partner_image.data(), nullptr);
+      write(work, y, work.partner_rows.rows(), target, nullptr);
     }
   }
 
@@ -222,6 +230,7 @@ class StageExecutor {
   static constexpr std::size_t kWriteRow = 256;
 
   const RowCopy large_;
+  std::vector<Image> images_;
   std::vector<Work> stages_;
 };
 

@@ -30,6 +30,8 @@ struct StageLaunch {
   uint32_t count = 0;   // rows
   uint32_t ragged = 0;  // rows of the record, where records are ragged
   uint32_t mix = 0;     // the operation that chooses the partner
+
+  Gates gates;
 };
 static_assert(sizeof(StageLaunch) + sizeof(DrawParts) <= 4096);
 
@@ -131,6 +133,16 @@ ECHOBUF_HD void find(const StageLaunch& a, const PartsOf& parts, uint32_t count,
     const DrawNumber number = parts.number().of(a.row + block.row, a.ragged != 0);
     ops.draw(static_cast<int32_t>(which) - 1, number, who == 1, memory.draws[who]);
   }
+}
+
+/// Beside it, where the stage has gates: a thread asks chance about one of them.
+ECHOBUF_HD inline void find_gate(const StageLaunch& a, const PartsOf& parts,
+                                 const StageBlock& block, uint32_t thread,
+                                 bool* is_gate_open) {
+  const uint32_t gate = kStageThreads - 1 - thread;
+  if (gate >= a.gates.count) return;
+  const DrawNumber number = parts.number().of(a.row + block.row, a.ragged != 0);
+  is_gate_open[gate] = is_open(a.gates.gate[gate], number, block.partner != 0);
 }
 
 /// Second step, where a contrast needs a mean: it is that of the sums of all tiles.

@@ -12,8 +12,18 @@
 //   static constexpr StagePlan plan();
 //   template <int i> static constexpr Op op(); the settings of operation i
 //   static constexpr uint32_t number(int i);   what chance knows it by
+//   static constexpr bool kGated;              gates come with launches; or left out
 
 namespace echobuf::transform {
+
+/// True if the stage has gates.
+template <class S>
+ECHOBUF_HD constexpr bool is_gated() {
+  if constexpr (requires { S::kGated; })
+    return S::kGated;
+  else
+    return false;
+}
 
 /// The weights of a block's rows and columns, in its own memory.
 struct TileWeights {

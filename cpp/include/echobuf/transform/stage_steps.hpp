@@ -8,6 +8,7 @@
 // A `Stage` is a KnownStage in a kernel. It says
 //
 //   kMost                                  operations, at most
+//   kGated                                 false: it has no gates
 //   kBytewise                              numbers are looked up; `Table` keeps them
 //   kMayWeigh, kMayMix, kMayMean           false: it never does
 //   stage(), tile(), draw()                as in StageChance
@@ -21,6 +22,7 @@ namespace echobuf::transform {
 template <class S>
 struct KnownStage : StageChance<S> {
   using Table = ByteTable<S>;
+  static constexpr bool kGated = is_gated<S>();
   static constexpr bool kBytewise = is_bytewise<S>();
   static constexpr bool kMayWeigh = StageChance<S>::tile().row_taps > 0;
   static constexpr bool kMayMix = S::plan().mix >= 0;
@@ -51,6 +53,13 @@ struct KeptTable<Stage, true> {
 };
 
 template <bool kept>
+struct KeptGates {};
+template <>
+struct KeptGates<true> {
+  bool is_gate_open[kMostGates];
+};
+
+template <bool kept>
 struct KeptSums {};
 template <>
 struct KeptSums<true> {
@@ -64,6 +73,7 @@ template <class Stage, bool summing>
 struct BlockMemory
     : StageMemory<Stage::kMost>,
       detail::KeptWeights<Stage::kMayWeigh ? (Stage::kMayMix && !summing ? 2 : 1) : 0>,
+      detail::KeptGates<Stage::kGated>,
       detail::KeptTable<Stage, Stage::kBytewise && !summing>,
       detail::KeptSums<summing> {};
 
@@ -105,8 +115,14 @@ ECHOBUF_HD void run_block(const Threads& threads, const Stage& known,
 
   threads.all([&](uint32_t thread) {
     find(a, parts, count, block, thread, known, memory);
+    if constexpr (Stage::kGated)
+      find_gate(a, parts, block, thread, memory.is_gate_open);
     if constexpr (Stage::kBytewise && !summing) tabulate(thread, memory.table);
   });
+  if constexpr (Stage::kGated) {  // if one is closed, another stage writes the target
+    for (uint32_t i = 0; i < a.gates.count; ++i)
+      if (!memory.is_gate_open[i]) return;
+  }
   if constexpr (Stage::kMayMean && !summing) {
     if (stage.mean >= 0)
       threads.all([&](uint32_t thread) { set_mean(a, block, stage, thread, memory); });

@@ -1,0 +1,200 @@
+"""Containers: operations that chance leaves out, picks, or puts in order."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from echobuf import _core
+from echobuf.transforms import arguments
+from echobuf.transforms.chain import Chain
+from echobuf.transforms.lambdas import Lambda
+from echobuf.transforms.mix import Mixing, classes_of_labels
+from echobuf.transforms.operation import Operation, Source
+from echobuf.transforms.pixels import Layout, Mask
+from echobuf.transforms.places import every
+from echobuf.transforms.program import Gate
+
+Branch = tuple[Operation, ...]
+_OUTSIDE = (Source, Lambda, Layout, Mask)  # that stand beside containers alone
+_ALLOWED = "a list of operations, but Source, Layout, Mask and Lambda"
+
+
+class Container(Operation):
+    """The base of operations that hold others.
+
+    An element of `transforms` is an operation, or a list of them: a branch. Branches
+    end with results of one shape, dtype and order of axes. Of `MixUp` and `CutMix` each
+    stands alone in its branch.
+    """
+
+    transforms: Any
+    _original: Container | None = None
+
+    def _read(self) -> None:
+        """Make `transforms` a tuple of operations and of tuples of them."""
+        arguments.make_plain(self)
+        given = self.transforms
+        if not isinstance(given, list | tuple) or not given:
+            raise self.refusal("transforms", given, _ALLOWED)
+        for element in given:
+            parts = element if isinstance(element, list | tuple) else [element]
+            for part in parts:
+                if not isinstance(part, Operation) or isinstance(part, _OUTSIDE):
+                    raise self.refusal("transforms", given, _ALLOWED)
+        plain = (tuple(x) if isinstance(x, list | tuple) else x for x in given)
+        object.__setattr__(self, "transforms", tuple(plain))
+
+    @property
+    def chance(self) -> Operation:
+        """The container whose random numbers it uses."""
+        return self._original or self
+
+    @property
+    def branches(self) -> tuple[Branch, ...]:
+        """The operations of each branch."""
+        return tuple(x if isinstance(x, tuple) else (x,) for x in self.transforms)
+
+    @property
+    def mixes(self) -> list[Mixing]:
+        """The mixes inside of it, at any depth."""
+        return [op for op in every([self]) if isinstance(op, Mixing)]
+
+    def of_labels(self) -> Container:
+        """Return what it is for labels: only mixes, with the same random choices."""
+        branches = [tuple(_of_labels(branch)) for branch in self.branches]
+        if branches == list(self.branches):
+            return self
+        labels = replace(self, transforms=branches)  # type: ignore[type-var]
+        object.__setattr__(labels, "_original", self.chance)
+        return labels
+
+    def _begin(self, chain: Chain) -> None:
+        """Check where mixes stand, and make labels what a mix makes of them."""
+        for branch in self.branches:
+            if len(branch) > 1 and any(isinstance(op, Mixing) for op in every(branch)):
+                raise chain.refusal(
+                    "has a mix beside other operations: it must stand alone in its "
+                    "branch"
+                )
+        if self.mixes:
+            classes_of_labels(chain, self.mixes)
+
+
+def _of_labels(branch: Branch) -> Iterator[Operation]:
+    for operation in branch:
+        if isinstance(operation, Container) and operation.mixes:
+            yield operation.of_labels()
+        elif isinstance(operation, Mixing):
+            yield operation
+
+
+@dataclass(frozen=True, eq=False)
+class RandomApply(Container):
+    """Operations that are applied together with a probability, and else not at all.
+
+    Args:
+        transforms: a list of operations, in order, whose result has the shape and dtype
+            of what they are given; lists in it are joined.
+        p: with which probability.
+
+    As `torchvision.transforms.v2.RandomApply`. It takes one random word: they are
+    applied where the uniform is below `p`.
+    """
+
+    transforms: Any
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        self._read()
+        if not any(super().branches):
+            raise self.refusal("transforms", self.transforms, _ALLOWED)
+        arguments.probability(self, self.p)
+
+    @property
+    def branches(self) -> tuple[Branch, ...]:
+        """The one branch."""
+        return (tuple(itertools.chain.from_iterable(super().branches)),)
+
+    def add_to(self, chain: Chain) -> None:
+        self._begin(chain)
+        p = float(self.p)
+        chain.choose([(Gate(0.0, p), 0), (Gate(p, 1.0), None)])
+
+
+@dataclass(frozen=True, eq=False)
+class RandomChoice(Container):
+    """One of several operations.
+
+    Args:
+        transforms: a list whose elements are operations, or lists of operations; an
+            empty list does nothing.
+        p: the weight of each element, at least 0 and not all 0; None: equal ones.
+
+    As `torchvision.transforms.v2.RandomChoice`. It takes one random word: the element
+    is the first for which the uniform is below the sum of the weights up to it, divided
+    by the sum of all.
+    """
+
+    transforms: Any
+    p: Any = None
+
+    def __post_init__(self) -> None:
+        self._read()
+        self._bounds()
+
+    def _bounds(self) -> list[float]:
+        """Return where the uniforms of elements begin, and 1."""
+        count = len(self.transforms)
+        weights = [1.0] * count
+        if self.p is not None:
+            allowed = f"a list of {count} weights, as long as `transforms`, or None"
+            if not arguments.is_sequence(self.p) or len(self.p) != count:
+                raise self.refusal("p", self.p, allowed)
+            weights = [arguments.number(self, "p", x, 0.0) for x in self.p]
+        sums = list(itertools.accumulate(weights))
+        if not 0 < sums[-1] < math.inf:
+            raise self.refusal("p", self.p, "weights with a sum above 0, and finite")
+        return [0.0, *(x / sums[-1] for x in sums)]
+
+    def add_to(self, chain: Chain) -> None:
+        self._begin(chain)
+        bounds = self._bounds()
+        pairs = itertools.pairwise(bounds)
+        chain.choose([(Gate(*pair), i) for i, pair in enumerate(pairs)])
+
+
+@dataclass(frozen=True, eq=False)
+class RandomOrder(Container):
+    """All operations, in random order.
+
+    Args:
+        transforms: a list of up to 6 elements, operations or lists of operations, each
+            of which leaves shape and dtype as they are. There is no mix among them.
+
+    As `torchvision.transforms.v2.RandomOrder`. It takes one random word, the number of
+    the permutation among all of them, sorted.
+    """
+
+    transforms: Any
+
+    def __post_init__(self) -> None:
+        self._read()
+        if len(self.transforms) > _core.MOST_ORDERED:
+            allowed = f"a list of up to {_core.MOST_ORDERED} elements"
+            raise self.refusal("transforms", self.transforms, allowed)
+
+    def add_to(self, chain: Chain) -> None:
+        if self.mixes:
+            raise chain.refusal("orders a mix, which stands in no RandomOrder")
+        count = len(self.transforms)
+        for position in range(count):
+            chain.choose(
+                [
+                    (Gate(order=count, position=position, alternative=i), i)
+                    for i in range(count)
+                ]
+            )

@@ -1,0 +1,69 @@
+"""Operations at their places in a chain, those inside of containers included."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+Key = tuple[int, int]
+"""An operation's identity in random draws, with how often it occurred before."""
+
+
+class Link(Protocol):
+    """An operation as far as its place in a chain concerns."""
+
+    @property
+    def chance(self) -> Link:
+        """The operation whose random numbers it uses."""
+
+    @property
+    def branches(self) -> tuple[tuple[Link, ...], ...]:
+        """The operations inside of it, if it is a container."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """An operation at its place in a chain.
+
+    Attributes:
+        operation: there; one object may stand at several places.
+        number: of the operation in random draws.
+        branches: the places inside of a container, by branch.
+    """
+
+    operation: Link
+    number: int
+    branches: tuple[tuple[Place, ...], ...]
+
+
+def every(operations: Iterable[Link]) -> Iterator[Link]:
+    """Yield operations in order, and after each container those inside of it."""
+    for operation in operations:
+        yield operation
+        for branch in operation.branches:
+            yield from every(branch)
+
+
+def occurrences(operations: Iterable[Link]) -> list[Key]:
+    """Return the keys of the operations of one chain, in the order of `every`."""
+    seen: Counter[int] = Counter()
+    keys = []
+    for operation in every(operations):
+        identity = id(operation.chance)
+        keys.append((identity, seen[identity]))
+        seen[identity] += 1
+    return keys
+
+
+def placed(operations: Iterable[Link], numbers: Iterator[int]) -> tuple[Place, ...]:
+    """Return the places of operations; `numbers`: of each, in the order of `every`."""
+    return tuple(
+        Place(
+            operation,
+            next(numbers),
+            tuple(placed(branch, numbers) for branch in operation.branches),
+        )
+        for operation in operations
+    )
