@@ -23,6 +23,11 @@ _OUTSIDE = (Source, Lambda, Layout, Mask)  # that stand beside containers alone
 _ALLOWED = "a list of operations, but Source, Layout, Mask and Lambda"
 
 
+def mixes_in(operation: Operation) -> list[Mixing]:
+    """Return the mixes that an operation is, or contains at any depth."""
+    return [op for op in every([operation]) if isinstance(op, Mixing)]
+
+
 class Container(Operation):
     """The base of operations that hold others.
 
@@ -58,11 +63,6 @@ class Container(Operation):
         """The operations of each branch."""
         return tuple(x if isinstance(x, tuple) else (x,) for x in self.transforms)
 
-    @property
-    def mixes(self) -> list[Mixing]:
-        """The mixes inside of it, at any depth."""
-        return [op for op in every([self]) if isinstance(op, Mixing)]
-
     def of_labels(self) -> Container:
         """Return what it is for labels: only mixes, with the same random choices."""
         branches = [tuple(_of_labels(branch)) for branch in self.branches]
@@ -75,18 +75,18 @@ class Container(Operation):
     def _begin(self, chain: Chain) -> None:
         """Check where mixes stand, and make labels what a mix makes of them."""
         for branch in self.branches:
-            if len(branch) > 1 and any(isinstance(op, Mixing) for op in every(branch)):
+            if len(branch) > 1 and any(map(mixes_in, branch)):
                 raise chain.refusal(
                     "has a mix beside other operations: it must stand alone in its "
                     "branch"
                 )
-        if self.mixes:
-            classes_of_labels(chain, self.mixes)
+        if mixes := mixes_in(self):
+            classes_of_labels(chain, mixes)
 
 
 def _of_labels(branch: Branch) -> Iterator[Operation]:
     for operation in branch:
-        if isinstance(operation, Container) and operation.mixes:
+        if isinstance(operation, Container) and mixes_in(operation):
             yield operation.of_labels()
         elif isinstance(operation, Mixing):
             yield operation
@@ -188,7 +188,7 @@ class RandomOrder(Container):
             raise self.refusal("transforms", self.transforms, allowed)
 
     def add_to(self, chain: Chain) -> None:
-        if self.mixes:
+        if mixes_in(self):
             raise chain.refusal("orders a mix, which stands in no RandomOrder")
         count = len(self.transforms)
         for position in range(count):

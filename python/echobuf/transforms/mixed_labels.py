@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from echobuf.errors import OptionError
 from echobuf.spec import Field
 from echobuf.transforms import dtypes
-from echobuf.transforms.choices import Container
+from echobuf.transforms.choices import Container, mixes_in
 from echobuf.transforms.mix import Mixing, MixUp
 from echobuf.transforms.operation import Operation
 from echobuf.transforms.shown import show
@@ -45,7 +45,7 @@ def add_labels(leaves: Leaves, chains: Chains) -> None:
         OptionError: there are several mixes, the leaf that `labels` names is none, or
             no labels are found among leaves that could be labels.
     """
-    units = {id(op): op for c in chains.values() for op in c if _mixes(op)}
+    units = {id(op): op for c in chains.values() for op in c if mixes_in(op)}
     if len(units) > 1:
         shown = ", ".join(map(repr, units.values()))
         raise OptionError(
@@ -56,7 +56,7 @@ def add_labels(leaves: Leaves, chains: Chains) -> None:
     for unit in units.values():
         holders = [path for path, chain in chains.items() if unit in chain]
         mixed = [path for path in holders if len(leaves.field(path).shape) >= 2]
-        sums = all(isinstance(mix, MixUp) for mix in _mixes(unit))
+        sums = all(isinstance(mix, MixUp) for mix in mixes_in(unit))
         if not mixed and sums and len(holders) == 1:
             mixed = [path for path in holders if len(leaves.field(path).shape) == 1]
         labels = _find_for_all(leaves, holders, mixed, unit) if mixed else None
@@ -65,17 +65,10 @@ def add_labels(leaves: Leaves, chains: Chains) -> None:
             chains.setdefault(labels, []).append(follower)
 
 
-def _mixes(operation: Operation) -> list[Mixing]:
-    """Return the mixes that an operation is, or contains."""
-    if isinstance(operation, Container):
-        return operation.mixes
-    return [operation] if isinstance(operation, Mixing) else []
-
-
 def _find_for_all(
     leaves: Leaves, holders: list[Path], mixed: list[Path], unit: Operation
 ) -> Path | None:
-    found = [_find(leaves, holders, mixed, mix) for mix in _mixes(unit)]
+    found = [_find(leaves, holders, mixed, mix) for mix in mixes_in(unit)]
     if any(path != found[0] for path in found):
         raise OptionError(
             f"`labels` of the mixes in {show(unit)} are different leaves; they must be "

@@ -36,11 +36,6 @@ class Operation(ABC):
         """The operation whose random numbers it uses."""
         return self
 
-    @property
-    def branches(self) -> tuple[tuple[Operation, ...], ...]:
-        """The operations inside of it, if it is a container."""
-        return ()
-
     def refusal(self, argument: str, value: Any, allowed: str) -> OptionError:
         """Return the error for a value that an argument cannot have."""
         return OptionError(

@@ -12,15 +12,11 @@ Key = tuple[int, int]
 
 
 class Link(Protocol):
-    """An operation as far as its place in a chain concerns."""
+    """An operation as chains know it; a container has `branches`, too."""
 
     @property
     def chance(self) -> Link:
         """The operation whose random numbers it uses."""
-
-    @property
-    def branches(self) -> tuple[tuple[Link, ...], ...]:
-        """The operations inside of it, if it is a container."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +34,16 @@ class Place:
     branches: tuple[tuple[Place, ...], ...]
 
 
+def branches_of(operation: Link) -> tuple[tuple[Link, ...], ...]:
+    """Return the operations inside of a container, by branch; of others, none."""
+    return getattr(operation, "branches", ())
+
+
 def every(operations: Iterable[Link]) -> Iterator[Link]:
     """Yield operations in order, and after each container those inside of it."""
     for operation in operations:
         yield operation
-        for branch in operation.branches:
+        for branch in branches_of(operation):
             yield from every(branch)
 
 
@@ -63,7 +64,7 @@ def placed(operations: Iterable[Link], numbers: Iterator[int]) -> tuple[Place, .
         Place(
             operation,
             next(numbers),
-            tuple(placed(branch, numbers) for branch in operation.branches),
+            tuple(placed(branch, numbers) for branch in branches_of(operation)),
         )
         for operation in operations
     )
