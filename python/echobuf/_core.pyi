@@ -25,6 +25,7 @@ MOST_CHANNELS: int
 MOST_OPERATIONS: int
 MOST_SPECIAL: int
 MOST_BANDS: int
+MOST_LEVELS: int
 
 def interpreter_exits() -> None: ...
 def this_thread_runs_upstream() -> None: ...
@@ -157,7 +158,7 @@ class Stage:
         before: int,
         after: int,
         fill: int,
-        mean: int,
+        statistic: int,
         mix: int,
         ops: list[tuple[str, int, dict[str, Any]]],
     ) -> None: ...
@@ -170,7 +171,7 @@ class ChainPlan:
     def stages(
         self,
     ) -> list[tuple[str, list[tuple[str | None, int, Any]], bool]]:
-        """The plan as text; of operations type, number, settings; has a mean."""
+        """The plan as text; of operations type, number, settings; has a statistic."""
 
 class ExportedLeaf:
     """A leaf of a batch on the CPU; the memory of all goes back with the last."""
