@@ -34,6 +34,13 @@ class LiteralWriter {
   void operator()(const char*, NumberType member) { add_enum("NumberType", member); }
   void operator()(const char*, Core member) { add_enum("Core", member); }
   void operator()(const char*, Whole member) { add_enum("Whole", member); }
+  void operator()(const char*, const Levels& levels) {
+    LiteralWriter inner;
+    inner("", levels.count);
+    inner("", levels.either_sign);
+    inner("", levels.value);
+    add(inner.text());
+  }
   void operator()(const char*, const Layout& layout) {
     LiteralWriter inner;
     inner("", layout.extent);
@@ -111,6 +118,14 @@ py::tuple operation_literals(const OpBlock& block) {
     ECHOBUF_LITERALS(Jitter)
     ECHOBUF_LITERALS(Mix)
     ECHOBUF_LITERALS(Mask)
+    ECHOBUF_LITERALS(Invert)
+    ECHOBUF_LITERALS(Solarize)
+    ECHOBUF_LITERALS(Posterize)
+    ECHOBUF_LITERALS(AutoContrast)
+    ECHOBUF_LITERALS(Equalize)
+    ECHOBUF_LITERALS(Grey)
+    ECHOBUF_LITERALS(GradedColor)
+    ECHOBUF_LITERALS(GradedWarp)
 #undef ECHOBUF_LITERALS
     case OpCode::kCustom:
       break;
@@ -133,12 +148,12 @@ py::tuple stage_literals(const Stage& stage) {
   plan("after", stage.after);
   plan("count", stage.count);
   plan("fill", stage.fill);
-  plan("mean", stage.mean);
+  plan("statistic", stage.statistic);
   plan("mix", stage.mix);
   py::list operations;
   for (std::int32_t i = 0; i < stage.count; ++i)
     operations.append(operation_literals(stage.ops[i]));
-  return py::make_tuple(plan.text(), operations, stage.mean >= 0,
+  return py::make_tuple(plan.text(), operations, stage.statistic >= 0,
                         stage.gates.count > 0);
 }
 

@@ -148,4 +148,63 @@ void members(Get&& get, Mask& op) {
   get("special", op.special);
 }
 
+template <class Get>
+void members(Get&& get, Invert& op) {
+  get("p", op.p);
+  get("white", op.white);
+}
+
+template <class Get>
+void members(Get&& get, Solarize& op) {
+  get("p", op.p);
+  get("white", op.white);
+  get("thresholds", op.thresholds);
+}
+
+template <class Get>
+void members(Get&& get, Posterize& op) {
+  get("p", op.p);
+  get("integer", op.integer);
+  get("bits", op.bits);
+}
+
+template <class Get>
+void members(Get&& get, AutoContrast& op) {
+  get("p", op.p);
+  get("white", op.white);
+  get("integer", op.integer);
+}
+
+template <class Get>
+void members(Get&& get, Equalize& op) {
+  get("p", op.p);
+  get("integer", op.integer);
+}
+
+template <class Get>
+void members(Get&& get, Grey& op) {
+  get("p", op.p);
+  get("from", op.from);
+  get("to", op.to);
+  get("integer", op.integer);
+}
+
+template <class Get>
+void members(Get&& get, GradedColor& op) {
+  get("in", op.in);
+  get("kind", op.kind);
+  get("integer", op.integer);
+  get("bound", op.bound);
+  get("levels", op.levels);
+}
+
+template <class Get>
+void members(Get&& get, GradedWarp& op) {
+  get("in", op.in);
+  get("bilinear", op.bilinear);
+  get("kind", op.kind);
+  get("fill", op.fill);
+  get("levels", op.levels);
+}
+
 }  // namespace echobuf::transform

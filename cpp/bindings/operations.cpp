@@ -35,6 +35,15 @@ class Reader {
   void operator()(const char* name, Border& member) const {
     member = static_cast<Border>(settings_[name].cast<std::uint32_t>());
   }
+  void operator()(const char* name, Levels& member) const {
+    const auto [values, either_sign] =
+        settings_[name].cast<std::tuple<std::vector<float>, bool>>();
+    if (values.empty() || values.size() > static_cast<std::size_t>(Levels::kMost))
+      throw py::value_error(std::string(name) + ": too few or too many");
+    member.count = static_cast<std::uint32_t>(values.size());
+    member.either_sign = either_sign ? 1 : 0;
+    std::copy(values.begin(), values.end(), member.value);
+  }
   void operator()(const char* name, NumberType& member) const {
     member = static_cast<NumberType>(settings_[name].cast<std::uint32_t>());
   }
@@ -87,6 +96,14 @@ OpBlock make_operation(const std::string& kind, std::uint32_t number,
       {"jitter", put<Jitter>},
       {"mix", put<Mix>},
       {"mask", put<Mask>},
+      {"invert", put<Invert>},
+      {"solarize", put<Solarize>},
+      {"posterize", put<Posterize>},
+      {"auto_contrast", put<AutoContrast>},
+      {"equalize", put<Equalize>},
+      {"grey", put<Grey>},
+      {"graded_color", put<GradedColor>},
+      {"graded_warp", put<GradedWarp>},
       {"custom", put_custom}};
   OpBlock block{};
   block.number = number;

@@ -41,7 +41,7 @@ Layout make_layout(const LayoutTuple& tuple) {
 
 Stage make_stage(const LayoutTuple& source, const LayoutTuple& target, bool raw,
                  std::uint32_t core, std::uint32_t whole, std::int32_t before,
-                 std::int32_t after, std::int32_t fill, std::int32_t mean,
+                 std::int32_t after, std::int32_t fill, std::int32_t statistic,
                  std::int32_t mix, const std::vector<OpTuple>& ops, std::int32_t from,
                  std::int32_t to, bool doubled, const std::vector<GateTuple>& gates) {
   if (ops.size() > static_cast<std::size_t>(kMostOps))
@@ -58,7 +58,7 @@ Stage make_stage(const LayoutTuple& source, const LayoutTuple& target, bool raw,
   stage.after = after;
   stage.count = static_cast<std::int32_t>(ops.size());
   stage.fill = fill;
-  stage.mean = mean;
+  stage.statistic = statistic;
   stage.mix = mix;
   for (std::size_t i = 0; i < ops.size(); ++i) {
     const auto& [kind, number, settings] = ops[i];
@@ -82,10 +82,11 @@ void register_transforms(py::module_& m) {
   m.attr("MOST_ORDERED") = kMostOrdered;
   m.attr("MOST_SPECIAL") = Mask::kMostSpecial;
   m.attr("MOST_BANDS") = Bands::kMost;
+  m.attr("MOST_LEVELS") = Levels::kMost;
   py::class_<Stage>(m, "Stage")
       .def(py::init(&make_stage), py::kw_only(), py::arg("source"), py::arg("target"),
            py::arg("raw"), py::arg("core"), py::arg("whole"), py::arg("before"),
-           py::arg("after"), py::arg("fill"), py::arg("mean"), py::arg("mix"),
+           py::arg("after"), py::arg("fill"), py::arg("statistic"), py::arg("mix"),
            py::arg("ops"), py::arg("from_buffer"), py::arg("to_buffer"),
            py::arg("doubled"), py::arg("gates"));
   py::class_<ChainPlan, std::shared_ptr<ChainPlan>>(m, "ChainPlan")

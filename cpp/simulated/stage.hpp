@@ -30,7 +30,12 @@ class AnyStage {
   static constexpr bool kBytewise = false;
   static constexpr bool kMayWeigh = true;
   static constexpr bool kMayMix = true;
-  static constexpr bool kMayMean = true;
+  static constexpr int kChannels = transform::kMostChannels;
+
+  static constexpr bool may(transform::Statistic kind) {
+    return kind != transform::Statistic::kNone;
+  }
+  transform::Statistic statistic() const { return transform::statistic_of(*stage_); }
 
   class Ops : public transform::HostOps {
    public:

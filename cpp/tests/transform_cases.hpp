@@ -92,7 +92,7 @@ class StageMaker {
   void begin(const Layout& source) {
     stage_ = {};
     stage_.source = source;
-    stage_.fill = stage_.mean = stage_.mix = -1;
+    stage_.fill = stage_.statistic = stage_.mix = -1;
     now_ = source.extent;
     filled_ = false;
     fills_ = true;
@@ -175,7 +175,7 @@ class StageMaker {
   void add_changes(std::int32_t count) {
     const bool jitters = now_.channels == 1 || now_.channels == 3;
     if (stage_.core == Core::kNone && jitters && dice_.one_in(4)) {
-      stage_.mean = stage_.count;
+      stage_.statistic = stage_.count;
       add_jitter(15);
     }
     for (std::int32_t i = 0; i < count; ++i) add_change(jitters);

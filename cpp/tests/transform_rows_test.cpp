@@ -63,7 +63,7 @@ class Pixels {
 
  private:
   void find_mean(const HostOps& ops, const Bytes& image) const {
-    if (stage_.mean < 0) return;
+    if (stage_.statistic < 0) return;
     const Puller<HostOps> puller(ops, address_of(image));
     const Extent& extent = stage_.target.extent;
     std::int64_t sum = 0;
@@ -71,12 +71,12 @@ class Pixels {
     for (std::int32_t y = 0; y < extent.height; ++y)
       for (std::int32_t x = 0; x < extent.width; ++x) {
         puller.moved(y, x, v);
-        ops.visit(stage_.mean, [&](const auto& op, const auto& draw) {
+        ops.visit(stage_.statistic, [&](const auto& op, const auto& draw) {
           if constexpr (requires { op.grey_before_contrast(draw, v); })
             sum += GreySum::term(op.grey_before_contrast(draw, v));
         });
       }
-    ops.set_mean(stage_.mean, GreySum::mean(sum, extent.pixels()));
+    ops.set_mean(stage_.statistic, GreySum::mean(sum, extent.pixels()));
   }
 
   const Stage& stage_;
@@ -178,7 +178,7 @@ TEST(TransformRows, ElementsOfAnySizeArriveWhole) {
         test::layout_of(source.extent, NumberType::kOther, bytes, dice.coin());
     stage.raw = 1;
     stage.count = stage.after = 1;
-    stage.fill = stage.mean = stage.mix = -1;
+    stage.fill = stage.statistic = stage.mix = -1;
     stage.ops[0].code = OpCode::kFlip;
     const Flip flip{source.extent, Axis::kColumn, 1.0};
     std::memcpy(stage.ops[0].settings, &flip, sizeof flip);

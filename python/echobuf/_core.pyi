@@ -27,6 +27,7 @@ MOST_GATES: int
 MOST_ORDERED: int
 MOST_SPECIAL: int
 MOST_BANDS: int
+MOST_LEVELS: int
 
 def interpreter_exits() -> None: ...
 def this_thread_runs_upstream() -> None: ...
@@ -159,7 +160,7 @@ class Stage:
         before: int,
         after: int,
         fill: int,
-        mean: int,
+        statistic: int,
         mix: int,
         ops: list[tuple[str, int, dict[str, Any]]],
         from_buffer: int,
@@ -176,7 +177,7 @@ class ChainPlan:
     def stages(
         self,
     ) -> list[tuple[str, list[tuple[str | None, int, Any]], bool, bool]]:
-        """The plan as text; operations: type, number, settings; has a mean, gates."""
+        """The plan as text; operations: type, number, settings; has statistic, gates."""
 
 class ExportedLeaf:
     """A leaf of a batch on the CPU; the memory of all goes back with the last."""

@@ -30,7 +30,7 @@ constexpr StagePlan plan_of(const Layout& source, const Layout& target) {
   StagePlan plan{};
   plan.source = source;
   plan.target = target;
-  plan.fill = plan.mean = plan.mix = -1;
+  plan.fill = plan.statistic = plan.mix = -1;
   return plan;
 }
 
@@ -88,7 +88,7 @@ struct JitterAndMix {
     const Layout target = planar(kOut, NumberType::kFloat32, 4);
     StagePlan plan = plan_of(bytes_of(kOut, true), target);
     plan.count = kCount;
-    plan.mean = 0;
+    plan.statistic = 0;
     plan.mix = 2;
     return plan;
   }

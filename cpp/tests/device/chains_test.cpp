@@ -116,7 +116,7 @@ struct SomeImages {
     launch.target_bytes = size;
     launch.sums = reinterpret_cast<std::uint64_t>(sums.data());
     simulated::Launch grid{{kRecords * stage.tile().count(), 2, 1}, {256, 1, 1}, 0};
-    if (plan.mean >= 0) Blocks::template run<true>(grid, stage, launch, parts);
+    if (plan.statistic >= 0) Blocks::template run<true>(grid, stage, launch, parts);
     if (plan.mix >= 0) grid.grid.y = 1;
     Blocks::template run<false>(grid, stage, launch, parts);
     const auto* const bytes = reinterpret_cast<const std::uint8_t*>(target.data());

@@ -101,7 +101,7 @@ class Chain(Leaf):
     ) -> None:
         """Move pixels: rows and columns apart."""
         draft = self._draft
-        fixed = draft.placed or draft.mix is not None or draft.mean or draft.onehot
+        fixed = draft.placed or draft.mix is not None or draft.statistic or draft.onehot
         if draft.changes and (fixed or fills):
             draft = self._cut()
         if fills and (draft.filled or self._fills_bytes(draft)):
@@ -124,7 +124,7 @@ class Chain(Leaf):
     ) -> None:
         """Make pixels of several pixels."""
         self._settle()
-        nearest = kind == "warp" and not settings["bilinear"]
+        nearest = not settings.get("bilinear", True)
         if dtypes.is_integer(self.dtype) and not nearest:
             self.interpolated = self._link
         draft = self._draft
@@ -143,7 +143,7 @@ class Chain(Leaf):
         settings: dict[str, Any],
         *,
         placed: bool = False,
-        mean: bool = False,
+        statistic: bool = False,
         rounds: bool = True,
     ) -> None:
         """Change numbers where they are.
@@ -152,18 +152,29 @@ class Chain(Leaf):
             kind: the native operation.
             settings: its members.
             placed: it depends on where they are.
-            mean: it needs their mean.
+            statistic: it needs one of the whole image.
             rounds: the result must be brought to `dtype`.
         """
         self._settle()
         draft = self._draft
-        if mean and (draft.changes or draft.core is not None):
+        if statistic and (draft.changes or draft.core is not None):
             draft = self._cut()
         draft = self._with_room(draft)
-        draft.mean = draft.mean or mean
+        draft.statistic = draft.statistic or statistic
         draft.placed = draft.placed or placed
         draft.changes.append(self._step(kind, settings))
         self._rounding = rounds and self.dtype.name in ("float16", "bfloat16")
+
+    def recolour(self, kind: str, settings: dict[str, Any], channels: int) -> None:
+        """Change pixels to pixels of `channels` channels."""
+        self._settle()
+        draft = self._draft
+        if draft.changes:
+            draft = self._cut()  # what comes before it has the channels of its source
+        draft = self._with_room(draft)
+        draft.changes.append(self._step(kind, settings))
+        self._rounding = self.dtype.name in ("float16", "bfloat16")
+        self._resize((*self.extent[:2], channels))
 
     def limit(self) -> None:
         """Round results of integers to integers of the leaf's type."""

@@ -41,23 +41,10 @@ class RandomCrop(Operation):
         arguments.size(self, self.size)
         self._padding()
         arguments.flag(self, "pad_if_needed", self.pad_if_needed)
-        fill = arguments.numbers_of(self, "fill", self.fill)
-        mode = arguments.choice(self, "padding_mode", self.padding_mode, _BORDERS)
-        if mode != "constant" and len(fill) > 1:
-            raise self.refusal("fill", self.fill, f"one number with {mode!r}")
+        _check_fill(self, self.fill, self.padding_mode)
 
     def _padding(self) -> tuple[int, int, int, int]:
-        padding: Any = 0 if self.padding is None else self.padding
-        if not arguments.is_sequence(padding):
-            padding = [padding]
-        if len(padding) not in (1, 2, 4):
-            raise self.refusal("padding", self.padding, "1, 2 or 4 ints")
-        values = [
-            arguments.integer(self, "padding", value, 0, MOST_NUMBERS)
-            for value in padding
-        ]
-        left, top, right, bottom = (values * 4)[:4] if len(values) < 4 else values
-        return left, top, right, bottom
+        return _sides(self, 0 if self.padding is None else self.padding)
 
     def add_to(self, chain: Chain) -> None:
         height, width, _ = chain.image()
@@ -77,7 +64,7 @@ class RandomCrop(Operation):
                 f"{width + left + right}: use `padding` or `pad_if_needed=True`"
             )
         mode = arguments.choice(self, "padding_mode", self.padding_mode, _BORDERS)
-        self._check_border(chain, mode, max(top, bottom), max(left, right))
+        _check_border(chain, mode, max(top, bottom), max(left, right))
         fills = mode == "constant" and max(left, top, right, bottom) > 0
         add_crop(
             chain,
@@ -89,14 +76,47 @@ class RandomCrop(Operation):
             fills=fills,
         )
 
-    def _check_border(self, chain: Chain, mode: str, rows: int, columns: int) -> None:
-        height, width, _ = chain.extent
-        spare = {"reflect": 1, "symmetric": 0}.get(mode)
-        if spare is None or (rows <= height - spare and columns <= width - spare):
-            return
-        raise chain.refusal(
-            f"has a border of {rows} rows and {columns} columns, but {mode!r} has "
-            f"{height - spare} and {width - spare} at most"
+
+@dataclass(frozen=True, eq=False)
+class Pad(Operation):
+    """An image with a border around it.
+
+    Args:
+        padding: its pixels: one number, (left and right, top and bottom), or (left,
+            top, right, bottom).
+        fill: the value of a constant border: a number, or one for each channel. Of
+            integers its fraction is cut off. A mask has the `fill` of its `Mask`.
+        padding_mode: "constant", "edge" (the outermost pixel again), "reflect" (the
+            image mirrored, without its outermost pixel) or "symmetric" (with it).
+
+    As `torchvision.transforms.v2.Pad`, for images of any dtype; no padding is negative.
+    """
+
+    padding: Any
+    fill: Any = 0
+    padding_mode: Any = "constant"
+
+    def __post_init__(self) -> None:
+        arguments.make_plain(self)
+        _sides(self, self.padding)
+        _check_fill(self, self.fill, self.padding_mode)
+
+    def add_to(self, chain: Chain) -> None:
+        height, width, _ = chain.image()
+        left, top, right, bottom = _sides(self, self.padding)
+        size = (height + top + bottom, width + left + right)
+        chain.within(*size)
+        mode = arguments.choice(self, "padding_mode", self.padding_mode, _BORDERS)
+        _check_border(chain, mode, max(top, bottom), max(left, right))
+        fills = mode == "constant" and size != (height, width)
+        add_crop(
+            chain,
+            size,
+            (-top, -left),
+            (1, 1),
+            border=_BORDERS.index(mode),
+            fill=filling(self, chain, self.fill) if fills else None,
+            fills=fills,
         )
 
 
@@ -164,6 +184,36 @@ class RandomVerticalFlip(_Flip):
 
     p: float = 0.5
     _axis = 0
+
+
+def _sides(owner: Operation, padding: Any) -> tuple[int, int, int, int]:
+    """Return the border on the left, at the top, on the right and at the bottom."""
+    given = padding if arguments.is_sequence(padding) else [padding]
+    if len(given) not in (1, 2, 4):
+        raise owner.refusal("padding", padding, "1, 2 or 4 ints")
+    values = [
+        arguments.integer(owner, "padding", value, 0, MOST_NUMBERS) for value in given
+    ]
+    left, top, right, bottom = (values * 4)[:4] if len(values) < 4 else values
+    return left, top, right, bottom
+
+
+def _check_fill(owner: Operation, fill: Any, padding_mode: Any) -> None:
+    values = arguments.numbers_of(owner, "fill", fill)
+    mode = arguments.choice(owner, "padding_mode", padding_mode, _BORDERS)
+    if mode != "constant" and len(values) > 1:
+        raise owner.refusal("fill", fill, f"one number with {mode!r}")
+
+
+def _check_border(chain: Chain, mode: str, rows: int, columns: int) -> None:
+    height, width, _ = chain.extent
+    spare = {"reflect": 1, "symmetric": 0}.get(mode)
+    if spare is None or (rows <= height - spare and columns <= width - spare):
+        return
+    raise chain.refusal(
+        f"has a border of {rows} rows and {columns} columns, but {mode!r} has "
+        f"{height - spare} and {width - spare} at most"
+    )
 
 
 def add_crop(

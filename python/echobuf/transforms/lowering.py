@@ -11,7 +11,7 @@ from echobuf import _core
 from echobuf.transforms import dtypes
 
 Extent = tuple[int, int, int]  # height, width, channels
-CORES = {"none": 0, "resample": 1, "warp": 2, "onehot": 3}
+CORES = {"none": 0, "resample": 1, "warp": 2, "graded_warp": 2, "onehot": 3}
 WHOLE = {"no": 0, "half up": 1, "half even": 2}
 
 
@@ -63,7 +63,7 @@ class Draft:
         changes: steps that change numbers.
         filled: whether one of the maps has a fill.
         placed: whether one of the changes depends on the place of a number.
-        mean: whether the first change needs the mean of what it changes.
+        statistic: whether the first change needs one of the image that it changes.
         mix: which of the changes mixes, or None.
         onehot: whether a number becomes a one-hot vector.
         whole: the rounding of integers after pixels were resampled.
@@ -77,7 +77,7 @@ class Draft:
     changes: list[Step] = field(default_factory=list)
     filled: bool = False
     placed: bool = False
-    mean: bool = False
+    statistic: bool = False
     mix: int | None = None
     onehot: bool = False
     whole: str = "no"
@@ -122,7 +122,7 @@ class Draft:
             before=len(self.before),
             after=maps,
             fill=fill,
-            mean=maps if self.mean else -1,
+            statistic=maps if self.statistic else -1,
             mix=-1 if self.mix is None else maps + self.mix,
             ops=[step.as_core() for step in steps],
             **where,

@@ -204,7 +204,8 @@ class RandomErasing(Operation):
 
 
 _MOST_FACTOR = 1e6
-_MOST_PIXELS = 2**25 - 1  # whose mean the core can take
+MOST_PIXELS = 2**25 - 1
+"""Pixels of an image whose mean the core can take."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,8 +263,8 @@ class ColorJitter(Operation):
         ranges = self._ranges()
         if not any(ranges):
             return
-        if ranges[1] is not None and height * width > _MOST_PIXELS:
-            raise chain.refusal(f"with contrast takes {_MOST_PIXELS:,} pixels at most")
+        if ranges[1] is not None and height * width > MOST_PIXELS:
+            raise chain.refusal(f"with contrast takes {MOST_PIXELS:,} pixels at most")
         integer = dtypes.is_integer(chain.dtype)
         settings = {
             "in": chain.extent,
@@ -273,4 +274,4 @@ class ColorJitter(Operation):
             "integer": int(integer),
             "bound": dtypes.largest(chain.dtype),
         }
-        chain.change("jitter", settings, mean=ranges[1] is not None)
+        chain.change("jitter", settings, statistic=ranges[1] is not None)

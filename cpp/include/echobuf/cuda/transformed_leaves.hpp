@@ -19,7 +19,7 @@
 namespace echobuf::cuda {
 
 /// The kernels of one stage, compiled for the device by Python. `sum` is null
-/// where the stage needs no mean.
+/// where the stage needs no statistic.
 struct StageKernels {
   FunctionHandle make;
   FunctionHandle sum;
@@ -253,7 +253,7 @@ class DeviceTransformedLeaves {
     const StageKernels& kernels = transformed.launches[i].kernels;
     const transform::Stage& stage = transformed.stages.stage(i);
     const std::uint32_t blocks = launch.count * tile_of(stage).count();
-    if (stage.mean >= 0)
+    if (stage.statistic >= 0)
       enqueue(kernels.sum, blocks, transformed.stages.sees_partner(i) ? 2 : 1, launch,
               parts, stream);
     enqueue(kernels.make, blocks, stage.doubled != 0 ? 2 : 1, launch, parts, stream);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "echobuf/transform/image.hpp"
+#include "echobuf/transform/statistic.hpp"
 #include "echobuf/transform/words.hpp"
 
 // Brightness, contrast, saturation and hue, changed in an order that is drawn anew each
@@ -52,6 +53,8 @@ ECHOBUF_HD inline void rgb_of(const Hsv& c, float* rgb) {
 }
 
 struct Jitter {
+  static constexpr Statistic kStatistic = Statistic::kMean;
+
   enum Kind : uint32_t { kBrightness, kContrast, kSaturation, kHue, kKinds };
 
   Extent in;
@@ -148,21 +151,6 @@ struct Jitter {
     for (int i = 0; i < 3; ++i)
       v[i] =
           integer != 0 ? static_cast<float>(exact::cut_int(rgb[i] * 255.999f)) : rgb[i];
-  }
-};
-
-/// A sum whose terms may come in any order: numbers of up to 256 as multiples of 2^-30.
-/// Of fewer than 2^25 terms. NaN counts as 0.
-struct GreySum {
-  static constexpr double kUnit = 1073741824.0;
-
-  ECHOBUF_HD static int64_t term(float grey) {
-    const float v = exact::least(exact::most(grey, -256.0f), 256.0f);
-    return static_cast<int64_t>(v == v ? static_cast<double>(v) * kUnit : 0.0);
-  }
-  ECHOBUF_HD static float mean(int64_t sum, int64_t pixels) {
-    return static_cast<float>(static_cast<double>(sum) /
-                              (static_cast<double>(pixels) * kUnit));
   }
 };
 

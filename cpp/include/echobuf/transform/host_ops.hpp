@@ -54,6 +54,11 @@ class HostOps {
   void set_mean(int32_t i, float mean) const {
     draws_[i].as<Jitter::Draw>().mean = mean;
   }
+  /// The random choices of operation `i`.
+  template <class Draw>
+  Draw& drawn(int32_t i) const {
+    return draws_[i].as<Draw>();
+  }
 
  private:
   template <class Use>
@@ -91,6 +96,22 @@ class HostOps {
         return use(block.as<Mix>());
       case OpCode::kMask:
         return use(block.as<Mask>());
+      case OpCode::kInvert:
+        return use(block.as<Invert>());
+      case OpCode::kSolarize:
+        return use(block.as<Solarize>());
+      case OpCode::kPosterize:
+        return use(block.as<Posterize>());
+      case OpCode::kAutoContrast:
+        return use(block.as<AutoContrast>());
+      case OpCode::kEqualize:
+        return use(block.as<Equalize>());
+      case OpCode::kGrey:
+        return use(block.as<Grey>());
+      case OpCode::kGradedColor:
+        return use(block.as<GradedColor>());
+      case OpCode::kGradedWarp:
+        return use(block.as<GradedWarp>());
       case OpCode::kCustom:
         return use(
             Custom{reinterpret_cast<const CustomTable*>(block.table), block.settings});

@@ -65,7 +65,7 @@ class Puller {
       ops_.visit(stage_.before, [&](const auto& op, const auto& draw) {
         if constexpr (requires { op.stretch(draw, Axis::kRow); })
           resample(op, draw, sy, sx, y, x, v);
-        else if constexpr (requires { op.degrees; })
+        else if constexpr (requires { op.bilinear; })
           op.sample(draw, sy, sx, v, [&](int32_t iy, int32_t ix, int32_t c) {
             return before(iy, ix, c);
           });

@@ -2,12 +2,15 @@
 
 #include "echobuf/transform/color.hpp"
 #include "echobuf/transform/gates.hpp"
+#include "echobuf/transform/graded.hpp"
 #include "echobuf/transform/image.hpp"
 #include "echobuf/transform/maps.hpp"
 #include "echobuf/transform/mix.hpp"
 #include "echobuf/transform/pixels.hpp"
 #include "echobuf/transform/resample.hpp"
+#include "echobuf/transform/statistic.hpp"
 #include "echobuf/transform/tokens.hpp"
+#include "echobuf/transform/tone.hpp"
 #include "echobuf/transform/warp.hpp"
 
 // A chain of operations as it is carried out: in stages, each from an image in memory
@@ -35,6 +38,14 @@ enum class OpCode : uint32_t {
   kJitter,
   kMix,
   kMask,
+  kInvert,
+  kSolarize,
+  kPosterize,
+  kAutoContrast,
+  kEqualize,
+  kGrey,
+  kGradedColor,
+  kGradedWarp,
   kCustom,  // the caller's; see custom.hpp
 };
 
@@ -72,6 +83,22 @@ template <>
 inline constexpr OpCode kCodeOf<Mix> = OpCode::kMix;
 template <>
 inline constexpr OpCode kCodeOf<Mask> = OpCode::kMask;
+template <>
+inline constexpr OpCode kCodeOf<Invert> = OpCode::kInvert;
+template <>
+inline constexpr OpCode kCodeOf<Solarize> = OpCode::kSolarize;
+template <>
+inline constexpr OpCode kCodeOf<Posterize> = OpCode::kPosterize;
+template <>
+inline constexpr OpCode kCodeOf<AutoContrast> = OpCode::kAutoContrast;
+template <>
+inline constexpr OpCode kCodeOf<Equalize> = OpCode::kEqualize;
+template <>
+inline constexpr OpCode kCodeOf<Grey> = OpCode::kGrey;
+template <>
+inline constexpr OpCode kCodeOf<GradedColor> = OpCode::kGradedColor;
+template <>
+inline constexpr OpCode kCodeOf<GradedWarp> = OpCode::kGradedWarp;
 
 template <class Op>
 concept MapOp =
@@ -136,7 +163,7 @@ struct StagePlan {
   int32_t after;
   int32_t count;
   int32_t fill;  // the map whose border is a fill, or -1
-  int32_t mean;  // the jitter whose contrast needs a mean, or -1
+  int32_t statistic;  // the operation that needs one of the image, or -1
   int32_t mix;   // the mix, or -1
 
   ECHOBUF_HD constexpr int32_t first_after() const {
@@ -154,5 +181,32 @@ struct Stage : StagePlan {
   int32_t to = kLeaf;      // the buffer that it writes
   uint32_t doubled = 0;    // the partner's image is made, too
 };
+
+/// The statistic that operations of a kind need, if a stage says that they do.
+template <class Op>
+ECHOBUF_HD constexpr Statistic statistic_of() {
+  if constexpr (requires { Op::kStatistic; })
+    return Op::kStatistic;
+  else
+    return Statistic::kNone;
+}
+constexpr Statistic statistic_of(OpCode code) {
+  switch (code) {
+    case OpCode::kJitter:
+      return statistic_of<Jitter>();
+    case OpCode::kGradedColor:
+      return statistic_of<GradedColor>();
+    case OpCode::kAutoContrast:
+      return statistic_of<AutoContrast>();
+    case OpCode::kEqualize:
+      return statistic_of<Equalize>();
+    default:
+      return Statistic::kNone;
+  }
+}
+constexpr Statistic statistic_of(const Stage& stage) {
+  if (stage.statistic < 0) return Statistic::kNone;
+  return statistic_of(stage.ops[stage.statistic].code);
+}
 
 }  // namespace echobuf::transform

@@ -102,6 +102,7 @@ class StageExecutor {
   void execute(Work& work, std::byte* target, RowCopy large) {
     const Stage& stage = work.stage;
     if (stage.raw != 0) return move_image(work.own.ops(), work.own.source(), target);
+    if (work.own.is_tones()) return work.own.make_tones(target);
     if (work.own.is_bytes_then_one()) return paint_bytes(work, target, large);
     for (int32_t y = 0; y < stage.target.extent.height; ++y) {
       float* const* const rows = work.rows.rows();
@@ -120,6 +121,7 @@ class StageExecutor {
   void execute_partner(Work& work, std::byte* target) {
     if (work.stage.raw != 0)
       return move_image(work.others->ops(), work.others->source(), target);
+    if (work.others->is_tones()) return work.others->make_tones(target);
     for (int32_t y = 0; y < work.stage.target.extent.height; ++y) {
       work.others->row(y, work.stage.count, work.partner_rows.rows());
       write(work, y, work.partner_rows.rows(), target, nullptr);

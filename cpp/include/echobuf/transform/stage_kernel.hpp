@@ -24,7 +24,7 @@ struct StageLaunch {
   uint64_t image_bytes = 0;  // from row to row
   uint64_t target[2] = {};   // of the first row
   uint64_t target_bytes = 0;
-  uint64_t sums = 0;  // sums for means: of own and partners', of rows, of tiles
+  uint64_t sums = 0;  // statistics: of own and partners' images, of rows, of tiles
 
   uint32_t row = 0;     // of the batch: the first that is made
   uint32_t count = 0;   // rows
@@ -81,9 +81,6 @@ struct StageBlock {
 
   ECHOBUF_HD bool needs(uint32_t who, const StagePlan& stage) const {
     return who == partner || (who == 1 && stage.mix >= 0);
-  }
-  ECHOBUF_HD uint64_t sums(const StageLaunch& a, uint32_t who) const {
-    return a.sums + (uint64_t{who} * a.count + row) * tile.count() * sizeof(int64_t);
   }
   /// The pixels of a thread, or the first of each group of them.
   template <int32_t group = 1, class Use>
@@ -145,21 +142,7 @@ ECHOBUF_HD inline void find_gate(const StageLaunch& a, const PartsOf& parts,
   is_gate_open[gate] = is_open(a.gates.gate[gate], number, block.partner != 0);
 }
 
-/// Second step, where a contrast needs a mean: it is that of the sums of all tiles.
-template <int most>
-ECHOBUF_HD void set_mean(const StageLaunch& a, const StageBlock& block,
-                         const StagePlan& stage, uint32_t thread,
-                         StageMemory<most>& memory) {
-  if (stage.mean < 0 || thread > 1 || !block.needs(thread, stage)) return;
-  int64_t sum = 0;
-  const uint64_t sums = block.sums(a, thread);
-  for (uint32_t i = 0; i < block.tile.count(); ++i)
-    sum += device::load<int64_t>(sums + i * sizeof(int64_t));
-  memory.draws[thread][stage.mean].template as<Jitter::Draw>().mean =
-      GreySum::mean(sum, stage.target.extent.pixels());
-}
-
-/// Third step, where pixels are resampled: the weights of the rows and columns of the
+/// Next step, where pixels are resampled: the weights of the rows and columns of the
 /// tile. `ops`: those of one image.
 template <class Ops>
 ECHOBUF_HD void weigh(const Ops& ops, const StageBlock& block, uint32_t thread,
@@ -234,23 +217,6 @@ ECHOBUF_HD void make_of_bytes(const StageLaunch& a, const StageBlock& block,
                       table.value[c][bytes[c]]);
     });
   });
-}
-
-/// The sum for a mean over the pixels of a thread.
-template <class Ops>
-ECHOBUF_HD int64_t sum_grey(const StageBlock& block, uint32_t thread, const Ops& ops,
-                            uint64_t image) {
-  int64_t sum = 0;
-  const Puller<Ops> puller(ops, image);
-  block.pixels(thread, [&](int32_t y, int32_t x) {
-    float v[kMostChannels];
-    puller.moved(y, x, v);
-    ops.visit(ops.stage().mean, [&](const auto& op, const auto& draw) {
-      if constexpr (requires { op.grey_before_contrast(draw, v); })
-        sum += GreySum::term(op.grey_before_contrast(draw, v));
-    });
-  });
-  return sum;
 }
 
 }  // namespace echobuf::transform

@@ -6,12 +6,14 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "echobuf/transform/columns.hpp"
 #include "echobuf/transform/host_ops.hpp"
 #include "echobuf/transform/pull.hpp"
 #include "echobuf/transform/source_rows.hpp"
+#include "echobuf/transform/tone_rows.hpp"
 
 namespace echobuf::transform {
 
@@ -25,6 +27,9 @@ class StageRows {
         read_(widest(stage) + Columns::kSlack, channels(stage)),
         spare_(widest(stage), channels(stage)) {
     runs_.reserve(index_.size());
+    if (ByteTones::fits(stage)) tones_.emplace(stage);
+    if (statistic_of(stage) == Statistic::kHistogram)
+      table_.resize(kBins * static_cast<std::size_t>(channels(stage)));
     if (is_bytes(stage.source)) {
       bytes_ = ByteRows(widest(stage), channels(stage));
       spare_bytes_ = ByteRows(widest(stage), channels(stage));
@@ -45,20 +50,23 @@ class StageRows {
   void begin(const DrawNumber& number, bool partner, const std::byte* source) {
     source_ = source;
     ops().draw(number, partner);
-    if (stage_.raw != 0 || stage_.core == Core::kWarp || stage_.core == Core::kOneHot)
-      return;
+    if (stage_.raw != 0 || tones_) return;
     if (stage_.core == Core::kResample)
       begin_resample();
-    else
+    else if (stage_.core == Core::kNone)
       find_columns(0, stage_.after, 0, stage_.target.extent.width);
-    if (stage_.mean >= 0) find_mean();
+    find_statistic();
   }
+
+  /// True if the image is made in one go, by `make_tones`.
+  bool is_tones() const { return tones_.has_value(); }
+  void make_tones(std::byte* target) { tones_->make(draws_.data(), source_, target); }
 
   /// True if a row, with its pixels moved, is one of bytes, which one operation at most
   /// then changes.
   bool is_bytes_then_one() const {
     return stage_.core == Core::kNone && is_bytes(stage_.source) && stage_.mix < 0 &&
-           stage_.mean < 0 &&
+           stage_.statistic < 0 &&
            (stage_.count == stage_.after ||
             (stage_.count == stage_.after + 1 &&
              (stage_.ops[stage_.after].code == OpCode::kNormalize ||
@@ -84,6 +92,10 @@ class StageRows {
         using Op = std::decay_t<decltype(op)>;
         if constexpr (std::is_same_v<Op, Custom>)
           op.table->row(op.settings, draw, rows, first);
+        else if constexpr (std::is_same_v<Op, Grey>)
+          grey_row(op, draw, rows, first.extent.width);
+        else if constexpr (requires { op.as_jitter(); })
+          change_row(op.as_jitter(), draw, rows, first);
         else if constexpr (ElementOp<Op> || PixelOp<Op>)
           change_row(op, draw, rows, first);
       });
@@ -247,11 +259,30 @@ class StageRows {
     return result;
   }
 
-  // ---- the mean for a contrast
+  // ---- statistics of the image
 
+  void find_statistic() {
+    switch (statistic_of(stage_)) {
+      case Statistic::kMean:
+        return find_mean();
+      case Statistic::kRange:
+        return find_ranges();
+      case Statistic::kHistogram:
+        return find_table();
+      case Statistic::kNone:
+        return;
+    }
+  }
+
+  /// The jitter whose contrast is about the mean.
+  Jitter contrasting() const {
+    const OpBlock& block = stage_.ops[stage_.statistic];
+    if (block.code == OpCode::kGradedColor) return block.as<GradedColor>().as_jitter();
+    return block.as<Jitter>();
+  }
   void find_mean() {
-    const auto& jitter = stage_.ops[stage_.mean].as<Jitter>();
-    const auto& draw = draws_[static_cast<std::size_t>(stage_.mean)].as<Jitter::Draw>();
+    const Jitter jitter = contrasting();
+    const auto& draw = ops().drawn<Jitter::Draw>(stage_.statistic);
     std::int64_t sum = 0;
     const Extent& extent = stage_.target.extent;
     for (int32_t y = 0; y < extent.height; ++y) {
@@ -262,9 +293,42 @@ class StageRows {
         sum += GreySum::term(jitter.grey_before_contrast(draw, v));
       }
     }
-    ops().set_mean(stage_.mean, GreySum::mean(sum, extent.pixels()));
+    ops().set_mean(stage_.statistic, GreySum::mean(sum, extent.pixels()));
   }
   float* const* mean_rows() const { return read_.rows(); }
+
+  void find_ranges() {
+    const auto& op = stage_.ops[stage_.statistic].as<AutoContrast>();
+    auto& draw = ops().drawn<AutoContrast::Draw>(stage_.statistic);
+    if (!AutoContrast::looks(draw)) return;
+    const Extent& extent = stage_.target.extent;
+    Range ranges[AutoContrast::kChannels];
+    for (Range& range : ranges) range = Range::none();
+    for (int32_t y = 0; y < extent.height; ++y) {
+      moved(y, mean_rows());
+      for (int32_t c = 0; c < extent.channels; ++c)
+        ranges[c].add(range_of(mean_rows()[c], extent.width));
+    }
+    for (int32_t c = 0; c < extent.channels; ++c) op.set(draw, c, ranges[c]);
+  }
+
+  void find_table() {
+    const auto& op = stage_.ops[stage_.statistic].as<Equalize>();
+    auto& draw = ops().drawn<Equalize::Draw>(stage_.statistic);
+    if (!Equalize::looks(draw)) return;
+    const Extent& extent = stage_.target.extent;
+    std::array<Counts, kMostChannels> counts{};
+    for (int32_t y = 0; y < extent.height; ++y) {
+      moved(y, mean_rows());
+      for (int32_t c = 0; c < extent.channels; ++c)
+        for (int32_t x = 0; x < extent.width; ++x)
+          ++counts[static_cast<std::size_t>(c)][op.byte_of(mean_rows()[c][x])];
+    }
+    for (int32_t c = 0; c < extent.channels; ++c)
+      make_table(counts[static_cast<std::size_t>(c)], extent.pixels(),
+                 table_.data() + kBins * static_cast<std::size_t>(c));
+    draw.table = table_.data();
+  }
 
   const Stage& stage_;
   std::vector<DrawBlock> draws_;
@@ -276,6 +340,8 @@ class StageRows {
   RowBlock spare_;
   ByteRows bytes_;
   ByteRows spare_bytes_;
+  std::optional<ByteTones> tones_;
+  std::vector<unsigned char> table_;  // of Equalize
 
   Stretch rows_{};
   int32_t row_taps_ = 0;

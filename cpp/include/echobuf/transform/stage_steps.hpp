@@ -2,6 +2,7 @@
 
 #include "echobuf/draw/block_threads.hpp"
 #include "echobuf/transform/stage_kernel.hpp"
+#include "echobuf/transform/statistic_steps.hpp"
 
 // The steps of a block that carries out a stage, on the device and on the host.
 //
@@ -10,7 +11,10 @@
 //   kMost                                  operations, at most
 //   kGated                                 false: it has no gates
 //   kBytewise                              numbers are looked up; `Table` keeps them
-//   kMayWeigh, kMayMix, kMayMean           false: it never does
+//   kMayWeigh, kMayMix                     false: it never does
+//   kChannels                              of the result, at most
+//   may(statistic)                         false: it never needs it
+//   statistic()                            what it needs of its images
 //   stage(), tile(), draw()                as in StageChance
 //   ops(draws, place)                      its operations, drawn
 //
@@ -26,7 +30,15 @@ struct KnownStage : StageChance<S> {
   static constexpr bool kBytewise = is_bytewise<S>();
   static constexpr bool kMayWeigh = StageChance<S>::tile().row_taps > 0;
   static constexpr bool kMayMix = S::plan().mix >= 0;
-  static constexpr bool kMayMean = S::plan().mean >= 0;
+  static constexpr int kChannels = S::plan().target.extent.channels;
+
+  ECHOBUF_HD static constexpr Statistic statistic() {
+    if constexpr (S::plan().statistic >= 0)
+      return statistic_of<decltype(S::template op<S::plan().statistic>())>();
+    else
+      return Statistic::kNone;
+  }
+  ECHOBUF_HD static constexpr bool may(Statistic kind) { return statistic() == kind; }
 
   ECHOBUF_HD static StageOps<S> ops(const DrawBlock* draws, const TilePlace& place) {
     return {draws, place};
@@ -59,13 +71,6 @@ struct KeptGates<true> {
   bool is_gate_open[kMostGates];
 };
 
-template <bool kept>
-struct KeptSums {};
-template <>
-struct KeptSums<true> {
-  int64_t sums_of_threads[kStageThreads];
-};
-
 }  // namespace detail
 
 /// A block's own memory: nothing that the stage does not need.
@@ -75,29 +80,11 @@ struct BlockMemory
       detail::KeptWeights<Stage::kMayWeigh ? (Stage::kMayMix && !summing ? 2 : 1) : 0>,
       detail::KeptGates<Stage::kGated>,
       detail::KeptTable<Stage, Stage::kBytewise && !summing>,
-      detail::KeptSums<summing> {};
-
-/// Adds up the grey of a tile.
-template <class Threads, class Ops, class Memory>
-ECHOBUF_HD void sum_block(const Threads& threads, const StageLaunch& a,
-                          const StageBlock& block, const Ops& ops, Memory& memory) {
-  int64_t* const sums = memory.sums_of_threads;
-  threads.all([&](uint32_t thread) {
-    sums[thread] = sum_grey(block, thread, ops, memory.image[block.partner]);
-  });
-  for (uint32_t left = kStageThreads / 2; left > 1; left /= 2)
-    threads.all([&](uint32_t thread) {
-      if (thread < left) sums[thread] += sums[thread + left];
-    });
-  threads.last([&](uint32_t thread) {
-    if (thread != 0) return;
-    const uint64_t to = block.sums(a, block.partner) + block.number * sizeof(int64_t);
-    device::store(to, sums[0] + sums[1]);
-  });
-}
+      StatisticMemory<Stage, summing> {};
 
 /// A block of a launch with blocks of rows and tiles along x; along y 1, or 2 where the
-/// partner's image is made, too. `summing`: its sums for means alone.
+/// partner's image is made, too. `summing`: its statistic
+/// alone.
 template <bool summing, class Threads, class Stage>
 ECHOBUF_HD void run_block(const Threads& threads, const Stage& known,
                           const StageLaunch& a, const DrawParts& by_value, uint32_t x,
@@ -123,10 +110,9 @@ ECHOBUF_HD void run_block(const Threads& threads, const Stage& known,
     for (uint32_t i = 0; i < a.gates.count; ++i)
       if (!memory.is_gate_open[i]) return;
   }
-  if constexpr (Stage::kMayMean && !summing) {
-    if (stage.mean >= 0)
-      threads.all([&](uint32_t thread) { set_mean(a, block, stage, thread, memory); });
-  }
+  if constexpr (!Stage::may(Statistic::kNone) && !summing)
+    find_statistic(
+        threads, a, block, known, [&](uint32_t who) { return ops_of(who, 0); }, memory);
   const auto ops = ops_of(block.partner, 0);
   if constexpr (Stage::kBytewise && !summing) {
     return threads.last([&](uint32_t thread) {
@@ -153,7 +139,7 @@ ECHOBUF_HD void run_block(const Threads& threads, const Stage& known,
           [&](uint32_t thread) { weigh(ops, block, thread, *memory.weights_of(0)); });
   }
   if constexpr (summing)
-    sum_block(threads, a, block, ops, memory);
+    look_at_block(threads, a, block, known, ops, memory);
   else
     threads.last([&](uint32_t thread) { make(a, block, thread, ops, ops, memory); });
 }

@@ -1,0 +1,285 @@
+"""Operations that give the numbers of images other values, equal ones the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from echobuf.transforms import arguments, dtypes
+from echobuf.transforms.chain import Chain
+from echobuf.transforms.operation import Operation
+
+_MOST_BITS = 8
+
+
+class _Tone(Operation):
+    """The base of tones, which are applied to images with a probability.
+
+    Masks stay as they are.
+    """
+
+    _p = 1.0
+
+    def __post_init__(self) -> None:
+        arguments.make_plain(self)
+        if "p" in type(self).__dataclass_fields__:  # type: ignore[attr-defined]
+            arguments.probability(self, self._chance())
+        self._check()
+
+    def _chance(self) -> Any:
+        return getattr(self, "p", self._p)
+
+    def _check(self) -> None:
+        """Raise unless the arguments other than `p` are allowed."""
+
+    def add_to(self, chain: Chain) -> None:
+        chain.image()
+        if chain.is_mask:
+            return
+        chain.computes()
+        self._add(chain, float(self._chance()))
+
+    def _add(self, chain: Chain, p: float) -> None:
+        """Add it to the chain of an image."""
+        raise NotImplementedError
+
+
+def _one_or_three(chain: Chain) -> int:
+    """Return the channels of an image of 1 or 3."""
+    channels = chain.extent[2]
+    if channels not in (1, 3):
+        raise chain.refusal("takes images of 1 or 3 channels")
+    return channels
+
+
+def _is_integer(chain: Chain) -> int:
+    return int(dtypes.is_integer(chain.dtype))
+
+
+@dataclass(frozen=True, eq=False)
+class Invert(_Tone):
+    """Dark made light: 255 - x of uint8, 1 - x of floats; of images of any channels.
+
+    As `torchvision.transforms.v2.functional.invert`.
+    """
+
+    def _add(self, chain: Chain, p: float) -> None:
+        chain.change("invert", {"p": p, "white": dtypes.largest(chain.dtype)})
+
+
+@dataclass(frozen=True, eq=False)
+class RandomInvert(Invert):
+    """`Invert`, with a probability.
+
+    Args:
+        p: the probability.
+
+    As `torchvision.transforms.v2.RandomInvert`.
+    """
+
+    p: float = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class Solarize(_Tone):
+    """Light made dark: numbers from a threshold on are inverted.
+
+    Args:
+        threshold: not above 255 for uint8, nor above 1 for floats; rounded to floats of
+            the image's type, of uint8 to float32.
+
+    As `torchvision.transforms.v2.functional.solarize`, for images of any channels.
+    """
+
+    threshold: float
+
+    def _check(self) -> None:
+        arguments.float32(self, "threshold", self.threshold)
+
+    def _add(self, chain: Chain, p: float) -> None:
+        threshold = arguments.float32(self, "threshold", self.threshold)
+        add_solarize(chain, p, [threshold])
+
+
+@dataclass(frozen=True, eq=False)
+class RandomSolarize(Solarize):
+    """`Solarize`, with a probability.
+
+    Args:
+        threshold: as there.
+        p: the probability.
+
+    As `torchvision.transforms.v2.RandomSolarize`.
+    """
+
+    p: float = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class Posterize(_Tone):
+    """The first bits of numbers kept, the others 0.
+
+    Args:
+        bits: 0 to 8. Floats in 0 ... 1 become multiples of 1 / 2**bits below 1.
+
+    As `torchvision.transforms.v2.functional.posterize`, for images of any channels.
+    """
+
+    bits: int
+
+    def _check(self) -> None:
+        arguments.integer(self, "bits", self.bits, 0, _MOST_BITS)
+
+    def _add(self, chain: Chain, p: float) -> None:
+        bits = arguments.integer(self, "bits", self.bits, 0, _MOST_BITS)
+        add_posterize(chain, p, [bits])
+
+
+@dataclass(frozen=True, eq=False)
+class RandomPosterize(Posterize):
+    """`Posterize`, with a probability.
+
+    Args:
+        bits: as there.
+        p: the probability.
+
+    As `torchvision.transforms.v2.RandomPosterize`.
+    """
+
+    p: float = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class AutoContrast(_Tone):
+    """Each channel stretched so that its least number is black and its most is white.
+
+    A channel of equal numbers stays as it is, within black and white. NaN does not
+    count, and stays.
+
+    As `torchvision.transforms.v2.functional.autocontrast`, for 1 or 3 channels.
+    """
+
+    def _add(self, chain: Chain, p: float) -> None:
+        _one_or_three(chain)
+        white = dtypes.largest(chain.dtype)
+        settings = {"p": p, "white": white, "integer": _is_integer(chain)}
+        chain.change("auto_contrast", settings, statistic=True)
+
+
+@dataclass(frozen=True, eq=False)
+class RandomAutocontrast(AutoContrast):
+    """`AutoContrast`, with a probability.
+
+    Args:
+        p: the probability.
+
+    As `torchvision.transforms.v2.RandomAutocontrast`.
+    """
+
+    p: float = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class Equalize(_Tone):
+    """The histogram of each channel made even, by a monotone map of its 256 bytes.
+
+    Floats in 0 ... 1 are made bytes, equalized and made floats again; what lies outside
+    counts as the nearest of these, NaN as 0.
+
+    As `torchvision.transforms.v2.functional.equalize`, for images of any channels.
+    float16 and bfloat16 are made bytes in float32, where torchvision rounds 1 to 0.
+    """
+
+    def _add(self, chain: Chain, p: float) -> None:
+        settings = {"p": p, "integer": _is_integer(chain)}
+        chain.change("equalize", settings, statistic=True)
+
+
+@dataclass(frozen=True, eq=False)
+class RandomEqualize(Equalize):
+    """`Equalize`, with a probability.
+
+    Args:
+        p: the probability.
+
+    As `torchvision.transforms.v2.RandomEqualize`.
+    """
+
+    p: float = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class Grayscale(_Tone):
+    """Colours made grey: 0.2989 red + 0.587 green + 0.114 blue, for 1 or 3 channels.
+
+    Args:
+        num_output_channels: 1, or 3 equal ones. The axes stay: [H, W, 3] becomes
+            [H, W, 1].
+
+    As `torchvision.transforms.v2.Grayscale`.
+    """
+
+    num_output_channels: int = 1
+
+    def _check(self) -> None:
+        self._channels()
+
+    def _channels(self) -> int:
+        name, value = "num_output_channels", self.num_output_channels
+        if arguments.integer(self, name, value, 1, 3) == 2:
+            raise self.refusal(name, value, "1 or 3")
+        return arguments.integer(self, name, value, 1, 3)
+
+    def _add(self, chain: Chain, p: float) -> None:
+        channels, made = _one_or_three(chain), self._channels()
+        if chain.order == "HW" and made == 3:
+            raise chain.refusal("makes 3 channels: put ToChannelFirst() before it")
+        _add_grey(chain, p, channels, made)
+
+
+@dataclass(frozen=True, eq=False)
+class RandomGrayscale(_Tone):
+    """Colours made grey with a probability, in as many channels: 1 or 3.
+
+    Args:
+        p: the probability.
+
+    As `torchvision.transforms.v2.RandomGrayscale`; see `Grayscale`.
+    """
+
+    p: float = 0.1
+
+    def _add(self, chain: Chain, p: float) -> None:
+        channels = _one_or_three(chain)
+        _add_grey(chain, p, channels, channels)
+
+
+def _add_grey(chain: Chain, p: float, channels: int, made: int) -> None:
+    if channels == made == 1:
+        return
+    settings = {"p": p, "from": channels, "to": made, "integer": _is_integer(chain)}
+    chain.recolour("grey", settings, made)
+
+
+def add_solarize(chain: Chain, p: float, thresholds: list[float]) -> None:
+    """Add a solarization, whose threshold is one of some, with a probability."""
+    white = dtypes.largest(chain.dtype)
+    for threshold in thresholds:
+        if threshold > white:
+            raise chain.refusal(
+                f"has the threshold {threshold}; {chain.dtype} has {white} at most"
+            )
+    if not dtypes.is_integer(chain.dtype):
+        with np.errstate(over="ignore"):
+            rounded = np.asarray(thresholds).astype(chain.dtype)
+        thresholds = [float(threshold) for threshold in rounded]
+    settings = {"p": p, "white": white, "thresholds": (thresholds, False)}
+    chain.change("solarize", settings)
+
+
+def add_posterize(chain: Chain, p: float, bits: list[int]) -> None:
+    """Add a posterization, whose bits are one of some, with a probability."""
+    settings = {"p": p, "integer": _is_integer(chain), "bits": (bits, False)}
+    chain.change("posterize", settings)
