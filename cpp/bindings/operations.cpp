@@ -35,6 +35,9 @@ class Reader {
   void operator()(const char* name, Border& member) const {
     member = static_cast<Border>(settings_[name].cast<std::uint32_t>());
   }
+  void operator()(const char* name, Filter& member) const {
+    member = static_cast<Filter>(settings_[name].cast<std::uint32_t>());
+  }
   void operator()(const char* name, NumberType& member) const {
     member = static_cast<NumberType>(settings_[name].cast<std::uint32_t>());
   }
@@ -87,6 +90,9 @@ OpBlock make_operation(const std::string& kind, std::uint32_t number,
       {"jitter", put<Jitter>},
       {"mix", put<Mix>},
       {"mask", put<Mask>},
+      {"blur", put<Blur>},
+      {"sharpen", put<Sharpen>},
+      {"perspective", put<Perspective>},
       {"custom", put_custom}};
   OpBlock block{};
   block.number = number;

@@ -5,6 +5,7 @@ chains: see docs/transforms.md. Names and parameters are torchvision's where it 
 operation. Random choices are functions of (seed, epoch, draw, operation) alone.
 """
 
+from echobuf.transforms.blur import GaussianBlur
 from echobuf.transforms.crops import (
     CenterCrop,
     RandomCrop,
@@ -15,6 +16,7 @@ from echobuf.transforms.custom import Custom
 from echobuf.transforms.lambdas import Lambda
 from echobuf.transforms.mix import CutMix, MixUp
 from echobuf.transforms.operation import Operation, Source
+from echobuf.transforms.perspective import RandomPerspective
 from echobuf.transforms.pixels import (
     ColorJitter,
     Layout,
@@ -37,12 +39,14 @@ from echobuf.transforms.sequences import (
     SpecMask,
     TokenMask,
 )
+from echobuf.transforms.sharpness import RandomAdjustSharpness, Sharpness
 
 __all__ = [
     "CenterCrop",
     "ColorJitter",
     "Custom",
     "CutMix",
+    "GaussianBlur",
     "GaussianNoise",
     "Lambda",
     "Layout",
@@ -50,16 +54,19 @@ __all__ = [
     "MixUp",
     "Normalize",
     "Operation",
+    "RandomAdjustSharpness",
     "RandomAffine",
     "RandomCrop",
     "RandomErasing",
     "RandomGain",
     "RandomHorizontalFlip",
+    "RandomPerspective",
     "RandomResizedCrop",
     "RandomRotation",
     "RandomVerticalFlip",
     "RandomWindow",
     "Resize",
+    "Sharpness",
     "Source",
     "SpecMask",
     "ToChannelFirst",

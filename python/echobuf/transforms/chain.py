@@ -125,7 +125,7 @@ class Chain(Leaf):
     ) -> None:
         """Make pixels of several pixels."""
         self._settle()
-        nearest = kind == "warp" and not settings["bilinear"]
+        nearest = not settings.get("bilinear", True)
         if dtypes.is_integer(self.dtype) and not nearest:
             self.interpolated = self._link
         draft = self._draft

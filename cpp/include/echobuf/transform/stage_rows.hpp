@@ -6,11 +6,14 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "echobuf/transform/blur_rows.hpp"
 #include "echobuf/transform/columns.hpp"
 #include "echobuf/transform/host_ops.hpp"
 #include "echobuf/transform/pull.hpp"
+#include "echobuf/transform/sharpen_rows.hpp"
 #include "echobuf/transform/source_rows.hpp"
 
 namespace echobuf::transform {
@@ -29,6 +32,8 @@ class StageRows {
       bytes_ = ByteRows(widest(stage), channels(stage));
       spare_bytes_ = ByteRows(widest(stage), channels(stage));
     }
+    if (stage.core == Core::kBlur) blur_.emplace(stage);
+    if (stage.core == Core::kSharpen) sharpen_.emplace(stage);
     if (stage.core != Core::kResample) return;
     const auto& op = stage.ops[stage.before].as<Resample>();
     most_rows_ = op.most_taps(Axis::kRow);
@@ -45,10 +50,13 @@ class StageRows {
   void begin(const DrawNumber& number, bool partner, const std::byte* source) {
     source_ = source;
     ops().draw(number, partner);
-    if (stage_.raw != 0 || stage_.core == Core::kWarp || stage_.core == Core::kOneHot)
+    if (stage_.raw != 0 || stage_.core == Core::kWarp || stage_.core == Core::kOneHot ||
+        stage_.core == Core::kPerspective)
       return;
     if (stage_.core == Core::kResample)
       begin_resample();
+    else if (stage_.core != Core::kNone)
+      begin_neighbours();
     else
       find_columns(0, stage_.after, 0, stage_.target.extent.width);
     if (stage_.mean >= 0) find_mean();
@@ -98,6 +106,10 @@ class StageRows {
     int32_t width = std::max(stage.source.extent.width, stage.target.extent.width);
     if (stage.core == Core::kResample)
       width = std::max(width, stage.ops[stage.before].as<Resample>().in.width);
+    if (stage.core == Core::kBlur)
+      width = std::max(width, stage.ops[stage.before].as<Blur>().in.width);
+    if (stage.core == Core::kSharpen)
+      width = std::max(width, stage.ops[stage.before].as<Sharpen>().in.width);
     return width;
   }
 
@@ -148,6 +160,10 @@ class StageRows {
                         stage_.target.extent.width);
       case Core::kResample:
         return resample(y, rows);
+      case Core::kBlur:
+        return neighbours(*blur_, y, rows);
+      case Core::kSharpen:
+        return neighbours(*sharpen_, y, rows);
       default:
         return pulled(y, rows);
     }
@@ -162,6 +178,31 @@ class StageRows {
       puller.moved(y, x, v);
       for (int32_t c = 0; c < stage_.target.extent.channels; ++c) rows[c][x] = v[c];
     }
+  }
+
+  // ---- cores of neighbours: blur and sharpness
+
+  void begin_neighbours() {
+    const DrawBlock& draw = draws_[static_cast<std::size_t>(stage_.before)];
+    if (blur_) blur_->begin(ops(), draw.as<Blur::Draw>());
+    if (sharpen_) sharpen_->begin(ops(), draw.as<Sharpen::Draw>());
+    columns_ = stage_.core == Core::kBlur
+                   ? stage_.ops[stage_.before].as<Blur>().in.width
+                   : stage_.ops[stage_.before].as<Sharpen>().in.width;
+    find_columns(0, stage_.before, 0, columns_);
+  }
+
+  template <class CoreRows>
+  void neighbours(CoreRows& core, int32_t y, float* const* rows) {
+    const int32_t from =
+        unmap(ops(), stage_.first_after(), stage_.after, Axis::kRow, y);
+    if (from == kOutside) return fill_row(rows, stage_.target.extent.width);
+    core.row(
+        from, rows,
+        [this](int32_t row, float* const* to) {
+          read_row(unmap(ops(), 0, stage_.before, Axis::kRow, row), to, columns_);
+        },
+        [this](int32_t c) { return fill(c); });
   }
 
   // ---- resampling
@@ -283,6 +324,8 @@ class StageRows {
   bool outside_ = false;
   int32_t most_rows_ = 0;
   Columns across_{0, 0};
+  std::optional<BlurRows> blur_;
+  std::optional<SharpenRows> sharpen_;
   std::vector<RowBlock> cache_;
   std::vector<int32_t> cached_;
 };
