@@ -31,6 +31,7 @@ class LiteralWriter {
   }
   void operator()(const char*, Axis member) { add_enum("Axis", member); }
   void operator()(const char*, Border member) { add_enum("Border", member); }
+  void operator()(const char*, Filter member) { add_enum("Filter", member); }
   void operator()(const char*, NumberType member) { add_enum("NumberType", member); }
   void operator()(const char*, Core member) { add_enum("Core", member); }
   void operator()(const char*, Whole member) { add_enum("Whole", member); }
@@ -126,6 +127,9 @@ py::tuple operation_literals(const OpBlock& block) {
     ECHOBUF_LITERALS(Grey)
     ECHOBUF_LITERALS(GradedColor)
     ECHOBUF_LITERALS(GradedWarp)
+    ECHOBUF_LITERALS(Blur)
+    ECHOBUF_LITERALS(Sharpen)
+    ECHOBUF_LITERALS(Perspective)
 #undef ECHOBUF_LITERALS
     case OpCode::kCustom:
       break;

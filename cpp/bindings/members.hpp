@@ -52,6 +52,7 @@ void members(Get&& get, Resample& op) {
   get("windowed", op.windowed);
   get("scale", op.scale);
   get("ratio", op.ratio);
+  get("filter", op.filter);
 }
 
 template <class Get>
@@ -205,6 +206,34 @@ void members(Get&& get, GradedWarp& op) {
   get("kind", op.kind);
   get("fill", op.fill);
   get("levels", op.levels);
+}
+
+template <class Get>
+void members(Get&& get, Blur& op) {
+  get("in", op.in);
+  get("radius", op.radius);
+  get("sigma", op.sigma);
+}
+
+template <class Get>
+void members(Get&& get, Sharpen& op) {
+  get("in", op.in);
+  get("integer", op.integer);
+  get("bound", op.bound);
+  get("p", op.p);
+  get("levels", op.levels);
+  get("either", op.either);
+  get("level", op.level);
+}
+
+template <class Get>
+void members(Get&& get, Perspective& op) {
+  get("in", op.in);
+  get("bilinear", op.bilinear);
+  get("p", op.p);
+  get("down", op.down);
+  get("right", op.right);
+  get("fill", op.fill);
 }
 
 }  // namespace echobuf::transform

@@ -44,6 +44,9 @@ class Reader {
     member.either_sign = either_sign ? 1 : 0;
     std::copy(values.begin(), values.end(), member.value);
   }
+  void operator()(const char* name, Filter& member) const {
+    member = static_cast<Filter>(settings_[name].cast<std::uint32_t>());
+  }
   void operator()(const char* name, NumberType& member) const {
     member = static_cast<NumberType>(settings_[name].cast<std::uint32_t>());
   }
@@ -104,6 +107,9 @@ OpBlock make_operation(const std::string& kind, std::uint32_t number,
       {"grey", put<Grey>},
       {"graded_color", put<GradedColor>},
       {"graded_warp", put<GradedWarp>},
+      {"blur", put<Blur>},
+      {"sharpen", put<Sharpen>},
+      {"perspective", put<Perspective>},
       {"custom", put_custom}};
   OpBlock block{};
   block.number = number;

@@ -49,6 +49,10 @@ class AnyStage {
       const transform::Tabled kept = place_(axis, j);
       return {{}, kept.weight, kept.first()};
     }
+    template <class Draw>
+    transform::Tabled spread(const Draw&, transform::Axis axis) const {
+      return place_.spread(axis);
+    }
 
    private:
     const transform::TilePlace place_;
@@ -57,12 +61,7 @@ class AnyStage {
   explicit AnyStage(const transform::Stage& stage) : stage_(&stage) {}
 
   const transform::Stage& stage() const { return *stage_; }
-  transform::Tile tile() const {
-    if (stage_->core == transform::Core::kResample)
-      return transform::resampling_tile(
-          stage_->target.extent, stage_->ops[stage_->before].as<transform::Resample>());
-    return transform::plain_tile(stage_->target.extent);
-  }
+  transform::Tile tile() const { return transform::stage_tile(*stage_); }
   void draw(std::int32_t i, const transform::DrawNumber& number, bool partner,
             transform::DrawBlock* blocks) const {
     transform::HostOps(*stage_, blocks).draw(i, number, partner);

@@ -5,6 +5,7 @@ chains: see docs/transforms.md. Names and parameters are torchvision's where it 
 operation. Random choices are functions of (seed, epoch, draw, operation) alone.
 """
 
+from echobuf.transforms.blur import GaussianBlur
 from echobuf.transforms.choices import RandomApply, RandomChoice, RandomOrder
 from echobuf.transforms.crops import (
     CenterCrop,
@@ -17,6 +18,7 @@ from echobuf.transforms.custom import Custom
 from echobuf.transforms.lambdas import Lambda
 from echobuf.transforms.mix import CutMix, MixUp
 from echobuf.transforms.operation import Operation, Source
+from echobuf.transforms.perspective import RandomPerspective
 from echobuf.transforms.pixels import (
     ColorJitter,
     Layout,
@@ -39,6 +41,7 @@ from echobuf.transforms.sequences import (
     SpecMask,
     TokenMask,
 )
+from echobuf.transforms.sharpness import RandomAdjustSharpness, Sharpness
 from echobuf.transforms.tones import (
     AutoContrast,
     Equalize,
@@ -61,6 +64,7 @@ __all__ = [
     "Custom",
     "CutMix",
     "Equalize",
+    "GaussianBlur",
     "GaussianNoise",
     "Grayscale",
     "Invert",
@@ -72,6 +76,7 @@ __all__ = [
     "Operation",
     "Pad",
     "Posterize",
+    "RandomAdjustSharpness",
     "RandomAffine",
     "RandomApply",
     "RandomAutocontrast",
@@ -84,6 +89,7 @@ __all__ = [
     "RandomHorizontalFlip",
     "RandomInvert",
     "RandomOrder",
+    "RandomPerspective",
     "RandomPosterize",
     "RandomResizedCrop",
     "RandomRotation",
@@ -91,6 +97,7 @@ __all__ = [
     "RandomVerticalFlip",
     "RandomWindow",
     "Resize",
+    "Sharpness",
     "Solarize",
     "Source",
     "SpecMask",

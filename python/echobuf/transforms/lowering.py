@@ -12,6 +12,7 @@ from echobuf.transforms import dtypes
 
 Extent = tuple[int, int, int]  # height, width, channels
 CORES = {"none": 0, "resample": 1, "warp": 2, "graded_warp": 2, "onehot": 3}
+CORES |= {"blur": 4, "sharpen": 5, "perspective": 6}
 WHOLE = {"no": 0, "half up": 1, "half even": 2}
 
 

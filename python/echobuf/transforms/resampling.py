@@ -12,8 +12,9 @@ from echobuf.transforms.chain import Chain
 from echobuf.transforms.crops import filling
 from echobuf.transforms.operation import Operation
 
-_CROP_MODES = ("bilinear", "nearest")
-_RESIZE_MODES = ("bilinear", "nearest", "nearest-exact")
+_CROP_MODES = ("bilinear", "bicubic", "nearest")
+_RESIZE_MODES = ("bilinear", "bicubic", "nearest", "nearest-exact")
+_FILTERS = {"bilinear": 0, "bicubic": 1}  # as in `echobuf/transform/filter.hpp`
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,12 +23,13 @@ class Resize(Operation):
 
     Args:
         size: height and width; an int is the smaller of both, the shape staying.
-        interpolation: "bilinear", "nearest" or "nearest-exact".
+        interpolation: "bilinear", "bicubic", "nearest" or "nearest-exact".
         max_size: the most that the larger one may be, where `size` is an int.
-        antialias: with "bilinear", average all pixels that a smaller one covers.
+        antialias: with "bilinear" and "bicubic", average all pixels that a smaller one
+            covers.
 
     As `torchvision.transforms.v2.Resize`; uint8 by up to 1 otherwise, since numbers
-    are rounded once, not twice.
+    are rounded once, not twice (and "bicubic" uint8 brought to 0 ... 255 once).
     """
 
     size: Any
@@ -54,7 +56,7 @@ class Resize(Operation):
         if (rows, columns) == (height, width):
             return
         how = arguments.choice(self, "interpolation", self.interpolation, _RESIZE_MODES)
-        if how != "bilinear" or chain.is_mask:
+        if how not in _FILTERS or chain.is_mask:
             settings = {
                 "in": chain.extent,
                 "height": rows,
@@ -63,7 +65,7 @@ class Resize(Operation):
             }
             chain.move("nearest", settings, (rows, columns, channels))
             return
-        add_resample(chain, (rows, columns), antialias=self.antialias)
+        add_resample(chain, (rows, columns), how, antialias=self.antialias)
 
     def _result(self, height: int, width: int) -> tuple[int, int]:
         if arguments.is_sequence(self.size) and len(self.size) == 2:
@@ -85,7 +87,7 @@ class RandomResizedCrop(Operation):
         size: height and width of the result; an int is both.
         scale: the window's share of the image's area, least and most.
         ratio: the window's width over its height, least and most.
-        interpolation: "bilinear" or "nearest".
+        interpolation: "bilinear", "bicubic" or "nearest".
         antialias: as in `Resize`.
 
     As `torchvision.transforms.v2.RandomResizedCrop`. Source: C. Szegedy et al., "Going
@@ -126,6 +128,7 @@ class RandomResizedCrop(Operation):
         add_resample(
             chain,
             (rows, columns),
+            how,
             antialias=self.antialias,
             scale=scale,
             ratio=ratio,
@@ -135,12 +138,13 @@ class RandomResizedCrop(Operation):
 def add_resample(
     chain: Chain,
     size: tuple[int, int],
+    how: str,
     *,
     antialias: bool,
     scale: arguments.Pair | None = None,
     ratio: arguments.Pair = (0.0, 0.0),
 ) -> None:
-    """Add bilinear resizing, of a window if `scale` says so."""
+    """Add bilinear or bicubic resizing, of a window if `scale` says so."""
     chain.computes()
     settings = {
         "in": chain.extent,
@@ -150,11 +154,12 @@ def add_resample(
         "windowed": int(scale is not None),
         "scale": list(scale or (1.0, 1.0)),
         "ratio": list(ratio),
+        "filter": _FILTERS[how],
     }
     chain.resample("resample", settings, (*size, chain.extent[2]), "half up")
 
 
-_WARP_MODES = ("nearest", "bilinear")
+WARP_MODES = ("nearest", "bilinear")
 _MOST_DEGREES = 1e6
 
 
@@ -183,7 +188,7 @@ class RandomRotation(Operation):
     def __post_init__(self) -> None:
         arguments.make_plain(self)
         _degrees(self, "degrees", self.degrees)
-        arguments.choice(self, "interpolation", self.interpolation, _WARP_MODES)
+        arguments.choice(self, "interpolation", self.interpolation, WARP_MODES)
         if self.expand is not False:
             raise self.refusal(
                 "expand", self.expand, "False: all images of a batch are of one size"
@@ -229,7 +234,7 @@ class RandomAffine(Operation):
         self._translate()
         self._scale()
         self._shear()
-        arguments.choice(self, "interpolation", self.interpolation, _WARP_MODES)
+        arguments.choice(self, "interpolation", self.interpolation, WARP_MODES)
         arguments.numbers_of(self, "fill", self.fill)
         _check_center(self, self.center)
 
@@ -309,7 +314,7 @@ def _add_warp(
     center = (0.0, 0.0)
     if owner.center is not None:
         center = owner.center[0] - width / 2, owner.center[1] - height / 2
-    how = arguments.choice(owner, "interpolation", owner.interpolation, _WARP_MODES)
+    how = arguments.choice(owner, "interpolation", owner.interpolation, WARP_MODES)
     settings = {
         "in": chain.extent,
         "bilinear": int(how == "bilinear" and not chain.is_mask),

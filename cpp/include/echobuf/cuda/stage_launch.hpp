@@ -11,10 +11,7 @@ namespace echobuf::cuda {
 
 /// The tile that the kernel of a stage finds by itself.
 inline transform::Tile tile_of(const transform::Stage& stage) {
-  if (stage.core == transform::Core::kResample)
-    return transform::resampling_tile(
-        stage.target.extent, stage.ops[stage.before].as<transform::Resample>());
-  return transform::plain_tile(stage.target.extent);
+  return transform::stage_tile(stage);
 }
 
 /// Bytes that a stage needs for one row of the batch, beside its source and target.

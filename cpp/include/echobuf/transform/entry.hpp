@@ -13,7 +13,10 @@ namespace echobuf::transform {
 /// registers. Left to itself, NVRTC stops at 40 for some stages, and spills.
 template <class S>
 inline constexpr int kLeastBlocks =
-    S::plan().mix >= 0 || S::plan().core == Core::kWarp ? 2 : 4;
+    S::plan().mix >= 0 || S::plan().core == Core::kWarp ||
+            S::plan().core == Core::kPerspective
+        ? 2
+        : 4;
 
 template <class S, bool summing>
 __device__ void run_stage(const StageLaunch& a, const DrawParts& parts) {

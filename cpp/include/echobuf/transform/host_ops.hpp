@@ -31,6 +31,12 @@ class HostOps {
     return {stretch, i};
   }
 
+  /// The weights of a blur, by distance.
+  template <class Draw>
+  auto spread(const Draw& draw, Axis axis) const {
+    return [draw, axis](int32_t k) { return Blur::weight(draw, axis, k); };
+  }
+
   /// Asks chance about all operations; `partner`: for the partner in a mix.
   void draw(const DrawNumber& number, bool partner) const {
     for (int32_t i = 0; i < stage_->count; ++i) draw(i, number, partner);
@@ -112,6 +118,12 @@ class HostOps {
         return use(block.as<GradedColor>());
       case OpCode::kGradedWarp:
         return use(block.as<GradedWarp>());
+      case OpCode::kBlur:
+        return use(block.as<Blur>());
+      case OpCode::kSharpen:
+        return use(block.as<Sharpen>());
+      case OpCode::kPerspective:
+        return use(block.as<Perspective>());
       case OpCode::kCustom:
         return use(
             Custom{reinterpret_cast<const CustomTable*>(block.table), block.settings});

@@ -62,6 +62,9 @@ class Puller {
     if (stage_.core == Core::kNone) {
       before(sy, sx, v);
     } else {
+      const auto pixels = [&](int32_t iy, int32_t ix, float* pixel) {
+        before(iy, ix, pixel);
+      };
       ops_.visit(stage_.before, [&](const auto& op, const auto& draw) {
         if constexpr (requires { op.stretch(draw, Axis::kRow); })
           resample(op, draw, sy, sx, y, x, v);
@@ -69,6 +72,11 @@ class Puller {
           op.sample(draw, sy, sx, v, [&](int32_t iy, int32_t ix, int32_t c) {
             return before(iy, ix, c);
           });
+        else if constexpr (requires { op.reach(draw, Axis::kRow); })
+          op.sample(draw, ops_.spread(draw, Axis::kRow),
+                    ops_.spread(draw, Axis::kColumn), sy, sx, v, pixels);
+        else if constexpr (requires { op.sample(draw, sy, sx, v, pixels); })
+          op.sample(draw, sy, sx, v, pixels);
       });
     }
     for (int32_t c = 0; c < channels; ++c) v[c] = whole(stage_.whole, v[c]);
@@ -111,7 +119,7 @@ class Puller {
     if (how == Whole::kHalfEven) return exact::round_even(v);
     const float raised = v + 0.5f;
     v = static_cast<float>(static_cast<int32_t>(raised));
-    return exact::least(v, 255.0f);
+    return exact::least(exact::most(v, 0.0f), 255.0f);
   }
 
  private:

@@ -1,14 +1,17 @@
 #pragma once
 
+#include "echobuf/transform/blur.hpp"
 #include "echobuf/transform/color.hpp"
 #include "echobuf/transform/gates.hpp"
 #include "echobuf/transform/graded.hpp"
 #include "echobuf/transform/image.hpp"
 #include "echobuf/transform/maps.hpp"
 #include "echobuf/transform/mix.hpp"
+#include "echobuf/transform/perspective.hpp"
 #include "echobuf/transform/pixels.hpp"
 #include "echobuf/transform/resample.hpp"
 #include "echobuf/transform/statistic.hpp"
+#include "echobuf/transform/sharpen.hpp"
 #include "echobuf/transform/tokens.hpp"
 #include "echobuf/transform/tone.hpp"
 #include "echobuf/transform/warp.hpp"
@@ -46,6 +49,9 @@ enum class OpCode : uint32_t {
   kGrey,
   kGradedColor,
   kGradedWarp,
+  kBlur,
+  kSharpen,
+  kPerspective,
   kCustom,  // the caller's; see custom.hpp
 };
 
@@ -99,6 +105,12 @@ template <>
 inline constexpr OpCode kCodeOf<GradedColor> = OpCode::kGradedColor;
 template <>
 inline constexpr OpCode kCodeOf<GradedWarp> = OpCode::kGradedWarp;
+template <>
+inline constexpr OpCode kCodeOf<Blur> = OpCode::kBlur;
+template <>
+inline constexpr OpCode kCodeOf<Sharpen> = OpCode::kSharpen;
+template <>
+inline constexpr OpCode kCodeOf<Perspective> = OpCode::kPerspective;
 
 template <class Op>
 concept MapOp =
@@ -144,7 +156,20 @@ struct alignas(8) DrawBlock {
 };
 
 /// The step between the maps of a stage.
-enum class Core : uint32_t { kNone, kResample, kWarp, kOneHot };
+enum class Core : uint32_t {
+  kNone,
+  kResample,
+  kWarp,
+  kOneHot,
+  kBlur,
+  kSharpen,
+  kPerspective,
+};
+
+/// True if a core is an operation between the maps.
+ECHOBUF_HD constexpr bool is_operation(Core core) {
+  return core != Core::kNone && core != Core::kOneHot;
+}
 
 /// The rounding of integers after pixels were resampled.
 enum class Whole : uint32_t { kNo, kHalfUp, kHalfEven };
@@ -167,7 +192,7 @@ struct StagePlan {
   int32_t mix;   // the mix, or -1
 
   ECHOBUF_HD constexpr int32_t first_after() const {
-    return before + (core == Core::kResample || core == Core::kWarp ? 1 : 0);
+    return before + (is_operation(core) ? 1 : 0);
   }
 };
 

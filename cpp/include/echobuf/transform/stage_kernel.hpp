@@ -142,12 +142,26 @@ ECHOBUF_HD inline void find_gate(const StageLaunch& a, const PartsOf& parts,
   is_gate_open[gate] = is_open(a.gates.gate[gate], number, block.partner != 0);
 }
 
-/// Next step, where pixels are resampled: the weights of the rows and columns of the
-/// tile. `ops`: those of one image.
+/// The weights of a blur, one of each thread.
+template <class Ops>
+ECHOBUF_HD void weigh_distances(const Ops& ops, uint32_t thread, TileWeights& weights) {
+  constexpr auto kCount = static_cast<uint32_t>(Blur::kMostRadius + 1);
+  if (thread >= 2 * kCount) return;
+  const Axis axis = thread < kCount ? Axis::kRow : Axis::kColumn;
+  const auto k = static_cast<int32_t>(thread % kCount);
+  ops.visit(ops.stage().before, [&](const auto& op, const auto& draw) {
+    if constexpr (requires { op.reach(draw, axis); })
+      if (k <= op.reach(draw, axis)) weights.weight[thread] = op.weight(draw, axis, k);
+  });
+}
+
+/// Next step, where pixels are resampled or blurred: the weights of the rows and
+/// columns of the tile. `ops`: those of one image.
 template <class Ops>
 ECHOBUF_HD void weigh(const Ops& ops, const StageBlock& block, uint32_t thread,
                       TileWeights& weights) {
   const StagePlan stage = ops.stage();
+  if (stage.core == Core::kBlur) return weigh_distances(ops, thread, weights);
   const Tile& tile = block.tile;
   const auto edge = static_cast<int32_t>(thread);
   if (edge >= tile.height + tile.width) return;

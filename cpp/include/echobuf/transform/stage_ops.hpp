@@ -54,6 +54,10 @@ struct TilePlace {
                                                 (j - left) * tile.column_taps;
     return {weights->first[edge], weights->weight + at};
   }
+  /// Of a blur, by distance.
+  ECHOBUF_HD Tabled spread(Axis axis) const {
+    return {0, weights->weight + (axis == Axis::kRow ? 0 : Blur::kMostRadius + 1)};
+  }
 };
 
 /// The random choices of operation `i` and those behind it.
@@ -83,6 +87,8 @@ class StageChance {
     if constexpr (S::plan().core == Core::kResample)
       return resampling_tile(S::plan().target.extent,
                              S::template op<S::plan().before>());
+    else if constexpr (S::plan().core == Core::kBlur)
+      return blurring_tile(S::plan().target.extent);
     else
       return plain_tile(S::plan().target.extent);
   }
@@ -127,6 +133,10 @@ class StageOps : public StageChance<S> {
       return place_(axis, j);
     else
       return Weights(stretch, i);
+  }
+  template <class Draw>
+  ECHOBUF_HD Tabled spread(const Draw&, Axis axis) const {
+    return place_.spread(axis);
   }
 
  private:

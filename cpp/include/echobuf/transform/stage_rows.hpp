@@ -9,9 +9,11 @@
 #include <optional>
 #include <vector>
 
+#include "echobuf/transform/blur_rows.hpp"
 #include "echobuf/transform/columns.hpp"
 #include "echobuf/transform/host_ops.hpp"
 #include "echobuf/transform/pull.hpp"
+#include "echobuf/transform/sharpen_rows.hpp"
 #include "echobuf/transform/source_rows.hpp"
 #include "echobuf/transform/tone_rows.hpp"
 
@@ -34,6 +36,8 @@ class StageRows {
       bytes_ = ByteRows(widest(stage), channels(stage));
       spare_bytes_ = ByteRows(widest(stage), channels(stage));
     }
+    if (stage.core == Core::kBlur) blur_.emplace(stage);
+    if (stage.core == Core::kSharpen) sharpen_.emplace(stage);
     if (stage.core != Core::kResample) return;
     const auto& op = stage.ops[stage.before].as<Resample>();
     most_rows_ = op.most_taps(Axis::kRow);
@@ -53,6 +57,8 @@ class StageRows {
     if (stage_.raw != 0 || tones_) return;
     if (stage_.core == Core::kResample)
       begin_resample();
+    else if (stage_.core == Core::kBlur || stage_.core == Core::kSharpen)
+      begin_neighbours();
     else if (stage_.core == Core::kNone)
       find_columns(0, stage_.after, 0, stage_.target.extent.width);
     find_statistic();
@@ -110,6 +116,10 @@ class StageRows {
     int32_t width = std::max(stage.source.extent.width, stage.target.extent.width);
     if (stage.core == Core::kResample)
       width = std::max(width, stage.ops[stage.before].as<Resample>().in.width);
+    if (stage.core == Core::kBlur)
+      width = std::max(width, stage.ops[stage.before].as<Blur>().in.width);
+    if (stage.core == Core::kSharpen)
+      width = std::max(width, stage.ops[stage.before].as<Sharpen>().in.width);
     return width;
   }
 
@@ -160,6 +170,10 @@ class StageRows {
                         stage_.target.extent.width);
       case Core::kResample:
         return resample(y, rows);
+      case Core::kBlur:
+        return neighbours(*blur_, y, rows);
+      case Core::kSharpen:
+        return neighbours(*sharpen_, y, rows);
       default:
         return pulled(y, rows);
     }
@@ -174,6 +188,31 @@ class StageRows {
       puller.moved(y, x, v);
       for (int32_t c = 0; c < stage_.target.extent.channels; ++c) rows[c][x] = v[c];
     }
+  }
+
+  // ---- cores of neighbours: blur and sharpness
+
+  void begin_neighbours() {
+    const DrawBlock& draw = draws_[static_cast<std::size_t>(stage_.before)];
+    if (blur_) blur_->begin(ops(), draw.as<Blur::Draw>());
+    if (sharpen_) sharpen_->begin(ops(), draw.as<Sharpen::Draw>());
+    columns_ = stage_.core == Core::kBlur
+                   ? stage_.ops[stage_.before].as<Blur>().in.width
+                   : stage_.ops[stage_.before].as<Sharpen>().in.width;
+    find_columns(0, stage_.before, 0, columns_);
+  }
+
+  template <class CoreRows>
+  void neighbours(CoreRows& core, int32_t y, float* const* rows) {
+    const int32_t from =
+        unmap(ops(), stage_.first_after(), stage_.after, Axis::kRow, y);
+    if (from == kOutside) return fill_row(rows, stage_.target.extent.width);
+    core.row(
+        from, rows,
+        [this](int32_t row, float* const* to) {
+          read_row(unmap(ops(), 0, stage_.before, Axis::kRow, row), to, columns_);
+        },
+        [this](int32_t c) { return fill(c); });
   }
 
   // ---- resampling
@@ -349,6 +388,8 @@ class StageRows {
   bool outside_ = false;
   int32_t most_rows_ = 0;
   Columns across_{0, 0};
+  std::optional<BlurRows> blur_;
+  std::optional<SharpenRows> sharpen_;
   std::vector<RowBlock> cache_;
   std::vector<int32_t> cached_;
 };

@@ -75,4 +75,22 @@ ECHOBUF_HD constexpr Tile resampling_tile(const Extent& extent, const Resample& 
   return detail::finish({height, width, 0, 0, 0, row_taps, column_taps}, extent);
 }
 
+/// Of a stage that blurs: its weights are those of distances, the same for all rows and
+/// columns, and a pixel is much work.
+ECHOBUF_HD constexpr Tile blurring_tile(const Extent& extent) {
+  constexpr int32_t kHeight = 16, kWidth = 64;
+  static_assert(2 * (Blur::kMostRadius + 1) <= static_cast<int32_t>(kStageThreads));
+  return detail::finish({exact::least(extent.height, kHeight),
+                         exact::least(extent.width, kWidth), 0, 0, 0, 1, 1},
+                        extent);
+}
+
+/// Of any stage, on the host.
+inline Tile stage_tile(const Stage& stage) {
+  if (stage.core == Core::kResample)
+    return resampling_tile(stage.target.extent, stage.ops[stage.before].as<Resample>());
+  if (stage.core == Core::kBlur) return blurring_tile(stage.target.extent);
+  return plain_tile(stage.target.extent);
+}
+
 }  // namespace echobuf::transform

@@ -8,6 +8,58 @@
 
 namespace echobuf::transform {
 
+namespace detail {
+
+ECHOBUF_HD inline bool is_within(const Extent& in, int32_t y, int32_t x) {
+  return y >= 0 && x >= 0 && y < in.height && x < in.width;
+}
+
+/// As torchvision does it: what is outside counts 0 and is covered by the fill.
+template <class Op, class Get>
+ECHOBUF_HD void blend_at(const Op& op, float from_y, float from_x, float* v,
+                         Get&& get) {
+  const int32_t x = exact::floor_int(from_x);
+  const int32_t y = exact::floor_int(from_y);
+  const float right = from_x - static_cast<float>(x);
+  const float down = from_y - static_cast<float>(y);
+  float cover = 0.0f;
+  for (int c = 0; c < op.in.channels; ++c) v[c] = 0.0f;
+  for (int k = 0; k < 4; ++k) {
+    const int32_t sy = y + k / 2;
+    const int32_t sx = x + k % 2;
+    if (!is_within(op.in, sy, sx)) continue;
+    const float weight =
+        (k / 2 != 0 ? down : 1.0f - down) * (k % 2 != 0 ? right : 1.0f - right);
+    cover = cover + weight;
+    for (int c = 0; c < op.in.channels; ++c) v[c] = v[c] + get(sy, sx, c) * weight;
+  }
+  for (int c = 0; c < op.in.channels; ++c)
+    v[c] = (v[c] - op.fill[c]) * cover + op.fill[c];
+}
+
+}  // namespace detail
+
+/// The pixel at any place in an image, or its fill outside (also for NaN). `op`: `in`,
+/// `bilinear` and `fill` as a `Warp` has them; `get` as in `Warp::sample`.
+template <class Op, class Get>
+ECHOBUF_HD void sample_at(const Op& op, float from_y, float from_x, float* v,
+                          Get&& get) {
+  const bool near = from_x > -1.5f && from_y > -1.5f &&
+                    from_x < static_cast<float>(op.in.width) + 0.5f &&
+                    from_y < static_cast<float>(op.in.height) + 0.5f;
+  if (!near) {
+    for (int c = 0; c < op.in.channels; ++c) v[c] = op.fill[c];
+  } else if (op.bilinear == 0) {
+    const auto sx = static_cast<int32_t>(exact::round_even(from_x));
+    const auto sy = static_cast<int32_t>(exact::round_even(from_y));
+    const bool in_it = detail::is_within(op.in, sy, sx);
+    for (int c = 0; c < op.in.channels; ++c)
+      v[c] = in_it ? get(sy, sx, c) : op.fill[c];
+  } else {
+    detail::blend_at(op, from_y, from_x, v, get);
+  }
+}
+
 struct Warp {
   Extent in;
   uint32_t bilinear;  // else nearest
@@ -65,48 +117,10 @@ struct Warp {
         (u * d.xx + w * d.xy) + (d.x0 + (0.5f * static_cast<float>(in.width) - 0.5f));
     const float from_y =
         (u * d.yx + w * d.yy) + (d.y0 + (0.5f * static_cast<float>(in.height) - 0.5f));
-    const bool near = from_x > -1.5f && from_y > -1.5f &&
-                      from_x < static_cast<float>(in.width) + 0.5f &&
-                      from_y < static_cast<float>(in.height) + 0.5f;
-    if (!near) {
-      for (int c = 0; c < in.channels; ++c) v[c] = fill[c];
-    } else if (bilinear == 0) {
-      const auto sx = static_cast<int32_t>(exact::round_even(from_x));
-      const auto sy = static_cast<int32_t>(exact::round_even(from_y));
-      const bool in_it = inside(sy, sx);
-      for (int c = 0; c < in.channels; ++c) v[c] = in_it ? get(sy, sx, c) : fill[c];
-    } else {
-      blend(from_y, from_x, v, get);
-    }
+    sample_at(*this, from_y, from_x, v, get);
   }
 
   ECHOBUF_HD Extent out() const { return in; }
-
- private:
-  ECHOBUF_HD bool inside(int32_t y, int32_t x) const {
-    return y >= 0 && x >= 0 && y < in.height && x < in.width;
-  }
-
-  /// As torchvision does it: what is outside counts 0 and is covered by the fill.
-  template <class Get>
-  ECHOBUF_HD void blend(float from_y, float from_x, float* v, Get&& get) const {
-    const int32_t x = exact::floor_int(from_x);
-    const int32_t y = exact::floor_int(from_y);
-    const float right = from_x - static_cast<float>(x);
-    const float down = from_y - static_cast<float>(y);
-    float cover = 0.0f;
-    for (int c = 0; c < in.channels; ++c) v[c] = 0.0f;
-    for (int k = 0; k < 4; ++k) {
-      const int32_t sy = y + k / 2;
-      const int32_t sx = x + k % 2;
-      if (!inside(sy, sx)) continue;
-      const float weight =
-          (k / 2 != 0 ? down : 1.0f - down) * (k % 2 != 0 ? right : 1.0f - right);
-      cover = cover + weight;
-      for (int c = 0; c < in.channels; ++c) v[c] = v[c] + get(sy, sx, c) * weight;
-    }
-    for (int c = 0; c < in.channels; ++c) v[c] = (v[c] - fill[c]) * cover + fill[c];
-  }
 };
 
 }  // namespace echobuf::transform

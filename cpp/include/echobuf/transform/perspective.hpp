@@ -1,0 +1,144 @@
+#pragma once
+
+#include "echobuf/transform/image.hpp"
+#include "echobuf/transform/warp.hpp"
+#include "echobuf/transform/words.hpp"
+
+// The corners of an image moved to random places inside of it, as torchvision's
+// RandomPerspective does it.
+//
+// Words of a draw: 0 decides if the image is changed; 1 to 8 are x and y of where its
+// corners go: top left, top right, bottom right, bottom left.
+//
+// Source of the map: P. S. Heckbert, "Fundamentals of texture mapping and image
+// warping", master's thesis, University of California, Berkeley (1989), section 2.2.3.
+
+namespace echobuf::transform {
+
+/// (x, y) goes to ((m0 x + m1 y + m2) / w, (m3 x + m4 y + m5) / w), with
+/// w = m6 x + m7 y + 1.
+struct Homography {
+  double m[8];
+};
+
+/// Where the corners of an image go: top left, top right, bottom right, bottom left.
+struct Corners {
+  int32_t x[4];
+  int32_t y[4];
+};
+
+namespace detail {
+
+/// Brings the last of nine coefficients to 1; the identity where that cannot be.
+ECHOBUF_HD inline Homography normalized(const double* m) {
+  const double last = m[8];
+  Homography h{};
+  for (int i = 0; i < 8; ++i) h.m[i] = m[i] / last;
+  bool finite = last != 0.0;
+  for (int i = 0; i < 8; ++i) finite = finite && h.m[i] - h.m[i] == 0.0;
+  if (finite) return h;
+  return {{1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0}};
+}
+
+/// The map of the unit square to corners: (0, 0), (1, 0), (1, 1), (0, 1), in order.
+ECHOBUF_HD inline void square_to(const Corners& to, double* m) {
+  const double x0 = to.x[0], x1 = to.x[1], x2 = to.x[2], x3 = to.x[3];
+  const double y0 = to.y[0], y1 = to.y[1], y2 = to.y[2], y3 = to.y[3];
+  const double dx1 = x1 - x2, dx2 = x3 - x2, sx = (x0 - x1) + (x2 - x3);
+  const double dy1 = y1 - y2, dy2 = y3 - y2, sy = (y0 - y1) + (y2 - y3);
+  const double det = dx1 * dy2 - dx2 * dy1;
+  const double g = (sx * dy2 - dx2 * sy) / det;
+  const double h = (dx1 * sy - sx * dy1) / det;
+  const double all[9] = {(x1 - x0) + g * x1, (x3 - x0) + h * x3, x0,
+                         (y1 - y0) + g * y1, (y3 - y0) + h * y3, y0,
+                         g,                  h,                  1.0};
+  for (int i = 0; i < 9; ++i) m[i] = all[i];
+}
+
+}  // namespace detail
+
+/// The map of an image of `width` x `height` pixels, whose corners are the centres of
+/// its outermost pixels, counted from 0, to `corners`.
+ECHOBUF_HD inline Homography map_to(const Corners& corners, int32_t width,
+                                    int32_t height) {
+  double m[9];
+  detail::square_to(corners, m);
+  for (int i = 0; i < 9; i += 3) {
+    m[i] = m[i] / (width - 1);
+    m[i + 1] = m[i + 1] / (height - 1);
+  }
+  return detail::normalized(m);
+}
+
+/// The way back. Corners that lie on a line give the identity, here and above.
+ECHOBUF_HD inline Homography map_back(const Corners& corners, int32_t width,
+                                      int32_t height) {
+  double m[9];
+  detail::square_to(corners, m);
+  const double right = width - 1, down = height - 1;
+  const double back[9] = {(m[4] - m[5] * m[7]) * right,
+                          (m[2] * m[7] - m[1]) * right,
+                          (m[1] * m[5] - m[2] * m[4]) * right,
+                          (m[5] * m[6] - m[3]) * down,
+                          (m[0] - m[2] * m[6]) * down,
+                          (m[2] * m[3] - m[0] * m[5]) * down,
+                          m[3] * m[7] - m[4] * m[6],
+                          m[1] * m[6] - m[0] * m[7],
+                          m[0] * m[4] - m[1] * m[3]};
+  return detail::normalized(back);
+}
+
+struct Perspective {
+  Extent in;
+  uint32_t bilinear;  // else nearest
+  double p;
+  int32_t down;   // places that each corner can have: rows
+  int32_t right;  // and columns
+  float fill[kMostChannels];
+
+  /// The source of pixel (x, y): coefficients as in `Homography`, of pixels' centres.
+  struct Draw {
+    uint32_t on;
+    float m[8];
+  };
+
+  ECHOBUF_HD Draw draw(Words words) const {
+    if (!words.chance(p)) return {};
+    const Homography back = map_back(corners(words), in.width, in.height);
+    Draw d{1, {}};
+    for (int i = 0; i < 8; ++i) d.m[i] = static_cast<float>(back.m[i]);
+    return d;
+  }
+
+  /// Where the corners go; `words`: those from 1 on.
+  ECHOBUF_HD Corners corners(Words& words) const {
+    Corners to{};
+    for (int i = 0; i < 4; ++i) {
+      const auto x = static_cast<int32_t>(words.below(static_cast<uint32_t>(right)));
+      const auto y = static_cast<int32_t>(words.below(static_cast<uint32_t>(down)));
+      to.x[i] = i == 1 || i == 2 ? in.width - right + x : x;
+      to.y[i] = i >= 2 ? in.height - down + y : y;
+    }
+    return to;
+  }
+
+  /// Pixel (y, x) of the result. `get(y, x, c)`: a number of the image, inside of it.
+  template <class Get>
+  ECHOBUF_HD void sample(const Draw& d, int32_t y, int32_t x, float* v,
+                         Get&& get) const {
+    if (d.on == 0) {
+      for (int c = 0; c < in.channels; ++c) v[c] = get(y, x, c);
+      return;
+    }
+    const float u = static_cast<float>(x) + 0.5f;
+    const float w = static_cast<float>(y) + 0.5f;
+    const float over = (d.m[6] * u + d.m[7] * w) + 1.0f;
+    const float from_x = ((d.m[0] * u + d.m[1] * w) + d.m[2]) / over - 0.5f;
+    const float from_y = ((d.m[3] * u + d.m[4] * w) + d.m[5]) / over - 0.5f;
+    sample_at(*this, from_y, from_x, v, get);
+  }
+
+  ECHOBUF_HD Extent out() const { return in; }
+};
+
+}  // namespace echobuf::transform

@@ -1,0 +1,88 @@
+"""Gaussian blur."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from echobuf.transforms import arguments
+from echobuf.transforms.arguments import Pair
+from echobuf.transforms.chain import Chain
+from echobuf.transforms.operation import Operation
+
+_MOST_SIZE = 255  # of a kernel; `Blur::kMostRadius` of the core is half of it
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianBlur(Operation):
+    """Images blurred by a Gaussian kernel whose width is drawn anew each time.
+
+    Past its edges an image is mirrored, without the pixel at the edge, so that it must
+    have more than half as many rows and columns as the kernel.
+
+    Args:
+        kernel_size: columns and rows of the kernel, odd numbers up to 255; an int is
+            both.
+        sigma: the standard deviation in pixels, least and most, above 0; a number is
+            both.
+
+    As `torchvision.transforms.v2.GaussianBlur`; uint8 are rounded once. Masks stay as
+    they are.
+
+    Raises:
+        OptionError: sizes that are even or too large, standard deviations of 0 or less.
+        SpecError: the image is too small for the kernel, or no image.
+    """
+
+    kernel_size: Any
+    sigma: Any = (0.1, 2.0)
+
+    def __post_init__(self) -> None:
+        arguments.make_plain(self)
+        self._sizes()
+        self._sigmas()
+
+    def _sizes(self) -> tuple[int, int]:
+        allowed = f"an odd int up to {_MOST_SIZE}, or two, for columns and rows"
+        value = self.kernel_size
+        if not arguments.is_sequence(value):
+            value = [value]
+        if len(value) not in (1, 2):
+            raise self.refusal("kernel_size", self.kernel_size, allowed)
+        sizes = [
+            arguments.integer(self, "kernel_size", size, 1, _MOST_SIZE)
+            for size in value
+        ]
+        if not all(size % 2 for size in sizes):
+            raise self.refusal("kernel_size", self.kernel_size, allowed)
+        return sizes[0], sizes[-1]
+
+    def _sigmas(self) -> Pair:
+        value = self.sigma
+        if arguments.is_sequence(value) and len(value) == 1:
+            value = value[0]
+        if not arguments.is_sequence(value):
+            value = (value, value)
+        low, high = arguments.pair(self, "sigma", value)
+        if low <= 0:
+            raise self.refusal("sigma", self.sigma, "above 0")
+        return low, high
+
+    def add_to(self, chain: Chain) -> None:
+        height, width, _ = chain.image()
+        if chain.is_mask:
+            return
+        chain.computes()
+        columns, rows = self._sizes()
+        if rows // 2 >= height or columns // 2 >= width:
+            raise chain.refusal(
+                f"mirrors {rows // 2} rows and {columns // 2} columns past the edges of "
+                f"an image of {height} x {width}, which must have more: take a smaller "
+                "`kernel_size`"
+            )
+        settings = {
+            "in": chain.extent,
+            "radius": [rows // 2, columns // 2],
+            "sigma": list(self._sigmas()),
+        }
+        chain.resample("blur", settings, chain.extent, "half even")

@@ -1,0 +1,62 @@
+"""Perspective: the corners of an image moved inside of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from echobuf.transforms import arguments
+from echobuf.transforms.chain import Chain
+from echobuf.transforms.crops import filling
+from echobuf.transforms.operation import Operation
+from echobuf.transforms.resampling import WARP_MODES
+
+
+@dataclass(frozen=True, eq=False)
+class RandomPerspective(Operation):
+    """Images seen from another point, with a probability.
+
+    Each corner is moved to any place in a rectangle of pixels at that corner, and the
+    image follows by the projective map that the corners define. If they lie on a line,
+    the image stays as it is.
+
+    Args:
+        distortion_scale: the share of half of the image's height and width that a
+            corner is moved by at most, from 0 to 1.
+        p: with which probability.
+        interpolation: "nearest" or "bilinear".
+        fill: the value outside the image: a number, or one for each channel; of uint8
+            rounded to a whole one, of two the even one.
+
+    As `torchvision.transforms.v2.RandomPerspective`.
+    """
+
+    distortion_scale: float = 0.5
+    p: float = 0.5
+    interpolation: Any = "bilinear"
+    fill: Any = 0
+
+    def __post_init__(self) -> None:
+        arguments.make_plain(self)
+        self._scale()
+        arguments.probability(self, self.p)
+        arguments.choice(self, "interpolation", self.interpolation, WARP_MODES)
+        arguments.numbers_of(self, "fill", self.fill)
+
+    def _scale(self) -> float:
+        name = "distortion_scale"
+        return arguments.number(self, name, self.distortion_scale, 0.0, 1.0)
+
+    def add_to(self, chain: Chain) -> None:
+        height, width, _ = chain.image()
+        chain.computes()
+        how = arguments.choice(self, "interpolation", self.interpolation, WARP_MODES)
+        settings = {
+            "in": chain.extent,
+            "bilinear": int(how == "bilinear" and not chain.is_mask),
+            "p": float(self.p),
+            "down": int(self._scale() * (height // 2)) + 1,
+            "right": int(self._scale() * (width // 2)) + 1,
+            "fill": filling(self, chain, self.fill, rounds=True),
+        }
+        chain.resample("perspective", settings, chain.extent, "half even")

@@ -1,0 +1,121 @@
+"""Sharpness: pixels moved away from, or to, the mean of their neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from echobuf.transforms import arguments, dtypes
+from echobuf.transforms.chain import Chain
+from echobuf.transforms.operation import Operation
+
+_MOST_FACTOR = 1e6
+MOST_LEVELS = 31
+
+
+@dataclass(frozen=True, eq=False)
+class Sharpness(Operation):
+    """Images made sharper, or less sharp, always.
+
+    Args:
+        factor: 0 is the mean of the pixels around, 1 the image as it is, 2 twice as
+            sharp; from 0 on.
+
+    As `torchvision.transforms.v2.functional.adjust_sharpness`, for 1 or 3 channels,
+    floats in 0 ... 1. Pixels at the edge, and masks, stay as they are.
+    """
+
+    factor: Any
+
+    def __post_init__(self) -> None:
+        arguments.make_plain(self)
+        arguments.number(self, "factor", self.factor, 0.0, _MOST_FACTOR)
+
+    def add_to(self, chain: Chain) -> None:
+        factor = arguments.number(self, "factor", self.factor, 0.0, _MOST_FACTOR)
+        add_sharpen(chain, [1.0 - factor])
+
+
+@dataclass(frozen=True, eq=False)
+class RandomAdjustSharpness(Operation):
+    """Images made sharper, or less sharp, with a probability.
+
+    Args:
+        sharpness_factor: as `factor` of `Sharpness`.
+        p: with which probability.
+
+    As `torchvision.transforms.v2.RandomAdjustSharpness`, for 1 or 3 channels, floats in
+    0 ... 1. Pixels at the edge, and masks, stay as they are.
+    """
+
+    sharpness_factor: Any
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        arguments.make_plain(self)
+        self._factor()
+        arguments.probability(self, self.p)
+
+    def _factor(self) -> float:
+        name = "sharpness_factor"
+        return arguments.number(self, name, self.sharpness_factor, 0.0, _MOST_FACTOR)
+
+    def add_to(self, chain: Chain) -> None:
+        add_sharpen(chain, [1.0 - self._factor()], p=float(self.p))
+
+
+@dataclass(frozen=True, eq=False)
+class GradedSharpness(Operation):
+    """Sharpness of the factor 1 + m, m being one of some levels, each as likely.
+
+    Args:
+        levels: up to 31 numbers; with `signed` of 1 at most.
+        signed: m is the level or its negative, each as likely.
+    """
+
+    levels: tuple[float, ...]
+    signed: bool = True
+
+    def __post_init__(self) -> None:
+        arguments.make_plain(self)
+        if not arguments.is_sequence(self.levels) or not (
+            0 < len(self.levels) <= MOST_LEVELS
+        ):
+            raise self.refusal("levels", self.levels, f"1 to {MOST_LEVELS} numbers")
+        arguments.flag(self, "signed", self.signed)
+        most = 1.0 if self.signed else _MOST_FACTOR
+        for level in self.levels:
+            arguments.number(self, "levels", level, -1.0, most)
+
+    def add_to(self, chain: Chain) -> None:
+        add_sharpen(chain, [-float(m) for m in self.levels], either=self.signed)
+
+
+def add_sharpen(
+    chain: Chain, shares: Sequence[float], *, p: float = 1.0, either: bool = False
+) -> None:
+    """Add sharpness.
+
+    Args:
+        chain: to which it is added.
+        shares: how much of the mean there is, 1 - factor; one is drawn.
+        p: with which probability.
+        either: the sign of a share is drawn, too.
+    """
+    _, _, channels = chain.image()
+    if chain.is_mask:
+        return
+    if channels not in (1, 3):
+        raise chain.refusal("takes images of 1 or 3 channels")
+    chain.computes()
+    settings = {
+        "in": chain.extent,
+        "integer": int(dtypes.is_integer(chain.dtype)),
+        "bound": dtypes.largest(chain.dtype),
+        "p": p,
+        "levels": len(shares),
+        "either": int(either),
+        "level": list(shares),
+    }
+    chain.resample("sharpen", settings, chain.extent, "no")
