@@ -5,6 +5,7 @@ chains: see docs/transforms.md. Names and parameters are torchvision's where it 
 operation. Random choices are functions of (seed, epoch, draw, operation) alone.
 """
 
+from echobuf.transforms.automatic import AutoAugment, RandAugment, TrivialAugmentWide
 from echobuf.transforms.blur import GaussianBlur
 from echobuf.transforms.choices import RandomApply, RandomChoice, RandomOrder
 from echobuf.transforms.crops import (
@@ -58,6 +59,7 @@ from echobuf.transforms.tones import (
 )
 
 __all__ = [
+    "AutoAugment",
     "AutoContrast",
     "CenterCrop",
     "ColorJitter",
@@ -76,6 +78,7 @@ __all__ = [
     "Operation",
     "Pad",
     "Posterize",
+    "RandAugment",
     "RandomAdjustSharpness",
     "RandomAffine",
     "RandomApply",
@@ -104,4 +107,5 @@ __all__ = [
     "ToChannelFirst",
     "ToDtype",
     "TokenMask",
+    "TrivialAugmentWide",
 ]

@@ -242,6 +242,12 @@ class Chain(Leaf):
 
     # ---- containers
 
+    def run_inside(self) -> None:
+        """Add the operations inside of the one that is being added, in order."""
+        assert self._place is not None
+        for place in self._place.branches[0]:
+            self.add(place, self._index)
+
     def choose(self, alternatives: Sequence[tuple[Gate, int | None]]) -> None:
         """Carry out one of several branches, all of which end with equal images.
 

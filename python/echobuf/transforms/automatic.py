@@ -1,0 +1,244 @@
+"""Augmentations by policies: operations and strengths that chance chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from echobuf import _core
+from echobuf.transforms import arguments
+from echobuf.transforms.chain import Chain
+from echobuf.transforms.choices import RandomApply, RandomChoice
+from echobuf.transforms.graded import (
+    GradedColor,
+    GradedPosterize,
+    GradedSolarize,
+    GradedWarp,
+    Levels,
+    evenly,
+)
+from echobuf.transforms.operation import Operation
+from echobuf.transforms.policies import POLICIES
+from echobuf.transforms.sharpness import GradedSharpness
+from echobuf.transforms.tones import AutoContrast, Equalize, Invert
+
+Pick = Callable[[Levels], Levels]
+
+_MODES = ("nearest", "bilinear")
+_MOST_OPERATIONS = 16
+_MOST_BINS = 1000
+_POLICY_BINS = 10  # levels of an operation that a policy of AutoAugment numbers
+_COLOURS = {"Brightness": "brightness", "Color": "color", "Contrast": "contrast"}
+_WARPS = {
+    "ShearX": "shear_x",
+    "ShearY": "shear_y",
+    "TranslateX": "translate_x",
+    "TranslateY": "translate_y",
+    "Rotate": "rotate",
+}
+_PLAIN = {"AutoContrast": AutoContrast, "Equalize": Equalize, "Invert": Invert}
+
+
+@dataclass(frozen=True)
+class _Space:
+    """How strong operations are at most, and how many levels each one has.
+
+    Attributes:
+        bins: levels.
+        shear: columns a row.
+        shift: pixels; None: 150 / 331 of the image's width and height.
+        degrees: of rotations.
+        factor: of colour and sharpness, away from 1.
+        bits: that posterizing takes away.
+    """
+
+    bins: int
+    shear: float = 0.3
+    shift: float | None = None
+    degrees: float = 30.0
+    factor: float = 0.9
+    bits: int = 4
+
+    def operation(self, name: str, pick: Pick, how: str, fill: Any) -> Operation:
+        """Return an operation with those of its levels that `pick` takes."""
+        if name in _PLAIN:
+            return _PLAIN[name]()
+        if name == "Posterize":
+            return GradedPosterize(pick(self._posterized()))
+        if name == "Solarize":
+            return GradedSolarize(pick(evenly(1.0, 0.0, self.bins)))
+        if name == "Sharpness":
+            return GradedSharpness(pick(evenly(0.0, self.factor, self.bins)))
+        if name in _COLOURS:
+            levels = pick(evenly(0.0, self.factor, self.bins))
+            return GradedColor(levels, _COLOURS[name])
+        return GradedWarp(self._warped(name, pick), _WARPS[name], True, how, fill)
+
+    def _posterized(self) -> Levels:
+        steps = np.arange(self.bins, dtype=np.float32)
+        taken = steps / np.float32((self.bins - 1) / self.bits)
+        return tuple(float(x) for x in np.round(np.float32(8) - taken))
+
+    def _warped(self, name: str, pick: Pick) -> Any:
+        if not name.startswith("Translate"):
+            most = self.degrees if name == "Rotate" else self.shear
+            return pick(evenly(0.0, most, self.bins))
+        if self.shift is not None:
+            return pick(evenly(0.0, self.shift, self.bins))
+
+        def shifts(height: int, width: int) -> Levels:
+            side = width if name == "TranslateX" else height
+            return pick(evenly(0.0, 150.0 / 331.0 * side, self.bins))
+
+        return shifts
+
+
+_ALL = (*_WARPS, *_COLOURS, "Sharpness", "Posterize", "Solarize")
+_SPACE = (*_ALL, "AutoContrast", "Equalize")
+
+
+class Automatic(Operation):
+    """The base of augmentations by policies, for 1 or 3 channels.
+
+    Each runs the operations that chance chooses for a draw, one after another; the
+    choices are containers inside of it, and take their random words.
+    """
+
+    interpolation: Any
+    fill: Any
+    _inside: tuple[Operation, ...]
+
+    def __post_init__(self) -> None:
+        arguments.make_plain(self)
+        arguments.choice(self, "interpolation", self.interpolation, _MODES)
+        if self.fill is not None:
+            arguments.numbers_of(self, "fill", self.fill)
+        object.__setattr__(self, "_inside", tuple(self._make()))
+
+    @property
+    def branches(self) -> tuple[tuple[Operation, ...], ...]:
+        """The one branch, which is carried out at each draw."""
+        return (self._inside,)
+
+    def add_to(self, chain: Chain) -> None:
+        _, _, channels = chain.image()
+        chain.computes()
+        if channels not in (1, 3):
+            raise chain.refusal("takes images of 1 or 3 channels")
+        chain.run_inside()
+
+    def _make(self) -> Iterable[Operation]:
+        """Check the arguments and make the operations inside."""
+        raise NotImplementedError
+
+    def _operation(self, space: _Space, name: str, pick: Pick) -> Operation:
+        how = arguments.choice(self, "interpolation", self.interpolation, _MODES)
+        return space.operation(name, pick, how, 0 if self.fill is None else self.fill)
+
+    def _one_of(self, space: _Space, pick: Pick) -> RandomChoice:
+        """Return the choice of one of fourteen operations: one of them does nothing."""
+        made = [self._operation(space, name, pick) for name in _SPACE]
+        return RandomChoice([[], *made])
+
+
+@dataclass(frozen=True, eq=False)
+class RandAugment(Automatic):
+    """Several of fourteen operations, all of one strength.
+
+    Args:
+        num_ops: how many, one after another; the same may come again.
+        magnitude: the strength: a level, from 0 on.
+        num_magnitude_bins: the levels that there are; level 0 changes nothing.
+        interpolation: of shears, translations and rotations: "nearest" or "bilinear".
+        fill: the value outside of the image: a number, or one for each channel; None
+            is 0.
+
+    As `torchvision.transforms.v2.RandAugment`: identity, shears, translations,
+    rotation, brightness, colour, contrast, sharpness, posterize, solarize,
+    autocontrast and equalize, uniformly; the signs of those that have one are drawn.
+    Images are uint8, or floats in 0 ... 1. Source: E. D. Cubuk et al., "RandAugment"
+    (arXiv:1909.13719).
+    """
+
+    num_ops: int = 2
+    magnitude: int = 9
+    num_magnitude_bins: int = 31
+    interpolation: Any = "nearest"
+    fill: Any = None
+
+    def _make(self) -> Iterable[Operation]:
+        count = arguments.integer(self, "num_ops", self.num_ops, 0, _MOST_OPERATIONS)
+        name, value = "num_magnitude_bins", self.num_magnitude_bins
+        bins = arguments.integer(self, name, value, 2, _MOST_BINS)
+        level = arguments.integer(self, "magnitude", self.magnitude, 0, bins - 1)
+        space = _Space(bins)
+        return [self._one_of(space, lambda all_: (all_[level],)) for _ in range(count)]
+
+
+@dataclass(frozen=True, eq=False)
+class TrivialAugmentWide(Automatic):
+    """One of fourteen operations, of any strength.
+
+    Args:
+        num_magnitude_bins: the levels of strength, 2 to 31, each as likely.
+        interpolation: of shears, translations and rotations: "nearest" or "bilinear".
+        fill: the value outside of the image: a number, or one for each channel; None
+            is 0.
+
+    As `torchvision.transforms.v2.TrivialAugmentWide`: the operations of `RandAugment`,
+    stronger. Images are uint8, or floats in 0 ... 1. Source: S. G. Müller and F.
+    Hutter, "TrivialAugment" (arXiv:2103.10158).
+    """
+
+    num_magnitude_bins: int = 31
+    interpolation: Any = "nearest"
+    fill: Any = None
+
+    def _make(self) -> Iterable[Operation]:
+        name, value = "num_magnitude_bins", self.num_magnitude_bins
+        bins = arguments.integer(self, name, value, 2, _core.MOST_LEVELS)
+        wide = _Space(bins, shear=0.99, shift=32.0, degrees=135.0, factor=0.99, bits=6)
+        return [self._one_of(wide, lambda all_: all_)]
+
+
+@dataclass(frozen=True, eq=False)
+class AutoAugment(Automatic):
+    """One of 25 pairs of operations, which were found by reinforcement learning.
+
+    Args:
+        policy: "imagenet", "cifar10" or "svhn": the data for which they were found.
+        interpolation: of shears, translations and rotations: "nearest" or "bilinear".
+        fill: the value outside of the image: a number, or one for each channel; None
+            is 0.
+
+    As `torchvision.transforms.v2.AutoAugment`: each operation of the pair has a
+    probability and a strength; the signs of those that have one are drawn. Images are
+    uint8, or floats in 0 ... 1. Source: E. D. Cubuk et al., "AutoAugment"
+    (arXiv:1805.09501).
+    """
+
+    policy: Any = "imagenet"
+    interpolation: Any = "nearest"
+    fill: Any = None
+
+    def _make(self) -> Iterable[Operation]:
+        policy = getattr(self.policy, "value", self.policy)  # of torchvision's enum
+        name = arguments.choice(self, "policy", policy, tuple(POLICIES))
+        object.__setattr__(self, "policy", name)
+        space = _Space(_POLICY_BINS)
+        pairs = []
+        for pair in POLICIES[name]:
+            pairs.append([self._at_chance(space, *parts) for parts in pair])
+        return [RandomChoice(pairs)]
+
+    def _at_chance(
+        self, space: _Space, name: str, p: float, level: int | None
+    ) -> RandomApply:
+        def pick(levels: Levels) -> Levels:
+            assert level is not None  # those without levels ask for none
+            return (levels[level],)
+
+        return RandomApply([self._operation(space, name, pick)], p)
