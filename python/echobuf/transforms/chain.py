@@ -241,7 +241,9 @@ class Chain(Leaf):
         assert self._place is not None
         number, branches = self._place.number, self._place.branches
         if len(self._gates) == _core.MOST_GATES:
-            raise self.refusal(f"is in {_core.MOST_GATES} others, and at most so many")
+            raise self.refusal(
+                f"is inside of {_core.MOST_GATES} containers; no more may be nested"
+            )
         ways = [
             (replace(gate, number=number), () if i is None else branches[i])
             for gate, i in alternatives
