@@ -256,7 +256,13 @@ def nested(depth: int) -> T.Operation:
     return inside
 
 
+def ordered(depth: int) -> T.Operation:
+    inside = T.RandomErasing() if depth == 1 else ordered(depth - 1)
+    return T.RandomOrder([inside] * 6)
+
+
 UNEQUAL = [
+    (ordered(3), r"stages; 512 are allowed"),
     (T.RandomApply([T.RandomCrop(3)]), r"RandomCrop.*uint8\[3, 3, 3\].*doing nothing"),
     (T.RandomApply([T.ToDtype("float32")]), "float32.*doing nothing makes uint8"),
     (T.RandomApply([T.ToChannelFirst()]), r"\(CHW\).*nothing.*\(HWC\)"),

@@ -12,7 +12,6 @@ from echobuf.transforms.places import Place
 from echobuf.transforms.program import Gate
 from echobuf.transforms.shown import show
 
-MOST_STAGES = 512
 Way = tuple[Gate, tuple[Place, ...]]
 
 
@@ -49,10 +48,6 @@ def choose(chain: Chain, alternatives: Sequence[tuple[Gate, int | None]]) -> Non
     _check_alike(chain, forks, [places for _, places in ways])
     buffer = next(chain.buffers)
     stages = [stage for fork in forks for stage in fork.end_branch(buffer)]
-    if len(stages) > MOST_STAGES:
-        raise chain.refusal(
-            f"has {len(stages)} stages in its branches; {MOST_STAGES} are allowed"
-        )
     for fork in forks:
         chain.mixed = chain.mixed or fork.mixed
         chain.interpolated = fork.interpolated or chain.interpolated

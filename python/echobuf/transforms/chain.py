@@ -21,6 +21,8 @@ from echobuf.transforms.program import LEAF, Gate, Written, lowered
 if TYPE_CHECKING:
     from echobuf.transforms.lambdas import BatchFunction
 
+MOST_STAGES = 512
+
 
 class Chain(Leaf):
     """The operations on a leaf, which are added one by one.
@@ -247,6 +249,11 @@ class Chain(Leaf):
     def join(self, one: Chain, buffer: int, stages: Sequence[Written]) -> None:
         """Go on with what branches that end like `one` have written to `buffer`."""
         self._stages += stages
+        if len(self._stages) > MOST_STAGES:
+            raise self.refusal(
+                f"makes it a chain of {len(self._stages)} stages; {MOST_STAGES} are "
+                "allowed"
+            )
         self.shape, self.dtype, self.order = one.shape, one.dtype, one.order
         self.extent = flat(self.shape) if self.order is None else one.extent
         self._draft = Draft(self._between(), buffer=buffer)
