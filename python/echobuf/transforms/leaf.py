@@ -38,6 +38,7 @@ class Leaf(ABC):
         order: of the axes: "HWC", "CHW", "HW", or None if it is no image.
         is_mask: whether its numbers are classes, which are not interpolated.
         mask_fill: the class outside of a mask; None: the operations' own.
+        index: of the operation that is being added, or of its container.
         taken_for: the order of axes when the leaf was taken for an image, or None.
     """
 
@@ -54,7 +55,7 @@ class Leaf(ABC):
         self.extent: Extent = flat(field.shape)
         self.mixed_images = mixed_images
         self._operation: Shown | None = None  # that is being added
-        self._index = -1
+        self.index = -1
 
     def _check_size(self) -> None:
         if math.prod(self.shape) > MOST_NUMBERS:
@@ -63,7 +64,7 @@ class Leaf(ABC):
     def refusal(self, what: str) -> SpecError:
         """Return the error for an operation that does not fit."""
         return SpecError(
-            f"`transform{self.name}[{self._index}]`, {show(self._operation)}, {what}. "
+            f"`transform{self.name}[{self.index}]`, {show(self._operation)}, {what}. "
             f"There, the leaf is {self.dtype}{show(list(self.shape))}."
         )
 
