@@ -95,7 +95,9 @@ def record_graded(r: Recorder) -> None:
                 level = float(np.float32(level))
                 warps = kind[:5] in ("Shear", "Trans", "Rotat")
                 for how in (augment, smooth)[: 2 if warps else 1]:
-                    out = getattr(how, apply)(x, kind, level, how.interpolation, {torch.Tensor: None})
+                    out = getattr(how, apply)(
+                        x, kind, level, how.interpolation, {torch.Tensor: None}
+                    )
                     mode = how.interpolation.value
                     given = {"kind": kind, "level": level, "interpolation": mode}
                     r.add("graded", image, out, **given)

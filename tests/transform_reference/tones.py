@@ -21,7 +21,9 @@ def drawn(draw: Draw, shape: Shape, *, p: float = 1.0, **same: Any) -> dict[str,
     return {**same, "on": draw.words(0)[0] * 2.0**-32 < p}
 
 
-def randomly(draw: Draw, shape: Shape, *, p: float = 0.5, **same: Any) -> dict[str, Any]:
+def randomly(
+    draw: Draw, shape: Shape, *, p: float = 0.5, **same: Any
+) -> dict[str, Any]:
     """The same, half of the time."""
     return drawn(draw, shape, p=p, **same)
 

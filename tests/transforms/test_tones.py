@@ -113,7 +113,8 @@ def test_padding_of_a_mask_has_its_fill() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "shape"), [("int16", (3, 4, 3)), ("complex64", (4, 5)), ("datetime64[s]", (2, 5, 1))]
+    ("dtype", "shape"),
+    [("int16", (3, 4, 3)), ("complex64", (4, 5)), ("datetime64[s]", (2, 5, 1))],
 )
 def test_padding_of_any_dtype(dtype: str, shape: tuple[int, ...]) -> None:
     image = np.arange(np.prod(shape)).reshape(shape).astype(dtype)

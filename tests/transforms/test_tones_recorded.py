@@ -61,7 +61,9 @@ def of_level(kind: str, level: float, interpolation: str) -> Any:
     return getattr(graded, f"Graded{kind}")(levels)
 
 
-@pytest.mark.parametrize("kind", sorted({c.parameters.get("kind") or "" for c in CASES}))
+@pytest.mark.parametrize(
+    "kind", sorted({c.parameters.get("kind") or "" for c in CASES})
+)
 def test_graded_as_torchvision(kind: str) -> None:
     """Warps but for ties, and saturation but for a level, as of the other operations."""
     for case in CASES:

@@ -55,7 +55,9 @@ class _Graded(Operation):
 
     levels: Levels | Callable[[int, int], Levels]
 
-    def _levels(self, chain: Chain, least: float = -_MOST, most: float = _MOST) -> Levels:
+    def _levels(
+        self, chain: Chain, least: float = -_MOST, most: float = _MOST
+    ) -> Levels:
         height, width, _ = chain.extent
         found = self.levels(height, width) if callable(self.levels) else self.levels
         if not 0 < len(found) <= _core.MOST_LEVELS:
