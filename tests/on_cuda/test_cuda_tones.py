@@ -1,4 +1,4 @@
-"""Tones and graded operations on a device make what they make on the CPU, to the bit."""
+"""Tones and graded operations on a device make what they make on the CPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tones: each number of a channel replaced, equal ones alike. And what strengthens them.
+"""Tones: each number of a channel replaced, equal ones alike. And levels of strength.
 
 Each operation takes its first word for its probability, of which `on` is the outcome.
 """
