@@ -174,14 +174,36 @@ class StageMaker {
 
   void add_changes(std::int32_t count) {
     const bool jitters = now_.channels == 1 || now_.channels == 3;
-    if (stage_.core == Core::kNone && jitters && dice_.one_in(4)) {
-      stage_.statistic = stage_.count;
-      add_jitter(15);
-    }
+    if (stage_.core == Core::kNone && jitters && dice_.one_in(2)) add_statistic();
     for (std::int32_t i = 0; i < count; ++i) add_change(jitters);
   }
 
+  /// An operation that needs one of the image.
+  void add_statistic() {
+    stage_.statistic = stage_.count;
+    const std::uint32_t integer = whole_ ? 1 : 0;
+    const float white = whole_ ? 255.0f : 1.0f;
+    const std::int32_t which = dice_.from(0, 3);
+    if (which == 0) add_jitter(15);
+    if (which == 1) put(AutoContrast{0.8, white, integer});
+    if (which == 2) put(Equalize{0.8, integer});
+    if (which == 3)
+      put(GradedColor{
+          now_, Jitter::kContrast, integer, white, {3, 1, {0.1f, 0.9f, 0.4f}}});
+  }
+
+  void add_tone(std::int32_t which) {
+    const float white = whole_ ? 255.0f : 1.0f;
+    if (which == 0) put(Invert{0.7, white});
+    if (which == 1)
+      put(Solarize{0.7,
+                   white,
+                   {2, 0, {0.3f * white, static_cast<float>(dice_.real(0, white))}}});
+    if (which == 2) put(Posterize{0.7, whole_ ? 1u : 0u, {3, 0, {0, 3, 8}}});
+  }
+
   void add_change(bool jitters) {
+    if (dice_.one_in(2)) return add_tone(dice_.from(0, 2));
     const std::int32_t which = whole_ ? dice_.from(5, 8) : dice_.from(0, 9);
     if (which == 0) {
       Normalize op{static_cast<float>(dice_.real(0.001, 1)), {}, {}};

@@ -91,8 +91,7 @@ def record_graded(r: Recorder) -> None:
             ("TranslateY", (4.3, -2.7)),
             ("Rotate", (30.0, -13.0)),
         ):
-            for level in levels:
-                level = float(np.float32(level))
+            for level in map(float, np.float32(levels)):
                 warps = kind[:5] in ("Shear", "Trans", "Rotat")
                 for how in (augment, smooth)[: 2 if warps else 1]:
                     out = getattr(how, apply)(

@@ -48,8 +48,8 @@ struct GradedColor {
 /// A shear, translation or rotation by a level.
 struct GradedWarp {
   /// Shears are about the first pixel's corner, and of so many columns a row (rows a
-  /// column); translations of pixels, cut to whole ones; rotations of degrees, about the
-  /// middle and counter-clockwise.
+  /// column); translations of pixels, cut to whole ones; rotations of degrees, about
+  /// the middle and counter-clockwise.
   enum Kind : uint32_t { kShearX, kShearY, kTranslateX, kTranslateY, kRotate };
 
   Extent in;

@@ -187,9 +187,9 @@ struct StagePlan {
   int32_t before;
   int32_t after;
   int32_t count;
-  int32_t fill;  // the map whose border is a fill, or -1
+  int32_t fill;       // the map whose border is a fill, or -1
   int32_t statistic;  // the operation that needs one of the image, or -1
-  int32_t mix;   // the mix, or -1
+  int32_t mix;        // the mix, or -1
 
   ECHOBUF_HD constexpr int32_t first_after() const {
     return before + (is_operation(core) ? 1 : 0);
