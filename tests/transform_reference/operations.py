@@ -7,7 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from transform_reference import colour, crops, draws, dtypes, masks, mixing, warp
+from transform_reference import (
+    colour,
+    crops,
+    draws,
+    dtypes,
+    masks,
+    mixing,
+    neighbours,
+    perspective,
+    warp,
+)
 from transform_reference import resize as sizes
 from transform_reference.words import Draw
 
@@ -36,6 +46,16 @@ STEPS: dict[str, Step] = {
     "SpecMask": (draws.spec_mask, masks.spec_mask),
     "GaussianNoise": (draws.gaussian_noise, mixing.noise),
     "RandomGain": (draws.random_gain, mixing.gain),
+    "GaussianBlur": (neighbours.gaussian_blur_parameters, neighbours.gaussian_blur),
+    "Sharpness": (neighbours.sharpness_parameters, neighbours.sharpness),
+    "RandomAdjustSharpness": (
+        neighbours.random_sharpness_parameters,
+        neighbours.sharpness,
+    ),
+    "RandomPerspective": (
+        perspective.random_perspective_parameters,
+        perspective.perspective,
+    ),
 }
 """MixUp and CutMix need two examples: see `draws.mix_up`, `draws.cut_mix`, `mixing`."""
 
