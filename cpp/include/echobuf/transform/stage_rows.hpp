@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "echobuf/transform/color_rows.hpp"
 #include "echobuf/transform/columns.hpp"
 #include "echobuf/transform/host_ops.hpp"
 #include "echobuf/transform/pull.hpp"
@@ -256,11 +257,7 @@ class StageRows {
     const Extent& extent = stage_.target.extent;
     for (int32_t y = 0; y < extent.height; ++y) {
       moved(y, mean_rows());
-      float v[kMostChannels];
-      for (int32_t x = 0; x < extent.width; ++x) {
-        for (int32_t c = 0; c < extent.channels; ++c) v[c] = mean_rows()[c][x];
-        sum += GreySum::term(jitter.grey_before_contrast(draw, v));
-      }
+      sum += sum_grey(jitter, draw, mean_rows(), Place{y, 0, extent});
     }
     ops().set_mean(stage_.mean, GreySum::mean(sum, extent.pixels()));
   }
