@@ -1,5 +1,5 @@
-// Colour operations on rows, as the host carries them out: one loop for each step of the
-// drawn order, whose kind, rounding and channels the compiler knows.
+// Colour operations on rows, as the host carries them out: one loop for each step of
+// the drawn order, whose kind, rounding and channels the compiler knows.
 #pragma once
 
 #include <algorithm>
@@ -31,20 +31,20 @@ void step_rows(const Jitter& settings, const Jitter::Draw& draw, float* const* r
       for (int32_t x = 0; x < width; ++x) op.step(d, kKind, row + x);
     });
   } else {
-    work_fast([settings, d = draw, red = rows[0], green = rows[1], blue = rows[2],
-               width] {
-      const Jitter op = known_step<kKind, kInteger, 3>(settings);
-      float* __restrict__ const r = red;
-      float* __restrict__ const g = green;
-      float* __restrict__ const b = blue;
-      for (int32_t x = 0; x < width; ++x) {
-        float v[3] = {r[x], g[x], b[x]};
-        op.step(d, kKind, v);
-        r[x] = v[0];
-        g[x] = v[1];
-        b[x] = v[2];
-      }
-    });
+    work_fast(
+        [settings, d = draw, red = rows[0], green = rows[1], blue = rows[2], width] {
+          const Jitter op = known_step<kKind, kInteger, 3>(settings);
+          float* __restrict__ const r = red;
+          float* __restrict__ const g = green;
+          float* __restrict__ const b = blue;
+          for (int32_t x = 0; x < width; ++x) {
+            float v[3] = {r[x], g[x], b[x]};
+            op.step(d, kKind, v);
+            r[x] = v[0];
+            g[x] = v[1];
+            b[x] = v[2];
+          }
+        });
   }
 }
 

@@ -11,6 +11,7 @@
 #include "echobuf/transform/color_rows.hpp"
 #include "echobuf/transform/columns.hpp"
 #include "echobuf/transform/host_ops.hpp"
+#include "echobuf/transform/pixel_rows.hpp"
 #include "echobuf/transform/pull.hpp"
 #include "echobuf/transform/source_rows.hpp"
 
