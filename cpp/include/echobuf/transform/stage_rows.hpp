@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "echobuf/transform/color_rows.hpp"
@@ -13,8 +14,8 @@
 #include "echobuf/transform/host_ops.hpp"
 #include "echobuf/transform/pixel_rows.hpp"
 #include "echobuf/transform/pull.hpp"
-#include "echobuf/transform/sampled_image.hpp"
 #include "echobuf/transform/source_rows.hpp"
+#include "echobuf/transform/warp_rows.hpp"
 
 namespace echobuf::transform {
 
@@ -26,19 +27,12 @@ class StageRows {
         draws_(kMostOps),
         index_(static_cast<std::size_t>(widest(stage))),
         read_(widest(stage) + Columns::kSlack, channels(stage)),
-        spare_(widest(stage), channels(stage)) {
+        spare_(widest(stage), channels(stage)),
+        warp_(WarpRows::of(stage)) {
     runs_.reserve(index_.size());
     if (is_bytes(stage.source)) {
       bytes_ = ByteRows(widest(stage), channels(stage));
       spare_bytes_ = ByteRows(widest(stage), channels(stage));
-    }
-    if (stage.core == Core::kWarp) {
-      const Extent& in = stage.ops[stage.before].as<Warp>().in;
-      if (!SampledImage::takes(in)) return;
-      const int32_t width = stage.target.extent.width;
-      image_ = SampledImage(in, is_bytes(stage.source), width);
-      columns_after_.resize(static_cast<std::size_t>(width));
-      places_ = RowBlock(width, 2);
     }
     if (stage.core != Core::kResample) return;
     const auto& op = stage.ops[stage.before].as<Resample>();
@@ -57,10 +51,7 @@ class StageRows {
     source_ = source;
     ops().draw(number, partner);
     if (stage_.raw != 0 || stage_.core == Core::kOneHot) return;
-    if (stage_.core == Core::kWarp) {
-      if (!columns_after_.empty()) begin_warp(stage_.ops[stage_.before].as<Warp>());
-      return;
-    }
+    if (stage_.core == Core::kWarp) return begin_warp();
     if (stage_.core == Core::kResample)
       begin_resample();
     else
@@ -112,9 +103,7 @@ class StageRows {
     int32_t width = std::max(stage.source.extent.width, stage.target.extent.width);
     if (stage.core == Core::kResample)
       width = std::max(width, stage.ops[stage.before].as<Resample>().in.width);
-    if (stage.core == Core::kWarp)
-      width = std::max(width, stage.ops[stage.before].as<Warp>().in.width);
-    return width;
+    return std::max(width, WarpRows::width(stage));
   }
 
   float fill(int32_t channel) { return static_cast<float>(fill_of(ops(), channel)); }
@@ -164,14 +153,8 @@ class StageRows {
                         stage_.target.extent.width);
       case Core::kResample:
         return resample(y, rows);
-      case Core::kWarp:
-        if (!columns_after_.empty())
-          return warp(stage_.ops[stage_.before].as<Warp>(),
-                      draws_[static_cast<std::size_t>(stage_.before)].as<Warp::Draw>(),
-                      y, rows);
-        return pulled(y, rows);
       default:
-        return pulled(y, rows);
+        return warp_ ? warp(y, rows) : pulled(y, rows);
     }
   }
 
@@ -186,55 +169,23 @@ class StageRows {
     }
   }
 
-  // ---- warps: an operation says where a pixel comes from by `origin(draw, y, x)`
+  // ---- warps
 
-  template <class Op>
-  void begin_warp(const Op& op) {
-    find_columns(0, stage_.before, 0, op.in.width);
-    for (int32_t y = 0; y < op.in.height; ++y) {
-      const int32_t row = unmap(ops(), 0, stage_.before, Axis::kRow, y);
-      if (image_.is_packed()) {
-        read_row(row, bytes_.rows(), op.in.width);
-        image_.set_row(y, bytes_.rows());
-      } else {
-        float* rows[kMostChannels];
-        for (int32_t c = 0; c < op.in.channels; ++c) rows[c] = image_.row_of(y, c);
-        read_row(row, rows, op.in.width);
-      }
-    }
-    outside_ = false;
-    for (int32_t x = 0; x < stage_.target.extent.width; ++x) {
-      const int32_t from =
-          unmap(ops(), stage_.first_after(), stage_.after, Axis::kColumn, x);
-      outside_ = outside_ || from == kOutside;
-      columns_after_[static_cast<std::size_t>(x)] = from;
-    }
+  void begin_warp() {
+    if (!warp_) return;
+    const int32_t width = WarpRows::width(stage_);
+    find_columns(0, stage_.before, 0, width);
+    warp_->begin(ops(), [&](int32_t y, auto* const* rows) {
+      read_row(unmap(ops(), 0, stage_.before, Axis::kRow, y), rows, width);
+    });
   }
-
-  template <class Op>
-  void warp(const Op& settings, const typename Op::Draw& draw, int32_t y,
-            float* const* rows) {
+  void warp(int32_t y, float* const* rows) {
     const int32_t width = stage_.target.extent.width;
     const int32_t from =
         unmap(ops(), stage_.first_after(), stage_.after, Axis::kRow, y);
     if (from == kOutside) return fill_row(rows, width);
-    work_fast([op = settings, d = draw, from, width, columns = columns_after_.data(),
-               to_x = places_[0], to_y = places_[1]] {
-      for (int32_t x = 0; x < width; ++x) {
-        const auto place = op.origin(d, from, columns[x]);
-        to_x[x] = place.x;
-        to_y[x] = place.y;
-      }
-    });
-    const Places places{places_[0], places_[1], width};
-    if (settings.bilinear != 0)
-      image_.bilinear(places, settings.fill, rows);
-    else
-      image_.nearest(places, settings.fill, rows);
-    if (stage_.whole == Whole::kHalfEven)
-      for (int32_t c = 0; c < stage_.source.extent.channels; ++c)
-        make_whole<Whole::kHalfEven>(rows[c], width);
-    if (outside_) fill_outside(rows, width);
+    warp_->row(ops(), from, rows);
+    if (warp_->has_outside()) fill_outside(rows, width);
   }
 
   // ---- resampling
@@ -284,7 +235,7 @@ class StageRows {
     }
     if (stage_.whole == Whole::kHalfUp)
       for (int32_t c = 0; c < stage_.source.extent.channels; ++c)
-        make_whole<Whole::kHalfUp>(rows[c], width);
+        make_whole(rows[c], width);
     if (outside_) fill_outside(rows, width);
   }
 
@@ -294,10 +245,10 @@ class StageRows {
       for (int32_t x = 0; x < count; ++x) to[x] = to[x] + from[x] * weight;
     });
   }
-  template <Whole kHow>
   static void make_whole(float* __restrict__ row, int32_t count) {
     work_fast([=] {
-      for (int32_t x = 0; x < count; ++x) row[x] = Puller<HostOps>::whole(kHow, row[x]);
+      for (int32_t x = 0; x < count; ++x)
+        row[x] = Puller<HostOps>::whole(Whole::kHalfUp, row[x]);
     });
   }
   void fill_outside(float* const* rows, int32_t width) {
@@ -345,6 +296,7 @@ class StageRows {
   RowBlock spare_;
   ByteRows bytes_;
   ByteRows spare_bytes_;
+  std::optional<WarpRows> warp_;
 
   Stretch rows_{};
   int32_t row_taps_ = 0;
@@ -354,10 +306,6 @@ class StageRows {
   Columns across_{0, 0};
   std::vector<RowBlock> cache_;
   std::vector<int32_t> cached_;
-
-  SampledImage image_;
-  std::vector<int32_t> columns_after_;  // of a warp, of each column of the result
-  RowBlock places_;
 };
 
 }  // namespace echobuf::transform
