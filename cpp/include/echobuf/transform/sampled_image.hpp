@@ -130,7 +130,7 @@ class SampledImage {
         const auto sx = static_cast<int32_t>(x);
         const auto sy = static_cast<int32_t>(y);
         index[i] = (sy + kEdge) * stride + sx + kEdge;
-        within[i] = near & is_within(in, sy, sx) ? 1 : 0;
+        within[i] = near && is_within(in, sy, sx) ? 1 : 0;
       }
     });
   }
@@ -185,14 +185,18 @@ class SampledImage {
     return exact::least(exact::most(-1.5f, at), static_cast<float>(size) + 0.5f);
   }
   static bool is_within(const Extent& in, int32_t y, int32_t x) {
-    return is_index(y, in.height) & is_index(x, in.width);
+    return is_index(y, in.height) && is_index(x, in.width);
   }
 
   void pick_words(int32_t count, int32_t offset, uint32_t* to) const {
     work_fast([from = words_.data() + offset, index = index_.data(), count, to] {
-      uint32_t* const __restrict__ out = to;
-      for (int32_t i = 0; i < count; ++i) out[i] = from[index[i]];
+      pick(from, index, count, to);
     });
+  }
+  template <class T>
+  static void pick(const T* __restrict__ from, const int32_t* __restrict__ index,
+                   int32_t count, T* __restrict__ to) {
+    for (int32_t i = 0; i < count; ++i) to[i] = from[index[i]];
   }
   static float number_in(uint32_t word, int32_t shift) {
     return static_cast<float>(static_cast<int32_t>(word >> shift & 255u));
@@ -208,12 +212,9 @@ class SampledImage {
   }
   void pick_nearest(int32_t count, int32_t channel, float fill, float* row) const {
     work_fast([from = plane(channel), index = index_.data(), within = within_.data(),
-               count, fill, row] {
-      float* const __restrict__ to = row;
-      for (int32_t i = 0; i < count; ++i) {
-        const float v = from[index[i]];
-        to[i] = within[i] != 0 ? v : fill;
-      }
+               count, fill, to = row] {
+      pick(from, index, count, to);
+      for (int32_t i = 0; i < count; ++i) to[i] = within[i] != 0 ? to[i] : fill;
     });
   }
 
@@ -234,19 +235,24 @@ class SampledImage {
   }
   void blend_numbers(int32_t count, int32_t channel, float fill, float* row) const {
     work_fast([from = plane(channel), index = index_.data(), weights = weights_.data(),
-               within = within_.data(), stride = stride_, count, fill, row] {
-      float* const __restrict__ to = row;
-      for (int32_t i = 0; i < count; ++i) {
-        const int32_t at = index[i];
-        float v = from[at] * weights[i];
-        v = 0.0f + v;  // no negative zero
-        v = v + from[at + 1] * weights[count + i];
-        v = v + from[at + stride] * weights[2 * count + i];
-        v = v + from[at + stride + 1] * weights[3 * count + i];
-        v = (v - fill) * weights[4 * count + i] + fill;
-        to[i] = within[i] != 0 ? v : fill;
-      }
-    });
+               within = within_.data(), stride = stride_, count, fill,
+               row] { blend(from, stride, index, weights, within, count, fill, row); });
+  }
+  static void blend(const float* __restrict__ from, int32_t stride,
+                    const int32_t* __restrict__ index,
+                    const float* __restrict__ weights,
+                    const int32_t* __restrict__ within, int32_t count, float fill,
+                    float* __restrict__ to) {
+    for (int32_t i = 0; i < count; ++i) {
+      const int32_t at = index[i];
+      float v = from[at] * weights[i];
+      v = 0.0f + v;  // no negative zero
+      v = v + from[at + 1] * weights[count + i];
+      v = v + from[at + stride] * weights[2 * count + i];
+      v = v + from[at + stride + 1] * weights[3 * count + i];
+      v = (v - fill) * weights[4 * count + i] + fill;
+      to[i] = within[i] != 0 ? v : fill;
+    }
   }
   const float* plane(int32_t channel) const {
     return numbers_.data() + static_cast<std::size_t>(channel) * plane_;
