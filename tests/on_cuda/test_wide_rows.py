@@ -1,4 +1,4 @@
-"""Rows wider than a vector: the host's loops give what single pixels on a device are."""
+"""Rows wider than a vector: loops of the host give what single pixels on a device do."""
 
 from __future__ import annotations
 
