@@ -1,4 +1,4 @@
-"""Rows wider than a vector: loops of the host give what single pixels on a device do."""
+"""Rows wider than a vector: the host makes what single pixels on a device make."""
 
 from __future__ import annotations
 
