@@ -116,14 +116,16 @@ struct Perspective {
   int32_t right;  // and columns
   float fill[kMostChannels];
 
-  /// The source of pixel (x, y): coefficients as in `Homography`, of pixels' centres.
+  /// The source of pixel (x, y): coefficients as in `Homography`. `on`: 0 leaves each
+  /// pixel as it is, and the coefficients are those of the identity.
   struct Draw {
     uint32_t on;
     float m[8];
   };
 
   ECHOBUF_HD Draw draw(Words words) const {
-    if (!words.chance(p)) return {};
+    if (!words.chance(p))
+      return {0, {1.0f, 0.0f, 0.0f, 0.0f, 1.0f, 0.0f, 0.0f, 0.0f}};
     const Homography back = map_back(corners(words), in.width, in.height);
     Draw d{1, {}};
     for (int i = 0; i < 8; ++i) d.m[i] = static_cast<float>(back.m[i]);
@@ -150,19 +152,17 @@ struct Perspective {
       for (int c = 0; c < in.channels; ++c) v[c] = get(y, x, c);
       return;
     }
-    float from_y = 0.0f, from_x = 0.0f;
-    find_source(d, y, x, from_y, from_x);
-    sample_at(*this, from_y, from_x, v, get);
+    const Point from = origin(d, y, x);
+    sample_at(*this, from.y, from.x, v, get);
   }
 
   /// Where pixel (y, x) of the result comes from.
-  ECHOBUF_HD static void find_source(const Draw& d, int32_t y, int32_t x, float& from_y,
-                                     float& from_x) {
+  ECHOBUF_HD Point origin(const Draw& d, int32_t y, int32_t x) const {
     const float u = static_cast<float>(x) + 0.5f;
     const float w = static_cast<float>(y) + 0.5f;
     const float over = (d.m[6] * u + d.m[7] * w) + 1.0f;
-    from_x = ((d.m[0] * u + d.m[1] * w) + d.m[2]) / over - 0.5f;
-    from_y = ((d.m[3] * u + d.m[4] * w) + d.m[5]) / over - 0.5f;
+    return {((d.m[0] * u + d.m[1] * w) + d.m[2]) / over - 0.5f,
+            ((d.m[3] * u + d.m[4] * w) + d.m[5]) / over - 0.5f};
   }
 
   ECHOBUF_HD Extent out() const { return in; }

@@ -32,8 +32,10 @@ class StageExecutor {
     constexpr std::size_t kBuffers = 8;
     std::size_t bytes = 2 * program.scratch_bytes();
     for (const Stage& stage : program.stages)
-      bytes += kBuffers * sizeof(float) *
-               static_cast<std::size_t>(Work::width(stage) * Work::channels(stage));
+      bytes +=
+          kBuffers * sizeof(float) *
+              static_cast<std::size_t>(Work::width(stage) * Work::channels(stage)) +
+          WarpRows::bytes(stage);
     return bytes;
   }
 
