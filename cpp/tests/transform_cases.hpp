@@ -195,8 +195,8 @@ class StageMaker {
     }
     stage_.core = Core::kPerspective;
     stage_.whole = integer ? Whole::kHalfEven : Whole::kNo;
-    Perspective op{now_, dice_.coin() ? 1u : 0u, 0.8, now_.height / 2 + 1,
-                   now_.width / 2 + 1, {}};
+    Perspective op{
+        now_, dice_.coin() ? 1u : 0u, 0.8, now_.height / 2 + 1, now_.width / 2 + 1, {}};
     for (float& fill : op.fill) fill = static_cast<float>(filling());
     put(op);
   }

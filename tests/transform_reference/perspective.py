@@ -15,7 +15,12 @@ Points = Sequence[tuple[int, int]]
 
 
 def random_perspective_parameters(
-    draw: Draw, shape: Shape, *, distortion_scale: float = 0.5, p: float = 0.5, **same: Any
+    draw: Draw,
+    shape: Shape,
+    *,
+    distortion_scale: float = 0.5,
+    p: float = 0.5,
+    **same: Any,
 ) -> dict[str, Any]:
     """x and y of each corner: top left, top right, bottom right, bottom left."""
     if draw.uniforms(0)[0] >= p:

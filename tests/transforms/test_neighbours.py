@@ -125,9 +125,7 @@ def test_graded_sharpness(count: int, signed: bool) -> None:
             words, images[0].shape, levels=levels, signed=signed
         )
         seen.add(what["factor"])
-        np.testing.assert_array_equal(
-            got, neighbours.sharpness(images[number], **what)
-        )
+        np.testing.assert_array_equal(got, neighbours.sharpness(images[number], **what))
     assert len(seen) > count * (1.2 if signed else 0.8) * (0.9 if count > 2 else 1)
 
 

@@ -48,8 +48,8 @@ ECHOBUF_HD inline Homography normalized(const double* m) {
   return h;
 }
 
-/// The map of the unit square to corners, (0, 0), (1, 0), (1, 1), (0, 1) in order, times
-/// a number that makes all coefficients whole.
+/// The map of the unit square to corners, (0, 0), (1, 0), (1, 1), (0, 1) in order,
+/// times a number that makes all coefficients whole.
 ECHOBUF_HD inline void square_to(const Corners& to, double* m) {
   const double x0 = to.x[0], x1 = to.x[1], x2 = to.x[2], x3 = to.x[3];
   const double y0 = to.y[0], y1 = to.y[1], y2 = to.y[2], y3 = to.y[3];
@@ -124,8 +124,7 @@ struct Perspective {
   };
 
   ECHOBUF_HD Draw draw(Words words) const {
-    if (!words.chance(p))
-      return {0, {1.0f, 0.0f, 0.0f, 0.0f, 1.0f, 0.0f, 0.0f, 0.0f}};
+    if (!words.chance(p)) return {0, {1.0f, 0.0f, 0.0f, 0.0f, 1.0f, 0.0f, 0.0f, 0.0f}};
     const Homography back = map_back(corners(words), in.width, in.height);
     Draw d{1, {}};
     for (int i = 0; i < 8; ++i) d.m[i] = static_cast<float>(back.m[i]);

@@ -19,7 +19,7 @@ struct Sharpen {
   float bound;       // the largest number
   double p;
   uint32_t levels;
-  uint32_t either;            // the level's sign is drawn, too
+  uint32_t either;           // the level's sign is drawn, too
   float level[kMostLevels];  // the share of the mean: 1 - factor
 
   struct Draw {

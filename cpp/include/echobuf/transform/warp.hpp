@@ -58,8 +58,7 @@ ECHOBUF_HD void sample_at(const Op& op, float from_y, float from_x, float* v,
     const auto sx = static_cast<int32_t>(exact::round_even(from_x));
     const auto sy = static_cast<int32_t>(exact::round_even(from_y));
     const bool in_it = detail::is_within(op.in, sy, sx);
-    for (int c = 0; c < op.in.channels; ++c)
-      v[c] = in_it ? get(sy, sx, c) : op.fill[c];
+    for (int c = 0; c < op.in.channels; ++c) v[c] = in_it ? get(sy, sx, c) : op.fill[c];
   } else {
     detail::blend_at(op, from_y, from_x, v, get);
   }
