@@ -150,6 +150,7 @@ class StageMaker {
 
   void add_core() {
     const bool integer = stage_.source.type == NumberType::kUint8;
+    if (dice_.one_in(3)) return add_neighbours(integer);
     if (dice_.coin()) {
       const std::int32_t rows = dice_.from(1, 12), columns = dice_.from(1, 70);
       stage_.core = Core::kResample;
@@ -160,7 +161,8 @@ class StageMaker {
                    dice_.coin() ? 1u : 0u,
                    dice_.coin() ? 1u : 0u,
                    {0.05, 1.0},
-                   {-0.7, 0.7}});
+                   {-0.7, 0.7},
+                   dice_.coin() ? Filter::kTriangle : Filter::kCubic});
       now_ = {rows, columns, now_.channels};
       return;
     }
@@ -168,6 +170,33 @@ class StageMaker {
     stage_.whole = integer ? Whole::kHalfEven : Whole::kNo;
     Warp op{now_,      dice_.coin() ? 1u : 0u, {-200, 200}, {2, 2}, {0.3, 2}, {-30, 30},
             {-20, 20}, {dice_.real(-4, 4), 0}, {}};
+    for (float& fill : op.fill) fill = static_cast<float>(filling());
+    put(op);
+  }
+
+  /// A core that looks at neighbours, or a perspective.
+  void add_neighbours(bool integer) {
+    const std::int32_t which = dice_.from(0, 2);
+    if (which == 0) {
+      stage_.core = Core::kBlur;
+      stage_.whole = integer ? Whole::kHalfEven : Whole::kNo;
+      const std::int32_t down = dice_.from(0, std::min(12, now_.height - 1));
+      const std::int32_t right = dice_.from(0, std::min(40, now_.width - 1));
+      const double least = dice_.real(0.05, 3);
+      return put(Blur{now_, {down, right}, {least, dice_.real(least, 30)}});
+    }
+    if (which == 1) {
+      stage_.core = Core::kSharpen;
+      stage_.whole = Whole::kNo;
+      Sharpen op{now_, integer ? 1u : 0u, integer ? 255.0f : 1.0f, 0.8, 5, 0, {}};
+      op.either = dice_.coin() ? 1 : 0;
+      for (float& level : op.level) level = static_cast<float>(dice_.real(-1, 1));
+      return put(op);
+    }
+    stage_.core = Core::kPerspective;
+    stage_.whole = integer ? Whole::kHalfEven : Whole::kNo;
+    Perspective op{
+        now_, dice_.coin() ? 1u : 0u, 0.8, now_.height / 2 + 1, now_.width / 2 + 1, {}};
     for (float& fill : op.fill) fill = static_cast<float>(filling());
     put(op);
   }

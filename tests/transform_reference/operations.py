@@ -15,6 +15,8 @@ from transform_reference import (
     masks,
     mixing,
     tones,
+    neighbours,
+    perspective,
     warp,
 )
 from transform_reference import resize as sizes
@@ -58,6 +60,16 @@ STEPS: dict[str, Step] = {
     "RandomEqualize": (tones.randomly, tones.equalize),
     "Grayscale": (tones.drawn, tones.grayscale),
     "RandomGrayscale": (tones.rarely, tones.grayscale),
+    "GaussianBlur": (neighbours.gaussian_blur_parameters, neighbours.gaussian_blur),
+    "Sharpness": (neighbours.sharpness_parameters, neighbours.sharpness),
+    "RandomAdjustSharpness": (
+        neighbours.random_sharpness_parameters,
+        neighbours.sharpness,
+    ),
+    "RandomPerspective": (
+        perspective.random_perspective_parameters,
+        perspective.perspective,
+    ),
 }
 """MixUp and CutMix need two examples: see `draws.mix_up`, `draws.cut_mix`, `mixing`."""
 

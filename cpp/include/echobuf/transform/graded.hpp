@@ -93,6 +93,9 @@ struct GradedWarp {
     for (int c = 0; c < kMostChannels; ++c) warp.fill[c] = fill[c];
     return warp;
   }
+  ECHOBUF_HD auto origin(const Draw& d, int32_t y, int32_t x) const {
+    return as_warp().origin(d, y, x);
+  }
   template <class Get>
   ECHOBUF_HD void sample(const Draw& d, int32_t y, int32_t x, float* v,
                          Get&& get) const {
