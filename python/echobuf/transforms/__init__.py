@@ -24,6 +24,7 @@ from echobuf.transforms.pixels import (
     ToChannelFirst,
     ToDtype,
 )
+from echobuf.transforms.points import BoundingBoxes, Keypoints
 from echobuf.transforms.resampling import (
     RandomAffine,
     RandomResizedCrop,
@@ -39,11 +40,13 @@ from echobuf.transforms.sequences import (
 )
 
 __all__ = [
+    "BoundingBoxes",
     "CenterCrop",
     "ColorJitter",
     "Custom",
     "CutMix",
     "GaussianNoise",
+    "Keypoints",
     "Lambda",
     "Layout",
     "Mask",

@@ -42,6 +42,7 @@ class Chain(Leaf):
         drawn: shape and dtype before that.
         mixed: its mix, or None.
         interpolated: the last operation that made integers of several ones, or None.
+        moves: the steps that move pixels, in order.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Chain(Leaf):
         self.drawn: tuple[tuple[int, ...], np.dtype[Any]] | None = None
         self.mixed: Link | None = None
         self.interpolated: Link | None = None
+        self.moves: list[Step] = []
         self._link: Link | None = None  # that is being added
         self._number_of = number_of
         self._stages: list[_core.Stage] = []
@@ -108,7 +110,7 @@ class Chain(Leaf):
         if fills and (draft.filled or self._fills_bytes(draft)):
             draft = self._cut()
         draft = self._with_room(draft)
-        draft.after.append(self._step(kind, settings))
+        draft.after.append(self._move_step(kind, settings))
         draft.filled = draft.filled or fills
         self._resize(extent)
 
@@ -133,7 +135,7 @@ class Chain(Leaf):
             draft = self._cut()
         draft = self._with_room(draft)
         draft.before, draft.after = draft.after, []
-        draft.core = self._step(kind, settings)
+        draft.core = self._move_step(kind, settings)
         draft.whole = whole if dtypes.is_integer(self.dtype) else "no"
         self._rounding = self.dtype.name in ("float16", "bfloat16")
         self._resize(extent)
@@ -254,6 +256,11 @@ class Chain(Leaf):
         assert self._link is not None
         return Step(kind, self._number_of(self._link.chance), settings)
 
+    def _move_step(self, kind: str, settings: dict[str, Any]) -> Step:
+        step = self._step(kind, settings)
+        self.moves.append(step)
+        return step
+
     def _settle(self) -> None:
         """Round numbers to `dtype` before the next step, if they are not rounded."""
         if self._rounding:
@@ -267,14 +274,18 @@ class Chain(Leaf):
 
     def _cut(self) -> Draft:
         """End the current stage, whose result the next one reads from memory."""
-        target = Image(self.extent, self.dtype, planar=True)
-        if self.order is None:
-            target = self._lies_as_leaf()
+        target = self._lies_between()
         self._stages.append(self._draft.stage(target))
         self._rounding = False
         self._stored = False
         self._draft = Draft(target)
         return self._draft
+
+    def _lies_between(self) -> Image:
+        """Return the image that one stage writes and the next one reads."""
+        if self.order is None:
+            return self._lies_as_leaf()
+        return Image(self.extent, self.dtype, planar=True)
 
     def _resize(self, extent: Extent) -> None:
         self.extent = extent

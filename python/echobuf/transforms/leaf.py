@@ -38,6 +38,7 @@ class Leaf(ABC):
         order: of the axes: "HWC", "CHW", "HW", or None if it is no image.
         is_mask: whether its numbers are classes, which are not interpolated.
         mask_fill: the class outside of a mask; None: the operations' own.
+        subject: what has this shape and dtype, for messages.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Leaf(ABC):
         self.order: str | None = None
         self.is_mask = False
         self.mask_fill: float | None = None
+        self.subject = "the leaf"
         self.extent: Extent = flat(field.shape)
         self.mixed_images = mixed_images
         self._operation: Shown | None = None  # that is being added
@@ -62,7 +64,7 @@ class Leaf(ABC):
         """Return the error for an operation that does not fit."""
         return SpecError(
             f"`transform{self.name}[{self._index}]`, {show(self._operation)}, {what}. "
-            f"There, the leaf is {self.dtype}{show(list(self.shape))}."
+            f"There, {self.subject} is {self.dtype}{show(list(self.shape))}."
         )
 
     def image(self, order: str | None = None) -> Extent:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import optree
@@ -13,10 +13,13 @@ from echobuf._engine.output import OutputSpec
 from echobuf.errors import OptionError
 from echobuf.spec import NAMESPACE, Field, Spec
 from echobuf.transforms import dtypes
-from echobuf.transforms.chain import Chain
+from echobuf.transforms.chain import Chain, Link
 from echobuf.transforms.lowering import Extent
 from echobuf.transforms.mixed_labels import add_labels
 from echobuf.transforms.operation import Operation, Source
+from echobuf.transforms.pixels import Layout
+from echobuf.transforms.points import Following
+from echobuf.transforms.points_chain import PointsChain, moves_alike
 from echobuf.transforms.shown import show
 
 Path = tuple[Any, ...]
@@ -131,9 +134,13 @@ class _Leaves:
         self.sources.append(self.paths.index(source))
         return operations[1:]
 
+    def source(self, path: Path) -> int:
+        """Return which field of the record a leaf is made from."""
+        return self.sources[self.paths.index(path)]
+
     def field(self, path: Path) -> Field:
         """Return the field of the record that a leaf is made from, of one example."""
-        field = self.spec.fields[self.sources[self.paths.index(path)]]
+        field = self.spec.fields[self.source(path)]
         return Field(field.shape[len(self.lead) :], field.dtype)
 
 
@@ -183,12 +190,12 @@ class _Builder:
         for path in sorted(self._order, key=lambda path: len(fields[path].shape) < 2):
             built[path] = self._chain(path, fields[path], images)
         self._warn_of_masks(built, fields)
+        self._warn_of_points(built)
         plans, drawn, final, functions = [], [], [], []
         for path in self._order:
             chain = built[path]
             plan, field = chain.finish()
-            source = self._leaves.sources[self._leaves.paths.index(path)]
-            plans.append((source, plan))
+            plans.append((self._leaves.source(path), plan))
             drawn.append(field)
             final.append(Field(chain.shape, chain.dtype))
             functions.append(tuple(chain.functions))
@@ -215,6 +222,7 @@ class _Builder:
                 for other, operations in self._chains.items()
                 if other != path
                 and len(fields[other].shape) >= 2
+                and not isinstance(built[other], PointsChain)
                 and not chances.isdisjoint(id(each.chance) for each in operations)
                 and (_says_mask(path) or not _is_grey(fields[other]))
             ]
@@ -226,6 +234,26 @@ class _Builder:
                     "Mask() first in its chain: then the nearest pixel is taken. If it "
                     "is an image, put ToDtype(np.float32) before this operation, or "
                     "ignore this UserWarning.",
+                    stacklevel=_callers_level(),
+                )
+
+    def _warn_of_points(self, built: dict[Path, Chain]) -> None:
+        """Warn of boxes and points that go elsewhere than all images of their record."""
+        for path, chain in built.items():
+            if not isinstance(chain, PointsChain):
+                continue
+            image = self._image_of(path, chain.following)
+            source = self._leaves.source(image)
+            if not any(
+                moves_alike(chain, other)
+                for at, other in built.items()
+                if self._leaves.source(at) == source
+            ):
+                warnings.warn(
+                    f"`transform{_name(path)}` does not move its leaf as "
+                    f"`transform{_name(image)}` moves the image. Put the same "
+                    "operation objects into both chains, all of those that move "
+                    "pixels, or ignore this UserWarning.",
                     stacklevel=_callers_level(),
                 )
 
@@ -243,11 +271,53 @@ class _Builder:
         operations = self._chains.get(path, [])
         numbers = iter(_occurrences(operations))
         current: dict[int, int] = {}
-        chain = Chain(_name(path), field, lambda op: current[id(op)], images)
+        chain = self._begin(path, field, lambda op: current[id(op)], images)
         for index, operation in enumerate(operations):
             current[id(operation.chance)] = self._numbers[next(numbers)]
             chain.add(operation, index)
         return chain
+
+    def _begin(
+        self,
+        path: Path,
+        field: Field,
+        number_of: Callable[[Link], int],
+        images: dict[int, list[Extent]],
+    ) -> Chain:
+        """Return the chain of a leaf, without operations."""
+        first = next(iter(self._chains.get(path, ())), None)
+        if not isinstance(first, Following):
+            return Chain(_name(path), field, number_of, images)
+        image = self._image_of(path, first)
+        orders = [
+            operation.order
+            for operation in self._chains.get(image, ())
+            if isinstance(operation, Layout)
+        ]
+        return PointsChain(
+            _name(path),
+            field,
+            self._leaves.field(image),
+            orders[0] if orders else None,
+            number_of,
+            first,
+        )
+
+    def _image_of(self, path: Path, following: Following) -> Path:
+        """Return the path of the image that boxes or points follow."""
+        image = self._leaves.path_of(following.image)
+        if image not in self._leaves.paths:
+            raise OptionError(
+                f"`transform[{_short(path)!r}]` follows the image "
+                f"{show(following.image)}, which the batches have not; leaves are "
+                f"{self._leaves.show(self._leaves.paths)}."
+            )
+        if isinstance(next(iter(self._chains.get(image, ())), None), Following):
+            raise OptionError(
+                f"`transform[{_short(path)!r}]` follows {show(following.image)}, which "
+                "is no image: its chain says that it is boxes or points."
+            )
+        return image
 
     def _shown(self) -> dict[str, list[str]]:
         return {

@@ -5,6 +5,7 @@
 #include "echobuf/transform/maps.hpp"
 #include "echobuf/transform/mix.hpp"
 #include "echobuf/transform/pixels.hpp"
+#include "echobuf/transform/points.hpp"
 #include "echobuf/transform/resample.hpp"
 #include "echobuf/transform/tokens.hpp"
 #include "echobuf/transform/warp.hpp"
@@ -33,6 +34,12 @@ enum class OpCode : uint32_t {
   kJitter,
   kMix,
   kMask,
+  kCropPoints,
+  kFlipPoints,
+  kResizePoints,
+  kWindowPoints,
+  kWarpPoints,
+  kSanitizePoints,
   kCustom,  // the caller's; see custom.hpp
 };
 
@@ -70,6 +77,18 @@ template <>
 inline constexpr OpCode kCodeOf<Mix> = OpCode::kMix;
 template <>
 inline constexpr OpCode kCodeOf<Mask> = OpCode::kMask;
+template <>
+inline constexpr OpCode kCodeOf<CropPoints> = OpCode::kCropPoints;
+template <>
+inline constexpr OpCode kCodeOf<FlipPoints> = OpCode::kFlipPoints;
+template <>
+inline constexpr OpCode kCodeOf<ResizePoints> = OpCode::kResizePoints;
+template <>
+inline constexpr OpCode kCodeOf<WindowPoints> = OpCode::kWindowPoints;
+template <>
+inline constexpr OpCode kCodeOf<WarpPoints> = OpCode::kWarpPoints;
+template <>
+inline constexpr OpCode kCodeOf<SanitizePoints> = OpCode::kSanitizePoints;
 
 template <class Op>
 concept MapOp =
