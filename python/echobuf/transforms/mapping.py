@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import optree
@@ -12,14 +12,12 @@ import optree
 from echobuf._engine.output import OutputSpec
 from echobuf.errors import OptionError
 from echobuf.spec import NAMESPACE, Field, Spec
-from echobuf.transforms import dtypes
-from echobuf.transforms.chain import Chain, Link
+from echobuf.transforms import dtypes, points_leaves
+from echobuf.transforms.chain import Chain
 from echobuf.transforms.lowering import Extent
 from echobuf.transforms.mixed_labels import add_labels
 from echobuf.transforms.operation import Operation, Source
-from echobuf.transforms.pixels import Layout
-from echobuf.transforms.points import Following
-from echobuf.transforms.points_chain import PointsChain, moves_alike
+from echobuf.transforms.points_chain import PointsChain
 from echobuf.transforms.shown import show
 
 Path = tuple[Any, ...]
@@ -238,24 +236,15 @@ class _Builder:
                 )
 
     def _warn_of_points(self, built: dict[Path, Chain]) -> None:
-        """Warn of boxes and points that go elsewhere than all images of their record."""
-        for path, chain in built.items():
-            if not isinstance(chain, PointsChain):
-                continue
-            image = self._image_of(path, chain.following)
-            source = self._leaves.source(image)
-            if not any(
-                moves_alike(chain, other)
-                for at, other in built.items()
-                if self._leaves.source(at) == source
-            ):
-                warnings.warn(
-                    f"`transform{_name(path)}` does not move its leaf as "
-                    f"`transform{_name(image)}` moves the image. Put the same "
-                    "operation objects into both chains, all of those that move "
-                    "pixels, or ignore this UserWarning.",
-                    stacklevel=_callers_level(),
-                )
+        """Warn of boxes and points that move otherwise than their image."""
+        for path, image in points_leaves.astray(self._leaves, self._chains, built):
+            warnings.warn(
+                f"`transform{_name(path)}` does not move its leaf as "
+                f"`transform{_name(image)}` moves the image. Put the same operation "
+                "objects into both chains, all of those that move pixels, or ignore "
+                "this UserWarning.",
+                stacklevel=_callers_level(),
+            )
 
     def _spec(self, fields: Iterable[Field]) -> Spec:
         paths = tuple(
@@ -271,53 +260,17 @@ class _Builder:
         operations = self._chains.get(path, [])
         numbers = iter(_occurrences(operations))
         current: dict[int, int] = {}
-        chain = self._begin(path, field, lambda op: current[id(op)], images)
+        name, number_of = _name(path), lambda op: current[id(op)]
+        image = points_leaves.image_of(self._leaves, self._chains, path)
+        chain = (
+            Chain(name, field, number_of, images)
+            if image is None
+            else PointsChain(name, field, image, number_of)
+        )
         for index, operation in enumerate(operations):
             current[id(operation.chance)] = self._numbers[next(numbers)]
             chain.add(operation, index)
         return chain
-
-    def _begin(
-        self,
-        path: Path,
-        field: Field,
-        number_of: Callable[[Link], int],
-        images: dict[int, list[Extent]],
-    ) -> Chain:
-        """Return the chain of a leaf, without operations."""
-        first = next(iter(self._chains.get(path, ())), None)
-        if not isinstance(first, Following):
-            return Chain(_name(path), field, number_of, images)
-        image = self._image_of(path, first)
-        orders = [
-            operation.order
-            for operation in self._chains.get(image, ())
-            if isinstance(operation, Layout)
-        ]
-        return PointsChain(
-            _name(path),
-            field,
-            self._leaves.field(image),
-            orders[0] if orders else None,
-            number_of,
-            first,
-        )
-
-    def _image_of(self, path: Path, following: Following) -> Path:
-        """Return the path of the image that boxes or points follow."""
-        image = self._leaves.path_of(following.image)
-        if image not in self._leaves.paths:
-            raise OptionError(
-                f"`transform[{_short(path)!r}]` follows the image "
-                f"{show(following.image)}, which the batches have not; leaves are "
-                f"{self._leaves.show(self._leaves.paths)}."
-            )
-        if isinstance(next(iter(self._chains.get(image, ())), None), Following):
-            raise OptionError(
-                f"`transform[{_short(path)!r}]` follows {show(following.image)}, which "
-                "is no image: its chain says that it is boxes or points."
-            )
-        return image
 
     def _shown(self) -> dict[str, list[str]]:
         return {

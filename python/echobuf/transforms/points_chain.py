@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from echobuf.spec import Field
 from echobuf.transforms import dtypes
 from echobuf.transforms.chain import Chain, Link
 from echobuf.transforms.lowering import Draft, Extent, Image, Step
-from echobuf.transforms.pixels import Layout, Mask
+from echobuf.transforms.pixels import Mask
 from echobuf.transforms.points import Following
 from echobuf.transforms.shown import show
 
@@ -31,6 +32,21 @@ _KEPT: dict[str, tuple[str, ...]] = {
 """The members that a companion has of its operation, by the companion's kind."""
 
 
+@dataclass(frozen=True)
+class FollowedImage:
+    """The image that boxes or points follow.
+
+    Attributes:
+        field: of the record.
+        order: of its axes, if its chain says it.
+        following: the operation that names it.
+    """
+
+    field: Field
+    order: str | None
+    following: Following
+
+
 class PointsChain(Chain):
     """The operations on boxes or points, added one by one as to their image.
 
@@ -42,9 +58,10 @@ class PointsChain(Chain):
     Args:
         name: of the leaf, for messages.
         field: of the leaf.
-        image: the field of the image.
-        layout: the order of the image's axes, if its chain says it.
+        image: the image.
         number_of: returns the number of an operation in random draws.
+
+    Attributes:
         following: the operation that comes first.
     """
 
@@ -52,13 +69,11 @@ class PointsChain(Chain):
         self,
         name: str,
         field: Field,
-        image: Field,
-        layout: str | None,
+        image: FollowedImage,
         number_of: Callable[[Link], int],
-        following: Following,
     ) -> None:
         super().__init__(name, field, number_of, {})
-        self.following = following
+        self.following = following = image.following
         self._rows = field
         self._ended = False
         self._operation, self._index = following, 0
@@ -67,8 +82,8 @@ class PointsChain(Chain):
         self._as_image: Extent = (1, count, following.numbers)
         self._draft = Draft(Image(self._as_image, field.dtype, planar=False))
         self.subject = f"the image {show(following.image)}"
-        self.shape, self.dtype = image.shape, image.dtype
-        self.image(layout)
+        self.shape, self.dtype = image.field.shape, image.field.dtype
+        self.image(image.order)
 
     def _check_rows(self) -> None:
         numbers = self.following.numbers
@@ -184,8 +199,8 @@ class PointsChain(Chain):
 
     def _unknown(self) -> SpecError:
         return self.refusal(
-            "does not say where boxes and points go: leave it out of their chain, if it "
-            "moves no pixels"
+            "does not say where boxes and points go: leave it out of their chain if "
+            "it moves no pixels"
         )
 
     # ---- steps on the rows
