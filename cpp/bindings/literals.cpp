@@ -130,6 +130,12 @@ py::tuple operation_literals(const OpBlock& block) {
     ECHOBUF_LITERALS(Blur)
     ECHOBUF_LITERALS(Sharpen)
     ECHOBUF_LITERALS(Perspective)
+    ECHOBUF_LITERALS(CropPoints)
+    ECHOBUF_LITERALS(FlipPoints)
+    ECHOBUF_LITERALS(ResizePoints)
+    ECHOBUF_LITERALS(WindowPoints)
+    ECHOBUF_LITERALS(WarpPoints)
+    ECHOBUF_LITERALS(SanitizePoints)
 #undef ECHOBUF_LITERALS
     case OpCode::kCustom:
       break;

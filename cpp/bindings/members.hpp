@@ -236,4 +236,68 @@ void members(Get&& get, Perspective& op) {
   get("fill", op.fill);
 }
 
+template <class Get>
+void members(Get&& get, CropPoints& op) {
+  get("in", op.in);
+  get("height", op.height);
+  get("width", op.width);
+  get("top", op.top);
+  get("left", op.left);
+  get("tops", op.tops);
+  get("lefts", op.lefts);
+  get("columns_first", op.columns_first);
+  get("boxes", op.boxes);
+  get("outside", op.outside);
+}
+
+template <class Get>
+void members(Get&& get, FlipPoints& op) {
+  get("in", op.in);
+  get("axis", op.axis);
+  get("p", op.p);
+  get("boxes", op.boxes);
+  get("outside", op.outside);
+}
+
+template <class Get>
+void members(Get&& get, ResizePoints& op) {
+  get("in", op.in);
+  get("height", op.height);
+  get("width", op.width);
+  get("boxes", op.boxes);
+  get("outside", op.outside);
+}
+
+template <class Get>
+void members(Get&& get, WindowPoints& op) {
+  get("in", op.in);
+  get("height", op.height);
+  get("width", op.width);
+  get("scale", op.scale);
+  get("ratio", op.ratio);
+  get("boxes", op.boxes);
+  get("outside", op.outside);
+}
+
+template <class Get>
+void members(Get&& get, WarpPoints& op) {
+  get("in", op.in);
+  get("angle", op.angle);
+  get("shift", op.shift);
+  get("scale", op.scale);
+  get("shear_x", op.shear_x);
+  get("shear_y", op.shear_y);
+  get("centre", op.centre);
+  get("boxes", op.boxes);
+  get("outside", op.outside);
+}
+
+template <class Get>
+void members(Get&& get, SanitizePoints& op) {
+  get("in", op.in);
+  get("min_size", op.min_size);
+  get("boxes", op.boxes);
+  get("outside", op.outside);
+}
+
 }  // namespace echobuf::transform

@@ -110,6 +110,12 @@ OpBlock make_operation(const std::string& kind, std::uint32_t number,
       {"blur", put<Blur>},
       {"sharpen", put<Sharpen>},
       {"perspective", put<Perspective>},
+      {"crop_points", put<CropPoints>},
+      {"flip_points", put<FlipPoints>},
+      {"resize_points", put<ResizePoints>},
+      {"window_points", put<WindowPoints>},
+      {"warp_points", put<WarpPoints>},
+      {"sanitize_points", put<SanitizePoints>},
       {"custom", put_custom}};
   OpBlock block{};
   block.number = number;

@@ -29,6 +29,7 @@ from echobuf.transforms.pixels import (
     ToChannelFirst,
     ToDtype,
 )
+from echobuf.transforms.points import BoundingBoxes, Keypoints
 from echobuf.transforms.resampling import (
     RandomAffine,
     RandomResizedCrop,
@@ -61,6 +62,7 @@ from echobuf.transforms.tones import (
 __all__ = [
     "AutoAugment",
     "AutoContrast",
+    "BoundingBoxes",
     "CenterCrop",
     "ColorJitter",
     "Custom",
@@ -70,6 +72,7 @@ __all__ = [
     "GaussianNoise",
     "Grayscale",
     "Invert",
+    "Keypoints",
     "Lambda",
     "Layout",
     "Mask",

@@ -51,6 +51,7 @@ def choose(chain: Chain, alternatives: Sequence[tuple[Gate, int | None]]) -> Non
     for fork in forks:
         chain.mixed = chain.mixed or fork.mixed
         chain.interpolated = fork.interpolated or chain.interpolated
+        chain.moves = [*chain.moves, *fork.moves]
     chain.join(forks[0], buffer, stages)
 
 

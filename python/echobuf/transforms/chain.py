@@ -40,6 +40,7 @@ class Chain(Leaf):
         place: that of the operation that is being added.
         gates: of the stages that are being added.
         buffers: numbers of images between stages.
+        moves: the steps that move pixels, in order.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Chain(Leaf):
         self.interpolated: Link | None = None
         self.place: Place | None = None
         self.gates: tuple[Gate, ...] = ()
+        self.moves: list[Step] = []
         self._stages: list[Written] = []
         self.buffers = itertools.count()
         self._draft = Draft(Image(self.extent, field.dtype, planar=False))
@@ -111,7 +113,7 @@ class Chain(Leaf):
         if fills and (draft.filled or self._fills_bytes(draft)):
             draft = self._cut()
         draft = self._with_room(draft)
-        draft.after.append(self._step(kind, settings))
+        draft.after.append(self._move_step(kind, settings))
         draft.filled = draft.filled or fills
         self._resize(extent)
 
@@ -136,7 +138,7 @@ class Chain(Leaf):
             draft = self._cut()
         draft = self._with_room(draft)
         draft.before, draft.after = draft.after, []
-        draft.core = self._step(kind, settings)
+        draft.core = self._move_step(kind, settings)
         draft.whole = whole if dtypes.is_integer(self.dtype) else "no"
         self._rounding = self.dtype.name in ("float16", "bfloat16")
         self._resize(extent)
@@ -249,6 +251,7 @@ class Chain(Leaf):
     def begin_branch(self, *gates: Gate) -> None:
         """Make a copy of a chain a branch of it, whose stages have some gates more."""
         self._stages = []
+        self.moves = []
         self.gates += gates
         self._draft = copy.deepcopy(self._draft)
 
@@ -309,6 +312,11 @@ class Chain(Leaf):
     def _step(self, kind: str, settings: dict[str, Any]) -> Step:
         assert self.place is not None
         return Step(kind, self.place.number, settings)
+
+    def _move_step(self, kind: str, settings: dict[str, Any]) -> Step:
+        step = self._step(kind, settings)
+        self.moves.append(step)
+        return step
 
     def _settle(self) -> None:
         """Round numbers to `dtype` before the next step, if they are not rounded."""

@@ -40,6 +40,7 @@ class Leaf(ABC):
         mask_fill: the class outside of a mask; None: the operations' own.
         index: of the operation that is being added, or of its container.
         taken_for: the order of axes when the leaf was taken for an image, or None.
+        subject: what has this shape and dtype, for messages.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Leaf(ABC):
         self.is_mask = False
         self.mask_fill: float | None = None
         self.taken_for: str | None = None
+        self.subject = "the leaf"
         self.extent: Extent = flat(field.shape)
         self.mixed_images = mixed_images
         self._operation: Shown | None = None  # that is being added
@@ -65,7 +67,7 @@ class Leaf(ABC):
         """Return the error for an operation that does not fit."""
         return SpecError(
             f"`transform{self.name}[{self.index}]`, {show(self._operation)}, {what}. "
-            f"There, the leaf is {self.dtype}{show(list(self.shape))}."
+            f"There, {self.subject} is {self.dtype}{show(list(self.shape))}."
         )
 
     def image(self, order: str | None = None) -> Extent:

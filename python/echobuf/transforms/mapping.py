@@ -12,12 +12,13 @@ import optree
 from echobuf._engine.output import OutputSpec
 from echobuf.errors import OptionError
 from echobuf.spec import NAMESPACE, Field, Spec
-from echobuf.transforms import dtypes
+from echobuf.transforms import dtypes, points_leaves
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.lowering import Extent
 from echobuf.transforms.mixed_labels import add_labels
 from echobuf.transforms.operation import Operation, Source
 from echobuf.transforms.places import every, occurrences, placed
+from echobuf.transforms.points_chain import PointsChain
 from echobuf.transforms.shown import show
 
 Path = tuple[Any, ...]
@@ -132,9 +133,13 @@ class _Leaves:
         self.sources.append(self.paths.index(source))
         return operations[1:]
 
+    def source(self, path: Path) -> int:
+        """Return which field of the record a leaf is made from."""
+        return self.sources[self.paths.index(path)]
+
     def field(self, path: Path) -> Field:
         """Return the field of the record that a leaf is made from, of one example."""
-        field = self.spec.fields[self.sources[self.paths.index(path)]]
+        field = self.spec.fields[self.source(path)]
         return Field(field.shape[len(self.lead) :], field.dtype)
 
 
@@ -188,12 +193,12 @@ class _Builder:
         for path in sorted(self._order, key=lambda path: len(fields[path].shape) < 2):
             built[path] = self._chain(path, fields[path], images)
         self._warn_of_masks(built, fields)
+        self._warn_of_points(built)
         plans, drawn, final, functions = [], [], [], []
         for path in self._order:
             chain = built[path]
             plan, field = chain.finish()
-            source = self._leaves.sources[self._leaves.paths.index(path)]
-            plans.append((source, plan))
+            plans.append((self._leaves.source(path), plan))
             drawn.append(field)
             final.append(Field(chain.shape, chain.dtype))
             functions.append(tuple(chain.functions))
@@ -220,6 +225,7 @@ class _Builder:
                 for other, operations in self._chains.items()
                 if other != path
                 and len(fields[other].shape) >= 2
+                and not isinstance(built[other], PointsChain)
                 and not chances.isdisjoint(
                     id(each.chance) for each in every(operations)
                 )
@@ -236,6 +242,17 @@ class _Builder:
                     stacklevel=_callers_level(),
                 )
 
+    def _warn_of_points(self, built: dict[Path, Chain]) -> None:
+        """Warn of boxes and points that move otherwise than their image."""
+        for path, image in points_leaves.astray(self._leaves, self._chains, built):
+            warnings.warn(
+                f"`transform{_name(path)}` does not move its leaf as "
+                f"`transform{_name(image)}` moves the image. Put the same operation "
+                "objects into both chains, all of those that move pixels, or ignore "
+                "this UserWarning.",
+                stacklevel=_callers_level(),
+            )
+
     def _spec(self, fields: Iterable[Field]) -> Spec:
         paths = tuple(
             accessor.codify("")
@@ -249,7 +266,12 @@ class _Builder:
     ) -> Chain:
         operations = self._chains.get(path, [])
         numbers = (self._numbers[key] for key in occurrences(operations))
-        chain = Chain(_name(path), field, images)
+        image = points_leaves.image_of(self._leaves, self._chains, path)
+        chain = (
+            Chain(_name(path), field, images)
+            if image is None
+            else PointsChain(_name(path), field, image)
+        )
         for index, place in enumerate(placed(operations, numbers)):
             chain.add(place, index)
         return chain

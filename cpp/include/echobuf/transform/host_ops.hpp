@@ -124,6 +124,18 @@ class HostOps {
         return use(block.as<Sharpen>());
       case OpCode::kPerspective:
         return use(block.as<Perspective>());
+      case OpCode::kCropPoints:
+        return use(block.as<CropPoints>());
+      case OpCode::kFlipPoints:
+        return use(block.as<FlipPoints>());
+      case OpCode::kResizePoints:
+        return use(block.as<ResizePoints>());
+      case OpCode::kWindowPoints:
+        return use(block.as<WindowPoints>());
+      case OpCode::kWarpPoints:
+        return use(block.as<WarpPoints>());
+      case OpCode::kSanitizePoints:
+        return use(block.as<SanitizePoints>());
       case OpCode::kCustom:
         return use(
             Custom{reinterpret_cast<const CustomTable*>(block.table), block.settings});

@@ -9,9 +9,10 @@
 #include "echobuf/transform/mix.hpp"
 #include "echobuf/transform/perspective.hpp"
 #include "echobuf/transform/pixels.hpp"
+#include "echobuf/transform/points.hpp"
 #include "echobuf/transform/resample.hpp"
-#include "echobuf/transform/statistic.hpp"
 #include "echobuf/transform/sharpen.hpp"
+#include "echobuf/transform/statistic.hpp"
 #include "echobuf/transform/tokens.hpp"
 #include "echobuf/transform/tone.hpp"
 #include "echobuf/transform/warp.hpp"
@@ -52,6 +53,12 @@ enum class OpCode : uint32_t {
   kBlur,
   kSharpen,
   kPerspective,
+  kCropPoints,
+  kFlipPoints,
+  kResizePoints,
+  kWindowPoints,
+  kWarpPoints,
+  kSanitizePoints,
   kCustom,  // the caller's; see custom.hpp
 };
 
@@ -111,6 +118,18 @@ template <>
 inline constexpr OpCode kCodeOf<Sharpen> = OpCode::kSharpen;
 template <>
 inline constexpr OpCode kCodeOf<Perspective> = OpCode::kPerspective;
+template <>
+inline constexpr OpCode kCodeOf<CropPoints> = OpCode::kCropPoints;
+template <>
+inline constexpr OpCode kCodeOf<FlipPoints> = OpCode::kFlipPoints;
+template <>
+inline constexpr OpCode kCodeOf<ResizePoints> = OpCode::kResizePoints;
+template <>
+inline constexpr OpCode kCodeOf<WindowPoints> = OpCode::kWindowPoints;
+template <>
+inline constexpr OpCode kCodeOf<WarpPoints> = OpCode::kWarpPoints;
+template <>
+inline constexpr OpCode kCodeOf<SanitizePoints> = OpCode::kSanitizePoints;
 
 template <class Op>
 concept MapOp =

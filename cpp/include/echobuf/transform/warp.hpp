@@ -64,6 +64,39 @@ ECHOBUF_HD void sample_at(const Op& op, float from_y, float from_x, float* v,
   }
 }
 
+/// The random choices of an affine map: from the image, x' = size * (a x + b y) + right
+/// and y' = size * (c x + d y) + down, about its centre; a d - b c = 1.
+struct AffineDraw {
+  double a, b, c, d;
+  double size;
+  double right;
+  double down;
+};
+
+/// Asks chance, for the angle, the shifts, the scale and both shears in this order.
+ECHOBUF_HD inline AffineDraw draw_affine(Words words, const double* degrees,
+                                         const double* shift, const double* scale,
+                                         const double* shear_x, const double* shear_y) {
+  const double angle = words.uniform(degrees[0], degrees[1]);
+  const double right = exact::round_even(words.uniform(-shift[0], shift[0]));
+  const double down = exact::round_even(words.uniform(-shift[1], shift[1]));
+  const double size = words.uniform(scale[0], scale[1]);
+  const double along_x = words.uniform(shear_x[0], shear_x[1]);
+  const double along_y = words.uniform(shear_y[0], shear_y[1]);
+  const exact::Turn rotation = exact::turn(angle);
+  const exact::Turn tilted = exact::turn(angle - along_y);
+  const exact::Turn x = exact::turn(along_x);
+  const exact::Turn y = exact::turn(along_y);
+  const double tangent = x.sine / x.cosine;
+  return {tilted.cosine / y.cosine,
+          -tilted.cosine * tangent / y.cosine - rotation.sine,
+          tilted.sine / y.cosine,
+          -tilted.sine * tangent / y.cosine + rotation.cosine,
+          size,
+          right,
+          down};
+}
+
 struct Warp {
   Extent in;
   uint32_t bilinear;  // else nearest
@@ -82,25 +115,11 @@ struct Warp {
   };
 
   ECHOBUF_HD Draw draw(Words words) const {
-    const double angle = words.uniform(degrees[0], degrees[1]);
-    const double right = exact::round_even(words.uniform(-shift[0], shift[0]));
-    const double down = exact::round_even(words.uniform(-shift[1], shift[1]));
-    const double size = words.uniform(scale[0], scale[1]);
-    const double along_x = words.uniform(shear_x[0], shear_x[1]);
-    const double along_y = words.uniform(shear_y[0], shear_y[1]);
-    const exact::Turn rotation = exact::turn(angle);
-    const exact::Turn tilted = exact::turn(angle - along_y);
-    const exact::Turn x = exact::turn(along_x);
-    const exact::Turn y = exact::turn(along_y);
-    const double tangent = x.sine / x.cosine;
-    const double a = tilted.cosine / y.cosine;
-    const double b = -tilted.cosine * tangent / y.cosine - rotation.sine;
-    const double c = tilted.sine / y.cosine;
-    const double d = -tilted.sine * tangent / y.cosine + rotation.cosine;
-    const double cx = -centre[0] - right;
-    const double cy = -centre[1] - down;
-    const double xx = d / size, xy = -b / size;
-    const double yx = -c / size, yy = a / size;
+    const AffineDraw t = draw_affine(words, degrees, shift, scale, shear_x, shear_y);
+    const double cx = -centre[0] - t.right;
+    const double cy = -centre[1] - t.down;
+    const double xx = t.d / t.size, xy = -t.b / t.size;
+    const double yx = -t.c / t.size, yy = t.a / t.size;
     return {static_cast<float>(xx),
             static_cast<float>(xy),
             static_cast<float>(xx * cx + xy * cy + centre[0]),

@@ -1,0 +1,254 @@
+#pragma once
+
+#include "echobuf/transform/maps.hpp"
+#include "echobuf/transform/resample.hpp"
+#include "echobuf/transform/warp.hpp"
+
+// Boxes and points that follow the pixels of an image. Their leaf is an image of one
+// row, whose pixels are boxes (x1, y1, x2, y2) or points (x, y), in pixels of the
+// image. Each operation that moves pixels has a companion here with the same random
+// choices, which maps numbers from the image to the result.
+//
+// Conventions and arithmetic are those of torchvision 0.29.1 (transforms/v2/functional/
+// _geometry.py and _meta.py): crops and affine maps clip boxes, flips and resizing do
+// not; a flip takes whole numbers for edges in boxes, and for pixels in points.
+
+namespace echobuf::transform {
+
+/// The kind of a leaf's pixels, and the number that those have which left the image.
+struct PointForm {
+  uint32_t boxes;    // else points
+  uint32_t outside;  // the bits of a float, which may be a NaN
+
+  ECHOBUF_HD int size() const { return boxes != 0 ? 4 : 2; }
+
+  ECHOBUF_HD bool is_marked(const float* v) const {
+    const float mark = exact::float_of(outside);
+    bool all = true;
+    for (int i = 0; i < size(); ++i)
+      all = all && (v[i] == mark || (mark != mark && v[i] != v[i]));
+    return all;
+  }
+  ECHOBUF_HD void mark(float* v) const {
+    for (int i = 0; i < size(); ++i) v[i] = exact::float_of(outside);
+  }
+
+  /// Cuts a box at the edges of an image, and marks it if less than `least` in width or
+  /// height is left; marks a point that is not in the image. A NaN is nowhere.
+  ECHOBUF_HD void clip(float* v, int32_t height, int32_t width,
+                       float least = 0.0f) const {
+    const auto right = static_cast<float>(width);
+    const auto bottom = static_cast<float>(height);
+    bool stays;
+    if (boxes != 0) {
+      for (int i = 0; i < 4; ++i)
+        v[i] = exact::least(exact::most(v[i], 0.0f), i % 2 == 0 ? right : bottom);
+      const float wide = v[2] - v[0];
+      const float high = v[3] - v[1];
+      stays = wide > 0.0f && high > 0.0f && wide >= least && high >= least;
+    } else {
+      stays = v[0] >= 0.0f && v[0] < right && v[1] >= 0.0f && v[1] < bottom;
+    }
+    if (!stays) mark(v);
+  }
+
+  ECHOBUF_HD void move(float* v, float right, float down) const {
+    for (int i = 0; i < size(); ++i) v[i] = v[i] + (i % 2 == 0 ? right : down);
+  }
+  ECHOBUF_HD void scale(float* v, float across, float down) const {
+    for (int i = 0; i < size(); ++i) v[i] = v[i] * (i % 2 == 0 ? across : down);
+  }
+};
+
+/// The factor by which an axis of `size` pixels becomes one of `result`.
+ECHOBUF_HD inline float resized_by(int32_t size, int32_t result) {
+  return static_cast<float>(static_cast<double>(result) / static_cast<double>(size));
+}
+
+/// Of a `Crop` with the same numbers.
+struct CropPoints {
+  Extent in;
+  int32_t height;
+  int32_t width;
+  int32_t top;
+  int32_t left;
+  uint32_t tops;
+  uint32_t lefts;
+  uint32_t columns_first;
+  uint32_t boxes;
+  uint32_t outside;
+
+  using Draw = Crop::Draw;
+
+  ECHOBUF_HD Draw draw(Words words) const {
+    const Crop windows{in,   height, width,         top,           left,
+                       tops, lefts,  Border::kFill, columns_first, {}};
+    return windows.draw(words);
+  }
+  ECHOBUF_HD void pixel(const Draw& d, float* v, const Place&) const {
+    const PointForm form{boxes, outside};
+    if (form.is_marked(v)) return;
+    // The border comes first, as an operation of its own.
+    const int32_t above = exact::most(-top, 0);
+    const int32_t before = exact::most(-left, 0);
+    form.move(v, static_cast<float>(before), static_cast<float>(above));
+    form.move(v, -static_cast<float>(d.left + before),
+              -static_cast<float>(d.top + above));
+    form.clip(v, height, width);
+  }
+};
+
+/// Of a `Flip`.
+struct FlipPoints {
+  Extent in;
+  Axis axis;
+  double p;
+  uint32_t boxes;
+  uint32_t outside;
+
+  using Draw = Flip::Draw;
+
+  ECHOBUF_HD Draw draw(Words words) const { return Flip{in, axis, p}.draw(words); }
+  ECHOBUF_HD void pixel(const Draw& d, float* v, const Place&) const {
+    const PointForm form{boxes, outside};
+    if (d.on == 0 || form.is_marked(v)) return;
+    const int first = axis == Axis::kColumn ? 0 : 1;
+    const int32_t size = axis == Axis::kColumn ? in.width : in.height;
+    if (boxes == 0) {
+      const float last = static_cast<float>(size - 1);
+      v[0] = first == 0 ? last - v[0] : v[0];
+      v[1] = first == 0 ? v[1] : last - v[1];
+      return;
+    }
+    const auto end = static_cast<float>(size);
+    const float low = end - (first == 0 ? v[2] : v[3]);
+    const float high = end - (first == 0 ? v[0] : v[1]);
+    v[0] = first == 0 ? low : v[0];
+    v[1] = first == 0 ? v[1] : low;
+    v[2] = first == 0 ? high : v[2];
+    v[3] = first == 0 ? v[3] : high;
+  }
+};
+
+/// Of an image that is resized as a whole, by any filter.
+struct ResizePoints {
+  Extent in;
+  int32_t height;
+  int32_t width;
+  uint32_t boxes;
+  uint32_t outside;
+
+  struct Draw {};
+
+  ECHOBUF_HD Draw draw(Words) const { return {}; }
+  ECHOBUF_HD void pixel(const Draw&, float* v, const Place&) const {
+    const PointForm form{boxes, outside};
+    if (form.is_marked(v)) return;
+    form.scale(v, resized_by(in.width, width), resized_by(in.height, height));
+  }
+};
+
+/// Of a `Resample`, or a `NearestWindow`, of windows with the same numbers.
+struct WindowPoints {
+  Extent in;
+  int32_t height;
+  int32_t width;
+  double scale[2];
+  double ratio[2];
+  uint32_t boxes;
+  uint32_t outside;
+
+  using Draw = Resample::Draw;
+
+  ECHOBUF_HD Draw draw(Words words) const {
+    const Resample windows{
+        in, height, width, 0, 1, {scale[0], scale[1]}, {ratio[0], ratio[1]}};
+    return windows.draw(words);
+  }
+  ECHOBUF_HD void pixel(const Draw& d, float* v, const Place&) const {
+    const PointForm form{boxes, outside};
+    if (form.is_marked(v)) return;
+    form.move(v, -static_cast<float>(d.left), -static_cast<float>(d.top));
+    form.clip(v, d.height, d.width);
+    if (form.is_marked(v)) return;
+    form.scale(v, resized_by(d.width, width), resized_by(d.height, height));
+  }
+};
+
+/// Of a `Warp` with the same numbers. A box becomes the one around its four corners.
+struct WarpPoints {
+  Extent in;
+  double angle[2];  // the degrees of a Warp
+  double shift[2];
+  double scale[2];
+  double shear_x[2];
+  double shear_y[2];
+  double centre[2];  // x, y, from the middle of the image
+  uint32_t boxes;
+  uint32_t outside;
+
+  /// The place in the result of point (x, y) of the image, from its corner.
+  struct Draw {
+    double xx, xy, x0;
+    double yx, yy, y0;
+
+    ECHOBUF_HD float x(float px, float py) const {
+      return static_cast<float>(xx * static_cast<double>(px) +
+                                xy * static_cast<double>(py) + x0);
+    }
+    ECHOBUF_HD float y(float px, float py) const {
+      return static_cast<float>(yx * static_cast<double>(px) +
+                                yy * static_cast<double>(py) + y0);
+    }
+  };
+
+  ECHOBUF_HD Draw draw(Words words) const {
+    const AffineDraw t = draw_affine(words, angle, shift, scale, shear_x, shear_y);
+    const double cx = 0.5 * in.width + centre[0];
+    const double cy = 0.5 * in.height + centre[1];
+    const double xx = t.a * t.size, xy = t.b * t.size;
+    const double yx = t.c * t.size, yy = t.d * t.size;
+    return {xx, xy, cx + t.right - xx * cx - xy * cy,
+            yx, yy, cy + t.down - yx * cx - yy * cy};
+  }
+  ECHOBUF_HD void pixel(const Draw& d, float* v, const Place&) const {
+    const PointForm form{boxes, outside};
+    if (form.is_marked(v)) return;
+    const float x = d.x(v[0], v[1]);
+    const float y = d.y(v[0], v[1]);
+    if (boxes == 0) {
+      v[0] = x;
+      v[1] = y;
+    } else {
+      const float xs[3] = {d.x(v[2], v[1]), d.x(v[2], v[3]), d.x(v[0], v[3])};
+      const float ys[3] = {d.y(v[2], v[1]), d.y(v[2], v[3]), d.y(v[0], v[3])};
+      v[0] = v[2] = x;
+      v[1] = v[3] = y;
+      for (int i = 0; i < 3; ++i) {
+        v[0] = exact::least(v[0], xs[i]);
+        v[1] = exact::least(v[1], ys[i]);
+        v[2] = exact::most(v[2], xs[i]);
+        v[3] = exact::most(v[3], ys[i]);
+      }
+    }
+    form.clip(v, in.height, in.width);
+  }
+};
+
+/// The end of a chain: what is outside of the image `in`, or too small, is marked.
+struct SanitizePoints {
+  Extent in;
+  float min_size;
+  uint32_t boxes;
+  uint32_t outside;
+
+  struct Draw {};
+
+  ECHOBUF_HD Draw draw(Words) const { return {}; }
+  ECHOBUF_HD void pixel(const Draw&, float* v, const Place&) const {
+    const PointForm form{boxes, outside};
+    if (!form.is_marked(v)) form.clip(v, in.height, in.width, min_size);
+  }
+};
+
+}  // namespace echobuf::transform

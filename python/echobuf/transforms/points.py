@@ -1,0 +1,120 @@
+"""`BoundingBoxes` and `Keypoints`: numbers that follow the pixels of an image."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from echobuf.transforms import arguments
+from echobuf.transforms.chain import Chain
+from echobuf.transforms.operation import Operation
+
+
+class Following(Operation):
+    """The base of `BoundingBoxes` and `Keypoints`.
+
+    Attributes:
+        numbers: how many make one row.
+        least: the width and height in pixels that a box has at least.
+    """
+
+    image: Any
+    outside: Any
+    numbers: ClassVar[int]
+
+    def __post_init__(self) -> None:
+        arguments.make_plain(self)
+        arguments.key(self, "image", self.image)
+        try:
+            is_nan = math.isnan(self.outside)
+        except Exception:  # of any type that is no number of Python's
+            is_nan = False
+        if not is_nan:
+            arguments.float32(self, "outside", self.outside)
+
+    @property
+    def least(self) -> float:
+        return 0.0
+
+    def settings(self) -> dict[str, Any]:
+        """Return the members that all native operations on such rows have."""
+        bits = np.float32(self.outside).view(np.uint32)
+        return {"boxes": int(self.numbers == 4), "outside": int(bits)}
+
+    def add_to(self, chain: Chain) -> None:
+        raise chain.refusal("comes first in its chain, and only there")
+
+
+@dataclass(frozen=True, eq=False)
+class BoundingBoxes(Following):
+    """Says that a leaf is bounding boxes, which follow the pixels of an image.
+
+    The leaf is [N, 4] (or any [..., 4]): x1, y1, x2, y2 in pixels of the stored image,
+    of any real dtype; batches have it as float32. Operations after it, which are those
+    of the image, move the boxes with the same random choices as its pixels: crops and
+    affine maps clip them, a rotated box becomes the one around its four corners. What
+    changes colours or dtypes leaves them as they are.
+
+    A box of which less than `min_size` is left in width or height, and each row that is
+    `outside` already, becomes `outside` in all four numbers: records have a fixed size,
+    so N is the largest number of boxes, and rows that an image has not are stored so.
+
+    Args:
+        image: the key of the image's leaf, as in `transform`; its height and width are
+            those of the spec.
+        outside: a number; may be NaN.
+        min_size: in pixels of the result; 0: boxes that have an area stay.
+
+    As `torchvision.transforms.v2` on `tv_tensors.BoundingBoxes` of format XYXY,
+    followed by its `ClampBoundingBoxes` and `SanitizeBoundingBoxes`.
+
+    Raises:
+        OptionError: the spec has no such image.
+        SpecError: it is no image, or the leaf is not [..., 4].
+    """
+
+    image: Any
+    outside: Any = -1.0
+    min_size: float = 1.0
+    numbers = 4
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        arguments.float32(self, "min_size", self.min_size, 0.0)
+
+    @property
+    def least(self) -> float:
+        return float(self.min_size)
+
+
+@dataclass(frozen=True, eq=False)
+class Keypoints(Following):
+    """Says that a leaf is points, which follow the pixels of an image.
+
+    The leaf is [N, 2] (or any [..., 2]): x, y in pixels of the stored image, of any
+    real dtype; batches have it as float32. Operations after it, which are those of the
+    image, move the points with the same random choices as its pixels. What changes
+    colours or dtypes leaves them as they are.
+
+    A point that a crop or an affine map puts outside of the image, that is there at the
+    end, or that is `outside` already, becomes `outside` in both numbers.
+
+    Args:
+        image: the key of the image's leaf, as in `transform`; its height and width are
+            those of the spec.
+        outside: a number; may be NaN.
+
+    As `torchvision.transforms.v2` on `tv_tensors.KeyPoints`, followed by its
+    `SanitizeKeyPoints`: a flip makes x to width - 1 - x.
+
+    Raises:
+        OptionError: the spec has no such image.
+        SpecError: it is no image, or the leaf is not [..., 2].
+    """
+
+    image: Any
+    outside: Any = -1.0
+    numbers = 2
