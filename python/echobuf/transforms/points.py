@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -14,16 +14,10 @@ from echobuf.transforms.operation import Operation
 
 
 class Following(Operation):
-    """The base of `BoundingBoxes` and `Keypoints`.
-
-    Attributes:
-        numbers: how many make one row.
-        least: the width and height in pixels that a box has at least.
-    """
+    """The base of `BoundingBoxes` and `Keypoints`."""
 
     image: Any
     outside: Any
-    numbers: ClassVar[int]
 
     def __post_init__(self) -> None:
         arguments.make_plain(self)
@@ -34,15 +28,6 @@ class Following(Operation):
             is_nan = False
         if not is_nan:
             arguments.float32(self, "outside", self.outside)
-
-    @property
-    def least(self) -> float:
-        return 0.0
-
-    def settings(self) -> dict[str, Any]:
-        """Return the members that all native operations on such rows have."""
-        bits = np.float32(self.outside).view(np.uint32)
-        return {"boxes": int(self.numbers == 4), "outside": int(bits)}
 
     def add_to(self, chain: Chain) -> None:
         raise chain.refusal("comes first in its chain, and only there")
@@ -79,15 +64,10 @@ class BoundingBoxes(Following):
     image: Any
     outside: Any = -1.0
     min_size: float = 1.0
-    numbers = 4
 
     def __post_init__(self) -> None:
         super().__post_init__()
         arguments.float32(self, "min_size", self.min_size, 0.0)
-
-    @property
-    def least(self) -> float:
-        return float(self.min_size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,4 +97,20 @@ class Keypoints(Following):
 
     image: Any
     outside: Any = -1.0
-    numbers = 2
+
+
+def numbers_of(following: Following) -> int:
+    """Return how many numbers make one row."""
+    return 4 if isinstance(following, BoundingBoxes) else 2
+
+
+def least_of(following: Following) -> float:
+    """Return the width and height that a row has at least."""
+    return following.min_size if isinstance(following, BoundingBoxes) else 0.0
+
+
+def members_of(following: Following) -> dict[str, Any]:
+    """Return the members that all native operations on such rows have."""
+    bits = np.float32(following.outside).view(np.uint32)
+    boxes = isinstance(following, BoundingBoxes)
+    return {"boxes": int(boxes), "outside": int(bits)}
