@@ -6,7 +6,15 @@
 import numpy as np
 
 from echobuf import EchoBuffer, Field
-from echobuf import transforms as T
+from echobuf.transforms import (
+    BoundingBoxes,
+    ColorJitter,
+    Normalize,
+    RandomHorizontalFlip,
+    RandomResizedCrop,
+    ToChannelFirst,
+    ToDtype,
+)
 
 MOST_BOXES = 20  # of an image; rows that it has not are stored as -1
 
@@ -16,15 +24,15 @@ spec = {
     "labels": Field((MOST_BOXES,), np.int64),
 }
 chain = [
-    T.RandomResizedCrop(224, scale=(0.3, 1.0)),
-    T.RandomHorizontalFlip(),
-    T.ColorJitter(0.4, 0.4, 0.4),
-    T.ToDtype(np.float32, scale=True),
-    T.Normalize(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225)),
-    T.ToDtype(np.float16),
-    T.ToChannelFirst(),
+    RandomResizedCrop(224, scale=(0.3, 1.0)),
+    RandomHorizontalFlip(),
+    ColorJitter(0.4, 0.4, 0.4),
+    ToDtype(np.float32, scale=True),
+    Normalize(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225)),
+    ToDtype(np.float16),
+    ToChannelFirst(),
 ]
-transform = {"image": chain, "boxes": [T.BoundingBoxes("image"), *chain]}
+transform = {"image": chain, "boxes": [BoundingBoxes("image"), *chain]}
 
 
 def example(rng: np.random.Generator) -> dict[str, np.ndarray]:
