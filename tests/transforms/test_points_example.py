@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_detection() -> None:
-    """Where a box is left, the image is bright in the colour of its label."""
+    """A box that is left is bright in the colour of its label."""
     module = runpy.run_path(str(ROOT / "examples" / "augmentation" / "detection.py"))
     seen = 0
     for images, boxes, labels, present in module["batches"](16, 4):

@@ -35,7 +35,7 @@ class Following(Operation):
 
 @dataclass(frozen=True, eq=False)
 class BoundingBoxes(Following):
-    """Says that a leaf is bounding boxes, which follow the pixels of an image.
+    """Bounding boxes, which follow the pixels of an image; first in their chain.
 
     The leaf is [N, 4] (or any [..., 4]): x1, y1, x2, y2 in pixels of the stored image,
     of any real dtype; batches have it as float32. Operations after it, which are those
@@ -72,7 +72,7 @@ class BoundingBoxes(Following):
 
 @dataclass(frozen=True, eq=False)
 class Keypoints(Following):
-    """Says that a leaf is points, which follow the pixels of an image.
+    """Points, which follow the pixels of an image; first in their chain.
 
     The leaf is [N, 2] (or any [..., 2]): x, y in pixels of the stored image, of any
     real dtype; batches have it as float32. Operations after it, which are those of the
