@@ -90,7 +90,9 @@ ODD: dict[str, Any] = {
     "np.dtype": np.dtype("f4"),
 }
 SPEC = {"x": Field((6, 5, 3), np.float32), "label": Field((), np.int64)}
+ROWS = {"BoundingBoxes": "boxes", "Keypoints": "points"}  # the leaves of these
 BASE: dict[str, dict[str, Any]] = {
+    "BoundingBoxes": {"image": "x"},
     "CenterCrop": {"size": 2},
     "Custom": {
         "header": HEADER,
@@ -98,6 +100,7 @@ BASE: dict[str, dict[str, Any]] = {
         "settings": {"least": 0.2, "most": 0.8},
     },
     "GaussianBlur": {"kernel_size": 3},
+    "Keypoints": {"image": "x"},
     "Lambda": {"function": abs},
     "Layout": {"order": "HWC"},
     "Normalize": {"mean": 0, "std": 1},
@@ -153,10 +156,14 @@ def check(name: str, argument: str, value: Any) -> None:
     repr(operation)
     if name == "Custom":  # is compiled
         return
-    transform = {"y" if name == "Source" else "x": [operation]}
+    transform = {"y" if name == "Source" else ROWS.get(name, "x"): [operation]}
+    spec = SPEC
+    if name in ROWS:
+        rows = {"boxes": Field((2, 4), np.float32), "points": Field((2,), np.float32)}
+        spec = SPEC | rows
     with contextlib.suppress(OptionError, SpecError, CapacityError):
         options = {"batch_size": 2, "window": 4, "max_bytes": 10**8}
-        EchoBuffer(SPEC, transform=transform, **options).close()
+        EchoBuffer(spec, transform=transform, **options).close()
 
 
 @pytest.mark.parametrize("odd", ODD)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from echobuf import EchoBuffer, Field
 from echobuf import transforms as T
-from helpers import WAIT_S
+from helpers import WAIT_S, Worker
 from transform_chains import (
     DTYPES,
     Image,
@@ -307,3 +307,64 @@ def test_functions_on_batches_come_last() -> None:
     example["boxes"][:] = [1, 2, 5, 4]
     [batch] = drawn([example], transform, batch_size=1)
     np.testing.assert_array_equal(batch["boxes"], np.full((1, 3, 2), 3, np.float32))
+
+
+# ---- keyed
+
+
+def keyed(rows: dict[str, np.ndarray], **options: Any) -> EchoBuffer:
+    """A buffer of ten records, twice each, whose boxes follow an image."""
+    spec = {name: Field(leaf.shape[1:], leaf.dtype) for name, leaf in rows.items()}
+    operations = [T.RandomResizedCrop(8), T.RandomHorizontalFlip(), T.RandomRotation(9)]
+    transform = {"image": operations, "boxes": [T.BoundingBoxes("image"), *operations]}
+    options = {"batch_size": 4, "window": 5, "factor": 2, "seed": 3} | options
+    return EchoBuffer(spec, transform=transform, **options)
+
+
+def stored() -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(8)
+    corners = np.sort(rng.random((10, 6, 2, 2), np.float32) * 12, 2)
+    image = rng.integers(0, 256, (10, 12, 14, 3), np.uint8)
+    return {"boxes": corners.reshape(10, 6, 4), "image": image}
+
+
+def fed(buffer: EchoBuffer, first: int = 0) -> Worker:
+    def put() -> None:
+        rows = stored()
+        for i in range(first, 10):
+            example = {name: leaf[i] for name, leaf in rows.items()}
+            buffer.put(example, timeout=WAIT_S)
+        buffer.close()
+
+    return Worker(put)
+
+
+def all_boxes(batches: Any) -> np.ndarray:
+    return np.concatenate([batch["boxes"] for batch in batches])
+
+
+@pytest.mark.parametrize("options", [{"batch_size": 3}, {"prefetch": 2}], ids=str)
+def test_batches_and_threads_do_not_matter(options: dict[str, int]) -> None:
+    made = []
+    for more in ({}, options):
+        with keyed(stored(), **more) as buffer:
+            worker = fed(buffer)
+            made.append(all_boxes(buffer))
+            worker.result()
+    np.testing.assert_array_equal(*made)
+
+
+@pytest.mark.parametrize("after", [1, 3])
+def test_resumed(after: int) -> None:
+    with keyed(stored()) as buffer:
+        worker = fed(buffer)
+        for _ in range(after):
+            buffer.next_batch()
+        state = buffer.state_dict()
+        left = all_boxes(buffer)
+        worker.result()
+    with keyed(stored()) as buffer:
+        buffer.load_state_dict(state)
+        worker = fed(buffer, state["fresh_offset"])
+        np.testing.assert_array_equal(all_boxes(buffer), left)
+        worker.result()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -14,16 +14,10 @@ from echobuf.transforms.operation import Operation
 
 
 class Following(Operation):
-    """The base of `BoundingBoxes` and `Keypoints`.
-
-    Attributes:
-        numbers: how many make one row.
-        least: the width and height in pixels that a box has at least.
-    """
+    """The base of `BoundingBoxes` and `Keypoints`."""
 
     image: Any
     outside: Any
-    numbers: ClassVar[int]
 
     def __post_init__(self) -> None:
         arguments.make_plain(self)
@@ -35,22 +29,13 @@ class Following(Operation):
         if not is_nan:
             arguments.float32(self, "outside", self.outside)
 
-    @property
-    def least(self) -> float:
-        return 0.0
-
-    def settings(self) -> dict[str, Any]:
-        """Return the members that all native operations on such rows have."""
-        bits = np.float32(self.outside).view(np.uint32)
-        return {"boxes": int(self.numbers == 4), "outside": int(bits)}
-
     def add_to(self, chain: Chain) -> None:
         raise chain.refusal("comes first in its chain, and only there")
 
 
 @dataclass(frozen=True, eq=False)
 class BoundingBoxes(Following):
-    """Says that a leaf is bounding boxes, which follow the pixels of an image.
+    """Bounding boxes, which follow the pixels of an image; first in their chain.
 
     The leaf is [N, 4] (or any [..., 4]): x1, y1, x2, y2 in pixels of the stored image,
     of any real dtype; batches have it as float32. Operations after it, which are those
@@ -79,20 +64,15 @@ class BoundingBoxes(Following):
     image: Any
     outside: Any = -1.0
     min_size: float = 1.0
-    numbers = 4
 
     def __post_init__(self) -> None:
         super().__post_init__()
         arguments.float32(self, "min_size", self.min_size, 0.0)
 
-    @property
-    def least(self) -> float:
-        return float(self.min_size)
-
 
 @dataclass(frozen=True, eq=False)
 class Keypoints(Following):
-    """Says that a leaf is points, which follow the pixels of an image.
+    """Points, which follow the pixels of an image; first in their chain.
 
     The leaf is [N, 2] (or any [..., 2]): x, y in pixels of the stored image, of any
     real dtype; batches have it as float32. Operations after it, which are those of the
@@ -117,4 +97,20 @@ class Keypoints(Following):
 
     image: Any
     outside: Any = -1.0
-    numbers = 2
+
+
+def numbers_of(following: Following) -> int:
+    """Return how many numbers make one row."""
+    return 4 if isinstance(following, BoundingBoxes) else 2
+
+
+def least_of(following: Following) -> float:
+    """Return the width and height that a row has at least."""
+    return following.min_size if isinstance(following, BoundingBoxes) else 0.0
+
+
+def members_of(following: Following) -> dict[str, Any]:
+    """Return the members that all native operations on such rows have."""
+    bits = np.float32(following.outside).view(np.uint32)
+    boxes = isinstance(following, BoundingBoxes)
+    return {"boxes": int(boxes), "outside": int(bits)}

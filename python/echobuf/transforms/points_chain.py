@@ -16,7 +16,7 @@ from echobuf.transforms.chain import Chain
 from echobuf.transforms.lowering import Draft, Extent, Image, Step
 from echobuf.transforms.pixels import Mask
 from echobuf.transforms.places import Place
-from echobuf.transforms.points import Following
+from echobuf.transforms.points import Following, least_of, members_of, numbers_of
 from echobuf.transforms.shown import show
 
 _KEPT: dict[str, tuple[str, ...]] = {
@@ -72,15 +72,16 @@ class PointsChain(Chain):
         self._operation, self.index = following, 0
         self._first: Place | None = None  # of `following`
         self._check_rows()
-        count = math.prod(field.shape) // following.numbers
-        self._as_image: Extent = (1, count, following.numbers)
+        numbers = numbers_of(following)
+        count = math.prod(field.shape) // numbers
+        self._as_image: Extent = (1, count, numbers)
         self._draft = Draft(Image(self._as_image, field.dtype, planar=False))
         self.subject = f"the image {show(following.image)}"
         self.shape, self.dtype = image.field.shape, image.field.dtype
         self.image(image.order)
 
     def _check_rows(self) -> None:
-        numbers = self.following.numbers
+        numbers = numbers_of(self.following)
         if dtypes.code(self.dtype) == dtypes.OTHER or self.dtype == bool:
             raise self.refusal("takes real numbers")
         if self.shape[-1:] != (numbers,):
@@ -214,7 +215,7 @@ class PointsChain(Chain):
 
     def _add_step(self, kind: str, settings: dict[str, Any]) -> None:
         draft = self._with_room(self._draft)
-        whole = {**settings, **self.following.settings()}
+        whole = {**settings, **members_of(self.following)}
         draft.changes.append(self._step(kind, whole))
 
     def _step(self, kind: str, settings: dict[str, Any]) -> Step:
@@ -242,7 +243,7 @@ class PointsChain(Chain):
             return
         self._ended = True
         self.place = self._first
-        settings = {"in": self.extent, "min_size": self.following.least}
+        settings = {"in": self.extent, "min_size": float(least_of(self.following))}
         self._add_step("sanitize_points", settings)
         self.shape, self.dtype = self._rows.shape, np.dtype(np.float32)
         self.order, self.subject = None, "the leaf"

@@ -214,25 +214,32 @@ struct WarpPoints {
   ECHOBUF_HD void pixel(const Draw& d, float* v, const Place&) const {
     const PointForm form{boxes, outside};
     if (form.is_marked(v)) return;
-    const float x = d.x(v[0], v[1]);
-    const float y = d.y(v[0], v[1]);
+    const float left = v[0], top = v[1];
+    const float x = d.x(left, top);
+    const float y = d.y(left, top);
     if (boxes == 0) {
       v[0] = x;
       v[1] = y;
     } else {
-      const float xs[3] = {d.x(v[2], v[1]), d.x(v[2], v[3]), d.x(v[0], v[3])};
-      const float ys[3] = {d.y(v[2], v[1]), d.y(v[2], v[3]), d.y(v[0], v[3])};
+      const float right = v[2], bottom = v[3];
       v[0] = v[2] = x;
       v[1] = v[3] = y;
+      const float xs[3] = {d.x(right, top), d.x(right, bottom), d.x(left, bottom)};
+      const float ys[3] = {d.y(right, top), d.y(right, bottom), d.y(left, bottom)};
       for (int i = 0; i < 3; ++i) {
-        v[0] = exact::least(v[0], xs[i]);
-        v[1] = exact::least(v[1], ys[i]);
-        v[2] = exact::most(v[2], xs[i]);
-        v[3] = exact::most(v[3], ys[i]);
+        v[0] = low(v[0], xs[i]);
+        v[1] = low(v[1], ys[i]);
+        v[2] = high(v[2], xs[i]);
+        v[3] = high(v[3], ys[i]);
       }
     }
     form.clip(v, in.height, in.width);
   }
+
+ private:
+  // A NaN stays, of either.
+  ECHOBUF_HD static float low(float a, float b) { return b < a || b != b ? b : a; }
+  ECHOBUF_HD static float high(float a, float b) { return a < b || b != b ? b : a; }
 };
 
 /// The end of a chain: what is outside of the image `in`, or too small, is marked.
