@@ -15,6 +15,7 @@ import numpy as np
 
 import echobuf
 from chains_for_tests import examples, random_case
+from containers_for_tests import random_containers
 from draw_on_ptx import Draw, random_shape
 from echobuf.cuda.codegen import DRAW_OPTIONS
 from echobuf.cuda.ptx import Machine, PtxError
@@ -51,8 +52,9 @@ def wrong_draws(seed: int) -> Iterator[str]:
 
 
 def wrong_chain(seed: int) -> Iterator[str]:
-    """Yield what is wrong with the batches of a random chain."""
-    spec, transform = random_case(seed)
+    """Yield what is wrong with the batches of a random chain; half have containers."""
+    case = random_case if seed // CHAIN_EVERY % 2 else random_containers
+    spec, transform = case(seed)
     stacked = examples(spec, 12, seed)
 
     def drawn(device: str) -> list[dict[str, bytes]]:

@@ -39,6 +39,12 @@ CHAINS = {
         SCALED,
         t.MixUp(num_classes=5),
     ],
+    "chosen": [
+        t.RandomOrder([t.RandomHorizontalFlip(1.0), t.RandomCrop((13, 11), padding=1)]),
+        t.RandomApply([t.RandomChoice([t.RandomVerticalFlip(1.0), t.RandomErasing()])]),
+        SCALED,
+        t.RandomApply([t.MixUp(num_classes=5)]),
+    ],
 }
 
 FLOW = "include/echobuf/transform/stage_steps.hpp"
@@ -46,6 +52,7 @@ STATISTICS = "include/echobuf/transform/statistic_steps.hpp"
 STEPS = "include/echobuf/transform/stage_kernel.hpp"
 OPS = "include/echobuf/transform/stage_ops.hpp"
 TILE = "include/echobuf/transform/tile.hpp"
+GATES = "include/echobuf/transform/gates.hpp"
 MAPS = "include/echobuf/transform/maps.hpp"
 WEIGHTS = "thread, *memory.weights_of(0)); });"
 
@@ -126,6 +133,12 @@ MUTANTS = [  # chain, file, what stands there, what the mutant has
         "static_cast<uint8_t>(top) + static_cast<int32_t>(down)",
     ),
     ("resized", TILE, "kStageThreads) / columns;", "kStageThreads) / columns + 1;"),
+    ("chosen", FLOW, "if (!memory.is_gate_open[i])", "if (!memory.is_gate_open[0])"),
+    ("chosen", FLOW, "i < a.gates.count; ++i", "i + 1 < a.gates.count; ++i"),
+    ("chosen", STEPS, "number, block.partner != 0);", "number, false);"),
+    ("chosen", STEPS, "kStageThreads - 1 - thread", "thread / 2"),
+    ("chosen", GATES, "gate.number + (partner", "gate.number + (!partner"),
+    ("chosen", GATES, "left &= ~(1u << operation);", ""),
 ]
 
 

@@ -18,6 +18,9 @@
 //   element    what an operation needs for element e of an image it takes from block
 //              2^31 + e, e = (y * width + x) * channels + c.
 //   uniform    word * 2^-32; of [0, n): word * n div 2^32.
+//   choice     RandomApply, RandomChoice: a uniform u of word 0, the alternative whose
+//              bounds have low <= u < high. RandomOrder of k: word 0 is the number, of
+//              [0, k!), of the permutation where permutations are sorted.
 //   normal     the quantile of (word + 1/2) * 2^-32, by PPND7.
 //   beta       attempt i takes words 0 and 1 of block 1 + i as u and v; a = alpha.
 //              a <= 1 (Joehnk): x = u^(1/a), y = v^(1/a); x / (x + y) if x + y <= 1.
