@@ -10,7 +10,7 @@ namespace echobuf::transform {
 
 struct Warp {
   Extent in;
-  uint32_t bilinear;  // else nearest
+  uint32_t bilinear;  // else nearest; 2: what is outside counts as 0
   double degrees[2];  // counter-clockwise is negative
   double shift[2];    // most, in pixels: to the right, down
   double scale[2];
@@ -87,7 +87,8 @@ struct Warp {
     return y >= 0 && x >= 0 && y < in.height && x < in.width;
   }
 
-  /// As torchvision does it: what is outside counts 0 and is covered by the fill.
+  /// As torchvision does it: what is outside counts 0 and is covered by the fill, if
+  /// there is one.
   template <class Get>
   ECHOBUF_HD void blend(float from_y, float from_x, float* v, Get&& get) const {
     const int32_t x = exact::floor_int(from_x);
@@ -105,6 +106,7 @@ struct Warp {
       cover = cover + weight;
       for (int c = 0; c < in.channels; ++c) v[c] = v[c] + get(sy, sx, c) * weight;
     }
+    if (bilinear == 2) return;
     for (int c = 0; c < in.channels; ++c) v[c] = (v[c] - fill[c]) * cover + fill[c];
   }
 };
