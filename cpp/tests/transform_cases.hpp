@@ -166,9 +166,21 @@ class StageMaker {
     }
     stage_.core = Core::kWarp;
     stage_.whole = integer ? Whole::kHalfEven : Whole::kNo;
+    if (dice_.coin()) return add_graded_warp();
     Warp op{now_,      dice_.coin() ? 1u : 0u, {-200, 200}, {2, 2}, {0.3, 2}, {-30, 30},
             {-20, 20}, {dice_.real(-4, 4), 0}, {}};
     for (float& fill : op.fill) fill = static_cast<float>(filling());
+    put(op);
+  }
+
+  void add_graded_warp() {
+    GradedWarp op{now_,
+                  static_cast<std::uint32_t>(dice_.from(0, 2)),
+                  static_cast<std::uint32_t>(dice_.from(0, GradedWarp::kRotate)),
+                  {},
+                  {3, 1, {0.2f, 1.5f, 20.0f}}};
+    if (op.bilinear != 2)
+      for (float& fill : op.fill) fill = static_cast<float>(filling());
     put(op);
   }
 
