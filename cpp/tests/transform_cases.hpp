@@ -187,7 +187,15 @@ class StageMaker {
   void add_changes(std::int32_t count) {
     const bool jitters = now_.channels == 1 || now_.channels == 3;
     if (stage_.core == Core::kNone && jitters && dice_.one_in(2)) add_statistic();
-    for (std::int32_t i = 0; i < count; ++i) add_change(jitters);
+    if (stage_.statistic < 0 && jitters && dice_.one_in(4)) {
+      const std::int32_t to = dice_.coin() ? 1 : 3;
+      put(Grey{now_.channels == to ? 0.6 : 1.0,
+               static_cast<std::uint32_t>(now_.channels),
+               static_cast<std::uint32_t>(to), whole_ ? 1u : 0u});
+      now_.channels = to;
+    }
+    for (std::int32_t i = 0; i < count; ++i)
+      add_change(now_.channels == 1 || now_.channels == 3);
   }
 
   /// An operation that needs one of the image.

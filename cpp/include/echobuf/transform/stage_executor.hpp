@@ -94,6 +94,7 @@ class StageExecutor {
     const Stage& stage = work.stage;
     if (stage.raw != 0) return move_image(work.own.ops(), work.own.source(), target);
     if (work.own.is_tones()) return work.own.make_tones(target);
+    if (work.own.is_bytes_then_grey()) return paint_grey(work, target);
     if (work.own.is_bytes_then_one()) return paint_bytes(work, target, large);
     for (int32_t y = 0; y < stage.target.extent.height; ++y) {
       float* const* const rows = work.rows.rows();
@@ -137,6 +138,29 @@ class StageExecutor {
         if constexpr (std::is_same_v<Op, Normalize> || std::is_same_v<Op, Scale>)
           convert(op, draw, work, rows, first, target, large);
       });
+    }
+  }
+
+  /// Bytes become grey ones.
+  static void paint_grey(Work& work, std::byte* target) {
+    const Layout& layout = work.stage.target;
+    const int32_t width = layout.extent.width;
+    const auto& op = work.stage.ops[work.stage.after].as<Grey>();
+    const auto& draw = work.own.ops().drawn<Grey::Draw>(work.stage.after);
+    const bool stays = draw.on == 0 && op.from == op.to;
+    auto* const line = reinterpret_cast<unsigned char*>(work.line.data());
+    for (int32_t y = 0; y < layout.extent.height; ++y) {
+      unsigned char* const* const rows = work.own.byte_row(y);
+      if (!stays) grey_bytes(op, rows, width, line);
+      for (int32_t c = 0; c < layout.extent.channels; ++c) {
+        const unsigned char* const __restrict__ from = stays ? rows[c] : line;
+        auto* const __restrict__ to =
+            reinterpret_cast<unsigned char*>(target + layout.offset(y, 0, c));
+        if (layout.column == 1)
+          std::memcpy(to, from, static_cast<std::size_t>(width));
+        else
+          for (int32_t x = 0; x < width; ++x) to[x * layout.column] = from[x];
+      }
     }
   }
 
