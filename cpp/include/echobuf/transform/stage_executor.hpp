@@ -152,6 +152,10 @@ class StageExecutor {
     for (int32_t y = 0; y < layout.extent.height; ++y) {
       unsigned char* const* const rows = work.own.byte_row(y);
       if (!stays) grey_bytes(op, rows, width, line);
+      if (!stays && layout.column == 3 && layout.channel == 1) {
+        spread(line, width, target + layout.offset(y, 0, 0));
+        continue;
+      }
       for (int32_t c = 0; c < layout.extent.channels; ++c) {
         const unsigned char* const __restrict__ from = stays ? rows[c] : line;
         auto* const __restrict__ to =
@@ -162,6 +166,15 @@ class StageExecutor {
           for (int32_t x = 0; x < width; ++x) to[x * layout.column] = from[x];
       }
     }
+  }
+
+  /// Writes each byte three times.
+  static void spread(const unsigned char* from, int32_t count, std::byte* target) {
+    work_fast([from, count, line = reinterpret_cast<unsigned char*>(target)] {
+      unsigned char* const __restrict__ to = line;
+      for (int32_t x = 0; x < count; ++x)
+        to[3 * x] = to[3 * x + 1] = to[3 * x + 2] = from[x];
+    });
   }
 
   struct Same {
