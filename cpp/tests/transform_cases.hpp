@@ -168,9 +168,21 @@ class StageMaker {
     }
     stage_.core = Core::kWarp;
     stage_.whole = integer ? Whole::kHalfEven : Whole::kNo;
+    if (dice_.coin()) return add_graded_warp();
     Warp op{now_,      dice_.coin() ? 1u : 0u, {-200, 200}, {2, 2}, {0.3, 2}, {-30, 30},
             {-20, 20}, {dice_.real(-4, 4), 0}, {}};
     for (float& fill : op.fill) fill = static_cast<float>(filling());
+    put(op);
+  }
+
+  void add_graded_warp() {
+    GradedWarp op{now_,
+                  static_cast<std::uint32_t>(dice_.from(0, 2)),
+                  static_cast<std::uint32_t>(dice_.from(0, GradedWarp::kRotate)),
+                  {},
+                  {3, 1, {0.2f, 1.5f, 20.0f}}};
+    if (op.bilinear != 2)
+      for (float& fill : op.fill) fill = static_cast<float>(filling());
     put(op);
   }
 
@@ -204,7 +216,15 @@ class StageMaker {
   void add_changes(std::int32_t count) {
     const bool jitters = now_.channels == 1 || now_.channels == 3;
     if (stage_.core == Core::kNone && jitters && dice_.one_in(2)) add_statistic();
-    for (std::int32_t i = 0; i < count; ++i) add_change(jitters);
+    if (stage_.statistic < 0 && jitters && dice_.one_in(4)) {
+      const std::int32_t to = dice_.coin() ? 1 : 3;
+      put(Grey{now_.channels == to ? 0.6 : 1.0,
+               static_cast<std::uint32_t>(now_.channels),
+               static_cast<std::uint32_t>(to), whole_ ? 1u : 0u});
+      now_.channels = to;
+    }
+    for (std::int32_t i = 0; i < count; ++i)
+      add_change(now_.channels == 1 || now_.channels == 3);
   }
 
   /// An operation that needs one of the image.

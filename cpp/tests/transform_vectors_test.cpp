@@ -294,7 +294,7 @@ TEST(TransformVectors, PlacesInAnImageAreThoseOfAWarp) {
       RowBlock got(extent.width, extent.channels);
       const Places places{to_x.data(), to_y.data(), extent.width};
       if (op.bilinear != 0)
-        sampled.bilinear(places, op.fill, got.rows());
+        sampled.bilinear(places, op.fill, op.bilinear != 2, got.rows());
       else
         sampled.nearest(places, op.fill, got.rows());
       for (std::int32_t c = 0; c < extent.channels; ++c)

@@ -33,6 +33,7 @@ def _tones(dice: random.Random, white: int) -> list[Any]:
             (0.2, 1.0, 3.0),
             dice.choice(graded.WARPS),
             interpolation=dice.choice(["nearest", "bilinear"]),
+            fill=dice.choice([None, 1]),
         ),
         graded.GradedPosterize((4.0, 7.0, 2.5)),
         graded.GradedSolarize((0.2, 0.9)),

@@ -31,7 +31,12 @@ CHAINS = {
     "resized": [RESIZED, SCALED],
     "mixed and resized": [RESIZED, SCALED, t.CutMix(num_classes=5)],
     "jittered": [RESIZED, t.ColorJitter(0.4, 0.4, 0.4), SCALED],
-    "equalized": [RESIZED, t.Equalize(), SCALED],
+    "equalized": [  # two tiles
+        t.Resize((90, 100), interpolation="nearest"),
+        t.Grayscale(),
+        t.Equalize(),
+        SCALED,
+    ],
     "stretched": [RESIZED, t.AutoContrast(), SCALED],
     "jittered and mixed": [
         t.RandomCrop((9, 7)),

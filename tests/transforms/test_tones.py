@@ -168,3 +168,14 @@ def test_what_does_not_fit(example: np.ndarray, operation: Any, message: str) ->
 def test_arguments_that_no_image_could_have(make: Any) -> None:
     with pytest.raises(OptionError, match="must be"):
         make()
+
+
+@pytest.mark.parametrize("interpolation", ["nearest", "bilinear"])
+def test_grey_of_what_was_turned(interpolation: str) -> None:
+    """In one stage, of other channels than before."""
+    image = pixels(Image(9, 11, 3, np.dtype(np.uint8)), 1, 5)[0]
+    turn = T.RandomRotation((30, 30), interpolation=interpolation)
+    turned = one(image, [turn])
+    for made in (one(image, [turn, T.Grayscale()]), one(image, [turn, T.Grayscale(3)])):
+        want = one(turned, [T.Grayscale()])
+        np.testing.assert_array_equal(made, np.broadcast_to(want, made.shape))

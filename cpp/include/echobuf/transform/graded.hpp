@@ -53,7 +53,7 @@ struct GradedWarp {
   enum Kind : uint32_t { kShearX, kShearY, kTranslateX, kTranslateY, kRotate };
 
   Extent in;
-  uint32_t bilinear;  // else nearest
+  uint32_t bilinear;  // else nearest; 2: what is outside counts as 0
   uint32_t kind;
   float fill[kMostChannels];
   Levels levels;

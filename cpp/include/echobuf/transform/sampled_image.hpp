@@ -92,10 +92,12 @@ class SampledImage {
   }
 
   /// Weighted sums of the four pixels around each place, and of `fill` for what lies
-  /// outside of the image.
-  void bilinear(const Places& places, const float* fill, float* const* rows) {
+  /// outside of the image; not `covered`: there it counts as 0.
+  void bilinear(const Places& places, const float* fill, bool covered,
+                float* const* rows) {
     find_weights(places);
     const auto count = static_cast<std::size_t>(places.count);
+    if (!covered) std::fill_n(weights_.data() + 4 * count, count, 1.0f);
     if (is_packed())
       for (std::size_t k = 0; k < 4; ++k)
         pick_words(places.count, offset(k), picked_.data() + k * count);

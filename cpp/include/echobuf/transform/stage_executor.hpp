@@ -105,6 +105,7 @@ class StageExecutor {
     const Stage& stage = work.stage;
     if (stage.raw != 0) return move_image(work.own.ops(), work.own.source(), target);
     if (work.own.is_tones()) return work.own.make_tones(target);
+    if (work.own.is_bytes_then_grey()) return paint_grey(work, target);
     if (work.own.is_bytes_then_one()) return paint_bytes(work, target, large);
     for (int32_t y = 0; y < stage.target.extent.height; ++y) {
       float* const* const rows = work.rows.rows();
@@ -147,6 +148,42 @@ class StageExecutor {
           convert(op, draw, work, rows, first, target, large);
       });
     }
+  }
+
+  /// Bytes become grey ones.
+  static void paint_grey(Work& work, std::byte* target) {
+    const Layout& layout = work.stage.target;
+    const int32_t width = layout.extent.width;
+    const auto& op = work.stage.ops[work.stage.after].as<Grey>();
+    const auto& draw = work.own.ops().drawn<Grey::Draw>(work.stage.after);
+    const bool stays = draw.on == 0 && op.from == op.to;
+    auto* const line = reinterpret_cast<unsigned char*>(work.line.data());
+    for (int32_t y = 0; y < layout.extent.height; ++y) {
+      unsigned char* const* const rows = work.own.byte_row(y);
+      if (!stays) grey_bytes(op, rows, width, line);
+      if (!stays && layout.column == 3 && layout.channel == 1) {
+        spread(line, width, target + layout.offset(y, 0, 0));
+        continue;
+      }
+      for (int32_t c = 0; c < layout.extent.channels; ++c) {
+        const unsigned char* const __restrict__ from = stays ? rows[c] : line;
+        auto* const __restrict__ to =
+            reinterpret_cast<unsigned char*>(target + layout.offset(y, 0, c));
+        if (layout.column == 1)
+          std::memcpy(to, from, static_cast<std::size_t>(width));
+        else
+          for (int32_t x = 0; x < width; ++x) to[x * layout.column] = from[x];
+      }
+    }
+  }
+
+  /// Writes each byte three times.
+  static void spread(const unsigned char* from, int32_t count, std::byte* target) {
+    work_fast([from, count, line = reinterpret_cast<unsigned char*>(target)] {
+      unsigned char* const __restrict__ to = line;
+      for (int32_t x = 0; x < count; ++x)
+        to[3 * x] = to[3 * x + 1] = to[3 * x + 2] = from[x];
+    });
   }
 
   struct Same {

@@ -84,6 +84,14 @@ class StageRows {
              (stage_.ops[stage_.after].code == OpCode::kNormalize ||
               stage_.ops[stage_.after].code == OpCode::kScale)));
   }
+  /// True if such a row is one of bytes that become grey ones.
+  bool is_bytes_then_grey() const {
+    return stage_.core == Core::kNone && stage_.mix < 0 &&
+           stage_.source.type == NumberType::kUint8 &&
+           stage_.target.type == NumberType::kUint8 &&
+           stage_.count == stage_.after + 1 &&
+           stage_.ops[stage_.after].code == OpCode::kGrey;
+  }
   /// That row, before the operation.
   unsigned char* const* byte_row(int32_t y) {
     read_row(unmap(ops(), 0, stage_.after, Axis::kRow, y), bytes_.rows(),
@@ -192,7 +200,7 @@ class StageRows {
     float v[kMostChannels];
     for (int32_t x = 0; x < stage_.target.extent.width; ++x) {
       puller.moved(y, x, v);
-      for (int32_t c = 0; c < stage_.target.extent.channels; ++c) rows[c][x] = v[c];
+      for (int32_t c = 0; c < stage_.source.extent.channels; ++c) rows[c][x] = v[c];
     }
   }
 

@@ -159,13 +159,16 @@ struct Grey {
     return {words.chance(p) ? 1u : 0u};
   }
   /// The sums in double are rounded at once, as fused multiply-adds round them.
+  ECHOBUF_HD static float sum(float red, float green, float blue) {
+    float made = red * 0.2989f;
+    made = static_cast<float>(static_cast<double>(made) +
+                              static_cast<double>(green) * double{0.587f});
+    return static_cast<float>(static_cast<double>(made) +
+                              static_cast<double>(blue) * double{0.114f});
+  }
   ECHOBUF_HD float grey(float red, float green, float blue) const {
-    float sum = red * 0.2989f;
-    sum = static_cast<float>(static_cast<double>(sum) +
-                             static_cast<double>(green) * double{0.587f});
-    sum = static_cast<float>(static_cast<double>(sum) +
-                             static_cast<double>(blue) * double{0.114f});
-    return integer != 0 ? static_cast<float>(exact::cut_int(sum)) : sum;
+    const float made = sum(red, green, blue);
+    return integer != 0 ? static_cast<float>(exact::cut_int(made)) : made;
   }
   ECHOBUF_HD void pixel(const Draw& d, float* v, const Place&) const {
     if (d.on == 0 && from == to) return;

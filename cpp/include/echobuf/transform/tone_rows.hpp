@@ -49,14 +49,15 @@ inline Range range_of(const float* row, int32_t count, CpuLevel level = cpu_leve
 template <int channels>
 void add_range(const unsigned char* bytes, std::int64_t pixels, Range* ranges,
                CpuLevel level = cpu_level()) {
-  constexpr int32_t kLanes = 16 * channels;
+  constexpr int32_t kPixels = channels == 1 ? 64 : 16;
+  constexpr int32_t kLanes = kPixels * channels;
   work_fast(
       [bytes, pixels, ranges] {
         unsigned char least[kLanes], most[kLanes];
         std::memset(least, 255, sizeof least);
         std::memset(most, 0, sizeof most);
         std::int64_t x = 0;
-        for (; x + 16 <= pixels; x += 16)
+        for (; x + kPixels <= pixels; x += kPixels)
           for (int32_t k = 0; k < kLanes; ++k) {
             const unsigned char v = bytes[x * channels + k];
             least[k] = v < least[k] ? v : least[k];
@@ -114,6 +115,22 @@ inline void grey_row(const Grey& settings, const Grey::Draw& draw, float* const*
   if (settings.to == 3)
     for (int c = 1; c < 3; ++c)
       std::copy_n(rows[0], static_cast<std::size_t>(count), rows[c]);
+}
+
+/// Rows of bytes made grey: of one channel these are its bytes.
+inline void grey_bytes(const Grey& settings, const unsigned char* const* rows,
+                       int32_t count, unsigned char* to) {
+  if (settings.from == 1) {
+    std::copy_n(rows[0], static_cast<std::size_t>(count), to);
+    return;
+  }
+  work_fast([red = rows[0], green = rows[1], blue = rows[2], count, line = to] {
+    unsigned char* const __restrict__ grey = line;
+    for (int32_t x = 0; x < count; ++x) {
+      const float sum = Grey::sum(red[x], green[x], blue[x]);
+      grey[x] = static_cast<unsigned char>(static_cast<int32_t>(sum));
+    }
+  });
 }
 
 /// A stage whose bytes are moved and then replaced one by one: its image is moved, and
@@ -244,19 +261,25 @@ class ByteTones {
       const unsigned char* const __restrict__ red = table(0);
       const unsigned char* const __restrict__ green = table(1);
       const unsigned char* const __restrict__ blue = table(2);
-      for (std::int64_t i = 0; i < 3 * pixels(); i += 3) {
-        bytes[i] = red[bytes[i]];
-        bytes[i + 1] = green[bytes[i + 1]];
-        bytes[i + 2] = blue[bytes[i + 2]];
+      unsigned char* const __restrict__ all = bytes;
+      const std::int64_t count = size();
+      for (std::int64_t i = 0; i < count; i += 3) {
+        all[i] = red[all[i]];
+        all[i + 1] = green[all[i + 1]];
+        all[i + 2] = blue[all[i + 2]];
       }
       return;
     }
+    const std::int64_t count = pixels();
+    const std::int64_t step = stage_.target.column;
     for (int32_t c = 0; c < channels(); ++c) {
       const unsigned char* const __restrict__ with = table(c);
-      unsigned char* const first = bytes + c * stage_.target.channel;
-      const std::int64_t step = stage_.target.column;
-      for (std::int64_t i = 0; i < pixels(); ++i)
-        first[i * step] = with[first[i * step]];
+      unsigned char* const __restrict__ first = bytes + c * stage_.target.channel;
+      if (step == 1)
+        for (std::int64_t i = 0; i < count; ++i) first[i] = with[first[i]];
+      else
+        for (std::int64_t i = 0; i < count; ++i)
+          first[i * step] = with[first[i * step]];
     }
   }
 

@@ -19,7 +19,8 @@ ECHOBUF_HD inline bool is_within(const Extent& in, int32_t y, int32_t x) {
   return y >= 0 && x >= 0 && y < in.height && x < in.width;
 }
 
-/// As torchvision does it: what is outside counts 0 and is covered by the fill.
+/// As torchvision does it: what is outside counts 0 and is covered by the fill, if there
+/// is one.
 template <class Op, class Get>
 ECHOBUF_HD void blend_at(const Op& op, float from_y, float from_x, float* v,
                          Get&& get) {
@@ -38,6 +39,7 @@ ECHOBUF_HD void blend_at(const Op& op, float from_y, float from_x, float* v,
     cover = cover + weight;
     for (int c = 0; c < op.in.channels; ++c) v[c] = v[c] + get(sy, sx, c) * weight;
   }
+  if (op.bilinear == 2) return;
   for (int c = 0; c < op.in.channels; ++c)
     v[c] = (v[c] - op.fill[c]) * cover + op.fill[c];
 }
@@ -99,7 +101,7 @@ ECHOBUF_HD inline AffineDraw draw_affine(Words words, const double* degrees,
 
 struct Warp {
   Extent in;
-  uint32_t bilinear;  // else nearest
+  uint32_t bilinear;  // else nearest; 2: what is outside counts as 0
   double degrees[2];  // counter-clockwise is negative
   double shift[2];    // most, in pixels: to the right, down
   double scale[2];

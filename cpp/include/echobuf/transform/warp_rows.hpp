@@ -70,7 +70,7 @@ class WarpRows {
         bool bilinear = op.bilinear != 0;
         if constexpr (requires { draw.on; }) bilinear = bilinear && draw.on != 0;
         if (bilinear)
-          image_.bilinear(places, op.fill, rows);
+          image_.bilinear(places, op.fill, op.bilinear != 2, rows);
         else
           image_.nearest(places, op.fill, rows);
       }
