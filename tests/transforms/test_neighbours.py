@@ -53,6 +53,7 @@ def test_one_among_others(
 # ---- blur
 
 
+@pytest.mark.host
 @pytest.mark.parametrize("size", [63, 127, 255])
 @pytest.mark.parametrize("sigma", [0.01, 1.0, 12.5, 1e6])
 def test_large_kernels(size: int, sigma: float) -> None:
@@ -84,6 +85,7 @@ def test_an_image_smaller_than_the_border_is_refused(shape: Any, kernel: Any) ->
         one(np.zeros(shape, np.uint8), [T.GaussianBlur(kernel)])
 
 
+@pytest.mark.host
 def test_the_deviation_is_drawn_between_the_bounds() -> None:
     """An impulse is as wide as the deviation of its draw."""
     image = np.zeros((41, 41, 1), np.float32)
