@@ -31,6 +31,7 @@ COMMON = {  # with the registers that a thread of each may take
         48,
     ),
     "resized": ([t.RandomResizedCrop(224), *USUAL, t.ToChannelFirst()], 64),
+    "blurred": ([t.RandomCrop(224), t.GaussianBlur(23), *USUAL], 64),
     "jittered": ([t.RandomCrop(224), t.ColorJitter(0.4, 0.4, 0.4), *USUAL], 64),
 }
 HALVES = [t.ToDtype("float16"), t.Normalize([0.5] * 3, [0.5] * 3)]
@@ -40,10 +41,12 @@ CHAINS = (  # with all operations there are, on images
     [t.RandomAffine(20, shear=(1, 2, 3, 4)), SCALED, t.RandomErasing(value="random")],
     [t.RandomResizedCrop(20), t.CutMix(num_classes=10)],
     [t.ColorJitter(0.1, 0.1, 0.1, 0.1)],
+    [t.GaussianBlur(23), t.Sharpness(2), t.RandomPerspective(), SCALED],
 )
 KINDS = {  # all of echobuf/transform/stage.hpp but custom ones
     *("Crop", "Flip", "Nearest", "Resample", "Warp", "Normalize", "Scale", "Round"),
     *("Gain", "Noise", "Erase", "Bands", "Jitter", "Mix", "Mask"),
+    *("Blur", "Sharpen", "Perspective"),
 }
 SEQUENCES = {
     "tokens": echobuf.Field((64,), np.int64),
