@@ -49,10 +49,15 @@ def _moves(dice: random.Random, height: int, width: int) -> list[Any]:
 
     def resized() -> Any:
         size = (dice.randint(2, 12), dice.randint(2, 40))
-        return t.RandomResizedCrop(size, scale=(0.2, 1), antialias=dice.random() < 0.7)
+        return t.RandomResizedCrop(
+            size,
+            scale=(0.2, 1),
+            antialias=dice.random() < 0.7,
+            interpolation=dice.choice(["bilinear", "bicubic"]),
+        )
 
     def resize() -> Any:
-        how = dice.choice(["bilinear", "nearest", "nearest-exact"])
+        how = dice.choice(["bilinear", "bicubic", "nearest", "nearest-exact"])
         return t.Resize((dice.randint(2, 12), 9), interpolation=how)
 
     def turn() -> Any:
@@ -62,8 +67,13 @@ def _moves(dice: random.Random, height: int, width: int) -> list[Any]:
     def shift() -> Any:
         return t.RandomAffine(20, translate=(0.2, 0.1), scale=(0.5, 2), shear=5)
 
+    def soft() -> Any:
+        kinds = (t.GaussianBlur(3, (0.1, 3)), t.RandomAdjustSharpness(2.5))
+        return dice.choice([*kinds, t.RandomPerspective(0.5, p=0.8, fill=2)])
+
     flips = (t.RandomHorizontalFlip, t.RandomVerticalFlip)
-    first = dice.choice([crop, resized, resize, turn, shift, flips[0], flips[1]])()
+    kinds = [crop, resized, resize, turn, shift, soft, flips[0], flips[1]]
+    first = dice.choice(kinds)()
     return [first, *(flip() for flip in flips if dice.random() < 0.5)]
 
 

@@ -32,6 +32,7 @@ COMMON = {  # with the registers that a thread of each may take
         48,
     ),
     "resized": ([t.RandomResizedCrop(224), *USUAL, t.ToChannelFirst()], 64),
+    "blurred": ([t.RandomCrop(224), t.GaussianBlur(23), *USUAL], 64),
     "jittered": ([t.RandomCrop(224), t.ColorJitter(0.4, 0.4, 0.4), *USUAL], 64),
 }
 HALVES = [t.ToDtype("float16"), t.Normalize([0.5] * 3, [0.5] * 3)]
@@ -44,12 +45,14 @@ CHAINS = (  # with all operations there are, on images
     [t.Invert(), t.Solarize(100), t.Posterize(3), t.AutoContrast(), t.Equalize()],
     [t.Pad(2), t.Grayscale()],
     [graded.GradedColor((0.1,), "contrast"), graded.GradedWarp((3.0,), "rotate")],
+    [t.GaussianBlur(23), t.Sharpness(2), t.RandomPerspective(), SCALED],
 )
 KINDS = {  # all of echobuf/transform/stage.hpp but custom ones
     *("Crop", "Flip", "Nearest", "Resample", "Warp", "Normalize", "Scale", "Round"),
     *("Gain", "Noise", "Erase", "Bands", "Jitter", "Mix", "Mask"),
     *("Invert", "Solarize", "Posterize", "AutoContrast", "Equalize", "Grey"),
     *("GradedColor", "GradedWarp"),
+    *("Blur", "Sharpen", "Perspective"),
 }
 SEQUENCES = {
     "tokens": echobuf.Field((64,), np.int64),

@@ -1,7 +1,7 @@
 """Records what torchvision answers about blur, sharpness, perspective and bicubic.
 
-Run it as `record.py` says, with `PYTHONPATH=tests`. It writes `cases_neighbours.npz`, of
-the same form.
+Run it as `record.py` says, with `PYTHONPATH=tests`. It writes `cases_neighbours.npz`,
+of the same form.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def graded_sharpness_parameters(
 ) -> Drawn:
     """Word 1 chooses the level, word 2 its sign."""
     level = float(levels[below(draw.words(0)[1], len(levels))])
-    negative = signed and not draw.uniforms(0)[2] < 0.5
+    negative = signed and draw.uniforms(0)[2] < 0.5
     return {"factor": 1.0 - level if negative else 1.0 + level}
 
 

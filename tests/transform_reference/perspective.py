@@ -64,15 +64,25 @@ def coefficients(source: Points, target: Points) -> np.ndarray | None:
 
 
 def sources(shape: Shape, m: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(x, y) in the image for every pixel of the result; of centres of pixels."""
+    """(x, y) in the image for every pixel of the result; at infinity, far outside."""
     x = np.arange(shape[1])[None, :] + 0.5
     y = np.arange(shape[0])[:, None] + 0.5
+    over = m[6] * x + m[7] * y + 1
+    far = 1e9
     with np.errstate(divide="ignore", invalid="ignore"):
-        over = m[6] * x + m[7] * y + 1
-        return (
-            (m[0] * x + m[1] * y + m[2]) / over - 0.5,
-            (m[3] * x + m[4] * y + m[5]) / over - 0.5,
-        )
+        from_x = (m[0] * x + m[1] * y + m[2]) / over - 0.5
+        from_y = (m[3] * x + m[4] * y + m[5]) / over - 0.5
+    found = np.isfinite(from_x) & np.isfinite(from_y)
+    return np.where(found, from_x, far), np.where(found, from_y, far)
+
+
+def near_tie(shape: Shape, corners: Points | None, margin: float = 1e-3) -> np.ndarray:
+    """Pixels whose nearest source is decided by the last bits, which may differ."""
+    m = None if corners is None else coefficients(corners, corners_of(shape))
+    if m is None:
+        return np.zeros(shape[:2], bool)
+    gaps = [np.abs(at - np.floor(at) - 0.5) for at in sources(shape, m)]
+    return ~(np.minimum(*gaps) > margin)
 
 
 def perspective(

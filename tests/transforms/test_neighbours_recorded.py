@@ -19,15 +19,13 @@ CLOSE = {"GaussianBlur": 1e-6, "Sharpness": 1e-6, "Resize": 5e-6}
 CLOSE |= {"RandomPerspective": 2e-5}
 
 
-def sure(case: Case, margin: float = 1e-3) -> np.ndarray:
+def sure(case: Case) -> np.ndarray:
     """Return the pixels whose nearest pixel the last bits do not decide."""
     shape = case.inputs[0].shape
     given = {k: v for k, v in case.parameters.items() if k != "seed"}
     draw = Draw(seed=case.parameters["seed"], epoch=0, draw=0, op=1)
     corners = parameters(case.op, given, draw, shape)["corners"]
-    m = perspective.coefficients(corners, perspective.corners_of(shape))
-    gaps = [np.abs(at - np.floor(at) - 0.5) for at in perspective.sources(shape, m)]
-    return (np.minimum(*gaps) > margin)[..., None]
+    return ~perspective.near_tie(shape, corners)[..., None]
 
 
 def check(case: Case, made: np.ndarray) -> None:

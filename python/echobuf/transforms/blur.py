@@ -76,9 +76,9 @@ class GaussianBlur(Operation):
         columns, rows = self._sizes()
         if rows // 2 >= height or columns // 2 >= width:
             raise chain.refusal(
-                f"mirrors {rows // 2} rows and {columns // 2} columns past the edges of "
-                f"an image of {height} x {width}, which must have more: take a smaller "
-                "`kernel_size`"
+                f"mirrors {rows // 2} rows and {columns // 2} columns past the edges "
+                f"of an image of {height} x {width}, which must have more: take a "
+                "smaller `kernel_size`"
             )
         settings = {
             "in": chain.extent,

@@ -23,7 +23,7 @@ struct Sharpen {
   float level[kMostLevels];  // the share of the mean: 1 - factor
 
   struct Draw {
-    float share;
+    double share;  // a 32-bit float
     uint32_t on;
   };
 
@@ -33,9 +33,10 @@ struct Sharpen {
     const bool other = words.chance(0.5) && either != 0;
     float share = level[0];
     // No index is computed in here: a device would keep the levels in memory then.
+    ECHOBUF_UNROLL
     for (uint32_t k = 1; k < static_cast<uint32_t>(kMostLevels); ++k)
       share = k == which ? level[k] : share;
-    return {other ? -share : share, on ? 1u : 0u};
+    return {static_cast<double>(other ? -share : share), on ? 1u : 0u};
   }
 
   /// True if pixel (y, x) has all neighbours.
@@ -57,11 +58,11 @@ struct Sharpen {
       // A sum of integers over 13 is never near a half. The product and the sum are
       // exact in 64 bits, and rounded once, as torch's fused ones are.
       mean = exact::round_even(mean);
-      const double moved = static_cast<double>(v) +
-                           static_cast<double>(mean - v) * static_cast<double>(d.share);
+      const double moved =
+          static_cast<double>(v) + static_cast<double>(mean - v) * d.share;
       return bounded<true>(static_cast<float>(moved));
     } else {
-      return bounded<false>(v + (mean - v) * d.share);
+      return bounded<false>(v + (mean - v) * static_cast<float>(d.share));
     }
   }
   /// What becomes of a number at the edge.
