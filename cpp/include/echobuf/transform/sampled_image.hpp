@@ -91,6 +91,10 @@ class SampledImage {
                   : pick_nearest(places.count, c, fill[c], rows[c]);
   }
 
+  /// Says if the fill covers what lies outside of the image, in the sums of `bilinear`:
+  /// else that counts 0.
+  void cover(bool covered) { covered_ = covered; }
+
   /// Weighted sums of the four pixels around each place, and of `fill` for what lies
   /// outside of the image.
   void bilinear(const Places& places, const float* fill, float* const* rows) {
@@ -220,7 +224,8 @@ class SampledImage {
 
   void blend_words(int32_t count, int32_t channel, float fill, float* row) const {
     work_fast([words = picked_.data(), weights = weights_.data(),
-               within = within_.data(), count, fill, row, shift = 8 * channel] {
+               within = within_.data(), count, fill, row, shift = 8 * channel,
+               covered = covered_] {
       float* const __restrict__ to = row;
       for (int32_t i = 0; i < count; ++i) {
         float v = number_in(words[i], shift) * weights[i];
@@ -228,21 +233,23 @@ class SampledImage {
         v = v + number_in(words[count + i], shift) * weights[count + i];
         v = v + number_in(words[2 * count + i], shift) * weights[2 * count + i];
         v = v + number_in(words[3 * count + i], shift) * weights[3 * count + i];
-        v = (v - fill) * weights[4 * count + i] + fill;
-        to[i] = within[i] != 0 ? v : fill;
+        const float over = (v - fill) * weights[4 * count + i] + fill;
+        to[i] = within[i] == 0 ? fill : covered ? over : v;
       }
     });
   }
   void blend_numbers(int32_t count, int32_t channel, float fill, float* row) const {
     work_fast([from = plane(channel), index = index_.data(), weights = weights_.data(),
-               within = within_.data(), stride = stride_, count, fill,
-               row] { blend(from, stride, index, weights, within, count, fill, row); });
+               within = within_.data(), stride = stride_, count, fill, row,
+               covered = covered_] {
+      blend(from, stride, index, weights, within, count, fill, covered, row);
+    });
   }
   static void blend(const float* __restrict__ from, int32_t stride,
                     const int32_t* __restrict__ index,
                     const float* __restrict__ weights,
                     const int32_t* __restrict__ within, int32_t count, float fill,
-                    float* __restrict__ to) {
+                    bool covered, float* __restrict__ to) {
     for (int32_t i = 0; i < count; ++i) {
       const int32_t at = index[i];
       float v = from[at] * weights[i];
@@ -250,8 +257,8 @@ class SampledImage {
       v = v + from[at + 1] * weights[count + i];
       v = v + from[at + stride] * weights[2 * count + i];
       v = v + from[at + stride + 1] * weights[3 * count + i];
-      v = (v - fill) * weights[4 * count + i] + fill;
-      to[i] = within[i] != 0 ? v : fill;
+      const float over = (v - fill) * weights[4 * count + i] + fill;
+      to[i] = within[i] == 0 ? fill : covered ? over : v;
     }
   }
   const float* plane(int32_t channel) const {
@@ -260,6 +267,7 @@ class SampledImage {
 
   Extent extent_{};
   int32_t stride_ = 0;
+  bool covered_ = true;
   std::size_t plane_ = 0;
   std::vector<uint32_t> words_;
   std::vector<float> numbers_;
