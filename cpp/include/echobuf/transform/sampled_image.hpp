@@ -161,10 +161,10 @@ class SampledImage {
       const int32_t y = exact::floor_int(at_y);
       const float right = at_x - static_cast<float>(x);
       const float down = at_y - static_cast<float>(y);
-      const float left_in = is_index(x, in.width) ? 1.0f - right : 0.0f;
-      const float right_in = is_index(x + 1, in.width) ? right : 0.0f;
-      const float top_in = is_index(y, in.height) ? 1.0f - down : 0.0f;
-      const float bottom_in = is_index(y + 1, in.height) ? down : 0.0f;
+      const float left_in = exact::choose(is_index(x, in.width), 1.0f - right, 0.0f);
+      const float right_in = exact::choose(is_index(x + 1, in.width), right, 0.0f);
+      const float top_in = exact::choose(is_index(y, in.height), 1.0f - down, 0.0f);
+      const float bottom_in = exact::choose(is_index(y + 1, in.height), down, 0.0f);
       const float a = top_in * left_in;
       const float b = top_in * right_in;
       const float c = bottom_in * left_in;
@@ -186,7 +186,9 @@ class SampledImage {
   }
   /// A place that has its neighbours in the copy: itself, where it is near.
   static float limited(float at, int32_t size) {
-    return exact::least(exact::most(-1.5f, at), static_cast<float>(size) + 0.5f);
+    at = exact::choose(-1.5f < at, at, -1.5f);  // NaN: -1.5
+    const float most = static_cast<float>(size) + 0.5f;
+    return exact::choose(most < at, most, at);
   }
   static bool is_within(const Extent& in, int32_t y, int32_t x) {
     return is_index(y, in.height) && is_index(x, in.width);
@@ -211,7 +213,7 @@ class SampledImage {
                shift = 8 * channel] {
       float* const __restrict__ to = row;
       for (int32_t i = 0; i < count; ++i)
-        to[i] = within[i] != 0 ? number_in(from[i], shift) : fill;
+        to[i] = exact::choose(within[i] != 0, number_in(from[i], shift), fill);
     });
   }
   void pick_nearest(int32_t count, int32_t channel, float fill, float* row) const {
@@ -234,7 +236,7 @@ class SampledImage {
         v = v + number_in(words[2 * count + i], shift) * weights[2 * count + i];
         v = v + number_in(words[3 * count + i], shift) * weights[3 * count + i];
         const float over = (v - fill) * weights[4 * count + i] + fill;
-        to[i] = within[i] == 0 ? fill : covered ? over : v;
+        to[i] = exact::choose(within[i] == 0, fill, exact::choose(covered, over, v));
       }
     });
   }
@@ -258,7 +260,7 @@ class SampledImage {
       v = v + from[at + stride] * weights[2 * count + i];
       v = v + from[at + stride + 1] * weights[3 * count + i];
       const float over = (v - fill) * weights[4 * count + i] + fill;
-      to[i] = within[i] == 0 ? fill : covered ? over : v;
+      to[i] = exact::choose(within[i] == 0, fill, exact::choose(covered, over, v));
     }
   }
   const float* plane(int32_t channel) const {
