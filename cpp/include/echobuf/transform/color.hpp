@@ -163,7 +163,7 @@ struct GreySum {
   static constexpr double kUnit = 1073741824.0;
 
   ECHOBUF_HD static int64_t term(float grey) {
-    const float v = exact::limit(grey, -256.0f, 256.0f);
+    const float v = exact::least(exact::most(grey, -256.0f), 256.0f);
     return static_cast<int64_t>(v == v ? static_cast<double>(v) * kUnit : 0.0);
   }
   ECHOBUF_HD static float mean(int64_t sum, int64_t pixels) {
