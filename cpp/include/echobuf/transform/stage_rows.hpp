@@ -50,11 +50,12 @@ class StageRows {
   void begin(const DrawNumber& number, bool partner, const std::byte* source) {
     source_ = source;
     ops().draw(number, partner);
-    if (stage_.raw != 0 || stage_.core == Core::kOneHot) return;
-    if (stage_.core == Core::kWarp) return begin_warp();
+    if (stage_.raw != 0) return;
     if (stage_.core == Core::kResample)
       begin_resample();
-    else
+    else if (stage_.core == Core::kWarp)
+      begin_warp();
+    else if (stage_.core == Core::kNone)
       find_columns(0, stage_.after, 0, stage_.target.extent.width);
     if (stage_.mean >= 0) find_mean();
   }
