@@ -308,6 +308,34 @@ TEST(TransformVectors, PlacesInAnImageAreThoseOfAWarp) {
   }
 }
 
+TEST(TransformVectors, WhatIsOutsideCountsNothingUnlessItIsCovered) {
+  const Extent extent{3, 40, 1};
+  const float fill[] = {7.0f};
+  for (const bool bytes : {false, true})
+    at_each_level([&] {
+      SampledImage image(extent, bytes, extent.width);
+      for (std::int32_t y = 0; y < extent.height; ++y) {
+        const ByteRows ones(extent.width, 3);
+        std::fill_n(ones[0], extent.width, static_cast<unsigned char>(1));
+        if (bytes)
+          image.set_row(y, ones.rows());
+        else
+          std::fill_n(image.row_of(y, 0), extent.width, 1.0f);
+      }
+      std::vector<float> x(40), y(40, -0.75f);
+      for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
+      y[39] = -9.0f;  // far away, where the fill is
+      RowBlock got(extent.width, 1);
+      for (const bool covered : {true, false}) {
+        image.cover(covered);
+        image.bilinear({x.data(), y.data(), extent.width}, fill, got.rows());
+        for (std::int32_t i = 0; i < 39; ++i)  // a quarter of the pixel below
+          ASSERT_EQ(got[0][i], covered ? (0.25f - 7.0f) * 0.25f + 7.0f : 0.25f);
+        ASSERT_EQ(got[0][39], 7.0f);
+      }
+    });
+}
+
 TEST(TransformVectors, ImagesWhosePixelsHaveNoNumbersAreNotTaken) {
   EXPECT_TRUE(SampledImage::takes({4000, 6000, 3}));
   EXPECT_FALSE(SampledImage::takes({1, 1 << 30, 1}));

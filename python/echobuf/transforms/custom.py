@@ -24,8 +24,8 @@ from echobuf.transforms.chain import Chain
 from echobuf.transforms.operation import Operation
 
 _FLAGS = (
-    *("-std=c++20", "-O3", "-fPIC", "-shared", "-ffp-contract=off"),
-    *("-fno-trapping-math", "-fno-math-errno"),
+    *("-std=c++20", "-O3", "-fPIC", "-shared"),
+    *("-ffp-contract=off", "-fno-math-errno"),
 )
 _VERSION = 1  # of `CustomTable`
 _loaded: dict[str, ctypes.CDLL] = {}  # never unloaded: buffers hold their addresses

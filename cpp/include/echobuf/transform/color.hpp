@@ -19,29 +19,27 @@ ECHOBUF_HD inline Hsv hsv_of(float r, float g, float b) {
   const float low = exact::least(exact::least(r, g), b);
   const float range = high - low;
   const bool grey = range == 0.0f;
-  const float over = grey ? 1.0f : range;
-  const float s = range / (grey ? 1.0f : high);
+  const float over = exact::choose(grey, 1.0f, range);
+  const float s = range / exact::choose(grey, 1.0f, high);
   const float rc = (high - r) / over;
   const float gc = (high - g) / over;
   const float bc = (high - b) / over;
   const float from_red = bc - gc;
   const float from_green = (rc + 2.0f) - bc;
   const float from_blue = (gc + 4.0f) - rc;
-  float h = high == r ? from_red : high == g ? from_green : from_blue;
+  using exact::choose;  // no branches, for the sake of vectors
+  float h = choose(high == r, from_red, choose(high == g, from_green, from_blue));
   h = h * (1.0f / 6.0f) + 1.0f;
   h = h - static_cast<float>(exact::cut_int(h));  // h > 0, or NaN
   return {h, s, high};
 }
 
-ECHOBUF_HD inline float unit_clamp(float x) {
-  return exact::least(exact::most(x, 0.0f), 1.0f);
-}
-
-ECHOBUF_HD inline float choose(bool first, float a, float b) { return first ? a : b; }
+ECHOBUF_HD inline float unit_clamp(float x) { return exact::limit(x, 0.0f, 1.0f); }
 
 ECHOBUF_HD inline void rgb_of(const Hsv& c, float* rgb) {
   const float h6 = c.h * 6.0f;
-  // A float, of which compilers make selects: of integers GCC makes a switch.
+  using exact::choose;
+  // A float: of integers GCC makes a switch.
   const auto sector = static_cast<float>(exact::cut_int(h6));  // h6 >= 0, or NaN
   const float f = h6 - sector;
   const float sf = c.s * f;
@@ -49,8 +47,7 @@ ECHOBUF_HD inline void rgb_of(const Hsv& c, float* rgb) {
   const float q = unit_clamp((1.0f - sf) * c.v);
   const float t = unit_clamp((sf + rest) * c.v);
   const float p = unit_clamp(rest * c.v);
-  const float i = sector >= 6.0f ? sector - 6.0f : sector;
-  // One choice at a time, for the same reason.
+  const float i = choose(sector >= 6.0f, sector - 6.0f, sector);
   rgb[0] = choose(i == 4.0f, t, choose(i == 1.0f, q, p));
   rgb[0] = choose(i == 0.0f, c.v, choose(i == 5.0f, c.v, rgb[0]));
   rgb[1] = choose(i == 0.0f, t, choose(i == 3.0f, q, p));
@@ -142,7 +139,7 @@ struct Jitter {
 
  private:
   ECHOBUF_HD float settled(float v) const {
-    v = exact::least(exact::most(v, 0.0f), bound);
+    v = exact::limit(v, 0.0f, bound);
     return integer != 0 ? static_cast<float>(exact::cut_int(v)) : v;
   }
   ECHOBUF_HD float blended(float v, float other, const Draw& d, uint32_t kind) const {
@@ -153,7 +150,8 @@ struct Jitter {
     const float unit = integer != 0 ? 1.0f / 255.0f : 1.0f;
     Hsv c = hsv_of(v[0] * unit, v[1] * unit, v[2] * unit);
     c.h = c.h + by;
-    c.h = c.h < 0.0f ? c.h + 1.0f : c.h >= 1.0f ? c.h - 1.0f : c.h;
+    c.h = exact::choose(c.h < 0.0f, c.h + 1.0f,
+                        exact::choose(c.h >= 1.0f, c.h - 1.0f, c.h));
     float rgb[3];
     rgb_of(c, rgb);
     for (int i = 0; i < 3; ++i)

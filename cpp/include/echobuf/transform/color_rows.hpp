@@ -106,8 +106,8 @@ inline int64_t sum_terms(const float* row, int32_t width) {
       int32_t high = 0;
       int32_t low = 0;
       for (int32_t x = 0; x < count; ++x) {
-        float v = exact::least(exact::most(from[x], -256.0f), 256.0f);
-        v = (v == v ? v : 0.0f) * kHigh;
+        float v = exact::limit(from[x], -256.0f, 256.0f);
+        v = exact::choose(v == v, v, 0.0f) * kHigh;
         const auto whole = static_cast<int32_t>(v);
         high += whole;
         low += static_cast<int32_t>((v - static_cast<float>(whole)) * kHigh);

@@ -44,6 +44,33 @@ ECHOBUF_HD inline double double_of(uint64_t value) {
 #endif
 }
 
+// ---- choices
+
+/// `a` or `b`. On hosts by their bits: of a choice between results GCC makes a branch
+/// around the arithmetic, and then no vectors.
+ECHOBUF_HD inline float choose(bool first, float a, float b) {
+#if defined(__CUDA_ARCH__)
+  return first ? a : b;
+#else
+  const uint32_t mask = 0u - static_cast<uint32_t>(first);
+  return float_of((bits(a) & mask) | (bits(b) & ~mask));
+#endif
+}
+ECHOBUF_HD inline double choose(bool first, double a, double b) {
+#if defined(__CUDA_ARCH__)
+  return first ? a : b;
+#else
+  const uint64_t mask = uint64_t{0} - static_cast<uint64_t>(first);
+  return double_of((bits(a) & mask) | (bits(b) & ~mask));
+#endif
+}
+
+/// `v` within bounds; NaN stays.
+ECHOBUF_HD inline float limit(float v, float low, float high) {
+  v = choose(v < low, low, v);
+  return choose(high < v, high, v);
+}
+
 // ---- rounding
 
 /// The nearest integer, of two the even one. For |x| < 2^51.
@@ -79,8 +106,8 @@ ECHOBUF_HD constexpr T most(T a, T b) {
 /// a plain cast would be undefined, and differs between hosts and devices.
 ECHOBUF_HD inline int32_t cut_int(float x) {
   constexpr float kMost = 2147483520.0f;  // the largest float below 2^31
-  const float within = least(most(x, -kMost), kMost);
-  return static_cast<int32_t>(within == within ? within : 0.0f);
+  const float within = limit(x, -kMost, kMost);
+  return static_cast<int32_t>(choose(within == within, within, 0.0f));
 }
 
 ECHOBUF_HD inline double square_root(double x) {
@@ -104,10 +131,9 @@ ECHOBUF_HD inline double log(double x) {
   uint64_t word = bits(x);
   int32_t exponent = static_cast<int32_t>(word >> 52) - 1023;
   double m = double_of((word & kMantissa) | kOne);  // [1, 2)
-  if (m > 1.4142135623730951) {
-    m *= 0.5;
-    ++exponent;
-  }
+  const bool above = m > 1.4142135623730951;
+  m = choose(above, m * 0.5, m);
+  exponent += above ? 1 : 0;
   // log m = 2 artanh s; |s| < 0.1716, so twelve terms are enough.
   const double s = (m - 1.0) / (m + 1.0);
   const double z = s * s;

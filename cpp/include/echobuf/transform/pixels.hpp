@@ -91,7 +91,7 @@ struct Noise {
     float noise = mean + quantile * sigma;
     if (integer != 0) noise = static_cast<float>(exact::cut_int(noise));
     const float sum = v + noise;
-    if (clip != 0) return exact::least(exact::most(sum, 0.0f), most);
+    if (clip != 0) return exact::limit(sum, 0.0f, most);
     if (integer != 0) return static_cast<float>(exact::cut_int(sum) & 255);
     return sum;
   }

@@ -91,6 +91,10 @@ class SampledImage {
                   : pick_nearest(places.count, c, fill[c], rows[c]);
   }
 
+  /// Says if the fill covers what lies outside of the image, in the sums of `bilinear`:
+  /// else that counts 0.
+  void cover(bool covered) { covered_ = covered; }
+
   /// Weighted sums of the four pixels around each place, and of `fill` for what lies
   /// outside of the image; not `covered`: there it counts as 0.
   void bilinear(const Places& places, const float* fill, bool covered,
@@ -159,10 +163,10 @@ class SampledImage {
       const int32_t y = exact::floor_int(at_y);
       const float right = at_x - static_cast<float>(x);
       const float down = at_y - static_cast<float>(y);
-      const float left_in = is_index(x, in.width) ? 1.0f - right : 0.0f;
-      const float right_in = is_index(x + 1, in.width) ? right : 0.0f;
-      const float top_in = is_index(y, in.height) ? 1.0f - down : 0.0f;
-      const float bottom_in = is_index(y + 1, in.height) ? down : 0.0f;
+      const float left_in = exact::choose(is_index(x, in.width), 1.0f - right, 0.0f);
+      const float right_in = exact::choose(is_index(x + 1, in.width), right, 0.0f);
+      const float top_in = exact::choose(is_index(y, in.height), 1.0f - down, 0.0f);
+      const float bottom_in = exact::choose(is_index(y + 1, in.height), down, 0.0f);
       const float a = top_in * left_in;
       const float b = top_in * right_in;
       const float c = bottom_in * left_in;
@@ -184,7 +188,9 @@ class SampledImage {
   }
   /// A place that has its neighbours in the copy: itself, where it is near.
   static float limited(float at, int32_t size) {
-    return exact::least(exact::most(-1.5f, at), static_cast<float>(size) + 0.5f);
+    at = exact::choose(-1.5f < at, at, -1.5f);  // NaN: -1.5
+    const float most = static_cast<float>(size) + 0.5f;
+    return exact::choose(most < at, most, at);
   }
   static bool is_within(const Extent& in, int32_t y, int32_t x) {
     return is_index(y, in.height) && is_index(x, in.width);
@@ -209,7 +215,7 @@ class SampledImage {
                shift = 8 * channel] {
       float* const __restrict__ to = row;
       for (int32_t i = 0; i < count; ++i)
-        to[i] = within[i] != 0 ? number_in(from[i], shift) : fill;
+        to[i] = exact::choose(within[i] != 0, number_in(from[i], shift), fill);
     });
   }
   void pick_nearest(int32_t count, int32_t channel, float fill, float* row) const {
@@ -222,7 +228,8 @@ class SampledImage {
 
   void blend_words(int32_t count, int32_t channel, float fill, float* row) const {
     work_fast([words = picked_.data(), weights = weights_.data(),
-               within = within_.data(), count, fill, row, shift = 8 * channel] {
+               within = within_.data(), count, fill, row, shift = 8 * channel,
+               covered = covered_] {
       float* const __restrict__ to = row;
       for (int32_t i = 0; i < count; ++i) {
         float v = number_in(words[i], shift) * weights[i];
@@ -230,21 +237,23 @@ class SampledImage {
         v = v + number_in(words[count + i], shift) * weights[count + i];
         v = v + number_in(words[2 * count + i], shift) * weights[2 * count + i];
         v = v + number_in(words[3 * count + i], shift) * weights[3 * count + i];
-        v = (v - fill) * weights[4 * count + i] + fill;
-        to[i] = within[i] != 0 ? v : fill;
+        const float over = (v - fill) * weights[4 * count + i] + fill;
+        to[i] = exact::choose(within[i] == 0, fill, exact::choose(covered, over, v));
       }
     });
   }
   void blend_numbers(int32_t count, int32_t channel, float fill, float* row) const {
     work_fast([from = plane(channel), index = index_.data(), weights = weights_.data(),
-               within = within_.data(), stride = stride_, count, fill,
-               row] { blend(from, stride, index, weights, within, count, fill, row); });
+               within = within_.data(), stride = stride_, count, fill, row,
+               covered = covered_] {
+      blend(from, stride, index, weights, within, count, fill, covered, row);
+    });
   }
   static void blend(const float* __restrict__ from, int32_t stride,
                     const int32_t* __restrict__ index,
                     const float* __restrict__ weights,
                     const int32_t* __restrict__ within, int32_t count, float fill,
-                    float* __restrict__ to) {
+                    bool covered, float* __restrict__ to) {
     for (int32_t i = 0; i < count; ++i) {
       const int32_t at = index[i];
       float v = from[at] * weights[i];
@@ -252,8 +261,8 @@ class SampledImage {
       v = v + from[at + 1] * weights[count + i];
       v = v + from[at + stride] * weights[2 * count + i];
       v = v + from[at + stride + 1] * weights[3 * count + i];
-      v = (v - fill) * weights[4 * count + i] + fill;
-      to[i] = within[i] != 0 ? v : fill;
+      const float over = (v - fill) * weights[4 * count + i] + fill;
+      to[i] = exact::choose(within[i] == 0, fill, exact::choose(covered, over, v));
     }
   }
   const float* plane(int32_t channel) const {
@@ -262,6 +271,7 @@ class SampledImage {
 
   Extent extent_{};
   int32_t stride_ = 0;
+  bool covered_ = true;
   std::size_t plane_ = 0;
   std::vector<uint32_t> words_;
   std::vector<float> numbers_;

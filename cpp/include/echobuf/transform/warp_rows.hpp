@@ -1,5 +1,6 @@
 // A warp on the host, row by row. The operation says where a pixel comes from by
-// `origin(draw, y, x)`, and has `in`, `bilinear` and `fill`, as `Warp` does.
+// `origin(draw, y, x)`, and has `in`, `bilinear` (2: what is outside counts 0, and no
+// fill covers it) and `fill`, as `Warp` does.
 #pragma once
 
 #include <cstddef>
@@ -16,10 +17,11 @@ namespace echobuf::transform {
 
 class WarpRows {
  public:
-  /// The rows of a stage's warp; nothing for other stages, and for images that are too
-  /// large. Throws std::bad_alloc; nothing is allocated later.
+  /// The rows of a stage's warp; nothing for other stages, for operations without
+  /// `origin` and for images that are too large. Throws std::bad_alloc; nothing is
+  /// allocated later.
   static std::optional<WarpRows> of(const Stage& stage) {
-    if (!takes(stage)) return std::nullopt;
+    if (!takes(stage) || !has_origin(stage)) return std::nullopt;
     return WarpRows(stage);
   }
   /// Bytes of the image's copy.
@@ -65,6 +67,7 @@ class WarpRows {
   void row(const HostOps& ops, int32_t y, float* const* rows) {
     ops.visit(ops.stage().before, [&](const auto& op, const auto& draw) {
       if constexpr (requires { op.origin(draw, y, 0); }) {
+        image_.cover(op.bilinear != 2);
         find_places(op, draw, y);
         const Places places{places_[0], places_[1], count()};
         bool bilinear = op.bilinear != 0;
@@ -80,6 +83,15 @@ class WarpRows {
   }
 
  private:
+  static bool has_origin(const Stage& stage) {
+    DrawBlock draws[kMostOps] = {};
+    bool has = false;
+    HostOps(stage, draws).visit(stage.before, [&](const auto& op, const auto& draw) {
+      has = requires { op.origin(draw, 0, 0); };
+    });
+    return has;
+  }
+
   explicit WarpRows(const Stage& stage)
       : image_(extent_of(stage), is_bytes(stage.source), stage.target.extent.width),
         columns_(static_cast<std::size_t>(stage.target.extent.width)),

@@ -145,12 +145,13 @@ ECHOBUF_HD inline float normal_centre(uint32_t word) {
 ECHOBUF_HD inline float normal_tail(uint32_t word) {
   const double p = probability(word);
   const double q = p - 0.5;
-  const double r = exact::square_root(-exact::log(q < 0 ? p : 1.0 - p)) - 1.6;
+  const double r =
+      exact::square_root(-exact::log(exact::choose(q < 0, p, 1.0 - p))) - 1.6;
   const double value =
       (((1.7023821103e-01 * r + 1.3067284816e+00) * r + 2.7568153900e+00) * r +
        1.4234372777e+00) /
       ((1.2021132975e-01 * r + 7.3700164250e-01) * r + 1.0);
-  return static_cast<float>(q < 0 ? -value : value);
+  return static_cast<float>(exact::choose(q < 0, -value, value));
 }
 /// The quantile that a word stands for.
 ECHOBUF_HD inline float normal(uint32_t word) {
