@@ -39,7 +39,8 @@ Layout make_layout(const LayoutTuple& tuple) {
 Stage make_stage(const LayoutTuple& source, const LayoutTuple& target, bool raw,
                  std::uint32_t core, std::uint32_t whole, std::int32_t before,
                  std::int32_t after, std::int32_t fill, std::int32_t mean,
-                 std::int32_t mix, const std::vector<OpTuple>& ops) {
+                 std::int32_t mix, std::int32_t frames,
+                 const std::vector<OpTuple>& ops) {
   if (ops.size() > static_cast<std::size_t>(kMostOps))
     throw py::value_error("too many operations in a stage");
   Stage stage{};
@@ -54,6 +55,7 @@ Stage make_stage(const LayoutTuple& source, const LayoutTuple& target, bool raw,
   stage.fill = fill;
   stage.mean = mean;
   stage.mix = mix;
+  stage.frames = frames;
   for (std::size_t i = 0; i < ops.size(); ++i) {
     const auto& [kind, number, settings] = ops[i];
     stage.ops[i] = echobuf::python::make_operation(kind, number, settings);
@@ -72,7 +74,7 @@ void register_transforms(py::module_& m) {
       .def(py::init(&make_stage), py::kw_only(), py::arg("source"), py::arg("target"),
            py::arg("raw"), py::arg("core"), py::arg("whole"), py::arg("before"),
            py::arg("after"), py::arg("fill"), py::arg("mean"), py::arg("mix"),
-           py::arg("ops"));
+           py::arg("frames"), py::arg("ops"));
   py::class_<ChainPlan, std::shared_ptr<ChainPlan>>(m, "ChainPlan")
       .def(py::init([](std::vector<Stage> stages) {
              return std::make_shared<ChainPlan>(Program{std::move(stages)});

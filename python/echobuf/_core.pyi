@@ -159,6 +159,7 @@ class Stage:
         fill: int,
         mean: int,
         mix: int,
+        frames: int,
         ops: list[tuple[str, int, dict[str, Any]]],
     ) -> None: ...
 

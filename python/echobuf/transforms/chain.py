@@ -75,13 +75,14 @@ class Chain(Leaf):
         operation.add_to(self)
         self._check_size()
 
-    def _regroup(self, extent: Extent, *, planar: bool) -> None:
+    def _regroup(self, extent: Extent, *, planar: bool, frames: int) -> None:
         """Group the same numbers otherwise, before any step has changed them."""
         if not self._stored or self._draft.moves or self._draft.changes:
             self._cut()  # the stage's result then lies in memory as the leaf does
         source = self._draft.source
-        self._draft.source = Image(extent, source.dtype, planar)
+        self._draft.source = Image(extent, source.dtype, planar, frames)
         self.extent = extent
+        self.frames = frames
 
     # ---- calls of operations
 
@@ -226,9 +227,10 @@ class Chain(Leaf):
 
     def channels_first(self) -> None:
         """Put the axis of channels first in the result."""
-        height, width, channels = self.image()
-        self.order = "CHW"
-        self.shape = (channels, height, width)
+        self.image()
+        assert self.order is not None
+        self.order = "TCHW" if "T" in self.order else "CHW"
+        self._resize(self.extent)
 
     # ---- the result
 
@@ -246,7 +248,8 @@ class Chain(Leaf):
 
     def _lies_as_leaf(self) -> Image:
         dtype = self.drawn[1] if self.drawn else self.dtype
-        return Image(self.extent, dtype, planar=self.order == "CHW")
+        planar = self.order is not None and self.order.endswith("CHW")
+        return Image(self.extent, dtype, planar, self.frames)
 
     # ---- stages
 
@@ -267,7 +270,7 @@ class Chain(Leaf):
 
     def _cut(self) -> Draft:
         """End the current stage, whose result the next one reads from memory."""
-        target = Image(self.extent, self.dtype, planar=True)
+        target = Image(self.extent, self.dtype, planar=True, frames=self.frames)
         if self.order is None:
             target = self._lies_as_leaf()
         self._stages.append(self._draft.stage(target))
@@ -279,5 +282,5 @@ class Chain(Leaf):
     def _resize(self, extent: Extent) -> None:
         self.extent = extent
         if self.order is not None:
-            axes = dict(zip("HWC", extent, strict=True))
+            axes = dict(zip("THWC", (self.frames, *extent), strict=True))
             self.shape = tuple(axes[axis] for axis in self.order)

@@ -20,7 +20,8 @@ inline transform::Tile tile_of(const transform::Stage& stage) {
 /// Bytes that a stage needs for one row of the batch, beside its source and target.
 inline std::size_t sums_bytes(const transform::Stage& stage) {
   const std::size_t tiles = tile_of(stage).count();
-  return stage.mean < 0 ? 0 : 2 * tiles * sizeof(std::int64_t);
+  const auto frames = static_cast<std::size_t>(stage.frames);
+  return stage.mean < 0 ? 0 : 2 * frames * tiles * sizeof(std::int64_t);
 }
 
 }  // namespace echobuf::cuda

@@ -49,7 +49,8 @@ class LeafStages {
     return mix && i <= *mix;
   }
   std::size_t images_bytes(std::size_t i) const {
-    return i + 1 == stages().size() ? 0 : program_.scratch_bytes_of(i);
+    if (i + 1 == stages().size()) return 0;
+    return program_.scratch_bytes_of(i) * static_cast<std::size_t>(stage(i).frames);
   }
 
   std::size_t settings_bytes() const {
@@ -227,7 +228,8 @@ class DeviceTransformedLeaves {
                StreamHandle stream) const {
     const StageKernels& kernels = transformed.launches[i].kernels;
     const transform::Stage& stage = transformed.stages.stage(i);
-    const std::uint32_t blocks = launch.count * tile_of(stage).count();
+    const std::uint32_t blocks =
+        launch.count * static_cast<std::uint32_t>(stage.frames) * tile_of(stage).count();
     if (stage.mean >= 0)
       enqueue(kernels.sum, blocks, transformed.stages.sees_partner(i) ? 2 : 1, launch,
               parts, stream);

@@ -16,9 +16,10 @@ struct Program {
 
   /// Bytes of the leaf, of one example.
   std::size_t bytes() const {
-    return static_cast<std::size_t>(stages.back().target.size());
+    return static_cast<std::size_t>(stages.back().target_bytes());
   }
-  /// Bytes between the stages, of one example; the first `stage` of them.
+  /// Bytes between the stages, of one example or of one frame of it; the first `stage`
+  /// of them.
   std::size_t scratch_bytes(std::size_t stages_before) const {
     std::size_t bytes = 0;
     for (std::size_t i = 0; i < stages_before; ++i) bytes += scratch_bytes_of(i);

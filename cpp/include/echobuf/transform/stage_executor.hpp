@@ -25,6 +25,7 @@ class StageExecutor {
     stages_.reserve(program.stages.size());
     for (std::size_t i = 0; i < program.stages.size(); ++i)
       stages_.emplace_back(program, i, mix && i <= *mix);
+    while (whole_ < stages_.size() && stages_[whole_].stage.frames == 1) ++whole_;
   }
 
   /// About what one takes: the images between the stages, and rows.
@@ -40,15 +41,14 @@ class StageExecutor {
   /// Makes the leaf of one example at `target`.
   void execute(const DrawNumber& number, const std::byte* record,
                const std::byte* partner, std::byte* target) {
-    for (std::size_t i = 0; i < stages_.size(); ++i) {
-      Work& work = stages_[i];
-      const bool last = i + 1 == stages_.size();
-      work.own.begin(number, false, source(i, record, false));
-      if (work.others) work.others->begin(number, true, source(i, partner, true));
-      const bool both = work.others && work.stage.mix < 0;
-      execute(work, last ? target : work.image.data(), last ? large_ : nullptr);
-      if (both) execute_partner(work);
-    }
+    for (std::size_t i = 0; i < whole_; ++i)
+      execute(i, 0, number, record, partner, target);
+    if (whole_ == stages_.size()) return;
+    // A frame goes through all stages before the next one: it stays in the caches.
+    const std::int32_t frames = stages_[whole_].stage.frames;
+    for (std::int32_t frame = 0; frame < frames; ++frame)
+      for (std::size_t i = whole_; i < stages_.size(); ++i)
+        execute(i, frame, number, record, partner, target);
   }
 
  private:
@@ -82,6 +82,23 @@ class StageExecutor {
     std::vector<std::byte> image;
     std::vector<std::byte> partner_image;
   };
+
+  /// Carries out stage `i` on a frame, or on all of an example that has none.
+  void execute(std::size_t i, std::int32_t frame, DrawNumber number,
+               const std::byte* record, const std::byte* partner, std::byte* target) {
+    Work& work = stages_[i];
+    const bool last = i + 1 == stages_.size();
+    // What is between stages with frames has room for one.
+    const std::int64_t before = i == whole_ ? frame * work.stage.source.size() : 0;
+    number.first_element = work.stage.first_element(static_cast<std::uint32_t>(frame));
+    work.own.begin(number, false, source(i, record, false) + before);
+    if (work.others) work.others->begin(number, true, source(i, partner, true) + before);
+    const bool both = work.others && work.stage.mix < 0;
+    execute(work,
+            last ? target + frame * work.stage.target.size() : work.image.data(),
+            last ? large_ : nullptr);
+    if (both) execute_partner(work);
+  }
 
   const std::byte* source(std::size_t i, const std::byte* record, bool partner) const {
     if (i == 0) return record;
@@ -223,6 +240,7 @@ class StageExecutor {
 
   const RowCopy large_;
   std::vector<Work> stages_;
+  std::size_t whole_ = 0;  // stages before the first one with frames
 };
 
 }  // namespace echobuf::transform

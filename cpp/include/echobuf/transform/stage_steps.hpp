@@ -86,7 +86,7 @@ ECHOBUF_HD void sum_block(const Threads& threads, const StageLaunch& a,
   });
 }
 
-/// A block of a launch with blocks of rows and tiles along x; along y 1, or 2 where the
+/// A block of a launch with blocks of rows, their frames and tiles along x; along y 1, or 2 where the
 /// partner's image is made, too. `summing`: its sums for means alone.
 template <bool summing, class Threads, class Stage>
 ECHOBUF_HD void run_block(const Threads& threads, const Stage& known,
@@ -97,7 +97,7 @@ ECHOBUF_HD void run_block(const Threads& threads, const Stage& known,
   if (count == 0) return;  // a plan of nothing
   const StagePlan stage = known.stage();
   const Tile tile = known.tile();
-  const StageBlock block(tile, stage.target.extent, x, y);
+  const StageBlock block(tile, stage, x, y);
   const auto ops_of = [&](uint32_t who, int image) {
     const TilePlace place{tile, block.top, block.left, memory.weights_of(image)};
     return known.ops(memory.draws[who], place);
