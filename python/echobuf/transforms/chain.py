@@ -78,6 +78,8 @@ class Chain(Leaf):
     def _regroup(self, extent: Extent, *, planar: bool, frames: int) -> None:
         """Group the same numbers otherwise, before any step has changed them."""
         if not self._stored or self._draft.moves or self._draft.changes:
+            if extent[2] == 1 and (extent, frames) == (self.extent, self.frames):
+                return  # one channel lies the same way first and last
             self._cut()  # the stage's result then lies in memory as the leaf does
         source = self._draft.source
         self._draft.source = Image(extent, source.dtype, planar, frames)

@@ -167,6 +167,8 @@ class Leaf(ABC):
 
     def window_extent(self, axis: int) -> Extent:
         """Group numbers to rows and columns; `axis`, first or last, is one of these."""
+        if axis > 0 and self.order in ("HW", "CHW"):
+            return self.extent  # of a spectrogram, say: its columns are that axis
         if self.order is not None:
             raise self.refusal("is for sequences, not for images")
         wanted = flat(self.shape)
@@ -199,6 +201,26 @@ class Leaf(ABC):
             return self.extent
         if self.order is not None:
             raise self.refusal("is for what is no image")
+        return self.extent
+
+    def spectrogram(self) -> Extent:
+        """Take the leaf for rows of frequencies and columns of time, in channels."""
+        if len(self.shape) not in (2, 3):
+            raise self.refusal(
+                "is for spectrograms, of shape [frequency, time] or [channel, frequency, "
+                "time]"
+            )
+        if not dtypes.is_float(self.dtype):
+            raise self.refusal(
+                "is for spectrograms of floats: put ToDtype(np.float32) before it"
+            )
+        if self.order is None and len(self.shape) == 3:
+            self._make_image("CHW")
+        if self.order not in (None, "HW", "CHW"):
+            raise self.refusal(
+                f"is for spectrograms [channel, frequency, time], and the leaf is taken "
+                f'for an image {self.order}: put Layout("CHW") first'
+            )
         return self.extent
 
     @abstractmethod
