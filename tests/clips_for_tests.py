@@ -10,7 +10,7 @@ from echobuf import transforms as t
 
 
 def random_clip_case(seed: int, frames: int) -> tuple[dict[str, Field], dict[str, Any]]:
-    """Return a spec and chains of `random_case`, its images with a first axis of time."""
+    """Return a spec and chains of `random_case`, its images with an axis of time."""
     # Every fifth case is of sequences.
     spec, transform = random_case(seed + seed // 4)
     clips = {

@@ -4,6 +4,12 @@
 their results. `record.py` made the file; how stands there.
 """
 
-from torchvision_recorded.recorded import Case, as_operation, cases, versions
+from torchvision_recorded.recorded import (
+    Case,
+    as_operation,
+    cases,
+    clip_cases,
+    versions,
+)
 
-__all__ = ["Case", "as_operation", "cases", "versions"]
+__all__ = ["Case", "as_operation", "cases", "clip_cases", "versions"]

@@ -1,4 +1,4 @@
-"""Reads `cases.npz`."""
+"""Reads `cases.npz`, and `cases_clips.npz`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 FILE = Path(__file__).with_name("cases.npz")
+CLIPS = Path(__file__).with_name("cases_clips.npz")
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,8 @@ class Case:
 
 
 @cache
-def _read() -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    with np.load(FILE, allow_pickle=False) as arrays:
+def _read(file: Path = FILE) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    with np.load(file, allow_pickle=False) as arrays:
         held = {name: arrays[name] for name in arrays.files}
     return json.loads(str(held.pop("about"))), held
 
@@ -49,8 +50,8 @@ def _stored(array: np.ndarray, dtype: str) -> np.ndarray:
 
 
 @cache
-def _cases() -> tuple[Case, ...]:
-    about, arrays = _read()
+def _cases(file: Path = FILE) -> tuple[Case, ...]:
+    about, arrays = _read(file)
     taken: dict[str, int] = {}
     found = []
     for number, case in enumerate(about["cases"]):
@@ -70,6 +71,11 @@ def cases(*ops: str) -> list[Case]:
     unknown = set(ops) - {case.op for case in _cases()}
     assert not unknown, f"nothing is recorded of {unknown}"
     return [case for case in _cases() if not ops or case.op in ops]
+
+
+def clip_cases() -> list[Case]:
+    """All cases of clips, [frames, height, width, channels]."""
+    return list(_cases(CLIPS))
 
 
 def versions() -> dict[str, str]:

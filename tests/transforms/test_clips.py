@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -11,15 +12,8 @@ from hypothesis import strategies as st
 
 from echobuf import EchoBuffer, Field, SpecError
 from echobuf import transforms as T
-from transform_chains import (
-    CLOSE,
-    EXACT,
-    Image,
-    chains,
-    images,
-    pixels,
-    step_of,
-)
+from test_odd_arguments import BASE
+from transform_chains import CLOSE, EXACT, Image, chains, images, pixels, step_of
 from transform_engine import Step, chain, drawn, one, rows
 from transform_reference import Draw
 from transform_reference.clips import transform_clip
@@ -117,7 +111,9 @@ SAME_IN_ALL_FRAMES = [
 def test_all_frames_get_the_same_choices(operation: T.Operation) -> None:
     """Equal frames stay equal, and draws differ."""
     still = np.repeat(CLIP[:1], 4, axis=0)
-    made = [clip for _, clip in rows([still], [operation], factor=8, batch_size=1, window=8)]
+    made = [
+        clip for _, clip in rows([still], [operation], factor=8, batch_size=1, window=8)
+    ]
     for clip in made:
         for frame in clip[1:]:
             np.testing.assert_array_equal(frame, clip[0])
@@ -170,7 +166,7 @@ def test_channels_first() -> None:
 def test_the_shape_says_how_a_clip_lies(shape: tuple[int, ...], order: str) -> None:
     clip = RANDOM.integers(0, 256, shape, np.uint8)
     steps = [T.RandomCrop((3, 4)), T.ColorJitter(0.5, 0.5)]
-    # A Layout is an operation, too: it comes last, so as not to move the others' numbers.
+    # A Layout is an operation, too: put last, it leaves the others their numbers.
     given = one(clip, [*steps, T.Layout(order)])
     np.testing.assert_array_equal(one(clip, steps), given)
 
@@ -295,3 +291,27 @@ def test_a_chain_that_does_not_fit(
             window=4,
             transform={"x": steps},
         )
+
+
+LEAVES = {
+    "clip": np.full((2, 5, 4, 3), 0.5, np.float32),
+    "planes": np.full((2, 3, 5, 4), 0.5, np.float32),
+    "mel": np.full((1, 7, 9), 0.5, np.float32),
+}
+
+
+@pytest.mark.parametrize("leaf", LEAVES)
+@pytest.mark.parametrize("name", [name for name in T.__all__ if name != "Operation"])
+def test_every_operation_takes_a_clip_or_says_why_not(name: str, leaf: str) -> None:
+    operation = getattr(T, name)(**BASE.get(name, {}))
+    refused = ""
+    try:
+        made = one(LEAVES[leaf], [operation])
+    except SpecError as error:
+        refused = str(error)
+    if refused:
+        assert re.match(rf"`transform\['x'\]\[0\]`, {name}.*float32\[", refused)
+        return
+    assert made.ndim == LEAVES[leaf].ndim
+    again = one(LEAVES[leaf], [operation])
+    np.testing.assert_array_equal(made, again)

@@ -13,7 +13,7 @@ from echobuf import EchoBuffer, Field, SpecError
 from echobuf import transforms as T
 from echobuf._engine.output import make_output_spec
 from echobuf.spec import make_spec
-from transform_engine import Step, chain, expected, one, rows
+from transform_engine import Step, expected, one, rows
 
 SEEDS = st.integers(0, 2**64 - 1)
 MASK: dict[str, Any] = {"freq_mask_param": 3, "time_mask_param": 4, "value": 0.5}

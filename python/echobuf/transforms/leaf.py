@@ -113,7 +113,7 @@ class Leaf(ABC):
         self._regroup(extent, planar=order.endswith("CHW"), frames=frames)
 
     def is_image(self) -> bool:
-        """Return whether the leaf is an image or a clip, or can be one with channels."""
+        """Return whether the leaf is an image or clip, or can be one with channels."""
         if self.order is not None:
             return True
         channels = {count for likely in _CHANNELS for count in likely}
@@ -207,8 +207,8 @@ class Leaf(ABC):
         """Take the leaf for rows of frequencies and columns of time, in channels."""
         if len(self.shape) not in (2, 3):
             raise self.refusal(
-                "is for spectrograms, of shape [frequency, time] or [channel, frequency, "
-                "time]"
+                "is for spectrograms, of shape [frequency, time] or [channel, "
+                "frequency, time]"
             )
         if not dtypes.is_float(self.dtype):
             raise self.refusal(
@@ -218,7 +218,7 @@ class Leaf(ABC):
             self._make_image("CHW")
         if self.order not in (None, "HW", "CHW"):
             raise self.refusal(
-                f"is for spectrograms [channel, frequency, time], and the leaf is taken "
+                "is for spectrograms [channel, frequency, time], and the leaf is taken "
                 f'for an image {self.order}: put Layout("CHW") first'
             )
         return self.extent

@@ -228,8 +228,9 @@ class DeviceTransformedLeaves {
                StreamHandle stream) const {
     const StageKernels& kernels = transformed.launches[i].kernels;
     const transform::Stage& stage = transformed.stages.stage(i);
-    const std::uint32_t blocks =
-        launch.count * static_cast<std::uint32_t>(stage.frames) * tile_of(stage).count();
+    const std::uint32_t blocks = launch.count *
+                                 static_cast<std::uint32_t>(stage.frames) *
+                                 tile_of(stage).count();
     if (stage.mean >= 0)
       enqueue(kernels.sum, blocks, transformed.stages.sees_partner(i) ? 2 : 1, launch,
               parts, stream);

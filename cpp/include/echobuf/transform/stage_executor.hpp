@@ -92,10 +92,10 @@ class StageExecutor {
     const std::int64_t before = i == whole_ ? frame * work.stage.source.size() : 0;
     number.first_element = work.stage.first_element(static_cast<std::uint32_t>(frame));
     work.own.begin(number, false, source(i, record, false) + before);
-    if (work.others) work.others->begin(number, true, source(i, partner, true) + before);
+    if (work.others)
+      work.others->begin(number, true, source(i, partner, true) + before);
     const bool both = work.others && work.stage.mix < 0;
-    execute(work,
-            last ? target + frame * work.stage.target.size() : work.image.data(),
+    execute(work, last ? target + frame * work.stage.target.size() : work.image.data(),
             last ? large_ : nullptr);
     if (both) execute_partner(work);
   }

@@ -86,8 +86,8 @@ ECHOBUF_HD void sum_block(const Threads& threads, const StageLaunch& a,
   });
 }
 
-/// A block of a launch with blocks of rows, their frames and tiles along x; along y 1, or 2 where the
-/// partner's image is made, too. `summing`: its sums for means alone.
+/// A block of a launch with blocks of rows, their frames and tiles along x; along y 1,
+/// or 2 where the partner's image is made, too. `summing`: its sums for means alone.
 template <bool summing, class Threads, class Stage>
 ECHOBUF_HD void run_block(const Threads& threads, const Stage& known,
                           const StageLaunch& a, const DrawParts& by_value, uint32_t x,

@@ -49,9 +49,9 @@ ECHOBUF_HD inline Philox4x32Key transform_key(uint64_t seed, uint64_t epoch) {
 
 /// One draw of an example, as chance depends on it.
 struct DrawNumber {
-  Philox4x32Key key;  // of the epoch
-  uint64_t draw;      // of the epoch
-  uint32_t row;       // of the batch, where whole batches are echoed
+  Philox4x32Key key;           // of the epoch
+  uint64_t draw;               // of the epoch
+  uint32_t row;                // of the batch, where whole batches are echoed
   uint32_t first_element = 0;  // of the frame, where the example is a clip
 };
 
