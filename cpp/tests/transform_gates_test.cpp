@@ -158,7 +158,7 @@ TEST(TransformPrograms, StraightStagesReadWhatTheOneBeforeWrote) {
   EXPECT_EQ(doubled, (std::vector<std::int32_t>{1, 1, 0, 0, 0}));
   EXPECT_EQ(program.mix_operation(), 7u);
   std::size_t bytes = 0;
-  for (const ImageBuffer& buffer : program.buffers()) bytes += buffer.all_bytes();
+  for (const ImageBuffer& buffer : program.buffers(false)) bytes += buffer.all_bytes();
   EXPECT_EQ(bytes, (2 + 2 + 1 + 1) * 64u);
 }
 
@@ -167,7 +167,7 @@ TEST(TransformPrograms, ABufferIsAsLargeAsItsLargestImage) {
                    between(bytes_stage(true), 0, 1), between(bytes_stage(true), 1, 0),
                    between(bytes_stage(true), 0, kLeaf)}};
   program.stages[2].target.extent = {20, 10, 1};
-  const auto buffers = program.buffers();
+  const auto buffers = program.buffers(false);
   ASSERT_EQ(buffers.size(), 2u);
   EXPECT_EQ(buffers[0].bytes, 256u);
   EXPECT_EQ(buffers[1].bytes, 64u);

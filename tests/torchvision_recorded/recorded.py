@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 FILE = Path(__file__).with_name("cases.npz")
+CLIPS = Path(__file__).with_name("cases_clips.npz")
 
 
 @dataclass(frozen=True)

@@ -228,7 +228,7 @@ class PointsChain(Chain):
         self.moves.append(Step(kind, self.place.number, settings))
         self._resize(extent)
 
-    def _regroup(self, extent: Extent, *, planar: bool) -> None:
+    def _regroup(self, extent: Extent, *, planar: bool, frames: int) -> None:
         self.extent = extent  # of the image, of which nothing is read
 
     def _between(self) -> Image:

@@ -34,7 +34,7 @@ class LeafStages {
  public:
   /// `program` must outlive it.
   explicit LeafStages(const transform::Program& program)
-      : program_(program), buffers_(program.buffers()) {
+      : program_(program), buffers_(program.buffers(true)) {
     for (const transform::ImageBuffer& buffer : buffers_) {
       offsets_.push_back(scratch_bytes_);
       scratch_bytes_ += buffer.all_bytes();
@@ -252,7 +252,9 @@ class DeviceTransformedLeaves {
                StreamHandle stream) const {
     const StageKernels& kernels = transformed.launches[i].kernels;
     const transform::Stage& stage = transformed.stages.stage(i);
-    const std::uint32_t blocks = launch.count * tile_of(stage).count();
+    const std::uint32_t blocks = launch.count *
+                                 static_cast<std::uint32_t>(stage.frames) *
+                                 tile_of(stage).count();
     if (stage.statistic >= 0)
       enqueue(kernels.sum, blocks, transformed.stages.sees_partner(i) ? 2 : 1, launch,
               parts, stream);

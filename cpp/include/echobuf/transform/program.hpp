@@ -40,18 +40,20 @@ struct Program {
 
   /// Bytes of the leaf, of one example.
   std::size_t bytes() const {
-    return static_cast<std::size_t>(stages.back().target.size());
+    return static_cast<std::size_t>(stages.back().target_bytes());
   }
 
-  /// The buffers between the stages, by their numbers.
-  std::vector<ImageBuffer> buffers() const {
+  /// The buffers between the stages, by their numbers. `clips`: with room for all frames
+  /// of a clip, not for one.
+  std::vector<ImageBuffer> buffers(bool clips) const {
     constexpr std::size_t kAlign = 64;
     std::vector<ImageBuffer> buffers;
     for (const Stage& stage : stages) {
       if (stage.to == kLeaf) continue;
       const auto number = static_cast<std::size_t>(stage.to);
       if (number >= buffers.size()) buffers.resize(number + 1);
-      const auto size = static_cast<std::size_t>(stage.target.size());
+      const auto size = static_cast<std::size_t>(clips ? stage.target_bytes()
+                                                       : stage.target.size());
       ImageBuffer& buffer = buffers[number];
       buffer.bytes = std::max(buffer.bytes, (size + kAlign - 1) / kAlign * kAlign);
       buffer.doubled = buffer.doubled || stage.doubled != 0;

@@ -21,16 +21,19 @@ class StageExecutor {
   /// `program` must outlive it. Throws std::bad_alloc; nothing is allocated later.
   /// `large`: how large rows are written, if not like others.
   StageExecutor(const Program& program, RowCopy large) : large_(large) {
-    for (const ImageBuffer& buffer : program.buffers()) images_.emplace_back(buffer);
+    for (const ImageBuffer& buffer : program.buffers(false)) images_.emplace_back(buffer);
     stages_.reserve(program.stages.size());
     for (const Stage& stage : program.stages) stages_.emplace_back(stage);
+    while (whole_ < stages_.size() && stages_[whole_].stage.frames == 1) ++whole_;
+    for (std::size_t i = whole_; i < stages_.size(); ++i)
+      stages_[i].from_whole = reads_whole(stages_[i].stage);
   }
 
   /// About what one takes: the images between the stages, and rows.
   static std::size_t bytes(const Program& program) {
     constexpr std::size_t kBuffers = 8;
     std::size_t bytes = 0;
-    for (const ImageBuffer& buffer : program.buffers()) bytes += buffer.all_bytes();
+    for (const ImageBuffer& buffer : program.buffers(false)) bytes += buffer.all_bytes();
     for (const Stage& stage : program.stages)
       bytes +=
           kBuffers * sizeof(float) *
@@ -42,20 +45,14 @@ class StageExecutor {
   /// Makes the leaf of one example at `target`.
   void execute(const DrawNumber& number, const std::byte* record,
                const std::byte* partner, std::byte* target) {
-    for (Work& work : stages_) {
-      const Stage& stage = work.stage;
-      const bool last = stage.to == kLeaf;
-      if (stage.gates.open(number, false)) {
-        work.own.begin(number, false, source(stage, record, false));
-        if (stage.mix >= 0)
-          work.others->begin(number, true, source(stage, partner, true));
-        execute(work, last ? target : image(stage.to, false), last ? large_ : nullptr);
-      }
-      if (stage.doubled != 0 && stage.gates.open(number, true)) {
-        work.others->begin(number, true, source(stage, partner, true));
-        execute_partner(work, image(stage.to, true));
-      }
-    }
+    for (std::size_t i = 0; i < whole_; ++i)
+      execute(stages_[i], 0, number, record, partner, target);
+    if (whole_ == stages_.size()) return;
+    // A frame goes through all stages before the next one: it stays in the caches.
+    const std::int32_t frames = stages_[whole_].stage.frames;
+    for (std::int32_t frame = 0; frame < frames; ++frame)
+      for (std::size_t i = whole_; i < stages_.size(); ++i)
+        execute(stages_[i], frame, number, record, partner, target);
   }
 
  private:
@@ -77,6 +74,7 @@ class StageExecutor {
     }
 
     const Stage& stage;
+    bool from_whole = false;  // all frames lie where it reads
     StageRows own;
     std::optional<StageRows> others;
     RowBlock rows;
@@ -93,12 +91,42 @@ class StageExecutor {
     std::vector<std::byte> partner;
   };
 
+  /// True if all frames lie where a stage with frames reads: in the record, or in what a
+  /// stage without frames has written. Other images between stages have room for one.
+  bool reads_whole(const Stage& stage) const {
+    if (stage.from == kRecord) return true;
+    for (std::size_t i = whole_; i < stages_.size(); ++i)
+      if (stages_[i].stage.to == stage.from) return false;
+    return true;
+  }
+
+  /// Carries out a stage on a frame, or on all of an example that has none.
+  void execute(Work& work, std::int32_t frame, DrawNumber number,
+               const std::byte* record, const std::byte* partner, std::byte* target) {
+    const Stage& stage = work.stage;
+    number.first_element = stage.first_element(static_cast<std::uint32_t>(frame));
+    const std::int64_t before = work.from_whole ? frame * stage.source.size() : 0;
+    const auto source = [&](const std::byte* example, bool of_partner) {
+      if (stage.from == kRecord) return example + before;
+      return static_cast<const std::byte*>(image(stage.from, of_partner)) + before;
+    };
+    if (stage.gates.open(number, false)) {
+      work.own.begin(number, false, source(record, false));
+      if (stage.mix >= 0) work.others->begin(number, true, source(partner, true));
+      if (stage.to == kLeaf)
+        execute(work, target + frame * stage.target.size(), large_);
+      else
+        execute(work, image(stage.to, false), nullptr);
+    }
+    if (stage.doubled != 0 && stage.gates.open(number, true)) {
+      work.others->begin(number, true, source(partner, true));
+      execute_partner(work, image(stage.to, true));
+    }
+  }
+
   std::byte* image(int32_t buffer, bool partner) {
     Image& image = images_[static_cast<std::size_t>(buffer)];
     return (partner ? image.partner : image.own).data();
-  }
-  const std::byte* source(const Stage& stage, const std::byte* record, bool partner) {
-    return stage.from == kRecord ? record : image(stage.from, partner);
   }
 
   void execute(Work& work, std::byte* target, RowCopy large) {
@@ -273,6 +301,7 @@ class StageExecutor {
   const RowCopy large_;
   std::vector<Image> images_;
   std::vector<Work> stages_;
+  std::size_t whole_ = 0;  // stages before the first one with frames
 };
 
 }  // namespace echobuf::transform

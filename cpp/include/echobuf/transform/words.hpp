@@ -16,7 +16,9 @@
 //              0, or the row in the batch where whole batches are echoed. Words are
 //              taken in the order of the blocks.
 //   element    what an operation needs for element e of an image it takes from block
-//              2^31 + e, e = (y * width + x) * channels + c.
+//              2^31 + e, e = (y * width + x) * channels + c; of frame t of a clip
+//              e = ((t * height + y) * width + x) * channels + c. All other words are
+//              the same in all frames.
 //   uniform    word * 2^-32; of [0, n): word * n div 2^32.
 //   choice     RandomApply, RandomChoice: a uniform u of word 0, the alternative whose
 //              bounds have low <= u < high. RandomOrder of k: word 0 is the number, of
@@ -50,9 +52,10 @@ ECHOBUF_HD inline Philox4x32Key transform_key(uint64_t seed, uint64_t epoch) {
 
 /// One draw of an example, as chance depends on it.
 struct DrawNumber {
-  Philox4x32Key key;  // of the epoch
-  uint64_t draw;      // of the epoch
-  uint32_t row;       // of the batch, where whole batches are echoed
+  Philox4x32Key key;           // of the epoch
+  uint64_t draw;               // of the epoch
+  uint32_t row;                // of the batch, where whole batches are echoed
+  uint32_t first_element = 0;  // of the frame, where the example is a clip
 };
 
 ECHOBUF_HD inline double unit(uint32_t word) { return word * 2.3283064365386963e-10; }
@@ -105,7 +108,7 @@ class Words {
   ECHOBUF_HD const Philox4x32Key& key() const { return number_.key; }
   /// Of an element.
   ECHOBUF_HD Philox4x32Block element(uint32_t index) const {
-    return block(kElementBlocks + index);
+    return block(kElementBlocks + number_.first_element + index);
   }
 
  private:
