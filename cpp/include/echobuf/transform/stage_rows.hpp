@@ -105,9 +105,7 @@ class StageRows {
 
   /// Where the columns `first` ... of what the maps [begin, end) make come from.
   void find_columns(int32_t begin, int32_t end, int32_t first, int32_t count) {
-    for (int32_t x = 0; x < count; ++x)
-      index_[static_cast<std::size_t>(x)] =
-          unmap(ops(), begin, end, Axis::kColumn, first + x);
+    unmap_all(ops(), begin, end, Axis::kColumn, first, count, index_.data());
     find_runs(index_.data(), count, runs_);
   }
 
