@@ -170,11 +170,10 @@ void reverse(const std::byte* from, std::ptrdiff_t count, std::byte* to,
 #if defined(__x86_64__) && defined(__GNUC__)
   if (level >= CpuLevel::kAvx2) {
     const std::ptrdiff_t blocks = count / (kWord / bytes);
-    const std::byte* const last = from + count * kPiece - words * kWord;
     if (blocks > 0)
       shuffle_blocks<ByteOrder::kReverse, words, bytes>(
-          in_a_row<const std::byte, words>(last, true), in_a_row<std::byte, words>(to),
-          blocks);
+          in_a_row<const std::byte, words>(from + count * kPiece - words * kWord, true),
+          in_a_row<std::byte, words>(to), blocks);
     done = blocks * (kWord / bytes);
   }
 #else

@@ -105,7 +105,7 @@ class StageExecutor {
     if (work.raw)
       return work.raw->move(work.own.ops(), work.own.source(), target, work.sink);
     work.sink.begin(target);
-    const bool painted = work.own.is_bytes_then_one() && paints(stage.target);
+    const bool painted = work.own.is_bytes_then_one();
     for (int32_t y = 0; y < stage.target.extent.height; ++y) {
       if (painted) {
         paint_bytes(work, y);
@@ -138,20 +138,20 @@ class StageExecutor {
     work.sink.end();
   }
 
-  /// True if a row of numbers is written as it is computed.
-  static bool paints(const Layout& layout) {
-    return layout.type == NumberType::kFloat32 &&
-           (is_planar(layout) || layout.extent.channels == 1);
-  }
-
-  /// Bytes become floats, are changed and written in one go.
+  /// Bytes become floats and are changed in one go, where they are to lie if floats are
+  /// what is written.
   void paint_bytes(Work& work, int32_t y) {
     const Stage& stage = work.stage;
+    const Extent& extent = stage.target.extent;
+    const bool there = stage.target.type == NumberType::kFloat32 &&
+                       (is_planar(stage.target) || extent.channels == 1);
+    const std::size_t bytes = static_cast<std::size_t>(extent.width) * sizeof(float);
+    std::byte* lines[kMostChannels];
+    for (int32_t c = 0; c < extent.channels; ++c)
+      lines[c] = reinterpret_cast<std::byte*>(work.rows[c]);
+    std::byte* const* const to = there ? work.sink.room(bytes) : lines;
     unsigned char* const* const rows = work.own.byte_row(y);
-    const Place first{y, 0, stage.target.extent};
-    const std::size_t bytes =
-        static_cast<std::size_t>(stage.target.extent.width) * sizeof(float);
-    std::byte* const* const to = work.sink.room(bytes);
+    const Place first{y, 0, extent};
     if (stage.count == stage.after)
       convert(Same{}, Same::Draw{}, rows, first, to);
     else
@@ -160,7 +160,10 @@ class StageExecutor {
         if constexpr (std::is_same_v<Op, Normalize> || std::is_same_v<Op, Scale>)
           convert(op, draw, rows, first, to);
       });
-    work.sink.wrote(bytes);
+    if (there)
+      work.sink.wrote(bytes);
+    else
+      write(work, work.rows.rows());
   }
 
   struct Same {
@@ -233,7 +236,7 @@ class StageExecutor {
   static void write_row(NumberType type, const float* row, int32_t width,
                         std::byte* to) {
     with_type(type, [&](auto tag) {
-      write_numbers<typename decltype(tag)::Type>(row, width, to, 1);
+      write_numbers<typename decltype(tag)::Type>(row, width, to);
     });
   }
 

@@ -114,7 +114,7 @@ class StageRows {
     if (is_bytes(stage_.source)) {
       read_row(source_row, bytes_.rows(), count);
       for (int32_t c = 0; c < stage_.source.extent.channels; ++c)
-        read_numbers<uint8_t>(reinterpret_cast<const std::byte*>(bytes_[c]), 1, count,
+        read_numbers<uint8_t>(reinterpret_cast<const std::byte*>(bytes_[c]), count,
                               rows[c]);
       return;
     }
