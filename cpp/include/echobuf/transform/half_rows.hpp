@@ -60,7 +60,7 @@ write_halves_avx512(const float* from, std::ptrdiff_t count, std::byte* to) {
     const __m512i word = _mm512_castps_si512(value);
     const __m512i one = _mm512_or_si512(_mm512_and_si512(word, sign), nan);
     const __m512 number = _mm512_castsi512_ps(_mm512_mask_mov_epi32(word, nans, one));
-    _mm256_mask_storeu_epi16(to + i * 2, lanes, _mm512_cvtps_ph(number, kToNearest));
+    _mm256_mask_storeu_epi16(to + i * 2, lanes, _mm512_maskz_cvtps_ph(lanes, number, kToNearest));
   }
 }
 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl"))) inline void
@@ -68,7 +68,8 @@ read_halves_avx512(const std::byte* from, std::ptrdiff_t count, float* to) {
   for (std::ptrdiff_t i = 0; i < count; i += 16) {
     const auto left = count - i;
     const auto lanes = static_cast<__mmask16>(left < 16 ? (1u << left) - 1 : 0xFFFFu);
-    const __m512 value = _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(lanes, from + i * 2));
+    const __m512 value = _mm512_maskz_cvtph_ps(
+        lanes, _mm256_maskz_loadu_epi16(lanes, from + i * 2));
     if (_mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q) != 0)
       read_halves_plain(from, i, left < 16 ? count : i + 16, to);
     else

@@ -98,6 +98,7 @@ class RawRows {
       return line;
     }
     const std::byte* const row = row_of(image, from);
+    ask_for(row, row_bytes_);
     if (picks_.neighbours()) return picks_.first(row);
     picks_.pick(row, fill, line);
     return line;
@@ -109,8 +110,9 @@ class RawRows {
     for (std::int32_t y = 0; y < height;) {
       if (picks_.neighbours() && source_row(y) != kOutside) {
         const std::int32_t rows = rows_at_once(y, height);
-        sink.write(picks_.first(row_of(image, source_row(y))),
-                   row_bytes_ * static_cast<std::size_t>(rows));
+        const std::byte* const from = picks_.first(row_of(image, source_row(y)));
+        if (rows == 1) ask_for(from, row_bytes_);
+        sink.write(from, row_bytes_ * static_cast<std::size_t>(rows));
         y += rows;
       } else {
         std::byte* const line = sink.room(row_bytes_);

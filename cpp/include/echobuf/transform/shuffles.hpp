@@ -57,84 +57,115 @@ template <ByteOrder order, int words, int bytes>
 inline constexpr Shuffles<order, words, bytes> kShuffles{};
 
 /// Where the words of blocks lie: those of the first one, and how far the next is.
-template <class Byte, int words>
+template <class Byte, int words, std::ptrdiff_t step>
 struct Blocks {
+  static constexpr std::ptrdiff_t kStep = step;
   Byte* word[words];
-  std::ptrdiff_t step;
 };
 
-template <class Byte, int words>
-Blocks<Byte, words> in_a_row(Byte* first, bool backwards = false) {
-  Blocks<Byte, words> blocks{{}, backwards ? -words * kWord : words * kWord};
+template <int words, class Byte>
+auto in_a_row(Byte* first) {
+  Blocks<Byte, words, words * kWord> blocks;
   for (int i = 0; i < words; ++i) blocks.word[i] = first + i * kWord;
   return blocks;
 }
-template <class Byte, int words>
-Blocks<Byte, words> in_planes(Byte* const* planes) {
-  Blocks<Byte, words> blocks{{}, kWord};
-  for (int i = 0; i < words; ++i) blocks.word[i] = planes[i];
+template <int words, class Byte>
+auto backwards(Byte* last) {
+  Blocks<Byte, words, -words * kWord> blocks;
+  for (int i = 0; i < words; ++i) blocks.word[i] = last + (i - words) * kWord;
+  return blocks;
+}
+template <int words, class Byte>
+auto in_planes(Byte* const* planes, std::ptrdiff_t first) {
+  Blocks<Byte, words, kWord> blocks;
+  for (int i = 0; i < words; ++i) blocks.word[i] = planes[i] + first;
   return blocks;
 }
 
 #if defined(__x86_64__) && defined(__GNUC__)
-/// Shuffles the bytes of `count` blocks, two at a time.
-template <ByteOrder order, int words, int bytes>
-__attribute__((target("avx2"))) inline void shuffle_blocks(
-    const Blocks<const std::byte, words>& from, const Blocks<std::byte, words>& to,
-    std::ptrdiff_t count) {
+template <std::ptrdiff_t step>
+__attribute__((target("avx2"))) inline __m256i load_two(const std::byte* word) {
+  const auto* const first = reinterpret_cast<const __m128i*>(word);
+  if constexpr (step == kWord) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(word));
+  } else if constexpr (step == -kWord) {
+    const auto* both = reinterpret_cast<const __m256i*>(word - kWord);
+    return _mm256_permute4x64_epi64(_mm256_loadu_si256(both), 0x4E);
+  } else {
+    const auto* const second = reinterpret_cast<const __m128i*>(word + step);
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128(first)),
+                                   _mm_loadu_si128(second), 1);
+  }
+}
+template <std::ptrdiff_t step>
+__attribute__((target("avx2"))) inline void store_two(std::byte* word, __m256i two) {
+  if constexpr (step == kWord) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(word), two);
+  } else {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(word), _mm256_castsi256_si128(two));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(word + step),
+                     _mm256_extracti128_si256(two, 1));
+  }
+}
+
+/// Shuffles the bytes of `pairs` pairs of blocks.
+template <ByteOrder order, int words, int bytes, class From, class To>
+__attribute__((target("avx2"))) inline void shuffle_blocks(From from, To to,
+                                                           std::ptrdiff_t pairs) {
   constexpr const auto& kTable = kShuffles<order, words, bytes>;
-  for (std::ptrdiff_t i = 0; i < count; i += 2) {
-    // Of an odd number the last is shuffled twice.
-    const std::ptrdiff_t next = i + 1 < count ? i + 1 : i;
+  for (std::ptrdiff_t i = 0; i < pairs; ++i) {
     __m256i before[words];
 #pragma GCC unroll 4
     for (int k = 0; k < words; ++k) {
-      const std::byte* const word = from.word[k];
-      before[k] = _mm256_inserti128_si256(
-          _mm256_castsi128_si256(_mm_loadu_si128(
-              reinterpret_cast<const __m128i*>(word + i * from.step))),
-          _mm_loadu_si128(reinterpret_cast<const __m128i*>(word + next * from.step)),
-          1);
+      before[k] = load_two<From::kStep>(from.word[k]);
+      from.word[k] += 2 * From::kStep;
     }
 #pragma GCC unroll 4
     for (int w = 0; w < words; ++w) {
       __m256i after = _mm256_setzero_si256();
 #pragma GCC unroll 4
       for (int k = 0; k < words; ++k)
-        if (kTable.any[w][k])
+        if (kTable.any[w][k]) {
+          const auto* picks = reinterpret_cast<const __m256i*>(kTable.at[w][k]);
           after = _mm256_or_si256(
-              after,
-              _mm256_shuffle_epi8(
-                  before[k], _mm256_load_si256(
-                                 reinterpret_cast<const __m256i*>(kTable.at[w][k]))));
-      std::byte* const word = to.word[w];
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(word + i * to.step),
-                       _mm256_castsi256_si128(after));
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(word + next * to.step),
-                       _mm256_extracti128_si256(after, 1));
+              after, _mm256_shuffle_epi8(before[k], _mm256_load_si256(picks)));
+        }
+      store_two<To::kStep>(to.word[w], after);
+      to.word[w] += 2 * To::kStep;
     }
   }
 }
 #endif
 
+/// Calls `shuffle(first, pairs)` for pairs of blocks, of `pixels` each, that cover
+/// `count` pixels: the last pair may begin within the one before. False if there are
+/// fewer pixels than a pair has.
+template <class Shuffle>
+bool in_pairs(std::ptrdiff_t count, std::ptrdiff_t pixels, Shuffle&& shuffle) {
+  const std::ptrdiff_t pair = 2 * pixels;
+  if (count < pair) return false;
+  shuffle(std::ptrdiff_t{0}, count / pair);
+  if (count % pair != 0) shuffle(count - pair, std::ptrdiff_t{1});
+  return true;
+}
+
 template <int channels, int bytes>
 void split(const std::byte* from, std::ptrdiff_t count, std::byte* const* planes,
            CpuLevel level) {
-  std::ptrdiff_t done = 0;
 #if defined(__x86_64__) && defined(__GNUC__)
-  if (level >= CpuLevel::kAvx2) {
-    const std::ptrdiff_t blocks = count / (kWord / bytes);
-    shuffle_blocks<ByteOrder::kSplit, channels, bytes>(
-        in_a_row<const std::byte, channels>(from),
-        in_planes<std::byte, channels>(planes), blocks);
-    done = blocks * (kWord / bytes);
-  }
+  if (level >= CpuLevel::kAvx2 &&
+      in_pairs(count, kWord / bytes, [&](std::ptrdiff_t first, std::ptrdiff_t pairs) {
+        shuffle_blocks<ByteOrder::kSplit, channels, bytes>(
+            in_a_row<channels>(from + first * channels * bytes),
+            in_planes<channels>(planes, first * bytes), pairs);
+      }))
+    return;
 #else
   (void)level;
 #endif
   for (int c = 0; c < channels; ++c) {
     std::byte* const plane = planes[c];
-    for (std::ptrdiff_t i = done; i < count; ++i)
+    for (std::ptrdiff_t i = 0; i < count; ++i)
       std::memcpy(plane + i * bytes, from + (i * channels + c) * bytes, bytes);
   }
 }
@@ -142,21 +173,20 @@ void split(const std::byte* from, std::ptrdiff_t count, std::byte* const* planes
 template <int channels, int bytes>
 void merge(const std::byte* const* planes, std::ptrdiff_t count, std::byte* to,
            CpuLevel level) {
-  std::ptrdiff_t done = 0;
 #if defined(__x86_64__) && defined(__GNUC__)
-  if (level >= CpuLevel::kAvx2) {
-    const std::ptrdiff_t blocks = count / (kWord / bytes);
-    shuffle_blocks<ByteOrder::kMerge, channels, bytes>(
-        in_planes<const std::byte, channels>(planes),
-        in_a_row<std::byte, channels>(to), blocks);
-    done = blocks * (kWord / bytes);
-  }
+  if (level >= CpuLevel::kAvx2 &&
+      in_pairs(count, kWord / bytes, [&](std::ptrdiff_t first, std::ptrdiff_t pairs) {
+        shuffle_blocks<ByteOrder::kMerge, channels, bytes>(
+            in_planes<channels>(planes, first * bytes),
+            in_a_row<channels>(to + first * channels * bytes), pairs);
+      }))
+    return;
 #else
   (void)level;
 #endif
   for (int c = 0; c < channels; ++c) {
     const std::byte* const plane = planes[c];
-    for (std::ptrdiff_t i = done; i < count; ++i)
+    for (std::ptrdiff_t i = 0; i < count; ++i)
       std::memcpy(to + (i * channels + c) * bytes, plane + i * bytes, bytes);
   }
 }
@@ -166,20 +196,18 @@ template <int words, int bytes>
 void reverse(const std::byte* from, std::ptrdiff_t count, std::byte* to,
              CpuLevel level) {
   constexpr int kPiece = words * bytes;
-  std::ptrdiff_t done = 0;
 #if defined(__x86_64__) && defined(__GNUC__)
-  if (level >= CpuLevel::kAvx2) {
-    const std::ptrdiff_t blocks = count / (kWord / bytes);
-    if (blocks > 0)
-      shuffle_blocks<ByteOrder::kReverse, words, bytes>(
-          in_a_row<const std::byte, words>(from + count * kPiece - words * kWord, true),
-          in_a_row<std::byte, words>(to), blocks);
-    done = blocks * (kWord / bytes);
-  }
+  if (level >= CpuLevel::kAvx2 &&
+      in_pairs(count, kWord / bytes, [&](std::ptrdiff_t first, std::ptrdiff_t pairs) {
+        shuffle_blocks<ByteOrder::kReverse, words, bytes>(
+            backwards<words>(from + (count - first) * kPiece),
+            in_a_row<words>(to + first * kPiece), pairs);
+      }))
+    return;
 #else
   (void)level;
 #endif
-  for (std::ptrdiff_t i = done; i < count; ++i)
+  for (std::ptrdiff_t i = 0; i < count; ++i)
     std::memcpy(to + i * kPiece, from + (count - 1 - i) * kPiece, kPiece);
 }
 

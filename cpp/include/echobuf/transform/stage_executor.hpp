@@ -106,12 +106,25 @@ class StageExecutor {
       return work.raw->move(work.own.ops(), work.own.source(), target, work.sink);
     work.sink.begin(target);
     const bool painted = work.own.is_bytes_then_one();
+    const bool there = is_rows(stage.target) && stage.mix < 0 &&
+                       reinterpret_cast<std::uintptr_t>(target) % alignof(float) == 0;
     for (int32_t y = 0; y < stage.target.extent.height; ++y) {
       if (painted) {
         paint_bytes(work, y);
         continue;
       }
       float* const* const rows = work.rows.rows();
+      if (there) {
+        const auto bytes =
+            static_cast<std::size_t>(stage.target.extent.width) * sizeof(float);
+        std::byte* const* const room = work.sink.room(bytes);
+        float* lines[kMostChannels];
+        for (int32_t c = 0; c < stage.target.extent.channels; ++c)
+          lines[c] = reinterpret_cast<float*>(room[c]);
+        work.own.row(y, stage.count, lines);
+        work.sink.wrote(bytes);
+        continue;
+      }
       if (stage.mix < 0) {
         work.own.row(y, stage.count, rows);
       } else {
@@ -138,13 +151,18 @@ class StageExecutor {
     work.sink.end();
   }
 
+  /// True if rows of an image are rows of floats, a channel each.
+  static bool is_rows(const Layout& layout) {
+    return layout.type == NumberType::kFloat32 &&
+           (is_planar(layout) || layout.extent.channels == 1);
+  }
+
   /// Bytes become floats and are changed in one go, where they are to lie if floats are
   /// what is written.
   void paint_bytes(Work& work, int32_t y) {
     const Stage& stage = work.stage;
     const Extent& extent = stage.target.extent;
-    const bool there = stage.target.type == NumberType::kFloat32 &&
-                       (is_planar(stage.target) || extent.channels == 1);
+    const bool there = is_rows(stage.target);
     const std::size_t bytes = static_cast<std::size_t>(extent.width) * sizeof(float);
     std::byte* lines[kMostChannels];
     for (int32_t c = 0; c < extent.channels; ++c)
