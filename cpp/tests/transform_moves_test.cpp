@@ -109,8 +109,9 @@ TEST(TransformMoves, ColumnsArePickedFromAnywhere) {
       ASSERT_EQ(got.back(), std::byte{0x5A});
       for (std::size_t i = 0; i < index.size(); ++i) {
         const std::byte* const want =
-            index[i] == kOutside ? fill.data()
-                                 : row.data() + static_cast<std::size_t>(index[i]) * bytes;
+            index[i] == kOutside
+                ? fill.data()
+                : row.data() + static_cast<std::size_t>(index[i]) * bytes;
         ASSERT_EQ(std::memcmp(got.data() + i * bytes, want, bytes), 0)
             << "case " << again << ", level " << static_cast<int>(level);
       }
@@ -133,7 +134,7 @@ TEST(TransformMoves, SinksWriteWhatTheyAreGivenAndNoMore) {
               if (y % 3 == 0) {
                 sink.write(all.data() + y * row, row);
               } else {
-                std::memcpy(sink.room(row), all.data() + y * row, row);
+                std::memcpy(sink.room(), all.data() + y * row, row);
                 sink.wrote(row);
               }
             }
@@ -191,11 +192,15 @@ TEST(TransformMoves, HalvesAreWrittenAsNumbersSay) {
       write_halves(floats.data() + first, static_cast<std::ptrdiff_t>(count),
                    got.data(), level);
       ASSERT_EQ(got.back(), std::byte{0x5A});
+      std::vector<float> rounded(floats.begin() + static_cast<std::ptrdiff_t>(first),
+                                 floats.end());
+      round_halves(rounded.data(), static_cast<std::ptrdiff_t>(count), level);
       for (std::size_t i = 0; i < count; ++i) {
         std::uint16_t half;
         std::memcpy(&half, got.data() + 2 * i, 2);
         ASSERT_EQ(half, half_of(floats[first + i]))
             << exact::bits(floats[first + i]) << ", level " << static_cast<int>(level);
+        ASSERT_EQ(exact::bits(rounded[i]), exact::bits(float_of_half(half)));
       }
     }
 }

@@ -45,8 +45,7 @@ class ColumnPicks {
     const auto all = static_cast<std::size_t>(count) * bytes_;
     if (level >= CpuLevel::kAvx2 && bytes_ <= detail::kWord &&
         all < kLongRun * runs_.size())
-      find_blocks(index, static_cast<std::size_t>(width) * bytes_,
-                  all / detail::kWord);
+      find_blocks(index, static_cast<std::size_t>(width) * bytes_, all / detail::kWord);
     // The runs that shuffles have not done to their ends.
     const auto done = static_cast<std::int32_t>(shuffled_ * detail::kWord / bytes_);
     first_run_ = 0;
@@ -177,9 +176,9 @@ class ColumnPicks {
   std::size_t bytes_;
   std::vector<Run> runs_;
   std::vector<Block> blocks_;
-  std::size_t shuffled_ = 0;  // words of the result that shuffles make
+  std::size_t shuffled_ = 0;   // words of the result that shuffles make
   std::size_t first_run_ = 0;  // that is left then
-  std::size_t words_ = 0;     // of the row that each comes from, at most
+  std::size_t words_ = 0;      // of the row that each comes from, at most
 };
 
 }  // namespace echobuf::transform

@@ -40,10 +40,9 @@ class ImageSink {
     for (RowSink& plane : planes_) plane.end();
   }
 
-  /// Where the next `bytes` of each plane are to be written.
-  std::byte* const* room(std::size_t bytes) {
-    for (std::size_t c = 0; c < planes_.size(); ++c)
-      rooms_[c] = planes_[c].room(bytes);
+  /// Where the next bytes of each plane are to be written.
+  std::byte* const* room() {
+    for (std::size_t c = 0; c < planes_.size(); ++c) rooms_[c] = planes_[c].room();
     return rooms_;
   }
   void wrote(std::size_t bytes) {

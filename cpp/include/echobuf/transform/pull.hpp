@@ -38,7 +38,8 @@ void unmap_all(const Ops& ops, int32_t begin, int32_t end, Axis axis, int32_t fi
         const auto map = op;  // no store to `index` changes it
         const auto drawn = draw;
         for (int32_t i = 0; i < count; ++i)
-          index[i] = index[i] == kOutside ? kOutside : map.source(drawn, axis, index[i]);
+          index[i] =
+              index[i] == kOutside ? kOutside : map.source(drawn, axis, index[i]);
       }
     });
 }

@@ -43,9 +43,10 @@ class RawRows {
     picks_.find(columns_.data(), extent.width, stage_.source.extent.width);
     if (stage_.fill >= 0)
       for (std::int32_t c = 0; c < extent.channels; ++c)
-        store_as(stage_.target.type,
-                 reinterpret_cast<std::uint64_t>(fill_.data()) + c * stage_.target.bytes,
-                 fill_of(ops, c));
+        store_as(
+            stage_.target.type,
+            reinterpret_cast<std::uint64_t>(fill_.data()) + c * stage_.target.bytes,
+            fill_of(ops, c));
     sink.begin(target);
     const bool planar = is_planar(stage_.target);
     if (packed_ && planar)
@@ -115,7 +116,7 @@ class RawRows {
         sink.write(from, row_bytes_ * static_cast<std::size_t>(rows));
         y += rows;
       } else {
-        std::byte* const line = sink.room(row_bytes_);
+        std::byte* const line = sink.room();
         pieces(image, y, fill, line);
         sink.wrote(row_bytes_);
         ++y;
@@ -132,7 +133,7 @@ class RawRows {
       const std::byte* const from = pieces(image, y, fill_.data(), line_.data());
       const std::ptrdiff_t count = std::ptrdiff_t{rows} * extent.width;
       const auto bytes = static_cast<std::size_t>(count) * stage_.source.bytes;
-      split_pixels(extent.channels, stage_.source.bytes, from, count, sink.room(bytes));
+      split_pixels(extent.channels, stage_.source.bytes, from, count, sink.room());
       sink.wrote(bytes);
       y += rows;
     }
@@ -142,19 +143,17 @@ class RawRows {
   void merge(const std::byte* image, ImageSink& sink) {
     const Extent& extent = stage_.target.extent;
     for (std::int32_t y = 0; y < extent.height;) {
-      const std::int32_t rows =
-          source_row(y) == kOutside
-              ? 1
-              : rows_at_once(y, most_rows() / extent.channels);
+      const std::int32_t rows = source_row(y) == kOutside
+                                    ? 1
+                                    : rows_at_once(y, most_rows() / extent.channels);
       const std::byte* planes[kMostChannels];
       for (std::int32_t c = 0; c < extent.channels; ++c)
-        planes[c] =
-            pieces(image + stage_.source.offset(0, 0, c), y, fill_of_channel(c),
-                   line_.data() + static_cast<std::size_t>(c) * row_bytes_);
+        planes[c] = pieces(image + stage_.source.offset(0, 0, c), y, fill_of_channel(c),
+                           line_.data() + static_cast<std::size_t>(c) * row_bytes_);
       const std::ptrdiff_t count = std::ptrdiff_t{rows} * extent.width;
       const std::size_t bytes = static_cast<std::size_t>(count) * pixel_;
       RowSink& to = sink.plane(0);
-      merge_pixels(extent.channels, stage_.source.bytes, planes, count, to.room(bytes));
+      merge_pixels(extent.channels, stage_.source.bytes, planes, count, to.room());
       to.wrote(bytes);
       y += rows;
     }

@@ -1,8 +1,6 @@
 // Rounding rows of floats to those that a narrower type has.
 #pragma once
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
 
 #include "echobuf/transform/half_rows.hpp"
@@ -18,22 +16,18 @@ inline void change_row(const Round& op, const Round::Draw& draw, float* const* r
   for (int32_t c = 0; c < first.extent.channels; ++c) {
     float* const row = rows[c];
     if (op.type == NumberType::kFloat16) {
-      constexpr int32_t kSome = 512;
-      std::byte halves[2 * kSome];
-      for (int32_t i = 0; i < width; i += kSome) {
-        const int32_t some = std::min(kSome, width - i);
-        write_halves(row + i, some, halves);
-        read_halves(halves, some, row + i);
-      }
+      round_halves(row, width);
       continue;
     }
     const auto round = [&]<NumberType type>() {
       work_fast([=] {
         constexpr Round kOp{type};
-        for (int32_t x = 0; x < width; ++x) row[x] = kOp.element(draw, row[x], c, first);
+        for (int32_t x = 0; x < width; ++x)
+          row[x] = kOp.element(draw, row[x], c, first);
       });
     };
-    if (op.type == NumberType::kBfloat16) round.template operator()<NumberType::kBfloat16>();
+    if (op.type == NumberType::kBfloat16)
+      round.template operator()<NumberType::kBfloat16>();
     if (op.type == NumberType::kUint8) round.template operator()<NumberType::kUint8>();
   }
 }

@@ -1,5 +1,5 @@
-// Rows on their way to memory, one after the other, at any alignment: where they go past
-// the caches they leave in whole lines.
+// Rows on their way to memory, one after the other, at any alignment: where they go
+// past the caches they leave in whole lines.
 #pragma once
 
 #include <algorithm>
@@ -22,8 +22,7 @@ class RowSink {
   /// null. Throws std::bad_alloc.
   RowSink(std::size_t most, RowCopy past) : past_(past) {
     if (!past) return;
-    size_ = round_up(most, kLine) + kChunk;
-    memory_.resize(size_ + 2 * kLine);
+    memory_.resize(round_up(std::max(most, kPiece), kLine) + kChunk + 2 * kLine);
     first_ = reinterpret_cast<std::byte*>(
         round_up(reinterpret_cast<std::uintptr_t>(memory_.data()), kLine));
   }
@@ -35,27 +34,25 @@ class RowSink {
     filled_ = skip_;
     to_ = target - skip_;
   }
-  /// Where the next `bytes` are to be written.
-  std::byte* room(std::size_t bytes) {
-    if (!past_) return to_;
-    if (filled_ + bytes > size_) flush();
-    return first_ + filled_;
-  }
+  /// Where the next bytes are to be written: `most` at most, see the constructor.
+  std::byte* room() const { return past_ ? first_ + filled_ : to_; }
   void wrote(std::size_t bytes) {
-    if (past_)
-      filled_ += bytes;
-    else
+    if (!past_) {
       to_ += bytes;
+      return;
+    }
+    filled_ += bytes;
+    if (filled_ >= kChunk) flush();
   }
   /// Copies `bytes`, as many as there are.
   void write(const std::byte* from, std::size_t bytes) {
-    while (past_ && bytes > kChunk) {
-      std::memcpy(room(kChunk), from, kChunk);
-      wrote(kChunk);
-      from += kChunk;
-      bytes -= kChunk;
+    while (past_ && bytes > kPiece) {
+      std::memcpy(room(), from, kPiece);
+      wrote(kPiece);
+      from += kPiece;
+      bytes -= kPiece;
     }
-    std::memcpy(room(bytes), from, bytes);
+    std::memcpy(room(), from, bytes);
     wrote(bytes);
   }
   void end() {
@@ -66,7 +63,9 @@ class RowSink {
 
  private:
   static constexpr std::size_t kLine = 64;
-  static constexpr std::size_t kChunk = 4096;
+  static constexpr std::size_t kPiece = 4096;  // of what is copied
+  /// Few enough bytes that they leave while the next are computed.
+  static constexpr std::size_t kChunk = 768;
 
   /// Writes what is whole, and keeps the rest.
   void flush() {
@@ -85,7 +84,6 @@ class RowSink {
   }
 
   RowCopy past_;
-  std::size_t size_ = 0;
   std::vector<std::byte> memory_;
   std::byte* first_ = nullptr;
   std::byte* to_ = nullptr;  // of the line that `first_` goes to

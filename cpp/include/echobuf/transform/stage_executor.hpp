@@ -117,7 +117,7 @@ class StageExecutor {
       if (there) {
         const auto bytes =
             static_cast<std::size_t>(stage.target.extent.width) * sizeof(float);
-        std::byte* const* const room = work.sink.room(bytes);
+        std::byte* const* const room = work.sink.room();
         float* lines[kMostChannels];
         for (int32_t c = 0; c < stage.target.extent.channels; ++c)
           lines[c] = reinterpret_cast<float*>(room[c]);
@@ -167,7 +167,7 @@ class StageExecutor {
     std::byte* lines[kMostChannels];
     for (int32_t c = 0; c < extent.channels; ++c)
       lines[c] = reinterpret_cast<std::byte*>(work.rows[c]);
-    std::byte* const* const to = there ? work.sink.room(bytes) : lines;
+    std::byte* const* const to = there ? work.sink.room() : lines;
     unsigned char* const* const rows = work.own.byte_row(y);
     const Place first{y, 0, extent};
     if (stage.count == stage.after)
@@ -232,7 +232,7 @@ class StageExecutor {
     const int32_t channels = layout.extent.channels;
     const std::size_t bytes = static_cast<std::size_t>(width) * layout.bytes;
     if (is_planar(layout) || channels == 1) {
-      std::byte* const* const to = work.sink.room(bytes);
+      std::byte* const* const to = work.sink.room();
       for (int32_t c = 0; c < channels; ++c)
         write_row(layout.type, rows[c], width, to[c]);
       return work.sink.wrote(bytes);
@@ -248,7 +248,7 @@ class StageExecutor {
     }
     const std::size_t pixels = bytes * static_cast<std::size_t>(channels);
     RowSink& sink = work.sink.plane(0);
-    merge_pixels(channels, layout.bytes, planes, width, sink.room(pixels));
+    merge_pixels(channels, layout.bytes, planes, width, sink.room());
     sink.wrote(pixels);
   }
   static void write_row(NumberType type, const float* row, int32_t width,

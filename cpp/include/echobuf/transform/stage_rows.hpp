@@ -188,8 +188,8 @@ class StageRows {
     const Stretch columns = resampler().stretch(window(), Axis::kColumn);
     across_.taps = columns.taps();
     outside_ = false;
-    unmap_all(ops(), stage_.first_after(), stage_.after, Axis::kColumn, 0, across_.width,
-              index_.data());
+    unmap_all(ops(), stage_.first_after(), stage_.after, Axis::kColumn, 0,
+              across_.width, index_.data());
     for (int32_t x = 0; x < across_.width; ++x) {
       const int32_t from = index_[static_cast<std::size_t>(x)];
       outside_ = outside_ || from == kOutside;
