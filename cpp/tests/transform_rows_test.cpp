@@ -320,19 +320,18 @@ TEST(TransformRows, RunsEndAtWhatIsOutside) {
 TEST(TransformRows, BytesAreTakenApartAndTurnedRoundAlikeEverywhere) {
   for (std::int32_t count = 0; count < 100; ++count) {
     Dice dice(static_cast<std::uint32_t>(count));
-    std::vector<unsigned char> pixels(static_cast<std::size_t>(3 * count));
-    for (unsigned char& byte : pixels)
-      byte = static_cast<unsigned char>(dice.from(0, 255));
+    Bytes pixels(static_cast<std::size_t>(3 * count));
+    for (std::byte& byte : pixels) byte = static_cast<std::byte>(dice.from(0, 255));
     for (const CpuLevel level : levels()) {
-      std::vector<unsigned char> planes[3];
-      unsigned char* rows[3];
+      Bytes planes[3];
+      std::byte* rows[3];
       for (int c = 0; c < 3; ++c) {
         planes[c].resize(static_cast<std::size_t>(count));
         rows[c] = planes[c].data();
       }
-      split3(pixels.data(), count, rows, level);
-      std::vector<unsigned char> turned(pixels.size());
-      reverse_bytes(pixels.data(), 3 * count, turned.data(), level);
+      split_pixels(3, 1, pixels.data(), count, rows, level);
+      Bytes turned(pixels.size());
+      reverse_pieces(1, pixels.data(), 3 * count, turned.data(), level);
       for (std::int32_t i = 0; i < 3 * count; ++i) {
         const auto at = static_cast<std::size_t>(i);
         ASSERT_EQ(planes[i % 3][at / 3], pixels[at]);

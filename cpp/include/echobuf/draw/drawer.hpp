@@ -53,6 +53,8 @@ class Drawer : public PassCursor<Ring> {
       if (outcome != Outcome::kBatch) return outcome;
       return follow_plan(*fixed, target, poll);
     }
+    if (const auto done = draw_at_once(std::get<AutoSweep>(sweep_), target, poll))
+      return *done;
     Block block;
     const Outcome outcome = draw(block, target.count, poll);
     if (outcome == Outcome::kBatch) copy_out(block, target);
@@ -124,6 +126,24 @@ class Drawer : public PassCursor<Ring> {
       count = target.count;
     }
     return done;
+  }
+
+  /// Draws a whole batch of one pass, if no wait can cut it in two.
+  std::optional<Outcome> draw_at_once(AutoSweep& sweep, Target& target, Poll* poll) {
+    if (partial_count_ != 0) return std::nullopt;
+    const UpstreamProgress progress = look(sweep);
+    if (lacking(progress)) return std::nullopt;
+    AutoSweep walk = sweep;
+    Part part;
+    if (walk.step(progress, options_.batch_size, part) != Step::kPart ||
+        part.count != options_.batch_size)
+      return std::nullopt;
+    if (!gather(part, target, 0, poll)) return Outcome::kInterrupted;
+    if (sweep.between_passes()) ring_.clear_held_back();
+    sweep = walk;
+    release(sweep.oldest_record());
+    if (!options_.ragged) target.count = part.count;
+    return Outcome::kBatch;
   }
 
   /// Draws what there is; what a wait cuts off stays in a block of our own.

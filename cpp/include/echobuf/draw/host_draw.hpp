@@ -47,6 +47,9 @@ class HostDraw {
                      stream_);
       if (!go_on(count * stride, poll)) return false;
       for (std::uint64_t i = 0; i < count && !transformed_.none(); ++i) {
+        if (i + 1 < count)
+          detail::prefetch_record(view.slots + view.slot(records[i + 1]) * stride,
+                                  stride);
         transformed_.make(part, view, records[i], done + i, target.leaves,
                           row + done + i);
         if (!go_on(transformed_.bytes(), poll)) return false;

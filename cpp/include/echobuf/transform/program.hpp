@@ -43,8 +43,8 @@ struct Program {
     return static_cast<std::size_t>(stages.back().target_bytes());
   }
 
-  /// The buffers between the stages, by their numbers. `clips`: with room for all frames
-  /// of a clip, not for one.
+  /// The buffers between the stages, by their numbers. `clips`: with room for all
+  /// frames of a clip, not for one.
   std::vector<ImageBuffer> buffers(bool clips) const {
     constexpr std::size_t kAlign = 64;
     std::vector<ImageBuffer> buffers;
@@ -52,8 +52,8 @@ struct Program {
       if (stage.to == kLeaf) continue;
       const auto number = static_cast<std::size_t>(stage.to);
       if (number >= buffers.size()) buffers.resize(number + 1);
-      const auto size = static_cast<std::size_t>(clips ? stage.target_bytes()
-                                                       : stage.target.size());
+      const auto size =
+          static_cast<std::size_t>(clips ? stage.target_bytes() : stage.target.size());
       ImageBuffer& buffer = buffers[number];
       buffer.bytes = std::max(buffer.bytes, (size + kAlign - 1) / kAlign * kAlign);
       buffer.doubled = buffer.doubled || stage.doubled != 0;

@@ -27,6 +27,23 @@ ECHOBUF_HD int32_t unmap(const Ops& ops, int32_t begin, int32_t end, Axis axis,
   return i;
 }
 
+/// The same of `count` indices from `first` on.
+template <class Ops>
+void unmap_all(const Ops& ops, int32_t begin, int32_t end, Axis axis, int32_t first,
+               int32_t count, int32_t* index) {
+  for (int32_t i = 0; i < count; ++i) index[i] = first + i;
+  for (int32_t k = end - 1; k >= begin; --k)
+    ops.visit(k, [&](const auto& op, const auto& draw) {
+      if constexpr (requires { op.source(draw, axis, 0); }) {
+        const auto map = op;  // no store to `index` changes it
+        const auto drawn = draw;
+        for (int32_t i = 0; i < count; ++i)
+          index[i] =
+              index[i] == kOutside ? kOutside : map.source(drawn, axis, index[i]);
+      }
+    });
+}
+
 /// The number that a fill has in a channel.
 template <class Ops>
 ECHOBUF_HD double fill_of(const Ops& ops, int32_t channel) {

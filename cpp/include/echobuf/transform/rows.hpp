@@ -6,8 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "echobuf/cpu.hpp"
+#include "echobuf/transform/half_rows.hpp"
 #include "echobuf/transform/stage.hpp"
 
 namespace echobuf::transform {
@@ -89,45 +91,34 @@ void change_row(const Op& settings, const Draw& draw, float* const* rows,
 
 // ---- numbers of a type to floats, and back
 
-/// `count` numbers that are `stride` apart.
+/// Reads `count` numbers that are next to each other.
 template <class T>
-void read_numbers(const std::byte* from, std::ptrdiff_t stride, int32_t count,
-                  float* __restrict__ to) {
-  work_fast([=] {
-    if (stride == 1) {
+void read_numbers(const std::byte* from, int32_t count, float* __restrict__ to) {
+  if constexpr (std::is_same_v<T, Half>) {
+    read_halves(from, count, to);
+  } else {
+    work_fast([=] {
       for (int32_t i = 0; i < count; ++i) {
         T value;
         std::memcpy(&value, from + i * sizeof(T), sizeof(T));
         to[i] = static_cast<float>(value);
       }
-      return;
-    }
-    for (int32_t i = 0; i < count; ++i) {
-      T value;
-      std::memcpy(&value, from + i * stride * static_cast<std::ptrdiff_t>(sizeof(T)),
-                  sizeof(T));
-      to[i] = static_cast<float>(value);
-    }
-  });
+    });
+  }
 }
 
 template <class T>
-void write_numbers(const float* __restrict__ from, int32_t count, std::byte* to,
-                   std::ptrdiff_t stride) {
-  work_fast([=] {
-    if (stride == 1) {
+void write_numbers(const float* __restrict__ from, int32_t count, std::byte* to) {
+  if constexpr (std::is_same_v<T, Half>) {
+    write_halves(from, count, to);
+  } else {
+    work_fast([=] {
       for (int32_t i = 0; i < count; ++i) {
         const T value = number_of<T>(from[i]);
         std::memcpy(to + i * sizeof(T), &value, sizeof(T));
       }
-      return;
-    }
-    for (int32_t i = 0; i < count; ++i) {
-      const T value = number_of<T>(from[i]);
-      std::memcpy(to + i * stride * static_cast<std::ptrdiff_t>(sizeof(T)), &value,
-                  sizeof(T));
-    }
-  });
+    });
+  }
 }
 
 }  // namespace echobuf::transform

@@ -5,12 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
 #include "echobuf/store/record.hpp"
 #include "echobuf/transform/image.hpp"
-#include "echobuf/transform/planes.hpp"
 #include "echobuf/transform/rows.hpp"
+#include "echobuf/transform/shuffles.hpp"
 
 namespace echobuf::transform {
 
@@ -42,6 +43,18 @@ inline void find_runs(const int32_t* source, int32_t count, std::vector<Run>& ru
     runs.push_back({i, from, end - i, step == 0 ? 1 : step});
     i = end;
   }
+}
+
+/// Asks for what is read a few rows after `bytes` at `row`: the processor itself
+/// follows a stream no further than a page, and not across gaps.
+inline void ask_for(const std::byte* row, std::size_t bytes) {
+#ifdef __GNUC__
+  constexpr std::size_t kDistance = 4096;
+  for (std::size_t i = 0; i < std::min(bytes, kDistance); i += 64)
+    __builtin_prefetch(row + kDistance + i, 0, 3);
+#else
+  (void)row, (void)bytes;
+#endif
 }
 
 /// Rows of `T`, a channel each, apart from each other and aligned to cache lines.
@@ -83,37 +96,56 @@ inline bool is_bytes(const Layout& layout) {
 /// Reads `count` pixels from `from` on, in their order, to `rows` from column `at` on.
 inline void read_bytes(const Layout& layout, const std::byte* from, int32_t count,
                        unsigned char* const* rows, int32_t at) {
-  const auto* bytes = reinterpret_cast<const unsigned char*>(from);
-  if (layout.extent.channels == 3 && layout.column == 3 && layout.channel == 1) {
-    unsigned char* const planes[3] = {rows[0] + at, rows[1] + at, rows[2] + at};
-    return split3(bytes, count, planes);
-  }
-  for (int32_t c = 0; c < layout.extent.channels; ++c) {
-    const unsigned char* const plane = bytes + layout.offset(0, 0, c);
-    if (layout.column == 1)
-      std::memcpy(rows[c] + at, plane, static_cast<std::size_t>(count));
-    else
-      for (int32_t i = 0; i < count; ++i) rows[c][at + i] = plane[i * layout.column];
+  std::byte* planes[kMostChannels];
+  for (int32_t c = 0; c < layout.extent.channels; ++c)
+    planes[c] = reinterpret_cast<std::byte*>(rows[c] + at);
+  if (layout.column != 1)
+    return split_pixels(layout.extent.channels, 1, from, count, planes);
+  for (int32_t c = 0; c < layout.extent.channels; ++c)
+    std::memcpy(planes[c], from + layout.offset(0, 0, c),
+                static_cast<std::size_t>(count));
+}
+
+/// Pixels of numbers taken apart, a few at a time, and made floats.
+template <class T>
+void read_pixels(int32_t channels, const std::byte* from, int32_t count,
+                 float* const* rows, int32_t at) {
+  constexpr int32_t kPixels = 128;
+  alignas(64) std::byte memory[kMostChannels][kPixels * sizeof(T)];
+  std::byte* planes[kMostChannels];
+  for (int32_t c = 0; c < channels; ++c) planes[c] = memory[c];
+  const auto pixel = sizeof(T) * static_cast<std::size_t>(channels);
+  for (int32_t i = 0; i < count; i += kPixels) {
+    const int32_t some = std::min(kPixels, count - i);
+    split_pixels(channels, sizeof(T), from + static_cast<std::size_t>(i) * pixel, some,
+                 planes);
+    for (int32_t c = 0; c < channels; ++c)
+      read_numbers<T>(planes[c], some, rows[c] + at + i);
   }
 }
 inline void read_floats(const Layout& layout, const std::byte* from, int32_t count,
                         float* const* rows, int32_t at) {
+  const int32_t channels = layout.extent.channels;
   with_type(layout.type, [&](auto tag) {
     using T = typename decltype(tag)::Type;
-    for (int32_t c = 0; c < layout.extent.channels; ++c)
-      read_numbers<T>(from + layout.offset(0, 0, c), layout.column, count,
-                      rows[c] + at);
+    if (layout.column == 1) {
+      for (int32_t c = 0; c < channels; ++c)
+        read_numbers<T>(from + layout.offset(0, 0, c), count, rows[c] + at);
+    } else if constexpr (std::is_same_v<T, float>) {
+      std::byte* planes[kMostChannels];
+      for (int32_t c = 0; c < channels; ++c)
+        planes[c] = reinterpret_cast<std::byte*>(rows[c] + at);
+      split_pixels(channels, sizeof(T), from, count, planes);
+    } else {
+      read_pixels<T>(channels, from, count, rows, at);
+    }
   });
 }
 
-inline void reverse_row(const unsigned char* from, int32_t count, unsigned char* to) {
-  reverse_bytes(from, count, to);
-}
-inline void reverse_row(const float* __restrict__ from, int32_t count,
-                        float* __restrict__ to) {
-  work_fast([=] {
-    for (int32_t i = 0; i < count; ++i) to[i] = from[count - 1 - i];
-  });
+template <class T>
+void reverse_row(const T* from, int32_t count, T* to) {
+  reverse_pieces(sizeof(T), reinterpret_cast<const std::byte*>(from), count,
+                 reinterpret_cast<std::byte*>(to));
 }
 
 /// Reads the columns of `runs` by `read`; those outside become what `fill` says of a

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "echobuf/draw/copy.hpp"
+#include "echobuf/transform/image_sink.hpp"
 #include "echobuf/transform/program.hpp"
 #include "echobuf/transform/raw_rows.hpp"
 #include "echobuf/transform/stage_rows.hpp"
@@ -20,10 +21,11 @@ class StageExecutor {
  public:
   /// `program` must outlive it. Throws std::bad_alloc; nothing is allocated later.
   /// `large`: how large rows are written, if not like others.
-  StageExecutor(const Program& program, RowCopy large) : large_(large) {
-    for (const ImageBuffer& buffer : program.buffers(false)) images_.emplace_back(buffer);
+  StageExecutor(const Program& program, RowCopy large) {
+    for (const ImageBuffer& buffer : program.buffers(false))
+      images_.emplace_back(buffer);
     stages_.reserve(program.stages.size());
-    for (const Stage& stage : program.stages) stages_.emplace_back(stage);
+    for (const Stage& stage : program.stages) stages_.emplace_back(stage, large);
     while (whole_ < stages_.size() && stages_[whole_].stage.frames == 1) ++whole_;
     for (std::size_t i = whole_; i < stages_.size(); ++i)
       stages_[i].from_whole = reads_whole(stages_[i].stage);
@@ -33,7 +35,8 @@ class StageExecutor {
   static std::size_t bytes(const Program& program) {
     constexpr std::size_t kBuffers = 8;
     std::size_t bytes = 0;
-    for (const ImageBuffer& buffer : program.buffers(false)) bytes += buffer.all_bytes();
+    for (const ImageBuffer& buffer : program.buffers(false))
+      bytes += buffer.all_bytes();
     for (const Stage& stage : program.stages)
       bytes +=
           kBuffers * sizeof(float) *
@@ -57,11 +60,13 @@ class StageExecutor {
 
  private:
   struct Work {
-    explicit Work(const Stage& of)
+    Work(const Stage& of, RowCopy large)
         : stage(of),
           own(stage),
           rows(width(stage), channels(stage)),
-          line(static_cast<std::size_t>(width(stage)) * stage.target.bytes + 64) {
+          sink(stage.target, stage.to == kLeaf ? large : nullptr),
+          line(line_bytes(stage) * static_cast<std::size_t>(channels(stage))) {
+      if (stage.raw != 0) raw.emplace(stage);
       if (stage.mix < 0 && stage.doubled == 0) return;
       others.emplace(stage);
       partner_rows = RowBlock(width(stage), channels(stage));
@@ -73,13 +78,20 @@ class StageExecutor {
       return std::max(stage.source.extent.channels, stage.target.extent.channels);
     }
 
+    /// Of a channel's row as it will lie in memory.
+    static std::size_t line_bytes(const Stage& stage) {
+      return static_cast<std::size_t>(width(stage)) * stage.target.bytes;
+    }
+
     const Stage& stage;
     bool from_whole = false;  // all frames lie where it reads
     StageRows own;
     std::optional<StageRows> others;
     RowBlock rows;
     RowBlock partner_rows;
-    std::vector<std::byte> line;  // a row as it will lie in memory
+    ImageSink sink;
+    std::optional<RawRows> raw;
+    std::vector<std::byte> line;  // a row of each channel, before they are merged
   };
 
   /// An image between stages.
@@ -91,8 +103,8 @@ class StageExecutor {
     std::vector<std::byte> partner;
   };
 
-  /// True if all frames lie where a stage with frames reads: in the record, or in what a
-  /// stage without frames has written. Other images between stages have room for one.
+  /// True if all frames lie where a stage with frames reads: in the record, or in what
+  /// a stage without frames has written. Other images between stages have room for one.
   bool reads_whole(const Stage& stage) const {
     if (stage.from == kRecord) return true;
     for (std::size_t i = whole_; i < stages_.size(); ++i)
@@ -114,9 +126,9 @@ class StageExecutor {
       work.own.begin(number, false, source(record, false));
       if (stage.mix >= 0) work.others->begin(number, true, source(partner, true));
       if (stage.to == kLeaf)
-        execute(work, target + frame * stage.target.size(), large_);
+        execute(work, target + frame * stage.target.size());
       else
-        execute(work, image(stage.to, false), nullptr);
+        execute(work, image(stage.to, false));
     }
     if (stage.doubled != 0 && stage.gates.open(number, true)) {
       work.others->begin(number, true, source(partner, true));
@@ -129,14 +141,34 @@ class StageExecutor {
     return (partner ? image.partner : image.own).data();
   }
 
-  void execute(Work& work, std::byte* target, RowCopy large) {
+  void execute(Work& work, std::byte* target) {
     const Stage& stage = work.stage;
-    if (stage.raw != 0) return move_image(work.own.ops(), work.own.source(), target);
+    if (work.raw)
+      return work.raw->move(work.own.ops(), work.own.source(), target, work.sink);
     if (work.own.is_tones()) return work.own.make_tones(target);
     if (work.own.is_bytes_then_grey()) return paint_grey(work, target);
-    if (work.own.is_bytes_then_one()) return paint_bytes(work, target, large);
+    work.sink.begin(target);
+    const bool painted = work.own.is_bytes_then_one();
+    const bool there = is_rows(stage.target) && stage.mix < 0 &&
+                       stage.source.extent.channels <= stage.target.extent.channels &&
+                       reinterpret_cast<std::uintptr_t>(target) % alignof(float) == 0;
     for (int32_t y = 0; y < stage.target.extent.height; ++y) {
+      if (painted) {
+        paint_bytes(work, y);
+        continue;
+      }
       float* const* const rows = work.rows.rows();
+      if (there) {
+        const auto bytes =
+            static_cast<std::size_t>(stage.target.extent.width) * sizeof(float);
+        std::byte* const* const room = work.sink.room();
+        float* lines[kMostChannels];
+        for (int32_t c = 0; c < stage.target.extent.channels; ++c)
+          lines[c] = reinterpret_cast<float*>(room[c]);
+        work.own.row(y, stage.count, lines);
+        work.sink.wrote(bytes);
+        continue;
+      }
       if (stage.mix < 0) {
         work.own.row(y, stage.count, rows);
       } else {
@@ -145,37 +177,55 @@ class StageExecutor {
         mix(work, y);
         work.own.change(stage.mix + 1, stage.count, y, rows);
       }
-      write(work, y, rows, target, large);
+      write(work, rows);
     }
+    work.sink.end();
   }
 
   void execute_partner(Work& work, std::byte* target) {
-    if (work.stage.raw != 0)
-      return move_image(work.others->ops(), work.others->source(), target);
+    if (work.raw)
+      return work.raw->move(work.others->ops(), work.others->source(), target,
+                            work.sink);
     if (work.others->is_tones()) return work.others->make_tones(target);
+    work.sink.begin(target);
     for (int32_t y = 0; y < work.stage.target.extent.height; ++y) {
       work.others->row(y, work.stage.count, work.partner_rows.rows());
-      write(work, y, work.partner_rows.rows(), target, nullptr);
+      write(work, work.partner_rows.rows());
     }
+    work.sink.end();
   }
 
-  /// Bytes become numbers, are changed and written in one go.
-  void paint_bytes(Work& work, std::byte* target, RowCopy large) {
+  /// True if rows of an image are rows of floats, a channel each.
+  static bool is_rows(const Layout& layout) {
+    return layout.type == NumberType::kFloat32 &&
+           (is_planar(layout) || layout.extent.channels == 1);
+  }
+
+  /// Bytes become floats and are changed in one go, where they are to lie if floats are
+  /// what is written.
+  void paint_bytes(Work& work, int32_t y) {
     const Stage& stage = work.stage;
-    const HostOps ops = work.own.ops();
-    for (int32_t y = 0; y < stage.target.extent.height; ++y) {
-      unsigned char* const* const rows = work.own.byte_row(y);
-      const Place first{y, 0, stage.target.extent};
-      if (stage.count == stage.after) {
-        convert(Same{}, Same::Draw{}, work, rows, first, target, large);
-        continue;
-      }
-      ops.visit(stage.after, [&](const auto& op, const auto& draw) {
+    const Extent& extent = stage.target.extent;
+    const bool there = is_rows(stage.target);
+    const std::size_t bytes = static_cast<std::size_t>(extent.width) * sizeof(float);
+    std::byte* lines[kMostChannels];
+    for (int32_t c = 0; c < extent.channels; ++c)
+      lines[c] = reinterpret_cast<std::byte*>(work.rows[c]);
+    std::byte* const* const to = there ? work.sink.room() : lines;
+    unsigned char* const* const rows = work.own.byte_row(y);
+    const Place first{y, 0, extent};
+    if (stage.count == stage.after)
+      convert(Same{}, Same::Draw{}, rows, first, to);
+    else
+      work.own.ops().visit(stage.after, [&](const auto& op, const auto& draw) {
         using Op = std::decay_t<decltype(op)>;
         if constexpr (std::is_same_v<Op, Normalize> || std::is_same_v<Op, Scale>)
-          convert(op, draw, work, rows, first, target, large);
+          convert(op, draw, rows, first, to);
       });
-    }
+    if (there)
+      work.sink.wrote(bytes);
+    else
+      write(work, work.rows.rows());
   }
 
   /// Bytes become grey ones.
@@ -220,38 +270,20 @@ class StageExecutor {
   };
 
   template <class Op>
-  static void convert(const Op& settings, const typename Op::Draw& draw, Work& work,
-                      unsigned char* const* rows, const Place& place, std::byte* target,
-                      RowCopy large) {
-    const Layout& layout = work.stage.target;
-    with_type(layout.type, [&](auto tag) {
-      using T = typename decltype(tag)::Type;
-      const int32_t width = layout.extent.width;
-      const auto bytes = static_cast<std::size_t>(width) * sizeof(T);
-      const bool past = large && layout.column == 1 && bytes >= kWriteRow;
-      for (int32_t c = 0; c < layout.extent.channels; ++c) {
-        std::byte* const to = target + layout.offset(place.y, 0, c);
-        std::byte* const __restrict__ line = past ? work.line.data() : to;
-        const unsigned char* const __restrict__ row = rows[c];
-        const std::ptrdiff_t step = layout.column;
-        work_fast([op = settings, d = draw, at = place, line, row, c, width, step] {
-          if (step == 1) {
-            for (int32_t x = 0; x < width; ++x) {
-              const T value = number_of<T>(op.element(d, row[x], c, at));
-              std::memcpy(line + static_cast<std::size_t>(x) * sizeof(T), &value,
-                          sizeof(T));
-            }
-          } else {
-            for (int32_t x = 0; x < width; ++x) {
-              const T value = number_of<T>(op.element(d, row[x], c, at));
-              std::memcpy(line + x * step * static_cast<std::ptrdiff_t>(sizeof(T)),
-                          &value, sizeof(T));
-            }
-          }
-        });
-        if (past) large(to, line, bytes);
-      }
-    });
+  static void convert(const Op& settings, const typename Op::Draw& draw,
+                      unsigned char* const* rows, const Place& place,
+                      std::byte* const* to) {
+    for (int32_t c = 0; c < place.extent.channels; ++c) {
+      std::byte* const __restrict__ line = to[c];
+      const unsigned char* const __restrict__ row = rows[c];
+      work_fast([op = settings, d = draw, at = place, line, row, c] {
+        for (int32_t x = 0; x < at.extent.width; ++x) {
+          const float value = op.element(d, row[x], c, at);
+          std::memcpy(line + static_cast<std::size_t>(x) * sizeof(float), &value,
+                      sizeof(float));
+        }
+      });
+    }
   }
 
   static void mix(Work& work, int32_t y) {
@@ -274,31 +306,38 @@ class StageExecutor {
     });
   }
 
-  static void write(Work& work, int32_t y, float* const* rows, std::byte* target,
-                    RowCopy large) {
+  static void write(Work& work, float* const* rows) {
     const Layout& layout = work.stage.target;
-    with_type(layout.type, [&](auto tag) {
-      using T = typename decltype(tag)::Type;
-      const int32_t width = layout.extent.width;
-      for (int32_t c = 0; c < layout.extent.channels; ++c) {
-        std::byte* const to = target + layout.offset(y, 0, c);
-        const auto bytes = static_cast<std::size_t>(width) * sizeof(T);
-        if (!large || layout.column != 1 || bytes < kWriteRow) {
-          write_numbers<T>(rows[c], width, to, layout.column);
-        } else if constexpr (std::is_same_v<T, float>) {
-          large(to, reinterpret_cast<const std::byte*>(rows[c]), bytes);
-        } else {
-          write_numbers<T>(rows[c], width, work.line.data(), 1);
-          large(to, work.line.data(), bytes);
-        }
-      }
+    const int32_t width = layout.extent.width;
+    const int32_t channels = layout.extent.channels;
+    const std::size_t bytes = static_cast<std::size_t>(width) * layout.bytes;
+    if (is_planar(layout) || channels == 1) {
+      std::byte* const* const to = work.sink.room();
+      for (int32_t c = 0; c < channels; ++c)
+        write_row(layout.type, rows[c], width, to[c]);
+      return work.sink.wrote(bytes);
+    }
+    const std::byte* planes[kMostChannels];
+    for (int32_t c = 0; c < channels; ++c) {
+      std::byte* const line = work.line.data() + static_cast<std::size_t>(c) * bytes;
+      planes[c] = line;
+      if (layout.type == NumberType::kFloat32)
+        planes[c] = reinterpret_cast<const std::byte*>(rows[c]);
+      else
+        write_row(layout.type, rows[c], width, line);
+    }
+    const std::size_t pixels = bytes * static_cast<std::size_t>(channels);
+    RowSink& sink = work.sink.plane(0);
+    merge_pixels(channels, layout.bytes, planes, width, sink.room());
+    sink.wrote(pixels);
+  }
+  static void write_row(NumberType type, const float* row, int32_t width,
+                        std::byte* to) {
+    with_type(type, [&](auto tag) {
+      write_numbers<typename decltype(tag)::Type>(row, width, to);
     });
   }
 
-  /// Rows from here on are written past the caches where that is asked for.
-  static constexpr std::size_t kWriteRow = 256;
-
-  const RowCopy large_;
   std::vector<Image> images_;
   std::vector<Work> stages_;
   std::size_t whole_ = 0;  // stages before the first one with frames

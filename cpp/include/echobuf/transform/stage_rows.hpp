@@ -15,10 +15,12 @@
 #include "echobuf/transform/host_ops.hpp"
 #include "echobuf/transform/pixel_rows.hpp"
 #include "echobuf/transform/pull.hpp"
+#include "echobuf/transform/round_rows.hpp"
 #include "echobuf/transform/sharpen_rows.hpp"
 #include "echobuf/transform/source_rows.hpp"
 #include "echobuf/transform/tone_rows.hpp"
 #include "echobuf/transform/warp_rows.hpp"
+#include "echobuf/transform/weighted_rows.hpp"
 
 namespace echobuf::transform {
 
@@ -49,6 +51,7 @@ class StageRows {
     for (int32_t i = 0; i < most_rows_; ++i)
       cache_.emplace_back(stage.target.extent.width, channels(stage));
     cached_.resize(cache_.size());
+    taps_ = WeightedRows(most_rows_);
   }
 
   const std::byte* source() const { return source_; }
@@ -141,18 +144,17 @@ class StageRows {
 
   /// Where the columns `first` ... of what the maps [begin, end) make come from.
   void find_columns(int32_t begin, int32_t end, int32_t first, int32_t count) {
-    for (int32_t x = 0; x < count; ++x)
-      index_[static_cast<std::size_t>(x)] =
-          unmap(ops(), begin, end, Axis::kColumn, first + x);
+    unmap_all(ops(), begin, end, Axis::kColumn, first, count, index_.data());
     find_runs(index_.data(), count, runs_);
   }
 
   void read_row(int32_t source_row, float* const* rows, int32_t count) {
     if (source_row == kOutside) return fill_row(rows, count);
+    if (!is_bytes(stage_.source)) ask_for_more(source_row, count);
     if (is_bytes(stage_.source)) {
       read_row(source_row, bytes_.rows(), count);
       for (int32_t c = 0; c < stage_.source.extent.channels; ++c)
-        read_numbers<uint8_t>(reinterpret_cast<const std::byte*>(bytes_[c]), 1, count,
+        read_numbers<uint8_t>(reinterpret_cast<const std::byte*>(bytes_[c]), count,
                               rows[c]);
       return;
     }
@@ -165,9 +167,18 @@ class StageRows {
         std::fill_n(rows[c], count, static_cast<unsigned char>(fill(c)));
       return;
     }
+    ask_for_more(source_row, count);
     read_runs(stage_.source, source_ + stage_.source.offset(source_row, 0, 0), runs_,
               rows, spare_bytes_.rows(), read_bytes,
               [this](int32_t c) { return fill(c); });
+  }
+
+  void ask_for_more(int32_t row, int32_t count) const {
+    const Layout& layout = stage_.source;
+    const auto bytes = static_cast<std::size_t>(std::min(count, layout.extent.width)) *
+                       static_cast<std::size_t>(layout.column) * layout.bytes;
+    for (int32_t c = 0; c < (layout.column == 1 ? layout.extent.channels : 1); ++c)
+      ask_for(source_ + layout.offset(row, 0, c), bytes);
   }
 
   void fill_row(float* const* rows, int32_t count) {
@@ -261,9 +272,10 @@ class StageRows {
     const Stretch columns = resampler().stretch(window(), Axis::kColumn);
     across_.taps = columns.taps();
     outside_ = false;
+    unmap_all(ops(), stage_.first_after(), stage_.after, Axis::kColumn, 0,
+              across_.width, index_.data());
     for (int32_t x = 0; x < across_.width; ++x) {
-      const int32_t from =
-          unmap(ops(), stage_.first_after(), stage_.after, Axis::kColumn, x);
+      const int32_t from = index_[static_cast<std::size_t>(x)];
       outside_ = outside_ || from == kOutside;
       const Weights weights(columns, from == kOutside ? 0 : from);
       const auto at = static_cast<std::size_t>(x);
@@ -283,34 +295,18 @@ class StageRows {
         unmap(ops(), stage_.first_after(), stage_.after, Axis::kRow, y);
     if (from == kOutside) return fill_row(rows, width);
     const Weights weights(rows_, from);
+    for (int32_t j = 0; j < row_taps_; ++j)
+      taps_.weights[static_cast<std::size_t>(j)] = weights(j);
     for (int32_t c = 0; c < stage_.source.extent.channels; ++c) {
-      float* const to = rows[c];
-      std::fill_n(to, width, 0.0f);
+      for (int32_t j = 0; j < row_taps_; ++j) {
+        const RowBlock& row = across(weights.first() + j);
+        taps_.rows[static_cast<std::size_t>(j)] = row[c];
+      }
+      taps_.add_up(row_taps_, rows[c], width, stage_.whole == Whole::kHalfUp);
     }
-    for (int32_t j = 0; j < row_taps_; ++j) {
-      const RowBlock& row = across(weights.first() + j);
-      const float weight = weights(j);
-      for (int32_t c = 0; c < stage_.source.extent.channels; ++c)
-        add_weighted(rows[c], row[c], weight, width);
-    }
-    if (stage_.whole == Whole::kHalfUp)
-      for (int32_t c = 0; c < stage_.source.extent.channels; ++c)
-        make_whole(rows[c], width);
     if (outside_) fill_outside(rows, width);
   }
 
-  static void add_weighted(float* __restrict__ to, const float* __restrict__ from,
-                           float weight, int32_t count) {
-    work_fast([=] {
-      for (int32_t x = 0; x < count; ++x) to[x] = to[x] + from[x] * weight;
-    });
-  }
-  static void make_whole(float* __restrict__ row, int32_t count) {
-    work_fast([=] {
-      for (int32_t x = 0; x < count; ++x)
-        row[x] = Puller<HostOps>::whole(Whole::kHalfUp, row[x]);
-    });
-  }
   void fill_outside(float* const* rows, int32_t width) {
     for (int32_t x = 0; x < width; ++x)
       if (unmap(ops(), stage_.first_after(), stage_.after, Axis::kColumn, x) ==
@@ -422,6 +418,7 @@ class StageRows {
   std::optional<SharpenRows> sharpen_;
   std::vector<RowBlock> cache_;
   std::vector<int32_t> cached_;
+  WeightedRows taps_;
 };
 
 }  // namespace echobuf::transform

@@ -19,8 +19,8 @@ ECHOBUF_HD inline bool is_within(const Extent& in, int32_t y, int32_t x) {
   return y >= 0 && x >= 0 && y < in.height && x < in.width;
 }
 
-/// As torchvision does it: what is outside counts 0 and is covered by the fill, if there
-/// is one.
+/// As torchvision does it: what is outside counts 0 and is covered by the fill, if
+/// there is one.
 template <class Op, class Get>
 ECHOBUF_HD void blend_at(const Op& op, float from_y, float from_x, float* v,
                          Get&& get) {
