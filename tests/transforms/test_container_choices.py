@@ -296,7 +296,7 @@ def test_branches_that_change_shape_and_dtype_alike() -> None:
 
 
 def test_sequences() -> None:
-    """What is no image lies between stages as it does in the leaf."""
+    """They lie between stages as they do in the leaf."""
     field = Field((12, 5), np.int32)
     window, tokens = T.RandomWindow(6), T.TokenMask(1, 50)
     chain = [window, T.RandomChoice([tokens, [], T.RandomWindow(6)])]
