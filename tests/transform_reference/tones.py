@@ -17,7 +17,7 @@ Shape = tuple[int, ...]
 
 
 def drawn(draw: Draw, shape: Shape, *, p: float = 1.0, **same: Any) -> dict[str, Any]:
-    """Whether it is done."""
+    """Done with a probability."""
     return {**same, "on": draw.words(0)[0] * 2.0**-32 < p}
 
 
