@@ -125,8 +125,9 @@ struct Perspective {
 
   ECHOBUF_HD Draw draw(Words words) const {
     if (!words.chance(p)) return {0, {1.0f, 0.0f, 0.0f, 0.0f, 1.0f, 0.0f, 0.0f, 0.0f}};
-    const Homography back = map_back(corners(words), in.width, in.height);
-    Draw d{1, {}};
+    const Corners to = corners(words);
+    const Homography back = map_back(to, in.width, in.height);
+    Draw d{detail::is_quadrilateral(to) ? 1u : 0u, {}};
     for (int i = 0; i < 8; ++i) d.m[i] = static_cast<float>(back.m[i]);
     return d;
   }
