@@ -138,7 +138,7 @@ class Automatic(Operation):
 
     def _operation(self, space: _Space, name: str, pick: Pick) -> Operation:
         how = arguments.choice(self, "interpolation", self.interpolation, _MODES)
-        return space.operation(name, pick, how, 0 if self.fill is None else self.fill)
+        return space.operation(name, pick, how, self.fill)
 
     def _one_of(self, space: _Space, pick: Pick) -> RandomChoice:
         """Return the choice of one of fourteen operations: one of them does nothing."""
@@ -156,7 +156,7 @@ class RandAugment(Automatic):
         num_magnitude_bins: the levels that there are; level 0 changes nothing.
         interpolation: of shears, translations and rotations: "nearest" or "bilinear".
         fill: the value outside of the image: a number, or one for each channel; None
-            is 0.
+            is 0, which then darkens the bilinear pixels at the edge once, not twice.
 
     As `torchvision.transforms.v2.RandAugment`: identity, shears, translations,
     rotation, brightness, colour, contrast, sharpness, posterize, solarize,
@@ -188,7 +188,7 @@ class TrivialAugmentWide(Automatic):
         num_magnitude_bins: the levels of strength, 2 to 31, each as likely.
         interpolation: of shears, translations and rotations: "nearest" or "bilinear".
         fill: the value outside of the image: a number, or one for each channel; None
-            is 0.
+            is 0, which then darkens the bilinear pixels at the edge once, not twice.
 
     As `torchvision.transforms.v2.TrivialAugmentWide`: the operations of `RandAugment`,
     stronger. Images are uint8, or floats in 0 ... 1. Source: S. G. Müller and F.
@@ -214,7 +214,7 @@ class AutoAugment(Automatic):
         policy: "imagenet", "cifar10" or "svhn": the data for which they were found.
         interpolation: of shears, translations and rotations: "nearest" or "bilinear".
         fill: the value outside of the image: a number, or one for each channel; None
-            is 0.
+            is 0, which then darkens the bilinear pixels at the edge once, not twice.
 
     As `torchvision.transforms.v2.AutoAugment`: each operation of the pair has a
     probability and a strength; the signs of those that have one are drawn. Images are

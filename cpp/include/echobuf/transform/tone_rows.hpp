@@ -7,9 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "echobuf/transform/host_ops.hpp"
+#include "echobuf/transform/image_sink.hpp"
 #include "echobuf/transform/raw_rows.hpp"
 #include "echobuf/transform/rows.hpp"
 
@@ -149,19 +151,17 @@ class ByteTones {
 
   explicit ByteTones(const Stage& stage)
       : stage_(stage),
-        moves_(stage),
-        tables_(kBins * static_cast<std::size_t>(stage.target.extent.channels)) {
-    moves_.count = moves_.after;
-    moves_.raw = 1;
-    moves_.statistic = -1;
-  }
+        moves_(std::make_unique<Stage>(moves_of(stage))),
+        raw_(*moves_),
+        sink_(stage.target, nullptr),
+        tables_(kBins * static_cast<std::size_t>(stage.target.extent.channels)) {}
 
   /// `draws`: of the stage.
   void make(DrawBlock* draws, const std::byte* source, std::byte* target) {
     if (moves_.after == 0 && alike(stage_.source, stage_.target))
       std::memcpy(target, source, static_cast<std::size_t>(stage_.target.size()));
     else
-      move_image(HostOps(moves_, draws), source, target);
+      raw_.move(HostOps(*moves_, draws), source, target, sink_);
     auto* const bytes = reinterpret_cast<unsigned char*>(target);
     const HostOps ops(stage_, draws);
     for (int32_t i = stage_.after; i < stage_.count; ++i)
@@ -175,6 +175,14 @@ class ByteTones {
     return code == OpCode::kInvert || code == OpCode::kSolarize ||
            code == OpCode::kPosterize || code == OpCode::kAutoContrast ||
            code == OpCode::kEqualize;
+  }
+  /// The stage without its tones.
+  static Stage moves_of(const Stage& stage) {
+    Stage moves = stage;
+    moves.count = moves.after;
+    moves.raw = 1;
+    moves.statistic = -1;
+    return moves;
   }
   static bool is_planar(const Layout& layout) {
     return layout.column == 1 && layout.row == layout.extent.width &&
@@ -284,7 +292,9 @@ class ByteTones {
   }
 
   const Stage& stage_;
-  Stage moves_;
+  std::unique_ptr<Stage> moves_;  // `raw_` refers to it: it stays in place
+  RawRows raw_;
+  ImageSink sink_;
   std::vector<unsigned char> tables_;
 };
 
