@@ -158,7 +158,7 @@ class ByteTones {
 
   /// `draws`: of the stage.
   void make(DrawBlock* draws, const std::byte* source, std::byte* target) {
-    if (moves_.after == 0 && alike(stage_.source, stage_.target))
+    if (moves_->after == 0 && alike(stage_.source, stage_.target))
       std::memcpy(target, source, static_cast<std::size_t>(stage_.target.size()));
     else
       raw_.move(HostOps(*moves_, draws), source, target, sink_);
