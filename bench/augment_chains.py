@@ -37,7 +37,7 @@ TARGETS = {
     "albumentations": "peers.chain_albumentations:Images",
 }
 SETTINGS = {"records": 512, "batch": 128, "threads": 1, "chunks": 50, "limit_s": 0.15}
-QUICK = {"chunks": 5, "limit_s": 0.03}
+QUICK = {"records": 32, "batch": 16, "chunks": 5, "limit_s": 0.03}
 
 Results = Mapping[str, Mapping[str, Any]]
 
@@ -52,7 +52,7 @@ def question(chain: chains.Chain, quick: bool = False) -> Question:
             given = {"out": True} if name == OUT else {}
             candidates.append(Candidate(name, target, given))
     return Question(
-        f"{chain.name}, {chain.dtype} {chain.layout}",
+        chain.title,
         "batch",
         tuple(candidates),
         reference=DRAW,
@@ -118,16 +118,23 @@ def _ms(seconds: float | None) -> str:
     return f"{seconds * 1e3:.1f}" if seconds < 0.1 else f"{seconds * 1e3:.0f}"
 
 
+def slower(results: Mapping[str, Results]) -> list[str]:
+    """Return the chains that take longer than the faster of torchvision's two ways."""
+    return [
+        name for name, rows in results.items() if (over(rows, TORCHVISION) or 0) > 1
+    ]
+
+
 def earlier(path: Path, taken_in: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the file's results, if they are of the same commit, machine and day."""
+    """Return the file's content, if it is of the same commit, machine and day."""
     same = ("commit", "uncommitted_changes", "cpu", "cores", "date")
     try:
-        content = json.loads(path.read_text())
+        content = dict(json.loads(path.read_text()))
     except (OSError, ValueError):
         return {}
     if any(content["environment"][key] != taken_in[key] for key in same):
         return {}
-    return dict(content["results"])
+    return content
 
 
 def main() -> None:
@@ -151,21 +158,26 @@ def main() -> None:
     there, missing = chosen(options.chains)
     for chain in missing:
         print(f"{chain.name}: left out, since this echobuf lacks an operation")
-    results = earlier(options.out / f"{NAME}.json", taken_in) if options.chains else {}
+    path = options.out / f"{NAME}.json"
+    before = earlier(path, taken_in) if options.chains else {}
+    results = dict(before.get("results", {}))
     for chain in there:
         asked = select(question(chain, options.quick), options)
         outcomes = measure(asked, options.rounds)
         if not options.markdown:
             print_table(asked, outcomes)
         results[asked.name] = summary(asked, outcomes)
-    order = [question(chain).name for chain in chosen("")[0]]
+    every, all_missing = chosen("")
+    order = [chain.title for chain in every]
     results = {name: results[name] for name in order if name in results}
     if options.markdown:
         print(markdown(results))
+    print(f"slower than torchvision: {'; '.join(slower(results)) or 'none'}")
     content = {
         "unit": "seconds for one batch",
         "reference": DRAW,
-        "missing": [chain.name for chain in missing],
+        "commands": [*before.get("commands", []), taken_in["command"]],
+        "missing": [chain.name for chain in all_missing],
         "results": results,
     }
     write_figures(NAME, options.out, content, taken_in=taken_in)

@@ -41,6 +41,11 @@ class Chain:
     out: bool = False
 
     @property
+    def title(self) -> str:
+        """Return the name, and how the images are stored."""
+        return f"{self.name}, {self.dtype} {self.layout}"
+
+    @property
     def names(self) -> set[str]:
         """Return the names of all operations."""
         return {name for name, _ in self.operations}
