@@ -70,7 +70,7 @@ def chosen(words: str) -> tuple[list[chains.Chain], list[chains.Chain]]:
     named = [
         chain
         for chain in chains.CHAINS
-        if not wanted or any(word in chain.name.lower() for word in wanted)
+        if not wanted or any(word in chain.title.lower() for word in wanted)
     ]
     missing = [chain for chain in named if not Draw.has(chain.settings)]
     return [chain for chain in named if chain not in missing], missing
@@ -157,7 +157,7 @@ def main() -> None:
     taken_in = environment()
     there, missing = chosen(options.chains)
     for chain in missing:
-        print(f"{chain.name}: left out, since this echobuf lacks an operation")
+        print(f"{chain.title}: left out, since this echobuf lacks an operation")
     path = options.out / f"{NAME}.json"
     before = earlier(path, taken_in) if options.chains else {}
     results = dict(before.get("results", {}))
@@ -177,7 +177,7 @@ def main() -> None:
         "unit": "seconds for one batch",
         "reference": DRAW,
         "commands": [*before.get("commands", []), taken_in["command"]],
-        "missing": [chain.name for chain in all_missing],
+        "missing": [chain.title for chain in all_missing],
         "results": results,
     }
     write_figures(NAME, options.out, content, taken_in=taken_in)

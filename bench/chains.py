@@ -27,7 +27,7 @@ class Chain:
     """Operations on images 256x256x3.
 
     Args:
-        name: of the row.
+        name: of the row; with dtype and layout it is unique.
         dtype: of the stored images; floats lie in 0 ... 1.
         layout: of the stored images, "HWC" or "CHW".
         operations: in order.
@@ -95,18 +95,24 @@ _RESIZED: Operation = ("RandomResizedCrop", {"size": 224})
 _JITTER = {"brightness": 0.4, "contrast": 0.4, "saturation": 0.4}
 _HUE: Operation = ("ColorJitter", {**_JITTER, "hue": 0.1})
 _REFLECT = {"size": 256, "padding": 4, "padding_mode": "reflect"}
-_BILINEAR = {"degrees": 30, "interpolation": "bilinear"}
+_FLIP: Operation = ("RandomHorizontalFlip", {})
+_TURN = {"degrees": 30}
+_LINES = {"degrees": 30, "interpolation": "bilinear"}
+_BLUR = {"kernel_size": 23, "sigma": [0.1, 2.0]}
 _LABELS = {"num_classes": 1000}
 
 CHAINS = (
     Chain("RandomCrop", "uint8", "CHW", (_CROP,), out=True),
-    Chain("RandomHorizontalFlip", "uint8", "CHW", (("RandomHorizontalFlip", {}),)),
-    Chain("ToChannelFirst", "uint8", "HWC", (("ToChannelFirst", {}),)),
-    Chain("RandomCrop of floats", "float32", "HWC", (_CROP,)),
+    Chain("RandomCrop", "uint8", "HWC", (_CROP,)),
+    Chain("RandomCrop", "float32", "HWC", (_CROP,)),
     Chain("RandomCrop, reflected", "uint8", "HWC", (("RandomCrop", _REFLECT),)),
+    Chain("RandomHorizontalFlip", "uint8", "CHW", (_FLIP,)),
+    Chain("RandomHorizontalFlip", "uint8", "HWC", (_FLIP,)),
+    Chain("ToChannelFirst", "uint8", "HWC", (("ToChannelFirst", {}),)),
     Chain("crop, flip, normalise", "uint8", "HWC", _classic("float32"), out=True),
-    Chain("the same to float16", "uint8", "HWC", _classic("float16")),
-    Chain("the same to bfloat16", "uint8", "HWC", _classic("bfloat16")),
+    Chain("crop, flip, normalise", "uint8", "CHW", _classic("float32")),
+    Chain("crop, flip, normalise, float16", "uint8", "HWC", _classic("float16")),
+    Chain("crop, flip, normalise, bfloat16", "uint8", "HWC", _classic("bfloat16")),
     Chain("Resize", "uint8", "HWC", (("Resize", {"size": 224}),)),
     Chain(
         "RandomResizedCrop, flip, normalise",
@@ -115,34 +121,19 @@ CHAINS = (
         _classic("float32", _RESIZED),
     ),
     Chain(
-        "RandomRotation, nearest",
-        "uint8",
-        "CHW",
-        (("RandomRotation", {"degrees": 30}),),
-    ),
-    Chain(
-        "RandomRotation, bilinear",
-        "float32",
-        "CHW",
-        (("RandomRotation", _BILINEAR),),
-    ),
-    Chain("ColorJitter", "uint8", "HWC", (("ColorJitter", _JITTER),)),
-    Chain("ColorJitter with hue", "uint8", "HWC", (_HUE,)),
-    Chain("GaussianNoise", "float32", "CHW", (("GaussianNoise", {"sigma": 0.1}),)),
-    Chain("RandomErasing", "float32", "CHW", (("RandomErasing", {}),)),
-    Chain(
         "RandomResizedCrop, flip, jitter, normalise",
         "uint8",
         "HWC",
         _classic("float32", _RESIZED, _HUE),
     ),
+    Chain("RandomRotation, nearest", "uint8", "CHW", (("RandomRotation", _TURN),)),
+    Chain("RandomRotation, bilinear", "float32", "CHW", (("RandomRotation", _LINES),)),
+    Chain("ColorJitter", "uint8", "HWC", (("ColorJitter", _JITTER),)),
+    Chain("ColorJitter with hue", "uint8", "HWC", (_HUE,)),
+    Chain("GaussianNoise", "float32", "CHW", (("GaussianNoise", {"sigma": 0.1}),)),
+    Chain("GaussianBlur", "uint8", "HWC", (("GaussianBlur", _BLUR),)),
+    Chain("RandomErasing", "float32", "CHW", (("RandomErasing", {}),)),
     Chain("MixUp", "float32", "CHW", (("MixUp", _LABELS),)),
     Chain("CutMix", "float32", "CHW", (("CutMix", _LABELS),)),
-    Chain(
-        "GaussianBlur",
-        "uint8",
-        "HWC",
-        (("GaussianBlur", {"kernel_size": 23, "sigma": [0.1, 2.0]}),),
-    ),
     Chain("RandAugment", "uint8", "HWC", (("RandAugment", {}),)),
 )

@@ -71,7 +71,7 @@ class Chained(ABC):
             )
         expected, unit = self._expected()
         mean, std = float(images.mean(dtype=float)), float(images.std(dtype=float))
-        if abs(mean - expected) > 0.2 * unit or not 0.08 < std / unit < 0.4:
+        if abs(mean - expected) > 0.2 * unit or not 0.08 < std / unit < 0.45:
             raise AssertionError(f"mean {mean:.3f}, standard deviation {std:.3f}")
 
     def _expected(self) -> tuple[float, float]:

@@ -29,13 +29,13 @@ def script(load):
     return load("augment_chains")
 
 
-def names_of_chains(missing):
+def titles_of_chains(missing):
     with pytest.MonkeyPatch.context() as patch, importable(patch, BENCH) as load:
-        return [chain.name for chain in load("augment_chains").chosen("")[missing]]
+        return [chain.title for chain in load("augment_chains").chosen("")[missing]]
 
 
-def chain_named(script, name):
-    (chain,) = [chain for chain in script.chains.CHAINS if chain.name == name]
+def chain_of(script, title):
+    (chain,) = [chain for chain in script.chains.CHAINS if chain.title == title]
     return chain
 
 
@@ -60,11 +60,11 @@ def test_chains_are_left_out_only_where_an_operation_is_missing(script):
     assert script.chosen("") == (there, [unknown])
 
 
-@pytest.mark.parametrize("name", names_of_chains(missing=False))
+@pytest.mark.parametrize("title", titles_of_chains(missing=False))
 @pytest.mark.parametrize("out", [False, True])
-def test_echobuf_makes_what_a_chain_says(script, load, name, out):
+def test_echobuf_makes_what_a_chain_says(script, load, title, out):
     draw = load("peers.chain_echobuf").Draw
-    chain = chain_named(script, name)
+    chain = chain_of(script, title)
     candidate = draw({**SMALL, **chain.settings, "out": out})
     candidate.warm_up()  # shape, dtype, mean and contrast
     assert candidate.run() == 1
@@ -72,7 +72,10 @@ def test_echobuf_makes_what_a_chain_says(script, load, name, out):
 
 def test_a_batch_that_is_not_what_a_chain_says_is_found(script, load):
     draw = load("peers.chain_echobuf").Draw
-    settings = {**SMALL, **chain_named(script, "crop, flip, normalise").settings}
+    settings = {
+        **SMALL,
+        **chain_of(script, "crop, flip, normalise, uint8 HWC").settings,
+    }
     for wrong in ({"size": 223}, {"dtype": "float16"}, {"layout": "HWC"}):
         with pytest.raises(AssertionError):
             draw({**settings, "result": {**settings["result"], **wrong}}).warm_up()
@@ -105,27 +108,27 @@ def test_a_candidate_is_asked_only_for_operations_that_it_has(script):
             }
             assert made.has(chain.settings)
             assert made.packages
-    classic = chain_named(script, "the same to float16")
+    classic = chain_of(script, "crop, flip, normalise, float16, uint8 HWC")
     names = {candidate.name for candidate in script.question(classic).candidates}
     assert not {"OpenCV", "albumentations"} & names
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"),
+    ("title", "expected"),
     [
-        ("RandomCrop", 2 * 224 * 224 * 3),
-        ("RandomHorizontalFlip", 2 * 256 * 256 * 3),
-        ("RandomCrop of floats", 8 * 224 * 224 * 3),
-        ("crop, flip, normalise", 5 * 224 * 224 * 3),
-        ("the same to float16", 3 * 224 * 224 * 3),
-        ("Resize", (256 * 256 + 224 * 224) * 3),
-        ("MixUp", 12 * 256 * 256 * 3),
+        ("RandomCrop, uint8 CHW", 2 * 224 * 224 * 3),
+        ("RandomHorizontalFlip, uint8 CHW", 2 * 256 * 256 * 3),
+        ("RandomCrop, float32 HWC", 8 * 224 * 224 * 3),
+        ("crop, flip, normalise, uint8 HWC", 5 * 224 * 224 * 3),
+        ("crop, flip, normalise, float16, uint8 HWC", 3 * 224 * 224 * 3),
+        ("Resize, uint8 HWC", (256 * 256 + 224 * 224) * 3),
+        ("MixUp, float32 CHW", 12 * 256 * 256 * 3),
     ],
 )
 def test_the_copy_moves_the_bytes_that_are_read_and_written(
-    script, load, name, expected
+    script, load, title, expected
 ):
-    settings = chain_named(script, name).settings
+    settings = chain_of(script, title).settings
     assert settings["bytes"] == expected
     copy = load("peers.chain_copy").Moved({**SMALL, **settings})
     copy.warm_up()
@@ -175,7 +178,7 @@ def test_the_table_of_the_docs_is_that_of_the_result_file(script):
 
 def test_chains_can_be_measured_one_after_the_other(tmp_path):
     results = {}
-    for words in ("of floats", "to float16"):
+    for words in ("float32 hwc", "bfloat16"):
         command = [sys.executable, BENCH / "augment_chains.py", "--chains", words]
         options = ["--quick", "--rounds", "1", "--only", "copy", "--out", tmp_path]
         subprocess.run([*command, *options], check=True, timeout=120)
