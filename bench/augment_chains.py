@@ -62,15 +62,18 @@ def question(chain: chains.Chain, quick: bool = False) -> Question:
     )
 
 
-def chosen(words: str) -> tuple[list[chains.Chain], list[chains.Chain]]:
-    """Return the chains with one of these words, and of them those that are missing."""
+def chosen(texts: Sequence[str]) -> tuple[list[chains.Chain], list[chains.Chain]]:
+    """Return the chains with one of these texts in their title, and the missing ones.
+
+    Missing are those with an operation that this echobuf lacks. Without texts all chains
+    are returned.
+    """
     from peers.chain_echobuf import Draw
 
-    wanted = [word.strip().lower() for word in words.split(",") if word.strip()]
     named = [
         chain
         for chain in chains.CHAINS
-        if not wanted or any(word in chain.title.lower() for word in wanted)
+        if not texts or any(text.lower() in chain.title.lower() for text in texts)
     ]
     missing = [chain for chain in named if not Draw.has(chain.settings)]
     return [chain for chain in named if chain not in missing], missing
@@ -142,9 +145,10 @@ def main() -> None:
     parser.set_defaults(rounds=5)
     parser.add_argument(
         "--chains",
-        default="",
-        metavar="A,B",
-        help="only chains with one of these words in their name; results of the others "
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="only chains with one of these texts in their name; results of the others "
         "stay, if they are of the same commit, machine and day",
     )
     parser.add_argument(
@@ -167,7 +171,7 @@ def main() -> None:
         if not options.markdown:
             print_table(asked, outcomes)
         results[asked.name] = summary(asked, outcomes)
-    every, all_missing = chosen("")
+    every, all_missing = chosen([])
     order = [chain.title for chain in every]
     results = {name: results[name] for name in order if name in results}
     if options.markdown:
