@@ -65,8 +65,8 @@ def question(chain: chains.Chain, quick: bool = False) -> Question:
 def chosen(texts: Sequence[str]) -> tuple[list[chains.Chain], list[chains.Chain]]:
     """Return the chains with one of these texts in their title, and the missing ones.
 
-    Missing are those with an operation that this echobuf lacks. Without texts all chains
-    are returned.
+    Missing are those with an operation that this echobuf lacks. Without texts all
+    chains are returned.
     """
     from peers.chain_echobuf import Draw
 
