@@ -171,9 +171,11 @@ def test_the_table_has_times_and_ratios(script):
 
 
 def test_the_table_of_the_docs_is_that_of_the_result_file(script):
-    results = json.loads((BENCH / "results" / "augment_chains.json").read_text())
+    content = json.loads((BENCH / "results" / "augment_chains.json").read_text())
     docs = (BENCH.parent / "docs" / "transforms.md").read_text()
-    assert script.markdown(results["results"]) in docs
+    assert script.markdown(content["results"]) in docs
+    titles = [chain.title for chain in script.chains.CHAINS]
+    assert sorted([*content["results"], *content["missing"]]) == sorted(titles)
 
 
 def test_chains_can_be_measured_one_after_the_other(tmp_path):
