@@ -154,6 +154,7 @@ py::tuple stage_literals(const Stage& stage) {
   plan("fill", stage.fill);
   plan("statistic", stage.statistic);
   plan("mix", stage.mix);
+  plan("frames", stage.frames);
   py::list operations;
   for (std::int32_t i = 0; i < stage.count; ++i)
     operations.append(operation_literals(stage.ops[i]));

@@ -42,8 +42,9 @@ Layout make_layout(const LayoutTuple& tuple) {
 Stage make_stage(const LayoutTuple& source, const LayoutTuple& target, bool raw,
                  std::uint32_t core, std::uint32_t whole, std::int32_t before,
                  std::int32_t after, std::int32_t fill, std::int32_t statistic,
-                 std::int32_t mix, const std::vector<OpTuple>& ops, std::int32_t from,
-                 std::int32_t to, bool doubled, const std::vector<GateTuple>& gates) {
+                 std::int32_t mix, std::int32_t frames, const std::vector<OpTuple>& ops,
+                 std::int32_t from, std::int32_t to, bool doubled,
+                 const std::vector<GateTuple>& gates) {
   if (ops.size() > static_cast<std::size_t>(kMostOps))
     throw py::value_error("too many operations in a stage");
   if (gates.size() > static_cast<std::size_t>(kMostGates))
@@ -60,6 +61,7 @@ Stage make_stage(const LayoutTuple& source, const LayoutTuple& target, bool raw,
   stage.fill = fill;
   stage.statistic = statistic;
   stage.mix = mix;
+  stage.frames = frames;
   for (std::size_t i = 0; i < ops.size(); ++i) {
     const auto& [kind, number, settings] = ops[i];
     stage.ops[i] = echobuf::python::make_operation(kind, number, settings);
@@ -87,8 +89,8 @@ void register_transforms(py::module_& m) {
       .def(py::init(&make_stage), py::kw_only(), py::arg("source"), py::arg("target"),
            py::arg("raw"), py::arg("core"), py::arg("whole"), py::arg("before"),
            py::arg("after"), py::arg("fill"), py::arg("statistic"), py::arg("mix"),
-           py::arg("ops"), py::arg("from_buffer"), py::arg("to_buffer"),
-           py::arg("doubled"), py::arg("gates"));
+           py::arg("frames"), py::arg("ops"), py::arg("from_buffer"),
+           py::arg("to_buffer"), py::arg("doubled"), py::arg("gates"));
   py::class_<ChainPlan, std::shared_ptr<ChainPlan>>(m, "ChainPlan")
       .def(py::init([](std::vector<Stage> stages) {
              return std::make_shared<ChainPlan>(Program{std::move(stages)});

@@ -230,6 +230,52 @@ TEST(TransformRows, StagesFollowEachOther) {
   }
 }
 
+TEST(TransformRows, FramesAreMadeAsImages) {
+  for (std::uint32_t seed = 0; seed < kCases / 3; ++seed) {
+    Dice dice(seed);
+    const NumberType type = dice.of({NumberType::kUint8, NumberType::kFloat32});
+    const Layout source =
+        test::layout_of(some_extent(dice), type, test::bytes_of(type), dice.coin());
+    const std::int32_t frames = dice.from(2, 4);
+    Program program;
+    program.stages.push_back(dice.one_in(4) ? test::StageMaker(dice).raw(source, false)
+                                            : test::StageMaker(dice).computing(source));
+    const bool two = program.stages[0].mix < 0 && program.stages[0].raw == 0;
+    if (two)
+      program.stages.push_back(
+          test::StageMaker(dice).computing(program.stages[0].target));
+    for (Stage& stage : program.stages) stage.frames = frames;
+
+    Bytes own, partner, want;
+    const DrawNumber number = some_draw(dice);
+    for (std::int32_t frame = 0; frame < frames; ++frame) {
+      Bytes image = test::make_image(source, dice);
+      Bytes other = test::make_image(source, dice);
+      own.insert(own.end(), image.begin(), image.end());
+      partner.insert(partner.end(), other.begin(), other.end());
+      DrawNumber of_frame = number;
+      const auto at = static_cast<std::uint32_t>(frame);
+      if (two) {
+        of_frame.first_element = program.stages[0].first_element(at);
+        Stage as_partner = program.stages[0];
+        for (OpBlock& op : as_partner.ops) op.number += kPartnerOperation;
+        other = Pixels(as_partner).make(of_frame, other, other);
+        image = Pixels(program.stages[0]).make(of_frame, image, image);
+      }
+      of_frame.first_element = program.stages.back().first_element(at);
+      image = Pixels(program.stages.back()).make(of_frame, image, other);
+      want.insert(want.end(), image.begin(), image.end());
+    }
+    ASSERT_EQ(program.bytes(), want.size());
+    Bytes got(want.size());
+    StageExecutor executor(program, dice.coin() ? streaming_copy() : nullptr);
+    executor.execute(number, own.data(), partner.data(), got.data());
+    expect_equal(program.stages.back().target, got, want,
+                 name_of(program.stages.back(), seed, cpu_level()));
+    if (HasFatalFailure()) return;
+  }
+}
+
 TEST(TransformRows, RunsEndAtWhatIsOutside) {
   for (std::uint32_t seed = 0; seed < 2000; ++seed) {
     Dice dice(seed);

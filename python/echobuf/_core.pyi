@@ -162,6 +162,7 @@ class Stage:
         fill: int,
         statistic: int,
         mix: int,
+        frames: int,
         ops: list[tuple[str, int, dict[str, Any]]],
         from_buffer: int,
         to_buffer: int,

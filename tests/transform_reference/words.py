@@ -52,13 +52,17 @@ def epoch_key(seed: int, epoch: int) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Draw:
-    """One operation at one draw. `row` is 0, or the row of a unit="batch"."""
+    """One operation at one draw. `row` is 0, or the row of a unit="batch".
+
+    `first_element` is 0, or the number of the first element of a frame of a clip.
+    """
 
     seed: int
     epoch: int
     draw: int
     op: int
     row: int = 0
+    first_element: int = 0
 
     @property
     def partner(self) -> Draw:
@@ -80,5 +84,5 @@ class Draw:
         low, high = halves(self.draw)
         counter = np.empty((count, 4), np.uint64)
         counter[:] = low, (high & 0xFFFF) | self.op << 16, self.row, 0
-        counter[:, 3] = np.arange(count) + ELEMENTS
+        counter[:, 3] = np.arange(count) + ELEMENTS + self.first_element
         return philox(counter, epoch_key(self.seed, self.epoch))

@@ -75,12 +75,17 @@ class Chain(Leaf):
         assert self._place is not None
         return self._place.operation
 
-    def _regroup(self, extent: Extent, *, planar: bool) -> None:
+    def _regroup(self, extent: Extent, *, planar: bool, frames: int) -> None:
         """Group the same numbers otherwise, before any step has changed them."""
         if self._draft.moves or self._draft.changes:
+            if extent[2] == 1 and (extent, frames) == (self.extent, self.frames):
+                return  # one channel lies the same way first and last
             self._cut()  # the stage's result then lies in memory as the leaf does
-        self._draft.source = replace(self._draft.source, extent=extent, planar=planar)
+        self._draft.source = replace(
+            self._draft.source, extent=extent, planar=planar, frames=frames
+        )
         self.extent = extent
+        self.frames = frames
 
     # ---- calls of operations
 
@@ -236,9 +241,10 @@ class Chain(Leaf):
 
     def channels_first(self) -> None:
         """Put the axis of channels first in the result."""
-        height, width, channels = self.image()
-        self.order = "CHW"
-        self.shape = (channels, height, width)
+        self.image()
+        assert self.order is not None
+        self.order = "TCHW" if "T" in self.order else "CHW"
+        self._resize(self.extent)
 
     # ---- containers
 
@@ -322,6 +328,7 @@ class Chain(Leaf):
         one = forks[0]
         self.shape, self.dtype, self.order = one.shape, one.dtype, one.order
         self.extent = flat(self.shape) if self.order is None else one.extent
+        self.frames = one.frames
         for fork in forks:
             self.mixed = self.mixed or fork.mixed
             self.interpolated = fork.interpolated or self.interpolated
@@ -355,7 +362,8 @@ class Chain(Leaf):
 
     def _lies_as_leaf(self) -> Image:
         dtype = self.drawn[1] if self.drawn else self.dtype
-        return Image(self.extent, dtype, planar=self.order == "CHW")
+        planar = self.order is not None and self.order.endswith("CHW")
+        return Image(self.extent, dtype, planar, self.frames)
 
     # ---- stages
 
@@ -393,12 +401,13 @@ class Chain(Leaf):
 
     def _between(self) -> Image:
         """Return the image as it lies between stages: what is none, as in the leaf."""
-        return Image(self.extent, self.dtype, planar=self.order is not None)
+        planar = self.order is not None
+        return Image(self.extent, self.dtype, planar, self.frames)
 
     def _resize(self, extent: Extent) -> None:
         self.extent = extent
         if self.order is not None:
-            axes = dict(zip("HWC", extent, strict=True))
+            axes = dict(zip("THWC", (self.frames, *extent), strict=True))
             self.shape = tuple(axes[axis] for axis in self.order)
 
 

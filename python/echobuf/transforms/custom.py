@@ -247,7 +247,7 @@ class Custom(Operation):
 
     def add_to(self, chain: Chain) -> None:
         chain.computes()
-        if len(chain.shape) == 3 and chain.is_image():
+        if len(chain.shape) in (3, 4) and chain.is_image():
             chain.image()
         what = f"{self.struct} of {os.fspath(self.header)}"
         folder = Path(self.header).resolve().parent

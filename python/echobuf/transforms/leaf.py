@@ -17,6 +17,7 @@ from echobuf.transforms.shown import show
 
 MOST_NUMBERS = 2**30  # of a leaf: the core counts them, and pixels, in 32 bits
 _CHANNELS = ((1, 3), (2, 4))  # numbers of channels of an image: likely, less likely
+_ORDERS = {3: ("HWC", "CHW"), 4: ("THWC", "TCHW")}
 
 
 class Shown(Protocol):
@@ -34,8 +35,11 @@ class Leaf(ABC):
     Attributes:
         shape: after the operations so far.
         dtype: of the numbers after the operations so far.
-        extent: height, width and channels; rows and columns if it is no image.
-        order: of the axes: "HWC", "CHW", "HW", or None if it is no image.
+        extent: height, width and channels, of a frame; rows and columns if it is no
+            image.
+        order: of the axes: "HWC", "CHW", "HW", these behind "T" for a clip, or None if
+            it is no image.
+        frames: of a clip; 1 for others.
         is_mask: whether its numbers are classes, which are not interpolated.
         mask_fill: the class outside of a mask; None: the operations' own.
         taken_for: the order of axes when the leaf was taken for an image, or None.
@@ -52,6 +56,7 @@ class Leaf(ABC):
         self.mask_fill: float | None = None
         self.taken_for: str | None = None
         self.extent: Extent = flat(field.shape)
+        self.frames = 1
         self.mixed_images = mixed_images
         self._operation: Shown | None = None  # that is being added
         self._index = -1
@@ -68,7 +73,7 @@ class Leaf(ABC):
         )
 
     def image(self, order: str | None = None) -> Extent:
-        """Take the leaf for an image: its height, width and channels.
+        """Take the leaf for an image or a clip: its height, width and channels.
 
         Args:
             order: of its axes, if the caller has given it.
@@ -80,18 +85,20 @@ class Leaf(ABC):
     def _guess_order(self) -> str:
         if len(self.shape) == 2:
             return "HW"
-        if len(self.shape) != 3:
+        orders = _ORDERS.get(len(self.shape))
+        if orders is None:
             raise self.refusal(
                 "is for images, of shape [height, width, channels], [channels, height, "
-                "width] or [height, width]"
+                "width] or [height, width], and clips of such frames"
             )
         for likely in _CHANNELS:
-            for axis, order in ((2, "HWC"), (0, "CHW")):
-                if self.shape[axis] in likely:
+            for order in orders:
+                if self.shape[order.index("C")] in likely:
                     return order
+        first, second = orders
         raise self.refusal(
             "is for images of 1 to 4 channels; for others say where they are: put "
-            'Layout("HWC") or Layout("CHW") first'
+            f'Layout("{first}") or Layout("{second}") first'
         )
 
     def _make_image(self, order: str) -> None:
@@ -101,19 +108,19 @@ class Leaf(ABC):
         extent = (axes["H"], axes["W"], axes.get("C", 1))
         if extent[2] > _core.MOST_CHANNELS:
             raise self.refusal(f"takes {_core.MOST_CHANNELS} channels at most")
-        if 0 in extent:
+        frames = axes.get("T", 1)
+        if 0 in (*extent, frames):
             raise self.refusal("takes images that have pixels")
         self.order = self.taken_for = order
-        self._regroup(extent, planar=order == "CHW")
+        self._regroup(extent, planar=order.endswith("CHW"), frames=frames)
 
     def is_image(self) -> bool:
-        """Return whether the leaf is an image, or can be one and has channels."""
+        """Return whether the leaf is an image or clip, or can be one with channels."""
         if self.order is not None:
             return True
         channels = {count for likely in _CHANNELS for count in likely}
-        return len(self.shape) == 3 and (
-            self.shape[0] in channels or self.shape[2] in channels
-        )
+        orders = _ORDERS.get(len(self.shape), ())
+        return any(self.shape[order.index("C")] in channels for order in orders)
 
     def computes(self) -> None:
         """Raise unless its numbers are uint8 or floats."""
@@ -162,13 +169,15 @@ class Leaf(ABC):
 
     def window_extent(self, axis: int) -> Extent:
         """Group numbers to rows and columns; `axis`, first or last, is one of these."""
+        if axis > 0 and self.order in ("HW", "CHW"):
+            return self.extent  # of a spectrogram, say: its columns are that axis
         if self.order is not None:
             raise self.refusal("is for sequences, not for images")
         wanted = flat(self.shape)
         if axis != 0:
             wanted = math.prod(self.shape[:-1]), self.shape[-1], 1
         if wanted != self.extent:
-            self._regroup(wanted, planar=False)
+            self._regroup(wanted, planar=False, frames=1)
         return self.extent
 
     def mixed_image(self, mix: Shown) -> Extent:
@@ -196,8 +205,28 @@ class Leaf(ABC):
             raise self.refusal("is for what is no image")
         return self.extent
 
+    def spectrogram(self) -> Extent:
+        """Take the leaf for rows of frequencies and columns of time, in channels."""
+        if len(self.shape) not in (2, 3):
+            raise self.refusal(
+                "is for spectrograms, of shape [frequency, time] or [channel, "
+                "frequency, time]"
+            )
+        if not dtypes.is_float(self.dtype):
+            raise self.refusal(
+                "is for spectrograms of floats: put ToDtype(np.float32) before it"
+            )
+        if self.order is None and len(self.shape) == 3:
+            self._make_image("CHW")
+        if self.order not in (None, "HW", "CHW"):
+            raise self.refusal(
+                "is for spectrograms [channel, frequency, time], and the leaf is taken "
+                f'for an image {self.order}: put Layout("CHW") first'
+            )
+        return self.extent
+
     @abstractmethod
-    def _regroup(self, extent: Extent, *, planar: bool) -> None:
+    def _regroup(self, extent: Extent, *, planar: bool, frames: int) -> None:
         """Group the same numbers otherwise, before any step has changed them."""
 
 

@@ -18,17 +18,19 @@ WHOLE = {"no": 0, "half up": 1, "half even": 2}
 
 @dataclass(frozen=True)
 class Image:
-    """An image in memory.
+    """An image in memory, or the frames of a clip.
 
     Attributes:
-        extent: height, width and channels.
+        extent: height, width and channels, of a frame.
         dtype: of its numbers.
         planar: whether channels come first.
+        frames: images that lie one behind another.
     """
 
     extent: Extent
     dtype: np.dtype[Any]
     planar: bool
+    frames: int = 1
 
     def as_core(self) -> tuple[Any, ...]:
         """Return the image in the core's form."""
@@ -125,6 +127,7 @@ class Draft:
             fill=fill,
             statistic=maps if self.statistic else -1,
             mix=-1 if self.mix is None else maps + self.mix,
+            frames=self.source.frames,
             ops=[step.as_core() for step in steps],
             **where,
         )

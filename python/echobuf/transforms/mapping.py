@@ -270,7 +270,7 @@ class _Builder:
 def _is_grey(field: Field) -> bool:
     """Return whether a leaf is integers in one channel: an image or a mask."""
     shape = field.shape
-    flat = len(shape) == 2 or (len(shape) == 3 and 1 in (shape[0], shape[2]))
+    flat = len(shape) == 2 or (len(shape) in (3, 4) and 1 in (shape[-3], shape[-1]))
     return flat and dtypes.is_integer(field.dtype)
 
 

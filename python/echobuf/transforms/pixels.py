@@ -93,7 +93,7 @@ class ToDtype(Operation):
 
 @dataclass(frozen=True, eq=False)
 class ToChannelFirst(Operation):
-    """Puts the axis of channels first, as torch wants it.
+    """Puts the axis of channels first, as torch wants it; of clips behind the frames.
 
     An image [height, width] becomes one of one channel; what is so already stays.
     """
@@ -102,19 +102,26 @@ class ToChannelFirst(Operation):
         chain.channels_first()
 
 
+_ORDERS = ("HWC", "CHW", "HW", "THWC", "TCHW", "THW")
+
+
 @dataclass(frozen=True, eq=False)
 class Layout(Operation):
-    """Says how the axes of an image are meant, where that cannot be seen.
+    """Says how the axes of an image or a clip are meant, where that cannot be seen.
+
+    A clip has frames along its first axis. All of them get the same crop, flip, window,
+    angle, colour factors and order, as those of a video do in torchvision; noise
+    differs from frame to frame, and so does the mean that a contrast is about.
 
     Args:
-        order: "HWC", "CHW" or "HW".
+        order: "HWC", "CHW" or "HW"; of clips "THWC", "TCHW" or "THW".
     """
 
     order: str
 
     def __post_init__(self) -> None:
         arguments.make_plain(self)
-        arguments.choice(self, "order", self.order, ("HWC", "CHW", "HW"))
+        arguments.choice(self, "order", self.order, _ORDERS)
 
     def add_to(self, chain: Chain) -> None:
         if chain.order not in (None, self.order):

@@ -18,7 +18,8 @@ class RandomWindow(Operation):
 
     Args:
         length: of the window.
-        axis: along which: 0, or -1, the last.
+        axis: along which: 0, or -1, the last. Of spectrograms [frequency, time] and
+            [channel, frequency, time] the last is that of time.
     """
 
     length: int
@@ -214,7 +215,10 @@ class GaussianNoise(Operation):
 
 @dataclass(frozen=True, eq=False)
 class SpecMask(Operation):
-    """Masked bands of frequencies and of time of a spectrogram [frequency, time].
+    """Masked bands of frequencies and of time of a spectrogram, which is of floats.
+
+    Its shape is [frequency, time], or [channel, frequency, time] with the same bands in
+    all channels, as torchaudio has it.
 
     Args:
         freq_mask_param: frequencies that a band has at most.
@@ -242,10 +246,7 @@ class SpecMask(Operation):
         arguments.float32(self, "value", self.value)
 
     def add_to(self, chain: Chain) -> None:
-        if len(chain.shape) != 2:
-            raise chain.refusal("is for spectrograms, of shape [frequency, time]")
-        chain.floats()
-        chain.table()
+        chain.spectrogram()
         settings = {
             "rows": self.num_freq_masks,
             "columns": self.num_time_masks,

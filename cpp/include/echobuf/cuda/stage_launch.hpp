@@ -17,7 +17,8 @@ inline transform::Tile tile_of(const transform::Stage& stage) {
 /// Bytes that a stage needs for one row of the batch, beside its source and target.
 inline std::size_t sums_bytes(const transform::Stage& stage) {
   const std::size_t tiles = tile_of(stage).count();
-  return 2 * tiles *
+  const auto frames = static_cast<std::size_t>(stage.frames);
+  return 2 * frames * tiles *
          transform::statistic_bytes(transform::statistic_of(stage),
                                     stage.target.extent.channels);
 }

@@ -244,7 +244,8 @@ class DeviceTransformedLeaves {
     if (number == transform::kRecord) return {0, 0, 0};
     const transform::ImageBuffer& buffer = stages.buffer(number);
     const Address own = scratch_ + rows * stages.offset(number);
-    return {own, buffer.doubled ? own + rows * buffer.bytes : 0, buffer.bytes};
+    const std::size_t bytes = buffer.example_bytes();
+    return {own, buffer.doubled ? own + rows * bytes : 0, bytes};
   }
 
   void enqueue(const Transformed& transformed, std::size_t i,
@@ -252,7 +253,9 @@ class DeviceTransformedLeaves {
                StreamHandle stream) const {
     const StageKernels& kernels = transformed.launches[i].kernels;
     const transform::Stage& stage = transformed.stages.stage(i);
-    const std::uint32_t blocks = launch.count * tile_of(stage).count();
+    const std::uint32_t blocks = launch.count *
+                                 static_cast<std::uint32_t>(stage.frames) *
+                                 tile_of(stage).count();
     if (stage.statistic >= 0)
       enqueue(kernels.sum, blocks, transformed.stages.sees_partner(i) ? 2 : 1, launch,
               parts, stream);

@@ -14,10 +14,12 @@ namespace echobuf::transform {
 
 /// Memory for an image between stages.
 struct ImageBuffer {
-  std::size_t bytes = 0;  // of one example
-  bool doubled = false;   // the partner's image lies there, too
+  std::size_t bytes = 0;   // of one frame of one example
+  std::size_t frames = 1;  // of an example
+  bool doubled = false;    // the partner's image lies there, too
 
-  std::size_t all_bytes() const { return bytes * (doubled ? 2 : 1); }
+  std::size_t example_bytes() const { return bytes * frames; }
+  std::size_t all_bytes() const { return example_bytes() * (doubled ? 2 : 1); }
 };
 
 struct Program {
@@ -40,7 +42,7 @@ struct Program {
 
   /// Bytes of the leaf, of one example.
   std::size_t bytes() const {
-    return static_cast<std::size_t>(stages.back().target.size());
+    return static_cast<std::size_t>(stages.back().target_bytes());
   }
 
   /// The buffers between the stages, by their numbers.
@@ -54,6 +56,7 @@ struct Program {
       const auto size = static_cast<std::size_t>(stage.target.size());
       ImageBuffer& buffer = buffers[number];
       buffer.bytes = std::max(buffer.bytes, (size + kAlign - 1) / kAlign * kAlign);
+      buffer.frames = static_cast<std::size_t>(stage.frames);
       buffer.doubled = buffer.doubled || stage.doubled != 0;
     }
     return buffers;

@@ -190,9 +190,19 @@ struct StagePlan {
   int32_t fill;  // the map whose border is a fill, or -1
   int32_t statistic;  // the operation that needs one of the image, or -1
   int32_t mix;   // the mix, or -1
+  // Images that lie one behind another in source and target: of a clip. All are made
+  // with the same random choices.
+  int32_t frames = 1;
 
   ECHOBUF_HD constexpr int32_t first_after() const {
     return before + (is_operation(core) ? 1 : 0);
+  }
+  /// Bytes of the result, of all frames.
+  ECHOBUF_HD constexpr int64_t target_bytes() const { return frames * target.size(); }
+  /// The number of the first element of a frame, for random words.
+  ECHOBUF_HD constexpr uint32_t first_element(uint32_t frame) const {
+    return frame * static_cast<uint32_t>(target.extent.pixels()) *
+           static_cast<uint32_t>(target.extent.channels);
   }
 };
 

@@ -23,7 +23,10 @@ class StageExecutor {
   StageExecutor(const Program& program, RowCopy large) : large_(large) {
     for (const ImageBuffer& buffer : program.buffers()) images_.emplace_back(buffer);
     stages_.reserve(program.stages.size());
-    for (const Stage& stage : program.stages) stages_.emplace_back(stage);
+    for (const Stage& stage : program.stages) {
+      stages_.emplace_back(stage);
+      if (stage.frames > 1) frames_ = stage.frames;
+    }
   }
 
   /// About what one takes: the images between the stages, and rows.
@@ -40,20 +43,11 @@ class StageExecutor {
   /// Makes the leaf of one example at `target`.
   void execute(const DrawNumber& number, const std::byte* record,
                const std::byte* partner, std::byte* target) {
-    for (Work& work : stages_) {
-      const Stage& stage = work.stage;
-      const bool last = stage.to == kLeaf;
-      if (stage.gates.open(number, false)) {
-        work.own.begin(number, false, source(stage, record, false));
-        if (stage.mix >= 0)
-          work.others->begin(number, true, source(stage, partner, true));
-        execute(work, last ? target : image(stage.to, false), last ? large_ : nullptr);
-      }
-      if (stage.doubled != 0 && stage.gates.open(number, true)) {
-        work.others->begin(number, true, source(stage, partner, true));
-        execute_partner(work, image(stage.to, true));
-      }
-    }
+    // A frame goes through all stages before the next one: it stays in the caches.
+    for (std::int32_t frame = 0; frame < frames_; ++frame)
+      for (Work& work : stages_)
+        if (frame < work.stage.frames)
+          execute(work, frame, number, record, partner, target);
   }
 
  private:
@@ -82,21 +76,47 @@ class StageExecutor {
     std::vector<std::byte> line;  // a row as it will lie in memory
   };
 
-  /// An image between stages.
+  /// An image between stages, or one frame of it: the next stages read it at once.
   struct Image {
     explicit Image(const ImageBuffer& buffer)
-        : own(buffer.bytes), partner(buffer.doubled ? buffer.bytes : 0) {}
+        : is_frame(buffer.frames > 1),
+          own(buffer.bytes),
+          partner(buffer.doubled ? buffer.bytes : 0) {}
 
+    bool is_frame;
     std::vector<std::byte> own;
     std::vector<std::byte> partner;
   };
+
+  /// Carries out a stage on a frame, or on all of an example that has none.
+  void execute(Work& work, std::int32_t frame, DrawNumber number,
+               const std::byte* record, const std::byte* partner, std::byte* target) {
+    const Stage& stage = work.stage;
+    number.first_element = stage.first_element(static_cast<std::uint32_t>(frame));
+    const bool last = stage.to == kLeaf;
+    if (stage.gates.open(number, false)) {
+      work.own.begin(number, false, source(stage, frame, record, false));
+      if (stage.mix >= 0)
+        work.others->begin(number, true, source(stage, frame, partner, true));
+      execute(work, last ? target + frame * stage.target.size() : image(stage.to, false),
+              last ? large_ : nullptr);
+    }
+    if (stage.doubled != 0 && stage.gates.open(number, true)) {
+      work.others->begin(number, true, source(stage, frame, partner, true));
+      execute_partner(work, image(stage.to, true));
+    }
+  }
 
   std::byte* image(int32_t buffer, bool partner) {
     Image& image = images_[static_cast<std::size_t>(buffer)];
     return (partner ? image.partner : image.own).data();
   }
-  const std::byte* source(const Stage& stage, const std::byte* record, bool partner) {
-    return stage.from == kRecord ? record : image(stage.from, partner);
+  const std::byte* source(const Stage& stage, std::int32_t frame,
+                          const std::byte* record, bool partner) {
+    const std::int64_t before = frame * stage.source.size();
+    if (stage.from == kRecord) return record + before;
+    const bool is_frame = images_[static_cast<std::size_t>(stage.from)].is_frame;
+    return image(stage.from, partner) + (is_frame ? 0 : before);
   }
 
   void execute(Work& work, std::byte* target, RowCopy large) {
@@ -234,6 +254,7 @@ class StageExecutor {
   const RowCopy large_;
   std::vector<Image> images_;
   std::vector<Work> stages_;
+  std::int32_t frames_ = 1;
 };
 
 }  // namespace echobuf::transform

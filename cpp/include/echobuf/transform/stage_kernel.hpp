@@ -62,16 +62,25 @@ struct StageMemory {
 struct StageBlock {
   Tile tile;
   uint32_t row;      // counted from the first of the launch
+  uint32_t frame;    // of a clip; else 0
+  uint32_t frames;   // of each row
   uint32_t number;   // of the tile in the image
   uint32_t partner;  // 1: of the partner's image
   int32_t top, left, bottom, right;
 
-  ECHOBUF_HD StageBlock(const Tile& of, const Extent& extent, uint32_t block,
+  ECHOBUF_HD StageBlock(const Tile& of, const StagePlan& stage, uint32_t block,
                         uint32_t partners)
       : tile(of),
         row(block / of.count()),
+        frame(0),
+        frames(static_cast<uint32_t>(stage.frames)),
         number(block - row * of.count()),
         partner(partners) {
+    if (frames != 1) {
+      frame = row % frames;
+      row /= frames;
+    }
+    const Extent& extent = stage.target.extent;
     const auto at = static_cast<int32_t>(number);
     top = at / of.across * of.height;
     left = at % of.across * of.width;
@@ -81,6 +90,15 @@ struct StageBlock {
 
   ECHOBUF_HD bool needs(uint32_t who, const StagePlan& stage) const {
     return who == partner || (who == 1 && stage.mix >= 0);
+  }
+  /// The number of the image among those of all rows, own or the partners'.
+  ECHOBUF_HD uint64_t image(const StageLaunch& a, uint32_t who) const {
+    return (uint64_t{who} * a.count + row) * frames + frame;
+  }
+  /// The address of the result, of the row and frame.
+  ECHOBUF_HD uint64_t target(const StageLaunch& a, const StagePlan& stage) const {
+    return a.target[partner] + row * a.target_bytes +
+           frame * static_cast<uint64_t>(stage.target.size());
   }
   /// The pixels of a thread, or the first of each group of them.
   template <int32_t group = 1, class Use>
@@ -125,9 +143,11 @@ ECHOBUF_HD void find(const StageLaunch& a, const PartsOf& parts, uint32_t count,
   const uint32_t which = task % (operations + 1);
   if (who > 1 || !block.needs(who, stage)) return;
   if (which == 0) {
-    memory.image[who] = find_image(a, parts, count, block.row, who);
+    memory.image[who] = find_image(a, parts, count, block.row, who) +
+                        block.frame * static_cast<uint64_t>(stage.source.size());
   } else {
-    const DrawNumber number = parts.number().of(a.row + block.row, a.ragged != 0);
+    DrawNumber number = parts.number().of(a.row + block.row, a.ragged != 0);
+    number.first_element = stage.first_element(block.frame);
     ops.draw(static_cast<int32_t>(which) - 1, number, who == 1, memory.draws[who]);
   }
 }
@@ -191,7 +211,7 @@ ECHOBUF_HD void make(const StageLaunch& a, const StageBlock& block, uint32_t thr
                      const Ops& ops, const Ops& partner_ops,
                      const StageMemory<most>& memory) {
   const StagePlan stage = ops.stage();
-  const uint64_t target = a.target[block.partner] + block.row * a.target_bytes;
+  const uint64_t target = block.target(a, stage);
   const uint64_t image = memory.image[block.partner];
   const uint64_t partner = stage.mix >= 0 ? memory.image[1] : 0;
   const Layout& to = stage.target;
@@ -210,7 +230,7 @@ ECHOBUF_HD void make_of_bytes(const StageLaunch& a, const StageBlock& block,
                               uint32_t thread, const Ops& ops,
                               const StageMemory<most>& memory,
                               const ByteTable<S>& table) {
-  const uint64_t target = a.target[block.partner] + block.row * a.target_bytes;
+  const uint64_t target = block.target(a, ops.stage());
   const Puller<Ops> puller(ops, memory.image[block.partner]);
   const Layout to = ops.stage().target;
   constexpr int32_t kGroup = S::plan().target.extent.channels <= 4 ? 4 : 1;

@@ -82,9 +82,8 @@ struct BlockMemory
       detail::KeptTable<Stage, Stage::kBytewise && !summing>,
       StatisticMemory<Stage, summing> {};
 
-/// A block of a launch with blocks of rows and tiles along x; along y 1, or 2 where the
-/// partner's image is made, too. `summing`: its statistic
-/// alone.
+/// A block of a launch with blocks of rows, their frames and tiles along x; along y 1,
+/// or 2 where the partner's image is made, too. `summing`: its statistic alone.
 template <bool summing, class Threads, class Stage>
 ECHOBUF_HD void run_block(const Threads& threads, const Stage& known,
                           const StageLaunch& a, const DrawParts& by_value, uint32_t x,
@@ -94,7 +93,7 @@ ECHOBUF_HD void run_block(const Threads& threads, const Stage& known,
   if (count == 0) return;  // a plan of nothing
   const StagePlan stage = known.stage();
   const Tile tile = known.tile();
-  const StageBlock block(tile, stage.target.extent, x, y);
+  const StageBlock block(tile, stage, x, y);
   const auto ops_of = [&](uint32_t who, int image) {
     const TilePlace place{tile, block.top, block.left, memory.weights_of(image)};
     return known.ops(memory.draws[who], place);

@@ -65,8 +65,8 @@ struct StatisticMemory
 /// The address of what a block has found, or of what the first one has.
 ECHOBUF_HD inline uint64_t statistic_at(const StageLaunch& a, const StageBlock& block,
                                         uint32_t who, uint32_t tile, uint64_t bytes) {
-  const uint64_t image = (uint64_t{who} * a.count + block.row) * block.tile.count();
-  return a.sums + (image + tile) * bytes;
+  const uint64_t first = block.image(a, who) * block.tile.count();
+  return a.sums + (first + tile) * bytes;
 }
 
 /// Returns whether the image is looked at: chance may have said that it is left alone.

@@ -16,7 +16,9 @@
 //              0, or the row in the batch where whole batches are echoed. Words are
 //              taken in the order of the blocks.
 //   element    what an operation needs for element e of an image it takes from block
-//              2^31 + e, e = (y * width + x) * channels + c.
+//              2^31 + e, e = (y * width + x) * channels + c; of frame t of a clip
+//              e = ((t * height + y) * width + x) * channels + c. All other words are
+//              the same in all frames.
 //   uniform    word * 2^-32; of [0, n): word * n div 2^32.
 //   normal     the quantile of (word + 1/2) * 2^-32, by PPND7.
 //   beta       attempt i takes words 0 and 1 of block 1 + i as u and v; a = alpha.
@@ -47,9 +49,10 @@ ECHOBUF_HD inline Philox4x32Key transform_key(uint64_t seed, uint64_t epoch) {
 
 /// One draw of an example, as chance depends on it.
 struct DrawNumber {
-  Philox4x32Key key;  // of the epoch
-  uint64_t draw;      // of the epoch
-  uint32_t row;       // of the batch, where whole batches are echoed
+  Philox4x32Key key;           // of the epoch
+  uint64_t draw;               // of the epoch
+  uint32_t row;                // of the batch, where whole batches are echoed
+  uint32_t first_element = 0;  // of the frame, where the example is a clip
 };
 
 ECHOBUF_HD inline double unit(uint32_t word) { return word * 2.3283064365386963e-10; }
@@ -99,7 +102,7 @@ class Words {
   }
   /// Of an element.
   ECHOBUF_HD Philox4x32Block element(uint32_t index) const {
-    return block(kElementBlocks + index);
+    return block(kElementBlocks + number_.first_element + index);
   }
 
  private:
