@@ -150,6 +150,7 @@ class StageMaker {
 
   void add_core() {
     const bool integer = stage_.source.type == NumberType::kUint8;
+    if (dice_.one_in(3)) return add_neighbours(integer);
     if (dice_.coin()) {
       const std::int32_t rows = dice_.from(1, 12), columns = dice_.from(1, 70);
       stage_.core = Core::kResample;
@@ -160,7 +161,8 @@ class StageMaker {
                    dice_.coin() ? 1u : 0u,
                    dice_.coin() ? 1u : 0u,
                    {0.05, 1.0},
-                   {-0.7, 0.7}});
+                   {-0.7, 0.7},
+                   dice_.coin() ? Filter::kTriangle : Filter::kCubic});
       now_ = {rows, columns, now_.channels};
       return;
     }
@@ -172,16 +174,65 @@ class StageMaker {
     put(op);
   }
 
+  /// A core that looks at neighbours, or a perspective.
+  void add_neighbours(bool integer) {
+    const std::int32_t which = dice_.from(0, 2);
+    if (which == 0) {
+      stage_.core = Core::kBlur;
+      stage_.whole = integer ? Whole::kHalfEven : Whole::kNo;
+      const std::int32_t down = dice_.from(0, std::min(12, now_.height - 1));
+      const std::int32_t right = dice_.from(0, std::min(40, now_.width - 1));
+      const double least = dice_.real(0.05, 3);
+      return put(Blur{now_, {down, right}, {least, dice_.real(least, 30)}});
+    }
+    if (which == 1) {
+      stage_.core = Core::kSharpen;
+      stage_.whole = Whole::kNo;
+      Sharpen op{now_, integer ? 1u : 0u, integer ? 255.0f : 1.0f, 0.8, 5, 0, {}};
+      op.either = dice_.coin() ? 1 : 0;
+      for (float& level : op.level) level = static_cast<float>(dice_.real(-1, 1));
+      return put(op);
+    }
+    stage_.core = Core::kPerspective;
+    stage_.whole = integer ? Whole::kHalfEven : Whole::kNo;
+    Perspective op{
+        now_, dice_.coin() ? 1u : 0u, 0.8, now_.height / 2 + 1, now_.width / 2 + 1, {}};
+    for (float& fill : op.fill) fill = static_cast<float>(filling());
+    put(op);
+  }
+
   void add_changes(std::int32_t count) {
     const bool jitters = now_.channels == 1 || now_.channels == 3;
-    if (stage_.core == Core::kNone && jitters && dice_.one_in(4)) {
-      stage_.statistic = stage_.count;
-      add_jitter(15);
-    }
+    if (stage_.core == Core::kNone && jitters && dice_.one_in(2)) add_statistic();
     for (std::int32_t i = 0; i < count; ++i) add_change(jitters);
   }
 
+  /// An operation that needs one of the image.
+  void add_statistic() {
+    stage_.statistic = stage_.count;
+    const std::uint32_t integer = whole_ ? 1 : 0;
+    const float white = whole_ ? 255.0f : 1.0f;
+    const std::int32_t which = dice_.from(0, 3);
+    if (which == 0) add_jitter(15);
+    if (which == 1) put(AutoContrast{0.8, white, integer});
+    if (which == 2) put(Equalize{0.8, integer});
+    if (which == 3)
+      put(GradedColor{
+          now_, Jitter::kContrast, integer, white, {3, 1, {0.1f, 0.9f, 0.4f}}});
+  }
+
+  void add_tone(std::int32_t which) {
+    const float white = whole_ ? 255.0f : 1.0f;
+    if (which == 0) put(Invert{0.7, white});
+    if (which == 1)
+      put(Solarize{0.7,
+                   white,
+                   {2, 0, {0.3f * white, static_cast<float>(dice_.real(0, white))}}});
+    if (which == 2) put(Posterize{0.7, whole_ ? 1u : 0u, {3, 0, {0, 3, 8}}});
+  }
+
   void add_change(bool jitters) {
+    if (dice_.one_in(2)) return add_tone(dice_.from(0, 2));
     const std::int32_t which = whole_ ? dice_.from(5, 8) : dice_.from(0, 9);
     if (which == 0) {
       Normalize op{static_cast<float>(dice_.real(0.001, 1)), {}, {}};

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "echobuf/transform/stage_executor.hpp"
+#include "echobuf/transform/statistic_steps.hpp"
 #include "transform_cases.hpp"
 
 namespace echobuf::transform {
@@ -43,8 +44,8 @@ class Pixels {
     const HostOps others(stage_, others_);
     ops.draw(number, false);
     others.draw(number, true);
-    find_mean(ops, own);
-    find_mean(others, partner);
+    find_statistic(ops, own, 0);
+    find_statistic(others, partner, 1);
     for (std::int32_t y = 0; y < stage_.target.extent.height; ++y)
       for (std::int32_t x = 0; x < stage_.target.extent.width; ++x) {
         if (stage_.raw != 0) {
@@ -62,11 +63,14 @@ class Pixels {
   }
 
  private:
-  void find_mean(const HostOps& ops, const Bytes& image) const {
+  /// `who`: 0, or 1 for the partner.
+  void find_statistic(const HostOps& ops, const Bytes& image, int who) {
     if (stage_.statistic < 0) return;
     const Puller<HostOps> puller(ops, address_of(image));
     const Extent& extent = stage_.target.extent;
     std::int64_t sum = 0;
+    std::vector<Range> ranges(kMostChannels, Range::none());
+    std::vector<std::uint32_t> counts(kMostChannels * kBins);
     float v[kMostChannels] = {};
     for (std::int32_t y = 0; y < extent.height; ++y)
       for (std::int32_t x = 0; x < extent.width; ++x) {
@@ -74,14 +78,31 @@ class Pixels {
         ops.visit(stage_.statistic, [&](const auto& op, const auto& draw) {
           if constexpr (requires { op.grey_before_contrast(draw, v); })
             sum += GreySum::term(op.grey_before_contrast(draw, v));
+          if constexpr (requires { op.byte_of(0.0f); })
+            for (std::uint32_t c = 0; c < kMostChannels; ++c)
+              counts[c * kBins + op.byte_of(v[c])] += 1;
         });
+        for (std::size_t c = 0; c < kMostChannels; ++c) ranges[c].add(v[c]);
       }
-    ops.set_mean(stage_.statistic, GreySum::mean(sum, extent.pixels()));
+    const OpBlock& block = stage_.ops[stage_.statistic];
+    if (statistic_of(stage_) == Statistic::kMean)
+      ops.set_mean(stage_.statistic, GreySum::mean(sum, extent.pixels()));
+    if (statistic_of(stage_) == Statistic::kRange)
+      for (int c = 0; c < extent.channels; ++c)
+        block.as<AutoContrast>().set(ops.drawn<AutoContrast::Draw>(stage_.statistic), c,
+                                     ranges[static_cast<std::size_t>(c)]);
+    if (statistic_of(stage_) == Statistic::kHistogram) {
+      for (std::uint32_t at = 0; at < counts.size(); ++at)
+        tables_[who][at] =
+            equalized_by(&counts[at / kBins * kBins], at % kBins, extent.pixels());
+      ops.drawn<Equalize::Draw>(stage_.statistic).table = tables_[who];
+    }
   }
 
   const Stage& stage_;
   DrawBlock own_[kMostOps];
   DrawBlock others_[kMostOps];
+  unsigned char tables_[2][kMostChannels * kBins];
 };
 
 /// Equal in every bit, but for which NaN it is.

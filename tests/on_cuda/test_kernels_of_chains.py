@@ -13,6 +13,7 @@ from echobuf import transforms as t
 from echobuf._engine.output import make_output_spec
 from echobuf.cuda import codegen
 from echobuf.spec import make_spec
+from echobuf.transforms import graded
 from kernels_compiled import ARCHITECTURES, ROOT, compile_source, usage
 
 PHOTO = {
@@ -40,10 +41,15 @@ CHAINS = (  # with all operations there are, on images
     [t.RandomAffine(20, shear=(1, 2, 3, 4)), SCALED, t.RandomErasing(value="random")],
     [t.RandomResizedCrop(20), t.CutMix(num_classes=10)],
     [t.ColorJitter(0.1, 0.1, 0.1, 0.1)],
+    [t.Invert(), t.Solarize(100), t.Posterize(3), t.AutoContrast(), t.Equalize()],
+    [t.Pad(2), t.Grayscale()],
+    [graded.GradedColor((0.1,), "contrast"), graded.GradedWarp((3.0,), "rotate")],
 )
 KINDS = {  # all of echobuf/transform/stage.hpp but custom ones
     *("Crop", "Flip", "Nearest", "Resample", "Warp", "Normalize", "Scale", "Round"),
     *("Gain", "Noise", "Erase", "Bands", "Jitter", "Mix", "Mask"),
+    *("Invert", "Solarize", "Posterize", "AutoContrast", "Equalize", "Grey"),
+    *("GradedColor", "GradedWarp"),
 }
 SEQUENCES = {
     "tokens": echobuf.Field((64,), np.int64),

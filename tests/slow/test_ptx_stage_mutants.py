@@ -31,6 +31,8 @@ CHAINS = {
     "resized": [RESIZED, SCALED],
     "mixed and resized": [RESIZED, SCALED, t.CutMix(num_classes=5)],
     "jittered": [RESIZED, t.ColorJitter(0.4, 0.4, 0.4), SCALED],
+    "equalized": [RESIZED, t.Equalize(), SCALED],
+    "stretched": [RESIZED, t.AutoContrast(), SCALED],
     "jittered and mixed": [
         t.RandomCrop((9, 7)),
         t.ColorJitter(contrast=0.4),
@@ -40,6 +42,7 @@ CHAINS = {
 }
 
 FLOW = "include/echobuf/transform/stage_steps.hpp"
+STATISTICS = "include/echobuf/transform/statistic_steps.hpp"
 STEPS = "include/echobuf/transform/stage_kernel.hpp"
 OPS = "include/echobuf/transform/stage_ops.hpp"
 TILE = "include/echobuf/transform/tile.hpp"
@@ -54,13 +57,13 @@ MUTANTS = [  # chain, file, what stands there, what the mutant has
         "threads.last([&](uint32_t thread) { find(",
     ),
     ("bytes", FLOW, "tabulate(thread, memory.table)", "tabulate(0, memory.table)"),
-    ("jittered", FLOW, "left > 1; left /= 2", "left > 2; left /= 2"),
-    ("jittered", FLOW, "if (thread < left) sums", "sums"),
-    ("jittered", FLOW, "sums[0] + sums[1]", "sums[0]"),
+    ("jittered", STATISTICS, "left > 1; left /= 2", "left > 2; left /= 2"),
+    ("jittered", STATISTICS, "if (thread < left) sums", "sums"),
+    ("jittered", STATISTICS, "sums[0] + sums[1]", "sums[0]"),
     (
         "jittered",
-        FLOW,
-        "threads.all( [&](uint32_t thread) { set_mean",
+        STATISTICS,
+        "threads.all([&](uint32_t thread) { set_mean",
         "threads.last([&](uint32_t thread) { set_mean",
     ),
     (
@@ -87,16 +90,22 @@ MUTANTS = [  # chain, file, what stands there, what the mutant has
     ("bytes", STEPS, "if (at < block.right) use(at, v[k])", "use(at, v[k])"),
     (
         "jittered",
-        STEPS,
-        "i < block.tile.count(); ++i",
-        "i + 1 < block.tile.count(); ++i",
+        STATISTICS,
+        "i < block.tile.count(); ++i) sum",
+        "i + 1 < block.tile.count(); ++i) sum",
     ),
     (
         "jittered and mixed",
-        STEPS,
-        "(uint64_t{who} * a.count + row) * tile",
-        "(uint64_t{who} + row) * tile",
+        STATISTICS,
+        "(uint64_t{who} * a.count + block.row) * block",
+        "(uint64_t{who} + block.row) * block",
     ),
+    ("equalized", STATISTICS, "count += device", "count = device"),
+    ("equalized", STATISTICS, "begin += detail::kBytesAtOnce", "begin += 1024"),
+    ("equalized", STATISTICS, "i < byte ? count : 0", "i <= byte ? count : 0"),
+    ("stretched", STATISTICS, "left > 0; left /= 2", "left > 1; left /= 2"),
+    ("stretched", STATISTICS, "if (thread >= left) return;", ""),
+    ("stretched", STATISTICS, "i * bytes + channel * sizeof", "i * bytes + sizeof"),
     ("resized", STEPS, "block.left + edge - tile.height", "block.left + edge"),
     ("resized", STEPS, "weights.weight[at + k] = of(k)", "weights.weight[k] = of(k)"),
     ("mixed", STEPS, "to.offset(y, x, c)), v[c])", "to.offset(x, y, c)), v[c])"),

@@ -91,11 +91,12 @@ def record_graded(r: Recorder) -> None:
             ("TranslateY", (4.3, -2.7)),
             ("Rotate", (30.0, -13.0)),
         ):
-            for level in levels:
-                level = float(np.float32(level))
+            for level in map(float, np.float32(levels)):
                 warps = kind[:5] in ("Shear", "Trans", "Rotat")
                 for how in (augment, smooth)[: 2 if warps else 1]:
-                    out = getattr(how, apply)(x, kind, level, how.interpolation, {torch.Tensor: None})
+                    out = getattr(how, apply)(
+                        x, kind, level, how.interpolation, {torch.Tensor: None}
+                    )
                     mode = how.interpolation.value
                     given = {"kind": kind, "level": level, "interpolation": mode}
                     r.add("graded", image, out, **given)

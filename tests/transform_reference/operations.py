@@ -7,7 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from transform_reference import colour, crops, draws, dtypes, masks, mixing, warp
+from transform_reference import (
+    colour,
+    crops,
+    draws,
+    dtypes,
+    masks,
+    mixing,
+    tones,
+    neighbours,
+    perspective,
+    warp,
+)
 from transform_reference import resize as sizes
 from transform_reference.words import Draw
 
@@ -36,6 +47,29 @@ STEPS: dict[str, Step] = {
     "SpecMask": (draws.spec_mask, masks.spec_mask),
     "GaussianNoise": (draws.gaussian_noise, mixing.noise),
     "RandomGain": (draws.random_gain, mixing.gain),
+    "Pad": (_given, crops.pad),
+    "Invert": (tones.drawn, tones.invert),
+    "RandomInvert": (tones.randomly, tones.invert),
+    "Solarize": (tones.drawn, tones.solarize),
+    "RandomSolarize": (tones.randomly, tones.solarize),
+    "Posterize": (tones.drawn, tones.posterize),
+    "RandomPosterize": (tones.randomly, tones.posterize),
+    "AutoContrast": (tones.drawn, tones.autocontrast),
+    "RandomAutocontrast": (tones.randomly, tones.autocontrast),
+    "Equalize": (tones.drawn, tones.equalize),
+    "RandomEqualize": (tones.randomly, tones.equalize),
+    "Grayscale": (tones.drawn, tones.grayscale),
+    "RandomGrayscale": (tones.rarely, tones.grayscale),
+    "GaussianBlur": (neighbours.gaussian_blur_parameters, neighbours.gaussian_blur),
+    "Sharpness": (neighbours.sharpness_parameters, neighbours.sharpness),
+    "RandomAdjustSharpness": (
+        neighbours.random_sharpness_parameters,
+        neighbours.sharpness,
+    ),
+    "RandomPerspective": (
+        perspective.random_perspective_parameters,
+        perspective.perspective,
+    ),
 }
 """MixUp and CutMix need two examples: see `draws.mix_up`, `draws.cut_mix`, `mixing`."""
 

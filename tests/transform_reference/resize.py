@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -30,8 +31,12 @@ def nearest_indices(size: int, new: int, *, exact: bool) -> np.ndarray:
     return np.minimum(np.floor(at * (f32(size) / f32(new))), size - 1).astype(int)
 
 
-def weights(size: int, new: int, *, antialias: bool) -> np.ndarray:
+def weights(
+    size: int, new: int, *, antialias: bool, interpolation: str = "bilinear"
+) -> np.ndarray:
     """[new, size]: triangles, widened where it shrinks and `antialias` is set."""
+    if interpolation == "bicubic":
+        return cubic_weights(size, new, antialias=antialias)
     scale = size / new
     reach = max(scale, 1.0) if antialias else 1.0
     out = np.zeros((new, size))
@@ -43,6 +48,29 @@ def weights(size: int, new: int, *, antialias: bool) -> np.ndarray:
         triangle = np.maximum(0, 1 - np.abs((taps - center + 0.5) / reach))
         out[i, first:last] = triangle / triangle.sum()
     return out
+
+
+def cubic(x: np.ndarray, a: float) -> np.ndarray:
+    """Keys' cubic of slope `a` at distance 1."""
+    x = np.abs(x)
+    near = (a + 2) * x**3 - (a + 3) * x**2 + 1
+    far = a * x**3 - 5 * a * x**2 + 8 * a * x - 4 * a
+    return np.where(x < 1, near, np.where(x < 2, far, 0))
+
+
+def cubic_weights(size: int, new: int, *, antialias: bool) -> np.ndarray:
+    """[new, size]: without `antialias` pixels past the edge are those at the edge."""
+    scale = size / new
+    unit = max(scale, 1.0) if antialias else 1.0
+    out = np.zeros((new, size))
+    for i in range(new):
+        center = scale * (i + 0.5) - 0.5
+        if antialias:
+            out[i] = cubic((np.arange(size) - center) / unit, -0.5)
+        else:
+            taps = math.floor(center) + np.arange(-1, 3)
+            np.add.at(out[i], np.clip(taps, 0, size - 1), cubic(taps - center, -0.75))
+    return out / out.sum(1, keepdims=True)
 
 
 def fixed_point(matrix: np.ndarray) -> tuple[np.ndarray, int]:
@@ -65,18 +93,25 @@ def integer_pass(image: np.ndarray, new: int, axis: int, antialias: bool) -> np.
     return np.clip((total + (1 << (bits - 1))) >> bits, 0, 255).astype(np.uint8)
 
 
-def bilinear(
-    image: np.ndarray, size: tuple[int, int], *, antialias: bool, passes: bool
+def smooth(
+    image: np.ndarray,
+    size: tuple[int, int],
+    *,
+    antialias: bool,
+    passes: bool,
+    interpolation: str = "bilinear",
 ) -> np.ndarray:
     """`passes`: uint8 is rounded after each axis, else once, as where it is float."""
     height, width = size
-    if image.dtype == np.uint8 and passes:
+    if image.dtype == np.uint8 and passes and interpolation == "bilinear":
         across = integer_pass(image, width, 1, antialias)
         return integer_pass(across, height, 0, antialias)
     values = image.astype(np.float64)
-    across = weights(image.shape[1], width, antialias=antialias)
-    down = weights(image.shape[0], height, antialias=antialias)
-    return rounded(np.einsum("ij,jkc,lk->ilc", down, values, across), image.dtype)
+    how = {"antialias": antialias, "interpolation": interpolation}
+    across = weights(image.shape[1], width, **how)
+    down = weights(image.shape[0], height, **how)
+    total = np.einsum("ij,jkc,lk->ilc", down, values, across)
+    return rounded(total, image.dtype)
 
 
 def resize(
@@ -92,8 +127,9 @@ def resize(
     new = resized_shape(image.shape, size, max_size)
     if new == image.shape[:2]:
         return image.copy()
-    if interpolation == "bilinear":
-        return bilinear(image, new, antialias=antialias, passes=passes)
+    if interpolation in ("bilinear", "bicubic"):
+        how = {"antialias": antialias, "interpolation": interpolation}
+        return smooth(image, new, passes=passes, **how)
     exact = {"nearest": False, "nearest-exact": True}[interpolation]
     rows = nearest_indices(image.shape[0], new[0], exact=exact)
     columns = nearest_indices(image.shape[1], new[1], exact=exact)

@@ -66,6 +66,18 @@ def warp(
 ) -> np.ndarray:
     """The image seen through the matrix; what comes from outside is `fill`."""
     x, y = sources(image.shape, matrix)
+    return fetched(image, x, y, interpolation=interpolation, fill=fill)
+
+
+def fetched(
+    image: np.ndarray,
+    x: np.ndarray,
+    y: np.ndarray,
+    *,
+    interpolation: str = "nearest",
+    fill: Any = 0,
+) -> np.ndarray:
+    """The pixels at (x, y), counted from the centre of the first; `fill` outside."""
     fill = np.broadcast_to(np.asarray(fill, float), image.shape[2])
     values = image.astype(np.float64)
     if interpolation == "nearest":

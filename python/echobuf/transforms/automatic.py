@@ -128,7 +128,9 @@ class Automatic(Operation):
         chain.computes()
         if channels not in (1, 3):
             raise chain.refusal("takes images of 1 or 3 channels")
-        chain.run_inside()
+        assert chain.place is not None
+        for place in chain.place.branches[0]:
+            chain.add(place, chain.index)
 
     def _make(self) -> Iterable[Operation]:
         """Check the arguments and make the operations inside."""

@@ -17,10 +17,11 @@ from echobuf.transforms.leaf import Leaf, flat
 from echobuf.transforms.lowering import Draft, Extent, Image, Step
 from echobuf.transforms.places import Link, Place
 from echobuf.transforms.program import LEAF, Gate, Written, lowered
-from echobuf.transforms.shown import show
 
 if TYPE_CHECKING:
     from echobuf.transforms.lambdas import BatchFunction
+
+MOST_STAGES = 512
 
 
 class Chain(Leaf):
@@ -34,8 +35,11 @@ class Chain(Leaf):
     Attributes:
         functions: those on whole batches, in order.
         drawn: shape and dtype before that.
-        mixed: its mix, or None.
+        mixed: its mix, or one of them where a container chooses among several; or None.
         interpolated: the last operation that made integers of several ones, or None.
+        place: that of the operation that is being added.
+        gates: of the stages that are being added.
+        buffers: numbers of images between stages.
     """
 
     def __init__(
@@ -49,10 +53,10 @@ class Chain(Leaf):
         self.drawn: tuple[tuple[int, ...], np.dtype[Any]] | None = None
         self.mixed: Link | None = None
         self.interpolated: Link | None = None
-        self._place: Place | None = None  # of the operation that is being added
-        self._gates: tuple[Gate, ...] = ()
+        self.place: Place | None = None
+        self.gates: tuple[Gate, ...] = ()
         self._stages: list[Written] = []
-        self._buffers = itertools.count()
+        self.buffers = itertools.count()
         self._draft = Draft(Image(self.extent, field.dtype, planar=False))
         self._rounding = (
             False  # numbers must be rounded to `dtype` before the next step
@@ -62,8 +66,8 @@ class Chain(Leaf):
         """Add the operation at a place, in number `index` of the chain or being it."""
         operation: Any = place.operation
         self._operation = operation
-        self._place = place
-        self._index = index
+        self.place = place
+        self.index = index
         if self.functions and not getattr(operation, "on_batches", False):
             raise self.refusal("stands behind a Lambda, which comes last")
         self._check_size()
@@ -72,8 +76,8 @@ class Chain(Leaf):
 
     @property
     def _link(self) -> Link:
-        assert self._place is not None
-        return self._place.operation
+        assert self.place is not None
+        return self.place.operation
 
     def _regroup(self, extent: Extent, *, planar: bool, frames: int) -> None:
         """Group the same numbers otherwise, before any step has changed them."""
@@ -246,54 +250,12 @@ class Chain(Leaf):
         self.order = "TCHW" if "T" in self.order else "CHW"
         self._resize(self.extent)
 
-    # ---- containers
-
-    def run_inside(self) -> None:
-        """Add the operations inside of the one that is being added, in order."""
-        assert self._place is not None
-        for place in self._place.branches[0]:
-            self.add(place, self._index)
-
-    def choose(self, alternatives: Sequence[tuple[Gate, int | None]]) -> None:
-        """Carry out one of several branches, all of which end with equal images.
-
-        Args:
-            alternatives: of each the condition, without the number of the container,
-                and which of the container's branches it is; None: nothing is done.
-        """
-        assert self._place is not None
-        number, branches = self._place.number, self._place.branches
-        if len(self._gates) == _core.MOST_GATES:
-            raise self.refusal(f"is in {_core.MOST_GATES} others, and at most so many")
-        ways = [
-            (replace(gate, number=number), () if i is None else branches[i])
-            for gate, i in alternatives
-        ]
-        if self.order is None:
-            trial = copy.copy(self)
-            order = trial.order_taken(ways)
-            if order is not None:
-                self.image(order)
-        self._end_stage()
-        forks = [self.fork(*way) for way in ways]
-        self._check_alike(forks, [places for _, places in ways])
-        buffer = next(self._buffers)
-        for fork in forks:
-            self._stages += fork.end_branch(buffer)
-        self._join(forks, buffer)
-
-    def fork(self, gate: Gate, places: Sequence[Place]) -> Chain:
-        """Return a chain that goes on from here with a branch."""
-        fork = copy.copy(self)
-        fork.begin_branch(gate)
-        for place in places:
-            fork.add(place, self._index)
-        return fork
+    # ---- branches of containers: see branching.py
 
     def begin_branch(self, *gates: Gate) -> None:
-        """Forget the stages so far, those to come have some gates more."""
+        """Make a copy of a chain a branch of it, whose stages have some gates more."""
         self._stages = []
-        self._gates += gates
+        self.gates += gates
         self._draft = copy.deepcopy(self._draft)
 
     def end_branch(self, buffer: int) -> list[Written]:
@@ -301,39 +263,24 @@ class Chain(Leaf):
         self._write(buffer)
         return self._stages
 
-    def order_taken(self, ways: Sequence[tuple[Gate, Sequence[Place]]]) -> str | None:
-        """Return the order of axes in which a branch takes the leaf for an image.
-
-        The chain is a copy, which is not used afterwards.
-        """
-        self.begin_branch()
-        self._end_stage()
-        taken = (self.fork(*way).taken_for for way in ways)
-        return next((order for order in taken if order is not None), None)
-
-    def _check_alike(
-        self, forks: Sequence[Chain], branches: Sequence[Sequence[Place]]
-    ) -> None:
-        ends = [(fork.shape, fork.dtype, fork.order) for fork in forks]
-        for end, places in zip(ends, branches, strict=True):
-            if end != ends[0]:
-                raise self.refusal(
-                    "has branches whose results differ in shape, dtype or order of "
-                    f"axes: {_shown(branches[0])} makes {_shown_end(*ends[0])}, "
-                    f"{_shown(places)} makes {_shown_end(*end)}"
-                )
-
-    def _join(self, forks: Sequence[Chain], buffer: int) -> None:
-        """Go on with what one of the branches has written."""
-        one = forks[0]
+    def join(self, one: Chain, buffer: int, stages: Sequence[Written]) -> None:
+        """Go on with what branches that end like `one` have written to `buffer`."""
+        self._stages += stages
+        if len(self._stages) > MOST_STAGES:
+            raise self.refusal(
+                f"makes it a chain of {len(self._stages)} stages; {MOST_STAGES} are "
+                "allowed"
+            )
         self.shape, self.dtype, self.order = one.shape, one.dtype, one.order
         self.extent = flat(self.shape) if self.order is None else one.extent
         self.frames = one.frames
-        for fork in forks:
-            self.mixed = self.mixed or fork.mixed
-            self.interpolated = fork.interpolated or self.interpolated
         self._draft = Draft(self._between(), buffer=buffer)
         self._rounding = False
+
+    def end_stage(self) -> None:
+        """Cut if the draft has steps; the next one then reads what they made."""
+        if not self._draft.idle:
+            self._cut()
 
     # ---- the result
 
@@ -348,7 +295,7 @@ class Chain(Leaf):
         if draft.idle and self._stages and draft.source.dtype == target.dtype:
             self._write_to_leaf(draft.buffer, planar=target.planar)
         else:
-            self._stages.append(Written(draft, target, LEAF, self._gates))
+            self._stages.append(Written(draft, target, LEAF, self.gates))
         return _core.ChainPlan(lowered(self._stages)), field
 
     def _write_to_leaf(self, buffer: int, *, planar: bool) -> None:
@@ -368,8 +315,8 @@ class Chain(Leaf):
     # ---- stages
 
     def _step(self, kind: str, settings: dict[str, Any]) -> Step:
-        assert self._place is not None
-        return Step(kind, self._place.number, settings)
+        assert self.place is not None
+        return Step(kind, self.place.number, settings)
 
     def _settle(self) -> None:
         """Round numbers to `dtype` before the next step, if they are not rounded."""
@@ -382,14 +329,9 @@ class Chain(Leaf):
     def _with_room(self, draft: Draft) -> Draft:
         return draft if draft.count() < _core.MOST_OPERATIONS else self._cut()
 
-    def _end_stage(self) -> None:
-        """Cut if the draft has steps; the next one then reads what they made."""
-        if not self._draft.idle:
-            self._cut()
-
     def _cut(self) -> Draft:
         """End the current stage, whose result the next one reads from memory."""
-        buffer = next(self._buffers)
+        buffer = next(self.buffers)
         self._write(buffer)
         self._rounding = False
         self._draft = Draft(self._between(), buffer=buffer)
@@ -397,7 +339,7 @@ class Chain(Leaf):
 
     def _write(self, buffer: int) -> None:
         target = self._between()
-        self._stages.append(Written(self._draft, target, buffer, self._gates))
+        self._stages.append(Written(self._draft, target, buffer, self.gates))
 
     def _between(self) -> Image:
         """Return the image as it lies between stages: what is none, as in the leaf."""
@@ -409,11 +351,3 @@ class Chain(Leaf):
         if self.order is not None:
             axes = dict(zip("THWC", (self.frames, *extent), strict=True))
             self.shape = tuple(axes[axis] for axis in self.order)
-
-
-def _shown(places: Sequence[Place]) -> str:
-    return show([place.operation for place in places]) if places else "doing nothing"
-
-
-def _shown_end(shape: tuple[int, ...], dtype: np.dtype[Any], order: str | None) -> str:
-    return f"{dtype}{list(shape)}" + ("" if order is None else f" ({order})")

@@ -10,6 +10,7 @@ from typing import Any
 
 from echobuf import _core
 from echobuf.transforms import arguments
+from echobuf.transforms.branching import choose
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.lambdas import Lambda
 from echobuf.transforms.mix import Mixing, classes_of_labels
@@ -122,7 +123,7 @@ class RandomApply(Container):
     def add_to(self, chain: Chain) -> None:
         self._begin(chain)
         p = float(self.p)
-        chain.choose([(Gate(0.0, p), 0), (Gate(p, 1.0), None)])
+        choose(chain, [(Gate(0.0, p), 0), (Gate(p, 1.0), None)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +165,7 @@ class RandomChoice(Container):
         self._begin(chain)
         bounds = self._bounds()
         pairs = itertools.pairwise(bounds)
-        chain.choose([(Gate(*pair), i) for i, pair in enumerate(pairs)])
+        choose(chain, [(Gate(*pair), i) for i, pair in enumerate(pairs)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,9 +193,10 @@ class RandomOrder(Container):
             raise chain.refusal("orders a mix, which stands in no RandomOrder")
         count = len(self.transforms)
         for position in range(count):
-            chain.choose(
+            choose(
+                chain,
                 [
                     (Gate(order=count, position=position, alternative=i), i)
                     for i in range(count)
-                ]
+                ],
             )

@@ -23,7 +23,10 @@ from echobuf.errors import OptionError
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.operation import Operation
 
-_FLAGS = ("-std=c++20", "-O3", "-fPIC", "-shared", "-ffp-contract=off")
+_FLAGS = (
+    *("-std=c++20", "-O3", "-fPIC", "-shared", "-ffp-contract=off"),
+    *("-fno-trapping-math", "-fno-math-errno"),
+)
 _VERSION = 1  # of `CustomTable`
 _loaded: dict[str, ctypes.CDLL] = {}  # never unloaded: buffers hold their addresses
 _loading = threading.Lock()

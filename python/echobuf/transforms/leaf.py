@@ -42,6 +42,7 @@ class Leaf(ABC):
         frames: of a clip; 1 for others.
         is_mask: whether its numbers are classes, which are not interpolated.
         mask_fill: the class outside of a mask; None: the operations' own.
+        index: of the operation that is being added, or of its container.
         taken_for: the order of axes when the leaf was taken for an image, or None.
     """
 
@@ -59,7 +60,7 @@ class Leaf(ABC):
         self.frames = 1
         self.mixed_images = mixed_images
         self._operation: Shown | None = None  # that is being added
-        self._index = -1
+        self.index = -1
 
     def _check_size(self) -> None:
         if math.prod(self.shape) > MOST_NUMBERS:
@@ -68,7 +69,7 @@ class Leaf(ABC):
     def refusal(self, what: str) -> SpecError:
         """Return the error for an operation that does not fit."""
         return SpecError(
-            f"`transform{self.name}[{self._index}]`, {show(self._operation)}, {what}. "
+            f"`transform{self.name}[{self.index}]`, {show(self._operation)}, {what}. "
             f"There, the leaf is {self.dtype}{show(list(self.shape))}."
         )
 

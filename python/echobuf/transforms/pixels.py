@@ -135,7 +135,8 @@ class Mask(Operation):
 
     Operations after it, which may be those of the image, take the nearest pixel where
     they would interpolate: `Resize` and `RandomResizedCrop` as "nearest",
-    `RandomRotation` and `RandomAffine` too. Their random choices stay the same.
+    `RandomRotation`, `RandomAffine` and `RandomPerspective` too. Their random choices
+    stay the same. `GaussianBlur` and sharpness leave a mask as it is.
 
     Args:
         fill: the class of what lies outside of the image; None: the `fill` of each

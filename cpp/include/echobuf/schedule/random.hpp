@@ -19,6 +19,12 @@ ECHOBUF_HD constexpr Philox4x32Key philox_key(uint64_t seed) {
   return {{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)}};
 }
 
+inline constexpr int kPhiloxRounds = 10;
+inline constexpr uint32_t kPhiloxMultiplier0 = 0xD2511F53u;
+inline constexpr uint32_t kPhiloxMultiplier1 = 0xCD9E8D57u;
+inline constexpr uint32_t kPhiloxWeyl0 = 0x9E3779B9u;  // golden ratio
+inline constexpr uint32_t kPhiloxWeyl1 = 0xBB67AE85u;  // sqrt(3) - 1
+
 /// Philox4x32 with ten rounds: a counter-based random number generator.
 ///
 /// A keyed bijection of 128-bit counters whose outputs, for counters 0, 1, 2, ...,
@@ -30,24 +36,18 @@ ECHOBUF_HD constexpr Philox4x32Key philox_key(uint64_t seed) {
 /// that are published with it (Random123, kat_vectors).
 ECHOBUF_HD constexpr Philox4x32Block philox4x32(const Philox4x32Block& counter,
                                                 const Philox4x32Key& key) {
-  constexpr int kRounds = 10;
-  constexpr uint32_t kMultiplier0 = 0xD2511F53u;
-  constexpr uint32_t kMultiplier1 = 0xCD9E8D57u;
-  constexpr uint32_t kWeyl0 = 0x9E3779B9u;  // golden ratio
-  constexpr uint32_t kWeyl1 = 0xBB67AE85u;  // sqrt(3) - 1
-
   uint32_t c0 = counter.word[0], c1 = counter.word[1];
   uint32_t c2 = counter.word[2], c3 = counter.word[3];
   uint32_t k0 = key.word[0], k1 = key.word[1];
-  for (int round = 0; round < kRounds; ++round) {
-    const uint64_t product0 = uint64_t{kMultiplier0} * c0;
-    const uint64_t product1 = uint64_t{kMultiplier1} * c2;
+  for (int round = 0; round < kPhiloxRounds; ++round) {
+    const uint64_t product0 = uint64_t{kPhiloxMultiplier0} * c0;
+    const uint64_t product1 = uint64_t{kPhiloxMultiplier1} * c2;
     c0 = static_cast<uint32_t>(product1 >> 32) ^ c1 ^ k0;
     c1 = static_cast<uint32_t>(product1);
     c2 = static_cast<uint32_t>(product0 >> 32) ^ c3 ^ k1;
     c3 = static_cast<uint32_t>(product0);
-    k0 += kWeyl0;
-    k1 += kWeyl1;
+    k0 += kPhiloxWeyl0;
+    k1 += kPhiloxWeyl1;
   }
   return {{c0, c1, c2, c3}};
 }

@@ -37,19 +37,26 @@ ECHOBUF_HD inline float unit_clamp(float x) {
   return exact::least(exact::most(x, 0.0f), 1.0f);
 }
 
+ECHOBUF_HD inline float choose(bool first, float a, float b) { return first ? a : b; }
+
 ECHOBUF_HD inline void rgb_of(const Hsv& c, float* rgb) {
   const float h6 = c.h * 6.0f;
-  const int32_t sector = exact::cut_int(h6);  // h6 >= 0, or NaN
-  const float f = h6 - static_cast<float>(sector);
+  // A float, of which compilers make selects: of integers GCC makes a switch.
+  const auto sector = static_cast<float>(exact::cut_int(h6));  // h6 >= 0, or NaN
+  const float f = h6 - sector;
   const float sf = c.s * f;
   const float rest = 1.0f - c.s;
   const float q = unit_clamp((1.0f - sf) * c.v);
   const float t = unit_clamp((sf + rest) * c.v);
   const float p = unit_clamp(rest * c.v);
-  const int32_t i = sector >= 6 ? sector - 6 : sector;
-  rgb[0] = i == 0 || i == 5 ? c.v : i == 1 ? q : i == 4 ? t : p;
-  rgb[1] = i == 1 || i == 2 ? c.v : i == 3 ? q : i == 0 ? t : p;
-  rgb[2] = i == 3 || i == 4 ? c.v : i == 5 ? q : i == 2 ? t : p;
+  const float i = sector >= 6.0f ? sector - 6.0f : sector;
+  // One choice at a time, for the same reason.
+  rgb[0] = choose(i == 4.0f, t, choose(i == 1.0f, q, p));
+  rgb[0] = choose(i == 0.0f, c.v, choose(i == 5.0f, c.v, rgb[0]));
+  rgb[1] = choose(i == 0.0f, t, choose(i == 3.0f, q, p));
+  rgb[1] = choose(i == 1.0f, c.v, choose(i == 2.0f, c.v, rgb[1]));
+  rgb[2] = choose(i == 2.0f, t, choose(i == 5.0f, q, p));
+  rgb[2] = choose(i == 3.0f, c.v, choose(i == 4.0f, c.v, rgb[2]));
 }
 
 struct Jitter {
@@ -127,12 +134,13 @@ struct Jitter {
     }
   }
 
- private:
   ECHOBUF_HD float grey(const float* v) const {
     if (in.channels != 3) return v[0];
     const float g = (v[0] * 0.2989f + v[1] * 0.587f) + v[2] * 0.114f;
     return integer != 0 ? static_cast<float>(exact::cut_int(g)) : g;
   }
+
+ private:
   ECHOBUF_HD float settled(float v) const {
     v = exact::least(exact::most(v, 0.0f), bound);
     return integer != 0 ? static_cast<float>(exact::cut_int(v)) : v;

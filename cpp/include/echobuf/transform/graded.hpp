@@ -48,8 +48,8 @@ struct GradedColor {
 /// A shear, translation or rotation by a level.
 struct GradedWarp {
   /// Shears are about the first pixel's corner, and of so many columns a row (rows a
-  /// column); translations of pixels, cut to whole ones; rotations of degrees, about the
-  /// middle and counter-clockwise.
+  /// column); translations of pixels, cut to whole ones; rotations of degrees, about
+  /// the middle and counter-clockwise.
   enum Kind : uint32_t { kShearX, kShearY, kTranslateX, kTranslateY, kRotate };
 
   Extent in;
@@ -92,6 +92,9 @@ struct GradedWarp {
     warp.bilinear = bilinear;
     for (int c = 0; c < kMostChannels; ++c) warp.fill[c] = fill[c];
     return warp;
+  }
+  ECHOBUF_HD auto origin(const Draw& d, int32_t y, int32_t x) const {
+    return as_warp().origin(d, y, x);
   }
   template <class Get>
   ECHOBUF_HD void sample(const Draw& d, int32_t y, int32_t x, float* v,

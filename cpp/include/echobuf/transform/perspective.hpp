@@ -29,62 +29,82 @@ struct Corners {
 
 namespace detail {
 
-/// Brings the last of nine coefficients to 1; the identity where that cannot be.
-ECHOBUF_HD inline Homography normalized(const double* m) {
-  const double last = m[8];
-  Homography h{};
-  for (int i = 0; i < 8; ++i) h.m[i] = m[i] / last;
-  bool finite = last != 0.0;
-  for (int i = 0; i < 8; ++i) finite = finite && h.m[i] - h.m[i] == 0.0;
-  if (finite) return h;
-  return {{1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0}};
+/// True if no three corners lie on a line.
+ECHOBUF_HD inline bool is_quadrilateral(const Corners& of) {
+  for (int i = 0; i < 4; ++i) {
+    const int j = (i + 1) % 4, k = (i + 2) % 4;
+    const int64_t area = int64_t{of.x[j] - of.x[i]} * (of.y[k] - of.y[i]) -
+                         int64_t{of.x[k] - of.x[i]} * (of.y[j] - of.y[i]);
+    if (area == 0) return false;
+  }
+  return true;
 }
 
-/// The map of the unit square to corners: (0, 0), (1, 0), (1, 1), (0, 1), in order.
+/// Brings the last of nine coefficients to 1; the identity where that cannot be.
+ECHOBUF_HD inline Homography normalized(const double* m) {
+  if (m[8] == 0.0) return {{1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0}};
+  Homography h{};
+  for (int i = 0; i < 8; ++i) h.m[i] = m[i] / m[8];
+  return h;
+}
+
+/// The map of the unit square to corners, (0, 0), (1, 0), (1, 1), (0, 1) in order,
+/// times a number that makes all coefficients whole.
 ECHOBUF_HD inline void square_to(const Corners& to, double* m) {
   const double x0 = to.x[0], x1 = to.x[1], x2 = to.x[2], x3 = to.x[3];
   const double y0 = to.y[0], y1 = to.y[1], y2 = to.y[2], y3 = to.y[3];
   const double dx1 = x1 - x2, dx2 = x3 - x2, sx = (x0 - x1) + (x2 - x3);
   const double dy1 = y1 - y2, dy2 = y3 - y2, sy = (y0 - y1) + (y2 - y3);
   const double det = dx1 * dy2 - dx2 * dy1;
-  const double g = (sx * dy2 - dx2 * sy) / det;
-  const double h = (dx1 * sy - sx * dy1) / det;
-  const double all[9] = {(x1 - x0) + g * x1, (x3 - x0) + h * x3, x0,
-                         (y1 - y0) + g * y1, (y3 - y0) + h * y3, y0,
-                         g,                  h,                  1.0};
-  for (int i = 0; i < 9; ++i) m[i] = all[i];
+  const double g = sx * dy2 - dx2 * sy;
+  const double h = dx1 * sy - sx * dy1;
+  m[0] = (x1 - x0) * det + g * x1;
+  m[1] = (x3 - x0) * det + h * x3;
+  m[2] = x0 * det;
+  m[3] = (y1 - y0) * det + g * y1;
+  m[4] = (y3 - y0) * det + h * y3;
+  m[5] = y0 * det;
+  m[6] = g;
+  m[7] = h;
+  m[8] = det;
 }
 
 }  // namespace detail
 
-/// The map of an image of `width` x `height` pixels, whose corners are the centres of
-/// its outermost pixels, counted from 0, to `corners`.
+/// The map of an image of `width` x `height` pixels to `corners`; its own corners are
+/// the centres of its outermost pixels, counted from 0. The identity where three
+/// corners lie on a line.
 ECHOBUF_HD inline Homography map_to(const Corners& corners, int32_t width,
                                     int32_t height) {
-  double m[9];
-  detail::square_to(corners, m);
-  for (int i = 0; i < 9; i += 3) {
-    m[i] = m[i] / (width - 1);
-    m[i + 1] = m[i + 1] / (height - 1);
+  double m[9] = {1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0};
+  if (detail::is_quadrilateral(corners)) {
+    detail::square_to(corners, m);
+    for (int i = 0; i < 9; i += 3) {
+      m[i] = m[i] / (width - 1);
+      m[i + 1] = m[i + 1] / (height - 1);
+    }
   }
   return detail::normalized(m);
 }
 
-/// The way back. Corners that lie on a line give the identity, here and above.
+/// The way back.
 ECHOBUF_HD inline Homography map_back(const Corners& corners, int32_t width,
                                       int32_t height) {
-  double m[9];
-  detail::square_to(corners, m);
-  const double right = width - 1, down = height - 1;
-  const double back[9] = {(m[4] - m[5] * m[7]) * right,
-                          (m[2] * m[7] - m[1]) * right,
-                          (m[1] * m[5] - m[2] * m[4]) * right,
-                          (m[5] * m[6] - m[3]) * down,
-                          (m[0] - m[2] * m[6]) * down,
-                          (m[2] * m[3] - m[0] * m[5]) * down,
-                          m[3] * m[7] - m[4] * m[6],
-                          m[1] * m[6] - m[0] * m[7],
-                          m[0] * m[4] - m[1] * m[3]};
+  double back[9] = {1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0};
+  if (detail::is_quadrilateral(corners)) {
+    double m[9];
+    detail::square_to(corners, m);
+    const double right = width - 1, down = height - 1;
+    back[0] = (m[4] * m[8] - m[5] * m[7]) * right;
+    back[1] = (m[2] * m[7] - m[1] * m[8]) * right;
+    back[2] = (m[1] * m[5] - m[2] * m[4]) * right;
+    back[3] = (m[5] * m[6] - m[3] * m[8]) * down;
+    back[4] = (m[0] * m[8] - m[2] * m[6]) * down;
+    back[5] = (m[2] * m[3] - m[0] * m[5]) * down;
+    back[6] = m[3] * m[7] - m[4] * m[6];
+    back[7] = m[1] * m[6] - m[0] * m[7];
+    back[8] = m[0] * m[4] - m[1] * m[3];
+  }
   return detail::normalized(back);
 }
 
@@ -96,14 +116,15 @@ struct Perspective {
   int32_t right;  // and columns
   float fill[kMostChannels];
 
-  /// The source of pixel (x, y): coefficients as in `Homography`, of pixels' centres.
+  /// The source of pixel (x, y): coefficients as in `Homography`. `on`: 0 leaves each
+  /// pixel as it is, and the coefficients are those of the identity.
   struct Draw {
     uint32_t on;
     float m[8];
   };
 
   ECHOBUF_HD Draw draw(Words words) const {
-    if (!words.chance(p)) return {};
+    if (!words.chance(p)) return {0, {1.0f, 0.0f, 0.0f, 0.0f, 1.0f, 0.0f, 0.0f, 0.0f}};
     const Homography back = map_back(corners(words), in.width, in.height);
     Draw d{1, {}};
     for (int i = 0; i < 8; ++i) d.m[i] = static_cast<float>(back.m[i]);
@@ -130,12 +151,17 @@ struct Perspective {
       for (int c = 0; c < in.channels; ++c) v[c] = get(y, x, c);
       return;
     }
+    const Point from = origin(d, y, x);
+    sample_at(*this, from.y, from.x, v, get);
+  }
+
+  /// Where pixel (y, x) of the result comes from.
+  ECHOBUF_HD Point origin(const Draw& d, int32_t y, int32_t x) const {
     const float u = static_cast<float>(x) + 0.5f;
     const float w = static_cast<float>(y) + 0.5f;
     const float over = (d.m[6] * u + d.m[7] * w) + 1.0f;
-    const float from_x = ((d.m[0] * u + d.m[1] * w) + d.m[2]) / over - 0.5f;
-    const float from_y = ((d.m[3] * u + d.m[4] * w) + d.m[5]) / over - 0.5f;
-    sample_at(*this, from_y, from_x, v, get);
+    return {((d.m[0] * u + d.m[1] * w) + d.m[2]) / over - 0.5f,
+            ((d.m[3] * u + d.m[4] * w) + d.m[5]) / over - 0.5f};
   }
 
   ECHOBUF_HD Extent out() const { return in; }

@@ -84,7 +84,11 @@ struct Noise {
 
   ECHOBUF_HD Draw draw(Words words, const Extent&) const { return {words}; }
   ECHOBUF_HD float element(const Draw& d, float v, int channel, const Place& at) const {
-    float noise = mean + normal(d.words.element(at.element(channel)).word[0]) * sigma;
+    return added(v, normal(d.words.element(at.element(channel)).word[0]));
+  }
+  /// A number with noise, of which `quantile` is that of the standard distribution.
+  ECHOBUF_HD float added(float v, float quantile) const {
+    float noise = mean + quantile * sigma;
     if (integer != 0) noise = static_cast<float>(exact::cut_int(noise));
     const float sum = v + noise;
     if (clip != 0) return exact::least(exact::most(sum, 0.0f), most);

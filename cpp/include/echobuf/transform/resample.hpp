@@ -4,9 +4,9 @@
 #include "echobuf/transform/image.hpp"
 #include "echobuf/transform/words.hpp"
 
-// Bilinear and bicubic resizing, of the whole image or of a window drawn anew each time.
-// Rows and columns have separate weights: a row is first resampled along its columns,
-// then rows are put together.
+// Bilinear and bicubic resizing, of the whole image or of a window drawn anew each
+// time. Rows and columns have separate weights: a row is first resampled along its
+// columns, then rows are put together.
 //
 // Sources: the windows are those of C. Szegedy et al., "Going deeper with convolutions"
 // (arXiv:1409.4842), as torchvision's RandomResizedCrop draws them; a filter is as much

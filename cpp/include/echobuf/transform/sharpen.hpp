@@ -19,7 +19,7 @@ struct Sharpen {
   float bound;       // the largest number
   double p;
   uint32_t levels;
-  uint32_t either;            // the level's sign is drawn, too
+  uint32_t either;           // the level's sign is drawn, too
   float level[kMostLevels];  // the share of the mean: 1 - factor
 
   struct Draw {
@@ -67,8 +67,9 @@ struct Sharpen {
   /// What becomes of a number at the edge.
   template <bool kInteger>
   ECHOBUF_HD float bounded(float v) const {
-    v = exact::least(exact::most(v, 0.0f), kInteger ? 255.0f : bound);
-    return kInteger ? static_cast<float>(static_cast<int32_t>(v)) : v;
+    // In this order GCC makes vectors of it; a factor is at most 10^6.
+    if constexpr (kInteger) v = static_cast<float>(static_cast<int32_t>(v));
+    return exact::least(exact::most(v, 0.0f), kInteger ? 255.0f : bound);
   }
 
   /// Pixel (y, x). `get(y, x, v)`: a pixel of the image.

@@ -187,9 +187,9 @@ struct StagePlan {
   int32_t before;
   int32_t after;
   int32_t count;
-  int32_t fill;  // the map whose border is a fill, or -1
+  int32_t fill;       // the map whose border is a fill, or -1
   int32_t statistic;  // the operation that needs one of the image, or -1
-  int32_t mix;   // the mix, or -1
+  int32_t mix;        // the mix, or -1
   // Images that lie one behind another in source and target: of a clip. All are made
   // with the same random choices.
   int32_t frames = 1;

@@ -35,8 +35,10 @@ class StageExecutor {
     std::size_t bytes = 0;
     for (const ImageBuffer& buffer : program.buffers()) bytes += buffer.all_bytes();
     for (const Stage& stage : program.stages)
-      bytes += kBuffers * sizeof(float) *
-               static_cast<std::size_t>(Work::width(stage) * Work::channels(stage));
+      bytes +=
+          kBuffers * sizeof(float) *
+              static_cast<std::size_t>(Work::width(stage) * Work::channels(stage)) +
+          WarpRows::bytes(stage);
     return bytes;
   }
 

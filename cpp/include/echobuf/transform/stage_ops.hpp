@@ -206,8 +206,8 @@ ECHOBUF_HD constexpr bool is_bytewise() {
   constexpr bool floats = plan.target.type == NumberType::kFloat16 ||
                           plan.target.type == NumberType::kBfloat16 ||
                           plan.target.type == NumberType::kFloat32;
-  return plan.raw == 0 && plan.core == Core::kNone && plan.mix < 0 && plan.statistic < 0 &&
-         plan.source.type == NumberType::kUint8 && floats &&
+  return plan.raw == 0 && plan.core == Core::kNone && plan.mix < 0 &&
+         plan.statistic < 0 && plan.source.type == NumberType::kUint8 && floats &&
          detail::is_by_number<S, plan.after>();
 }
 

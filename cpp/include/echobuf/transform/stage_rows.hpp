@@ -10,12 +10,15 @@
 #include <vector>
 
 #include "echobuf/transform/blur_rows.hpp"
+#include "echobuf/transform/color_rows.hpp"
 #include "echobuf/transform/columns.hpp"
 #include "echobuf/transform/host_ops.hpp"
+#include "echobuf/transform/pixel_rows.hpp"
 #include "echobuf/transform/pull.hpp"
 #include "echobuf/transform/sharpen_rows.hpp"
 #include "echobuf/transform/source_rows.hpp"
 #include "echobuf/transform/tone_rows.hpp"
+#include "echobuf/transform/warp_rows.hpp"
 
 namespace echobuf::transform {
 
@@ -27,7 +30,8 @@ class StageRows {
         draws_(kMostOps),
         index_(static_cast<std::size_t>(widest(stage))),
         read_(widest(stage) + Columns::kSlack, channels(stage)),
-        spare_(widest(stage), channels(stage)) {
+        spare_(widest(stage), channels(stage)),
+        warp_(WarpRows::of(stage)) {
     runs_.reserve(index_.size());
     if (ByteTones::fits(stage)) tones_.emplace(stage);
     if (statistic_of(stage) == Statistic::kHistogram)
@@ -55,6 +59,8 @@ class StageRows {
     source_ = source;
     ops().draw(number, partner);
     if (stage_.raw != 0 || tones_) return;
+    if (stage_.core == Core::kWarp || stage_.core == Core::kPerspective)
+      return begin_warp();
     if (stage_.core == Core::kResample)
       begin_resample();
     else if (stage_.core == Core::kBlur || stage_.core == Core::kSharpen)
@@ -120,7 +126,7 @@ class StageRows {
       width = std::max(width, stage.ops[stage.before].as<Blur>().in.width);
     if (stage.core == Core::kSharpen)
       width = std::max(width, stage.ops[stage.before].as<Sharpen>().in.width);
-    return width;
+    return std::max(width, WarpRows::width(stage));
   }
 
   float fill(int32_t channel) { return static_cast<float>(fill_of(ops(), channel)); }
@@ -175,7 +181,7 @@ class StageRows {
       case Core::kSharpen:
         return neighbours(*sharpen_, y, rows);
       default:
-        return pulled(y, rows);
+        return warp_ ? warp(y, rows) : pulled(y, rows);
     }
   }
 
@@ -213,6 +219,25 @@ class StageRows {
           read_row(unmap(ops(), 0, stage_.before, Axis::kRow, row), to, columns_);
         },
         [this](int32_t c) { return fill(c); });
+  }
+
+  // ---- warps
+
+  void begin_warp() {
+    if (!warp_) return;
+    const int32_t width = WarpRows::width(stage_);
+    find_columns(0, stage_.before, 0, width);
+    warp_->begin(ops(), [&](int32_t y, auto* const* rows) {
+      read_row(unmap(ops(), 0, stage_.before, Axis::kRow, y), rows, width);
+    });
+  }
+  void warp(int32_t y, float* const* rows) {
+    const int32_t width = stage_.target.extent.width;
+    const int32_t from =
+        unmap(ops(), stage_.first_after(), stage_.after, Axis::kRow, y);
+    if (from == kOutside) return fill_row(rows, width);
+    warp_->row(ops(), from, rows);
+    if (warp_->has_outside()) fill_outside(rows, width);
   }
 
   // ---- resampling
@@ -326,11 +351,7 @@ class StageRows {
     const Extent& extent = stage_.target.extent;
     for (int32_t y = 0; y < extent.height; ++y) {
       moved(y, mean_rows());
-      float v[kMostChannels];
-      for (int32_t x = 0; x < extent.width; ++x) {
-        for (int32_t c = 0; c < extent.channels; ++c) v[c] = mean_rows()[c][x];
-        sum += GreySum::term(jitter.grey_before_contrast(draw, v));
-      }
+      sum += sum_grey(jitter, draw, mean_rows(), Place{y, 0, extent});
     }
     ops().set_mean(stage_.statistic, GreySum::mean(sum, extent.pixels()));
   }
@@ -381,6 +402,7 @@ class StageRows {
   ByteRows spare_bytes_;
   std::optional<ByteTones> tones_;
   std::vector<unsigned char> table_;  // of Equalize
+  std::optional<WarpRows> warp_;
 
   Stretch rows_{};
   int32_t row_taps_ = 0;

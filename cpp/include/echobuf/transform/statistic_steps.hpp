@@ -4,8 +4,8 @@
 #include "echobuf/transform/stage_kernel.hpp"
 
 // The statistics of images on the device, and on the host as it simulates one. A first
-// launch looks at the images: each block writes what it finds in its tile. In the launch
-// that makes the images each block puts these parts together.
+// launch looks at the images: each block writes what it finds in its tile. In the
+// launch that makes the images each block puts these parts together.
 
 namespace echobuf::transform {
 
@@ -158,7 +158,8 @@ ECHOBUF_HD inline uint32_t count_bytes(const uint32_t* words, int32_t count,
     const uint32_t unequal = ((other & 0x7F7F7F7Fu) + 0x7F7F7F7Fu) | other;
     sums += ~unequal >> 7 & 0x01010101u;
   }
-  uint32_t sum = (sums & 255u) + (sums >> 8 & 255u) + (sums >> 16 & 255u) + (sums >> 24);
+  uint32_t sum =
+      (sums & 255u) + (sums >> 8 & 255u) + (sums >> 16 & 255u) + (sums >> 24);
   for (int32_t i = whole * 4; i < count; ++i) sum += bytes[i] == byte ? 1 : 0;
   return sum;
 }
@@ -212,9 +213,8 @@ ECHOBUF_HD void look_at_block(const Threads& threads, const StageLaunch& a,
                               const Ops& ops, Memory& memory) {
   const Statistic kind = known.statistic();
   const StagePlan stage = ops.stage();
-  const uint64_t to =
-      statistic_at(a, block, block.partner, block.number,
-                   statistic_bytes(kind, stage.target.extent.channels));
+  const uint64_t to = statistic_at(a, block, block.partner, block.number,
+                                   statistic_bytes(kind, stage.target.extent.channels));
   if (!is_looked_at(ops)) return;
   if constexpr (Stage::may(Statistic::kMean))
     if (kind == Statistic::kMean) sum_block(threads, block, ops, to, memory);
@@ -241,9 +241,8 @@ ECHOBUF_HD void set_mean(const StageLaunch& a, const StageBlock& block,
 
 /// Sets the range of one channel of one image.
 template <class Ops, class Memory>
-ECHOBUF_HD void set_range(const StageLaunch& a, const StageBlock& block,
-                          const Ops& ops, uint32_t who, uint32_t channel,
-                          Memory& memory) {
+ECHOBUF_HD void set_range(const StageLaunch& a, const StageBlock& block, const Ops& ops,
+                          uint32_t who, uint32_t channel, Memory& memory) {
   const StagePlan stage = ops.stage();
   const uint64_t bytes =
       statistic_bytes(Statistic::kRange, stage.target.extent.channels);
@@ -322,12 +321,13 @@ ECHOBUF_HD void find_statistic(const Threads& threads, const StageLaunch& a,
       });
   if constexpr (Stage::may(Statistic::kHistogram))
     if (kind == Statistic::kHistogram)
-      for (uint32_t who = 0; who < 2; ++who) {
-        if (!block.needs(who, stage)) continue;
+      for (uint32_t image = 0; image < (Stage::kMayMix ? 2 : 1); ++image) {
+        // Asked so that no compiler reads ahead what the other image would have drawn.
+        if (Stage::kMayMix && stage.mix < 0 && image > 0) break;
+        const uint32_t who = Stage::kMayMix && stage.mix >= 0 ? image : block.partner;
         const auto ops = ops_of(who);
         if (is_looked_at(ops))
-          set_table(threads, a, block, ops, who, memory.tables[Stage::kMayMix ? who : 0],
-                    memory);
+          set_table(threads, a, block, ops, who, memory.tables[image], memory);
       }
 }
 

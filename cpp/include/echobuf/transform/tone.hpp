@@ -5,9 +5,9 @@
 #include "echobuf/transform/statistic.hpp"
 #include "echobuf/transform/words.hpp"
 
-// Operations that give numbers other values, the same for equal numbers of a channel, as
-// torchvision does it: each with a probability, for which the first word is taken. NaN
-// stays NaN but in Equalize.
+// Operations that give numbers other values, the same for equal numbers of a channel,
+// as torchvision does it: each with a probability, for which the first word is taken.
+// NaN stays NaN but in Equalize.
 
 namespace echobuf::transform {
 
@@ -143,7 +143,8 @@ struct Equalize {
   }
 };
 
-/// Makes pixels grey: of three channels one or three, of one three.
+/// Makes pixels grey: of three channels one or three, of one three. Other channels than
+/// before are made whatever chance says.
 struct Grey {
   double p;
   uint32_t from;  // channels
@@ -167,7 +168,7 @@ struct Grey {
     return integer != 0 ? static_cast<float>(exact::cut_int(sum)) : sum;
   }
   ECHOBUF_HD void pixel(const Draw& d, float* v, const Place&) const {
-    if (d.on == 0) return;
+    if (d.on == 0 && from == to) return;
     const float made = from == 3 ? grey(v[0], v[1], v[2]) : v[0];
     v[0] = made;
     if (to == 3) v[1] = v[2] = made;

@@ -102,7 +102,7 @@ inline void make_table(const Counts& counts, std::int64_t pixels,
 /// Pixels of a row made grey. The sums of three channels replace the first.
 inline void grey_row(const Grey& settings, const Grey::Draw& draw, float* const* rows,
                      int32_t count) {
-  if (draw.on == 0) return;
+  if (draw.on == 0 && settings.from == settings.to) return;
   if (settings.from == 3) {
     float* const __restrict__ red = rows[0];
     const float* const __restrict__ green = rows[1];
@@ -201,10 +201,8 @@ class ByteTones {
   }
   void change(const Posterize&, const Posterize::Draw& draw, unsigned char* bytes) {
     if (draw.on == 0) return;
-    each(bytes,
-         [mask = static_cast<unsigned char>(Posterize::mask(draw))](unsigned char b) {
-           return static_cast<unsigned char>(b & mask);
-         });
+    each(bytes, [mask = static_cast<unsigned char>(Posterize::mask(draw))](
+                    unsigned char b) { return static_cast<unsigned char>(b & mask); });
   }
   void change(const AutoContrast& op, const AutoContrast::Draw& draw,
               unsigned char* bytes) {
@@ -257,7 +255,8 @@ class ByteTones {
       const unsigned char* const __restrict__ with = table(c);
       unsigned char* const first = bytes + c * stage_.target.channel;
       const std::int64_t step = stage_.target.column;
-      for (std::int64_t i = 0; i < pixels(); ++i) first[i * step] = with[first[i * step]];
+      for (std::int64_t i = 0; i < pixels(); ++i)
+        first[i * step] = with[first[i * step]];
     }
   }
 

@@ -8,6 +8,11 @@
 
 namespace echobuf::transform {
 
+/// A place in an image; 0 is the middle of its first pixel.
+struct Point {
+  float x, y;
+};
+
 namespace detail {
 
 ECHOBUF_HD inline bool is_within(const Extent& in, int32_t y, int32_t x) {
@@ -53,8 +58,7 @@ ECHOBUF_HD void sample_at(const Op& op, float from_y, float from_x, float* v,
     const auto sx = static_cast<int32_t>(exact::round_even(from_x));
     const auto sy = static_cast<int32_t>(exact::round_even(from_y));
     const bool in_it = detail::is_within(op.in, sy, sx);
-    for (int c = 0; c < op.in.channels; ++c)
-      v[c] = in_it ? get(sy, sx, c) : op.fill[c];
+    for (int c = 0; c < op.in.channels; ++c) v[c] = in_it ? get(sy, sx, c) : op.fill[c];
   } else {
     detail::blend_at(op, from_y, from_x, v, get);
   }
@@ -105,19 +109,23 @@ struct Warp {
             static_cast<float>(yx * cx + yy * cy + centre[1])};
   }
 
-  /// Pixel (y, x) of the result. `get(y, x, c)`: a number of the image, inside of it.
-  template <class Get>
-  ECHOBUF_HD void sample(const Draw& d, int32_t y, int32_t x, float* v,
-                         Get&& get) const {
+  /// Where pixel (y, x) of the result comes from.
+  ECHOBUF_HD Point origin(const Draw& d, int32_t y, int32_t x) const {
     const float u =
         static_cast<float>(x) + (0.5f - 0.5f * static_cast<float>(in.width));
     const float w =
         static_cast<float>(y) + (0.5f - 0.5f * static_cast<float>(in.height));
-    const float from_x =
-        (u * d.xx + w * d.xy) + (d.x0 + (0.5f * static_cast<float>(in.width) - 0.5f));
-    const float from_y =
-        (u * d.yx + w * d.yy) + (d.y0 + (0.5f * static_cast<float>(in.height) - 0.5f));
-    sample_at(*this, from_y, from_x, v, get);
+    return {
+        (u * d.xx + w * d.xy) + (d.x0 + (0.5f * static_cast<float>(in.width) - 0.5f)),
+        (u * d.yx + w * d.yy) + (d.y0 + (0.5f * static_cast<float>(in.height) - 0.5f))};
+  }
+
+  /// Pixel (y, x) of the result. `get(y, x, c)`: a number of the image, inside of it.
+  template <class Get>
+  ECHOBUF_HD void sample(const Draw& d, int32_t y, int32_t x, float* v,
+                         Get&& get) const {
+    const Point from = origin(d, y, x);
+    sample_at(*this, from.y, from.x, v, get);
   }
 
   ECHOBUF_HD Extent out() const { return in; }

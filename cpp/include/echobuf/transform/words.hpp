@@ -94,15 +94,21 @@ class Words {
   }
 
   ECHOBUF_HD Philox4x32Block block(uint32_t index) const {
-    return philox4x32(
-        {{static_cast<uint32_t>(number_.draw),
-          (static_cast<uint32_t>(number_.draw >> 32) & 0xFFFFu) | operation_ << 16,
-          number_.row, index}},
-        number_.key);
+    return philox4x32(counter(index), number_.key);
   }
+  /// The counter of block `index`, which only its last word depends on.
+  ECHOBUF_HD Philox4x32Block counter(uint32_t index) const {
+    return {{static_cast<uint32_t>(number_.draw),
+             (static_cast<uint32_t>(number_.draw >> 32) & 0xFFFFu) | operation_ << 16,
+             number_.row, index}};
+  }
+  ECHOBUF_HD const Philox4x32Key& key() const { return number_.key; }
   /// Of an element.
   ECHOBUF_HD Philox4x32Block element(uint32_t index) const {
-    return block(kElementBlocks + number_.first_element + index);
+    return block(element_block(index));
+  }
+  ECHOBUF_HD uint32_t element_block(uint32_t index) const {
+    return kElementBlocks + number_.first_element + index;
   }
 
  private:
@@ -119,32 +125,39 @@ class Words {
   Philox4x32Block block_{};
 };
 
-/// The quantile of the standard normal distribution that a word stands for.
-ECHOBUF_HD inline float normal(uint32_t word) {
-  const double p = (word + 0.5) * 2.3283064365386963e-10;
+// The quantile of the standard normal distribution, by PPND7, in two parts. Its third,
+// for r > 5, begins at e^-25, and (word + 1/2) * 2^-32 stays 2^-33 away from 0 and 1.
+
+ECHOBUF_HD constexpr double probability(uint32_t word) {
+  return (word + 0.5) * 2.3283064365386963e-10;
+}
+/// True if a word's quantile is that of `normal_centre`.
+ECHOBUF_HD constexpr bool is_central(uint32_t word) {
+  const double q = probability(word) - 0.5;
+  return q <= 0.425 && q >= -0.425;
+}
+ECHOBUF_HD inline float normal_centre(uint32_t word) {
+  const double q = probability(word) - 0.5;
+  const double r = 0.180625 - q * q;
+  return static_cast<float>(
+      q *
+      (((5.9109374720e+01 * r + 1.5929113202e+02) * r + 5.0434271938e+01) * r +
+       3.3871327179e+00) /
+      (((6.7187563600e+01 * r + 7.8757757664e+01) * r + 1.7895169469e+01) * r + 1.0));
+}
+ECHOBUF_HD inline float normal_tail(uint32_t word) {
+  const double p = probability(word);
   const double q = p - 0.5;
-  if (q <= 0.425 && q >= -0.425) {
-    const double r = 0.180625 - q * q;
-    return static_cast<float>(
-        q *
-        (((5.9109374720e+01 * r + 1.5929113202e+02) * r + 5.0434271938e+01) * r +
-         3.3871327179e+00) /
-        (((6.7187563600e+01 * r + 7.8757757664e+01) * r + 1.7895169469e+01) * r + 1.0));
-  }
-  double r = exact::square_root(-exact::log(q < 0 ? p : 1.0 - p));
-  double value = 0;
-  if (r <= 5.0) {
-    r -= 1.6;
-    value = (((1.7023821103e-01 * r + 1.3067284816e+00) * r + 2.7568153900e+00) * r +
-             1.4234372777e+00) /
-            ((1.2021132975e-01 * r + 7.3700164250e-01) * r + 1.0);
-  } else {
-    r -= 5.0;
-    value = (((1.7337203997e-02 * r + 4.2868294337e-01) * r + 3.0812263860e+00) * r +
-             6.6579051150e+00) /
-            ((1.2258202635e-02 * r + 2.4197894225e-01) * r + 1.0);
-  }
+  const double r = exact::square_root(-exact::log(q < 0 ? p : 1.0 - p)) - 1.6;
+  const double value =
+      (((1.7023821103e-01 * r + 1.3067284816e+00) * r + 2.7568153900e+00) * r +
+       1.4234372777e+00) /
+      ((1.2021132975e-01 * r + 7.3700164250e-01) * r + 1.0);
   return static_cast<float>(q < 0 ? -value : value);
+}
+/// The quantile that a word stands for.
+ECHOBUF_HD inline float normal(uint32_t word) {
+  return is_central(word) ? normal_centre(word) : normal_tail(word);
 }
 
 /// Of the distribution Beta(alpha, alpha).
