@@ -100,7 +100,8 @@ class StageExecutor {
       work.own.begin(number, false, source(stage, frame, record, false));
       if (stage.mix >= 0)
         work.others->begin(number, true, source(stage, frame, partner, true));
-      execute(work, last ? target + frame * stage.target.size() : image(stage.to, false),
+      execute(work,
+              last ? target + frame * stage.target.size() : image(stage.to, false),
               last ? large_ : nullptr);
     }
     if (stage.doubled != 0 && stage.gates.open(number, true)) {
