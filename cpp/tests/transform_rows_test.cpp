@@ -266,6 +266,7 @@ TEST(TransformRows, FramesAreMadeAsImages) {
       program.stages.push_back(
           test::StageMaker(dice).computing(program.stages[0].target));
     for (Stage& stage : program.stages) stage.frames = frames;
+    program = Program::straight(std::move(program.stages));
 
     Bytes own, partner, want;
     const DrawNumber number = some_draw(dice);

@@ -12,14 +12,19 @@ from echobuf import transforms as T
 
 
 def transform(size: int = 176, classes: int = 1000) -> dict[str, Any]:
+    mixes = [
+        T.MixUp(alpha=0.2, num_classes=classes),
+        T.CutMix(alpha=1.0, num_classes=classes),
+    ]
     return {
         "image": [
             T.RandomResizedCrop(size),
             T.RandomHorizontalFlip(),
+            T.TrivialAugmentWide(),
             T.ToDtype(np.float32, scale=True),
             T.Normalize(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225)),
             T.RandomErasing(p=0.1),
-            T.MixUp(alpha=0.2, num_classes=classes),
+            T.RandomChoice(mixes),
             T.ToChannelFirst(),
         ]
     }

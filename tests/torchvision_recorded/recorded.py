@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 FILE = Path(__file__).with_name("cases.npz")
-CLIPS = Path(__file__).with_name("cases_clips.npz")
 
 
 @dataclass(frozen=True)

@@ -62,17 +62,50 @@ def expect_normalized(values: np.ndarray) -> None:
     assert values.std() > 0.5
 
 
-def test_imagenet() -> None:
-    transform = recipe("imagenet").transform(size=32, classes=10)
+@pytest.mark.parametrize("name", ["imagenet", "deit"])
+def test_classification(name: str) -> None:
+    """Images are mixed with others in one of both ways, and labels with theirs."""
+    transform = recipe(name).transform(size=32, classes=10)
     labels = np.arange(COUNT)
     batch = serve(transform, image=images(40, 48), label=labels)
     assert batch["image"].shape == (COUNT * FACTOR, 3, 32, 32)
-    expect_normalized(batch["image"])
+    assert batch["image"].dtype == np.float32
+    assert np.isfinite(batch["image"]).all()
+    assert 0.2 < batch["image"].std() < 2
     expect_fresh(batch, "image")
     assert batch["label"].shape == (COUNT * FACTOR, 10)
     np.testing.assert_allclose(batch["label"].sum(axis=1), 1, atol=1e-6)
     own = batch["label"][np.arange(COUNT * FACTOR), labels[batch["number"]]]
-    assert (own > 0).mean() > 0.9  # small weights of Beta(0.2, 0.2) are rounded
+    assert 0.2 < own.mean() < 0.99
+    assert (np.count_nonzero(batch["label"], axis=1) <= 2).all()
+
+
+def test_simclr() -> None:
+    """Two views of the same image, drawn apart."""
+    pictures = images(40, 48) // 8
+    pictures += (np.arange(COUNT) * 28)[:, None, None, None].astype(np.uint8)
+    transform = recipe("simclr").transform(size=32)
+    for chain in transform.values():
+        del chain[-5]  # changes of colours, which say here whose view it is
+    batch = serve(transform, image=pictures)
+    for name in ("image", "other"):
+        assert batch[name].shape == (COUNT * FACTOR, 3, 32, 32)
+        assert batch[name].dtype == np.float32
+        assert batch[name].min() >= 0
+        assert batch[name].max() <= 1
+        expect_fresh(batch, name)
+        means = batch[name].mean(axis=(1, 2, 3)) * 255
+        np.testing.assert_allclose(means, batch["number"] * 28 + 15.5, atol=5)
+    for image, other in zip(batch["image"], batch["other"], strict=True):
+        assert not np.array_equal(image, other)
+
+
+def test_simclr_changes_colours() -> None:
+    grey = np.full((COUNT, 40, 48, 3), 128, np.uint8)
+    batch = serve(recipe("simclr").transform(size=32), image=grey)
+    means = batch["image"].mean(axis=(2, 3))
+    assert len(set(means[:, 0])) > FACTOR
+    assert (np.abs(means - 128 / 255).max(axis=1) < 1e-3).any()  # at p = 0.2
 
 
 def test_segmentation() -> None:
@@ -163,7 +196,7 @@ def test_each_runs(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_the_page_shows_what_runs(path: Path) -> None:
     text = path.read_text()
-    shown = re.search(r"^def transform\(.*?(?=\n\n\ndef main)", text, re.M | re.S)
+    shown = re.search(r"^def .*?(?=\n\n\ndef main)", text, re.M | re.S)
     assert shown is not None
     assert shown[0] + "\n" in markdown.blocks(PAGE, "python")
     assert f"examples/augmentation/{path.name}" in PAGE.read_text()

@@ -234,7 +234,7 @@ class Grayscale(_Tone):
 
     def _add(self, chain: Chain, p: float) -> None:
         channels, made = _one_or_three(chain), self._channels()
-        if chain.order == "HW" and made == 3:
+        if chain.order in ("HW", "THW") and made == 3:
             raise chain.refusal("makes 3 channels: put ToChannelFirst() before it")
         _add_grey(chain, p, channels, made)
 

@@ -244,7 +244,8 @@ class DeviceTransformedLeaves {
     if (number == transform::kRecord) return {0, 0, 0};
     const transform::ImageBuffer& buffer = stages.buffer(number);
     const Address own = scratch_ + rows * stages.offset(number);
-    return {own, buffer.doubled ? own + rows * buffer.bytes : 0, buffer.bytes};
+    const std::size_t bytes = buffer.example_bytes();
+    return {own, buffer.doubled ? own + rows * bytes : 0, bytes};
   }
 
   void enqueue(const Transformed& transformed, std::size_t i,

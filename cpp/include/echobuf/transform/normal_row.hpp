@@ -38,7 +38,7 @@ element_words_avx512(const Words& words, uint32_t first, uint32_t step, int32_t 
                      uint32_t* to) {
   // With all lanes chosen by name: GCC 12 warns of what the others leave undefined.
   constexpr __mmask8 kAll = 0xFF;
-  const Philox4x32Block counter = words.counter(kElementBlocks + first);
+  const Philox4x32Block counter = words.counter(words.element_block(first));
   const __m512i multiplier0 = _mm512_set1_epi64(kPhiloxMultiplier0);
   const __m512i multiplier1 = _mm512_set1_epi64(kPhiloxMultiplier1);
   const __m512i steps = _mm512_set1_epi64(int64_t{step});
@@ -75,7 +75,7 @@ element_words_avx512(const Words& words, uint32_t first, uint32_t step, int32_t 
 
 __attribute__((target("avx2"))) inline void element_words_avx2(
     const Words& words, uint32_t first, uint32_t step, int32_t count, uint32_t* to) {
-  const Philox4x32Block counter = words.counter(kElementBlocks + first);
+  const Philox4x32Block counter = words.counter(words.element_block(first));
   const __m256i multiplier0 = _mm256_set1_epi64x(kPhiloxMultiplier0);
   const __m256i multiplier1 = _mm256_set1_epi64x(kPhiloxMultiplier1);
   const __m256i steps = _mm256_set1_epi64x(int64_t{step});

@@ -97,8 +97,11 @@ class StageExecutor {
   /// An image between stages.
   struct Image {
     explicit Image(const ImageBuffer& buffer)
-        : own(buffer.bytes), partner(buffer.doubled ? buffer.bytes : 0) {}
+        : is_frame(buffer.frames > 1),
+          own(buffer.bytes),
+          partner(buffer.doubled ? buffer.bytes : 0) {}
 
+    bool is_frame;
     std::vector<std::byte> own;
     std::vector<std::byte> partner;
   };
@@ -340,7 +343,7 @@ class StageExecutor {
 
   std::vector<Image> images_;
   std::vector<Work> stages_;
-  std::size_t whole_ = 0;  // stages before the first one with frames
+  std::int32_t frames_ = 1;
 };
 
 }  // namespace echobuf::transform

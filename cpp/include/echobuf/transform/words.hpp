@@ -108,7 +108,10 @@ class Words {
   ECHOBUF_HD const Philox4x32Key& key() const { return number_.key; }
   /// Of an element.
   ECHOBUF_HD Philox4x32Block element(uint32_t index) const {
-    return block(kElementBlocks + number_.first_element + index);
+    return block(element_block(index));
+  }
+  ECHOBUF_HD uint32_t element_block(uint32_t index) const {
+    return kElementBlocks + number_.first_element + index;
   }
 
  private:
