@@ -244,8 +244,7 @@ class DeviceTransformedLeaves {
     if (number == transform::kRecord) return {0, 0, 0};
     const transform::ImageBuffer& buffer = stages.buffer(number);
     const Address own = scratch_ + rows * stages.offset(number);
-    const std::size_t bytes = buffer.example_bytes();
-    return {own, buffer.doubled ? own + rows * bytes : 0, bytes};
+    return {own, buffer.doubled ? own + rows * buffer.bytes : 0, buffer.bytes};
   }
 
   void enqueue(const Transformed& transformed, std::size_t i,

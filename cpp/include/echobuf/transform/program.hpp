@@ -14,12 +14,10 @@ namespace echobuf::transform {
 
 /// Memory for an image between stages.
 struct ImageBuffer {
-  std::size_t bytes = 0;   // of one frame of one example
-  std::size_t frames = 1;  // of an example
-  bool doubled = false;    // the partner's image lies there, too
+  std::size_t bytes = 0;  // of one example
+  bool doubled = false;   // the partner's image lies there, too
 
-  std::size_t example_bytes() const { return bytes * frames; }
-  std::size_t all_bytes() const { return example_bytes() * (doubled ? 2 : 1); }
+  std::size_t all_bytes() const { return bytes * (doubled ? 2 : 1); }
 };
 
 struct Program {
@@ -58,7 +56,6 @@ struct Program {
           static_cast<std::size_t>(clips ? stage.target_bytes() : stage.target.size());
       ImageBuffer& buffer = buffers[number];
       buffer.bytes = std::max(buffer.bytes, (size + kAlign - 1) / kAlign * kAlign);
-      buffer.frames = static_cast<std::size_t>(stage.frames);
       buffer.doubled = buffer.doubled || stage.doubled != 0;
     }
     return buffers;

@@ -97,11 +97,8 @@ class StageExecutor {
   /// An image between stages.
   struct Image {
     explicit Image(const ImageBuffer& buffer)
-        : is_frame(buffer.frames > 1),
-          own(buffer.bytes),
-          partner(buffer.doubled ? buffer.bytes : 0) {}
+        : own(buffer.bytes), partner(buffer.doubled ? buffer.bytes : 0) {}
 
-    bool is_frame;
     std::vector<std::byte> own;
     std::vector<std::byte> partner;
   };
@@ -343,7 +340,7 @@ class StageExecutor {
 
   std::vector<Image> images_;
   std::vector<Work> stages_;
-  std::int32_t frames_ = 1;
+  std::size_t whole_ = 0;  // stages before the first one with frames
 };
 
 }  // namespace echobuf::transform
