@@ -131,6 +131,7 @@ ARGUMENTS = [
     for argument in inspect.signature(getattr(T, name)).parameters
 ]
 TOGETHER = {  # arguments that have bounds, or a message, together
+    ("RandAugment", "num_magnitude_bins"): "magnitude",
     ("RandomGain", "min_db"): "max_db",
     ("TokenMask", "p_mask"): "p_random",
     ("Lambda", "shape"): "shape and dtype",
