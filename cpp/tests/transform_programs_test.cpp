@@ -81,6 +81,7 @@ class ProgramMaker {
       stage.count = stage.mix;
       stage.mix = -1;
     }
+    if (last && stage.mix < 0 && stage.raw == 0 && dice_.coin()) add_mix(stage);
     stage.frames = frames_;
     const std::int32_t from = now_;
     const std::int32_t to = last ? kLeaf : next_++;
@@ -103,10 +104,11 @@ class ProgramMaker {
     frame_ = stage.target;
   }
 
-  /// The stage, behind others whose images only it reads.
+  /// The stage, behind others whose images only it reads. A mix stands alone in its
+  /// branch, since its partner may be in another one.
   void branch(const Stage& stage, std::int32_t from, std::int32_t to,
               const std::vector<Gate>& gates) {
-    for (std::int32_t more = dice_.from(0, 2); more > 0; --more) {
+    for (std::int32_t more = stage.mix < 0 ? dice_.from(0, 2) : 0; more > 0; --more) {
       Stage flip = bare(frame_, frame_);
       flip.frames = frames_;
       put(flip, Flip{frame_.extent, dice_.coin() ? Axis::kRow : Axis::kColumn, 0.6});
@@ -114,6 +116,16 @@ class ProgramMaker {
       from = next_++;
     }
     add(stage, from, to, gates);
+  }
+
+  /// A box of the partner, last of all.
+  static void add_mix(Stage& stage) {
+    const Mix mix{stage.target.extent, 1.0, 1, 0};
+    stage.mix = stage.count;
+    OpBlock& block = stage.ops[stage.count++];
+    block.code = OpCode::kMix;
+    block.number = 39;
+    std::memcpy(block.settings, &mix, sizeof mix);
   }
 
   /// Gates of which one is open.
@@ -259,7 +271,7 @@ Bytes make_record(const Stage& first, Dice& dice) {
 
 TEST(TransformPrograms, RandomOnesMakeWhatTheirStagesMake) {
   int clips = 0, windows = 0, shared = 0, mixed = 0;
-  for (std::uint32_t seed = 0; seed < 400; ++seed) {
+  for (std::uint32_t seed = 0; seed < 300; ++seed) {
     Dice dice(seed);
     std::vector<Stage> stages = ProgramMaker(dice).make();
     mark_doubled(stages);
@@ -286,9 +298,9 @@ TEST(TransformPrograms, RandomOnesMakeWhatTheirStagesMake) {
       return stage.mix >= 0 && stage.doubled == 0 && stage.from != kRecord;
     });
   }
-  EXPECT_GT(clips, 100);
-  EXPECT_GT(windows, 100);
-  EXPECT_GT(shared, 100);
+  EXPECT_GT(clips, 80);
+  EXPECT_GT(windows, 80);
+  EXPECT_GT(shared, 80);
   EXPECT_GT(mixed, 50);
 }
 

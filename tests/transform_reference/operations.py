@@ -14,9 +14,9 @@ from transform_reference import (
     dtypes,
     masks,
     mixing,
-    tones,
     neighbours,
     perspective,
+    tones,
     warp,
 )
 from transform_reference import resize as sizes
