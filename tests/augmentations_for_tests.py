@@ -39,7 +39,7 @@ def random_augmentations(
     turns = _moves(dice, height, width)
     followed = not frames and dice.random() < 0.5
     if not followed:
-        kinds += [*_policies(dice), *_levels(dice), lambda: t.RandomPerspective(0.5)]
+        kinds += [*_neighbours(dice), *_policies(dice), *_levels(dice)]
     moves = [dice.choice(turns)() for _ in range(2)]
     chain += moves
     chain += [dice.choice(kinds)() for _ in range(dice.randint(1, 4))]
@@ -100,17 +100,30 @@ def _tones(dice: random.Random, *, whole: bool) -> list[Any]:
         lambda: dice.choice([t.Posterize(3), t.RandomPosterize(2)]),
         lambda: dice.choice([t.AutoContrast(), t.RandomAutocontrast()]),
         lambda: dice.choice([t.Equalize(), t.RandomEqualize()]),
-        lambda: dice.choice([t.Sharpness(2), t.RandomAdjustSharpness(0.3)]),
-        lambda: t.GaussianBlur(3, (0.1, 3)),
         lambda: t.RandomGrayscale(0.5),
         lambda: t.ColorJitter(0.4, 0.4, 0.4, 0.1),
+    ]
+
+
+def _neighbours(dice: random.Random) -> list[Any]:
+    return [
+        lambda: dice.choice([t.Sharpness(2), t.RandomAdjustSharpness(0.3)]),
+        lambda: t.GaussianBlur(3, (0.1, 3)),
+        lambda: t.RandomPerspective(0.5, p=0.8, fill=2),
     ]
 
 
 def _policies(dice: random.Random) -> list[Any]:
     how = dice.choice(["nearest", "bilinear"])
     fill = dice.choice([None, 3])
+
+    def rare() -> Any:  # a hundred stages, each a kernel
+        if dice.random() < 0.1:
+            return t.AutoAugment(dice.choice(["imagenet", "cifar10", "svhn"]))
+        return t.RandAugment(2, interpolation=how)
+
     return [
+        rare,
         lambda: t.RandAugment(1, interpolation=how, fill=fill),
         lambda: t.TrivialAugmentWide(interpolation=how, fill=fill),
         lambda: t.RandomApply([t.GaussianBlur(3), t.Equalize()], 0.6),
