@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "echobuf/draw/copy.hpp"
+#include "echobuf/transform/erase_rows.hpp"
 #include "echobuf/transform/image_sink.hpp"
 #include "echobuf/transform/program.hpp"
 #include "echobuf/transform/raw_rows.hpp"
@@ -67,6 +68,7 @@ class StageExecutor {
           sink(stage.target, stage.to == kLeaf ? large : nullptr),
           line(line_bytes(stage) * static_cast<std::size_t>(channels(stage))) {
       if (stage.raw != 0) raw.emplace(stage);
+      if (EraseRows::fits(stage)) erased.emplace(stage);
       if (stage.mix < 0 && stage.doubled == 0) return;
       others.emplace(stage);
       partner_rows = RowBlock(width(stage), channels(stage));
@@ -91,6 +93,7 @@ class StageExecutor {
     RowBlock partner_rows;
     ImageSink sink;
     std::optional<RawRows> raw;
+    std::optional<EraseRows> erased;
     std::vector<std::byte> line;  // a row of each channel, before they are merged
   };
 
@@ -145,6 +148,8 @@ class StageExecutor {
     const Stage& stage = work.stage;
     if (work.raw)
       return work.raw->move(work.own.ops(), work.own.source(), target, work.sink);
+    if (work.erased)
+      return work.erased->make(work.own.ops(), work.own.source(), target, work.sink);
     if (work.own.is_tones()) return work.own.make_tones(target);
     if (work.own.is_bytes_then_grey()) return paint_grey(work, target);
     work.sink.begin(target);
