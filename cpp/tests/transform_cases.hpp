@@ -72,6 +72,19 @@ class StageMaker {
     return stage_;
   }
 
+  /// A stage that moves elements and erases a rectangle of them.
+  Stage erasing(const Layout& source) {
+    begin(source);
+    whole_ = source.type == NumberType::kUint8;
+    add_maps(dice_.from(0, 2));
+    stage_.after = stage_.count;
+    Erase op{0.8, {0.05, 0.7}, {-1, 1}, dice_.one_in(4) && !whole_ ? 1u : 0u, {}};
+    for (float& value : op.value) value = static_cast<float>(filling());
+    put(op);
+    stage_.target = layout_of(now_, source.type, source.bytes, dice_.coin());
+    return stage_;
+  }
+
   /// A stage that moves elements, or hides tokens.
   Stage raw(const Layout& source, bool tokens) {
     begin(source);
