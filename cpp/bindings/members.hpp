@@ -298,4 +298,23 @@ void members(Get&& get, SanitizePoints& op) {
   get("outside", op.outside);
 }
 
+template <class Get>
+void members(Get&& get, GradedWarpPoints& op) {
+  get("in", op.in);
+  get("kind", op.kind);
+  get("levels", op.levels);
+  get("boxes", op.boxes);
+  get("outside", op.outside);
+}
+
+template <class Get>
+void members(Get&& get, PerspectivePoints& op) {
+  get("in", op.in);
+  get("p", op.p);
+  get("down", op.down);
+  get("right", op.right);
+  get("boxes", op.boxes);
+  get("outside", op.outside);
+}
+
 }  // namespace echobuf::transform
