@@ -222,8 +222,6 @@ void members(Get&& get, Sharpen& op) {
   get("bound", op.bound);
   get("p", op.p);
   get("levels", op.levels);
-  get("either", op.either);
-  get("level", op.level);
 }
 
 template <class Get>

@@ -15,9 +15,9 @@ from transform_reference import (
     graded,
     masks,
     mixing,
-    tones,
     neighbours,
     perspective,
+    tones,
     warp,
 )
 from transform_reference import resize as sizes

@@ -84,8 +84,8 @@ def lowered(stages: Sequence[Written]) -> list[_core.Stage]:
 def _memory(stages: Sequence[Written]) -> dict[int, int]:
     """Return the number of the memory that each image lies in."""
     last_read = {stage.draft.buffer: i for i, stage in enumerate(stages)}
-    # The host takes each frame of a clip through all stages that have frames: what comes
-    # whole from a stage before them must stay.
+    # The host takes each frame of a clip through all stages that have frames: images
+    # that come whole from a stage before them must stay.
     whole = {stage.buffer for stage in stages if stage.draft.source.frames == 1}
     for stage in stages:
         if stage.draft.source.frames > 1 and stage.draft.buffer in whole:
