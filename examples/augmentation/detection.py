@@ -1,8 +1,8 @@
 """Detection: an image and its boxes, which move together.
 
-One window of any size takes the place of the random scale and crop of detectors with one
-size of input: W. Liu et al., "SSD" (arXiv:1512.02325), section 2.2, and `RandomIoUCrop`
-of torchvision's reference.
+One window of any size takes the place of the random scale and crop of detectors that
+have one size of input: W. Liu et al., "SSD" (arXiv:1512.02325), section 2.2, and
+`RandomIoUCrop` of torchvision's reference.
 """
 
 from typing import Any

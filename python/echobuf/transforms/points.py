@@ -80,7 +80,8 @@ class Keypoints(Following):
     colours or dtypes leaves them as they are.
 
     A point that a crop, an affine map or a perspective puts outside of the image, that
-    is there at the end, or that is `outside` already, becomes `outside` in both numbers.
+    is there at the end, or that is `outside` already, becomes `outside` in both
+    numbers.
 
     Args:
         image: the key of the image's leaf, as in `transform`; its height and width are
