@@ -7,9 +7,9 @@ It writes `cases_points.npz`, and `cases_warped_points.npz` of perspectives and 
 warps of automatic augmentations, beside itself: the rows, and `about`, a JSON text with
 the image's shape and the chains. Parameters are those that the reference draws for the
 seed SEED and the draws 0 ... DRAWS - 1, with operations numbered from 1 on: the engine
-makes the same choices. "boxes_N" of chain N are the rows after torchvision's functions and
-its clamping, "boxes_valid_N" tells those that torchvision's sanitizing keeps, and that
-no operation before left without an area, or outside; "points_N" likewise.
+makes the same choices. "boxes_N" of chain N are the rows after torchvision's functions
+and its clamping, "boxes_valid_N" tells those that torchvision's sanitizing keeps, and
+that no operation before left without an area, or outside; "points_N" likewise.
 """
 
 from __future__ import annotations
