@@ -32,6 +32,7 @@ class Chain:
         layout: of the stored images, "HWC" or "CHW".
         operations: in order.
         out: measure echobuf's `out=`, too.
+        views: results that are made of an image, independently.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Chain:
     layout: str
     operations: tuple[Operation, ...]
     out: bool = False
+    views: int = 1
 
     @property
     def title(self) -> str:
@@ -56,14 +58,17 @@ class Chain:
         size, dtype, layout = HEIGHT, self.dtype, self.layout
         for name, arguments in self.operations:
             size = arguments.get("size", size)
+            size += 2 * arguments["padding"] if name == "Pad" else 0
             dtype = arguments.get("dtype", dtype)
             layout = "CHW" if name == "ToChannelFirst" else layout
+        written = size * size * CHANNELS * BYTES[dtype]
         return {
             "operations": [list(operation) for operation in self.operations],
+            "views": self.views,
             "layout": self.layout,
             "dtype": self.dtype,
             "result": {"size": size, "dtype": dtype, "layout": layout},
-            "bytes": math.ceil(self._read() + size * size * CHANNELS * BYTES[dtype]),
+            "bytes": math.ceil((self._read() + written) * self.views),
         }
 
     def _read(self) -> float:
@@ -100,12 +105,22 @@ _TURN = {"degrees": 30}
 _LINES = {"degrees": 30, "interpolation": "bilinear"}
 _BLUR = {"kernel_size": 23, "sigma": [0.1, 2.0]}
 _LABELS = {"num_classes": 1000}
+# The second views of T. Chen et al., "A simple framework for contrastive learning of
+# visual representations" (arXiv:2002.05709), at half of their strength of colour.
+_SIMCLR: tuple[Operation, ...] = (
+    _RESIZED,
+    ("RandomApply", {"transforms": [_HUE], "p": 0.8}),
+    ("RandomGrayscale", {"p": 0.2}),
+    ("RandomApply", {"transforms": [("GaussianBlur", _BLUR)], "p": 0.5}),
+)
 
 CHAINS = (
     Chain("RandomCrop", "uint8", "CHW", (_CROP,), out=True),
     Chain("RandomCrop", "uint8", "HWC", (_CROP,)),
     Chain("RandomCrop", "float32", "HWC", (_CROP,)),
     Chain("RandomCrop, reflected", "uint8", "HWC", (("RandomCrop", _REFLECT),)),
+    Chain("Pad", "uint8", "HWC", (("Pad", {"padding": 4}),)),
+    Chain("Pad", "uint8", "CHW", (("Pad", {"padding": 4}),)),
     Chain("RandomHorizontalFlip", "uint8", "CHW", (_FLIP,)),
     Chain("RandomHorizontalFlip", "uint8", "HWC", (_FLIP,)),
     Chain("ToChannelFirst", "uint8", "HWC", (("ToChannelFirst", {}),)),
@@ -132,8 +147,18 @@ CHAINS = (
     Chain("ColorJitter with hue", "uint8", "HWC", (_HUE,)),
     Chain("GaussianNoise", "float32", "CHW", (("GaussianNoise", {"sigma": 0.1}),)),
     Chain("GaussianBlur", "uint8", "HWC", (("GaussianBlur", _BLUR),)),
+    Chain("RandomErasing", "uint8", "CHW", (("RandomErasing", {}),)),
     Chain("RandomErasing", "float32", "CHW", (("RandomErasing", {}),)),
     Chain("MixUp", "float32", "CHW", (("MixUp", _LABELS),)),
     Chain("CutMix", "float32", "CHW", (("CutMix", _LABELS),)),
     Chain("RandAugment", "uint8", "HWC", (("RandAugment", {}),)),
+    Chain("TrivialAugmentWide", "uint8", "HWC", (("TrivialAugmentWide", {}),)),
+    Chain("AutoAugment", "uint8", "HWC", (("AutoAugment", {}),)),
+    Chain(
+        "two views of SimCLR",
+        "uint8",
+        "HWC",
+        _classic("float32", *_SIMCLR),
+        views=2,
+    ),
 )

@@ -26,7 +26,10 @@ class Draw(Chained):
     dtypes = frozenset({"uint8", "float32", "float16", "bfloat16"})
 
     def open(self) -> None:
-        made = [getattr(transforms, name)(**kwargs) for name, kwargs in self.chain]
+        chains = {"image": self._operations(self.chain)}
+        for view in range(1, self.views):
+            made = self._operations(self.chain)
+            chains[f"view{view}"] = [transforms.Source("image"), *made]
         spec = {"image": echobuf.Field(self.images.shape[1:], self.images.dtype)}
         items = {"image": self.images}
         if {"MixUp", "CutMix"} & {name for name, _ in self.chain}:
@@ -38,7 +41,7 @@ class Draw(Chained):
             window=len(self.images),
             factor="auto",
             max_factor=2**31 - 1,
-            transform={"image": made},
+            transform=chains,
         )
         self.buffer.put_batch(items)
         self.out = None
@@ -50,8 +53,18 @@ class Draw(Chained):
                 for name, array in batch.items()
             }
 
+    def _operations(self, chain: Any) -> list[Any]:
+        return [self._operation(*operation) for operation in chain]
+
+    def _operation(self, name: str, arguments: dict[str, Any]) -> Any:
+        if "transforms" in arguments:
+            inner = self._operations(arguments["transforms"])
+            arguments = {**arguments, "transforms": inner}
+        return getattr(transforms, name)(**arguments)
+
     def make(self, first: int) -> Any:
         return self.buffer.next_batch(out=self.out)
 
     def to_numpy(self, batch: Any) -> tuple[Any, str]:
-        return batch["image"].astype(np.float32), str(batch["image"].dtype)
+        images = [batch[name] for name in batch if name != "label"]
+        return np.concatenate(images).astype(np.float32), str(images[0].dtype)

@@ -30,6 +30,7 @@ class Chained(ABC):
         self.settings = settings
         self.batch = settings["batch"]
         self.result = settings["result"]
+        self.views = settings["views"]
         self.chain = [tuple(operation) for operation in settings["operations"]]
         self.stored = self.layout or settings["layout"]
         if self.chain[0][0] == "ToChannelFirst":
@@ -64,7 +65,7 @@ class Chained(ABC):
             layout = self.stored
         image = (3, size, size) if layout == "CHW" else (size, size, 3)
         images, dtype = self.to_numpy(self.make(0))
-        wanted = (self.batch, *image)
+        wanted = (self.batch * self.views, *image)
         if images.shape != wanted or dtype != self.result["dtype"]:
             raise AssertionError(
                 f"{dtype}{images.shape}, not {self.result['dtype']}{wanted}"

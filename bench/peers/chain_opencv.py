@@ -26,6 +26,7 @@ class Images(Chained):
             "GaussianNoise",
             "MixUp",
             "Normalize",
+            "Pad",
             "RandomCrop",
             "RandomErasing",
             "RandomHorizontalFlip",
@@ -55,6 +56,7 @@ class Images(Chained):
             "GaussianBlur": self._blur,
             "GaussianNoise": self._noise,
             "MixUp": self._mix_up,
+            "Pad": self._pad,
             "RandomCrop": self._crop,
             "RandomErasing": self._erasing,
             "RandomHorizontalFlip": self._flip,
@@ -117,6 +119,11 @@ class Images(Chained):
             return image[top : top + size, left : left + size]
 
         return crop
+
+    def _pad(self, arguments: dict[str, Any]) -> Step:
+        edges = [arguments["padding"]] * 4
+        border, kind = self.cv2.copyMakeBorder, self.cv2.BORDER_CONSTANT
+        return lambda image, out: border(image, *edges, kind, dst=out)
 
     def _flip(self, arguments: dict[str, Any]) -> Step:
         flip = self.cv2.flip

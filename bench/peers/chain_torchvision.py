@@ -14,21 +14,26 @@ class Batch(Chained):
     layout = "CHW"
     operations = frozenset(
         {
+            "AutoAugment",
             "ColorJitter",
             "CutMix",
             "GaussianBlur",
             "GaussianNoise",
             "MixUp",
             "Normalize",
+            "Pad",
             "RandAugment",
+            "RandomApply",
             "RandomCrop",
             "RandomErasing",
+            "RandomGrayscale",
             "RandomHorizontalFlip",
             "RandomResizedCrop",
             "RandomRotation",
             "Resize",
             "ToChannelFirst",
             "ToDtype",
+            "TrivialAugmentWide",
         }
     )
     dtypes = frozenset({"uint8", "float32", "float16", "bfloat16"})
@@ -55,6 +60,9 @@ class Batch(Chained):
         if "interpolation" in arguments:
             mode = InterpolationMode(arguments["interpolation"])
             arguments["interpolation"] = mode
+        if "transforms" in arguments:
+            inner = [self._step(*each) for each in arguments["transforms"]]
+            arguments["transforms"] = inner
         return getattr(v2, name)(**arguments)
 
     def _channels_first(self, images: Any) -> Any:
@@ -73,6 +81,8 @@ class Batch(Chained):
 
     def _all(self, first: int) -> Any:
         source = self.tensors[first : first + self.batch]
+        if self.views > 1:
+            return self.torch.cat([self.augment(source) for _ in range(self.views)])
         batch = self.augment(source)
         if not self.mixes and _memory_of(batch) == _memory_of(source):
             return batch.clone(memory_format=self.torch.contiguous_format)
@@ -94,7 +104,8 @@ class Images(Batch):
 
     def _all(self, first: int) -> Any:
         images = self.tensors[first : first + self.batch]
-        return self.torch.stack([self.augment(image) for image in images])
+        made = [self.augment(image) for _ in range(self.views) for image in images]
+        return self.torch.stack(made)
 
 
 def _mixes(operation: tuple[str, Any]) -> bool:

@@ -72,6 +72,19 @@ class StageMaker {
     return stage_;
   }
 
+  /// A stage that moves elements and erases a rectangle of them.
+  Stage erasing(const Layout& source) {
+    begin(source);
+    whole_ = source.type == NumberType::kUint8;
+    add_maps(dice_.from(0, 2));
+    stage_.after = stage_.count;
+    Erase op{0.8, {0.05, 0.7}, {-1, 1}, dice_.one_in(4) && !whole_ ? 1u : 0u, {}};
+    for (float& value : op.value) value = static_cast<float>(filling());
+    put(op);
+    stage_.target = layout_of(now_, source.type, source.bytes, dice_.coin());
+    return stage_;
+  }
+
   /// A stage that moves elements, or hides tokens.
   Stage raw(const Layout& source, bool tokens) {
     begin(source);
@@ -200,9 +213,10 @@ class StageMaker {
     if (which == 1) {
       stage_.core = Core::kSharpen;
       stage_.whole = Whole::kNo;
-      Sharpen op{now_, integer ? 1u : 0u, integer ? 255.0f : 1.0f, 0.8, 5, 0, {}};
-      op.either = dice_.coin() ? 1 : 0;
-      for (float& level : op.level) level = static_cast<float>(dice_.real(-1, 1));
+      Sharpen op{now_, integer ? 1u : 0u, integer ? 255.0f : 1.0f, 0.8, {5, 0, {}}};
+      op.levels.either_sign = dice_.coin() ? 1 : 0;
+      for (float& level : op.levels.value)
+        level = static_cast<float>(dice_.real(-1, 1));
       return put(op);
     }
     stage_.core = Core::kPerspective;

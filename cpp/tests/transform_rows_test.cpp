@@ -92,6 +92,20 @@ TEST(TransformRows, BytesThatMoveAreThoseOfPixels) {
   }
 }
 
+TEST(TransformRows, ErasedRectanglesAreThoseOfPixels) {
+  for (std::uint32_t seed = 0; seed < kCases / 3; ++seed) {
+    Dice dice(seed);
+    const auto type = dice.of({NumberType::kUint8, NumberType::kUint8,
+                               NumberType::kFloat32, NumberType::kFloat16});
+    Extent extent = some_extent(dice);
+    extent.height += dice.from(0, 20);
+    const Layout source =
+        test::layout_of(extent, type, test::bytes_of(type), dice.coin());
+    check_stage(test::StageMaker(dice).erasing(source), seed, dice);
+    if (HasFatalFailure()) return;
+  }
+}
+
 TEST(TransformRows, ElementsOfAnySizeArriveWhole) {
   for (std::uint32_t bytes = 1; bytes <= 33; ++bytes) {
     Dice dice(bytes);

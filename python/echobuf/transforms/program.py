@@ -31,6 +31,16 @@ class Gate:
     alternative: int = 0
     number: int = 0
 
+    @property
+    def always_opens(self) -> bool:
+        """True if nothing is left to chance, and the stage is carried out."""
+        return self.order <= 1 and self.low <= 0.0 and self.high >= 1.0
+
+    @property
+    def never_opens(self) -> bool:
+        """True if nothing is left to chance, and the stage is not carried out."""
+        return self.low >= self.high
+
     def as_core(self) -> tuple[int, int, int, int, float, float]:
         """Return the gate in the core's form."""
         order = self.order, self.position, self.alternative

@@ -18,6 +18,10 @@ namespace echobuf::transform {
 inline void fill_pieces(const std::byte* piece, std::size_t bytes, std::int32_t count,
                         std::byte* to) {
   const std::size_t all = bytes * static_cast<std::size_t>(count);
+  if (bytes == 1) {
+    std::memset(to, static_cast<int>(*piece), all);
+    return;
+  }
   std::memcpy(to, piece, bytes);
   for (std::size_t done = bytes; done < all;) {  // what is there is copied behind it
     const std::size_t some = std::min(done, all - done);

@@ -15,6 +15,22 @@
 
 namespace echobuf::transform {
 
+/// A rectangle of the result, and the pixel that it is filled with.
+struct Patch {
+  std::int32_t top = 0;
+  std::int32_t left = 0;
+  std::int32_t height = 0;
+  std::int32_t width = 0;
+  const std::byte* pixel = nullptr;
+
+  bool has_row(std::int32_t y) const { return y >= top && y < top + height; }
+  /// Rows from `y` on, `most` at most, that all are in it, or all are not.
+  std::int32_t rows_alike(std::int32_t y, std::int32_t most) const {
+    if (y < top) return std::min(most, top - y);
+    return has_row(y) ? 1 : most;
+  }
+};
+
 /// Carries out a raw stage.
 class RawRows {
  public:
@@ -35,7 +51,8 @@ class RawRows {
   }
 
   void move(const HostOps& ops, const std::byte* source, std::byte* target,
-            ImageSink& sink) {
+            ImageSink& sink, const Patch& patch = {}) {
+    patch_ = patch;
     if (stage_.count > stage_.after) return pull_all(ops, source, target);
     const Extent& extent = stage_.target.extent;
     unmap_all(ops, 0, stage_.after, Axis::kRow, 0, extent.height, rows_.data());
@@ -52,10 +69,11 @@ class RawRows {
     if (packed_ && planar)
       split(source, sink);
     else if (packed_)
-      copy(source, fill_.data(), sink.plane(0));
+      copy(source, fill_.data(), patch_.pixel, sink.plane(0));
     else if (planar)
       for (std::int32_t c = 0; c < extent.channels; ++c)
-        copy(source + stage_.source.offset(0, 0, c), fill_of_channel(c), sink.plane(c));
+        copy(source + stage_.source.offset(0, 0, c), fill_of_channel(c),
+             patch_of_channel(c), sink.plane(c));
     else
       merge(source, sink);
     sink.end();
@@ -68,6 +86,15 @@ class RawRows {
   const std::byte* fill_of_channel(std::int32_t c) const {
     return fill_.data() + static_cast<std::size_t>(c) * stage_.source.bytes;
   }
+  const std::byte* patch_of_channel(std::int32_t c) const {
+    if (patch_.height == 0) return nullptr;
+    return patch_.pixel + static_cast<std::size_t>(c) * stage_.source.bytes;
+  }
+  /// Fills the columns of the patch in a row of pieces, which `with` is one of.
+  void put_patch(const std::byte* with, std::size_t piece, std::byte* row) const {
+    fill_pieces(with, piece, patch_.width,
+                row + static_cast<std::size_t>(patch_.left) * piece);
+  }
   const std::byte* row_of(const std::byte* image, std::int32_t y) const {
     return image + stage_.source.offset(y, 0, 0);
   }
@@ -78,6 +105,7 @@ class RawRows {
   /// Rows from `y` on, `most` at most, that lie next to each other on both sides.
   std::int32_t rows_at_once(std::int32_t y, std::int32_t most) const {
     const Extent& to = stage_.target.extent;
+    most = patch_.rows_alike(y, most);
     if (!picks_.neighbours() || to.width != stage_.source.extent.width) return 1;
     most = std::min(most, to.height - y);
     std::int32_t count = 1;
@@ -106,10 +134,18 @@ class RawRows {
   }
 
   /// Pieces that stay together.
-  void copy(const std::byte* image, const std::byte* fill, RowSink& sink) const {
+  void copy(const std::byte* image, const std::byte* fill, const std::byte* patch,
+            RowSink& sink) const {
     const std::int32_t height = stage_.target.extent.height;
     for (std::int32_t y = 0; y < height;) {
-      if (picks_.neighbours() && source_row(y) != kOutside) {
+      if (patch_.has_row(y)) {
+        std::byte* const line = sink.room();
+        const std::byte* const from = pieces(image, y, fill, line);
+        if (from != line) std::memcpy(line, from, row_bytes_);
+        put_patch(patch, piece_, line);
+        sink.wrote(row_bytes_);
+        ++y;
+      } else if (picks_.neighbours() && source_row(y) != kOutside) {
         const std::int32_t rows = rows_at_once(y, height);
         const std::byte* const from = picks_.first(row_of(image, source_row(y)));
         if (rows == 1) ask_for(from, row_bytes_);
@@ -133,7 +169,11 @@ class RawRows {
       const std::byte* const from = pieces(image, y, fill_.data(), line_.data());
       const std::ptrdiff_t count = std::ptrdiff_t{rows} * extent.width;
       const auto bytes = static_cast<std::size_t>(count) * stage_.source.bytes;
-      split_pixels(extent.channels, stage_.source.bytes, from, count, sink.room());
+      std::byte* const* const to = sink.room();
+      split_pixels(extent.channels, stage_.source.bytes, from, count, to);
+      if (patch_.has_row(y))
+        for (std::int32_t c = 0; c < extent.channels; ++c)
+          put_patch(patch_of_channel(c), stage_.source.bytes, to[c]);
       sink.wrote(bytes);
       y += rows;
     }
@@ -154,6 +194,7 @@ class RawRows {
       const std::size_t bytes = static_cast<std::size_t>(count) * pixel_;
       RowSink& to = sink.plane(0);
       merge_pixels(extent.channels, stage_.source.bytes, planes, count, to.room());
+      if (patch_.has_row(y)) put_patch(patch_.pixel, pixel_, to.room());
       to.wrote(bytes);
       y += rows;
     }
@@ -168,6 +209,7 @@ class RawRows {
   }
 
   const Stage& stage_;
+  Patch patch_;
   bool packed_;            // pixels are in one piece in the source
   std::size_t pixel_;      // bytes
   std::size_t piece_;      // bytes that are picked as one

@@ -46,14 +46,17 @@ class RowSink {
   }
   /// Copies `bytes`, as many as there are.
   void write(const std::byte* from, std::size_t bytes) {
-    while (past_ && bytes > kPiece) {
-      std::memcpy(room(), from, kPiece);
-      wrote(kPiece);
-      from += kPiece;
-      bytes -= kPiece;
+    if (past_ && bytes >= kPiece) {  // not worth a way through memory of its own
+      const std::size_t ends = (kLine - filled_ % kLine) % kLine;
+      put(from, ends);
+      flush();
+      const std::size_t whole = (bytes - ends) / kLine * kLine;
+      past_(to_, from + ends, whole);
+      to_ += whole;
+      from += ends + whole;
+      bytes -= ends + whole;
     }
-    std::memcpy(room(), from, bytes);
-    wrote(bytes);
+    put(from, bytes);
   }
   void end() {
     if (!past_) return;
@@ -63,10 +66,14 @@ class RowSink {
 
  private:
   static constexpr std::size_t kLine = 64;
-  static constexpr std::size_t kPiece = 4096;  // of what is copied
+  static constexpr std::size_t kPiece = 512;  // of what is copied, at least
   /// Few enough bytes that they leave while the next are computed.
   static constexpr std::size_t kChunk = 768;
 
+  void put(const std::byte* from, std::size_t bytes) {
+    std::memcpy(room(), from, bytes);
+    wrote(bytes);
+  }
   /// Writes what is whole, and keeps the rest.
   void flush() {
     const std::size_t whole = filled_ / kLine * kLine;

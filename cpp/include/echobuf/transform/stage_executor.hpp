@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "echobuf/draw/copy.hpp"
+#include "echobuf/transform/byte_numbers.hpp"
+#include "echobuf/transform/erase_rows.hpp"
 #include "echobuf/transform/image_sink.hpp"
 #include "echobuf/transform/program.hpp"
 #include "echobuf/transform/raw_rows.hpp"
@@ -67,6 +69,8 @@ class StageExecutor {
           sink(stage.target, stage.to == kLeaf ? large : nullptr),
           line(line_bytes(stage) * static_cast<std::size_t>(channels(stage))) {
       if (stage.raw != 0) raw.emplace(stage);
+      if (EraseRows::fits(stage)) erased.emplace(stage);
+      if (own.is_bytes_then_one() && ByteNumbers::fits(stage.target.type)) tabulate();
       if (stage.mix < 0 && stage.doubled == 0) return;
       others.emplace(stage);
       partner_rows = RowBlock(width(stage), channels(stage));
@@ -76,6 +80,20 @@ class StageExecutor {
     }
     static int32_t channels(const Stage& stage) {
       return std::max(stage.source.extent.channels, stage.target.extent.channels);
+    }
+
+    /// Finds what each byte becomes: as `paint_bytes` computes it.
+    void tabulate() {
+      const Extent& extent = stage.target.extent;
+      const auto changed = [&](float v, int32_t c) {
+        if (stage.count == stage.after) return v;
+        own.ops().visit(stage.after, [&](const auto& op, const auto& draw) {
+          if constexpr (requires { op.element(draw, v, c, Place{}); })
+            v = op.element(draw, v, c, Place{0, 0, extent});
+        });
+        return v;
+      };
+      numbers.emplace(stage.target.type, extent.channels, changed);
     }
 
     /// Of a channel's row as it will lie in memory.
@@ -91,6 +109,8 @@ class StageExecutor {
     RowBlock partner_rows;
     ImageSink sink;
     std::optional<RawRows> raw;
+    std::optional<EraseRows> erased;
+    std::optional<ByteNumbers> numbers;  // that bytes become
     std::vector<std::byte> line;  // a row of each channel, before they are merged
   };
 
@@ -145,6 +165,8 @@ class StageExecutor {
     const Stage& stage = work.stage;
     if (work.raw)
       return work.raw->move(work.own.ops(), work.own.source(), target, work.sink);
+    if (work.erased)
+      return work.erased->make(work.own.ops(), work.own.source(), target, work.sink);
     if (work.own.is_tones()) return work.own.make_tones(target);
     if (work.own.is_bytes_then_grey()) return paint_grey(work, target);
     work.sink.begin(target);
@@ -154,7 +176,7 @@ class StageExecutor {
                        reinterpret_cast<std::uintptr_t>(target) % alignof(float) == 0;
     for (int32_t y = 0; y < stage.target.extent.height; ++y) {
       if (painted) {
-        paint_bytes(work, y);
+        work.numbers ? look_up_bytes(work, y) : paint_bytes(work, y);
         continue;
       }
       float* const* const rows = work.rows.rows();
@@ -226,6 +248,26 @@ class StageExecutor {
       work.sink.wrote(bytes);
     else
       write(work, work.rows.rows());
+  }
+
+  /// Bytes become numbers by a table.
+  void look_up_bytes(Work& work, int32_t y) {
+    const Layout& layout = work.stage.target;
+    const Extent& extent = layout.extent;
+    const std::size_t bytes = static_cast<std::size_t>(extent.width) * layout.bytes;
+    const bool there = is_planar(layout) || extent.channels == 1;
+    unsigned char* const* const rows = work.own.byte_row(y);
+    std::byte* lines[kMostChannels];
+    const std::byte* planes[kMostChannels];
+    for (int32_t c = 0; c < extent.channels; ++c)
+      planes[c] = lines[c] = work.line.data() + static_cast<std::size_t>(c) * bytes;
+    std::byte* const* const to = there ? work.sink.room() : lines;
+    for (int32_t c = 0; c < extent.channels; ++c)
+      work.numbers->convert(c, rows[c], extent.width, to[c]);
+    if (there) return work.sink.wrote(bytes);
+    RowSink& sink = work.sink.plane(0);
+    merge_pixels(extent.channels, layout.bytes, planes, extent.width, sink.room());
+    sink.wrote(bytes * static_cast<std::size_t>(extent.channels));
   }
 
   /// Bytes become grey ones.

@@ -11,16 +11,15 @@
 
 #include "echobuf/transform/blur_rows.hpp"
 #include "echobuf/transform/color_rows.hpp"
-#include "echobuf/transform/columns.hpp"
 #include "echobuf/transform/host_ops.hpp"
 #include "echobuf/transform/pixel_rows.hpp"
 #include "echobuf/transform/pull.hpp"
+#include "echobuf/transform/resample_rows.hpp"
 #include "echobuf/transform/round_rows.hpp"
 #include "echobuf/transform/sharpen_rows.hpp"
 #include "echobuf/transform/source_rows.hpp"
 #include "echobuf/transform/tone_rows.hpp"
 #include "echobuf/transform/warp_rows.hpp"
-#include "echobuf/transform/weighted_rows.hpp"
 
 namespace echobuf::transform {
 
@@ -31,7 +30,7 @@ class StageRows {
       : stage_(stage),
         draws_(kMostOps),
         index_(static_cast<std::size_t>(widest(stage))),
-        read_(widest(stage) + Columns::kSlack, channels(stage)),
+        read_(widest(stage), channels(stage)),
         spare_(widest(stage), channels(stage)),
         warp_(WarpRows::of(stage)) {
     runs_.reserve(index_.size());
@@ -44,14 +43,7 @@ class StageRows {
     }
     if (stage.core == Core::kBlur) blur_.emplace(stage);
     if (stage.core == Core::kSharpen) sharpen_.emplace(stage);
-    if (stage.core != Core::kResample) return;
-    const auto& op = stage.ops[stage.before].as<Resample>();
-    most_rows_ = op.most_taps(Axis::kRow);
-    across_ = Columns(stage.target.extent.width, op.most_taps(Axis::kColumn));
-    for (int32_t i = 0; i < most_rows_; ++i)
-      cache_.emplace_back(stage.target.extent.width, channels(stage));
-    cached_.resize(cache_.size());
-    taps_ = WeightedRows(most_rows_);
+    if (stage.core == Core::kResample) resample_.emplace(stage);
   }
 
   const std::byte* source() const { return source_; }
@@ -64,9 +56,8 @@ class StageRows {
     if (stage_.raw != 0 || tones_) return;
     if (stage_.core == Core::kWarp || stage_.core == Core::kPerspective)
       return begin_warp();
-    if (stage_.core == Core::kResample)
-      begin_resample();
-    else if (stage_.core == Core::kBlur || stage_.core == Core::kSharpen)
+    if (stage_.core == Core::kResample || stage_.core == Core::kBlur ||
+        stage_.core == Core::kSharpen)
       begin_neighbours();
     else if (stage_.core == Core::kNone)
       find_columns(0, stage_.after, 0, stage_.target.extent.width);
@@ -197,7 +188,7 @@ class StageRows {
         return read_row(unmap(ops(), 0, stage_.after, Axis::kRow, y), rows,
                         stage_.target.extent.width);
       case Core::kResample:
-        return resample(y, rows);
+        return neighbours(*resample_, y, rows);
       case Core::kBlur:
         return neighbours(*blur_, y, rows);
       case Core::kSharpen:
@@ -218,10 +209,15 @@ class StageRows {
     }
   }
 
-  // ---- cores of neighbours: blur and sharpness
+  // ---- cores of neighbours: resampling, blur and sharpness
 
   void begin_neighbours() {
     const DrawBlock& draw = draws_[static_cast<std::size_t>(stage_.before)];
+    if (resample_) {
+      const Stretch columns = resample_->begin(ops(), draw.as<Resample::Draw>());
+      columns_ = columns.size;
+      return find_columns(0, stage_.before, columns.begin, columns_);
+    }
     if (blur_) blur_->begin(ops(), draw.as<Blur::Draw>());
     if (sharpen_) sharpen_->begin(ops(), draw.as<Sharpen::Draw>());
     columns_ = stage_.core == Core::kBlur
@@ -262,72 +258,12 @@ class StageRows {
     if (warp_->has_outside()) fill_outside(rows, width);
   }
 
-  // ---- resampling
-
-  const Resample& resampler() const { return stage_.ops[stage_.before].as<Resample>(); }
-  const Resample::Draw& window() const {
-    return draws_[static_cast<std::size_t>(stage_.before)].as<Resample::Draw>();
-  }
-
-  void begin_resample() {
-    rows_ = resampler().stretch(window(), Axis::kRow);
-    row_taps_ = rows_.taps();
-    const Stretch columns = resampler().stretch(window(), Axis::kColumn);
-    across_.taps = columns.taps();
-    outside_ = false;
-    unmap_all(ops(), stage_.first_after(), stage_.after, Axis::kColumn, 0,
-              across_.width, index_.data());
-    for (int32_t x = 0; x < across_.width; ++x) {
-      const int32_t from = index_[static_cast<std::size_t>(x)];
-      outside_ = outside_ || from == kOutside;
-      const Weights weights(columns, from == kOutside ? 0 : from);
-      const auto at = static_cast<std::size_t>(x);
-      across_.first[at] = weights.first() - columns.begin;
-      for (int32_t k = 0; k < across_.taps; ++k)
-        across_.weights[static_cast<std::size_t>(k * across_.padded) + at] = weights(k);
-    }
-    across_.find_blocks();
-    find_columns(0, stage_.before, columns.begin, columns.size);
-    columns_ = columns.size;
-    std::fill(cached_.begin(), cached_.end(), kOutside);
-  }
-
-  void resample(int32_t y, float* const* rows) {
-    const int32_t width = stage_.target.extent.width;
-    const int32_t from =
-        unmap(ops(), stage_.first_after(), stage_.after, Axis::kRow, y);
-    if (from == kOutside) return fill_row(rows, width);
-    const Weights weights(rows_, from);
-    for (int32_t j = 0; j < row_taps_; ++j)
-      taps_.weights[static_cast<std::size_t>(j)] = weights(j);
-    for (int32_t c = 0; c < stage_.source.extent.channels; ++c) {
-      for (int32_t j = 0; j < row_taps_; ++j) {
-        const RowBlock& row = across(weights.first() + j);
-        taps_.rows[static_cast<std::size_t>(j)] = row[c];
-      }
-      taps_.add_up(row_taps_, rows[c], width, stage_.whole == Whole::kHalfUp);
-    }
-    if (outside_) fill_outside(rows, width);
-  }
-
   void fill_outside(float* const* rows, int32_t width) {
     for (int32_t x = 0; x < width; ++x)
       if (unmap(ops(), stage_.first_after(), stage_.after, Axis::kColumn, x) ==
           kOutside)
         for (int32_t c = 0; c < stage_.source.extent.channels; ++c)
           rows[c][x] = fill(c);
-  }
-
-  /// A row of the image, resampled along its columns; kept while neighbours want it.
-  const RowBlock& across(int32_t y) {
-    const auto slot = static_cast<std::size_t>(y % most_rows_);
-    RowBlock& result = cache_[slot];
-    if (cached_[slot] == y) return result;
-    cached_[slot] = y;
-    read_row(unmap(ops(), 0, stage_.before, Axis::kRow, y), read_.rows(), columns_);
-    for (int32_t c = 0; c < stage_.source.extent.channels; ++c)
-      blend_columns(across_, read_[c], result[c]);
-    return result;
   }
 
   // ---- statistics of the image
@@ -411,17 +347,10 @@ class StageRows {
   std::vector<unsigned char> table_;  // of Equalize
   std::optional<WarpRows> warp_;
 
-  Stretch rows_{};
-  int32_t row_taps_ = 0;
   int32_t columns_ = 0;
-  bool outside_ = false;
-  int32_t most_rows_ = 0;
-  Columns across_{0, 0};
+  std::optional<ResampleRows> resample_;
   std::optional<BlurRows> blur_;
   std::optional<SharpenRows> sharpen_;
-  std::vector<RowBlock> cache_;
-  std::vector<int32_t> cached_;
-  WeightedRows taps_;
 };
 
 }  // namespace echobuf::transform
