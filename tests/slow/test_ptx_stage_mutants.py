@@ -109,8 +109,8 @@ MUTANTS = [  # chain, file, what stands there, what the mutant has
     (
         "jittered and mixed",
         STATISTICS,
-        "(uint64_t{who} * a.count + block.row) * block",
-        "(uint64_t{who} + block.row) * block",
+        "uint64_t{who} * a.count + block.row",
+        "uint64_t{who} + block.row",
     ),
     ("equalized", STATISTICS, "count += device", "count = device"),
     ("equalized", STATISTICS, "begin += detail::kBytesAtOnce", "begin += 1024"),

@@ -131,7 +131,10 @@ class StageRows {
     return std::max(width, WarpRows::width(stage));
   }
 
-  float fill(int32_t channel) { return static_cast<float>(fill_of(ops(), channel)); }
+  /// The fill of a channel; 0 if no map has one, so that nothing lies outside.
+  float fill(int32_t channel) {
+    return stage_.fill < 0 ? 0.0f : static_cast<float>(fill_of(ops(), channel));
+  }
 
   /// Where the columns `first` ... of what the maps [begin, end) make come from.
   void find_columns(int32_t begin, int32_t end, int32_t first, int32_t count) {
