@@ -2,8 +2,9 @@
 
 `python tests/longer_ptx.py COUNT SEED` draws COUNT random shapes with each kernel of
 draw.cu, compiled for one architecture after the other, and a random chain for every
-tenth of them. It prints the seeds that have other bytes than the reference, or a fault,
-and ends with exit code 1 if there are any.
+tenth of them: in turns of images and sequences, with containers, of clips, and of
+tones, policies, boxes and points. It prints the seeds that have other bytes than the
+reference, or a fault, and ends with exit code 1 if there are any.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from collections.abc import Iterator
 import numpy as np
 
 import echobuf
-from chains_for_tests import examples, random_case
+from augmentations_for_tests import random_augmentations, rows_and_images
+from chains_for_tests import random_case
+from clips_for_tests import random_clip_case
 from containers_for_tests import random_containers
 from draw_on_ptx import Draw, random_shape
 from echobuf.cuda.codegen import DRAW_OPTIONS
@@ -24,6 +27,12 @@ from kernels_compiled import ARCHITECTURES, ROOT, ptx_of
 
 SOURCE = (ROOT / "cpp" / "kernels" / "draw.cu").read_text()
 CHAIN_EVERY = 10
+CASES = (
+    random_containers,
+    random_case,
+    random_augmentations,
+    lambda seed: random_clip_case(seed, 1 + seed % 3),
+)
 OPERATIONS = (0, 7, 0x8001)  # that choose partners
 
 
@@ -52,10 +61,9 @@ def wrong_draws(seed: int) -> Iterator[str]:
 
 
 def wrong_chain(seed: int) -> Iterator[str]:
-    """Yield what is wrong with the batches of a random chain; half have containers."""
-    case = random_case if seed // CHAIN_EVERY % 2 else random_containers
-    spec, transform = case(seed)
-    stacked = examples(spec, 12, seed)
+    """Yield what is wrong with the batches of a random chain."""
+    spec, transform = CASES[seed // CHAIN_EVERY % len(CASES)](seed)
+    stacked = rows_and_images(spec, 12, seed)
 
     def drawn(device: str) -> list[dict[str, bytes]]:
         with echobuf.EchoBuffer(

@@ -135,6 +135,8 @@ py::tuple operation_literals(const OpBlock& block) {
     ECHOBUF_LITERALS(ResizePoints)
     ECHOBUF_LITERALS(WindowPoints)
     ECHOBUF_LITERALS(WarpPoints)
+    ECHOBUF_LITERALS(GradedWarpPoints)
+    ECHOBUF_LITERALS(PerspectivePoints)
     ECHOBUF_LITERALS(SanitizePoints)
 #undef ECHOBUF_LITERALS
     case OpCode::kCustom:

@@ -222,8 +222,6 @@ void members(Get&& get, Sharpen& op) {
   get("bound", op.bound);
   get("p", op.p);
   get("levels", op.levels);
-  get("either", op.either);
-  get("level", op.level);
 }
 
 template <class Get>
@@ -296,6 +294,25 @@ template <class Get>
 void members(Get&& get, SanitizePoints& op) {
   get("in", op.in);
   get("min_size", op.min_size);
+  get("boxes", op.boxes);
+  get("outside", op.outside);
+}
+
+template <class Get>
+void members(Get&& get, GradedWarpPoints& op) {
+  get("in", op.in);
+  get("kind", op.kind);
+  get("levels", op.levels);
+  get("boxes", op.boxes);
+  get("outside", op.outside);
+}
+
+template <class Get>
+void members(Get&& get, PerspectivePoints& op) {
+  get("in", op.in);
+  get("p", op.p);
+  get("down", op.down);
+  get("right", op.right);
   get("boxes", op.boxes);
   get("outside", op.outside);
 }

@@ -115,6 +115,8 @@ OpBlock make_operation(const std::string& kind, std::uint32_t number,
       {"resize_points", put<ResizePoints>},
       {"window_points", put<WindowPoints>},
       {"warp_points", put<WarpPoints>},
+      {"graded_warp_points", put<GradedWarpPoints>},
+      {"perspective_points", put<PerspectivePoints>},
       {"sanitize_points", put<SanitizePoints>},
       {"custom", put_custom}};
   OpBlock block{};

@@ -213,9 +213,10 @@ class StageMaker {
     if (which == 1) {
       stage_.core = Core::kSharpen;
       stage_.whole = Whole::kNo;
-      Sharpen op{now_, integer ? 1u : 0u, integer ? 255.0f : 1.0f, 0.8, 5, 0, {}};
-      op.either = dice_.coin() ? 1 : 0;
-      for (float& level : op.level) level = static_cast<float>(dice_.real(-1, 1));
+      Sharpen op{now_, integer ? 1u : 0u, integer ? 255.0f : 1.0f, 0.8, {5, 0, {}}};
+      op.levels.either_sign = dice_.coin() ? 1 : 0;
+      for (float& level : op.levels.value)
+        level = static_cast<float>(dice_.real(-1, 1));
       return put(op);
     }
     stage_.core = Core::kPerspective;

@@ -110,7 +110,7 @@ Stage bytes_stage(bool flips) {
   Stage stage{};
   stage.source = stage.target = test::layout_of(kExtent, NumberType::kUint8, 1, false);
   stage.raw = 1;
-  stage.fill = stage.mean = stage.mix = -1;
+  stage.fill = stage.statistic = stage.mix = -1;
   if (!flips) return stage;
   stage.count = stage.after = 1;
   stage.ops[0].code = OpCode::kFlip;

@@ -6,18 +6,18 @@
 #include <string>
 
 #include "echobuf/transform/stage_executor.hpp"
-#include "echobuf/transform/statistic_steps.hpp"
 #include "transform_cases.hpp"
+#include "transform_pixels.hpp"
 
 namespace echobuf::transform {
 namespace {
 
 using test::Bytes;
 using test::Dice;
-
-std::uint64_t address_of(const Bytes& bytes) {
-  return reinterpret_cast<std::uint64_t>(bytes.data());
-}
+using test::expect_equal;
+using test::Pixels;
+using test::some_draw;
+using test::some_extent;
 
 /// A CPU of a lower level, while it lives.
 class LowerLevel {
@@ -33,103 +33,12 @@ std::vector<CpuLevel> levels() {
   return all;
 }
 
-/// A stage pixel by pixel.
-class Pixels {
- public:
-  explicit Pixels(const Stage& stage) : stage_(stage) {}
-
-  Bytes make(const DrawNumber& number, const Bytes& own, const Bytes& partner) {
-    Bytes target(static_cast<std::size_t>(stage_.target.size()));
-    const HostOps ops(stage_, own_);
-    const HostOps others(stage_, others_);
-    ops.draw(number, false);
-    others.draw(number, true);
-    find_statistic(ops, own, 0);
-    find_statistic(others, partner, 1);
-    for (std::int32_t y = 0; y < stage_.target.extent.height; ++y)
-      for (std::int32_t x = 0; x < stage_.target.extent.width; ++x) {
-        if (stage_.raw != 0) {
-          pull_raw(ops, address_of(own), address_of(target), y, x);
-          continue;
-        }
-        float v[kMostChannels] = {};
-        pull(ops, address_of(own), others, address_of(partner), y, x, v);
-        for (std::int32_t c = 0; c < stage_.target.extent.channels; ++c) {
-          const auto at = static_cast<std::uint64_t>(stage_.target.offset(y, x, c));
-          store_number(stage_.target.type, address_of(target) + at, v[c]);
-        }
-      }
-    return target;
-  }
-
- private:
-  /// `who`: 0, or 1 for the partner.
-  void find_statistic(const HostOps& ops, const Bytes& image, int who) {
-    if (stage_.statistic < 0) return;
-    const Puller<HostOps> puller(ops, address_of(image));
-    const Extent& extent = stage_.target.extent;
-    std::int64_t sum = 0;
-    std::vector<Range> ranges(kMostChannels, Range::none());
-    std::vector<std::uint32_t> counts(kMostChannels * kBins);
-    float v[kMostChannels] = {};
-    for (std::int32_t y = 0; y < extent.height; ++y)
-      for (std::int32_t x = 0; x < extent.width; ++x) {
-        puller.moved(y, x, v);
-        ops.visit(stage_.statistic, [&](const auto& op, const auto& draw) {
-          if constexpr (requires { op.grey_before_contrast(draw, v); })
-            sum += GreySum::term(op.grey_before_contrast(draw, v));
-          if constexpr (requires { op.byte_of(0.0f); })
-            for (std::uint32_t c = 0; c < kMostChannels; ++c)
-              counts[c * kBins + op.byte_of(v[c])] += 1;
-        });
-        for (std::size_t c = 0; c < kMostChannels; ++c) ranges[c].add(v[c]);
-      }
-    const OpBlock& block = stage_.ops[stage_.statistic];
-    if (statistic_of(stage_) == Statistic::kMean)
-      ops.set_mean(stage_.statistic, GreySum::mean(sum, extent.pixels()));
-    if (statistic_of(stage_) == Statistic::kRange)
-      for (int c = 0; c < extent.channels; ++c)
-        block.as<AutoContrast>().set(ops.drawn<AutoContrast::Draw>(stage_.statistic), c,
-                                     ranges[static_cast<std::size_t>(c)]);
-    if (statistic_of(stage_) == Statistic::kHistogram) {
-      for (std::uint32_t at = 0; at < counts.size(); ++at)
-        tables_[who][at] =
-            equalized_by(&counts[at / kBins * kBins], at % kBins, extent.pixels());
-      ops.drawn<Equalize::Draw>(stage_.statistic).table = tables_[who];
-    }
-  }
-
-  const Stage& stage_;
-  DrawBlock own_[kMostOps];
-  DrawBlock others_[kMostOps];
-  unsigned char tables_[2][kMostChannels * kBins];
-};
-
-/// Equal in every bit, but for which NaN it is.
-void expect_equal(const Layout& layout, const Bytes& got, const Bytes& want,
-                  const std::string& what) {
-  ASSERT_EQ(got.size(), want.size());
-  if (std::memcmp(got.data(), want.data(), got.size()) == 0) return;
-  for (std::size_t at = 0; at < got.size(); at += layout.bytes) {
-    if (std::memcmp(got.data() + at, want.data() + at, layout.bytes) == 0) continue;
-    const float a = load_number(layout.type, address_of(got) + at);
-    const float b = load_number(layout.type, address_of(want) + at);
-    ASSERT_TRUE(a != a && b != b)
-        << what << ": element " << at / layout.bytes << " is " << a << ", not " << b;
-  }
-}
-
 std::string name_of(const Stage& stage, std::uint32_t seed, CpuLevel level) {
   std::ostringstream name;
   name << "case " << seed << ", level " << static_cast<int>(level) << ", operations";
   for (std::int32_t i = 0; i < stage.count; ++i)
     name << ' ' << static_cast<std::uint32_t>(stage.ops[i].code);
   return name.str();
-}
-
-DrawNumber some_draw(Dice& dice) {
-  return {transform_key(7, 1), static_cast<std::uint64_t>(dice.from(0, 1 << 20)),
-          static_cast<std::uint32_t>(dice.from(0, 3))};
 }
 
 /// The executor, at all levels, against pixel by pixel.
@@ -153,11 +62,6 @@ void check_stage(const Stage& stage, std::uint32_t seed, Dice& dice) {
     }
     if (::testing::Test::HasFatalFailure()) return;
   }
-}
-
-Extent some_extent(Dice& dice) {
-  const std::int32_t width = dice.one_in(8) ? dice.from(250, 300) : dice.from(1, 70);
-  return {dice.from(1, 10), width, dice.of({1, 1, 2, 3, 3, 3, 4, 5})};
 }
 
 constexpr std::uint32_t kCases = 1500;
@@ -252,9 +156,8 @@ TEST(TransformRows, StagesFollowEachOther) {
     const DrawNumber number = some_draw(dice);
     const Bytes between = Pixels(program.stages[0]).make(number, own, own);
     // The partner goes through the first stage with chances of its own.
-    Stage as_partner = program.stages[0];
-    for (OpBlock& op : as_partner.ops) op.number += kPartnerOperation;
-    const Bytes others = Pixels(as_partner).make(number, partner, partner);
+    const Stage of_partner = test::as_partner(program.stages[0]);
+    const Bytes others = Pixels(of_partner).make(number, partner, partner);
     const Bytes want = Pixels(program.stages[1]).make(number, between, others);
     Bytes got(want.size());
     StageExecutor(program, nullptr)
@@ -293,9 +196,8 @@ TEST(TransformRows, FramesAreMadeAsImages) {
       const auto at = static_cast<std::uint32_t>(frame);
       if (two) {
         of_frame.first_element = program.stages[0].first_element(at);
-        Stage as_partner = program.stages[0];
-        for (OpBlock& op : as_partner.ops) op.number += kPartnerOperation;
-        other = Pixels(as_partner).make(of_frame, other, other);
+        const Stage of_partner = test::as_partner(program.stages[0]);
+        other = Pixels(of_partner).make(of_frame, other, other);
         image = Pixels(program.stages[0]).make(of_frame, image, image);
       }
       of_frame.first_element = program.stages.back().first_element(at);

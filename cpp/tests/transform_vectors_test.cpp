@@ -327,8 +327,7 @@ TEST(TransformVectors, WhatIsOutsideCountsNothingUnlessItIsCovered) {
       y[39] = -9.0f;  // far away, where the fill is
       RowBlock got(extent.width, 1);
       for (const bool covered : {true, false}) {
-        image.cover(covered);
-        image.bilinear({x.data(), y.data(), extent.width}, fill, got.rows());
+        image.bilinear({x.data(), y.data(), extent.width}, fill, covered, got.rows());
         for (std::int32_t i = 0; i < 39; ++i)  // a quarter of the pixel below
           ASSERT_EQ(got[0][i], covered ? (0.25f - 7.0f) * 0.25f + 7.0f : 0.25f);
         ASSERT_EQ(got[0][39], 7.0f);

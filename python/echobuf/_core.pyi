@@ -178,7 +178,7 @@ class ChainPlan:
     def stages(
         self,
     ) -> list[tuple[str, list[tuple[str | None, int, Any]], bool, bool]]:
-        """The plan as text; operations: type, number, settings; has statistic, gates."""
+        """The plan as text; operations: type, number, settings; statistic, gates."""
 
 class ExportedLeaf:
     """A leaf of a batch on the CPU; the memory of all goes back with the last."""

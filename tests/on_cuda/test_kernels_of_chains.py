@@ -46,13 +46,21 @@ CHAINS = (  # with all operations there are, on images
     [t.Pad(2), t.Grayscale()],
     [graded.GradedColor((0.1,), "contrast"), graded.GradedWarp((3.0,), "rotate")],
     [t.GaussianBlur(23), t.Sharpness(2), t.RandomPerspective(), SCALED],
+    [t.RandomResizedCrop(20, interpolation="nearest"), SCALED],
+)
+FOLLOWED = (  # with all companions of operations that move pixels
+    [t.RandomCrop(20, padding=2), t.RandomVerticalFlip(), t.RandomAffine(20)],
+    [t.Resize(20), t.RandomResizedCrop(20), graded.GradedWarp((3.0,), "rotate")],
+    [t.RandomPerspective()],
 )
 KINDS = {  # all of echobuf/transform/stage.hpp but custom ones
     *("Crop", "Flip", "Nearest", "Resample", "Warp", "Normalize", "Scale", "Round"),
     *("Gain", "Noise", "Erase", "Bands", "Jitter", "Mix", "Mask"),
     *("Invert", "Solarize", "Posterize", "AutoContrast", "Equalize", "Grey"),
     *("GradedColor", "GradedWarp"),
-    *("Blur", "Sharpen", "Perspective"),
+    *("Blur", "Sharpen", "Perspective", "NearestWindow"),
+    *("CropPoints", "FlipPoints", "ResizePoints", "WindowPoints", "WarpPoints"),
+    *("GradedWarpPoints", "PerspectivePoints", "SanitizePoints"),
 }
 SEQUENCES = {
     "tokens": echobuf.Field((64,), np.int64),
@@ -103,6 +111,10 @@ def test_every_operation_compiles():
         "bands": [t.SpecMask(3, 6)],
     }
     text.append(source_of(SEQUENCES, sequences).text)
+    for chain in FOLLOWED:
+        of_image = {**spec, "boxes": echobuf.Field((5, 4), np.float32)}
+        chains = {"image": chain, "boxes": [t.BoundingBoxes("image"), *chain]}
+        text.append(source_of(of_image, chains).text)
     # In one go, each in a namespace of its own and with names of its own.
     whole = ['#include "echobuf/transform/entry.hpp"\n']
     for number, source in enumerate(text):

@@ -41,7 +41,7 @@ def image() -> np.ndarray:
 def applied(
     augment: Any, name: str, magnitude: float | None, signed: bool, x: torch.Tensor
 ) -> Iterator[Way]:
-    """What an operation makes with either sign."""
+    """Yield what an operation makes with either sign."""
     run = augment._apply_image_or_video_transform  # noqa: SLF001 - of torchvision
     given = {"interpolation": augment.interpolation, "fill": {torch.Tensor: None}}
     if magnitude is None or not signed:

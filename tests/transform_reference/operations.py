@@ -12,11 +12,12 @@ from transform_reference import (
     crops,
     draws,
     dtypes,
+    graded,
     masks,
     mixing,
-    tones,
     neighbours,
     perspective,
+    tones,
     warp,
 )
 from transform_reference import resize as sizes
@@ -70,6 +71,7 @@ STEPS: dict[str, Step] = {
         perspective.random_perspective_parameters,
         perspective.perspective,
     ),
+    "GradedWarp": (graded.graded_warp_parameters, warp.warp),
 }
 """MixUp and CutMix need two examples: see `draws.mix_up`, `draws.cut_mix`, `mixing`."""
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from transform_reference import crops, warp
+from transform_reference import perspective as corner_maps
 from transform_reference.resize import resized_shape
 
 f32 = np.float32
@@ -125,7 +126,17 @@ def through(
         place = np.stack([x, y], 1).astype(float) - middle
         return ((place - back[:, 2]) @ ahead.T + middle).astype(f32)
 
-    with np.errstate(invalid="ignore"):
+    return mapped(rows, shape, outside, there)
+
+
+def mapped(
+    rows: np.ndarray,
+    shape: Shape,
+    outside: float,
+    there: Callable[[np.ndarray, np.ndarray], np.ndarray],
+) -> Result:
+    """Points where a map takes them, [N, 2]; boxes around where it takes corners."""
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         if rows.shape[1] == 2:
             return clip(there(*rows.T), shape, outside), shape
         corners = np.stack(
@@ -160,6 +171,35 @@ def affine(
     return through(rows, shape, outside, warp.affine_matrix(shape, **what))
 
 
+def graded_warp(
+    rows: np.ndarray, shape: Shape, outside: float, *, matrix: warp.Matrix, **_: Any
+) -> Result:
+    return through(rows, shape, outside, matrix)
+
+
+def perspective(
+    rows: np.ndarray,
+    shape: Shape,
+    outside: float,
+    *,
+    corners: corner_maps.Points | None,
+    **_: Any,
+) -> Result:
+    """Forward from the corners of the image; there must be a way back, too."""
+    ends = corner_maps.corners_of(shape)
+    m = None if corners is None else corner_maps.coefficients(ends, corners)
+    if m is None or corners is None or corner_maps.coefficients(corners, ends) is None:
+        return rows.copy(), shape
+
+    def there(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        x, y = x.astype(float), y.astype(float)
+        over = m[6] * x + m[7] * y + 1
+        at = [m[0] * x + m[1] * y + m[2], m[3] * x + m[4] * y + m[5]]
+        return (np.stack(at, 1) / over[:, None]).astype(f32)
+
+    return mapped(rows, shape, outside, there)
+
+
 FOLLOW: dict[str, Callable[..., Result]] = {
     "RandomCrop": crop,
     "CenterCrop": center_crop,
@@ -169,6 +209,8 @@ FOLLOW: dict[str, Callable[..., Result]] = {
     "RandomResizedCrop": resized_crop,
     "RandomRotation": rotation,
     "RandomAffine": affine,
+    "GradedWarp": graded_warp,
+    "RandomPerspective": perspective,
 }
 
 

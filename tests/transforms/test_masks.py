@@ -10,7 +10,7 @@ import pytest
 
 from echobuf import EchoBuffer, Field, SpecError
 from echobuf import transforms as T
-from transform_engine import drawn
+from transform_engine import drawn, one
 from transform_reference import Draw, transform
 
 pytestmark = pytest.mark.contract
@@ -223,3 +223,13 @@ def test_a_mask_of_integers_that_rotations_do_not_take() -> None:
     chains = {"x": [T.Mask(), T.RandomRotation(9)]}
     with pytest.raises(SpecError, match="takes uint8"):
         warned({"x": Field((8, 6), np.int64)}, chains)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int64, np.float32])
+def test_changes_of_colours_leave_masks(dtype: Any) -> None:
+    """Also in a container that masks share with their image."""
+    mask = np.arange(63).reshape(7, 9).astype(dtype)
+    colours = [T.ColorJitter(0.5, 0.5, 0.5, 0.2), T.Normalize([0.5] * 3, 0.1)]
+    for operations in (colours, [T.RandomApply(colours, p=1.0)]):
+        made = one(mask, [T.Layout("HW"), T.Mask(), *operations])
+        np.testing.assert_array_equal(made, mask)

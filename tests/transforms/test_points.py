@@ -89,11 +89,14 @@ def wanted(
 
 
 def engine(
-    image: Image, steps: list[Step], leaves: dict[str, tuple[Any, np.ndarray]]
+    image: Image,
+    steps: list[Step],
+    leaves: dict[str, tuple[Any, np.ndarray]],
+    operations: list[Any] | None = None,
 ) -> list[dict[str, np.ndarray]]:
     """Draws of leaves that follow an image, each with the operation that says so."""
     [picture] = pixels(image, 1, 3)
-    operations = chain(steps)
+    operations = chain(steps) if operations is None else operations
     transform = {"image": [T.Layout("HWC"), *operations]}
     transform |= {name: [op, *operations] for name, (op, _) in leaves.items()}
     example = {"image": picture} | {name: rows for name, (_, rows) in leaves.items()}

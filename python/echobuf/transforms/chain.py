@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from echobuf.transforms.lambdas import BatchFunction
 
 MOST_STAGES = 512
+Move = tuple[Step, tuple[Gate, ...]]
 
 
 class Chain(Leaf):
@@ -40,7 +41,8 @@ class Chain(Leaf):
         place: that of the operation that is being added.
         gates: of the stages that are being added.
         buffers: numbers of images between stages.
-        moves: the steps that move pixels, in order.
+        moves: the steps that move pixels or make them of several, in order, each with
+            the gates of its stage.
     """
 
     def __init__(
@@ -56,7 +58,7 @@ class Chain(Leaf):
         self.interpolated: Link | None = None
         self.place: Place | None = None
         self.gates: tuple[Gate, ...] = ()
-        self.moves: list[Step] = []
+        self.moves: list[Move] = []
         self._stages: list[Written] = []
         self.buffers = itertools.count()
         self._draft = Draft(Image(self.extent, field.dtype, planar=False))
@@ -323,7 +325,7 @@ class Chain(Leaf):
 
     def _move_step(self, kind: str, settings: dict[str, Any]) -> Step:
         step = self._step(kind, settings)
-        self.moves.append(step)
+        self.moves.append((step, self.gates))
         return step
 
     def _settle(self) -> None:

@@ -38,6 +38,8 @@ class Normalize(Operation):
 
     def add_to(self, chain: Chain) -> None:
         _, _, channels = chain.image()
+        if chain.is_mask:
+            return
         if not dtypes.is_float(chain.dtype):
             raise chain.refusal(
                 "is for floats: put ToDtype(np.float32, scale=True) before it"
@@ -136,7 +138,8 @@ class Mask(Operation):
     Operations after it, which may be those of the image, take the nearest pixel where
     they would interpolate: `Resize` and `RandomResizedCrop` as "nearest",
     `RandomRotation`, `RandomAffine` and `RandomPerspective` too. Their random choices
-    stay the same. `GaussianBlur` and sharpness leave a mask as it is.
+    stay the same. `ColorJitter`, tones, `Normalize`, `GaussianBlur` and sharpness leave
+    a mask as it is.
 
     Args:
         fill: the class of what lies outside of the image; None: the `fill` of each
@@ -265,6 +268,8 @@ class ColorJitter(Operation):
 
     def add_to(self, chain: Chain) -> None:
         height, width, channels = chain.image()
+        if chain.is_mask:
+            return
         if channels not in (1, 3):
             raise chain.refusal("takes images of 1 or 3 channels")
         chain.computes()

@@ -28,8 +28,11 @@ _KEPT: dict[str, tuple[str, ...]] = {
     "resize_points": ("in", "height", "width"),
     "window_points": ("in", "height", "width", "scale", "ratio"),
     "warp_points": ("in", "shift", "scale", "shear_x", "shear_y", "centre"),
+    "graded_warp_points": ("in", "kind", "levels"),
+    "perspective_points": ("in", "p", "down", "right"),
 }
 """The members that a companion has of its operation, by the companion's kind."""
+_STILL = ("blur", "sharpen")  # make pixels of several, and move nothing
 
 
 @dataclass(frozen=True)
@@ -149,11 +152,13 @@ class PointsChain(Chain):
         if kind == "resample":
             windowed = settings["windowed"]
             self._follow("window_points" if windowed else "resize_points", settings)
-        elif kind in ("blur", "sharpen"):
+        elif kind in _STILL:
             return
         elif kind == "warp":
             angle = {"angle": settings["degrees"]}
             self._follow("warp_points", settings, angle)
+        elif kind in ("graded_warp", "perspective"):
+            self._follow(f"{kind}_points", settings)
         else:
             raise self._unknown()
         self._moved(kind, settings, extent)
@@ -225,7 +230,8 @@ class PointsChain(Chain):
 
     def _moved(self, kind: str, settings: dict[str, Any], extent: Extent) -> None:
         assert self.place is not None
-        self.moves.append(Step(kind, self.place.number, settings))
+        step = Step(kind, self.place.number, settings)
+        self.moves.append((step, self.gates))
         self._resize(extent)
 
     def _regroup(self, extent: Extent, *, planar: bool, frames: int) -> None:
@@ -256,8 +262,15 @@ class PointsChain(Chain):
 
 def moves_alike(points: PointsChain, image: Chain) -> bool:
     """Return whether the rows move as the pixels of an image."""
-    return [_movement(step) for step in points.moves] == [
-        _movement(step) for step in image.moves
+    return _movements(points) == _movements(image)
+
+
+def _movements(chain: Chain) -> list[Any]:
+    """Return the moves of a chain with the chances on which they depend."""
+    return [
+        (_movement(step), [gate for gate in gates if not gate.always_opens])
+        for step, gates in chain.moves
+        if step.kind not in _STILL and not any(gate.never_opens for gate in gates)
     ]
 
 

@@ -31,6 +31,16 @@ class Gate:
     alternative: int = 0
     number: int = 0
 
+    @property
+    def always_opens(self) -> bool:
+        """True if nothing is left to chance, and the stage is carried out."""
+        return self.order <= 1 and self.low <= 0.0 and self.high >= 1.0
+
+    @property
+    def never_opens(self) -> bool:
+        """True if nothing is left to chance, and the stage is not carried out."""
+        return self.low >= self.high
+
     def as_core(self) -> tuple[int, int, int, int, float, float]:
         """Return the gate in the core's form."""
         order = self.order, self.position, self.alternative
@@ -74,8 +84,8 @@ def lowered(stages: Sequence[Written]) -> list[_core.Stage]:
 def _memory(stages: Sequence[Written]) -> dict[int, int]:
     """Return the number of the memory that each image lies in."""
     last_read = {stage.draft.buffer: i for i, stage in enumerate(stages)}
-    # The host takes each frame of a clip through all stages that have frames: what comes
-    # whole from a stage before them must stay.
+    # The host takes each frame of a clip through all stages that have frames: images
+    # that come whole from a stage before them must stay.
     whole = {stage.buffer for stage in stages if stage.draft.source.frames == 1}
     for stage in stages:
         if stage.draft.source.frames > 1 and stage.draft.buffer in whole:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from echobuf import _core
 from echobuf.transforms import arguments, dtypes
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.operation import Operation
 
 _MOST_FACTOR = 1e6
-MOST_LEVELS = 31
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,9 +80,11 @@ class GradedSharpness(Operation):
     def __post_init__(self) -> None:
         arguments.make_plain(self)
         if not arguments.is_sequence(self.levels) or not (
-            0 < len(self.levels) <= MOST_LEVELS
+            0 < len(self.levels) <= _core.MOST_LEVELS
         ):
-            raise self.refusal("levels", self.levels, f"1 to {MOST_LEVELS} numbers")
+            raise self.refusal(
+                "levels", self.levels, f"1 to {_core.MOST_LEVELS} numbers"
+            )
         arguments.flag(self, "signed", self.signed)
         most = 1.0 if self.signed else _MOST_FACTOR
         for level in self.levels:
@@ -114,8 +116,6 @@ def add_sharpen(
         "integer": int(dtypes.is_integer(chain.dtype)),
         "bound": dtypes.largest(chain.dtype),
         "p": p,
-        "levels": len(shares),
-        "either": int(either),
-        "level": list(shares),
+        "levels": (list(shares), either),
     }
     chain.resample("sharpen", settings, chain.extent, "no")

@@ -134,6 +134,10 @@ class HostOps {
         return use(block.as<WindowPoints>());
       case OpCode::kWarpPoints:
         return use(block.as<WarpPoints>());
+      case OpCode::kGradedWarpPoints:
+        return use(block.as<GradedWarpPoints>());
+      case OpCode::kPerspectivePoints:
+        return use(block.as<PerspectivePoints>());
       case OpCode::kSanitizePoints:
         return use(block.as<SanitizePoints>());
       case OpCode::kCustom:

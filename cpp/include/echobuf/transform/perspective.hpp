@@ -108,6 +108,14 @@ ECHOBUF_HD inline Homography map_back(const Corners& corners, int32_t width,
   return detail::normalized(back);
 }
 
+/// True if neither `map_to` nor `map_back` is the identity for want of such a map.
+ECHOBUF_HD inline bool is_invertible(const Corners& corners) {
+  if (!detail::is_quadrilateral(corners)) return false;
+  double m[9];
+  detail::square_to(corners, m);
+  return m[0] * m[4] - m[1] * m[3] != 0.0;
+}
+
 struct Perspective {
   Extent in;
   uint32_t bilinear;  // else nearest

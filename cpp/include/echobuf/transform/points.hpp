@@ -58,6 +58,40 @@ struct PointForm {
   ECHOBUF_HD void scale(float* v, float across, float down) const {
     for (int i = 0; i < size(); ++i) v[i] = v[i] * (i % 2 == 0 ? across : down);
   }
+
+  /// Puts a point where a map takes it, and a box around where its four corners go; then
+  /// clips them. `map`: has `x` and `y` of a point.
+  template <class Map>
+  ECHOBUF_HD void follow(const Map& map, float* v, int32_t height,
+                         int32_t width) const {
+    const float left = v[0], top = v[1];
+    const float x = map.x(left, top);
+    const float y = map.y(left, top);
+    if (boxes == 0) {
+      v[0] = x;
+      v[1] = y;
+    } else {
+      const float right = v[2], bottom = v[3];
+      v[0] = v[2] = x;
+      v[1] = v[3] = y;
+      const float xs[3] = {map.x(right, top), map.x(right, bottom),
+                           map.x(left, bottom)};
+      const float ys[3] = {map.y(right, top), map.y(right, bottom),
+                           map.y(left, bottom)};
+      for (int i = 0; i < 3; ++i) {
+        v[0] = low(v[0], xs[i]);
+        v[1] = low(v[1], ys[i]);
+        v[2] = high(v[2], xs[i]);
+        v[3] = high(v[3], ys[i]);
+      }
+    }
+    clip(v, height, width);
+  }
+
+ private:
+  // A NaN stays, of either.
+  ECHOBUF_HD static float low(float a, float b) { return b < a || b != b ? b : a; }
+  ECHOBUF_HD static float high(float a, float b) { return a < b || b != b ? b : a; }
 };
 
 /// The factor by which an axis of `size` pixels becomes one of `result`.
@@ -214,32 +248,8 @@ struct WarpPoints {
   ECHOBUF_HD void pixel(const Draw& d, float* v, const Place&) const {
     const PointForm form{boxes, outside};
     if (form.is_marked(v)) return;
-    const float left = v[0], top = v[1];
-    const float x = d.x(left, top);
-    const float y = d.y(left, top);
-    if (boxes == 0) {
-      v[0] = x;
-      v[1] = y;
-    } else {
-      const float right = v[2], bottom = v[3];
-      v[0] = v[2] = x;
-      v[1] = v[3] = y;
-      const float xs[3] = {d.x(right, top), d.x(right, bottom), d.x(left, bottom)};
-      const float ys[3] = {d.y(right, top), d.y(right, bottom), d.y(left, bottom)};
-      for (int i = 0; i < 3; ++i) {
-        v[0] = low(v[0], xs[i]);
-        v[1] = low(v[1], ys[i]);
-        v[2] = high(v[2], xs[i]);
-        v[3] = high(v[3], ys[i]);
-      }
-    }
-    form.clip(v, in.height, in.width);
+    form.follow(d, v, in.height, in.width);
   }
-
- private:
-  // A NaN stays, of either.
-  ECHOBUF_HD static float low(float a, float b) { return b < a || b != b ? b : a; }
-  ECHOBUF_HD static float high(float a, float b) { return a < b || b != b ? b : a; }
 };
 
 /// The end of a chain: what is outside of the image `in`, or too small, is marked.

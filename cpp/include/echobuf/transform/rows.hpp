@@ -61,6 +61,8 @@ void change_row(const Op& settings, const Draw& draw, float* const* rows,
         for (int32_t x = 0; x < at.extent.width; ++x) {
           float v[kMostChannels];
           for (int c = 0; c < kChannels; ++c) v[c] = row[c][x];
+          // GCC does not know that only leaves of four channels hold boxes.
+          for (int c = kChannels; c < 4; ++c) v[c] = 0.0f;
           at.x = x;
           op.pixel(d, v, at);
           for (int c = 0; c < kChannels; ++c) row[c][x] = v[c];

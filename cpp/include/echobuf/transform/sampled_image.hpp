@@ -91,23 +91,18 @@ class SampledImage {
                   : pick_nearest(places.count, c, fill[c], rows[c]);
   }
 
-  /// Says if the fill covers what lies outside of the image, in the sums of `bilinear`:
-  /// else that counts 0.
-  void cover(bool covered) { covered_ = covered; }
-
   /// Weighted sums of the four pixels around each place, and of `fill` for what lies
-  /// outside of the image; not `covered`: there it counts as 0.
+  /// outside of the image; not `covered`: that counts as 0.
   void bilinear(const Places& places, const float* fill, bool covered,
                 float* const* rows) {
     find_weights(places);
     const auto count = static_cast<std::size_t>(places.count);
-    if (!covered) std::fill_n(weights_.data() + 4 * count, count, 1.0f);
     if (is_packed())
       for (std::size_t k = 0; k < 4; ++k)
         pick_words(places.count, offset(k), picked_.data() + k * count);
     for (int32_t c = 0; c < extent_.channels; ++c)
-      is_packed() ? blend_words(places.count, c, fill[c], rows[c])
-                  : blend_numbers(places.count, c, fill[c], rows[c]);
+      is_packed() ? blend_words(places.count, c, fill[c], covered, rows[c])
+                  : blend_numbers(places.count, c, fill[c], covered, rows[c]);
   }
 
  private:
@@ -226,10 +221,11 @@ class SampledImage {
     });
   }
 
-  void blend_words(int32_t count, int32_t channel, float fill, float* row) const {
+  void blend_words(int32_t count, int32_t channel, float fill, bool covered,
+                   float* row) const {
     work_fast([words = picked_.data(), weights = weights_.data(),
-               within = within_.data(), count, fill, row, shift = 8 * channel,
-               covered = covered_] {
+               within = within_.data(), count, fill, covered, row,
+               shift = 8 * channel] {
       float* const __restrict__ to = row;
       for (int32_t i = 0; i < count; ++i) {
         float v = number_in(words[i], shift) * weights[i];
@@ -242,10 +238,10 @@ class SampledImage {
       }
     });
   }
-  void blend_numbers(int32_t count, int32_t channel, float fill, float* row) const {
+  void blend_numbers(int32_t count, int32_t channel, float fill, bool covered,
+                     float* row) const {
     work_fast([from = plane(channel), index = index_.data(), weights = weights_.data(),
-               within = within_.data(), stride = stride_, count, fill, row,
-               covered = covered_] {
+               within = within_.data(), stride = stride_, count, fill, covered, row] {
       blend(from, stride, index, weights, within, count, fill, covered, row);
     });
   }
@@ -271,7 +267,6 @@ class SampledImage {
 
   Extent extent_{};
   int32_t stride_ = 0;
-  bool covered_ = true;
   std::size_t plane_ = 0;
   std::vector<uint32_t> words_;
   std::vector<float> numbers_;

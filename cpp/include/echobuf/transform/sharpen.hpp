@@ -1,6 +1,7 @@
 #pragma once
 
 #include "echobuf/transform/image.hpp"
+#include "echobuf/transform/levels.hpp"
 #include "echobuf/transform/words.hpp"
 
 // Sharpness: a pixel is moved away from, or to, the weighted mean of its 3 x 3
@@ -12,15 +13,11 @@
 namespace echobuf::transform {
 
 struct Sharpen {
-  static constexpr int kMostLevels = 31;
-
   Extent in;
   uint32_t integer;  // 8 bits: the mean is rounded, the result is cut
   float bound;       // the largest number
   double p;
-  uint32_t levels;
-  uint32_t either;           // the level's sign is drawn, too
-  float level[kMostLevels];  // the share of the mean: 1 - factor
+  Levels levels;  // of the share of the mean: 1 - factor
 
   struct Draw {
     double share;  // a 32-bit float
@@ -29,14 +26,7 @@ struct Sharpen {
 
   ECHOBUF_HD Draw draw(Words words) const {
     const bool on = words.chance(p);
-    const uint32_t which = words.below(levels);
-    const bool other = words.chance(0.5) && either != 0;
-    float share = level[0];
-    // No index is computed in here: a device would keep the levels in memory then.
-    ECHOBUF_UNROLL
-    for (uint32_t k = 1; k < static_cast<uint32_t>(kMostLevels); ++k)
-      share = k == which ? level[k] : share;
-    return {static_cast<double>(other ? -share : share), on ? 1u : 0u};
+    return {static_cast<double>(levels.pick(words)), on ? 1u : 0u};
   }
 
   /// True if pixel (y, x) has all neighbours.

@@ -9,13 +9,13 @@
 #include "echobuf/transform/mix.hpp"
 #include "echobuf/transform/perspective.hpp"
 #include "echobuf/transform/pixels.hpp"
-#include "echobuf/transform/points.hpp"
 #include "echobuf/transform/resample.hpp"
 #include "echobuf/transform/sharpen.hpp"
 #include "echobuf/transform/statistic.hpp"
 #include "echobuf/transform/tokens.hpp"
 #include "echobuf/transform/tone.hpp"
 #include "echobuf/transform/warp.hpp"
+#include "echobuf/transform/warped_points.hpp"
 
 // A chain of operations as it is carried out: in stages, each from an image in memory
 // to an image in memory. Within a stage pixels are moved first, then their numbers
@@ -58,6 +58,8 @@ enum class OpCode : uint32_t {
   kResizePoints,
   kWindowPoints,
   kWarpPoints,
+  kGradedWarpPoints,
+  kPerspectivePoints,
   kSanitizePoints,
   kCustom,  // the caller's; see custom.hpp
 };
@@ -128,6 +130,10 @@ template <>
 inline constexpr OpCode kCodeOf<WindowPoints> = OpCode::kWindowPoints;
 template <>
 inline constexpr OpCode kCodeOf<WarpPoints> = OpCode::kWarpPoints;
+template <>
+inline constexpr OpCode kCodeOf<GradedWarpPoints> = OpCode::kGradedWarpPoints;
+template <>
+inline constexpr OpCode kCodeOf<PerspectivePoints> = OpCode::kPerspectivePoints;
 template <>
 inline constexpr OpCode kCodeOf<SanitizePoints> = OpCode::kSanitizePoints;
 

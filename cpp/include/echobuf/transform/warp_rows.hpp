@@ -67,7 +67,6 @@ class WarpRows {
   void row(const HostOps& ops, int32_t y, float* const* rows) {
     ops.visit(ops.stage().before, [&](const auto& op, const auto& draw) {
       if constexpr (requires { op.origin(draw, y, 0); }) {
-        image_.cover(op.bilinear != 2);
         find_places(op, draw, y);
         const Places places{places_[0], places_[1], count()};
         bool bilinear = op.bilinear != 0;
