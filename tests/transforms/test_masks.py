@@ -230,6 +230,7 @@ def test_changes_of_colours_leave_masks(dtype: Any) -> None:
     """Also in a container that masks share with their image."""
     mask = np.arange(63).reshape(7, 9).astype(dtype)
     colours = [T.ColorJitter(0.5, 0.5, 0.5, 0.2), T.Normalize([0.5] * 3, 0.1)]
+    colours += [T.RandomErasing(p=1.0, value="random"), T.GaussianNoise()]
     for operations in (colours, [T.RandomApply(colours, p=1.0)]):
         made = one(mask, [T.Layout("HW"), T.Mask(), *operations])
         np.testing.assert_array_equal(made, mask)

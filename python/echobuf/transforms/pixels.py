@@ -169,7 +169,7 @@ class RandomErasing(Operation):
         value: a number, one for each channel, or "random": normal noise. Of uint8 its
             fraction is cut off.
 
-    As `torchvision.transforms.v2.RandomErasing`. Source: Z. Zhong et al., "Random
+    As `torchvision.transforms.v2.RandomErasing`. Masks stay as they are. Source: Z. Zhong et al., "Random
     erasing data augmentation" (arXiv:1708.04896).
     """
 
@@ -192,6 +192,8 @@ class RandomErasing(Operation):
 
     def add_to(self, chain: Chain) -> None:
         _, _, channels = chain.image()
+        if chain.is_mask:
+            return
         chain.computes()
         if self._random and dtypes.is_integer(chain.dtype):
             raise chain.refusal("with 'random' is for floats: put ToDtype before it")

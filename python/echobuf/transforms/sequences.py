@@ -198,6 +198,9 @@ class GaussianNoise(Operation):
         image = chain.is_image()
         if image:
             chain.image()
+        if chain.is_mask:
+            return
+        if image:
             chain.computes()
         else:
             chain.floats()
