@@ -6,7 +6,7 @@
 #include <limits>
 #include <utility>
 
-#include "echobuf/transform/points.hpp"
+#include "echobuf/transform/warped_points.hpp"
 
 namespace echobuf::transform {
 namespace {
@@ -55,10 +55,88 @@ TEST(TransformPoints, AffineMapsAreThoseOfPixelsTheOtherWayRound) {
   }
 }
 
+/// A point goes to where the pixels of an image that has `op` are taken from it.
+template <class Op, class Points>
+void expect_inverse(const Op& op, const Points& points) {
+  for (uint64_t draw = 0; draw < 300; ++draw) {
+    const auto back = op.draw(words(draw));
+    const auto ahead = points.draw(words(draw));
+    for (const auto& [x, y] : {std::pair{0.0f, 0.0f}, {51.0f, 3.25f}, {17.5f, 30.0f}}) {
+      // Of an affine map, from where it takes three pixels next to the place.
+      const float u = ahead.x(x, y), v = ahead.y(x, y);
+      const int32_t column = exact::floor_int(u), row = exact::floor_int(v);
+      const auto corner = op.origin(back, row, column);
+      const auto right = op.origin(back, row, column + 1);
+      const auto below = op.origin(back, row + 1, column);
+      const float across = u - (static_cast<float>(column) + 0.5f);
+      const float down = v - (static_cast<float>(row) + 0.5f);
+      EXPECT_NEAR(
+          corner.x + 0.5f + across * (right.x - corner.x) + down * (below.x - corner.x),
+          x, 1e-3);
+      EXPECT_NEAR(
+          corner.y + 0.5f + across * (right.y - corner.y) + down * (below.y - corner.y),
+          y, 1e-3);
+    }
+  }
+}
+
+TEST(TransformPoints, GradedWarpsAreThoseOfPixelsTheOtherWayRound) {
+  const Levels levels{4, 1, {0.0f, 0.3f, 0.9f, 2.5f}};
+  for (uint32_t kind = GradedWarp::kShearX; kind <= GradedWarp::kRotate; ++kind) {
+    SCOPED_TRACE(kind);
+    expect_inverse(GradedWarp{kImage, 0, kind, {}, levels},
+                   GradedWarpPoints{kImage, kind, levels, 0, kMinusOne});
+  }
+}
+
+TEST(TransformPoints, MovedCornersTakeThoseOfTheImageWithThem) {
+  const Perspective image{kImage, 0, 0.7, 13, 19, {}};
+  const PerspectivePoints points{kImage, 0.7, 13, 19, 0, kMinusOne};
+  const float right = kImage.width - 1, bottom = kImage.height - 1;
+  int moved = 0;
+  for (uint64_t draw = 0; draw < 300; ++draw) {
+    const auto back = image.draw(words(draw));
+    const auto ahead = points.draw(words(draw));
+    ASSERT_EQ(back.on, ahead.on);
+    if (ahead.on == 0) continue;
+    ++moved;
+    Words from = words(draw);
+    from.word();
+    const Corners to = image.corners(from);
+    const float xs[4] = {0, right, right, 0}, ys[4] = {0, 0, bottom, bottom};
+    for (int i = 0; i < 4; ++i) {
+      EXPECT_NEAR(ahead.x(xs[i], ys[i]), to.x[i], 1e-4);
+      EXPECT_NEAR(ahead.y(xs[i], ys[i]), to.y[i], 1e-4);
+    }
+    // The way back, from a whole place.
+    const auto origin = image.origin(back, 20, 25);
+    const float x = ahead.x(origin.x + 0.5f, origin.y + 0.5f);
+    const float y = ahead.y(origin.x + 0.5f, origin.y + 0.5f);
+    EXPECT_NEAR(x, 25.5f, 1e-2);
+    EXPECT_NEAR(y, 20.5f, 1e-2);
+  }
+  EXPECT_GT(moved, 150);
+}
+
+TEST(TransformPoints, RowsOfAnImageThatStaysAreNotClipped) {
+  const Extent line{37, 1, 3};  // whose corners lie on a line
+  const PerspectivePoints never{kImage, 0.0, 13, 19, 1, kMinusOne};
+  const PerspectivePoints flat{line, 1.0, 13, 1, 1, kMinusOne};
+  for (const auto& op : {never, flat}) {
+    float v[4] = {-3, 2, 99, 12};
+    op.pixel(op.draw(words(1)), v, {});
+    EXPECT_EQ(v[0], -3.0f);
+    EXPECT_EQ(v[2], 99.0f);
+  }
+}
+
 TEST(TransformPoints, ABoxWithANaNIsLostInEveryOperation) {
   const WarpPoints turn{kImage, {20, 20}, {0, 0}, {1, 1},   {0, 0},
                         {0, 0}, {0, 0},   1,      kMinusOne};
   const CropPoints crop{kImage, 20, 30, 0, 0, 18, 23, 0, 1, kMinusOne};
+  const PerspectivePoints corners{kImage, 1.0, 9, 9, 1, kMinusOne};
+  const Levels levels{1, 0, {30.0f}};
+  const GradedWarpPoints graded{kImage, GradedWarp::kRotate, levels, 1, kMinusOne};
   const SanitizePoints end{kImage, 1.0f, 1, kMinusOne};
   for (int k = 0; k < 4; ++k) {
     const auto lost = [&](const auto& op) {
@@ -69,6 +147,8 @@ TEST(TransformPoints, ABoxWithANaNIsLostInEveryOperation) {
     };
     lost(turn);
     lost(crop);
+    lost(corners);
+    lost(graded);
     lost(end);
   }
 }

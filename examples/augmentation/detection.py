@@ -1,76 +1,52 @@
-"""Detection: an image, its boxes and their labels, augmented together inside the draw.
+"""Detection: an image and its boxes, which move together.
 
-`python examples/augmentation/detection.py` draws a few batches of made-up images.
+One window of any size takes the place of the random scale and crop of detectors that
+have one size of input: W. Liu et al., "SSD" (arXiv:1512.02325), section 2.2, and
+`RandomIoUCrop` of torchvision's reference.
 """
+
+from typing import Any
 
 import numpy as np
 
 from echobuf import EchoBuffer, Field
-from echobuf.transforms import (
-    BoundingBoxes,
-    ColorJitter,
-    Normalize,
-    RandomHorizontalFlip,
-    RandomResizedCrop,
-    ToChannelFirst,
-    ToDtype,
-)
-
-MOST_BOXES = 20  # of an image; rows that it has not are stored as -1
-
-spec = {
-    "image": Field((256, 320, 3), np.uint8),
-    "boxes": Field((MOST_BOXES, 4), np.float32),
-    "labels": Field((MOST_BOXES,), np.int64),
-}
-chain = [
-    RandomResizedCrop(224, scale=(0.3, 1.0)),
-    RandomHorizontalFlip(),
-    ColorJitter(0.4, 0.4, 0.4),
-    ToDtype(np.float32, scale=True),
-    Normalize(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225)),
-    ToDtype(np.float16),
-    ToChannelFirst(),
-]
-transform = {"image": chain, "boxes": [BoundingBoxes("image"), *chain]}
+from echobuf import transforms as T
 
 
-def example(rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Return an image with one to five bright rectangles, in (x1, y1, x2, y2)."""
-    image = rng.integers(0, 90, spec["image"].shape, np.uint8)
-    boxes = np.full(spec["boxes"].shape, -1, np.float32)
-    labels = np.zeros(spec["labels"].shape, np.int64)
-    for row in range(rng.integers(1, 6)):
-        left, top = rng.integers(0, 250), rng.integers(0, 190)
-        right, bottom = left + rng.integers(10, 70), top + rng.integers(10, 66)
-        labels[row] = rng.integers(0, 3)
-        image[top:bottom, left:right, labels[row]] = 255
-        boxes[row] = left, top, right, bottom
-    return {"image": image, "boxes": boxes, "labels": labels}
+def transform(size: int = 224) -> dict[str, Any]:
+    chain = [
+        T.RandomResizedCrop(size, scale=(0.3, 1.0)),
+        T.RandomHorizontalFlip(),
+        T.RandomApply([T.ColorJitter(0.4, 0.4, 0.4)], p=0.8),
+        T.ToDtype(np.float32, scale=True),
+        T.Normalize(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225)),
+        T.ToDtype(np.float16),
+        T.ToChannelFirst(),
+    ]
+    return {"image": chain, "boxes": [T.BoundingBoxes("image"), *chain]}
 
 
-def batches(examples: int = 32, batch_size: int = 8):
-    """Yield batches, in each of which the rows of boxes that are left are known."""
+def main() -> None:
     rng = np.random.default_rng(0)
-    options = {"batch_size": batch_size, "window": examples, "factor": 2}
-    with EchoBuffer(spec, transform=transform, **options) as buffer:
-        buffer.put_batch(
-            {
-                name: np.stack(leaves)
-                for name, leaves in _columns(example(rng) for _ in range(examples))
-            }
-        )
+    spec = {
+        "image": Field((256, 320, 3), np.uint8),
+        "boxes": Field((20, 4), np.float32),
+        "labels": Field((20,), np.int64),
+    }
+    images = rng.integers(0, 256, (16, 256, 320, 3), np.uint8)
+    corners = rng.integers(0, 200, (16, 20, 2))
+    boxes = np.concatenate([corners, corners + rng.integers(10, 56, (16, 20, 2))], -1)
+    boxes = boxes.astype(np.float32)
+    boxes[:, 5:] = -1  # rows that an image has not
+    labels = rng.integers(0, 80, (16, 20))
+    options = {"batch_size": 4, "window": 16, "factor": 2}
+    with EchoBuffer(spec, transform=transform(), **options) as buffer:
+        buffer.put_batch({"image": images, "boxes": boxes, "labels": labels})
         buffer.close()
         for batch in buffer:
-            present = batch["boxes"][..., 2] > 0
-            yield batch["image"], batch["boxes"], batch["labels"], present
-
-
-def _columns(examples):
-    rows = list(examples)
-    return [(name, [row[name] for row in rows]) for name in spec]
+            left = batch["boxes"][..., 2] > 0
+            print(batch["image"].shape, "boxes left:", left.sum(axis=1))
 
 
 if __name__ == "__main__":
-    for image, boxes, _, present in batches():
-        print(image.shape, image.dtype, "boxes left:", present.sum(axis=1), boxes[0, 0])
+    main()

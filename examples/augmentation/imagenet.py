@@ -1,5 +1,8 @@
 """ImageNet for a ResNet, as torchvision's reference trains its second weights.
 
+The options are those of references/classification (--train-crop-size 176
+--auto-augment ta_wide --random-erase 0.1 --mixup-alpha 0.2 --cutmix-alpha 1.0); it
+smooths labels by 0.1 in the loss.
 https://pytorch.org/blog/how-to-train-state-of-the-art-models-using-torchvision-latest-primitives/
 """
 
@@ -20,7 +23,7 @@ def transform(size: int = 176, classes: int = 1000) -> dict[str, Any]:
         "image": [
             T.RandomResizedCrop(size),
             T.RandomHorizontalFlip(),
-            T.TrivialAugmentWide(),
+            T.TrivialAugmentWide(interpolation="bilinear"),
             T.ToDtype(np.float32, scale=True),
             T.Normalize(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225)),
             T.RandomErasing(p=0.1),

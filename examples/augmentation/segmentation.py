@@ -1,4 +1,8 @@
-"""Semantic segmentation: an image, and a mask of classes that moves with it."""
+"""Semantic segmentation: an image, and a mask of classes that moves with it.
+
+One window takes the place of the random scale and the crop of 480 in torchvision's
+references/segmentation; the rotation and the colours are additions.
+"""
 
 from typing import Any
 

@@ -1,6 +1,7 @@
 """Speech: SpecAugment on log-mel spectrograms [1, mels, time], as of torchaudio.
 
-D. S. Park et al. (arXiv:1904.08779), policy LD. Spectrograms are stored in 16 bits.
+D. S. Park et al. (arXiv:1904.08779), policy LD but its time warp.
+Spectrograms are stored in 16 bits.
 """
 
 from typing import Any

@@ -74,7 +74,7 @@ def contained(seed: int) -> tuple[dict[str, echobuf.Field], dict[str, Any]]:
     spec, transform = _followed(dice, _spec(dice, size), kinds, dice.randint(1, 2))
     end = dice.choice([[], [t.RandomChoice(ways)]])
     for chain in transform.values():
-        chain += end
+        chain.extend(end)
     spec["mask"] = echobuf.Field(size, np.uint8)
     transform["mask"] = [t.Mask(fill=255), *transform["image"]]
     return spec, transform

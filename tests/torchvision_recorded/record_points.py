@@ -3,17 +3,19 @@
     cd tests/torchvision_recorded
     PYTHONPATH=.. /tmp/recorder/bin/python record_points.py
 
-It writes `cases_points.npz` beside itself: the rows, and `about`, a JSON text with the
-image's shape and the chains. Parameters are those that the reference draws for the seed
-SEED and the draws 0 ... DRAWS - 1, with operations numbered from 1 on: the engine makes
-the same choices. "boxes_N" of chain N are the rows after torchvision's functions and
-its clamping, "boxes_valid_N" tells those that torchvision's sanitizing keeps, and that
-no operation before left without an area, or outside; "points_N" likewise.
+It writes `cases_points.npz`, and `cases_warped_points.npz` of perspectives and of the
+warps of automatic augmentations, beside itself: the rows, and `about`, a JSON text with
+the image's shape and the chains. Parameters are those that the reference draws for the
+seed SEED and the draws 0 ... DRAWS - 1, with operations numbered from 1 on: the engine
+makes the same choices. "boxes_N" of chain N are the rows after torchvision's functions
+and its clamping, "boxes_valid_N" tells those that torchvision's sanitizing keeps, and
+that no operation before left without an area, or outside; "points_N" likewise.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +25,9 @@ import torchvision
 from torchvision import tv_tensors
 from torchvision.transforms.v2 import functional as F
 
-from transform_reference import Draw, parameters
+from transform_reference import Draw, parameters, tones
 from transform_reference.crops import both, sides
+from transform_reference.perspective import corners_of
 
 SEED, DRAWS = 9, 5
 SHAPE = (36, 47, 3)
@@ -66,8 +69,26 @@ CHAINS: list[list[tuple[str, dict[str, Any]]]] = [
         ("RandomCrop", {"size": 40, "padding": 8}),
     ],
 ]
+WARPED: list[list[tuple[str, dict[str, Any]]]] = [
+    [("RandomPerspective", {"distortion_scale": 0.3, "p": 0.7})],
+    [("RandomPerspective", {"distortion_scale": 0.6, "p": 1.0})],
+    [
+        ("RandomPerspective", {"p": 0.5}),
+        ("RandomHorizontalFlip", {}),
+        ("RandomResizedCrop", {"size": 30, "scale": [0.3, 1.0]}),
+    ],
+    [("GradedWarp", {"kind": "shear_x", "levels": [0.1, 0.3, 0.99]})],
+    [("GradedWarp", {"kind": "shear_y", "levels": [0.1, 0.3, 0.99]})],
+    [("GradedWarp", {"kind": "translate_x", "levels": [0.9, 5.5, 20.0]})],
+    [("GradedWarp", {"kind": "translate_y", "levels": [0.9, 5.5, 20.0]})],
+    [("GradedWarp", {"kind": "rotate", "levels": [10.0, 30.0, 135.0]})],
+    [
+        ("GradedWarp", {"kind": "rotate", "levels": [20.0]}),
+        ("GradedWarp", {"kind": "shear_x", "levels": [0.2]}),
+    ],
+]
 LOSES = ("RandomCrop", "CenterCrop", "RandomResizedCrop", "RandomRotation")
-LOSES += ("RandomAffine",)
+LOSES += ("RandomAffine", "RandomPerspective", "GradedWarp")
 
 
 def rows() -> dict[str, np.ndarray]:
@@ -107,6 +128,24 @@ def apply(name: str, what: dict[str, Any], x: Any) -> Any:
     return F.affine(x, **given, center=what.get("center"))
 
 
+def warped(options: dict[str, Any], words: Draw, x: Any) -> Any:
+    """A shear, translation or rotation, as torchvision's RandAugment calls it."""
+    kind = options["kind"]
+    level = tones.level(list(words.words(0)), options["levels"], either_sign=True)
+    if kind == "rotate":
+        return F.rotate(x, angle=level)
+    shift = int(level)
+    degrees = math.degrees(math.atan(level))
+    given = {
+        "shear_x": {"shear": [degrees, 0.0], "center": [0, 0]},
+        "shear_y": {"shear": [0.0, degrees], "center": [0, 0]},
+        "translate_x": {"translate": [shift, 0]},
+        "translate_y": {"translate": [0, shift]},
+    }[kind]
+    still = {"angle": 0.0, "translate": [0, 0], "scale": 1.0, "shear": [0.0, 0.0]}
+    return F.affine(x, **{**still, **given})
+
+
 def has_gone(x: Any) -> torch.Tensor:
     """Which boxes have no area, and which points are outside."""
     if isinstance(x, tv_tensors.BoundingBoxes):
@@ -119,7 +158,16 @@ def followed(x: Any, chain: Any, draw: int) -> tuple[np.ndarray, np.ndarray]:
     gone = torch.zeros(len(x), dtype=torch.bool)
     for op, (name, options) in enumerate(chain, 1):
         words = Draw(seed=SEED, epoch=0, draw=draw, op=op)
-        x = apply(name, parameters(name, options, words, shape), x)
+        what = parameters(name, options, words, shape)
+        if name == "GradedWarp":
+            x = warped(options, words, x)
+        elif name == "RandomPerspective" and what["corners"] is None:
+            continue
+        elif name == "RandomPerspective":
+            ends = [list(map(list, of)) for of in (corners_of(shape), what["corners"])]
+            x = F.perspective(x, *ends)
+        else:
+            x = apply(name, what, x)
         shape = (*x.canvas_size, 3)
         if name in LOSES:
             gone |= has_gone(x)
@@ -133,9 +181,16 @@ def followed(x: Any, chain: Any, draw: int) -> tuple[np.ndarray, np.ndarray]:
 
 def main() -> None:
     torch.set_num_threads(1)
+    record("cases_points.npz", CHAINS)
+    record("cases_warped_points.npz", WARPED)
+
+
+def record(name: str, chains: Any) -> None:
+    """Write the rows that chains make to a file of this name."""
+    file = Path(__file__).with_name(name)
     given = rows()
     arrays = dict(given)
-    for number, chain in enumerate(CHAINS):
+    for number, chain in enumerate(chains):
         for name, wrapped in (
             (
                 "boxes",
@@ -155,11 +210,10 @@ def main() -> None:
         },
         "seed": SEED,
         "shape": SHAPE,
-        "chains": CHAINS,
+        "chains": chains,
     }
-    file = Path(__file__).with_name("cases_points.npz")
     np.savez_compressed(file, about=np.array(json.dumps(about)), **arrays)
-    print(f"{len(CHAINS)} chains, {file.stat().st_size / 1024:.0f} KiB")
+    print(f"{len(chains)} chains, {file.stat().st_size / 1024:.0f} KiB")
 
 
 if __name__ == "__main__":

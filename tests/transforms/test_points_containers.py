@@ -121,7 +121,7 @@ def test_all_of_them_make_the_same_choices(
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # none goes astray
         if "RandomErasing" in names_in(steps):
-            del chains["mask"]  # which it erases, too, with numbers of the image's dtype
+            del chains["mask"]  # it is erased, too, with numbers of the image's dtype
         [batch] = drawn([example] * DRAWS, chains, **options)
     for draw in range(DRAWS):
         want = expected(picture, steps, draw, seed=seed, first=1)

@@ -1,8 +1,7 @@
-"""The example of detection, and the one in docs/transforms.md."""
+"""The example of boxes and points in docs/transforms.md."""
 
 from __future__ import annotations
 
-import runpy
 from pathlib import Path
 from typing import Any
 
@@ -12,28 +11,6 @@ import markdown
 from echobuf import EchoBuffer, Field, transforms
 
 ROOT = Path(__file__).parents[2]
-
-
-def test_detection() -> None:
-    """A box that is left is bright in the colour of its label."""
-    module = runpy.run_path(str(ROOT / "examples" / "augmentation" / "detection.py"))
-    seen = 0
-    for images, boxes, labels, present in module["batches"](16, 4):
-        assert images.shape == (4, 3, 224, 224)
-        assert images.dtype == np.float16
-        assert (boxes[~present] == -1).all()
-        seen += int(present.sum())
-        for image, rows, classes, some in zip(
-            images, boxes, labels, present, strict=True
-        ):
-            for (left, top, right, bottom), label in zip(
-                rows[some], classes[some], strict=True
-            ):
-                inside = image[
-                    label, round(top) : round(bottom), round(left) : round(right)
-                ]
-                assert inside.mean() > image.mean()
-    assert seen > 40
 
 
 def test_the_section_of_the_page() -> None:

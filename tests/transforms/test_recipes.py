@@ -16,11 +16,7 @@ from transform_engine import drawn
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "recipes.md"
-FILES = sorted(
-    path
-    for path in (ROOT / "examples" / "augmentation").glob("*.py")
-    if path.stem != "detection"  # which test_points_example.py runs
-)
+FILES = sorted((ROOT / "examples" / "augmentation").glob("*.py"))
 RANDOM = np.random.default_rng(5)
 COUNT, FACTOR = 8, 3
 
@@ -139,6 +135,39 @@ def test_segmentation_leaves_classes_alone() -> None:
     assert batch["image"].shape == (COUNT * FACTOR, 3, 32, 32)
     expect_normalized(batch["image"])
     expect_fresh(batch, "image")
+
+
+def test_detection() -> None:
+    """A box that is left is bright in the colour of its label."""
+    height, width, most = 256, 320, 20
+    pictures = RANDOM.integers(0, 90, (COUNT, height, width, 3), np.uint8)
+    boxes = np.full((COUNT, most, 4), -1, np.float32)
+    labels = np.zeros((COUNT, most), np.int64)
+    for number in range(COUNT):
+        for row in range(1 + number % 5):
+            left, top = RANDOM.integers(0, 250), RANDOM.integers(0, 190)
+            right = left + RANDOM.integers(10, 70)
+            bottom = top + RANDOM.integers(10, 66)
+            labels[number, row] = RANDOM.integers(0, 3)
+            pictures[number, top:bottom, left:right, labels[number, row]] = 255
+            boxes[number, row] = left, top, right, bottom
+    transform = recipe("detection").transform()
+    batch = serve(transform, image=pictures, boxes=boxes, labels=labels)
+    assert batch["image"].shape == (COUNT * FACTOR, 3, 224, 224)
+    assert batch["image"].dtype == np.float16
+    assert batch["boxes"].dtype == np.float32
+    expect_fresh(batch, "image")
+    np.testing.assert_array_equal(batch["labels"], labels[batch["number"]])
+    present = batch["boxes"][..., 2] > 0
+    assert (batch["boxes"][~present] == -1).all()
+    assert not (present & (boxes[batch["number"]][..., 0] == -1)).any()
+    assert present.sum() > 40
+    for image, rows, classes, some in zip(
+        batch["image"], batch["boxes"], batch["labels"], present, strict=True
+    ):
+        for row, label in zip(rows[some], classes[some], strict=True):
+            left, top, right, bottom = np.round(row).astype(int)
+            assert image[label, top:bottom, left:right].mean() > image.mean()
 
 
 def test_speech() -> None:

@@ -39,9 +39,9 @@ class BoundingBoxes(Following):
 
     The leaf is [N, 4] (or any [..., 4]): x1, y1, x2, y2 in pixels of the stored image,
     of any real dtype; batches have it as float32. Operations after it, which are those
-    of the image, move the boxes with the same random choices as its pixels: crops and
-    affine maps clip them, a rotated box becomes the one around its four corners. What
-    changes colours or dtypes leaves them as they are.
+    of the image, move the boxes with the same random choices as its pixels: crops,
+    affine maps and perspectives clip them, a rotated box becomes the one around its
+    four corners. What changes colours or dtypes leaves them as they are.
 
     A box of which less than `min_size` is left in width or height, and each row that is
     `outside` already, becomes `outside` in all four numbers: records have a fixed size,
@@ -79,8 +79,9 @@ class Keypoints(Following):
     image, move the points with the same random choices as its pixels. What changes
     colours or dtypes leaves them as they are.
 
-    A point that a crop or an affine map puts outside of the image, that is there at the
-    end, or that is `outside` already, becomes `outside` in both numbers.
+    A point that a crop, an affine map or a perspective puts outside of the image, that
+    is there at the end, or that is `outside` already, becomes `outside` in both
+    numbers.
 
     Args:
         image: the key of the image's leaf, as in `transform`; its height and width are

@@ -54,11 +54,17 @@ look_up_avx512(const std::uint16_t* table, const unsigned char* from,
 /// The 16-bit floats that bytes of each channel become.
 class ByteNumbers {
  public:
-  /// True for 16-bit floats, on processors that look many of them up at once: on others
-  /// it takes as long as computing them.
-  static bool fits(NumberType type, CpuLevel level = cpu_level()) {
-    return level == CpuLevel::kAvx512 &&
-           (type == NumberType::kFloat16 || type == NumberType::kBfloat16);
+  /// True for a stage that moves bytes and makes 16-bit floats of each by itself, on
+  /// processors that look many of them up at once: on others that takes as long.
+  static bool fits(const Stage& stage, CpuLevel level = cpu_level()) {
+    const NumberType from = stage.source.type, to = stage.target.type;
+    if (level != CpuLevel::kAvx512 || stage.core != Core::kNone || stage.mix >= 0 ||
+        (from != NumberType::kUint8 && from != NumberType::kBool) ||
+        (to != NumberType::kFloat16 && to != NumberType::kBfloat16))
+      return false;
+    for (int32_t i = stage.after; i < stage.count; ++i)
+      if (!is_alike(stage.ops[i].code)) return false;
+    return true;
   }
 
   /// `number(v, c)`: the float that a byte `v` of channel `c` becomes. Throws
@@ -87,6 +93,12 @@ class ByteNumbers {
   }
 
  private:
+  /// True if what an operation makes of a number depends on its channel only.
+  static bool is_alike(OpCode code) {
+    return code == OpCode::kNormalize || code == OpCode::kScale ||
+           code == OpCode::kRound;
+  }
+
   static constexpr std::size_t kValues = 256;
 
   std::vector<std::uint16_t> table_;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "echobuf/cpu.hpp"
+#include "echobuf/transform/row_sink.hpp"
 #include "echobuf/transform/shuffles.hpp"
 #include "echobuf/transform/source_rows.hpp"
 
@@ -72,20 +73,37 @@ class ColumnPicks {
 #if defined(__x86_64__) && defined(__GNUC__)
     if (shuffled_ > 0) shuffle(row, to);
 #endif
-    for (std::size_t i = first_run_; i < runs_.size(); ++i) {
-      const Run& run = runs_[i];
-      std::byte* const there = to + at(run.target);
-      const std::byte* const from = row + at(run.source);
-      if (run.source == kOutside)
-        fill_pieces(fill, bytes_, run.count, there);
-      else if (run.step == 1)
-        std::memcpy(there, from, bytes_ * static_cast<std::size_t>(run.count));
-      else
-        reverse_pieces(bytes_, row + at(run.source - run.count + 1), run.count, there);
+    for (std::size_t i = first_run_; i < runs_.size(); ++i)
+      pick_run(runs_[i], row, fill, to + at(runs_[i].target));
+  }
+
+  /// True if the columns come in long runs, which `write` makes the most of.
+  bool long_runs() const { return shuffled_ == 0; }
+  /// The same to a sink, run by run: neighbours go there straight from the row.
+  void write(const std::byte* row, const std::byte* fill, RowSink& sink) const {
+    for (const Run& run : runs_) {
+      const std::size_t bytes = bytes_ * static_cast<std::size_t>(run.count);
+      if (run.source != kOutside && run.step == 1) {
+        sink.write(row + at(run.source), bytes);
+      } else {
+        pick_run(run, row, fill, sink.room());
+        sink.wrote(bytes);
+      }
     }
   }
 
  private:
+  void pick_run(const Run& run, const std::byte* row, const std::byte* fill,
+                std::byte* to) const {
+    if (run.source == kOutside)
+      fill_pieces(fill, bytes_, run.count, to);
+    else if (run.step == 1)
+      std::memcpy(to, row + at(run.source),
+                  bytes_ * static_cast<std::size_t>(run.count));
+    else
+      reverse_pieces(bytes_, row + at(run.source - run.count + 1), run.count, to);
+  }
+
   static constexpr std::size_t kLongRun = 128;  // bytes: from here on a copy is faster
   static constexpr int kMostWords = 4;
 

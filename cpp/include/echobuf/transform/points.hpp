@@ -59,8 +59,8 @@ struct PointForm {
     for (int i = 0; i < size(); ++i) v[i] = v[i] * (i % 2 == 0 ? across : down);
   }
 
-  /// Puts a point where a map takes it, and a box around where its four corners go; then
-  /// clips them. `map`: has `x` and `y` of a point.
+  /// Puts a point where a map takes it, and a box around where its four corners go;
+  /// then clips them. `map`: has `x` and `y` of a point.
   template <class Map>
   ECHOBUF_HD void follow(const Map& map, float* v, int32_t height,
                          int32_t width) const {

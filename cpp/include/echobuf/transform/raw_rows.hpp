@@ -80,6 +80,8 @@ class RawRows {
   }
 
  private:
+  static constexpr std::size_t kLongRow = 512;  // bytes: worth writing run by run
+
   std::size_t channels() const {
     return static_cast<std::size_t>(stage_.source.extent.channels);
   }
@@ -151,6 +153,12 @@ class RawRows {
         if (rows == 1) ask_for(from, row_bytes_);
         sink.write(from, row_bytes_ * static_cast<std::size_t>(rows));
         y += rows;
+      } else if (picks_.long_runs() && row_bytes_ >= kLongRow &&
+                 source_row(y) != kOutside) {
+        const std::byte* const row = row_of(image, source_row(y));
+        ask_for(row, row_bytes_);
+        picks_.write(row, fill, sink);
+        ++y;
       } else {
         std::byte* const line = sink.room();
         pieces(image, y, fill, line);

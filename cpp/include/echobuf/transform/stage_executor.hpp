@@ -70,7 +70,7 @@ class StageExecutor {
           line(line_bytes(stage) * static_cast<std::size_t>(channels(stage))) {
       if (stage.raw != 0) raw.emplace(stage);
       if (EraseRows::fits(stage)) erased.emplace(stage);
-      if (own.is_bytes_then_one() && ByteNumbers::fits(stage.target.type)) tabulate();
+      if (ByteNumbers::fits(stage)) tabulate();
       if (stage.mix < 0 && stage.doubled == 0) return;
       others.emplace(stage);
       partner_rows = RowBlock(width(stage), channels(stage));
@@ -82,15 +82,15 @@ class StageExecutor {
       return std::max(stage.source.extent.channels, stage.target.extent.channels);
     }
 
-    /// Finds what each byte becomes: as `paint_bytes` computes it.
+    /// Finds what each byte becomes.
     void tabulate() {
       const Extent& extent = stage.target.extent;
       const auto changed = [&](float v, int32_t c) {
-        if (stage.count == stage.after) return v;
-        own.ops().visit(stage.after, [&](const auto& op, const auto& draw) {
-          if constexpr (requires { op.element(draw, v, c, Place{}); })
-            v = op.element(draw, v, c, Place{0, 0, extent});
-        });
+        for (int32_t i = stage.after; i < stage.count; ++i)
+          own.ops().visit(i, [&](const auto& op, const auto& draw) {
+            if constexpr (requires { op.element(draw, v, c, Place{}); })
+              v = op.element(draw, v, c, Place{0, 0, extent});
+          });
         return v;
       };
       numbers.emplace(stage.target.type, extent.channels, changed);
@@ -175,8 +175,12 @@ class StageExecutor {
                        stage.source.extent.channels <= stage.target.extent.channels &&
                        reinterpret_cast<std::uintptr_t>(target) % alignof(float) == 0;
     for (int32_t y = 0; y < stage.target.extent.height; ++y) {
+      if (work.numbers) {
+        look_up_bytes(work, y);
+        continue;
+      }
       if (painted) {
-        work.numbers ? look_up_bytes(work, y) : paint_bytes(work, y);
+        paint_bytes(work, y);
         continue;
       }
       float* const* const rows = work.rows.rows();
