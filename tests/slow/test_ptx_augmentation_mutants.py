@@ -36,7 +36,7 @@ CHAINS = {
     },
     "rows": {
         "image": [CROP, FLIP],
-        "boxes": [t.BoundingBoxes("image"), CROP, FLIP],
+        "boxes": [t.BoundingBoxes("image", min_size=0), CROP, FLIP],
         "points": [t.Keypoints("image"), CROP, FLIP],
     },
     "tones": {"image": [t.RandomInvert(), t.RandomSolarize(90), t.RandomPosterize(3)]},
