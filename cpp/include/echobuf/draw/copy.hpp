@@ -54,6 +54,11 @@ __attribute__((target("avx512f"))) inline void stream_avx512(std::byte* to,
     _mm512_stream_si512(reinterpret_cast<__m512i*>(to + i), a);
     _mm512_stream_si512(reinterpret_cast<__m512i*>(to + i + 64), b);
   }
+  if (i + 64 <= bytes) {
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(to + i),
+                        _mm512_loadu_si512(from + i));
+    i += 64;
+  }
   std::memcpy(to + i, from + i, bytes - i);
 }
 

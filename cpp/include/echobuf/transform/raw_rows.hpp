@@ -80,7 +80,7 @@ class RawRows {
   }
 
  private:
-  static constexpr std::size_t kLongRow = 512;  // bytes: worth writing run by run
+  static constexpr std::size_t kLongRow = 2048;  // bytes: worth writing run by run
 
   std::size_t channels() const {
     return static_cast<std::size_t>(stage_.source.extent.channels);
