@@ -12,6 +12,7 @@ import pytest
 from echobuf import EchoBuffer, Field, OptionError, SpecError, StateError
 from echobuf import transforms as T
 from helpers import WAIT_S
+from transform_engine import one
 from transform_reference import statistics
 
 pytestmark = pytest.mark.contract
@@ -228,10 +229,10 @@ WRONG = [
     (lambda: T.RandomApply(T.RandomErasing()), "`transforms`.*list of operations"),
     (lambda: T.RandomApply([abs]), "`transforms`.*list of operations"),
     (lambda: T.RandomChoice([[[T.RandomErasing()]]]), "`transforms`.*list"),
-    (lambda: T.RandomChoice([T.Lambda(abs)]), "`transforms`.*but Source"),
-    (lambda: T.RandomChoice([T.Mask(), []]), "`transforms`.*but Source"),
-    (lambda: T.RandomChoice([T.Layout("HW"), []]), "`transforms`.*but Source"),
-    (lambda: T.RandomOrder([[T.Source("x")]]), "`transforms`.*but Source"),
+    (lambda: T.RandomChoice([T.Lambda(abs)]), "`transforms`.*other than Source"),
+    (lambda: T.RandomChoice([T.Mask(), []]), "`transforms`.*other than Source"),
+    (lambda: T.RandomChoice([T.Layout("HW"), []]), "`transforms`.*other than Source"),
+    (lambda: T.RandomOrder([[T.Source("x")]]), "`transforms`.*other than Source"),
     (lambda: T.RandomOrder(flips(7)), "`transforms`.*up to 6"),
     (lambda: T.RandomChoice(flips(2), p=[1]), "`p`.*2 weights"),
     (lambda: T.RandomChoice(flips(2), p=[0, 0]), "`p`.*sum above 0"),
@@ -262,7 +263,7 @@ def ordered(depth: int) -> T.Operation:
 
 
 UNEQUAL = [
-    (ordered(3), r"stages; 512 are allowed"),
+    (ordered(3), r"passes over memory.* 512 are allowed"),
     (T.RandomApply([T.RandomCrop(3)]), r"RandomCrop.*uint8\[3, 3, 3\].*doing nothing"),
     (T.RandomApply([T.ToDtype("float32")]), "float32.*doing nothing makes uint8"),
     (T.RandomApply([T.ToChannelFirst()]), r"\(CHW\).*nothing.*\(HWC\)"),
@@ -326,3 +327,23 @@ def test_numbers_of_operations_inside_come_after_their_container() -> None:
     inside = T.RandomChoice([T.RandomErasing(), T.RandomApply([flip])])
     numbers = state_of([flip, inside, flip])["arguments"]["transform_numbers"]
     assert numbers == {"[]": [0, 1, 2, 3, 4, 5]}
+
+
+def test_an_operation_of_another_library_is_named_by_its_module() -> None:
+    """Its repr may be that of ours."""
+
+    class RandomHorizontalFlip:
+        def __repr__(self) -> str:
+            return "RandomHorizontalFlip(p=0.5)"
+
+    with pytest.raises(OptionError, match=r"one is a .*test_container_choices\."):
+        T.RandomApply([RandomHorizontalFlip()])
+
+
+def test_an_automatic_augmentation_is_named_and_not_what_it_holds() -> None:
+    nested: Any = T.AutoAugment()
+    for _ in range(6):
+        nested = T.RandomApply([nested])
+    image = np.zeros((8, 8, 3), np.uint8)
+    with pytest.raises(SpecError, match=r"AutoAugment\(policy='imagenet'"):
+        one(image, [nested])

@@ -129,8 +129,10 @@ class Automatic(Operation):
         if channels not in (1, 3):
             raise chain.refusal("takes images of 1 or 3 channels")
         assert chain.place is not None
+        named, chain.named = chain.named, chain.named or self
         for place in chain.place.branches[0]:
             chain.add(place, chain.index)
+        chain.named = named
 
     def _make(self) -> Iterable[Operation]:
         """Check the arguments and make the operations inside."""

@@ -13,7 +13,7 @@ import numpy as np
 from echobuf import _core
 from echobuf.spec import Field
 from echobuf.transforms import dtypes
-from echobuf.transforms.leaf import Leaf, flat
+from echobuf.transforms.leaf import Leaf, Shown, flat
 from echobuf.transforms.lowering import Draft, Extent, Image, Step
 from echobuf.transforms.places import Link, Place
 from echobuf.transforms.program import LEAF, Gate, Written, lowered
@@ -39,6 +39,7 @@ class Chain(Leaf):
         mixed: its mix, or one of them where a container chooses among several; or None.
         interpolated: the last operation that made integers of several ones, or None.
         place: that of the operation that is being added.
+        named: the operation that messages name in place of those inside of it, or None.
         gates: of the stages that are being added.
         buffers: numbers of images between stages.
         moves: the steps that move pixels or make them of several, in order, each with
@@ -57,6 +58,7 @@ class Chain(Leaf):
         self.mixed: Link | None = None
         self.interpolated: Link | None = None
         self.place: Place | None = None
+        self.named: Shown | None = None
         self.gates: tuple[Gate, ...] = ()
         self.moves: list[Move] = []
         self._stages: list[Written] = []
@@ -69,7 +71,7 @@ class Chain(Leaf):
     def add(self, place: Place, index: int) -> None:
         """Add the operation at a place, in number `index` of the chain or being it."""
         operation: Any = place.operation
-        self._operation = operation
+        self._operation = self.named or operation
         self.place = place
         self.index = index
         if self.functions and not getattr(operation, "on_batches", False):
@@ -273,8 +275,9 @@ class Chain(Leaf):
         self._stages += stages
         if len(self._stages) > MOST_STAGES:
             raise self.refusal(
-                f"makes it a chain of {len(self._stages)} stages; {MOST_STAGES} are "
-                "allowed"
+                f"makes it a chain of {len(self._stages)} passes over memory, one for "
+                f"each alternative of its containers; {MOST_STAGES} are allowed: nest "
+                "fewer containers and automatic augmentations"
             )
         self.shape, self.dtype, self.order = one.shape, one.dtype, one.order
         self.extent = flat(self.shape) if self.order is None else one.extent

@@ -21,7 +21,10 @@ from echobuf.transforms.program import Gate
 
 Branch = tuple[Operation, ...]
 _OUTSIDE = (Source, Lambda, Layout, Mask)  # that stand beside containers alone
-_ALLOWED = "a list of operations, but Source, Layout, Mask and Lambda"
+_ALLOWED = (
+    "a list of operations of echobuf.transforms, other than Source, Layout, Mask and "
+    "Lambda"
+)
 
 
 def mixes_in(operation: Operation) -> list[Mixing]:
@@ -49,8 +52,12 @@ class Container(Operation):
         for element in given:
             parts = element if isinstance(element, list | tuple) else [element]
             for part in parts:
-                if not isinstance(part, Operation) or isinstance(part, _OUTSIDE):
+                if isinstance(part, _OUTSIDE):
                     raise self.refusal("transforms", given, _ALLOWED)
+                if not isinstance(part, Operation):
+                    kind = f"{type(part).__module__}.{type(part).__qualname__}"
+                    allowed = f"{_ALLOWED}; one is a {kind}"
+                    raise self.refusal("transforms", given, allowed)
         plain = (tuple(x) if isinstance(x, list | tuple) else x for x in given)
         object.__setattr__(self, "transforms", tuple(plain))
 

@@ -102,8 +102,8 @@ def _find(
     if mix.num_classes is None and not possible:
         return None
     raise OptionError(
-        f"`labels` of {mix!r} is 'default', and no leaf has 'label' in its key; leaves "
-        f"beside the images are {leaves.show(others) or 'none'}. Name the leaf of "
+        f"`labels` of {show(mix)} is 'default', and no leaf has 'label' in its key; "
+        f"leaves beside the images are {leaves.show(others) or 'none'}. Name the leaf of "
         "labels, put the same object into its chain, or say labels=None if there is "
         "none."
     )
@@ -113,13 +113,13 @@ def _named(leaves: Leaves, mixed: list[Path], mix: Mixing) -> Path:
     path = leaves.path_of(mix.labels)
     if path not in leaves.paths:
         raise OptionError(
-            f"`labels` of {mix!r} is {mix.labels!r}; leaves are "
+            f"`labels` of {show(mix)} is {show(mix.labels)}; leaves are "
             f"{leaves.show(leaves.paths)}."
         )
     if path in mixed:
         raise OptionError(
-            f"`labels` of {mix!r} is {mix.labels!r}, which it mixes as an image; it "
-            "must be another leaf, or None if there are no labels."
+            f"`labels` of {show(mix)} is {show(mix.labels)}, which it mixes as an image; "
+            "it must be another leaf, or None if there are no labels."
         )
     return path
 

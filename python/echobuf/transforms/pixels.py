@@ -169,8 +169,8 @@ class RandomErasing(Operation):
         value: a number, one for each channel, or "random": normal noise. Of uint8 its
             fraction is cut off.
 
-    As `torchvision.transforms.v2.RandomErasing`. Masks stay as they are. Source: Z. Zhong et al., "Random
-    erasing data augmentation" (arXiv:1708.04896).
+    As `torchvision.transforms.v2.RandomErasing`. Masks stay as they are. Source: Z.
+    Zhong et al., "Random erasing data augmentation" (arXiv:1708.04896).
     """
 
     p: float = 0.5
