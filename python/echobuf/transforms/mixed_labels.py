@@ -103,8 +103,8 @@ def _find(
         return None
     raise OptionError(
         f"`labels` of {show(mix)} is 'default', and no leaf has 'label' in its key; "
-        f"leaves beside the images are {leaves.show(others) or 'none'}. Name the leaf of "
-        "labels, put the same object into its chain, or say labels=None if there is "
+        f"leaves beside the images are {leaves.show(others) or 'none'}. Name the leaf "
+        "of labels, put the same object into its chain, or say labels=None if there is "
         "none."
     )
 
@@ -118,8 +118,8 @@ def _named(leaves: Leaves, mixed: list[Path], mix: Mixing) -> Path:
         )
     if path in mixed:
         raise OptionError(
-            f"`labels` of {show(mix)} is {show(mix.labels)}, which it mixes as an image; "
-            "it must be another leaf, or None if there are no labels."
+            f"`labels` of {show(mix)} is {show(mix.labels)}, which it mixes as an "
+            "image; it must be another leaf, or None if there are no labels."
         )
     return path
 
