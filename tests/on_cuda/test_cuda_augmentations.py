@@ -41,7 +41,7 @@ def drawn(device: str, seed: int) -> list[dict[str, bytes]]:
     ("seed", "kernels"),
     [
         *((seed, "host") for seed in range(20)),
-        *((seed, "ptx") for seed in (0, 4, 5, 8)),
+        *((seed, "ptx") for seed in (0, 5)),
     ],
 )
 def test_random_chains_are_those_of_the_cpu(seed: int, kernels: str) -> None:

@@ -20,7 +20,7 @@ CLIP = {
 
 @pytest.mark.parametrize(
     ("seed", "kernels"),
-    [*((seed, "host") for seed in range(12)), *((seed, "ptx") for seed in range(3))],
+    [*((seed, "host") for seed in range(12)), *((seed, "ptx") for seed in range(2))],
 )
 def test_random_chains_are_those_of_the_cpu(seed, kernels):
     spec, transform = random_clip_case(seed + 30, 1 + seed % 3)

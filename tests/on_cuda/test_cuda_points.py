@@ -144,10 +144,9 @@ def bits(device: str, kind: str, seed: int) -> list[dict[str, bytes]]:
 @pytest.mark.parametrize(
     ("kind", "seed", "kernels"),
     [
-        *((kind, seed, "host") for kind in CASES for seed in range(30)),
-        *(("plain", seed, "ptx") for seed in range(2)),
-        *(("warped", seed, "ptx") for seed in range(2)),
-        ("contained", 1, "ptx"),
+        *((kind, seed, "host") for kind in CASES for seed in range(15)),
+        ("plain", 0, "ptx"),
+        ("warped", 0, "ptx"),
     ],
 )
 def test_rows_are_those_of_the_cpu(kind: str, seed: int, kernels: str) -> None:

@@ -149,7 +149,7 @@ struct FlipPoints {
     const int first = axis == Axis::kColumn ? 0 : 1;
     const int32_t size = axis == Axis::kColumn ? in.width : in.height;
     if (boxes == 0) {
-      const float last = static_cast<float>(size - 1);
+      const auto last = static_cast<float>(size - 1);
       v[0] = first == 0 ? last - v[0] : v[0];
       v[1] = first == 0 ? v[1] : last - v[1];
       return;

@@ -61,18 +61,17 @@ struct StageMemory {
 /// Which pixels a block makes, and of whom.
 struct StageBlock {
   Tile tile;
-  uint32_t row;      // counted from the first of the launch
-  uint32_t frame;    // of a clip; else 0
-  uint32_t frames;   // of each row
-  uint32_t number;   // of the tile in the image
-  uint32_t partner;  // 1: of the partner's image
+  uint32_t row;        // counted from the first of the launch
+  uint32_t frame = 0;  // of a clip
+  uint32_t frames;     // of each row
+  uint32_t number;     // of the tile in the image
+  uint32_t partner;    // 1: of the partner's image
   int32_t top, left, bottom, right;
 
   ECHOBUF_HD StageBlock(const Tile& of, const StagePlan& stage, uint32_t block,
                         uint32_t partners)
       : tile(of),
         row(block / of.count()),
-        frame(0),
         frames(static_cast<uint32_t>(stage.frames)),
         number(block - row * of.count()),
         partner(partners) {

@@ -71,7 +71,7 @@ struct Posterize {
     }
     const auto steps = static_cast<float>(1u << d.kept);
     const float scaled = exact::least(exact::most(v * steps, 0.0f), steps);
-    const float below = static_cast<float>(exact::cut_int(scaled));
+    const auto below = static_cast<float>(exact::cut_int(scaled));
     const float step = exact::least(below, steps - 1.0f) * (1.0f / steps);
     return d.on != 0 && v == v ? step : v;
   }
