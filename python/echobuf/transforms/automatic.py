@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -39,7 +40,11 @@ _WARPS = {
     "TranslateY": "translate_y",
     "Rotate": "rotate",
 }
-_PLAIN = {"AutoContrast": AutoContrast, "Equalize": Equalize, "Invert": Invert}
+_PLAIN: dict[str, Callable[[], Operation]] = {
+    "AutoContrast": AutoContrast,
+    "Equalize": Equalize,
+    "Invert": Invert,
+}
 
 
 @dataclass(frozen=True)
@@ -134,9 +139,9 @@ class Automatic(Operation):
             chain.add(place, chain.index)
         chain.named = named
 
+    @abstractmethod
     def _make(self) -> Iterable[Operation]:
         """Check the arguments and make the operations inside."""
-        raise NotImplementedError
 
     def _operation(self, space: _Space, name: str, pick: Pick) -> Operation:
         how = arguments.choice(self, "interpolation", self.interpolation, _MODES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,9 +42,9 @@ class _Tone(Operation):
         chain.computes()
         self._add(chain, float(self._chance()))
 
+    @abstractmethod
     def _add(self, chain: Chain, p: float) -> None:
         """Add it to the chain of an image."""
-        raise NotImplementedError
 
 
 def _one_or_three(chain: Chain) -> int:

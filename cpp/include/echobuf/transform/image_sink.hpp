@@ -40,7 +40,7 @@ class ImageSink {
     for (RowSink& plane : planes_) plane.end();
   }
 
-  /// Where the next bytes of each plane are to be written.
+  /// The places of the next bytes of each plane.
   std::byte* const* room() {
     for (std::size_t c = 0; c < planes_.size(); ++c) rooms_[c] = planes_[c].room();
     return rooms_;

@@ -21,7 +21,7 @@ struct Homography {
   double m[8];
 };
 
-/// Where the corners of an image go: top left, top right, bottom right, bottom left.
+/// The places of an image's corners: top left, top right, bottom right, bottom left.
 struct Corners {
   int32_t x[4];
   int32_t y[4];
@@ -140,7 +140,7 @@ struct Perspective {
     return d;
   }
 
-  /// Where the corners go; `words`: those from 1 on.
+  /// The places of the corners; `words`: those from 1 on.
   ECHOBUF_HD Corners corners(Words& words) const {
     Corners to{};
     for (int i = 0; i < 4; ++i) {
@@ -164,7 +164,7 @@ struct Perspective {
     sample_at(*this, from.y, from.x, v, get);
   }
 
-  /// Where pixel (y, x) of the result comes from.
+  /// The origin of pixel (y, x) of the result.
   ECHOBUF_HD Point origin(const Draw& d, int32_t y, int32_t x) const {
     const float u = static_cast<float>(x) + 0.5f;
     const float w = static_cast<float>(y) + 0.5f;

@@ -13,7 +13,7 @@
 
 namespace echobuf::transform {
 
-/// What is written to consecutive addresses. A store past the caches must fill a line;
+/// A writer to consecutive addresses. A store past the caches must fill a line;
 /// an ordinary one of a part of a line first has to fetch it, and those after it wait:
 /// so rows are put together in memory of their own, which the first-level cache holds.
 class RowSink {
@@ -34,7 +34,7 @@ class RowSink {
     filled_ = skip_;
     to_ = target - skip_;
   }
-  /// Where the next bytes are to be written: `most` at most, see the constructor.
+  /// The place of the next bytes: `most` at most, see the constructor.
   std::byte* room() const { return past_ ? first_ + filled_ : to_; }
   void wrote(std::size_t bytes) {
     if (!past_) {

@@ -55,7 +55,7 @@ struct Sharpen {
       return bounded<false>(v + (mean - v) * static_cast<float>(d.share));
     }
   }
-  /// What becomes of a number at the edge.
+  /// The result for a number at the edge.
   template <bool kInteger>
   ECHOBUF_HD float bounded(float v) const {
     // In this order GCC makes vectors of it; a factor is at most 10^6.

@@ -56,7 +56,7 @@ struct Shuffles {
 template <ByteOrder order, int words, int bytes>
 inline constexpr Shuffles<order, words, bytes> kShuffles{};
 
-/// Where the words of blocks lie: those of the first one, and how far the next is.
+/// The places of the words of blocks: those of the first one, and how far the next is.
 template <class Byte, int words, std::ptrdiff_t step>
 struct Blocks {
   static constexpr std::ptrdiff_t kStep = step;

@@ -130,7 +130,7 @@ struct Warp {
             static_cast<float>(yx * cx + yy * cy + centre[1])};
   }
 
-  /// Where pixel (y, x) of the result comes from.
+  /// The origin of pixel (y, x) of the result.
   ECHOBUF_HD Point origin(const Draw& d, int32_t y, int32_t x) const {
     const float u =
         static_cast<float>(x) + (0.5f - 0.5f * static_cast<float>(in.width));
