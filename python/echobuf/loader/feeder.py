@@ -16,7 +16,7 @@ from echobuf import _core
 from echobuf.errors import ClosedError, DeviceError, ItemError, SpecError, message
 from echobuf.loader.source import length_of, skip
 from echobuf.loader.upstream_states import Snapshots
-from echobuf.resources import DaemonThread, Signal
+from echobuf.resources import DaemonThread, Signal, members
 
 _END = object()
 _NEXT = object()
@@ -234,7 +234,7 @@ class Feeder:
 
 def stop_feeding(sink: Sink) -> list[Feeder]:
     """Stop every thread that feeds a ring; return those that still run."""
-    feeders = [each for each in list(_feeders) if each.feeds(sink)]
+    feeders = [each for each in members(_feeders) if each.feeds(sink)]
     for feeder in feeders:
         feeder.stop()
     return [each for each in feeders if each.is_alive()]
@@ -246,7 +246,7 @@ def _stop_all() -> None:
     One that native code of upstream's (torch's) is still in when the interpreter goes
     is ended by Python where it next asks for the GIL.
     """
-    feeders = list(_feeders)
+    feeders = members(_feeders)
     for feeder in feeders:
         feeder.stop()
     deadline = time.monotonic() + _AT_EXIT_S
