@@ -165,6 +165,32 @@ class Custom(Operation):
     Raises:
         OptionError: there is no compiler, it refuses the header, or the settings are
             not the members.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> header = Path("fade.hpp")
+        >>> code = '''
+        ... #include "echobuf/transform/image.hpp"
+        ... #include "echobuf/transform/words.hpp"
+        ... namespace et = echobuf::transform;
+        ... struct Fade {
+        ...   float by;
+        ...   struct Draw {};  // no random choices
+        ...   ECHOBUF_HD Draw draw(et::Words, const et::Extent&) const { return {}; }
+        ...   ECHOBUF_HD float element(
+        ...       const Draw&, float v, int, const et::Place&) const {
+        ...     return by * v;
+        ...   }
+        ... };
+        ... '''
+        >>> header.write_text(code) == len(code)
+        True
+        >>> fade = T.Custom(header, "Fade", {"by": 0.5})
+        >>> loader = EchoLoader(
+        ...     [np.ones(3, np.float32)], batch_size=1, transform=[fade]
+        ... )
+        >>> next(iter(loader))[0]
+        array([0.5, 0.5, 0.5], dtype=float32)
     """
 
     header: str | os.PathLike[str]
