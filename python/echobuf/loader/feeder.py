@@ -16,6 +16,7 @@ from echobuf import _core
 from echobuf.errors import ClosedError, DeviceError, ItemError, SpecError, message
 from echobuf.loader.source import length_of, skip
 from echobuf.loader.upstream_states import Snapshots
+from echobuf.progress import Wait
 from echobuf.resources import DaemonThread, Signal, members
 
 _END = object()
@@ -132,8 +133,10 @@ class Feeder:
         if timeout is not None:
             self._thread.join(timeout)
             return not self._thread.is_alive()
+        wait = Wait("end", lambda: "upstream's current `next` to return, to end it")
         while self._thread.is_alive():
             self._thread.join(0.1)
+            wait.tick()
         return True
 
     def end(self) -> None:
@@ -144,6 +147,10 @@ class Feeder:
     def feeds(self, sink: Sink) -> bool:
         """Return True if it was made for that ring."""
         return self._sink is sink
+
+    def to_skip(self) -> int:
+        """Return how many examples before a loaded state are still to come."""
+        return self._skipped
 
     def is_alive(self) -> bool:
         """Return True while the thread runs."""

@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from echobuf._engine.termination import upstream_failed
-from echobuf.buffer import EchoBuffer, engine_of
+from echobuf.buffer import EchoBuffer, engine_of, next_within
 from echobuf.errors import ClosedError, ItemError, UpstreamError
 from echobuf.loader.attributes import closed_error
+from echobuf.loader.draw_wait import DrawWait
 from echobuf.loader.starter import EpochFeed
 from echobuf.loader.upstream_states import with_upstream
+from echobuf.progress import slice_s
 from echobuf.resources import Uncopied
 from echobuf.state import State
 
@@ -51,6 +53,7 @@ class EpochIterator(Uncopied, Iterator[Any]):
         self._finished: Callable[[], None] | None = finished
         self._overlap = overlap
         self._held: Any = None  # a batch drawn before Ctrl-C came
+        self._wait: DrawWait | None = None  # for the next batch, if it lasts
         self._superseded = False
         self._is_closed = False  # the loader
         # Held while the first batch is asked for, at the end, and during a draw that
@@ -97,8 +100,10 @@ class EpochIterator(Uncopied, Iterator[Any]):
     def _draw(self, buffer: EchoBuffer, timeout: float | None) -> Any:
         try:
             batch = self._held
+            if batch is None and timeout is None:
+                batch = next_within(buffer, slice_s())
             if batch is None:
-                batch = buffer.next_batch(timeout=timeout)
+                batch = self._draw_late(buffer, timeout)
         except StopIteration:
             self._end()
             raise
@@ -121,6 +126,32 @@ class EpochIterator(Uncopied, Iterator[Any]):
             if is_begun:
                 self._overlap = None
         return batch
+
+    def _draw_late(self, buffer: EchoBuffer, timeout: float | None) -> Any:
+        """Return the next batch; report the wait for it, if that lasts.
+
+        Raises:
+            TimeoutError: the time ran out; the next call goes on with the wait.
+        """
+        if timeout is None:
+            self._note_wait(buffer, slice_s())
+            while (batch := next_within(buffer, slice_s())) is None:
+                self._note_wait(buffer, None)
+        else:
+            try:
+                batch = buffer.next_batch(timeout=timeout)
+            except TimeoutError:
+                self._note_wait(buffer, timeout)
+                raise
+        self._wait = None
+        return batch
+
+    def _note_wait(self, buffer: EchoBuffer, begun_s: float | None) -> None:
+        run = self._run
+        if self._wait is None and run is not None:
+            self._wait = DrawWait(buffer, run, begun_s or 0.0)
+        if self._wait is not None:
+            self._wait.tick()
 
     def start(self) -> EpochFeed:
         """Return the epoch's feed, and note its buffer for the draws to come.
