@@ -53,6 +53,9 @@ def warmup(device: str = "cpu") -> None:
     Raises:
         OptionError: no such kind of device.
         DeviceError: the device cannot be used.
+
+    Examples:
+        >>> echobuf.warmup()  # on the CPU there is nothing to compile
     """
     from echobuf.options import check_device
 

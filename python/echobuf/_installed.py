@@ -24,5 +24,11 @@ atexit.register(_core.interpreter_exits)
 
 
 def get_include() -> str:
-    """Return the folder of the C++ headers, for `#include <echobuf/buffer.hpp>`."""
+    """Return the folder of the C++ headers, for `#include <echobuf/buffer.hpp>`.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> Path(echobuf.get_include(), "echobuf", "buffer.hpp").is_file()
+        True
+    """
     return os.path.join(os.path.dirname(__file__), "include")

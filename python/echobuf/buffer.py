@@ -58,6 +58,17 @@ class EchoBuffer(Uncopied):
         OptionError: an argument is out of range.
         CapacityError: it would not fit `max_bytes` or the memory there is.
         DeviceError: the device cannot be used.
+
+    Examples:
+        >>> spec = {"x": Field(2, np.float32), "y": Field((), np.int64)}
+        >>> buffer = EchoBuffer(spec, batch_size=3, window=6, factor=2)
+        >>> for i in range(6):
+        ...     buffer.put({"x": np.full(2, i, np.float32), "y": i})
+        >>> buffer.close()
+        >>> [batch["y"].tolist() for batch in buffer]  # each example twice
+        [[1, 2, 0], [4, 1, 5], [2, 3, 0], [5, 4, 3]]
+        >>> buffer.ready(), buffer.stats().effective_factor
+        (True, 2.0)
     """
 
     _called = "an EchoBuffer"
@@ -170,6 +181,15 @@ class EchoBuffer(Uncopied):
         """Fail the epoch: every `next_batch` raises `UpstreamError` from `exc`.
 
         Assembled batches and resident examples are given up; `reset` begins anew.
+
+        Examples:
+            >>> buffer = EchoBuffer(Field(2, np.uint8), batch_size=1, window=2)
+            >>> buffer.fail(OSError("the disk is gone"))
+            >>> buffer.next_batch()
+            Traceback (most recent call last):
+                ...
+            echobuf.errors.UpstreamError: upstream failed: OSError('the disk is
+            gone')
         """
         if not isinstance(exc, BaseException):
             self.ready()  # whose context was left says that first
@@ -206,6 +226,13 @@ class EchoBuffer(Uncopied):
             StateError: upstream ended before what was resident when the loaded state
                 was taken had been put again.
             ClosedError: the context was left.
+
+        Examples:
+            >>> buffer = EchoBuffer(Field((), np.int64), batch_size=2, window=4)
+            >>> buffer.put_batch(np.arange(4))
+            >>> batch, out = buffer.next_batch(), np.empty(2, np.int64)
+            >>> buffer.next_batch(out=out) is out
+            True
         """
         if timeout is not None:
             timeout = self._engine.check_timeout(timeout)
@@ -241,6 +268,16 @@ class EchoBuffer(Uncopied):
             TimeoutError: the time ran out; nothing is lost. Do not replay.
             OptionError: the buffer is on the CPU, or `stream` is being captured.
             UpstreamError, StateError, ClosedError: as `next_batch`.
+
+        Examples:
+            >>> with echobuf.testing.simulated_cuda():
+            ...     buffer = EchoBuffer(
+            ...         np.zeros(3), batch_size=1, window=2, device="cuda"
+            ...     )
+            ...     buffer.put_batch(np.zeros((2, 3)))
+            ...     buffer.before_replay()  # `graph.replay()` draws this batch
+            ...     buffer.stats().served
+            1
         """
         if timeout is not None:
             timeout = self._engine.check_timeout(timeout)
@@ -287,6 +324,17 @@ class EchoBuffer(Uncopied):
 
         Args:
             epoch: its number; by default the next one.
+
+        Examples:
+            >>> buffer = EchoBuffer(
+            ...     Field((), np.int64), batch_size=4, window=4, factor=1
+            ... )
+            >>> for epoch in range(2):
+            ...     buffer.reset(epoch)
+            ...     buffer.put_batch(np.arange(4))
+            ...     print(buffer.next_batch())
+            [3 2 0 1]
+            [3 0 1 2]
         """
         current = self._engine.epoch
         self._engine.reset(current + 1 if epoch is None else check_epoch(epoch))
@@ -318,6 +366,16 @@ class EchoBuffer(Uncopied):
         Raises:
             StateError: the state is damaged or of other arguments, or this buffer has
                 been used.
+
+        Examples:
+            >>> spec = Field((), np.int64)
+            >>> first, second = (EchoBuffer(spec, batch_size=2, window=4) for _ in "12")
+            >>> first.put_batch(np.arange(4))
+            >>> batch, state = first.next_batch(), first.state_dict()
+            >>> second.load_state_dict(state)
+            >>> second.put_batch(np.arange(4)[state["fresh_offset"] :])
+            >>> (second.next_batch() == first.next_batch()).tolist()
+            [True, True]
         """
         stats = self.stats()
         position = state.unseal(state_dict, self._engine.arguments)
