@@ -1,13 +1,13 @@
-"""Build the sdist and a wheel that other Linux machines can install, without containers.
+"""Build the sdist, and a wheel for other Linux machines, without containers.
 
     pip install -r packaging/requirements.txt
     python packaging/build_wheel.py                       # for this Python and machine
     python packaging/build_wheel.py --target aarch64-linux-gnu.2.28
     python packaging/build_wheel.py --python python3.13   # for another Python
 
-The compiler is Zig's (Clang, from PyPI), which links against the symbols of the C library
-that the target names, whatever the machine has. `auditwheel` checks that, and names the
-wheel. The wheel is built from the sdist, so that the sdist is known to be complete.
+The compiler is Zig's (Clang, from PyPI), which links against the symbols of the C
+library that the target names, whatever the machine has. `auditwheel` checks that, and
+names the wheel. The wheel is built from the sdist: the sdist is known to be complete.
 
 For another architecture the headers of CPython are those of `--python`: they differ in
 `pyconfig.h` alone, and not in what 64-bit Linux builds use of it.
@@ -52,7 +52,7 @@ def policy_of(target: str) -> tuple[str, str]:
 
 
 def write_tools(folder: Path, target: str) -> dict[str, Path]:
-    """Write scripts that run Zig as compiler, archiver and indexer; return their paths."""
+    """Write scripts that run Zig as compiler and archiver; return their paths."""
     zig = f"{shlex.quote(sys.executable)} -m ziglang"
     commands = {
         "cc": f"cc -target {target}",
@@ -103,14 +103,22 @@ def build(python: str, target: str, work: Path, isolated: bool) -> tuple[Path, P
 
 
 def repair(wheel: Path, target: str, work: Path) -> Path:
-    """Have auditwheel check a wheel, and name it after its policy."""
+    """Have auditwheel name a wheel after its policy, and check that it is the target's.
+
+    Raises:
+        SystemExit: the wheel has symbols that are newer than the target's.
+    """
     policy, _ = policy_of(target)
     tool = [sys.executable, "-m", "auditwheel"]
     out = work / "repaired"
-    command = [*tool, "repair", "--plat", policy, "--only-plat", "-w", str(out)]
+    # "auto" is the oldest policy that fits; by name only the machine's own are allowed.
+    command = [*tool, "repair", "--plat", "auto", "--only-plat", "-w", str(out)]
     subprocess.run([*command, str(wheel)], check=True)
     (repaired,) = out.glob("*.whl")
     subprocess.run([*tool, "show", str(repaired)], check=True)
+    found = repaired.stem.split("-")[-1]
+    if found != policy:
+        raise SystemExit(f"auditwheel says {found}, which is not the target's {policy}")
     return repaired
 
 
