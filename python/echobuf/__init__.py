@@ -27,6 +27,7 @@ from echobuf.errors import (
     UpstreamError,
     UpstreamStateError,
 )
+from echobuf.progress import set_progress
 from echobuf.spec import Field
 from echobuf.stats import Stats
 
@@ -100,5 +101,6 @@ __all__ = [
     "__version__",
     "analyze",
     "get_include",
+    "set_progress",
     "warmup",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 
-__version__ = "0.1.0"
+from echobuf._version import __version__
 
 try:
     from echobuf import _core

@@ -394,6 +394,24 @@ class EchoBuffer(Uncopied):
         self._core.release()
 
 
+def next_within(buffer: EchoBuffer, seconds: float | None) -> Any:
+    """Return the next batch as `next_batch` does; None if none comes in time.
+
+    Args:
+        buffer: that is drawn from.
+        seconds: to wait for upstream at most; not checked.
+
+    Raises:
+        StopIteration, UpstreamError, StateError, ClosedError: as `next_batch`.
+    """
+    leaves = buffer._draws.next(seconds)  # noqa: SLF001 - its own module
+    if isinstance(leaves, list):
+        return buffer._unflatten(leaves)  # noqa: SLF001
+    if leaves != _core.TIMEOUT:
+        engine_of(buffer).termination.end_next(leaves)
+    return None
+
+
 def engine_of(buffer: EchoBuffer) -> Engine:
     """Return the engine beneath a buffer."""
     return buffer._engine  # noqa: SLF001 - its own module
