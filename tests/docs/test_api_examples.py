@@ -105,6 +105,7 @@ def test_a_name_has_examples_that_run_as_they_are_shown(name):
     assert examples
     shows = any(example.want or example.exc_msg for example in examples)
     assert shows or name in RETURNS_NOTHING
+    examples += examples_in(inspect.getdoc(echobuf.UpstreamError) or "")  # of `fail`
     code = "".join(example.source for example in examples)
     assert not [
         each for each in methods_of(the_object(name)) if f".{each}(" not in code
