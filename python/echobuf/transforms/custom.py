@@ -20,6 +20,7 @@ import numpy as np
 
 from echobuf._installed import get_include
 from echobuf.errors import OptionError
+from echobuf.progress import watching
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.operation import Operation
 
@@ -97,9 +98,10 @@ def _compile(source: str, command: list[str], path: Path, what: str) -> None:
 
 def _run(command: list[str], source: str, what: str) -> str:
     try:
-        done = subprocess.run(
-            command, input=source, capture_output=True, text=True, check=False
-        )
+        with watching("compiler", lambda: f"{command[0]} to compile {what}"):
+            done = subprocess.run(
+                command, input=source, capture_output=True, text=True, check=False
+            )
     except OSError as error:
         raise OptionError(
             f"{what} cannot be compiled: {command[0]!r} does not run: {error}."
