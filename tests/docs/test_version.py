@@ -32,7 +32,7 @@ def cmake_folder(capsys: pytest.CaptureFixture[str]) -> Path:
 
 
 def compatible(folder: Path, wanted: str, script: Path) -> bool:
-    """Whether the package would be taken for `find_package(echobuf <wanted>)`."""
+    """Say if `find_package(echobuf <wanted>)` would take the package."""
     parts = [*wanted.split("."), "0"][:3]
     about = [f"-DPACKAGE_FIND_VERSION={wanted}"]
     for name, part in zip(("MAJOR", "MINOR", "PATCH"), parts, strict=False):
