@@ -19,8 +19,9 @@ from typing import Any
 
 import keras
 
-from echobuf.errors import OptionError, StateError
+from echobuf.errors import OptionError, StateError, message
 from echobuf.loader.loader import EchoLoader, internals_of
+from echobuf.options import check_int
 
 __all__ = ["BackupAndRestore", "EchoDataset"]
 
@@ -44,23 +45,30 @@ class EchoDataset(keras.utils.PyDataset):  # type: ignore[misc]
     an `echobuf.torch.EchoLoader`, with JAX an `echobuf.jax.EchoLoader`; one of NumPy
     arrays works with both.
 
-    With a fixed factor and a known length an epoch of `fit` is one of the loader; with
-    a fractional factor all have the length of the shortest one. Otherwise `fit` needs
-    `steps_per_epoch`: then the loader's epochs follow each other without an end.
+    An epoch of `fit` is one of the loader; with a fractional factor all have the length
+    of the shortest one. With `steps_per_epoch` (of this class, not of `fit`) an epoch of
+    `fit` has so many batches, and the loader begins its next epoch wherever one ends.
 
     Args:
         loader: an `EchoLoader`; epochs begin with its number 0.
+        steps_per_epoch: batches in an epoch of `fit`. It is needed with factor="auto",
+            and where upstream's length is not known.
 
     Raises:
-        OptionError: `loader` is no `EchoLoader`, or Keras runs on another backend.
+        OptionError: `loader` is no `EchoLoader`, the length of its epochs is not known
+            and `steps_per_epoch` not given, or Keras runs on another backend.
     """
 
-    def __init__(self, loader: EchoLoader) -> None:
+    def __init__(
+        self, loader: EchoLoader, *, steps_per_epoch: int | None = None
+    ) -> None:
         super().__init__()
         if not isinstance(loader, EchoLoader):
             raise OptionError(
                 f"`loader` is a {type(loader).__name__}; it must be an EchoLoader."
             )
+        self._chained = steps_per_epoch is not None
+        self._length = _find_length(loader, steps_per_epoch)
         backend = keras.backend.backend()
         if backend not in ("torch", "jax"):
             raise OptionError(
@@ -70,10 +78,10 @@ class EchoDataset(keras.utils.PyDataset):  # type: ignore[misc]
         self._loader = loader
         self._batches: Iterator[Any] | None = None  # of the loader's epoch
         self._epoch = 0  # number of that epoch, or of the next one
-        self._drawn = 0  # batches of it
         # Of an epoch of `fit`:
         self._is_open = False
-        self._count = 0  # batches handed out
+        self._drawn = 0  # batches drawn, before it was interrupted and since
+        self._count = 0  # batches handed out since
         self._last: deque[_Drawn] = deque(maxlen=_AHEAD + 1)
         # `fit` looks at a batch before it trains, where the model is not built.
         self._may_look = True
@@ -81,22 +89,11 @@ class EchoDataset(keras.utils.PyDataset):  # type: ignore[misc]
         self._quiet: warnings.catch_warnings[Any] | None = None
 
     @property
-    def num_batches(self) -> int | None:
-        """Batches in this epoch of `fit`; None: as many as `steps_per_epoch` says.
-
-        In a resumed epoch these are the batches that were not trained before.
-        """
-        length = self._length()
-        if length is None or not self._is_open:
-            return length
-        return length - self._drawn + len(self._again) + self._count
-
-    def _length(self) -> int | None:
-        try:
-            len(self._loader)
-        except TypeError:
-            return None
-        return internals_of(self._loader).plan.epoch_length().count_least()
+    def num_batches(self) -> int:
+        """Batches in this epoch of `fit`; in a resumed one those that are left."""
+        if not self._is_open:
+            return self._length
+        return self._length - self._drawn + len(self._again) + self._count
 
     # ---- Keras calls these
 
@@ -105,7 +102,7 @@ class EchoDataset(keras.utils.PyDataset):  # type: ignore[misc]
         drawn = self._again.pop(0) if self._again else self._draw()
         self._count += 1
         self._last.append(drawn)
-        if self._drawn == self._length() and self._count < self._drawn:
+        if self._drawn == self._length and self._count < self._drawn:
             self._end_quietly()
         return drawn.batch
 
@@ -124,19 +121,20 @@ class EchoDataset(keras.utils.PyDataset):  # type: ignore[misc]
             self._may_look = False
             return
         self._is_open = False
-        length = self._length()
-        looked = self._may_look and self._count <= _AHEAD and self._drawn != length
+        looked = self._may_look and self._count <= _AHEAD and self._drawn < self._length
         self._may_look = False
         if looked:
             self._again = list(self._last)
-        elif length is not None:
+            return
+        self._drawn = 0
+        if not self._chained:
             self._end_loader_epoch()
 
     # ---- the loader's epochs
 
     def _draw(self) -> _Drawn:
         batch = next(self._begun(), None)
-        if batch is None and self._length() is None:
+        if batch is None and self._chained:
             self._end_loader_epoch()
             batch = next(self._begun(), None)
         if batch is None:
@@ -157,7 +155,6 @@ class EchoDataset(keras.utils.PyDataset):  # type: ignore[misc]
         self._batches = None
         self._again = []
         self._epoch += 1
-        self._drawn = 0
 
     def _end_quietly(self) -> None:
         """Keep Keras from warning that a resumed epoch ends early."""
@@ -214,8 +211,26 @@ class EchoDataset(keras.utils.PyDataset):  # type: ignore[misc]
         self._batches = None
         self._again = []
         self._epoch, self._drawn = epoch, drawn
-        if drawn == self._length():
-            self._epoch, self._drawn = epoch + 1, 0
+        if self._chained:
+            self._epoch = position["epoch"]
+        elif drawn == self._length:
+            self._epoch += 1
+        if drawn == self._length:
+            self._drawn = 0
+
+
+def _find_length(loader: EchoLoader, steps: int | None) -> int:
+    """Return the batches in an epoch of `fit`."""
+    if steps is not None:
+        return check_int("steps_per_epoch", steps, 1, None)
+    try:
+        len(loader)
+    except TypeError as error:
+        raise OptionError(
+            f"`steps_per_epoch` is None, but {message(error)} Give "
+            "`steps_per_epoch`, an int >= 1: the batches in an epoch of `fit`."
+        ) from None
+    return internals_of(loader).plan.epoch_length().count_least()
 
 
 class BackupAndRestore(keras.callbacks.BackupAndRestore):  # type: ignore[misc]
@@ -255,7 +270,7 @@ class BackupAndRestore(keras.callbacks.BackupAndRestore):  # type: ignore[misc]
         )
         self._data = data
         self._path = os.path.join(os.fspath(backup_dir), _STATE_NAME)
-        self._trained = 0
+        self._trained = self._epoch = 0
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Restore weights, and the position in the data."""
@@ -275,12 +290,14 @@ class BackupAndRestore(keras.callbacks.BackupAndRestore):  # type: ignore[misc]
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         """Note the epoch: Keras' callback counts from 0 after a restore."""
         super().on_epoch_begin(epoch, logs)
-        self._current_epoch = epoch
+        self._epoch = self._current_epoch = epoch
         self._trained = 0
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Save, if it is time."""
         self._trained = batch + 1
+        if self._trained == self._data.num_batches:  # Keras goes on in the next one
+            self._current_epoch = self._epoch + 1
         super().on_train_batch_end(batch, logs)
 
     def _save_model(self) -> None:

@@ -31,24 +31,11 @@ def make_loader(n: int = EXAMPLES, **arguments: Any) -> Any:
     return kind.EchoLoader(rows, **{**defaults, **arguments})
 
 
-class Recorder(keras.Model):
-    """Trains one weight; `fit` tells a callback which examples it had."""
-
-    def __init__(self, built: bool) -> None:
-        super().__init__()
-        self.dense = keras.layers.Dense(1)
-        if built:
-            self.build((None, 1))
-
-    def call(self, x: Any) -> Any:
-        return self.dense(x)
-
-
 class Data(echobuf.keras.EchoDataset):
     """Notes what Keras was handed."""
 
-    def __init__(self, loader: Any) -> None:
-        super().__init__(loader)
+    def __init__(self, loader: Any, **arguments: Any) -> None:
+        super().__init__(loader, **arguments)
         self.handed: list[list[int]] = []
 
     def __getitem__(self, index: int) -> Any:
@@ -88,7 +75,7 @@ def fit(
 ) -> dict[str, Any]:
     keras.utils.set_random_seed(0)
     loader = make_loader(**arguments)
-    data = Data(loader)
+    data = Data(loader, steps_per_epoch=steps)
     seen = Steps(data, stop)
     callbacks: list[Any] = [seen]
     if folder is not None:
@@ -96,7 +83,8 @@ def fit(
             data, folder, save_freq=save_freq, delete_checkpoint=False
         )
         callbacks.insert(0, backup)
-    model = Recorder(built)
+    shape = [keras.Input((1,))] if built else []
+    model = keras.Sequential([*shape, keras.layers.Dense(1)])
     total = steps * epochs if steps else echobuf.schedule_steps(loader, epochs)
     rate = keras.optimizers.schedules.CosineDecay(1e-4, total)
     model.compile(keras.optimizers.SGD(rate), "mse")
@@ -105,7 +93,6 @@ def fit(
         history = model.fit(
             data,
             epochs=epochs,
-            steps_per_epoch=steps,
             callbacks=callbacks,
             validation_data=validation,
             verbose=0,
@@ -129,8 +116,7 @@ def goes_on(folder: Path, stops: list[int], **arguments: Any) -> dict[str, Any]:
         here = folder / str(stop)
         before = fit(here, stop=stop, **arguments)
         after = fit(here, **arguments)
-        again = after["trained"]
-        rests[stop] = {**after, "trained": before["trained"] + again}
+        rests[stop] = {**after, "before": before["trained"]}
     return {"whole": fit(**arguments), "rests": rests}
 
 
@@ -151,6 +137,7 @@ def refusals(folder: Path) -> dict[str, str]:
     kept = json.loads((folder / "echobuf.json").read_text())
     (folder / "echobuf.json").write_text(json.dumps({**kept, "steps": 99}))
     note("steps", lambda: fit(folder))
+    note("length", lambda: Data(make_loader(factor="auto")))
     note("empty", lambda: fit(n=0, steps=1, factor="auto"))
     return said
 
@@ -163,10 +150,11 @@ def main(folder: Path) -> None:
         "unbuilt": fit(built=False),
         "fractional": fit(factor=1.25, window=32, epochs=4, n=9, batch_size=1),
         "auto": fit(factor="auto", steps=7),
-        "endless": fit(steps=10),
+        "chained": fit(steps=10),
         "validated": fit(validation=Data(make_loader(20, factor=1))),
         "goes on": goes_on(folder / "steps", cuts),
-        "goes on, by epochs": goes_on(folder / "epochs", [16, 33], save_freq="epoch"),
+        "goes on, chained": goes_on(folder / "chained", [3, 7, 18], steps=7),
+        "goes on, by epochs": goes_on(folder / "epochs", [17, 33], save_freq="epoch"),
         "refusals": refusals(folder / "refusals"),
     }
     (folder / "results.json").write_text(json.dumps(results))
