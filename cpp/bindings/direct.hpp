@@ -28,8 +28,10 @@ PyObject* translated(Call&& call) {
     return call().release().ptr();
   } catch (py::error_already_set& error) {
     error.restore();
+#if defined(__GLIBCXX__)  // other libraries' `catch (...)` lets a thread's end pass
   } catch (abi::__forced_unwind&) {
     throw;
+#endif
   } catch (...) {
     py::detail::try_translate_exceptions();
   }

@@ -14,19 +14,24 @@ namespace py = pybind11;
 
 namespace {
 
-std::vector<std::string> cpu_features() {
-  std::vector<std::string> features;
+/// Names what runs of a CPU, or what it has.
+std::vector<std::string> cpu_features(bool in_use) {
 #if defined(__x86_64__)
-  features.emplace_back("x86-64");
-  const echobuf::CpuLevel level = echobuf::cpu_level();
-  if (level >= echobuf::CpuLevel::kAvx2) features.emplace_back("avx2");
-  if (level >= echobuf::CpuLevel::kAvx512) features.emplace_back("avx512");
-#elif defined(__aarch64__)
-  features.emplace_back("aarch64");
+  const echobuf::CpuFeatures features =
+      in_use ? echobuf::cpu_in_use() : echobuf::detect_cpu();
+  std::vector<std::string> names = {"x86-64"};
+  if (features.level >= echobuf::CpuLevel::kAvx2) names.emplace_back("avx2");
+  if (features.level >= echobuf::CpuLevel::kAvx512) names.emplace_back("avx512");
+  if (features.f16c) names.emplace_back("f16c");
+  return names;
 #else
-  features.emplace_back("portable");
+  (void)in_use;
+#if defined(__aarch64__)
+  return {"aarch64"};
+#else
+  return {"portable"};
 #endif
-  return features;
+#endif
 }
 
 /// Copies bytes past the caches: what large draws are compared with.
@@ -48,6 +53,7 @@ void streaming_copy(const py::buffer& to, const py::buffer& from) {
 }  // namespace
 
 void register_cpu(py::module_& m) {
-  m.def("cpu_features", &cpu_features);
+  m.def("cpu_features", &cpu_features, py::arg("in_use") = true);
+  m.attr("CPU_VARIABLE") = echobuf::kCpuVariable;
   m.def("streaming_copy", &streaming_copy);
 }

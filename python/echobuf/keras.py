@@ -1,11 +1,4 @@
-"""`echobuf.keras`: loaders for `model.fit` of Keras 3, on torch and JAX.
-
-import echobuf.keras
-
-data = echobuf.keras.EchoDataset(loader)
-backup = echobuf.keras.BackupAndRestore(data, "backup", save_freq=500)
-model.fit(data, epochs=10, callbacks=[backup])
-"""
+"""`echobuf.keras`: loaders for `model.fit` of Keras 3, on torch and JAX."""
 
 from __future__ import annotations
 
@@ -45,9 +38,10 @@ class EchoDataset(keras.utils.PyDataset):  # type: ignore[misc]
     an `echobuf.torch.EchoLoader`, with JAX an `echobuf.jax.EchoLoader`; one of NumPy
     arrays works with both.
 
-    An epoch of `fit` is one of the loader; with a fractional factor all have the length
-    of the shortest one. With `steps_per_epoch` (of this class, not of `fit`) an epoch of
-    `fit` has so many batches, and the loader begins its next epoch wherever one ends.
+    An epoch of `fit` is one of the loader; with a fractional factor all have the
+    length of the shortest one. With `steps_per_epoch` (of this class, not of `fit`) an
+    epoch of `fit` has so many batches, and the loader begins its next epoch wherever
+    one ends.
 
     Args:
         loader: an `EchoLoader`; epochs begin with its number 0.
@@ -121,9 +115,8 @@ class EchoDataset(keras.utils.PyDataset):  # type: ignore[misc]
             self._may_look = False
             return
         self._is_open = False
-        looked = self._may_look and self._count <= _AHEAD and self._drawn < self._length
-        self._may_look = False
-        if looked:
+        may_look, self._may_look = self._may_look, False
+        if may_look and self._count <= _AHEAD and self._drawn < self._length:
             self._again = list(self._last)
             return
         self._drawn = 0

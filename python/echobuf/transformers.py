@@ -1,10 +1,4 @@
-"""`echobuf.transformers`: echoing in Hugging Face's `Trainer`.
-
-from echobuf.transformers import EchoTrainer
-
-trainer = EchoTrainer(model, args, train_dataset=data, echo={"window": 8192, "factor": 2})
-trainer.train(resume_from_checkpoint=True)
-"""
+"""`echobuf.transformers`: echoing in Hugging Face's `Trainer`."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ def test_doctor_finds_this_installation_well(capsys):
     assert ["echobuf", echobuf.__version__] in lines
     assert sum(line[:1] == ["OK"] for line in lines) == len(selftest.CHECKS)
     assert not any(line[:1] == ["FAIL"] for line in lines)
-    for name in ("Python", "numpy", "optree", "CPU features", "CUDA driver", "CuPy"):
+    for name in ("Python", "numpy", "optree", "Instructions", "CUDA driver", "CuPy"):
         assert name in out
     assert "examples/s" in out
 

@@ -149,7 +149,8 @@ def test_doctor_as_json(capsys, checks):
     assert content["format"] == 1
     assert content["versions"]["echobuf"] == echobuf.__version__
     assert content["versions"]["numpy"]
-    assert {"CPU cores", "CUDA driver", "CuPy"} <= set(content["devices"])
+    names = {"CPU cores", "Instructions", "CUDA driver", "CuPy"}
+    assert names <= set(content["devices"])
     assert [check["passed"] for check in content["checks"]] == [True, False]
     assert content["checks"][0]["detail"] == LONG
     assert content["checks"][1]["title"] == "bad"

@@ -21,10 +21,12 @@ if TYPE_CHECKING:
 
 from echobuf.errors import message
 
-__all__ = ["configure", "cupy_version", "devices", "run"]
+__all__ = ["configure", "cupy_version", "devices", "instructions", "run"]
 
 _PACKAGES = ("numpy", "optree", "torch", "jax")
 _CUPY = ("cupy-cuda13x", "cupy-cuda12x", "cupy")
+_LEVELS = ("portable", "avx2", "avx512")
+_VECTORS = {"avx512": "AVX-512", "avx2": "AVX2", "f16c": "F16C"}
 _LIBRARY = "libcuda.so.1"
 _WIDTH = 24
 
@@ -97,13 +99,50 @@ def _versions() -> Iterator[tuple[str, str | None]]:
 
 def devices() -> Iterator[tuple[str, str]]:
     """Yield names and descriptions of the processor, the driver and CuPy."""
-    from echobuf._core import cpu_features
+    from echobuf._core import CPU_VARIABLE, cpu_features
 
     yield "CPU cores", str(os.cpu_count())
-    yield "CPU features", ", ".join(cpu_features()) or "none beyond the baseline"
+    yield (
+        "Instructions",
+        instructions(
+            cpu_features(),
+            cpu_features(in_use=False),
+            CPU_VARIABLE,
+            os.environ.get(CPU_VARIABLE),
+        ),
+    )
     driver, text = _driver()
     yield "CUDA driver", text
     yield "CuPy", cupy_version(driver)
+
+
+def instructions(
+    used: Sequence[str], there: Sequence[str], variable: str, value: str | None
+) -> str:
+    """Return the vector instructions that run, and why the CPU's best ones do not.
+
+    Args:
+        used: the CPU's features that native code uses, the plain architecture first.
+        there: those that the CPU has.
+        variable: the environment variable that lowers the level.
+        value: its value, None if it is not set.
+    """
+    text = _vectors(used)
+    if value is not None and value not in _LEVELS:
+        levels = ", ".join(_LEVELS)
+        return f"{text} ({variable}={value} is none of {levels}: it changes nothing)"
+    if used != there:
+        return f"{text} ({variable}={value}; this CPU has {_vectors(there)})"
+    return f"{text} (all of this CPU's that are used)"
+
+
+def _vectors(features: Sequence[str]) -> str:
+    names = [
+        _VECTORS[name]
+        for name in features
+        if name in _VECTORS and not (name == "avx2" and "avx512" in features)
+    ]
+    return ", ".join(names) or f"portable code for {features[0]}"
 
 
 def _driver() -> tuple[int, str]:

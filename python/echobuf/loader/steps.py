@@ -115,8 +115,8 @@ def schedule_epochs(
 def _check(loader: EchoLoader) -> LoaderInternals:
     if not isinstance(loader, EchoLoader):
         raise OptionError(
-            f"`loader` is a {type(loader).__name__}; it must be an EchoLoader. A buffer "
-            "does not know how many examples will be put: multiply by `factor` what "
-            "you put."
+            f"`loader` is a {type(loader).__name__}; it must be an EchoLoader. A "
+            "buffer does not know how many examples will be put: multiply by `factor` "
+            "what you put."
         )
     return internals_of(loader)

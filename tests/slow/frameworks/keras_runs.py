@@ -5,6 +5,7 @@ python keras_runs.py FOLDER writes what came of each case to FOLDER/results.json
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import warnings
@@ -89,7 +90,7 @@ def fit(
     rate = keras.optimizers.schedules.CosineDecay(1e-4, total)
     model.compile(keras.optimizers.SGD(rate), "mse")
     history = None
-    try:
+    with contextlib.suppress(KeyboardInterrupt):
         history = model.fit(
             data,
             epochs=epochs,
@@ -97,8 +98,6 @@ def fit(
             validation_data=validation,
             verbose=0,
         )
-    except KeyboardInterrupt:
-        pass
     return {
         "trained": seen.trained,
         "epochs": seen.epochs,

@@ -11,7 +11,6 @@
 #include "echobuf/transform/number.hpp"
 
 #if defined(__x86_64__) && defined(__GNUC__)
-#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
@@ -36,16 +35,6 @@ inline void read_halves_plain(const std::byte* __restrict__ from, std::ptrdiff_t
 }
 
 #if defined(__x86_64__) && defined(__GNUC__)
-/// True if the processor converts halves by itself: all that have AVX2 do, but for
-/// some emulators.
-inline bool converts_halves() {
-  static const bool converts = [] {
-    unsigned a, b, c, d;
-    return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
-  }();
-  return converts;
-}
-
 inline constexpr int kToNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
 
 #define ECHOBUF_TARGET_AVX512 \
@@ -144,7 +133,7 @@ inline void write_halves(const float* from, std::ptrdiff_t count, std::byte* to,
                          CpuLevel level = cpu_level()) {
 #if defined(__x86_64__) && defined(__GNUC__)
   if (level == CpuLevel::kAvx512) return detail::write_halves_avx512(from, count, to);
-  if (level == CpuLevel::kAvx2 && detail::converts_halves())
+  if (level == CpuLevel::kAvx2 && detect_cpu().f16c)
     return detail::write_halves_avx2(from, count, to);
 #else
   (void)level;
@@ -157,7 +146,7 @@ inline void read_halves(const std::byte* from, std::ptrdiff_t count, float* to,
                         CpuLevel level = cpu_level()) {
 #if defined(__x86_64__) && defined(__GNUC__)
   if (level == CpuLevel::kAvx512) return detail::read_halves_avx512(from, count, to);
-  if (level == CpuLevel::kAvx2 && detail::converts_halves())
+  if (level == CpuLevel::kAvx2 && detect_cpu().f16c)
     return detail::read_halves_avx2(from, count, to);
 #else
   (void)level;
@@ -170,7 +159,7 @@ inline void round_halves(float* row, std::ptrdiff_t count,
                          CpuLevel level = cpu_level()) {
 #if defined(__x86_64__) && defined(__GNUC__)
   if (level == CpuLevel::kAvx512) return detail::round_halves_avx512(row, count);
-  if (level == CpuLevel::kAvx2 && detail::converts_halves())
+  if (level == CpuLevel::kAvx2 && detect_cpu().f16c)
     return detail::round_halves_avx2(row, count);
 #else
   (void)level;
