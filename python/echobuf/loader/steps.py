@@ -49,6 +49,13 @@ def schedule_steps(
             it. For "auto" `loader.max_batches()` is an upper bound of an epoch.
         ClosedError: the loader was closed.
         UpstreamError: with `uneven`, another rank is gone.
+
+    Examples:
+        >>> loader = EchoLoader(range(1000), batch_size=32, window=320, factor=2.5)
+        >>> echobuf.schedule_steps(loader, 10)
+        790
+        >>> echobuf.schedule_steps(loader, 10, fresh=True)  # without echoing
+        320
     """
     internals = _check(loader)
     check_int("epochs", epochs, 0, None)
@@ -88,6 +95,11 @@ def schedule_epochs(
         TypeError: upstream's length is not known; `length=` of the loader says it.
         ClosedError: the loader was closed.
         UpstreamError: with `uneven`, another rank is gone.
+
+    Examples:
+        >>> loader = EchoLoader(range(1000), batch_size=32, window=320, factor=2.5)
+        >>> echobuf.schedule_epochs(loader, 320)
+        5
     """
     internals = _check(loader)
     check_int("steps", steps, 0, None)

@@ -141,6 +141,17 @@ def refusals(folder: Path) -> dict[str, str]:
     return said
 
 
+def page(folder: Path) -> int:
+    """Run the code of docs/trainers.md; return the steps."""
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    path = Path(__file__).parents[3] / "docs" / "trainers.md"
+    code = path.read_text().partition("## Keras 3")[2].split("```")[1]
+    code = code.removeprefix("python").replace('"backup"', repr(str(folder)))
+    exec(code, {"loader": make_loader(), "model": model})
+    return int(model.optimizer.iterations)
+
+
 def main(folder: Path) -> None:
     warnings.simplefilter("error", UserWarning)
     cuts = [1, 15, 16, 17, 33]
@@ -154,6 +165,7 @@ def main(folder: Path) -> None:
         "goes on": goes_on(folder / "steps", cuts),
         "goes on, chained": goes_on(folder / "chained", [3, 7, 18], steps=7),
         "goes on, by epochs": goes_on(folder / "epochs", [17, 33], save_freq="epoch"),
+        "page": page(folder / "page"),
         "refusals": refusals(folder / "refusals"),
     }
     (folder / "results.json").write_text(json.dumps(results))

@@ -93,6 +93,10 @@ def test_fit_goes_on_with_the_epoch_that_was_interrupted(results):
         assert rest["trained"] == whole[int(stop) // STEPS * STEPS :]
 
 
+def test_the_code_of_the_page(results):
+    assert results["page"] == 10 * STEPS
+
+
 def test_what_is_refused(results):
     said = results["refusals"]
     assert "OptionError: `loader` is a list" in said["loader"]
