@@ -64,7 +64,7 @@ def _seed_sampler(upstream: Any, seed: int) -> None:
     """
     batch_sampler = upstream.batch_sampler
     inner = getattr(batch_sampler, "batch_sampler", batch_sampler)
-    sampler = getattr(inner, "sampler", None)
+    sampler: Any = getattr(inner, "sampler", None)
     if hasattr(sampler, "generator") and not hasattr(sampler, "set_epoch"):
         generator = torch.Generator()
         generator.manual_seed(seed)
@@ -151,7 +151,7 @@ class EchoTrainerMixin:
         trainer: Any = self
         trainer.add_callback(_KeepLoaderState())
 
-    def get_train_dataloader(self) -> EchoLoader:  # type: ignore[override]
+    def get_train_dataloader(self) -> EchoLoader:
         """Return the loader that training reads.
 
         Raises:

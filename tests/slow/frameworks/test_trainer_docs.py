@@ -65,6 +65,7 @@ def test_transformers(tmp_path):
 
 
 def test_importing_brings_in_no_trainer():
-    code = "import sys, echobuf.torch; print({'lightning', 'accelerate', 'transformers', 'keras'} & {*sys.modules})"
+    trainers = {"lightning", "accelerate", "transformers", "keras"}
+    code = f"import sys, echobuf.torch; print({trainers} & {{*sys.modules}})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     assert done.stdout.strip() == b"set()"
