@@ -53,7 +53,11 @@ class _TrainerLoader(EchoLoader):
         if self._shift is None:
             self._shift = self.state_dict()["epoch"] - epoch
         number = epoch + self._shift
-        _seed_sampler(internals_of(self).upstream, self._seed + number)
+        internals = internals_of(self)
+        # `Trainer` stops at the last batch, not at the end. A sampler of Accelerate's
+        # counts its epoch up when it is iterated to the end, on the feeder's thread.
+        internals.end_epoch()
+        _seed_sampler(internals.upstream, self._seed + number)
         super().set_epoch(number)
 
 
