@@ -1,4 +1,4 @@
-"""What a loader costs in trainers when input is no bottleneck.
+"""The cost of a loader in trainers when input is no bottleneck.
 
 Each trainer trains the same small network (some 20 ms a step, on one thread) for 24
 steps: from its plain DataLoader, from an `EchoLoader` around that with factor 1, and
