@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import echobuf
+import markdown
 import public_api
 from api_examples import docstrings, examples_in, run
 from echobuf.cli.main import main
@@ -159,3 +160,9 @@ def test_the_page_of_commands_names_those_that_there_are(capsys):
     main(["--help"])
     there_are = re.findall(r"^    ([a-z-]+)(?: |$)", capsys.readouterr().out, re.M)
     assert named == set(there_are)
+
+
+def test_the_page_of_headers_shows_lines_of_the_trainer():
+    (block,) = markdown.blocks(PAGES / "cpp.md", "cmake")
+    trainer = PAGES.parents[1] / "examples" / "cpp_trainer" / "CMakeLists.txt"
+    assert set(block.splitlines()) <= set(trainer.read_text().splitlines())
