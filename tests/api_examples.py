@@ -1,10 +1,17 @@
-"""Examples in docstrings: doctests, which take some names for granted."""
+"""Examples in docstrings: doctests, which take some names for granted.
+
+`python tests/api_examples.py echobuf.keras ...` runs those of the public names of modules,
+in a folder of its own, and fails with a name that has none.
+"""
 
 from __future__ import annotations
 
 import doctest
 import importlib
 import inspect
+import os
+import sys
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -46,3 +53,24 @@ def run(text: str, name: str) -> str:
     failures: list[str] = []
     runner.run(test, out=failures.append)
     return "".join(failures)
+
+
+def main(*modules: str) -> int:
+    trouble, count = [], 0
+    for module in map(importlib.import_module, modules):
+        count += len(module.__all__)
+        for name in module.__all__:
+            texts = list(docstrings(name, getattr(module, name)))
+            trouble += [failed for path, text in texts if (failed := run(text, path))]
+            if not any(examples_in(text) for _, text in texts):
+                trouble.append(f"{name} has no example")
+    print("\n".join(trouble) or f"{count} names have examples that run")
+    return 1 if trouble else 0
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        status = main(*sys.argv[1:])
+        os.chdir("/")
+    sys.exit(status)

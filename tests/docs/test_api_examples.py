@@ -124,6 +124,9 @@ def pages() -> str:
 
 def test_every_public_name_is_on_one_page_of_the_api():
     shown = re.findall(r"^::: (\S+)$", pages(), re.MULTILINE)
+    # tests/slow/frameworks looks for these.
+    slow = ("echobuf.keras.", "echobuf.transformers.")
+    shown = [name for name in shown if not name.startswith(slow)]
     documented = [name for name in NAMES if name != "echobuf.__version__"]
     assert sorted(shown) == sorted(documented)
 
