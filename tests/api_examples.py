@@ -1,6 +1,6 @@
 """Examples in docstrings: doctests, which take some names for granted.
 
-`python tests/api_examples.py echobuf.keras ...` runs those of the public names of modules,
+`python tests/api_examples.py MODULE ...` runs those of the public names of modules,
 in a folder of its own, and fails with a name that has none.
 """
 
