@@ -26,7 +26,11 @@ PICTURES = "pictures"
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Leave pages out of the menu that docs/ does not have."""
+    """Leave pages out of the menu that docs/ does not have.
+
+    A page whose name is misspelt in the menu is still found: it is in no menu then,
+    which is a warning.
+    """
     config.nav = list(existing(config.nav or [], Path(config.docs_dir)))
     return config
 
