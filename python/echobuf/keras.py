@@ -51,6 +51,20 @@ class EchoDataset(keras.utils.PyDataset):  # type: ignore[misc]
     Raises:
         OptionError: `loader` is no `EchoLoader`, the length of its epochs is not known
             and `steps_per_epoch` not given, or Keras runs on another backend.
+
+    Examples:
+        >>> import keras
+        >>> import echobuf.keras
+        >>> items = [(np.ones(3, np.float32), np.float32(1)) for _ in range(16)]
+        >>> loader = EchoLoader(items, batch_size=4, factor=2)
+        >>> data = echobuf.keras.EchoDataset(loader)
+        >>> model = keras.Sequential([keras.layers.Dense(1)])
+        >>> model.compile("sgd", "mse")
+        >>> history = model.fit(data, epochs=2, verbose=0)
+        >>> len(history.history["loss"]), model.optimizer.iterations.numpy().item()
+        (2, 16)
+        >>> state = data.state_dict()
+        >>> data.load_state_dict(state)
     """
 
     def __init__(
@@ -243,6 +257,19 @@ class BackupAndRestore(keras.callbacks.BackupAndRestore):  # type: ignore[misc]
         OptionError: `data` is no `EchoDataset`.
         StateError: when training begins: data and weights of the backup are of
             different steps, or the loader has other arguments.
+
+    Examples:
+        >>> import keras
+        >>> import echobuf.keras
+        >>> items = [(np.ones(3, np.float32), np.float32(1)) for _ in range(16)]
+        >>> loader = EchoLoader(items, batch_size=4, factor=2)
+        >>> data = echobuf.keras.EchoDataset(loader)
+        >>> model = keras.Sequential([keras.layers.Dense(1)])
+        >>> model.compile("sgd", "mse")
+        >>> backup = echobuf.keras.BackupAndRestore(data, "backup", save_freq=2)
+        >>> history = model.fit(data, epochs=2, callbacks=[backup], verbose=0)
+        >>> model.optimizer.iterations.numpy().item()
+        16
     """
 
     def __init__(

@@ -145,6 +145,29 @@ class EchoTrainerMixin:
     Raises:
         OptionError: `echo` is no mapping, or has an argument that the trainer decides;
             when training begins: an argument is out of range.
+
+    Examples:
+        >>> import torch
+        >>> from transformers import Trainer, TrainingArguments
+        >>> from echobuf.transformers import EchoTrainerMixin
+        >>> class Model(torch.nn.Linear):
+        ...     def forward(self, x, labels):
+        ...         return {"loss": ((super().forward(x) - labels) ** 2).mean()}
+        >>> data = [{"x": torch.ones(2), "labels": torch.ones(1)} for _ in range(16)]
+        >>> args = TrainingArguments(
+        ...     "checkpoints",
+        ...     per_device_train_batch_size=4,
+        ...     num_train_epochs=1,
+        ...     use_cpu=True,
+        ...     report_to=[],
+        ... )
+        >>> class Mine(EchoTrainerMixin, Trainer):
+        ...     pass
+        >>> trainer = Mine(
+        ...     Model(2, 1), args, train_dataset=data, echo={"window": 8, "factor": 2}
+        ... )
+        >>> len(trainer.get_train_dataloader())
+        8
     """
 
     def __init__(
@@ -195,6 +218,28 @@ class EchoTrainer(EchoTrainerMixin, Trainer):  # type: ignore[misc]
 
     Raises:
         OptionError: as `EchoTrainerMixin`.
+
+    Examples:
+        >>> import torch
+        >>> from transformers import ProgressCallback, TrainingArguments
+        >>> from echobuf.transformers import EchoTrainer
+        >>> class Model(torch.nn.Linear):
+        ...     def forward(self, x, labels):
+        ...         return {"loss": ((super().forward(x) - labels) ** 2).mean()}
+        >>> data = [{"x": torch.ones(2), "labels": torch.ones(1)} for _ in range(16)]
+        >>> args = TrainingArguments(
+        ...     "checkpoints",
+        ...     per_device_train_batch_size=4,
+        ...     num_train_epochs=1,
+        ...     use_cpu=True,
+        ...     report_to=[],
+        ... )
+        >>> trainer = EchoTrainer(
+        ...     Model(2, 1), args, train_dataset=data, echo={"window": 8, "factor": 2}
+        ... )
+        >>> trainer.remove_callback(ProgressCallback)  # which prints
+        >>> trainer.train().global_step  # 16 examples, twice, in batches of 4
+        8
     """
 
 
