@@ -62,14 +62,14 @@ def test_start(capsys: pytest.CaptureFixture[str]):
     dataset, loop, analysis, _, _ = blocks("start")
     assert "sleep(0.001)" in dataset
     assert "return 2000" in dataset
-    dataset = dataset.replace("return 2000", "return 500")
+    dataset = dataset.replace("return 2000", "return 400")
     names: dict[str, Any] = {}
     exec(dataset.replace("sleep(0.001)", "sleep(0)"), names)
     exec(smaller(loop, window=100), names)
     said = capsys.readouterr().out
     assert said.count("each example") == 3
-    assert names["stats"].fresh == 500
-    assert names["stats"].served >= 500
+    assert names["stats"].fresh == 400
+    assert names["stats"].served >= 400
     exec(smaller(analysis, seconds=0.4), names)
     assert "t_downstream" in capsys.readouterr().out
     assert names["report"].upstream_s.mean > 0
