@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 LINK = re.compile(r"(!?)(\[(?:[^\[\]]|\[[^\[\]]*\])*\])\((\.\./[^)\s#]+)(#[^)\s]*)?\)")
+NAMED = re.compile(r"\[`?(?:docs/)?([a-z_/]+\.md)`?\]\(([a-z_/.]+\.md)(#[^)\s]*)?\)")
+MENTION = re.compile(r"(?<![\w/\"])docs/([a-z_]+)\.md\b(?![^<]*</(?:a|code|pre)>)")
 FENCE = re.compile(r"(^```.*?^```)", re.DOTALL | re.MULTILINE)
 PICTURES = "pictures"
 
@@ -58,12 +60,46 @@ def pictures_of(uri: str, text: str) -> Iterator[str]:
 
 
 def on_page_markdown(
-    markdown: str, page: Page, config: MkDocsConfig, **_: object
+    markdown: str, page: Page, config: MkDocsConfig, files: Files
 ) -> str:
-    """Lead links out of docs/ to the repository, and pictures to their copies."""
+    """Lead links out of docs/ to the repository, and pictures to their copies.
+
+    A link whose text is the name of a page gets the title of that page.
+    """
+
+    def retitled(match: re.Match[str]) -> str:
+        folder = posixpath.dirname(page.file.src_uri)
+        target = files.get_file_from_path(
+            posixpath.normpath(f"{folder}/{match[2]}".lstrip("/"))
+        )
+        title = title_of(target.content_string) if target else match[1]
+        return f"[{title}]({match[2]}{match[3] or ''})"
+
     parts = FENCE.split(markdown)  # code comes at the odd places
-    parts[::2] = [redirected(part, page.file.src_uri, config) for part in parts[::2]]
+    parts[::2] = [
+        NAMED.sub(retitled, redirected(part, page.file.src_uri, config))
+        for part in parts[::2]
+    ]
     return "".join(parts)
+
+
+def title_of(text: str) -> str:
+    """Return the title of a page."""
+    found = re.search(r"^# (.*)$", text, re.MULTILINE)
+    return found[1] if found else ""
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Make links of the pages that docstrings mention by their paths."""
+
+    def linked(match: re.Match[str]) -> str:
+        target = files.get_file_from_path(f"{match[1]}.md")
+        if target is None:
+            return match[0]
+        url = target.url_relative_to(page.file)
+        return f'<a href="{url}">{title_of(target.content_string)}</a>'
+
+    return MENTION.sub(linked, html)
 
 
 def redirected(text: str, uri: str, config: MkDocsConfig) -> str:

@@ -1,13 +1,13 @@
-"""Build the sdist and a wheel that other Linux machines can install, without containers.
+"""Build the sdist, and a wheel for other Linux machines, without containers.
 
     pip install -r packaging/requirements.txt
     python packaging/build_wheel.py                       # for this Python and machine
     python packaging/build_wheel.py --target aarch64-linux-gnu.2.28
     python packaging/build_wheel.py --python python3.13   # for another Python
 
-The compiler is Zig's (Clang, from PyPI), which links against the symbols of the C library
-that the target names, whatever the machine has. `auditwheel` checks that, and names the
-wheel. The wheel is built from the sdist, so that the sdist is known to be complete.
+The compiler is Zig's (Clang, from PyPI), which links against the symbols of the C
+library that the target names, whatever the machine has. `auditwheel` checks that, and
+names the wheel. The wheel is built from the sdist: the sdist is known to be complete.
 
 For another architecture the headers of CPython are those of `--python`: they differ in
 `pyconfig.h` alone, and not in what 64-bit Linux builds use of it.
@@ -25,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -52,7 +53,7 @@ def policy_of(target: str) -> tuple[str, str]:
 
 
 def write_tools(folder: Path, target: str) -> dict[str, Path]:
-    """Write scripts that run Zig as compiler, archiver and indexer; return their paths."""
+    """Write scripts that run Zig as compiler and archiver; return their paths."""
     zig = f"{shlex.quote(sys.executable)} -m ziglang"
     commands = {
         "cc": f"cc -target {target}",
@@ -85,6 +86,9 @@ def build(python: str, target: str, work: Path, isolated: bool) -> tuple[Path, P
         "CMAKE_CXX_COMPILER_RANLIB": tools["ranlib"],
         "CMAKE_STRIP": "",  # the linker strips, also for other machines
         "Python_INCLUDE_DIR": include,
+        # Else pybind11 takes those of the Python that builds.
+        "PYTHON_MODULE_EXTENSION": f".{soabi}.so",
+        "PYTHON_MODULE_DEBUG_POSTFIX": "",
     }
     settings = [f"-Ccmake.define.{name}={value}" for name, value in defines.items()]
     environment = os.environ | {
@@ -99,18 +103,29 @@ def build(python: str, target: str, work: Path, isolated: bool) -> tuple[Path, P
     subprocess.run([*command, str(ROOT)], check=True, env=environment)
     (sdist,) = out.glob("*.tar.gz")
     (wheel,) = out.glob("*.whl")
+    module = f"echobuf/_core.{soabi}.so"
+    if module not in zipfile.ZipFile(wheel).namelist():
+        raise SystemExit(f"{wheel.name} has no {module}, which its Python looks for")
     return sdist, wheel
 
 
 def repair(wheel: Path, target: str, work: Path) -> Path:
-    """Have auditwheel check a wheel, and name it after its policy."""
+    """Have auditwheel name a wheel after its policy, and check that it is the target's.
+
+    Raises:
+        SystemExit: the wheel has symbols that are newer than the target's.
+    """
     policy, _ = policy_of(target)
     tool = [sys.executable, "-m", "auditwheel"]
     out = work / "repaired"
-    command = [*tool, "repair", "--plat", policy, "--only-plat", "-w", str(out)]
+    # "auto" is the oldest policy that fits; by name only the machine's own are allowed.
+    command = [*tool, "repair", "--plat", "auto", "--only-plat", "-w", str(out)]
     subprocess.run([*command, str(wheel)], check=True)
     (repaired,) = out.glob("*.whl")
     subprocess.run([*tool, "show", str(repaired)], check=True)
+    found = repaired.stem.split("-")[-1]
+    if found != policy:
+        raise SystemExit(f"auditwheel says {found}, which is not the target's {policy}")
     return repaired
 
 

@@ -19,6 +19,8 @@ if _core.__version__ != __version__:
 
     raise ImportError(explain_mixed(__version__, _core.__version__), name="echobuf")
 
+__all__ = ["__version__", "get_include"]
+
 # Before all other hooks, so that it runs after them: it puts threads to sleep.
 atexit.register(_core.interpreter_exits)
 

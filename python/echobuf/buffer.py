@@ -69,6 +69,7 @@ class EchoBuffer(Uncopied):
         [[1, 2, 0], [4, 1, 5], [2, 3, 0], [5, 4, 3]]
         >>> buffer.ready(), buffer.stats().effective_factor
         (True, 2.0)
+        >>> buffer.reset()  # the next epoch, in the same memory
     """
 
     _called = "an EchoBuffer"
@@ -181,15 +182,6 @@ class EchoBuffer(Uncopied):
         """Fail the epoch: every `next_batch` raises `UpstreamError` from `exc`.
 
         Assembled batches and resident examples are given up; `reset` begins anew.
-
-        Examples:
-            >>> buffer = EchoBuffer(Field(2, np.uint8), batch_size=1, window=2)
-            >>> buffer.fail(OSError("the disk is gone"))
-            >>> buffer.next_batch()
-            Traceback (most recent call last):
-                ...
-            echobuf.errors.UpstreamError: upstream failed: OSError('the disk is
-            gone')
         """
         if not isinstance(exc, BaseException):
             self.ready()  # whose context was left says that first
@@ -270,11 +262,10 @@ class EchoBuffer(Uncopied):
             UpstreamError, StateError, ClosedError: as `next_batch`.
 
         Examples:
+            >>> x = np.zeros(3)
             >>> with echobuf.testing.simulated_cuda():
-            ...     buffer = EchoBuffer(
-            ...         np.zeros(3), batch_size=1, window=2, device="cuda"
-            ...     )
-            ...     buffer.put_batch(np.zeros((2, 3)))
+            ...     buffer = EchoBuffer(x, batch_size=1, window=2, device="cuda")
+            ...     buffer.put_batch(np.stack([x, x]))
             ...     buffer.before_replay()  # `graph.replay()` draws this batch
             ...     buffer.stats().served
             1
@@ -324,17 +315,6 @@ class EchoBuffer(Uncopied):
 
         Args:
             epoch: its number; by default the next one.
-
-        Examples:
-            >>> buffer = EchoBuffer(
-            ...     Field((), np.int64), batch_size=4, window=4, factor=1
-            ... )
-            >>> for epoch in range(2):
-            ...     buffer.reset(epoch)
-            ...     buffer.put_batch(np.arange(4))
-            ...     print(buffer.next_batch())
-            [3 2 0 1]
-            [3 0 1 2]
         """
         current = self._engine.epoch
         self._engine.reset(current + 1 if epoch is None else check_epoch(epoch))
@@ -368,8 +348,9 @@ class EchoBuffer(Uncopied):
                 been used.
 
         Examples:
-            >>> spec = Field((), np.int64)
-            >>> first, second = (EchoBuffer(spec, batch_size=2, window=4) for _ in "12")
+            >>> first, second = (
+            ...     EchoBuffer(np.int64(0), batch_size=2, window=4) for _ in range(2)
+            ... )
             >>> first.put_batch(np.arange(4))
             >>> batch, state = first.next_batch(), first.state_dict()
             >>> second.load_state_dict(state)

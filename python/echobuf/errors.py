@@ -73,6 +73,12 @@ class UpstreamError(EchobufError, RuntimeError):
         Traceback (most recent call last):
             ...
         echobuf.errors.UpstreamError: upstream failed: OSError('the disk is gone')
+        >>> buffer = EchoBuffer(Field(2, np.uint8), batch_size=1, window=2)
+        >>> buffer.fail(OSError("the disk is gone"))  # in a loop of your own
+        >>> buffer.next_batch()
+        Traceback (most recent call last):
+            ...
+        echobuf.errors.UpstreamError: upstream failed: OSError('the disk is gone')
     """
 
 

@@ -65,10 +65,15 @@ def set_progress(
     Raises:
         OptionError: one is no such number.
 
-    Example:
-        Write no lines::
-
-            echobuf.set_progress(None)
+    Examples:
+        >>> echobuf.set_progress(None)  # no lines
+        >>> echobuf.set_progress(30, every_s=300)
+        >>> echobuf.set_progress()  # as before
+        >>> echobuf.set_progress(-1)
+        Traceback (most recent call last):
+            ...
+        echobuf.errors.OptionError: `after_s` is -1; it must be a number of seconds,
+        0 or more.
     """
     checked = _check_seconds("after_s", 0.0 if after_s is None else after_s)
     _settings.set(checked, _check_seconds("every_s", every_s))

@@ -16,6 +16,7 @@ import pytest
 
 import echobuf
 import public_api
+from echobuf.cli.main import main
 
 PAGES = Path(__file__).parents[2] / "docs" / "api"
 FRAMEWORKS = {
@@ -59,8 +60,7 @@ def docstrings(name: str) -> Iterator[tuple[str, str]]:
     """Yield the names and docstrings of an object and its members."""
     value = the_object(name)
     if isinstance(value, str):  # which has no docstring of its own
-        page = (PAGES / "index.md").read_text()
-        yield name, "\n".join(re.findall(r"```pycon\n(.*?)```", page, re.DOTALL))
+        yield name, shown_on(PAGES / "index.md")
         return
     yield name, inspect.getdoc(value) or ""
     if inspect.isclass(value):
@@ -105,6 +105,7 @@ def test_a_name_has_examples_that_run_as_they_are_shown(name):
     assert examples
     shows = any(example.want or example.exc_msg for example in examples)
     assert shows or name in RETURNS_NOTHING
+    examples += examples_in(inspect.getdoc(echobuf.UpstreamError) or "")  # of `fail`
     code = "".join(example.source for example in examples)
     assert not [
         each for each in methods_of(the_object(name)) if f".{each}(" not in code
@@ -123,7 +124,7 @@ def test_an_example_that_shows_something_else_fails():
     assert not run(">>> 1 + 1\n2\n", "right")
     assert "Got:" in run(">>> 1 + 1\n3\n", "wrong")
     assert "Got:" in run(">>> Field((), 'int8').shape\n(1,)\n", "wrong")
-    assert "exception" in run(">>> 1 / 0\n", "wrong")
+    assert "ZeroDivisionError" in run(">>> 1 / 0\n", "wrong")
 
 
 def test_errors_are_provoked():
@@ -154,7 +155,35 @@ def test_every_public_name_is_on_one_page_of_the_api():
     assert sorted(shown) == sorted(documented)
 
 
-@pytest.mark.parametrize("page", sorted(PAGES.glob("*.md")), ids=lambda page: page.stem)
-def test_examples_of_pages_run(page):
-    examples = "\n".join(re.findall(r"```pycon\n(.*?)```", page.read_text(), re.DOTALL))
-    assert not run(examples, page.stem)
+def shown_on(page: Path) -> str:
+    """Return the examples of a page, as one text."""
+    return "\n".join(re.findall(r"```pycon\n(.*?)```", page.read_text(), re.DOTALL))
+
+
+@pytest.mark.parametrize("name", ["index", "ranks", "upstreams"])
+def test_examples_of_pages_run(name):
+    if name == "ranks":
+        pytest.importorskip("torch")
+    text = shown_on(PAGES / f"{name}.md")
+    assert examples_in(text)
+    assert not run(text, name)
+
+
+def test_no_other_page_has_examples():
+    has = [page.stem for page in sorted(PAGES.glob("*.md")) if shown_on(page)]
+    assert has == ["index", "ranks", "upstreams"]
+
+
+def test_the_page_of_commands_names_those_that_there_are(capsys):
+    text = (PAGES / "cli.md").read_text()
+    lines = re.findall(r"^\$ echobuf (.*)$", text, re.MULTILINE)
+    assert len(lines) > 3
+    named = {line.split()[0] for line in re.findall(r"^\| `echobuf (.*?)`", text, re.M)}
+    for line in [*lines, *named]:
+        command = [word for word in line.split()[:1] if word[0] != "-"]
+        assert main([*command, "--help"]) == 0
+        help_of_it = capsys.readouterr().out
+        assert all(word in help_of_it for word in line.split() if word[:2] == "--")
+    main(["--help"])
+    there_are = re.findall(r"^    ([a-z-]+)(?: |$)", capsys.readouterr().out, re.M)
+    assert named == set(there_are)

@@ -135,8 +135,7 @@ class WorkerPool {
   /// next; none if it has no tickets.
   std::optional<std::int64_t> making(std::uint64_t queue) const {
     const Progress& progress = queues_[queue];
-    const std::uint64_t done =
-        block_.queue(queue).done.load(std::memory_order_acquire);
+    const std::uint64_t done = block_.queue(queue).done.load(std::memory_order_acquire);
     // Acquire: pairs with submit(); the index comes with the count.
     if (done >= progress.submitted.load(std::memory_order_acquire)) return {};
     return progress.indices[done % WorkerQueue::kDepth].load(std::memory_order_relaxed);
