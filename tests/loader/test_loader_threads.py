@@ -23,7 +23,7 @@ THREADS = 8
 
 
 def draw_all(iterator, threads):
-    """What each thread has got from one iterator, from its first batch on."""
+    """Return the ids that each thread has got from one iterator, from its start on."""
     start = threading.Barrier(threads)
 
     def draw():
