@@ -30,7 +30,7 @@ struct Leaf {
   std::optional<DlpackType> dlpack;
   WriteNumber write_number = nullptr;  // where a Python number may stand for the leaf
   // Of the tensors that it is put from, where they are of a type that NumPy lacks.
-  std::optional<DlpackType> carried;
+  std::optional<DlpackType> carried = std::nullopt;
 };
 
 /// The way that leaves are put: in the dtypes of the spec, or as upstream yields them.
