@@ -27,6 +27,7 @@ from echobuf.errors import (
     UpstreamError,
     UpstreamStateError,
 )
+from echobuf.progress import set_progress
 from echobuf.spec import Field
 from echobuf.stats import Stats
 
@@ -52,6 +53,9 @@ def warmup(device: str = "cpu") -> None:
     Raises:
         OptionError: no such kind of device.
         DeviceError: the device cannot be used.
+
+    Examples:
+        >>> echobuf.warmup()  # on the CPU there is nothing to compile
     """
     from echobuf.options import check_device
 
@@ -97,5 +101,6 @@ __all__ = [
     "__version__",
     "analyze",
     "get_include",
+    "set_progress",
     "warmup",
 ]

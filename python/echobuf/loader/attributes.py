@@ -158,6 +158,10 @@ class DataLoaderLike(Uncopied, Closing):
         Raises:
             TypeError: upstream's length is not known; `length=` says it.
             ClosedError: the loader was closed.
+
+        Examples:
+            >>> EchoLoader(range(100), batch_size=10, factor="auto").max_batches()
+            80
         """
         self._check_open()
         return self._plan.max_batches()

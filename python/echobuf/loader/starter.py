@@ -19,6 +19,7 @@ from echobuf.loader.plan import Plan
 from echobuf.loader.readers import FeedRequest, Reader
 from echobuf.loader.upstream import EpochSetter, Start, Upstream
 from echobuf.loader.upstream_states import Snapshots
+from echobuf.progress import watching
 from echobuf.resources import enough
 from echobuf.state import UpstreamState
 
@@ -38,6 +39,7 @@ class EpochFeed:
         cause: what upstream raised, if it could not be begun.
         snapshots: of upstream, if it has a state.
         pool: the worker processes that feed it, which end when nothing refers to it.
+        describe: returns what it waits for, when no example comes.
 
     Attributes:
         given_up: whether `set_epoch` has asked for another epoch in its place.
@@ -52,6 +54,7 @@ class EpochFeed:
         cause: BaseException | None = None,
         snapshots: Snapshots | None = None,
         pool: Any = None,
+        describe: Callable[[], str] | None = None,
     ) -> None:
         self.number = number
         self.resume = resume
@@ -61,6 +64,15 @@ class EpochFeed:
         self.feeder = feeder
         self.snapshots = snapshots
         self._pool = pool
+        self._describe = describe
+
+    def to_skip(self) -> int:
+        """Return how many fresh examples before a loaded state are still to come."""
+        return 0 if self.feeder is None else self.feeder.to_skip()
+
+    def describe(self) -> str:
+        """Return what it waits for, when no example comes."""
+        return "" if self._describe is None else self._describe()
 
     @property
     def error(self) -> UpstreamError | None:
@@ -276,7 +288,10 @@ class EpochStarter:
     def _start(self, state: UpstreamState | None) -> Start:
         self._upstream.check_fresh()
         self._epoch_setter.note_epochs()
-        return self._reader.check(self._upstream.begin(state))
+        describe = self._reader.describe_wait
+        start = self._upstream.begin(state, describe)
+        with watching("first item", lambda: f"the first example: {describe()}"):
+            return self._reader.check(start)
 
     def _open(
         self, start: Start, number: int, resume: state.State | None
@@ -349,4 +364,5 @@ class EpochStarter:
             feeder,
             snapshots=snapshots,
             pool=self._reader.pool,
+            describe=self._reader.describe_wait,
         )
