@@ -12,6 +12,7 @@ import os
 import sys
 import time
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
@@ -129,9 +130,8 @@ class _Watch(AbstractContextManager[None]):
 
     def __init__(self, wait: Wait, slice_s: float) -> None:
         self._over = Signal()
-        self._thread = DaemonThread(
-            _watch, (wait, slice_s, self._over), name="echobuf-progress"
-        )
+        watcher = _Watcher(wait, slice_s, self._over, weakref.ref(self))
+        self._thread = DaemonThread(watcher.run, name="echobuf-progress")
 
     def __enter__(self) -> None:
         with contextlib.suppress(RuntimeError):  # no thread is left: no line
@@ -140,13 +140,26 @@ class _Watch(AbstractContextManager[None]):
     def __exit__(self, *error: object) -> None:
         self._over.set()
 
-    def __del__(self) -> None:  # Ctrl-C came between `__enter__` and the block
-        self._over.set()
 
+class _Watcher:
+    """The part of a watch that its thread holds.
 
-def _watch(wait: Wait, slice_s: float, over: Signal) -> None:
-    while not over.wait(slice_s):
-        wait.tick()
+    Args:
+        wait: that is watched.
+        slice_s: seconds between two looks at it.
+        over: set at its end.
+        watch: gone without that where Ctrl-C came in between.
+    """
+
+    def __init__(
+        self, wait: Wait, slice_s: float, over: Signal, watch: weakref.ref[_Watch]
+    ) -> None:
+        self._wait, self._slice_s = wait, slice_s
+        self._over, self._watch = over, watch
+
+    def run(self) -> None:
+        while not self._over.wait(self._slice_s) and self._watch() is not None:
+            self._wait.tick()
 
 
 def show_seconds(seconds: float) -> str:
