@@ -130,9 +130,7 @@ def test_threads_that_draw_from_one_iterator(lines):
     echobuf.set_progress(AFTER_S / 5, every_s=0)
     batches = iter(loader_of(Held(64, 37, lambda: lines.wait(4))))
     drawn = []
-    threads = [
-        threading.Thread(target=lambda: drawn.extend(batches)) for _ in range(4)
-    ]
+    threads = [threading.Thread(target=lambda: drawn.extend(batches)) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
