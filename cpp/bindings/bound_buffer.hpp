@@ -266,7 +266,8 @@ class BoundBuffer {
   mutable std::mutex holding_;
 #else
   struct WithGil {
-    ~WithGil() {}  // not trivial: a variable of it counts as used
+    // Not trivial: a variable of it counts as used.
+    ~WithGil() {}  // NOLINT(modernize-use-equals-default)
   };
   static WithGil lock_pointer() { return {}; }
 #endif
