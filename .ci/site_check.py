@@ -52,12 +52,14 @@ class Page(HTMLParser):
         self.links: list[str] = []
         self.anchors: set[str] = set()
         self.fetched: list[str] = []
+        self.components: set[str] = set()
         self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Note a link, an anchor, or a file that is fetched."""
         given = {name: value or "" for name, value in attrs}
         self.anchors |= {given[name] for name in ("id", "name") if name in given}
+        self.components.add(given.get("data-md-component", ""))
         if tag == "a" and "href" in given:
             self.links.append(given["href"])
         self.fetched += [
@@ -106,6 +108,8 @@ def fetched_elsewhere(pages: dict[str, Page]) -> Iterator[str]:
         for link in page.fetched:
             if urlsplit(link).netloc:
                 yield f"{name} fetches {link}"
+        if "source" in page.components:  # the theme's script asks GitHub for stars
+            yield f"{name} fetches from https://api.github.com"
 
 
 MEASURE = """<!doctype html><title>widths</title><body><pre id="widths"></pre><script>

@@ -1,7 +1,7 @@
 """factor=1 in place of the shuffle buffers of streams: rows a second, and the mixing.
 
-100,000 rows of 136 bytes in local files, which Hugging Face datasets, webdataset and
-Ray Data stream through a shuffle buffer of 10,000 rows, or echobuf through a window of
+30,000 rows of 136 bytes in local files, which Hugging Face datasets, webdataset and
+Ray Data stream through a shuffle buffer of 3,000 rows, or echobuf through a window of
 as many. Each library is its own reference. With `--quality` no time is taken: the
 orders of both kinds of shuffling are compared.
 """
@@ -52,8 +52,8 @@ QUESTION = Question(
     settings={
         "fields": {"x": [[32], "float32"], "y": [[], "int64"]},
         "key": "y",
-        "records": 100_000,
-        "buffer": 10_000,
+        "records": 30_000,
+        "buffer": 3_000,
         "batch": 256,
         "limit_s": 0.0,
     },

@@ -17,12 +17,20 @@ ROOT = Path(__file__).resolve().parents[1]
 LINK = re.compile(r"(!?)(\[(?:[^\[\]]|\[[^\[\]]*\])*\])\((\.\./[^)\s#]+)(#[^)\s]*)?\)")
 NAMED = re.compile(r"\[`?(?:docs/)?([a-z_/]+\.md)`?\]\(([a-z_/.]+\.md)(#[^)\s]*)?\)")
 MENTION = re.compile(r"(?<![\w/\"])docs/([a-z_]+)\.md\b(?![^<]*</(?:a|code|pre)>)")
+DIAGRAM = re.compile(
+    r"^```mermaid\nstateDiagram-v2\n(.*?)^```", re.DOTALL | re.MULTILINE
+)
+ARROW = re.compile(r"^ *(\S+) --> (\S+)(?: : (.*))?$", re.MULTILINE)
 FENCE = re.compile(r"(^```.*?^```)", re.DOTALL | re.MULTILINE)
 PICTURES = "pictures"
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Leave pages out of the menu that docs/ does not have."""
+    """Leave pages out of the menu that docs/ does not have.
+
+    A page whose name is misspelt in the menu is still found: it is in no menu then,
+    which is a warning.
+    """
     config.nav = list(existing(config.nav or [], Path(config.docs_dir)))
     return config
 
@@ -64,8 +72,11 @@ def on_page_markdown(
 ) -> str:
     """Lead links out of docs/ to the repository, and pictures to their copies.
 
-    A link whose text is the name of a page gets the title of that page.
+    A link whose text is the name of a page gets the title of that page. Searches find
+    the API before the pages that mention it.
     """
+    if page.file.src_uri.startswith("api/"):
+        page.meta.setdefault("search", {"boost": 2})
 
     def retitled(match: re.Match[str]) -> str:
         folder = posixpath.dirname(page.file.src_uri)
@@ -75,12 +86,25 @@ def on_page_markdown(
         title = title_of(target.content_string) if target else match[1]
         return f"[{title}]({match[2]}{match[3] or ''})"
 
+    markdown = DIAGRAM.sub(lambda match: table_of(match[1]), markdown)
     parts = FENCE.split(markdown)  # code comes at the odd places
     parts[::2] = [
         NAMED.sub(retitled, redirected(part, page.file.src_uri, config))
         for part in parts[::2]
     ]
     return "".join(parts)
+
+
+def table_of(diagram: str) -> str:
+    """Return the transitions of a state diagram as a table.
+
+    GitHub draws the diagram; here its script would come from another host.
+    """
+    rows = ["| from | to | when |", "| --- | --- | --- |"]
+    for start, end, when in ARROW.findall(diagram):
+        names = ("the start" if each == "[*]" else f"*{each}*" for each in (start, end))
+        rows.append(" | ".join(["", *names, when, ""]).strip())
+    return "\n".join(rows)
 
 
 def title_of(text: str) -> str:

@@ -108,7 +108,10 @@ class HuggingFace(_OfParquet):
         )
         ours = self.settings.get("echobuf")
         if not ours:
-            stream = stream.shuffle(seed=0, buffer_size=self.buffer)
+            # More input shards are read by threads, whose end is waited for in sleeps.
+            stream = stream.shuffle(
+                seed=0, buffer_size=self.buffer, max_buffer_input_shards=1
+            )
         stream = stream.with_format("numpy")
         return stream if ours == "rows" else stream.batch(self.batch)
 
@@ -159,6 +162,10 @@ class RayData(_OfParquet):
         )
         ray.data.DataContext.get_current().enable_progress_bars = False
         dataset = ray.data.read_parquet(self.write())
+        # In here: Ray's processes do not import this module.
+        dataset = dataset.map_batches(
+            lambda columns: {"x": np.stack(columns["x"]), "y": columns["y"]}
+        )
         if self.settings.get("echobuf"):
             return dataset
         return dataset.iter_batches(

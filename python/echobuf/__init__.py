@@ -34,10 +34,13 @@ from echobuf.stats import Stats
 if TYPE_CHECKING:
     from echobuf.analysis.measure import analyze
     from echobuf.loader import EchoLoader
+    from echobuf.loader.steps import schedule_epochs, schedule_steps
 
 _LATER = {  # names that are imported when they are first wanted
     "EchoLoader": "echobuf.loader",
     "analyze": "echobuf.analysis.measure",
+    "schedule_epochs": "echobuf.loader.steps",
+    "schedule_steps": "echobuf.loader.steps",
 }
 
 
@@ -101,6 +104,8 @@ __all__ = [
     "__version__",
     "analyze",
     "get_include",
+    "schedule_epochs",
+    "schedule_steps",
     "set_progress",
     "warmup",
 ]

@@ -12,6 +12,7 @@ import os
 import sys
 import time
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
@@ -89,19 +90,19 @@ class Wait:
 
     Args:
         kind: lines of one kind have `every_s` seconds in between.
-        describe: returns what is waited for, after "waiting 12 s for ".
         begun_s: seconds that it has lasted already.
     """
 
-    def __init__(
-        self, kind: str, describe: Callable[[], str], begun_s: float = 0.0
-    ) -> None:
+    def __init__(self, kind: str, begun_s: float = 0.0) -> None:
         self._kind = kind
-        self._describe = describe
         self._began = time.monotonic() - begun_s
 
-    def tick(self) -> None:
-        """Report the wait, if it is time to."""
+    def tick(self, describe: Callable[[], str]) -> None:
+        """Report the wait, if it is time to.
+
+        Args:
+            describe: returns what is waited for, after "waiting 12 s for ".
+        """
         now, settings = time.monotonic(), _settings
         if not settings.after_s or now - self._began < settings.after_s:
             return
@@ -109,7 +110,7 @@ class Wait:
         if last is not None and now - last < settings.every_s:
             return
         settings.last[self._kind] = now
-        _write(f"waiting {show_seconds(now - self._began)} for {self._describe()}")
+        _write(f"waiting {show_seconds(now - self._began)} for {describe()}")
 
 
 def watching(kind: str, describe: Callable[[], str]) -> AbstractContextManager[None]:
@@ -117,21 +118,20 @@ def watching(kind: str, describe: Callable[[], str]) -> AbstractContextManager[N
 
     Args:
         kind: as of a `Wait`.
-        describe: likewise; called on the thread.
+        describe: as of `Wait.tick`; called on the thread.
     """
     if _settings.slice_s is None:
         return contextlib.nullcontext()
-    return _Watch(Wait(kind, describe), _settings.slice_s)
+    return _Watch(Wait(kind), describe, _settings.slice_s)
 
 
 class _Watch(AbstractContextManager[None]):
     """A block that a thread watches; the thread ends with the block, or with this."""
 
-    def __init__(self, wait: Wait, slice_s: float) -> None:
+    def __init__(self, wait: Wait, describe: Callable[[], str], slice_s: float) -> None:
         self._over = Signal()
-        self._thread = DaemonThread(
-            _watch, (wait, slice_s, self._over), name="echobuf-progress"
-        )
+        watcher = _Watcher(wait, describe, slice_s, self._over, weakref.ref(self))
+        self._thread = DaemonThread(watcher.run, name="echobuf-progress")
 
     def __enter__(self) -> None:
         with contextlib.suppress(RuntimeError):  # no thread is left: no line
@@ -140,13 +140,32 @@ class _Watch(AbstractContextManager[None]):
     def __exit__(self, *error: object) -> None:
         self._over.set()
 
-    def __del__(self) -> None:  # Ctrl-C came between `__enter__` and the block
-        self._over.set()
 
+class _Watcher:
+    """The part of a watch that its thread holds.
 
-def _watch(wait: Wait, slice_s: float, over: Signal) -> None:
-    while not over.wait(slice_s):
-        wait.tick()
+    Args:
+        wait: that is watched.
+        describe: returns what is waited for.
+        slice_s: seconds between two looks at it.
+        over: set at its end.
+        watch: gone without that where Ctrl-C came in between.
+    """
+
+    def __init__(
+        self,
+        wait: Wait,
+        describe: Callable[[], str],
+        slice_s: float,
+        over: Signal,
+        watch: weakref.ref[_Watch],
+    ) -> None:
+        self._wait, self._describe, self._slice_s = wait, describe, slice_s
+        self._over, self._watch = over, watch
+
+    def run(self) -> None:
+        while not self._over.wait(self._slice_s) and self._watch() is not None:
+            self._wait.tick(self._describe)
 
 
 def show_seconds(seconds: float) -> str:

@@ -6,16 +6,16 @@ import doctest
 import importlib
 import inspect
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 import pytest
 
 import echobuf
+import markdown
 import public_api
+from api_examples import docstrings, examples_in, run
 from echobuf.cli.main import main
 
 PAGES = Path(__file__).parents[2] / "docs" / "api"
@@ -56,39 +56,12 @@ def the_object(name: str) -> Any:
     return getattr(import_or_skip(module), attribute)
 
 
-def docstrings(name: str) -> Iterator[tuple[str, str]]:
-    """Yield the names and docstrings of an object and its members."""
+def texts_of(name: str) -> list[tuple[str, str]]:
+    """Return the names and texts that have a public name's examples."""
     value = the_object(name)
     if isinstance(value, str):  # which has no docstring of its own
-        yield name, shown_on(PAGES / "index.md")
-        return
-    yield name, inspect.getdoc(value) or ""
-    if inspect.isclass(value):
-        for member, defined in public_api.members_of(value).items():
-            yield f"{name}.{member}", inspect.getdoc(defined) or ""
-
-
-def examples_in(text: str) -> list[doctest.Example]:
-    return doctest.DocTestParser().get_examples(text)
-
-
-def run(text: str, name: str) -> str:
-    """Run the examples in a text; return what fails, empty if nothing does."""
-    names = {
-        "np": np,
-        "echobuf": echobuf,
-        "EchoBuffer": echobuf.EchoBuffer,
-        "EchoLoader": echobuf.EchoLoader,
-        "Field": echobuf.Field,
-        "T": echobuf.transforms,
-    }
-    for module in ("cache", "metrics", "serve", "testing"):
-        importlib.import_module(f"echobuf.{module}")
-    test = doctest.DocTestParser().get_doctest(text, names, name, None, 0)
-    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
-    failures: list[str] = []
-    runner.run(test, out=failures.append)
-    return "".join(failures)
+        return [(name, shown_on(PAGES / "index.md"))]
+    return list(docstrings(name, value))
 
 
 @pytest.fixture(autouse=True)
@@ -99,7 +72,7 @@ def in_a_folder_of_its_own(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_name_has_examples_that_run_as_they_are_shown(name):
     examples: list[doctest.Example] = []
-    for path, text in docstrings(name):
+    for path, text in texts_of(name):
         examples += examples_in(text)
         assert not run(text, path)
     assert examples
@@ -151,6 +124,9 @@ def pages() -> str:
 
 def test_every_public_name_is_on_one_page_of_the_api():
     shown = re.findall(r"^::: (\S+)$", pages(), re.MULTILINE)
+    # tests/slow/frameworks looks for these.
+    slow = ("echobuf.keras.", "echobuf.transformers.")
+    shown = [name for name in shown if not name.startswith(slow)]
     documented = [name for name in NAMES if name != "echobuf.__version__"]
     assert sorted(shown) == sorted(documented)
 
@@ -187,3 +163,9 @@ def test_the_page_of_commands_names_those_that_there_are(capsys):
     main(["--help"])
     there_are = re.findall(r"^    ([a-z-]+)(?: |$)", capsys.readouterr().out, re.M)
     assert named == set(there_are)
+
+
+def test_the_page_of_headers_shows_lines_of_the_trainer():
+    (block,) = markdown.blocks(PAGES / "cpp.md", "cmake")
+    trainer = PAGES.parents[1] / "examples" / "cpp_trainer" / "CMakeLists.txt"
+    assert set(block.splitlines()) <= set(trainer.read_text().splitlines())

@@ -126,6 +126,18 @@ def test_once_in_every_so_many_seconds(lines):
     assert len(explained) <= 1
 
 
+def test_threads_that_draw_from_one_iterator(lines):
+    echobuf.set_progress(AFTER_S / 5, every_s=0)
+    batches = iter(loader_of(Held(64, 37, lambda: lines.wait(4))))
+    drawn = []
+    threads = [threading.Thread(target=lambda: drawn.extend(batches)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(drawn) == 16
+
+
 def test_the_end_of_an_epoch_that_was_left(lines):
     inside = threading.Event()
 

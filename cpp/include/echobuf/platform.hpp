@@ -13,6 +13,14 @@
 #define ECHOBUF_UNROLL
 #endif
 
+// ECHOBUF_INLINE stands before what loops of rows call, a few calls deep: Clang's
+// `flatten` inlines one level, and a loop with a call in it becomes no vectors.
+#if defined(__clang__) && !defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+#define ECHOBUF_INLINE __attribute__((always_inline))
+#else
+#define ECHOBUF_INLINE
+#endif
+
 #if !defined(__CUDACC_RTC__)
 #include <cstdint>
 #endif

@@ -141,7 +141,11 @@ class DataLoaderLike(Uncopied, Closing):
             ClosedError: the loader was closed.
         """
         self._check_open()
-        return self._plan.epoch_length().count_batches(self._counted_epoch())
+        return self._count_batches(self._counted_epoch())
+
+    def _count_batches(self, epoch: int) -> int:
+        """Return the number of batches in an epoch, given by its number."""
+        return self._plan.epoch_length().count_batches(epoch)
 
     @abstractmethod
     def _counted_epoch(self) -> int:

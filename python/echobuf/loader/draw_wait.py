@@ -29,7 +29,7 @@ class DrawWait:
     def __init__(self, buffer: EchoBuffer, feed: EpochFeed, begun_s: float) -> None:
         self._buffer = buffer
         self._feed = feed
-        self._wait = Wait("batch", self._describe, begun_s)
+        self._wait = Wait("batch", begun_s)
         self._began = self._changed_at = time.monotonic()
         self._first = self._last = self._count()
 
@@ -38,7 +38,8 @@ class DrawWait:
         count = self._count()
         if count != self._last:
             self._last, self._changed_at = count, time.monotonic()
-        self._wait.tick()
+        # Given here: the loader's parts are released without a collection of cycles.
+        self._wait.tick(self._describe)
 
     def _count(self) -> int:
         """Return how many items upstream has yielded, skipped ones counted in."""

@@ -133,10 +133,10 @@ class Feeder:
         if timeout is not None:
             self._thread.join(timeout)
             return not self._thread.is_alive()
-        wait = Wait("end", lambda: "upstream's current `next` to return, to end it")
+        wait = Wait("end")
         while self._thread.is_alive():
             self._thread.join(0.1)
-            wait.tick()
+            wait.tick(lambda: "upstream's current `next` to return, to end it")
         return True
 
     def end(self) -> None:

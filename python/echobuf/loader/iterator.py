@@ -53,7 +53,7 @@ class EpochIterator(Uncopied, Iterator[Any]):
         self._finished: Callable[[], None] | None = finished
         self._overlap = overlap
         self._held: Any = None  # a batch drawn before Ctrl-C came
-        self._wait: DrawWait | None = None  # for the next batch, if it lasts
+        self._wait: DrawWait | None = None  # over draws with a timeout
         self._superseded = False
         self._is_closed = False  # the loader
         # Held while the first batch is asked for, at the end, and during a draw that
@@ -133,25 +133,25 @@ class EpochIterator(Uncopied, Iterator[Any]):
         Raises:
             TimeoutError: the time ran out; the next call goes on with the wait.
         """
+        run = self._run
         if timeout is None:
-            self._note_wait(buffer, slice_s())
+            # Of this call alone: other threads may draw from this iterator, too.
+            wait = None if run is None else DrawWait(buffer, run, slice_s() or 0.0)
             while (batch := next_within(buffer, slice_s())) is None:
-                self._note_wait(buffer, None)
-        else:
-            try:
-                batch = buffer.next_batch(timeout=timeout)
-            except TimeoutError:
-                self._note_wait(buffer, timeout)
-                raise
+                if wait is not None:
+                    wait.tick()
+            return batch
+        try:
+            batch = buffer.next_batch(timeout=timeout)
+        except TimeoutError:
+            wait = self._wait
+            if wait is None and run is not None:
+                wait = self._wait = DrawWait(buffer, run, timeout)
+            if wait is not None:
+                wait.tick()
+            raise
         self._wait = None
         return batch
-
-    def _note_wait(self, buffer: EchoBuffer, begun_s: float | None) -> None:
-        run = self._run
-        if self._wait is None and run is not None:
-            self._wait = DrawWait(buffer, run, begun_s or 0.0)
-        if self._wait is not None:
-            self._wait.tick()
 
     def start(self) -> EpochFeed:
         """Return the epoch's feed, and note its buffer for the draws to come.

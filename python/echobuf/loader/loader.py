@@ -201,6 +201,7 @@ class EchoLoader(DataLoaderLike):
             adapter=self._adapter(),
             stop=self._starter.stop,
             end_epoch=self._end_current,
+            count_batches=self._count_batches,
         )
 
     def _end_current(self) -> None:
@@ -361,6 +362,8 @@ class LoaderInternals:
         adapter: converts items and batches for the loader's framework.
         stop: stops feeding the current epoch, without waiting for upstream.
         end_epoch: ends the current epoch, and waits for the feeder.
+        count_batches: returns the number of batches in an epoch, given by its number,
+            on all ranks; raises `TypeError` where it is not known.
     """
 
     plan: Plan
@@ -370,6 +373,7 @@ class LoaderInternals:
     adapter: Adapter
     stop: Callable[[], None]
     end_epoch: Callable[[], None]
+    count_batches: Callable[[int], int]
 
 
 def internals_of(loader: EchoLoader) -> LoaderInternals:

@@ -18,6 +18,7 @@ from echobuf.loader.feeder import Feeder
 from echobuf.loader.readers import FeedRequest
 from echobuf.loader.source import Order
 from echobuf.loader.upstream import Start
+from echobuf.progress import watching
 from echobuf.workers.pool import Supervisor, WorkerPool
 from echobuf.workers.settings import WorkerSettings
 
@@ -68,7 +69,8 @@ class PoolReader:
         if start.items is None or self._has_example:
             return start
         try:
-            self._example = self._dataset[start.first]
+            with watching("first item", lambda: f"item {start.first}, the first one"):
+                self._example = self._dataset[start.first]
         except Exception as error:
             return Start(error=error)
         self._has_example = True
@@ -81,7 +83,7 @@ class PoolReader:
     def describe_wait(self) -> str:
         """Return which items of the dataset the workers make."""
         if self.pool is None:
-            return "this process makes the first one, to infer its structure"
+            return "the sampler has yielded no index"
         core, count = self.pool.core, self.settings.count
         items = [core.making(worker) for worker in range(count)]
         shown = [str(item) for item in items if item is not None]

@@ -19,7 +19,6 @@ from echobuf.loader.plan import Plan
 from echobuf.loader.readers import FeedRequest, Reader
 from echobuf.loader.upstream import EpochSetter, Start, Upstream
 from echobuf.loader.upstream_states import Snapshots
-from echobuf.progress import watching
 from echobuf.resources import enough
 from echobuf.state import UpstreamState
 
@@ -288,10 +287,8 @@ class EpochStarter:
     def _start(self, state: UpstreamState | None) -> Start:
         self._upstream.check_fresh()
         self._epoch_setter.note_epochs()
-        describe = self._reader.describe_wait
-        start = self._upstream.begin(state, describe)
-        with watching("first item", lambda: f"the first example: {describe()}"):
-            return self._reader.check(start)
+        start = self._upstream.begin(state, self._reader.describe_wait)
+        return self._reader.check(start)
 
     def _open(
         self, start: Start, number: int, resume: state.State | None

@@ -212,7 +212,9 @@ def _parts(upstream: Any) -> tuple[Any, ...]:
         return ()
     batch_sampler = loader.batch_sampler
     inner = getattr(batch_sampler, "sampler", None)
-    return loader.sampler, batch_sampler, inner, loader.dataset
+    shard = getattr(batch_sampler, "batch_sampler", None)  # of Accelerate
+    whole = getattr(shard, "sampler", None)
+    return loader.sampler, batch_sampler, inner, shard, whole, loader.dataset
 
 
 def _takes(each: Any) -> bool:

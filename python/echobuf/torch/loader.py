@@ -229,10 +229,12 @@ class EchoLoader(_EchoLoader):
             ClosedError: the loader was closed.
             UpstreamError: with `uneven`, another rank is gone.
         """
-        self._check_open()
+        return super().__len__()
+
+    def _count_batches(self, epoch: int) -> int:
         if self._ranks is None:
-            return super().__len__()
-        return self._ranks.count_batches(self._counted_epoch())
+            return super()._count_batches(epoch)
+        return self._ranks.count_batches(epoch)
 
     def max_batches(self) -> int:
         """Return the most batches that an epoch can have, for learning-rate schedules.

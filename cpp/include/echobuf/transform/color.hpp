@@ -14,7 +14,7 @@ struct Hsv {
   float h, s, v;
 };
 
-ECHOBUF_HD inline Hsv hsv_of(float r, float g, float b) {
+ECHOBUF_HD ECHOBUF_INLINE inline Hsv hsv_of(float r, float g, float b) {
   const float high = exact::most(exact::most(r, g), b);
   const float low = exact::least(exact::least(r, g), b);
   const float range = high - low;
@@ -34,9 +34,11 @@ ECHOBUF_HD inline Hsv hsv_of(float r, float g, float b) {
   return {h, s, high};
 }
 
-ECHOBUF_HD inline float unit_clamp(float x) { return exact::limit(x, 0.0f, 1.0f); }
+ECHOBUF_HD ECHOBUF_INLINE inline float unit_clamp(float x) {
+  return exact::limit(x, 0.0f, 1.0f);
+}
 
-ECHOBUF_HD inline void rgb_of(const Hsv& c, float* rgb) {
+ECHOBUF_HD ECHOBUF_INLINE inline void rgb_of(const Hsv& c, float* rgb) {
   const float h6 = c.h * 6.0f;
   using exact::choose;
   // A float: of integers GCC makes a switch.
@@ -116,7 +118,7 @@ struct Jitter {
     for (uint32_t k = 0; k < kKinds; ++k) step(d, d.kind(k), v);
   }
 
-  ECHOBUF_HD void step(const Draw& d, uint32_t kind, float* v) const {
+  ECHOBUF_HD ECHOBUF_INLINE void step(const Draw& d, uint32_t kind, float* v) const {
     if (!has(kind)) return;
     if (kind == kBrightness) {
       const float factor = d.factor[kBrightness];
@@ -131,22 +133,23 @@ struct Jitter {
     }
   }
 
-  ECHOBUF_HD float grey(const float* v) const {
+  ECHOBUF_HD ECHOBUF_INLINE float grey(const float* v) const {
     if (in.channels != 3) return v[0];
     const float g = (v[0] * 0.2989f + v[1] * 0.587f) + v[2] * 0.114f;
     return integer != 0 ? static_cast<float>(exact::cut_int(g)) : g;
   }
 
  private:
-  ECHOBUF_HD float settled(float v) const {
+  ECHOBUF_HD ECHOBUF_INLINE float settled(float v) const {
     v = exact::limit(v, 0.0f, bound);
     return integer != 0 ? static_cast<float>(exact::cut_int(v)) : v;
   }
-  ECHOBUF_HD float blended(float v, float other, const Draw& d, uint32_t kind) const {
+  ECHOBUF_HD ECHOBUF_INLINE float blended(float v, float other, const Draw& d,
+                                          uint32_t kind) const {
     return settled(v * d.factor[kind] + other * d.rest[kind]);
   }
 
-  ECHOBUF_HD void turn_hue(float by, float* v) const {
+  ECHOBUF_HD ECHOBUF_INLINE void turn_hue(float by, float* v) const {
     const float unit = integer != 0 ? 1.0f / 255.0f : 1.0f;
     Hsv c = hsv_of(v[0] * unit, v[1] * unit, v[2] * unit);
     c.h = c.h + by;
