@@ -26,6 +26,7 @@ import sys
 import sysconfig
 import tempfile
 import time
+import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -86,6 +87,9 @@ def build(python: str, target: str, work: Path, isolated: bool) -> tuple[Path, P
         "CMAKE_CXX_COMPILER_RANLIB": tools["ranlib"],
         "CMAKE_STRIP": "",  # the linker strips, also for other machines
         "Python_INCLUDE_DIR": include,
+        # Else pybind11 takes those of the Python that builds.
+        "PYTHON_MODULE_EXTENSION": f".{soabi}.so",
+        "PYTHON_MODULE_DEBUG_POSTFIX": "",
     }
     settings = [f"-Ccmake.define.{name}={value}" for name, value in defines.items()]
     environment = os.environ | {
@@ -100,6 +104,9 @@ def build(python: str, target: str, work: Path, isolated: bool) -> tuple[Path, P
     subprocess.run([*command, str(ROOT)], check=True, env=environment)
     (sdist,) = out.glob("*.tar.gz")
     (wheel,) = out.glob("*.whl")
+    module = f"echobuf/_core.{soabi}.so"
+    if module not in zipfile.ZipFile(wheel).namelist():
+        raise SystemExit(f"{wheel.name} has no {module}, which its Python looks for")
     return sdist, wheel
 
 

@@ -192,15 +192,12 @@ class BoundBuffer {
   void release() {
     std::shared_ptr<Core> buffer;
     {
-#ifdef Py_GIL_DISABLED
-      std::unique_lock lock(holding_, std::defer_lock);
-      if (generation_ == fork_generation()) lock.lock();
-#endif
+      const auto lock = lock_pointer();
+      // In a forked child the destructor leaves the parent's buffer alone.
+      if (buffer_ && buffer_->of_this_process()) released_ = buffer_;
       buffer.swap(buffer_);
     }
-    if (!buffer) return;
-    if (!buffer->of_this_process()) return;  // its destructor leaves the parent's alone
-    released_ = buffer;
+    if (!buffer || !buffer->of_this_process()) return;
     const GilRelease released;
     buffer->shut_down();
     buffer.reset();
@@ -210,16 +207,15 @@ class BoundBuffer {
   std::shared_ptr<Core> share() const { return hold(); }
 
   /// After release(): whether the last call has left, so that the memory is given back.
-  bool gone() const { return released_.expired(); }
+  bool gone() const {
+    const auto lock = lock_pointer();
+    return released_.expired();
+  }
 
  protected:
   /// The buffer, kept alive for a call; empty after release().
   std::shared_ptr<Core> hold() const {
-#ifdef Py_GIL_DISABLED
-    // In a forked child there is one thread, and another may have had the lock.
-    if (generation_ != fork_generation()) return buffer_;
-    const std::lock_guard lock(holding_);
-#endif
+    const auto lock = lock_pointer();
     return buffer_;
   }
 
@@ -258,13 +254,27 @@ class BoundBuffer {
     return py::make_tuple(code(status), done);
   }
 
+  /// Guards `buffer_` and `released_` where the GIL does not.
+#ifdef Py_GIL_DISABLED
+  std::unique_lock<std::mutex> lock_pointer() const {
+    std::unique_lock lock(holding_, std::defer_lock);
+    // In a forked child there is one thread, and another may have had the lock.
+    if (generation_ == fork_generation()) lock.lock();
+    return lock;
+  }
+  const std::uint32_t generation_ = fork_generation();
+  mutable std::mutex holding_;
+#else
+  struct WithGil {
+    // Not trivial: a variable of it counts as used.
+    ~WithGil() {}  // NOLINT(modernize-use-equals-default)
+  };
+  static WithGil lock_pointer() { return {}; }
+#endif
+
   std::shared_ptr<const Structure> structure_;
   std::shared_ptr<Core> buffer_;  // empty after release()
   std::weak_ptr<Core> released_;
-#ifdef Py_GIL_DISABLED
-  const std::uint32_t generation_ = fork_generation();
-  mutable std::mutex holding_;  // guards buffer_, where the GIL does not
-#endif
 };
 
 }  // namespace echobuf::python

@@ -14,7 +14,7 @@ namespace {
 
 Leaf make_leaf(const py::handle& item, bool ragged) {
   const auto pair = item.cast<py::tuple>();
-  Leaf leaf{pair[0].cast<py::dtype>(), pair[1].cast<std::vector<py::ssize_t>>(), 0, {}};
+  Leaf leaf{pair[0].cast<py::dtype>(), pair[1].cast<std::vector<py::ssize_t>>(), 0};
   if (leaf.shape.empty()) leaf.write_number = writer_of_numbers(leaf.dtype);
   leaf.dlpack = dlpack_type(leaf.dtype);
   leaf.row_bytes = static_cast<std::size_t>(leaf.dtype.itemsize());

@@ -27,10 +27,10 @@ struct Leaf {
   py::dtype dtype;
   std::vector<py::ssize_t> shape;
   std::size_t row_bytes;  // of one example; of one row of a whole batch
-  std::optional<DlpackType> dlpack;
+  std::optional<DlpackType> dlpack = std::nullopt;
   WriteNumber write_number = nullptr;  // where a Python number may stand for the leaf
   // Of the tensors that it is put from, where they are of a type that NumPy lacks.
-  std::optional<DlpackType> carried;
+  std::optional<DlpackType> carried = std::nullopt;
 };
 
 /// The way that leaves are put: in the dtypes of the spec, or as upstream yields them.

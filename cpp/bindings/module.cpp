@@ -1,6 +1,7 @@
 // The private native module: integers, pointers and buffers cross here, no policy.
 #include <pybind11/pybind11.h>
 
+#include "echobuf/version.hpp"
 #include "gil.hpp"
 #include "register.hpp"
 

@@ -47,39 +47,41 @@ static_assert(sizeof(JobReport) <= kReport * sizeof(std::uint64_t));
 
 Deadline after(double seconds) { return deadline_after(Clock::now(), seconds); }
 
-/// Waits for an epoch to begin; without `epoch`, for the job's first. Returns a code of
-/// ReadResult, the epoch, and the position at which it begins.
-py::tuple wait_epoch(const ClientSlot& client, std::optional<std::uint64_t> epoch,
-                     double timeout_s) {
-  const GilRelease released;
-  const Deadline deadline = after(timeout_s);
-  RingHeader& header = client.header();
+/// The outcome of a wait for an epoch: how it ended, its number, and the position at
+/// which it begins.
+struct EpochBegun {
   ReadResult came = ReadResult::kTimeout;
   std::uint64_t number = 0;
   std::uint64_t base = 0;
+};
+
+/// Waits for an epoch to begin; without `epoch`, for the job's first.
+EpochBegun wait_begun(const ClientSlot& client, std::optional<std::uint64_t> epoch,
+                      Deadline deadline) {
+  RingHeader& header = client.header();
   for (;;) {
     const std::uint32_t key = header.news.prepare();
     const std::uint32_t phase = header.phase.load(std::memory_order_acquire);
     const auto wanted = epoch ? epoch : client.first_epoch();
     const auto begins = wanted ? client.base_of(*wanted) : std::nullopt;
-    if (!client.is_held()) {
-      came = ReadResult::kDropped;
-    } else if (begins) {
-      came = ReadResult::kEnded;
-      number = *wanted;
-      base = *begins;
-    } else if (phase == RingHeader::kFailed) {
-      came = ReadResult::kFailed;
-    } else if (phase == RingHeader::kOver) {
-      came = ReadResult::kOver;
-    } else if (Clock::now() < deadline) {
-      header.news.wait(key, deadline);
-      continue;
-    }
-    break;
+    if (!client.is_held()) return {ReadResult::kDropped};
+    if (begins) return {ReadResult::kEnded, *wanted, *begins};
+    if (phase == RingHeader::kFailed) return {ReadResult::kFailed};
+    if (phase == RingHeader::kOver) return {ReadResult::kOver};
+    if (Clock::now() >= deadline) return {ReadResult::kTimeout};
+    header.news.wait(key, deadline);
   }
-  const py::gil_scoped_acquire acquired;
-  return py::make_tuple(static_cast<int>(came), number, base);
+}
+
+/// The same without the GIL: a code of ReadResult, the epoch, and the position.
+py::tuple wait_epoch(const ClientSlot& client, std::optional<std::uint64_t> epoch,
+                     double timeout_s) {
+  EpochBegun begun;
+  {
+    const GilRelease released;
+    begun = wait_begun(client, epoch, after(timeout_s));
+  }
+  return py::make_tuple(static_cast<int>(begun.came), begun.number, begun.base);
 }
 
 /// Returns text of another process; bytes that are no UTF-8 are escaped.

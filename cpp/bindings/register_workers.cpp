@@ -126,6 +126,9 @@ class BoundWorkerPool {
   std::uint64_t outstanding(std::uint64_t queue) const {
     return pool_->outstanding(queue);
   }
+  std::optional<std::int64_t> making(std::uint64_t queue) const {
+    return pool_->making(queue);
+  }
 
  private:
   using WorkerPool = echobuf::workers::WorkerPool<Core>;
@@ -208,7 +211,8 @@ void register_pool(py::module_& m, const char* name) {
       .def("reap", &WorkerPool::reap)
       .def("is_wanted", &WorkerPool::is_wanted)
       .def("close", &WorkerPool::close)
-      .def("outstanding", &WorkerPool::outstanding);
+      .def("outstanding", &WorkerPool::outstanding)
+      .def("making", &WorkerPool::making);
 }
 
 }  // namespace

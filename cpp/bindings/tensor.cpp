@@ -45,9 +45,9 @@ bool is_true(PyObject* value) {
 }
 
 bool means_its_bytes(PyObject* item, const Kind& kind, const DlpackType& type) {
-  static const Name requires_grad("requires_grad");
-  static const Name is_neg("is_neg");
-  static const Name is_conj("is_conj");
+  constinit static const Name requires_grad("requires_grad");
+  constinit static const Name is_neg("is_neg");
+  constinit static const Name is_conj("is_conj");
   if (kind.has_gradients && is_true(PyObject_GetAttr(item, requires_grad.get())))
     return false;
   const bool is_whole = type.code == kDlpackSigned || type.code == kDlpackUnsigned ||

@@ -19,7 +19,7 @@ PyObject* of_torch(const std::string& name) {
   static thread_local std::vector<Known> known;
   for (const Known& each : known)
     if (each.name == name) return each.value;
-  static const Name module_name("torch");
+  constinit static const Name module_name("torch");
   const auto module =
       py::reinterpret_steal<py::object>(PyImport_GetModule(module_name.get()));
   PyObject* value =
@@ -53,7 +53,7 @@ bool read(PyObject* value, std::vector<py::ssize_t>& numbers) {
 }
 
 bool read_address(PyObject* item, const std::byte*& address) {
-  static const Name name("data_ptr");
+  constinit static const Name name("data_ptr");
   const auto value =
       py::reinterpret_steal<py::object>(PyObject_CallMethodNoArgs(item, name.get()));
   if (!value) return false;
@@ -69,11 +69,11 @@ bool is_tensor_of_torch(PyTypeObject* type) {
 }
 
 bool view_by_attributes(PyObject* item, const DlpackType& wanted, ArrayView& view) {
-  static const Name is_cpu("is_cpu");
-  static const Name dtype("dtype");
-  static const Name layout("layout");
-  static const Name shape_name("shape");
-  static const Name stride_name("stride");
+  constinit static const Name is_cpu("is_cpu");
+  constinit static const Name dtype("dtype");
+  constinit static const Name layout("layout");
+  constinit static const Name shape_name("shape");
+  constinit static const Name stride_name("stride");
   static thread_local std::vector<py::ssize_t> shape;
   static thread_local std::vector<py::ssize_t> strides;
   const PyObject* const type = torch_dtype(wanted);

@@ -284,6 +284,12 @@ TEST(Workers, SubmitToABusyWorkerEndsWithTheTerm) {
   giver.join();
 }
 
+TEST(Workers, AControlBlockOfAnotherVersionIsRefused) {
+  const ControlBlock control_block(2);
+  control_block.header().version += 1;
+  EXPECT_THROW(ControlBlock(control_block.fd(), 2), std::invalid_argument);
+}
+
 TEST(Workers, AControlBlockOfAnotherSizeIsRefused) {
   const ControlBlock control_block(2);
   EXPECT_NO_THROW(ControlBlock(control_block.fd(), 2));

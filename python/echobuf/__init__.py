@@ -27,16 +27,20 @@ from echobuf.errors import (
     UpstreamError,
     UpstreamStateError,
 )
+from echobuf.progress import set_progress
 from echobuf.spec import Field
 from echobuf.stats import Stats
 
 if TYPE_CHECKING:
     from echobuf.analysis.measure import analyze
     from echobuf.loader import EchoLoader
+    from echobuf.loader.steps import schedule_epochs, schedule_steps
 
 _LATER = {  # names that are imported when they are first wanted
     "EchoLoader": "echobuf.loader",
     "analyze": "echobuf.analysis.measure",
+    "schedule_epochs": "echobuf.loader.steps",
+    "schedule_steps": "echobuf.loader.steps",
 }
 
 
@@ -52,6 +56,9 @@ def warmup(device: str = "cpu") -> None:
     Raises:
         OptionError: no such kind of device.
         DeviceError: the device cannot be used.
+
+    Examples:
+        >>> echobuf.warmup()  # on the CPU there is nothing to compile
     """
     from echobuf.options import check_device
 
@@ -97,5 +104,8 @@ __all__ = [
     "__version__",
     "analyze",
     "get_include",
+    "schedule_epochs",
+    "schedule_steps",
+    "set_progress",
     "warmup",
 ]

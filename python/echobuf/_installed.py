@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 
-__version__ = "0.1.0"
+from echobuf._version import __version__
 
 try:
     from echobuf import _core
@@ -19,10 +19,18 @@ if _core.__version__ != __version__:
 
     raise ImportError(explain_mixed(__version__, _core.__version__), name="echobuf")
 
+__all__ = ["__version__", "get_include"]
+
 # Before all other hooks, so that it runs after them: it puts threads to sleep.
 atexit.register(_core.interpreter_exits)
 
 
 def get_include() -> str:
-    """Return the folder of the C++ headers, for `#include <echobuf/buffer.hpp>`."""
+    """Return the folder of the C++ headers, for `#include <echobuf/buffer.hpp>`.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> Path(echobuf.get_include(), "echobuf", "buffer.hpp").is_file()
+        True
+    """
     return os.path.join(os.path.dirname(__file__), "include")

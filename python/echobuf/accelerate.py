@@ -56,6 +56,16 @@ class EchoLoader(_EchoLoader, DataLoaderStateMixin):  # type: ignore[misc]
     Raises:
         OptionError: an argument is out of range, or there is no process group.
         DeviceError: the device cannot be used.
+
+    Examples:
+        >>> from accelerate import Accelerator
+        >>> import echobuf.accelerate
+        >>> loader = echobuf.accelerate.EchoLoader(range(8), batch_size=4, factor=1)
+        >>> loader = Accelerator(cpu=True).prepare(loader)
+        >>> for batch in loader:
+        ...     print(batch.shape, loader.end_of_dataloader)
+        torch.Size([4]) False
+        torch.Size([4]) True
     """
 
     def _set_up(self, upstream: Iterable[Any], **arguments: Any) -> None:
@@ -94,6 +104,13 @@ class EchoLoader(_EchoLoader, DataLoaderStateMixin):  # type: ignore[misc]
         """Set the number, and so the order, of the epoch that the next `iter` begins.
 
         As that of `echobuf.torch.EchoLoader`.
+
+        Examples:
+            >>> import echobuf.accelerate
+            >>> loader = echobuf.accelerate.EchoLoader(range(4), batch_size=4, factor=1)
+            >>> loader.set_epoch(3)
+            >>> loader.state_dict()["epoch"]
+            3
         """
         super().set_epoch(epoch)
         if self._epochs.current() is None:
@@ -103,11 +120,35 @@ class EchoLoader(_EchoLoader, DataLoaderStateMixin):  # type: ignore[misc]
         return super()._counted_epoch() if self._ending is None else self._ending
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position after the batches that the loop was given."""
+        """Return the position after the batches that the loop was given.
+
+        Examples:
+            >>> import echobuf.accelerate
+            >>> loader = echobuf.accelerate.EchoLoader(range(8), batch_size=2, factor=2)
+            >>> batch = next(iter(loader))  # one more batch is drawn ahead
+            >>> sorted(loader.state_dict())
+            ['arguments', 'checksum', 'epoch', 'format', 'fresh_offset', 'position',
+            'version']
+        """
         self._check_open()
         return super().state_dict() if self._given is None else dict(self._given)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue, at the next `iter`, where a loader of equal arguments was."""
+        """Continue, at the next `iter`, where a loader of equal arguments was.
+
+        Examples:
+            >>> import echobuf.accelerate
+            >>> def make():
+            ...     return echobuf.accelerate.EchoLoader(
+            ...         range(8), batch_size=2, factor=2
+            ...     )
+            >>> batches = iter(loader := make())
+            >>> first, state = next(batches), loader.state_dict()
+            >>> resumed = make()
+            >>> resumed.load_state_dict(state)
+            >>> rest = [batch.tolist() for batch in resumed]
+            >>> rest == [batch.tolist() for batch in batches]
+            True
+        """
         super().load_state_dict(state_dict)
         self._given = None

@@ -58,6 +58,18 @@ class EchoBuffer(Uncopied):
         OptionError: an argument is out of range.
         CapacityError: it would not fit `max_bytes` or the memory there is.
         DeviceError: the device cannot be used.
+
+    Examples:
+        >>> spec = {"x": Field(2, np.float32), "y": Field((), np.int64)}
+        >>> buffer = EchoBuffer(spec, batch_size=3, window=6, factor=2)
+        >>> for i in range(6):
+        ...     buffer.put({"x": np.full(2, i, np.float32), "y": i})
+        >>> buffer.close()
+        >>> [batch["y"].tolist() for batch in buffer]  # each example twice
+        [[1, 2, 0], [4, 1, 5], [2, 3, 0], [5, 4, 3]]
+        >>> buffer.ready(), buffer.stats().effective_factor
+        (True, 2.0)
+        >>> buffer.reset()  # the next epoch, in the same memory
     """
 
     _called = "an EchoBuffer"
@@ -206,6 +218,13 @@ class EchoBuffer(Uncopied):
             StateError: upstream ended before what was resident when the loaded state
                 was taken had been put again.
             ClosedError: the context was left.
+
+        Examples:
+            >>> buffer = EchoBuffer(Field((), np.int64), batch_size=2, window=4)
+            >>> buffer.put_batch(np.arange(4))
+            >>> batch, out = buffer.next_batch(), np.empty(2, np.int64)
+            >>> buffer.next_batch(out=out) is out
+            True
         """
         if timeout is not None:
             timeout = self._engine.check_timeout(timeout)
@@ -241,6 +260,15 @@ class EchoBuffer(Uncopied):
             TimeoutError: the time ran out; nothing is lost. Do not replay.
             OptionError: the buffer is on the CPU, or `stream` is being captured.
             UpstreamError, StateError, ClosedError: as `next_batch`.
+
+        Examples:
+            >>> x = np.zeros(3)
+            >>> with echobuf.testing.simulated_cuda():
+            ...     buffer = EchoBuffer(x, batch_size=1, window=2, device="cuda")
+            ...     buffer.put_batch(np.stack([x, x]))
+            ...     buffer.before_replay()  # `graph.replay()` draws this batch
+            ...     buffer.stats().served
+            1
         """
         if timeout is not None:
             timeout = self._engine.check_timeout(timeout)
@@ -318,6 +346,17 @@ class EchoBuffer(Uncopied):
         Raises:
             StateError: the state is damaged or of other arguments, or this buffer has
                 been used.
+
+        Examples:
+            >>> first, second = (
+            ...     EchoBuffer(np.int64(0), batch_size=2, window=4) for _ in range(2)
+            ... )
+            >>> first.put_batch(np.arange(4))
+            >>> batch, state = first.next_batch(), first.state_dict()
+            >>> second.load_state_dict(state)
+            >>> second.put_batch(np.arange(4)[state["fresh_offset"] :])
+            >>> (second.next_batch() == first.next_batch()).tolist()
+            [True, True]
         """
         stats = self.stats()
         position = state.unseal(state_dict, self._engine.arguments)
@@ -334,6 +373,24 @@ class EchoBuffer(Uncopied):
 
     def __exit__(self, *error: object) -> None:
         self._core.release()
+
+
+def next_within(buffer: EchoBuffer, seconds: float | None) -> Any:
+    """Return the next batch as `next_batch` does; None if none comes in time.
+
+    Args:
+        buffer: that is drawn from.
+        seconds: to wait for upstream at most; not checked.
+
+    Raises:
+        StopIteration, UpstreamError, StateError, ClosedError: as `next_batch`.
+    """
+    leaves = buffer._draws.next(seconds)  # noqa: SLF001 - its own module
+    if isinstance(leaves, list):
+        return buffer._unflatten(leaves)  # noqa: SLF001
+    if leaves != _core.TIMEOUT:
+        engine_of(buffer).termination.end_next(leaves)
+    return None
 
 
 def engine_of(buffer: EchoBuffer) -> Engine:

@@ -28,6 +28,7 @@ _SLICE_S = 0.1
 _DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 _NO_THREAD = "can't start new thread"  # of Python
 
+_Member = TypeVar("_Member")
 _Self = TypeVar("_Self", bound="Closing")
 
 
@@ -61,6 +62,15 @@ class Uncopied:
         )
 
 
+def members(weak: weakref.WeakSet[_Member]) -> list[_Member]:
+    """Return what a weak set holds, though other threads add to it meanwhile."""
+    while True:
+        try:
+            return list(weak)
+        except RuntimeError:  # it has changed size during the iteration
+            continue
+
+
 _open: weakref.WeakSet[socket.socket | io.FileIO] = weakref.WeakSet()
 
 
@@ -70,7 +80,7 @@ def track(opened: socket.socket | io.FileIO) -> None:
 
 
 def _close_all() -> None:
-    for each in list(_open):
+    for each in members(_open):
         each.close()
 
 

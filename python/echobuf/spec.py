@@ -36,6 +36,12 @@ class Field:
 
     Raises:
         SpecError: for a negative extent, or a dtype that cannot be stored.
+
+    Examples:
+        >>> Field((224, 224, 3), np.uint8)
+        Field(shape=(224, 224, 3), dtype=dtype('uint8'))
+        >>> Field((), "int64").dtype
+        dtype('int64')
     """
 
     shape: tuple[int, ...]

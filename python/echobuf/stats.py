@@ -39,6 +39,14 @@ class Stats:
     `Stats` leaves them out. With several producers `t_upstream_s` is of all of them
     together, with several consumers `t_downstream_s`; both then take it that the
     threads of a side are alike.
+
+    Examples:
+        >>> loader = EchoLoader(range(100), batch_size=10, factor=3)
+        >>> for batch in loader:
+        ...     pass
+        >>> stats = loader.stats()
+        >>> stats.fresh, stats.served, stats.effective_factor
+        (100, 300, 3.0)
     """
 
     fresh: int

@@ -1,4 +1,4 @@
-"""Figures: result files say where they were taken, and README's are in one of them."""
+"""Figures: result files say how they were taken, and hold those of the pages."""
 
 import json
 import re
@@ -98,7 +98,7 @@ def figures_in(content):
 
 
 def figures_without_file(row):
-    """Return the numbers of a row of README's table that its file does not hold."""
+    """Return the numbers of a row of a page's table that its file does not hold."""
     cells = [cell.strip() for cell in row.strip("|").split(" | ")]
     folder, name = re.search(r"`python (bench|experiments)/(\w+)\.py", row).groups()
     path = ROOT / folder / "results" / f"{name}.json"
@@ -126,18 +126,47 @@ def is_held(text, unit, held):
     return any(abs(round(value, places) - float(text)) < 1e-9 for value in values)
 
 
-def rows():
-    text = (ROOT / "README.md").read_text()
-    found = re.findall(r"^\|.*`python (?:bench|experiments)/\w+\.py.*$", text, re.M)
-    assert len(found) > 10
-    return found
+PAGES = {"README.md": 5, "docs/figures.md": 20, "docs/when_not.md": 8}
+"""The pages with a table of figures, and how many rows they have at least."""
 
 
-@pytest.mark.parametrize("row", rows() if RESULTS else [], ids=lambda row: row[2:40])
-def test_figures_of_the_readme_are_in_the_file_that_their_command_writes(row):
+def rows(page):
+    text = (ROOT / page).read_text()
+    return re.findall(r"^\|.*`python (?:bench|experiments)/\w+\.py.*$", text, re.M)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_pages_have_their_rows(page):
+    found = rows(page)
+    assert len(found) >= PAGES[page]
+    assert len(found) == 5 or page != "README.md"
+
+
+@pytest.mark.parametrize(
+    "row",
+    [row for page in PAGES for row in rows(page)] if RESULTS else [],
+    ids=lambda row: row[2:40],
+)
+def test_figures_of_pages_are_in_the_file_that_their_command_writes(row):
     assert figures_without_file(row) == []
 
 
 def test_a_figure_that_no_file_holds_is_found():
     row = "| speed | 12345.678 ms, 0.98765 of it | `python bench/image_batches.py` |"
     assert figures_without_file(row) == ["12345.678 ms", "0.98765"]
+
+
+def test_the_demo_is_told_as_its_file_has_it():
+    runs = json.loads((ROOT / "bench" / "results" / "demo.json").read_text())["runs"]
+    page = (ROOT / "docs" / "figures.md").read_text()
+    readme = (ROOT / "README.md").read_text()
+    table = page.partition("\n## The demo\n")[2]
+    found = re.findall(r"^\| [^|]+ \| ([\d.]+) \| ([\d,]+) \| (\d+) \|", table, re.M)
+    assert found == [
+        (f"{run['seconds']:.1f}", f"{run['fresh']:,}", str(run["steps"]))
+        for run in runs
+    ]
+    slow, *fast = (run["seconds"] for run in runs)
+    for text in (readme, (ROOT / "docs" / "index.md").read_text()):
+        assert f"{slow:.1f} s" in text
+        assert f"{min(fast):.1f} to {max(fast):.1f} s" in text

@@ -1,4 +1,4 @@
-"""The code of README and docs/jax.md for JAX runs."""
+"""The code of docs/jax.md runs."""
 
 from pathlib import Path
 
@@ -12,12 +12,8 @@ from echobuf.transforms import RandomCrop, ToDtype
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_example_of_the_readme():
-    (code,) = [
-        block
-        for block in markdown.blocks(ROOT / "README.md", "python")
-        if "echobuf.jax" in block
-    ]
+def test_the_first_example():
+    code = markdown.blocks(ROOT / "docs" / "jax.md", "python")[0]
     names = {
         "upstream": [{"x": np.float32(i)} for i in range(300)],
         "train_step": lambda state, batch: state + batch["x"].sum(),
@@ -30,7 +26,7 @@ def test_the_example_of_the_readme():
 
 
 def test_the_page():
-    page = markdown.blocks(ROOT / "docs" / "jax.md", "python")
+    page = markdown.blocks(ROOT / "docs" / "jax.md", "python")[1:]
     names = {name: globals()[name] for name in ("jax", "np")}
     names |= {"EchoLoader": EchoLoader, "RandomCrop": RandomCrop, "ToDtype": ToDtype}
     code, _, rest = page[0].partition("\nchain")

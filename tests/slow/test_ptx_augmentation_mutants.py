@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import functools
-
 import numpy as np
 import pytest
 
 import echobuf
 from echobuf import transforms as t
-from echobuf.cuda import codegen
-from echobuf.testing import SimulationError, simulated_cuda
 from echobuf.transforms import graded
-from mutated_kernels import mutated
+from mutated_chains import MutatedChains
 
 SPEC = {
     "clip": echobuf.Field((3, 9, 11, 3), np.uint8),
@@ -91,7 +87,7 @@ MUTANTS = [  # chain, file, what stands there, what the mutant has
 ]
 
 
-def drawn(device, chain):
+def examples():
     chance = np.random.default_rng(3)
     stacked = {
         name: chance.integers(0, 256, (9, *field.shape)).astype(field.dtype)
@@ -100,47 +96,19 @@ def drawn(device, chain):
     corners = chance.integers(-3, 20, (9, 6, 2, 2))  # some have no height
     stacked["boxes"] = np.sort(corners, 2).reshape(9, 6, 4).astype(np.float32)
     stacked["points"] %= 17
-    with echobuf.EchoBuffer(
-        SPEC,
-        batch_size=3,
-        window=9,
-        factor=2,
-        seed=5,
-        device=device,
-        transform=CHAINS[chain],
-    ) as buffer:
-        buffer.put_batch(stacked)
-        buffer.close()
-        return [
-            {name: np.array(leaf).tobytes() for name, leaf in batch.items()}
-            for batch in buffer
-        ]
+    return stacked
 
 
-@functools.cache
-def on_the_cpu(chain):
-    return drawn("cpu", chain)
-
-
-def finds_a_fault(chain):
-    """Say if the chain ends with a report, or makes other bytes."""
-    try:
-        with simulated_cuda(1, kernels="ptx"):
-            return drawn("cuda", chain) != on_the_cpu(chain)
-    except SimulationError:
-        return True
+KERNELS = MutatedChains(SPEC, examples(), CHAINS, factor=2)
 
 
 @pytest.mark.parametrize(
     ("chain", "file", "part", "by"), MUTANTS, ids=map(str, range(len(MUTANTS)))
 )
 def test_a_mutant_is_found(chain, file, part, by, tmp_path, monkeypatch):
-    include = mutated(tmp_path, file, part, by) / "include"
-    codegen.headers_digest()  # it is kept: of the headers without a mutant
-    monkeypatch.setattr(codegen, "INCLUDE", include)
-    assert finds_a_fault(chain)
+    assert KERNELS.find_a_mutant(chain, file, part, by, tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("chain", CHAINS)
 def test_without_a_mutant_nothing_is_found(chain):
-    assert not finds_a_fault(chain)
+    assert not KERNELS.find_a_fault(chain)

@@ -1,4 +1,4 @@
-"""docs/upstreams.md and the README's table name the same upstreams."""
+"""The table and the sections of docs/upstreams.md name the same upstreams."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,6 @@ import pytest
 import markdown
 from upstream_checks import PAGE
 
-README = Path(__file__).parents[2] / "README.md"
 FOLDERS = (Path(__file__).parent, Path(__file__).parents[1] / "slow" / "frameworks")
 
 
@@ -17,10 +16,9 @@ def anchor(title):
     return re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
 
 
-def test_the_table_of_the_readme_has_a_row_for_each_section():
-    rows = re.findall(
-        r"^\| \[.*\]\(docs/upstreams\.md#(\S+)\)", README.read_text(), re.M
-    )
+def test_the_table_has_a_row_for_each_section():
+    rows = re.findall(r"^\| \[.*\]\(#(\S+)\)", PAGE.read_text(), re.M)
+    assert len(rows) > 10
     assert rows == [anchor(title) for title in markdown.sections(PAGE)]
 
 

@@ -94,7 +94,7 @@ inline void choose_schedule(Random& random, BufferOptions& options) {
   const std::uint64_t least = options.automatic ? 1 : options.factor.ceil();
   const std::uint64_t most = random.one_of({10, 100, 1000});
   options.window = std::max(least, random.from_to(1, most));
-  // A fractional factor allows smaller batches: see README.
+  // A fractional factor allows smaller batches: see docs/options.md.
   const Ratio& factor = options.factor;
   const std::uint64_t largest =
       options.automatic || factor.den == 1

@@ -211,7 +211,7 @@ def consequences(factor: float | str, ratio: Estimate) -> tuple[str, ...]:
         "steps. Schedules of the learning rate, evaluations and checkpoints that are "
         "counted in epochs come later by as much: count them in steps.",
         "Learning rate and regularisation may need retuning, as examples come "
-        f"{about}{times} times. StepTimes on echoed examples teach less than steps on "
+        f"{about}{times} times. Steps on echoed examples teach less than steps on "
         "fresh ones: the speed-up above is the most that the time to a target can "
         "gain.",
         "Augment behind the buffer (`transform=`), and each echo is augmented anew.",

@@ -36,6 +36,12 @@ class Cluster:
 
     Raises:
         OptionError: an argument is out of range.
+
+    Examples:
+        >>> from echobuf.analysis import Cluster
+        >>> cluster = Cluster(8, storage_rate=20_000, peer_rate=100_000)
+        >>> cluster.ranks, cluster.shares
+        (8, (0.25, 0.5, 0.75, 1.0))
     """
 
     def __init__(

@@ -94,11 +94,17 @@ def analyze(
         CapacityError: `window` is larger than any machine's memory.
         DeviceError: the step works on a device that echobuf cannot synchronize.
 
-    Example:
-        >>> report = echobuf.analyze(loader, train_step, seconds=10)
-        >>> print(report)
-        >>> report.factor
-        2.5
+    Examples:
+        >>> import time
+        >>> def upstream():
+        ...     while True:
+        ...         time.sleep(0.002)  # reads and decodes
+        ...         yield np.zeros(8)
+        >>> def step(batch):
+        ...     return sum(range(2_000))  # trains
+        >>> report = echobuf.analyze(upstream(), step, batch_size=4, seconds=0.2)
+        >>> report.ratio.mean > 1  # R: training waits for its input
+        True
     """
     from echobuf.analysis.report import Report
 

@@ -45,11 +45,22 @@ class Report:
         measurements: the timings of upstream and of the step.
         cluster: ranks of a job to predict epochs for, too.
 
-    Example:
-        >>> report = echobuf.analyze(loader, train_step)
-        >>> if report.pays:
-        ...     loader = echobuf.torch.EchoLoader(loader, window=4096,
-        ...                                       factor=report.factor)
+    Examples:
+        >>> import time
+        >>> def upstream():
+        ...     while True:
+        ...         time.sleep(0.002)  # reads and decodes
+        ...         yield np.zeros(8)
+        >>> def step(batch):
+        ...     return sum(range(2_000))  # trains
+        >>> report = echobuf.analyze(upstream(), step, batch_size=4, seconds=0.2)
+        >>> report.predict(2).speedup > 1
+        True
+        >>> report.memory(window=1024, factor=2)
+        Memory(bytes_device=0, bytes_host=104448)
+        >>> report.plot("report.png")
+        >>> "advice" in report.to_json()
+        True
     """
 
     def __init__(

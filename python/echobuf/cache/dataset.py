@@ -33,6 +33,14 @@ class CacheStats:
         bytes: bytes of the stored items, encoded.
         max_bytes: the limit on these bytes.
         read_only: True where nothing is added, since the directory is not writable.
+
+    Examples:
+        >>> from echobuf.cache import CachedDataset
+        >>> cached = CachedDataset([np.zeros(8)] * 4, max_bytes=10_000)
+        >>> item, again = cached[0], cached[0]
+        >>> stats = cached.stats()
+        >>> stats.hits, stats.misses, stats.items, stats.hit_rate
+        (1, 1, 1, 0.5)
     """
 
     hits: int
@@ -64,12 +72,6 @@ class CachedDataset:
     and dicts; nothing is pickled. Each is checked whenever it is served, and belongs to
     the caller, who may change it. A damaged item is read again from the source.
 
-    Example:
-        >>> cached = CachedDataset(dataset, max_bytes=2_000_000_000)
-        >>> loader = DataLoader(cached, batch_size=64, shuffle=True, num_workers=4)
-        >>> for batch in loader: ...
-        >>> print(f"{cached.stats().hit_rate:.0%} came from the cache")
-
     Args:
         dataset: has `__getitem__` for 0 to n - 1, and `__len__`, which is n. With
             `__getitems__`, missing items are read together.
@@ -87,6 +89,16 @@ class CachedDataset:
     Raises:
         OptionError: an argument is out of range, or the directory is not this cache's.
         CapacityError: `max_bytes` is more than the available memory.
+
+    Examples:
+        >>> from echobuf.cache import CachedDataset
+        >>> cached = CachedDataset([np.zeros(100)] * 10, max_bytes=10_000)
+        >>> for epoch in range(2):
+        ...     for i in range(10):
+        ...         item = cached[i]
+        >>> cached.stats().hit_rate
+        0.5
+        >>> loader = EchoLoader(cached, batch_size=5, factor=2)
     """
 
     _COUNTED: tuple[str, ...] = COUNTED
@@ -200,7 +212,16 @@ class CachedDataset:
         return self._read([number])[0]
 
     def stats(self) -> CacheStats:
-        """Return the cache's contents, and the hits and misses of all processes."""
+        """Return the cache's contents, and the hits and misses of all processes.
+
+        Examples:
+            >>> from echobuf.cache import CachedDataset
+            >>> cached = CachedDataset([np.zeros(100)] * 10, max_bytes=5_000)
+            >>> items = [cached[i] for i in range(10)]  # half of them fit
+            >>> stats = cached.stats()
+            >>> stats.misses, stats.items, stats.bytes <= stats.max_bytes
+            (10, 5, True)
+        """
         items, size = self._store.usage()
         return CacheStats(
             **self._counters.sums(),
@@ -215,6 +236,17 @@ class CachedDataset:
 
         Without a call they are written within a second in which items are read, and
         when the process exits. In memory there is nothing to write.
+
+        Examples:
+            >>> from echobuf.cache import CachedDataset
+            >>> from tempfile import TemporaryDirectory
+            >>> with TemporaryDirectory() as folder:
+            ...     cached = CachedDataset([np.zeros(8)] * 4, 10_000, directory=folder)
+            ...     item = cached[0]
+            ...     cached.flush()
+            ...     print(cached.stats().items)
+            ...     del cached
+            1
         """
         self._store.flush()
 

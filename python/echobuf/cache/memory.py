@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from echobuf._engine.capacity import available_bytes
 from echobuf.cache.items import EncodedItem, ItemEncoder, align, is_valid
 from echobuf.errors import CapacityError
-from echobuf.resources import explain
+from echobuf.resources import explain, members
 
 _SLOTS = 1024  # processes that count at once
 _USED, _ITEMS, _ENTRIES = 0, 1, 2  # indices of words in the table
@@ -117,7 +117,7 @@ _all: weakref.WeakSet[SharedMemory] = weakref.WeakSet()
 
 
 def _renew_locks() -> None:
-    for memory in list(_all):
+    for memory in members(_all):
         memory.renew_lock()
 
 

@@ -21,6 +21,7 @@ from echobuf.cuda import codegen
 from echobuf.cuda.codegen import StageSource
 from echobuf.cuda.device import LIBRARY, LoadedStages, device_error, relaxed
 from echobuf.errors import DeviceError
+from echobuf.progress import watching
 
 if TYPE_CHECKING:
     from echobuf.cuda.cupy_arrays import CupyArrays
@@ -235,7 +236,8 @@ def compiled(text: str, options: Sequence[str]) -> bytes:
     kept = _read(path)
     if kept is not None:
         return kept
-    code, _ = cupy.cuda.compiler.compile_using_nvrtc(text, tuple(options))
+    with watching("kernels", lambda: f"CUDA kernels to compile, once for {_folder()}"):
+        code, _ = cupy.cuda.compiler.compile_using_nvrtc(text, tuple(options))
     code = code if isinstance(code, bytes) else code.encode()
     _write(path, code)
     return code

@@ -19,6 +19,7 @@ from echobuf.cuda.codegen import DRAW_KERNELS, StageSource, draw_options, draw_s
 from echobuf.cuda.device import LoadedStages
 from echobuf.cuda.simulated_driver import Block, Lender, driver, library_path
 from echobuf.errors import DeviceError, SpecError
+from echobuf.resources import members
 from echobuf.spec import Spec
 
 PTX_ARCHITECTURE = "sm_90"  # that compiled kernels are for
@@ -110,7 +111,7 @@ class SimulatedDevice:
             f"`device` was {self.name!r} of a simulated driver that has ended; use the "
             "buffer inside the `with simulated_cuda()` that it was made in."
         )
-        buffers = list(self._buffers)
+        buffers = members(self._buffers)
         for buffer in buffers:
             buffer.release()
         patience = time.monotonic() + _PATIENCE_S

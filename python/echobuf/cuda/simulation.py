@@ -25,6 +25,13 @@ class SimulationError(AssertionError):
 
     Attributes:
         reports: what, each with the operations and the memory concerned.
+
+    Examples:
+        >>> error = echobuf.testing.SimulationError(["a race of two copies"])
+        >>> error.reports
+        ['a race of two copies']
+        >>> isinstance(error, AssertionError)
+        True
     """
 
     def __init__(self, reports: list[str]) -> None:
@@ -33,7 +40,21 @@ class SimulationError(AssertionError):
 
 
 class Simulation:
-    """A simulated driver that is on."""
+    """A simulated driver that is on.
+
+    Examples:
+        >>> from echobuf.testing import simulated_cuda
+        >>> with simulated_cuda() as simulation:
+        ...     buffer = EchoBuffer(
+        ...         Field((), np.int64), batch_size=2, window=2, factor=1, device="cuda"
+        ...     )
+        ...     buffer.put_batch(np.arange(2))
+        ...     with simulation.stream():
+        ...         print(sorted(buffer.next_batch().tolist()))
+        ...     print(simulation.reports)
+        [0, 1]
+        []
+    """
 
     def __init__(self, kernels: str = "host") -> None:
         self._kernels = kernels
@@ -104,6 +125,16 @@ def simulated_cuda(seed: int = 0, kernels: str = "host") -> Iterator[Simulation]
         SimulationError: at the end, if anything was reported.
         OptionError: `seed` or `kernels` is out of range, or another simulation is on.
         DeviceError: the library of the simulated driver is not there.
+
+    Examples:
+        >>> from echobuf.testing import simulated_cuda
+        >>> with simulated_cuda():
+        ...     loader = EchoLoader(range(8), batch_size=4, factor=1, device="cuda")
+        ...     for batch in loader:
+        ...         print(sorted(batch.tolist()))
+        ...     loader.close()
+        [2, 5, 6, 7]
+        [0, 1, 3, 4]
     """
     seed = check_int("seed", seed, 0, 2**64 - 1)
     if kernels not in ("host", "ptx"):

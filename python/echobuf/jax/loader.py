@@ -42,6 +42,15 @@ class EchoLoader(_EchoLoader):
     Raises:
         OptionError: an argument is out of range.
         DeviceError: JAX has no such device.
+
+    Examples:
+        >>> import jax
+        >>> import echobuf.jax
+        >>> upstream = [{"x": np.full(3, i, np.float32)} for i in range(64)]
+        >>> loader = echobuf.jax.EchoLoader(upstream, batch_size=16, factor=2)
+        >>> batch = next(iter(loader))
+        >>> isinstance(batch["x"], jax.Array), batch["x"].shape
+        (True, (16, 3))
     """
 
     @declared

@@ -141,7 +141,11 @@ class DataLoaderLike(Uncopied, Closing):
             ClosedError: the loader was closed.
         """
         self._check_open()
-        return self._plan.epoch_length().count_batches(self._counted_epoch())
+        return self._count_batches(self._counted_epoch())
+
+    def _count_batches(self, epoch: int) -> int:
+        """Return the number of batches in an epoch, given by its number."""
+        return self._plan.epoch_length().count_batches(epoch)
 
     @abstractmethod
     def _counted_epoch(self) -> int:
@@ -158,6 +162,10 @@ class DataLoaderLike(Uncopied, Closing):
         Raises:
             TypeError: upstream's length is not known; `length=` says it.
             ClosedError: the loader was closed.
+
+        Examples:
+            >>> EchoLoader(range(100), batch_size=10, factor="auto").max_batches()
+            80
         """
         self._check_open()
         return self._plan.max_batches()

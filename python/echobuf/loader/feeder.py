@@ -16,7 +16,8 @@ from echobuf import _core
 from echobuf.errors import ClosedError, DeviceError, ItemError, SpecError, message
 from echobuf.loader.source import length_of, skip
 from echobuf.loader.upstream_states import Snapshots
-from echobuf.resources import DaemonThread, Signal
+from echobuf.progress import Wait
+from echobuf.resources import DaemonThread, Signal, members
 
 _END = object()
 _NEXT = object()
@@ -132,8 +133,10 @@ class Feeder:
         if timeout is not None:
             self._thread.join(timeout)
             return not self._thread.is_alive()
+        wait = Wait("end")
         while self._thread.is_alive():
             self._thread.join(0.1)
+            wait.tick(lambda: "upstream's current `next` to return, to end it")
         return True
 
     def end(self) -> None:
@@ -144,6 +147,10 @@ class Feeder:
     def feeds(self, sink: Sink) -> bool:
         """Return True if it was made for that ring."""
         return self._sink is sink
+
+    def to_skip(self) -> int:
+        """Return how many examples before a loaded state are still to come."""
+        return self._skipped
 
     def is_alive(self) -> bool:
         """Return True while the thread runs."""
@@ -234,7 +241,7 @@ class Feeder:
 
 def stop_feeding(sink: Sink) -> list[Feeder]:
     """Stop every thread that feeds a ring; return those that still run."""
-    feeders = [each for each in list(_feeders) if each.feeds(sink)]
+    feeders = [each for each in members(_feeders) if each.feeds(sink)]
     for feeder in feeders:
         feeder.stop()
     return [each for each in feeders if each.is_alive()]
@@ -246,7 +253,7 @@ def _stop_all() -> None:
     One that native code of upstream's (torch's) is still in when the interpreter goes
     is ended by Python where it next asks for the GIL.
     """
-    feeders = list(_feeders)
+    feeders = members(_feeders)
     for feeder in feeders:
         feeder.stop()
     deadline = time.monotonic() + _AT_EXIT_S

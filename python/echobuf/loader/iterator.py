@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from echobuf._engine.termination import upstream_failed
-from echobuf.buffer import EchoBuffer, engine_of
+from echobuf.buffer import EchoBuffer, engine_of, next_within
 from echobuf.errors import ClosedError, ItemError, UpstreamError
 from echobuf.loader.attributes import closed_error
+from echobuf.loader.draw_wait import DrawWait
 from echobuf.loader.starter import EpochFeed
 from echobuf.loader.upstream_states import with_upstream
+from echobuf.progress import slice_s
 from echobuf.resources import Uncopied
 from echobuf.state import State
 
@@ -20,6 +23,8 @@ _Result = TypeVar("_Result")
 
 class EpochIterator(Uncopied, Iterator[Any]):
     """Draws the batches of one epoch, and stops upstream when it is dropped.
+
+    Several threads may draw from it: each batch goes to one of them.
 
     Args:
         run: what was begun for it.
@@ -48,8 +53,12 @@ class EpochIterator(Uncopied, Iterator[Any]):
         self._finished: Callable[[], None] | None = finished
         self._overlap = overlap
         self._held: Any = None  # a batch drawn before Ctrl-C came
+        self._wait: DrawWait | None = None  # over draws with a timeout
         self._superseded = False
         self._is_closed = False  # the loader
+        # Held while the first batch is asked for, at the end, and during a draw that
+        # may begin the next epoch; never by what ends the epoch from outside.
+        self._changing = threading.RLock()
 
     def __iter__(self) -> EpochIterator:
         return self
@@ -70,25 +79,31 @@ class EpochIterator(Uncopied, Iterator[Any]):
         buffer = self._buffer
         if buffer is None:
             buffer = self._opened()
-        return self._draw(buffer, timeout)
+        if self._overlap is None:
+            return self._draw(buffer, timeout)
+        with self._changing:
+            return self._draw(buffer, timeout)
 
     def _opened(self) -> EchoBuffer:
         """Return the buffer before the first draw; raise if there is none."""
-        if self._run is None and not self._superseded:
-            raise StopIteration
-        run = self.start()
-        if run.error is not None:
-            raise run.error
-        if self._buffer is None:
-            self._end()
-            raise StopIteration
-        return self._buffer
+        with self._changing:
+            if self._run is None and not self._superseded:
+                raise StopIteration
+            run = self.start()
+            if run.error is not None:
+                raise run.error
+            if self._buffer is None:
+                self._end()
+                raise StopIteration
+            return self._buffer
 
     def _draw(self, buffer: EchoBuffer, timeout: float | None) -> Any:
         try:
             batch = self._held
+            if batch is None and timeout is None:
+                batch = next_within(buffer, slice_s())
             if batch is None:
-                batch = buffer.next_batch(timeout=timeout)
+                batch = self._draw_late(buffer, timeout)
         except StopIteration:
             self._end()
             raise
@@ -106,9 +121,36 @@ class EpochIterator(Uncopied, Iterator[Any]):
             raise upstream_failed(error) from error
         if self._overlap is not None:
             self._held = batch
-            if self._overlap():
+            is_begun = self._overlap()
+            self._held = None  # first: without `_overlap` threads draw side by side
+            if is_begun:
                 self._overlap = None
-            self._held = None
+        return batch
+
+    def _draw_late(self, buffer: EchoBuffer, timeout: float | None) -> Any:
+        """Return the next batch; report the wait for it, if that lasts.
+
+        Raises:
+            TimeoutError: the time ran out; the next call goes on with the wait.
+        """
+        run = self._run
+        if timeout is None:
+            # Of this call alone: other threads may draw from this iterator, too.
+            wait = None if run is None else DrawWait(buffer, run, slice_s() or 0.0)
+            while (batch := next_within(buffer, slice_s())) is None:
+                if wait is not None:
+                    wait.tick()
+            return batch
+        try:
+            batch = buffer.next_batch(timeout=timeout)
+        except TimeoutError:
+            wait = self._wait
+            if wait is None and run is not None:
+                wait = self._wait = DrawWait(buffer, run, timeout)
+            if wait is not None:
+                wait.tick()
+            raise
+        self._wait = None
         return batch
 
     def start(self) -> EpochFeed:
@@ -117,21 +159,23 @@ class EpochIterator(Uncopied, Iterator[Any]):
         Raises:
             ClosedError: another iterator has taken its place.
         """
-        if self._superseded or self._run is None:
-            raise self.why_ended()
-        if self._first is not None:
-            run = self._run = self._first(self._run)
-            self._buffer = run.buffer
-            self.number = run.number
-            self._first = None
-            run.buffer = None  # it is this iterator's alone to keep
-        return self._run
+        with self._changing:
+            if self._superseded or self._run is None:
+                raise self.why_ended()
+            if self._first is not None:
+                run = self._run = self._first(self._run)
+                self._buffer = run.buffer
+                self.number = run.number
+                self._first = None
+                run.buffer = None  # it is this iterator's alone to keep
+            return self._run
 
     def ready(self) -> bool:
         """Return True if the next draw would return, or raise, without waiting."""
-        if self._buffer is None or self._held is not None:
+        buffer = self._buffer
+        if buffer is None or self._held is not None:
             return True
-        return self._buffer.ready()
+        return buffer.ready()
 
     def position(self) -> State:
         """Return the buffer's position after a draw."""
@@ -140,10 +184,11 @@ class EpochIterator(Uncopied, Iterator[Any]):
         return with_upstream(engine_of(self._buffer).position, self._run.snapshots)
 
     def _end(self) -> None:
-        self._run = self._buffer = None
-        if self._finished is not None:
-            self._finished()
-            self._finished = None
+        with self._changing:
+            self._run = self._buffer = None
+            if self._finished is not None:
+                self._finished()
+                self._finished = None
 
     def supersede(self) -> None:
         """End this epoch for good; wait until upstream's current call returns."""

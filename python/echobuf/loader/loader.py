@@ -79,6 +79,16 @@ class EchoLoader(DataLoaderLike):
     Raises:
         OptionError: an argument is out of range.
         DeviceError: the device cannot be used.
+
+    Examples:
+        >>> upstream = [{"x": np.float32(i), "y": i % 2} for i in range(100)]
+        >>> loader = EchoLoader(upstream, batch_size=25, window=50, factor=2)
+        >>> len(loader)
+        8
+        >>> for batch in loader:
+        ...     print(batch["x"].shape, batch["y"].dtype)
+        ...     break
+        (25,) int64
     """
 
     def __init__(  # noqa: PLR0913 - what users may say of a loader
@@ -191,6 +201,7 @@ class EchoLoader(DataLoaderLike):
             adapter=self._adapter(),
             stop=self._starter.stop,
             end_epoch=self._end_current,
+            count_batches=self._count_batches,
         )
 
     def _end_current(self) -> None:
@@ -213,6 +224,16 @@ class EchoLoader(DataLoaderLike):
         (`echobuf.serve.attach`) is left, and the loader holds its upstream no longer.
         An iterator that is still held raises `ClosedError`, as does any later use of
         the loader. Calling it twice does nothing. `with loader:` calls it at the end.
+
+        Examples:
+            >>> loader = EchoLoader(range(100), batch_size=10, factor=2)
+            >>> batch = next(iter(loader))
+            >>> loader.close()
+            >>> iter(loader)
+            Traceback (most recent call last):
+                ...
+            echobuf.errors.ClosedError: this loader was closed; make another one
+            around the same data.
         """
         with self._closing:  # and if that is interrupted, the next call goes on
             if not self._is_released:
@@ -240,12 +261,29 @@ class EchoLoader(DataLoaderLike):
         yet becomes that epoch, too: some trainers make it first.
 
         A loaded state of that epoch stays loaded; one of another epoch is given up.
+
+        Examples:
+            >>> loader = EchoLoader(range(4), batch_size=4, factor=1)
+            >>> for epoch in (0, 1, 0):
+            ...     loader.set_epoch(epoch)
+            ...     print(next(iter(loader)))
+            [3 2 0 1]
+            [3 0 1 2]
+            [3 2 0 1]
         """
         self._check_open()
         self._epochs.set_number(check_epoch(epoch))
 
     def stats(self) -> Stats:
-        """Return counts and times of the current epoch, or the last one."""
+        """Return counts and times of the current epoch, or the last one.
+
+        Examples:
+            >>> loader = EchoLoader(range(100), batch_size=10, factor=3)
+            >>> sum(len(batch) for batch in loader)
+            300
+            >>> loader.stats().effective_factor
+            3.0
+        """
         self._check_open()
         buffer = self._starter.buffer
         return make_stats(NOTHING) if buffer is None else buffer.stats()
@@ -288,6 +326,17 @@ class EchoLoader(DataLoaderLike):
         Raises:
             StateError: the state is damaged, or of other arguments, or tells of the
                 state of an upstream that has none here.
+
+        Examples:
+            >>> def make():
+            ...     return EchoLoader(range(8), batch_size=2, window=4, factor=2)
+            >>> batches = iter(loader := make())
+            >>> first, state = next(batches), loader.state_dict()
+            >>> resumed = make()
+            >>> resumed.load_state_dict(state)
+            >>> rest = [batch.tolist() for batch in resumed]
+            >>> rest == [batch.tolist() for batch in batches]
+            True
         """
         self._check_open()
         position = self._upstream.check_state(self._unseal(state_dict))
@@ -313,6 +362,8 @@ class LoaderInternals:
         adapter: converts items and batches for the loader's framework.
         stop: stops feeding the current epoch, without waiting for upstream.
         end_epoch: ends the current epoch, and waits for the feeder.
+        count_batches: returns the number of batches in an epoch, given by its number,
+            on all ranks; raises `TypeError` where it is not known.
     """
 
     plan: Plan
@@ -322,6 +373,7 @@ class LoaderInternals:
     adapter: Adapter
     stop: Callable[[], None]
     end_epoch: Callable[[], None]
+    count_batches: Callable[[int], int]
 
 
 def internals_of(loader: EchoLoader) -> LoaderInternals:

@@ -130,10 +130,22 @@ class Plan:
                 "served; `max_batches()` is an upper bound. Or give a number as "
                 "`factor`."
             )
+        return self._length_at(options.ratio)
+
+    def fresh_length(self) -> EpochLength:
+        """Return the same without echoing: each fresh example is served once.
+
+        Raises:
+            TypeError: upstream's length is not known.
+        """
+        return self._length_at((1, 1))
+
+    def _length_at(self, ratio: tuple[int, int]) -> EpochLength:
+        options = self.options
         return EpochLength(
             self._count_units(),
             options.window,
-            *options.ratio,
+            *ratio,
             options.seed,
             options.batch_size,
             options.drop_last,
@@ -227,6 +239,10 @@ class EpochLength:
     def count_most(self) -> int:
         """Return the number of batches in the longest epoch that there can be."""
         return self._count(self.den - 1)  # the draws grow with the phase
+
+    def count_least(self) -> int:
+        """Return the number of batches in the shortest epoch that there can be."""
+        return self._count(0)
 
     def _count(self, phase: int) -> int:
         draws = _core.fixed_total_draws(

@@ -18,10 +18,12 @@ from echobuf.loader.feeder import Feeder
 from echobuf.loader.readers import FeedRequest
 from echobuf.loader.source import Order
 from echobuf.loader.upstream import Start
+from echobuf.progress import watching
 from echobuf.workers.pool import Supervisor, WorkerPool
 from echobuf.workers.settings import WorkerSettings
 
 _CLOSE_TIMEOUT_S = 10.0  # for workers in the middle of an example
+_SHOWN = 8  # items in a line about workers
 _CHUNK = 64  # indices taken from the sampler and submitted together, but
 _CHUNK_S = 0.005  # no longer than this, for samplers that are slow
 
@@ -67,7 +69,8 @@ class PoolReader:
         if start.items is None or self._has_example:
             return start
         try:
-            self._example = self._dataset[start.first]
+            with watching("first item", lambda: f"item {start.first}, the first one"):
+                self._example = self._dataset[start.first]
         except Exception as error:
             return Start(error=error)
         self._has_example = True
@@ -76,6 +79,21 @@ class PoolReader:
     def first_item(self, start: Start) -> Any:
         """Return the first example, from which the spec is inferred."""
         return self._example
+
+    def describe_wait(self) -> str:
+        """Return which items of the dataset the workers make."""
+        if self.pool is None:
+            return "the sampler has yielded no index"
+        core, count = self.pool.core, self.settings.count
+        items = [core.making(worker) for worker in range(count)]
+        shown = [str(item) for item in items if item is not None]
+        if not shown:
+            return "the sampler has yielded no index for the workers"
+        more = len(shown) - _SHOWN
+        return (
+            f"{len(shown)} of {count} workers are in item "
+            f"{', '.join(shown[:_SHOWN])}{f' and {more} others' if more > 0 else ''}"
+        )
 
     def feed(self, engine: Engine, request: FeedRequest) -> WorkerFeeder:
         """Start a thread that feeds an epoch; start the workers with the first one.
@@ -145,6 +163,10 @@ class WorkerFeeder(Feeder):
         if not self._ended:
             self._supervisor.abandon(self._term)
         self.stopped.set()
+
+    def to_skip(self) -> int:
+        """Return 0: only indices are skipped, which takes no time."""
+        return 0
 
     def _run(self, items: Iterator[Any], item: Any) -> None:
         _core.this_thread_runs_upstream()

@@ -13,7 +13,7 @@ from echobuf.loader import source
 from echobuf.loader.adapter import Adapter
 from echobuf.loader.feeder import Feeder, Sink
 from echobuf.loader.source import Order, Sampled, as_batches, is_map_style
-from echobuf.loader.upstream import Start
+from echobuf.loader.upstream import Start, describe_next
 from echobuf.loader.upstream_states import Snapshots
 
 if TYPE_CHECKING:
@@ -58,6 +58,9 @@ class Reader(Protocol):
     def first_item(self, start: Start) -> Any:
         """Return the first item of an epoch that was begun, to infer the spec from."""
 
+    def describe_wait(self) -> str:
+        """Return what it waits for, when no example comes."""
+
     def feed(self, engine: Engine, request: FeedRequest) -> Feeder:
         """Begin to feed an epoch into the buffer of an engine.
 
@@ -94,6 +97,10 @@ class ThreadReader:
     def first_item(self, start: Start) -> Any:
         """Return upstream's first item."""
         return start.first
+
+    def describe_wait(self) -> str:
+        """Return the call of upstream that has not returned."""
+        return describe_next()
 
     def feed(self, engine: Sink, request: FeedRequest) -> Feeder:
         """Start the thread; it skips the examples that are not needed."""

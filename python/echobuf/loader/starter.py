@@ -38,6 +38,7 @@ class EpochFeed:
         cause: what upstream raised, if it could not be begun.
         snapshots: of upstream, if it has a state.
         pool: the worker processes that feed it, which end when nothing refers to it.
+        describe: returns what it waits for, when no example comes.
 
     Attributes:
         given_up: whether `set_epoch` has asked for another epoch in its place.
@@ -52,6 +53,7 @@ class EpochFeed:
         cause: BaseException | None = None,
         snapshots: Snapshots | None = None,
         pool: Any = None,
+        describe: Callable[[], str] | None = None,
     ) -> None:
         self.number = number
         self.resume = resume
@@ -61,6 +63,15 @@ class EpochFeed:
         self.feeder = feeder
         self.snapshots = snapshots
         self._pool = pool
+        self._describe = describe
+
+    def to_skip(self) -> int:
+        """Return how many fresh examples before a loaded state are still to come."""
+        return 0 if self.feeder is None else self.feeder.to_skip()
+
+    def describe(self) -> str:
+        """Return what it waits for, when no example comes."""
+        return "" if self._describe is None else self._describe()
 
     @property
     def error(self) -> UpstreamError | None:
@@ -276,7 +287,8 @@ class EpochStarter:
     def _start(self, state: UpstreamState | None) -> Start:
         self._upstream.check_fresh()
         self._epoch_setter.note_epochs()
-        return self._reader.check(self._upstream.begin(state))
+        start = self._upstream.begin(state, self._reader.describe_wait)
+        return self._reader.check(start)
 
     def _open(
         self, start: Start, number: int, resume: state.State | None
@@ -349,4 +361,5 @@ class EpochStarter:
             feeder,
             snapshots=snapshots,
             pool=self._reader.pool,
+            describe=self._reader.describe_wait,
         )

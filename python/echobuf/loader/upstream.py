@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,13 @@ from echobuf import hints
 from echobuf.errors import StateError, UpstreamError
 from echobuf.loader.source import Order, Sampled, as_data_loader, begins_anew
 from echobuf.loader.upstream_states import as_stateful, place, refused
+from echobuf.progress import watching
 from echobuf.state import UPSTREAM_KEY, State, UpstreamState
+
+
+def describe_next() -> str:
+    """Return what is waited for, where upstream runs in this process."""
+    return "`next` of upstream has not returned"
 
 
 @dataclass(frozen=True)
@@ -74,11 +80,16 @@ class Upstream:
         )
         return {key: value for key, value in position.items() if key != UPSTREAM_KEY}
 
-    def begin(self, state: UpstreamState | None = None) -> Start:
+    def begin(
+        self,
+        state: UpstreamState | None = None,
+        describe: Callable[[], str] = describe_next,
+    ) -> Start:
         """Call `iter(upstream)` and takes the first item.
 
         Args:
             state: that upstream goes on from.
+            describe: returns what a wait for that item is for.
 
         Raises:
             UpstreamError: upstream gave the iterator of the last epoch again.
@@ -86,17 +97,17 @@ class Upstream:
         """
         stateful = self.stateful
         if stateful is None:
-            return self._begin(None)
+            return self._begin(None, describe)
         stateful.unload()
         if state is not None:
             stateful.load(state)
-            start = self._begin(state)
+            start = self._begin(state, describe)
             if start.items is not None or start.error is not None:
                 return start
             stateful.unload()  # nothing is left there: what comes begins anew
-        return self._begin(None)
+        return self._begin(None, describe)
 
-    def _begin(self, state: UpstreamState | None) -> Start:
+    def _begin(self, state: UpstreamState | None, describe: Callable[[], str]) -> Start:
         try:
             items = iter(self.iterable)
         except Exception as error:
@@ -110,7 +121,9 @@ class Upstream:
         elif self.stateful is not None:
             state = self.stateful.take_at(0)
         try:
-            first = None if repeated else next(items)
+            # Not around `iter`, where a DataLoader forks: that wants no other thread.
+            with watching("first item", lambda: f"the first item: {describe()}"):
+                first = None if repeated else next(items)
         except StopIteration:
             return Start()
         except Exception as error:
@@ -199,7 +212,9 @@ def _parts(upstream: Any) -> tuple[Any, ...]:
         return ()
     batch_sampler = loader.batch_sampler
     inner = getattr(batch_sampler, "sampler", None)
-    return loader.sampler, batch_sampler, inner, loader.dataset
+    shard = getattr(batch_sampler, "batch_sampler", None)  # of Accelerate
+    whole = getattr(shard, "sampler", None)
+    return loader.sampler, batch_sampler, inner, shard, whole, loader.dataset
 
 
 def _takes(each: Any) -> bool:

@@ -183,7 +183,7 @@ class Snapshots:
         first: UpstreamState | None,
     ) -> None:
         self._upstream: Stateful | None = upstream
-        self._start_of, capacity = _segments(options)
+        self._start_of, capacity = segments_of(options)
         # From the last batch handed out to the last item put: what a pass sets free
         # while batches are made ahead of it, and what the ring holds then; on a device
         # the staging ring, too, which holds a segment: what the ring has over a window.
@@ -287,7 +287,7 @@ def _with(position: State, found: UpstreamState | None) -> State:
     return position if found is None else {**position, UPSTREAM_KEY: found}
 
 
-def _segments(options: Options) -> tuple[Callable[[int], int], int]:
+def segments_of(options: Options) -> tuple[Callable[[int], int], int]:
     """Return where segment i begins, and how many fresh examples the ring holds."""
     window = options.window
     if options.ratio is None:

@@ -18,7 +18,20 @@ from echobuf.stats import Stats
 
 @runtime_checkable
 class Sink(Protocol):
-    """Protocol of an object that takes metrics."""
+    """Protocol of an object that takes metrics.
+
+    Examples:
+        >>> from echobuf.metrics import Monitor, Sink
+        >>> loader = EchoLoader(range(100), batch_size=10, factor=2)
+        >>> class Print:
+        ...     def write(self, step, metrics):
+        ...         print(step, metrics["echobuf/effective_factor"])
+        >>> isinstance(Print(), Sink)
+        True
+        >>> for batch in Monitor(loader, Print(), every_s=60):
+        ...     pass
+        20 2.0
+    """
 
     def write(self, step: int, metrics: Mapping[str, float]) -> None:
         """Take the metrics after `step` steps.
@@ -27,11 +40,28 @@ class Sink(Protocol):
             step: number of steps done.
             metrics: finite numbers by name, such as `echobuf/t_upstream_s`; those that
                 are not known yet are left out.
+
+        Examples:
+            >>> class Last:
+            ...     def write(self, step, metrics):
+            ...         self.step, self.metrics = step, dict(metrics)
+            >>> sink = Last()
+            >>> sink.write(3, {"echobuf/fresh": 10.0})
+            >>> sink.step, sink.metrics
+            (3, {'echobuf/fresh': 10.0})
         """
 
 
 def metrics_of(stats: Stats, prefix: str = "echobuf") -> dict[str, float]:
-    """Return the finite fields of `stats`, by the names `prefix/field`."""
+    """Return the finite fields of `stats`, by the names `prefix/field`.
+
+    Examples:
+        >>> from echobuf.metrics import metrics_of
+        >>> loader = EchoLoader(range(100), batch_size=10, factor=2)
+        >>> batches = list(loader)
+        >>> metrics_of(loader.stats())["echobuf/effective_factor"]
+        2.0
+    """
     return {
         f"{prefix}/{field.name}": value
         for field in dataclasses.fields(stats)
@@ -94,10 +124,16 @@ class Monitor:
         OptionError: an argument is of another type or out of range.
         MissingPackageError: `nvtx` is not installed.
 
-    Example:
-        >>> from echobuf.metrics import Monitor, TensorBoard
-        >>> for batch in Monitor(loader, TensorBoard("runs/one"), every_s=5):
-        ...     train_step(batch)
+    Examples:
+        >>> from echobuf.metrics import Monitor, Progress
+        >>> loader = EchoLoader(range(100), batch_size=10, factor=2)
+        >>> from rich.console import Console
+        >>> console = Console(quiet=True)  # left out, it is standard error
+        >>> monitor = Monitor(loader, Progress(console), every_s=5)
+        >>> for batch in monitor:
+        ...     pass
+        >>> monitor.steps
+        20
     """
 
     def __init__(
@@ -149,7 +185,18 @@ class Monitor:
         return len(self.source)
 
     def step(self) -> None:
-        """Count a step, and write if the last write is at least `every_s` ago."""
+        """Count a step, and write if the last write is at least `every_s` ago.
+
+        Examples:
+            >>> from echobuf.metrics import Monitor
+            >>> loader = EchoLoader(range(100), batch_size=10, factor=2)
+            >>> monitor = Monitor(loader, every_s=5)
+            >>> for batch in loader:  # or `batch = buffer.next_batch()`
+            ...     monitor.step()
+            >>> monitor.end()
+            >>> monitor.steps
+            20
+        """
         self.steps += 1
         now = time.monotonic()
         if now >= self._due_s:
@@ -157,7 +204,19 @@ class Monitor:
             self.write()
 
     def write(self) -> None:
-        """Write the current metrics to all sinks."""
+        """Write the current metrics to all sinks.
+
+        Examples:
+            >>> from echobuf.metrics import Monitor, Prometheus
+            >>> loader = EchoLoader(range(100), batch_size=10, factor=2)
+            >>> from prometheus_client import CollectorRegistry
+            >>> registry = CollectorRegistry()
+            >>> monitor = Monitor(loader, Prometheus(registry=registry))
+            >>> batches = list(loader)
+            >>> monitor.write()
+            >>> registry.get_sample_value("echobuf_effective_factor")
+            2.0
+        """
         stats: Stats = self.source.stats()
         metrics = metrics_of(stats, self._prefix)
         self._each(lambda sink: sink.write(self.steps, metrics))

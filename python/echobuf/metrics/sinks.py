@@ -27,6 +27,14 @@ class TensorBoard:
     Raises:
         OptionError: `where` is neither a folder nor a writer.
         MissingPackageError: a folder was given and tensorboard is not installed.
+
+    Examples:
+        >>> from echobuf.metrics import TensorBoard
+        >>> class Writer:  # or a folder, or torch.utils.tensorboard.SummaryWriter()
+        ...     def add_scalar(self, tag, value, step):
+        ...         print(step, tag, value)
+        >>> TensorBoard(Writer()).write(3, {"echobuf/ratio": 2.5})
+        3 echobuf/ratio 2.5
     """
 
     def __init__(self, where: Any) -> None:
@@ -105,6 +113,15 @@ class WandB:
     Raises:
         OptionError: `run` is no run, or no run is active.
         MissingPackageError: `run` was left out and wandb is not installed.
+
+    Examples:
+        >>> from echobuf.metrics import WandB
+        >>> class Run:  # or wandb.init()
+        ...     def define_metric(self, name, step_metric): ...
+        ...     def log(self, row):
+        ...         print(row)
+        >>> WandB(Run()).write(3, {"echobuf/ratio": 2.5})
+        {'echobuf/step': 3, 'echobuf/ratio': 2.5}
     """
 
     def __init__(self, run: Any = None) -> None:
@@ -148,6 +165,18 @@ class Prometheus:
     Raises:
         OptionError: the port cannot be served at.
         MissingPackageError: prometheus_client is not installed.
+
+    Examples:
+        >>> from prometheus_client import CollectorRegistry
+        >>> from echobuf.metrics import Prometheus
+        >>> registry = CollectorRegistry()
+        >>> prometheus = Prometheus(registry=registry)  # or Prometheus(port=9100)
+        >>> prometheus.write(3, {"echobuf/ratio": 2.5})
+        >>> registry.get_sample_value("echobuf_ratio")
+        2.5
+        >>> [family.name for family in prometheus.collect()]
+        ['echobuf_ratio']
+        >>> prometheus.close()
     """
 
     def __init__(
@@ -213,6 +242,16 @@ class Progress:
 
     Raises:
         MissingPackageError: rich is not installed.
+
+    Examples:
+        >>> import sys
+        >>> from rich.console import Console
+        >>> from echobuf.metrics import Progress
+        >>> progress = Progress(Console(file=sys.stdout, width=80))
+        >>> loader = EchoLoader(range(100), batch_size=10, factor=2)
+        >>> progress.write(0, echobuf.metrics.metrics_of(loader.stats()))
+        step 0  fresh 0  served 0  e 0.00  R -  waiting 0.0%
+        >>> progress.end()
     """
 
     def __init__(self, console: Any = None) -> None:

@@ -40,12 +40,16 @@ class Attached(Closing):
         OptionError: there is no such server, it is of another version of echobuf or
             another user's, or has a job of that name.
 
-    Example:
-        A loader over the server "train"::
-
-            upstream = echobuf.serve.attach("train")
-            for batch in echobuf.EchoLoader(upstream, batch_size=256, window=4096):
-                step(batch)
+    Examples:
+        >>> with echobuf.serve.Server(range(6), "numbers", window=6):
+        ...     upstream = echobuf.serve.attach("numbers", job="first")
+        ...     print(upstream.name, upstream.job, upstream.spec)
+        ...     loader = EchoLoader(upstream, batch_size=3, window=6, factor=1)
+        ...     print(sorted(i for batch in loader for i in batch.tolist()))
+        ...     loader.close()
+        ...     upstream.close()
+        numbers first Field(shape=(), dtype=dtype('int64'))
+        [0, 1, 2, 3, 4, 5]
     """
 
     def __init__(

@@ -213,6 +213,14 @@ class Job:
         lag: fresh examples that the server has and the job has not taken yet.
         held: fresh examples kept for the job: its window, and the lag.
         silent_s: seconds since its last heartbeat.
+
+    Examples:
+        >>> with echobuf.serve.Server(range(6), "numbers", window=6, jobs=2):
+        ...     upstream = echobuf.serve.attach("numbers", job="first")
+        ...     (job,) = echobuf.serve.status("numbers").jobs
+        ...     upstream.close()
+        >>> job.job, job.epoch, job.waiting
+        ('first', 0, True)
     """
 
     job: str
@@ -241,6 +249,12 @@ class Status:
         slots: fresh examples that it can keep.
         lease_s: seconds without a heartbeat after which a job is dropped.
         jobs: the attached jobs.
+
+    Examples:
+        >>> with echobuf.serve.Server(range(6), "numbers", window=6):
+        ...     status = echobuf.serve.status("numbers")
+        >>> status.spec, status.published, status.lease_s
+        ('int64[]', 0, 10.0)
     """
 
     name: str
@@ -266,6 +280,12 @@ def status(name: str) -> Status:
         OptionError: there is no such server, or it has not answered within 5 seconds:
             it is stopped, or its upstream has not yielded an example yet.
         CapacityError: this process has no file descriptor left.
+
+    Examples:
+        >>> with echobuf.serve.Server(range(6), "numbers", window=6):
+        ...     status = echobuf.serve.status("numbers")
+        >>> status.name, status.running, status.jobs
+        ('numbers', False, ())
     """
     answer = ask(name, "status", {"jobs": list})
     try:
@@ -276,5 +296,11 @@ def status(name: str) -> Status:
 
 
 def names() -> list[str]:
-    """Return the names of this user's servers on this machine."""
+    """Return the names of this user's servers on this machine.
+
+    Examples:
+        >>> with echobuf.serve.Server(range(6), "numbers", window=6):
+        ...     "numbers" in echobuf.serve.names()
+        True
+    """
     return address.names()

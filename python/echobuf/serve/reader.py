@@ -19,10 +19,12 @@ from echobuf.errors import (
     EchobufError,
     OptionError,
     StateError,
+    message,
 )
 from echobuf.loader.feeder import Feeder
 from echobuf.loader.readers import FeedRequest
 from echobuf.loader.upstream import Start
+from echobuf.serve import client
 from echobuf.serve.connection import Connection, broken_error, unopened_error
 
 _SLICE_S = 0.25
@@ -132,6 +134,25 @@ class ServerReader:
         if start.items is not None:
             self._epoch = start.first
         return start
+
+    def describe_wait(self) -> str:
+        """Return the server's state."""
+        name = self._connection.name
+        try:
+            status = client.status(name)
+        except EchobufError as error:
+            return f"the server {name!r} gives no status ({message(error)})"
+        state = "is in" if status.running else "waits to begin"
+        slowest = max(status.jobs, key=lambda job: job.lag, default=None)
+        behind = (
+            f"; the job {slowest.job!r} is {slowest.lag:,} behind"
+            if slowest is not None and slowest.lag
+            else ""
+        )
+        return (
+            f"the server {name!r} {state} epoch {status.epoch}, at "
+            f"{status.rate:.3g} fresh examples/s{behind}"
+        )
 
     def make_buffer(self, spec: Any, **arguments: Any) -> EchoBuffer:
         """Make a buffer over the server's slots.

@@ -72,11 +72,16 @@ class Server(Closing):
             name had other examples.
         CapacityError: the ring does not fit the memory, or the disk.
 
-    Example:
-        One process serves, and each training job attaches::
-
-            with echobuf.serve.Server(dataset, "train", window=4096, jobs=2) as server:
-                server.wait()
+    Examples:
+        >>> server = echobuf.serve.Server(range(6), "numbers", window=6, epochs=1)
+        >>> upstream = echobuf.serve.attach("numbers")  # in each training job
+        >>> loader = EchoLoader(upstream, batch_size=6, window=6, factor=2)
+        >>> [sorted(batch.tolist()) for batch in loader]
+        [[0, 1, 1, 2, 4, 5], [0, 2, 3, 3, 4, 5]]
+        >>> server.wait()
+        True
+        >>> loader.close()
+        >>> server.close()
     """
 
     def __init__(  # noqa: PLR0913 - the options of a server

@@ -81,6 +81,19 @@ class EchoLoader(_EchoLoader):
     Raises:
         OptionError: an argument is out of range, or there is no process group.
         DeviceError: the device cannot be used.
+
+    Examples:
+        >>> import torch
+        >>> import echobuf.torch
+        >>> from torch.utils.data import DataLoader, TensorDataset
+        >>> data = TensorDataset(torch.rand(64, 3), torch.arange(64))
+        >>> upstream = DataLoader(data, batch_size=16, shuffle=True)
+        >>> loader = echobuf.torch.EchoLoader(upstream, window=32, factor=2)
+        >>> len(loader), len(loader.dataset), loader.batch_size
+        (8, 64, 16)
+        >>> x, y = next(iter(loader))
+        >>> x.shape, y.dtype
+        (torch.Size([16, 3]), torch.int64)
     """
 
     @declared
@@ -141,7 +154,15 @@ class EchoLoader(_EchoLoader):
 
     @property
     def batch_sampler(self) -> EpochSetter:
-        """An object whose `sampler.set_epoch`, which trainers call, is the loader's."""
+        """An object whose `sampler.set_epoch`, which trainers call, is the loader's.
+
+        Examples:
+            >>> import echobuf.torch
+            >>> loader = echobuf.torch.EchoLoader(range(4), batch_size=4, factor=1)
+            >>> loader.batch_sampler.sampler.set_epoch(3)
+            >>> loader.state_dict()["epoch"]
+            3
+        """
         return EpochSetter(self.set_epoch)
 
     def _adapter(self) -> Adapter:
@@ -208,10 +229,12 @@ class EchoLoader(_EchoLoader):
             ClosedError: the loader was closed.
             UpstreamError: with `uneven`, another rank is gone.
         """
-        self._check_open()
+        return super().__len__()
+
+    def _count_batches(self, epoch: int) -> int:
         if self._ranks is None:
-            return super().__len__()
-        return self._ranks.count_batches(self._counted_epoch())
+            return super()._count_batches(epoch)
+        return self._ranks.count_batches(epoch)
 
     def max_batches(self) -> int:
         """Return the most batches that an epoch can have, for learning-rate schedules.
@@ -225,6 +248,12 @@ class EchoLoader(_EchoLoader):
         Raises:
             TypeError: upstream's length is not known; `length=` says it.
             ClosedError: the loader was closed.
+
+        Examples:
+            >>> import echobuf.torch
+            >>> loader = echobuf.torch.EchoLoader(range(100), batch_size=10, factor=2.5)
+            >>> len(loader), loader.max_batches()
+            (30, 30)
         """
         self._check_open()
         return (
@@ -242,6 +271,16 @@ class EchoLoader(_EchoLoader):
 
         With `uneven` it says where all ranks were: that of one will do for all, if it
         is taken after a step that they take together.
+
+        Examples:
+            >>> import json
+            >>> import echobuf.torch
+            >>> loader = echobuf.torch.EchoLoader(
+            ...     range(8), batch_size=2, window=4, factor=2
+            ... )
+            >>> batch = next(iter(loader))
+            >>> json.loads(json.dumps(loader.state_dict())) == loader.state_dict()
+            True
         """
         return super().state_dict()
 
@@ -257,6 +296,20 @@ class EchoLoader(_EchoLoader):
         Raises:
             StateError: the state is damaged, of other arguments, or does not say where
                 this rank was.
+
+        Examples:
+            >>> import echobuf.torch
+            >>> def make():
+            ...     return echobuf.torch.EchoLoader(
+            ...         range(8), batch_size=2, window=4, factor=2
+            ...     )
+            >>> batches = iter(loader := make())
+            >>> first, state = next(batches), loader.state_dict()
+            >>> resumed = make()
+            >>> resumed.load_state_dict(state)
+            >>> rest = [batch.tolist() for batch in resumed]
+            >>> rest == [batch.tolist() for batch in batches]
+            True
         """
         super().load_state_dict(state_dict)
 

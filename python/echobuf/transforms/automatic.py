@@ -170,6 +170,19 @@ class RandAugment(Automatic):
     autocontrast and equalize, uniformly; the signs of those that have one are drawn.
     Images are uint8, or floats in 0 ... 1. Source: E. D. Cubuk et al., "RandAugment"
     (arXiv:1909.13719).
+
+    Examples:
+        >>> image = np.arange(192, dtype=np.uint8).reshape(8, 8, 3)
+        >>> chain = [
+        ...     T.RandAugment(num_ops=2, magnitude=9),
+        ...     T.ToDtype(np.float32, scale=True),
+        ... ]
+        >>> loader = EchoLoader([image] * 4, batch_size=4, factor=1, transform=chain)
+        >>> batch = next(iter(loader))
+        >>> batch.shape, batch.dtype
+        ((4, 8, 8, 3), dtype('float32'))
+        >>> len({image.tobytes() for image in batch}) > 1
+        True
     """
 
     num_ops: int = 2
@@ -200,6 +213,16 @@ class TrivialAugmentWide(Automatic):
     As `torchvision.transforms.v2.TrivialAugmentWide`: the operations of `RandAugment`,
     stronger. Images are uint8, or floats in 0 ... 1. Source: S. G. Müller and F.
     Hutter, "TrivialAugment" (arXiv:2103.10158).
+
+    Examples:
+        >>> image = np.arange(192, dtype=np.uint8).reshape(8, 8, 3)
+        >>> chain = [T.TrivialAugmentWide(), T.ToDtype(np.float32, scale=True)]
+        >>> loader = EchoLoader([image] * 4, batch_size=4, factor=1, transform=chain)
+        >>> batch = next(iter(loader))
+        >>> batch.shape, batch.dtype
+        ((4, 8, 8, 3), dtype('float32'))
+        >>> len({image.tobytes() for image in batch}) > 1
+        True
     """
 
     num_magnitude_bins: int = 31
@@ -227,6 +250,16 @@ class AutoAugment(Automatic):
     probability and a strength; the signs of those that have one are drawn. Images are
     uint8, or floats in 0 ... 1. Source: E. D. Cubuk et al., "AutoAugment"
     (arXiv:1805.09501).
+
+    Examples:
+        >>> image = np.arange(192, dtype=np.uint8).reshape(8, 8, 3)
+        >>> chain = [T.AutoAugment("cifar10"), T.ToDtype(np.float32, scale=True)]
+        >>> loader = EchoLoader([image] * 4, batch_size=4, factor=1, transform=chain)
+        >>> batch = next(iter(loader))
+        >>> batch.shape, batch.dtype
+        ((4, 8, 8, 3), dtype('float32'))
+        >>> len({image.tobytes() for image in batch}) > 1
+        True
     """
 
     policy: Any = "imagenet"

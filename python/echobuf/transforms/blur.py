@@ -32,6 +32,15 @@ class GaussianBlur(Operation):
     Raises:
         OptionError: sizes that are even or too large, standard deviations of 0 or less.
         SpecError: the image is too small for the kernel, or no image.
+
+    Examples:
+        >>> image = np.zeros((3, 5), np.uint8)
+        >>> image[:, 2] = 100
+        >>> chain = [T.GaussianBlur(kernel_size=3, sigma=1.0)]
+        >>> next(iter(EchoLoader([image], batch_size=1, transform=chain)))[0]
+        array([[ 0, 27, 45, 27,  0],
+               [ 0, 27, 45, 27,  0],
+               [ 0, 27, 45, 27,  0]], dtype=uint8)
     """
 
     kernel_size: Any

@@ -111,6 +111,15 @@ class RandomApply(Container):
 
     As `torchvision.transforms.v2.RandomApply`. It takes one random word: they are
     applied where the uniform is below `p`.
+
+    Examples:
+        >>> row = np.array([[1, 2, 3]], np.uint8)
+        >>> both = T.RandomApply([T.RandomHorizontalFlip(p=1), T.Invert()], p=0.5)
+        >>> loader = EchoLoader(
+        ...     [row] * 4, batch_size=4, factor=1, seed=5, transform=[both]
+        ... )
+        >>> next(iter(loader))[:, 0].tolist()
+        [[252, 253, 254], [252, 253, 254], [1, 2, 3], [1, 2, 3]]
     """
 
     transforms: Any
@@ -145,6 +154,15 @@ class RandomChoice(Container):
     As `torchvision.transforms.v2.RandomChoice`. It takes one random word: the element
     is the first for which the uniform is below the sum of the weights up to it, divided
     by the sum of all.
+
+    Examples:
+        >>> row = np.array([[1, 2, 3]], np.uint8)
+        >>> one = T.RandomChoice([T.RandomHorizontalFlip(p=1), T.Invert(), []])
+        >>> loader = EchoLoader(
+        ...     [row] * 4, batch_size=4, factor=1, seed=5, transform=[one]
+        ... )
+        >>> next(iter(loader))[:, 0].tolist()
+        [[3, 2, 1], [254, 253, 252], [254, 253, 252], [1, 2, 3]]
     """
 
     transforms: Any
@@ -185,6 +203,15 @@ class RandomOrder(Container):
 
     As `torchvision.transforms.v2.RandomOrder`. It takes one random word, the number of
     the permutation among all of them, sorted.
+
+    Examples:
+        >>> row = np.array([[10, 200]], np.uint8)
+        >>> chain = [T.RandomOrder([T.Posterize(1), T.Solarize(100)])]
+        >>> loader = EchoLoader(
+        ...     [row] * 4, batch_size=4, factor=1, seed=5, transform=chain
+        ... )
+        >>> next(iter(loader))[:, 0].tolist()
+        [[0, 127], [0, 127], [0, 0], [0, 0]]
     """
 
     transforms: Any

@@ -28,6 +28,15 @@ class RandomCrop(Operation):
             image mirrored, without its outermost pixel) or "symmetric" (with it).
 
     As `torchvision.transforms.v2.RandomCrop`.
+
+    Examples:
+        >>> image = np.arange(16, dtype=np.uint8).reshape(4, 4)
+        >>> chain = [T.RandomCrop(2)]
+        >>> loader = EchoLoader(
+        ...     [image] * 2, batch_size=2, factor=1, seed=1, transform=chain
+        ... )
+        >>> next(iter(loader)).tolist()
+        [[[9, 10], [13, 14]], [[0, 1], [4, 5]]]
     """
 
     size: Any
@@ -90,6 +99,15 @@ class Pad(Operation):
             image mirrored, without its outermost pixel) or "symmetric" (with it).
 
     As `torchvision.transforms.v2.Pad`, for images of any dtype; no padding is negative.
+
+    Examples:
+        >>> image = np.array([[1, 2], [3, 4]], np.uint8)
+        >>> loader = EchoLoader([image], batch_size=1, transform=[T.Pad(1, fill=9)])
+        >>> next(iter(loader))[0]
+        array([[9, 9, 9, 9],
+               [9, 1, 2, 9],
+               [9, 3, 4, 9],
+               [9, 9, 9, 9]], dtype=uint8)
     """
 
     padding: Any
@@ -129,6 +147,13 @@ class CenterCrop(Operation):
 
     As `torchvision.transforms.v2.CenterCrop`, which makes an image that is too small
     larger with zeros: use `RandomCrop(pad_if_needed=True)` for that.
+
+    Examples:
+        >>> image = np.arange(16, dtype=np.uint8).reshape(4, 4)
+        >>> loader = EchoLoader([image], batch_size=1, transform=[T.CenterCrop(2)])
+        >>> next(iter(loader))[0]
+        array([[ 5,  6],
+               [ 9, 10]], dtype=uint8)
     """
 
     size: Any
@@ -168,6 +193,13 @@ class RandomHorizontalFlip(_Flip):
 
     Args:
         p: the probability.
+
+    Examples:
+        >>> row = np.array([[1, 2, 3]], np.uint8)
+        >>> chain = [T.RandomHorizontalFlip()]
+        >>> loader = EchoLoader([row] * 4, batch_size=4, factor=1, transform=chain)
+        >>> next(iter(loader))[:, 0].tolist()
+        [[1, 2, 3], [1, 2, 3], [1, 2, 3], [3, 2, 1]]
     """
 
     p: float = 0.5
@@ -180,6 +212,13 @@ class RandomVerticalFlip(_Flip):
 
     Args:
         p: the probability.
+
+    Examples:
+        >>> column = np.array([[1], [2], [3]], np.uint8)
+        >>> chain = [T.RandomVerticalFlip()]
+        >>> loader = EchoLoader([column] * 4, batch_size=4, factor=1, transform=chain)
+        >>> next(iter(loader))[:, :, 0].tolist()
+        [[1, 2, 3], [1, 2, 3], [1, 2, 3], [3, 2, 1]]
     """
 
     p: float = 0.5

@@ -20,6 +20,7 @@ import numpy as np
 
 from echobuf._installed import get_include
 from echobuf.errors import OptionError
+from echobuf.progress import watching
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.operation import Operation
 
@@ -97,9 +98,10 @@ def _compile(source: str, command: list[str], path: Path, what: str) -> None:
 
 def _run(command: list[str], source: str, what: str) -> str:
     try:
-        done = subprocess.run(
-            command, input=source, capture_output=True, text=True, check=False
-        )
+        with watching("compiler", lambda: f"{command[0]} to compile {what}"):
+            done = subprocess.run(
+                command, input=source, capture_output=True, text=True, check=False
+            )
     except OSError as error:
         raise OptionError(
             f"{what} cannot be compiled: {command[0]!r} does not run: {error}."
@@ -163,6 +165,32 @@ class Custom(Operation):
     Raises:
         OptionError: there is no compiler, it refuses the header, or the settings are
             not the members.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> header = Path("fade.hpp")
+        >>> code = '''
+        ... #include "echobuf/transform/image.hpp"
+        ... #include "echobuf/transform/words.hpp"
+        ... namespace et = echobuf::transform;
+        ... struct Fade {
+        ...   float by;
+        ...   struct Draw {};  // no random choices
+        ...   ECHOBUF_HD Draw draw(et::Words, const et::Extent&) const { return {}; }
+        ...   ECHOBUF_HD float element(
+        ...       const Draw&, float v, int, const et::Place&) const {
+        ...     return by * v;
+        ...   }
+        ... };
+        ... '''
+        >>> header.write_text(code) == len(code)
+        True
+        >>> fade = T.Custom(header, "Fade", {"by": 0.5})
+        >>> loader = EchoLoader(
+        ...     [np.ones(3, np.float32)], batch_size=1, transform=[fade]
+        ... )
+        >>> next(iter(loader))[0]
+        array([0.5, 0.5, 0.5], dtype=float32)
     """
 
     header: str | os.PathLike[str]

@@ -81,6 +81,14 @@ class Lambda(Operation):
             another generator, or a resumed run differs.
         shape: of one example of the result, if the function changes it.
         dtype: of the result, if the function changes it.
+
+    Examples:
+        >>> image = np.full((2, 2, 3), 5, np.uint8)
+        >>> mean = T.Lambda(
+        ...     lambda images: images.mean((1, 2)), shape=3, dtype=np.float64
+        ... )
+        >>> next(iter(EchoLoader([image], batch_size=1, transform=[mean])))
+        array([[5., 5., 5.]])
     """
 
     function: Callable[[Any], Any]

@@ -100,6 +100,17 @@ class MixUp(Mixing):
             images it mixes their labels once.
 
     As `torchvision.transforms.v2.MixUp`. Source: H. Zhang et al. (arXiv:1710.09412).
+
+    Examples:
+        >>> examples = [(np.full((1, 2, 2), i, np.float32), i) for i in range(2)]
+        >>> transform = {0: [T.MixUp(num_classes=2)]}
+        >>> loader = EchoLoader(examples, batch_size=2, factor=1, transform=transform)
+        >>> images, labels = next(iter(loader))
+        >>> images[:, 0, 0, 0].round(2)
+        array([0.51, 0.63], dtype=float32)
+        >>> labels.round(2)
+        array([[0.49, 0.51],
+               [0.37, 0.63]], dtype=float32)
     """
 
     alpha: float = 1.0
@@ -119,6 +130,19 @@ class CutMix(Mixing):
 
     As `torchvision.transforms.v2.CutMix`, but for each example by itself. Source: S.
     Yun et al. (arXiv:1905.04899).
+
+    Examples:
+        >>> examples = [(np.full((1, 4, 4), i, np.float32), i) for i in range(2)]
+        >>> transform = {0: [T.CutMix(num_classes=2)]}
+        >>> loader = EchoLoader(examples, batch_size=2, factor=1, transform=transform)
+        >>> images, labels = next(iter(loader))
+        >>> images[0, 0].astype(int)
+        array([[0, 0, 1, 1],
+               [1, 1, 1, 1],
+               [1, 1, 1, 1],
+               [1, 1, 1, 1]])
+        >>> labels[0].tolist()  # the share of each
+        [0.125, 0.875]
     """
 
     alpha: float = 1.0

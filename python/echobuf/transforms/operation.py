@@ -21,6 +21,17 @@ class Operation(ABC):
     the crop of an image is that of its mask. The same object twice in one chain
     chooses twice, independently; its second place in one leaf and its second place in
     another are alike.
+
+    Examples:
+        >>> isinstance(T.Invert(), T.Operation)
+        True
+        >>> crop = T.RandomCrop(2)  # one object: the same window of image and mask
+        >>> image = np.arange(16, dtype=np.uint8).reshape(4, 4)
+        >>> transform = {0: [crop], 1: [T.Mask(), crop]}
+        >>> loader = EchoLoader([(image, image)], batch_size=1, transform=transform)
+        >>> images, masks = next(iter(loader))
+        >>> (images == masks).all().item()
+        True
     """
 
     @abstractmethod
@@ -53,6 +64,14 @@ class Source(Operation):
 
     Args:
         leaf: its key, as in `transform`.
+
+    Examples:
+        >>> view, flip = T.Source("image"), T.RandomHorizontalFlip
+        >>> transform = {"image": [flip()], "second": [view, flip()]}
+        >>> example = {"image": np.zeros((2, 2))}
+        >>> loader = EchoLoader([example], batch_size=1, transform=transform)
+        >>> sorted(next(iter(loader)))
+        ['image', 'second']
     """
 
     leaf: Any

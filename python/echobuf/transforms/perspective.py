@@ -29,6 +29,18 @@ class RandomPerspective(Operation):
             rounded to a whole one, of two the even one.
 
     As `torchvision.transforms.v2.RandomPerspective`.
+
+    Examples:
+        >>> image = np.full((4, 6), 255, np.uint8)
+        >>> chain = [
+        ...     T.RandomPerspective(distortion_scale=0.5, p=1, interpolation="nearest")
+        ... ]
+        >>> loader = EchoLoader([image], batch_size=1, transform=chain)
+        >>> next(iter(loader))[0] // 255
+        array([[1, 1, 0, 0, 0, 0],
+               [1, 1, 1, 1, 1, 0],
+               [1, 1, 1, 1, 1, 0],
+               [0, 0, 0, 1, 1, 1]], dtype=uint8)
     """
 
     distortion_scale: float = 0.5

@@ -24,6 +24,13 @@ class Normalize(Operation):
 
     As `torchvision.transforms.v2.Normalize`: put `ToDtype(np.float32, scale=True)`
     before it where images are uint8.
+
+    Examples:
+        >>> image = np.array([[[0, 128, 255]]], np.uint8)  # one pixel, three channels
+        >>> chain = [T.ToDtype(np.float32, scale=True), T.Normalize(mean=0.5, std=0.25)]
+        >>> loader = EchoLoader([image], batch_size=1, transform=chain)
+        >>> next(iter(loader))[0].round(1)
+        array([[[-2.,  0.,  2.]]], dtype=float32)
     """
 
     mean: Any
@@ -67,6 +74,12 @@ class ToDtype(Operation):
 
     Raises:
         OptionError: another dtype, or bfloat16 where ml_dtypes is not installed.
+
+    Examples:
+        >>> row = np.array([[0, 51, 255]], np.uint8)
+        >>> chain = [T.ToDtype(np.float32, scale=True)]
+        >>> next(iter(EchoLoader([row], batch_size=1, transform=chain)))[0]
+        array([[0.        , 0.20000002, 1.        ]], dtype=float32)
     """
 
     dtype: Any
@@ -98,6 +111,12 @@ class ToChannelFirst(Operation):
     """Puts the axis of channels first, as torch wants it; of clips behind the frames.
 
     An image [height, width] becomes one of one channel; what is so already stays.
+
+    Examples:
+        >>> image = np.zeros((32, 48, 3), np.uint8)
+        >>> loader = EchoLoader([image], batch_size=1, transform=[T.ToChannelFirst()])
+        >>> next(iter(loader)).shape
+        (1, 3, 32, 48)
     """
 
     def add_to(self, chain: Chain) -> None:
@@ -117,6 +136,12 @@ class Layout(Operation):
 
     Args:
         order: "HWC", "CHW" or "HW"; of clips "THWC", "TCHW" or "THW".
+
+    Examples:
+        >>> frames = np.zeros((4, 8, 8), np.uint8)  # four frames, not channels
+        >>> chain = [T.Layout("THW"), T.CenterCrop(6), T.ToChannelFirst()]
+        >>> next(iter(EchoLoader([frames], batch_size=1, transform=chain))).shape
+        (1, 4, 1, 6, 6)
     """
 
     order: str
@@ -144,6 +169,17 @@ class Mask(Operation):
     Args:
         fill: the class of what lies outside of the image; None: the `fill` of each
             operation.
+
+    Examples:
+        >>> image = np.arange(12, dtype=np.uint8).reshape(2, 2, 3)
+        >>> classes = np.array([[0, 7], [7, 0]], np.uint8)
+        >>> resize = T.Resize(3)
+        >>> transform = {0: [resize], 1: [T.Mask(), resize]}
+        >>> loader = EchoLoader([(image, classes)], batch_size=1, transform=transform)
+        >>> next(iter(loader))[1][0]  # no class between 0 and 7
+        array([[0, 0, 7],
+               [0, 0, 7],
+               [7, 7, 0]], dtype=uint8)
     """
 
     fill: Any = None
@@ -171,6 +207,15 @@ class RandomErasing(Operation):
 
     As `torchvision.transforms.v2.RandomErasing`. Masks stay as they are. Source: Z.
     Zhong et al., "Random erasing data augmentation" (arXiv:1708.04896).
+
+    Examples:
+        >>> image = np.ones((4, 5), np.uint8)
+        >>> chain = [T.RandomErasing(p=1, scale=(0.2, 0.4), value=0)]
+        >>> next(iter(EchoLoader([image], batch_size=1, transform=chain)))[0]
+        array([[1, 1, 1, 1, 1],
+               [1, 0, 0, 1, 1],
+               [1, 0, 0, 1, 1],
+               [1, 0, 0, 1, 1]], dtype=uint8)
     """
 
     p: float = 0.5
@@ -234,6 +279,13 @@ class ColorJitter(Operation):
             x is (-x, x); None leaves it.
 
     As `torchvision.transforms.v2.ColorJitter`, for 1 or 3 channels, floats in 0 ... 1.
+
+    Examples:
+        >>> image = np.full((1, 1, 3), [200, 100, 50], np.uint8)
+        >>> chain = [T.ColorJitter(brightness=0.5)]
+        >>> loader = EchoLoader([image] * 3, batch_size=3, factor=1, transform=chain)
+        >>> next(iter(loader))[:, 0, 0].tolist()  # each draw has another factor
+        [[187, 93, 46], [195, 97, 48], [106, 53, 26]]
     """
 
     brightness: Any = None

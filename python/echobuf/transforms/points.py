@@ -59,6 +59,18 @@ class BoundingBoxes(Following):
     Raises:
         OptionError: the spec has no such image.
         SpecError: it is no image, or the leaf is not [..., 4].
+
+    Examples:
+        >>> example = {
+        ...     "image": np.zeros((8, 8, 3), np.uint8),
+        ...     "boxes": np.array([[1, 0, 3, 4], [-1, -1, -1, -1]], np.float32),
+        ... }
+        >>> flip = T.RandomHorizontalFlip(p=1)
+        >>> transform = {"image": [flip], "boxes": [T.BoundingBoxes("image"), flip]}
+        >>> loader = EchoLoader([example], batch_size=1, transform=transform)
+        >>> next(iter(loader))["boxes"][0]
+        array([[ 5.,  0.,  7.,  4.],
+               [-1., -1., -1., -1.]], dtype=float32)
     """
 
     image: Any
@@ -94,6 +106,18 @@ class Keypoints(Following):
     Raises:
         OptionError: the spec has no such image.
         SpecError: it is no image, or the leaf is not [..., 2].
+
+    Examples:
+        >>> example = {
+        ...     "image": np.zeros((8, 8, 3), np.uint8),
+        ...     "points": np.array([[0, 0], [2, 5]], np.float32),
+        ... }
+        >>> flip = T.RandomHorizontalFlip(p=1)
+        >>> transform = {"image": [flip], "points": [T.Keypoints("image"), flip]}
+        >>> loader = EchoLoader([example], batch_size=1, transform=transform)
+        >>> next(iter(loader))["points"][0]
+        array([[7., 0.],
+               [5., 5.]], dtype=float32)
     """
 
     image: Any

@@ -30,6 +30,12 @@ class Resize(Operation):
 
     As `torchvision.transforms.v2.Resize`; uint8 by up to 1 otherwise, since numbers
     are rounded once, not twice (and "bicubic" uint8 brought to 0 ... 255 once).
+
+    Examples:
+        >>> image = np.array([[0, 0, 90, 90]], np.uint8)
+        >>> loader = EchoLoader([image], batch_size=1, transform=[T.Resize((1, 2))])
+        >>> next(iter(loader))[0]
+        array([[13, 77]], dtype=uint8)
     """
 
     size: Any
@@ -92,6 +98,12 @@ class RandomResizedCrop(Operation):
 
     As `torchvision.transforms.v2.RandomResizedCrop`. Source: C. Szegedy et al., "Going
     deeper with convolutions" (arXiv:1409.4842), section 6.
+
+    Examples:
+        >>> image = np.zeros((64, 80, 3), np.uint8)
+        >>> chain = [T.RandomResizedCrop(32, scale=(0.5, 1.0))]
+        >>> next(iter(EchoLoader([image] * 4, batch_size=4, transform=chain))).shape
+        (4, 32, 32, 3)
     """
 
     size: Any
@@ -177,6 +189,15 @@ class RandomRotation(Operation):
             rounded to a whole one, of two the even one.
 
     As `torchvision.transforms.v2.RandomRotation`.
+
+    Examples:
+        >>> image = np.array([[1, 2], [3, 4]], np.uint8)
+        >>> loader = EchoLoader(
+        ...     [image], batch_size=1, transform=[T.RandomRotation((90, 90))]
+        ... )
+        >>> next(iter(loader))[0]
+        array([[2, 4],
+               [1, 3]], dtype=uint8)
     """
 
     degrees: Any
@@ -218,6 +239,14 @@ class RandomAffine(Operation):
             the middle.
 
     As `torchvision.transforms.v2.RandomAffine`.
+
+    Examples:
+        >>> image = np.arange(1, 10, dtype=np.uint8).reshape(3, 3)
+        >>> chain = [T.RandomAffine(degrees=0, translate=(0.34, 0.34))]
+        >>> next(iter(EchoLoader([image], batch_size=1, transform=chain)))[0]
+        array([[4, 5, 6],
+               [7, 8, 9],
+               [0, 0, 0]], dtype=uint8)
     """
 
     degrees: Any

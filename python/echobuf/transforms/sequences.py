@@ -20,6 +20,15 @@ class RandomWindow(Operation):
         length: of the window.
         axis: along which: 0, or -1, the last. Of spectrograms [frequency, time] and
             [channel, frequency, time] the last is that of time.
+
+    Examples:
+        >>> signal = np.arange(100)
+        >>> chain = [T.RandomWindow(4)]
+        >>> loader = EchoLoader([signal] * 3, batch_size=3, factor=1, transform=chain)
+        >>> next(iter(loader))
+        array([[89, 90, 91, 92],
+               [85, 86, 87, 88],
+               [73, 74, 75, 76]])
     """
 
     length: int
@@ -66,6 +75,20 @@ class TokenMask(Operation):
         special_tokens: never selected; up to 16.
 
     Source: J. Devlin et al., "BERT" (arXiv:1810.04805), section 3.1.
+
+    Examples:
+        >>> tokens = np.arange(100, 112)
+        >>> mask = T.TokenMask(mask_token=103, vocab_size=1000, p=0.3)
+        >>> transform = {
+        ...     "tokens": [mask],
+        ...     "labels": [T.Source("tokens"), mask.labels()],
+        ... }
+        >>> loader = EchoLoader([{"tokens": tokens}], batch_size=1, transform=transform)
+        >>> batch = next(iter(loader))
+        >>> batch["tokens"][0].tolist()
+        [103, 103, 102, 4, 104, 105, 106, 107, 103, 109, 103, 103]
+        >>> batch["labels"][0].tolist()
+        [100, 101, -100, 103, -100, -100, -100, -100, 108, -100, 110, 111]
     """
 
     mask_token: int
@@ -154,6 +177,14 @@ class RandomGain(Operation):
     Args:
         min_db: the least.
         max_db: the most.
+
+    Examples:
+        >>> signal = np.ones(3, np.float32)
+        >>> chain = [T.RandomGain(min_db=-6.0, max_db=6.0)]
+        >>> loader = EchoLoader([signal] * 2, batch_size=2, factor=1, transform=chain)
+        >>> next(iter(loader)).round(2)
+        array([[1.79, 1.79, 1.79],
+               [1.7 , 1.7 , 1.7 ]], dtype=float32)
     """
 
     min_db: float = -6.0
@@ -181,6 +212,12 @@ class GaussianNoise(Operation):
             torchvision does; of other leaves not.
 
     As `torchvision.transforms.v2.GaussianNoise`.
+
+    Examples:
+        >>> signal = np.zeros(4, np.float32)
+        >>> chain = [T.GaussianNoise(sigma=0.1)]
+        >>> next(iter(EchoLoader([signal], batch_size=1, transform=chain)))[0].round(2)
+        array([-0.07, -0.08,  0.14, -0.12], dtype=float32)
     """
 
     mean: float = 0.0
@@ -232,6 +269,16 @@ class SpecMask(Operation):
 
     As torchaudio's `FrequencyMasking` and `TimeMasking`. Source: D. S. Park et al.,
     "SpecAugment" (arXiv:1904.08779).
+
+    Examples:
+        >>> spectrogram = np.ones((4, 6), np.float32)  # frequency, time
+        >>> chain = [T.SpecMask(freq_mask_param=2, time_mask_param=3)]
+        >>> loader = EchoLoader([spectrogram], batch_size=1, transform=chain)
+        >>> next(iter(loader))[0].astype(int)
+        array([[0, 0, 0, 0, 0, 0],
+               [1, 1, 0, 1, 1, 1],
+               [1, 1, 0, 1, 1, 1],
+               [1, 1, 0, 1, 1, 1]])
     """
 
     freq_mask_param: int = 0

@@ -24,6 +24,15 @@ class Sharpness(Operation):
 
     As `torchvision.transforms.v2.functional.adjust_sharpness`, for 1 or 3 channels,
     floats in 0 ... 1. Pixels at the edge, and masks, stay as they are.
+
+    Examples:
+        >>> image = np.full((3, 5), 100, np.uint8)
+        >>> image[:, 2:] = 160
+        >>> loader = EchoLoader([image], batch_size=1, transform=[T.Sharpness(2.0)])
+        >>> next(iter(loader))[0]
+        array([[100, 100, 160, 160, 160],
+               [100,  86, 174, 160, 160],
+               [100, 100, 160, 160, 160]], dtype=uint8)
     """
 
     factor: Any
@@ -47,6 +56,15 @@ class RandomAdjustSharpness(Operation):
 
     As `torchvision.transforms.v2.RandomAdjustSharpness`, for 1 or 3 channels, floats in
     0 ... 1. Pixels at the edge, and masks, stay as they are.
+
+    Examples:
+        >>> image = np.full((3, 5), 100, np.uint8)
+        >>> image[:, 2:] = 160
+        >>> chain = [T.RandomAdjustSharpness(0.0, p=1)]
+        >>> next(iter(EchoLoader([image], batch_size=1, transform=chain)))[0]
+        array([[100, 100, 160, 160, 160],
+               [100, 114, 146, 160, 160],
+               [100, 100, 160, 160, 160]], dtype=uint8)
     """
 
     sharpness_factor: Any

@@ -64,6 +64,12 @@ class Invert(_Tone):
     """Dark made light: 255 - x of uint8, 1 - x of floats; of images of any channels.
 
     As `torchvision.transforms.v2.functional.invert`.
+
+    Examples:
+        >>> row = np.array([[0, 100, 200, 255]], np.uint8)
+        >>> loader = EchoLoader([row], batch_size=1, transform=[T.Invert()])
+        >>> next(iter(loader))[0]
+        array([[255, 155,  55,   0]], dtype=uint8)
     """
 
     def _add(self, chain: Chain, p: float) -> None:
@@ -78,6 +84,15 @@ class RandomInvert(Invert):
         p: the probability.
 
     As `torchvision.transforms.v2.RandomInvert`.
+
+    Examples:
+        >>> row = np.array([[0, 100, 200, 255]], np.uint8)
+        >>> chain = [T.RandomInvert(p=0.5)]
+        >>> loader = EchoLoader(
+        ...     [row] * 3, batch_size=3, factor=1, seed=5, transform=chain
+        ... )
+        >>> next(iter(loader))[:, 0].tolist()
+        [[255, 155, 55, 0], [255, 155, 55, 0], [0, 100, 200, 255]]
     """
 
     p: float = 0.5
@@ -92,6 +107,14 @@ class Solarize(_Tone):
             the image's type, of uint8 to float32.
 
     As `torchvision.transforms.v2.functional.solarize`, for images of any channels.
+
+    Examples:
+        >>> row = np.array([[0, 100, 200, 255]], np.uint8)
+        >>> loader = EchoLoader(
+        ...     [row], batch_size=1, transform=[T.Solarize(threshold=128)]
+        ... )
+        >>> next(iter(loader))[0]
+        array([[  0, 100,  55,   0]], dtype=uint8)
     """
 
     threshold: float
@@ -113,6 +136,15 @@ class RandomSolarize(Solarize):
         p: the probability.
 
     As `torchvision.transforms.v2.RandomSolarize`.
+
+    Examples:
+        >>> row = np.array([[0, 100, 200, 255]], np.uint8)
+        >>> chain = [T.RandomSolarize(threshold=128, p=0.5)]
+        >>> loader = EchoLoader(
+        ...     [row] * 3, batch_size=3, factor=1, seed=5, transform=chain
+        ... )
+        >>> next(iter(loader))[:, 0].tolist()
+        [[0, 100, 55, 0], [0, 100, 55, 0], [0, 100, 200, 255]]
     """
 
     p: float = 0.5
@@ -126,6 +158,12 @@ class Posterize(_Tone):
         bits: 0 to 8. Floats in 0 ... 1 become multiples of 1 / 2**bits below 1.
 
     As `torchvision.transforms.v2.functional.posterize`, for images of any channels.
+
+    Examples:
+        >>> row = np.array([[0, 100, 200, 255]], np.uint8)
+        >>> loader = EchoLoader([row], batch_size=1, transform=[T.Posterize(bits=2)])
+        >>> next(iter(loader))[0]
+        array([[  0,  64, 192, 192]], dtype=uint8)
     """
 
     bits: int
@@ -147,6 +185,15 @@ class RandomPosterize(Posterize):
         p: the probability.
 
     As `torchvision.transforms.v2.RandomPosterize`.
+
+    Examples:
+        >>> row = np.array([[0, 100, 200, 255]], np.uint8)
+        >>> chain = [T.RandomPosterize(bits=2, p=0.5)]
+        >>> loader = EchoLoader(
+        ...     [row] * 3, batch_size=3, factor=1, seed=5, transform=chain
+        ... )
+        >>> next(iter(loader))[:, 0].tolist()
+        [[0, 64, 192, 192], [0, 64, 192, 192], [0, 100, 200, 255]]
     """
 
     p: float = 0.5
@@ -160,6 +207,12 @@ class AutoContrast(_Tone):
     count, and stays.
 
     As `torchvision.transforms.v2.functional.autocontrast`, for 1 or 3 channels.
+
+    Examples:
+        >>> row = np.array([[100, 110, 120]], np.uint8)
+        >>> loader = EchoLoader([row], batch_size=1, transform=[T.AutoContrast()])
+        >>> next(iter(loader))[0]
+        array([[  0, 127, 254]], dtype=uint8)
     """
 
     def _add(self, chain: Chain, p: float) -> None:
@@ -177,6 +230,15 @@ class RandomAutocontrast(AutoContrast):
         p: the probability.
 
     As `torchvision.transforms.v2.RandomAutocontrast`.
+
+    Examples:
+        >>> row = np.array([[100, 110, 120]], np.uint8)
+        >>> chain = [T.RandomAutocontrast(p=0.5)]
+        >>> loader = EchoLoader(
+        ...     [row] * 3, batch_size=3, factor=1, seed=5, transform=chain
+        ... )
+        >>> next(iter(loader))[:, 0].tolist()
+        [[0, 127, 254], [0, 127, 254], [100, 110, 120]]
     """
 
     p: float = 0.5
@@ -191,6 +253,12 @@ class Equalize(_Tone):
 
     As `torchvision.transforms.v2.functional.equalize`, for images of any channels.
     float16 and bfloat16 are made bytes in float32, where torchvision rounds 1 to 0.
+
+    Examples:
+        >>> image = np.repeat(np.uint8([10, 11, 12]), 200).reshape(20, 30)
+        >>> loader = EchoLoader([image], batch_size=1, transform=[T.Equalize()])
+        >>> next(iter(loader))[0][::7, 0].tolist()
+        [0, 200, 255]
     """
 
     def _add(self, chain: Chain, p: float) -> None:
@@ -206,6 +274,15 @@ class RandomEqualize(Equalize):
         p: the probability.
 
     As `torchvision.transforms.v2.RandomEqualize`.
+
+    Examples:
+        >>> image = np.repeat(np.uint8([10, 11, 12]), 200).reshape(20, 30)
+        >>> chain = [T.RandomEqualize(p=0.5)]
+        >>> loader = EchoLoader(
+        ...     [image] * 3, batch_size=3, factor=1, seed=5, transform=chain
+        ... )
+        >>> next(iter(loader))[:, ::7, 0].tolist()
+        [[0, 200, 255], [0, 200, 255], [10, 11, 12]]
     """
 
     p: float = 0.5
@@ -220,6 +297,12 @@ class Grayscale(_Tone):
             [H, W, 1].
 
     As `torchvision.transforms.v2.Grayscale`.
+
+    Examples:
+        >>> image = np.full((1, 1, 3), [200, 100, 50], np.uint8)
+        >>> loader = EchoLoader([image], batch_size=1, transform=[T.Grayscale(3)])
+        >>> next(iter(loader))[0]
+        array([[[124, 124, 124]]], dtype=uint8)
     """
 
     num_output_channels: int = 1
@@ -248,6 +331,15 @@ class RandomGrayscale(_Tone):
         p: the probability.
 
     As `torchvision.transforms.v2.RandomGrayscale`; see `Grayscale`.
+
+    Examples:
+        >>> image = np.full((1, 1, 3), [200, 100, 50], np.uint8)
+        >>> chain = [T.RandomGrayscale(p=0.5)]
+        >>> loader = EchoLoader(
+        ...     [image] * 3, batch_size=3, factor=1, seed=5, transform=chain
+        ... )
+        >>> next(iter(loader))[:, 0, 0].tolist()
+        [[124, 124, 124], [124, 124, 124], [200, 100, 50]]
     """
 
     p: float = 0.1

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from echobuf import _core
 from echobuf._engine.engine import Engine
 from echobuf.errors import ClosedError, DeviceError
-from echobuf.resources import DaemonThread, Signal
+from echobuf.resources import DaemonThread, Signal, members
 from echobuf.workers.messages import READY, WorkerConfig, unpack_error
 from echobuf.workers.process import PATIENCE_S, WorkerProcess, join_all
 from echobuf.workers.settings import WorkerSettings
@@ -89,7 +89,7 @@ class WorkerPool:
 
 def _close_all() -> None:
     """End the workers of all pools before the interpreter exits."""
-    supervisors = [pool.supervisor for pool in list(_pools)]
+    supervisors = [pool.supervisor for pool in members(_pools)]
     for supervisor in supervisors:
         supervisor.close()
     deadline = time.monotonic() + _EXIT_TIMEOUT_S

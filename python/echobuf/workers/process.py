@@ -16,6 +16,7 @@ from typing import Any
 
 from echobuf import _core
 from echobuf.errors import OptionError, UpstreamError, message
+from echobuf.resources import members
 from echobuf.workers.main import run_worker
 from echobuf.workers.messages import Descriptor, Payload, WorkerConfig
 from echobuf.workers.settings import WorkerSettings
@@ -139,7 +140,7 @@ def join_all(workers: list[WorkerProcess], patience_s: float) -> None:
 def _forget_in_child() -> None:
     """Forget all workers in a forked child, whose exit would terminate them."""
     known: Any = getattr(multiprocessing.process, "_children", set())
-    known.difference_update(_started)
+    known.difference_update(members(_started))
 
 
 if hasattr(os, "register_at_fork"):

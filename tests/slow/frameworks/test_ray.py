@@ -17,6 +17,7 @@ import pytest
 import echobuf
 from echobuf.loader import source
 from leaked_threads import no_feeder
+from shuffle_checks import BUFFER, check_ours, lost_and_repeated
 from upstream_checks import (
     N,
     check_all,
@@ -108,6 +109,27 @@ def test_the_page(ray, tmp_path):
     ids = np.arange(N)
     pq.write_table(pa.table({"id": ids, "x": ids / 1, "name": ["a"] * N}), path)
     check_epochs(lambda: run("Ray Data", {"files": [path]})["loader"], "id")
+
+
+def test_the_page_of_shuffle_buffers(ray, tmp_path):
+    """Ray's own buffer has no state: started again, it serves others."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = str(tmp_path / "rows.parquet")
+    pq.write_table(pa.table({"id": np.arange(N)}), path)
+    check_ours("Ray Data", {"ray": ray, "files": [path]})
+
+    def theirs():
+        batches = ray.data.read_parquet(path).iter_batches(
+            batch_size=32, local_shuffle_buffer_size=BUFFER
+        )
+        assert not hasattr(batches, "state_dict")
+        return [i for batch in batches for i in batch["id"].tolist()]
+
+    lost, repeated = lost_and_repeated([*theirs()[:96], *theirs()[96:]])
+    assert lost == repeated > 0
+    threads_of_ray_end()
 
 
 def test_all_that_holds_for_others(dataset):

@@ -33,14 +33,14 @@ def run(code, names):
 @pytest.mark.filterwarnings("ignore:.isinstance.treespec, LeafSpec:FutureWarning")
 def test_lightning(tmp_path):
     model = Recorder()
-    code, _ = markdown.blocks(PAGE, "python")
+    code, *_ = markdown.blocks(PAGE, "python")
     names = {"model": model, "EchoLoader": EchoLoader}
     run(code, names | {"Trainer": lambda **kwargs: make_trainer(tmp_path, **kwargs)})
     assert len(model.trained) == 10 * 2 * EXAMPLES // 5
 
 
 def test_accelerate():
-    _, code = markdown.blocks(PAGE, "python")
+    _, code, *_ = markdown.blocks(PAGE, "python")
     model = torch.nn.Linear(1, 1)
     batches = []
     names = {
@@ -53,9 +53,19 @@ def test_accelerate():
     assert len(batches) == 10 * 2 * EXAMPLES // 5
 
 
+def test_transformers(tmp_path):
+    pytest.importorskip("transformers")
+    from on_hf_trainer import BATCH, Numbers, Recorder, make_trainer
+
+    _, _, code, _ = markdown.blocks(PAGE, "python")
+    args = make_trainer(tmp_path).args
+    names = {"model": Recorder(), "args": args, "data": Numbers(EXAMPLES)}
+    run(code, names)
+    assert len(names["model"].trained) == 3 * 2 * EXAMPLES // BATCH
+
+
 def test_importing_brings_in_no_trainer():
-    code = (
-        "import sys, echobuf.torch; print({'lightning', 'accelerate'} & {*sys.modules})"
-    )
+    trainers = {"lightning", "accelerate", "transformers", "keras"}
+    code = f"import sys, echobuf.torch; print({trainers} & {{*sys.modules}})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     assert done.stdout.strip() == b"set()"

@@ -13,6 +13,7 @@
 #include "echobuf/store/ring.hpp"
 #include "echobuf/store/shared_memory.hpp"
 #include "echobuf/sync/event_count.hpp"
+#include "echobuf/version.hpp"
 
 namespace echobuf::workers {
 
@@ -45,6 +46,7 @@ struct Header {
   static constexpr std::uint64_t kMagic = 0x3176726b77626365;  // "ecbwkrv1"
 
   std::uint64_t magic = kMagic;
+  std::uint64_t version = kVersion;
   std::uint64_t queues = 0;
   std::atomic<std::uint32_t> closed{0};  // 1: workers are to end
   alignas(kNoSharing) EventCount done{true};
@@ -62,12 +64,15 @@ class ControlBlock {
   }
 
   /// Maps the control block of another process. Throws what SharedMemory throws, and
-  /// std::invalid_argument for memory that is no control block of so many workers.
+  /// std::invalid_argument for memory that is no control block of so many workers, or
+  /// that of another version of echobuf.
   ControlBlock(int fd, std::uint64_t queues)
       : memory_(fd, bytes(queues)),
         header_(std::launder(reinterpret_cast<Header*>(memory_.data()))) {
     if (header_->magic != Header::kMagic || header_->queues != queues)
       throw std::invalid_argument("this is no control block of so many workers");
+    if (header_->version != kVersion)
+      throw std::invalid_argument("the trainer has another version of echobuf");
   }
 
   int fd() const { return memory_.fd(); }

@@ -13,6 +13,7 @@
 #include "echobuf/store/ring.hpp"
 #include "echobuf/store/shared_memory.hpp"
 #include "echobuf/sync/event_count.hpp"
+#include "echobuf/version.hpp"
 
 namespace echobuf::serve {
 
@@ -49,6 +50,7 @@ struct RingHeader {
   enum Phase : std::uint32_t { kOpen, kOver, kFailed };
 
   std::uint64_t magic = kMagic;
+  std::uint64_t version = kVersion;
   std::uint64_t slots = 0;
   std::uint64_t stride = 0;
   std::array<unsigned char, 16> session{};
@@ -79,12 +81,15 @@ class MappedHeader {
       : memory_(sizeof(RingHeader)), header_(new(memory_.data()) RingHeader) {}
 
   /// Maps the header of another process. Throws what SharedMemory throws, and
-  /// std::invalid_argument for memory that holds no header.
+  /// std::invalid_argument for memory that holds no header, or that of another version
+  /// of echobuf.
   explicit MappedHeader(int fd)
       : memory_(fd, sizeof(RingHeader)),
         header_(std::launder(reinterpret_cast<RingHeader*>(memory_.data()))) {
     if (header_->magic != RingHeader::kMagic)
       throw std::invalid_argument("this is not what a server and its jobs share");
+    if (header_->version != kVersion)
+      throw std::invalid_argument("the server has another version of echobuf");
   }
 
   int fd() const { return memory_.fd(); }

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -130,6 +131,16 @@ class WorkerPool {
     return queues_[queue].outstanding();
   }
 
+  /// Returns the index of the example that the worker of a queue makes now, or takes
+  /// next; none if it has no tickets.
+  std::optional<std::int64_t> making(std::uint64_t queue) const {
+    const Progress& progress = queues_[queue];
+    const std::uint64_t done = block_.queue(queue).done.load(std::memory_order_acquire);
+    // Acquire: pairs with submit(); the index comes with the count.
+    if (done >= progress.submitted.load(std::memory_order_acquire)) return {};
+    return progress.indices[done % WorkerQueue::kDepth].load(std::memory_order_relaxed);
+  }
+
   /// Asks the workers to end.
   void close() {
     block_.header().closed.store(1, std::memory_order_release);
@@ -142,6 +153,8 @@ class WorkerPool {
     std::atomic<std::uint64_t> submitted{0};
     std::atomic<std::uint64_t> committed{0};
     std::array<std::uint64_t, WorkerQueue::kDepth> positions{};
+    // Relaxed: making() may read an entry while it is used again; it is a report.
+    std::array<std::atomic<std::int64_t>, WorkerQueue::kDepth> indices{};
 
     // Acquire: pairs with the collector's release; the entries of tickets that are
     // committed are free.
@@ -169,6 +182,8 @@ class WorkerPool {
         block_.queue(static_cast<std::uint64_t>(&queue - queues_.data()));
     const std::uint64_t number = queue.submitted.load(std::memory_order_relaxed);
     queue.positions[number % WorkerQueue::kDepth] = ticket.position;
+    queue.indices[number % WorkerQueue::kDepth].store(ticket.index,
+                                                      std::memory_order_relaxed);
     shared.tickets[number % WorkerQueue::kDepth] = ticket;
     // Release: the collector finds the position.
     queue.submitted.store(number + 1, std::memory_order_release);

@@ -171,41 +171,40 @@ class StageExecutor {
     if (work.own.is_bytes_then_grey()) return paint_grey(work, target);
     work.sink.begin(target);
     const bool painted = work.own.is_bytes_then_one();
-    const bool there = is_rows(stage.target) && stage.mix < 0 &&
+    const bool there = is_rows(stage.target) &&
                        stage.source.extent.channels <= stage.target.extent.channels &&
                        reinterpret_cast<std::uintptr_t>(target) % alignof(float) == 0;
+    const auto bytes =
+        static_cast<std::size_t>(stage.target.extent.width) * sizeof(float);
     for (int32_t y = 0; y < stage.target.extent.height; ++y) {
       if (work.numbers) {
         look_up_bytes(work, y);
-        continue;
-      }
-      if (painted) {
+      } else if (painted) {
         paint_bytes(work, y);
-        continue;
-      }
-      float* const* const rows = work.rows.rows();
-      if (there) {
-        const auto bytes =
-            static_cast<std::size_t>(stage.target.extent.width) * sizeof(float);
+      } else if (there) {
         std::byte* const* const room = work.sink.room();
         float* lines[kMostChannels];
         for (int32_t c = 0; c < stage.target.extent.channels; ++c)
           lines[c] = reinterpret_cast<float*>(room[c]);
-        work.own.row(y, stage.count, lines);
+        make_row(work, y, lines);
         work.sink.wrote(bytes);
-        continue;
-      }
-      if (stage.mix < 0) {
-        work.own.row(y, stage.count, rows);
       } else {
-        work.own.row(y, stage.mix, rows);
-        work.others->row(y, stage.mix, work.partner_rows.rows());
-        mix(work, y);
-        work.own.change(stage.mix + 1, stage.count, y, rows);
+        make_row(work, y, work.rows.rows());
+        write(work, work.rows.rows());
       }
-      write(work, rows);
     }
     work.sink.end();
+  }
+
+  /// Makes row `y` of all channels as floats, mixed with the partner's where the stage
+  /// mixes.
+  static void make_row(Work& work, int32_t y, float* const* rows) {
+    const Stage& stage = work.stage;
+    if (stage.mix < 0) return work.own.row(y, stage.count, rows);
+    work.own.row(y, stage.mix, rows);
+    work.others->row(y, stage.mix, work.partner_rows.rows());
+    mix(work, y, rows);
+    work.own.change(stage.mix + 1, stage.count, y, rows);
   }
 
   void execute_partner(Work& work, std::byte* target) {
@@ -332,13 +331,13 @@ class StageExecutor {
     }
   }
 
-  static void mix(Work& work, int32_t y) {
+  static void mix(Work& work, int32_t y, float* const* rows) {
     const Place first{y, 0, work.stage.target.extent};
     work.own.ops().visit(work.stage.mix, [&](const auto& settings, const auto& draw) {
       using Op = std::decay_t<decltype(settings)>;
       if constexpr (std::is_same_v<Op, Mix>)
         for (int32_t c = 0; c < first.extent.channels; ++c)
-          mix_row(settings, draw, work.rows[c], work.partner_rows[c], first);
+          mix_row(settings, draw, rows[c], work.partner_rows[c], first);
     });
   }
   static void mix_row(const Mix& settings, const Mix::Draw& draw,

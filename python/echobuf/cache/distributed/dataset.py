@@ -28,6 +28,20 @@ class PartitionedStats(CacheStats):
         given: items read from the source here and sent to the rank that keeps them.
         given_bytes: bytes of these.
         lost: numbers of the ranks that did not answer, and are asked no more.
+
+    Examples:
+        >>> import torch
+        >>> from echobuf.cache.distributed import PartitionedDataset
+        >>> torch.distributed.init_process_group(
+        ...     "gloo", store=torch.distributed.HashStore(), rank=0, world_size=1
+        ... )
+        >>> cached = PartitionedDataset([np.zeros(8)] * 4, 10_000, host="127.0.0.1")
+        >>> item, again = cached[0], cached[0]
+        >>> stats = cached.stats()
+        >>> stats.hits, stats.misses, stats.from_peers, stats.lost
+        (1, 1, 0, ())
+        >>> cached.close()
+        >>> torch.distributed.destroy_process_group()
     """
 
     from_peers: int
@@ -56,12 +70,6 @@ class PartitionedDataset(CachedDataset):
     rank has to call anything. Ranks use separate TCP connections, whatever the backend
     of the process group.
 
-    Example:
-        >>> torch.distributed.init_process_group("gloo")
-        >>> cached = PartitionedDataset(dataset, max_bytes=2_000_000_000)
-        >>> sampler = LocalitySampler(cached, batch_size=64)
-        >>> loader = DataLoader(cached, batch_size=64, sampler=sampler)
-
     Args:
         dataset: has `__getitem__` for 0 to n - 1, and `__len__`, which is n.
         max_bytes: of the items that this rank keeps.
@@ -85,6 +93,22 @@ class PartitionedDataset(CachedDataset):
             no process group.
         UpstreamError: another rank could not make its cache.
         CapacityError: `max_bytes` is more than the available memory.
+
+    Examples:
+        >>> import torch
+        >>> from echobuf.cache.distributed import PartitionedDataset
+        >>> torch.distributed.init_process_group(
+        ...     "gloo", store=torch.distributed.HashStore(), rank=0, world_size=1
+        ... )
+        >>> cached = PartitionedDataset([np.zeros(8)] * 4, 10_000, host="127.0.0.1")
+        >>> cached.rank, cached.ranks
+        (0, 1)
+        >>> item, again = cached[0], cached[0]
+        >>> cached.flush()
+        >>> cached.stats().hit_rate
+        0.5
+        >>> cached.close()
+        >>> torch.distributed.destroy_process_group()
     """
 
     _COUNTED = (*COUNTED, *PEER_COUNTS)
@@ -212,6 +236,19 @@ class PartitionedDataset(CachedDataset):
             OptionError: settings differ between ranks.
             UpstreamError: a rank is gone that the agreement needs.
             ForkError: this is a copy in a worker process.
+
+        Examples:
+            >>> import torch
+            >>> from echobuf.cache.distributed import PartitionedDataset
+            >>> torch.distributed.init_process_group(
+            ...     "gloo", store=torch.distributed.HashStore(), rank=0, world_size=1
+            ... )
+            >>> cached = PartitionedDataset([np.zeros(8)] * 4, 10_000, host="127.0.0.1")
+            >>> item = cached[1]
+            >>> cached.holders({"epoch": 0})  # the same settings on all ranks
+            array([0, 0, 0, 0], dtype=int32)
+            >>> cached.close()
+            >>> torch.distributed.destroy_process_group()
         """
         if self._holdings is None:
             raise ForkError(

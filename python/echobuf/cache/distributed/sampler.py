@@ -27,13 +27,6 @@ class LocalitySampler:
     It is made with the same arguments on all ranks. The first `iter` of an epoch waits
     until all ranks call it: they exchange which items they hold.
 
-    Example:
-        >>> sampler = LocalitySampler(cached, batch_size=64, seed=0)
-        >>> loader = DataLoader(cached, batch_size=64, sampler=sampler)
-        >>> for epoch in range(10):
-        ...     sampler.set_epoch(epoch)
-        ...     for batch in loader: ...
-
     Args:
         cache: the `PartitionedDataset` to sample.
         batch_size: examples of a batch of one rank, as the loader makes them.
@@ -44,6 +37,20 @@ class LocalitySampler:
 
     Raises:
         OptionError: an argument is out of range.
+
+    Examples:
+        >>> import torch
+        >>> from echobuf.cache.distributed import LocalitySampler, PartitionedDataset
+        >>> torch.distributed.init_process_group(
+        ...     "gloo", store=torch.distributed.HashStore(), rank=0, world_size=1
+        ... )
+        >>> cached = PartitionedDataset([np.zeros(8)] * 4, 10_000, host="127.0.0.1")
+        >>> sampler = LocalitySampler(cached, batch_size=2, seed=0)
+        >>> sampler.set_epoch(1)
+        >>> list(sampler)
+        [1, 3, 2, 0]
+        >>> cached.close()
+        >>> torch.distributed.destroy_process_group()
     """
 
     def __init__(

@@ -1,0 +1,100 @@
+"""A wait of the training loop for a batch, in words."""
+
+from __future__ import annotations
+
+import bisect
+import time
+from typing import TYPE_CHECKING
+
+from echobuf.buffer import EchoBuffer, engine_of
+from echobuf.errors import EchobufError
+from echobuf.loader.upstream_states import segments_of
+from echobuf.progress import Wait, show_seconds
+from echobuf.state import State
+from echobuf.stats import NOTHING, Stats, make_stats
+
+if TYPE_CHECKING:
+    from echobuf.loader.starter import EpochFeed
+
+
+class DrawWait:
+    """A wait for the next batch of an epoch; `tick` is called while it lasts.
+
+    Args:
+        buffer: that is drawn from.
+        feed: feeds it.
+        begun_s: seconds that the wait has lasted already.
+    """
+
+    def __init__(self, buffer: EchoBuffer, feed: EpochFeed, begun_s: float) -> None:
+        self._buffer = buffer
+        self._feed = feed
+        self._wait = Wait("batch", begun_s)
+        self._began = self._changed_at = time.monotonic()
+        self._first = self._last = self._count()
+
+    def tick(self) -> None:
+        """Note the progress of upstream, and report the wait if it is time to."""
+        count = self._count()
+        if count != self._last:
+            self._last, self._changed_at = count, time.monotonic()
+        # Given here: the loader's parts are released without a collection of cycles.
+        self._wait.tick(self._describe)
+
+    def _count(self) -> int:
+        """Return how many items upstream has yielded, skipped ones counted in."""
+        return self._stats().fresh - self._feed.to_skip()
+
+    def _stats(self) -> Stats:
+        try:
+            return self._buffer.stats()
+        except EchobufError:  # the next draw raises it
+            return make_stats(NOTHING)
+
+    def _describe(self) -> str:
+        what = "examples" if not engine_of(self._buffer).ragged else "batches"
+        stats = self._stats()
+        served, fresh = stats.served, stats.fresh
+        target = "a batch" if served else "the first batch"
+        skip = self._feed.to_skip()
+        if skip:
+            have = f"{skip:,} {what} before the loaded state are still to be skipped"
+            left = skip
+        else:
+            need = needed_after(self._buffer, fresh, self._feed.resume)
+            to_fill = "" if served else " of the window"
+            have = f"{fresh:,} of {need:,} fresh {what}{to_fill} are there"
+            left = need - fresh
+        return f"{target}: {have}, {self._show_rate(left)}"
+
+    def _show_rate(self, left: int) -> str:
+        now = time.monotonic()
+        idle, whole = now - self._changed_at, now - self._began
+        if self._last == self._first or 2 * idle > whole:
+            more = self._feed.describe()
+            return f"none has come for {show_seconds(idle)}: {more}"
+        rate = (self._last - self._first) / whole
+        return f"{rate:.3g}/s, about {show_seconds(left / rate)} to go"
+
+
+def needed_after(buffer: EchoBuffer, fresh: int, resume: State | None) -> int:
+    """Return the number of fresh examples with which a wait at `fresh` ends.
+
+    Args:
+        buffer: that is waited for.
+        fresh: examples that are there.
+        resume: the state that its epoch goes on from.
+    """
+    options = engine_of(buffer).options
+    least = 0
+    if options.ratio is None:  # the first pass is over a quarter of the window
+        least = max((options.window + 3) // 4, options.batch_size)
+    if resume is not None and resume["position"] is not None:
+        least = max(least, resume["position"]["resident_end"])
+    if fresh < least:
+        return least
+    start_of, _ = segments_of(options)
+    most = 1
+    while start_of(most) <= fresh:
+        most *= 2
+    return start_of(bisect.bisect_right(range(most), fresh, key=start_of))

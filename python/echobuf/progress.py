@@ -1,0 +1,236 @@
+"""Progress of waits: one line on the logger `echobuf` about a wait that lasts.
+
+Most waits are slices of a loop, which calls `Wait.tick` after each. `watching` reports
+calls into code that is not echobuf's, from a thread of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import sys
+import time
+import warnings
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+from echobuf.errors import OptionError
+from echobuf.resources import DaemonThread, Signal
+
+_AFTER_S, _EVERY_S = 10.0, 60.0
+_LONGEST_SLICE_S = 1.0
+_SLICES = 10  # of the time before a line, so that a rate can be told
+_VARIABLE = "ECHOBUF_PROGRESS"
+
+
+class _Settings:
+    """The settings of this process.
+
+    Attributes:
+        after_s: seconds that a wait lasts before its line; 0: no lines.
+        every_s: seconds between two lines of one kind.
+        slice_s: seconds of a slice of a wait; None: waits need no slices.
+        last: when each kind of line was written last.
+        is_explained: True once a line has named `set_progress`.
+    """
+
+    def __init__(self) -> None:
+        self.set(_of_environment(), _EVERY_S)
+        self.is_explained = False
+
+    def set(self, after_s: float, every_s: float) -> None:
+        self.after_s, self.every_s = after_s, every_s
+        self.slice_s = min(_LONGEST_SLICE_S, after_s / _SLICES) if after_s else None
+        self.last: dict[str, float] = {}
+
+
+def set_progress(
+    after_s: float | None = _AFTER_S, *, every_s: float = _EVERY_S
+) -> None:
+    """Set after how many seconds this process reports that a loader waits.
+
+    A report is one line on the logger "echobuf", with level WARNING, so that Python
+    prints it to stderr unless logging is configured otherwise. It names what is waited
+    for: the first item of upstream, the examples that fill the window, a slow upstream
+    or worker, a server, kernels that are compiled. `EchoBuffer` writes none.
+
+    The environment variable ECHOBUF_PROGRESS is the default of `after_s`.
+
+    Args:
+        after_s: seconds that a wait lasts before its line; 0 or None: no lines.
+        every_s: seconds from one line to the next of the same kind.
+
+    Raises:
+        OptionError: one is no such number.
+
+    Examples:
+        >>> echobuf.set_progress(None)  # no lines
+        >>> echobuf.set_progress(30, every_s=300)
+        >>> echobuf.set_progress()  # as before
+        >>> echobuf.set_progress(-1)
+        Traceback (most recent call last):
+            ...
+        echobuf.errors.OptionError: `after_s` is -1; it must be a number of seconds,
+        0 or more.
+    """
+    checked = _check_seconds("after_s", 0.0 if after_s is None else after_s)
+    _settings.set(checked, _check_seconds("every_s", every_s))
+
+
+def slice_s() -> float | None:
+    """Return the seconds after which a wait looks at its progress; None: never."""
+    return _settings.slice_s
+
+
+class Wait:
+    """A wait of one kind, which is reported once it lasts.
+
+    Args:
+        kind: lines of one kind have `every_s` seconds in between.
+        begun_s: seconds that it has lasted already.
+    """
+
+    def __init__(self, kind: str, begun_s: float = 0.0) -> None:
+        self._kind = kind
+        self._began = time.monotonic() - begun_s
+
+    def tick(self, describe: Callable[[], str]) -> None:
+        """Report the wait, if it is time to.
+
+        Args:
+            describe: returns what is waited for, after "waiting 12 s for ".
+        """
+        now, settings = time.monotonic(), _settings
+        if not settings.after_s or now - self._began < settings.after_s:
+            return
+        last = settings.last.get(self._kind)
+        if last is not None and now - last < settings.every_s:
+            return
+        settings.last[self._kind] = now
+        _write(f"waiting {show_seconds(now - self._began)} for {describe()}")
+
+
+def watching(kind: str, describe: Callable[[], str]) -> AbstractContextManager[None]:
+    """Return a context whose block is a wait that a thread reports.
+
+    Args:
+        kind: as of a `Wait`.
+        describe: as of `Wait.tick`; called on the thread.
+    """
+    if _settings.slice_s is None:
+        return contextlib.nullcontext()
+    return _Watch(Wait(kind), describe, _settings.slice_s)
+
+
+class _Watch(AbstractContextManager[None]):
+    """A block that a thread watches; the thread ends with the block, or with this."""
+
+    def __init__(self, wait: Wait, describe: Callable[[], str], slice_s: float) -> None:
+        self._over = Signal()
+        watcher = _Watcher(wait, describe, slice_s, self._over, weakref.ref(self))
+        self._thread = DaemonThread(watcher.run, name="echobuf-progress")
+
+    def __enter__(self) -> None:
+        with contextlib.suppress(RuntimeError):  # no thread is left: no line
+            self._thread.start()
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+
+
+class _Watcher:
+    """The part of a watch that its thread holds.
+
+    Args:
+        wait: that is watched.
+        describe: returns what is waited for.
+        slice_s: seconds between two looks at it.
+        over: set at its end.
+        watch: gone without that where Ctrl-C came in between.
+    """
+
+    def __init__(
+        self,
+        wait: Wait,
+        describe: Callable[[], str],
+        slice_s: float,
+        over: Signal,
+        watch: weakref.ref[_Watch],
+    ) -> None:
+        self._wait, self._describe, self._slice_s = wait, describe, slice_s
+        self._over, self._watch = over, watch
+
+    def run(self) -> None:
+        while not self._over.wait(self._slice_s) and self._watch() is not None:
+            self._wait.tick(self._describe)
+
+
+def show_seconds(seconds: float) -> str:
+    """Return a duration in words: "12 s", "3 min", "2.5 h"."""
+    if seconds < 100:
+        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.2g} s"
+    if seconds < 6000:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.3g} h"
+
+
+def _write(text: str) -> None:
+    rank = _rank()
+    line = f"echobuf{'' if rank is None else f' (rank {rank})'}: {text}"
+    if not _settings.is_explained:
+        _settings.is_explained = True
+        line += " (echobuf.set_progress(None) turns these lines off)"
+    import logging  # here: most processes write no line
+
+    with _clear_of_bars():
+        logging.getLogger("echobuf").warning("%s", line)
+
+
+def _rank() -> int | None:
+    """Return the rank of this process; None where it is the only one."""
+    dist: Any = sys.modules.get("torch.distributed")
+    if dist is None or not dist.is_available() or not dist.is_initialized():
+        return None
+    return int(dist.get_rank()) if dist.get_world_size() > 1 else None
+
+
+@contextlib.contextmanager
+def _clear_of_bars() -> Iterator[None]:
+    """Write whole lines where tqdm's bars stand: they are drawn again below."""
+    tqdm = getattr(sys.modules.get("tqdm"), "tqdm", None)
+    write_mode = getattr(tqdm, "external_write_mode", None)
+    if write_mode is None:
+        yield
+        return
+    with write_mode(file=sys.stderr):
+        yield
+
+
+def _of_environment() -> float:
+    text = os.environ.get(_VARIABLE, "").strip()
+    if not text:
+        return _AFTER_S
+    try:
+        return _check_seconds(_VARIABLE, float(text))
+    except (ValueError, OptionError):
+        warnings.warn(
+            f"{_VARIABLE} is {text!r}; it must be a number of seconds, or 0 for no "
+            f"progress lines. {_AFTER_S:g} s are used.",
+            stacklevel=2,
+        )
+        return _AFTER_S
+
+
+def _check_seconds(name: str, value: Any) -> float:
+    is_number = isinstance(value, (int, float)) and value is not True
+    if not is_number or not 0 <= value < math.inf:
+        raise OptionError(
+            f"`{name}` is {value!r}; it must be a number of seconds, 0 or more."
+        )
+    return float(value)
+
+
+_settings = _Settings()

@@ -1,0 +1,66 @@
+"""The examples of plain loops train, and go on exactly after a stop in an epoch."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+ROOT = Path(__file__).parents[2]
+
+
+def load(name):
+    return runpy.run_path(str(ROOT / "examples" / name / "train.py"))
+
+
+def check_resume(main, arguments, tmp_path, stop):
+    """The losses of a run in two parts are those of a run in one."""
+    whole = main([*arguments, "--checkpoint", str(tmp_path / "whole.pt")])
+    kept = str(tmp_path / "part.pt")
+    part = main([*arguments, "--checkpoint", kept, "--stop-after", str(stop)])
+    assert len(part) == stop < len(whole)
+    assert part + main([*arguments, "--resume", kept]) == whole
+    assert sum(whole[-10:]) < sum(whole[:10])
+
+
+@pytest.mark.parametrize("name", ["timm_like", "nanogpt_like"])
+def test_five_lines_differ(name):
+    text = (ROOT / "examples" / name / "train.py").read_text()
+    assert 0 < text.count("# changed") <= 5
+    marked = [line for line in text.splitlines() if "EchoLoader" in line]
+    assert all("# changed" in line for line in marked)
+
+
+def test_a_loop_as_timms(tmp_path, capsys):
+    pytest.importorskip("sklearn")
+    main = load("timm_like")["main"]
+    arguments = ["--epochs", "2", "--factor", "2"]  # 42 updates an epoch
+    check_resume(main, arguments, tmp_path, stop=53)
+    assert "update 84 of 84" in capsys.readouterr().out
+
+
+def test_a_loop_as_nanogpts(tmp_path, capsys):
+    main = load("nanogpt_like")["main"]
+    pages = [str(ROOT / "docs" / page) for page in ("design.md", "metrics.md")]
+    arguments = [*pages, "--fresh", "256", "--epochs", "2"]
+    check_resume(main, arguments, tmp_path, stop=43)  # of 32 steps an epoch
+    assert "step 43 of 64" in capsys.readouterr().out
+
+
+def test_episodes_as_lerobots(tmp_path, capsys):
+    pytest.importorskip("PIL")
+    names = load("lerobot_like")
+    folder, kept = tmp_path / "episodes", tmp_path / "last.pt"
+    names["record"](folder, episodes=2, length=40)  # 64 examples, 8 steps an epoch
+    whole = names["Trainer"](folder, 4, 64).train(14)
+    first = names["Trainer"](folder, 4, 64)
+    part = first.train(5)
+    first.save(kept)
+    again = names["Trainer"](folder, 4, 64)
+    again.load(kept)
+    assert part + again.train(9) == whole
+    names["main"](["--data", str(folder), "--steps", "9", "--window", "64"])
+    out = capsys.readouterr().out
+    assert "R = " in out
+    assert "times as fast" in out

@@ -1,0 +1,130 @@
+"""The workflows name scripts that exist, ask for few permissions, and end."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+RELEASE = runpy.run_path(str(ROOT / ".ci" / "release.py"), run_name="release")
+
+
+def read(path: Path) -> dict[Any, Any]:
+    return yaml.safe_load(path.read_text())
+
+
+def jobs() -> list[tuple[str, str, dict[str, Any]]]:
+    return [
+        (path.stem, name, job)
+        for path in WORKFLOWS
+        for name, job in read(path)["jobs"].items()
+    ]
+
+
+def commands(job: dict[str, Any]) -> list[str]:
+    """The `run` lines of a job, once for each value of its matrix."""
+    found = [step["run"] for step in job.get("steps", []) if "run" in step]
+    matrix = job.get("strategy", {}).get("matrix", {})
+    for key, values in matrix.items():
+        if key != "include":
+            mark = "${{ matrix." + key + " }}"
+            found = [line.replace(mark, str(v)) for line in found for v in values]
+    return found
+
+
+def scripts() -> set[str]:
+    run = [line for _, _, job in jobs() for line in commands(job)]
+    return {name for line in run for name in re.findall(r"\.ci/([\w.-]+)", line)}
+
+
+def test_there_are_workflows():
+    assert {"ci", "wheels", "release", "pages"} <= {path.stem for path in WORKFLOWS}
+
+
+def test_every_script_that_a_workflow_names_exists():
+    assert "run" in scripts()
+    assert [name for name in scripts() if not (ROOT / ".ci" / name).exists()] == []
+
+
+def test_every_program_of_ci_is_run_by_a_workflow():
+    programs = {
+        p.name for p in (ROOT / ".ci").iterdir() if not p.suffix and p.is_file()
+    }
+    assert programs <= scripts()
+
+
+def test_permissions_are_named_and_only_publishing_may_ask_for_an_identity():
+    for path in WORKFLOWS:
+        assert read(path)["permissions"] == {"contents": "read"}, path
+    asking = {
+        (workflow, name)
+        for workflow, name, job in jobs()
+        if "write" in job.get("permissions", {}).values()
+    }
+    assert asking == {("release", "pypi"), ("release", "testpypi"), ("pages", "deploy")}
+
+
+def test_every_job_ends_by_itself():
+    for workflow, name, job in jobs():
+        assert "timeout-minutes" in job or "uses" in job, (workflow, name)
+
+
+def test_only_a_tag_that_was_pushed_goes_to_pypi():
+    job = read(ROOT / ".github/workflows/release.yml")["jobs"]["pypi"]
+    assert job["if"] == "github.event_name == 'push' && github.ref_type == 'tag'"
+    assert job["environment"]["name"] == "pypi"
+
+
+# ---- the check before a release
+
+HEADER = """
+#define ECHOBUF_VERSION_MAJOR 1
+#define ECHOBUF_VERSION_MINOR 2
+#define ECHOBUF_VERSION_PATCH 3
+"""
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    files = {
+        "cpp/include/echobuf/version.hpp": HEADER,
+        "CHANGELOG.md": "# Changelog\n\n## [1.2.3] - 2027-01-31\n\n## [1.2.2] - x\n",
+        "CITATION.cff": "title: echobuf\nversion: 1.2.3\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def faults(tree: Path, tag: str) -> list[str]:
+    return list(RELEASE["faults"](tree, tag))
+
+
+def test_a_tag_of_this_version_is_released(tree: Path):
+    assert faults(tree, "v1.2.3") == []
+
+
+@pytest.mark.parametrize("tag", ["1.2.3", "v1.2", "v1.2.30", "v1.2.2", "main", ""])
+def test_another_tag_is_not(tree: Path, tag: str):
+    (fault,) = faults(tree, tag)
+    assert "it must be 'v1.2.3'" in fault
+
+
+@pytest.mark.parametrize("heading", ["[1.2.3] - unreleased", "[Unreleased]", "[1.2.4]"])
+def test_nor_one_whose_changelog_has_no_date(tree: Path, heading: str):
+    (tree / "CHANGELOG.md").write_text(f"## {heading}\n")
+    (fault,) = faults(tree, "v1.2.3")
+    assert "'## [1.2.3] - YYYY-MM-DD'" in fault
+
+
+def test_nor_one_that_cannot_be_cited(tree: Path):
+    (tree / "CITATION.cff").write_text("title: echobuf\nversion: 1.2.4\n")
+    (fault,) = faults(tree, "v1.2.3")
+    assert "'version: 1.2.3'" in fault
