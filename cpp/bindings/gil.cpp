@@ -1,5 +1,6 @@
 #include "gil.hpp"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <pybind11/eval.h>
 #include <pybind11/gil_safe_call_once.h>
@@ -38,6 +39,43 @@ thread_local bool runs_upstream = false;
   if (terminate_before != nullptr) terminate_before();
   std::abort();
 }
+
+#if !defined(__GLIBCXX__)
+// Where our C++ library lies within the module (as in wheels that Zig builds), torch
+// and others bring libstdc++, which ends the process through a handler of its own.
+struct Libstdcxx {
+  struct ExceptionPtr {  // returned as std::exception_ptr is, which is not trivial
+    void* held = nullptr;
+    ExceptionPtr() = default;
+    ExceptionPtr(const ExceptionPtr& other) : held(other.held) {}
+    ~ExceptionPtr() {}  // one that is held stays: the process ends
+  };
+  std::terminate_handler (*set_terminate)(std::terminate_handler) = nullptr;
+  ExceptionPtr (*current_exception)() = nullptr;
+  std::terminate_handler before = nullptr;
+};
+Libstdcxx libstdcxx;
+
+[[noreturn]] void terminate_libstdcxx_while_exiting() {
+  if (exiting.load() && runs_upstream && libstdcxx.current_exception().held == nullptr)
+    sleep_for_ever();
+  if (libstdcxx.before != nullptr) libstdcxx.before();
+  std::abort();
+}
+
+void set_terminate_of_libstdcxx() {
+  void* const library = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_NOLOAD);
+  if (library == nullptr || libstdcxx.before != nullptr) return;
+  libstdcxx.set_terminate = reinterpret_cast<decltype(libstdcxx.set_terminate)>(
+      dlsym(library, "_ZSt13set_terminatePFvvE"));
+  libstdcxx.current_exception = reinterpret_cast<decltype(libstdcxx.current_exception)>(
+      dlsym(library, "_ZSt17current_exceptionv"));
+  if (libstdcxx.set_terminate != nullptr && libstdcxx.current_exception != nullptr)
+    libstdcxx.before = libstdcxx.set_terminate(terminate_libstdcxx_while_exiting);
+}
+#else
+void set_terminate_of_libstdcxx() {}  // ours is libstdc++
+#endif
 
 /// In a forked child there is one thread, and it is the main one.
 void start_anew() {
@@ -107,6 +145,7 @@ void interpreter_exits() {
   exiting.store(true);
   if (std::get_terminate() != terminate_while_exiting)
     terminate_before = std::set_terminate(terminate_while_exiting);
+  set_terminate_of_libstdcxx();
   PyThreadState* state = PyEval_SaveThread();
   while (coming_back.load() != 0)
     std::this_thread::sleep_for(std::chrono::microseconds(100));
