@@ -2,11 +2,13 @@
 
 import gc
 import io
+import threading
 
 import numpy as np
 import pytest
 
 import echobuf
+from leaked_threads import no_feeder
 from upstream_checks import (
     N,
     check_all,
@@ -30,7 +32,9 @@ KWARGS = {"batch_size": 32, "window": 64, "factor": 2}
 
 @pytest.fixture(autouse=True)
 def _closed_shards():
+    before = threading.enumerate()
     yield
+    no_feeder(before)  # threads that hold a shard
     gc.collect()
 
 
