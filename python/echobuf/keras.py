@@ -49,8 +49,8 @@ class EchoDataset(keras.utils.PyDataset):  # type: ignore[misc]
             and where upstream's length is not known.
 
     Raises:
-        OptionError: `loader` is no `EchoLoader`, the length of its epochs is not known
-            and `steps_per_epoch` not given, or Keras runs on another backend.
+        OptionError: `loader` is no `EchoLoader`, the length of its epochs is 0, or not
+            known, and `steps_per_epoch` not given, or Keras runs on another backend.
 
     Examples:
         >>> import keras
@@ -102,6 +102,11 @@ class EchoDataset(keras.utils.PyDataset):  # type: ignore[misc]
         if not self._is_open:
             return self._length
         return self._length - self._drawn + len(self._again) + self._count
+
+    @property
+    def num_handed_out(self) -> int:
+        """Batches that Keras has taken in this epoch of `fit`, since it was resumed."""
+        return self._count
 
     # ---- Keras calls these
 
@@ -237,7 +242,13 @@ def _find_length(loader: EchoLoader, steps: int | None) -> int:
             f"`steps_per_epoch` is None, but {message(error)} Give "
             "`steps_per_epoch`, an int >= 1: the batches in an epoch of `fit`."
         ) from None
-    return internals_of(loader).plan.epoch_length().count_least()
+    least = internals_of(loader).plan.epoch_length().count_least()
+    if least == 0:
+        raise OptionError(
+            "`loader` has epochs without a batch; give `loader` more examples, a "
+            "smaller `batch_size`, or `steps_per_epoch`."
+        )
+    return least
 
 
 class BackupAndRestore(keras.callbacks.BackupAndRestore):  # type: ignore[misc]
@@ -254,9 +265,11 @@ class BackupAndRestore(keras.callbacks.BackupAndRestore):  # type: ignore[misc]
         delete_checkpoint: as for Keras' callback.
 
     Raises:
-        OptionError: `data` is no `EchoDataset`.
+        OptionError: `data` is no `EchoDataset`; when a batch was trained: it is not
+            the one that `fit` reads.
         StateError: when training begins: data and weights of the backup are of
-            different steps, or the loader has other arguments.
+            different steps, the backup has no data, or the loader has other
+            arguments.
 
     Examples:
         >>> import keras
@@ -296,6 +309,12 @@ class BackupAndRestore(keras.callbacks.BackupAndRestore):  # type: ignore[misc]
         """Restore weights, and the position in the data."""
         super().on_train_begin(logs)
         if not os.path.exists(self._path):
+            if os.path.exists(self._weights_path):
+                raise StateError(
+                    f"the backup in {os.path.dirname(self._path)!r} has weights, but "
+                    "no position in the data, as one of Keras' own callback; remove "
+                    "the folder, and begin anew."
+                )
             return
         with open(self._path, encoding="utf-8") as file:
             kept = json.load(file)
@@ -315,7 +334,13 @@ class BackupAndRestore(keras.callbacks.BackupAndRestore):  # type: ignore[misc]
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Save, if it is time."""
-        self._trained = batch + 1
+        # The last of an epoch's `steps_per_execution` may be counted, but not there.
+        self._trained = min(batch + 1, self._data.num_batches)
+        if self._data.num_handed_out < self._trained:
+            raise OptionError(
+                "`data` is not the EchoDataset that `fit` reads; give the same one to "
+                "both."
+            )
         if self._trained == self._data.num_batches:  # Keras goes on in the next one
             self._current_epoch = self._epoch + 1
         super().on_train_batch_end(batch, logs)

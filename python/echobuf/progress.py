@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import numbers
 import os
 import sys
 import time
@@ -225,7 +226,7 @@ def _of_environment() -> float:
 
 
 def _check_seconds(name: str, value: Any) -> float:
-    is_number = isinstance(value, (int, float)) and value is not True
+    is_number = isinstance(value, numbers.Real) and value is not True
     if not is_number or not 0 <= value < math.inf:
         raise OptionError(
             f"`{name}` is {value!r}; it must be a number of seconds, 0 or more."

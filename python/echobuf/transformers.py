@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -17,7 +19,8 @@ from echobuf.torch import EchoLoader
 
 __all__ = ["EchoTrainer", "EchoTrainerMixin"]
 
-_OWN = ("upstream", "batched", "batch_size", "length")
+_WORKERS = ("num_workers", "multiprocessing_context", "worker_init_fn", "max_restarts")
+_DECIDED = {"upstream", "batched", "batch_size", "length", "sampler", *_WORKERS}
 
 
 class _TrainerLoader(EchoLoader):
@@ -100,7 +103,13 @@ class _KeepLoaderState(TrainerCallback, ExportableState):  # type: ignore[misc]
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
         loader = more["train_dataloader"]
-        if not isinstance(loader, _TrainerLoader):  # an override has replaced it
+        if not isinstance(loader, _TrainerLoader):
+            warnings.warn(
+                f"`get_train_dataloader` gives a {type(loader).__name__} in place of "
+                "the EchoLoader of EchoTrainerMixin, so `echo` has no effect. Put the "
+                "method in a base class after the mixin, which echoes what it gives.",
+                stacklevel=2,
+            )
             return
         self._loader = loader
         if state.global_step == 0:
@@ -143,8 +152,9 @@ class EchoTrainerMixin:
             `drop_last` is `args.dataloader_drop_last`.
 
     Raises:
-        OptionError: `echo` is no mapping, or has an argument that the trainer decides;
-            when training begins: an argument is out of range.
+        OptionError: `echo` is no mapping, or has an argument that the trainer decides
+            or that is none of `EchoLoader`; when training begins: an argument is out
+            of range.
 
     Examples:
         >>> import torch
@@ -251,11 +261,18 @@ def _check_echo(echo: Any) -> dict[str, Any]:
             f"`echo` is {echo!r}; it must be a mapping of arguments of EchoLoader, "
             'such as {"window": 8192, "factor": 2}.'
         )
-    for name in _OWN:
-        if name in echo:
+    parameters = inspect.signature(EchoLoader).parameters
+    for name in echo:
+        if name in _DECIDED:
             raise OptionError(
                 f"`echo` has {name!r}, which follows from the trainer's arguments; "
                 "leave it out."
+            )
+        if name not in parameters:
+            allowed = ", ".join(each for each in parameters if each not in _DECIDED)
+            raise OptionError(
+                f"`echo` has {name!r}, which is no argument of EchoLoader; it may have "
+                f"{allowed}."
             )
     return dict(echo)
 

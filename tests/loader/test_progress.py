@@ -190,6 +190,13 @@ def test_refused(bad):
         echobuf.set_progress(1, every_s=bad)
 
 
+def test_numbers_of_numpy_are_seconds():
+    try:
+        echobuf.set_progress(np.float32(2), every_s=np.int64(3))
+    finally:
+        echobuf.set_progress()
+
+
 PROGRAM = """
 import sys
 import time

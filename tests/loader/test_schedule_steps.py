@@ -1,5 +1,6 @@
 """`schedule_steps` and `schedule_epochs` count what a training loop takes."""
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -151,6 +152,19 @@ def test_wrong_arguments(wrong, name):
     arguments = {"epochs": 1, **wrong}
     with make(10) as loader, pytest.raises(OptionError, match=f"`{name}`"):
         schedule_steps(loader, **arguments)
+
+
+def test_numbers_of_numpy_give_ints():
+    """`OneCycleLR` takes nothing else."""
+    two, none = np.int64(2), np.int64(0)
+    with make(10, factor=2) as loader:
+        steps = [
+            schedule_steps(loader, two, accumulate=two, first_epoch=none),
+            schedule_steps(loader, two, accumulate=two, fresh=True),
+        ]
+        epochs = schedule_epochs(loader, two, accumulate=two, first_epoch=none)
+        assert {type(each) for each in (*steps, epochs)} == {int}
+        assert steps[0] == schedule_steps(loader, 2, accumulate=2)
 
 
 def test_wrong_loaders():

@@ -58,9 +58,9 @@ def schedule_steps(
         320
     """
     internals = _check(loader)
-    check_int("epochs", epochs, 0, None)
-    check_int("accumulate", accumulate, 1, None)
-    check_int("first_epoch", first_epoch, 0, None)
+    epochs = check_int("epochs", epochs, 0, None)
+    accumulate = check_int("accumulate", accumulate, 1, None)
+    first_epoch = check_int("first_epoch", first_epoch, 0, None)
     if check_bool("fresh", fresh):
         batches = internals.plan.fresh_length().count_batches(first_epoch)
         return epochs * -(-batches // accumulate)
@@ -102,9 +102,9 @@ def schedule_epochs(
         5
     """
     internals = _check(loader)
-    check_int("steps", steps, 0, None)
-    check_int("accumulate", accumulate, 1, None)
-    check_int("first_epoch", first_epoch, 0, None)
+    steps = check_int("steps", steps, 0, None)
+    accumulate = check_int("accumulate", accumulate, 1, None)
+    first_epoch = check_int("first_epoch", first_epoch, 0, None)
     if steps == 0:
         return 0
     echoes_at_will = internals.plan.options.ratio is None

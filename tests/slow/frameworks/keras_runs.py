@@ -9,6 +9,7 @@ import contextlib
 import json
 import sys
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,13 +73,15 @@ def fit(
     steps: int | None = None,
     validation: Any = None,
     epochs: int = 3,
+    more: Sequence[Any] = (),
+    together: int = 1,
     **arguments: Any,
 ) -> dict[str, Any]:
     keras.utils.set_random_seed(0)
     loader = make_loader(**arguments)
     data = Data(loader, steps_per_epoch=steps)
     seen = Steps(data, stop)
-    callbacks: list[Any] = [seen]
+    callbacks: list[Any] = [seen, *more]
     if folder is not None:
         backup = echobuf.keras.BackupAndRestore(
             data, folder, save_freq=save_freq, delete_checkpoint=False
@@ -88,7 +91,7 @@ def fit(
     model = keras.Sequential([*shape, keras.layers.Dense(1)])
     total = steps * epochs if steps else echobuf.schedule_steps(loader, epochs)
     rate = keras.optimizers.schedules.CosineDecay(1e-4, total)
-    model.compile(keras.optimizers.SGD(rate), "mse")
+    model.compile(keras.optimizers.SGD(rate), "mse", steps_per_execution=together)
     history = None
     with contextlib.suppress(KeyboardInterrupt):
         history = model.fit(
@@ -136,6 +139,11 @@ def refusals(folder: Path) -> dict[str, str]:
     kept = json.loads((folder / "echobuf.json").read_text())
     (folder / "echobuf.json").write_text(json.dumps({**kept, "steps": 99}))
     note("steps", lambda: fit(folder))
+    (folder / "echobuf.json").unlink()
+    note("weights", lambda: fit(folder))
+    other = echobuf.keras.BackupAndRestore(Data(make_loader()), folder / "other")
+    note("other data", lambda: fit(more=[other]))
+    note("no batch", lambda: Data(make_loader(3, drop_last=True, factor=1)))
     note("length", lambda: Data(make_loader(factor="auto")))
     note("empty", lambda: fit(n=0, steps=1, factor="auto"))
     return said
@@ -155,6 +163,7 @@ def page(folder: Path) -> int:
 def main(folder: Path) -> None:
     warnings.simplefilter("error", UserWarning)
     cuts = [1, 15, 16, 17, 33]
+    threes = 3 if BACKEND == "jax" else 1  # with torch Keras takes no more
     results = {
         "built": fit(),
         "unbuilt": fit(built=False),
@@ -165,6 +174,7 @@ def main(folder: Path) -> None:
         "goes on": goes_on(folder / "steps", cuts),
         "goes on, chained": goes_on(folder / "chained", [3, 7, 18], steps=7),
         "goes on, by epochs": goes_on(folder / "epochs", [17, 33], save_freq="epoch"),
+        "goes on, by threes": goes_on(folder / "threes", [2, 6, 8], together=threes),
         "page": page(folder / "page"),
         "refusals": refusals(folder / "refusals"),
     }

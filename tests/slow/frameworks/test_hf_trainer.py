@@ -10,12 +10,22 @@ import pytest
 pytest.importorskip("transformers")
 
 import transformers
+from torch.utils.data import DataLoader
 from transformers import BatchEncoding, TrainerCallback
 
 import echobuf
 import torchrun
 from echobuf.transformers import EchoTrainer, EchoTrainerMixin
-from on_hf_trainer import BATCH, EXAMPLES, STEPS, Numbers, Stream, make_trainer, train
+from on_hf_trainer import (
+    BATCH,
+    ECHO,
+    EXAMPLES,
+    STEPS,
+    Numbers,
+    Stream,
+    make_trainer,
+    train,
+)
 
 transformers.logging.set_verbosity_error()
 pytestmark = pytest.mark.usefixtures("no_leaked_threads")
@@ -245,6 +255,9 @@ def test_another_trainer_still_skips_batches(tmp_path):
     ("arguments", "message"),
     [
         ({"echo": {"batch_size": 3}}, "`echo` has 'batch_size'"),
+        ({"echo": {"num_workers": 2}}, "`echo` has 'num_workers', which follows from"),
+        ({"echo": {"windo": 20}}, "`echo` has 'windo'.* it may have window, factor"),
+        ({"echo": {3: 4}}, "`echo` has 3, which is no argument"),
         ({"echo": {"window": 1}}, "`window`"),
         ({"ignore_data_skip": True}, "`ignore_data_skip` is True"),
     ],
@@ -258,6 +271,31 @@ def test_echo_must_be_a_mapping(tmp_path):
     args = make_trainer(tmp_path).args
     with pytest.raises(echobuf.OptionError, match="`echo` is 2"):
         EchoTrainer(make_trainer(tmp_path).model, args, echo=2)
+
+
+def test_names_are_checked_before_anything_is_loaded(tmp_path):
+    with pytest.raises(echobuf.OptionError, match="`echo` has 'windo'"):
+        make_trainer(tmp_path, echo={"windo": 20})
+
+
+class OwnLoader:
+    def get_train_dataloader(self):
+        return DataLoader(self.train_dataset, batch_size=BATCH)
+
+
+def test_a_data_loader_that_replaces_the_loader_is_warned_of(tmp_path):
+    class Replacing(OwnLoader, EchoTrainer):
+        pass
+
+    class Echoing(EchoTrainerMixin, OwnLoader, transformers.Trainer):
+        pass
+
+    more = {"echo": ECHO}
+    with pytest.warns(UserWarning, match="`get_train_dataloader` gives a DataLoader"):
+        plain = train(tmp_path, kind=Replacing, more=more)
+    assert uses(plain.model.trained) == dict.fromkeys(range(EXAMPLES), 3)
+    echoed = train(tmp_path, kind=Echoing, more=more)
+    assert uses(echoed.model.trained) == dict.fromkeys(range(EXAMPLES), 6)
 
 
 @pytest.mark.parametrize("more", [{"echo": {"factor": "auto"}}, {"data": Stream()}])

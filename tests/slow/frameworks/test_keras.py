@@ -87,6 +87,14 @@ def test_fit_goes_on_with_the_next_batch(results, kind):
             assert rest[name] == whole[name], stop
 
 
+def test_fit_goes_on_where_several_steps_are_one_execution(results):
+    runs = results["goes on, by threes"]
+    assert runs["whole"]["steps"] == EPOCHS * STEPS
+    for stop, rest in runs["rests"].items():
+        for name in ("steps", "rate", "weights"):
+            assert rest[name] == runs["whole"][name], stop
+
+
 def test_fit_goes_on_with_the_epoch_that_was_interrupted(results):
     whole = results["goes on, by epochs"]["whole"]["trained"]
     for stop, rest in results["goes on, by epochs"]["rests"].items():
@@ -104,5 +112,9 @@ def test_what_is_refused(results):
     assert "StateError: `state_dict` is not that" in said["state"]
     assert "step 99" in said["steps"]
     assert "weights of step 3" in said["steps"]
+    assert "StateError: the backup in" in said["weights"]
+    assert "no position in the data" in said["weights"]
+    assert "OptionError: `data` is not the EchoDataset" in said["other data"]
+    assert "OptionError: `loader` has epochs without a batch" in said["no batch"]
     assert "OptionError: `steps_per_epoch` is None" in said["length"]
     assert "OptionError: `loader` yields no batch" in said["empty"]
