@@ -167,6 +167,12 @@ def test_numbers_of_numpy_give_ints():
         assert steps[0] == schedule_steps(loader, 2, accumulate=2)
 
 
+def test_whole_factors_are_multiplied():
+    loader = make(10, factor=2)  # 20 draws: 7 batches
+    assert schedule_steps(loader, 10**30, accumulate=2) == 4 * 10**30
+    assert schedule_epochs(loader, 10**30, accumulate=2) == 10**30 // 4
+
+
 def test_wrong_loaders():
     spec = {"x": Field((), "float32")}
     with echobuf.EchoBuffer(spec, batch_size=1, window=4) as buffer:

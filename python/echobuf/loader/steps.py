@@ -64,6 +64,8 @@ def schedule_steps(
     if check_bool("fresh", fresh):
         batches = internals.plan.fresh_length().count_batches(first_epoch)
         return epochs * -(-batches // accumulate)
+    if _are_alike(internals):
+        return epochs * -(-internals.count_batches(first_epoch) // accumulate)
     return sum(
         -(-internals.count_batches(number) // accumulate)
         for number in range(first_epoch, first_epoch + epochs)
@@ -116,12 +118,20 @@ def schedule_epochs(
         )
     if echoes_at_will:
         return -(-steps // -(-least // accumulate))
+    if _are_alike(internals):
+        return -(-steps // -(-internals.count_batches(first_epoch) // accumulate))
     taken = 0
     for number in itertools.count(first_epoch):
         taken += -(-internals.count_batches(number) // accumulate)
         if taken >= steps:
             return number + 1 - first_epoch
     raise AssertionError
+
+
+def _are_alike(internals: LoaderInternals) -> bool:
+    """Return True if all epochs have the same length: those of a whole factor."""
+    ratio = internals.plan.options.ratio
+    return ratio is not None and ratio[1] == 1
 
 
 def _check(loader: EchoLoader) -> LoaderInternals:
