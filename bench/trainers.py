@@ -1,6 +1,6 @@
 """The cost of a loader in trainers when input is no bottleneck.
 
-Each trainer trains the same small network (some 20 ms a step, on one thread) for 24
+Each trainer trains the same small network (some 20 ms a step, on one thread) for 96
 steps: from its plain DataLoader, from an `EchoLoader` around that with factor 1, and
 with factor 2. A process has one trainer, and takes the three by turns; the time is that
 from the begin of training to its end, so that it includes filling the window.
@@ -25,7 +25,7 @@ from echobuf.cli.bench.report import write_figures
 from echobuf.cli.bench.rounds import paired_ratio
 from sampling import RESULTS
 
-BATCH, STEPS, WINDOW = 32, 24, 8 * 32
+BATCH, STEPS, WINDOW = 32, 96, 8 * 32
 INPUTS, HIDDEN = 3072, 2560  # an image of 32 x 32, as float32
 ROUNDS = 9
 CANDIDATES = {"plain": None, "factor 1": 1, "factor 2": 2}
