@@ -1,6 +1,6 @@
 """Pack an installed data-echoing into a wheel again: its files, without a build.
 
-`python .ci/pack.py FOLDER` writes the wheel of the environment that runs it into FOLDER.
+`python .ci/pack.py FOLDER` writes the wheel of its environment into FOLDER.
 """
 
 from __future__ import annotations
