@@ -13,6 +13,7 @@ from typing import Any
 
 import torch.distributed as dist
 
+from echobuf import _core
 from echobuf.errors import UpstreamError
 from echobuf.ranks.json_store import JsonStore, StoreGoneError
 from echobuf.resources import Signal, enough
@@ -100,6 +101,8 @@ class Heartbeat:
 
 
 def _send_heartbeats(store: Any, key: str, stop: Signal) -> None:
+    # It may be inside torch's store longer than the exit waits for it.
+    _core.this_thread_runs_upstream()
     try:
         while True:
             store.add(key, 1)
