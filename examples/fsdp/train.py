@@ -3,6 +3,8 @@
 torchrun --nproc-per-node 2 examples/fsdp/train.py
 """
 
+import gc
+
 import torch
 import torch.distributed as dist
 from sklearn.datasets import load_digits
@@ -46,6 +48,10 @@ def main() -> None:
         if dist.get_rank() == 0:
             accuracy = right.float().mean()
             print(f"epoch {epoch}: {steps} steps, test accuracy {accuracy:.3f}")
+    # A thread of gloo's may still drop a tensor, and needs Python for that: it has to end
+    # before Python does, and ends with the last reference to the process group.
+    del network, layer, optimizer, right
+    gc.collect()
     dist.destroy_process_group()
 
 
