@@ -111,7 +111,7 @@ class Structure:
     def unflatten(self, leaves: list[Any], /) -> Any: ...
 
 class _Puts:
-    """What examples are put into."""
+    """A target of examples that are put."""
 
     def use(self, structure: Structure, /) -> None: ...
     def carry(self, names: list[str | None], /) -> None: ...
@@ -132,7 +132,7 @@ class _Puts:
         """Items put; whether that was all; why not, and the one that was not put."""
 
 class _Bound(_Puts):
-    """What buffers have in common, wherever their windows are."""
+    """A buffer, wherever its window is."""
 
     def ready(self) -> bool | int: ...
     def close(self) -> int: ...
@@ -196,7 +196,7 @@ class Buffer(_Bound):
     ) -> None: ...
     def next(self, timeout_s: float | None, /) -> list[npt.NDArray[Any]] | int: ...
     def exportable(self) -> bool:
-        """Whether DLPack has types for all leaves."""
+        """Return True if DLPack has types for all leaves."""
     def next_exported(self, timeout_s: float | None, /) -> list[ExportedLeaf] | int: ...
     def next_into(
         self, arrays: list[npt.NDArray[Any]], timeout_s: float | None, /
@@ -217,7 +217,7 @@ class Device:
     def exchange_capture_mode(self, mode: int, /) -> int:
         """Set the calling thread's CUstreamCaptureMode; return the one before."""
     def is_capturing(self, stream: int, /) -> bool:
-        """Whether what is done on the stream with this handle goes into a graph."""
+        """Return True if work on the stream with this handle goes into a graph."""
 
 TWICE: int
 CAPTURING: int

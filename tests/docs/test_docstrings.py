@@ -27,7 +27,8 @@ def clauses_in(text: str) -> Iterator[str]:
 def test_no_docstring_opens_with_a_clause(folder):
     found = [
         f"{path.relative_to(ROOT)}: {first}"
-        for path in sorted((ROOT / folder).rglob("*.py"))
+        for path in sorted((ROOT / folder).rglob("*.py*"))
+        if path.suffix in (".py", ".pyi")
         for first in clauses_in(path.read_text(encoding="utf-8"))
     ]
     assert not found, "\n".join(found)

@@ -27,7 +27,7 @@ struct CpuWords {
   std::uint32_t xcr0 = 0;
 };
 
-/// What of a CPU is used.
+/// The features of a CPU that are used.
 struct CpuFeatures {
   CpuLevel level = CpuLevel::kBaseline;
   bool f16c = false;  // halves to floats and back
@@ -78,7 +78,7 @@ inline CpuWords read_cpu_words() {
   return words;
 }
 
-/// What this CPU has.
+/// Returns the features of this CPU.
 inline CpuFeatures detect_cpu() {
   static const CpuFeatures found = features_of(read_cpu_words());
   return found;
@@ -114,7 +114,7 @@ inline CpuLevel& level_in_use() {
 
 inline CpuLevel cpu_level() { return detail::level_in_use(); }
 
-/// What is used of this CPU.
+/// Returns the features of this CPU that are in use.
 inline CpuFeatures cpu_in_use() {
   return {cpu_level(), cpu_level() > CpuLevel::kBaseline && detect_cpu().f16c};
 }
