@@ -1,14 +1,14 @@
 """Keras 3 fits models to loaders, on torch and JAX, and goes on after interruptions."""
 
 import json
-import os
-import subprocess
 import sys
 from collections import Counter
 from itertools import chain
 from pathlib import Path
 
 import pytest
+
+from programs import run_program
 
 pytest.importorskip("keras")
 
@@ -20,16 +20,7 @@ PROGRAM = Path(__file__).with_name("keras_runs.py")
 def results(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param)
     names = {"KERAS_BACKEND": request.param, "OMP_NUM_THREADS": "1"}
-    ran = subprocess.run(
-        [sys.executable, str(PROGRAM), str(folder)],
-        env={**os.environ, **names},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,  # what it printed is shown
-        timeout=240,
-    )
-    assert ran.returncode == 0, ran.stdout[-6000:]
+    run_program([sys.executable, PROGRAM, folder], names)
     return json.loads((folder / "results.json").read_text())
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
+from programs import run_program
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "api" / "trainers.md"
@@ -23,16 +23,8 @@ BACKEND = {"KERAS_BACKEND": "torch", "OMP_NUM_THREADS": "1"}
 )
 def test_examples_run_and_names_are_on_the_page():
     # A process that chooses Keras' backend, and imports torch once for both.
-    ran = subprocess.run(
-        [sys.executable, ROOT / "tests" / "api_examples.py", *MODULES],
-        env={**os.environ, **BACKEND},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,  # what it printed is shown
-        timeout=240,
-    )
-    assert ran.returncode == 0, ran.stdout[-6000:]
+    program = ROOT / "tests" / "api_examples.py"
+    shown = run_program([sys.executable, program, *MODULES], BACKEND)
     page = PAGE.read_text()
     names = re.findall(r"^::: (echobuf\.(?:keras|transformers)\.\w+)$", page, re.M)
-    assert f"{len(names)} names have examples that run" in ran.stdout
+    assert f"{len(names)} names have examples that run" in shown
