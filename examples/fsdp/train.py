@@ -48,8 +48,8 @@ def main() -> None:
         if dist.get_rank() == 0:
             accuracy = right.float().mean()
             print(f"epoch {epoch}: {steps} steps, test accuracy {accuracy:.3f}")
-    # A thread of gloo's may still drop a tensor, and needs Python for that: it has to end
-    # before Python does, and ends with the last reference to the process group.
+    # A thread of gloo's may still drop a tensor, and needs Python for that: it has to
+    # end before Python does, and ends with the last reference to the process group.
     del network, layer, optimizer, right
     gc.collect()
     dist.destroy_process_group()
