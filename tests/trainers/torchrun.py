@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import echobuf
-from programs import run_program
+from run_program import run_program
 
 
 def run(program: Path, folder: Path) -> None:

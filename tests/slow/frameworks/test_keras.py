@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from programs import run_program
+from run_program import run_program
 
 pytest.importorskip("keras")
 

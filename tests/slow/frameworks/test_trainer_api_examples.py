@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from programs import run_program
+from run_program import run_program
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "api" / "trainers.md"
