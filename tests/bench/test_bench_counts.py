@@ -87,5 +87,8 @@ def test_the_hosts_time_is_measured_without_a_gpu(tmp_path):
     command = [sys.executable, BENCH / "draw_host_time.py", "--rounds", "1"]
     subprocess.run([*command, "--out", tmp_path], check=True, timeout=120)
     results = json.loads((tmp_path / "draw_host_time.json").read_text())["results"]
-    # And a look at the device once in 32 draws.
-    assert {int(row["driver_calls"]) for row in results.values()} == {5, 6}
+    # And a look at the device once in 32 draws. While the thread that uploads has not
+    # noticed that all has arrived, draws wait for the upload, too.
+    least = {"default stream": 5, "another stream": 6}
+    for stream, row in results.items():
+        assert int(row["driver_calls"]) - least[stream] in {0, 1}
