@@ -115,13 +115,13 @@ class EchoBuffer(Uncopied):
         self._draws = engine.draws
         structure = make_structure(engine.output.spec.treespec)
         self._flatten_out, self._unflatten = structure.flatten, structure.unflatten
-        lead = () if options.ragged else (options.batch_size,)
+        lead = () if options.whole_batches else (options.batch_size,)
         self._full_length = (lead + engine.output.spec.fields[0].shape)[0]
 
     def __repr__(self) -> str:
         engine = self._engine
         options = engine.options
-        size = "" if options.ragged else f"batch_size={options.batch_size}, "
+        size = "" if options.whole_batches else f"batch_size={options.batch_size}, "
         return (
             f"EchoBuffer({describe(engine.spec)}, {size}window={options.window}, "
             f"factor={show_factor(options.factor)}, unit={options.unit!r}, "

@@ -43,7 +43,7 @@ class Options:
     max_bytes: int | None
 
     @property
-    def ragged(self) -> bool:
+    def whole_batches(self) -> bool:
         """True with `unit="batch"`: batches may be shorter than the spec."""
         return self.unit == "batch"
 

@@ -18,7 +18,7 @@ def put_tree(
     tree: Any,
     spec: Spec,
     stacked: bool,
-    ragged: bool,
+    whole: bool,
     timeout: float | None,
 ) -> tuple[int, int] | None:
     """Put a tree whose leaves the core does not take as they are, as arrays.
@@ -30,20 +30,20 @@ def put_tree(
         SpecError: says what does not fit; nothing was put.
     """
     leaves = spec.flatten(tree, "batch" if stacked else "example")
-    arrays = prepare_put(leaves, spec, stacked=stacked, ragged=ragged)
+    arrays = prepare_put(leaves, spec, stacked=stacked, whole=whole)
     return core.put(arrays, stacked, timeout)
 
 
 def prepare_put(
-    leaves: list[Any], spec: Spec, *, stacked: bool, ragged: bool
+    leaves: list[Any], spec: Spec, *, stacked: bool, whole: bool
 ) -> list[Array]:
     """Return the leaves of what is put, as arrays that the core takes.
 
     Args:
         leaves: in the order of the spec.
-        spec: of one example, or of one whole batch if `ragged`.
+        spec: of one example, or of one whole batch if `whole`.
         stacked: examples are stacked on axis 0.
-        ragged: the batch axis may be shorter than the spec says.
+        whole: the batch axis may be shorter than the spec says.
 
     Raises:
         SpecError: names the leaf that does not fit.
@@ -55,9 +55,9 @@ def prepare_put(
         if array is None:
             array = as_array(leaf, what + path)
         check_dtype(array, field, what + path)
-        _check_shape(array, leaf, field, what + path, stacked=stacked, ragged=ragged)
+        _check_shape(array, leaf, field, what + path, stacked=stacked, whole=whole)
         arrays.append(array if array.flags.c_contiguous else array.copy(order="C"))
-    _check_lengths(arrays, spec, what, stacked=stacked, ragged=ragged)
+    _check_lengths(arrays, spec, what, stacked=stacked, whole=whole)
     return arrays
 
 
@@ -82,20 +82,20 @@ def _dtype_name(dtype: np.dtype[Any]) -> str:
 
 
 def _check_shape(
-    array: Array, leaf: Any, field: Field, name: str, *, stacked: bool, ragged: bool
+    array: Array, leaf: Any, field: Field, name: str, *, stacked: bool, whole: bool
 ) -> None:
     wanted: list[str] = [str(extent) for extent in field.shape]
-    if ragged:
+    if whole:
         wanted[0] = f"up to {wanted[0]}"
     if stacked:
         wanted.insert(0, "n")
     inner = array.shape[1:] if stacked else array.shape
     fits = array.ndim == len(wanted) and (
         inner == field.shape
-        or (ragged and inner[1:] == field.shape[1:] and inner[0] <= field.shape[0])
+        or (whole and inner[1:] == field.shape[1:] and inner[0] <= field.shape[0])
     )
     if not fits:
-        hint = "" if ragged else " " + hints.to_fit(leaf)
+        hint = "" if whole else " " + hints.to_fit(leaf)
         if stacked and inner == field.shape[1:]:
             hint = " To put one example, use `put`."
         elif not stacked and array.shape[1:] == field.shape:
@@ -107,10 +107,10 @@ def _check_shape(
 
 
 def _check_lengths(
-    arrays: list[Array], spec: Spec, what: str, *, stacked: bool, ragged: bool
+    arrays: list[Array], spec: Spec, what: str, *, stacked: bool, whole: bool
 ) -> None:
     axes = [0] if stacked else []
-    axes += [len(axes)] if ragged else []
+    axes += [len(axes)] if whole else []
     for axis in axes:
         first = arrays[0].shape[axis]
         for array, path in zip(arrays, spec.paths, strict=True):

@@ -61,7 +61,7 @@ class HostBackend:
             except MemoryError:
                 raise self.out_of_memory() from None
         self.next: Callable[[float | None], list[Any] | int] = self.core.next
-        lead = () if options.ragged else (options.batch_size,)
+        lead = () if options.whole_batches else (options.batch_size,)
         self._out = OutArrays(output.drawn, lead)
         self._out_finished = OutArrays(output.spec, lead)
 
@@ -222,7 +222,7 @@ def make_core_options(
     """Return the options in the core's form; nothing is allocated."""
     return _core.BufferOptions(
         leaves=[(field.dtype, field.shape) for field in spec.fields],
-        ragged=options.ragged,
+        ragged=options.whole_batches,
         batch_size=options.batch_size,
         window=options.window,
         factor=options.ratio,

@@ -64,10 +64,10 @@ class Engine:
     ) -> None:
         self.options = options
         self.spec = make_spec(spec)
-        if options.ragged:
+        if options.whole_batches:
             check_batch_axis(self.spec)
         self.epoch = 0
-        self.output = make_output_spec(self.spec, transform, ragged=options.ragged)
+        self.output = make_output_spec(self.spec, transform, whole=options.whole_batches)
         self.backend: HostBackend | CudaBackend = make_backend(
             self.spec,
             self.output,
@@ -91,9 +91,9 @@ class Engine:
         )
 
     @property
-    def ragged(self) -> bool:
+    def whole_batches(self) -> bool:
         """True with `unit="batch"`: items are whole batches, of different lengths."""
-        return self.options.ragged
+        return self.options.whole_batches
 
     # ---- producers
 
@@ -116,7 +116,7 @@ class Engine:
         if outcome[0] == _core.MISMATCH:
             try:
                 refused = put_tree(
-                    self.core, tree, self.spec, stacked, self.ragged, timeout
+                    self.core, tree, self.spec, stacked, self.whole_batches, timeout
                 )
             except SpecError:
                 self.ready()  # a buffer whose context was left says that first

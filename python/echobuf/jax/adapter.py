@@ -69,7 +69,7 @@ class JaxAdapter(ItemAdapter):
         backend = engine.backend
         if self._is_sharded:
             assert isinstance(backend, HostBackend)
-            lead = () if engine.ragged else (engine.options.batch_size,)
+            lead = () if engine.whole_batches else (engine.options.batch_size,)
             backend.use_tensors(arrays.to_global(target, engine.output.drawn, lead))
         elif isinstance(backend, HostBackend):
             if backend.core.exportable() and arrays.exportable(engine.output.drawn):

@@ -79,7 +79,7 @@ class Attributes:
     def show(self, device: str) -> str:
         """Return the arguments that matter most, for `repr`."""
         options = self._plan.options
-        size = "" if options.ragged else f"batch_size={self.batch_size}, "
+        size = "" if options.whole_batches else f"batch_size={self.batch_size}, "
         return (
             f"{type(self._upstream).__name__}, {size}window={self._plan.window}, "
             f"factor={show_factor(options.factor)}, unit={options.unit!r}, "

@@ -83,7 +83,7 @@ class Plan:
         return self._buffer
 
     def _infer(self, first: Any) -> Any:
-        if self.options.ragged:
+        if self.options.whole_batches:
             return source.infer_whole(first, source.loader_batch_size(self._upstream))
         if not self.batched:
             source.check_example(first)
@@ -108,7 +108,7 @@ class Plan:
     def batch_size(self) -> int | None:
         """Examples in a batch; None until the first batch says it."""
         size = self._arguments["batch_size"]
-        if size is None and self.options.ragged:
+        if size is None and self.options.whole_batches:
             return source.loader_batch_size(self._upstream)
         return None if size is None else self.options.batch_size
 
@@ -166,7 +166,7 @@ class Plan:
 
     def _count_units(self) -> int:
         """Count the fresh examples (batches with `unit="batch"`) of an epoch."""
-        whole = self.options.ragged
+        whole = self.options.whole_batches
         if not whole and self._arguments["batch_size"] is None:
             raise TypeError("`batch_size` is known with the first batch; give it.")
         if self._length is not None:
@@ -178,7 +178,7 @@ class Plan:
         if self._buffer is not None:
             return engine_of(self._buffer).arguments
         arguments = state.arguments_of(self.options, None, None, None)
-        if self._arguments["batch_size"] is None and not self.options.ragged:
+        if self._arguments["batch_size"] is None and not self.options.whole_batches:
             arguments["batch_size"] = None
         if self._arguments["window"] is None:
             arguments["window"] = None

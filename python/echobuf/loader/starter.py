@@ -349,7 +349,7 @@ class EpochStarter:
                 start.offset,
                 start.state,
             )
-        batched = self._plan.batched and not engine.ragged
+        batched = self._plan.batched and not engine.whole_batches
         with self._enough():
             feeder = self._reader.feed(
                 engine, FeedRequest(start, needed, batched, snapshots)
