@@ -27,8 +27,8 @@ from echobuf.errors import (
     UpstreamError,
     UpstreamStateError,
 )
+from echobuf.field import Field
 from echobuf.progress import set_progress
-from echobuf.spec import Field
 from echobuf.stats import Stats
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from echobuf import hints, nodes
 from echobuf._engine.backends import HostBackend
 from echobuf.buffer import EchoBuffer, engine_of
 from echobuf.cuda.device import is_simulated
-from echobuf.errors import SpecError
+from echobuf.errors import OptionError, SpecError
 from echobuf.jax import arrays
 from echobuf.jax.arrays import Placement
 from echobuf.loader.adapter import Adapter
@@ -63,16 +63,25 @@ class JaxAdapter(ItemAdapter):
 
         Raises:
             SpecError: a leaf has a dtype that JAX lacks.
+            OptionError: batches of ragged leaves are to be sharded.
         """
         _check_dtypes(buffer)
         engine, target = engine_of(buffer), self._place.target
         backend = engine.backend
+        if self._is_sharded and engine.spec.is_ragged:
+            raise OptionError(
+                "`sharding` is given, and examples have ragged leaves, whose batches "
+                "are not there yet as global arrays; leave `sharding` out, or pad the "
+                "examples to one length."
+            )
         if self._is_sharded:
             assert isinstance(backend, HostBackend)
             lead = () if engine.whole_batches else (engine.options.batch_size,)
             backend.use_tensors(arrays.to_global(target, engine.output.drawn, lead))
         elif isinstance(backend, HostBackend):
-            if backend.core.exportable() and arrays.exportable(engine.output.drawn):
+            if engine.spec.is_ragged:  # `Ragged` and `Padded` are pytrees
+                backend.use_tensors(arrays.from_numpy(target))
+            elif backend.exportable() and arrays.exportable(engine.output.drawn):
                 backend.use_exported(arrays.from_exported(target))
             else:
                 backend.use_tensors(arrays.from_numpy(target))

@@ -9,9 +9,9 @@ from typing import Any
 
 from echobuf import hints
 from echobuf.errors import OptionError, SpecError, UpstreamError
+from echobuf.field import Field
 from echobuf.spec import (
     NAMESPACE,
-    Field,
     about_lists,
     as_array,
     as_first_array,

@@ -14,8 +14,9 @@ from echobuf._engine.backends import HostBackend
 from echobuf._engine.output import OutputSpec
 from echobuf.buffer import EchoBuffer, engine_of
 from echobuf.errors import SpecError, message
+from echobuf.field import Field
 from echobuf.loader.adapter import Adapter
-from echobuf.spec import Field, flatten_with_paths
+from echobuf.spec import flatten_with_paths
 
 # Types that NumPy lacks are carried as integers of their size.
 _CARRIERS = {

@@ -11,7 +11,8 @@ import optree
 
 from echobuf._engine.output import OutputSpec
 from echobuf.errors import OptionError
-from echobuf.spec import NAMESPACE, Field, Spec
+from echobuf.field import Field
+from echobuf.spec import NAMESPACE, Spec
 from echobuf.transforms import dtypes, points_leaves
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.lowering import Extent
