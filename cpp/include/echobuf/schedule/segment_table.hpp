@@ -2,6 +2,7 @@
 // its share of the payload. No threads, no memory but its own, no clock.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <limits>
@@ -50,15 +51,23 @@ class SegmentTable {
     return open() + (end_ > starts_.back() ? 1 : 0);
   }
 
+  /// Returns whether a segment begins with `record`, or would.
+  bool has_start(std::uint64_t record) const {
+    return std::binary_search(starts_.begin(), starts_.end(), record);
+  }
+
+  /// The segment that is being filled, and how many records and bytes it has.
+  std::uint64_t open() const { return first_ + starts_.size() - 1; }
+  std::uint64_t open_records() const { return end_ - starts_.back(); }
+  std::uint64_t open_bytes() const { return bytes_; }
+  std::uint64_t share() const { return share_; }
+
   /// Nothing is asked any more about segments before i.
   void forget(std::uint64_t i) {
     for (; first_ < i && starts_.size() > 1; ++first_) starts_.pop_front();
   }
 
  private:
-  /// The segment that is being filled.
-  std::uint64_t open() const { return first_ + starts_.size() - 1; }
-
   void close() {
     starts_.push_back(end_);
     bytes_ = 0;

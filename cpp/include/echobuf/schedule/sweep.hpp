@@ -84,9 +84,10 @@ class FixedSweep {
   const FixedSchedule& schedule() const { return schedule_; }
 
   /// Segments begin where the table says: see FixedSchedule. Before the first step.
-  void follow(const SegmentTable* table) {
-    schedule_.follow(table);
-    if (schedule_.fractional() && !counted_) counted_ = 0;
+  void follow(const SegmentTable* table) { schedule_.follow(table); }
+  /// The number of draws does not follow from that of records, if segments differ.
+  void count_draws() {
+    if (schedule_.fractional()) counted_ = 0;
   }
   /// The oldest segment that is still needed.
   std::uint64_t oldest_segment() const {
@@ -236,8 +237,10 @@ using Sweep = std::variant<FixedSweep, AutoSweep>;
 inline Sweep make_sweep(const BufferOptions& options, std::uint64_t epoch) {
   if (options.automatic)
     return AutoSweep(options.window, options.batch_size, options.max_factor);
-  return FixedSweep(options.window, options.factor,
-                    epoch_phase(options.factor, options.seed, epoch));
+  FixedSweep sweep(options.window, options.factor,
+                   epoch_phase(options.factor, options.seed, epoch));
+  if (options.lengths.any()) sweep.count_draws();
+  return sweep;
 }
 
 /// The same in all epochs.
