@@ -49,9 +49,7 @@ class DrawPath {
       const Status status =
           prefetcher_ ? pop(batch, wait_limit)
                       : wait_for(wait_limit, &clock_.waits(), [&] {
-                          return draw([&] {
-                            return drawer_->draw(batch, poll);
-                          });
+                          return draw([&] { return drawer_->draw(batch, poll); });
                         });
       if (status == Status::kOk) batch.block.hand_out();
       return status;

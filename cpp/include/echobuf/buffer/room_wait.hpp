@@ -12,8 +12,8 @@
 namespace echobuf {
 
 /// Waits until there may be room, or says why not. `is_over`: says whether the term of
-/// the put is; `has_room`: whether there is room by now. `Wait`: says to `waits` for how
-/// long this has waited.
+/// the put is; `has_room`: whether there is room by now. `Wait`: says to `waits` for
+/// how long this has waited.
 template <class Wait, class Ring, class Waits, class IsOver, class HasRoom>
 Status wait_for_room(Ring& ring, Waits& waits, WaitLimit& wait_limit,
                      const IsOver& is_over, const HasRoom& has_room) {

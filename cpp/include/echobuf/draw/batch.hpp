@@ -20,7 +20,7 @@ struct LeafPlace {
 /// The memory is the caller's until it is dropped.
 struct Batch {
   Block block;
-  std::uint64_t count = 0;  // records; rows, if records are ragged
+  std::uint64_t count = 0;             // records; rows, if records are ragged
   std::vector<LeafPlace> places = {};  // of all leaves, where records differ in length;
                                        // else BatchLayout says where they are
 };

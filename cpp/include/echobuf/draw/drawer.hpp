@@ -36,7 +36,9 @@ class Drawer : public PassCursor<Ring> {
         leaves_(draw_.batch().leaves()) {}
 
   /// Draws into a block from the pool. Memory is found before anything is claimed.
-  Outcome draw(Batch& batch, Poll* poll) { return draw(batch.block, batch.count, poll); }
+  Outcome draw(Batch& batch, Poll* poll) {
+    return draw(batch.block, batch.count, poll);
+  }
   Outcome draw(Block& block, std::uint64_t& count, Poll* poll) {
     return std::visit(
         [&](auto& sweep) {

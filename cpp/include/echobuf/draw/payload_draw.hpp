@@ -99,8 +99,9 @@ class PayloadDraw {
         const auto* offsets = index_of(before, place);
         const std::byte* const values = before.block.data() + place.values;
         for (std::uint64_t i = 0; i < before.count; ++i)
-          sources.push_back({values + static_cast<std::size_t>(offsets[i]) * row,
-                             static_cast<std::size_t>(offsets[i + 1] - offsets[i]) * row});
+          sources.push_back(
+              {values + static_cast<std::size_t>(offsets[i]) * row,
+               static_cast<std::size_t>(offsets[i + 1] - offsets[i]) * row});
       }
       for (const std::uint64_t slot : plan.slots) {
         const PayloadStore::Rows& rows = store_.rows(slot, leaf.field);

@@ -180,8 +180,8 @@ class PayloadDrawer : public PassCursor<PayloadRing> {
     }
     if (taken > 0) {
       plan_.orders.push_back(order);
-      plan_.parts.push_back({plan_.orders.back(), window, part.offset, taken, part.draw,
-                             epoch_.number});
+      plan_.parts.push_back(
+          {plan_.orders.back(), window, part.offset, taken, part.draw, epoch_.number});
     }
     return taken;
   }
@@ -220,13 +220,14 @@ class PayloadDrawer : public PassCursor<PayloadRing> {
   }
 
   /// What is planned is drawn into memory of our own, where its place in the ring is
-  /// needed for what it waits for: always with "auto", which may spend everything in the
-  /// middle of a batch; else where the batch spans more segments than there is room for.
+  /// needed for what it waits for: always with "auto", which may spend everything in
+  /// the middle of a batch; else where the batch spans more segments than there is room
+  /// for.
   Outcome set_apart(Poll* poll) {
     if (const auto* walk = std::get_if<FixedSweep>(&after_)) {
       const std::uint64_t next = walk->passes_begun() == 0 ? 0
-                                 : walk->pass_done() ? walk->position().pass + 1
-                                                     : walk->position().pass;
+                                 : walk->pass_done()       ? walk->position().pass + 1
+                                                           : walk->position().pass;
       if (next <= oldest_segment(sweep_) + walk->schedule().segments())
         return Outcome::kWait;
     }
@@ -254,14 +255,15 @@ class PayloadDrawer : public PassCursor<PayloadRing> {
   SegmentTable table_;
   bool begins_at_segment_ = true;  // false: records are not those of a loaded state
 
-  PayloadPlan plan_;  // of the batch that is next
+  PayloadPlan plan_;                 // of the batch that is next
   std::vector<std::uint64_t> rows_;  // of all records of the batch, by field
   std::uint64_t longest_ = 0;
   bool crossed_ = false;  // a pass has ended in it
   bool full_ = false;     // the next record does not fit
   Sweep after_;
 
-  Batch partial_;  // the first records of the next batch, packed, where they were set apart
+  Batch partial_;  // the first records of the next batch, packed, where they were set
+                   // apart
   std::uint64_t partial_longest_ = 0;
   std::vector<std::uint64_t> partial_rows_;
 };

@@ -1,5 +1,5 @@
-// Copying the rows of records that differ in length into a batch: one behind another, or
-// each padded to the same length.
+// Copying the rows of records that differ in length into a batch: one behind another,
+// or each padded to the same length.
 #pragma once
 
 #include <algorithm>

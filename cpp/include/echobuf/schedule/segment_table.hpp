@@ -47,9 +47,7 @@ class SegmentTable {
 
   /// The number of segments that the records up to end() make, the last one perhaps
   /// partial.
-  std::uint64_t segments() const {
-    return open() + (end_ > starts_.back() ? 1 : 0);
-  }
+  std::uint64_t segments() const { return open() + (end_ > starts_.back() ? 1 : 0); }
 
   /// Returns whether a segment begins with `record`, or would.
   bool has_start(std::uint64_t record) const {

@@ -45,8 +45,8 @@ class PayloadClaims {
     return records * sizeof(std::uint64_t);
   }
 
-  /// Returns the place of a record of `size` units, at most those of the ring, and moves
-  /// `place`, where the payload has come to, behind it.
+  /// Returns the place of a record of `size` units, at most those of the ring, and
+  /// moves `place`, where the payload has come to, behind it.
   std::uint64_t take(std::uint64_t& place, std::uint64_t size) const {
     const std::uint64_t left = units_ - place % units_;
     const std::uint64_t start = size <= left ? place : place + left;

@@ -93,9 +93,7 @@ class RecordClaims {
   }
 
   /// Claims `count` positions of a closed ring, the consumer resting.
-  void skip(std::uint64_t count) {
-    tail_.fetch_add(count, std::memory_order_acq_rel);
-  }
+  void skip(std::uint64_t count) { tail_.fetch_add(count, std::memory_order_acq_rel); }
 
   /// Opens what is closed again, for a new term. Only this and another close() change a
   /// closed ring's word, which the exchange acquires: what came before that is seen
