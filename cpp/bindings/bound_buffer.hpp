@@ -232,7 +232,8 @@ class BoundBuffer {
   py::object put_bound(Core& buffer, std::uint64_t term, const Sources& sources,
                        std::optional<double> timeout_s) {
     std::uint64_t done = 0;
-    const bool brief = sources.n <= kKeepGil / buffer.record().stride();
+    const bool brief =
+        sources.n <= kKeepGil / buffer.record().stride() && sources.payload <= kKeepGil;
     const Status status = run(
         Does::kOther, brief, true, timeout_s,
         [&](const WaitLimit& wait_limit, Poll* poll) {

@@ -2,6 +2,7 @@
 
 #include <pybind11/stl.h>
 
+#include <optional>
 #include <stdexcept>
 #include <variant>
 #include <vector>
@@ -22,6 +23,7 @@ T get(const py::dict& state, const char* key) {
 void add_sweep(py::dict& state, const FixedSweep& sweep) {
   state["pass_done"] = sweep.pass_done();
   if (sweep.schedule().fractional()) state["phase"] = sweep.schedule().phase();
+  if (sweep.counted()) state["entered_draws"] = *sweep.counted();
 }
 
 void add_sweep(py::dict& state, const AutoSweep& sweep) {
@@ -33,13 +35,26 @@ void add_sweep(py::dict& state, const AutoSweep& sweep) {
                "waiting"_a = s.waiting, "uses"_a = uses);
 }
 
-void restore(FixedSweep& sweep, const py::dict& state, const Position& position) {
-  const bool fractional = sweep.schedule().fractional();
-  restore_sweep(sweep, position, get<bool>(state, "pass_done"),
-                get(state, "resident_end"), fractional ? get(state, "phase") : 0);
+/// With records of different lengths.
+std::optional<Entered> entered_of(const py::dict& state, const BufferOptions& options) {
+  if (!options.lengths.any()) return std::nullopt;
+  Entered entered{get(state, "fresh_offset"), std::nullopt};
+  if (state.contains("entered_draws")) entered.draws = get(state, "entered_draws");
+  return entered;
 }
 
-void restore(AutoSweep& sweep, const py::dict& state, const Position& position) {
+void restore(FixedSweep& sweep, const py::dict& state, const Position& position,
+             const std::optional<Entered>& entered) {
+  const bool fractional = sweep.schedule().fractional();
+  if (entered && entered->draws.has_value() != fractional)
+    throw std::invalid_argument("`entered_draws` does not fit `factor`");
+  restore_sweep(sweep, position, get<bool>(state, "pass_done"),
+                get(state, "resident_end"), fractional ? get(state, "phase") : 0,
+                entered);
+}
+
+void restore(AutoSweep& sweep, const py::dict& state, const Position& position,
+             const std::optional<Entered>& entered) {
   const auto inner = get<py::dict>(state, "auto");
   AutoSchedule::State s;
   s.lo = get(inner, "lo");
@@ -48,7 +63,8 @@ void restore(AutoSweep& sweep, const py::dict& state, const Position& position) 
   s.limit = get(inner, "limit");
   s.begun = get<bool>(inner, "begun");
   s.waiting = get<bool>(inner, "waiting");
-  restore_sweep(sweep, position, s, get<std::vector<std::uint32_t>>(inner, "uses"));
+  restore_sweep(sweep, position, s, get<std::vector<std::uint32_t>>(inner, "uses"),
+                entered);
 }
 
 }  // namespace
@@ -74,7 +90,8 @@ Checkpoint from_dict(const py::dict& state, const BufferOptions& options) {
                           get(state, "draws")};
   const auto epoch = get(state, "epoch");
   Sweep sweep = make_sweep(options, epoch);
-  std::visit([&](auto& s) { restore(s, state, position); }, sweep);
+  const std::optional<Entered> entered = entered_of(state, options);
+  std::visit([&](auto& s) { restore(s, state, position, entered); }, sweep);
   if (oldest_record(sweep) != get(state, "fresh_offset"))
     throw std::invalid_argument("`fresh_offset` does not fit the position");
   Checkpoint point{epoch, sweep,

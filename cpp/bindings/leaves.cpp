@@ -14,11 +14,15 @@ namespace {
 
 Leaf make_leaf(const py::handle& item, bool ragged) {
   const auto pair = item.cast<py::tuple>();
-  Leaf leaf{pair[0].cast<py::dtype>(), pair[1].cast<std::vector<py::ssize_t>>(), 0};
+  Leaf leaf{pair[0].cast<py::dtype>(), {}, 0};
+  for (const py::handle& extent : pair[1].cast<py::tuple>()) {
+    leaf.any_length = leaf.any_length || extent.is_none();
+    leaf.shape.push_back(extent.is_none() ? 0 : extent.cast<py::ssize_t>());
+  }
   if (leaf.shape.empty()) leaf.write_number = writer_of_numbers(leaf.dtype);
   leaf.dlpack = dlpack_type(leaf.dtype);
   leaf.row_bytes = static_cast<std::size_t>(leaf.dtype.itemsize());
-  for (std::size_t i = ragged ? 1 : 0; i < leaf.shape.size(); ++i)
+  for (std::size_t i = ragged || leaf.any_length ? 1 : 0; i < leaf.shape.size(); ++i)
     leaf.row_bytes *= static_cast<std::size_t>(leaf.shape[i]);
   return leaf;
 }
@@ -107,23 +111,26 @@ bool bind_number(const Leaf& leaf, py::handle item, std::size_t leaves,
 }
 
 /// A writable array over memory that `base` keeps alive. What py::array's constructor
-/// does, without its vectors: at five microseconds a batch they count.
-py::object view(const Leaf& leaf, std::size_t axis, std::uint64_t count,
-                std::byte* data, const py::object& base) {
+/// does, without its vectors: at five microseconds a batch they count. Its axes are
+/// those of `lead`, and then the leaf's, from `axis` on.
+template <std::size_t kLead>
+py::object view(const Leaf& leaf, std::size_t axis,
+                const std::array<std::uint64_t, kLead>& lead, std::byte* data,
+                const py::object& base) {
   constexpr std::size_t kMostAxes = 64;  // NumPy's own limit
   std::array<Py_intptr_t, kMostAxes> shape;
   const std::size_t rest = leaf.shape.size() - axis;
-  if (rest >= kMostAxes) throw py::value_error("too many axes");
-  shape[0] = static_cast<Py_intptr_t>(count);
+  if (rest + kLead > kMostAxes) throw py::value_error("too many axes");
+  for (std::size_t i = 0; i < kLead; ++i) shape[i] = static_cast<Py_intptr_t>(lead[i]);
   std::copy(leaf.shape.begin() + static_cast<std::ptrdiff_t>(axis), leaf.shape.end(),
-            shape.begin() + 1);
+            shape.begin() + kLead);
   const auto& numpy = py::detail::npy_api::get();
   const int flags = py::detail::npy_api::NPY_ARRAY_WRITEABLE_ |
                     py::detail::npy_api::NPY_ARRAY_C_CONTIGUOUS_ |
                     py::detail::npy_api::NPY_ARRAY_ALIGNED_;
   py::dtype dtype = leaf.dtype;  // the call takes a reference over
   auto array = py::reinterpret_steal<py::object>(numpy.PyArray_NewFromDescr_(
-      numpy.PyArray_Type_, dtype.release().ptr(), static_cast<int>(rest + 1),
+      numpy.PyArray_Type_, dtype.release().ptr(), static_cast<int>(rest + kLead),
       shape.data(), nullptr, data, flags, nullptr));
   if (!array) throw py::error_already_set();
   if (numpy.PyArray_SetBaseObject_(array.ptr(), py::object(base).release().ptr()) != 0)
@@ -140,7 +147,8 @@ Leaves::Leaves(const py::list& spec, bool ragged) : ragged_(ragged) {
 std::vector<RecordLayout::Shape> Leaves::fields() const {
   std::vector<RecordLayout::Shape> fields;
   for (const Leaf& leaf : leaves_) {
-    const std::size_t rows = ragged_ ? static_cast<std::size_t>(leaf.shape.at(0)) : 1;
+    const bool has_rows = ragged_ || leaf.any_length;
+    const std::size_t rows = has_rows ? static_cast<std::size_t>(leaf.shape.at(0)) : 1;
     fields.push_back({leaf.row_bytes, rows});
   }
   return fields;
@@ -159,6 +167,12 @@ std::optional<std::size_t> Leaves::bind(PyObject* const* arrays, Form form,
   for (std::size_t i = 0; i < leaves_.size(); ++i) {
     const py::handle item = arrays[i];
     const Leaf& leaf = leaves_[i];
+    if (leaf.any_length) {
+      const std::uint64_t before = sources.n;
+      if (!bind_rows(leaf, item, stacked, sources)) return i;
+      if (i > 0 && sources.n != before) return i;
+      continue;
+    }
     const bool carried = form == Form::kYielded && leaf.carried;
     if (!carried && !stacked && bind_number(leaf, item, leaves_.size(), sources))
       continue;
@@ -177,7 +191,70 @@ std::optional<std::size_t> Leaves::bind(PyObject* const* arrays, Form form,
     if (ragged_ && rows > static_cast<std::size_t>(leaf.shape[0])) return i;
     sources.leaves.push_back({array->data, stacked ? array->stride(0) : 0});
   }
+  if (!within_limits(sources)) return 0;
   return std::nullopt;
+}
+
+/// Finds a leaf of any length: an array of one example's rows, or, stacked, a pair of
+/// the rows of all and of int64 offsets.
+bool Leaves::bind_rows(const Leaf& leaf, py::handle item, bool stacked,
+                       Sources& sources) const {
+  py::handle values = item;
+  if (stacked) {
+    if (!PyTuple_Check(item.ptr()) || PyTuple_GET_SIZE(item.ptr()) != 2) return false;
+    values = PyTuple_GET_ITEM(item.ptr(), 0);
+  }
+  const auto array =
+      leaf.carried ? view_of_carried(values, leaf) : view_of(values, leaf, sources);
+  if (!array || array->ndim < 1 || !array->has_shape(1, leaf.shape, 1)) return false;
+  if (!array->contiguous_from(0)) return false;
+  SourceLeaf source{array->data, 0};
+  const auto rows = static_cast<std::uint64_t>(array->shape[0]);
+  sources.n = 1;
+  source.rows = rows;
+  if (stacked) {
+    static const Leaf kOffsets = [] {
+      Leaf offsets{py::dtype::of<std::int64_t>(), {0}, sizeof(std::int64_t)};
+      offsets.dlpack = dlpack_type(offsets.dtype);
+      return offsets;
+    }();
+    const auto offsets = view_of(PyTuple_GET_ITEM(item.ptr(), 1), kOffsets, sources);
+    if (!offsets || offsets->ndim != 1 || offsets->shape[0] < 1) return false;
+    if (!offsets->contiguous_from(0)) return false;
+    source.offsets = reinterpret_cast<const std::int64_t*>(offsets->data);
+    sources.n = static_cast<std::uint64_t>(offsets->shape[0]) - 1;
+    if (source.offsets[0] != 0 ||
+        static_cast<std::uint64_t>(source.offsets[sources.n]) != rows)
+      return false;
+    for (std::uint64_t i = 0; i < sources.n; ++i)
+      if (source.offsets[i + 1] < source.offsets[i]) return false;
+  }
+  sources.payload += rows * leaf.row_bytes;
+  sources.leaves.push_back(source);
+  return true;
+}
+
+/// Returns whether each example's leaves of any length are within the limits.
+bool Leaves::within_limits(const Sources& sources) const {
+  if (sources.payload == 0) return true;
+  for (std::uint64_t i = 0; i < sources.n; ++i) {
+    std::uint64_t bytes = 0;
+    for (std::size_t f = 0; f < leaves_.size(); ++f) {
+      if (!leaves_[f].any_length) continue;
+      const std::uint64_t rows = sources.leaves[f].rows_of(i);
+      if (leaves_[f].max_length > 0 && rows > leaves_[f].max_length) return false;
+      bytes += rows * leaves_[f].row_bytes;
+    }
+    if (most_bytes_ > 0 && bytes > most_bytes_) return false;
+  }
+  return true;
+}
+
+void Leaves::limit(const std::vector<std::uint64_t>& max_lengths,
+                   std::uint64_t most_bytes) {
+  for (std::size_t i = 0; i < leaves_.size() && i < max_lengths.size(); ++i)
+    leaves_[i].max_length = max_lengths[i];
+  most_bytes_ = most_bytes;
 }
 
 bool Leaves::bind_out(const py::list& arrays, std::uint64_t batch_size,
@@ -211,16 +288,54 @@ bool Leaves::bind_out(const py::list& arrays, std::uint64_t batch_size,
   return true;
 }
 
+namespace {
+
+/// An object that gives the block back when it goes.
+py::capsule own(Block block) {
+  auto owner = std::make_unique<Block>(std::move(block));
+  py::capsule base(owner.get(), [](void* held) { delete static_cast<Block*>(held); });
+  owner.release();  // NOLINT: the capsule's
+  return base;
+}
+
+}  // namespace
+
+py::list Leaves::wrap(Batch batch, LengthOptions::Form form,
+                      const std::vector<py::object>& makers) const {
+  std::byte* data = batch.block.data();
+  const py::capsule base = own(std::move(batch.block));
+  const Leaf index{py::dtype::of<std::int64_t>(), {}, sizeof(std::int64_t)};
+  const bool packed = form == LengthOptions::Form::kPacked;
+  using One = std::array<std::uint64_t, 1>;
+  using Two = std::array<std::uint64_t, 2>;
+  py::list arrays(leaves_.size());
+  for (std::size_t i = 0; i < leaves_.size(); ++i) {
+    const LeafPlace& place = batch.places[i];
+    const Leaf& leaf = leaves_[i];
+    std::byte* const values = data + place.values;
+    py::object made;
+    if (!leaf.any_length) {
+      made = view(leaf, 0, One{batch.count}, values, base);
+    } else {
+      const std::uint64_t entries = batch.count + (packed ? 1 : 0);
+      made = makers.at(i)(
+          packed ? view(leaf, 1, One{place.rows}, values, base)
+                 : view(leaf, 1, Two{batch.count, place.rows}, values, base),
+          view(index, 0, One{entries}, data + place.index, base));
+    }
+    PyList_SET_ITEM(arrays.ptr(), static_cast<py::ssize_t>(i), made.release().ptr());
+  }
+  return arrays;
+}
+
 py::list Leaves::wrap(const BatchLayout& layout, Batch batch) const {
   std::byte* data = batch.block.data();
-  auto owner = std::make_unique<Block>(std::move(batch.block));
-  const py::capsule base(owner.get(),
-                         [](void* block) { delete static_cast<Block*>(block); });
-  owner.release();  // NOLINT: the capsule's
+  const py::capsule base = own(std::move(batch.block));
   py::list arrays(leaves_.size());
   for (std::size_t i = 0; i < leaves_.size(); ++i) {
     py::object array =
-        view(leaves_[i], ragged_ ? 1 : 0, batch.count, data + layout.offset(i), base);
+        view(leaves_[i], ragged_ ? 1 : 0, std::array<std::uint64_t, 1>{batch.count},
+             data + layout.offset(i), base);
     PyList_SET_ITEM(arrays.ptr(), static_cast<py::ssize_t>(i), array.release().ptr());
   }
   return arrays;
@@ -244,6 +359,25 @@ py::list Leaves::export_all(const BatchLayout& layout, Batch batch) const {
     PyList_SET_ITEM(exported.ptr(), static_cast<py::ssize_t>(i), one.release().ptr());
   }
   return exported;
+}
+
+std::vector<RaggedField> ragged_fields(const py::list& spec,
+                                       const std::vector<std::uint64_t>& max_lengths,
+                                       const std::vector<py::bytes>& pad_values) {
+  std::vector<RaggedField> fields;
+  for (std::size_t i = 0; i < spec.size(); ++i) {
+    const Leaf leaf = make_leaf(spec[i], false);
+    if (!leaf.any_length) continue;
+    RaggedField field;
+    field.field = i;
+    field.row_bytes = leaf.row_bytes;
+    if (i < max_lengths.size()) field.max_length = max_lengths[i];
+    const std::string pad = i < pad_values.size() ? std::string(pad_values[i]) : "";
+    if (pad.find_first_not_of(std::string(1, 0)) != std::string::npos)
+      for (const char byte : pad) field.pad.push_back(static_cast<std::byte>(byte));
+    fields.push_back(std::move(field));
+  }
+  return fields;
 }
 
 }  // namespace echobuf::python

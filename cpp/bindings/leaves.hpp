@@ -13,7 +13,9 @@
 #include "array_view.hpp"
 #include "buffer_protocol.hpp"
 #include "dlpack.hpp"
-#include "echobuf/buffer/draw_path.hpp"
+#include "echobuf/buffer/length_options.hpp"
+#include "echobuf/draw/batch.hpp"
+#include "echobuf/draw/batch_layout.hpp"
 #include "echobuf/store/host_store.hpp"
 #include "echobuf/store/record.hpp"
 #include "numbers.hpp"
@@ -26,7 +28,9 @@ namespace py = pybind11;
 struct Leaf {
   py::dtype dtype;
   std::vector<py::ssize_t> shape;
-  std::size_t row_bytes;  // of one example; of one row of a whole batch
+  std::size_t row_bytes;    // of one example; of one row, if it has any number of them
+  bool any_length = false;  // its axis 0 differs between examples
+  std::uint64_t max_length = 0;  // then: the most that it may be; 0: no limit
   std::optional<DlpackType> dlpack = std::nullopt;
   WriteNumber write_number = nullptr;  // where a Python number may stand for the leaf
   // Of the tensors that it is put from, where they are of a type that NumPy lacks.
@@ -44,6 +48,7 @@ struct Sources {
   std::vector<ImportedBuffer> imported;
   std::uint64_t n = 0;
   std::size_t rows = 0;
+  std::uint64_t payload = 0;  // bytes of leaves of any length
 };
 
 class Leaves {
@@ -64,6 +69,10 @@ class Leaves {
     return bind(PySequence_Fast_ITEMS(arrays.ptr()), Form::kStored, stacked, sources);
   }
 
+  /// Refuses, from now on, examples whose leaves of any length are longer than these,
+  /// or have more bytes together. 0: no limit.
+  void limit(const std::vector<std::uint64_t>& max_lengths, std::uint64_t most_bytes);
+
   /// Says which leaves stand for tensors of types that NumPy lacks, by torch's names.
   void carry(const std::vector<std::optional<std::string>>& names);
 
@@ -76,14 +85,31 @@ class Leaves {
   /// A batch as arrays that own its memory together.
   py::list wrap(const BatchLayout& layout, Batch batch) const;
 
+  /// A batch whose records differ in length: a leaf of any length is what its maker
+  /// makes of its values and of its offsets, or lengths.
+  py::list wrap(Batch batch, LengthOptions::Form form,
+                const std::vector<py::object>& makers) const;
+
   /// Returns true if DLPack has types for all leaves.
   bool exportable() const;
   /// A batch as leaves that others take over.
   py::list export_all(const BatchLayout& layout, Batch batch) const;
 
  private:
+  bool bind_rows(const Leaf& leaf, py::handle item, bool stacked,
+                 Sources& sources) const;
+  bool within_limits(const Sources& sources) const;
+
   const bool ragged_;
-  std::vector<Leaf> leaves_;  // never changed, but for carry(), before the first put
+  std::vector<Leaf> leaves_;  // never changed, but for carry() and limit(), before the
+                              // first put
+  std::uint64_t most_bytes_ = 0;  // of the leaves of any length of an example
 };
+
+/// The fields of any number of rows. `max_lengths`: of each leaf, 0 for none;
+/// `pad_values`: of each leaf, one item.
+std::vector<RaggedField> ragged_fields(const py::list& spec,
+                                       const std::vector<std::uint64_t>& max_lengths,
+                                       const std::vector<py::bytes>& pad_values);
 
 }  // namespace echobuf::python

@@ -7,6 +7,7 @@
 
 #include "echobuf/transform/chain_plan.hpp"
 #include "host_buffer.hpp"
+#include "ragged_buffer.hpp"
 #include "register.hpp"
 #include "register_methods.hpp"
 
@@ -15,6 +16,7 @@ using echobuf::BufferOptions;
 using echobuf::python::ExportedLeaf;
 using echobuf::python::HeldLeaves;
 using echobuf::python::HostBuffer;
+using echobuf::python::RaggedHostBuffer;
 using echobuf::python::Structure;
 using echobuf::transform::ChainPlan;
 
@@ -26,8 +28,10 @@ BufferOptions make_options(
     std::uint32_t max_factor, std::uint64_t seed, std::uint64_t epoch, bool drop_last,
     std::uint32_t prefetch, bool shared,
     std::shared_ptr<const echobuf::BorrowedSlots> borrowed,
-    const std::vector<std::pair<std::size_t, std::shared_ptr<const ChainPlan>>>&
-        output) {
+    const std::vector<std::pair<std::size_t, std::shared_ptr<const ChainPlan>>>& output,
+    std::uint64_t payload_bytes, const std::vector<std::uint64_t>& max_lengths,
+    const std::string& form, std::uint64_t pad_to,
+    const std::vector<py::bytes>& pad_values, std::uint64_t max_rows) {
   BufferOptions options;
   options.fields = echobuf::python::Leaves(leaves, ragged).fields();
   options.ragged = ragged;
@@ -43,6 +47,13 @@ BufferOptions make_options(
   options.shared = shared;
   options.borrowed = std::move(borrowed);
   for (const auto& [field, plan] : output) options.leaves.push_back({field, plan});
+  echobuf::LengthOptions& lengths = options.lengths;
+  lengths.fields = echobuf::python::ragged_fields(leaves, max_lengths, pad_values);
+  lengths.payload_bytes = payload_bytes;
+  using Form = echobuf::LengthOptions::Form;
+  lengths.form = form == "padded" ? Form::kPadded : Form::kPacked;
+  lengths.pad_to = pad_to;
+  lengths.max_rows = max_rows;
   return options;
 }
 
@@ -67,10 +78,15 @@ void register_buffer(py::module_& m) {
            py::arg("batch_size"), py::arg("window"), py::arg("factor"),
            py::arg("max_factor"), py::arg("seed"), py::arg("epoch"),
            py::arg("drop_last"), py::arg("prefetch"), py::arg("shared"),
-           py::arg("borrowed"), py::arg("output"))
+           py::arg("borrowed"), py::arg("output"), py::arg("payload_bytes") = 0,
+           py::arg("max_lengths") = std::vector<std::uint64_t>(),
+           py::arg("form") = "packed", py::arg("pad_to") = 1,
+           py::arg("pad_values") = std::vector<py::bytes>(), py::arg("max_rows") = 0)
       .def("needs",
            [](const BufferOptions& options) {
-             const echobuf::BufferNeeds needs = echobuf::Buffer::needs(options);
+             const echobuf::BufferNeeds needs =
+                 options.lengths.any() ? echobuf::RaggedBuffer::needs(options)
+                                       : echobuf::Buffer::needs(options);
              return py::make_tuple(needs.slots, needs.bytes_per_slot, needs.batches,
                                    needs.bytes_per_batch, needs.more);
            })
@@ -92,6 +108,15 @@ void register_buffer(py::module_& m) {
                py::arg("leaves"), py::arg("output"), py::arg("options"))
           .def("next_exported", &HostBuffer::next_exported)
           .def("exportable", &HostBuffer::exportable);
+  auto ragged = py::class_<RaggedHostBuffer>(m, "RaggedBuffer")
+                    .def(py::init<const py::list&, const py::list&,
+                                  const BufferOptions&, std::vector<py::object>>(),
+                         py::arg("leaves"), py::arg("output"), py::arg("options"),
+                         py::arg("makers"))
+                    .def_property_readonly("share_bytes", &RaggedHostBuffer::share);
+  echobuf::python::register_methods<RaggedHostBuffer>(ragged);
+  echobuf::python::add_next<RaggedHostBuffer>(ragged);
+
   echobuf::python::register_methods<HostBuffer>(buffer);
   echobuf::python::add_next<HostBuffer>(buffer);
   echobuf::python::add_next_into<HostBuffer>(buffer);

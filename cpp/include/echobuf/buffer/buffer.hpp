@@ -18,7 +18,7 @@
 #include "echobuf/buffer/epoch_accounting.hpp"
 #include "echobuf/buffer/host_backend.hpp"
 #include "echobuf/buffer/options.hpp"
-#include "echobuf/buffer/put_path.hpp"
+#include "echobuf/buffer/payload_backend.hpp"
 #include "echobuf/buffer/stats.hpp"
 #include "echobuf/buffer/termination.hpp"
 
@@ -41,7 +41,7 @@ class BasicBuffer {
   explicit BasicBuffer(const BufferOptions& options, Where&&... where)
       : options_(Backend::accept(options.checked())),
         backend_(options_, std::forward<Where>(where)...),
-        put_path_(ring_, backend_.store),
+        put_path_(backend_.put_path()),
         termination_(ring_,
                      options_.borrowed ? options_.borrowed->slot_owner.get() : nullptr),
         accounting_(options_, ring_, make_sweep(options_, options_.epoch)),
@@ -354,7 +354,7 @@ class BasicBuffer {
   Backend backend_;
   Ring& ring_ = backend_.ring;
 
-  PutPath<Ring, typename Backend::Store> put_path_;
+  typename Backend::PutPath put_path_;
   Termination<Ring> termination_;
   EpochAccounting<Ring> accounting_;
   std::mutex between_epochs_;            // one change of epoch at a time
@@ -364,5 +364,9 @@ class BasicBuffer {
 
 /// On the CPU.
 using Buffer = BasicBuffer<HostBackend>;
+
+/// On the CPU, of examples that differ in length: `BufferOptions::lengths`. Batches say
+/// in `places` where their leaves are; next_into() and field() are not for it.
+using RaggedBuffer = BasicBuffer<PayloadBackend>;
 
 }  // namespace echobuf

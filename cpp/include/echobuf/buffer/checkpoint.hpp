@@ -14,6 +14,14 @@
 
 namespace echobuf {
 
+/// The part of a checkpoint that only the lengths of records tell, where segments
+/// differ in size: the oldest record still needed; and the draws of the segments that
+/// have entered, if those live for different numbers of passes.
+struct Entered {
+  std::uint64_t oldest = 0;
+  std::optional<std::uint64_t> draws;
+};
+
 namespace detail {
 
 /// A ring has no more positions. What follows from larger numbers could overflow, or
@@ -71,14 +79,32 @@ inline void check_position(const AutoSchedule& schedule, const Position& positio
           "the number of draws does not fit the position");
 }
 
+/// The same where segments differ in size: where they begin is known with the records.
+inline void check_ragged_position(const Position& position, std::uint64_t segments,
+                                  std::uint64_t resident_end, const Entered& entered) {
+  constexpr auto* kWrong = "the window does not fit the position";
+  require(resident_end <= kMostRecords, "it has more records than a ring counts");
+  require(entered.oldest <= resident_end, kWrong);
+  require(position.offset <= resident_end && position.offset <= position.draws, kWrong);
+  require(segments <= kMostRecords && position.pass <= resident_end + segments, kWrong);
+  require((position.draws == 0) == (position.offset == 0), kWrong);
+}
+
 }  // namespace detail
 
 /// Puts a walk where it was. Throws std::invalid_argument where it cannot have been.
-/// `phase`: of the schedule that it was on.
+/// `phase`: of the schedule that it was on. `entered`: where segments differ in size.
 inline void restore_sweep(FixedSweep& sweep, const Position& position, bool pass_done,
-                          std::uint64_t resident_end, std::uint64_t phase) {
+                          std::uint64_t resident_end, std::uint64_t phase,
+                          const std::optional<Entered>& entered = std::nullopt) {
   if (phase != sweep.schedule().phase())
     throw std::invalid_argument("the position is of another phase of the factor");
+  if (entered) {
+    const std::uint64_t segments = sweep.schedule().segments();
+    detail::check_ragged_position(position, segments, resident_end, *entered);
+    sweep.restore(position, pass_done, resident_end, entered->oldest, entered->draws);
+    return;
+  }
   detail::check_position(sweep.schedule(), position, pass_done, resident_end);
   sweep.restore(position, pass_done, resident_end);
 }
@@ -86,14 +112,23 @@ inline void restore_sweep(FixedSweep& sweep, const Position& position, bool pass
 /// `uses`: of the segments in the window, the oldest first.
 inline void restore_sweep(AutoSweep& sweep, const Position& position,
                           AutoSchedule::State state,
-                          const std::vector<std::uint32_t>& uses) {
+                          const std::vector<std::uint32_t>& uses,
+                          const std::optional<Entered>& entered = std::nullopt) {
   if (state.hi < state.lo || state.hi - state.lo > AutoSchedule::kMaxSegments ||
       uses.size() != state.hi - state.lo)
     throw std::invalid_argument("the window has too many segments");
   state.pass = position.pass;
   for (std::uint64_t i = state.lo; i < state.hi; ++i)
     state.uses[i % AutoSchedule::kMaxSegments] = uses[i - state.lo];
-  detail::check_position(sweep.schedule(), position, state);
+  if (entered) {
+    detail::require(state.hi <= detail::kMostRecords, "the window has too many segments");
+    detail::check_ragged_position(position, state.hi, state.end_record, *entered);
+    state.first_record = entered->oldest;
+  } else {
+    detail::check_position(sweep.schedule(), position, state);
+    state.first_record =
+        std::min(sweep.schedule().segment_start(state.lo), state.end_record);
+  }
   sweep.restore(state, position);
   if (position.offset > sweep.schedule().span().count)
     throw std::invalid_argument("the position lies outside its pass");
@@ -111,7 +146,7 @@ namespace detail {
 
 /// The words that a checkpoint holds only for as long as it is the same.
 inline std::vector<std::uint64_t> words_of(const BufferOptions& options) {
-  constexpr std::uint64_t kFormat = 2;
+  constexpr std::uint64_t kFormat = 3;
   return {kFormat,
           options.automatic,
           options.window,
@@ -120,12 +155,15 @@ inline std::vector<std::uint64_t> words_of(const BufferOptions& options) {
           options.automatic ? 0 : options.factor.den,
           options.seed,
           options.drop_last,
-          RecordLayout(options.fields, options.ragged).stride()};
+          RecordLayout(options.fields, options.ragged).stride(),
+          options.lengths.payload_bytes,
+          options.lengths.max_rows};
 }
 
 inline void add_words(std::vector<std::uint64_t>& words, const FixedSweep& sweep) {
   words.push_back(sweep.pass_done());
   if (sweep.schedule().fractional()) words.push_back(sweep.schedule().phase());
+  if (sweep.counted()) words.push_back(*sweep.counted());
 }
 
 inline void add_words(std::vector<std::uint64_t>& words, const AutoSweep& sweep) {
@@ -150,14 +188,17 @@ class WordReader {
 };
 
 inline void read_words(WordReader& in, FixedSweep& sweep, const Position& position,
-                       std::uint64_t resident_end) {
+                       std::uint64_t resident_end, std::optional<Entered> entered) {
   const bool pass_done = in.next() != 0;
-  const std::uint64_t phase = sweep.schedule().fractional() ? in.next() : 0;
-  restore_sweep(sweep, position, pass_done, resident_end, phase);
+  const bool fractional = sweep.schedule().fractional();
+  const std::uint64_t phase = fractional ? in.next() : 0;
+  if (entered && fractional) entered->draws = in.next();
+  restore_sweep(sweep, position, pass_done, resident_end, phase, entered);
 }
 
 inline void read_words(WordReader& in, AutoSweep& sweep, const Position& position,
-                       std::uint64_t resident_end) {
+                       std::uint64_t resident_end,
+                       const std::optional<Entered>& entered) {
   AutoSchedule::State s;
   s.end_record = resident_end;
   s.lo = in.next();
@@ -171,7 +212,7 @@ inline void read_words(WordReader& in, AutoSweep& sweep, const Position& positio
     require(times <= std::numeric_limits<std::uint32_t>::max(), "a count is too large");
     uses.push_back(static_cast<std::uint32_t>(times));
   }
-  restore_sweep(sweep, position, s, uses);
+  restore_sweep(sweep, position, s, uses, entered);
 }
 
 }  // namespace detail
@@ -211,8 +252,11 @@ inline Checkpoint from_words(const std::vector<std::uint64_t>& words,
   const Position position{in.next(), in.next(), in.next()};
   const std::uint64_t resident_end = in.next();
   const std::uint64_t oldest = in.next();
-  std::visit([&](auto& s) { detail::read_words(in, s, position, resident_end); },
-             point.sweep);
+  std::optional<Entered> entered;
+  if (options.lengths.any()) entered.emplace().oldest = oldest;
+  std::visit(
+      [&](auto& s) { detail::read_words(in, s, position, resident_end, entered); },
+      point.sweep);
   if (!in.done() || oldest_record(point.sweep) != oldest)
     throw std::invalid_argument("the checkpoint is damaged");
   check_total(point);

@@ -14,6 +14,7 @@
 #include "echobuf/buffer/epoch_accounting.hpp"
 #include "echobuf/buffer/options.hpp"
 #include "echobuf/buffer/termination.hpp"
+#include "echobuf/draw/batch.hpp"
 #include "echobuf/draw/draw_or_prepare.hpp"
 #include "echobuf/draw/drawer.hpp"
 #include "echobuf/draw/prefetcher.hpp"
@@ -22,12 +23,6 @@
 #include "echobuf/sync/wait_for.hpp"
 
 namespace echobuf {
-
-/// A batch in memory of the buffer's; the memory is the caller's until it is dropped.
-struct Batch {
-  Block block;
-  std::uint64_t count = 0;  // records; rows, if records are ragged
-};
 
 template <class Ring, class Drawer>
 class DrawPath {
@@ -54,9 +49,7 @@ class DrawPath {
       const Status status =
           prefetcher_ ? pop(batch, wait_limit)
                       : wait_for(wait_limit, &clock_.waits(), [&] {
-                          return draw([&] {
-                            return drawer_->draw(batch.block, batch.count, poll);
-                          });
+                          return draw([&] { return drawer_->draw(batch, poll); });
                         });
       if (status == Status::kOk) batch.block.hand_out();
       return status;
@@ -272,7 +265,7 @@ class DrawPath {
     const Status status = wait_for(Clock::now() + kSlice, nullptr, [&] {
       return draw([&] {
         assembled_ = false;
-        const auto outcome = drawer_->draw(batch.block, batch.count, nullptr);
+        const auto outcome = drawer_->draw(batch, nullptr);
         if (outcome != DrawOutcome::kBatch) return outcome;
         ahead.after = drawer_->sweep();
         assembled_ = true;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "echobuf/buffer/options.hpp"
+#include "echobuf/buffer/put_path.hpp"
 #include "echobuf/buffer/stats.hpp"
 #include "echobuf/draw/batch_layout.hpp"
 #include "echobuf/draw/batch_pool.hpp"
@@ -22,6 +23,7 @@ struct HostBackend {
   using Ring = echobuf::Ring;
   using Store = HostStore;
   using Drawer = echobuf::Drawer<Ring, HostDraw>;
+  using PutPath = echobuf::PutPath<Ring, Store>;
 
   static constexpr bool kUploads = false;
 
@@ -49,6 +51,8 @@ struct HostBackend {
     return std::make_unique<Drawer>(options, ring, HostDraw(store, batch, options.seed),
                                     pool);
   }
+
+  PutPath put_path() { return {ring, store}; }
 
   /// Nothing here works by itself.
   template <class Broken>

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "echobuf/buffer/length_options.hpp"
 #include "echobuf/draw/leaf_plan.hpp"
 #include "echobuf/schedule/fixed_schedule.hpp"
 #include "echobuf/store/borrowed_slots.hpp"
@@ -33,6 +34,7 @@ struct BufferOptions {
   std::shared_ptr<const BorrowedSlots> borrowed =
       nullptr;             // the slots are another process's
   std::uint32_t idle = 2;  // blocks of batch memory kept for the batches to come
+  LengthOptions lengths;   // of records that differ in length
 
   /// Returns the largest `batch_size` that is allowed.
   std::uint64_t largest_batch() const {
@@ -65,7 +67,26 @@ struct BufferOptions {
            "`borrowed` is for records that are not ragged");
     demand(!ragged || batch_size == 1,
            "`batch_size` must be 1 if records are ragged: each is a batch");
+    if (lengths.any()) check_lengths(demand);
     return *this;
+  }
+
+ private:
+  template <class Demand>
+  void check_lengths(const Demand& demand) const {
+    demand(!ragged && !shared && !borrowed,
+           "`lengths` is for records of the buffer's own, each an example");
+    demand(window < (std::uint64_t{1} << 23),
+           "`window` must be below 2^23 where records differ in length");
+    demand(lengths.payload_bytes > 0 || lengths.bounded_bytes() > 0,
+           "`lengths` must have `payload_bytes`, or a `max_length` for each field");
+    demand(lengths.pad_to >= 1, "`pad_to` must be >= 1");
+    for (const RaggedField& field : lengths.fields) {
+      demand(field.field < fields.size() && field.row_bytes > 0,
+             "`lengths` has a field that is not there, or rows of no bytes");
+      demand(field.pad.empty() || field.row_bytes % field.pad.size() == 0,
+             "`pad` must be a whole part of a row");
+    }
   }
 };
 

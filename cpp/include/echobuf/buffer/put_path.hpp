@@ -7,9 +7,9 @@
 
 #include "echobuf/buffer/clocks.hpp"
 #include "echobuf/buffer/options.hpp"
+#include "echobuf/buffer/room_wait.hpp"
 #include "echobuf/store/host_store.hpp"
 #include "echobuf/sync/outstanding_claims.hpp"
-#include "echobuf/sync/wait_for.hpp"
 
 namespace echobuf {
 
@@ -80,22 +80,11 @@ class PutPath {
   /// So much is claimed at once: a draw need not wait for the whole of a large put.
   static constexpr std::size_t kChunkBytes = std::size_t{4} << 20;
 
-  /// `Wait`: says to `waits` for how long this has waited.
   template <class Wait, class Waits>
   Status wait_for_room(Waits& waits, std::uint64_t term, WaitLimit& wait_limit) {
-    const std::uint32_t key = ring_.room().prepare();
-    const auto look = ring_.claim(0, term);
-    if (look.closed) return Status::kClosed;
-    if (ring_.has_room()) return Status::kOk;
-    const Deadline now = Clock::now();
-    const bool over = now >= wait_limit.end;
-    // A wait before the call counts, also if it was all of the caller's time.
-    if (over && !wait_limit.since) return Status::kTimeout;
-    const Wait wait(waits, wait_limit.since.value_or(now));
-    wait_limit.since.reset();  // of the first wait alone
-    if (over) return Status::kTimeout;
-    ring_.room().wait(key, wait_limit.end);
-    return Status::kOk;
+    return echobuf::wait_for_room<Wait>(
+        ring_, waits, wait_limit, [&] { return ring_.claim(0, term).closed; },
+        [&] { return ring_.has_room(); });
   }
 
   Ring& ring_;

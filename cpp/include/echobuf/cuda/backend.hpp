@@ -68,6 +68,7 @@ struct CudaBackend {
   using Ring = StagedRing;
   using Store = Staging;
   using Drawer = DeviceDrawer;
+  using PutPath = echobuf::PutPath<Ring, Store>;
 
   static constexpr bool kUploads = true;
 
@@ -114,6 +115,8 @@ struct CudaBackend {
   std::unique_ptr<Drawer> drawer(const BufferOptions& options) {
     return std::make_unique<Drawer>(options, ring, draw(), *replay_);
   }
+
+  PutPath put_path() { return {ring, store}; }
 
   /// Begins to upload. `broken` is called when that has come to an end by itself.
   void start(std::function<void()> broken) { uploader_->start(std::move(broken)); }

@@ -76,6 +76,18 @@ class BatchPool : public std::enable_shared_from_this<BatchPool> {
     return Block(shared_from_this(), std::move(memory));
   }
 
+  /// The same of at least `bytes`, where batches differ in size: idle blocks that are
+  /// smaller are given back to the system, so that soon all are large enough.
+  Block take(std::size_t bytes) {
+    while (std::unique_ptr<Memory> memory = take_idle()) {
+      if (memory->bytes() >= bytes) return Block(shared_from_this(), std::move(memory));
+      held_.fetch_sub(memory->bytes(), std::memory_order_relaxed);
+    }
+    auto memory = make_(bytes + bytes / 8);
+    held_.fetch_add(memory->bytes(), std::memory_order_relaxed);
+    return Block(shared_from_this(), std::move(memory));
+  }
+
   /// Bytes in blocks, idle and in use, but for those handed out.
   std::size_t held() const { return held_.load(std::memory_order_relaxed); }
   std::size_t block_bytes() const { return bytes_; }

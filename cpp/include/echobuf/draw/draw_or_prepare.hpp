@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "echobuf/draw/drawer.hpp"
+#include "echobuf/draw/pass_cursor.hpp"
 #include "echobuf/sync/event_count.hpp"
 
 namespace echobuf {

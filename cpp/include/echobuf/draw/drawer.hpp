@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "echobuf/buffer/options.hpp"
+#include "echobuf/draw/batch.hpp"
 #include "echobuf/draw/batch_pool.hpp"
 #include "echobuf/draw/host_draw.hpp"
 #include "echobuf/draw/pass_cursor.hpp"
@@ -35,6 +36,9 @@ class Drawer : public PassCursor<Ring> {
         leaves_(draw_.batch().leaves()) {}
 
   /// Draws into a block from the pool. Memory is found before anything is claimed.
+  Outcome draw(Batch& batch, Poll* poll) {
+    return draw(batch.block, batch.count, poll);
+  }
   Outcome draw(Block& block, std::uint64_t& count, Poll* poll) {
     return std::visit(
         [&](auto& sweep) {

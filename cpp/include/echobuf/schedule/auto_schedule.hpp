@@ -36,6 +36,7 @@ class AutoSchedule {
     std::uint64_t lo = 0;    // the window is the segments lo ... hi-1
     std::uint64_t hi = 0;
     std::uint64_t end_record = 0;  // where the window ends: a last segment is partial
+    std::uint64_t first_record = 0;  // where it begins
     std::uint64_t limit = 0;
     bool begun = false;    // the first pass has begun
     bool waiting = false;  // between two passes, the last one accounted for
@@ -59,13 +60,18 @@ class AutoSchedule {
     return (window_ + segments_ - 1) / segments_;
   }
 
+  /// See FixedSchedule.
+  void follow(const SegmentTable* table) { table_ = table; }
+
   /// The first record of segment i. The boundaries are laid so that one of them is
-  /// exactly where the first pass may begin.
+  /// exactly where the first pass may begin. SegmentTable::kUnknown if that is not
+  /// known yet.
   std::uint64_t segment_start(std::uint64_t i) const {
-    if (i <= quarter_segments_) return i * quarter_ / quarter_segments_;
-    const std::uint64_t more = i - quarter_segments_;
-    return quarter_ + more / segments_ * window_ +
-           more % segments_ * window_ / segments_;
+    return table_ ? table_->start(i) : start_by_number(i);
+  }
+  /// The most records of segment i.
+  std::uint64_t segment_size(std::uint64_t i) const {
+    return start_by_number(i + 1) - start_by_number(i);
   }
 
   const State& state() const { return state_; }
@@ -75,19 +81,16 @@ class AutoSchedule {
   }
 
   Span span() const {
-    const std::uint64_t first = segment_start(state_.lo);
-    return {first, state_.end_record - std::min(first, state_.end_record)};
+    return {state_.first_record, state_.end_record - state_.first_record};
   }
 
   /// The oldest record that is, or may still be, needed.
-  std::uint64_t oldest_record() const {
-    return std::min(segment_start(state_.lo), state_.end_record);
-  }
+  std::uint64_t oldest_record() const { return state_.first_record; }
 
-  /// The number of records that must be there before anything can happen.
+  /// The number of records that must be there before anything can happen;
+  /// SegmentTable::kUnknown if that is not known yet.
   std::uint64_t need() const {
-    if (!state_.begun) return quarter_;
-    return segment_start(state_.hi + 1);
+    return segment_start(state_.begun ? state_.hi + 1 : quarter_segments_);
   }
 
   /// Called before the first pass and whenever a pass has been drawn to its end (and
@@ -99,12 +102,19 @@ class AutoSchedule {
     const std::uint64_t filled = filled_segments(progress);
     if (filled > state_.hi) return enter(filled - state_.hi, progress);
     if (progress.ended) return Next::kFinished;
-    state_.lo = std::max(state_.lo, state_.hi - std::min(state_.hi, state_.limit));
+    leave(std::max(state_.lo, state_.hi - std::min(state_.hi, state_.limit)));
     if (state_.lo == state_.hi) return wait();
     return pass();
   }
 
  private:
+  std::uint64_t start_by_number(std::uint64_t i) const {
+    if (i <= quarter_segments_) return i * quarter_ / quarter_segments_;
+    const std::uint64_t more = i - quarter_segments_;
+    return quarter_ + more / segments_ * window_ +
+           more % segments_ * window_ / segments_;
+  }
+
   std::uint64_t smallest_limit() const { return (segments_ + 1) / 2; }
 
   /// Segments that are filled; after the end the last, partial one is filled too.
@@ -117,7 +127,7 @@ class AutoSchedule {
   }
 
   Next begin(const UpstreamProgress& progress) {
-    if (progress.committed < quarter_ && !progress.ended) return Next::kWait;
+    if (progress.committed < need() && !progress.ended) return Next::kWait;
     const std::uint64_t filled = filled_segments(progress);
     if (filled == 0) return Next::kFinished;
     state_.begun = true;
@@ -129,7 +139,15 @@ class AutoSchedule {
     adapt(progress);
     for (std::uint64_t i = state_.lo; i < state_.hi; ++i)
       ++state_.uses[i % kMaxSegments];
-    while (state_.lo < state_.hi && uses(state_.lo) >= max_factor_) ++state_.lo;
+    std::uint64_t lo = state_.lo;
+    while (lo < state_.hi && uses(lo) >= max_factor_) ++lo;
+    leave(lo);
+  }
+
+  /// Segments before `lo` leave the window.
+  void leave(std::uint64_t lo) {
+    state_.lo = lo;
+    state_.first_record = std::min(segment_start(lo), state_.end_record);
   }
 
   /// A window of `limit` segments and what upstream fills meanwhile, at the rate of the
@@ -151,8 +169,8 @@ class AutoSchedule {
       state_.uses[i % kMaxSegments] = 0;
     state_.hi = hi + entering;
     state_.end_record = std::min(segment_start(state_.hi), progress.committed);
-    if (progress.ended) state_.lo = hi;
-    state_.lo = std::max(state_.lo, state_.hi - std::min(state_.hi, most));
+    const std::uint64_t lo = progress.ended ? hi : state_.lo;
+    leave(std::max(lo, state_.hi - std::min(state_.hi, most)));
     return pass();
   }
 
@@ -172,6 +190,7 @@ class AutoSchedule {
   std::uint64_t segments_;
   std::uint64_t quarter_;           // records of the first pass
   std::uint64_t quarter_segments_;  // and the segments that they are divided into
+  const SegmentTable* table_ = nullptr;  // null: records are of one size
   State state_;
 };
 

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "echobuf/schedule/random.hpp"
+#include "echobuf/schedule/segment_table.hpp"
 
 namespace echobuf {
 
@@ -86,7 +87,11 @@ class FixedSchedule {
   FixedSchedule(std::uint64_t window, Ratio factor, std::uint64_t phase = 0)
       : window_(window), factor_(factor), phase_(phase), segments_(factor.ceil()) {}
 
-  bool operator==(const FixedSchedule&) const = default;
+  /// Equal if segments have the same numbers of records, and live alike.
+  bool operator==(const FixedSchedule& other) const {
+    return window_ == other.window_ && factor_ == other.factor_ &&
+           phase_ == other.phase_;
+  }
 
   std::uint64_t segments() const { return segments_; }
   std::uint64_t phase() const { return phase_; }
@@ -102,14 +107,23 @@ class FixedSchedule {
     return (window_ + segments_ - 1) / segments_;
   }
 
-  /// The first record of segment i.
+  /// From now on segments begin where the table says, which knows the sizes of records.
+  /// It must outlive this and its copies, and is asked by no other thread.
+  void follow(const SegmentTable* table) { table_ = table; }
+
+  /// The first record of segment i; SegmentTable::kUnknown if that is not known yet.
   std::uint64_t segment_start(std::uint64_t i) const {
-    if (fractional()) return i * (window_ / segments_);
-    return i / segments_ * window_ + i % segments_ * window_ / segments_;
+    return table_ ? table_->start(i) : start_by_number(i);
+  }
+  /// The most records of segment i.
+  std::uint64_t segment_size(std::uint64_t i) const {
+    return start_by_number(i + 1) - start_by_number(i);
   }
 
-  /// Returns how many segments n records make, the last one perhaps partial.
+  /// Returns how many segments n records make, the last one perhaps partial. With a
+  /// table: those that it knows.
   std::uint64_t segments_in(std::uint64_t n) const {
+    if (table_) return table_->segments();
     if (fractional()) {
       const std::uint64_t segment = window_ / segments_;
       return (n + segment - 1) / segment;
@@ -143,7 +157,8 @@ class FixedSchedule {
     return last + life(last);
   }
 
-  /// The number of draws over an upstream that ended after n records.
+  /// The number of draws over an upstream that ended after n records, if segments have
+  /// the same sizes.
   std::uint64_t total_draws(std::uint64_t n) const {
     if (!fractional()) return n * factor_.num;
     const std::uint64_t segment = window_ / segments_;
@@ -152,6 +167,11 @@ class FixedSchedule {
   }
 
  private:
+  std::uint64_t start_by_number(std::uint64_t i) const {
+    if (fractional()) return i * (window_ / segments_);
+    return i / segments_ * window_ + i % segments_ * window_ / segments_;
+  }
+
   /// The passes that segments 0 ... i-1 take part in, summed.
   std::uint64_t lives_before(std::uint64_t i) const { return factor_.times(i, phase_); }
 
@@ -159,6 +179,7 @@ class FixedSchedule {
   Ratio factor_;
   std::uint64_t phase_;
   std::uint64_t segments_;
+  const SegmentTable* table_ = nullptr;  // null: records are of one size
 };
 
 }  // namespace echobuf

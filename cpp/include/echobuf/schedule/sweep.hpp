@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <variant>
 
@@ -57,7 +58,7 @@ class FixedSweep {
     position_.offset += part.count;
     position_.draws += part.count;
     done_ = part.count == left;
-    if (done_) oldest_ = schedule_.oldest_record(position_.pass + 1);
+    if (done_) leave();
     return Step::kPart;
   }
 
@@ -72,12 +73,29 @@ class FixedSweep {
   std::uint64_t resident_end() const { return resident_end_; }
   const Position& position() const { return position_; }
 
-  /// Draws still to come once upstream has ended after n records.
+  /// Draws still to come once upstream has ended after n records. Where segments differ
+  /// in size, and live for different numbers of passes: at least so many, and exactly
+  /// once all have entered.
   std::uint64_t remaining(std::uint64_t n) const {
+    if (counted_) return *counted_ - position_.draws + (n - resident_end_);
     return schedule_.total_draws(n) - position_.draws;
   }
 
   const FixedSchedule& schedule() const { return schedule_; }
+
+  /// Segments begin where the table says: see FixedSchedule. Before the first step.
+  void follow(const SegmentTable* table) { schedule_.follow(table); }
+  /// The number of draws does not follow from that of records, if segments differ.
+  void count_draws() {
+    if (schedule_.fractional()) counted_ = 0;
+  }
+  /// The oldest segment that is still needed.
+  std::uint64_t oldest_segment() const {
+    return schedule_.oldest_segment(position_.pass + (done_ ? 1 : 0));
+  }
+  /// The draws of all segments that have entered; none where their number follows from
+  /// that of the records.
+  std::optional<std::uint64_t> counted() const { return counted_; }
 
   void restore(const Position& position, bool done, std::uint64_t resident_end) {
     position_ = position;
@@ -85,12 +103,27 @@ class FixedSweep {
     resident_end_ = resident_end;
     oldest_ = schedule_.oldest_record(position.pass + (done ? 1 : 0));
   }
+  /// The same where segments differ in size.
+  void restore(const Position& position, bool done, std::uint64_t resident_end,
+               std::uint64_t oldest, std::optional<std::uint64_t> counted) {
+    position_ = position;
+    done_ = done;
+    resident_end_ = resident_end;
+    oldest_ = oldest;
+    counted_ = counted;
+  }
   bool pass_done() const { return done_; }
   std::uint64_t passes_begun() const {
     return position_.draws ? position_.pass + 1 : 0;
   }
 
  private:
+  /// The pass is over: what it alone still needed is not needed any more.
+  void leave() {
+    oldest_ = schedule_.oldest_record(position_.pass + 1);
+    if (oldest_ == SegmentTable::kUnknown) oldest_ = resident_end_;  // all have left
+  }
+
   /// Begins the next pass that has any records. kPart: one has begun.
   Step begin_pass(const UpstreamProgress& progress) {
     std::uint64_t pass = position_.pass + (done_ ? 1 : 0);
@@ -105,6 +138,7 @@ class FixedSweep {
       }
       const std::uint64_t first = schedule_.oldest_record(pass);
       if (first == end) continue;
+      if (counted_) count_entering(pass, end);
       position_.pass = pass;
       position_.offset = 0;
       done_ = false;
@@ -114,12 +148,19 @@ class FixedSweep {
     }
   }
 
+  /// Adds the draws of the segment that enters with `pass`, if one does.
+  void count_entering(std::uint64_t pass, std::uint64_t end) {
+    const std::uint64_t start = schedule_.segment_start(pass);
+    if (start < end) *counted_ += (end - start) * schedule_.life(pass);
+  }
+
   FixedSchedule schedule_;
   Position position_;
   bool done_ = false;  // the current pass has been drawn to its end
   std::uint64_t need_ = 0;
   std::uint64_t oldest_ = 0;
   std::uint64_t resident_end_ = 0;
+  std::optional<std::uint64_t> counted_;
 };
 
 /// The walk for factor="auto". What the next pass sweeps is decided when it begins, so
@@ -171,6 +212,10 @@ class AutoSweep {
 
   const AutoSchedule& schedule() const { return schedule_; }
 
+  /// See FixedSweep.
+  void follow(const SegmentTable* table) { schedule_.follow(table); }
+  std::uint64_t oldest_segment() const { return schedule_.state().lo; }
+
   void restore(const AutoSchedule::State& state, const Position& position) {
     schedule_.restore(state);
     offset_ = position.offset;
@@ -192,8 +237,10 @@ using Sweep = std::variant<FixedSweep, AutoSweep>;
 inline Sweep make_sweep(const BufferOptions& options, std::uint64_t epoch) {
   if (options.automatic)
     return AutoSweep(options.window, options.batch_size, options.max_factor);
-  return FixedSweep(options.window, options.factor,
-                    epoch_phase(options.factor, options.seed, epoch));
+  FixedSweep sweep(options.window, options.factor,
+                   epoch_phase(options.factor, options.seed, epoch));
+  if (options.lengths.any()) sweep.count_draws();
+  return sweep;
 }
 
 /// The same in all epochs.
@@ -212,6 +259,16 @@ inline std::uint64_t largest_segment(const BufferOptions& options) {
 /// The oldest record still needed.
 inline std::uint64_t oldest_record(const Sweep& sweep) {
   return std::visit([](const auto& s) { return s.oldest_record(); }, sweep);
+}
+
+/// The oldest segment still needed.
+inline std::uint64_t oldest_segment(const Sweep& sweep) {
+  return std::visit([](const auto& s) { return s.oldest_segment(); }, sweep);
+}
+
+/// The most records of segment i.
+inline std::uint64_t segment_size(const Sweep& sweep, std::uint64_t i) {
+  return std::visit([&](const auto& s) { return s.schedule().segment_size(i); }, sweep);
 }
 
 /// Returns where the window of the current pass ends.

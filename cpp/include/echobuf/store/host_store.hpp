@@ -20,6 +20,10 @@ struct SourceLeaf {
   const std::byte* data;
   std::ptrdiff_t stride;
   std::size_t bytes = 0;  // of one example, which a put then checks; 0: not known
+  // Of a field of any number of rows: example i has those from offsets[i] to
+  // offsets[i + 1], or `rows` of them, if it is the only one.
+  const std::int64_t* offsets = nullptr;
+  std::uint64_t rows = 0;
 
   /// `values` of the first example; each has `per_example` of them, and the next one's
   /// follow.
@@ -29,6 +33,32 @@ struct SourceLeaf {
     const std::size_t bytes = per_example * sizeof(T);
     return {reinterpret_cast<const std::byte*>(values),
             static_cast<std::ptrdiff_t>(bytes), bytes};
+  }
+
+  /// One example of `rows` rows, of `per_row` values each, in a field of any number.
+  template <class T>
+  static SourceLeaf of_rows(const T* values, std::uint64_t rows,
+                            std::size_t per_row = 1) {
+    SourceLeaf leaf = of(values, per_row);
+    leaf.bytes = 0;
+    leaf.rows = rows;
+    return leaf;
+  }
+  /// Several, whose rows lie one behind another: see `offsets`.
+  template <class T>
+  static SourceLeaf of_rows(const T* values, const std::int64_t* offsets,
+                            std::size_t per_row = 1) {
+    SourceLeaf leaf = of_rows(values, 0, per_row);
+    leaf.offsets = offsets;
+    return leaf;
+  }
+
+  std::uint64_t rows_of(std::uint64_t example) const {
+    return offsets ? static_cast<std::uint64_t>(offsets[example + 1] - offsets[example])
+                   : rows;
+  }
+  std::uint64_t first_row_of(std::uint64_t example) const {
+    return offsets ? static_cast<std::uint64_t>(offsets[example]) : 0;
   }
 };
 

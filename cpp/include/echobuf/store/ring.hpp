@@ -12,43 +12,31 @@
 #include <utility>
 
 #include "echobuf/store/borrowed_slots.hpp"
+#include "echobuf/store/payload_claims.hpp"
+#include "echobuf/store/record_claims.hpp"
 #include "echobuf/sync/event_count.hpp"
 
 namespace echobuf {
 
-/// Two lines: adjacent-line prefetchers move pairs.
-inline constexpr std::size_t kNoSharing = 128;
-
 /// Positions count slots for ever; position p lies in slot p % capacity. Producers
 /// claim a run of positions, write its slots and commit it; the one consumer at a time
 /// reads the committed prefix and releases slots in order.
-class Ring {
+///
+/// `Claims`: says which positions may be claimed.
+template <class Claims>
+class BasicRing {
  public:
-  struct Claim {
-    std::uint64_t first;
-    std::uint64_t count;  // 0: full or closed
-    bool closed;
-  };
+  using Claim = typename Claims::Claim;
 
-  explicit Ring(std::uint64_t capacity) : Ring(capacity, capacity, 0, 0, nullptr) {}
-
-  /// Over slots that are borrowed, or else of `room`. At most `room` of the slots are
-  /// claimed at a time.
-  Ring(std::uint64_t room, const BorrowedSlots* borrowed)
-      : Ring(borrowed ? borrowed->slots : room, room, borrowed ? borrowed->first : 0,
-             borrowed ? borrowed->first : 0,
-             borrowed ? borrowed->slot_owner : nullptr) {}
-
-  /// A ring that begins at position `first`, and in which slots from position
-  /// `released` on are in use.
-  Ring(std::uint64_t capacity, std::uint64_t room, std::uint64_t first,
-       std::uint64_t released, std::shared_ptr<SlotOwner> slot_owner)
+  /// Begins at position `first`. `slot_owner`: of the slots, if they are another's.
+  /// `of_claims`: the arguments of Claims.
+  template <class... OfClaims>
+  BasicRing(std::uint64_t capacity, std::uint64_t first,
+            std::shared_ptr<SlotOwner> slot_owner, const OfClaims&... of_claims)
       : capacity_(capacity),
-        room_size_(room),
         slot_owner_(std::move(slot_owner)),
         laps_(std::make_unique<std::atomic<std::uint32_t>[]>(capacity)),
-        tail_(first),
-        limit_(released + room),
+        claims_(of_claims...),
         committed_(first) {}
 
   std::uint64_t capacity() const { return capacity_; }
@@ -60,28 +48,15 @@ class Ring {
   // ---- producers, any number
 
   /// Changes whenever the ring is opened again; a put belongs to one term.
-  std::uint64_t term() const { return tail_.load(std::memory_order_acquire) & kTerm; }
+  std::uint64_t term() const { return claims_.term(); }
 
   /// Takes up to `want` positions that may be written now; fewer when nearly full.
   Claim claim(std::uint64_t want, std::uint64_t term) {
-    // Acquire: pairs with the release below. The producer that moved the tail here had
-    // read a limit at least as far; we must not read an older one, or `room` wraps
-    // around.
-    std::uint64_t tail = tail_.load(std::memory_order_acquire);
-    for (;;) {
-      if ((tail & (kClosed | kTerm)) != term) return {0, 0, true};
-      // Acquire: pairs with release(); the consumer's reads of these slots are done.
-      const std::uint64_t room =
-          limit_.load(std::memory_order_acquire) - (tail & kPosition);
-      const std::uint64_t count = want < room ? want : room;
-      if (count < want) held_back_.store(true, std::memory_order_relaxed);
-      if (count == 0) return {0, 0, false};
-      // Release: see above. The records are published by commit().
-      if (tail_.compare_exchange_weak(tail, tail + count, std::memory_order_acq_rel,
-                                      std::memory_order_acquire))
-        return {tail & kPosition, count, false};
-    }
+    return claims_.claim(want, term);
   }
+  /// The claims themselves, for records that differ in size.
+  Claims& claims() { return claims_; }
+  const Claims& claims() const { return claims_; }
 
   /// Makes a claimed run, now written, visible to the consumer.
   void commit(std::uint64_t first, std::uint64_t count) {
@@ -101,14 +76,14 @@ class Ring {
       filled_.wake();
   }
 
-  bool has_room() const { return tail() < limit_.load(std::memory_order_acquire); }
+  bool has_room() const { return claims_.has_room(); }
 
   /// Waited on for room: prepare, claim again, wait.
-  EventCount& room() { return room_; }
+  EventCount& room() { return claims_.room(); }
 
   /// True once since the last call if a claim found less room than it wanted.
-  bool held_back() const { return held_back_.load(std::memory_order_relaxed); }
-  void clear_held_back() { held_back_.store(false, std::memory_order_relaxed); }
+  bool held_back() const { return claims_.held_back(); }
+  void clear_held_back() { claims_.clear_held_back(); }
 
   // ---- the consumer, one at a time
 
@@ -129,16 +104,12 @@ class Ring {
 
   /// Gives back every slot below `position`.
   void release(std::uint64_t position) {
-    if (position + room_size_ == limit_.load(std::memory_order_relaxed)) return;
-    // Release: pairs with the acquire in claim(); our reads happen before their writes.
-    limit_.store(position + room_size_, std::memory_order_release);
+    if (!claims_.release(position)) return;
     if (slot_owner_) slot_owner_->return_slots(position);
-    room_.notify();
+    room().notify();
   }
 
-  std::uint64_t released() const {
-    return limit_.load(std::memory_order_relaxed) - room_size_;
-  }
+  std::uint64_t released() const { return claims_.released(); }
 
   /// The consumer's term as far as it is known: complete up to `committed`, claimed up
   /// to `tail`, and no more to come if `closed`.
@@ -153,12 +124,12 @@ class Ring {
   /// `complete`: says where the records that are there for the consumer end.
   template <class Complete>
   Extent extent(Complete&& complete) const {
-    const std::uint64_t word = tail_.load(std::memory_order_acquire);
+    const typename Claims::End claimed = claims_.end();
     const std::uint64_t end = complete();
     // Last: a consumer that saw anything of a term opened ahead sees where it begins.
     const std::uint64_t border = border_.load(std::memory_order_acquire);
     if (border != kNoBorder) return {end < border ? end : border, border, true};
-    return {end, word & kPosition, (word & kClosed) != 0};
+    return {end, claimed.position, claimed.closed};
   }
 
   /// Goes over to the term that was opened ahead.
@@ -183,30 +154,26 @@ class Ring {
   // ---- either side
 
   void close() {
-    // Acquire-release, as one change of the word that claims go through: no claim can
-    // come after it.
-    tail_.fetch_or(kClosed, std::memory_order_acq_rel);
+    claims_.close();  // no claim can come after it
     wake_all();
   }
   void wake_all() {
     filled_.notify();
-    room_.notify();
+    room().notify();
   }
-  bool closed() const { return tail_.load(std::memory_order_acquire) & kClosed; }
+  bool closed() const { return claims_.end().closed; }
 
   /// Returns where the consumer's term ends, if that is known.
   std::optional<std::uint64_t> end() const {
-    const std::uint64_t word = tail_.load(std::memory_order_acquire);
+    const typename Claims::End claimed = claims_.end();
     const std::uint64_t border = border_.load(std::memory_order_acquire);
     if (border != kNoBorder) return border;
-    if (word & kClosed) return word & kPosition;
+    if (claimed.closed) return claimed.position;
     return std::nullopt;
   }
 
   /// The number of positions ever claimed.
-  std::uint64_t tail() const {
-    return tail_.load(std::memory_order_acquire) & kPosition;
-  }
+  std::uint64_t tail() const { return claims_.position(); }
 
   /// Waits until what is claimed below `end` is committed; the consumer rests. That
   /// ends by itself: the producers that claimed are copying.
@@ -219,18 +186,12 @@ class Ring {
   /// settled, the consumer resting. Then settle again.
   void skip(std::uint64_t count) {
     const std::uint64_t first = tail();
-    tail_.fetch_add(count, std::memory_order_acq_rel);
+    claims_.skip(count);
     commit(first, count);
   }
 
-  /// Opens a closed ring again, for a new term. Only this and another close() change a
-  /// closed ring's word, which the exchange acquires: what came before that is seen
-  /// after this.
-  void reopen() {
-    const std::uint64_t tail = tail_.load(std::memory_order_acquire);
-    tail_.exchange((tail & kPosition) | ((tail + kTermStep) & kTerm),
-                   std::memory_order_acq_rel);
-  }
+  /// Opens a closed ring again, for a new term.
+  void reopen() { claims_.reopen(); }
 
   /// Opens a closed ring for the next term while the consumer is still in this one,
   /// which ends where the next begins.
@@ -246,13 +207,6 @@ class Ring {
  private:
   static constexpr std::uint64_t kNoBorder = ~std::uint64_t{0};
 
-  // The word that claims go through: closed, term, position. 2^48 positions last
-  // three days at a record a nanosecond, years at any real rate.
-  static constexpr std::uint64_t kClosed = std::uint64_t{1} << 63;
-  static constexpr std::uint64_t kTermStep = std::uint64_t{1} << 48;
-  static constexpr std::uint64_t kPosition = kTermStep - 1;
-  static constexpr std::uint64_t kTerm = ~(kClosed | kPosition);
-
   /// Returns the value of a slot once `position` is committed in it; 0 is a slot never
   /// written.
   std::uint32_t lap_of(std::uint64_t position) const {
@@ -260,18 +214,44 @@ class Ring {
   }
 
   const std::uint64_t capacity_;
-  const std::uint64_t room_size_;
   const std::shared_ptr<SlotOwner> slot_owner_;  // of the slots, if they are another's
   const std::unique_ptr<std::atomic<std::uint32_t>[]> laps_;
 
-  alignas(kNoSharing) std::atomic<std::uint64_t> tail_;
-  alignas(kNoSharing) std::atomic<std::uint64_t> limit_;
-  std::atomic<bool> held_back_{false};
-  EventCount room_;
+  Claims claims_;
   alignas(kNoSharing) EventCount filled_;
   std::atomic<std::uint64_t> wanted_{0};
   std::atomic<std::uint64_t> border_{kNoBorder};  // of a term opened ahead
   alignas(kNoSharing) std::uint64_t committed_;
+};
+
+/// A ring of records of one size.
+class Ring : public BasicRing<RecordClaims> {
+ public:
+  explicit Ring(std::uint64_t capacity) : Ring(capacity, capacity, 0, 0, nullptr) {}
+
+  /// Over slots that are borrowed, or else of `room`. At most `room` of the slots are
+  /// claimed at a time.
+  Ring(std::uint64_t room, const BorrowedSlots* borrowed)
+      : Ring(borrowed ? borrowed->slots : room, room, borrowed ? borrowed->first : 0,
+             borrowed ? borrowed->first : 0,
+             borrowed ? borrowed->slot_owner : nullptr) {}
+
+  /// A ring that begins at position `first`, and in which slots from position
+  /// `released` on are in use.
+  Ring(std::uint64_t capacity, std::uint64_t room, std::uint64_t first,
+       std::uint64_t released, std::shared_ptr<SlotOwner> slot_owner)
+      : BasicRing(capacity, first, std::move(slot_owner), room, first, released) {}
+};
+
+/// A ring of records that differ in size.
+class PayloadRing : public BasicRing<PayloadClaims> {
+ public:
+  PayloadRing(std::uint64_t capacity, std::uint64_t units)
+      : BasicRing(capacity, 0, nullptr, capacity, units) {}
+
+  static std::size_t bytes(std::uint64_t capacity) {
+    return BasicRing::bytes(capacity) + PayloadClaims::bytes(capacity);
+  }
 };
 
 }  // namespace echobuf

@@ -1,0 +1,55 @@
+// The options of records that differ in length: fields of any number of rows.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "echobuf/schedule/segment_table.hpp"
+
+namespace echobuf {
+
+/// A field of any number of rows.
+struct RaggedField {
+  std::size_t field;               // of the record
+  std::size_t row_bytes;
+  std::uint64_t max_length = 0;    // rows of one record; 0: as many as a share has
+  std::vector<std::byte> pad = {}; // one row; none: zeros
+
+  bool operator==(const RaggedField&) const = default;
+};
+
+struct LengthOptions {
+  enum class Form { kPacked, kPadded };
+
+  std::vector<RaggedField> fields;  // none: all records are of one size
+  std::uint64_t payload_bytes = 0;  // of their rows in the window; 0: no limit
+  Form form = Form::kPacked;
+  std::uint64_t pad_to = 1;    // what the rows of a batch are rounded up to
+  std::uint64_t max_rows = 0;  // of a batch, in place of a number of records; 0: none
+
+  bool any() const { return !fields.empty(); }
+
+  /// The bytes of a record at most, if `max_length` bounds all of its fields; else 0.
+  std::uint64_t bounded_bytes() const {
+    std::uint64_t bytes = 0;
+    for (const RaggedField& field : fields) {
+      if (field.max_length == 0) return 0;
+      bytes += field.max_length * field.row_bytes;
+    }
+    return bytes;
+  }
+
+  /// The most bytes of a segment, of `segments` in the window.
+  std::uint64_t share(std::uint64_t segments) const {
+    return payload_bytes > 0 ? payload_bytes / segments : SegmentTable::kUnknown;
+  }
+  /// The most bytes of a record.
+  std::uint64_t most_bytes(std::uint64_t segments) const {
+    const std::uint64_t bounded = bounded_bytes();
+    return bounded > 0 ? std::min(bounded, share(segments)) : share(segments);
+  }
+};
+
+}  // namespace echobuf

@@ -1,0 +1,150 @@
+// The backend of a buffer on the CPU whose records differ in length.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <variant>
+
+#include "echobuf/buffer/options.hpp"
+#include "echobuf/buffer/payload_put_path.hpp"
+#include "echobuf/buffer/stats.hpp"
+#include "echobuf/draw/batch_layout.hpp"
+#include "echobuf/draw/batch_pool.hpp"
+#include "echobuf/draw/payload_draw.hpp"
+#include "echobuf/draw/payload_drawer.hpp"
+#include "echobuf/schedule/sweep.hpp"
+#include "echobuf/store/payload_store.hpp"
+#include "echobuf/store/record.hpp"
+#include "echobuf/store/ring.hpp"
+
+namespace echobuf {
+
+/// The most bytes of a segment, and of a record; and the payload ring, which has room
+/// for the window, the segment that is being filled, the record that shows that it is
+/// full, and what one leaves free that does not wrap around.
+class PayloadMeasure {
+ public:
+  explicit PayloadMeasure(const BufferOptions& options) {
+    const Sweep sweep = make_sweep(options, options.epoch);
+    const std::uint64_t segments =
+        std::visit([](const auto& s) { return s.schedule().segments(); }, sweep);
+    const bool fractional = !options.automatic && options.factor.den != 1;
+    const LengthOptions& lengths = options.lengths;
+    share = lengths.share(segments);
+    most = lengths.most_bytes(segments);
+    const std::uint64_t records = ring_capacity(options);
+    const std::uint64_t window =
+        lengths.payload_bytes > 0
+            ? lengths.payload_bytes + share + (fractional ? share / 2 : 0)
+            : size_product(records, most);
+    // Each field of a record begins at a multiple of 16 bytes, and each record with a
+    // unit.
+    const std::uint64_t padding = kFieldAlignment * lengths.fields.size();
+    std::uint64_t unit = 0;
+    do {
+      unit = size.unit;
+      const std::uint64_t edge = padding + (unit > kFieldAlignment ? unit : 0);
+      size = PayloadSize::of(window + 2 * (most + edge) + size_product(records, edge));
+    } while (size.unit != unit);
+  }
+
+  std::uint64_t share;  // SegmentTable::kUnknown: no limit
+  std::uint64_t most;
+  PayloadSize size{0, 0};
+};
+
+struct PayloadBackend {
+  using Ring = PayloadRing;
+  using Store = PayloadStore;
+  using Drawer = PayloadDrawer;
+  using PutPath = PayloadPutPath;
+
+  static constexpr bool kUploads = false;
+
+  /// Returns the options that this backend follows: all.
+  static BufferOptions accept(const BufferOptions& options) { return options; }
+
+  /// Throws std::bad_alloc.
+  explicit PayloadBackend(const BufferOptions& options)
+      : measure(options),
+        ring(ring_capacity(options), measure.size.units),
+        store(record_of(options), ring_capacity(options), measure.size,
+              options.lengths.fields),
+        batch(store.layout(), options.leaves, options.batch_size),
+        pool(std::make_shared<BatchPool>(batch_bytes(options, measure, batch),
+                                         options.idle)) {}
+
+  static BufferNeeds needs(const BufferOptions& options) {
+    const PayloadMeasure measure(options);
+    const RecordLayout record = record_of(options);
+    const BatchLayout batch(record, options.leaves, options.batch_size);
+    const std::size_t slot =
+        PayloadStore::bytes(record, 1, options.lengths.fields.size());
+    // One more: records that are set apart for a batch.
+    return {ring_capacity(options), slot + Ring::bytes(1), options.prefetch + 1u,
+            batch_bytes(options, measure, batch),
+            batch.maker_bytes() + measure.size.bytes()};
+  }
+
+  std::unique_ptr<Drawer> drawer(const BufferOptions& options) {
+    return std::make_unique<Drawer>(options, ring, store,
+                                    PayloadDraw(store, batch, options, pool),
+                                    measure.share, measure.most);
+  }
+
+  PutPath put_path() { return {ring, store, measure.most}; }
+
+  /// Nothing here works by itself.
+  template <class Broken>
+  void start(Broken&&) {}
+  void stop() {}
+  void abandon() {}
+
+  /// Bytes taken by now.
+  std::size_t bytes() const {
+    return PayloadStore::bytes(store.layout(), ring.capacity(), store.fields().size()) +
+           Ring::bytes(ring.capacity()) + measure.size.bytes() + pool->held() +
+           batch.maker_bytes();
+  }
+
+  std::size_t device_bytes() const { return 0; }
+
+  const PayloadMeasure measure;
+  Ring ring;
+  Store store;
+  const BatchLayout batch;  // of the leaves that are no field of any length
+  const std::shared_ptr<BatchPool> pool;
+
+ private:
+  /// The slots have no bytes of the fields of any length.
+  static RecordLayout record_of(const BufferOptions& options) {
+    std::vector<RecordLayout::Shape> shapes = options.fields;
+    for (const RaggedField& field : options.lengths.fields)
+      shapes[field.field] = {0, 0};
+    return {shapes, false};
+  }
+
+  /// Of a batch as large as they are on average, twice: batches differ.
+  static std::size_t batch_bytes(const BufferOptions& options,
+                                 const PayloadMeasure& measure,
+                                 const BatchLayout& batch) {
+    const LengthOptions& lengths = options.lengths;
+    std::size_t row = 0;
+    for (const RaggedField& field : lengths.fields) row += field.row_bytes;
+    std::size_t rows = measure.most;
+    if (lengths.max_rows > 0)
+      rows = std::max(rows, size_product(lengths.max_rows, row));
+    else if (lengths.payload_bytes > 0)
+      rows = std::max<std::size_t>(
+          rows, 2 * options.batch_size * (lengths.payload_bytes / options.window));
+    else
+      rows = size_product(rows, options.batch_size);
+    const std::size_t index = (options.batch_size + 1) * sizeof(std::int64_t);
+    return batch.bytes() + lengths.fields.size() * round_up(index, kLeafAlignment) +
+           round_up(rows, kLeafAlignment);
+  }
+};
+
+}  // namespace echobuf

@@ -1,0 +1,109 @@
+// The put path of records that differ in length: any number of threads put examples
+// into slots, and their rows into the payload.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "echobuf/buffer/argument_checks.hpp"
+#include "echobuf/buffer/clocks.hpp"
+#include "echobuf/buffer/options.hpp"
+#include "echobuf/buffer/room_wait.hpp"
+#include "echobuf/store/payload_store.hpp"
+#include "echobuf/store/ring.hpp"
+
+namespace echobuf {
+
+class PayloadPutPath {
+ public:
+  PayloadPutPath(PayloadRing& ring, PayloadStore& store, std::uint64_t most_bytes)
+      : ring_(ring), store_(store), most_bytes_(most_bytes) {}
+
+  /// Puts examples `done` ... n-1 of `leaves` and counts them in `done`. Throws
+  /// std::invalid_argument, before anything is put, for examples that are larger than a
+  /// segment's share of the payload, or than `max_length` says.
+  Status put(std::uint64_t term, const SourceLeaf* leaves, std::uint64_t n,
+             std::size_t /*rows*/, std::uint64_t& done, WaitLimit wait_limit,
+             Poll* poll) {
+    if (done == 0) check(leaves, n);
+    if (n == 0 && is_over(term)) return Status::kClosed;
+    PayloadClaims& claims = ring_.claims();
+    while (done < n) {
+      const std::uint64_t from = done;
+      const auto units_of = [&](std::uint64_t i) {
+        return store_.units_of(leaves, from + i);
+      };
+      const auto claim = claims.claim(std::min(kChunk, n - done), units_of, term);
+      if (claim.closed) return Status::kClosed;
+      if (claim.count == 0) {
+        const Status status = wait_for_room<WaitClock::Guard>(
+            ring_, clock_.waits(), wait_limit, [&] { return is_over(term); },
+            [&] { return claims.has_room(units_of(0)); });
+        if (status != Status::kOk) return status;
+        continue;
+      }
+      write(claim, leaves, from);
+      clock_.arrived(claim.first + (n - done));  // with all of this put
+      ring_.commit(claim.first, claim.count);
+      done += claim.count;
+      if (poll && done < n && !poll->go_on()) return Status::kInterrupted;
+    }
+    return Status::kOk;
+  }
+
+  /// Nobody else writes payload.
+  static constexpr std::uint64_t outstanding() { return 0; }
+
+  UpstreamClock& clock() { return clock_; }
+
+ private:
+  /// So many records are claimed at once: a draw need not wait for all of a large put.
+  static constexpr std::uint64_t kChunk = 64;
+
+  bool is_over(std::uint64_t term) const {
+    return ring_.closed() || ring_.term() != term;
+  }
+
+  void write(const PayloadClaims::Claim& claim, const SourceLeaf* leaves,
+             std::uint64_t from) {
+    PayloadClaims& claims = ring_.claims();
+    std::uint64_t units = 0;
+    for (std::uint64_t i = 0; i < claim.count; ++i)
+      units += store_.units_of(leaves, from + i);
+    const RowCopy large = store_.streams(units * store_.unit());
+    std::uint64_t place = claim.place;
+    for (std::uint64_t i = 0; i < claim.count; ++i) {
+      const std::uint64_t start = claims.take(place, store_.units_of(leaves, from + i));
+      store_.write(claim.first + i, start, claims, leaves, from + i, large);
+      claims.end_at(claim.first + i, place);
+    }
+    if (large) finish_streaming();
+  }
+
+  void check(const SourceLeaf* leaves, std::uint64_t n) const {
+    for (std::uint64_t i = 0; i < n; ++i) {
+      std::uint64_t bytes = 0;
+      for (const RaggedField& field : store_.fields()) {
+        const std::uint64_t rows = leaves[field.field].rows_of(i);
+        if (field.max_length > 0 && rows > field.max_length)
+          argument_checks::refuse("put", "example " + std::to_string(i) + " has " +
+                                             std::to_string(rows) + " rows, but " +
+                                             "`max_length` is " +
+                                             std::to_string(field.max_length));
+        bytes += rows * field.row_bytes;
+      }
+      if (bytes > most_bytes_)
+        argument_checks::refuse(
+            "put", "example " + std::to_string(i) + " has " + std::to_string(bytes) +
+                       " bytes, but a segment\'s share of `payload_bytes` is " +
+                       std::to_string(most_bytes_));
+    }
+  }
+
+  PayloadRing& ring_;
+  PayloadStore& store_;
+  const std::uint64_t most_bytes_;
+  UpstreamClock clock_;
+};
+
+}  // namespace echobuf

@@ -1,0 +1,28 @@
+// A batch in memory of the buffer's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "echobuf/draw/batch_pool.hpp"
+
+namespace echobuf {
+
+/// The place of a leaf in the block of a batch whose records differ in length.
+struct LeafPlace {
+  std::size_t values;      // where its values begin
+  std::uint64_t rows = 0;  // of all records, if packed; of each record, if padded
+  std::size_t index = 0;   // where int64 begin: offsets of records, one more than there
+                           // are, if packed; their lengths, if padded
+};
+
+/// The memory is the caller's until it is dropped.
+struct Batch {
+  Block block;
+  std::uint64_t count = 0;             // records; rows, if records are ragged
+  std::vector<LeafPlace> places = {};  // of all leaves, where records differ in length;
+                                       // else BatchLayout says where they are
+};
+
+}  // namespace echobuf

@@ -1,0 +1,211 @@
+// A batch of records that differ in length, drawn from the window in host memory.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "echobuf/buffer/options.hpp"
+#include "echobuf/draw/batch.hpp"
+#include "echobuf/draw/batch_layout.hpp"
+#include "echobuf/draw/batch_pool.hpp"
+#include "echobuf/draw/host_draw.hpp"
+#include "echobuf/draw/part.hpp"
+#include "echobuf/draw/rows_copy.hpp"
+#include "echobuf/schedule/permutation.hpp"
+#include "echobuf/store/payload_store.hpp"
+
+namespace echobuf {
+
+/// The records of a batch in the order of their draws.
+struct PayloadPlan {
+  std::deque<Permutation> orders;  // of the parts
+  std::vector<PassPart> parts;
+  std::vector<std::uint64_t> slots;
+
+  void clear() {
+    parts.clear();
+    orders.clear();
+    slots.clear();
+  }
+};
+
+class PayloadDraw {
+ public:
+  using Form = LengthOptions::Form;
+
+  /// Throws std::bad_alloc. `batch`: where the fields of any length have no bytes.
+  PayloadDraw(const PayloadStore& store, const BatchLayout& batch,
+              const BufferOptions& options, std::shared_ptr<BatchPool> pool)
+      : store_(store),
+        batch_(batch),
+        options_(options),
+        pool_(std::move(pool)),
+        fixed_(store.slots(), batch, options.seed),
+        sources_(store.fields().size()),
+        leaves_(batch.leaves()) {
+    for (const BatchLayout::Leaf& leaf : batch.all())
+      has_fixed_ = has_fixed_ || leaf.bytes > 0;
+    for (std::size_t i = 0; i < batch.leaves(); ++i)
+      for (std::size_t f = 0; f < store.fields().size(); ++f)
+        if (batch.all()[i].field == store.fields()[f].field) ragged_.push_back({i, f});
+  }
+
+  /// Makes a batch of `before`, one that was drawn in the packed form, or none, and of
+  /// the records of `plan` behind it. Nothing, if the poll said stop. Throws
+  /// std::bad_alloc.
+  bool draw(const PayloadPlan& plan, const Batch& before, Form form, Batch& batch,
+            Poll* poll) {
+    Batch made;
+    made.count = before.count + plan.slots.size();
+    find_sources(plan, before);
+    const std::size_t bytes = lay_out(made, form);
+    made.block = pool_->take(bytes);
+    if (!draw_fixed(plan, before, made, poll)) return false;
+    const RowsCopier copy(bytes >= kStreamFrom);
+    for (const Ragged& leaf : ragged_)
+      if (!copy_rows(leaf, form, copy, made, poll)) return false;
+    if (bytes >= kStreamFrom) finish_streaming();
+    batch = std::move(made);
+    return true;
+  }
+
+ private:
+  /// A leaf of the batch, and the field of the store's that it has the rows of.
+  struct Ragged {
+    std::size_t leaf;
+    std::size_t field;
+  };
+
+  static constexpr std::size_t kPollBytes = std::size_t{16} << 20;
+
+  std::size_t row_bytes(const Ragged& leaf) const {
+    return store_.fields()[leaf.field].row_bytes;
+  }
+
+  /// Fills `sources_`, by field.
+  void find_sources(const PayloadPlan& plan, const Batch& before) {
+    for (const Ragged& leaf : ragged_) {
+      std::vector<RowsSource>& sources = sources_[leaf.field];
+      sources.clear();
+      const std::size_t row = row_bytes(leaf);
+      if (before.count > 0) {
+        const LeafPlace& place = before.places[leaf.leaf];
+        const auto* offsets = index_of(before, place);
+        const std::byte* const values = before.block.data() + place.values;
+        for (std::uint64_t i = 0; i < before.count; ++i)
+          sources.push_back(
+              {values + static_cast<std::size_t>(offsets[i]) * row,
+               static_cast<std::size_t>(offsets[i + 1] - offsets[i]) * row});
+      }
+      for (const std::uint64_t slot : plan.slots) {
+        const PayloadStore::Rows& rows = store_.rows(slot, leaf.field);
+        sources.push_back({store_.payload() + rows.offset, rows.count * row});
+      }
+    }
+  }
+
+  static std::int64_t* index_of(const Batch& batch, const LeafPlace& place) {
+    return reinterpret_cast<std::int64_t*>(batch.block.data() + place.index);
+  }
+
+  /// Finds the places of the leaves, and returns the bytes of the batch.
+  std::size_t lay_out(Batch& batch, Form form) const {
+    batch.places.assign(batch_.leaves(), {});
+    std::size_t bytes = 0;
+    const auto add = [&](std::size_t more) {
+      const std::size_t at = bytes;
+      bytes += round_up(more, kLeafAlignment);
+      return at;
+    };
+    for (std::size_t i = 0; i < batch_.leaves(); ++i)
+      batch.places[i].values = add(size_product(batch_.all()[i].bytes, batch.count));
+    for (const Ragged& leaf : ragged_) {
+      LeafPlace& place = batch.places[leaf.leaf];
+      const bool packed = form == Form::kPacked;
+      std::size_t all = 0;
+      std::size_t longest = 0;
+      for (const RowsSource& source : sources_[leaf.field]) {
+        all += source.bytes;
+        longest = std::max(longest, source.bytes);
+      }
+      const std::size_t row = row_bytes(leaf);
+      place.rows = round_up((packed ? all : longest) / row, options_.lengths.pad_to);
+      const std::size_t records = packed ? 1 : batch.count;
+      place.index = add((batch.count + (packed ? 1 : 0)) * sizeof(std::int64_t));
+      place.values = add(size_product(size_product(place.rows, row), records));
+    }
+    return bytes;
+  }
+
+  bool draw_fixed(const PayloadPlan& plan, const Batch& before, const Batch& batch,
+                  Poll* poll) {
+    for (std::size_t i = 0; i < batch_.leaves(); ++i) {
+      leaves_[i] = batch.block.data() + batch.places[i].values;
+      if (before.count > 0 && batch_.all()[i].bytes > 0)
+        std::memcpy(leaves_[i], before.block.data() + before.places[i].values,
+                    before.count * batch_.all()[i].bytes);
+    }
+    if (!has_fixed_) return true;
+    Target target{leaves_.data()};
+    std::uint64_t row = before.count;
+    for (const PassPart& part : plan.parts) {
+      if (!fixed_.draw(part, target, row, poll)) return false;
+      row += part.count;
+    }
+    return true;
+  }
+
+  bool copy_rows(const Ragged& leaf, Form form, const RowsCopier& copy,
+                 const Batch& batch, Poll* poll) {
+    const std::vector<RowsSource>& sources = sources_[leaf.field];
+    const RaggedField& field = store_.fields()[leaf.field];
+    const LeafPlace& place = batch.places[leaf.leaf];
+    std::byte* const values = batch.block.data() + place.values;
+    std::int64_t* const index = index_of(batch, place);
+    const bool packed = form == Form::kPacked;
+    const std::size_t length = place.rows * field.row_bytes;  // of each, if padded
+    std::size_t at = 0;
+    if (packed) index[0] = 0;
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+      const std::size_t bytes = sources[i].bytes;
+      copy(sources.data(), i, sources.size(), values + at);
+      if (packed) {
+        at += bytes;
+      } else {
+        fill_rows(values + at + bytes, length - bytes, field.pad);
+        at += length;
+      }
+      index[i + (packed ? 1 : 0)] =
+          static_cast<std::int64_t>((packed ? at : bytes) / field.row_bytes);
+      if (!go_on(bytes, poll)) return false;
+    }
+    if (packed) fill_rows(values + at, length - at, field.pad);
+    return true;
+  }
+
+  bool go_on(std::size_t bytes, Poll* poll) {
+    since_poll_ += bytes;
+    if (!poll || since_poll_ < kPollBytes) return true;
+    since_poll_ = 0;
+    return poll->go_on();
+  }
+
+  const PayloadStore& store_;
+  const BatchLayout& batch_;
+  const BufferOptions& options_;
+  const std::shared_ptr<BatchPool> pool_;
+  HostDraw fixed_;
+  bool has_fixed_ = false;  // leaves of one size
+  std::vector<Ragged> ragged_;
+  std::vector<std::vector<RowsSource>> sources_;  // of each field, in the batch's order
+  std::vector<std::byte*> leaves_;
+  std::size_t since_poll_ = 0;  // bytes
+};
+
+}  // namespace echobuf

@@ -1,0 +1,271 @@
+// Drawing batches of records that differ in length: from the schedule, which their
+// lengths shape, to a block of memory. One caller at a time.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "echobuf/buffer/options.hpp"
+#include "echobuf/draw/batch.hpp"
+#include "echobuf/draw/pass_cursor.hpp"
+#include "echobuf/draw/payload_draw.hpp"
+#include "echobuf/schedule/epoch.hpp"
+#include "echobuf/schedule/permutation_range.hpp"
+#include "echobuf/schedule/segment_table.hpp"
+#include "echobuf/schedule/sweep.hpp"
+#include "echobuf/store/payload_store.hpp"
+#include "echobuf/store/ring.hpp"
+
+namespace echobuf {
+
+class PayloadDrawer : public PassCursor<PayloadRing> {
+ public:
+  using Outcome = DrawOutcome;
+  static constexpr bool kInBlocks = true;  // batches can be drawn ahead, in memory
+
+  /// `most_bytes`: of a record.
+  PayloadDrawer(const BufferOptions& options, PayloadRing& ring,
+                const PayloadStore& store, PayloadDraw draw, std::uint64_t share,
+                std::uint64_t most_bytes)
+      : PassCursor(options, ring),
+        store_(store),
+        draw_(std::move(draw)),
+        most_bytes_(most_bytes),
+        table_(share),
+        rows_(store.fields().size()),
+        after_(sweep_) {
+    follow();
+  }
+
+  /// Draws into a block from the pool: all of a batch, or what cannot wait in the ring
+  /// for the rest.
+  Outcome draw(Batch& batch, Poll* poll) {
+    const Outcome outcome = plan(sweep_);
+    if (outcome == Outcome::kWait) return set_apart(poll);
+    if (outcome != Outcome::kBatch) return outcome;
+    if (!draw_.draw(plan_, partial_, options_.lengths.form, batch, poll))
+      return Outcome::kInterrupted;
+    partial_ = {};
+    go_on();
+    return outcome;
+  }
+
+  /// True if a draw would not wait. Changes nothing that is drawn.
+  bool ready() { return plan(sweep_) != Outcome::kWait; }
+
+  /// See PassCursor. Where it is not known which record fills a segment, the first that
+  /// may.
+  std::uint64_t wanted() {
+    const std::uint64_t need =
+        std::visit([](const auto& s) { return s.need(); }, after_);
+    const PayloadRing::Extent extent = ring_.extent();
+    const std::uint64_t last = epoch_.position(std::max(
+        need == SegmentTable::kUnknown ? soonest_end() : need, epoch_.required_end));
+    const bool first_hole = extent.closed || ring_.is_committed(last - 1);
+    return first_hole ? extent.committed : last - 1;
+  }
+
+  void restart(const Epoch& epoch) {
+    restore(epoch, make_sweep(options_, epoch.number));
+  }
+  void restore(const Epoch& epoch, const Sweep& sweep) {
+    move_to(epoch, sweep);
+    partial_ = {};
+    follow();
+  }
+
+  /// Nothing reads slots after the draw.
+  void settle() {}
+
+ private:
+  static constexpr std::uint64_t kChunk = 256;  // records that are looked at together
+
+  /// From now on segments are those of the epoch's records.
+  void follow() {
+    table_.begin(oldest_segment(sweep_), oldest_record(sweep_));
+    std::visit([&](auto& sweep) { sweep.follow(&table_); }, sweep_);
+    begins_at_segment_ = true;
+    after_ = sweep_;
+  }
+
+  // ---- a plan
+
+  /// Walks a copy of the schedule until a whole batch is sure.
+  Outcome plan(const Sweep& from) {
+    begin_plan();
+    after_ = from;
+    return std::visit([this](auto& walk) { return walk_on(walk); }, after_);
+  }
+
+  void begin_plan() {
+    plan_.clear();
+    longest_ = partial_longest_;
+    rows_ = partial_rows_;
+    rows_.resize(store_.fields().size());
+    crossed_ = full_ = false;
+  }
+
+  template <class S>
+  Outcome walk_on(S& walk) {
+    while (!full_ && count() < most_records()) {
+      const UpstreamProgress progress = look_on(walk);
+      if (lacking(progress) || !begins_at_segment_) return why_not(progress);
+      if constexpr (S::kDrawsPartly) crossed_ = crossed_ || walk.between_passes();
+      const S before = walk;
+      Part part;
+      const Step step =
+          walk.step(progress, std::min(kChunk, most_records() - count()), part);
+      if (step == Step::kWait) return Outcome::kWait;
+      if (step == Step::kFinished) break;
+      const std::uint64_t taken = add(part);
+      if (taken == part.count) continue;
+      // The next one does not fit: the walk has gone too far.
+      walk = before;
+      if (taken > 0) walk.step(progress, taken, part);
+    }
+    const bool whole = full_ || (options_.lengths.max_rows == 0 && count() > 0 &&
+                                 count() == options_.batch_size);
+    if (whole || (count() > 0 && !options_.drop_last)) return Outcome::kBatch;
+    return Outcome::kFinished;
+  }
+
+  std::uint64_t count() const { return partial_.count + plan_.slots.size(); }
+
+  /// Of a batch. A row less for each would be none: empty records are counted, too.
+  std::uint64_t most_records() const {
+    return options_.lengths.max_rows > 0 ? options_.window : options_.batch_size;
+  }
+
+  /// Records up to `committed` are there: their segments are known.
+  template <class S>
+  UpstreamProgress look_on(const S& walk) {
+    const UpstreamProgress progress = look(walk);
+    const auto size_of = [&](std::uint64_t i) {
+      return walk.schedule().segment_size(i);
+    };
+    while (table_.end() < progress.committed) {
+      const std::uint64_t slot = ring_.slot(epoch_.position(table_.end()));
+      // The window of a loaded state ends where a segment does.
+      const bool ends = epoch_.required_end > 0 && table_.end() == epoch_.required_end;
+      table_.add(store_.bytes_of(slot), size_of);
+      if (ends && !table_.has_start(table_.end() - 1)) begins_at_segment_ = false;
+    }
+    return progress;
+  }
+
+  /// The records that were put again are not those of the loaded state.
+  Outcome why_not(const UpstreamProgress& progress) const {
+    return begins_at_segment_ ? why_lacking(progress) : Outcome::kShort;
+  }
+
+  /// Adds the records of a part, up to the first that does not fit; their number.
+  std::uint64_t add(const Part& part) {
+    const Permutation& order = order_of(part);
+    std::uint32_t records[kChunk];
+    permute_range(order, static_cast<std::uint32_t>(part.offset),
+                  static_cast<std::uint32_t>(part.count), records);
+    const std::uint64_t window = epoch_.position(part.window.first);
+    std::uint64_t taken = 0;
+    for (; taken < part.count; ++taken) {
+      const std::uint64_t slot = ring_.slot(window + records[taken]);
+      if (options_.lengths.max_rows > 0 && !fits(slot)) break;
+      plan_.slots.push_back(slot);
+    }
+    if (taken > 0) {
+      plan_.orders.push_back(order);
+      plan_.parts.push_back(
+          {plan_.orders.back(), window, part.offset, taken, part.draw, epoch_.number});
+    }
+    return taken;
+  }
+
+  /// Counts the rows of a record, or says that they are too many for this batch.
+  bool fits(std::uint64_t slot) {
+    const bool padded = options_.lengths.form == LengthOptions::Form::kPadded;
+    std::uint64_t longest = longest_;
+    bool fit = true;
+    for (std::size_t f = 0; f < rows_.size(); ++f) {
+      const std::uint64_t rows = store_.rows(slot, f).count;
+      longest = std::max(longest, rows);
+      const std::uint64_t all = padded ? longest * (count() + 1) : rows_[f] + rows;
+      fit = fit && all <= options_.lengths.max_rows;
+    }
+    if (!fit && count() > 0) {
+      full_ = true;
+      return false;
+    }
+    longest_ = longest;
+    for (std::size_t f = 0; f < rows_.size(); ++f)
+      rows_[f] += store_.rows(slot, f).count;
+    return true;
+  }
+
+  // ---- after it
+
+  void go_on() {
+    if (crossed_) ring_.clear_held_back();
+    sweep_ = after_;
+    release(oldest_record(sweep_));
+    table_.forget(oldest_segment(sweep_));
+    partial_longest_ = partial_.count > 0 ? longest_ : 0;
+    partial_rows_.assign(rows_.size(), 0);
+    if (partial_.count > 0) partial_rows_ = rows_;
+  }
+
+  /// What is planned is drawn into memory of our own, where its place in the ring is
+  /// needed for what it waits for: always with "auto", which may spend everything in
+  /// the middle of a batch; else where the batch spans more segments than there is room
+  /// for.
+  Outcome set_apart(Poll* poll) {
+    if (const auto* walk = std::get_if<FixedSweep>(&after_)) {
+      const std::uint64_t next = walk->passes_begun() == 0 ? 0
+                                 : walk->pass_done()       ? walk->position().pass + 1
+                                                           : walk->position().pass;
+      if (next <= oldest_segment(sweep_) + walk->schedule().segments())
+        return Outcome::kWait;
+    }
+    if (!plan_.slots.empty() &&
+        !draw_.draw(plan_, partial_, LengthOptions::Form::kPacked, partial_, poll))
+      return Outcome::kInterrupted;
+    go_on();
+    return Outcome::kWait;
+  }
+
+  /// The number of records that there are when the open segment is full at the soonest.
+  std::uint64_t soonest_end() const {
+    const std::uint64_t left =
+        segment_size(sweep_, table_.open()) - table_.open_records();
+    if (table_.share() == SegmentTable::kUnknown || most_bytes_ == 0)
+      return table_.end() + left;
+    const std::uint64_t fitting =
+        (table_.share() - table_.open_bytes()) / most_bytes_ + 1;
+    return table_.end() + std::min(left, fitting);
+  }
+
+  const PayloadStore& store_;
+  PayloadDraw draw_;
+  const std::uint64_t most_bytes_;
+  SegmentTable table_;
+  bool begins_at_segment_ = true;  // false: records are not those of a loaded state
+
+  PayloadPlan plan_;                 // of the batch that is next
+  std::vector<std::uint64_t> rows_;  // of all records of the batch, by field
+  std::uint64_t longest_ = 0;
+  bool crossed_ = false;  // a pass has ended in it
+  bool full_ = false;     // the next record does not fit
+  Sweep after_;
+
+  Batch partial_;  // the first records of the next batch, packed, where they were set
+                   // apart
+  std::uint64_t partial_longest_ = 0;
+  std::vector<std::uint64_t> partial_rows_;
+};
+
+}  // namespace echobuf

@@ -1,0 +1,207 @@
+// Which positions of a ring may be written, and which part of its payload: claims by
+// any number of producers, of records that differ in size.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "echobuf/store/record_claims.hpp"
+#include "echobuf/sync/event_count.hpp"
+
+namespace echobuf {
+
+/// The payload is a ring of units of some bytes. A record takes a run of them that does
+/// not wrap around: one that would begins at the ring's start, and what it leaves is
+/// free again with it. Places count units for ever, as positions count records.
+///
+/// Both move in one word, so that records lie in the payload in the order of their
+/// positions: closed, term, position and place, each modulo a power of two. A producer
+/// knows the rest of their digits from the limits, which are at most one ring away.
+/// A word can come again only after 2^30 units, and 512 terms or 2^24 records, between
+/// a producer's load and its exchange.
+class PayloadClaims {
+ public:
+  static constexpr std::uint64_t kMostRecords = std::uint64_t{1} << 23;
+  static constexpr std::uint64_t kMostUnits = std::uint64_t{1} << 29;
+
+  struct Claim {
+    std::uint64_t first;
+    std::uint64_t count;  // 0: full or closed
+    bool closed;
+    std::uint64_t place;  // where the payload had come to: see take()
+  };
+
+  /// A ring of `records`, at most kMostRecords, and of `units`, at most kMostUnits.
+  PayloadClaims(std::uint64_t records, std::uint64_t units)
+      : records_(records),
+        units_(units),
+        ends_(std::make_unique<std::uint64_t[]>(records)),
+        limit_(records),
+        place_limit_(units) {}
+
+  std::uint64_t units() const { return units_; }
+  static std::size_t bytes(std::uint64_t records) {
+    return records * sizeof(std::uint64_t);
+  }
+
+  /// Returns the place of a record of `size` units, at most those of the ring, and
+  /// moves `place`, where the payload has come to, behind it.
+  std::uint64_t take(std::uint64_t& place, std::uint64_t size) const {
+    const std::uint64_t left = units_ - place % units_;
+    const std::uint64_t start = size <= left ? place : place + left;
+    place = start + size;
+    return start;
+  }
+
+  // ---- producers, any number
+
+  std::uint64_t term() const { return term_.load(std::memory_order_acquire); }
+
+  /// Takes up to `want` positions, the i-th of a record of `size_of(i)` units; fewer
+  /// when there is no room. The payload of each is where take() has it, from the
+  /// claim's `place` on; the producer notes where it ends, with end_at().
+  template <class SizeOf>
+  Claim claim(std::uint64_t want, const SizeOf& size_of, std::uint64_t term) {
+    // Acquire: as in RecordClaims::claim(), for both limits.
+    std::uint64_t word = word_.load(std::memory_order_acquire);
+    for (;;) {
+      // The term is looked at after the word: an exchange that succeeds saw no other.
+      if ((word & kClosed) || term_.load(std::memory_order_acquire) != term)
+        return {0, 0, true, 0};
+      // Acquire: pairs with release(); the consumer's reads are done.
+      const std::uint64_t limit = limit_.load(std::memory_order_acquire);
+      const std::uint64_t place_limit = place_limit_.load(std::memory_order_acquire);
+      const std::uint64_t first = position_of(word, limit);
+      const std::uint64_t start = place_of(word, place_limit);
+      std::uint64_t count = 0;
+      std::uint64_t place = start;
+      while (count < want && first + count < limit) {
+        std::uint64_t next = place;
+        take(next, size_of(count));
+        if (next > place_limit) break;
+        place = next;
+        ++count;
+      }
+      if (count < want) held_back_.store(true, std::memory_order_relaxed);
+      if (count == 0) return {0, 0, false, 0};
+      // Release: as in RecordClaims::claim().
+      if (word_.compare_exchange_weak(word, moved(word, first + count, place),
+                                      std::memory_order_acq_rel,
+                                      std::memory_order_acquire))
+        return {first, count, false, start};
+    }
+  }
+
+  /// The payload of the record at `position`, which is claimed and not committed, ends
+  /// at `place`.
+  void end_at(std::uint64_t position, std::uint64_t place) {
+    ends_[position % records_] = place;
+  }
+
+  /// Returns whether a record of `size` units has room.
+  bool has_room(std::uint64_t size) const {
+    const std::uint64_t word = word_.load(std::memory_order_acquire);
+    const std::uint64_t limit = limit_.load(std::memory_order_acquire);
+    const std::uint64_t place_limit = place_limit_.load(std::memory_order_acquire);
+    std::uint64_t place = place_of(word, place_limit);
+    take(place, size);
+    return position_of(word, limit) < limit && place <= place_limit;
+  }
+
+  EventCount& room() { return room_; }
+
+  bool held_back() const { return held_back_.load(std::memory_order_relaxed); }
+  void clear_held_back() { held_back_.store(false, std::memory_order_relaxed); }
+
+  // ---- the consumer, one at a time
+
+  /// The records below `position`, all committed, are free again, and their payload.
+  /// False if they were before.
+  bool release(std::uint64_t position) {
+    if (position + records_ == limit_.load(std::memory_order_relaxed)) return false;
+    // Release: as in RecordClaims::release().
+    place_limit_.store(ends_[(position - 1) % records_] + units_,
+                       std::memory_order_release);
+    limit_.store(position + records_, std::memory_order_release);
+    return true;
+  }
+
+  std::uint64_t released() const {
+    return limit_.load(std::memory_order_relaxed) - records_;
+  }
+
+  // ---- either side
+
+  std::uint64_t position() const { return end().position; }
+
+  using End = RecordClaims::End;
+  End end() const {
+    std::uint64_t word = word_.load(std::memory_order_acquire);
+    for (;;) {
+      const std::uint64_t limit = limit_.load(std::memory_order_acquire);
+      // A limit that is much newer than the word says nothing about it.
+      const std::uint64_t again = word_.load(std::memory_order_acquire);
+      if (again == word) return {position_of(word, limit), (word & kClosed) != 0};
+      word = again;
+    }
+  }
+
+  void close() { word_.fetch_or(kClosed, std::memory_order_acq_rel); }
+
+  /// Claims `count` positions of records of no payload, of a closed ring, the consumer
+  /// resting.
+  void skip(std::uint64_t count) {
+    const std::uint64_t word = word_.load(std::memory_order_acquire);
+    const std::uint64_t first =
+        position_of(word, limit_.load(std::memory_order_relaxed));
+    const std::uint64_t place =
+        place_of(word, place_limit_.load(std::memory_order_relaxed));
+    for (std::uint64_t i = 0; i < count; ++i) end_at(first + i, place);
+    word_.store(moved(word, first + count, place), std::memory_order_release);
+  }
+
+  void reopen() {
+    const std::uint64_t word = word_.load(std::memory_order_acquire);
+    // Release, and before the word is open: see claim().
+    term_.fetch_add(1, std::memory_order_acq_rel);
+    word_.exchange(((word & ~kClosed) & ~kTerm) | ((word + kTermStep) & kTerm),
+                   std::memory_order_acq_rel);
+  }
+
+ private:
+  static constexpr std::uint64_t kPlace = 2 * kMostUnits - 1;
+  static constexpr int kPositionShift = 30;
+  static constexpr std::uint64_t kPosition = 2 * kMostRecords - 1;
+  static constexpr std::uint64_t kTermStep = std::uint64_t{1} << 54;
+  static constexpr std::uint64_t kClosed = std::uint64_t{1} << 63;
+  static constexpr std::uint64_t kTerm = kClosed - kTermStep;
+  static_assert(kPlace + 1 == std::uint64_t{1} << kPositionShift);
+  static_assert((kPosition + 1) << kPositionShift == kTermStep);
+
+  /// The position of a word, given a limit: it is no further behind than the ring is
+  /// long, and not beyond.
+  static std::uint64_t position_of(std::uint64_t word, std::uint64_t limit) {
+    return limit - ((limit - (word >> kPositionShift)) & kPosition);
+  }
+  static std::uint64_t place_of(std::uint64_t word, std::uint64_t limit) {
+    return limit - ((limit - word) & kPlace);
+  }
+  static std::uint64_t moved(std::uint64_t word, std::uint64_t position,
+                             std::uint64_t place) {
+    return (word & (kClosed | kTerm)) | (position & kPosition) << kPositionShift |
+           (place & kPlace);
+  }
+
+  const std::uint64_t records_;
+  const std::uint64_t units_;
+  const std::unique_ptr<std::uint64_t[]> ends_;  // of the record in each slot
+  alignas(kNoSharing) std::atomic<std::uint64_t> word_{0};
+  std::atomic<std::uint64_t> term_{0};
+  alignas(kNoSharing) std::atomic<std::uint64_t> limit_;
+  std::atomic<std::uint64_t> place_limit_;
+  std::atomic<bool> held_back_{false};
+  EventCount room_;
+};
+
+}  // namespace echobuf
