@@ -29,6 +29,7 @@ from echobuf.errors import (
 )
 from echobuf.field import Field
 from echobuf.progress import set_progress
+from echobuf.ragged import Packed, Padded, Ragged
 from echobuf.stats import Stats
 
 if TYPE_CHECKING:
@@ -95,6 +96,9 @@ __all__ = [
     "ItemError",
     "MissingPackageError",
     "OptionError",
+    "Packed",
+    "Padded",
+    "Ragged",
     "SpecError",
     "StateError",
     "Stats",

@@ -18,7 +18,6 @@ SHORT: int
 NO_MEMORY: int
 BROKEN: int
 REENTRANT: int
-TOO_LARGE: int
 FORKED: int
 MISMATCH: int
 LEFT: int

@@ -65,7 +65,8 @@ class EchoBuffer(Resumable, Uncopied):
         pad_to: makes the length of padded arrays, or the rows of packed ones, a
             multiple of it.
         max_rows: in place of `batch_size`: a batch is as many draws as have at most so
-            many rows in each ragged leaf, and at least one.
+            many rows in each ragged leaf, with padding where they are padded; at least
+            one draw, at most `window`.
 
     Raises:
         SpecError: the spec is empty or has leaves that cannot be stored.
@@ -248,7 +249,6 @@ class EchoBuffer(Resumable, Uncopied):
             TimeoutError: the time ran out; nothing is lost.
             UpstreamError: `fail` was called.
             SpecError: `out` does not fit.
-            CapacityError: a batch spans more than `payload_bytes` holds.
             OptionError: this capture has a draw of this buffer already.
             StateError: upstream ended before what was resident when the loaded state
                 was taken had been put again.

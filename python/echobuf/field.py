@@ -88,6 +88,11 @@ def _as_shape(
     result = (*lead, *rest)
     if any(extent < 0 for extent in rest):
         raise SpecError(f"`shape` is {result}; no extent may be negative.")
+    if lead and 0 in rest:
+        raise SpecError(
+            f"`shape` is {result}, whose rows have no bytes; leave the leaf out, or "
+            "give it a fixed shape."
+        )
     try:
         np.empty((0, *(1 for _ in lead), *(min(extent, 1) for extent in rest)))
         if 0 in rest:

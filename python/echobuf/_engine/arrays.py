@@ -100,7 +100,9 @@ def _check_shape(
         or (whole and inner[1:] == field.shape[1:] and inner[0] <= field.shape[0])
     )
     if not fits:
-        hint = "" if whole else " " + hints.to_fit(leaf)
+        # Then they differ on axis 0 alone.
+        varies = array.ndim == len(wanted) > stacked and inner[1:] == field.shape[1:]
+        hint = "" if whole else " " + hints.to_fit(leaf, varies=varies)
         if stacked and inner == field.shape[1:]:
             hint = " To put one example, use `put`."
         elif not stacked and array.shape[1:] == field.shape:

@@ -184,10 +184,6 @@ class HostBackend:
     def why_lost(self) -> None:
         """Return None: the CPU is never lost."""
 
-    def too_large(self) -> CapacityError:
-        """Return the error for a batch that spans more of the ring than there is."""
-        return ragged.too_large(self._options)
-
     def out_of_memory(self) -> CapacityError:
         """Return the error for an allocation that the system refused after all."""
         return capacity.out_of_memory(self._needs, self._options)

@@ -175,19 +175,6 @@ def check_sizes(
         raise _record_too_large(name, int(sizes[worst]), share, options)
 
 
-# ---- errors
-
-
-def too_large(options: Options) -> CapacityError:
-    """Return the error for a batch that needs more of the ring than there is."""
-    return CapacityError(
-        f"a batch of `batch_size`, {options.batch_size}, examples spans more of the "
-        f"window than `payload_bytes`, {options.ragged.payload_bytes or 0:,}, holds. "
-        "Make `payload_bytes` larger or `batch_size` smaller, or give `max_rows` in "
-        "place of `batch_size`."
-    )
-
-
 def _record_too_large(
     name: str, size: int, share: int, options: Options
 ) -> CapacityError:

@@ -193,8 +193,6 @@ class Termination:
         """Raise for a draw that has ended without a batch."""
         if code == _core.NO_MEMORY:
             raise self._backend.out_of_memory()
-        if code == _core.TOO_LARGE and isinstance(self._backend, HostBackend):
-            raise self._backend.too_large()
         error = self._upstream_error
         if error is None:  # another thread has called `reset` meanwhile
             error = self._past_error

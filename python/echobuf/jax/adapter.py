@@ -13,6 +13,7 @@ import optree
 
 from echobuf import hints, nodes
 from echobuf._engine.backends import HostBackend
+from echobuf._engine.ragged_forms import RaggedLeaf
 from echobuf.buffer import EchoBuffer, engine_of
 from echobuf.cuda.device import is_simulated
 from echobuf.errors import OptionError, SpecError
@@ -114,7 +115,7 @@ def _has_tensors(item: Any) -> bool:
         return False
     kind = sys.modules["torch"].Tensor
     leaves = optree.tree_leaves(item, namespace=NAMESPACE)
-    return any(isinstance(leaf, kind) for leaf in leaves)
+    return any(isinstance(leaf, kind | RaggedLeaf) for leaf in leaves)
 
 
 def _read_tensors(item: Any) -> Any:
@@ -124,6 +125,8 @@ def _read_tensors(item: Any) -> Any:
 
 def _read(leaf: Any) -> Any:
     torch = sys.modules["torch"]
+    if isinstance(leaf, RaggedLeaf):
+        return leaf.map(_read)
     if not isinstance(leaf, torch.Tensor):
         return leaf
     name = str(leaf.dtype).removeprefix("torch.")
