@@ -81,6 +81,15 @@ struct BufferOptions {
     demand(lengths.payload_bytes > 0 || lengths.bounded_bytes() > 0,
            "`lengths` must have `payload_bytes`, or a `max_length` for each field");
     demand(lengths.pad_to >= 1, "`pad_to` must be >= 1");
+    if (lengths.pack_to > 0) {
+      demand(lengths.fields.size() == fields.size(),
+             "`pack_to` is for records all of whose fields are in `lengths`");
+      demand(lengths.pack_to < (std::uint64_t{1} << 31) && lengths.max_rows == 0,
+             "`pack_to` must be below 2^31, and has no `max_rows` beside it");
+      for (const RaggedField& field : lengths.fields)
+        demand(field.max_length > 0 && field.max_length <= lengths.pack_to,
+               "with `pack_to` each `max_length` must be from 1 to it");
+    }
     for (const RaggedField& field : lengths.fields) {
       demand(field.field < fields.size() && field.row_bytes > 0,
              "`lengths` has a field that is not there, or rows of no bytes");

@@ -28,10 +28,11 @@ class PayloadDrawer : public PayloadCursor {
   static constexpr bool kInBlocks = true;  // batches can be drawn ahead, in memory
 
   PayloadDrawer(const BufferOptions& options, PayloadRing& ring,
-                const PayloadStore& store, PayloadDraw draw, std::uint64_t share,
+                const PayloadStore& store, const BatchLayout& batch,
+                std::shared_ptr<BatchPool> pool, std::uint64_t share,
                 std::uint64_t most_bytes)
       : PayloadCursor(options, ring, store, share, most_bytes),
-        draw_(std::move(draw)),
+        draw_(store, batch, options, std::move(pool)),
         rows_(store.fields().size()),
         after_(sweep_) {}
 

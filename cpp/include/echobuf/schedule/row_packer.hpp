@@ -3,15 +3,30 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace echobuf {
+
+/// The values, and the examples, in a row.
+struct PackedRow {
+  std::uint64_t used = 0;
+  std::uint32_t segments = 0;
+
+  bool operator==(const PackedRow&) const = default;
+};
+
+/// The rows of a packing that were begun last, the oldest first; null: there is none.
+using OpenRows = std::shared_ptr<const std::vector<PackedRow>>;
 
 /// First fit among the rows created last: an example goes to the oldest of them with
 /// room for it, else into a new row. A row is closed once kOpen rows were created after
 /// it. So where an example goes depends on the lengths before it alone.
 class RowPacker {
  public:
+  /// A row that was begun, and what is in it.
+  using Row = PackedRow;
+
   static constexpr std::uint64_t kOpen = 64;
 
   struct Place {
@@ -21,14 +36,6 @@ class RowPacker {
   };
 
   explicit RowPacker(std::uint64_t length) : length_(length) { begin({}); }
-
-  /// A row that was created, and what is in it.
-  struct Row {
-    std::uint64_t used = 0;
-    std::uint32_t segments = 0;
-
-    bool operator==(const Row&) const = default;
-  };
 
   /// Starts again, with row 0. `before`: the rows before it, the oldest first, that may
   /// still have room: see last().
