@@ -57,7 +57,7 @@ struct BufferOptions {
            "`window` must be below 2^31");
     demand(window >= (automatic ? 1 : factor.ceil()),
            "`window` must be at least `factor`, and 1");
-    demand(batch_size >= 1 && batch_size <= largest_batch(),
+    demand(batch_size >= 1 && (lengths.pack_to > 0 || batch_size <= largest_batch()),
            "`batch_size` must be from 1 to " + std::to_string(largest_batch()) +
                " with this `window` and `factor`");
     for (const LeafOptions& leaf : leaves)

@@ -241,8 +241,11 @@ using Sweep = std::variant<FixedSweep, AutoSweep>;
 
 /// The walk from the start of an epoch.
 inline Sweep make_sweep(const BufferOptions& options, std::uint64_t epoch) {
-  if (options.automatic)
-    return AutoSweep(options.window, options.batch_size, options.max_factor);
+  if (options.automatic) {
+    // A batch of packed rows is no number of records.
+    const std::uint64_t batch = options.lengths.pack_to > 0 ? 1 : options.batch_size;
+    return AutoSweep(options.window, batch, options.max_factor);
+  }
   FixedSweep sweep(options.window, options.factor,
                    epoch_phase(options.factor, options.seed, epoch));
   if (options.lengths.any()) sweep.count_draws();
