@@ -96,6 +96,8 @@ class BufferOptions:
         pad_to: int = 1,
         pad_values: list[bytes] = ...,
         max_rows: int = 0,
+        pack_to: int = 0,
+        cut: bool = False,
     ) -> None: ...
     idle: int
     def needs(self) -> tuple[int, int, int, int, int]:
@@ -216,12 +218,15 @@ class RaggedBuffer(_Bound):
         leaves: list[tuple[np.dtype[Any], tuple[int | None, ...]]],
         output: list[tuple[np.dtype[Any], tuple[int | None, ...]]],
         options: BufferOptions,
-        makers: list[Callable[[Any, Any], Any] | None],
+        makers: list[Callable[..., Any] | None],
     ) -> None: ...
     @property
     def share_bytes(self) -> int:
         """The most bytes of a segment's ragged leaves, or an example's; 0: any."""
     def next(self, timeout_s: float | None, /) -> list[Any] | int: ...
+
+class PackingBuffer(RaggedBuffer):
+    """The same, with batches of rows that whole examples are packed into."""
 
 class CudaError(Exception):
     """The driver refused a call. Arguments: its code, or 0, and what happened."""

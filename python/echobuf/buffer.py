@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 from echobuf import _core
 from echobuf._engine.engine import Engine
@@ -67,6 +67,12 @@ class EchoBuffer(Resumable, Uncopied):
         max_rows: in place of `batch_size`: a batch is as many draws as have at most so
             many rows in each ragged leaf, with padding where they are padded; at least
             one draw, at most `window`.
+        pack_to: the length of rows that whole examples are packed into, in the order of
+            the draws: an example goes to the first of the 64 rows begun last that has
+            room for it, else into a new one. A batch is `batch_size` rows, and each leaf
+            an `echobuf.Packed`; all leaves are ragged, and of one length in an example.
+        overlong: "error" refuses examples longer than `pack_to`, "cut" leaves out what
+            is beyond it.
 
     Raises:
         SpecError: the spec is empty or has leaves that cannot be stored.
@@ -112,6 +118,8 @@ class EchoBuffer(Resumable, Uncopied):
         pad_value: Any = 0,
         pad_to: int | None = None,
         max_rows: int | None = None,
+        pack_to: int | None = None,
+        overlong: Literal["error", "cut"] = "error",
     ) -> None:
         options = check_options(
             batch_size=batch_size,
@@ -130,6 +138,8 @@ class EchoBuffer(Resumable, Uncopied):
             pad_value=pad_value,
             pad_to=pad_to,
             max_rows=max_rows,
+            pack_to=pack_to,
+            overlong=overlong,
         )
         engine = Engine(
             spec, options, transform, shared=self._shared, borrowed=self._borrowed
@@ -149,6 +159,8 @@ class EchoBuffer(Resumable, Uncopied):
         size = f"batch_size={options.batch_size}, "
         if options.whole_batches:
             size = ""
+        elif options.ragged.pack_to is not None:
+            size += f"pack_to={options.ragged.pack_to}, "
         elif options.ragged.max_rows is not None:
             size = f"max_rows={options.ragged.max_rows}, "
         return (

@@ -38,6 +38,8 @@ class RaggedOptions:
         pad_value: a number, or a pytree of them like the spec.
         pad_to: lengths of batches are multiples of it.
         max_rows: the most rows of a batch, in place of a number of examples.
+        pack_to: the length of rows that whole examples are packed into.
+        cuts: longer examples are cut to `pack_to`.
         given: an argument that makes sense with ragged leaves alone, and its value, as
             `payload_bytes` is 1000; empty if there is none.
     """
@@ -47,6 +49,8 @@ class RaggedOptions:
     pad_value: Any = 0
     pad_to: int = 1
     max_rows: int | None = None
+    pack_to: int | None = None
+    cuts: bool = False
     given: str = ""
 
 
@@ -97,6 +101,8 @@ def check_options(  # noqa: PLR0913 - what users may say of a buffer
     pad_value: Any = 0,
     pad_to: Any = None,
     max_rows: Any = None,
+    pack_to: Any = None,
+    overlong: Any = "error",
 ) -> Options:
     """Check every argument.
 
@@ -117,6 +123,8 @@ def check_options(  # noqa: PLR0913 - what users may say of a buffer
         pad_value=pad_value,
         pad_to=pad_to,
         max_rows=max_rows,
+        pack_to=pack_to,
+        overlong=overlong,
     )
     options = Options(
         batch_size=_check_batch_size(batch_size, unit, of_ragged.max_rows),
@@ -148,7 +156,14 @@ def _may_be_transform(transform: Any) -> bool:
 
 
 def check_ragged(
-    *, payload_bytes: Any, ragged: Any, pad_value: Any, pad_to: Any, max_rows: Any
+    *,
+    payload_bytes: Any,
+    ragged: Any,
+    pad_value: Any,
+    pad_to: Any,
+    max_rows: Any,
+    pack_to: Any,
+    overlong: Any,
 ) -> RaggedOptions:
     """Check the arguments for ragged leaves; `ragged` may be None for "packed".
 
@@ -169,13 +184,16 @@ def check_ragged(
         name: None if value is None else check_int(name, value, 1, most)
         for name, value in limits.items()
     }
+    rows = None if pack_to is None else check_int("pack_to", pack_to, 1, 2**31 - 1)
+    cuts = _check_packing(rows, overlong, ragged, checked)
     pads = not (isinstance(pad_value, int) and pad_value == 0)
     given = {**checked, "pad_value": pad_value if pads else None}
     given["ragged"] = "padded" if ragged == "padded" else None
-    if pads and ragged != "padded" and pad_to is None:
+    given["pack_to"] = rows
+    if pads and ragged != "padded" and pad_to is None and rows is None:
         raise OptionError(
             f"`pad_value` is {pad_value!r}, but nothing is padded with ragged='packed' "
-            "and without `pad_to`; leave `pad_value` out, or say ragged='padded'."
+            "and without `pad_to` and `pack_to`; leave `pad_value` out, or say ragged='padded'."
         )
     return RaggedOptions(
         form=ragged or "packed",
@@ -183,11 +201,44 @@ def check_ragged(
         pad_value=pad_value,
         pad_to=checked["pad_to"] or 1,
         max_rows=checked["max_rows"],
+        pack_to=rows,
+        cuts=cuts,
         given=next(
             (f"`{name}` is {one!r}" for name, one in given.items() if one is not None),
             "",
         ),
     )
+
+
+def _check_packing(
+    pack_to: int | None, overlong: Any, ragged: Any, beside: Mapping[str, int | None]
+) -> bool:
+    """Return True if examples longer than `pack_to` are cut.
+
+    Raises:
+        OptionError: `overlong` is unknown, or other arguments say another form.
+    """
+    if not isinstance(overlong, str) or overlong not in ("error", "cut"):
+        raise OptionError(f"`overlong` is {overlong!r}; it must be 'error' or 'cut'.")
+    if pack_to is None:
+        if overlong == "cut":
+            raise OptionError(
+                "`overlong` is 'cut', but `pack_to` is None; leave `overlong` out, or "
+                "give `pack_to`, the length that examples are cut to."
+            )
+        return False
+    if ragged == "padded":
+        raise OptionError(
+            f"`pack_to` is {pack_to} and `ragged` is 'padded'; leave one out: with "
+            "`pack_to` whole examples share rows, and batches are `echobuf.Packed`."
+        )
+    for name in ("pad_to", "max_rows"):
+        if beside[name] is not None:
+            raise OptionError(
+                f"`{name}` is {beside[name]} and `pack_to` is {pack_to}; leave "
+                f"`{name}` out: a batch is `batch_size` rows of `pack_to` values."
+            )
+    return overlong == "cut"
 
 
 def _check_batch_size(batch_size: Any, unit: str, max_rows: int | None) -> int:
@@ -231,7 +282,7 @@ def _check_together(options: Options) -> None:
             "`drop_last` is True, but with `max_rows` batches differ in size anyhow, "
             "and none is left out; leave `drop_last` out."
         )
-    if window < batch_size:
+    if window < batch_size and options.ragged.pack_to is None:
         raise OptionError(
             f"`window` is {window}; it must be at least `batch_size`, which is "
             f"{batch_size}. Make the window larger."
@@ -243,7 +294,7 @@ def _check_together(options: Options) -> None:
             f"`window` is {window}; it must be at least `factor`, which is "
             f"{show_factor(factor)}. Make the window larger or the factor smaller."
         )
-    if factor.denominator == 1:
+    if factor.denominator == 1 or options.ragged.pack_to is not None:
         return
     most = math.floor(factor) * (window // math.ceil(factor))
     if batch_size > most:

@@ -106,14 +106,15 @@ class Packed(NamedTuple):
             places of equal, positive ids.
         positions: int32 `[rows, L]`: 0, 1, ... within each array; 0 where there is
             padding.
-        lengths: int64 `[n]`, the lengths of the arrays, row by row.
+        lengths: int64 `[rows]`, the places of each row that hold no padding: row i
+            holds `values[i, :lengths[i]]`.
 
     Examples:
         >>> packed = echobuf.Packed(
         ...     values=np.array([[7, 8, 9, 0]]),
         ...     segment_ids=np.array([[1, 1, 2, 0]], np.int32),
         ...     positions=np.array([[0, 1, 0, 0]], np.int32),
-        ...     lengths=np.array([2, 1]),
+        ...     lengths=np.array([3]),
         ... )
         >>> ids = packed.segment_ids
         >>> attends = (ids[:, :, None] == ids[:, None, :]) & (ids > 0)[:, :, None]
@@ -125,3 +126,14 @@ class Packed(NamedTuple):
     segment_ids: Any
     positions: Any
     lengths: Any
+
+    def to_list(self) -> list[Any]:
+        """Return the arrays, `[length, *shape]` each, as views of `values`, by row."""
+        arrays = []
+        for row, ids, length in zip(
+            self.values, self.segment_ids, self.lengths.tolist(), strict=True
+        ):
+            starts = np.flatnonzero(np.diff(np.asarray(ids[:length]), prepend=0))
+            bounds = itertools.pairwise([*starts.tolist(), length])
+            arrays += [row[start:end] for start, end in bounds]
+        return arrays

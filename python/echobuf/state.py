@@ -112,7 +112,12 @@ def arguments_of(
         is_ragged: the spec is known to have ragged leaves.
     """
     ragged = options.ragged
-    of_ragged = {"payload_bytes": ragged.payload_bytes, "max_rows": ragged.max_rows}
+    of_ragged: State = {
+        "payload_bytes": ragged.payload_bytes,
+        "max_rows": ragged.max_rows,
+    }
+    if ragged.pack_to is not None:
+        of_ragged |= {"pack_to": ragged.pack_to, "overlong": ragged.cuts}
     return {
         "spec": spec,
         "batch_size": options.batch_size,

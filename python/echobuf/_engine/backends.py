@@ -60,8 +60,9 @@ class HostBackend:
         with enough_threads("`prefetch`", "leave it out"):
             try:
                 if self._is_ragged:
-                    makers = ragged.makers(spec, options.ragged.form)
-                    self.core = _core.RaggedBuffer(leaves, drawn, core_options, makers)
+                    self.core = ragged.make_core(
+                        spec, options, leaves, drawn, core_options
+                    )
                 else:
                     self.core = _core.Buffer(leaves, drawn, core_options)
             except MemoryError:

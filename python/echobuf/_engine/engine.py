@@ -146,8 +146,8 @@ class Engine:
             self.refuse_put(*refused)
 
     def _check_sizes(self, arrays: list[Any], stacked: bool) -> None:
-        """Raise `CapacityError` for an example larger than a segment's share."""
-        if isinstance(self.core, _core.RaggedBuffer):
+        """Raise for an example larger than a segment's share, or than a row."""
+        if isinstance(self.core, _core.RaggedBuffer | _core.PackingBuffer):
             share = self.core.share_bytes
             ragged.check_sizes(
                 arrays, self.spec, self.options, stacked=stacked, share=share

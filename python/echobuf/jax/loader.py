@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Literal
 
 import jax
 
@@ -82,6 +82,8 @@ class EchoLoader(_EchoLoader):
         pad_value: Any = 0,
         pad_to: int | None = None,
         max_rows: int | None = None,
+        pack_to: int | None = None,
+        overlong: Literal["error", "cut"] = "error",
         sharding: Any = None,
     ) -> None: ...
 

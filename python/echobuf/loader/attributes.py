@@ -82,6 +82,8 @@ class Attributes:
         size = f"batch_size={self.batch_size}, "
         if options.whole_batches:
             size = ""
+        elif options.ragged.pack_to is not None:
+            size += f"pack_to={options.ragged.pack_to}, "
         elif options.ragged.max_rows is not None:
             size = f"max_rows={options.ragged.max_rows}, "
         return (

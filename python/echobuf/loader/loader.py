@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Literal
 
 from echobuf import state
 from echobuf.loader.adapter import Adapter
@@ -90,6 +90,12 @@ class EchoLoader(DataLoaderLike):
         max_rows: in place of `batch_size`: a batch is as many draws as have at most so
             many rows in each ragged leaf, with padding where they are padded; at least
             one draw, at most `window`.
+        pack_to: the length of rows that whole examples are packed into, in the order of
+            the draws: an example goes to the first of the 64 rows begun last that has
+            room for it, else into a new one. A batch is `batch_size` rows, and each leaf
+            an `echobuf.Packed`; all leaves are ragged, and of one length in an example.
+        overlong: "error" refuses examples longer than `pack_to`, "cut" leaves out what
+            is beyond it.
 
     Raises:
         OptionError: an argument is out of range.
@@ -134,6 +140,8 @@ class EchoLoader(DataLoaderLike):
         pad_value: Any = 0,
         pad_to: int | None = None,
         max_rows: int | None = None,
+        pack_to: int | None = None,
+        overlong: Literal["error", "cut"] = "error",
     ) -> None:
         adapter = self._adapter()
         workers = check_workers(
@@ -180,6 +188,8 @@ class EchoLoader(DataLoaderLike):
                 "pad_value": pad_value,
                 "pad_to": pad_to,
                 "max_rows": max_rows,
+                "pack_to": pack_to,
+                "overlong": overlong,
             },
             make=choice.make,
         )

@@ -60,6 +60,11 @@ class Plan:
         request = RaggedRequest(arguments["ragged"])
         arguments["ragged"] = request.form or "packed"
         self.batched = _check_batched(batched, unit, default)
+        if self._lacks_size() and arguments["pack_to"] is not None:
+            raise OptionError(
+                f"`pack_to` is {arguments['pack_to']!r} and `batch_size` is None; give "
+                "`batch_size`, the number of rows in a batch."
+            )
         if self._lacks_size() and unit == "example" and self.batched:
             arguments["batch_size"] = source.loader_batch_size(upstream)
         if arguments["batch_size"] is not None or unit == "batch":
@@ -216,8 +221,8 @@ class Plan:
         options = self.options
         if self._depends_on_lengths(ratio):
             raise TypeError(
-                "with `max_rows`, or a fractional factor and `payload_bytes`, the "
-                "number of batches follows from the lengths of all examples, and is "
+                "with `max_rows` or `pack_to`, or a fractional factor and "
+                "`payload_bytes`, the number of batches follows from the lengths of all examples, and is "
                 "known only when they are served; `max_batches()` is an upper bound."
             )
         return EpochLength(
@@ -231,7 +236,8 @@ class Plan:
 
     def _depends_on_lengths(self, ratio: tuple[int, int]) -> bool:
         """Return True if the number of batches follows from the lengths of examples."""
-        if self.options.ragged.max_rows is not None:
+        ragged = self.options.ragged
+        if ragged.max_rows is not None or ragged.pack_to is not None:
             return True
         return self.ragged is not None and ratio[1] != 1
 
@@ -248,6 +254,8 @@ class Plan:
                 return self.epoch_length().count_most()
             most = math.ceil(options.factor)
         draws = self._count_units() * most
+        if options.ragged.pack_to is not None:
+            return draws  # a row has an example at least
         rest = 0 if options.drop_last else options.batch_size - 1
         return (draws + rest) // options.batch_size
 
@@ -276,7 +284,7 @@ def _check_ragged(
     make: Callable[..., EchoBuffer], arguments: dict[str, Any], options: Options
 ) -> None:
     """Check the arguments of a loader some of whose leaves are to be ragged."""
-    if options.ragged.payload_bytes is None:
+    if options.ragged.payload_bytes is None and options.ragged.pack_to is None:
         raise OptionError(
             "`payload_bytes` is None, and examples are to have ragged leaves; give "
             "`payload_bytes`, the bytes of all ragged leaves in the window. (An "
@@ -288,9 +296,11 @@ def _check_ragged(
             "`num_workers` of the loader and for servers; wrap a DataLoader with "
             "workers of its own, whose `collate_fn` makes lists."
         )
-    if options.ragged.max_rows is not None and arguments["window"] is None:
+    ragged = options.ragged
+    by_rows = ragged.max_rows is not None or ragged.pack_to is not None
+    if by_rows and arguments["window"] is None:
         raise OptionError(
-            "`window` is None; with `max_rows` it must be an int >= 1, the number of "
+            "`window` is None; with `max_rows` or `pack_to` it must be an int >= 1, the number of "
             "examples in the window."
         )
 

@@ -18,7 +18,7 @@ from echobuf.buffer import EchoBuffer, engine_of
 from echobuf.errors import OptionError, SpecError, message
 from echobuf.field import Field, is_ragged
 from echobuf.loader.adapter import Adapter
-from echobuf.ragged import Padded, Ragged
+from echobuf.ragged import Packed, Padded, Ragged
 from echobuf.spec import flatten_with_paths
 
 # Types that NumPy lacks are carried as integers of their size.
@@ -59,14 +59,14 @@ def drawn_dtypes(
 def to_tensors(dtypes: list[torch.dtype | None], leaves: list[Any]) -> list[Any]:
     """Return tensors that share the memory of a batch's leaves.
 
-    A ragged leaf is a `Ragged` or a `Padded` of tensors.
+    A ragged leaf is a `Ragged`, a `Padded` or a `Packed` of tensors.
     """
     return [_to_tensor(leaf, dtype) for leaf, dtype in zip(leaves, dtypes, strict=True)]
 
 
 def _to_tensor(leaf: Any, dtype: torch.dtype | None) -> Any:
-    if isinstance(leaf, Ragged | Padded):
-        return type(leaf)(_to_tensor(leaf[0], dtype), torch.from_numpy(leaf[1]))
+    if isinstance(leaf, Ragged | Padded | Packed):
+        return type(leaf)(_to_tensor(leaf[0], dtype), *map(torch.from_numpy, leaf[1:]))
     if dtype is None:
         return torch.from_numpy(leaf)
     return torch.from_numpy(leaf.view(_carrier_of(dtype))).view(dtype)

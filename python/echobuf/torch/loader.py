@@ -150,6 +150,8 @@ class EchoLoader(_EchoLoader):
         pad_value: Any = 0,
         pad_to: int | None = None,
         max_rows: int | None = None,
+        pack_to: int | None = None,
+        overlong: Literal["error", "cut"] = "error",
         uneven: Literal["drop", "pad"] | None = None,
         group: ProcessGroup | None = None,
         ahead: int = 4,
