@@ -147,12 +147,9 @@ def check_options(  # noqa: PLR0913 - what users may say of a buffer
 
 def _may_be_transform(transform: Any) -> bool:
     """Check the form of `transform`; its leaves are checked with the spec."""
-    kinds = (Mapping, Sequence)
-    return (
-        transform is None
-        or isinstance(transform, kinds)
-        or hasattr(transform, "add_to")
-    )
+    if transform is None or isinstance(transform, Mapping | Sequence):
+        return True
+    return hasattr(transform, "add_to")
 
 
 def check_ragged(
@@ -193,7 +190,8 @@ def check_ragged(
     if pads and ragged != "padded" and pad_to is None and rows is None:
         raise OptionError(
             f"`pad_value` is {pad_value!r}, but nothing is padded with ragged='packed' "
-            "and without `pad_to` and `pack_to`; leave `pad_value` out, or say ragged='padded'."
+            "and without `pad_to` and `pack_to`; leave `pad_value` out, or say "
+            "ragged='padded'."
         )
     return RaggedOptions(
         form=ragged or "packed",

@@ -90,12 +90,11 @@ class EchoLoader(DataLoaderLike):
         max_rows: in place of `batch_size`: a batch is as many draws as have at most so
             many rows in each ragged leaf, with padding where they are padded; at least
             one draw, at most `window`.
-        pack_to: the length of rows that whole examples are packed into, in the order of
-            the draws: an example goes to the first of the 64 rows begun last that has
-            room for it, else into a new one. A batch is `batch_size` rows, and each leaf
-            an `echobuf.Packed`; all leaves are ragged, and of one length in an example.
-        overlong: "error" refuses examples longer than `pack_to`, "cut" leaves out what
-            is beyond it.
+        pack_to: packs whole examples into rows of this length, in the order of the
+            draws: each into the first of the 64 rows begun last that has room for it,
+            else into a new one. A batch is `batch_size` rows, a leaf an
+            `echobuf.Packed`; all leaves are ragged, and of one length in an example.
+        overlong: "error" refuses examples longer than `pack_to`, "cut" cuts them.
 
     Raises:
         OptionError: an argument is out of range.

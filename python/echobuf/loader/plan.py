@@ -222,8 +222,9 @@ class Plan:
         if self._depends_on_lengths(ratio):
             raise TypeError(
                 "with `max_rows` or `pack_to`, or a fractional factor and "
-                "`payload_bytes`, the number of batches follows from the lengths of all examples, and is "
-                "known only when they are served; `max_batches()` is an upper bound."
+                "`payload_bytes`, the number of batches follows from the lengths of "
+                "all examples, and is known only when they are served; "
+                "`max_batches()` is an upper bound."
             )
         return EpochLength(
             self._count_units(),
@@ -300,8 +301,8 @@ def _check_ragged(
     by_rows = ragged.max_rows is not None or ragged.pack_to is not None
     if by_rows and arguments["window"] is None:
         raise OptionError(
-            "`window` is None; with `max_rows` or `pack_to` it must be an int >= 1, the number of "
-            "examples in the window."
+            "`window` is None; with `max_rows` or `pack_to` it must be an int >= 1, "
+            "the number of examples in the window."
         )
 
 
