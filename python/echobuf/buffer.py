@@ -11,12 +11,12 @@ from echobuf._engine.resumable import Resumable
 from echobuf.errors import OptionError, SpecError
 from echobuf.options import (
     Factor,
-    RaggedForm,
     Unit,
     check_epoch,
     check_options,
     show_factor,
 )
+from echobuf.ragged_options import RaggedForm
 from echobuf.resources import Uncopied
 from echobuf.spec import describe, make_structure
 from echobuf.stats import Stats, make_stats
@@ -155,13 +155,7 @@ class EchoBuffer(Resumable, Uncopied):
     def __repr__(self) -> str:
         engine = self._engine
         options = engine.options
-        size = f"batch_size={options.batch_size}, "
-        if options.whole_batches:
-            size = ""
-        elif options.ragged.pack_to is not None:
-            size += f"pack_to={options.ragged.pack_to}, "
-        elif options.ragged.max_rows is not None:
-            size = f"max_rows={options.ragged.max_rows}, "
+        size = options.show_size(options.batch_size)
         return (
             f"EchoBuffer({describe(engine.spec)}, {size}window={options.window}, "
             f"factor={show_factor(options.factor)}, unit={options.unit!r}, "

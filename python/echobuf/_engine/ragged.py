@@ -12,8 +12,9 @@ from echobuf import _core
 from echobuf._engine.padding import pad_values
 from echobuf.errors import CapacityError, OptionError, SpecError
 from echobuf.field import is_ragged, row_bytes
-from echobuf.options import Options, RaggedOptions
+from echobuf.options import Options
 from echobuf.ragged import Packed, Padded, Ragged
+from echobuf.ragged_options import RaggedOptions
 from echobuf.spec import Spec
 
 Make = Callable[..., Any]

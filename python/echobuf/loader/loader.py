@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
 
 from echobuf import state
+from echobuf.arguments import check_bool
 from echobuf.loader.adapter import Adapter
 from echobuf.loader.attributes import Attributes, DataLoaderLike
 from echobuf.loader.epochs import Epochs
@@ -17,7 +18,7 @@ from echobuf.loader.plan import Plan
 from echobuf.loader.readers import choose_reader
 from echobuf.loader.starter import EpochStarter
 from echobuf.loader.upstream import EpochSetter, Upstream
-from echobuf.options import Factor, Unit, check_bool, check_epoch
+from echobuf.options import Factor, Unit, check_epoch
 from echobuf.stats import NOTHING, Stats, make_stats
 from echobuf.workers.settings import Context, check_workers
 

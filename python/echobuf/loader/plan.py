@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from echobuf import state
+from echobuf.arguments import check_int
 from echobuf.buffer import EchoBuffer, engine_of
 from echobuf.errors import OptionError
 from echobuf.loader import source
@@ -18,7 +19,7 @@ from echobuf.loader.ragged_batches import (
 )
 from echobuf.loader.ragged_items import MOST_AHEAD, RaggedRequest
 from echobuf.loader.ragged_items import infer_example as infer_ragged_example
-from echobuf.options import Options, check_factor, check_int, check_options
+from echobuf.options import Options, check_factor, check_options
 from echobuf.spec import make_spec
 
 _DEFAULT_BATCHES = 32  # in a window, where nothing else is said
