@@ -71,6 +71,8 @@ class Padded(NamedTuple):
         ([[5, 6], [7, -1]], [1, 2])
         >>> sorted(batch.mask.tolist())
         [[True, False], [True, True]]
+        >>> sorted(each.tolist() for each in batch.to_list())
+        [[5, 6], [7]]
     """
 
     values: Any
@@ -120,6 +122,8 @@ class Packed(NamedTuple):
         >>> attends = (ids[:, :, None] == ids[:, None, :]) & (ids > 0)[:, :, None]
         >>> attends[0].astype(int).tolist()
         [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]]
+        >>> [each.tolist() for each in packed.to_list()]
+        [[7, 8], [9]]
     """
 
     values: Any

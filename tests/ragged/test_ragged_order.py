@@ -74,6 +74,24 @@ def test_a_state_of_any_batch_goes_on_with_the_next(case, sizes):
         assert rest == whole[done:]
 
 
+def test_a_state_before_the_last_batches_is_not_that_of_the_next_epoch():
+    """Of segments that have not entered, the draws follow from their lengths alone."""
+    kwargs = {"window": 21, "factor": 2.5, "seed": 0, "batch_size": 14}
+    kwargs |= {"drop_last": True, "payload_bytes": 98}
+    lengths = [(0, 0)] * 38 + [(0, 1), (0, 0), (0, 10), (0, 1), (0, 0), (0, 0), (0, 0)]
+    whole = expected(kwargs, lengths)
+    epochs = []
+    with make(kwargs) as buffer:
+        serve(
+            buffer,
+            kwargs,
+            lengths,
+            [50],
+            note=lambda _: epochs.append(buffer.state_dict()["epoch"]),
+        )
+    assert epochs[:-1] == [0] * (len(whole) - 1)
+
+
 @settings(max_examples=60)
 @given(cases())
 def test_a_record_is_used_as_often_as_the_factor_says(case):

@@ -80,10 +80,11 @@ class FixedSweep : public PackedBefore {
   const Position& position() const { return position_; }
 
   /// Draws still to come once upstream has ended after n records. Where segments differ
-  /// in size, and live for different numbers of passes: at least so many, and exactly
-  /// once all have entered.
+  /// in size, and live for different numbers of passes: at most so many, and exactly
+  /// once all have entered. So an epoch that is taken for done is.
   std::uint64_t remaining(std::uint64_t n) const {
-    if (counted_) return *counted_ - position_.draws + (n - resident_end_);
+    if (counted_)
+      return *counted_ - position_.draws + (n - resident_end_) * schedule_.segments();
     return schedule_.total_draws(n) - position_.draws;
   }
 
