@@ -304,13 +304,19 @@ def unwrap(loader: EchoLoader) -> LoaderSource:
     """Return the upstream of a loader, with the arguments that an analysis needs.
 
     Raises:
-        OptionError: the loader is attached to a server.
+        OptionError: the loader is attached to a server, or has ragged leaves.
         ClosedError: the loader was closed.
     """
     internals = internals_of(loader)
     plan, reader = internals.plan, internals.reader
     options, upstream = plan.options, internals.upstream
     batched, batch_size = plan.batched, plan.arguments["batch_size"]
+    if plan.ragged is not None:
+        raise OptionError(
+            "`upstream` is an EchoLoader of examples with ragged leaves "
+            f"({options.ragged.given}), which is not there yet for an analysis; give "
+            "a DataLoader that pads them to one length."
+        )
     if isinstance(reader, PoolReader):
         settings = reader.settings
         assert isinstance(upstream, Order)

@@ -146,7 +146,7 @@ def infer_example(first: Any, more: Iterator[Any], flags: Any) -> Any:
     hint = about_lists(first, "example")
     if not leaves or hint:
         raise SpecError(
-            f"`example`, the first item of upstream, has no arrays.{hint}"
+            f"`example`, the first item of upstream, has lists of numbers.{hint}"
             if hint
             else f"`example`, the first item of upstream, is {first!r}, which has no "
             "leaves; yield at least one array."
