@@ -40,7 +40,8 @@ class PayloadDrawer : public PassCursor<PayloadRing> {
         most_bytes_(most_bytes),
         table_(share),
         rows_(store.fields().size()),
-        after_(sweep_) {
+        after_(sweep_),
+        partial_rows_(store.fields().size()) {
     follow();
   }
 
@@ -52,7 +53,7 @@ class PayloadDrawer : public PassCursor<PayloadRing> {
     if (outcome != Outcome::kBatch) return outcome;
     if (!draw_.draw(plan_, partial_, options_.lengths.form, batch, poll))
       return Outcome::kInterrupted;
-    partial_ = {};
+    drop_partial();
     go_on();
     return outcome;
   }
@@ -77,7 +78,7 @@ class PayloadDrawer : public PassCursor<PayloadRing> {
   }
   void restore(const Epoch& epoch, const Sweep& sweep) {
     move_to(epoch, sweep);
-    partial_ = {};
+    drop_partial();
     follow();
   }
 
@@ -91,7 +92,8 @@ class PayloadDrawer : public PassCursor<PayloadRing> {
   void follow() {
     table_.begin(oldest_segment(sweep_), oldest_record(sweep_));
     std::visit([&](auto& sweep) { sweep.follow(&table_); }, sweep_);
-    begins_at_segment_ = true;
+    window_known_ = epoch_.required_end == 0;
+    fits_state_ = true;
     after_ = sweep_;
   }
 
@@ -108,7 +110,6 @@ class PayloadDrawer : public PassCursor<PayloadRing> {
     plan_.clear();
     longest_ = partial_longest_;
     rows_ = partial_rows_;
-    rows_.resize(store_.fields().size());
     crossed_ = full_ = false;
   }
 
@@ -116,7 +117,7 @@ class PayloadDrawer : public PassCursor<PayloadRing> {
   Outcome walk_on(S& walk) {
     while (!full_ && count() < most_records()) {
       const UpstreamProgress progress = look_on(walk);
-      if (lacking(progress) || !begins_at_segment_) return why_not(progress);
+      if (lacking(progress) || !fits_state_) return why_not(progress);
       if constexpr (S::kDrawsPartly) crossed_ = crossed_ || walk.between_passes();
       const S before = walk;
       Part part;
@@ -130,8 +131,7 @@ class PayloadDrawer : public PassCursor<PayloadRing> {
       walk = before;
       if (taken > 0) walk.step(progress, taken, part);
     }
-    const bool whole = full_ || (options_.lengths.max_rows == 0 && count() > 0 &&
-                                 count() == options_.batch_size);
+    const bool whole = full_ || count() == most_records();
     if (whole || (count() > 0 && !options_.drop_last)) return Outcome::kBatch;
     return Outcome::kFinished;
   }
@@ -152,17 +152,24 @@ class PayloadDrawer : public PassCursor<PayloadRing> {
     };
     while (table_.end() < progress.committed) {
       const std::uint64_t slot = ring_.slot(epoch_.position(table_.end()));
-      // The window of a loaded state ends where a segment does.
-      const bool ends = epoch_.required_end > 0 && table_.end() == epoch_.required_end;
       table_.add(store_.bytes_of(slot), size_of);
-      if (ends && !table_.has_start(table_.end() - 1)) begins_at_segment_ = false;
+      if (!window_known_) look_at_window();
     }
     return progress;
   }
 
+  /// The records of the window of a loaded state are there, or nearly: they make as
+  /// many segments as it had. Before there are more than the ring has room for.
+  void look_at_window() {
+    const std::uint64_t end = table_.start(end_segment(sweep_));
+    if (end == SegmentTable::kUnknown && table_.end() <= epoch_.required_end) return;
+    window_known_ = true;
+    fits_state_ = end == epoch_.required_end;
+  }
+
   /// The records that were put again are not those of the loaded state.
   Outcome why_not(const UpstreamProgress& progress) const {
-    return begins_at_segment_ ? why_lacking(progress) : Outcome::kShort;
+    return fits_state_ ? why_lacking(progress) : Outcome::kShort;
   }
 
   /// Adds the records of a part, up to the first that does not fit; their number.
@@ -214,9 +221,15 @@ class PayloadDrawer : public PassCursor<PayloadRing> {
     sweep_ = after_;
     release(oldest_record(sweep_));
     table_.forget(oldest_segment(sweep_));
-    partial_longest_ = partial_.count > 0 ? longest_ : 0;
-    partial_rows_.assign(rows_.size(), 0);
-    if (partial_.count > 0) partial_rows_ = rows_;
+    if (partial_.count == 0) return;
+    partial_longest_ = longest_;
+    partial_rows_ = rows_;
+  }
+
+  void drop_partial() {
+    partial_ = {};
+    partial_longest_ = 0;
+    std::fill(partial_rows_.begin(), partial_rows_.end(), 0);
   }
 
   /// What is planned is drawn into memory of our own, where its place in the ring is
@@ -253,7 +266,8 @@ class PayloadDrawer : public PassCursor<PayloadRing> {
   PayloadDraw draw_;
   const std::uint64_t most_bytes_;
   SegmentTable table_;
-  bool begins_at_segment_ = true;  // false: records are not those of a loaded state
+  bool window_known_ = true;  // of a loaded state
+  bool fits_state_ = true;    // false: the records are not those of it
 
   PayloadPlan plan_;                 // of the batch that is next
   std::vector<std::uint64_t> rows_;  // of all records of the batch, by field
