@@ -35,6 +35,21 @@ void add_sweep(py::dict& state, const AutoSweep& sweep) {
                "waiting"_a = s.waiting, "uses"_a = uses);
 }
 
+/// The values and the examples of rows, one after the other.
+std::vector<std::uint64_t> list_of(const std::vector<PackedRow>& rows) {
+  std::vector<std::uint64_t> list;
+  for (const PackedRow& row : rows) list.insert(list.end(), {row.used, row.segments});
+  return list;
+}
+
+OpenRows rows_of(const std::vector<std::uint64_t>& list, std::uint64_t pack_to) {
+  if (list.size() % 2 != 0) throw std::invalid_argument("`open_rows` is cut off");
+  std::vector<PackedRow> rows;
+  for (std::size_t i = 0; i < list.size(); i += 2)
+    rows.push_back({list[i], static_cast<std::uint32_t>(list[i + 1])});
+  return checked_rows(std::move(rows), pack_to);
+}
+
 /// With records of different lengths.
 std::optional<Entered> entered_of(const py::dict& state, const BufferOptions& options) {
   if (!options.lengths.any()) return std::nullopt;
@@ -80,6 +95,7 @@ py::dict to_dict(const Checkpoint& checkpoint) {
                        "resident_end"_a = sweep.resident_end(),
                        "upstream_length"_a = checkpoint.total);
         add_sweep(state, sweep);
+        if (sweep.open_rows) state["open_rows"] = list_of(*sweep.open_rows);
         return state;
       },
       checkpoint.sweep);
@@ -92,6 +108,11 @@ Checkpoint from_dict(const py::dict& state, const BufferOptions& options) {
   Sweep sweep = make_sweep(options, epoch);
   const std::optional<Entered> entered = entered_of(state, options);
   std::visit([&](auto& s) { restore(s, state, position, entered); }, sweep);
+  const std::uint64_t pack_to = options.lengths.pack_to;
+  if (pack_to > 0 && state.contains("open_rows")) {
+    const auto list = get<std::vector<std::uint64_t>>(state, "open_rows");
+    std::visit([&](auto& s) { s.open_rows = rows_of(list, pack_to); }, sweep);
+  }
   if (oldest_record(sweep) != get(state, "fresh_offset"))
     throw std::invalid_argument("`fresh_offset` does not fit the position");
   Checkpoint point{epoch, sweep,

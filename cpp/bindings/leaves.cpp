@@ -169,7 +169,7 @@ std::optional<std::size_t> Leaves::bind(PyObject* const* arrays, Form form,
     const Leaf& leaf = leaves_[i];
     if (leaf.any_length) {
       const std::uint64_t before = sources.n;
-      if (!bind_rows(leaf, item, stacked, sources)) return i;
+      if (!bind_rows(leaf, item, form, stacked, sources)) return i;
       if (i > 0 && sources.n != before) return i;
       continue;
     }
@@ -197,18 +197,20 @@ std::optional<std::size_t> Leaves::bind(PyObject* const* arrays, Form form,
 
 /// Finds a leaf of any length: an array of one example's rows, or, stacked, a pair of
 /// the rows of all and of int64 offsets.
-bool Leaves::bind_rows(const Leaf& leaf, py::handle item, bool stacked,
+bool Leaves::bind_rows(const Leaf& leaf, py::handle item, Form form, bool stacked,
                        Sources& sources) const {
   py::handle values = item;
   if (stacked) {
     if (!PyTuple_Check(item.ptr()) || PyTuple_GET_SIZE(item.ptr()) != 2) return false;
     values = PyTuple_GET_ITEM(item.ptr(), 0);
   }
-  const auto array =
-      leaf.carried ? view_of_carried(values, leaf) : view_of(values, leaf, sources);
+  const auto array = form == Form::kYielded && leaf.carried
+                         ? view_of_carried(values, leaf)
+                         : view_of(values, leaf, sources);
   if (!array || array->ndim < 1 || !array->has_shape(1, leaf.shape, 1)) return false;
   if (!array->contiguous_from(0)) return false;
   SourceLeaf source{array->data, 0};
+  source.most_rows = most_rows_;
   const auto rows = static_cast<std::uint64_t>(array->shape[0]);
   sources.n = 1;
   source.rows = rows;
@@ -236,7 +238,7 @@ bool Leaves::bind_rows(const Leaf& leaf, py::handle item, bool stacked,
 
 /// Returns whether each example's leaves of any length are within the limits.
 bool Leaves::within_limits(const Sources& sources) const {
-  if (sources.payload == 0) return true;
+  if (sources.payload == 0 && !same_lengths_) return true;
   for (std::uint64_t i = 0; i < sources.n; ++i) {
     std::uint64_t bytes = 0;
     for (std::size_t f = 0; f < leaves_.size(); ++f) {
@@ -244,17 +246,19 @@ bool Leaves::within_limits(const Sources& sources) const {
       const std::uint64_t rows = sources.leaves[f].rows_of(i);
       if (leaves_[f].max_length > 0 && rows > leaves_[f].max_length) return false;
       bytes += rows * leaves_[f].row_bytes;
+      if (same_lengths_ && rows != sources.leaves[0].rows_of(i)) return false;
     }
     if (most_bytes_ > 0 && bytes > most_bytes_) return false;
   }
   return true;
 }
 
-void Leaves::limit(const std::vector<std::uint64_t>& max_lengths,
-                   std::uint64_t most_bytes) {
-  for (std::size_t i = 0; i < leaves_.size() && i < max_lengths.size(); ++i)
-    leaves_[i].max_length = max_lengths[i];
+void Leaves::limit(const LengthOptions& lengths, std::uint64_t most_bytes) {
+  for (const RaggedField& field : lengths.fields)
+    leaves_.at(field.field).max_length = field.max_length;
   most_bytes_ = most_bytes;
+  same_lengths_ = lengths.pack_to > 0;
+  if (lengths.pack_to > 0 && lengths.cut) most_rows_ = lengths.pack_to;
 }
 
 bool Leaves::bind_out(const py::list& arrays, std::uint64_t batch_size,
@@ -323,6 +327,27 @@ py::list Leaves::wrap(Batch batch, LengthOptions::Form form,
                  : view(leaf, 1, Two{batch.count, place.rows}, values, base),
           view(index, 0, One{entries}, data + place.index, base));
     }
+    PyList_SET_ITEM(arrays.ptr(), static_cast<py::ssize_t>(i), made.release().ptr());
+  }
+  return arrays;
+}
+
+py::list Leaves::wrap_rows(Batch batch, const std::vector<py::object>& makers) const {
+  std::byte* data = batch.block.data();
+  const py::capsule base = own(std::move(batch.block));
+  const Leaf id{py::dtype::of<std::int32_t>(), {}, sizeof(std::int32_t)};
+  const Leaf length{py::dtype::of<std::int64_t>(), {}, sizeof(std::int64_t)};
+  using One = std::array<std::uint64_t, 1>;
+  using Two = std::array<std::uint64_t, 2>;
+  py::list arrays(leaves_.size());
+  for (std::size_t i = 0; i < leaves_.size(); ++i) {
+    const LeafPlace& place = batch.places[i];
+    const Two lead{batch.count, place.rows};
+    py::object made =
+        makers.at(i)(view(leaves_[i], 1, lead, data + place.values, base),
+                     view(id, 0, lead, data + batch.ids.segments, base),
+                     view(id, 0, lead, data + batch.ids.positions, base),
+                     view(length, 0, One{batch.count}, data + batch.ids.lengths, base));
     PyList_SET_ITEM(arrays.ptr(), static_cast<py::ssize_t>(i), made.release().ptr());
   }
   return arrays;

@@ -69,9 +69,9 @@ class Leaves {
     return bind(PySequence_Fast_ITEMS(arrays.ptr()), Form::kStored, stacked, sources);
   }
 
-  /// Refuses, from now on, examples whose leaves of any length are longer than these,
-  /// or have more bytes together. 0: no limit.
-  void limit(const std::vector<std::uint64_t>& max_lengths, std::uint64_t most_bytes);
+  /// Refuses, from now on, examples whose leaves of any length are longer than these
+  /// options say, or, packed, not equally long, or have more bytes together.
+  void limit(const LengthOptions& lengths, std::uint64_t most_bytes);
 
   /// Says which leaves stand for tensors of types that NumPy lacks, by torch's names.
   void carry(const std::vector<std::optional<std::string>>& names);
@@ -90,13 +90,16 @@ class Leaves {
   py::list wrap(Batch batch, LengthOptions::Form form,
                 const std::vector<py::object>& makers) const;
 
+  /// The same of packed rows.
+  py::list wrap_rows(Batch batch, const std::vector<py::object>& makers) const;
+
   /// Returns true if DLPack has types for all leaves.
   bool exportable() const;
   /// A batch as leaves that others take over.
   py::list export_all(const BatchLayout& layout, Batch batch) const;
 
  private:
-  bool bind_rows(const Leaf& leaf, py::handle item, bool stacked,
+  bool bind_rows(const Leaf& leaf, py::handle item, Form form, bool stacked,
                  Sources& sources) const;
   bool within_limits(const Sources& sources) const;
 
@@ -104,6 +107,8 @@ class Leaves {
   std::vector<Leaf> leaves_;  // never changed, but for carry() and limit(), before the
                               // first put
   std::uint64_t most_bytes_ = 0;  // of the leaves of any length of an example
+  std::uint64_t most_rows_ = ~std::uint64_t{0};  // longer ones are cut
+  bool same_lengths_ = false;                    // of all leaves of an example
 };
 
 /// The fields of any number of rows. `max_lengths`: of each leaf, 0 for none;

@@ -1,4 +1,4 @@
-// The buffer on the CPU of examples that differ in length, as Python sees it.
+// The buffers on the CPU of examples that differ in length, as Python sees them.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -13,21 +14,22 @@
 
 namespace echobuf::python {
 
-class RaggedHostBuffer : public BoundBuffer<RaggedBuffer> {
+/// `Core`: a RaggedBuffer, or a PackingBuffer.
+template <class Core>
+class RaggedHostBuffer : public BoundBuffer<Core> {
+  using Bound = BoundBuffer<Core>;
+
  public:
   /// `makers`: what makes a leaf of any length of its values and offsets, or lengths;
-  /// None for other leaves.
+  /// of packed rows, of values, segments, positions and lengths. None for other leaves.
   RaggedHostBuffer(const py::list& leaves, const py::list& output,
                    const BufferOptions& options, std::vector<py::object> makers)
-      : BoundBuffer(leaves, output, std::make_shared<RaggedBuffer>(options)),
-        form_(options.lengths.form),
+      : Bound(leaves, output, std::make_shared<Core>(options)),
+        lengths_(options.lengths),
         makers_(std::move(makers)) {
-    const PayloadMeasure& measure = hold()->backend().measure;
+    const PayloadMeasure& measure = this->hold()->backend().measure;
     share_ = measure.share == SegmentTable::kUnknown ? 0 : measure.share;
-    std::vector<std::uint64_t> max_lengths(leaves.size());
-    for (const RaggedField& field : options.lengths.fields)
-      max_lengths.at(field.field) = field.max_length;
-    leaves_.limit(max_lengths, measure.most);
+    this->leaves_.limit(lengths_, measure.most);
   }
 
   /// The most bytes of a segment; 0: no limit.
@@ -35,8 +37,8 @@ class RaggedHostBuffer : public BoundBuffer<RaggedBuffer> {
 
   /// The leaves of the next batch, or a code.
   py::object next(std::optional<double> timeout_s) {
-    const std::shared_ptr<RaggedBuffer> buffer = hold();
-    if (const int refused = refuse(buffer)) return py::int_(refused);
+    const std::shared_ptr<Core> buffer = this->hold();
+    if (const int refused = Bound::refuse(buffer)) return py::int_(refused);
     Batch batch;
     const bool brief =
         buffer->prefetches() || (buffer->backend().pool->block_bytes() <= kKeepGil &&
@@ -49,11 +51,14 @@ class RaggedHostBuffer : public BoundBuffer<RaggedBuffer> {
         [] { return false; });
     if (status == Status::kInterrupted) throw py::error_already_set();
     if (status != Status::kOk) return py::int_(code(status));
-    return output_.wrap(std::move(batch), form_, makers_);
+    if constexpr (std::is_same_v<Core, PackingBuffer>)
+      return this->output_.wrap_rows(std::move(batch), makers_);
+    else
+      return this->output_.wrap(std::move(batch), lengths_.form, makers_);
   }
 
  private:
-  const LengthOptions::Form form_;
+  const LengthOptions lengths_;
   const std::vector<py::object> makers_;
   std::uint64_t share_ = 0;
 };

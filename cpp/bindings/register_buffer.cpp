@@ -16,7 +16,6 @@ using echobuf::BufferOptions;
 using echobuf::python::ExportedLeaf;
 using echobuf::python::HeldLeaves;
 using echobuf::python::HostBuffer;
-using echobuf::python::RaggedHostBuffer;
 using echobuf::python::Structure;
 using echobuf::transform::ChainPlan;
 
@@ -31,7 +30,8 @@ BufferOptions make_options(
     const std::vector<std::pair<std::size_t, std::shared_ptr<const ChainPlan>>>& output,
     std::uint64_t payload_bytes, const std::vector<std::uint64_t>& max_lengths,
     const std::string& form, std::uint64_t pad_to,
-    const std::vector<py::bytes>& pad_values, std::uint64_t max_rows) {
+    const std::vector<py::bytes>& pad_values, std::uint64_t max_rows,
+    std::uint64_t pack_to, bool cut) {
   BufferOptions options;
   options.fields = echobuf::python::Leaves(leaves, ragged).fields();
   options.ragged = ragged;
@@ -54,7 +54,22 @@ BufferOptions make_options(
   lengths.form = form == "padded" ? Form::kPadded : Form::kPacked;
   lengths.pad_to = pad_to;
   lengths.max_rows = max_rows;
+  lengths.pack_to = pack_to;
+  lengths.cut = cut;
   return options;
+}
+
+template <class Core>
+void register_ragged(py::module_& m, const char* name) {
+  using Bound = echobuf::python::RaggedHostBuffer<Core>;
+  auto buffer = py::class_<Bound>(m, name)
+                    .def(py::init<const py::list&, const py::list&,
+                                  const BufferOptions&, std::vector<py::object>>(),
+                         py::arg("leaves"), py::arg("output"), py::arg("options"),
+                         py::arg("makers"))
+                    .def_property_readonly("share_bytes", &Bound::share);
+  echobuf::python::register_methods<Bound>(buffer);
+  echobuf::python::add_next<Bound>(buffer);
 }
 
 }  // namespace
@@ -81,7 +96,8 @@ void register_buffer(py::module_& m) {
            py::arg("borrowed"), py::arg("output"), py::arg("payload_bytes") = 0,
            py::arg("max_lengths") = std::vector<std::uint64_t>(),
            py::arg("form") = "packed", py::arg("pad_to") = 1,
-           py::arg("pad_values") = std::vector<py::bytes>(), py::arg("max_rows") = 0)
+           py::arg("pad_values") = std::vector<py::bytes>(), py::arg("max_rows") = 0,
+           py::arg("pack_to") = 0, py::arg("cut") = false)
       .def("needs",
            [](const BufferOptions& options) {
              const echobuf::BufferNeeds needs =
@@ -108,14 +124,8 @@ void register_buffer(py::module_& m) {
                py::arg("leaves"), py::arg("output"), py::arg("options"))
           .def("next_exported", &HostBuffer::next_exported)
           .def("exportable", &HostBuffer::exportable);
-  auto ragged = py::class_<RaggedHostBuffer>(m, "RaggedBuffer")
-                    .def(py::init<const py::list&, const py::list&,
-                                  const BufferOptions&, std::vector<py::object>>(),
-                         py::arg("leaves"), py::arg("output"), py::arg("options"),
-                         py::arg("makers"))
-                    .def_property_readonly("share_bytes", &RaggedHostBuffer::share);
-  echobuf::python::register_methods<RaggedHostBuffer>(ragged);
-  echobuf::python::add_next<RaggedHostBuffer>(ragged);
+  register_ragged<echobuf::RaggedBuffer>(m, "RaggedBuffer");
+  register_ragged<echobuf::PackingBuffer>(m, "PackingBuffer");
 
   echobuf::python::register_methods<HostBuffer>(buffer);
   echobuf::python::add_next<HostBuffer>(buffer);

@@ -110,14 +110,23 @@ TEST_P(PayloadClaimsOf, DoWhatAModelDoes) {
   PayloadRing ring(records, units);
   Model model(records, units);
   std::deque<std::pair<Claim, Ids>> open;
-  std::uint64_t whole = 0, refused = 0;
+  const std::uint64_t largest = (units + 1) / 2;
+  std::uint64_t large = 0, refused = 0;
   for (int step = 0; step < 20000; ++step) {
     switch (random() % 3) {
       case 0: {
         Ids sizes(random() % (records + 2));
         for (std::uint64_t& size : sizes)
-          size = random() % 5 == 0 ? units * (random() % 2) : random() % (units / 3 + 2);
-        for (std::uint64_t& size : sizes) size = std::min(size, units);
+          switch (random() % 5) {
+            case 0:
+              size = largest;
+              break;
+            case 1:
+              size = random() % (units + 1);
+              break;
+            default:
+              size = random() % (units / 4 + 1);
+          }
         const std::uint64_t tail = model.tail();
         ring.clear_held_back();
         const Claim got = claim(ring, sizes);
@@ -130,7 +139,7 @@ TEST_P(PayloadClaimsOf, DoWhatAModelDoes) {
         const Ids starts = note_ends(ring, got, sizes);
         for (std::uint64_t i = 0; i < got.count; ++i) {
           ASSERT_EQ(starts[i], model[tail + i].start);
-          whole += sizes[i] == units;
+          large += sizes[i] >= largest;
         }
         open.push_back({got, sizes});
         break;
@@ -153,12 +162,12 @@ TEST_P(PayloadClaimsOf, DoWhatAModelDoes) {
     ASSERT_EQ(ring.tail(), model.tail());
     ASSERT_EQ(ring.committed(), model.committed());
     ASSERT_EQ(ring.released(), model.released());
-    for (const std::uint64_t size : {std::uint64_t{0}, (units + 1) / 2, units})
+    for (const std::uint64_t size : {std::uint64_t{0}, largest, units})
       ASSERT_EQ(ring.claims().has_room(size), model.has_room(size));
   }
   EXPECT_GT(ring.tail(), 10 * records) << "went around";
   EXPECT_GT(model[model.tail() - 1].end, 10 * units);
-  EXPECT_GT(whole, 5u) << "records as large as the ring";
+  EXPECT_GT(large, 5u) << "as large as always fit";
   EXPECT_GT(refused, 5u);
 }
 
@@ -188,6 +197,24 @@ TEST(PayloadClaims, HoldNoTwoRecordsThatOverlap) {
     live.push_back({start, sizes[0]});
     ring.commit(got.first, 1);
     ASSERT_EQ(ring.committed(), got.first + 1);
+  }
+}
+
+TEST(PayloadClaims, HaveRoomForHalfOfARingThatIsFree) {
+  for (const std::uint64_t units : {1, 2, 3, 8, 31}) {
+    const std::uint64_t largest = (units + 1) / 2;
+    for (std::uint64_t at = 0; at < units; ++at) {  // where the payload has come to
+      PayloadRing ring(units + 1, units);
+      const Ids ones(at, 1);
+      const Claim before = claim(ring, ones);
+      ASSERT_EQ(before.count, at);
+      note_ends(ring, before, ones);
+      if (at > 0) ring.commit(0, at);
+      ASSERT_EQ(ring.committed(), at);
+      ring.release(at);
+      ASSERT_TRUE(ring.claims().has_room(largest));
+      ASSERT_EQ(claim(ring, {largest}).count, 1u);
+    }
   }
 }
 
@@ -323,7 +350,10 @@ TEST(PayloadClaims, CarryEveryRecordOfSeveralProducers) {
       event.wait(key, deadline);
       if (Clock::now() >= deadline) lost = true;
     };
-    const auto size_of_value = [](std::uint64_t value) { return value * 5 % 9; };
+    const std::uint64_t largest = (units + 1) / 2;
+    const auto size_of_value = [=](std::uint64_t value) {
+      return value * 5 % (largest + 1);
+    };
     Threads threads;
     for (std::uint64_t p = 0; p < kProducers; ++p)
       threads.start([&, p] {

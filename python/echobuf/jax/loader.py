@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Literal
 
 import jax
 
@@ -77,6 +77,13 @@ class EchoLoader(_EchoLoader):
         prefetch: int = 0,
         drop_last: bool = False,
         max_bytes: int | None = None,
+        payload_bytes: int | None = None,
+        ragged: Any = None,
+        pad_value: Any = 0,
+        pad_to: int | None = None,
+        max_rows: int | None = None,
+        pack_to: int | None = None,
+        overlong: Literal["error", "cut"] = "error",
         sharding: Any = None,
     ) -> None: ...
 

@@ -369,4 +369,7 @@ using Buffer = BasicBuffer<HostBackend>;
 /// in `places` where their leaves are; next_into() and field() are not for it.
 using RaggedBuffer = BasicBuffer<PayloadBackend>;
 
+/// The same with `LengthOptions::pack_to`: batches of rows, packed with whole examples.
+using PackingBuffer = BasicBuffer<PackingBackend>;
+
 }  // namespace echobuf

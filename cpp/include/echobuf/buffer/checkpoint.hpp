@@ -7,6 +7,7 @@
 #include <limits>
 #include <optional>
 #include <stdexcept>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -137,6 +138,15 @@ inline void check_position(const AutoSchedule& schedule, const Position& positio
 
 }  // namespace detail
 
+/// The rows that packing had begun. Throws std::invalid_argument where it cannot have.
+inline OpenRows checked_rows(std::vector<PackedRow> rows, std::uint64_t pack_to) {
+  if (rows.size() > RowPacker::kOpen)
+    throw std::invalid_argument("more rows are open than there may be");
+  for (const PackedRow& row : rows)
+    if (row.used > pack_to) throw std::invalid_argument("an open row is too long");
+  return std::make_shared<const std::vector<PackedRow>>(std::move(rows));
+}
+
 /// Puts a walk where it was. Throws std::invalid_argument where it cannot have been.
 /// `phase`: of the schedule that it was on. `entered`: where segments differ in size.
 inline void restore_sweep(FixedSweep& sweep, const Position& position, bool pass_done,
@@ -200,13 +210,21 @@ inline std::vector<std::uint64_t> words_of(const BufferOptions& options) {
           options.drop_last,
           RecordLayout(options.fields, options.ragged).stride(),
           options.lengths.payload_bytes,
-          options.lengths.max_rows};
+          options.lengths.max_rows,
+          options.lengths.pack_to};
 }
 
 inline void add_words(std::vector<std::uint64_t>& words, const FixedSweep& sweep) {
   words.push_back(sweep.pass_done());
   if (sweep.schedule().fractional()) words.push_back(sweep.schedule().phase());
   if (sweep.counted()) words.push_back(*sweep.counted());
+}
+
+inline void add_words(std::vector<std::uint64_t>& words, const OpenRows& rows) {
+  words.push_back(rows ? rows->size() : 0);
+  if (!rows) return;
+  for (const PackedRow& row : *rows)
+    words.insert(words.end(), {row.used, row.segments});
 }
 
 inline void add_words(std::vector<std::uint64_t>& words, const AutoSweep& sweep) {
@@ -229,6 +247,15 @@ class WordReader {
   const std::vector<std::uint64_t>& words_;
   std::size_t at_ = 0;
 };
+
+inline OpenRows read_rows(WordReader& in, std::uint64_t pack_to) {
+  std::vector<PackedRow> rows;
+  for (std::uint64_t left = in.next(); left > 0; --left) {
+    const std::uint64_t used = in.next();
+    rows.push_back({used, static_cast<std::uint32_t>(in.next())});
+  }
+  return checked_rows(std::move(rows), pack_to);
+}
 
 inline void read_words(WordReader& in, FixedSweep& sweep, const Position& position,
                        std::uint64_t resident_end, std::optional<Entered> entered) {
@@ -273,6 +300,7 @@ inline std::vector<std::uint64_t> to_words(const Checkpoint& checkpoint,
                  {checkpoint.epoch, checkpoint.epoch_done, checkpoint.total.has_value(),
                   checkpoint.total.value_or(0), at.pass, at.offset, at.draws,
                   sweep.resident_end(), sweep.oldest_record()});
+    if (options.lengths.pack_to > 0) detail::add_words(words, sweep.open_rows);
     detail::add_words(words, sweep);
   };
   std::visit(add, checkpoint.sweep);
@@ -297,8 +325,14 @@ inline Checkpoint from_words(const std::vector<std::uint64_t>& words,
   const std::uint64_t oldest = in.next();
   std::optional<Entered> entered;
   if (options.lengths.any()) entered.emplace().oldest = oldest;
+  OpenRows rows;
+  if (options.lengths.pack_to > 0)
+    rows = detail::read_rows(in, options.lengths.pack_to);
   std::visit(
-      [&](auto& s) { detail::read_words(in, s, position, resident_end, entered); },
+      [&](auto& s) {
+        detail::read_words(in, s, position, resident_end, entered);
+        s.open_rows = rows;
+      },
       point.sweep);
   if (!in.done() || oldest_record(point.sweep) != oldest)
     throw std::invalid_argument("the checkpoint is damaged");

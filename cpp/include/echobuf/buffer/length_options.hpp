@@ -14,10 +14,10 @@ namespace echobuf {
 
 /// A field of any number of rows.
 struct RaggedField {
-  std::size_t field;               // of the record
+  std::size_t field;  // of the record
   std::size_t row_bytes;
-  std::uint64_t max_length = 0;    // rows of one record; 0: as many as a share has
-  std::vector<std::byte> pad = {}; // one row; none: zeros
+  std::uint64_t max_length = 0;     // rows of one record; 0: as many as a share has
+  std::vector<std::byte> pad = {};  // one row; none: zeros
 
   bool operator==(const RaggedField&) const = default;
 };
@@ -33,6 +33,9 @@ struct LengthOptions {
   Form form = Form::kPacked;
   std::uint64_t pad_to = 1;    // what the rows of a batch are rounded up to
   std::uint64_t max_rows = 0;  // of a batch, in place of a number of records; 0: none
+  std::uint64_t pack_to = 0;   // values of a row that whole examples are packed into: a
+                               // batch is `batch_size` of such rows; 0: none
+  bool cut = false;            // longer examples are cut to `pack_to`
 
   bool any() const { return !fields.empty(); }
 

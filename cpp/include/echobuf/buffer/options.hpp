@@ -58,7 +58,7 @@ struct BufferOptions {
            "`window` must be below 2^31");
     demand(window >= (automatic ? 1 : factor.ceil()),
            "`window` must be at least `factor`, and 1");
-    demand(batch_size >= 1 && batch_size <= largest_batch(),
+    demand(batch_size >= 1 && (lengths.pack_to > 0 || batch_size <= largest_batch()),
            "`batch_size` must be from 1 to " + std::to_string(largest_batch()) +
                " with this `window` and `factor`");
     for (const LeafOptions& leaf : leaves)
@@ -87,6 +87,15 @@ struct BufferOptions {
            "`payload_bytes` must be at least " + std::to_string(segments) +
                ", a byte for each segment of the window");
     demand(lengths.pad_to >= 1, "`pad_to` must be >= 1");
+    if (lengths.pack_to > 0) {
+      demand(lengths.fields.size() == fields.size(),
+             "`pack_to` is for records all of whose fields are in `lengths`");
+      demand(lengths.pack_to < (std::uint64_t{1} << 31) && lengths.max_rows == 0,
+             "`pack_to` must be below 2^31, and has no `max_rows` beside it");
+      for (const RaggedField& field : lengths.fields)
+        demand(field.max_length > 0 && field.max_length <= lengths.pack_to,
+               "with `pack_to` each `max_length` must be from 1 to it");
+    }
     std::vector<bool> seen(fields.size(), false);
     for (const RaggedField& field : lengths.fields) {
       demand(field.field < fields.size() && field.row_bytes > 0,

@@ -13,8 +13,8 @@
 #include "echobuf/buffer/stats.hpp"
 #include "echobuf/draw/batch_layout.hpp"
 #include "echobuf/draw/batch_pool.hpp"
-#include "echobuf/draw/payload_draw.hpp"
 #include "echobuf/draw/payload_drawer.hpp"
+#include "echobuf/draw/rows_drawer.hpp"
 #include "echobuf/schedule/sweep.hpp"
 #include "echobuf/store/payload_store.hpp"
 #include "echobuf/store/record.hpp"
@@ -57,10 +57,12 @@ class PayloadMeasure {
   PayloadSize size{0, 0};
 };
 
-struct PayloadBackend {
+/// `DrawerOf`: a PayloadDrawer, or a RowsDrawer for rows that are packed.
+template <class DrawerOf>
+struct BasicPayloadBackend {
   using Ring = PayloadRing;
   using Store = PayloadStore;
-  using Drawer = PayloadDrawer;
+  using Drawer = DrawerOf;
   using PutPath = PayloadPutPath;
 
   static constexpr bool kUploads = false;
@@ -69,7 +71,7 @@ struct PayloadBackend {
   static BufferOptions accept(const BufferOptions& options) { return options; }
 
   /// Throws std::bad_alloc.
-  explicit PayloadBackend(const BufferOptions& options)
+  explicit BasicPayloadBackend(const BufferOptions& options)
       : measure(options),
         ring(ring_capacity(options), measure.size.units),
         store(record_of(options), ring_capacity(options), measure.size,
@@ -91,9 +93,8 @@ struct PayloadBackend {
   }
 
   std::unique_ptr<Drawer> drawer(const BufferOptions& options) {
-    return std::make_unique<Drawer>(options, ring, store,
-                                    PayloadDraw(store, batch, options, pool),
-                                    measure.share, measure.most);
+    return std::make_unique<Drawer>(options, ring, store, batch, pool, measure.share,
+                                    measure.most);
   }
 
   PutPath put_path() { return {ring, store, measure.most}; }
@@ -135,6 +136,11 @@ struct PayloadBackend {
     const LengthOptions& lengths = options.lengths;
     std::size_t row = 0;
     for (const RaggedField& field : lengths.fields) row += field.row_bytes;
+    if (lengths.pack_to > 0) {
+      row += 2 * sizeof(std::int32_t);
+      const std::size_t rows = size_product(options.batch_size, lengths.pack_to);
+      return size_product(rows, row) + round_up(rows, kLeafAlignment);
+    }
     std::size_t rows = measure.most;
     if (lengths.max_rows > 0)
       rows = std::max(rows, size_product(lengths.max_rows, row));
@@ -148,5 +154,8 @@ struct PayloadBackend {
            round_up(rows, kLeafAlignment);
   }
 };
+
+using PayloadBackend = BasicPayloadBackend<PayloadDrawer>;
+using PackingBackend = BasicPayloadBackend<RowsDrawer>;
 
 }  // namespace echobuf

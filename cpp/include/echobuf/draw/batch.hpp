@@ -17,12 +17,21 @@ struct LeafPlace {
                            // are, if packed; their lengths, if padded
 };
 
+/// The places of what says which value of a packed row is of which example.
+struct RowIds {
+  std::size_t segments = 0;   // int32 for each value: 1 for the first example of a row
+                              // and so on, 0 where there is none
+  std::size_t positions = 0;  // int32 for each value: its number in the example, from 0
+  std::size_t lengths = 0;    // int64 for each row: its values
+};
+
 /// The memory is the caller's until it is dropped.
 struct Batch {
   Block block;
   std::uint64_t count = 0;             // records; rows, if records are ragged
   std::vector<LeafPlace> places = {};  // of all leaves, where records differ in length;
                                        // else BatchLayout says where they are
+  RowIds ids = {};                     // where rows are packed: `count` is that of rows
 };
 
 }  // namespace echobuf

@@ -6,44 +6,36 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
-#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "echobuf/buffer/options.hpp"
 #include "echobuf/draw/batch.hpp"
-#include "echobuf/draw/pass_cursor.hpp"
+#include "echobuf/draw/payload_cursor.hpp"
 #include "echobuf/draw/payload_draw.hpp"
 #include "echobuf/schedule/epoch.hpp"
 #include "echobuf/schedule/permutation_range.hpp"
-#include "echobuf/schedule/segment_table.hpp"
 #include "echobuf/schedule/sweep.hpp"
 #include "echobuf/store/payload_store.hpp"
 #include "echobuf/store/ring.hpp"
 
 namespace echobuf {
 
-class PayloadDrawer : public PassCursor<PayloadRing> {
+class PayloadDrawer : public PayloadCursor {
  public:
   using Outcome = DrawOutcome;
   static constexpr bool kInBlocks = true;  // batches can be drawn ahead, in memory
 
-  /// `most_bytes`: of a record.
   PayloadDrawer(const BufferOptions& options, PayloadRing& ring,
-                const PayloadStore& store, PayloadDraw draw, std::uint64_t share,
+                const PayloadStore& store, const BatchLayout& batch,
+                std::shared_ptr<BatchPool> pool, std::uint64_t share,
                 std::uint64_t most_bytes)
-      : PassCursor(options, ring),
-        store_(store),
-        draw_(std::move(draw)),
-        most_bytes_(most_bytes),
-        table_(share),
+      : PayloadCursor(options, ring, store, share, most_bytes),
+        draw_(store, batch, options, std::move(pool)),
         rows_(store.fields().size()),
         after_(sweep_),
-        partial_rows_(store.fields().size()) {
-    follow();
-  }
+        partial_rows_(store.fields().size()) {}
 
   /// Draws into a block from the pool: all of a batch, or what cannot wait in the ring
   /// for the rest.
@@ -61,25 +53,13 @@ class PayloadDrawer : public PassCursor<PayloadRing> {
   /// True if a draw would not wait. Changes nothing that is drawn.
   bool ready() { return plan(sweep_) != Outcome::kWait; }
 
-  /// See PassCursor. Where it is not known which record fills a segment, the first that
-  /// may.
-  std::uint64_t wanted() {
-    const std::uint64_t need =
-        std::visit([](const auto& s) { return s.need(); }, after_);
-    const PayloadRing::Extent extent = ring_.extent();
-    const std::uint64_t last = epoch_.position(std::max(
-        need == SegmentTable::kUnknown ? soonest_end() : need, epoch_.required_end));
-    const bool first_hole = extent.closed || ring_.is_committed(last - 1);
-    return first_hole ? extent.committed : last - 1;
-  }
-
   void restart(const Epoch& epoch) {
     restore(epoch, make_sweep(options_, epoch.number));
   }
   void restore(const Epoch& epoch, const Sweep& sweep) {
     move_to(epoch, sweep);
     drop_partial();
-    follow();
+    after_ = sweep_;
   }
 
   /// Nothing reads slots after the draw.
@@ -87,15 +67,6 @@ class PayloadDrawer : public PassCursor<PayloadRing> {
 
  private:
   static constexpr std::uint64_t kChunk = 256;  // records that are looked at together
-
-  /// From now on segments are those of the epoch's records.
-  void follow() {
-    table_.begin(oldest_segment(sweep_), oldest_record(sweep_));
-    std::visit([&](auto& sweep) { sweep.follow(&table_); }, sweep_);
-    window_known_ = epoch_.required_end == 0;
-    fits_state_ = true;
-    after_ = sweep_;
-  }
 
   // ---- a plan
 
@@ -117,13 +88,19 @@ class PayloadDrawer : public PassCursor<PayloadRing> {
   Outcome walk_on(S& walk) {
     while (!full_ && count() < most_records()) {
       const UpstreamProgress progress = look_on(walk);
-      if (lacking(progress) || !fits_state_) return why_not(progress);
+      if (lacking(progress)) {
+        note_need(walk);
+        return why_lacking(progress);
+      }
       if constexpr (S::kDrawsPartly) crossed_ = crossed_ || walk.between_passes();
       const S before = walk;
       Part part;
       const Step step =
           walk.step(progress, std::min(kChunk, most_records() - count()), part);
-      if (step == Step::kWait) return Outcome::kWait;
+      if (step == Step::kWait) {
+        note_need(walk);
+        return Outcome::kWait;
+      }
       if (step == Step::kFinished) break;
       const std::uint64_t taken = add(part);
       if (taken == part.count) continue;
@@ -141,35 +118,6 @@ class PayloadDrawer : public PassCursor<PayloadRing> {
   /// Of a batch. A row less for each would be none: empty records are counted, too.
   std::uint64_t most_records() const {
     return options_.lengths.max_rows > 0 ? options_.window : options_.batch_size;
-  }
-
-  /// Records up to `committed` are there: their segments are known.
-  template <class S>
-  UpstreamProgress look_on(const S& walk) {
-    const UpstreamProgress progress = look(walk);
-    const auto size_of = [&](std::uint64_t i) {
-      return walk.schedule().segment_size(i);
-    };
-    while (table_.end() < progress.committed) {
-      const std::uint64_t slot = ring_.slot(epoch_.position(table_.end()));
-      table_.add(store_.bytes_of(slot), size_of);
-      if (!window_known_) look_at_window();
-    }
-    return progress;
-  }
-
-  /// The records of the window of a loaded state are there, or nearly: they make as
-  /// many segments as it had. Before there are more than the ring has room for.
-  void look_at_window() {
-    const std::uint64_t end = table_.start(end_segment(sweep_));
-    if (end == SegmentTable::kUnknown && table_.end() <= epoch_.required_end) return;
-    window_known_ = true;
-    fits_state_ = end == epoch_.required_end;
-  }
-
-  /// The records that were put again are not those of the loaded state.
-  Outcome why_not(const UpstreamProgress& progress) const {
-    return fits_state_ ? why_lacking(progress) : Outcome::kShort;
   }
 
   /// Adds the records of a part, up to the first that does not fit; their number.
@@ -218,9 +166,7 @@ class PayloadDrawer : public PassCursor<PayloadRing> {
 
   void go_on() {
     if (crossed_) ring_.clear_held_back();
-    sweep_ = after_;
-    release(oldest_record(sweep_));
-    table_.forget(oldest_segment(sweep_));
+    PayloadCursor::go_on(after_);
     if (partial_.count == 0) return;
     partial_longest_ = longest_;
     partial_rows_ = rows_;
@@ -251,23 +197,7 @@ class PayloadDrawer : public PassCursor<PayloadRing> {
     return Outcome::kWait;
   }
 
-  /// The number of records that there are when the open segment is full at the soonest.
-  std::uint64_t soonest_end() const {
-    const std::uint64_t left =
-        segment_size(sweep_, table_.open()) - table_.open_records();
-    if (table_.share() == SegmentTable::kUnknown || most_bytes_ == 0)
-      return table_.end() + left;
-    const std::uint64_t fitting =
-        (table_.share() - table_.open_bytes()) / most_bytes_ + 1;
-    return table_.end() + std::min(left, fitting);
-  }
-
-  const PayloadStore& store_;
   PayloadDraw draw_;
-  const std::uint64_t most_bytes_;
-  SegmentTable table_;
-  bool window_known_ = true;  // of a loaded state
-  bool fits_state_ = true;    // false: the records are not those of it
 
   PayloadPlan plan_;                 // of the batch that is next
   std::vector<std::uint64_t> rows_;  // of all records of the batch, by field

@@ -11,6 +11,7 @@
 #include "echobuf/buffer/options.hpp"
 #include "echobuf/schedule/auto_schedule.hpp"
 #include "echobuf/schedule/fixed_schedule.hpp"
+#include "echobuf/schedule/row_packer.hpp"
 
 namespace echobuf {
 
@@ -32,9 +33,14 @@ struct Part {
 
 enum class Step { kPart, kWait, kFinished };
 
+/// What else a place in the chain of passes stands for, where rows are packed.
+struct PackedBefore {
+  OpenRows open_rows;
+};
+
 /// The walk for a fixed factor. It never depends on timing: a pass begins only when
 /// its segment is full or upstream has ended.
-class FixedSweep {
+class FixedSweep : public PackedBefore {
  public:
   /// A batch is drawn in one go or not at all.
   static constexpr bool kDrawsPartly = false;
@@ -167,7 +173,7 @@ class FixedSweep {
 
 /// The walk for factor="auto". What the next pass sweeps is decided when it begins, so
 /// a batch can be cut by a wait in its middle.
-class AutoSweep {
+class AutoSweep : public PackedBefore {
  public:
   static constexpr bool kDrawsPartly = true;
 
@@ -238,8 +244,11 @@ using Sweep = std::variant<FixedSweep, AutoSweep>;
 
 /// The walk from the start of an epoch.
 inline Sweep make_sweep(const BufferOptions& options, std::uint64_t epoch) {
-  if (options.automatic)
-    return AutoSweep(options.window, options.batch_size, options.max_factor);
+  if (options.automatic) {
+    // A batch of packed rows is no number of records.
+    const std::uint64_t batch = options.lengths.pack_to > 0 ? 1 : options.batch_size;
+    return AutoSweep(options.window, batch, options.max_factor);
+  }
   FixedSweep sweep(options.window, options.factor,
                    epoch_phase(options.factor, options.seed, epoch));
   if (options.lengths.any()) sweep.count_draws();
@@ -277,6 +286,11 @@ inline std::uint64_t end_segment(const Sweep& sweep) {
 /// The most records of segment i.
 inline std::uint64_t segment_size(const Sweep& sweep, std::uint64_t i) {
   return std::visit([&](const auto& s) { return s.schedule().segment_size(i); }, sweep);
+}
+
+/// The rows that packing had begun there.
+inline OpenRows open_rows(const Sweep& sweep) {
+  return std::visit([](const auto& s) { return s.open_rows; }, sweep);
 }
 
 /// Returns where the window of the current pass ends.

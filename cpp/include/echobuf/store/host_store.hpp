@@ -24,6 +24,7 @@ struct SourceLeaf {
   // offsets[i + 1], or `rows` of them, if it is the only one.
   const std::int64_t* offsets = nullptr;
   std::uint64_t rows = 0;
+  std::uint64_t most_rows = ~std::uint64_t{0};  // longer examples are cut to so many
 
   /// `values` of the first example; each has `per_example` of them, and the next one's
   /// follow.
@@ -54,8 +55,10 @@ struct SourceLeaf {
   }
 
   std::uint64_t rows_of(std::uint64_t example) const {
-    return offsets ? static_cast<std::uint64_t>(offsets[example + 1] - offsets[example])
-                   : rows;
+    const std::uint64_t all =
+        offsets ? static_cast<std::uint64_t>(offsets[example + 1] - offsets[example])
+                : rows;
+    return all < most_rows ? all : most_rows;
   }
   std::uint64_t first_row_of(std::uint64_t example) const {
     return offsets ? static_cast<std::uint64_t>(offsets[example]) : 0;

@@ -13,7 +13,8 @@ namespace echobuf {
 
 /// The payload is a ring of units of some bytes. A record takes a run of them that does
 /// not wrap around: one that would begins at the ring's start, and what it leaves is
-/// free again with it. Places count units for ever, as positions count records.
+/// free again with it. So a record of up to half of the ring has room once all is free,
+/// and a larger one perhaps not. Places count units for ever, as positions count records.
 ///
 /// Both move in one word, so that records lie in the payload in the order of their
 /// positions: closed, term, position and place, each modulo a power of two. A producer

@@ -1,0 +1,126 @@
+// A cursor over the passes of an epoch whose records differ in length: their lengths
+// shape its segments.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <variant>
+
+#include "echobuf/buffer/options.hpp"
+#include "echobuf/draw/pass_cursor.hpp"
+#include "echobuf/schedule/epoch.hpp"
+#include "echobuf/schedule/segment_table.hpp"
+#include "echobuf/schedule/sweep.hpp"
+#include "echobuf/store/payload_store.hpp"
+#include "echobuf/store/ring.hpp"
+
+namespace echobuf {
+
+class PayloadCursor : public PassCursor<PayloadRing> {
+ public:
+  /// `share`: the most bytes of a segment; `most_bytes`: of a record.
+  PayloadCursor(const BufferOptions& options, PayloadRing& ring,
+                const PayloadStore& store, std::uint64_t share,
+                std::uint64_t most_bytes)
+      : PassCursor(options, ring),
+        store_(store),
+        most_bytes_(most_bytes),
+        table_(share) {
+    follow();
+  }
+
+  /// See PassCursor. Where it is not known which record fills a segment, the first that
+  /// may.
+  std::uint64_t wanted() {
+    const PayloadRing::Extent extent = ring_.extent();
+    const std::uint64_t need = need_ == SegmentTable::kUnknown ? soonest_end() : need_;
+    const std::uint64_t last = epoch_.position(std::max(need, epoch_.required_end)) - 1;
+    const bool first_hole = extent.closed || ring_.is_committed(last);
+    return first_hole ? extent.committed : last;
+  }
+
+ protected:
+  /// From `sweep` on, in `epoch`: segments are those of its records.
+  void move_to(const Epoch& epoch, const Sweep& sweep) {
+    PassCursor::move_to(epoch, sweep);
+    follow();
+  }
+
+  /// Records up to where they are committed are known.
+  template <class S>
+  UpstreamProgress look_on(const S& walk) {
+    const UpstreamProgress progress = look(walk);
+    const auto size_of = [&](std::uint64_t i) {
+      return walk.schedule().segment_size(i);
+    };
+    while (table_.end() < progress.committed) {
+      const std::uint64_t slot = ring_.slot(epoch_.position(table_.end()));
+      table_.add(store_.bytes_of(slot), size_of);
+      if (!window_known_) look_at_window();
+    }
+    return progress;
+  }
+
+  /// A loaded state demands records that are not there, or others.
+  bool lacking(const UpstreamProgress& progress) const {
+    return strange_ || PassCursor::lacking(progress);
+  }
+  Outcome why_lacking(const UpstreamProgress& progress) const {
+    return strange_ ? Outcome::kShort : PassCursor::why_lacking(progress);
+  }
+
+  /// The walk waits.
+  template <class S>
+  void note_need(const S& walk) {
+    need_ = walk.need();
+  }
+
+  /// What was drawn is drawn.
+  void go_on(const Sweep& after) {
+    sweep_ = after;
+    release(oldest_record(sweep_));
+    table_.forget(oldest_segment(sweep_));
+  }
+
+  const PayloadStore& store_;
+
+ private:
+  void follow() {
+    table_.begin(oldest_segment(sweep_), oldest_record(sweep_));
+    std::visit([&](auto& sweep) { sweep.follow(&table_); }, sweep_);
+    window_end_ = end_segment(sweep_);
+    window_known_ = epoch_.required_end == 0;
+    strange_ = false;
+    need_ = SegmentTable::kUnknown;
+  }
+
+  /// The window of a loaded state ends where as many segments do as it had. Where the
+  /// records make more of them, that is known before the ring is full.
+  void look_at_window() {
+    const std::uint64_t end = table_.start(window_end_);
+    if (end == SegmentTable::kUnknown && table_.end() <= epoch_.required_end) return;
+    window_known_ = true;
+    strange_ = end != epoch_.required_end;
+  }
+
+  /// The number of records that there are when the open segment is full at the soonest.
+  std::uint64_t soonest_end() const {
+    const std::uint64_t left =
+        segment_size(sweep_, table_.open()) - table_.open_records();
+    if (table_.share() == SegmentTable::kUnknown || most_bytes_ == 0)
+      return table_.end() + left;
+    const std::uint64_t fitting =
+        (table_.share() - table_.open_bytes()) / most_bytes_ + 1;
+    return table_.end() + std::min(left, fitting);
+  }
+
+  const std::uint64_t most_bytes_;
+  SegmentTable table_;
+  std::uint64_t window_end_ = 0;  // the segment that begins where the window of a
+                                  // loaded state ends
+  bool window_known_ = true;      // where that is, or there is none
+  bool strange_ = false;          // the records are not those of the loaded state
+  std::uint64_t need_ = SegmentTable::kUnknown;
+};
+
+}  // namespace echobuf

@@ -1,0 +1,296 @@
+// Drawing batches of rows of one length, each packed with whole examples. One caller at
+// a time.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "echobuf/buffer/options.hpp"
+#include "echobuf/draw/batch.hpp"
+#include "echobuf/draw/batch_layout.hpp"
+#include "echobuf/draw/batch_pool.hpp"
+#include "echobuf/draw/payload_cursor.hpp"
+#include "echobuf/draw/rows_copy.hpp"
+#include "echobuf/schedule/permutation_range.hpp"
+#include "echobuf/schedule/row_packer.hpp"
+#include "echobuf/schedule/sweep.hpp"
+#include "echobuf/store/payload_store.hpp"
+#include "echobuf/store/ring.hpp"
+
+namespace echobuf {
+
+/// Each record is copied to its place as it is drawn, so no draw waits in the ring for
+/// the rest of a batch; rows are handed out in the order in which they were begun. All
+/// leaves have the same number of values.
+class RowsDrawer : public PayloadCursor {
+ public:
+  using Outcome = DrawOutcome;
+  static constexpr bool kInBlocks = true;  // batches can be drawn ahead, in memory
+
+  RowsDrawer(const BufferOptions& options, PayloadRing& ring, const PayloadStore& store,
+             const BatchLayout& batch, std::shared_ptr<BatchPool> pool,
+             std::uint64_t share, std::uint64_t most_bytes)
+      : PayloadCursor(options, ring, store, share, most_bytes),
+        pool_(std::move(pool)),
+        packer_(options.lengths.pack_to),
+        handed_(sweep_) {
+    lay_out(batch);
+  }
+
+  Outcome draw(Batch& batch, Poll* poll) {
+    for (;;) {
+      if (packer_.closed() >= first_row_ + options_.batch_size) break;
+      const Outcome outcome =
+          std::visit([&](auto& sweep) { return draw_some(sweep, poll); }, sweep_);
+      if (outcome == Outcome::kBatch) continue;  // some were drawn
+      if (outcome != Outcome::kFinished) return outcome;
+      const std::uint64_t left = packer_.rows() - first_row_;
+      if (left == 0 || (left < options_.batch_size && options_.drop_last))
+        return outcome;
+      break;
+    }
+    hand_out(batch);
+    return Outcome::kBatch;
+  }
+
+  /// The schedule after the rows that were handed out: from there on, with the rows
+  /// that had room then, all that follow come again.
+  const Sweep& sweep() const { return handed_; }
+
+  /// True if a draw would not wait.
+  bool ready() {
+    RowPacker packer = packer_;
+    return std::visit([&](auto sweep) { return look_ahead(sweep, packer); }, sweep_);
+  }
+
+  void restart(const Epoch& epoch) {
+    restore(epoch, make_sweep(options_, epoch.number));
+  }
+  void restore(const Epoch& epoch, const Sweep& sweep) {
+    move_to(epoch, sweep);
+    begun_.clear();
+    first_row_ = 0;
+    const OpenRows rows = open_rows(sweep);
+    packer_.begin(rows ? *rows : std::vector<RowPacker::Row>());
+    handed_ = sweep_;
+  }
+
+  void settle() {}
+
+ private:
+  static constexpr std::uint64_t kChunk = 64;  // records that are drawn together
+  static constexpr std::size_t kPollBytes = std::size_t{16} << 20;
+
+  /// A batch that is being filled, and the schedule before its first example.
+  struct Begun {
+    Block block;
+    Sweep before;
+    std::vector<std::uint64_t> used;  // values of its rows
+  };
+
+  // ---- the layout of a batch
+
+  void lay_out(const BatchLayout& batch) {
+    const std::uint64_t rows = options_.batch_size;
+    const std::uint64_t length = options_.lengths.pack_to;
+    const auto add = [&](std::size_t bytes) {
+      const std::size_t at = bytes_;
+      bytes_ += round_up(bytes, kLeafAlignment);
+      return at;
+    };
+    for (std::size_t i = 0; i < batch.leaves(); ++i)
+      for (std::size_t f = 0; f < store_.fields().size(); ++f)
+        if (batch.all()[i].field == store_.fields()[f].field) {
+          const std::size_t row = store_.fields()[f].row_bytes;
+          leaves_.push_back({f, add(size_product(size_product(rows, length), row))});
+        }
+    ids_.segments = add(size_product(size_product(rows, length), sizeof(std::int32_t)));
+    ids_.positions =
+        add(size_product(size_product(rows, length), sizeof(std::int32_t)));
+    ids_.lengths = add(size_product(rows, sizeof(std::int64_t)));
+  }
+
+  // ---- drawing
+
+  /// Draws a few records, to wherever they go. kBatch: it has.
+  template <class S>
+  Outcome draw_some(S& sweep, Poll* poll) {
+    const UpstreamProgress progress = look_on(sweep);
+    if (lacking(progress)) {
+      note_need(sweep);
+      return why_lacking(progress);
+    }
+    bool crosses = false;
+    if constexpr (S::kDrawsPartly) crosses = sweep.between_passes();
+    S walk = sweep;
+    Part part;
+    const Step step = walk.step(progress, kChunk, part);
+    if (step == Step::kFinished) return Outcome::kFinished;
+    if (step == Step::kPart) {
+      const std::uint64_t taken = place_all(sweep, progress, part);
+      if (taken < part.count) {  // no memory for more; what is placed is drawn
+        if (taken > 0) {
+          walk = sweep;
+          walk.step(progress, taken, part);
+          PayloadCursor::go_on(walk);
+        }
+        throw std::bad_alloc();
+      }
+    }
+    if (crosses) ring_.clear_held_back();
+    if (step == Step::kWait) note_need(walk);
+    const Sweep after = walk;
+    PayloadCursor::go_on(after);
+    if (step == Step::kWait) return Outcome::kWait;
+    return poll_now(poll) ? Outcome::kBatch : Outcome::kInterrupted;
+  }
+
+  /// Copies the records of a part to their places; returns how many, fewer only where
+  /// there was no memory for a row.
+  template <class S>
+  std::uint64_t place_all(const S& sweep, const UpstreamProgress& progress,
+                          const Part& part) {
+    std::uint32_t records[kChunk];
+    permute_range(order_of(part), static_cast<std::uint32_t>(part.offset),
+                  static_cast<std::uint32_t>(part.count), records);
+    const std::uint64_t window = epoch_.position(part.window.first);
+    std::uint64_t taken = 0;
+    for (; taken < part.count; ++taken) {
+      const std::uint64_t slot = ring_.slot(window + records[taken]);
+      const std::uint64_t length = store_.rows(slot, 0).count;
+      const std::int64_t row = packer_.next_row(length);
+      if (row >= 0 && static_cast<std::uint64_t>(row) >=
+                          first_row_ + begun_.size() * options_.batch_size) {
+        S before = sweep;
+        Part same;
+        if (taken > 0) before.step(progress, taken, same);
+        if (!begin_batch(before)) break;
+      }
+      copy(slot, packer_.place(row, length), row);
+    }
+    return taken;
+  }
+
+  /// False where there is no memory.
+  template <class S>
+  bool begin_batch(S& before) try {
+    before.open_rows =
+        std::make_shared<const std::vector<RowPacker::Row>>(packer_.last());
+    begun_.push_back(
+        {pool_->take(bytes_), before, std::vector<std::uint64_t>(options_.batch_size)});
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+
+  /// Copies a record to its place; rows before begin() were handed out already.
+  void copy(std::uint64_t slot, const RowPacker::Place& place, std::int64_t row) {
+    if (row < 0) return;
+    const std::uint64_t length = store_.rows(slot, 0).count;
+    const std::uint64_t number = place.row - first_row_;
+    Begun& batch = begun_[number / options_.batch_size];
+    const std::uint64_t of_batch = number % options_.batch_size;
+    batch.used[of_batch] = place.at + length;
+    std::byte* const block = batch.block.data();
+    const std::size_t first = of_batch * options_.lengths.pack_to + place.at;
+    for (const Leaf& leaf : leaves_) {
+      const PayloadStore::Rows& rows = store_.rows(slot, leaf.field);
+      const std::size_t bytes = store_.fields()[leaf.field].row_bytes;
+      if (length > 0)
+        std::memcpy(block + leaf.offset + first * bytes, store_.payload() + rows.offset,
+                    length * bytes);
+      since_poll_ += length * bytes;
+    }
+    auto* const segments = reinterpret_cast<std::int32_t*>(block + ids_.segments);
+    auto* const positions = reinterpret_cast<std::int32_t*>(block + ids_.positions);
+    for (std::uint64_t i = 0; i < length; ++i) {
+      segments[first + i] = static_cast<std::int32_t>(place.segment);
+      positions[first + i] = static_cast<std::int32_t>(i);
+    }
+  }
+
+  bool poll_now(Poll* poll) {
+    if (!poll || since_poll_ < kPollBytes) return true;
+    since_poll_ = 0;
+    return poll->go_on();
+  }
+
+  /// Walks on and packs, without a copy, until the first batch is full.
+  template <class S>
+  bool look_ahead(S& walk, RowPacker& packer) {
+    while (packer.closed() < first_row_ + options_.batch_size) {
+      const UpstreamProgress progress = look_on(walk);
+      if (lacking(progress)) return why_lacking(progress) == Outcome::kShort;
+      Part part;
+      const Step step = walk.step(progress, kChunk, part);
+      if (step != Step::kPart) return step == Step::kFinished;
+      std::uint32_t records[kChunk];
+      permute_range(order_of(part), static_cast<std::uint32_t>(part.offset),
+                    static_cast<std::uint32_t>(part.count), records);
+      const std::uint64_t window = epoch_.position(part.window.first);
+      for (std::uint64_t i = 0; i < part.count; ++i) {
+        const std::uint64_t length =
+            store_.rows(ring_.slot(window + records[i]), 0).count;
+        packer.place(packer.next_row(length), length);
+      }
+    }
+    return true;
+  }
+
+  // ---- handing out
+
+  /// The first batch that was begun: of all of its rows, or of those that there are.
+  void hand_out(Batch& batch) {
+    const std::uint64_t rows =
+        std::min(options_.batch_size, packer_.rows() - first_row_);
+    const std::uint64_t length = options_.lengths.pack_to;
+    std::vector<LeafPlace> places;
+    for (const Leaf& leaf : leaves_) places.push_back({leaf.offset, length, 0});
+    std::byte* const block = begun_.front().block.data();
+    auto* const lengths = reinterpret_cast<std::int64_t*>(block + ids_.lengths);
+    for (std::uint64_t row = 0; row < rows; ++row) {
+      const std::uint64_t used = begun_.front().used[row];
+      lengths[row] = static_cast<std::int64_t>(used);
+      const std::size_t first = row * length + used;
+      const std::size_t left = length - used;
+      for (const Leaf& leaf : leaves_) {
+        const RaggedField& field = store_.fields()[leaf.field];
+        fill_rows(block + leaf.offset + first * field.row_bytes, left * field.row_bytes,
+                  field.pad);
+      }
+      std::memset(block + ids_.segments + first * sizeof(std::int32_t), 0,
+                  left * sizeof(std::int32_t));
+      std::memset(block + ids_.positions + first * sizeof(std::int32_t), 0,
+                  left * sizeof(std::int32_t));
+    }
+    batch = {std::move(begun_.front().block), rows, std::move(places), ids_};
+    begun_.pop_front();
+    first_row_ += rows;
+    handed_ = begun_.empty() ? sweep_ : begun_.front().before;
+  }
+
+  struct Leaf {
+    std::size_t field;   // of the store's
+    std::size_t offset;  // in the block
+  };
+
+  const std::shared_ptr<BatchPool> pool_;
+  std::vector<Leaf> leaves_;
+  RowIds ids_;
+  std::size_t bytes_ = 0;  // of a block
+
+  RowPacker packer_;
+  std::uint64_t first_row_ = 0;  // of the packer's, that was not handed out
+  std::deque<Begun> begun_;
+  Sweep handed_;
+  std::size_t since_poll_ = 0;
+};
+
+}  // namespace echobuf
