@@ -63,7 +63,7 @@ TEST(PayloadStore, KeepsTheRowsOfEachRecordInItsPlace) {
         }
       }
     }
-    EXPECT_GT(laps, 3u) << "went around";
+    EXPECT_GE(laps, 3u) << "went around";
   }
 }
 

@@ -16,7 +16,7 @@ using namespace echobuf;        // NOLINT(google-build-using-namespace)
 using namespace echobuf::test;  // NOLINT(google-build-using-namespace)
 using Form = LengthOptions::Form;
 
-constexpr std::uint64_t kRecords = 230;
+constexpr std::uint64_t kRecords = 150;
 
 BufferOptions with(BufferOptions options, std::uint64_t max_rows, std::uint64_t pad_to,
                    Form form = Form::kPacked, bool drop_last = false) {
@@ -128,21 +128,27 @@ std::vector<Case> automatic() {
 }
 
 TEST(RaggedBuffer, ServesAllAsOftenAsAutoAllows) {
-  for (const Case& c : automatic()) {
-    SCOPED_TRACE(name_of_lengths(c.options));
-    const LengthsOf lengths = some_lengths(c.most);
-    RaggedBuffer buffer(c.options);
-    for (std::uint64_t epoch = 0; epoch < 3; ++epoch) {
-      if (epoch > 0) {
-        ASSERT_EQ(buffer.reset(epoch), Status::kOk);
-      }
-      const Ids draws = joined(serve(buffer, kRecords, lengths).batches);
-      for (const std::uint64_t times : uses(draws, kRecords)) {
-        ASSERT_GE(times, 1u);
-        ASSERT_LE(times, c.options.max_factor);
+  for (Case& c : automatic())
+    for (const std::uint32_t max_factor : {1, 2, 8}) {
+      c.options.max_factor = max_factor;
+      SCOPED_TRACE(name_of_lengths(c.options) + " up to " + std::to_string(max_factor));
+      const LengthsOf lengths = some_lengths(c.most);
+      RaggedBuffer buffer(c.options);
+      for (std::uint64_t epoch = 0; epoch < 3; ++epoch) {
+        if (epoch > 0) {
+          ASSERT_EQ(buffer.reset(epoch), Status::kOk);
+        }
+        const std::uint64_t n = kRecords - epoch;
+        const Epochs got = serve(buffer, n, lengths);
+        for (const std::uint64_t times : uses(joined(got.batches), n)) {
+          ASSERT_GE(times, 1u);
+          ASSERT_LE(times, max_factor);
+        }
+        ASSERT_TRUE(got.after.back().epoch_done);
+        Batch batch;
+        ASSERT_EQ(buffer.next(batch, kAtOnce), Status::kFinished) << "once more";
       }
     }
-  }
 }
 
 TEST(RaggedBuffer, GoesOnFromEveryCheckpoint) {
@@ -380,41 +386,6 @@ TEST(RaggedBuffer, LosesNothingWhenAPutOrADrawTimesOut) {
     if (status == Status::kOk) batches.push_back(read_batch(batch, options, lengths));
   }
   EXPECT_EQ(batches, cut(expected_draws(options, 90, 0, lengths), options, lengths));
-}
-
-TEST(RaggedBuffer, EndsWhenItFailsOrIsShutDown) {
-  const LengthsOf lengths = some_lengths(30);
-  for (const bool fails : {false, true})
-    for (const std::uint32_t prefetch : {0u, 2u}) {
-      BufferOptions options = of_lengths(16, 5, {2, 1}, 2 * 30 * kTokenBytes);
-      options.prefetch = prefetch;
-      RaggedBuffer buffer(options);
-      put_what_fits(buffer, 0, 90, lengths);
-      Status put = Status::kOk, drawn = Status::kOk;
-      Threads threads;
-      threads.start([&] {
-        const Records records(range(0, 400), lengths);
-        std::uint64_t done = 0;
-        put = promptly([&](Deadline deadline) {
-          return buffer.put(buffer.term(), records.leaves(), 400, 0, done, deadline,
-                            nullptr);
-        });
-      });
-      threads.start([&] {
-        Batch batch;
-        for (int i = 0; i < 3 && drawn == Status::kOk; ++i)
-          drawn = promptly(
-              [&](Deadline deadline) { return buffer.next(batch, deadline); });
-        if (fails)
-          buffer.fail();
-        else
-          buffer.shut_down();
-        drawn = buffer.next(batch, kAtOnce);
-      });
-      threads.join();
-      EXPECT_EQ(put, Status::kClosed);
-      EXPECT_EQ(drawn, fails ? Status::kFailed : Status::kClosed);
-    }
 }
 
 TEST(RaggedBuffer, CountsItsMemory) {

@@ -51,10 +51,12 @@ TEST(RowsCopier, CopiesRunsOfAnyLengthFromAnywhere) {
 }
 
 TEST(RowsCopier, ReadsNothingOfAnEmptyRun) {
-  const RowsSource sources[] = {{nullptr, 0}, {nullptr, 0}};
-  const RowsCopier copy(false);
-  copy(sources, 0, 2, nullptr);
-  copy(sources, 1, 2, nullptr);
+  const std::vector<RowsSource> sources(20, {nullptr, 0});
+  for (const bool stream : {false, true}) {
+    const RowsCopier copy(stream);
+    for (std::size_t i = 0; i < sources.size(); ++i)
+      copy(sources.data(), i, sources.size(), nullptr);
+  }
 }
 
 TEST(FillRows, RepeatsAPatternAndElseZeros) {

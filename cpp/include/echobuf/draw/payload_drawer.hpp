@@ -101,7 +101,10 @@ class PayloadDrawer : public PayloadCursor {
         note_need(walk);
         return Outcome::kWait;
       }
-      if (step == Step::kFinished) break;
+      if (step == Step::kFinished) {
+        walk = before;  // what ends a pass is not done twice
+        break;
+      }
       const std::uint64_t taken = add(part);
       if (taken == part.count) continue;
       // The next one does not fit: the walk has gone too far.
