@@ -7,6 +7,7 @@
 #include <random>
 #include <stdexcept>
 
+#include "ragged_support.hpp"
 #include "support.hpp"
 
 namespace {
@@ -192,6 +193,81 @@ TEST(Buffer, TakesExamplesOfSeveralFieldsOneByOne) {
       const double number = buffer.field<double>(batch, 1)[row];
       EXPECT_EQ(buffer.field<std::uint8_t>(batch, 0)[3 * row + 1], 2 * number);
     }
+}
+
+// ---- records that differ in length
+
+const BufferOptions kKeptLengths[] = {of_lengths(24, 7, {3, 1}, 3 * 120),
+                                      of_lengths(24, 7, {5, 2}, 3 * 120),
+                                      of_lengths_auto(48, 5, 9 * 120)};
+
+class KeptLengths : public testing::TestWithParam<BufferOptions> {};
+INSTANTIATE_TEST_SUITE_P(Checkpoint, KeptLengths, testing::ValuesIn(kKeptLengths));
+
+/// Goes on from words that may be damaged: every call returns, and nothing is read that
+/// is not there. Says whether they were taken.
+bool goes_on(const Words& words, const BufferOptions& options,
+             const LengthsOf& lengths) {
+  RaggedBuffer buffer(options);
+  try {
+    const Checkpoint point = from_words(words, options);
+    if (!buffer.restore(point)) return false;
+    std::uint64_t fresh = point.fresh_offset();
+    const std::uint64_t end = fresh + 300;
+    Batch batch;
+    for (bool moves = true; moves;) {
+      const std::uint64_t before = fresh;
+      fresh = put_what_fits(buffer, fresh, end, lengths);
+      if (fresh == end) buffer.close();
+      moves = fresh != before;
+      Status status = Status::kOk;
+      while ((status = buffer.next(batch, kAtOnce)) == Status::kOk) {
+        read_batch(batch, options, lengths);
+        static_cast<void>(buffer.checkpoint());
+        moves = true;
+      }
+      if (status == Status::kShort || status == Status::kFinished) return true;
+      EXPECT_TRUE(moves) << "waits for records for which there is no room";
+    }
+    return true;
+  } catch (const std::invalid_argument&) {
+    return false;
+  }
+}
+
+TEST_P(KeptLengths, GoesOnOrIsRefusedWhereDamaged) {
+  const BufferOptions& options = GetParam();
+  const LengthsOf lengths = some_lengths(24);
+  std::size_t refused = 0, taken = 0;
+  for (const std::size_t batches : {1, 4, 9}) {
+    RaggedBuffer buffer(options);
+    serve(buffer, 200, lengths, 0, batches);
+    const Words words = to_words(buffer.checkpoint(), options);
+    ASSERT_TRUE(goes_on(words, options, lengths));
+    for (std::size_t i = 0; i < words.size(); ++i)
+      for (const std::uint64_t other :
+           {words[i] + 1, words[i] - 1, words[i] * 2 + 5, std::uint64_t{0},
+            std::uint64_t{1} << 40, std::uint64_t{1} << 48, ~std::uint64_t{0}}) {
+        if (other == words[i]) continue;
+        SCOPED_TRACE("word " + std::to_string(i) + " is " + std::to_string(other));
+        Words damaged = words;
+        damaged[i] = other;
+        (goes_on(damaged, options, lengths) ? taken : refused) += 1;
+      }
+  }
+  EXPECT_GT(refused, taken) << "most damage shows";
+}
+
+TEST_P(KeptLengths, IsRefusedWhereTheWindowIsLargerThanTheRing) {
+  const BufferOptions& options = GetParam();
+  const LengthsOf lengths = some_lengths(24);
+  RaggedBuffer buffer(options);
+  serve(buffer, 200, lengths, 0, 4);
+  Words words = to_words(buffer.checkpoint(), options);
+  const std::size_t end = detail::words_of(options).size() + 7;
+  ASSERT_EQ(words[end + 1], oldest_record(buffer.checkpoint().sweep));
+  words[end] = words[end + 1] + ring_capacity(options) + 1;
+  EXPECT_THROW(from_words(words, options), std::invalid_argument);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "echobuf/buffer/buffer.hpp"
+#include "ragged_support.hpp"
 #include "support.hpp"
 
 namespace {
@@ -41,6 +42,7 @@ using echobuf::BufferOptions;
 using echobuf::Checkpoint;
 using echobuf::kAtOnce;
 using echobuf::Poll;
+using echobuf::RaggedBuffer;
 using echobuf::SourceLeaf;
 using echobuf::Status;
 using echobuf::Target;
@@ -137,6 +139,73 @@ TEST(Fault, APartOfABatchIsKeptForTheNextTry) {
   // Upstream ends before anything is drawn, so that "auto" has one order.
   BufferOptions options = numbered_auto(64, 4, 1);
   fail_each_allocation_in_turn(options, 20);
+}
+
+/// The same with records that differ in length.
+std::vector<Ids> serve_lengths_with_failures(const BufferOptions& options,
+                                             int& failures) {
+  const echobuf::test::LengthsOf lengths = echobuf::test::some_lengths(24);
+  const auto buffer =
+      persist(failures, [&] { return std::make_unique<RaggedBuffer>(options); });
+  std::vector<Ids> served;
+  std::vector<Batch> held;
+  held.reserve(500);
+  constexpr std::uint64_t kExamples = 150;  // so many segments that a table grows
+  const echobuf::test::Records records(range(0, kExamples), lengths);
+  for (std::uint64_t epoch = 1; epoch <= 2; ++epoch) {
+    std::uint64_t done = 0;
+    for (Status status = Status::kOk; status != Status::kFinished;) {
+      persist(failures, [&] {
+        return buffer->put(buffer->term(), records.leaves(), kExamples, 0, done,
+                           kAtOnce, nullptr);
+      });
+      if (done == kExamples) buffer->close();
+      Batch batch;
+      status = persist(failures, [&] {
+        return buffer->prefetches()
+                   ? promptly([&](auto until) { return buffer->next(batch, until); })
+                   : buffer->next(batch, kAtOnce);
+      });
+      if (status == Status::kNoMemory) ++failures;
+      if (status != Status::kOk) continue;
+      served.push_back(echobuf::test::read_batch(batch, options, lengths));
+      held.push_back(std::move(batch));
+    }
+    persist(failures, [&] { return buffer->reset(epoch); });
+    held.clear();
+  }
+  return served;
+}
+
+void fail_each_allocation_of_lengths(const BufferOptions& options, int least) {
+  int failures = 0;
+  const std::vector<Ids> expected = serve_lengths_with_failures(options, failures);
+  ASSERT_EQ(failures, 0);
+  ASSERT_GT(expected.size(), 20u);
+  int failed = 0;
+  exempt = true;
+  for (long turn = 0;; ++turn) {
+    failures = 0;
+    allocations_left = turn;
+    const std::vector<Ids> served = serve_lengths_with_failures(options, failures);
+    const bool reached = allocations_left.exchange(-1) < 0;
+    if (!reached) break;
+    ASSERT_EQ(served, expected) << "allocation " << turn << " failed";
+    failed += failures;
+  }
+  EXPECT_GE(failed, least) << "the failures came where none could be felt";
+}
+
+TEST(Fault, ABatchOfLengthsForWhichThereIsNoMemoryIsServedNext) {
+  fail_each_allocation_of_lengths(
+      echobuf::test::of_lengths(24, 12, {2, 1}, 2 * 24 * 4), 40);
+}
+
+TEST(Fault, PartOfABatchOfLengthsIsKeptForTheNextTry) {
+  // Segments of a record each, and batches of many.
+  BufferOptions options = echobuf::test::of_lengths(64, 1, {2, 1}, 2 * 24 * 4);
+  options.lengths.max_rows = 80;
+  fail_each_allocation_of_lengths(options, 40);
 }
 
 // ---- calls from the poll of a draw, as a signal handler makes them

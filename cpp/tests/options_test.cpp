@@ -5,6 +5,7 @@
 #include <functional>
 #include <stdexcept>
 
+#include "ragged_support.hpp"
 #include "support.hpp"
 
 namespace {
@@ -48,6 +49,39 @@ TEST_P(WrongOptions, AreRefusedByName) {
   GetParam().spoil(options);
   try {
     const Buffer buffer(options);
+    FAIL() << "taken";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_NE(std::string(error.what()).find(GetParam().names), std::string::npos)
+        << error.what();
+  }
+}
+
+const Wrong kWrongLengths[] = {
+    {"`payload_bytes`", [](auto& o) { o.lengths.payload_bytes = 0; }},
+    {"`payload_bytes`", [](auto& o) { o.lengths.payload_bytes = 1; }},
+    {"`max_length`",
+     [](auto& o) {
+       o.lengths.payload_bytes = 0;
+       o.lengths.fields[0].max_length = 9;
+     }},
+    {"`window`", [](auto& o) { o.window = std::uint64_t{1} << 23; }},
+    {"`pad_to`", [](auto& o) { o.lengths.pad_to = 0; }},
+    {"`pad`", [](auto& o) { o.lengths.fields[0].pad.resize(3); }},
+    {"`lengths`", [](auto& o) { o.lengths.fields[1].field = 3; }},
+    {"`lengths`", [](auto& o) { o.lengths.fields[1].field = 1; }},
+    {"`lengths`", [](auto& o) { o.lengths.fields[1].row_bytes = 0; }},
+    {"`lengths`", [](auto& o) { o.shared = true; }},
+};
+
+class WrongLengthOptions : public testing::TestWithParam<Wrong> {};
+INSTANTIATE_TEST_SUITE_P(Options, WrongLengthOptions, testing::ValuesIn(kWrongLengths));
+
+TEST_P(WrongLengthOptions, AreRefusedByName) {
+  BufferOptions options = of_lengths(60, 20, {2, 1}, 4096);
+  EXPECT_NO_THROW(RaggedBuffer{options});
+  GetParam().spoil(options);
+  try {
+    const RaggedBuffer buffer(options);
     FAIL() << "taken";
   } catch (const std::invalid_argument& error) {
     EXPECT_NE(std::string(error.what()).find(GetParam().names), std::string::npos)

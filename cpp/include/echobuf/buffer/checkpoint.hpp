@@ -56,6 +56,15 @@ inline void check_position(const FixedSchedule& schedule, const Position& positi
           "the number of draws does not fit the position");
 }
 
+inline void check_limits(const AutoSchedule& schedule,
+                         const AutoSchedule::State& state) {
+  constexpr auto* kWrong = "the window does not fit the position";
+  const std::uint64_t segments = schedule.segments();
+  require(state.lo <= state.hi && state.hi - state.lo <= segments, kWrong);
+  require(state.waiting == (state.lo == state.hi), kWrong);
+  require(state.limit >= (segments + 1) / 2 && state.limit <= segments, kWrong);
+}
+
 inline void check_position(const AutoSchedule& schedule, const Position& position,
                            const AutoSchedule::State& state) {
   constexpr auto* kWrong = "the window does not fit the position";
@@ -69,26 +78,62 @@ inline void check_position(const AutoSchedule& schedule, const Position& positio
   // First: then where segments begin does not overflow.
   require(state.hi > 0 && state.hi / segments <= 2 * kMostRecords / schedule.capacity(),
           kWrong);
-  require(state.lo <= state.hi && state.hi - state.lo <= segments, kWrong);
-  require(state.waiting == (state.lo == state.hi), kWrong);
+  check_limits(schedule, state);
   require(schedule.segment_start(state.hi - 1) < state.end_record &&
               state.end_record <= schedule.segment_start(state.hi),
           kWrong);
-  require(state.limit >= (segments + 1) / 2 && state.limit <= segments, kWrong);
   require(position.offset > 0 && position.offset <= position.draws &&
               position.pass < position.draws,
           "the number of draws does not fit the position");
 }
 
-/// The same where segments differ in size: where they begin is known with the records.
-inline void check_ragged_position(const Position& position, std::uint64_t segments,
-                                  std::uint64_t resident_end, const Entered& entered) {
+// ---- the same where segments differ in size: each has a record at least, and where
+// they begin is known with the records
+
+inline void check_entered(const Position& position, std::uint64_t resident_end,
+                          std::uint64_t capacity, const Entered& entered) {
   constexpr auto* kWrong = "the window does not fit the position";
   require(resident_end <= kMostRecords, "it has more records than a ring counts");
-  require(entered.oldest <= resident_end, kWrong);
-  require(position.offset <= resident_end && position.offset <= position.draws, kWrong);
-  require(segments <= kMostRecords && position.pass <= resident_end + segments, kWrong);
-  require((position.draws == 0) == (position.offset == 0), kWrong);
+  require(entered.oldest <= resident_end && resident_end - entered.oldest <= capacity,
+          kWrong);
+  require(position.offset > 0 && position.offset <= position.draws &&
+              position.offset <= capacity && position.pass < position.draws,
+          kWrong);
+}
+
+inline void check_position(const FixedSchedule& schedule, const Position& position,
+                           bool pass_done, std::uint64_t resident_end,
+                           const Entered& entered) {
+  constexpr auto* kWrong = "the window does not fit the position";
+  const std::uint64_t segments = schedule.segments();
+  require(schedule.fractional() == entered.draws.has_value(), kWrong);
+  if (position.draws == 0) {
+    check_position(schedule, position, pass_done, resident_end);
+    require(entered.oldest == 0 && entered.draws.value_or(0) == 0, kWrong);
+    return;
+  }
+  check_entered(position, resident_end, schedule.capacity(), entered);
+  require(position.pass < resident_end + segments, kWrong);
+  require(pass_done || position.offset < resident_end - entered.oldest, kWrong);
+  require(position.draws / segments <= resident_end, kWrong);
+  if (entered.draws)
+    require(*entered.draws >= position.draws && *entered.draws / segments <= resident_end,
+            kWrong);
+}
+
+inline void check_position(const AutoSchedule& schedule, const Position& position,
+                           const AutoSchedule::State& state, const Entered& entered) {
+  constexpr auto* kWrong = "the window does not fit the position";
+  if (!state.begun) {
+    check_position(schedule, position, state);
+    require(entered.oldest == 0, kWrong);
+    return;
+  }
+  check_entered(position, state.end_record, schedule.capacity(), entered);
+  check_limits(schedule, state);
+  require(state.hi <= state.end_record, kWrong);
+  require(state.end_record - entered.oldest >= state.hi - state.lo, kWrong);
+  require(state.waiting == (entered.oldest == state.end_record), kWrong);
 }
 
 }  // namespace detail
@@ -110,8 +155,7 @@ inline void restore_sweep(FixedSweep& sweep, const Position& position, bool pass
   if (phase != sweep.schedule().phase())
     throw std::invalid_argument("the position is of another phase of the factor");
   if (entered) {
-    const std::uint64_t segments = sweep.schedule().segments();
-    detail::check_ragged_position(position, segments, resident_end, *entered);
+    detail::check_position(sweep.schedule(), position, pass_done, resident_end, *entered);
     sweep.restore(position, pass_done, resident_end, entered->oldest, entered->draws);
     return;
   }
@@ -131,9 +175,7 @@ inline void restore_sweep(AutoSweep& sweep, const Position& position,
   for (std::uint64_t i = state.lo; i < state.hi; ++i)
     state.uses[i % AutoSchedule::kMaxSegments] = uses[i - state.lo];
   if (entered) {
-    detail::require(state.hi <= detail::kMostRecords,
-                    "the window has too many segments");
-    detail::check_ragged_position(position, state.hi, state.end_record, *entered);
+    detail::check_position(sweep.schedule(), position, state, *entered);
     state.first_record = entered->oldest;
   } else {
     detail::check_position(sweep.schedule(), position, state);

@@ -57,8 +57,8 @@ class EpochAccounting {
       point.total = n;
       const std::uint64_t left =
           std::visit([&](const auto& s) { return s.remaining(*n); }, handed_);
-      point.epoch_done =
-          left == 0 || (options_.drop_last && left < options_.batch_size);
+      point.epoch_done = left == 0 || (options_.drop_last && is_exact(*n) &&
+                                       left < options_.batch_size);
     }
     return point;
   }
@@ -122,6 +122,14 @@ class EpochAccounting {
   }
 
  private:
+  /// True if no more draws are left of n records than is known, and batches have as many
+  /// records as `batch_size` says.
+  bool is_exact(std::uint64_t n) const {
+    const auto* fixed = std::get_if<FixedSweep>(&handed_);
+    return options_.lengths.max_rows == 0 &&
+           (!fixed || !fixed->counted() || fixed->resident_end() == n);
+  }
+
   /// The number of fresh examples of the epoch, once upstream has ended.
   std::optional<std::uint64_t> length() const {
     const std::optional<std::uint64_t> end = ring_.end();

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <vector>
 
 #include "echobuf/schedule/segment_table.hpp"
+#include "echobuf/store/record.hpp"
 
 namespace echobuf {
 
@@ -23,6 +25,9 @@ struct RaggedField {
 struct LengthOptions {
   enum class Form { kPacked, kPadded };
 
+  /// More than any memory: sums of a few of them do not overflow.
+  static constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 60;
+
   std::vector<RaggedField> fields;  // none: all records are of one size
   std::uint64_t payload_bytes = 0;  // of their rows in the window; 0: no limit
   Form form = Form::kPacked;
@@ -35,11 +40,13 @@ struct LengthOptions {
   bool any() const { return !fields.empty(); }
 
   /// The bytes of a record at most, if `max_length` bounds all of its fields; else 0.
+  /// Throws std::bad_alloc where they are more than any memory.
   std::uint64_t bounded_bytes() const {
     std::uint64_t bytes = 0;
     for (const RaggedField& field : fields) {
       if (field.max_length == 0) return 0;
-      bytes += field.max_length * field.row_bytes;
+      bytes += size_product(field.max_length, field.row_bytes);
+      if (bytes > kMostBytes) throw std::bad_alloc();
     }
     return bytes;
   }

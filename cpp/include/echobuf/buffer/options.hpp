@@ -11,6 +11,7 @@
 
 #include "echobuf/buffer/length_options.hpp"
 #include "echobuf/draw/leaf_plan.hpp"
+#include "echobuf/schedule/auto_schedule.hpp"
 #include "echobuf/schedule/fixed_schedule.hpp"
 #include "echobuf/store/borrowed_slots.hpp"
 #include "echobuf/store/record.hpp"
@@ -80,6 +81,11 @@ struct BufferOptions {
            "`window` must be below 2^23 where records differ in length");
     demand(lengths.payload_bytes > 0 || lengths.bounded_bytes() > 0,
            "`lengths` must have `payload_bytes`, or a `max_length` for each field");
+    const std::uint64_t segments =
+        automatic ? AutoSchedule::kMaxSegments : factor.ceil();
+    demand(lengths.payload_bytes == 0 || lengths.payload_bytes >= segments,
+           "`payload_bytes` must be at least " + std::to_string(segments) +
+               ", a byte for each segment of the window");
     demand(lengths.pad_to >= 1, "`pad_to` must be >= 1");
     if (lengths.pack_to > 0) {
       demand(lengths.fields.size() == fields.size(),
@@ -90,9 +96,12 @@ struct BufferOptions {
         demand(field.max_length > 0 && field.max_length <= lengths.pack_to,
                "with `pack_to` each `max_length` must be from 1 to it");
     }
+    std::vector<bool> seen(fields.size(), false);
     for (const RaggedField& field : lengths.fields) {
       demand(field.field < fields.size() && field.row_bytes > 0,
              "`lengths` has a field that is not there, or rows of no bytes");
+      demand(!seen[field.field], "`lengths` has a field twice");
+      seen[field.field] = true;
       demand(field.pad.empty() || field.row_bytes % field.pad.size() == 0,
              "`pad` must be a whole part of a row");
     }

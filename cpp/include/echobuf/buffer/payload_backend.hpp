@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <variant>
 
 #include "echobuf/buffer/options.hpp"
@@ -32,6 +33,7 @@ class PayloadMeasure {
         std::visit([](const auto& s) { return s.schedule().segments(); }, sweep);
     const bool fractional = !options.automatic && options.factor.den != 1;
     const LengthOptions& lengths = options.lengths;
+    if (lengths.payload_bytes > LengthOptions::kMostBytes) throw std::bad_alloc();
     share = lengths.share(segments);
     most = lengths.most_bytes(segments);
     const std::uint64_t records = ring_capacity(options);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 
 #include "echobuf/buffer/argument_checks.hpp"
 #include "echobuf/buffer/clocks.hpp"
@@ -84,20 +85,36 @@ class PayloadPutPath {
     for (std::uint64_t i = 0; i < n; ++i) {
       std::uint64_t bytes = 0;
       for (const RaggedField& field : store_.fields()) {
-        const std::uint64_t rows = leaves[field.field].rows_of(i);
+        const SourceLeaf& leaf = leaves[field.field];
+        const std::uint64_t rows = leaf.rows_of(i);
+        check_rows(leaf, field, i);
         if (field.max_length > 0 && rows > field.max_length)
           argument_checks::refuse("put", "example " + std::to_string(i) + " has " +
                                              std::to_string(rows) + " rows, but " +
                                              "`max_length` is " +
                                              std::to_string(field.max_length));
-        bytes += rows * field.row_bytes;
+        // More rows than fit are as many bytes that do not: a product could overflow.
+        bytes += std::min(rows, most_bytes_ / field.row_bytes + 1) * field.row_bytes;
       }
       if (bytes > most_bytes_)
         argument_checks::refuse(
             "put", "example " + std::to_string(i) + " has " + std::to_string(bytes) +
-                       " bytes, but a segment\'s share of `payload_bytes` is " +
+                       " bytes or more, but a segment\'s share of `payload_bytes` is " +
                        std::to_string(most_bytes_));
     }
+  }
+
+  /// Refuses what no rows can be read from.
+  static void check_rows(const SourceLeaf& leaf, const RaggedField& field,
+                         std::uint64_t i) {
+    const auto name = [&] { return "leaf " + std::to_string(field.field); };
+    if (leaf.offsets && (leaf.offsets[i] < 0 || leaf.offsets[i + 1] < leaf.offsets[i]))
+      argument_checks::refuse("put", name() + " has `offsets` from " +
+                                         std::to_string(leaf.offsets[i]) + " to " +
+                                         std::to_string(leaf.offsets[i + 1]) +
+                                         "; they begin at 0 or above and never decrease");
+    if (leaf.data == nullptr && leaf.rows_of(i) > 0)
+      argument_checks::refuse("put", name() + " points to null");
   }
 
   PayloadRing& ring_;

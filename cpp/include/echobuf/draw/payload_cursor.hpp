@@ -55,10 +55,8 @@ class PayloadCursor : public PassCursor<PayloadRing> {
     };
     while (table_.end() < progress.committed) {
       const std::uint64_t slot = ring_.slot(epoch_.position(table_.end()));
-      // The window of a loaded state ends where a segment does.
-      const bool ends = epoch_.required_end > 0 && table_.end() == epoch_.required_end;
       table_.add(store_.bytes_of(slot), size_of);
-      if (ends && !table_.has_start(table_.end() - 1)) strange_ = true;
+      if (!window_known_) look_at_window();
     }
     return progress;
   }
@@ -90,8 +88,19 @@ class PayloadCursor : public PassCursor<PayloadRing> {
   void follow() {
     table_.begin(oldest_segment(sweep_), oldest_record(sweep_));
     std::visit([&](auto& sweep) { sweep.follow(&table_); }, sweep_);
+    window_end_ = end_segment(sweep_);
+    window_known_ = epoch_.required_end == 0;
     strange_ = false;
     need_ = SegmentTable::kUnknown;
+  }
+
+  /// The window of a loaded state ends where as many segments do as it had. Where the
+  /// records make more of them, that is known before the ring is full.
+  void look_at_window() {
+    const std::uint64_t end = table_.start(window_end_);
+    if (end == SegmentTable::kUnknown && table_.end() <= epoch_.required_end) return;
+    window_known_ = true;
+    strange_ = end != epoch_.required_end;
   }
 
   /// The number of records that there are when the open segment is full at the soonest.
@@ -107,7 +116,10 @@ class PayloadCursor : public PassCursor<PayloadRing> {
 
   const std::uint64_t most_bytes_;
   SegmentTable table_;
-  bool strange_ = false;  // the records are not those of the loaded state
+  std::uint64_t window_end_ = 0;  // the segment that begins where the window of a
+                                  // loaded state ends
+  bool window_known_ = true;      // where that is, or there is none
+  bool strange_ = false;          // the records are not those of the loaded state
   std::uint64_t need_ = SegmentTable::kUnknown;
 };
 

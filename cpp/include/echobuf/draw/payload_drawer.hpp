@@ -34,7 +34,8 @@ class PayloadDrawer : public PayloadCursor {
       : PayloadCursor(options, ring, store, share, most_bytes),
         draw_(store, batch, options, std::move(pool)),
         rows_(store.fields().size()),
-        after_(sweep_) {}
+        after_(sweep_),
+        partial_rows_(store.fields().size()) {}
 
   /// Draws into a block from the pool: all of a batch, or what cannot wait in the ring
   /// for the rest.
@@ -44,7 +45,7 @@ class PayloadDrawer : public PayloadCursor {
     if (outcome != Outcome::kBatch) return outcome;
     if (!draw_.draw(plan_, partial_, options_.lengths.form, batch, poll))
       return Outcome::kInterrupted;
-    partial_ = {};
+    drop_partial();
     go_on();
     return outcome;
   }
@@ -57,9 +58,7 @@ class PayloadDrawer : public PayloadCursor {
   }
   void restore(const Epoch& epoch, const Sweep& sweep) {
     move_to(epoch, sweep);
-    partial_ = {};
-    partial_longest_ = 0;
-    partial_rows_.clear();
+    drop_partial();
     after_ = sweep_;
   }
 
@@ -82,7 +81,6 @@ class PayloadDrawer : public PayloadCursor {
     plan_.clear();
     longest_ = partial_longest_;
     rows_ = partial_rows_;
-    rows_.resize(store_.fields().size());
     crossed_ = full_ = false;
   }
 
@@ -103,15 +101,17 @@ class PayloadDrawer : public PayloadCursor {
         note_need(walk);
         return Outcome::kWait;
       }
-      if (step == Step::kFinished) break;
+      if (step == Step::kFinished) {
+        walk = before;  // what ends a pass is not done twice
+        break;
+      }
       const std::uint64_t taken = add(part);
       if (taken == part.count) continue;
       // The next one does not fit: the walk has gone too far.
       walk = before;
       if (taken > 0) walk.step(progress, taken, part);
     }
-    const bool whole = full_ || (options_.lengths.max_rows == 0 && count() > 0 &&
-                                 count() == options_.batch_size);
+    const bool whole = full_ || count() == most_records();
     if (whole || (count() > 0 && !options_.drop_last)) return Outcome::kBatch;
     return Outcome::kFinished;
   }
@@ -170,9 +170,15 @@ class PayloadDrawer : public PayloadCursor {
   void go_on() {
     if (crossed_) ring_.clear_held_back();
     PayloadCursor::go_on(after_);
-    partial_longest_ = partial_.count > 0 ? longest_ : 0;
-    partial_rows_.assign(rows_.size(), 0);
-    if (partial_.count > 0) partial_rows_ = rows_;
+    if (partial_.count == 0) return;
+    partial_longest_ = longest_;
+    partial_rows_ = rows_;
+  }
+
+  void drop_partial() {
+    partial_ = {};
+    partial_longest_ = 0;
+    std::fill(partial_rows_.begin(), partial_rows_.end(), 0);
   }
 
   /// What is planned is drawn into memory of our own, where its place in the ring is

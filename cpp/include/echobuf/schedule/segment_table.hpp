@@ -2,7 +2,6 @@
 // its share of the payload. No threads, no memory but its own, no clock.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <limits>
@@ -30,13 +29,17 @@ class SegmentTable {
   /// The first record that is not known yet.
   std::uint64_t end() const { return end_; }
 
-  /// Adds the next record. `size_of(i)`: the most records of segment i.
+  /// Adds the next record. `size_of(i)`: the most records of segment i. Throws
+  /// std::bad_alloc; then the record can be added again.
   template <class SizeOf>
   void add(std::uint64_t bytes, const SizeOf& size_of) {
-    if (bytes_ + bytes > share_) close();
+    if (bytes_ + bytes > share_) close(end_);
+    if (open_records() + 1 == size_of(open())) {
+      close(end_ + 1);
+    } else {
+      bytes_ += bytes;
+    }
     ++end_;
-    bytes_ += bytes;
-    if (end_ - starts_.back() == size_of(open())) close();
   }
 
   /// The first record of segment i, no earlier than what begin() or forget() left;
@@ -48,11 +51,6 @@ class SegmentTable {
   /// The number of segments that the records up to end() make, the last one perhaps
   /// partial.
   std::uint64_t segments() const { return open() + (end_ > starts_.back() ? 1 : 0); }
-
-  /// Returns whether a segment begins with `record`, or would.
-  bool has_start(std::uint64_t record) const {
-    return std::binary_search(starts_.begin(), starts_.end(), record);
-  }
 
   /// The segment that is being filled, and how many records and bytes it has.
   std::uint64_t open() const { return first_ + starts_.size() - 1; }
@@ -66,8 +64,8 @@ class SegmentTable {
   }
 
  private:
-  void close() {
-    starts_.push_back(end_);
+  void close(std::uint64_t end) {
+    starts_.push_back(end);  // first: it may throw
     bytes_ = 0;
   }
 

@@ -100,6 +100,8 @@ class FixedSweep : public PackedBefore {
   std::uint64_t oldest_segment() const {
     return schedule_.oldest_segment(position_.pass + (done_ ? 1 : 0));
   }
+  /// The segment that begins where the window ends, unless upstream has ended there.
+  std::uint64_t end_segment() const { return position_.pass + 1; }
   /// The draws of all segments that have entered; none where their number follows from
   /// that of the records.
   std::optional<std::uint64_t> counted() const { return counted_; }
@@ -222,6 +224,7 @@ class AutoSweep : public PackedBefore {
   /// See FixedSweep.
   void follow(const SegmentTable* table) { schedule_.follow(table); }
   std::uint64_t oldest_segment() const { return schedule_.state().lo; }
+  std::uint64_t end_segment() const { return schedule_.state().hi; }
 
   void restore(const AutoSchedule::State& state, const Position& position) {
     schedule_.restore(state);
@@ -274,6 +277,11 @@ inline std::uint64_t oldest_record(const Sweep& sweep) {
 /// The oldest segment still needed.
 inline std::uint64_t oldest_segment(const Sweep& sweep) {
   return std::visit([](const auto& s) { return s.oldest_segment(); }, sweep);
+}
+
+/// The segment that begins where the window ends, unless upstream has ended there.
+inline std::uint64_t end_segment(const Sweep& sweep) {
+  return std::visit([](const auto& s) { return s.end_segment(); }, sweep);
 }
 
 /// The most records of segment i.

@@ -47,8 +47,8 @@ struct SourceLeaf {
   }
   /// Several, whose rows lie one behind another: see `offsets`.
   template <class T>
-  static SourceLeaf of_rows(const T* values, const std::int64_t* offsets,
-                            std::size_t per_row = 1) {
+  static SourceLeaf of_offsets(const T* values, const std::int64_t* offsets,
+                               std::size_t per_row = 1) {
     SourceLeaf leaf = of_rows(values, 0, per_row);
     leaf.offsets = offsets;
     return leaf;

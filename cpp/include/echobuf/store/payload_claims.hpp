@@ -13,16 +13,20 @@ namespace echobuf {
 
 /// The payload is a ring of units of some bytes. A record takes a run of them that does
 /// not wrap around: one that would begins at the ring's start, and what it leaves is
-/// free again with it. Places count units for ever, as positions count records.
+/// free again with it. So a record of up to half of the ring has room once all is free,
+/// and a larger one perhaps not. Places count units for ever, as positions count records.
 ///
 /// Both move in one word, so that records lie in the payload in the order of their
 /// positions: closed, term, position and place, each modulo a power of two. A producer
 /// knows the rest of their digits from the limits, which are at most one ring away.
-/// A word can come again only after 2^30 units, and 512 terms or 2^24 records, between
-/// a producer's load and its exchange.
+///
+/// A word comes again where others, between a producer's load and its exchange, have
+/// claimed a multiple of 2^24 records, of a multiple of 2^30 units or of none, in this
+/// term or 512 terms on. The exchange would then have to meet that one word of millions
+/// after a thread has rested for a second or longer.
 class PayloadClaims {
  public:
-  static constexpr std::uint64_t kMostRecords = std::uint64_t{1} << 23;
+  static constexpr std::uint64_t kMostRecords = (std::uint64_t{1} << 24) - 1;
   static constexpr std::uint64_t kMostUnits = std::uint64_t{1} << 29;
 
   struct Claim {
@@ -149,12 +153,13 @@ class PayloadClaims {
 
   void close() { word_.fetch_or(kClosed, std::memory_order_acq_rel); }
 
-  /// Claims `count` positions of records of no payload, of a closed ring, the consumer
-  /// resting.
+  /// Claims `count` positions, at most those of the ring, of records of no payload: of
+  /// a closed ring that is settled, the consumer resting. All before them are free then.
   void skip(std::uint64_t count) {
     const std::uint64_t word = word_.load(std::memory_order_acquire);
     const std::uint64_t first =
         position_of(word, limit_.load(std::memory_order_relaxed));
+    release(first);  // what a word says is at most a ring away from the limits
     const std::uint64_t place =
         place_of(word, place_limit_.load(std::memory_order_relaxed));
     for (std::uint64_t i = 0; i < count; ++i) end_at(first + i, place);
@@ -172,7 +177,7 @@ class PayloadClaims {
  private:
   static constexpr std::uint64_t kPlace = 2 * kMostUnits - 1;
   static constexpr int kPositionShift = 30;
-  static constexpr std::uint64_t kPosition = 2 * kMostRecords - 1;
+  static constexpr std::uint64_t kPosition = kMostRecords;
   static constexpr std::uint64_t kTermStep = std::uint64_t{1} << 54;
   static constexpr std::uint64_t kClosed = std::uint64_t{1} << 63;
   static constexpr std::uint64_t kTerm = kClosed - kTermStep;

@@ -27,7 +27,7 @@ struct PayloadSize {
   /// std::bad_alloc where that is more than any memory.
   static PayloadSize of(std::uint64_t bytes) {
     std::uint64_t unit = kFieldAlignment;
-    if (bytes > std::uint64_t{1} << 60) throw std::bad_alloc();
+    if (bytes > LengthOptions::kMostBytes) throw std::bad_alloc();
     while (bytes / unit >= PayloadClaims::kMostUnits) unit *= 2;
     return {unit, bytes / unit + 1};
   }

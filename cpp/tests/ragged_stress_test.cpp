@@ -1,0 +1,246 @@
+// Records that differ in length under threads: producers, consumers, prefetching,
+// resets. Nothing is lost, nothing is torn, and use is exact.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <numeric>
+#include <ostream>
+#include <vector>
+
+#include "ragged_support.hpp"
+
+namespace {
+
+using namespace echobuf;        // NOLINT(google-build-using-namespace)
+using namespace echobuf::test;  // NOLINT(google-build-using-namespace)
+using Form = LengthOptions::Form;
+
+struct Load {
+  std::uint64_t tokens;         // of a record, at most
+  std::uint64_t payload_bytes;  // 0: bounded by `max_length`
+  std::uint64_t batch_size;
+  std::uint64_t max_rows;
+  int producers, consumers;
+  std::uint32_t prefetch;
+  Ratio factor;  // 0: automatic
+};
+
+std::ostream& operator<<(std::ostream& out, const Load& load) {
+  return out << load.tokens << " tokens, payload " << load.payload_bytes << ", batch "
+             << load.batch_size << ", max_rows " << load.max_rows << ", "
+             << load.producers << " producers, " << load.consumers
+             << " consumers, prefetch " << load.prefetch << ", factor "
+             << load.factor.num << "/" << load.factor.den;
+}
+
+BufferOptions options_of(const Load& load) {
+  BufferOptions options =
+      of_lengths(96, load.batch_size, {1, 1}, load.payload_bytes);
+  if (load.payload_bytes == 0) {
+    options.lengths.fields[0].max_length = load.tokens;
+    options.lengths.fields[1].max_length = load.tokens;
+  }
+  options.lengths.max_rows = load.max_rows;
+  if (load.consumers == 1) options.lengths.form = Form::kPadded;
+  options.prefetch = load.prefetch;
+  options.automatic = load.factor.num == 0;
+  if (!options.automatic) options.factor = load.factor;
+  return options;
+}
+
+/// Puts first ... end-1, in pieces of any size.
+Status produce(RaggedBuffer& buffer, std::uint64_t term, std::uint64_t first,
+               std::uint64_t end, const LengthsOf& lengths) {
+  std::mt19937_64 random(first);
+  while (first < end) {
+    const std::uint64_t count = std::min(end - first, 1 + random() % 40);
+    const Records records(range(first, first + count), lengths);
+    std::uint64_t done = 0;
+    const Status status = promptly([&](Deadline deadline) {
+      return buffer.put(term, records.leaves(), count, 0, done, deadline, nullptr);
+    });
+    if (status != Status::kOk) return status;
+    EXPECT_EQ(done, count);
+    first += count;
+  }
+  return Status::kOk;
+}
+
+class RaggedStress : public testing::TestWithParam<Load> {
+ protected:
+  /// Runs one epoch of n examples: how often each was served.
+  static Ids epoch(RaggedBuffer& buffer, std::uint64_t n, const LengthsOf& lengths) {
+    const Load& load = GetParam();
+    std::vector<Ids> counts(static_cast<std::size_t>(load.consumers), Ids(n, 0));
+    Threads consumers, producers;
+    for (Ids& count : counts)
+      consumers.start([&] {
+        Batch batch;
+        Status status = Status::kOk;
+        const auto next = [&](Deadline until) { return buffer.next(batch, until); };
+        while ((status = promptly(next)) == Status::kOk)
+          for (const std::uint64_t id : read_batch(batch, buffer.options(), lengths))
+            ++count.at(id);
+        EXPECT_EQ(status, Status::kFinished);
+      });
+    const auto all = static_cast<std::uint64_t>(load.producers);
+    for (std::uint64_t p = 0; p < all; ++p)
+      producers.start([&, p] {
+        EXPECT_EQ(
+            produce(buffer, buffer.term(), p * n / all, (p + 1) * n / all, lengths),
+            Status::kOk);
+      });
+    producers.join();
+    buffer.close();
+    consumers.join();
+    for (std::size_t c = 1; c < counts.size(); ++c)
+      for (std::uint64_t id = 0; id < n; ++id) counts[0][id] += counts[c][id];
+    return counts[0];
+  }
+};
+
+constexpr Load kLoads[] = {
+    // A share is hardly more than a record; or holds many; or is without a limit.
+    {30, 2 * 130, 16, 0, 2, 1, 0, {2, 1}},   {30, 3 * 130, 16, 0, 3, 2, 2, {3, 1}},
+    {30, 6000, 16, 100, 2, 2, 0, {4, 1}},    {30, 3 * 130, 64, 0, 2, 2, 0, {5, 2}},
+    {30, 6000, 16, 60, 3, 1, 2, {7, 3}},     {30, 16 * 130, 16, 0, 2, 1, 0, {0, 1}},
+    {30, 6000, 16, 100, 3, 2, 2, {0, 1}},    {30, 0, 16, 0, 3, 2, 0, {2, 1}},
+    {900, 3 * 3700, 16, 0, 2, 2, 2, {3, 1}}, {900, 60'000, 16, 2000, 3, 1, 0, {1, 1}},
+};
+INSTANTIATE_TEST_SUITE_P(AllLoads, RaggedStress, testing::ValuesIn(kLoads));
+
+TEST_P(RaggedStress, LosesNothingTearsNothingAndUsesExactly) {
+  const Load& load = GetParam();
+  const LengthsOf lengths = some_lengths(load.tokens);
+  RaggedBuffer buffer(options_of(load));
+  for (std::uint64_t number = 0; number < 3; ++number) {
+    if (number > 0) buffer.reset(number);
+    const std::uint64_t n = 1500 + 17 * number;
+    const Ids count = epoch(buffer, n, lengths);
+    for (std::uint64_t id = 0; id < n; ++id) {
+      ASSERT_GE(count[id],
+                std::max<std::uint64_t>(1, load.factor.num / load.factor.den));
+      ASSERT_LE(count[id], load.factor.num == 0 ? 8 : load.factor.ceil());
+    }
+    const std::uint64_t draws =
+        std::accumulate(count.begin(), count.end(), std::uint64_t{0});
+    ASSERT_EQ(buffer.stats().served, draws);
+    ASSERT_TRUE(buffer.checkpoint().epoch_done);
+    if (load.factor.den == 1 && load.factor.num > 0) {
+      ASSERT_EQ(draws, n * load.factor.num);
+    }
+  }
+}
+
+/// Resets while everybody is at work, some of them to an epoch that was opened ahead: a
+/// batch never mixes epochs, and the epoch that is left to end is served exactly.
+TEST(RaggedStress, ResetsAtAnyMoment) {
+  constexpr std::uint64_t kEpochs = 60, kExamples = 300;
+  // Numbers of an epoch begin at its own; lengths are those of the numbers.
+  const LengthsOf lengths = some_lengths(30);
+  for (const bool automatic : {false, true})
+    for (const std::uint32_t prefetch : {0u, 2u}) {
+      BufferOptions options = automatic ? of_lengths_auto(64, 8, 16 * 130)
+                                        : of_lengths(64, 8, {3, 1}, 3 * 130);
+      options.prefetch = prefetch;
+      RaggedBuffer buffer(options);
+      std::atomic<bool> stop{false};
+      std::atomic<std::uint64_t> batches{0};
+      std::mutex mutex;
+      Ids last(kExamples, 0);
+      Threads consumers;
+      for (int c = 0; c < 2; ++c)
+        consumers.start([&] {
+          Batch batch;
+          while (!stop) {
+            const Deadline soon = Clock::now() + std::chrono::milliseconds(20);
+            if (buffer.next(batch, soon) != Status::kOk) {
+              std::this_thread::yield();
+              continue;
+            }
+            ++batches;
+            const Ids ids = read_batch(batch, options, lengths);
+            const std::lock_guard lock(mutex);
+            for (const std::uint64_t id : ids) {
+              ASSERT_EQ(id / 1000, ids[0] / 1000) << "a batch of two epochs";
+              if (id / 1000 == kEpochs) ++last.at(id % 1000);
+            }
+          }
+        });
+      std::mt19937_64 random(prefetch);
+      bool ahead = false;
+      for (std::uint64_t number = 1; number <= kEpochs; ++number) {
+        if (!ahead || !buffer.go_ahead()) buffer.reset(number);
+        const std::uint64_t until = batches + random() % 30;
+        const std::uint64_t term = buffer.term();
+        Threads producers;
+        for (std::uint64_t p = 0; p < 2; ++p)
+          producers.start([&, p] {
+            const std::uint64_t base = number * 1000;
+            const Status status =
+                produce(buffer, term, base + p * kExamples / 2,
+                        base + (p + 1) * kExamples / 2, lengths);
+            EXPECT_NE(status, Status::kTimeout);
+            if (number == kEpochs) {
+              EXPECT_EQ(status, Status::kOk);
+            }
+          });
+        if (number == kEpochs) continue;  // this one is left to end
+        const Deadline latest = far_off();
+        while (batches < until && Clock::now() < latest) std::this_thread::yield();
+        EXPECT_GE(batches, until) << "nothing is served any more";
+        buffer.close();
+        producers.join();
+        ahead = random() % 2 && buffer.open_ahead(number + 1);
+      }
+      buffer.close();
+      const Deadline latest = far_off();
+      while (!buffer.checkpoint().epoch_done && Clock::now() < latest)
+        std::this_thread::yield();
+      stop = true;
+      consumers.join();
+      for (const std::uint64_t times : last) {
+        EXPECT_GE(times, automatic ? 1u : 3u);
+        EXPECT_LE(times, automatic ? 8u : 3u);
+      }
+    }
+}
+
+TEST(RaggedStress, EndsWhenItFailsOrIsShutDown) {
+  const LengthsOf lengths = some_lengths(30);
+  for (const bool fails : {false, true})
+    for (const std::uint32_t prefetch : {0u, 2u}) {
+      BufferOptions options = of_lengths(16, 5, {2, 1}, 2 * 30 * kTokenBytes);
+      options.prefetch = prefetch;
+      RaggedBuffer buffer(options);
+      put_what_fits(buffer, 0, 90, lengths);
+      Status put = Status::kOk, drawn = Status::kOk;
+      Threads threads;
+      threads.start([&] {
+        const Records records(range(0, 400), lengths);
+        std::uint64_t done = 0;
+        put = promptly([&](Deadline deadline) {
+          return buffer.put(buffer.term(), records.leaves(), 400, 0, done, deadline,
+                            nullptr);
+        });
+      });
+      threads.start([&] {
+        Batch batch;
+        for (int i = 0; i < 3 && drawn == Status::kOk; ++i)
+          drawn = promptly(
+              [&](Deadline deadline) { return buffer.next(batch, deadline); });
+        if (fails)
+          buffer.fail();
+        else
+          buffer.shut_down();
+        drawn = buffer.next(batch, kAtOnce);
+      });
+      threads.join();
+      EXPECT_EQ(put, Status::kClosed);
+      EXPECT_EQ(drawn, fails ? Status::kFailed : Status::kClosed);
+    }
+}
+
+}  // namespace

@@ -1,0 +1,292 @@
+// Helpers of tests of records that differ in length: records that show when they are
+// torn, a slow reference of what a buffer serves, and one thread that puts and draws.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "echobuf/buffer/buffer.hpp"
+#include "support.hpp"
+
+namespace echobuf::test {
+
+/// A record is a number, of eight bytes, and two fields of any length: tokens of four
+/// bytes, and points of three times two.
+inline constexpr std::size_t kTokenBytes = 4, kPointBytes = 6;
+
+struct Lengths {
+  std::uint64_t tokens, points;
+
+  bool operator==(const Lengths&) const = default;
+  std::uint64_t bytes() const { return tokens * kTokenBytes + points * kPointBytes; }
+};
+using LengthsOf = std::function<Lengths(std::uint64_t id)>;
+
+/// Lengths from none to `most` tokens, most of them short, as a function of the number.
+inline LengthsOf some_lengths(std::uint64_t most, std::uint64_t seed = 0) {
+  return [=](std::uint64_t id) -> Lengths {
+    std::mt19937_64 random(id * 77 + seed);
+    const std::uint64_t kind = random() % 8;
+    if (kind == 0) return {0, 0};
+    const std::uint64_t up_to = kind == 1 ? most : most / 4;
+    const std::uint64_t tokens = random() % (up_to + 1);
+    return {tokens, std::min<std::uint64_t>(random() % 3, (most - tokens) / 2)};
+  };
+}
+
+inline BufferOptions of_lengths(std::uint64_t window, std::uint64_t batch_size,
+                                Ratio factor, std::uint64_t payload_bytes) {
+  BufferOptions options = numbered(window, batch_size, factor);
+  options.fields = {{8, 1}, {kTokenBytes, 1}, {kPointBytes, 1}};
+  options.lengths.fields = {{1, kTokenBytes}, {2, kPointBytes}};
+  options.lengths.payload_bytes = payload_bytes;
+  return options;
+}
+inline BufferOptions of_lengths_auto(std::uint64_t window, std::uint64_t batch_size,
+                                     std::uint64_t payload_bytes) {
+  BufferOptions options = of_lengths(window, batch_size, {1, 1}, payload_bytes);
+  options.automatic = true;
+  return options;
+}
+
+/// Byte `at` of a field of a record.
+inline std::byte byte_of(std::uint64_t id, std::uint64_t field, std::uint64_t at) {
+  return static_cast<std::byte>((id * 31 + field * 7 + at + 1) * 0x9E3779B97F4A7C15u >>
+                                40);
+}
+
+/// Records in memory, as put() takes them.
+class Records {
+ public:
+  Records(const Ids& ids, const LengthsOf& lengths) : ids_(ids) {
+    offsets_[0].push_back(0);
+    offsets_[1].push_back(0);
+    for (const std::uint64_t id : ids) {
+      const Lengths of = lengths(id);
+      add(0, id, of.tokens, kTokenBytes);
+      add(1, id, of.points, kPointBytes);
+    }
+    leaves_[0] = SourceLeaf::of(ids_.data());
+    leaves_[1] = {bytes_[0].data(), 0, 0, offsets_[0].data()};
+    leaves_[2] = {bytes_[1].data(), 0, 0, offsets_[1].data()};
+  }
+  Records(const Records&) = delete;
+  Records& operator=(const Records&) = delete;
+
+  const SourceLeaf* leaves() const { return leaves_; }
+  std::uint64_t size() const { return ids_.size(); }
+
+ private:
+  void add(std::uint64_t field, std::uint64_t id, std::uint64_t rows,
+           std::uint64_t row_bytes) {
+    for (std::uint64_t at = 0; at < rows * row_bytes; ++at)
+      bytes_[field].push_back(byte_of(id, field, at));
+    offsets_[field].push_back(offsets_[field].back() + static_cast<std::int64_t>(rows));
+  }
+
+  Ids ids_;
+  std::vector<std::byte> bytes_[2];
+  std::vector<std::int64_t> offsets_[2];
+  SourceLeaf leaves_[3] = {};
+};
+
+/// Looks at every byte of a batch, and returns the numbers of its records.
+inline Ids read_batch(const Batch& batch, const BufferOptions& options,
+                      const LengthsOf& lengths) {
+  Ids ids(batch.count);
+  const std::byte* const block = batch.block.data();
+  if (batch.count > 0)
+    std::memcpy(ids.data(), block + batch.places[0].values, batch.count * 8);
+  const bool packed = options.lengths.form == LengthOptions::Form::kPacked;
+  for (std::uint64_t f = 0; f < 2; ++f) {
+    const RaggedField& field = options.lengths.fields[f];
+    const LeafPlace& place = batch.places[f + 1];
+    const std::byte* values = block + place.values;
+    std::vector<std::int64_t> index(batch.count + (packed ? 1 : 0));
+    std::memcpy(index.data(), block + place.index, index.size() * 8);
+    const auto expect_padding = [&](const std::byte* from, const std::byte* end) {
+      for (std::size_t at = 0; from + at < end; ++at)
+        ASSERT_EQ(from[at],
+                  field.pad.empty() ? std::byte{0} : field.pad[at % field.pad.size()]);
+    };
+    EXPECT_EQ(place.rows % options.lengths.pad_to, 0u);
+    std::uint64_t all = 0, longest = 0;
+    if (packed) {
+      EXPECT_EQ(index[0], 0);
+    }
+    for (std::uint64_t i = 0; i < batch.count; ++i) {
+      const Lengths of = lengths(ids[i]);
+      const std::uint64_t rows = f == 0 ? of.tokens : of.points;
+      const std::byte* record =
+          values + (packed ? all : i * place.rows) * field.row_bytes;
+      for (std::uint64_t at = 0; at < rows * field.row_bytes; ++at)
+        if (record[at] != byte_of(ids[i], f, at)) {
+          ADD_FAILURE() << "record " << ids[i] << " is torn";
+          return ids;
+        }
+      all += rows;
+      longest = std::max(longest, rows);
+      EXPECT_EQ(static_cast<std::uint64_t>(index[i + (packed ? 1 : 0)]),
+                packed ? all : rows);
+      if (!packed)
+        expect_padding(record + rows * field.row_bytes,
+                       record + place.rows * field.row_bytes);
+    }
+    EXPECT_EQ(place.rows, round_up(packed ? all : longest, options.lengths.pad_to));
+    if (packed)
+      expect_padding(values + all * field.row_bytes,
+                     values + place.rows * field.row_bytes);
+  }
+  return ids;
+}
+
+// ---- a slow reference
+
+/// Segments of 0 ... n-1 with a fixed factor, record by record.
+inline std::vector<Ids> segments_of(const BufferOptions& options, std::uint64_t n,
+                                    const LengthsOf& lengths) {
+  const std::uint64_t per_window = options.factor.ceil();
+  const std::uint64_t share = options.lengths.share(per_window);
+  std::vector<Ids> segments;
+  std::uint64_t bytes = 0;
+  for (std::uint64_t id = 0; id < n; ++id) {
+    const std::uint64_t i = segments.size();
+    std::uint64_t size = options.window / per_window;
+    if (options.factor.den == 1 && i > 0) {
+      const std::uint64_t j = (i - 1) % per_window;
+      size = (j + 1) * options.window / per_window - j * options.window / per_window;
+    }
+    if (i == 0 || segments.back().size() == size ||
+        bytes + lengths(id).bytes() > share) {
+      segments.emplace_back();
+      bytes = 0;
+    }
+    segments.back().push_back(id);
+    bytes += lengths(id).bytes();
+  }
+  return segments;
+}
+
+/// All draws of an epoch with a fixed factor.
+inline Ids expected_draws(const BufferOptions& options, std::uint64_t n,
+                          std::uint64_t epoch, const LengthsOf& lengths) {
+  const std::vector<Ids> segments = segments_of(options, n, lengths);
+  const std::uint64_t phase = epoch_phase(options.factor, options.seed, epoch);
+  const auto ends = [&](std::uint64_t i) {  // of the passes of segment i
+    return i + options.factor.times(i + 1, phase) - options.factor.times(i, phase);
+  };
+  Ids draws;
+  for (std::uint64_t pass = 0;; ++pass) {
+    Ids window;
+    for (std::uint64_t i = 0; i < segments.size() && i <= pass; ++i)
+      if (ends(i) > pass)
+        window.insert(window.end(), segments[i].begin(), segments[i].end());
+    if (window.empty()) return draws;
+    const Permutation order(static_cast<std::uint32_t>(window.size()),
+                            permutation_key(options.seed, epoch, pass));
+    for (std::uint32_t t = 0; t < window.size(); ++t) draws.push_back(window[order(t)]);
+  }
+}
+
+/// The batches that draws are cut into.
+inline std::vector<Ids> cut(const Ids& draws, const BufferOptions& options,
+                            const LengthsOf& lengths) {
+  const std::uint64_t max_rows = options.lengths.max_rows;
+  const std::uint64_t most = max_rows > 0 ? options.window : options.batch_size;
+  const auto fits = [&](const Ids& batch, std::uint64_t id) {
+    if (batch.size() == most) return false;
+    if (max_rows == 0 || batch.empty()) return true;
+    std::uint64_t sum[2] = {}, longest[2] = {};
+    Ids with = batch;
+    with.push_back(id);
+    for (const std::uint64_t i : with) {
+      const std::uint64_t rows[2] = {lengths(i).tokens, lengths(i).points};
+      for (int f = 0; f < 2; ++f) {
+        sum[f] += rows[f];
+        longest[f] = std::max(longest[f], rows[f]);
+      }
+    }
+    if (options.lengths.form == LengthOptions::Form::kPadded)
+      return std::max(longest[0], longest[1]) * with.size() <= max_rows;
+    return std::max(sum[0], sum[1]) <= max_rows;
+  };
+  std::vector<Ids> batches;
+  Ids batch;
+  for (const std::uint64_t id : draws) {
+    if (!fits(batch, id)) {
+      batches.push_back(batch);
+      batch.clear();
+    }
+    batch.push_back(id);
+  }
+  if (!batch.empty() && (!options.drop_last || batch.size() == most))
+    batches.push_back(batch);
+  return batches;
+}
+
+// ---- one thread alone
+
+/// Puts as many of first ... end-1 as fit, and says where the rest begins.
+inline std::uint64_t put_what_fits(RaggedBuffer& buffer, std::uint64_t first,
+                                   std::uint64_t end, const LengthsOf& lengths) {
+  const Records records(range(first, std::min(end, first + 97)), lengths);
+  std::uint64_t done = 0;
+  buffer.put(buffer.term(), records.leaves(), records.size(), 0, done, kAtOnce,
+             nullptr);
+  return first + done;
+}
+
+/// Serves first ... n-1 on this thread alone, up to `most` batches.
+inline Epochs serve(RaggedBuffer& buffer, std::uint64_t n, const LengthsOf& lengths,
+                    std::uint64_t first = 0, std::size_t most = ~std::size_t{0}) {
+  Epochs got;
+  std::uint64_t fresh = first;
+  while (got.batches.size() < most) {
+    const std::uint64_t before = fresh;
+    fresh = put_what_fits(buffer, fresh, n, lengths);
+    if (fresh == n) buffer.close();
+    const bool wait = buffer.prefetches() && fresh == n;
+    bool drew = false;
+    Status status = Status::kOk;
+    Batch batch;
+    const auto next = [&] {
+      if (!wait) return buffer.next(batch, kAtOnce);
+      return promptly([&](Deadline deadline) { return buffer.next(batch, deadline); });
+    };
+    while (got.batches.size() < most && (status = next()) == Status::kOk) {
+      got.batches.push_back(read_batch(batch, buffer.options(), lengths));
+      got.after.push_back(buffer.checkpoint());
+      drew = true;
+    }
+    if (status == Status::kFinished) return got;
+    if (status != Status::kTimeout && status != Status::kOk) {
+      ADD_FAILURE() << "ended with status " << static_cast<int>(status);
+      return got;
+    }
+    if (!drew && fresh == before && !buffer.prefetches()) {
+      ADD_FAILURE() << "producer and consumer wait for each other at " << fresh;
+      return got;
+    }
+  }
+  return got;
+}
+
+inline std::string name_of_lengths(const BufferOptions& options) {
+  const LengthOptions& lengths = options.lengths;
+  return (options.automatic ? "auto, " : "") + name_of(options) + " payload " +
+         std::to_string(lengths.payload_bytes) + " max_rows " +
+         std::to_string(lengths.max_rows) + " pad_to " +
+         std::to_string(lengths.pad_to) +
+         (lengths.form == LengthOptions::Form::kPadded ? " padded" : " packed") +
+         (options.drop_last ? " drop_last" : "");
+}
+
+}  // namespace echobuf::test
