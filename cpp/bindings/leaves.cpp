@@ -169,7 +169,7 @@ std::optional<std::size_t> Leaves::bind(PyObject* const* arrays, Form form,
     const Leaf& leaf = leaves_[i];
     if (leaf.any_length) {
       const std::uint64_t before = sources.n;
-      if (!bind_rows(leaf, item, stacked, sources)) return i;
+      if (!bind_rows(leaf, item, form, stacked, sources)) return i;
       if (i > 0 && sources.n != before) return i;
       continue;
     }
@@ -197,15 +197,16 @@ std::optional<std::size_t> Leaves::bind(PyObject* const* arrays, Form form,
 
 /// Finds a leaf of any length: an array of one example's rows, or, stacked, a pair of
 /// the rows of all and of int64 offsets.
-bool Leaves::bind_rows(const Leaf& leaf, py::handle item, bool stacked,
+bool Leaves::bind_rows(const Leaf& leaf, py::handle item, Form form, bool stacked,
                        Sources& sources) const {
   py::handle values = item;
   if (stacked) {
     if (!PyTuple_Check(item.ptr()) || PyTuple_GET_SIZE(item.ptr()) != 2) return false;
     values = PyTuple_GET_ITEM(item.ptr(), 0);
   }
-  const auto array =
-      leaf.carried ? view_of_carried(values, leaf) : view_of(values, leaf, sources);
+  const auto array = form == Form::kYielded && leaf.carried
+                         ? view_of_carried(values, leaf)
+                         : view_of(values, leaf, sources);
   if (!array || array->ndim < 1 || !array->has_shape(1, leaf.shape, 1)) return false;
   if (!array->contiguous_from(0)) return false;
   SourceLeaf source{array->data, 0};

@@ -99,7 +99,7 @@ class Leaves {
   py::list export_all(const BatchLayout& layout, Batch batch) const;
 
  private:
-  bool bind_rows(const Leaf& leaf, py::handle item, bool stacked,
+  bool bind_rows(const Leaf& leaf, py::handle item, Form form, bool stacked,
                  Sources& sources) const;
   bool within_limits(const Sources& sources) const;
 

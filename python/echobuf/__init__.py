@@ -27,8 +27,9 @@ from echobuf.errors import (
     UpstreamError,
     UpstreamStateError,
 )
+from echobuf.field import Field
 from echobuf.progress import set_progress
-from echobuf.spec import Field
+from echobuf.ragged import Packed, Padded, Ragged
 from echobuf.stats import Stats
 
 if TYPE_CHECKING:
@@ -95,6 +96,9 @@ __all__ = [
     "ItemError",
     "MissingPackageError",
     "OptionError",
+    "Packed",
+    "Padded",
+    "Ragged",
     "SpecError",
     "StateError",
     "Stats",

@@ -77,7 +77,7 @@ class BufferOptions:
     def __init__(
         self,
         *,
-        leaves: list[tuple[np.dtype[Any], tuple[int, ...]]],
+        leaves: list[tuple[np.dtype[Any], tuple[int | None, ...]]],
         ragged: bool,
         batch_size: int,
         window: int,
@@ -90,6 +90,12 @@ class BufferOptions:
         shared: bool,
         borrowed: BorrowedSlots | None,
         output: list[tuple[int, ChainPlan | None]],
+        payload_bytes: int = 0,
+        max_lengths: list[int] = ...,
+        form: str = "packed",
+        pad_to: int = 1,
+        pad_values: list[bytes] = ...,
+        max_rows: int = 0,
     ) -> None: ...
     idle: int
     def needs(self) -> tuple[int, int, int, int, int]:
@@ -201,6 +207,21 @@ class Buffer(_Bound):
     def next_into(
         self, arrays: list[npt.NDArray[Any]], timeout_s: float | None, /
     ) -> int: ...
+
+class RaggedBuffer(_Bound):
+    """A buffer on the CPU, some leaves of whose examples differ in length."""
+
+    def __init__(
+        self,
+        leaves: list[tuple[np.dtype[Any], tuple[int | None, ...]]],
+        output: list[tuple[np.dtype[Any], tuple[int | None, ...]]],
+        options: BufferOptions,
+        makers: list[Callable[[Any, Any], Any] | None],
+    ) -> None: ...
+    @property
+    def share_bytes(self) -> int:
+        """The most bytes of a segment's ragged leaves, or an example's; 0: any."""
+    def next(self, timeout_s: float | None, /) -> list[Any] | int: ...
 
 class CudaError(Exception):
     """The driver refused a call. Arguments: its code, or 0, and what happened."""

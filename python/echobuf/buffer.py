@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from echobuf import _core, state
+from echobuf import _core
 from echobuf._engine.engine import Engine
-from echobuf.errors import OptionError, SpecError, StateError
+from echobuf._engine.resumable import Resumable
+from echobuf.errors import OptionError, SpecError
 from echobuf.options import (
     Factor,
+    RaggedForm,
     Unit,
     check_epoch,
     check_options,
@@ -20,7 +22,7 @@ from echobuf.spec import describe, make_structure
 from echobuf.stats import Stats, make_stats
 
 
-class EchoBuffer(Uncopied):
+class EchoBuffer(Resumable, Uncopied):
     """A window of examples, each stored once and served as often as `factor` says.
 
     Fresh examples enter in the order of `put`; batches are drawn in shuffled passes
@@ -52,6 +54,19 @@ class EchoBuffer(Uncopied):
         max_bytes: the most memory that the buffer may take on its device: its ring,
             batches made ahead, and batch memory kept for the next batch. Batches that
             you hold are yours.
+        payload_bytes: for a spec with ragged leaves: the most bytes that these take in
+            the window, all of them together, without padding. Left out,
+            `window * max_length` rows. An example may have as many as a segment's
+            share, `payload_bytes // ceil(factor)`.
+        ragged: the form of ragged leaves in batches: "packed" for `echobuf.Ragged`,
+            "padded" for `echobuf.Padded`.
+        pad_value: fills up padding: a number that the dtypes hold, or a pytree like the
+            spec with a number for each ragged leaf.
+        pad_to: makes the length of padded arrays, or the rows of packed ones, a
+            multiple of it.
+        max_rows: in place of `batch_size`: a batch is as many draws as have at most so
+            many rows in each ragged leaf, with padding where they are padded; at least
+            one draw, at most `window`.
 
     Raises:
         SpecError: the spec is empty or has leaves that cannot be stored.
@@ -77,7 +92,7 @@ class EchoBuffer(Uncopied):
     _shared = False  # whether the slots lie where other processes can write them
     _borrowed: _core.BorrowedSlots | None = None  # slots that another process writes
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what users may say of a buffer
         self,
         spec: Any,
         *,
@@ -92,6 +107,11 @@ class EchoBuffer(Uncopied):
         prefetch: int = 0,
         drop_last: bool = False,
         max_bytes: int | None = None,
+        payload_bytes: int | None = None,
+        ragged: RaggedForm = "packed",
+        pad_value: Any = 0,
+        pad_to: int | None = None,
+        max_rows: int | None = None,
     ) -> None:
         options = check_options(
             batch_size=batch_size,
@@ -105,6 +125,11 @@ class EchoBuffer(Uncopied):
             prefetch=prefetch,
             drop_last=drop_last,
             max_bytes=max_bytes,
+            payload_bytes=payload_bytes,
+            ragged=ragged,
+            pad_value=pad_value,
+            pad_to=pad_to,
+            max_rows=max_rows,
         )
         engine = Engine(
             spec, options, transform, shared=self._shared, borrowed=self._borrowed
@@ -115,13 +140,17 @@ class EchoBuffer(Uncopied):
         self._draws = engine.draws
         structure = make_structure(engine.output.spec.treespec)
         self._flatten_out, self._unflatten = structure.flatten, structure.unflatten
-        lead = () if options.ragged else (options.batch_size,)
+        lead = () if options.whole_batches else (options.batch_size,)
         self._full_length = (lead + engine.output.spec.fields[0].shape)[0]
 
     def __repr__(self) -> str:
         engine = self._engine
         options = engine.options
-        size = "" if options.ragged else f"batch_size={options.batch_size}, "
+        size = f"batch_size={options.batch_size}, "
+        if options.whole_batches:
+            size = ""
+        elif options.ragged.max_rows is not None:
+            size = f"max_rows={options.ragged.max_rows}, "
         return (
             f"EchoBuffer({describe(engine.spec)}, {size}window={options.window}, "
             f"factor={show_factor(options.factor)}, unit={options.unit!r}, "
@@ -138,11 +167,14 @@ class EchoBuffer(Uncopied):
                 with the buffer protocol, all of the spec's dtypes; or of Python
                 numbers: an int for a leaf of any integers that hold it, a float or a
                 complex for any of its kind, a bool for bools. With `unit="batch"` a
-                whole batch, whose axis 0 may be shorter than the spec says.
+                whole batch, whose axis 0 may be shorter than the spec says. A ragged
+                leaf is an array of any length on axis 0, or bytes for uint8.
             timeout: seconds to wait for room at most.
 
         Raises:
             SpecError: it does not fit the spec; nothing was put.
+            CapacityError: its ragged leaves are larger than a segment's share of
+                `payload_bytes`; nothing was put.
             TimeoutError: the time ran out; nothing was put.
             ClosedError: the buffer is closed.
         """
@@ -156,11 +188,13 @@ class EchoBuffer(Uncopied):
         """Add `n` fresh examples, stacked on axis 0, any `n` >= 0.
 
         Args:
-            batch: a pytree like the spec, leaves `[n, *shape]`.
+            batch: a pytree like the spec, leaves `[n, *shape]`. A ragged leaf is
+                `echobuf.Ragged(values, offsets)` or such a tuple, a list of n arrays, a
+                jagged nested tensor, or an Arrow array of lists or binary strings.
             timeout: seconds to wait for room at most, in all.
 
         Raises:
-            SpecError: it does not fit the spec; nothing was put.
+            SpecError, CapacityError: as `put`; nothing was put.
             TimeoutError: the time ran out; the first `accepted` (an attribute of the
                 exception) examples were put.
             ClosedError: the buffer is, or was meanwhile, closed; `accepted` as above.
@@ -206,8 +240,9 @@ class EchoBuffer(Uncopied):
 
         Returns:
             A pytree like the spec with leaves `[batch_size, *shape]`, 64-byte aligned,
-            which are the caller's; or `out`. On a CUDA device the batch is drawn in
-            the order of the stream; nothing waits for it.
+            which are the caller's; or `out`. Ragged leaves are `Ragged` or `Padded`. On
+            a CUDA device the batch is drawn in the order of the stream; nothing waits
+            for it.
 
         Raises:
             StopIteration: everything has been served.
@@ -321,51 +356,7 @@ class EchoBuffer(Uncopied):
 
     def stats(self) -> Stats:
         """Return counts and times of this epoch."""
-        raw = self._core.stats()
-        if isinstance(raw, int):
-            self._engine.termination.check(raw)
-            raise AssertionError(raw)
-        return make_stats(raw)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the position of the batches handed out so far, for `json` to keep.
-
-        `state["fresh_offset"]` is the index of the oldest fresh example still needed;
-        `state["epoch"]` the epoch it belongs to. Once upstream has ended and the last
-        batch is out, that is the start of the next epoch; before `close()` nothing can
-        tell which batch is the last.
-        """
-        return state.seal(self._engine.arguments, self._engine.position())
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue where a buffer with the same arguments was.
-
-        Call it before the first `put`; then put the fresh examples of epoch
-        `state["epoch"]` from `state["fresh_offset"]` on.
-
-        Raises:
-            StateError: the state is damaged or of other arguments, or this buffer has
-                been used.
-
-        Examples:
-            >>> first, second = (
-            ...     EchoBuffer(np.int64(0), batch_size=2, window=4) for _ in range(2)
-            ... )
-            >>> first.put_batch(np.arange(4))
-            >>> batch, state = first.next_batch(), first.state_dict()
-            >>> second.load_state_dict(state)
-            >>> second.put_batch(np.arange(4)[state["fresh_offset"] :])
-            >>> (second.next_batch() == first.next_batch()).tolist()
-            [True, True]
-        """
-        stats = self.stats()
-        position = state.unseal(state_dict, self._engine.arguments)
-        if stats.fresh or stats.served:
-            raise StateError(
-                f"the buffer has been used ({stats.fresh} examples put); load a state "
-                "before the first `put`, or after `reset`."
-            )
-        self._engine.restore(position)
+        return make_stats(self._engine.raw_stats())
 
     def __enter__(self) -> EchoBuffer:
         self.ready()  # raises if the context was left

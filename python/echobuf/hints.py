@@ -33,6 +33,10 @@ _IMAGE = (
     "Examples have one shape: `np.asarray(image.convert('RGB').resize((width, "
     "height)))`."
 )
+_VARIES = (
+    "Or let the length vary: say `payload_bytes=` and `ragged='packed'` to a loader, "
+    "make axis 0 of a buffer's Field None."
+)
 _ARROW_BATCH = (
     "Make arrays of its columns: `{name: batch[name].to_numpy(zero_copy_only=False) "
     "for name in batch.schema.names}`, with batched=True."
@@ -160,9 +164,15 @@ def of_columns(leaf: Any) -> str:
     return _of(leaf, _COLUMNS)
 
 
-def to_fit(leaf: Any) -> str:
-    """Return how to give all examples one shape."""
-    return _IMAGE if is_of(leaf, "PIL", "Image") else _PAD
+def to_fit(leaf: Any, *, varies: bool = False) -> str:
+    """Return how to give all examples one shape.
+
+    Args:
+        leaf: of another shape than the first example's.
+        varies: only its length on axis 0 differs.
+    """
+    line = _IMAGE if is_of(leaf, "PIL", "Image") else _PAD
+    return f"{line} {_VARIES}" if varies else line
 
 
 def to_iterate(upstream: Any) -> str:

@@ -15,6 +15,7 @@ from echobuf.errors import DeviceError, OptionError
 
 Factor: TypeAlias = float | Fraction | Decimal | Literal["auto"]
 Unit: TypeAlias = Literal["example", "batch"]
+RaggedForm: TypeAlias = Literal["packed", "padded"]
 
 MAX_WINDOW = 2**31 - 1  # records: a place in a pass is a 32-bit number
 _MAX_SEED = 2**64 - 1
@@ -25,6 +26,28 @@ _MAX_ORDINAL = 2**15
 _MAX_DENOMINATOR = 1_000_000
 _EXACT = (numbers.Rational, Decimal)
 _REAL = (numbers.Real, Decimal)
+
+
+@dataclass(frozen=True)
+class RaggedOptions:
+    """The arguments for ragged leaves, checked as far as they can be without a spec.
+
+    Attributes:
+        form: "packed" or "padded".
+        payload_bytes: the bytes of ragged leaves in the window; None for no limit.
+        pad_value: a number, or a pytree of them like the spec.
+        pad_to: lengths of batches are multiples of it.
+        max_rows: the most rows of a batch, in place of a number of examples.
+        given: an argument that makes sense with ragged leaves alone, and its value, as
+            `payload_bytes` is 1000; empty if there is none.
+    """
+
+    form: str = "packed"
+    payload_bytes: int | None = None
+    pad_value: Any = 0
+    pad_to: int = 1
+    max_rows: int | None = None
+    given: str = ""
 
 
 @dataclass(frozen=True)
@@ -41,9 +64,10 @@ class Options:
     prefetch: int
     drop_last: bool
     max_bytes: int | None
+    ragged: RaggedOptions = RaggedOptions()
 
     @property
-    def ragged(self) -> bool:
+    def whole_batches(self) -> bool:
         """True with `unit="batch"`: batches may be shorter than the spec."""
         return self.unit == "batch"
 
@@ -55,7 +79,7 @@ class Options:
         return self.factor.numerator, self.factor.denominator
 
 
-def check_options(
+def check_options(  # noqa: PLR0913 - what users may say of a buffer
     *,
     batch_size: Any,
     window: Any,
@@ -68,6 +92,11 @@ def check_options(
     prefetch: Any,
     drop_last: Any,
     max_bytes: Any,
+    payload_bytes: Any = None,
+    ragged: Any = None,
+    pad_value: Any = 0,
+    pad_to: Any = None,
+    max_rows: Any = None,
 ) -> Options:
     """Check every argument.
 
@@ -82,8 +111,15 @@ def check_options(
             f"`transform` is {transform!r}; it must be a mapping from leaves to lists "
             "of operations of `echobuf.transforms`."
         )
+    of_ragged = check_ragged(
+        payload_bytes=payload_bytes,
+        ragged=ragged,
+        pad_value=pad_value,
+        pad_to=pad_to,
+        max_rows=max_rows,
+    )
     options = Options(
-        batch_size=_check_batch_size(batch_size, unit),
+        batch_size=_check_batch_size(batch_size, unit, of_ragged.max_rows),
         window=check_int("window", window, 1, None),
         factor=check_factor(factor),
         max_factor=check_int("max_factor", max_factor, 1, 2**31 - 1),
@@ -95,6 +131,7 @@ def check_options(
         max_bytes=None
         if max_bytes is None
         else check_int("max_bytes", max_bytes, 0, None),
+        ragged=of_ragged,
     )
     _check_together(options)
     return options
@@ -110,7 +147,57 @@ def _may_be_transform(transform: Any) -> bool:
     )
 
 
-def _check_batch_size(batch_size: Any, unit: str) -> int:
+def check_ragged(
+    *, payload_bytes: Any, ragged: Any, pad_value: Any, pad_to: Any, max_rows: Any
+) -> RaggedOptions:
+    """Check the arguments for ragged leaves; `ragged` may be None for "packed".
+
+    Raises:
+        OptionError: an argument is out of range; the message names it.
+    """
+    if ragged == "nested":
+        raise OptionError(
+            "`ragged` is 'nested'; nested tensors are batches of "
+            "`echobuf.torch.EchoLoader`, with unit='example'. Here it must be 'packed' "
+            "or 'padded'."
+        )
+    if not isinstance(ragged, str | None) or ragged not in ("packed", "padded", None):
+        raise OptionError(f"`ragged` is {ragged!r}; it must be 'packed' or 'padded'.")
+    most = 2**63 - 1
+    limits = {"payload_bytes": payload_bytes, "pad_to": pad_to, "max_rows": max_rows}
+    checked = {
+        name: None if value is None else check_int(name, value, 1, most)
+        for name, value in limits.items()
+    }
+    pads = not (isinstance(pad_value, int) and pad_value == 0)
+    given = {**checked, "pad_value": pad_value if pads else None}
+    given["ragged"] = "padded" if ragged == "padded" else None
+    if pads and ragged != "padded" and pad_to is None:
+        raise OptionError(
+            f"`pad_value` is {pad_value!r}, but nothing is padded with ragged='packed' "
+            "and without `pad_to`; leave `pad_value` out, or say ragged='padded'."
+        )
+    return RaggedOptions(
+        form=ragged or "packed",
+        payload_bytes=checked["payload_bytes"],
+        pad_value=pad_value,
+        pad_to=checked["pad_to"] or 1,
+        max_rows=checked["max_rows"],
+        given=next(
+            (f"`{name}` is {one!r}" for name, one in given.items() if one is not None),
+            "",
+        ),
+    )
+
+
+def _check_batch_size(batch_size: Any, unit: str, max_rows: int | None) -> int:
+    if max_rows is not None and unit == "example":
+        if batch_size is not None:
+            raise OptionError(
+                f"`batch_size` is {batch_size!r} and `max_rows` is {max_rows}; give "
+                "one of them: `max_rows` makes batches of as many examples as fit."
+            )
+        return 1
     if unit == "example":
         if batch_size is None:
             raise OptionError(
@@ -128,6 +215,22 @@ def _check_batch_size(batch_size: Any, unit: str) -> int:
 
 def _check_together(options: Options) -> None:
     window, batch_size, factor = options.window, options.batch_size, options.factor
+    if options.ragged.given and options.whole_batches:
+        raise OptionError(
+            f"{options.ragged.given}, but `unit` is 'batch'; ragged leaves are for "
+            "unit='example'."
+        )
+    if options.ragged.given and options.device != "cpu":
+        raise OptionError(
+            f"{options.ragged.given}, but `device` is {options.device!r}; ragged "
+            "leaves are not there yet on CUDA devices: use device='cpu', and move the "
+            "batches."
+        )
+    if options.ragged.max_rows is not None and options.drop_last:
+        raise OptionError(
+            "`drop_last` is True, but with `max_rows` batches differ in size anyhow, "
+            "and none is left out; leave `drop_last` out."
+        )
     if window < batch_size:
         raise OptionError(
             f"`window` is {window}; it must be at least `batch_size`, which is "

@@ -98,6 +98,8 @@ def arguments_of(
     spec: str | None,
     transform: dict[str, list[str]] | None,
     transform_numbers: dict[str, list[int]] | None,
+    *,
+    is_ragged: bool = False,
 ) -> State:
     """Return the arguments that the order of batches depends on.
 
@@ -107,7 +109,10 @@ def arguments_of(
         transform: its chains in words, by leaf; None while they are not known.
         transform_numbers: the numbers of its operations in random draws, by leaf: they
             are equal where one object is in several chains.
+        is_ragged: the spec is known to have ragged leaves.
     """
+    ragged = options.ragged
+    of_ragged = {"payload_bytes": ragged.payload_bytes, "max_rows": ragged.max_rows}
     return {
         "spec": spec,
         "batch_size": options.batch_size,
@@ -119,6 +124,7 @@ def arguments_of(
         "drop_last": options.drop_last,
         "transform": transform,
         "transform_numbers": transform_numbers,
+        **(of_ragged if is_ragged or ragged.given else {}),
     }
 
 

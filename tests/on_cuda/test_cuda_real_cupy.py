@@ -85,7 +85,7 @@ def test_cupy_compiles_chains_and_what_it_made_is_kept(monkeypatch, tmp_path):
     )
     spec = make_spec(echobuf.Field((32, 32, 3), np.uint8))
     chain = [transforms.RandomCrop(20), transforms.ColorJitter(0.1, 0.1)]
-    plans = make_output_spec(spec, chain, ragged=False).plans
+    plans = make_output_spec(spec, chain, whole=False).plans
     source = codegen.stage_source(plan for _, plan in plans)
     cubin = cupy_device.compiled(source.text, source.options)
     assert cubin[:4] == b"\x7fELF"

@@ -70,7 +70,7 @@ SEQUENCES = {
 
 
 def source_of(spec, transform):
-    made = make_output_spec(make_spec(spec), transform, ragged=False)
+    made = make_output_spec(make_spec(spec), transform, whole=False)
     return codegen.stage_source(plan for _, plan in made.plans)
 
 

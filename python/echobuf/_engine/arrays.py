@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from echobuf import _core, hints
+from echobuf._engine.checks import check_dtype
+from echobuf._engine.ragged_arrays import read_one, read_stacked
 from echobuf.errors import SpecError
-from echobuf.spec import Field, Spec, as_array
+from echobuf.field import Field, is_ragged
+from echobuf.spec import Spec, as_array
 
 Array = np.ndarray[Any, Any]
 
 
 def put_tree(
-    core: _core.Buffer | _core.DeviceBuffer | _core.SharedRing,
+    core: _core.Buffer | _core.RaggedBuffer | _core.DeviceBuffer | _core.SharedRing,
     tree: Any,
     spec: Spec,
     stacked: bool,
-    ragged: bool,
+    whole: bool,
     timeout: float | None,
+    check_sizes: Callable[[list[Any], bool], None] | None = None,
 ) -> tuple[int, int] | None:
     """Put a tree whose leaves the core does not take as they are, as arrays.
+
+    Args:
+        core: puts them.
+        tree: of arrays, and what stands for them.
+        spec: as for `prepare_put`, like `stacked` and `whole`.
+        stacked: examples are stacked on axis 0.
+        whole: what is put is a whole batch.
+        timeout: seconds to wait for room.
+        check_sizes: checks the prepared leaves of a spec with ragged ones.
 
     Returns:
         None, or the code that the put has ended with, and how many were put.
@@ -30,72 +44,65 @@ def put_tree(
         SpecError: says what does not fit; nothing was put.
     """
     leaves = spec.flatten(tree, "batch" if stacked else "example")
-    arrays = prepare_put(leaves, spec, stacked=stacked, ragged=ragged)
+    arrays = prepare_put(leaves, spec, stacked=stacked, whole=whole)
+    if check_sizes is not None:
+        check_sizes(arrays, stacked)
     return core.put(arrays, stacked, timeout)
 
 
 def prepare_put(
-    leaves: list[Any], spec: Spec, *, stacked: bool, ragged: bool
-) -> list[Array]:
+    leaves: list[Any], spec: Spec, *, stacked: bool, whole: bool
+) -> list[Any]:
     """Return the leaves of what is put, as arrays that the core takes.
+
+    A ragged leaf of stacked examples becomes a tuple of values and offsets.
 
     Args:
         leaves: in the order of the spec.
-        spec: of one example, or of one whole batch if `ragged`.
+        spec: of one example, or of one whole batch if `whole`.
         stacked: examples are stacked on axis 0.
-        ragged: the batch axis may be shorter than the spec says.
+        whole: the batch axis may be shorter than the spec says.
 
     Raises:
         SpecError: names the leaf that does not fit.
     """
     what = "batch" if stacked else "example"
-    arrays = []
+    arrays: list[Any] = []
     for leaf, field, path in zip(leaves, spec.fields, spec.paths, strict=True):
+        if is_ragged(field):
+            read = read_stacked if stacked else read_one
+            arrays.append(read(leaf, field, what + path))
+            continue
         array = as_number(leaf, field, what + path)
         if array is None:
             array = as_array(leaf, what + path)
         check_dtype(array, field, what + path)
-        _check_shape(array, leaf, field, what + path, stacked=stacked, ragged=ragged)
+        _check_shape(array, leaf, field, what + path, stacked=stacked, whole=whole)
         arrays.append(array if array.flags.c_contiguous else array.copy(order="C"))
-    _check_lengths(arrays, spec, what, stacked=stacked, ragged=ragged)
+    if stacked and spec.is_ragged:
+        _check_counts(arrays, spec)
+    else:
+        _check_lengths(arrays, spec, what, stacked=stacked, whole=whole)
     return arrays
 
 
-def check_dtype(array: Array, field: Field, name: str) -> None:
-    """Raise `SpecError` unless the dtype is the field's."""
-    if array.dtype != field.dtype:
-        raise SpecError(
-            f"`{name}` has dtype {_dtype_name(array.dtype)}; the spec says "
-            f"{_dtype_name(field.dtype)}. Convert it{_how(array.dtype, field)}: "
-            "nothing is converted silently."
-        )
-
-
-def _how(dtype: np.dtype[Any], field: Field) -> str:
-    if dtype == field.dtype.newbyteorder():
-        return ", `x.astype(x.dtype.newbyteorder())`"
-    return " with `.astype`"
-
-
-def _dtype_name(dtype: np.dtype[Any]) -> str:
-    return f"{dtype} ({dtype.str})" if not dtype.isnative else str(dtype)
-
-
 def _check_shape(
-    array: Array, leaf: Any, field: Field, name: str, *, stacked: bool, ragged: bool
+    array: Array, leaf: Any, field: Field, name: str, *, stacked: bool, whole: bool
 ) -> None:
     wanted: list[str] = [str(extent) for extent in field.shape]
-    if ragged:
+    if whole:
         wanted[0] = f"up to {wanted[0]}"
     if stacked:
         wanted.insert(0, "n")
     inner = array.shape[1:] if stacked else array.shape
     fits = array.ndim == len(wanted) and (
         inner == field.shape
-        or (ragged and inner[1:] == field.shape[1:] and inner[0] <= field.shape[0])
+        or (whole and inner[1:] == field.shape[1:] and inner[0] <= field.shape[0])
     )
     if not fits:
-        hint = "" if ragged else " " + hints.to_fit(leaf)
+        # Then they differ on axis 0 alone.
+        varies = array.ndim == len(wanted) > stacked and inner[1:] == field.shape[1:]
+        hint = "" if whole else " " + hints.to_fit(leaf, varies=varies)
         if stacked and inner == field.shape[1:]:
             hint = " To put one example, use `put`."
         elif not stacked and array.shape[1:] == field.shape:
@@ -107,10 +114,10 @@ def _check_shape(
 
 
 def _check_lengths(
-    arrays: list[Array], spec: Spec, what: str, *, stacked: bool, ragged: bool
+    arrays: list[Array], spec: Spec, what: str, *, stacked: bool, whole: bool
 ) -> None:
     axes = [0] if stacked else []
-    axes += [len(axes)] if ragged else []
+    axes += [len(axes)] if whole else []
     for axis in axes:
         first = arrays[0].shape[axis]
         for array, path in zip(arrays, spec.paths, strict=True):
@@ -120,6 +127,20 @@ def _check_lengths(
                     f"but `{what}{spec.paths[0]}` has {first}; all leaves must have "
                     "the same number."
                 )
+
+
+def _check_counts(arrays: list[Any], spec: Spec) -> None:
+    """Raise `SpecError` unless all leaves hold as many examples."""
+    counts = [
+        len(array) if isinstance(array, np.ndarray) else len(array[1]) - 1
+        for array in arrays
+    ]
+    for count, path in zip(counts, spec.paths, strict=True):
+        if count != counts[0]:
+            raise SpecError(
+                f"`batch{path}` holds {count} examples, but `batch{spec.paths[0]}` "
+                f"holds {counts[0]}; all leaves must hold the same number."
+            )
 
 
 _KINDS = {bool: "b", int: "iu", float: "f", complex: "c"}

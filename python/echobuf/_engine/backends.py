@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from echobuf import _core
-from echobuf._engine import capacity
+from echobuf._engine import capacity, ragged
 from echobuf._engine.arrays import Array, OutArrays
 from echobuf._engine.output import OutputSpec
 from echobuf.errors import CapacityError, OptionError, SpecError
@@ -55,13 +55,19 @@ class HostBackend:
             [(field.dtype, field.shape) for field in of.fields]
             for of in (spec, output.drawn)
         )
+        self._is_ragged = spec.is_ragged
+        self.core: _core.Buffer | _core.RaggedBuffer
         with enough_threads("`prefetch`", "leave it out"):
             try:
-                self.core = _core.Buffer(leaves, drawn, core_options)
+                if self._is_ragged:
+                    makers = ragged.makers(spec, options.ragged.form)
+                    self.core = _core.RaggedBuffer(leaves, drawn, core_options, makers)
+                else:
+                    self.core = _core.Buffer(leaves, drawn, core_options)
             except MemoryError:
                 raise self.out_of_memory() from None
         self.next: Callable[[float | None], list[Any] | int] = self.core.next
-        lead = () if options.ragged else (options.batch_size,)
+        lead = () if options.whole_batches else (options.batch_size,)
         self._out = OutArrays(output.drawn, lead)
         self._out_finished = OutArrays(output.spec, lead)
 
@@ -83,16 +89,22 @@ class HostBackend:
 
         self.next = next_converted
 
+    def exportable(self) -> bool:
+        """Return whether DLPack has types for all leaves of batches."""
+        return isinstance(self.core, _core.Buffer) and self.core.exportable()
+
     def use_exported(self, convert: Callable[[list[Any]], list[Any]]) -> None:
         """Convert leaves that have `__dlpack__`, whose memory is freed without Python.
 
         Args:
             convert: takes these leaves, and returns those that the caller gets. DLPack
-                must have all their dtypes: `core.exportable()`.
+                must have all their dtypes: `exportable()`.
         """
+        core = self.core
+        assert isinstance(core, _core.Buffer)
 
         def next_converted(timeout: float | None) -> list[Any] | int:
-            leaves = self.core.next_exported(timeout)
+            leaves = core.next_exported(timeout)
             return convert(leaves) if isinstance(leaves, list) else leaves
 
         self.next = next_converted
@@ -112,6 +124,11 @@ class HostBackend:
         """
         if stream is not None:
             raise _no_stream(stream)
+        if isinstance(self.core, _core.RaggedBuffer):
+            raise OptionError(
+                "`out` is given, but the spec has ragged leaves, and so batches differ "
+                "in size; leave `out` out."
+            )
         count = self.core.next_into(leaves, timeout)
         if count == -_core.MISMATCH:
             return self._next_into_checked(self._out.check(leaves), timeout)
@@ -120,6 +137,7 @@ class HostBackend:
     def _next_into_checked(self, arrays: list[Array], timeout: float | None) -> int:
         if not all(array.flags.c_contiguous for array in arrays):
             return self._next_through_copy(arrays, timeout)
+        assert isinstance(self.core, _core.Buffer)
         count = self.core.next_into(arrays, timeout)
         if count == -_core.MISMATCH:
             raise SpecError("an array of `out` was changed by another thread.")
@@ -222,7 +240,7 @@ def make_core_options(
     """Return the options in the core's form; nothing is allocated."""
     return _core.BufferOptions(
         leaves=[(field.dtype, field.shape) for field in spec.fields],
-        ragged=options.ragged,
+        ragged=options.whole_batches,
         batch_size=options.batch_size,
         window=options.window,
         factor=options.ratio,
@@ -234,4 +252,5 @@ def make_core_options(
         shared=shared,
         borrowed=borrowed,
         output=list(output.plans),
+        **ragged.core_arguments(spec, options),
     )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 
+from echobuf._engine.ragged import payload_bytes
 from echobuf.errors import CapacityError, OptionError
+from echobuf.field import is_ragged, row_bytes
 from echobuf.options import MAX_WINDOW, Options
 from echobuf.spec import Spec
 
@@ -26,9 +27,10 @@ def check_size(spec: Spec, options: Options) -> None:
         CapacityError: the window alone would not fit.
         OptionError: it would, but has more records than can be numbered.
     """
-    record = sum(math.prod(field.shape) * field.dtype.itemsize for field in spec.fields)
-    if options.window > MAX_WINDOW or options.window * record > _MOST:
-        _check(options.window * record, options)
+    record = sum(row_bytes(field) for field in spec.fields if not is_ragged(field))
+    own = options.window * record + payload_bytes(spec, options)
+    if options.window > MAX_WINDOW or own > _MOST:
+        _check(own, options)
     if options.window > MAX_WINDOW:
         raise OptionError(
             f"`window` is {options.window}; it must be an int from 1 to {MAX_WINDOW}."
@@ -100,7 +102,7 @@ def idle_blocks(needs: Needs, options: Options) -> int:
     """Return the number of blocks of batch memory to keep for the next batches."""
     if options.max_bytes is None:
         return _IDLE
-    return min(_IDLE, (options.max_bytes - own_bytes(needs)) // needs[3])
+    return min(_IDLE, (options.max_bytes - own_bytes(needs)) // max(1, needs[3]))
 
 
 def out_of_memory(needs: Needs, options: Options) -> CapacityError:
@@ -132,6 +134,8 @@ def _check_limit(own: int, options: Options) -> None:
 
 def _message(needed: int, options: Options, limit: str) -> str:
     change = f"Make `window`, which is {options.window}, smaller"
+    if options.ragged.payload_bytes is not None:
+        change += f", or `payload_bytes`, which is {options.ragged.payload_bytes:,}"
     if options.prefetch and options.device == "cpu":
         change += f", or `prefetch`, which is {options.prefetch}"
     if "max_bytes" in limit:

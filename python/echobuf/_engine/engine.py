@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from echobuf import _core, state
+from echobuf._engine import ragged
 from echobuf._engine.arrays import put_tree
 from echobuf._engine.backends import HostBackend, make_backend
 from echobuf._engine.output import BatchFunctions, make_output_spec
 from echobuf._engine.termination import Termination
-from echobuf.errors import EchobufError, SpecError, StateError
+from echobuf.errors import CapacityError, EchobufError, SpecError, StateError
 from echobuf.options import Options, check_timeout
 from echobuf.spec import check_batch_axis, describe, make_spec, make_structure
+from echobuf.stats import Raw
 
 if TYPE_CHECKING:
     from echobuf.cuda.backend import CudaBackend
@@ -64,10 +66,15 @@ class Engine:
     ) -> None:
         self.options = options
         self.spec = make_spec(spec)
-        if options.ragged:
+        if options.whole_batches:
             check_batch_axis(self.spec)
+        ragged.check(
+            self.spec, options, transform, shared=shared or borrowed is not None
+        )
         self.epoch = 0
-        self.output = make_output_spec(self.spec, transform, ragged=options.ragged)
+        self.output = make_output_spec(
+            self.spec, transform, whole=options.whole_batches
+        )
         self.backend: HostBackend | CudaBackend = make_backend(
             self.spec,
             self.output,
@@ -77,7 +84,9 @@ class Engine:
             borrowed=borrowed,
         )
         self.termination = Termination(self.backend)
-        self.core: _core.Buffer | _core.DeviceBuffer = self.backend.core
+        self.core: _core.Buffer | _core.RaggedBuffer | _core.DeviceBuffer = (
+            self.backend.core
+        )
         self.put_all = self.core.put_all
         self.functions: BatchFunctions | None = None
         self.draws: HostBackend | CudaBackend | BatchFunctions = self.backend
@@ -87,13 +96,17 @@ class Engine:
             )
         self.core.use(make_structure(self.spec.treespec))
         self.arguments = state.arguments_of(
-            options, describe(self.spec), self.output.chains, self.output.numbers
+            options,
+            describe(self.spec),
+            self.output.chains,
+            self.output.numbers,
+            is_ragged=self.spec.is_ragged,
         )
 
     @property
-    def ragged(self) -> bool:
+    def whole_batches(self) -> bool:
         """True with `unit="batch"`: items are whole batches, of different lengths."""
-        return self.options.ragged
+        return self.options.whole_batches
 
     # ---- producers
 
@@ -102,6 +115,8 @@ class Engine:
 
         Raises:
             SpecError: the tree does not fit the spec; nothing was put.
+            CapacityError: an example is larger than a segment's share of the payload;
+                nothing was put.
             TimeoutError, ClosedError: `accepted` examples were put.
         """
         outcome = self.core.put_tree(tree, stacked, timeout)
@@ -116,13 +131,27 @@ class Engine:
         if outcome[0] == _core.MISMATCH:
             try:
                 refused = put_tree(
-                    self.core, tree, self.spec, stacked, self.ragged, timeout
+                    self.core,
+                    tree,
+                    self.spec,
+                    stacked,
+                    self.whole_batches,
+                    timeout,
+                    self._check_sizes,
                 )
-            except SpecError:
+            except (SpecError, CapacityError):
                 self.ready()  # a buffer whose context was left says that first
                 raise
         if refused is not None:
             self.refuse_put(*refused)
+
+    def _check_sizes(self, arrays: list[Any], stacked: bool) -> None:
+        """Raise `CapacityError` for an example larger than a segment's share."""
+        if isinstance(self.core, _core.RaggedBuffer):
+            share = self.core.share_bytes
+            ragged.check_sizes(
+                arrays, self.spec, self.options, stacked=stacked, share=share
+            )
 
     def refuse_put(self, code: int, accepted: int) -> NoReturn:
         """Raise for a put that ended with `code` after `accepted` examples."""
@@ -231,6 +260,14 @@ class Engine:
         self.epoch = position["epoch"]
 
     # ---- life
+
+    def raw_stats(self) -> Raw:
+        """Return counts and times of this epoch, as the core gives them."""
+        raw = self.core.stats()
+        if isinstance(raw, int):
+            self.termination.check(raw)
+            raise AssertionError(raw)
+        return raw
 
     def check_timeout(self, timeout: float) -> float | None:
         """Return a timeout in seconds; a buffer that was left raises that first."""

@@ -53,13 +53,13 @@ class OutputSpec:
         return f", transform={{{chains}}} -> {describe(self.spec)}"
 
 
-def make_output_spec(spec: Spec, transform: Any, *, ragged: bool) -> OutputSpec:
+def make_output_spec(spec: Spec, transform: Any, *, whole: bool) -> OutputSpec:
     """Return the leaves of batches: those of `spec`, or those that `transform` names.
 
     Args:
         spec: of one example, or of one whole batch.
         transform: the caller's; None for none.
-        ragged: `spec` is of whole batches.
+        whole: `spec` is of whole batches.
 
     Raises:
         OptionError: `transform` is no mapping from leaves to chains.
@@ -70,7 +70,7 @@ def make_output_spec(spec: Spec, transform: Any, *, ragged: bool) -> OutputSpec:
         return OutputSpec(spec, spec, plans, ((),) * len(plans), {}, {})
     from echobuf.transforms.mapping import make
 
-    return make(spec, transform, ragged=ragged)
+    return make(spec, transform, whole=whole)
 
 
 class _Batch:

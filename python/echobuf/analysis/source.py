@@ -17,8 +17,8 @@ from echobuf import nodes
 from echobuf.analysis.loaders import InProcessParts, WorkerBatches
 from echobuf.errors import OptionError, UpstreamError, describe
 from echobuf.loader import EchoLoader
+from echobuf.loader.epoch_length import count_units
 from echobuf.loader.loader import internals_of
-from echobuf.loader.plan import count_units
 from echobuf.loader.source import (
     as_batches,
     as_data_loader,

@@ -10,7 +10,8 @@ import numpy as np
 
 from echobuf._engine.arrays import Array, OutArrays
 from echobuf.errors import SpecError
-from echobuf.spec import Field, Spec
+from echobuf.field import Field
+from echobuf.spec import Spec
 
 
 class Arrays(Protocol):

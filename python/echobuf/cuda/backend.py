@@ -57,7 +57,7 @@ class CudaBackend:
         self._stages = self._device.stages(self._source)  # keeps them loaded
         self._spec = output.drawn
         self._finished_spec = output.spec
-        self._lead = () if options.ragged else (options.batch_size,)
+        self._lead = () if options.whole_batches else (options.batch_size,)
         self._full = (self._lead + output.drawn.fields[0].shape)[0]
         self._arrays: Arrays = self._device.arrays(output.drawn, self._lead)
         self._replayed_on: Any = None

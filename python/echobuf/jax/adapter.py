@@ -13,9 +13,10 @@ import optree
 
 from echobuf import hints, nodes
 from echobuf._engine.backends import HostBackend
+from echobuf._engine.ragged_forms import RaggedLeaf
 from echobuf.buffer import EchoBuffer, engine_of
 from echobuf.cuda.device import is_simulated
-from echobuf.errors import SpecError
+from echobuf.errors import OptionError, SpecError
 from echobuf.jax import arrays
 from echobuf.jax.arrays import Placement
 from echobuf.loader.adapter import Adapter
@@ -63,16 +64,25 @@ class JaxAdapter(ItemAdapter):
 
         Raises:
             SpecError: a leaf has a dtype that JAX lacks.
+            OptionError: batches of ragged leaves are to be sharded.
         """
         _check_dtypes(buffer)
         engine, target = engine_of(buffer), self._place.target
         backend = engine.backend
+        if self._is_sharded and engine.spec.is_ragged:
+            raise OptionError(
+                "`sharding` is given, and examples have ragged leaves, whose batches "
+                "are not there yet as global arrays; leave `sharding` out, or pad the "
+                "examples to one length."
+            )
         if self._is_sharded:
             assert isinstance(backend, HostBackend)
-            lead = () if engine.ragged else (engine.options.batch_size,)
+            lead = () if engine.whole_batches else (engine.options.batch_size,)
             backend.use_tensors(arrays.to_global(target, engine.output.drawn, lead))
         elif isinstance(backend, HostBackend):
-            if backend.core.exportable() and arrays.exportable(engine.output.drawn):
+            if engine.spec.is_ragged:  # `Ragged` and `Padded` are pytrees
+                backend.use_tensors(arrays.from_numpy(target))
+            elif backend.exportable() and arrays.exportable(engine.output.drawn):
                 backend.use_exported(arrays.from_exported(target))
             else:
                 backend.use_tensors(arrays.from_numpy(target))
@@ -105,7 +115,7 @@ def _has_tensors(item: Any) -> bool:
         return False
     kind = sys.modules["torch"].Tensor
     leaves = optree.tree_leaves(item, namespace=NAMESPACE)
-    return any(isinstance(leaf, kind) for leaf in leaves)
+    return any(isinstance(leaf, kind | RaggedLeaf) for leaf in leaves)
 
 
 def _read_tensors(item: Any) -> Any:
@@ -115,6 +125,8 @@ def _read_tensors(item: Any) -> Any:
 
 def _read(leaf: Any) -> Any:
     torch = sys.modules["torch"]
+    if isinstance(leaf, RaggedLeaf):
+        return leaf.map(_read)
     if not isinstance(leaf, torch.Tensor):
         return leaf
     name = str(leaf.dtype).removeprefix("torch.")

@@ -77,6 +77,11 @@ class EchoLoader(_EchoLoader):
         prefetch: int = 0,
         drop_last: bool = False,
         max_bytes: int | None = None,
+        payload_bytes: int | None = None,
+        ragged: Any = None,
+        pad_value: Any = 0,
+        pad_to: int | None = None,
+        max_rows: int | None = None,
         sharding: Any = None,
     ) -> None: ...
 

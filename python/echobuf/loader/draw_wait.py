@@ -52,7 +52,7 @@ class DrawWait:
             return make_stats(NOTHING)
 
     def _describe(self) -> str:
-        what = "examples" if not engine_of(self._buffer).ragged else "batches"
+        what = "examples" if not engine_of(self._buffer).whole_batches else "batches"
         stats = self._stats()
         served, fresh = stats.served, stats.fresh
         target = "a batch" if served else "the first batch"

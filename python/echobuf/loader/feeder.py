@@ -32,7 +32,7 @@ class Sink(Protocol):
     """A ring that a feeder puts into: the engine of a buffer, or a server's ring."""
 
     @property
-    def ragged(self) -> bool:
+    def whole_batches(self) -> bool:
         """True if items are whole batches, of different lengths."""
 
     def put(self, tree: Any, stacked: bool) -> None:
@@ -222,7 +222,7 @@ class Feeder:
                     return
             self._sink.put(item, self._batched)
         except SpecError as error:
-            whole = self._batched or self._sink.ragged
+            whole = self._batched or self._sink.whole_batches
             hint = "" if whole else " If upstream yields batches: batched=True."
             raise ItemError(
                 f"item {self._count - 1} of upstream does not fit the first one: "

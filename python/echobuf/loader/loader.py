@@ -5,16 +5,16 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from echobuf import state
 from echobuf.loader.adapter import Adapter
 from echobuf.loader.attributes import Attributes, DataLoaderLike
 from echobuf.loader.epochs import Epochs
+from echobuf.loader.internals import LoaderInternals
 from echobuf.loader.iterator import weakly
 from echobuf.loader.plan import Plan
-from echobuf.loader.readers import Reader, choose_reader
+from echobuf.loader.readers import choose_reader
 from echobuf.loader.starter import EpochStarter
 from echobuf.loader.upstream import EpochSetter, Upstream
 from echobuf.options import Factor, Unit, check_bool, check_epoch
@@ -75,6 +75,21 @@ class EchoLoader(DataLoaderLike):
         drop_last: leave out a last batch that is shorter than `batch_size`.
         max_bytes: the most memory that the buffer may take on its device: its ring,
             batches made ahead, and batch memory kept for the next batch.
+        payload_bytes: makes leaves ragged whose length on axis 0 varies: the most bytes
+            that these take in the window, all of them together, without padding. An
+            example may have as many as a segment's share,
+            `payload_bytes // ceil(factor)`.
+        ragged: the form of ragged leaves in batches: "packed" (the default) for
+            `echobuf.Ragged`, "padded" for `echobuf.Padded`. Which leaves are ragged is
+            seen from the first items; or it is said, in a pytree like an example with
+            the form at ragged leaves and None at the others.
+        pad_value: fills up padding: a number that the dtypes hold, or a pytree like an
+            example with a number for each ragged leaf.
+        pad_to: makes the length of padded arrays, or the rows of packed ones, a
+            multiple of it.
+        max_rows: in place of `batch_size`: a batch is as many draws as have at most so
+            many rows in each ragged leaf, with padding where they are padded; at least
+            one draw, at most `window`.
 
     Raises:
         OptionError: an argument is out of range.
@@ -114,6 +129,11 @@ class EchoLoader(DataLoaderLike):
         prefetch: int = 0,
         drop_last: bool = False,
         max_bytes: int | None = None,
+        payload_bytes: int | None = None,
+        ragged: Any = None,
+        pad_value: Any = 0,
+        pad_to: int | None = None,
+        max_rows: int | None = None,
     ) -> None:
         adapter = self._adapter()
         workers = check_workers(
@@ -155,6 +175,11 @@ class EchoLoader(DataLoaderLike):
                 "prefetch": prefetch,
                 "drop_last": drop_last,
                 "max_bytes": max_bytes,
+                "payload_bytes": payload_bytes,
+                "ragged": ragged,
+                "pad_value": pad_value,
+                "pad_to": pad_to,
+                "max_rows": max_rows,
             },
             make=choice.make,
         )
@@ -348,32 +373,6 @@ class EchoLoader(DataLoaderLike):
         if resume is not None:
             return dict(resume["arguments"])
         return self._plan.sealed()
-
-
-@dataclass(frozen=True)
-class LoaderInternals:
-    """Parts of a loader that other rooms of echobuf use.
-
-    Attributes:
-        plan: the checked arguments.
-        starter: begins the epochs.
-        reader: reads upstream.
-        upstream: the iterable that the reader reads.
-        adapter: converts items and batches for the loader's framework.
-        stop: stops feeding the current epoch, without waiting for upstream.
-        end_epoch: ends the current epoch, and waits for the feeder.
-        count_batches: returns the number of batches in an epoch, given by its number,
-            on all ranks; raises `TypeError` where it is not known.
-    """
-
-    plan: Plan
-    starter: EpochStarter
-    reader: Reader
-    upstream: Iterable[Any]
-    adapter: Adapter
-    stop: Callable[[], None]
-    end_epoch: Callable[[], None]
-    count_batches: Callable[[int], int]
 
 
 def internals_of(loader: EchoLoader) -> LoaderInternals:

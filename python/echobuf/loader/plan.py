@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from echobuf import _core, hints, state
+from echobuf import state
 from echobuf.buffer import EchoBuffer, engine_of
-from echobuf.errors import OptionError, message
+from echobuf.errors import OptionError
 from echobuf.loader import source
-from echobuf.loader.source import as_data_loader
+from echobuf.loader.epoch_length import EpochLength, count_units
+from echobuf.loader.ragged_batches import (
+    BatchReader,
+    find_batch_reader,
+    infer_batch,
+)
+from echobuf.loader.ragged_items import MOST_AHEAD, RaggedRequest
+from echobuf.loader.ragged_items import infer_example as infer_ragged_example
 from echobuf.options import Options, check_factor, check_int, check_options
+from echobuf.spec import make_spec
 
 _DEFAULT_BATCHES = 32  # in a window, where nothing else is said
 
@@ -26,8 +33,13 @@ class Plan:
         default: True if `upstream` yields batches by its kind.
         length: as for `EchoLoader`.
         arguments: those of `EchoBuffer`; `batch_size` may still be unknown, and
-            `window`, which then follows from it.
+            `window`, which then follows from it. `ragged` is that of `EchoLoader`.
         make: what makes a buffer of them.
+
+    Attributes:
+        batched: whether items are batches.
+        options: the arguments, checked as far as they are known.
+        ragged: the leaves that are to be ragged; None where none are.
     """
 
     def __init__(
@@ -45,17 +57,28 @@ class Plan:
         self._arguments = arguments
         self._length = None if length is None else check_int("length", length, 0, None)
         unit = arguments["unit"]
+        request = RaggedRequest(arguments["ragged"])
+        arguments["ragged"] = request.form or "packed"
         self.batched = _check_batched(batched, unit, default)
-        if arguments["batch_size"] is None and unit == "example" and self.batched:
+        if self._lacks_size() and unit == "example" and self.batched:
             arguments["batch_size"] = source.loader_batch_size(upstream)
         if arguments["batch_size"] is not None or unit == "batch":
             self._settle_window()
         self.options: Options = self._check()
+        is_asked = request.form is not None or bool(self.options.ragged.given)
+        self.ragged: RaggedRequest | None = request if is_asked else None
+        if is_asked:
+            _check_ragged(self._make, arguments, self.options)
         self._buffer: EchoBuffer | None = None
+
+    def _lacks_size(self) -> bool:
+        """Return True while neither `batch_size` nor `max_rows` is known."""
+        arguments = self._arguments
+        return arguments["batch_size"] is None and arguments["max_rows"] is None
 
     def _check(self) -> Options:
         arguments = dict(self._arguments)
-        unknown = arguments["batch_size"] is None
+        unknown = self._lacks_size()
         if unknown and not self.batched and arguments["unit"] == "example":
             raise OptionError(
                 "`batch_size` is None; it must be an int >= 1, the number of examples "
@@ -75,24 +98,71 @@ class Plan:
             size = 1 if arguments["unit"] == "batch" else arguments["batch_size"]
             arguments["window"] = _default_window(size, arguments["factor"])
 
-    def make_buffer(self, first: Any) -> EchoBuffer:
-        """Return the buffer for items like the first one of upstream."""
-        spec = self._infer(first)
+    def batch_reader(self, first: Any) -> BatchReader | None:
+        """Return the reader of batches with ragged leaves; None where none are.
+
+        Raises:
+            OptionError: `ragged` is not like a batch.
+        """
+        if self.ragged is None or not self.batched:
+            return None
+        size = source.loader_batch_size(self._upstream)
+        if size is None:
+            size = self._arguments["batch_size"]
+        return find_batch_reader(first, size, self.ragged.flags)
+
+    def most_ahead(self) -> int:
+        """Return how many items may be looked at before any are put: of a segment."""
+        factor = self.options.factor
+        segments = 4 if factor is None else math.ceil(factor)
+        return min(MOST_AHEAD, self.options.window // segments)
+
+    def make_buffer(self, first: Any, more: Iterator[Any]) -> EchoBuffer:
+        """Return the buffer for items like the first one of upstream.
+
+        Args:
+            first: the first item.
+            more: the items after it, if leaves of examples may be ragged.
+        """
+        spec = self._infer(first, more)
         self._buffer = self._make(spec, **self._arguments)
         self.options = engine_of(self._buffer).options
         return self._buffer
 
-    def _infer(self, first: Any) -> Any:
-        if self.options.ragged:
+    def _infer(self, first: Any, more: Iterator[Any]) -> Any:
+        if self.ragged is not None:
+            return self._infer_ragged(self.ragged, first, more)
+        if self.options.whole_batches:
             return source.infer_whole(first, source.loader_batch_size(self._upstream))
         if not self.batched:
             source.check_example(first)
             return first
         spec, length = source.infer_example(first)
-        if self._arguments["batch_size"] is None:
+        self._learn_size(length)
+        return spec
+
+    def _infer_ragged(
+        self, request: RaggedRequest, first: Any, more: Iterator[Any]
+    ) -> Any:
+        if self.batched:
+            spec, length = infer_batch(first)
+            self._learn_size(length)
+        else:
+            spec = infer_ragged_example(first, more, request.flags)
+        if not make_spec(spec).is_ragged:
+            raise OptionError(
+                f"{self.options.ragged.given}, but in what upstream yields first no "
+                "leaf varies in length. Name those that do, "
+                "`ragged={'tokens': 'packed', 'label': None}`, in a pytree like an "
+                "example; or leave the arguments for ragged leaves out."
+            )
+        return spec
+
+    def _learn_size(self, length: int) -> None:
+        """Take the length of the first batch for that of all, where none was given."""
+        if self._lacks_size():
             self._arguments["batch_size"] = length
             self._settle_window()
-        return spec
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -108,7 +178,9 @@ class Plan:
     def batch_size(self) -> int | None:
         """Examples in a batch; None until the first batch says it."""
         size = self._arguments["batch_size"]
-        if size is None and self.options.ragged:
+        if self.options.ragged.max_rows is not None:
+            return None
+        if size is None and self.options.whole_batches:
             return source.loader_batch_size(self._upstream)
         return None if size is None else self.options.batch_size
 
@@ -142,6 +214,12 @@ class Plan:
 
     def _length_at(self, ratio: tuple[int, int]) -> EpochLength:
         options = self.options
+        if self._depends_on_lengths(ratio):
+            raise TypeError(
+                "with `max_rows`, or a fractional factor and `payload_bytes`, the "
+                "number of batches follows from the lengths of all examples, and is "
+                "known only when they are served; `max_batches()` is an upper bound."
+            )
         return EpochLength(
             self._count_units(),
             options.window,
@@ -151,6 +229,12 @@ class Plan:
             options.drop_last,
         )
 
+    def _depends_on_lengths(self, ratio: tuple[int, int]) -> bool:
+        """Return True if the number of batches follows from the lengths of examples."""
+        if self.options.ragged.max_rows is not None:
+            return True
+        return self.ragged is not None and ratio[1] != 1
+
     def max_batches(self) -> int:
         """Return the most batches that an epoch can have.
 
@@ -158,16 +242,19 @@ class Plan:
             TypeError: upstream's length is not known.
         """
         options = self.options
-        if options.ratio is not None:
-            return self.epoch_length().count_most()
-        draws = self._count_units() * options.max_factor
+        most = options.max_factor
+        if options.ratio is not None and options.factor is not None:
+            if not self._depends_on_lengths(options.ratio):
+                return self.epoch_length().count_most()
+            most = math.ceil(options.factor)
+        draws = self._count_units() * most
         rest = 0 if options.drop_last else options.batch_size - 1
         return (draws + rest) // options.batch_size
 
     def _count_units(self) -> int:
         """Count the fresh examples (batches with `unit="batch"`) of an epoch."""
-        whole = self.options.ragged
-        if not whole and self._arguments["batch_size"] is None:
+        whole = self.options.whole_batches
+        if not whole and self._lacks_size():
             raise TypeError("`batch_size` is known with the first batch; give it.")
         if self._length is not None:
             return self._length
@@ -178,11 +265,34 @@ class Plan:
         if self._buffer is not None:
             return engine_of(self._buffer).arguments
         arguments = state.arguments_of(self.options, None, None, None)
-        if self._arguments["batch_size"] is None and not self.options.ragged:
+        if self._lacks_size() and not self.options.whole_batches:
             arguments["batch_size"] = None
         if self._arguments["window"] is None:
             arguments["window"] = None
         return arguments
+
+
+def _check_ragged(
+    make: Callable[..., EchoBuffer], arguments: dict[str, Any], options: Options
+) -> None:
+    """Check the arguments of a loader some of whose leaves are to be ragged."""
+    if options.ragged.payload_bytes is None:
+        raise OptionError(
+            "`payload_bytes` is None, and examples are to have ragged leaves; give "
+            "`payload_bytes`, the bytes of all ragged leaves in the window. (An "
+            "`EchoBuffer` may have `Field(..., max_length=)` in place of it.)"
+        )
+    if make is not EchoBuffer:
+        raise OptionError(
+            f"{options.ragged.given}, but ragged leaves are not there yet with "
+            "`num_workers` of the loader and for servers; wrap a DataLoader with "
+            "workers of its own, whose `collate_fn` makes lists."
+        )
+    if options.ragged.max_rows is not None and arguments["window"] is None:
+        raise OptionError(
+            "`window` is None; with `max_rows` it must be an int >= 1, the number of "
+            "examples in the window."
+        )
 
 
 def _check_batched(batched: Any, unit: Any, default: bool) -> bool:
@@ -207,106 +317,3 @@ def _default_window(batch_size: Any, factor: Any) -> int:
     step = 1 if ratio is None else math.ceil(ratio)
     batches = -(-_DEFAULT_BATCHES // step) * step
     return check_int("batch_size", batch_size, 1, None) * batches
-
-
-@dataclass(frozen=True)
-class EpochLength:
-    """The arguments that the number of batches in an epoch follows from.
-
-    Attributes:
-        units: fresh examples (batches with `unit="batch"`) in an epoch.
-        window: of the buffer.
-        num: numerator of the factor, in lowest terms.
-        den: its denominator.
-        seed: of the buffer.
-        batch_size: of the buffer; 1 with `unit="batch"`.
-        drop_last: of the buffer.
-    """
-
-    units: int
-    window: int
-    num: int
-    den: int
-    seed: int
-    batch_size: int
-    drop_last: bool
-
-    def count_batches(self, epoch: int) -> int:
-        """Return the number of batches in an epoch, given by its number."""
-        phase = _core.epoch_phase(self.num, self.den, self.seed, epoch)
-        return self._count(phase)
-
-    def count_most(self) -> int:
-        """Return the number of batches in the longest epoch that there can be."""
-        return self._count(self.den - 1)  # the draws grow with the phase
-
-    def count_least(self) -> int:
-        """Return the number of batches in the shortest epoch that there can be."""
-        return self._count(0)
-
-    def _count(self, phase: int) -> int:
-        draws = _core.fixed_total_draws(
-            self.window, self.num, self.den, self.units, phase
-        )
-        rest = 0 if self.drop_last else self.batch_size - 1
-        return (draws + rest) // self.batch_size
-
-
-def count_units(upstream: Any, *, batched: bool, whole: bool) -> int:
-    """Return the number of fresh examples (batches, if `whole`) in one epoch.
-
-    Raises:
-        TypeError: it is not known.
-    """
-    loader = as_data_loader(upstream)
-    if loader is not None:
-        return _count_data_loader(loader, batched=batched, whole=whole)
-    if batched and not whole:
-        raise TypeError(
-            "the number of examples in the batches of `upstream` is not known; give "
-            "`length=`."
-        )
-    if hints.is_of(upstream, "grain", "MapDataset"):
-        raise TypeError(
-            "the length of a grain MapDataset counts what its filters leave out; give "
-            "`length=`: `len(dataset)`, if none leaves anything out."
-        )
-    try:
-        return len(upstream)
-    except TypeError as error:
-        raise TypeError(
-            f"`upstream` is a {type(upstream).__name__}, which does not say how many "
-            f"items it yields ({message(error)}); give `length=`."
-        ) from None
-
-
-def _count_data_loader(loader: Any, *, batched: bool, whole: bool) -> int:
-    from torch.utils.data import IterableDataset
-
-    if isinstance(loader.dataset, IterableDataset) and loader.num_workers > 0:
-        raise TypeError(
-            "an IterableDataset with worker processes yields what its workers make of "
-            "it; give `length=`."
-        )
-    if whole or not batched:
-        return len(loader)
-    if isinstance(loader.dataset, IterableDataset):
-        examples = len(loader.dataset)  # type: ignore[arg-type]
-        size, drop_last = loader.batch_size, loader.drop_last
-    elif _keeps_all(loader.batch_sampler):
-        sampler = loader.batch_sampler
-        examples = len(sampler.sampler)
-        size, drop_last = sampler.batch_size, sampler.drop_last
-    else:
-        raise TypeError(
-            "a DataLoader with a batch_sampler of its own does not say how many "
-            "examples its batches hold; give `length=`."
-        )
-    return examples // size * size if drop_last else examples
-
-
-def _keeps_all(batch_sampler: Any) -> bool:
-    """Return True for torch's BatchSampler, or that of torchdata."""
-    kind = type(batch_sampler)
-    package = kind.__module__.partition(".")[0]
-    return kind.__name__ == "BatchSampler" and package in ("torch", "torchdata")

@@ -12,6 +12,7 @@ from echobuf.errors import OptionError
 from echobuf.loader import source
 from echobuf.loader.adapter import Adapter
 from echobuf.loader.feeder import Feeder, Sink
+from echobuf.loader.ragged_batches import BatchReader
 from echobuf.loader.source import Order, Sampled, as_batches, is_map_style
 from echobuf.loader.upstream import Start, describe_next
 from echobuf.loader.upstream_states import Snapshots
@@ -29,12 +30,14 @@ class FeedRequest:
         needed: index of the first fresh example that the buffer needs.
         batched: items hold examples stacked on axis 0.
         snapshots: take upstream's state between items; None if it has none.
+        batch_reader: reads batches with ragged leaves; None where none are.
     """
 
     start: Start
     needed: int = 0
     batched: bool = False
     snapshots: Snapshots | None = None
+    batch_reader: BatchReader | None = None
 
 
 class Reader(Protocol):
@@ -104,14 +107,16 @@ class ThreadReader:
 
     def feed(self, engine: Sink, request: FeedRequest) -> Feeder:
         """Start the thread; it skips the examples that are not needed."""
-        start = request.start
+        start, read = request.start, self._adapter.reader()
         assert start.items is not None
+        if request.batch_reader is not None:
+            read = request.batch_reader.before(read)
         return Feeder(
             engine,
             start.items,
             start.first,
             batched=request.batched,
-            read=self._adapter.reader(),
+            read=read,
             skipped=request.needed - start.offset,
             snapshots=request.snapshots,
         )

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from echobuf import hints
+from echobuf._engine.ragged_forms import RaggedLeaf
 from echobuf.errors import OptionError, SpecError, UpstreamError
+from echobuf.field import Field
 from echobuf.spec import (
     NAMESPACE,
-    Field,
     about_lists,
     as_array,
     as_first_array,
@@ -144,7 +145,11 @@ def skip(item: Any, count: int) -> Any:
     import optree
 
     return optree.tree_map(
-        lambda leaf: as_array(leaf, "batch")[count:], item, namespace=NAMESPACE
+        lambda leaf: (
+            leaf if isinstance(leaf, RaggedLeaf) else as_array(leaf, "batch")
+        )[count:],
+        item,
+        namespace=NAMESPACE,
     )
 
 
@@ -153,6 +158,8 @@ def length_of(item: Any) -> int:
     import optree
 
     leaves = optree.tree_leaves(item, namespace=NAMESPACE)
+    if leaves and isinstance(leaves[0], RaggedLeaf):
+        return len(leaves[0])
     shape = as_array(leaves[0], "batch").shape if leaves else ()
     return int(shape[0]) if shape else 0
 

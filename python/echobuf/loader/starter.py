@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from echobuf import state
@@ -16,6 +16,8 @@ from echobuf.loader import source
 from echobuf.loader.adapter import Adapter
 from echobuf.loader.feeder import Feeder, stop_feeding
 from echobuf.loader.plan import Plan
+from echobuf.loader.ragged_batches import BatchReader
+from echobuf.loader.ragged_items import Ahead
 from echobuf.loader.readers import FeedRequest, Reader
 from echobuf.loader.upstream import EpochSetter, Start, Upstream
 from echobuf.loader.upstream_states import Snapshots
@@ -146,6 +148,7 @@ class EpochStarter:
         self.ahead: EpochAhead | None = None
         self.buffer: EchoBuffer | None = None
         self.snapshots: Snapshots | None = None
+        self._batch_reader: BatchReader | None = None  # from the first item on
 
     def begin(self, number: int, resume: state.State | None) -> EpochFeed:
         """Begin an epoch; where upstream raises, the run says what.
@@ -288,15 +291,24 @@ class EpochStarter:
         self._upstream.check_fresh()
         self._epoch_setter.note_epochs()
         start = self._upstream.begin(state, self._reader.describe_wait)
+        looks_ahead = self._plan.ragged is not None and not self._plan.batched
+        if looks_ahead and self.buffer is None and start.items is not None:
+            start = replace(start, items=Ahead(start.items))
         return self._reader.check(start)
 
     def _open(
         self, start: Start, number: int, resume: state.State | None
     ) -> EchoBuffer:
         if self.buffer is None:
-            example = self._adapter.read_first(self._reader.first_item(start))
+            first, more = self._reader.first_item(start), iter(())
+            self._batch_reader = self._plan.batch_reader(first)
+            if self._batch_reader is not None:
+                first = self._batch_reader.wrap(first)
+            if isinstance(start.items, Ahead):
+                more = start.items.look(self._plan.most_ahead())
+            example = self._adapter.read_first(first)
             with self._enough():
-                self.buffer = self._make_buffer(example)
+                self.buffer = self._make_buffer(example, more)
         self.buffer.reset(number)
         if resume is not None:
             engine = engine_of(self.buffer)
@@ -314,10 +326,10 @@ class EpochStarter:
             self.buffer.reset(number)
             self.buffer.close()
 
-    def _make_buffer(self, first: Any) -> EchoBuffer:
+    def _make_buffer(self, first: Any, more: Iterator[Any]) -> EchoBuffer:
         if not self._adapter.takes_none:
             source.refuse_none(first, "batch" if self._plan.batched else "example")
-        buffer = self._plan.make_buffer(first)
+        buffer = self._plan.make_buffer(first, more)
         try:
             self._adapter.fit(buffer)
             engine_of(buffer).core.carry(self._adapter.carried())
@@ -348,11 +360,13 @@ class EpochStarter:
                 base,
                 start.offset,
                 start.state,
+                ahead=start.items if isinstance(start.items, Ahead) else None,
             )
-        batched = self._plan.batched and not engine.ragged
+        batched = self._plan.batched and not engine.whole_batches
         with self._enough():
             feeder = self._reader.feed(
-                engine, FeedRequest(start, needed, batched, snapshots)
+                engine,
+                FeedRequest(start, needed, batched, snapshots, self._batch_reader),
             )
         return EpochFeed(
             number,

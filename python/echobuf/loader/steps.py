@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 
 from echobuf.errors import OptionError
-from echobuf.loader.loader import EchoLoader, LoaderInternals, internals_of
+from echobuf.loader.internals import LoaderInternals
+from echobuf.loader.loader import EchoLoader, internals_of
 from echobuf.options import check_bool, check_int
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from echobuf import _core, hints
 from echobuf.errors import UpstreamStateError, describe, message
+from echobuf.loader.ragged_items import Ahead
 from echobuf.loader.source import as_data_loader, begins_anew
 from echobuf.options import Options
 from echobuf.plain import decode, encode
@@ -171,6 +172,8 @@ class Snapshots:
         base: fresh examples before those that the buffer counts.
         offset: fresh examples before those that upstream yields.
         first: its state there, if that is known.
+        ahead: its items, where some were taken before they are put: upstream's state is
+            then beyond them.
     """
 
     def __init__(
@@ -181,7 +184,9 @@ class Snapshots:
         base: int,
         offset: int,
         first: UpstreamState | None,
+        ahead: Ahead | None = None,
     ) -> None:
+        self._ahead = ahead
         self._upstream: Stateful | None = upstream
         self._start_of, capacity = segments_of(options)
         # From the last batch handed out to the last item put: what a pass sets free
@@ -228,6 +233,8 @@ class Snapshots:
     def _take(self) -> None:
         """Keep its state; in place of the last one, if it is for the same segment."""
         assert self._upstream is not None
+        if self._ahead is not None and self._ahead.holds_items():
+            return
         try:
             new = self._upstream.take(self._offset)
         except Exception as error:

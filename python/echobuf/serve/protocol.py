@@ -18,10 +18,11 @@ import optree
 
 from echobuf import nodes
 from echobuf.errors import CapacityError, describe
+from echobuf.field import Field
 from echobuf.loader import source
 from echobuf.loader.adapter import Adapter
 from echobuf.resources import receive as receive_bytes
-from echobuf.spec import NAMESPACE, Field, Spec, flatten_with_paths, make_spec
+from echobuf.spec import NAMESPACE, Spec, flatten_with_paths, make_spec
 from echobuf.spec import describe as describe_spec
 
 _LENGTH = struct.Struct(">I")

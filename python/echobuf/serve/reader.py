@@ -192,7 +192,9 @@ class ServerReader:
                     f"slots, and the server {self._connection.name!r} has {slots}; "
                     "make it smaller, or `window` of the server larger."
                 )
-            self._reader = _core.RingReader(backend.core, self._connection.slot)
+            core = backend.core
+            assert isinstance(core, _core.Buffer)
+            self._reader = _core.RingReader(core, self._connection.slot)
         else:
             self._reader = _core.DeviceRingReader(backend.core, self._connection.slot)
         return self._buffer

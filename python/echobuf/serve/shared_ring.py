@@ -72,7 +72,7 @@ class SharedRing:
 
     # ---- as of an engine, to feeders
 
-    ragged = False
+    whole_batches = False
 
     def put(self, tree: Any, stacked: bool) -> None:
         """Put one example, or examples stacked on axis 0; wait while jobs need all."""

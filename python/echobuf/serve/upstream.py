@@ -7,7 +7,7 @@ from typing import Any
 from echobuf.errors import OptionError, UpstreamError, describe
 from echobuf.loader import source
 from echobuf.loader.adapter import Adapter
-from echobuf.loader.plan import count_units
+from echobuf.loader.epoch_length import count_units
 from echobuf.loader.readers import FeedRequest, ThreadReader, choose_reader, is_attached
 from echobuf.loader.upstream import EpochSetter, Start, Upstream
 from echobuf.options import check_bool, check_int

@@ -11,11 +11,15 @@ import torch
 
 from echobuf import hints, nodes
 from echobuf._engine.backends import HostBackend
+from echobuf._engine.engine import Engine
 from echobuf._engine.output import OutputSpec
+from echobuf._engine.ragged_forms import RaggedLeaf
 from echobuf.buffer import EchoBuffer, engine_of
-from echobuf.errors import SpecError, message
+from echobuf.errors import OptionError, SpecError, message
+from echobuf.field import Field, is_ragged
 from echobuf.loader.adapter import Adapter
-from echobuf.spec import Field, flatten_with_paths
+from echobuf.ragged import Padded, Ragged
+from echobuf.spec import flatten_with_paths
 
 # Types that NumPy lacks are carried as integers of their size.
 _CARRIERS = {
@@ -52,15 +56,29 @@ def drawn_dtypes(
     return dtypes
 
 
-def to_tensors(
-    dtypes: list[torch.dtype | None], leaves: list[Any]
-) -> list[torch.Tensor]:
-    """Return tensors that share the memory of a batch's leaves."""
+def to_tensors(dtypes: list[torch.dtype | None], leaves: list[Any]) -> list[Any]:
+    """Return tensors that share the memory of a batch's leaves.
+
+    A ragged leaf is a `Ragged` or a `Padded` of tensors.
+    """
+    return [_to_tensor(leaf, dtype) for leaf, dtype in zip(leaves, dtypes, strict=True)]
+
+
+def _to_tensor(leaf: Any, dtype: torch.dtype | None) -> Any:
+    if isinstance(leaf, Ragged | Padded):
+        return type(leaf)(_to_tensor(leaf[0], dtype), torch.from_numpy(leaf[1]))
+    if dtype is None:
+        return torch.from_numpy(leaf)
+    return torch.from_numpy(leaf.view(_carrier_of(dtype))).view(dtype)
+
+
+def to_nested(dtypes: list[torch.dtype | None], leaves: list[Any]) -> list[Any]:
+    """Return the same, with jagged nested tensors for ragged leaves."""
     return [
-        torch.from_numpy(leaf)
-        if dtype is None
-        else torch.from_numpy(leaf.view(_carrier_of(dtype))).view(dtype)
-        for leaf, dtype in zip(leaves, dtypes, strict=True)
+        torch.nested.nested_tensor_from_jagged(leaf.values, leaf.offsets)
+        if isinstance(leaf, Ragged)
+        else leaf
+        for leaf in to_tensors(dtypes, leaves)
     ]
 
 
@@ -75,6 +93,8 @@ def _drawn_dtype(field: Field) -> torch.dtype | None:
 
 def carried_dtype(leaf: Any) -> torch.dtype | None:
     """Return the dtype of a tensor that NumPy lacks."""
+    if isinstance(leaf, RaggedLeaf):
+        leaf = leaf.sample()
     if isinstance(leaf, torch.Tensor) and leaf.dtype in _CARRIERS:
         return leaf.dtype
     return None
@@ -104,6 +124,8 @@ def read_item(
 
 
 def _to_array(leaf: Any, name: str) -> Any:
+    if isinstance(leaf, RaggedLeaf):
+        return leaf.map(lambda each: _to_array(each, name))
     if not isinstance(leaf, torch.Tensor):
         return leaf
     tensor = leaf.detach()
@@ -136,8 +158,29 @@ def _check_torch_dtype(field: Field, path: str) -> None:
         ) from None
 
 
+def _check_padding(engine: Engine, dtypes: list[torch.dtype | None]) -> None:
+    """Refuse padding whose bits, in an integer that stands for a dtype, are others."""
+    given = engine.options.ragged.pad_value
+    for dtype, field, path in zip(
+        dtypes, engine.spec.fields, engine.spec.paths, strict=True
+    ):
+        if dtype is not None and is_ragged(field) and given != 0:
+            raise OptionError(
+                f"`pad_value` is {given!r}, and `example{path}` has dtype {dtype}, "
+                "which NumPy lacks, and is padded with 0 alone; leave `pad_value` out, "
+                "or yield float32."
+            )
+
+
 class TorchAdapter(Adapter):
-    """An adapter that reads tensors, and makes batches of them."""
+    """An adapter that reads tensors, and makes batches of them.
+
+    Args:
+        nested: ragged leaves of batches are nested tensors.
+    """
+
+    def __init__(self, *, nested: bool = False) -> None:
+        self._nested = nested
 
     def read_first(self, item: Any) -> Any:
         """Return the first item as arrays, and keep its structure for the rest."""
@@ -161,7 +204,9 @@ class TorchAdapter(Adapter):
         """Make the buffer return tensors."""
         engine = engine_of(buffer)
         dtypes = drawn_dtypes(engine.output, self._dtypes)
+        _check_padding(engine, dtypes)
         if isinstance(engine.backend, HostBackend):
-            engine.backend.use_tensors(functools.partial(to_tensors, dtypes))
+            convert = to_nested if self._nested else to_tensors
+            engine.backend.use_tensors(functools.partial(convert, dtypes))
         else:
             engine.backend.use_tensors(dtypes)

@@ -6,12 +6,16 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+import optree
+
 from echobuf import state
 from echobuf.errors import OptionError
 from echobuf.loader.adapter import Adapter
 from echobuf.loader.loader import EchoLoader as _EchoLoader
+from echobuf.loader.ragged_items import RaggedRequest
 from echobuf.loader.signature import declared, documented
 from echobuf.options import Factor, Unit, check_int
+from echobuf.spec import NAMESPACE
 from echobuf.state import State
 from echobuf.torch.adapter import TorchAdapter
 from echobuf.workers.settings import Context
@@ -47,6 +51,22 @@ class EpochSetter:
         self._set_epoch(epoch)
 
 
+def _check_nested(request: RaggedRequest, arguments: dict[str, Any]) -> Any:
+    """Return the argument `ragged` of the base for nested tensors, which are packed."""
+    if arguments["pad_to"] is not None:
+        raise OptionError(
+            f"`pad_to` is {arguments['pad_to']!r}, but nested tensors have no padding; "
+            "leave `pad_to` out, or say ragged='packed'."
+        )
+    if request.flags is None:
+        return "packed"
+    return optree.tree_map(
+        lambda is_ragged: "packed" if is_ragged else None,
+        request.flags,
+        namespace=NAMESPACE,
+    )
+
+
 @documented
 class EchoLoader(_EchoLoader):
     """A loader that echoes an iterable or a DataLoader, in batches of tensors.
@@ -75,6 +95,11 @@ class EchoLoader(_EchoLoader):
             each other.
         group: the process group of the ranks; by default all of them.
         ahead: with `uneven`, batches that a rank draws ahead of those handed out.
+        ragged: the form of ragged leaves in batches: "packed" (the default) for
+            `echobuf.Ragged`, "padded" for `echobuf.Padded`, of tensors; "nested" for
+            nested tensors with the layout `torch.jagged`, over the same memory. Which
+            leaves are ragged is seen from the first items; or it is said, in a pytree
+            like an example with the form at ragged leaves and None at the others.
         device: where the window is, and the tensors of batches: "cpu", "cuda" (the
             current device), "cuda:N", or such a `torch.device`.
 
@@ -120,6 +145,11 @@ class EchoLoader(_EchoLoader):
         prefetch: int = 0,
         drop_last: bool = False,
         max_bytes: int | None = None,
+        payload_bytes: int | None = None,
+        ragged: Any = None,
+        pad_value: Any = 0,
+        pad_to: int | None = None,
+        max_rows: int | None = None,
         uneven: Literal["drop", "pad"] | None = None,
         group: ProcessGroup | None = None,
         ahead: int = 4,
@@ -132,6 +162,7 @@ class EchoLoader(_EchoLoader):
         uneven: Any,
         group: Any,
         ahead: Any,
+        ragged: Any,
         **arguments: Any,
     ) -> None:
         if uneven not in (None, "drop", "pad"):
@@ -144,7 +175,11 @@ class EchoLoader(_EchoLoader):
                 "nothing of each other: say uneven='drop' or uneven='pad'."
             )
         check_int("ahead", ahead, 1, 1024)
-        super().__init__(upstream, **arguments)
+        request = RaggedRequest(ragged)
+        self._nested = request.form == "nested"
+        if self._nested:
+            ragged = _check_nested(request, arguments)
+        super().__init__(upstream, ragged=ragged, **arguments)
         self._ranks: RankCoordinator | None = None
         if uneven is not None:
             from echobuf.ranks.coordinator import RankCoordinator
@@ -166,7 +201,7 @@ class EchoLoader(_EchoLoader):
         return EpochSetter(self.set_epoch)
 
     def _adapter(self) -> Adapter:
-        return TorchAdapter()
+        return TorchAdapter(nested=self._nested)
 
     # ---- ranks
 

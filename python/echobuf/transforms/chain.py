@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from echobuf import _core
-from echobuf.spec import Field
+from echobuf.field import Field
 from echobuf.transforms import dtypes
 from echobuf.transforms.leaf import Leaf, Shown, flat
 from echobuf.transforms.lowering import Draft, Extent, Image, Step

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from echobuf.errors import SpecError, message
-from echobuf.spec import Field
+from echobuf.field import Field
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.operation import Operation
 from echobuf.transforms.shown import shorten

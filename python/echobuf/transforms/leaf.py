@@ -10,7 +10,7 @@ import numpy as np
 
 from echobuf import _core
 from echobuf.errors import SpecError
-from echobuf.spec import Field
+from echobuf.field import Field
 from echobuf.transforms import dtypes
 from echobuf.transforms.lowering import Extent
 from echobuf.transforms.shown import show

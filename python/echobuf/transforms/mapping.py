@@ -11,7 +11,8 @@ import optree
 
 from echobuf._engine.output import OutputSpec
 from echobuf.errors import OptionError
-from echobuf.spec import NAMESPACE, Field, Spec
+from echobuf.field import Field
+from echobuf.spec import NAMESPACE, Spec
 from echobuf.transforms import dtypes, points_leaves
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.lowering import Extent
@@ -24,14 +25,14 @@ from echobuf.transforms.shown import show
 Path = tuple[Any, ...]
 
 
-def make(spec: Spec, transform: Any, *, ragged: bool) -> OutputSpec:
+def make(spec: Spec, transform: Any, *, whole: bool) -> OutputSpec:
     """Read `transform` for examples of `spec`, or for the rows of whole batches.
 
     Raises:
         OptionError: `transform` is no mapping from leaves to chains.
         SpecError: a chain does not fit its leaf.
     """
-    leaves = _Leaves(spec, ragged=ragged)
+    leaves = _Leaves(spec, whole=whole)
     chains = leaves.read(transform)
     add_labels(leaves, chains)
     return _Builder(leaves, chains).build()
@@ -40,9 +41,9 @@ def make(spec: Spec, transform: Any, *, ragged: bool) -> OutputSpec:
 class _Leaves:
     """The leaves of batches, by their paths: those of the spec, and further ones."""
 
-    def __init__(self, spec: Spec, *, ragged: bool) -> None:
+    def __init__(self, spec: Spec, *, whole: bool) -> None:
         self.spec = spec
-        self.lead = spec.fields[0].shape[:1] if ragged else ()
+        self.lead = spec.fields[0].shape[:1] if whole else ()
         self.paths: list[Path] = list(optree.treespec_paths(spec.treespec))
         self.stored = len(self.paths)
         self.sources = list(range(self.stored))

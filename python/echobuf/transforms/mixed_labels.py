@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from echobuf.errors import OptionError
-from echobuf.spec import Field
+from echobuf.field import Field
 from echobuf.transforms import dtypes
 from echobuf.transforms.choices import Container, mixes_in
 from echobuf.transforms.mix import Mixing, MixUp

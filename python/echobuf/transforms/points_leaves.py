@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from echobuf.errors import OptionError
-from echobuf.spec import Field
+from echobuf.field import Field
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.operation import Operation
 from echobuf.transforms.pixels import Layout

@@ -108,7 +108,7 @@ class _ExampleWriter:
         try:
             leaves = self._spec.flatten(self._read(item), "example")
             if self.worker.write(leaves) is not None:
-                ready = prepare_put(leaves, self._spec, stacked=False, ragged=False)
+                ready = prepare_put(leaves, self._spec, stacked=False, whole=False)
                 if self.worker.write(list(ready)) is not None:
                     raise SpecError("an array was changed by another thread.")
         except SpecError as error:

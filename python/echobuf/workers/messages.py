@@ -17,7 +17,7 @@ from multiprocessing.reduction import DupFd, ForkingPickler
 from typing import TYPE_CHECKING, Any
 
 from echobuf.errors import ItemError, describe, escape
-from echobuf.spec import Field
+from echobuf.field import Field
 
 if TYPE_CHECKING:
     from echobuf.loader.adapter import Adapter

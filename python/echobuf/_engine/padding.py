@@ -1,0 +1,74 @@
+"""`pad_value` of ragged leaves, as items of their dtypes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from echobuf.errors import OptionError, SpecError, message
+from echobuf.field import is_ragged
+from echobuf.spec import Spec
+
+_NUMBERS = (bool, int, float, complex, np.generic)
+
+
+def pad_values(spec: Spec, given: Any) -> list[bytes]:
+    """Return for each leaf one item that pads it, bit for bit.
+
+    Args:
+        spec: of one example.
+        given: a number for all ragged leaves, or a pytree like the spec with a number
+            for each of them.
+
+    Raises:
+        OptionError: the tree is not like the spec, or a dtype does not hold a number.
+    """
+    values = [given] * len(spec.fields)
+    if not isinstance(given, _NUMBERS):
+        try:
+            values = spec.flatten(given, "pad_value")
+        except SpecError as error:
+            raise OptionError(message(error)) from None
+    items = []
+    for value, field, path in zip(values, spec.fields, spec.paths, strict=True):
+        if is_ragged(field):
+            items.append(_item(value, field.dtype, "pad_value" + path))
+        else:
+            items.append(bytes(field.dtype.itemsize))
+    return items
+
+
+def _item(value: Any, dtype: np.dtype[Any], name: str) -> bytes:
+    if not isinstance(value, _NUMBERS):
+        raise OptionError(f"`{name}` is {value!r}; it must be a number.")
+    if type(value) is int and value == 0:
+        return bytes(dtype.itemsize)
+    item = _convert(value, dtype)
+    if item is None:
+        raise OptionError(
+            f"`{name}` is {value!r}, which {dtype} does not hold; give a number that "
+            "it does."
+        )
+    return bytes(item.tobytes())
+
+
+def _convert(value: Any, dtype: np.dtype[Any]) -> Any:
+    """Return the number in a dtype, rounded if that is inexact; None if it has none."""
+    if isinstance(value, bool | np.bool_) or dtype.kind == "b":
+        same = isinstance(value, bool | np.bool_) and dtype.kind == "b"
+        return np.asarray(value, dtype) if same else None
+    if dtype.kind in "iu":
+        held = np.iinfo(dtype)
+        fits = np.isrealobj(value) and held.min <= value <= held.max
+        return np.asarray(int(value), dtype) if fits and value == int(value) else None
+    try:
+        with np.errstate(all="ignore"):
+            item = np.asarray(value).astype(dtype)
+            finite, infinite = bool(np.isfinite(item)), bool(np.isinf(item))
+    except (TypeError, ValueError, OverflowError):  # of dates, or of several fields
+        return None
+    if np.iscomplexobj(value) and dtype.kind != "c":
+        return None
+    keeps = finite if np.isfinite(value) else infinite == bool(np.isinf(value))
+    return item if keeps else None

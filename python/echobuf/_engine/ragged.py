@@ -1,0 +1,187 @@
+"""Ragged leaves of a buffer: checks of their options, and the core's form of these."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from echobuf import _core
+from echobuf._engine.padding import pad_values
+from echobuf.errors import CapacityError, OptionError
+from echobuf.field import is_ragged, row_bytes
+from echobuf.options import Options
+from echobuf.ragged import Padded, Ragged
+from echobuf.spec import Spec
+
+Make = Callable[[Any, Any], Any]
+"""Makes a leaf of a batch of its values, and of its offsets or lengths."""
+
+
+def check(spec: Spec, options: Options, transform: Any, *, shared: bool) -> None:
+    """Check the options of ragged leaves against the spec.
+
+    Args:
+        spec: of one example.
+        options: the buffer's.
+        transform: as for `EchoBuffer`.
+        shared: the slots lie in memory of several processes.
+
+    Raises:
+        OptionError: they do not go together, or are not there yet for ragged leaves.
+    """
+    if not spec.is_ragged:
+        if options.ragged.given:
+            raise OptionError(
+                f"{options.ragged.given}, but no leaf of `spec` is ragged; leave it "
+                "out, or make axis 0 of a leaf None: `Field((None, ...), dtype)`."
+            )
+        return
+    name = _first_name(spec)
+    if options.device != "cpu":
+        raise _not_yet(name, f"`device` is {options.device!r}", "use device='cpu'")
+    if shared:
+        raise _not_yet(
+            name,
+            "examples come from worker processes or a server",
+            "let a DataLoader have the workers, with a collate function that makes "
+            "lists",
+        )
+    if transform is not None:
+        raise _not_yet(
+            name, "`transform` is given", "transform examples or batches outside"
+        )
+    _check_payload(spec, options)
+
+
+def _first_name(spec: Spec) -> str:
+    return next(
+        f"`spec{path}`"
+        for field, path in zip(spec.fields, spec.paths, strict=True)
+        if is_ragged(field)
+    )
+
+
+def _not_yet(name: str, why: str, remedy: str) -> OptionError:
+    return OptionError(
+        f"{name} is ragged and {why}, which is not there yet for ragged leaves; "
+        f"{remedy}, or pad the examples to one length."
+    )
+
+
+def _check_payload(spec: Spec, options: Options) -> None:
+    given = options.ragged.payload_bytes
+    if given is None:
+        for field, path in zip(spec.fields, spec.paths, strict=True):
+            if is_ragged(field) and field.max_length is None:
+                raise OptionError(
+                    f"`payload_bytes` is None, and `spec{path}` has no `max_length`: "
+                    "give `payload_bytes`, the bytes of all ragged leaves in the "
+                    "window, or `Field(..., max_length=)` for each ragged leaf."
+                )
+        return
+    row, size = row_of(spec), options.batch_size
+    if given < size * row:
+        raise OptionError(
+            f"`payload_bytes` is {given:,}; it must be at least {size * row:,}: a row "
+            f"of {row:,} bytes for each of `batch_size`, {size}, examples. It is to "
+            "hold the ragged leaves of the whole window."
+        )
+    if given < segments_of(options) * row:
+        raise OptionError(
+            f"`payload_bytes` is {given:,}; it must be at least "
+            f"{segments_of(options) * row:,}: a row of {row:,} bytes for each of the "
+            f"{segments_of(options)} segments of the window."
+        )
+
+
+def row_of(spec: Spec) -> int:
+    """Return the bytes of one row of all ragged leaves."""
+    return sum(row_bytes(field) for field in spec.fields if is_ragged(field))
+
+
+def segments_of(options: Options) -> int:
+    """Return the number of segments that share the payload of the window."""
+    if options.factor is not None:
+        return math.ceil(options.factor)
+    return _core.AutoSchedule(
+        options.window, options.batch_size, options.max_factor
+    ).segments
+
+
+def payload_bytes(spec: Spec, options: Options) -> int:
+    """Return the most bytes that ragged leaves take in a window; 0 without such."""
+    if options.ragged.payload_bytes is not None:
+        return options.ragged.payload_bytes
+    return options.window * sum(
+        row_bytes(field) * (field.max_length or 0)
+        for field in spec.fields
+        if is_ragged(field)
+    )
+
+
+def core_arguments(spec: Spec, options: Options) -> dict[str, Any]:
+    """Return the arguments of `_core.BufferOptions` for ragged leaves, if any.
+
+    Raises:
+        OptionError: `pad_value` does not fit a leaf.
+    """
+    if not spec.is_ragged:
+        return {}
+    ragged = options.ragged
+    return {
+        "payload_bytes": ragged.payload_bytes or 0,
+        "max_lengths": [field.max_length or 0 for field in spec.fields],
+        "form": ragged.form,
+        "pad_to": ragged.pad_to,
+        "pad_values": pad_values(spec, ragged.pad_value),
+        "max_rows": ragged.max_rows or 0,
+    }
+
+
+def makers(spec: Spec, form: str) -> list[Make | None]:
+    """Return for each leaf what makes its part of a batch; None for fixed ones."""
+    make: Make = Ragged if form == "packed" else Padded
+    return [make if is_ragged(field) else None for field in spec.fields]
+
+
+# ---- sizes of what is put
+
+
+def check_sizes(
+    arrays: list[Any], spec: Spec, options: Options, *, stacked: bool, share: int
+) -> None:
+    """Raise `CapacityError` if an example is larger than a segment's share.
+
+    Args:
+        arrays: the prepared leaves of what is put.
+        spec: of one example.
+        options: the buffer's.
+        stacked: ragged leaves are tuples of values and offsets of many examples.
+        share: bytes; 0 for no limit.
+    """
+    if not share:
+        return
+    sizes: Any = 0
+    for array, field in zip(arrays, spec.fields, strict=True):
+        if is_ragged(field):
+            lengths = np.diff(array[1]) if stacked else np.array([len(array)])
+            sizes = sizes + lengths * row_bytes(field)
+    worst = int(sizes.argmax()) if len(sizes) else 0
+    if len(sizes) and sizes[worst] > share:
+        name = f"example {worst} of `batch`" if stacked else "`example`"
+        raise _record_too_large(name, int(sizes[worst]), share, options)
+
+
+def _record_too_large(
+    name: str, size: int, share: int, options: Options
+) -> CapacityError:
+    segments = segments_of(options)
+    return CapacityError(
+        f"{name} has {size:,} bytes in its ragged leaves; a segment's share of "
+        f"`payload_bytes` is {share:,}: {options.ragged.payload_bytes or 0:,} for "
+        f"{segments} segments. Make `payload_bytes` at least {size * segments:,}, or "
+        "cut the example."
+    )

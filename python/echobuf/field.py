@@ -1,0 +1,181 @@
+"""`Field`: the shape and dtype of one array of an example."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+import numpy as np
+
+from echobuf.errors import SpecError
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Field:
+    """One array of an example, without the batch axis.
+
+    Args:
+        shape: the shape of one example's array; an int is a shape of one axis, `()` a
+            scalar. With `unit="batch"` it includes the batch axis, as axis 0. None as
+            axis 0, as in `(None, 3)`, makes the leaf ragged: its length there varies
+            from example to example, and may be 0.
+        dtype: anything that `numpy.dtype` takes, of a fixed size: no objects, no
+            strings.
+        max_length: the most rows that a ragged leaf has; None for any number.
+
+    Raises:
+        SpecError: for a negative extent, None on another axis than 0, a dtype that
+            cannot be stored, or a `max_length` that is no int >= 1 or is given for a
+            fixed shape.
+
+    Examples:
+        >>> Field((224, 224, 3), np.uint8)
+        Field(shape=(224, 224, 3), dtype=dtype('uint8'))
+        >>> Field((), "int64").dtype
+        dtype('int64')
+        >>> Field((None,), np.int32, max_length=2048)
+        Field(shape=(None,), dtype=dtype('int32'), max_length=2048)
+    """
+
+    shape: tuple[Any, ...]
+    dtype: np.dtype[Any]
+    max_length: int | None
+
+    def __init__(
+        self,
+        shape: SupportsIndex | Sequence[SupportsIndex | None],
+        dtype: npt.DTypeLike,
+        max_length: int | None = None,
+    ) -> None:
+        object.__setattr__(self, "shape", _as_shape(shape))
+        object.__setattr__(self, "dtype", _as_dtype(dtype))
+        object.__setattr__(self, "max_length", _as_length(max_length, self))
+
+    def __repr__(self) -> str:
+        most = "" if self.max_length is None else f", max_length={self.max_length}"
+        return f"Field(shape={self.shape}, dtype={self.dtype!r}{most})"
+
+
+def is_ragged(field: Field) -> bool:
+    """Return True if the length on axis 0 varies from example to example."""
+    return field.shape[:1] == (None,)
+
+
+def row_bytes(field: Field) -> int:
+    """Return the bytes of one row of a ragged field, of one example of another."""
+    shape = field.shape[1:] if is_ragged(field) else field.shape
+    return int(math.prod(shape)) * field.dtype.itemsize
+
+
+def _as_shape(
+    shape: SupportsIndex | Sequence[SupportsIndex | None],
+) -> tuple[int | None, ...]:
+    try:
+        extents = shape if isinstance(shape, Sequence) else tuple(shape)  # type: ignore[arg-type]
+    except TypeError:
+        extents = (shape,)  # type: ignore[assignment]
+    lead = (None,) if extents is not None and _begins_with_none(shape) else ()
+    try:
+        rest = tuple(operator.index(extent) for extent in extents[len(lead) :])  # type: ignore[arg-type]
+    except TypeError:
+        raise SpecError(_not_a_shape(shape, extents)) from None
+    result = (*lead, *rest)
+    if any(extent < 0 for extent in rest):
+        raise SpecError(f"`shape` is {result}; no extent may be negative.")
+    if lead and 0 in rest:
+        raise SpecError(
+            f"`shape` is {result}, whose rows have no bytes; leave the leaf out, or "
+            "give it a fixed shape."
+        )
+    try:
+        np.empty((0, *(1 for _ in lead), *(min(extent, 1) for extent in rest)))
+        if 0 in rest:
+            np.empty(rest, np.uint8)
+    except (ValueError, MemoryError) as error:
+        raise SpecError(
+            f"`shape` is {result}, which NumPy does not allow: {error}."
+        ) from None
+    return result
+
+
+def _begins_with_none(shape: Any) -> bool:
+    return isinstance(shape, Sequence) and len(shape) > 0 and shape[0] is None
+
+
+def _not_a_shape(shape: Any, extents: Any) -> str:
+    if shape is None:
+        return (
+            "`shape` is None; it must be an int or a sequence of ints. `(None,)` is "
+            "for arrays of one axis whose length varies."
+        )
+    if None in tuple(extents)[1:]:
+        return (
+            f"`shape` is {shape!r}; only axis 0 may be None. Move the axis whose "
+            "length varies to the front, or pad the others."
+        )
+    return f"`shape` is {shape!r}; it must be an int or a sequence of ints."
+
+
+def _as_length(max_length: Any, field: Field) -> int | None:
+    if max_length is None:
+        return None
+    try:
+        if isinstance(max_length, bool):
+            raise TypeError
+        most = operator.index(max_length)
+    except TypeError:
+        most = 0
+    if most < 1:
+        raise SpecError(
+            f"`max_length` is {max_length!r}; it must be an int >= 1, or None."
+        )
+    if not is_ragged(field):
+        raise SpecError(
+            f"`max_length` is {max_length}, but `shape` is {field.shape}, whose length "
+            "does not vary; leave `max_length` out, or make axis 0 None."
+        )
+    return most
+
+
+def _as_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
+    try:
+        result = np.dtype(dtype)
+    except (TypeError, ValueError) as error:
+        raise SpecError(
+            f"`dtype` is {dtype!r}, which NumPy does not know: {error}."
+        ) from None
+    why = why_not_storable(result)
+    if why:
+        raise SpecError(f"`dtype` is {result}: {why}")
+    return result
+
+
+def why_not_storable(dtype: np.dtype[Any]) -> str | None:
+    """Say why arrays of `dtype` cannot be kept as plain bytes, or None if they can."""
+    if dtype.hasobject:
+        return (
+            "Python objects cannot be stored; convert them to numbers, or keep them "
+            "outside and store an index."
+        )
+    if dtype.names is not None:
+        for name in dtype.names:
+            inner = dtype[name].base
+            why = why_not_storable(inner)
+            if why:
+                return f"its field {name!r} is {inner}: {why}"
+    if dtype.subdtype is not None:
+        return "it has a shape of its own; make that part of `shape`."
+    if dtype.kind in "SUT":
+        return (
+            "strings cannot be stored; encode them as numbers (bytes as uint8, labels "
+            "as integers)."
+        )
+    if dtype.itemsize == 0:
+        return "it has no bytes."
+    return None

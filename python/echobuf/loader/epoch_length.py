@@ -1,0 +1,113 @@
+"""The number of batches in an epoch, and of the examples that upstream says it has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from echobuf import _core, hints
+from echobuf.errors import message
+from echobuf.loader.source import as_data_loader
+
+
+@dataclass(frozen=True)
+class EpochLength:
+    """The arguments that the number of batches in an epoch follows from.
+
+    Attributes:
+        units: fresh examples (batches with `unit="batch"`) in an epoch.
+        window: of the buffer.
+        num: numerator of the factor, in lowest terms.
+        den: its denominator.
+        seed: of the buffer.
+        batch_size: of the buffer; 1 with `unit="batch"`.
+        drop_last: of the buffer.
+    """
+
+    units: int
+    window: int
+    num: int
+    den: int
+    seed: int
+    batch_size: int
+    drop_last: bool
+
+    def count_batches(self, epoch: int) -> int:
+        """Return the number of batches in an epoch, given by its number."""
+        phase = _core.epoch_phase(self.num, self.den, self.seed, epoch)
+        return self._count(phase)
+
+    def count_most(self) -> int:
+        """Return the number of batches in the longest epoch that there can be."""
+        return self._count(self.den - 1)  # the draws grow with the phase
+
+    def count_least(self) -> int:
+        """Return the number of batches in the shortest epoch that there can be."""
+        return self._count(0)
+
+    def _count(self, phase: int) -> int:
+        draws = _core.fixed_total_draws(
+            self.window, self.num, self.den, self.units, phase
+        )
+        rest = 0 if self.drop_last else self.batch_size - 1
+        return (draws + rest) // self.batch_size
+
+
+def count_units(upstream: Any, *, batched: bool, whole: bool) -> int:
+    """Return the number of fresh examples (batches, if `whole`) in one epoch.
+
+    Raises:
+        TypeError: it is not known.
+    """
+    loader = as_data_loader(upstream)
+    if loader is not None:
+        return _count_data_loader(loader, batched=batched, whole=whole)
+    if batched and not whole:
+        raise TypeError(
+            "the number of examples in the batches of `upstream` is not known; give "
+            "`length=`."
+        )
+    if hints.is_of(upstream, "grain", "MapDataset"):
+        raise TypeError(
+            "the length of a grain MapDataset counts what its filters leave out; give "
+            "`length=`: `len(dataset)`, if none leaves anything out."
+        )
+    try:
+        return len(upstream)
+    except TypeError as error:
+        raise TypeError(
+            f"`upstream` is a {type(upstream).__name__}, which does not say how many "
+            f"items it yields ({message(error)}); give `length=`."
+        ) from None
+
+
+def _count_data_loader(loader: Any, *, batched: bool, whole: bool) -> int:
+    from torch.utils.data import IterableDataset
+
+    if isinstance(loader.dataset, IterableDataset) and loader.num_workers > 0:
+        raise TypeError(
+            "an IterableDataset with worker processes yields what its workers make of "
+            "it; give `length=`."
+        )
+    if whole or not batched:
+        return len(loader)
+    if isinstance(loader.dataset, IterableDataset):
+        examples = len(loader.dataset)  # type: ignore[arg-type]
+        size, drop_last = loader.batch_size, loader.drop_last
+    elif _keeps_all(loader.batch_sampler):
+        sampler = loader.batch_sampler
+        examples = len(sampler.sampler)
+        size, drop_last = sampler.batch_size, sampler.drop_last
+    else:
+        raise TypeError(
+            "a DataLoader with a batch_sampler of its own does not say how many "
+            "examples its batches hold; give `length=`."
+        )
+    return examples // size * size if drop_last else examples
+
+
+def _keeps_all(batch_sampler: Any) -> bool:
+    """Return True for torch's BatchSampler, or that of torchdata."""
+    kind = type(batch_sampler)
+    package = kind.__module__.partition(".")[0]
+    return kind.__name__ == "BatchSampler" and package in ("torch", "torchdata")

@@ -1,0 +1,186 @@
+"""Ragged leaves of a loader's examples: which they are."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+from echobuf._engine.ragged_forms import bytes_as_array
+from echobuf.errors import OptionError, SpecError, message
+from echobuf.field import Field
+from echobuf.spec import NAMESPACE, about_lists, as_first_array, flatten_with_paths
+
+MOST_AHEAD = 256  # items that are looked at, so that their lengths are seen to vary
+
+
+class Ahead(Iterator[Any]):
+    """Items of upstream, some of which have been taken already.
+
+    Args:
+        items: of upstream.
+    """
+
+    def __init__(self, items: Iterator[Any]) -> None:
+        self._items = items
+        self._taken: deque[Any] = deque()
+        self._error: Exception | None = None
+
+    def __next__(self) -> Any:
+        if self._taken:
+            return self._taken.popleft()
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+        return next(self._items)
+
+    def look(self, most: int) -> Iterator[Any]:
+        """Yield the items that come next, up to `most`, and keep them.
+
+        An error of upstream's ends it, and is raised where the item would have been.
+        """
+        for _ in range(most):
+            try:
+                item = next(self._items)
+            except StopIteration:
+                return
+            except Exception as error:
+                self._error = error
+                return
+            self._taken.append(item)
+            yield item
+
+    def holds_items(self) -> bool:
+        """Return True while upstream is ahead of what was handed out."""
+        return bool(self._taken)
+
+
+class RaggedRequest:
+    """The argument `ragged` of a loader.
+
+    Args:
+        ragged: "packed", "padded" or another form; or a pytree like an example, or like
+            a batch, with the form at ragged leaves and None at the others.
+
+    Attributes:
+        form: the form.
+        flags: the tree with True at ragged leaves and False at the others; None where
+            a loader is to find them.
+
+    Raises:
+        OptionError: the tree has several forms, or none.
+    """
+
+    def __init__(self, ragged: Any) -> None:
+        self.form: str | None = None
+        self.flags: Any = None
+        if ragged is None or isinstance(ragged, str):
+            self.form = ragged
+            return
+        import optree
+
+        forms = optree.tree_leaves(ragged, namespace=NAMESPACE)  # None is no leaf
+        if not forms or any(not isinstance(each, str) for each in forms):
+            raise OptionError(
+                f"`ragged` is {ragged!r}; it must be 'packed' or 'padded', or a pytree "
+                "like an example with one of them at each ragged leaf and None at the "
+                "others."
+            )
+        if len(set(forms)) > 1:
+            raise OptionError(
+                f"`ragged` has the forms {sorted(set(forms))}; all ragged leaves have "
+                "one form."
+            )
+        self.form = forms[0]
+        self.flags = optree.tree_map(
+            lambda each: each is not None,
+            ragged,
+            none_is_leaf=True,
+            namespace=NAMESPACE,
+        )
+
+
+def flags_of(flags: Any, treespec: Any, what: str) -> list[bool]:
+    """Return for each leaf of a structure whether the caller says that it is ragged.
+
+    Args:
+        flags: a tree of them.
+        treespec: the structure of what upstream yields.
+        what: its name: "example" or "batch".
+
+    Raises:
+        OptionError: the tree has another structure.
+    """
+    try:
+        return [flag is True for flag in treespec.flatten_up_to(flags)]
+    except (ValueError, TypeError) as error:
+        raise OptionError(
+            f"`ragged` has another structure than `{what}`: {message(error)} Give "
+            "'packed' or 'padded', or a pytree with it at each ragged leaf and None at "
+            "every other."
+        ) from None
+
+
+def infer_example(first: Any, more: Iterator[Any], flags: Any) -> Any:
+    """Return the spec of an example, of the first items of upstream.
+
+    Leaves of bytes are ragged, and those that the caller says. Where he says none,
+    arrays are whose length on axis 0 varies, and looking ends when all do.
+
+    Args:
+        first: the first item.
+        more: those after it.
+        flags: as in `RaggedRequest`.
+
+    Raises:
+        SpecError: the first item has no leaves, or some that cannot be stored.
+        OptionError: the flags are not like it.
+    """
+    paths, leaves, treespec = flatten_with_paths(first)
+    hint = about_lists(first, "example")
+    if not leaves or hint:
+        raise SpecError(
+            f"`example`, the first item of upstream, has no arrays.{hint}"
+            if hint
+            else f"`example`, the first item of upstream, is {first!r}, which has no "
+            "leaves; yield at least one array."
+        )
+    arrays = [
+        as_first_array(bytes_as_array(leaf), "example" + path)
+        for leaf, path in zip(leaves, paths, strict=True)
+    ]
+    shapes: list[tuple[Any, ...]] = [array.shape for array in arrays]
+    ragged = [isinstance(leaf, bytes | bytearray) for leaf in leaves]
+    if flags is not None:
+        ragged = flags_of(flags, treespec, "example")
+        for is_one, shape, path in zip(ragged, shapes, paths, strict=True):
+            if is_one and not shape:
+                raise OptionError(
+                    f"`ragged` names `example{path}`, which is a scalar; only arrays "
+                    "have a length that varies."
+                )
+    else:
+        fixed = {i for i, shape in enumerate(shapes) if shape and not ragged[i]}
+        for i in _find_varying(fixed, shapes, treespec, more):
+            ragged[i] = True
+    return treespec.unflatten(
+        Field((None, *shape[1:]) if is_one else shape, array.dtype)
+        for is_one, shape, array in zip(ragged, shapes, arrays, strict=True)
+    )
+
+
+def _find_varying(
+    fixed: set[int], shapes: list[tuple[Any, ...]], treespec: Any, more: Iterator[Any]
+) -> Iterator[int]:
+    """Yield the leaves of `fixed` whose length on axis 0 is another in a later item."""
+    while fixed and (item := next(more, None)) is not None:
+        try:
+            others = treespec.flatten_up_to(item)
+        except (ValueError, TypeError):
+            return  # the buffer says what is wrong
+        for i in [*fixed]:
+            shape = tuple(getattr(others[i], "shape", ()))
+            is_alike = len(shape) == len(shapes[i]) and shape[1:] == shapes[i][1:]
+            if is_alike and shape[0] != shapes[i][0]:
+                fixed.discard(i)
+                yield i
