@@ -78,7 +78,14 @@ def fixed_passes(
     window: int, factor: Fraction, n: int, phase: int = 0
 ) -> list[list[int]]:
     """The window of every pass, in fresh order, for an upstream of n examples."""
-    waiting = deque(segments(window, factor, n))
+    return passes_of(segments(window, factor, n), factor, phase)
+
+
+def passes_of(
+    dealt: Iterable[list[int]], factor: Fraction, phase: int = 0
+) -> list[list[int]]:
+    """The window of every pass over these segments."""
+    waiting = deque(dealt)
     lifetimes = iter(shares(factor, Fraction(phase, factor.denominator)))
     live: list[tuple[int, list[int]]] = []
     passes = []

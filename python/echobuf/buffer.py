@@ -11,12 +11,12 @@ from echobuf._engine.resumable import Resumable
 from echobuf.errors import OptionError, SpecError
 from echobuf.options import (
     Factor,
-    RaggedForm,
     Unit,
     check_epoch,
     check_options,
     show_factor,
 )
+from echobuf.ragged_options import RaggedForm
 from echobuf.resources import Uncopied
 from echobuf.spec import describe, make_structure
 from echobuf.stats import Stats, make_stats
@@ -67,12 +67,11 @@ class EchoBuffer(Resumable, Uncopied):
         max_rows: in place of `batch_size`: a batch is as many draws as have at most so
             many rows in each ragged leaf, with padding where they are padded; at least
             one draw, at most `window`.
-        pack_to: the length of rows that whole examples are packed into, in the order of
-            the draws: an example goes to the first of the 64 rows begun last that has
-            room for it, else into a new one. A batch is `batch_size` rows, and each leaf
-            an `echobuf.Packed`; all leaves are ragged, and of one length in an example.
-        overlong: "error" refuses examples longer than `pack_to`, "cut" leaves out what
-            is beyond it.
+        pack_to: packs whole examples into rows of this length, in the order of the
+            draws: each into the first of the 64 rows begun last that has room for it,
+            else into a new one. A batch is `batch_size` rows, a leaf an
+            `echobuf.Packed`; all leaves are ragged, and of one length in an example.
+        overlong: "error" refuses examples longer than `pack_to`, "cut" cuts them.
 
     Raises:
         SpecError: the spec is empty or has leaves that cannot be stored.
@@ -156,13 +155,7 @@ class EchoBuffer(Resumable, Uncopied):
     def __repr__(self) -> str:
         engine = self._engine
         options = engine.options
-        size = f"batch_size={options.batch_size}, "
-        if options.whole_batches:
-            size = ""
-        elif options.ragged.pack_to is not None:
-            size += f"pack_to={options.ragged.pack_to}, "
-        elif options.ragged.max_rows is not None:
-            size = f"max_rows={options.ragged.max_rows}, "
+        size = options.show_size(options.batch_size)
         return (
             f"EchoBuffer({describe(engine.spec)}, {size}window={options.window}, "
             f"factor={show_factor(options.factor)}, unit={options.unit!r}, "

@@ -27,7 +27,8 @@ class SpecError(EchobufError, ValueError):
             ...
         echobuf.errors.SpecError: `example['x']` has shape [3]; the spec says [2].
         Examples have one shape: resize images, pad sequences with `np.pad(x, (0,
-        length - len(x)))`.
+        length - len(x)))`. Or let the length vary: say `payload_bytes=` and
+        `ragged='packed'` to a loader, make axis 0 of a buffer's Field None.
     """
 
 
@@ -107,8 +108,9 @@ class ItemError(UpstreamError, SpecError):
             ...
         echobuf.errors.ItemError: item 1 of upstream does not fit the first one:
         `example` has shape [3]; the spec says [2]. Examples have one shape: resize
-        images, pad sequences with `np.pad(x, (0, length - len(x)))`. If upstream
-        yields batches: batched=True.
+        images, pad sequences with `np.pad(x, (0, length - len(x)))`. Or let the
+        length vary: say `payload_bytes=` and `ragged='packed'` to a loader, make
+        axis 0 of a buffer's Field None. If upstream yields batches: batched=True.
     """
 
 

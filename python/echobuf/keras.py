@@ -12,9 +12,9 @@ from typing import Any
 
 import keras
 
+from echobuf.arguments import check_int
 from echobuf.errors import OptionError, StateError, message
 from echobuf.loader.loader import EchoLoader, internals_of
-from echobuf.options import check_int
 
 __all__ = ["BackupAndRestore", "EchoDataset"]
 

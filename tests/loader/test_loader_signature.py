@@ -59,10 +59,13 @@ def test_arguments_of_the_buffer_are_those_of_the_loaders():
     del buffer["spec"]
     for key, parameter in buffer.items():
         assert loader[key].kind == parameter.kind
-        if key not in ("window", "factor"):  # with defaults of the loaders' own
+        # With defaults of the loaders' own.
+        if key not in ("window", "factor", "ragged"):
             assert loader[key].default == parameter.default
             assert loader[key].annotation == parameter.annotation
     assert buffer["window"].default is inspect.Parameter.empty
+    assert buffer["ragged"].default == "packed"
+    assert loader["ragged"].default is None  # packed; not None: look for ragged leaves
 
 
 @pytest.mark.parametrize("name", LOADERS)

@@ -62,13 +62,13 @@ def _convert(value: Any, dtype: np.dtype[Any]) -> Any:
         held = np.iinfo(dtype)
         fits = np.isrealobj(value) and held.min <= value <= held.max
         return np.asarray(int(value), dtype) if fits and value == int(value) else None
+    if dtype.kind in "mM" or (np.iscomplexobj(value) and dtype.kind != "c"):
+        return None
     try:
         with np.errstate(all="ignore"):
             item = np.asarray(value).astype(dtype)
             finite, infinite = bool(np.isfinite(item)), bool(np.isinf(item))
     except (TypeError, ValueError, OverflowError):  # of dates, or of several fields
-        return None
-    if np.iscomplexobj(value) and dtype.kind != "c":
         return None
     keeps = finite if np.isfinite(value) else infinite == bool(np.isinf(value))
     return item if keeps else None

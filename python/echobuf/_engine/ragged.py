@@ -12,8 +12,9 @@ from echobuf import _core
 from echobuf._engine.padding import pad_values
 from echobuf.errors import CapacityError, OptionError, SpecError
 from echobuf.field import is_ragged, row_bytes
-from echobuf.options import Options, RaggedOptions
+from echobuf.options import Options
 from echobuf.ragged import Packed, Padded, Ragged
+from echobuf.ragged_options import RaggedOptions
 from echobuf.spec import Spec
 
 Make = Callable[..., Any]
@@ -218,7 +219,7 @@ def check_sizes(
     for array, field in zip(arrays, spec.fields, strict=True):
         if is_ragged(field):
             lengths = _lengths_of(array, stacked)
-            if options.ragged.cuts:
+            if options.ragged.cuts and options.ragged.pack_to is not None:
                 lengths = np.minimum(lengths, options.ragged.pack_to)
             sizes = sizes + lengths * row_bytes(field)
     worst = int(sizes.argmax()) if len(sizes) else 0
@@ -249,7 +250,9 @@ def _check_rows(
                 + f", but `{what}{spec.paths[0]}` has {first[at]}; with `pack_to` all "
                 "leaves of an example are of one length."
             )
-    if not ragged.cuts and len(first) and first.max() > pack_to:
+    if pack_to is None or ragged.cuts:
+        return
+    if len(first) and first.max() > pack_to:
         at = int(first.argmax())
         raise SpecError(
             f"`{what}{spec.paths[0]}` has {first[at]} rows"

@@ -123,9 +123,10 @@ def _join(arrays: list[Any], field: Field, name: str) -> Rows:
     ]
     offsets = np.zeros(len(rows) + 1, np.int64)
     np.cumsum([len(each) for each in rows], out=offsets[1:])
-    if not rows:
-        return np.empty((0, *field.shape[1:]), field.dtype), offsets
-    return np.concatenate(rows), offsets
+    values = np.empty((offsets[-1], *field.shape[1:]), field.dtype)
+    if rows:
+        np.concatenate(rows, out=values)  # which keeps the byte order
+    return values, offsets
 
 
 def _read_dense(leaf: Any, field: Field, name: str) -> Rows:

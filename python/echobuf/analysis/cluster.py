@@ -18,8 +18,8 @@ from typing import Any
 
 from echobuf.analysis.measurements import Measurements
 from echobuf.analysis.prediction import SHARES, storage_s
+from echobuf.arguments import check_int
 from echobuf.errors import OptionError
-from echobuf.options import check_int
 
 
 class Cluster:

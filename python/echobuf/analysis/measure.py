@@ -13,9 +13,10 @@ from echobuf.analysis.run import Run
 from echobuf.analysis.source import Source
 from echobuf.analysis.step import Step, Synchroniser
 from echobuf.analysis.timings import Budget, Clock
+from echobuf.arguments import check_bool, check_int
 from echobuf.errors import OptionError
 from echobuf.loader import EchoLoader
-from echobuf.options import check_bool, check_device, check_int
+from echobuf.options import check_device
 
 if TYPE_CHECKING:
     from echobuf.analysis.cluster import Cluster

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from echobuf.arguments import check_int
 from echobuf.cache import directory as directories
 from echobuf.cache.disk import DiskStore
 from echobuf.cache.environment import import_lmdb
 from echobuf.cache.items import HEADER_BYTES, DamagedError, ItemEncoder, decode_item
 from echobuf.cache.memory import MemoryStore, SharedCounters
 from echobuf.errors import OptionError, SpecError
-from echobuf.options import check_int
 
 COUNTED = ("hits", "misses", "damaged")
 """The counts that the processes of a cache share."""

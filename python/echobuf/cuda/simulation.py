@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from echobuf import _core
+from echobuf.arguments import check_int
 from echobuf.cuda.device import device_error, set_opener
 from echobuf.cuda.simulated import SimulatedDevice, Stream
 from echobuf.cuda.simulated_driver import driver
 from echobuf.errors import OptionError
-from echobuf.options import check_int
 
 _DEVICES = 2
 _BYTES = 1 << 30  # of memory, of each device; and of pinned memory

@@ -79,13 +79,7 @@ class Attributes:
     def show(self, device: str) -> str:
         """Return the arguments that matter most, for `repr`."""
         options = self._plan.options
-        size = f"batch_size={self.batch_size}, "
-        if options.whole_batches:
-            size = ""
-        elif options.ragged.pack_to is not None:
-            size += f"pack_to={options.ragged.pack_to}, "
-        elif options.ragged.max_rows is not None:
-            size = f"max_rows={options.ragged.max_rows}, "
+        size = options.show_size(self.batch_size)
         return (
             f"{type(self._upstream).__name__}, {size}window={self._plan.window}, "
             f"factor={show_factor(options.factor)}, unit={options.unit!r}, "

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
 
 from echobuf import state
+from echobuf.arguments import check_bool
 from echobuf.loader.adapter import Adapter
 from echobuf.loader.attributes import Attributes, DataLoaderLike
 from echobuf.loader.epochs import Epochs
@@ -17,7 +18,7 @@ from echobuf.loader.plan import Plan
 from echobuf.loader.readers import choose_reader
 from echobuf.loader.starter import EpochStarter
 from echobuf.loader.upstream import EpochSetter, Upstream
-from echobuf.options import Factor, Unit, check_bool, check_epoch
+from echobuf.options import Factor, Unit, check_epoch
 from echobuf.stats import NOTHING, Stats, make_stats
 from echobuf.workers.settings import Context, check_workers
 
@@ -90,12 +91,11 @@ class EchoLoader(DataLoaderLike):
         max_rows: in place of `batch_size`: a batch is as many draws as have at most so
             many rows in each ragged leaf, with padding where they are padded; at least
             one draw, at most `window`.
-        pack_to: the length of rows that whole examples are packed into, in the order of
-            the draws: an example goes to the first of the 64 rows begun last that has
-            room for it, else into a new one. A batch is `batch_size` rows, and each leaf
-            an `echobuf.Packed`; all leaves are ragged, and of one length in an example.
-        overlong: "error" refuses examples longer than `pack_to`, "cut" leaves out what
-            is beyond it.
+        pack_to: packs whole examples into rows of this length, in the order of the
+            draws: each into the first of the 64 rows begun last that has room for it,
+            else into a new one. A batch is `batch_size` rows, a leaf an
+            `echobuf.Packed`; all leaves are ragged, and of one length in an example.
+        overlong: "error" refuses examples longer than `pack_to`, "cut" cuts them.
 
     Raises:
         OptionError: an argument is out of range.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from echobuf import state
+from echobuf.arguments import check_int
 from echobuf.buffer import EchoBuffer, engine_of
 from echobuf.errors import OptionError
 from echobuf.loader import source
@@ -18,7 +19,7 @@ from echobuf.loader.ragged_batches import (
 )
 from echobuf.loader.ragged_items import MOST_AHEAD, RaggedRequest
 from echobuf.loader.ragged_items import infer_example as infer_ragged_example
-from echobuf.options import Options, check_factor, check_int, check_options
+from echobuf.options import Options, check_factor, check_options
 from echobuf.spec import make_spec
 
 _DEFAULT_BATCHES = 32  # in a window, where nothing else is said
@@ -222,8 +223,9 @@ class Plan:
         if self._depends_on_lengths(ratio):
             raise TypeError(
                 "with `max_rows` or `pack_to`, or a fractional factor and "
-                "`payload_bytes`, the number of batches follows from the lengths of all examples, and is "
-                "known only when they are served; `max_batches()` is an upper bound."
+                "`payload_bytes`, the number of batches follows from the lengths of "
+                "all examples, and is known only when they are served; "
+                "`max_batches()` is an upper bound."
             )
         return EpochLength(
             self._count_units(),
@@ -300,8 +302,8 @@ def _check_ragged(
     by_rows = ragged.max_rows is not None or ragged.pack_to is not None
     if by_rows and arguments["window"] is None:
         raise OptionError(
-            "`window` is None; with `max_rows` or `pack_to` it must be an int >= 1, the number of "
-            "examples in the window."
+            "`window` is None; with `max_rows` or `pack_to` it must be an int >= 1, "
+            "the number of examples in the window."
         )
 
 

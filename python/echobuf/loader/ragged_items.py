@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from echobuf._engine.ragged_forms import bytes_as_array
+from echobuf._engine.termination import upstream_failed
 from echobuf.errors import OptionError, SpecError, message
 from echobuf.field import Field
 from echobuf.spec import NAMESPACE, about_lists, as_first_array, flatten_with_paths
@@ -49,6 +50,11 @@ class Ahead(Iterator[Any]):
                 return
             self._taken.append(item)
             yield item
+
+    def raise_error(self) -> None:
+        """Raise `UpstreamError` if upstream raised while items were looked at."""
+        if self._error is not None:
+            raise upstream_failed(self._error)
 
     def holds_items(self) -> bool:
         """Return True while upstream is ahead of what was handed out."""

@@ -11,7 +11,7 @@ from typing import Any
 from echobuf import state
 from echobuf._engine.termination import upstream_failed
 from echobuf.buffer import EchoBuffer, engine_of
-from echobuf.errors import EchobufError, StateError, UpstreamError
+from echobuf.errors import EchobufError, OptionError, StateError, UpstreamError
 from echobuf.loader import source
 from echobuf.loader.adapter import Adapter
 from echobuf.loader.feeder import Feeder, stop_feeding
@@ -307,8 +307,13 @@ class EpochStarter:
             if isinstance(start.items, Ahead):
                 more = start.items.look(self._plan.most_ahead())
             example = self._adapter.read_first(first)
-            with self._enough():
-                self.buffer = self._make_buffer(example, more)
+            try:
+                with self._enough():
+                    self.buffer = self._make_buffer(example, more)
+            except OptionError:  # of too few examples, perhaps
+                if isinstance(start.items, Ahead):
+                    start.items.raise_error()
+                raise
         self.buffer.reset(number)
         if resume is not None:
             engine = engine_of(self.buffer)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 
+from echobuf.arguments import check_bool, check_int
 from echobuf.errors import OptionError
 from echobuf.loader.internals import LoaderInternals
 from echobuf.loader.loader import EchoLoader, internals_of
-from echobuf.options import check_bool, check_int
 
 
 def schedule_steps(

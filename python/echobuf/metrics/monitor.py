@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, Protocol, runtime_checkable
 
+from echobuf.arguments import check_bool, check_int
 from echobuf.errors import EchobufError, MissingPackageError, OptionError, describe
-from echobuf.options import check_bool, check_int
 from echobuf.stats import Stats
 
 

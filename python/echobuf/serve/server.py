@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from echobuf import _core
+from echobuf.arguments import check_int
 from echobuf.errors import (
     CapacityError,
     EchobufError,
@@ -19,7 +20,7 @@ from echobuf.errors import (
     titled,
 )
 from echobuf.loader.upstream import Start
-from echobuf.options import MAX_WINDOW, check_int, check_options
+from echobuf.options import MAX_WINDOW, check_options
 from echobuf.resources import Closing, DaemonThread, Signal, enough
 from echobuf.serve import address
 from echobuf.serve.adoption import Adoption

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from echobuf.arguments import check_bool, check_int
 from echobuf.errors import OptionError, UpstreamError, describe
 from echobuf.loader import source
 from echobuf.loader.adapter import Adapter
 from echobuf.loader.epoch_length import count_units
 from echobuf.loader.readers import FeedRequest, ThreadReader, choose_reader, is_attached
 from echobuf.loader.upstream import EpochSetter, Start, Upstream
-from echobuf.options import check_bool, check_int
 from echobuf.resources import Signal
 from echobuf.serve.protocol import ExampleSpec, read_spec
 from echobuf.serve.shared_ring import SharedRing

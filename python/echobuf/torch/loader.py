@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import optree
 
 from echobuf import state
+from echobuf.arguments import check_int
 from echobuf.errors import OptionError
 from echobuf.loader.adapter import Adapter
 from echobuf.loader.loader import EchoLoader as _EchoLoader
 from echobuf.loader.ragged_items import RaggedRequest
 from echobuf.loader.signature import declared, documented
-from echobuf.options import Factor, Unit, check_int
+from echobuf.options import Factor, Unit
 from echobuf.spec import NAMESPACE
 from echobuf.state import State
 from echobuf.torch.adapter import TorchAdapter

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from echobuf.arguments import check_int
 from echobuf.errors import OptionError
-from echobuf.options import check_int
 
 _METHODS = ("spawn", "forkserver")
 
