@@ -86,8 +86,11 @@ struct BasicPayloadBackend {
     const BatchLayout batch(record, options.leaves, options.batch_size);
     const std::size_t slot =
         PayloadStore::bytes(record, 1, options.lengths.fields.size());
-    // One more: records that are set apart for a batch.
-    return {ring_capacity(options), slot + Ring::bytes(1), options.prefetch + 1u,
+    // More than those made ahead: of records that are set apart for a batch, or of rows
+    // that are being packed.
+    const std::uint64_t begun =
+        options.lengths.pack_to > 0 ? RowsDrawer::most_begun(options.batch_size) : 1;
+    return {ring_capacity(options), slot + Ring::bytes(1), options.prefetch + begun,
             batch_bytes(options, measure, batch),
             batch.maker_bytes() + measure.size.bytes()};
   }

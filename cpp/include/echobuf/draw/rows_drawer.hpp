@@ -34,6 +34,14 @@ class RowsDrawer : public PayloadCursor {
   using Outcome = DrawOutcome;
   static constexpr bool kInBlocks = true;  // batches can be drawn ahead, in memory
 
+  static constexpr std::uint64_t kChunk = 64;  // records that are drawn together
+
+  /// The most batches that are being filled: with a row that closes the first come as
+  /// many as may be open, and one for each record that is drawn with it.
+  static constexpr std::uint64_t most_begun(std::uint64_t batch_size) {
+    return 1 + (RowPacker::kOpen + kChunk - 2) / batch_size + 1;
+  }
+
   RowsDrawer(const BufferOptions& options, PayloadRing& ring, const PayloadStore& store,
              const BatchLayout& batch, std::shared_ptr<BatchPool> pool,
              std::uint64_t share, std::uint64_t most_bytes)
@@ -65,10 +73,7 @@ class RowsDrawer : public PayloadCursor {
   const Sweep& sweep() const { return handed_; }
 
   /// True if a draw would not wait.
-  bool ready() {
-    RowPacker packer = packer_;
-    return std::visit([&](auto sweep) { return look_ahead(sweep, packer); }, sweep_);
-  }
+  bool ready() { return look_ahead() != Outcome::kWait; }
 
   void restart(const Epoch& epoch) {
     restore(epoch, make_sweep(options_, epoch.number));
@@ -79,20 +84,20 @@ class RowsDrawer : public PayloadCursor {
     first_row_ = 0;
     const OpenRows rows = open_rows(sweep);
     packer_.begin(rows ? *rows : std::vector<RowPacker::Row>());
+    served_ = served(sweep);
     handed_ = sweep_;
   }
 
   void settle() {}
 
  private:
-  static constexpr std::uint64_t kChunk = 64;  // records that are drawn together
   static constexpr std::size_t kPollBytes = std::size_t{16} << 20;
 
   /// A batch that is being filled, and the schedule before its first example.
   struct Begun {
     Block block;
     Sweep before;
-    std::vector<std::uint64_t> used;  // values of its rows
+    std::vector<RowPacker::Row> rows;
   };
 
   // ---- the layout of a batch
@@ -119,7 +124,9 @@ class RowsDrawer : public PayloadCursor {
 
   // ---- drawing
 
-  /// Draws a few records, to wherever they go. kBatch: it has.
+  /// Draws a few records, to wherever they go. kBatch: it has. With "auto" a pass may
+  /// be another one after a restore, and what had room then may have been handed out
+  /// with other records: they join new rows, so that none is lost.
   template <class S>
   Outcome draw_some(S& sweep, Poll* poll) {
     const UpstreamProgress progress = look_on(sweep);
@@ -134,6 +141,7 @@ class RowsDrawer : public PayloadCursor {
     const Step step = walk.step(progress, kChunk, part);
     if (step == Step::kFinished) return Outcome::kFinished;
     if (step == Step::kPart) {
+      if (crosses) packer_.close_before();
       const std::uint64_t taken = place_all(sweep, progress, part);
       if (taken < part.count) {  // no memory for more; what is placed is drawn
         if (taken > 0) {
@@ -183,8 +191,8 @@ class RowsDrawer : public PayloadCursor {
   bool begin_batch(S& before) try {
     before.open_rows =
         std::make_shared<const std::vector<RowPacker::Row>>(packer_.last());
-    begun_.push_back(
-        {pool_->take(bytes_), before, std::vector<std::uint64_t>(options_.batch_size)});
+    begun_.push_back({pool_->take(bytes_), before,
+                      std::vector<RowPacker::Row>(options_.batch_size)});
     return true;
   } catch (const std::bad_alloc&) {
     return false;
@@ -197,7 +205,7 @@ class RowsDrawer : public PayloadCursor {
     const std::uint64_t number = place.row - first_row_;
     Begun& batch = begun_[number / options_.batch_size];
     const std::uint64_t of_batch = number % options_.batch_size;
-    batch.used[of_batch] = place.at + length;
+    batch.rows[of_batch] = packer_.at(place.row);
     std::byte* const block = batch.block.data();
     const std::size_t first = of_batch * options_.lengths.pack_to + place.at;
     for (const Leaf& leaf : leaves_) {
@@ -222,15 +230,30 @@ class RowsDrawer : public PayloadCursor {
     return poll->go_on();
   }
 
-  /// Walks on and packs, without a copy, until the first batch is full.
+  /// Returns what a draw would, without a copy.
+  Outcome look_ahead() {
+    RowPacker packer = packer_;
+    const Outcome outcome =
+        std::visit([&](auto walk) { return look_ahead(walk, packer); }, sweep_);
+    const std::uint64_t left = packer.rows() - first_row_;
+    if (outcome != Outcome::kFinished || left == 0) return outcome;
+    const bool whole = left >= options_.batch_size || !options_.drop_last;
+    return whole ? Outcome::kBatch : Outcome::kFinished;
+  }
+
+  /// Walks on and packs until the first batch is full.
   template <class S>
-  bool look_ahead(S& walk, RowPacker& packer) {
+  Outcome look_ahead(S& walk, RowPacker& packer) {
     while (packer.closed() < first_row_ + options_.batch_size) {
       const UpstreamProgress progress = look_on(walk);
-      if (lacking(progress)) return why_lacking(progress) == Outcome::kShort;
+      if (lacking(progress)) return why_lacking(progress);
+      bool crosses = false;
+      if constexpr (S::kDrawsPartly) crosses = walk.between_passes();
       Part part;
       const Step step = walk.step(progress, kChunk, part);
-      if (step != Step::kPart) return step == Step::kFinished;
+      if (step == Step::kWait) return Outcome::kWait;
+      if (step == Step::kFinished) return Outcome::kFinished;
+      if (crosses) packer.close_before();
       std::uint32_t records[kChunk];
       permute_range(order_of(part), static_cast<std::uint32_t>(part.offset),
                     static_cast<std::uint32_t>(part.count), records);
@@ -241,7 +264,7 @@ class RowsDrawer : public PayloadCursor {
         packer.place(packer.next_row(length), length);
       }
     }
-    return true;
+    return Outcome::kBatch;
   }
 
   // ---- handing out
@@ -250,13 +273,19 @@ class RowsDrawer : public PayloadCursor {
   void hand_out(Batch& batch) {
     const std::uint64_t rows =
         std::min(options_.batch_size, packer_.rows() - first_row_);
+    Sweep after = sweep_;
+    if (begun_.size() > 1)
+      after = begun_[1].before;
+    else
+      note_rows(after);
     const std::uint64_t length = options_.lengths.pack_to;
     std::vector<LeafPlace> places;
     for (const Leaf& leaf : leaves_) places.push_back({leaf.offset, length, 0});
     std::byte* const block = begun_.front().block.data();
     auto* const lengths = reinterpret_cast<std::int64_t*>(block + ids_.lengths);
     for (std::uint64_t row = 0; row < rows; ++row) {
-      const std::uint64_t used = begun_.front().used[row];
+      const std::uint64_t used = begun_.front().rows[row].used;
+      served_ += begun_.front().rows[row].segments;
       lengths[row] = static_cast<std::int64_t>(used);
       const std::size_t first = row * length + used;
       const std::size_t left = length - used;
@@ -273,7 +302,24 @@ class RowsDrawer : public PayloadCursor {
     batch = {std::move(begun_.front().block), rows, std::move(places), ids_};
     begun_.pop_front();
     first_row_ += rows;
-    handed_ = begun_.empty() ? sweep_ : begun_.front().before;
+    handed_ = std::move(after);
+    std::visit(
+        [&](auto& s) {
+          s.served_ahead = served_ - std::min(served_, s.position().draws);
+          s.last =
+              options_.drop_last && has_ended() && look_ahead() == Outcome::kFinished;
+        },
+        handed_);
+  }
+
+  /// Notes with a place which rows have room there.
+  void note_rows(Sweep& place) const {
+    auto rows = std::make_shared<const std::vector<RowPacker::Row>>(packer_.last());
+    std::visit([&](auto& s) { s.open_rows = std::move(rows); }, place);
+  }
+
+  bool has_ended() {
+    return std::visit([&](auto& walk) { return look_on(walk).ended; }, sweep_);
   }
 
   struct Leaf {
@@ -288,6 +334,7 @@ class RowsDrawer : public PayloadCursor {
 
   RowPacker packer_;
   std::uint64_t first_row_ = 0;  // of the packer's, that was not handed out
+  std::uint64_t served_ = 0;     // draws that were handed out
   std::deque<Begun> begun_;
   Sweep handed_;
   std::size_t since_poll_ = 0;
