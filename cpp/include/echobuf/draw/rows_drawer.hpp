@@ -18,6 +18,7 @@
 #include "echobuf/draw/batch_pool.hpp"
 #include "echobuf/draw/payload_cursor.hpp"
 #include "echobuf/draw/rows_copy.hpp"
+#include "echobuf/draw/rows_layout.hpp"
 #include "echobuf/schedule/permutation_range.hpp"
 #include "echobuf/schedule/row_packer.hpp"
 #include "echobuf/schedule/sweep.hpp"
@@ -47,10 +48,9 @@ class RowsDrawer : public PayloadCursor {
              std::uint64_t share, std::uint64_t most_bytes)
       : PayloadCursor(options, ring, store, share, most_bytes),
         pool_(std::move(pool)),
+        layout_(batch, options.lengths, options.batch_size),
         packer_(options.lengths.pack_to),
-        handed_(sweep_) {
-    lay_out(batch);
-  }
+        handed_(sweep_) {}
 
   Outcome draw(Batch& batch, Poll* poll) {
     for (;;) {
@@ -99,28 +99,6 @@ class RowsDrawer : public PayloadCursor {
     Sweep before;
     std::vector<RowPacker::Row> rows;
   };
-
-  // ---- the layout of a batch
-
-  void lay_out(const BatchLayout& batch) {
-    const std::uint64_t rows = options_.batch_size;
-    const std::uint64_t length = options_.lengths.pack_to;
-    const auto add = [&](std::size_t bytes) {
-      const std::size_t at = bytes_;
-      bytes_ += round_up(bytes, kLeafAlignment);
-      return at;
-    };
-    for (std::size_t i = 0; i < batch.leaves(); ++i)
-      for (std::size_t f = 0; f < store_.fields().size(); ++f)
-        if (batch.all()[i].field == store_.fields()[f].field) {
-          const std::size_t row = store_.fields()[f].row_bytes;
-          leaves_.push_back({f, add(size_product(size_product(rows, length), row))});
-        }
-    ids_.segments = add(size_product(size_product(rows, length), sizeof(std::int32_t)));
-    ids_.positions =
-        add(size_product(size_product(rows, length), sizeof(std::int32_t)));
-    ids_.lengths = add(size_product(rows, sizeof(std::int64_t)));
-  }
 
   // ---- drawing
 
@@ -191,8 +169,8 @@ class RowsDrawer : public PayloadCursor {
   bool begin_batch(S& before) try {
     before.open_rows =
         std::make_shared<const std::vector<RowPacker::Row>>(packer_.last());
-    begun_.push_back({pool_->take(bytes_), before,
-                      std::vector<RowPacker::Row>(options_.batch_size)});
+    begun_.push_back(
+        {pool_->take(), before, std::vector<RowPacker::Row>(options_.batch_size)});
     return true;
   } catch (const std::bad_alloc&) {
     return false;
@@ -208,16 +186,18 @@ class RowsDrawer : public PayloadCursor {
     batch.rows[of_batch] = packer_.at(place.row);
     std::byte* const block = batch.block.data();
     const std::size_t first = of_batch * options_.lengths.pack_to + place.at;
-    for (const Leaf& leaf : leaves_) {
+    for (const RowsLayout::Leaf& leaf : layout_.leaves()) {
       const PayloadStore::Rows& rows = store_.rows(slot, leaf.field);
-      const std::size_t bytes = store_.fields()[leaf.field].row_bytes;
+      const std::size_t bytes = leaf.row_bytes;
       if (length > 0)
         std::memcpy(block + leaf.offset + first * bytes, store_.payload() + rows.offset,
                     length * bytes);
       since_poll_ += length * bytes;
     }
-    auto* const segments = reinterpret_cast<std::int32_t*>(block + ids_.segments);
-    auto* const positions = reinterpret_cast<std::int32_t*>(block + ids_.positions);
+    auto* const segments =
+        reinterpret_cast<std::int32_t*>(block + layout_.ids().segments);
+    auto* const positions =
+        reinterpret_cast<std::int32_t*>(block + layout_.ids().positions);
     for (std::uint64_t i = 0; i < length; ++i) {
       segments[first + i] = static_cast<std::int32_t>(place.segment);
       positions[first + i] = static_cast<std::int32_t>(i);
@@ -280,26 +260,27 @@ class RowsDrawer : public PayloadCursor {
       note_rows(after);
     const std::uint64_t length = options_.lengths.pack_to;
     std::vector<LeafPlace> places;
-    for (const Leaf& leaf : leaves_) places.push_back({leaf.offset, length, 0});
+    for (const RowsLayout::Leaf& leaf : layout_.leaves())
+      places.push_back({leaf.offset, length, 0});
     std::byte* const block = begun_.front().block.data();
-    auto* const lengths = reinterpret_cast<std::int64_t*>(block + ids_.lengths);
+    auto* const lengths =
+        reinterpret_cast<std::int64_t*>(block + layout_.ids().lengths);
     for (std::uint64_t row = 0; row < rows; ++row) {
       const std::uint64_t used = begun_.front().rows[row].used;
       served_ += begun_.front().rows[row].segments;
       lengths[row] = static_cast<std::int64_t>(used);
       const std::size_t first = row * length + used;
       const std::size_t left = length - used;
-      for (const Leaf& leaf : leaves_) {
-        const RaggedField& field = store_.fields()[leaf.field];
-        fill_rows(block + leaf.offset + first * field.row_bytes, left * field.row_bytes,
-                  field.pad);
+      for (const RowsLayout::Leaf& leaf : layout_.leaves()) {
+        fill_rows(block + leaf.offset + first * leaf.row_bytes, left * leaf.row_bytes,
+                  store_.fields()[leaf.field].pad);
       }
-      std::memset(block + ids_.segments + first * sizeof(std::int32_t), 0,
+      std::memset(block + layout_.ids().segments + first * sizeof(std::int32_t), 0,
                   left * sizeof(std::int32_t));
-      std::memset(block + ids_.positions + first * sizeof(std::int32_t), 0,
+      std::memset(block + layout_.ids().positions + first * sizeof(std::int32_t), 0,
                   left * sizeof(std::int32_t));
     }
-    batch = {std::move(begun_.front().block), rows, std::move(places), ids_};
+    batch = {std::move(begun_.front().block), rows, std::move(places), layout_.ids()};
     begun_.pop_front();
     first_row_ += rows;
     handed_ = std::move(after);
@@ -322,15 +303,8 @@ class RowsDrawer : public PayloadCursor {
     return std::visit([&](auto& walk) { return look_on(walk).ended; }, sweep_);
   }
 
-  struct Leaf {
-    std::size_t field;   // of the store's
-    std::size_t offset;  // in the block
-  };
-
   const std::shared_ptr<BatchPool> pool_;
-  std::vector<Leaf> leaves_;
-  RowIds ids_;
-  std::size_t bytes_ = 0;  // of a block
+  const RowsLayout layout_;
 
   RowPacker packer_;
   std::uint64_t first_row_ = 0;  // of the packer's, that was not handed out
