@@ -95,7 +95,10 @@ py::dict to_dict(const Checkpoint& checkpoint) {
                        "resident_end"_a = sweep.resident_end(),
                        "upstream_length"_a = checkpoint.total);
         add_sweep(state, sweep);
-        if (sweep.open_rows) state["open_rows"] = list_of(*sweep.open_rows);
+        if (sweep.open_rows) {
+          state["open_rows"] = list_of(*sweep.open_rows);
+          state["served_ahead"] = sweep.served_ahead;
+        }
         return state;
       },
       checkpoint.sweep);
@@ -111,7 +114,8 @@ Checkpoint from_dict(const py::dict& state, const BufferOptions& options) {
   const std::uint64_t pack_to = options.lengths.pack_to;
   if (pack_to > 0 && state.contains("open_rows")) {
     const auto list = get<std::vector<std::uint64_t>>(state, "open_rows");
-    std::visit([&](auto& s) { s.open_rows = rows_of(list, pack_to); }, sweep);
+    const auto ahead = get(state, "served_ahead");
+    std::visit([&](auto& s) { restore_rows(s, rows_of(list, pack_to), ahead); }, sweep);
   }
   if (oldest_record(sweep) != get(state, "fresh_offset"))
     throw std::invalid_argument("`fresh_offset` does not fit the position");

@@ -68,7 +68,8 @@ class Plan:
             )
         if self._lacks_size() and unit == "example" and self.batched:
             arguments["batch_size"] = source.loader_batch_size(upstream)
-        if arguments["batch_size"] is not None or unit == "batch":
+        by_rows = arguments["pack_to"] is not None  # of which the window has no number
+        if (arguments["batch_size"] is not None and not by_rows) or unit == "batch":
             self._settle_window()
         self.options: Options = self._check()
         is_asked = request.form is not None or bool(self.options.ragged.given)
@@ -255,9 +256,7 @@ class Plan:
             if not self._depends_on_lengths(options.ratio):
                 return self.epoch_length().count_most()
             most = math.ceil(options.factor)
-        draws = self._count_units() * most
-        if options.ragged.pack_to is not None:
-            return draws  # a row has an example at least
+        draws = self._count_units() * most  # a row of `pack_to` has one at least
         rest = 0 if options.drop_last else options.batch_size - 1
         return (draws + rest) // options.batch_size
 

@@ -59,6 +59,12 @@ def _check_nested(request: RaggedRequest, arguments: dict[str, Any]) -> Any:
             f"`pad_to` is {arguments['pad_to']!r}, but nested tensors have no padding; "
             "leave `pad_to` out, or say ragged='packed'."
         )
+    if arguments["pack_to"] is not None:
+        raise OptionError(
+            f"`pack_to` is {arguments['pack_to']!r} and `ragged` is 'nested'; leave one "
+            "out: with `pack_to` whole examples share rows, and batches are "
+            "`echobuf.Packed`."
+        )
     if request.flags is None:
         return "packed"
     return optree.tree_map(

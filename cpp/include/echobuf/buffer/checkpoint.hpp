@@ -117,8 +117,9 @@ inline void check_position(const FixedSchedule& schedule, const Position& positi
   require(pass_done || position.offset < resident_end - entered.oldest, kWrong);
   require(position.draws / segments <= resident_end, kWrong);
   if (entered.draws)
-    require(*entered.draws >= position.draws && *entered.draws / segments <= resident_end,
-            kWrong);
+    require(
+        *entered.draws >= position.draws && *entered.draws / segments <= resident_end,
+        kWrong);
 }
 
 inline void check_position(const AutoSchedule& schedule, const Position& position,
@@ -155,7 +156,8 @@ inline void restore_sweep(FixedSweep& sweep, const Position& position, bool pass
   if (phase != sweep.schedule().phase())
     throw std::invalid_argument("the position is of another phase of the factor");
   if (entered) {
-    detail::check_position(sweep.schedule(), position, pass_done, resident_end, *entered);
+    detail::check_position(sweep.schedule(), position, pass_done, resident_end,
+                           *entered);
     sweep.restore(position, pass_done, resident_end, entered->oldest, entered->draws);
     return;
   }
@@ -185,6 +187,17 @@ inline void restore_sweep(AutoSweep& sweep, const Position& position,
   sweep.restore(state, position);
   if (position.offset > sweep.schedule().span().count)
     throw std::invalid_argument("the position lies outside its pass");
+}
+
+/// The rows that packing had begun where the walk is. Throws std::invalid_argument
+/// where they cannot have had draws from later on.
+template <class S>
+void restore_rows(S& sweep, OpenRows rows, std::uint64_t served_ahead) {
+  constexpr auto* kWrong = "more was served than the open rows hold";
+  detail::require(served_ahead <= detail::kMostRecords, kWrong);
+  detail::require(rows || served_ahead == 0, kWrong);
+  sweep.open_rows = std::move(rows);
+  sweep.served_ahead = served_ahead;
 }
 
 /// Throws std::invalid_argument if upstream ended before what was taken of it.
@@ -300,7 +313,10 @@ inline std::vector<std::uint64_t> to_words(const Checkpoint& checkpoint,
                  {checkpoint.epoch, checkpoint.epoch_done, checkpoint.total.has_value(),
                   checkpoint.total.value_or(0), at.pass, at.offset, at.draws,
                   sweep.resident_end(), sweep.oldest_record()});
-    if (options.lengths.pack_to > 0) detail::add_words(words, sweep.open_rows);
+    if (options.lengths.pack_to > 0) {
+      words.push_back(sweep.served_ahead);
+      detail::add_words(words, sweep.open_rows);
+    }
     detail::add_words(words, sweep);
   };
   std::visit(add, checkpoint.sweep);
@@ -326,12 +342,15 @@ inline Checkpoint from_words(const std::vector<std::uint64_t>& words,
   std::optional<Entered> entered;
   if (options.lengths.any()) entered.emplace().oldest = oldest;
   OpenRows rows;
-  if (options.lengths.pack_to > 0)
+  std::uint64_t served_ahead = 0;
+  if (options.lengths.pack_to > 0) {
+    served_ahead = in.next();
     rows = detail::read_rows(in, options.lengths.pack_to);
+  }
   std::visit(
       [&](auto& s) {
         detail::read_words(in, s, position, resident_end, entered);
-        s.open_rows = rows;
+        restore_rows(s, rows, served_ahead);
       },
       point.sweep);
   if (!in.done() || oldest_record(point.sweep) != oldest)

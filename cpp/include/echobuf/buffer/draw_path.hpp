@@ -224,6 +224,7 @@ class DrawPath {
       case Outcome::kWait:
         return {Status::kTimeout, &ring_.filled(), key};
       case Outcome::kFinished:
+        if (!prefetcher_) accounting_.note_end();
         return {Status::kFinished};
       case Outcome::kShort:
         return {Status::kShort};
@@ -249,6 +250,7 @@ class DrawPath {
       std::lock_guard lock(handing_out_);
       const Status popped = prefetcher_->pop(ahead);
       if (popped == Status::kOk) accounting_.hand_out(*ahead.after);
+      if (popped == Status::kFinished) accounting_.note_end();
       return {popped, &prefetcher_->filled()};
     };
     Status status = wait_for(wait_limit, &clock_.waits(), attempt);

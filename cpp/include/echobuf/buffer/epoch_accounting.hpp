@@ -44,6 +44,13 @@ class EpochAccounting {
     handed_ = after;
   }
 
+  /// A caller has heard that there are no more batches. Where rows are packed, the
+  /// draws that are left do not tell.
+  void note_end() {
+    std::lock_guard lock(mutex_);
+    ended_ = options_.lengths.pack_to > 0;
+  }
+
   /// `failed`: the epoch's upstream has, so where it ends is not known.
   Checkpoint checkpoint(bool failed) {
     std::lock_guard lock(mutex_);
@@ -57,8 +64,10 @@ class EpochAccounting {
       point.total = n;
       const std::uint64_t left =
           std::visit([&](const auto& s) { return s.remaining(*n); }, handed_);
-      point.epoch_done = left == 0 || (options_.drop_last && is_exact(*n) &&
-                                       left < options_.batch_size);
+      const bool last = std::visit([](const auto& s) { return s.last; }, handed_);
+      point.epoch_done =
+          left == 0 || last || ended_ ||
+          (options_.drop_last && is_exact(*n) && left < options_.batch_size);
     }
     return point;
   }
@@ -68,7 +77,7 @@ class EpochAccounting {
     std::lock_guard lock(mutex_);
     BufferStats stats;
     stats.fresh = length().value_or(epoch_.record(ring_.tail()));
-    stats.served = draws(handed_);
+    stats.served = served(handed_);
     stats.passes = std::visit([](const auto& s) { return s.passes_begun(); }, handed_);
     return stats;
   }
@@ -76,7 +85,7 @@ class EpochAccounting {
   /// Draws since the epoch began, or went on from a checkpoint.
   std::uint64_t draws_here() {
     std::lock_guard lock(mutex_);
-    return draws(handed_) - draws_before_;
+    return served(handed_) - served_before_;
   }
 
   /// True if nothing was put or handed out in this epoch, or in one loaded.
@@ -113,7 +122,8 @@ class EpochAccounting {
     epoch_ = next;
     ahead_.reset();
     handed_ = start;
-    draws_before_ = draws(start);
+    served_before_ = served(start);
+    ended_ = false;
     ring_.release(next.base);
     ring_.clear_held_back();
     std::forward<Open>(open)();
@@ -122,8 +132,8 @@ class EpochAccounting {
   }
 
  private:
-  /// True if no more draws are left of n records than is known, and batches have as many
-  /// records as `batch_size` says.
+  /// True if no more draws are left of n records than is known, and batches have as
+  /// many records as `batch_size` says.
   bool is_exact(std::uint64_t n) const {
     const auto* fixed = std::get_if<FixedSweep>(&handed_);
     return options_.lengths.max_rows == 0 &&
@@ -141,9 +151,10 @@ class EpochAccounting {
   Ring& ring_;
   std::mutex mutex_;  // guards what follows
   Epoch epoch_;
-  std::optional<Epoch> ahead_;      // open for upstream already
-  Sweep handed_;                    // the schedule after the last batch handed out
-  std::uint64_t draws_before_ = 0;  // a checkpoint was taken
+  std::optional<Epoch> ahead_;       // open for upstream already
+  Sweep handed_;                     // the schedule after the last batch handed out
+  bool ended_ = false;               // see note_end()
+  std::uint64_t served_before_ = 0;  // a checkpoint was taken
 };
 
 }  // namespace echobuf

@@ -15,6 +15,7 @@
 #include "echobuf/draw/batch_pool.hpp"
 #include "echobuf/draw/payload_drawer.hpp"
 #include "echobuf/draw/rows_drawer.hpp"
+#include "echobuf/draw/rows_layout.hpp"
 #include "echobuf/schedule/sweep.hpp"
 #include "echobuf/store/payload_store.hpp"
 #include "echobuf/store/record.hpp"
@@ -86,8 +87,11 @@ struct BasicPayloadBackend {
     const BatchLayout batch(record, options.leaves, options.batch_size);
     const std::size_t slot =
         PayloadStore::bytes(record, 1, options.lengths.fields.size());
-    // One more: records that are set apart for a batch.
-    return {ring_capacity(options), slot + Ring::bytes(1), options.prefetch + 1u,
+    // More than those made ahead: of records that are set apart for a batch, or of rows
+    // that are being packed.
+    const std::uint64_t begun =
+        options.lengths.pack_to > 0 ? RowsDrawer::most_begun(options.batch_size) : 1;
+    return {ring_capacity(options), slot + Ring::bytes(1), options.prefetch + begun,
             batch_bytes(options, measure, batch),
             batch.maker_bytes() + measure.size.bytes()};
   }
@@ -129,18 +133,16 @@ struct BasicPayloadBackend {
     return {shapes, false};
   }
 
-  /// Of a batch as large as they are on average, twice: batches differ.
+  /// Of a batch as large as they are on average, twice: batches differ, but for those
+  /// of rows of one length.
   static std::size_t batch_bytes(const BufferOptions& options,
                                  const PayloadMeasure& measure,
                                  const BatchLayout& batch) {
     const LengthOptions& lengths = options.lengths;
+    if (lengths.pack_to > 0)
+      return RowsLayout(batch, lengths, options.batch_size).bytes();
     std::size_t row = 0;
     for (const RaggedField& field : lengths.fields) row += field.row_bytes;
-    if (lengths.pack_to > 0) {
-      row += 2 * sizeof(std::int32_t);
-      const std::size_t rows = size_product(options.batch_size, lengths.pack_to);
-      return size_product(rows, row) + round_up(rows, kLeafAlignment);
-    }
     std::size_t rows = measure.most;
     if (lengths.max_rows > 0)
       rows = std::max(rows, size_product(lengths.max_rows, row));

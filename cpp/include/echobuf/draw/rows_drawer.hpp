@@ -18,6 +18,7 @@
 #include "echobuf/draw/batch_pool.hpp"
 #include "echobuf/draw/payload_cursor.hpp"
 #include "echobuf/draw/rows_copy.hpp"
+#include "echobuf/draw/rows_layout.hpp"
 #include "echobuf/schedule/permutation_range.hpp"
 #include "echobuf/schedule/row_packer.hpp"
 #include "echobuf/schedule/sweep.hpp"
@@ -34,15 +35,22 @@ class RowsDrawer : public PayloadCursor {
   using Outcome = DrawOutcome;
   static constexpr bool kInBlocks = true;  // batches can be drawn ahead, in memory
 
+  static constexpr std::uint64_t kChunk = 64;  // records that are drawn together
+
+  /// The most batches that are being filled: with a row that closes the first come as
+  /// many as may be open, and one for each record that is drawn with it.
+  static constexpr std::uint64_t most_begun(std::uint64_t batch_size) {
+    return 1 + (RowPacker::kOpen + kChunk - 2) / batch_size + 1;
+  }
+
   RowsDrawer(const BufferOptions& options, PayloadRing& ring, const PayloadStore& store,
              const BatchLayout& batch, std::shared_ptr<BatchPool> pool,
              std::uint64_t share, std::uint64_t most_bytes)
       : PayloadCursor(options, ring, store, share, most_bytes),
         pool_(std::move(pool)),
+        layout_(batch, options.lengths, options.batch_size),
         packer_(options.lengths.pack_to),
-        handed_(sweep_) {
-    lay_out(batch);
-  }
+        handed_(sweep_) {}
 
   Outcome draw(Batch& batch, Poll* poll) {
     for (;;) {
@@ -65,10 +73,7 @@ class RowsDrawer : public PayloadCursor {
   const Sweep& sweep() const { return handed_; }
 
   /// True if a draw would not wait.
-  bool ready() {
-    RowPacker packer = packer_;
-    return std::visit([&](auto sweep) { return look_ahead(sweep, packer); }, sweep_);
-  }
+  bool ready() { return look_ahead() != Outcome::kWait; }
 
   void restart(const Epoch& epoch) {
     restore(epoch, make_sweep(options_, epoch.number));
@@ -79,47 +84,27 @@ class RowsDrawer : public PayloadCursor {
     first_row_ = 0;
     const OpenRows rows = open_rows(sweep);
     packer_.begin(rows ? *rows : std::vector<RowPacker::Row>());
+    served_ = served(sweep);
     handed_ = sweep_;
   }
 
   void settle() {}
 
  private:
-  static constexpr std::uint64_t kChunk = 64;  // records that are drawn together
   static constexpr std::size_t kPollBytes = std::size_t{16} << 20;
 
   /// A batch that is being filled, and the schedule before its first example.
   struct Begun {
     Block block;
     Sweep before;
-    std::vector<std::uint64_t> used;  // values of its rows
+    std::vector<RowPacker::Row> rows;
   };
-
-  // ---- the layout of a batch
-
-  void lay_out(const BatchLayout& batch) {
-    const std::uint64_t rows = options_.batch_size;
-    const std::uint64_t length = options_.lengths.pack_to;
-    const auto add = [&](std::size_t bytes) {
-      const std::size_t at = bytes_;
-      bytes_ += round_up(bytes, kLeafAlignment);
-      return at;
-    };
-    for (std::size_t i = 0; i < batch.leaves(); ++i)
-      for (std::size_t f = 0; f < store_.fields().size(); ++f)
-        if (batch.all()[i].field == store_.fields()[f].field) {
-          const std::size_t row = store_.fields()[f].row_bytes;
-          leaves_.push_back({f, add(size_product(size_product(rows, length), row))});
-        }
-    ids_.segments = add(size_product(size_product(rows, length), sizeof(std::int32_t)));
-    ids_.positions =
-        add(size_product(size_product(rows, length), sizeof(std::int32_t)));
-    ids_.lengths = add(size_product(rows, sizeof(std::int64_t)));
-  }
 
   // ---- drawing
 
-  /// Draws a few records, to wherever they go. kBatch: it has.
+  /// Draws a few records, to wherever they go. kBatch: it has. With "auto" a pass may
+  /// be another one after a restore, and what had room then may have been handed out
+  /// with other records: they join new rows, so that none is lost.
   template <class S>
   Outcome draw_some(S& sweep, Poll* poll) {
     const UpstreamProgress progress = look_on(sweep);
@@ -134,6 +119,7 @@ class RowsDrawer : public PayloadCursor {
     const Step step = walk.step(progress, kChunk, part);
     if (step == Step::kFinished) return Outcome::kFinished;
     if (step == Step::kPart) {
+      if (crosses) packer_.close_before();
       const std::uint64_t taken = place_all(sweep, progress, part);
       if (taken < part.count) {  // no memory for more; what is placed is drawn
         if (taken > 0) {
@@ -184,7 +170,7 @@ class RowsDrawer : public PayloadCursor {
     before.open_rows =
         std::make_shared<const std::vector<RowPacker::Row>>(packer_.last());
     begun_.push_back(
-        {pool_->take(bytes_), before, std::vector<std::uint64_t>(options_.batch_size)});
+        {pool_->take(), before, std::vector<RowPacker::Row>(options_.batch_size)});
     return true;
   } catch (const std::bad_alloc&) {
     return false;
@@ -197,19 +183,21 @@ class RowsDrawer : public PayloadCursor {
     const std::uint64_t number = place.row - first_row_;
     Begun& batch = begun_[number / options_.batch_size];
     const std::uint64_t of_batch = number % options_.batch_size;
-    batch.used[of_batch] = place.at + length;
+    batch.rows[of_batch] = packer_.at(place.row);
     std::byte* const block = batch.block.data();
     const std::size_t first = of_batch * options_.lengths.pack_to + place.at;
-    for (const Leaf& leaf : leaves_) {
+    for (const RowsLayout::Leaf& leaf : layout_.leaves()) {
       const PayloadStore::Rows& rows = store_.rows(slot, leaf.field);
-      const std::size_t bytes = store_.fields()[leaf.field].row_bytes;
+      const std::size_t bytes = leaf.row_bytes;
       if (length > 0)
         std::memcpy(block + leaf.offset + first * bytes, store_.payload() + rows.offset,
                     length * bytes);
       since_poll_ += length * bytes;
     }
-    auto* const segments = reinterpret_cast<std::int32_t*>(block + ids_.segments);
-    auto* const positions = reinterpret_cast<std::int32_t*>(block + ids_.positions);
+    auto* const segments =
+        reinterpret_cast<std::int32_t*>(block + layout_.ids().segments);
+    auto* const positions =
+        reinterpret_cast<std::int32_t*>(block + layout_.ids().positions);
     for (std::uint64_t i = 0; i < length; ++i) {
       segments[first + i] = static_cast<std::int32_t>(place.segment);
       positions[first + i] = static_cast<std::int32_t>(i);
@@ -222,15 +210,30 @@ class RowsDrawer : public PayloadCursor {
     return poll->go_on();
   }
 
-  /// Walks on and packs, without a copy, until the first batch is full.
+  /// Returns what a draw would, without a copy.
+  Outcome look_ahead() {
+    RowPacker packer = packer_;
+    const Outcome outcome =
+        std::visit([&](auto walk) { return look_ahead(walk, packer); }, sweep_);
+    const std::uint64_t left = packer.rows() - first_row_;
+    if (outcome != Outcome::kFinished || left == 0) return outcome;
+    const bool whole = left >= options_.batch_size || !options_.drop_last;
+    return whole ? Outcome::kBatch : Outcome::kFinished;
+  }
+
+  /// Walks on and packs until the first batch is full.
   template <class S>
-  bool look_ahead(S& walk, RowPacker& packer) {
+  Outcome look_ahead(S& walk, RowPacker& packer) {
     while (packer.closed() < first_row_ + options_.batch_size) {
       const UpstreamProgress progress = look_on(walk);
-      if (lacking(progress)) return why_lacking(progress) == Outcome::kShort;
+      if (lacking(progress)) return why_lacking(progress);
+      bool crosses = false;
+      if constexpr (S::kDrawsPartly) crosses = walk.between_passes();
       Part part;
       const Step step = walk.step(progress, kChunk, part);
-      if (step != Step::kPart) return step == Step::kFinished;
+      if (step == Step::kWait) return Outcome::kWait;
+      if (step == Step::kFinished) return Outcome::kFinished;
+      if (crosses) packer.close_before();
       std::uint32_t records[kChunk];
       permute_range(order_of(part), static_cast<std::uint32_t>(part.offset),
                     static_cast<std::uint32_t>(part.count), records);
@@ -241,7 +244,7 @@ class RowsDrawer : public PayloadCursor {
         packer.place(packer.next_row(length), length);
       }
     }
-    return true;
+    return Outcome::kBatch;
   }
 
   // ---- handing out
@@ -250,44 +253,62 @@ class RowsDrawer : public PayloadCursor {
   void hand_out(Batch& batch) {
     const std::uint64_t rows =
         std::min(options_.batch_size, packer_.rows() - first_row_);
+    Sweep after = sweep_;
+    if (begun_.size() > 1)
+      after = begun_[1].before;
+    else
+      note_rows(after);
     const std::uint64_t length = options_.lengths.pack_to;
     std::vector<LeafPlace> places;
-    for (const Leaf& leaf : leaves_) places.push_back({leaf.offset, length, 0});
+    for (const RowsLayout::Leaf& leaf : layout_.leaves())
+      places.push_back({leaf.offset, length, 0});
     std::byte* const block = begun_.front().block.data();
-    auto* const lengths = reinterpret_cast<std::int64_t*>(block + ids_.lengths);
+    auto* const lengths =
+        reinterpret_cast<std::int64_t*>(block + layout_.ids().lengths);
     for (std::uint64_t row = 0; row < rows; ++row) {
-      const std::uint64_t used = begun_.front().used[row];
+      const std::uint64_t used = begun_.front().rows[row].used;
+      served_ += begun_.front().rows[row].segments;
       lengths[row] = static_cast<std::int64_t>(used);
       const std::size_t first = row * length + used;
       const std::size_t left = length - used;
-      for (const Leaf& leaf : leaves_) {
-        const RaggedField& field = store_.fields()[leaf.field];
-        fill_rows(block + leaf.offset + first * field.row_bytes, left * field.row_bytes,
-                  field.pad);
+      for (const RowsLayout::Leaf& leaf : layout_.leaves()) {
+        fill_rows(block + leaf.offset + first * leaf.row_bytes, left * leaf.row_bytes,
+                  store_.fields()[leaf.field].pad);
       }
-      std::memset(block + ids_.segments + first * sizeof(std::int32_t), 0,
+      std::memset(block + layout_.ids().segments + first * sizeof(std::int32_t), 0,
                   left * sizeof(std::int32_t));
-      std::memset(block + ids_.positions + first * sizeof(std::int32_t), 0,
+      std::memset(block + layout_.ids().positions + first * sizeof(std::int32_t), 0,
                   left * sizeof(std::int32_t));
     }
-    batch = {std::move(begun_.front().block), rows, std::move(places), ids_};
+    batch = {std::move(begun_.front().block), rows, std::move(places), layout_.ids()};
     begun_.pop_front();
     first_row_ += rows;
-    handed_ = begun_.empty() ? sweep_ : begun_.front().before;
+    handed_ = std::move(after);
+    std::visit(
+        [&](auto& s) {
+          s.served_ahead = served_ - std::min(served_, s.position().draws);
+          s.last =
+              options_.drop_last && has_ended() && look_ahead() == Outcome::kFinished;
+        },
+        handed_);
   }
 
-  struct Leaf {
-    std::size_t field;   // of the store's
-    std::size_t offset;  // in the block
-  };
+  /// Notes with a place which rows have room there.
+  void note_rows(Sweep& place) const {
+    auto rows = std::make_shared<const std::vector<RowPacker::Row>>(packer_.last());
+    std::visit([&](auto& s) { s.open_rows = std::move(rows); }, place);
+  }
+
+  bool has_ended() {
+    return std::visit([&](auto& walk) { return look_on(walk).ended; }, sweep_);
+  }
 
   const std::shared_ptr<BatchPool> pool_;
-  std::vector<Leaf> leaves_;
-  RowIds ids_;
-  std::size_t bytes_ = 0;  // of a block
+  const RowsLayout layout_;
 
   RowPacker packer_;
   std::uint64_t first_row_ = 0;  // of the packer's, that was not handed out
+  std::uint64_t served_ = 0;     // draws that were handed out
   std::deque<Begun> begun_;
   Sweep handed_;
   std::size_t since_poll_ = 0;

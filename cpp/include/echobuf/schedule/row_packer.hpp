@@ -46,6 +46,12 @@ class RowPacker {
       rows_[kOpen - before.size() + i] = before[i];
   }
 
+  /// Puts nothing more into rows from before begin().
+  void close_before() {
+    for (std::uint64_t row = count_; row < kOpen; ++row)
+      rows_[slot(static_cast<std::int64_t>(row))].used = length_;
+  }
+
   /// Rows created since begin().
   std::uint64_t rows() const { return count_; }
   /// Rows from begin() on up to the first that may still get an example.

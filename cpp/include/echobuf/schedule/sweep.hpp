@@ -33,9 +33,12 @@ struct Part {
 
 enum class Step { kPart, kWait, kFinished };
 
-/// What else a place in the chain of passes stands for, where rows are packed.
+/// The rest of a place in the chain of passes, where rows are packed: they are handed
+/// out after examples that come later have joined them.
 struct PackedBefore {
   OpenRows open_rows;
+  std::uint64_t served_ahead = 0;  // draws after the place, in rows handed out before
+  bool last = false;               // the rest is no batch, and is given up
 };
 
 /// The walk for a fixed factor. It never depends on timing: a pass begins only when
@@ -289,6 +292,15 @@ inline std::uint64_t segment_size(const Sweep& sweep, std::uint64_t i) {
   return std::visit([&](const auto& s) { return s.schedule().segment_size(i); }, sweep);
 }
 
+inline std::uint64_t draws(const Sweep& sweep) {
+  return std::visit([](const auto& s) { return s.position().draws; }, sweep);
+}
+
+/// Draws that were handed out by then.
+inline std::uint64_t served(const Sweep& sweep) {
+  return draws(sweep) + std::visit([](const auto& s) { return s.served_ahead; }, sweep);
+}
+
 /// The rows that packing had begun there.
 inline OpenRows open_rows(const Sweep& sweep) {
   return std::visit([](const auto& s) { return s.open_rows; }, sweep);
@@ -308,10 +320,6 @@ inline bool walks_alike(const Sweep& one, const Sweep& other) {
   const AutoSchedule& theirs = std::get<AutoSweep>(other).schedule();
   return mine.capacity() == theirs.capacity() &&
          mine.largest_segment() == theirs.largest_segment();
-}
-
-inline std::uint64_t draws(const Sweep& sweep) {
-  return std::visit([](const auto& s) { return s.position().draws; }, sweep);
 }
 
 }  // namespace echobuf
