@@ -134,7 +134,7 @@ class Job {
   /// Takes a seat.
   Job(SharedRing& ring, BufferOptions options, bool overlaps = false)
       : options_(words(std::move(options))), overlaps_(overlaps) {
-    const auto seat = ring.take_seat();
+    const auto seat = ring.seats().take();
     if (!seat) throw std::runtime_error("no seat");
     seat_ = *seat;
     slot_ = std::make_shared<ClientSlot>(ring.mapped_header().fd(), seat_.first,

@@ -11,7 +11,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
-from echobuf.errors import DeviceError, OptionError
+from echobuf.errors import DeviceError, OptionError, show
 
 Factor: TypeAlias = float | Fraction | Decimal | Literal["auto"]
 Unit: TypeAlias = Literal["example", "batch"]
@@ -76,10 +76,10 @@ def check_options(
         DeviceError: the device cannot be used here.
     """
     if unit not in ("example", "batch"):
-        raise OptionError(f"`unit` is {unit!r}; it must be 'example' or 'batch'.")
+        raise OptionError(f"`unit` is {show(unit)}; it must be 'example' or 'batch'.")
     if isinstance(transform, str) or not _may_be_transform(transform):
         raise OptionError(
-            f"`transform` is {transform!r}; it must be a mapping from leaves to lists "
+            f"`transform` is {show(transform)}; it must be a mapping from leaves to lists "
             "of operations of `echobuf.transforms`."
         )
     options = Options(
@@ -120,7 +120,7 @@ def _check_batch_size(batch_size: Any, unit: str) -> int:
         return check_int("batch_size", batch_size, 1, None)
     if batch_size is not None:
         raise OptionError(
-            f"`batch_size` is {batch_size!r}; with unit='batch' leave it out: batches "
+            f"`batch_size` is {show(batch_size)}; with unit='batch' leave it out: batches "
             "are served as they were put."
         )
     return 1
@@ -161,18 +161,19 @@ def show_factor(factor: Fraction | None) -> str:
 
 def check_int(name: str, value: Any, least: int, most: int | None) -> int:
     """Return `value` as an int within bounds; raise `OptionError` otherwise."""
-    bounds = f">= {least}" if most is None else f"from {least} to {most}"
-    try:
-        if isinstance(value, bool):
-            raise TypeError
-        result = operator.index(value)
-    except TypeError:
-        raise OptionError(
-            f"`{name}` is {value!r}; it must be an int {bounds}."
-        ) from None
-    if result < least or (most is not None and result > most):
-        raise OptionError(f"`{name}` is {result}; it must be an int {bounds}.")
+    result = as_int(value)
+    if result is None or result < least or (most is not None and result > most):
+        bounds = f">= {least}" if most is None else f"from {least} to {most}"
+        raise OptionError(f"`{name}` is {show(value)}; it must be an int {bounds}.")
     return result
+
+
+def as_int(value: Any) -> int | None:
+    """Return an int, one of NumPy too, as an int; None for anything else, and bools."""
+    try:
+        return None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        return None
 
 
 def check_epoch(epoch: Any) -> int:
@@ -184,7 +185,7 @@ def check_bool(name: str, value: Any) -> bool:
     """Return a bool as it is; raise `OptionError` for anything else."""
     if value is True or value is False:
         return bool(value)
-    raise OptionError(f"`{name}` is {value!r}; it must be True or False.")
+    raise OptionError(f"`{name}` is {show(value)}; it must be True or False.")
 
 
 def check_factor(factor: Any) -> Fraction | None:
@@ -197,11 +198,11 @@ def check_factor(factor: Any) -> Fraction | None:
         exact = Fraction(factor if isinstance(factor, _EXACT) else float(factor))
     except (TypeError, ValueError, OverflowError):  # complex, NaN, infinity
         raise OptionError(
-            f"`factor` is {factor!r}; it must be a finite number >= 1, or 'auto'."
+            f"`factor` is {show(factor)}; it must be a finite number >= 1, or 'auto'."
         ) from None
     if exact < 1:
         raise OptionError(
-            f"`factor` is {factor!r}; it must be a number >= 1 (each fresh example is "
+            f"`factor` is {show(factor)}; it must be a number >= 1 (each fresh example is "
             "served at least once), or 'auto'."
         )
     return exact.limit_denominator(_MAX_DENOMINATOR)
@@ -213,17 +214,19 @@ def check_device(device: Any) -> str:
         device = str(device)
     if not isinstance(device, str):
         raise OptionError(
-            f"`device` is {device!r}; it must be 'cpu', 'cuda' or 'cuda:N'."
+            f"`device` is {show(device)}; it must be 'cpu', 'cuda' or 'cuda:N'."
         )
     if device == "cpu":
         return device
     kind, colon, number = device.partition(":")
     if kind != "cuda" or (colon and not (number.isascii() and number.isdigit())):
         raise OptionError(
-            f"`device` is {device!r}; it must be 'cpu', 'cuda' or 'cuda:N'."
+            f"`device` is {show(device)}; it must be 'cpu', 'cuda' or 'cuda:N'."
         )
     if colon and int(number) > _MAX_ORDINAL:
-        raise DeviceError(f"`device` is {device!r}; no machine has so many devices.")
+        raise DeviceError(
+            f"`device` is {show(device)}; no machine has so many devices."
+        )
     return device
 
 
@@ -239,7 +242,7 @@ def check_timeout(timeout: Any) -> float | None:
         seconds = math.nan
     if not seconds >= 0:
         raise OptionError(
-            f"`timeout` is {timeout!r}; it must be seconds >= 0, or None to wait for "
+            f"`timeout` is {show(timeout)}; it must be seconds >= 0, or None to wait for "
             "as long as it takes."
         )
     return seconds

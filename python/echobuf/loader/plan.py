@@ -189,7 +189,7 @@ def _check_batched(batched: Any, unit: Any, default: bool) -> bool:
     if batched is None:
         return unit == "batch" or default
     if batched is not True and batched is not False:
-        raise OptionError(f"`batched` is {batched!r}; it must be True or False.")
+        raise OptionError(f"`batched` is {show(batched)}; it must be True or False.")
     if unit == "batch" and not batched:
         raise OptionError(
             "`batched` is False; with unit='batch' upstream yields the batches "

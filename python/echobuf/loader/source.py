@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 import sys
 from collections.abc import Iterator
 from typing import Any
 
 from echobuf import hints
-from echobuf.errors import OptionError, SpecError, UpstreamError
+from echobuf.errors import OptionError, SpecError, UpstreamError, show
+from echobuf.options import as_int
 from echobuf.spec import (
     NAMESPACE,
     Field,
@@ -71,8 +71,8 @@ def check_example(item: Any) -> None:
     paths, leaves, _ = flatten_with_paths(item)
     if not leaves:
         raise SpecError(
-            f"`example`, the first item of upstream, is {item!r}, which has no leaves; "
-            f"yield at least one array.{about_lists(item, 'example')}"
+            f"`example`, the first item of upstream, is {show(item)}, which has no "
+            f"leaves; yield at least one array.{about_lists(item, 'example')}"
         )
     for path, leaf in zip(paths, leaves, strict=True):
         as_first_array(leaf, "example" + path)
@@ -312,14 +312,12 @@ class Sampled:
 
 
 def _index(value: Any) -> int:
-    try:
-        if isinstance(value, bool):
-            raise TypeError
-        index = operator.index(value)
-    except TypeError:
+    index = as_int(value)
+    if index is None:
         raise OptionError(
-            f"`sampler` yielded {value!r}; it must yield ints, the indices of examples."
-        ) from None
+            f"`sampler` yielded {show(value)}; it must yield ints, the indices of "
+            "examples."
+        )
     if not -(2**63) <= index < 2**63:
-        raise OptionError(f"`sampler` yielded {index}, which is no 64-bit index.")
+        raise OptionError(f"`sampler` yielded {show(index)}, which is no 64-bit index.")
     return index
