@@ -79,8 +79,8 @@ def check_options(
         raise OptionError(f"`unit` is {show(unit)}; it must be 'example' or 'batch'.")
     if isinstance(transform, str) or not _may_be_transform(transform):
         raise OptionError(
-            f"`transform` is {show(transform)}; it must be a mapping from leaves to lists "
-            "of operations of `echobuf.transforms`."
+            f"`transform` is {show(transform)}; it must be a mapping from leaves to "
+            "lists of operations of `echobuf.transforms`."
         )
     options = Options(
         batch_size=_check_batch_size(batch_size, unit),
@@ -120,8 +120,8 @@ def _check_batch_size(batch_size: Any, unit: str) -> int:
         return check_int("batch_size", batch_size, 1, None)
     if batch_size is not None:
         raise OptionError(
-            f"`batch_size` is {show(batch_size)}; with unit='batch' leave it out: batches "
-            "are served as they were put."
+            f"`batch_size` is {show(batch_size)}; with unit='batch' leave it out: "
+            "batches are served as they were put."
         )
     return 1
 
@@ -202,8 +202,8 @@ def check_factor(factor: Any) -> Fraction | None:
         ) from None
     if exact < 1:
         raise OptionError(
-            f"`factor` is {show(factor)}; it must be a number >= 1 (each fresh example is "
-            "served at least once), or 'auto'."
+            f"`factor` is {show(factor)}; it must be a number >= 1 (each fresh example "
+            "is served at least once), or 'auto'."
         )
     return exact.limit_denominator(_MAX_DENOMINATOR)
 
@@ -242,7 +242,7 @@ def check_timeout(timeout: Any) -> float | None:
         seconds = math.nan
     if not seconds >= 0:
         raise OptionError(
-            f"`timeout` is {show(timeout)}; it must be seconds >= 0, or None to wait for "
-            "as long as it takes."
+            f"`timeout` is {show(timeout)}; it must be seconds >= 0, or None to wait "
+            "for as long as it takes."
         )
     return seconds

@@ -9,7 +9,7 @@ from typing import Any
 
 from echobuf import _core, hints, state
 from echobuf.buffer import EchoBuffer, engine_of
-from echobuf.errors import OptionError, message
+from echobuf.errors import OptionError, message, show
 from echobuf.loader import source
 from echobuf.loader.source import as_data_loader
 from echobuf.options import Options, check_factor, check_int, check_options
