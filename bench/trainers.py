@@ -34,9 +34,9 @@ CANDIDATES = {"plain": None, "factor 1": 1, "factor 2": 2}
 TRAINERS = ["plain loop", "accelerate", "lightning", "transformers", "keras torch",
             "keras jax"]  # fmt: skip
 
-# The model's gradients are 31 MB, which a step allocates and frees. Left to itself, glibc
-# gives that memory back to the kernel in some steps, and the next step takes 10 ms more
-# for its pages. Where a loader's small allocations lie decides which steps those are.
+# The model's gradients are 31 MB, which a step allocates and frees. Left to itself,
+# glibc gives that memory back to the kernel in some steps, and the next step then takes
+# 10 ms more, for its pages. A loader's small allocations decide in which steps.
 MALLOC = {
     "MALLOC_MMAP_THRESHOLD_": str(2**25),  # bytes; fixed, for it is adapted otherwise
     "MALLOC_TRIM_THRESHOLD_": str(2**32),

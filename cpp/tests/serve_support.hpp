@@ -263,7 +263,7 @@ class Job {
       buffer_->fail();
   }
 
-  /// What is to come of this epoch is not wanted.
+  /// Leaves the epoch: the rest of it is not wanted.
   void leave() {
     stopped_ = true;
     buffer_->fail();

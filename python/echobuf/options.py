@@ -172,7 +172,7 @@ def as_int(value: Any) -> int | None:
     """Return an int, one of NumPy too, as an int; None for anything else, and bools."""
     try:
         return None if isinstance(value, bool) else operator.index(value)
-    except TypeError:
+    except Exception:  # `TypeError` mostly; an `__index__` of users may raise anything
         return None
 
 
