@@ -35,8 +35,8 @@ TRAINERS = ["plain loop", "accelerate", "lightning", "transformers", "keras torc
             "keras jax"]  # fmt: skip
 
 # The model's gradients are 31 MB, which a step allocates and frees. Left to itself,
-# glibc gives that memory back to the kernel in some steps, and the next step then takes
-# 10 ms more, for its pages. A loader's small allocations decide in which steps.
+# glibc gives that memory back to the kernel in some steps, and the next step then waits
+# for its pages. A loader's small allocations decide in which steps.
 MALLOC = {
     "MALLOC_MMAP_THRESHOLD_": str(2**25),  # bytes; fixed, for it is adapted otherwise
     "MALLOC_TRIM_THRESHOLD_": str(2**32),
