@@ -128,7 +128,7 @@ TEST(Epochs, StaysDownWhenShutDownDuringAReset) {
     threads.start([&] {
       while (!buffer.is_down()) buffer.reset(++resets);
     });
-    while (resets < static_cast<std::uint64_t>(round % 20)) continue;
+    while (resets < static_cast<std::uint64_t>(round % 20)) std::this_thread::yield();
     buffer.shut_down();
     threads.join();
     ASSERT_EQ(put(buffer, {1}), Status::kClosed) << "round " << round;
