@@ -67,9 +67,9 @@ def waits(method: str) -> None:
 def unraisable_but_of_tracker(
     unraisable: Any, report: Any = sys.unraisablehook
 ) -> None:
-    """Report an exception of `__del__`, unless it is multiprocessing's resource tracker's.
+    """Report an exception of `__del__`, unless the resource tracker raised it.
 
-    In a forked child of CPython 3.12 and 3.13 it waits for a process of the parent's.
+    In a forked child of CPython 3.12 and 3.13 it waits for a process of the parent.
     """
     if "ResourceTracker" not in repr(unraisable.object):
         report(unraisable)
