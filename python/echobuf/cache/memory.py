@@ -290,8 +290,8 @@ class MemoryStore:
 
     def usage(self) -> tuple[int, int]:
         """Return the number of stored items, and their bytes."""
-        # The table is counted, since a process that is killed right after an entry would
-        # leave a counter one short.
+        # The table is counted: a process that is killed right after it has written an
+        # entry would leave a counter one short.
         items = int(np.count_nonzero(self.stored_mask(self._count)))
         return items, self._table[_USED]
 
