@@ -90,6 +90,16 @@ def _freeze() -> None:
     gc.freeze()
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """Makes no collections of the garbage collector: what test files import stays."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 def pytest_collection_finish() -> None:
     """Collections of the tests look at what the tests make, not at what they import."""
     _freeze()

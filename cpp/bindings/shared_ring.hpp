@@ -66,15 +66,15 @@ class BoundSharedRing : public BoundBuffer<serve::SharedRing> {
   }
 
   std::optional<std::pair<std::uint64_t, std::uint64_t>> take_seat() const {
-    return core()->take_seat();
+    return core()->seats().take();
   }
   void leave_seat(std::uint64_t seat, std::uint64_t holder) const {
-    core()->leave_seat(seat, holder);
+    core()->seats().leave(seat, holder);
   }
   bool holds(std::uint64_t seat, std::uint64_t holder) const {
-    return core()->holds(seat, holder);
+    return core()->seats().holds(seat, holder);
   }
-  std::vector<serve::JobReport> jobs() const { return core()->jobs(); }
+  std::vector<serve::JobReport> jobs() const { return core()->seats().reports(); }
 
  private:
   BoundSharedRing(const py::list& leaves, std::shared_ptr<Core> core)

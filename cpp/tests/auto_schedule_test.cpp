@@ -178,7 +178,7 @@ TEST(AutoSchedule, GrowsBackAtOnceWhenUpstreamSlowsDown) {
     world.advance();
   }
   EXPECT_EQ(world.schedule().state().limit, segments / 2);
-  // What had been held back is delivered by now: nothing comes in this pass.
+  // All that was held back is delivered by now: nothing comes in this pass.
   world.advance();
   world.advance();
   EXPECT_EQ(world.schedule().state().limit, segments);
@@ -192,7 +192,7 @@ TEST(AutoSchedule, NeverHoldsASteadyUpstreamBackAndSettlesAtItsRate) {
     std::uint64_t draws = 0, fresh = 0;  // once it has settled
     for (int pass = 0; pass < 400; ++pass) {
       ASSERT_EQ(world.advance(), Next::kPass);
-      // What upstream makes while the pass lasts.
+      // Upstream makes these while the pass lasts.
       world.deliver(256 + world.draws() / rate - world.fresh());
       ASSERT_FALSE(world.held_back());
       if (pass == 100) {

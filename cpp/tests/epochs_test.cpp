@@ -128,7 +128,7 @@ TEST(Epochs, StaysDownWhenShutDownDuringAReset) {
     threads.start([&] {
       while (!buffer.is_down()) buffer.reset(++resets);
     });
-    while (resets < static_cast<std::uint64_t>(round % 20)) continue;
+    while (resets < static_cast<std::uint64_t>(round % 20)) std::this_thread::yield();
     buffer.shut_down();
     threads.join();
     ASSERT_EQ(put(buffer, {1}), Status::kClosed) << "round " << round;
@@ -147,11 +147,12 @@ TEST(Epochs, ForgetsBatchesHandedOutBeforeAReset) {
     for (int t = 0; t < 2; ++t)
       others.start([&] {
         Ids ids;
-        while (!stop) next(buffer, ids, kAtOnce);
+        while (!stop)
+          if (next(buffer, ids, kAtOnce) != Status::kOk) std::this_thread::yield();
       });
     const Ids some = range(0, 256);
     std::uint64_t served = 0;
-    for (std::uint64_t epoch = 0; epoch < 100 && served == 0; ++epoch) {
+    for (std::uint64_t epoch = 0; epoch < 200 && served == 0; ++epoch) {
       EXPECT_EQ(put(buffer, some), Status::kOk);
       for (std::uint64_t i = 0; i < epoch % 20; ++i) std::this_thread::yield();
       buffer.reset(epoch);
@@ -292,7 +293,7 @@ TEST(Epochs, OpenedAheadAreGoneOverToBetweenDraws) {
     BufferOptions options = numbered(64, 8, {2, 1});
     options.prefetch = prefetch;
     Buffer buffer(options);
-    constexpr std::uint64_t kEpochs = 300;
+    constexpr std::uint64_t kEpochs = 1000;
     std::atomic<bool> stop{false};
     Threads threads;
     for (int t = 0; t < 2; ++t)
@@ -301,8 +302,10 @@ TEST(Epochs, OpenedAheadAreGoneOverToBetweenDraws) {
         std::uint64_t latest = 0;
         while (!stop) {
           if (next(buffer, ids, Clock::now() + std::chrono::milliseconds(1)) !=
-              Status::kOk)
+              Status::kOk) {
+            std::this_thread::yield();  // to the thread that begins another epoch
             continue;
+          }
           EXPECT_EQ(std::count(ids.begin(), ids.end(), ids[0]),
                     static_cast<long>(ids.size()));
           EXPECT_GE(ids[0], latest);

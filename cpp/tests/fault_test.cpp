@@ -197,8 +197,8 @@ void fail_each_allocation_of_lengths(const BufferOptions& options, int least) {
 }
 
 TEST(Fault, ABatchOfLengthsForWhichThereIsNoMemoryIsServedNext) {
-  fail_each_allocation_of_lengths(
-      echobuf::test::of_lengths(24, 12, {2, 1}, 2 * 24 * 4), 40);
+  fail_each_allocation_of_lengths(echobuf::test::of_lengths(24, 12, {2, 1}, 2 * 24 * 4),
+                                  40);
 }
 
 TEST(Fault, PartOfABatchOfLengthsIsKeptForTheNextTry) {

@@ -1,5 +1,5 @@
-// What a forked child may do with its parent's buffer: destroy it. Its threads are not
-// there, and its locks may be held for ever.
+// A forked child may destroy its parent's buffer, and nothing else. The threads are not
+// there, and the locks may be held for ever.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -32,7 +32,8 @@ struct Record {
 /// What the claims are: records, looked at one by one.
 class Model {
  public:
-  Model(std::uint64_t records, std::uint64_t units) : records_(records), units_(units) {}
+  Model(std::uint64_t records, std::uint64_t units)
+      : records_(records), units_(units) {}
 
   /// Claims what fits of these sizes; their number.
   std::uint64_t claim(const Ids& sizes) {
@@ -46,8 +47,7 @@ class Model {
     return count;
   }
   bool has_room(std::uint64_t size) const {
-    return tail() < released_ + records_ &&
-           start_of(size) + size <= freed() + units_;
+    return tail() < released_ + records_ && start_of(size) + size <= freed() + units_;
   }
   std::uint64_t start_of(std::uint64_t size) const {
     const std::uint64_t at = place();
@@ -97,8 +97,9 @@ struct Size {
 };
 class PayloadClaimsOf : public testing::TestWithParam<Size> {};
 INSTANTIATE_TEST_SUITE_P(PayloadClaims, PayloadClaimsOf,
-                         testing::Values(Size{1, 1}, Size{1, 7}, Size{2, 3}, Size{3, 10},
-                                         Size{5, 64}, Size{16, 5}, Size{40, 1000}),
+                         testing::Values(Size{1, 1}, Size{1, 7}, Size{2, 3},
+                                         Size{3, 10}, Size{5, 64}, Size{16, 5},
+                                         Size{40, 1000}),
                          [](const testing::TestParamInfo<Size>& info) {
                            return std::to_string(info.param.records) + "Of" +
                                   std::to_string(info.param.units);
@@ -116,8 +117,7 @@ TEST_P(PayloadClaimsOf, DoWhatAModelDoes) {
     switch (random() % 3) {
       case 0: {
         Ids sizes(random() % (records + 2));
-        for (std::uint64_t& size : sizes)
-          switch (random() % 5) {
+        for (std::uint64_t& size : sizes) switch (random() % 5) {
             case 0:
               size = largest;
               break;
@@ -192,8 +192,8 @@ TEST(PayloadClaims, HoldNoTwoRecordsThatOverlap) {
     const std::uint64_t start = place % kUnits;
     ASSERT_LE(start + sizes[0], kUnits) << "wraps around";
     for (const auto& [other, size] : live)
-      ASSERT_TRUE(start + sizes[0] <= other || other + size <= start ||
-                  sizes[0] == 0 || size == 0);
+      ASSERT_TRUE(start + sizes[0] <= other || other + size <= start || sizes[0] == 0 ||
+                  size == 0);
     live.push_back({start, sizes[0]});
     ring.commit(got.first, 1);
     ASSERT_EQ(ring.committed(), got.first + 1);
@@ -357,7 +357,9 @@ TEST(PayloadClaims, CarryEveryRecordOfSeveralProducers) {
         std::uint64_t value = p * kEach;
         const std::uint64_t end = value + kEach;
         while (value < end && !lost) {
-          const auto size_of = [&](std::uint64_t i) { return size_of_value(value + i); };
+          const auto size_of = [&](std::uint64_t i) {
+            return size_of_value(value + i);
+          };
           const std::uint32_t key = ring.room().prepare();
           const Claim got = ring.claims().claim(std::min(1 + random() % 5, end - value),
                                                 size_of, ring.term());

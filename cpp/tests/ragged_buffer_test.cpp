@@ -94,13 +94,12 @@ TEST(RaggedBuffer, ServesWhatTheReferenceSays) {
 }
 
 TEST(RaggedBuffer, TakesRecordsAsLargeAsAShareAndEmptyOnes) {
-  const LengthsOf kinds[] = {[](std::uint64_t) { return Lengths{24, 0}; },
-                             [](std::uint64_t) { return Lengths{0, 16}; },
-                             [](std::uint64_t) { return Lengths{0, 0}; },
-                             [](std::uint64_t id) { return Lengths{id % 2 * 24, 0}; },
-                             [](std::uint64_t id) {
-                               return Lengths{id % 3 == 1 ? 13u : 0u, id % 2 * 7};
-                             }};
+  const LengthsOf kinds[] = {
+      [](std::uint64_t) { return Lengths{24, 0}; },
+      [](std::uint64_t) { return Lengths{0, 16}; },
+      [](std::uint64_t) { return Lengths{0, 0}; },
+      [](std::uint64_t id) { return Lengths{id % 2 * 24, 0}; },
+      [](std::uint64_t id) { return Lengths{id % 3 == 1 ? 13u : 0u, id % 2 * 7}; }};
   for (const LengthsOf& lengths : kinds)
     for (const Case& c : fixed()) {
       if (c.options.lengths.payload_bytes == 0) continue;
@@ -286,9 +285,11 @@ TEST(RaggedBuffer, IsNotDoneWhileSegmentsThatLiveLongerAreToCome) {
     options.drop_last = true;
     RaggedBuffer first(options);
     const Epochs all = serve(first, n, lengths);
-    ASSERT_EQ(all.batches, cut(expected_draws(options, n, 0, lengths), options, lengths));
+    ASSERT_EQ(all.batches,
+              cut(expected_draws(options, n, 0, lengths), options, lengths));
     for (std::size_t i = 0; i + 1 < all.after.size(); ++i)
-      ASSERT_FALSE(all.after[i].epoch_done) << n << ": batch " << i + 1 << " is to come";
+      ASSERT_FALSE(all.after[i].epoch_done)
+          << n << ": batch " << i + 1 << " is to come";
   }
 }
 
@@ -359,13 +360,14 @@ TEST(RaggedBuffer, RefusesOffsetsThatDecreaseAndNoValues) {
   const auto none = SourceLeaf::of_rows<std::uint16_t>(nullptr, 0, 3);
   refuses(SourceLeaf::of_offsets(tokens, down), none);
   // Twelve bytes less, and twelve more.
-  refuses(SourceLeaf::of_offsets(tokens, down),
-          SourceLeaf::of_offsets(reinterpret_cast<const std::uint16_t*>(tokens), up, 3));
+  refuses(
+      SourceLeaf::of_offsets(tokens, down),
+      SourceLeaf::of_offsets(reinterpret_cast<const std::uint16_t*>(tokens), up, 3));
   refuses(SourceLeaf::of_offsets(tokens, negative), none);
   refuses(SourceLeaf::of_rows<std::uint32_t>(nullptr, 2), none);
   EXPECT_EQ(buffer.tail(), 0u);
-  const SourceLeaf empty[] = {
-      SourceLeaf::of(&id), SourceLeaf::of_rows<std::uint32_t>(nullptr, 0), none};
+  const SourceLeaf empty[] = {SourceLeaf::of(&id),
+                              SourceLeaf::of_rows<std::uint32_t>(nullptr, 0), none};
   EXPECT_EQ(buffer.put(empty, kAtOnce), Status::kOk) << "nothing is read";
 }
 
@@ -393,9 +395,8 @@ TEST(RaggedBuffer, CountsItsMemory) {
   RaggedBuffer buffer(options);
   const BufferNeeds needs = RaggedBuffer::needs(options);
   EXPECT_GE(buffer.stats().bytes, 1u << 20);
-  EXPECT_LE(buffer.stats().bytes,
-            needs.slots * needs.bytes_per_slot + needs.more +
-                needs.batches * needs.bytes_per_batch);
+  EXPECT_LE(buffer.stats().bytes, needs.slots * needs.bytes_per_slot + needs.more +
+                                      needs.batches * needs.bytes_per_batch);
 }
 
 }  // namespace

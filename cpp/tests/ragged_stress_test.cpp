@@ -36,8 +36,7 @@ std::ostream& operator<<(std::ostream& out, const Load& load) {
 }
 
 BufferOptions options_of(const Load& load) {
-  BufferOptions options =
-      of_lengths(96, load.batch_size, {1, 1}, load.payload_bytes);
+  BufferOptions options = of_lengths(96, load.batch_size, {1, 1}, load.payload_bytes);
   if (load.payload_bytes == 0) {
     options.lengths.fields[0].max_length = load.tokens;
     options.lengths.fields[1].max_length = load.tokens;
@@ -179,9 +178,8 @@ TEST(RaggedStress, ResetsAtAnyMoment) {
         for (std::uint64_t p = 0; p < 2; ++p)
           producers.start([&, p] {
             const std::uint64_t base = number * 1000;
-            const Status status =
-                produce(buffer, term, base + p * kExamples / 2,
-                        base + (p + 1) * kExamples / 2, lengths);
+            const Status status = produce(buffer, term, base + p * kExamples / 2,
+                                          base + (p + 1) * kExamples / 2, lengths);
             EXPECT_NE(status, Status::kTimeout);
             if (number == kEpochs) {
               EXPECT_EQ(status, Status::kOk);
@@ -229,8 +227,8 @@ TEST(RaggedStress, EndsWhenItFailsOrIsShutDown) {
       threads.start([&] {
         Batch batch;
         for (int i = 0; i < 3 && drawn == Status::kOk; ++i)
-          drawn = promptly(
-              [&](Deadline deadline) { return buffer.next(batch, deadline); });
+          drawn =
+              promptly([&](Deadline deadline) { return buffer.next(batch, deadline); });
         if (fails)
           buffer.fail();
         else

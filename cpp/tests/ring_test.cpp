@@ -20,7 +20,7 @@ using echobuf::Ring;
 using echobuf::test::far_off;
 using echobuf::test::Threads;
 
-/// What the ring is: a state a position, looked at one by one.
+/// A model of the ring: a state a position, looked at one by one.
 class Model {
  public:
   explicit Model(std::uint64_t capacity) : capacity_(capacity) {}
@@ -163,7 +163,7 @@ TEST_P(RingOfCapacity, PassesOverPositionsOfSlotsThatAreLent) {
     const echobuf::BorrowedSlots borrowed{nullptr, slots, first, slot_owner};
     Ring ring(room, &borrowed);
     ASSERT_EQ(ring.capacity(), slots);
-    // What is claimed, and what is committed of it, one by one; less `first`.
+    // Claims, and for each claimed position, less `first`, whether it is committed.
     std::vector<bool> done;
     std::deque<Ring::Claim> open;
     std::uint64_t released = first;

@@ -134,7 +134,7 @@ class Job {
   /// Takes a seat.
   Job(SharedRing& ring, BufferOptions options, bool overlaps = false)
       : options_(words(std::move(options))), overlaps_(overlaps) {
-    const auto seat = ring.take_seat();
+    const auto seat = ring.seats().take();
     if (!seat) throw std::runtime_error("no seat");
     seat_ = *seat;
     slot_ = std::make_shared<ClientSlot>(ring.mapped_header().fd(), seat_.first,
@@ -263,7 +263,7 @@ class Job {
       buffer_->fail();
   }
 
-  /// What is to come of this epoch is not wanted.
+  /// Leaves the epoch: the rest of it is not wanted.
   void leave() {
     stopped_ = true;
     buffer_->fail();

@@ -206,7 +206,7 @@ TEST(Serve, ADroppedJobHasServedNoSlotThatWasReused) {
         dropper.start([&, pause] {
           while (!done && !job.slot().first_epoch()) std::this_thread::yield();
           std::this_thread::sleep_for(pause);  // any moment: nothing relies on it
-          ring->leave_seat(job.seat().first, job.seat().second);
+          ring->seats().leave(job.seat().first, job.seat().second);
         });
         while (const auto served = job.serve()) {
           if (served->end != Status::kFinished) {
@@ -225,7 +225,7 @@ TEST(Serve, ADroppedJobHasServedNoSlotThatWasReused) {
              [&](std::uint64_t epoch) { return epoch < kEpochs || dropped == 0; });
   threads.join();
   EXPECT_GT(dropped, 0u);
-  EXPECT_TRUE(ring->jobs().empty() || ring->jobs().size() == 1);
+  EXPECT_TRUE(ring->seats().reports().empty() || ring->seats().reports().size() == 1);
 }
 
 TEST(Serve, AnotherServerGoesOnInTheMiddleOfAnEpoch) {
@@ -266,7 +266,7 @@ TEST(Serve, AnotherServerGoesOnInTheMiddleOfAnEpoch) {
     EXPECT_THROW(SharedRing::adopt(words({}).checked(), -1, memory, kLease),
                  std::system_error);
     ring = SharedRing::adopt(words({}), kept.fd(), memory, kLease);
-    EXPECT_EQ(ring->jobs().size(), jobs.size());
+    EXPECT_EQ(ring->seats().reports().size(), jobs.size());
   }
   ring->finish("", false);
   threads.join();
@@ -280,10 +280,10 @@ TEST(Serve, ASilentJobIsDropped) {
   std::pair<std::uint64_t, std::uint64_t> silent;
   std::optional<Job> job;
   const auto leave = [&](const auto& seat) {
-    ring->leave_seat(seat.first, seat.second);
+    ring->seats().leave(seat.first, seat.second);
   };
   for (;;) {
-    silent = *ring->take_seat();  // and gone, before it said anything
+    silent = *ring->seats().take();  // and gone, before it said anything
     job.emplace(*ring, options);
     if (ring->begin_epoch(2, kAtOnce)) break;
     leave(silent);  // we were so slow that one of them was dropped already
@@ -302,8 +302,8 @@ TEST(Serve, ASilentJobIsDropped) {
   Upstream(*ring).feed(0, 0, std::uint64_t{1} << 32, 1);
   ring->end_epoch();
   threads.join();
-  EXPECT_FALSE(ring->holds(silent.first, silent.second));
-  EXPECT_TRUE(ring->jobs().empty());
+  EXPECT_FALSE(ring->seats().holds(silent.first, silent.second));
+  EXPECT_TRUE(ring->seats().reports().empty());
 }
 
 TEST(Serve, ALiteralOfSlotsIsNoDescriptor) {
@@ -318,7 +318,7 @@ TEST(Serve, ADetachedJobBorrowsNoSlots) {
   EXPECT_TRUE(job.slot().is_held());
   job.slot().detach();
   EXPECT_FALSE(job.slot().is_held());  // though the server has not heard of it
-  EXPECT_TRUE(ring->holds(job.seat().first, job.seat().second));
+  EXPECT_TRUE(ring->seats().holds(job.seat().first, job.seat().second));
 }
 
 TEST(Serve, RefusesARingOfOtherRecords) {

@@ -218,7 +218,7 @@ inline std::string name_of(const BufferOptions& options) {
          " prefetch " + std::to_string(options.prefetch);
 }
 
-/// What a buffer with a fixed factor must serve, by simulation.
+/// Returns the draws that a buffer with a fixed factor must serve, by simulation.
 inline Ids expected_draws(const BufferOptions& options, std::uint64_t n,
                           std::uint64_t epoch) {
   Ids draws;

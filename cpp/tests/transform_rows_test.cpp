@@ -1,5 +1,5 @@
-// What the host does row by row is what a thread of a kernel does pixel by pixel, bit
-// for bit, at every level of vector instructions.
+// The host computes row by row, bit for bit, the same as a thread of a kernel pixel by
+// pixel, at every level of vector instructions.
 #include <gtest/gtest.h>
 
 #include <sstream>

@@ -9,19 +9,20 @@ from accelerate import Accelerator
 from sklearn.datasets import load_digits
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
+import echobuf
 from echobuf.accelerate import EchoLoader
 
-EPOCHS = 3
+EPOCHS, ACCUMULATE = 3, 2
 digits = load_digits()
 images = torch.tensor(digits.data / 16, dtype=torch.float32)
 labels = torch.tensor(digits.target)
 
 
 def train(folder: str, stop_at: int | None = None, resume: bool = False):
-    accelerator = Accelerator(cpu=True, gradient_accumulation_steps=2)
+    accelerator = Accelerator(cpu=True, gradient_accumulation_steps=ACCUMULATE)
     linear = torch.nn.Linear
     model = torch.nn.Sequential(linear(64, 64), torch.nn.ReLU(), linear(64, 10))
-    optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=4e-3)
     data = TensorDataset(images[:1400], labels[:1400])
     # This process's share; the loader is told the epoch, and tells the sampler.
     ranks, rank = accelerator.num_processes, accelerator.process_index
@@ -29,7 +30,9 @@ def train(folder: str, stop_at: int | None = None, resume: bool = False):
     upstream = DataLoader(data, batch_size=32, sampler=share)
     loader = EchoLoader(upstream, window=512, factor=4, device=accelerator.device)
     model, optimizer = accelerator.prepare(model, optimizer)
-    accelerator.register_for_checkpointing(loader)
+    steps = echobuf.schedule_steps(loader, EPOCHS, accumulate=ACCUMULATE)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+    accelerator.register_for_checkpointing(loader, schedule)
     if resume:
         accelerator.load_state(folder)
     for epoch in range(loader.state_dict()["epoch"], EPOCHS):
@@ -40,11 +43,14 @@ def train(folder: str, stop_at: int | None = None, resume: bool = False):
                 accelerator.backward(loss)
                 optimizer.step()
                 optimizer.zero_grad()
+            if accelerator.sync_gradients:
+                schedule.step()
             if step == stop_at:
                 accelerator.save_state(folder)
                 return None
     accuracy = (model(images[1400:]).argmax(1) == labels[1400:]).float().mean()
-    accelerator.print(f"test accuracy {accuracy:.3f}")
+    rate = schedule.get_last_lr()[0]
+    accelerator.print(f"rate {rate}, test accuracy {accuracy:.3f}")
     return float(accuracy)
 
 

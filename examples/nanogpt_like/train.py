@@ -17,6 +17,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+import echobuf
 from echobuf.torch import EchoLoader  # changed
 
 BLOCK, WIDTH, HEADS, LAYERS = 64, 64, 4, 2
@@ -104,7 +105,7 @@ def main(arguments: list[str] | None = None) -> list[float]:
     )
     model = GPT(len(vocabulary))
     optimizer = torch.optim.AdamW(model.parameters(), lr=args.lr, betas=(0.9, 0.95))
-    step, steps, losses = 0, args.epochs * len(loader), []
+    step, steps, losses = 0, echobuf.schedule_steps(loader, args.epochs), []
     if args.resume:
         saved = torch.load(args.resume, weights_only=True)
         model.load_state_dict(saved["model"])

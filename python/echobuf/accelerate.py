@@ -9,33 +9,13 @@ from typing import Any
 from accelerate.data_loader import DataLoaderStateMixin
 from accelerate.state import GradientState
 
-from echobuf.errors import ClosedError
 from echobuf.loader.signature import documented
-from echobuf.resources import Uncopied
+from echobuf.resources import SharedGenerator
 from echobuf.torch import EchoLoader as _EchoLoader
 
 __all__ = ["EchoLoader"]
 
 _END = object()
-
-
-class _Batches(Uncopied, Iterator[Any]):
-    """The batches of a generator, which ends with it."""
-
-    _called = "an iterator of an EchoLoader"
-
-    def __init__(self, batches: Iterator[Any]) -> None:
-        self._batches = batches
-        self._why_ended: ClosedError | None = None
-
-    def __next__(self) -> Any:
-        if self._why_ended is not None:
-            raise ClosedError(*self._why_ended.args)
-        try:
-            return next(self._batches)
-        except ClosedError as error:  # a generator says so once
-            self._why_ended = error.with_traceback(None)
-            raise
 
 
 @documented
@@ -81,7 +61,7 @@ class EchoLoader(_EchoLoader, DataLoaderStateMixin):  # type: ignore[misc]
         epoch = super().__iter__()
         self._given = self._ending = None
         self._latest = weakref.ref(epoch)
-        return _Batches(self._one_ahead(epoch))
+        return SharedGenerator(self._one_ahead(epoch))
 
     def _one_ahead(self, epoch: Iterator[Any]) -> Iterator[Any]:
         self.begin()

@@ -1,8 +1,12 @@
-"""Errors of echobuf, and the text of any exception, also one that cannot be printed."""
+"""Errors and warnings of echobuf, and the text of any exception or value in them."""
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable
+from types import FrameType
+from typing import Any
 
 
 class EchobufError(Exception):
@@ -268,3 +272,41 @@ def _call(convert: Callable[[object], str], error: BaseException) -> str | None:
 
 def _name(error: BaseException) -> str:
     return _call(lambda each: type(each).__name__, error) or "an exception"
+
+
+def show(value: Any) -> str:
+    """Return the `repr` of any value for a message: shortened, and without failing."""
+    try:
+        text = repr(value)
+    except Exception:
+        return f"a {type(value).__name__} without a `repr`"
+    return shorten(text)
+
+
+def shorten(text: str, most: int = 300) -> str:
+    """Return the beginning of a text, all of it if it is short."""
+    return text if len(text) <= most else text[:most] + "..."
+
+
+def warn_caller(text: str) -> None:
+    """Warn with a `UserWarning` that names the user's line that has led here.
+
+    A fixed `stacklevel` would name a line of echobuf or of the import system, for
+    callers come by different ways.
+    """
+    frame = sys._getframe(1)  # noqa: SLF001 - `inspect` takes 10 ms to import
+    while frame.f_back is not None and _is_passed_over(frame):
+        frame = frame.f_back
+    warnings.warn_explicit(
+        text,
+        UserWarning,
+        frame.f_code.co_filename,
+        frame.f_lineno,
+        module=frame.f_globals.get("__name__"),
+        registry=frame.f_globals.setdefault("__warningregistry__", {}),
+    )
+
+
+def _is_passed_over(frame: FrameType) -> bool:
+    module = str(frame.f_globals.get("__name__", ""))
+    return module.partition(".")[0] in ("echobuf", "importlib")

@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
 from echobuf.arguments import check_bool, check_int
-from echobuf.errors import DeviceError, OptionError
+from echobuf.errors import DeviceError, OptionError, show
 from echobuf.ragged_options import RaggedOptions, check_ragged
 
 Factor: TypeAlias = float | Fraction | Decimal | Literal["auto"]
@@ -99,11 +99,11 @@ def check_options(  # noqa: PLR0913 - what users may say of a buffer
         DeviceError: the device cannot be used here.
     """
     if unit not in ("example", "batch"):
-        raise OptionError(f"`unit` is {unit!r}; it must be 'example' or 'batch'.")
+        raise OptionError(f"`unit` is {show(unit)}; it must be 'example' or 'batch'.")
     if isinstance(transform, str) or not _may_be_transform(transform):
         raise OptionError(
-            f"`transform` is {transform!r}; it must be a mapping from leaves to lists "
-            "of operations of `echobuf.transforms`."
+            f"`transform` is {show(transform)}; it must be a mapping from leaves to "
+            "lists of operations of `echobuf.transforms`."
         )
     of_ragged = check_ragged(
         payload_bytes=payload_bytes,
@@ -157,8 +157,8 @@ def _check_batch_size(batch_size: Any, unit: str, max_rows: int | None) -> int:
         return check_int("batch_size", batch_size, 1, None)
     if batch_size is not None:
         raise OptionError(
-            f"`batch_size` is {batch_size!r}; with unit='batch' leave it out: batches "
-            "are served as they were put."
+            f"`batch_size` is {show(batch_size)}; with unit='batch' leave it out: "
+            "batches are served as they were put."
         )
     return 1
 
@@ -227,12 +227,12 @@ def check_factor(factor: Any) -> Fraction | None:
         exact = Fraction(factor if isinstance(factor, _EXACT) else float(factor))
     except (TypeError, ValueError, OverflowError):  # complex, NaN, infinity
         raise OptionError(
-            f"`factor` is {factor!r}; it must be a finite number >= 1, or 'auto'."
+            f"`factor` is {show(factor)}; it must be a finite number >= 1, or 'auto'."
         ) from None
     if exact < 1:
         raise OptionError(
-            f"`factor` is {factor!r}; it must be a number >= 1 (each fresh example is "
-            "served at least once), or 'auto'."
+            f"`factor` is {show(factor)}; it must be a number >= 1 (each fresh example "
+            "is served at least once), or 'auto'."
         )
     return exact.limit_denominator(_MAX_DENOMINATOR)
 
@@ -243,17 +243,19 @@ def check_device(device: Any) -> str:
         device = str(device)
     if not isinstance(device, str):
         raise OptionError(
-            f"`device` is {device!r}; it must be 'cpu', 'cuda' or 'cuda:N'."
+            f"`device` is {show(device)}; it must be 'cpu', 'cuda' or 'cuda:N'."
         )
     if device == "cpu":
         return device
     kind, colon, number = device.partition(":")
     if kind != "cuda" or (colon and not (number.isascii() and number.isdigit())):
         raise OptionError(
-            f"`device` is {device!r}; it must be 'cpu', 'cuda' or 'cuda:N'."
+            f"`device` is {show(device)}; it must be 'cpu', 'cuda' or 'cuda:N'."
         )
     if colon and int(number) > _MAX_ORDINAL:
-        raise DeviceError(f"`device` is {device!r}; no machine has so many devices.")
+        raise DeviceError(
+            f"`device` is {show(device)}; no machine has so many devices."
+        )
     return device
 
 
@@ -269,7 +271,7 @@ def check_timeout(timeout: Any) -> float | None:
         seconds = math.nan
     if not seconds >= 0:
         raise OptionError(
-            f"`timeout` is {timeout!r}; it must be seconds >= 0, or None to wait for "
-            "as long as it takes."
+            f"`timeout` is {show(timeout)}; it must be seconds >= 0, or None to wait "
+            "for as long as it takes."
         )
     return seconds

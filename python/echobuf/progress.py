@@ -12,13 +12,12 @@ import numbers
 import os
 import sys
 import time
-import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
-from echobuf.errors import OptionError
+from echobuf.errors import OptionError, show, warn_caller
 from echobuf.resources import DaemonThread, Signal
 
 _AFTER_S, _EVERY_S = 10.0, 60.0
@@ -65,7 +64,7 @@ def set_progress(
         every_s: seconds from one line to the next of the same kind.
 
     Raises:
-        OptionError: one is no such number.
+        OptionError: one is no such number; True and False are none.
 
     Examples:
         >>> echobuf.set_progress(None)  # no lines
@@ -74,8 +73,8 @@ def set_progress(
         >>> echobuf.set_progress(-1)
         Traceback (most recent call last):
             ...
-        echobuf.errors.OptionError: `after_s` is -1; it must be a number of seconds,
-        0 or more.
+        echobuf.errors.OptionError: `after_s` is -1; it must be a number of seconds, 0
+        or more. None or 0 turns the lines off.
     """
     checked = _check_seconds("after_s", 0.0 if after_s is None else after_s)
     _settings.set(checked, _check_seconds("every_s", every_s))
@@ -217,19 +216,20 @@ def _of_environment() -> float:
     try:
         return _check_seconds(_VARIABLE, float(text))
     except (ValueError, OptionError):
-        warnings.warn(
+        warn_caller(
             f"{_VARIABLE} is {text!r}; it must be a number of seconds, or 0 for no "
-            f"progress lines. {_AFTER_S:g} s are used.",
-            stacklevel=2,
+            f"progress lines. {_AFTER_S:g} s are used."
         )
         return _AFTER_S
 
 
 def _check_seconds(name: str, value: Any) -> float:
-    is_number = isinstance(value, numbers.Real) and value is not True
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if not is_number or not 0 <= value < math.inf:
+        remedy = " None or 0 turns the lines off." if name == "after_s" else ""
         raise OptionError(
-            f"`{name}` is {value!r}; it must be a number of seconds, 0 or more."
+            f"`{name}` is {show(value)}; it must be a number of seconds, 0 or more."
+            f"{remedy}"
         )
     return float(value)
 

@@ -62,6 +62,43 @@ class Uncopied:
         )
 
 
+class SharedGenerator(Uncopied, Iterator[Any]):
+    """An iterator over a generator that several threads may draw from.
+
+    Each item goes to one of them: a generator itself raises `ValueError` in a thread
+    that asks while another one is in it. An error of echobuf that ends the generator is
+    raised by every later call, for a generator raises it once.
+
+    Args:
+        items: the generator, which ends with this.
+    """
+
+    _called = "an iterator of an EchoLoader"
+
+    def __init__(self, items: Iterator[Any]) -> None:
+        self._items = items
+        self._error: EchobufError | None = None  # that has ended it
+        # Reentrant: a signal handler that draws gets Python's error, and no deadlock.
+        self._drawing = threading.RLock()
+
+    def __next__(self) -> Any:
+        with self._drawing:
+            if self._error is not None:
+                raise _again(self._error)
+            try:
+                return next(self._items)
+            except EchobufError as error:
+                self._error = _again(error)
+                raise
+
+
+def _again(error: EchobufError) -> EchobufError:
+    """Return an equal error without frames, for another thread to raise."""
+    other = type(error)(*error.args)
+    other.__cause__ = error.__cause__
+    return other
+
+
 def members(weak: weakref.WeakSet[_Member]) -> list[_Member]:
     """Return what a weak set holds, though other threads add to it meanwhile."""
     while True:

@@ -86,6 +86,31 @@ def test_an_argument_out_of_range_is_named(name, value, others):
         assert "must be" in text or "leave it out" in text
 
 
+class Odd:
+    """A value that is nothing, and cannot be shown."""
+
+    def __repr__(self):
+        raise RuntimeError("no repr")
+
+    def __index__(self):
+        raise KeyError("no index")
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("name", [*dict.fromkeys(name for name, *_ in BAD_OPTIONS)])
+def test_a_value_that_cannot_be_shown_is_refused_all_the_same(name):
+    with pytest.raises(
+        echobuf.OptionError, match=f"`{name}` is a Odd without a `repr`"
+    ):
+        make(**{name: Odd()})
+
+
+@pytest.mark.host
+def test_an_int_that_has_too_many_digits_is_refused():
+    with pytest.raises(echobuf.OptionError, match="`seed` is a int without a `repr`"):
+        make(seed=10**5000)
+
+
 @pytest.mark.parametrize("factor", [1, 2.5, np.float32(2), np.int8(3), Fraction(7, 3)])
 def test_every_kind_of_real_number_is_a_factor(factor):
     make(factor=factor, window=1000)

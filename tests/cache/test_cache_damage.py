@@ -203,7 +203,7 @@ def test_a_writer_killed_anywhere_leaves_nothing_torn(place):
 
     lines = 0
     while killed_at(lines, work):
-        lines += 3 if directory is None else 17
+        lines += 1 if directory is None else 17
         other = make(directory, source=Numbered(4)) if directory else cached
         assert other.stats().damaged == 0
         check_all(other)

@@ -6,6 +6,7 @@ that all of the interpreter's finalisation runs. Prints how many children ended 
 See test_fault_exits.py.
 """
 
+import gc
 import os
 import random
 import select
@@ -123,6 +124,7 @@ def ended(child: int) -> int:
 
 def main(turns: int, seed: int) -> int:
     """Comes back in every child, and at last in the parent, with the code to exit."""
+    gc.freeze()  # children collect what they have made, not what was imported
     for turn in range(turns):
         told, tell = os.pipe()
         if (child := os.fork()) == 0:

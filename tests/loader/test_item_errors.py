@@ -338,6 +338,21 @@ def test_an_item_that_does_not_fit_is_one_traceback_of_a_public_error(make, kind
     assert "echobuf.errors.ItemError: item 5" in shown
 
 
+LONGER = {
+    "longer": ((7, 3), r"has shape \[7, 3\]; .*\[up to 4, 3\]. .* cut longer ones in"),
+    "wider": ((4, 5), r"has shape \[4, 5\]; .*\[up to 4, 3\]. .* pad the examples of"),
+    "flat": ((4,), r"has shape \[4\]; .*\[up to 4, 3\]. .* pad the examples of"),
+}
+
+
+@pytest.mark.parametrize("kind", LONGER)
+def test_a_whole_batch_that_does_not_fit_says_what_to_do(kind):
+    shape, says = LONGER[kind]
+    batches = [np.zeros((4, 3)), np.zeros((2, 3)), np.zeros(shape)]
+    with pytest.raises(echobuf.ItemError, match=f"(?s)item 2 .*{says}.*`collate_fn`"):
+        list(echobuf.EchoLoader(batches, unit="batch", window=2, factor=1))
+
+
 def test_a_cause_that_says_more_is_kept():
     items = [torch.zeros(2, 2)] * 3 + [torch.eye(2).to_sparse()]
     with pytest.raises(echobuf.ItemError) as caught:

@@ -153,7 +153,7 @@ def test_the_end_of_an_epoch_that_was_left(lines):
 
 
 def test_no_line_where_none_is_wanted(lines):
-    for after_s in (None, 0, False):
+    for after_s in (None, 0):
         echobuf.set_progress(after_s)
         go_on = threading.Timer(4 * AFTER_S, lambda: None)
         go_on.start()
@@ -182,9 +182,12 @@ def test_a_buffer_writes_nothing(lines):
     assert not lines.texts
 
 
-@pytest.mark.parametrize("bad", [-1, True, "10", float("nan"), float("inf")])
+@pytest.mark.parametrize("bad", [-1, True, False, "10", float("nan"), float("inf")])
 def test_refused(bad):
-    with pytest.raises(echobuf.OptionError, match=r"`after_s` is .* number of seconds"):
+    with pytest.raises(
+        echobuf.OptionError,
+        match=r"`after_s` is .* number of seconds.* None or 0 turns",
+    ):
         echobuf.set_progress(bad)
     with pytest.raises(echobuf.OptionError, match="`every_s` is"):
         echobuf.set_progress(1, every_s=bad)
@@ -229,3 +232,20 @@ def test_a_line_on_stderr_as_the_environment_says(setting, count):
     assert len(whole) == done.stderr.count("echobuf: waiting") == count
     assert all(line.endswith("turns these lines off)") for line in whole)
     assert ("must be a number of seconds" in done.stderr) == (setting == "soon")
+
+
+@pytest.mark.parametrize(
+    "importing", ["import echobuf", "from echobuf.torch import EchoLoader"]
+)
+def test_a_bad_variable_is_a_warning_of_the_line_that_imports(importing, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(f"import sys\n\n{importing}\n")
+    done = subprocess.run(
+        [sys.executable, str(program)],
+        env={"ECHOBUF_PROGRESS": "soon"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (warned,) = [line for line in done.stderr.splitlines() if "UserWarning" in line]
+    assert warned.startswith(f"{program}:3: UserWarning: ECHOBUF_PROGRESS is 'soon'")

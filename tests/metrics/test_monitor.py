@@ -5,6 +5,7 @@ import gc
 import math
 import subprocess
 import sys
+import threading
 import weakref
 from types import SimpleNamespace
 
@@ -13,6 +14,7 @@ import pytest
 
 import echobuf
 from echobuf.metrics import Monitor, Sink, metrics_of
+from helpers import WAIT_S, Worker
 
 KEYS = {f"echobuf/{field.name}" for field in dataclasses.fields(echobuf.Stats)}
 
@@ -55,6 +57,35 @@ def test_writes_at_each_step_with_every_s_0_and_at_the_end():
     assert last.keys() == KEYS
     assert last["echobuf/fresh"] == 40
     assert last == pytest.approx(metrics_of(monitor.source.stats()), abs=1)
+    assert sink.ends == 1
+
+
+class Slow:
+    """A source whose thread gives way before each batch."""
+
+    def __init__(self, loader):
+        self.loader, self.stats = loader, loader.stats
+
+    def __iter__(self):
+        for batch in self.loader:
+            threading.Event().wait(1e-4)
+            yield batch
+
+
+def test_threads_share_the_batches_of_one_iterator():
+    sink = Recorder()
+    monitor = Monitor(Slow(make_loader()), sink, every_s=0)
+    iterator, start = iter(monitor), threading.Barrier(4)
+
+    def draw():
+        start.wait(WAIT_S)
+        return [batch.tolist() for batch in iterator]
+
+    results = [worker.result() for worker in [Worker(draw) for _ in range(4)]]
+    got = [number for batches in results for batch in batches for number in batch]
+    assert sorted(got) == sorted(2 * list(range(40)))
+    assert monitor.steps == 20
+    assert [step for step, _ in sink.rows] == [*range(1, 21), 20]
     assert sink.ends == 1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,17 @@ import numpy as np
 import pytest
 
 import echobuf
-from echobuf.cuda import codegen
+from echobuf.cuda import codegen, simulated
 from echobuf.testing import SimulationError, simulated_cuda
+from kernels_compiled import INCLUDE, ROOT
 from mutated_kernels import mutated
+
+
+@functools.cache
+def included(path: Path) -> set[Path]:
+    """Return a source and the headers that it includes, directly or not."""
+    names = re.findall(r'^#include "(echobuf/[^"]+)"', path.read_text(), re.MULTILINE)
+    return {path}.union(*(included(INCLUDE / name) for name in names))
 
 
 class MutatedChains:
@@ -78,5 +87,9 @@ class MutatedChains:
         """Say the same with kernels in one file of which a part is replaced."""
         include = mutated(folder, file, part, by) / "include"
         codegen.headers_digest()  # it is kept: of the headers without a mutant
+        if ROOT / "cpp" / file not in included(ROOT / "cpp" / "kernels" / "draw.cu"):
+            # These kernels are as they were: they need not be compiled again.
+            options = codegen.draw_options()
+            monkeypatch.setattr(simulated, "draw_options", lambda: options)
         monkeypatch.setattr(codegen, "INCLUDE", include)
         return self.find_a_fault(chain)

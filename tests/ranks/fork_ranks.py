@@ -6,6 +6,7 @@ N.err in the folder. Prints the exit codes as JSON.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -29,6 +30,7 @@ def begin(rank: int, folder: Path) -> None:
 
 def fork_ranks(ranks: int, folder: Path) -> bool:
     """Return True in each rank, and False where all have ended."""
+    gc.freeze()  # no rank, and no child of one, collects what was imported
     children = []
     for rank in range(ranks):
         child = os.fork()

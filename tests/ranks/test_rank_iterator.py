@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
 
 import pytest
@@ -17,6 +18,7 @@ from echobuf.ranks.agreement import Agreement
 from echobuf.ranks.iterator import RankIterator
 from echobuf.ranks.states import Progress, RankPosition
 from echobuf.state import start_of
+from helpers import WAIT_S, Worker
 from ranks.rank_threads import RankThreads
 
 FAILS, LEAVES = "fails", "leaves"
@@ -111,6 +113,33 @@ def epochs(ends, pad, ahead, seed):
         return results
 
     return threads.run(rank_does)
+
+
+@pytest.mark.parametrize("pad", [False, True])
+def test_threads_of_a_rank_share_its_batches(pad):
+    ranks = RankThreads(2)
+    counts = [12, 9]
+
+    def rank_does(rank):
+        iterator = RankIterator(
+            Numbers(counts[rank], False, rank),
+            StartRendezvous(Agreement(ranks.rank_store(rank), 1, most_apart=12)),
+            pad=pad,
+            ahead=3,
+            end_epoch=lambda: None,
+        )
+        start = threading.Barrier(4)
+
+        def draw():
+            start.wait(WAIT_S)
+            return take(iterator, None)
+
+        return [worker.result() for worker in [Worker(draw) for _ in range(4)]]
+
+    for rank, results in enumerate(ranks.run(rank_does)):
+        assert [end for _, end in results] == ["ends"] * 4
+        got = sorted(number for numbers, _ in results for number in numbers)
+        assert got == served(counts[rank], max(counts) if pad else min(counts), pad)
 
 
 @st.composite

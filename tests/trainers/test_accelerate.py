@@ -6,6 +6,7 @@ pytest.importorskip("accelerate")
 
 import gc
 import json
+import threading
 from itertools import chain
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import echobuf
 import echobuf.torch
 import torchrun
 from echobuf.accelerate import EchoLoader
+from helpers import WAIT_S, Worker
 from leaked_threads import no_feeder
 from on_accelerate import Run, expected, make_loader
 from plain_loop import EXAMPLES, STEPS
@@ -219,3 +221,57 @@ def test_two_processes(tmp_path):
     assert got[0]["weights"] == got[1]["weights"]
     assert got[0]["gathered"] == got[1]["gathered"]
     assert sorted(chain(*got[0]["gathered"])) == sorted(2 * list(range(EXAMPLES)))
+
+
+# ---- several threads
+
+
+class Slow:
+    """An upstream whose thread gives way at each item, so that draws overlap."""
+
+    def __init__(self, n, error=None):
+        self.n, self.error = n, error
+
+    def __iter__(self):
+        for number in range(self.n):
+            threading.Event().wait(1e-4)
+            yield number
+        if self.error is not None:
+            raise self.error
+
+
+def draw_from_threads(loader, count=4):
+    """Return what each thread got from one iterator, and the error that ended it."""
+    iterator, start = iter(loader), threading.Barrier(count)
+
+    def draw():
+        got = []
+        start.wait(WAIT_S)
+        try:
+            got.extend(batch.tolist() for batch in iterator)
+        except echobuf.EchobufError as error:
+            return got, error
+        return got, None
+
+    return [worker.result() for worker in [Worker(draw) for _ in range(count)]]
+
+
+def test_threads_share_the_batches_of_one_iterator():
+    loader = EchoLoader(Slow(EXAMPLES), batch_size=4, window=16, factor=2)
+    for epoch in range(2):
+        results = draw_from_threads(loader)
+        assert [error for _, error in results] == [None] * 4
+        got = chain.from_iterable(
+            chain.from_iterable(batches for batches, _ in results)
+        )
+        assert sorted(got) == sorted(2 * list(range(EXAMPLES)))
+        assert loader.state_dict()["epoch"] == epoch + 1
+
+
+def test_all_threads_get_the_error_that_ends_an_epoch():
+    loader = EchoLoader(
+        Slow(EXAMPLES, OSError("the disk is gone")), batch_size=4, window=16, factor=2
+    )
+    for _, error in draw_from_threads(loader):
+        assert isinstance(error, echobuf.UpstreamError)
+        assert isinstance(error.__cause__, OSError)

@@ -66,7 +66,9 @@ def test_ctrl_c_is_the_trainers_alone():
 
 
 def test_a_forked_child_leaves_workers_alone():
-    finish(start(HERE / "lives.py", "forks"))
+    # CPython 3.12 and newer warn of any fork of a process with threads.
+    quiet = "ignore:This process:DeprecationWarning"
+    finish(start("-W", quiet, HERE / "lives.py", "forks"))
 
 
 def test_killed_at_random():

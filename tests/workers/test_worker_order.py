@@ -112,7 +112,7 @@ def test_fewer_examples_than_workers_and_none():
 
 
 def test_tensors_come_back_as_they_were():
-    import torch
+    torch = pytest.importorskip("torch")
 
     import echobuf.torch
 

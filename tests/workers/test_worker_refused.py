@@ -60,10 +60,10 @@ def test_data_of_ray():
 
 
 def test_a_data_loader():
-    from torch.utils.data import DataLoader
+    data = pytest.importorskip("torch.utils.data")
 
     with pytest.raises(echobuf.OptionError, match="pass its dataset"):
-        load(DataLoader(range(8)), 1)
+        load(data.DataLoader(range(8)), 1)
 
 
 def test_a_dataset_that_cannot_be_pickled_is_refused():
@@ -130,9 +130,9 @@ def test_a_worker_init_fn_that_cannot_be_sent():
 
 
 def test_an_iterable_dataset_of_torch():
-    from torch.utils.data import IterableDataset
+    data = pytest.importorskip("torch.utils.data")
 
-    class Stream(IterableDataset):
+    class Stream(data.IterableDataset):
         def __iter__(self):
             return iter(range(8))
 

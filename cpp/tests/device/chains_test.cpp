@@ -130,7 +130,8 @@ using SomeStages = testing::Types<chains::CropAndNormalize, chains::ResizeAndFli
                                   chains::JitterAndMix, chains::MixLabels>;
 TYPED_TEST_SUITE(Stages, SomeStages);
 
-// What NVRTC compiles: operations whose settings are constants, weights in a table.
+// Chains as NVRTC compiles them: operations whose settings are constants, weights in a
+// table.
 TYPED_TEST(Stages, ThatAreKnownMakeWhatAnyStageMakes) {
   const SomeImages images;
   const echobuf::transform::Stage settings = chains::stage_of<TypeParam>();

@@ -99,7 +99,7 @@ const Missing kMissing[] = {
 #endif
 };
 
-// Where batches come from graphs alone.
+// For batches that come from graphs alone.
 const Missing kMissingInReplays[] = {
     {"TheRecordBehindALaunch",
      [](Calls& calls) {

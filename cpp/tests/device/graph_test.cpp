@@ -313,7 +313,7 @@ TEST(Graph, OfAnotherThreadsOwnStreamIsWaitedForWithAllTheRest) {
   EXPECT_EQ(outcome.reports, std::vector<std::string>());
 }
 
-/// What comes of a capture while uploads go on.
+/// Returns the result of a capture while uploads go on.
 Result capture_beside_uploads(echobuf::test::Change change) {
   Result result = -1;
   with_device(small_plan(), change, [&](DeviceBuffer& buffer, const Driver& driver) {

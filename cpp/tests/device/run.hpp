@@ -14,7 +14,7 @@
 
 namespace echobuf::test {
 
-/// What is put, and how it is drawn.
+/// Records to put, and the way in which they are drawn.
 struct Plan {
   BufferOptions options;
   std::uint64_t examples;
@@ -56,7 +56,7 @@ using Change = void (*)(cuda::Driver::Calls& calls);
 
 using DeviceBuffer = BasicBuffer<cuda::CudaBackend>;
 
-/// What is done with a buffer on the simulated device, which is gone afterwards.
+/// Calls of a buffer on the simulated device; the buffer is gone afterwards.
 using Script = std::function<void(DeviceBuffer& buffer, const cuda::Driver& driver)>;
 
 /// Runs it on a driver started for it; reports are those of the whole run.

@@ -1,4 +1,4 @@
-// What the runtime and its hooks share, and nobody else.
+// Declarations for the runtime and its hooks alone.
 #pragma once
 
 #include <cstddef>

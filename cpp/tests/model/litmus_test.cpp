@@ -1,5 +1,5 @@
-// What the model checker itself finds, and does not find, in programs whose outcomes
-// are known.
+// The model checker itself finds the outcomes of programs for which they are known, and
+// no others.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -193,7 +193,7 @@ TEST(Litmus, ALoopOfCompareAndSwapCountsExactly) {
   EXPECT_EQ(outcomes<Counting<Increment::kLoadAndStore>>({}), (Outcomes{1, 2}));
 }
 
-/// What the additions of three threads read tells every interleaving apart.
+/// Additions of three threads: the values that they read tell all interleavings apart.
 struct Interleavings : Litmus {
   static constexpr int kThreads = 3;
   using Litmus::Litmus;

@@ -23,7 +23,7 @@ inline constexpr int kMaxThreads = 4;
 inline constexpr int kMaxLocations = 40;
 inline constexpr std::size_t kArena = std::size_t{64} << 10;  // all shared memory
 
-/// What is known: of each location the message, of each thread the release.
+/// A thread's knowledge: of each location the message, of each thread the release.
 struct View {
   std::uint8_t seen[kMaxLocations];
   std::uint8_t clock[kMaxThreads];
@@ -70,8 +70,9 @@ struct Choice {
 };
 inline constexpr std::uint8_t kClock = 0xFF;  // as a thread: time passes
 
-/// What all executions so far have done at an address. States are merged, and steps
-/// taken without a choice, on the strength of it; if it grows, exploring starts again.
+/// Kinds of access that all executions so far have made to an address. States are
+/// merged, and steps taken without a choice, on the strength of it; if it grows,
+/// exploring starts again.
 struct Habits {
   std::uint64_t address;
   std::uint32_t threads = 0;  // bit set: who

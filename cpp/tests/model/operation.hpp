@@ -24,7 +24,7 @@ enum class Kind : std::uint8_t {
 enum class Function : std::uint8_t { kExchange, kAdd, kSub, kAnd, kOr, kXor };
 enum Order : std::uint8_t { kRelaxed, kConsume, kAcquire, kRelease, kAcqRel, kSeqCst };
 
-/// What a thread is about to do. No padding: states are compared byte by byte.
+/// The next operation of a thread. No padding: states are compared byte by byte.
 struct Op {
   std::uint64_t address, operand, expected;
   std::uint64_t site;  // where in the program: a return address

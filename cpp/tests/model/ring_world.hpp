@@ -62,7 +62,7 @@ class RingWorld {
     return true;
   }
 
-  /// What tells a record of the second term.
+  /// Returns the bit that marks a record of the second term.
   static std::uint64_t tag(std::uint64_t term) { return term ? 1u << 16 : 0u; }
 
   bool wait_for_room(std::uint64_t term, Deadline deadline) {

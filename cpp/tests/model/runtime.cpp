@@ -172,8 +172,8 @@ void start_fiber(int thread, void (*call)(void*, int), void* argument) {
 }
 
 void resume(int thread) {
-  // What earlier calls left below the stack is not part of the state: the thread must
-  // not come to hold it in its padding, or equal states would look different.
+  // Bytes that earlier calls left below the stack are no part of the state: the thread
+  // must not come to hold them in its padding, or equal states would look different.
   constexpr std::size_t kBelow = 12 << 10;
   const std::uint64_t sp = stack_pointers[thread];
   std::memset(reinterpret_cast<void*>(sp - kBelow), 0, kBelow);

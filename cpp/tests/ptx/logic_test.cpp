@@ -31,7 +31,7 @@ TEST(PtxLogic, BitwiseInAllWidths) {
 
 TEST(PtxLogic, Lop3HasEveryTable) {
   const std::vector<Row> rows{{0xF0F0F0F0, 0xCCCCCCCC, 0xAAAAAAAA}};
-  // Where the operands are these, the table itself comes out, four times.
+  // With these operands the table itself comes out, four times.
   for (unsigned table = 0; table < 256; table += 5) {
     const auto found = results("lop3.b32 %z, %a, %b, %c, " + std::to_string(table), 32,
                                {32, 32, 32}, rows);

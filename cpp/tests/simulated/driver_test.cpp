@@ -214,7 +214,7 @@ TEST_F(Calls, AllReturnTheErrorOfALostDevice) {
   EXPECT_EQ(calls().event_destroy(last), kIllegalAddress);
   EXPECT_EQ(calls().context_synchronize(), kIllegalAddress);
   EXPECT_EQ(calls().stream_destroy(busy), kIllegalAddress);
-  // What asks nothing of the device is answered.
+  // Calls that ask nothing of the device are answered.
   int count = 0;
   driver().device_count(&count);
   EXPECT_EQ(count, 2);

@@ -55,7 +55,7 @@ class Graphs : public Simulated {
     driver().stream_capture_info(stream_, &status, nullptr);
     return status;
   }
-  /// What an event query returns in a thread with that capture mode.
+  /// Returns the code of an event query in a thread with that capture mode.
   cuda::Result query_elsewhere(int mode) {
     cuda::Result code = -1;
     EventHandle other = event();

@@ -193,7 +193,7 @@ TEST_P(RingWithout, AWaitIsReported) {
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     run(seed, GetParam());
     EXPECT_GT(found("race"), 0U) << "seed " << seed;
-    // What is drawn too soon may be memory that nothing has written yet.
+    // A record that is drawn too soon may be memory that nothing has written yet.
     EXPECT_EQ(found("race") + found("unwritten memory"), reports().size())
         << "seed " << seed;
   }

@@ -1,4 +1,4 @@
-// What streams, events and copies do: in order, late, and as CUDA says.
+// Streams, events and copies work in order, late, and as CUDA says.
 #include <algorithm>
 #include <array>
 #include <atomic>

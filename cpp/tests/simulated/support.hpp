@@ -1,4 +1,4 @@
-// What the tests of the simulated driver share.
+// Helpers of the tests of the simulated driver.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ class Simulated : public testing::Test {
 
   void fill(Address to, std::size_t bytes, unsigned char value, StreamHandle stream);
   void add(Address to, Address from, std::size_t bytes, StreamHandle stream);
-  /// What is there, read on `stream`, which the host then waits for.
+  /// Returns the bytes there, read on `stream`, which the host then waits for.
   std::vector<unsigned char> read(Address from, std::size_t bytes, StreamHandle stream);
 
   void free(Address address) { driver().memory_free(address); }

@@ -48,7 +48,7 @@ class Consumers {
   void arrive() { era_.fetch_add(1); }
   void stop_after(std::uint64_t batches) { stop_after_.store(batches); }
 
-  /// What is still held is as it was.
+  /// Checks that the batches that are still held are as they were.
   void verify_held() {
     for (auto& batches : held_)
       for (const Kept& kept : batches) verify(kept.batch, *kept.layout);

@@ -123,7 +123,7 @@ inline std::vector<EpochPlan> choose_epochs(Random& random, const Plan& plan) {
     epoch.fails_ahead = epoch.course == Course::kFailed && random.one_in(2);
     epoch.dropped_ahead = random.one_in(4);
   }
-  // What follows a reset shows whether the next epoch is whole.
+  // Each reset is followed by an epoch, which shows whether that is whole.
   epochs.back().course = random.one_in(6) ? Course::kDown : Course::kServed;
   epochs.back().fails_ahead = false;
   return epochs;

@@ -29,7 +29,7 @@ class Tally {
   }
   std::uint64_t draws() const { return draws_.load(std::memory_order_relaxed); }
 
-  /// What is wrong once an epoch has been served to its end; else nothing.
+  /// Returns the faults of an epoch that was served to its end; "" if there are none.
   std::string faults(const BufferOptions& options) const {
     const Ratio& factor = options.factor;
     std::uint64_t least = options.automatic ? 1 : factor.num / factor.den;
@@ -50,7 +50,7 @@ class Tally {
     return std::to_string(this->draws()) + " draws, not " + std::to_string(draws);
   }
 
-  /// What has been served too often; nothing if none has, as always.
+  /// Returns the records that were served too often; "" if none was, as always.
   std::string over(const BufferOptions& options) const {
     const std::uint64_t most =
         options.automatic ? options.max_factor : options.factor.ceil();

@@ -102,7 +102,9 @@ def _check_shape(
     if not fits:
         # Then they differ on axis 0 alone.
         varies = array.ndim == len(wanted) > stacked and inner[1:] == field.shape[1:]
-        hint = "" if whole else " " + hints.to_fit(leaf, varies=varies)
+        hint = " " + (
+            _of_batches(array, field) if whole else hints.to_fit(leaf, varies=varies)
+        )
         if stacked and inner == field.shape[1:]:
             hint = " To put one example, use `put`."
         elif not stacked and array.shape[1:] == field.shape:
@@ -111,6 +113,19 @@ def _check_shape(
             f"`{name}` has shape {list(array.shape)}; the spec says "
             f"[{', '.join(wanted)}].{hint}"
         )
+
+
+def _of_batches(array: Array, field: Field) -> str:
+    """Return a hint for a whole batch that does not fit the first one."""
+    if array.ndim == len(field.shape) and array.shape[1:] == field.shape[1:]:
+        return (
+            "Only shorter batches fit: cut longer ones in `collate_fn`, or leave out "
+            "a short first one."
+        )
+    return (
+        "Batches may differ in length alone: pad the examples of all batches to one "
+        "shape in `collate_fn`."
+    )
 
 
 def _check_lengths(

@@ -23,7 +23,7 @@ from echobuf.errors import CapacityError
 from echobuf.resources import explain, members
 
 _SLOTS = 1024  # processes that count at once
-_USED, _ITEMS, _ENTRIES = 0, 1, 2  # indices of words in the table
+_USED, _ENTRIES = 0, 2  # indices of words in the table; an entry has two
 
 
 class SharedMemory:
@@ -270,7 +270,6 @@ class MemoryStore:
         self._bytes[begin : begin + size] = encoded
         self._table[_ENTRIES + 2 * number + 1] = size
         self._table[_ENTRIES + 2 * number] = begin
-        self._table[_ITEMS] += 1
 
     def _replace(self, number: int, encoded: bytearray) -> None:
         """Store a damaged item anew: at its offset if that is valid, or at the end."""
@@ -282,7 +281,6 @@ class MemoryStore:
             self._bytes[begin : begin + size] = encoded
             return
         self._table[entry] = 0
-        self._table[_ITEMS] -= 1
         self._append(number, encoded)
 
     def stored_mask(self, count: int) -> NDArray[np.bool_]:
@@ -292,7 +290,10 @@ class MemoryStore:
 
     def usage(self) -> tuple[int, int]:
         """Return the number of stored items, and their bytes."""
-        return self._table[_ITEMS], self._table[_USED]
+        # The table is counted: a process that is killed right after it has written an
+        # entry would leave a counter one short.
+        items = int(np.count_nonzero(self.stored_mask(self._count)))
+        return items, self._table[_USED]
 
     def flush(self) -> None:
         """Do nothing: each item is stored at once."""

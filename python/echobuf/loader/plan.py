@@ -9,7 +9,7 @@ from typing import Any
 from echobuf import state
 from echobuf.arguments import check_int
 from echobuf.buffer import EchoBuffer, engine_of
-from echobuf.errors import OptionError
+from echobuf.errors import OptionError, show
 from echobuf.loader import source
 from echobuf.loader.epoch_length import EpochLength, count_units
 from echobuf.loader.ragged_batches import (
@@ -310,7 +310,7 @@ def _check_batched(batched: Any, unit: Any, default: bool) -> bool:
     if batched is None:
         return unit == "batch" or default
     if batched is not True and batched is not False:
-        raise OptionError(f"`batched` is {batched!r}; it must be True or False.")
+        raise OptionError(f"`batched` is {show(batched)}; it must be True or False.")
     if unit == "batch" and not batched:
         raise OptionError(
             "`batched` is False; with unit='batch' upstream yields the batches "

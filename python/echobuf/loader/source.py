@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import operator
 import sys
 from collections.abc import Iterator
 from typing import Any
 
 from echobuf import hints
 from echobuf._engine.ragged_forms import RaggedLeaf
-from echobuf.errors import OptionError, SpecError, UpstreamError
+from echobuf.arguments import as_int
+from echobuf.errors import OptionError, SpecError, UpstreamError, show
 from echobuf.field import Field
 from echobuf.spec import (
     NAMESPACE,
@@ -72,8 +72,8 @@ def check_example(item: Any) -> None:
     paths, leaves, _ = flatten_with_paths(item)
     if not leaves:
         raise SpecError(
-            f"`example`, the first item of upstream, is {item!r}, which has no leaves; "
-            f"yield at least one array.{about_lists(item, 'example')}"
+            f"`example`, the first item of upstream, is {show(item)}, which has no "
+            f"leaves; yield at least one array.{about_lists(item, 'example')}"
         )
     for path, leaf in zip(paths, leaves, strict=True):
         as_first_array(leaf, "example" + path)
@@ -319,14 +319,12 @@ class Sampled:
 
 
 def _index(value: Any) -> int:
-    try:
-        if isinstance(value, bool):
-            raise TypeError
-        index = operator.index(value)
-    except TypeError:
+    index = as_int(value)
+    if index is None:
         raise OptionError(
-            f"`sampler` yielded {value!r}; it must yield ints, the indices of examples."
-        ) from None
+            f"`sampler` yielded {show(value)}; it must yield ints, the indices of "
+            "examples."
+        )
     if not -(2**63) <= index < 2**63:
-        raise OptionError(f"`sampler` yielded {index}, which is no 64-bit index.")
+        raise OptionError(f"`sampler` yielded {show(index)}, which is no 64-bit index.")
     return index

@@ -13,6 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from echobuf.arguments import check_bool, check_int
 from echobuf.errors import EchobufError, MissingPackageError, OptionError, describe
+from echobuf.resources import SharedGenerator
 from echobuf.stats import Stats
 
 
@@ -114,7 +115,7 @@ class Monitor:
         first_step: number of steps done before, in a run that is resumed.
         prefix: prefix of the names of metrics.
         nvtx: whether to mark each `next` and each step as a range for NVIDIA's
-            profilers.
+            profilers, in a loop of one thread.
 
     Attributes:
         source: the loader or buffer.
@@ -164,8 +165,11 @@ class Monitor:
         self._due_s = time.monotonic() + self._every_s
 
     def __iter__(self) -> Iterator[Any]:
-        """Iterate the source once: an epoch of a loader."""
-        return self._loop(iter(self.source))
+        """Iterate the source once: an epoch of a loader.
+
+        Several threads may draw from the iterator: each batch goes to one of them.
+        """
+        return SharedGenerator(self._loop(iter(self.source)))
 
     def _loop(self, batches: Iterator[Any]) -> Iterator[Any]:
         try:

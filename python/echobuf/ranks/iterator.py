@@ -6,6 +6,7 @@ import contextlib
 import copy
 import os
 import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -78,6 +79,9 @@ class RankIterator(Uncopied, Iterator[Any]):
         self._is_superseded = False
         self._is_open = False  # from the first draw to the end
         self._process = os.getpid()
+        # Held during a draw; never by what ends the epoch from outside. Reentrant, for
+        # a signal handler may draw.
+        self._drawing = threading.RLock()
 
     def _start(self, rendezvous: Rendezvous) -> None:
         try:
@@ -91,7 +95,14 @@ class RankIterator(Uncopied, Iterator[Any]):
         self._is_open = True
 
     def __next__(self) -> Any:
-        """Return the next batch; wait until every rank has it."""
+        """Return the next batch; wait until every rank has it.
+
+        Several threads may draw: each batch goes to one of them.
+        """
+        with self._drawing:
+            return self._next()
+
+    def _next(self) -> Any:
         if self._is_superseded:
             raise self._epoch.why_ended()
         if os.getpid() != self._process:

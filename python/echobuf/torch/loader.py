@@ -61,8 +61,8 @@ def _check_nested(request: RaggedRequest, arguments: dict[str, Any]) -> Any:
         )
     if arguments["pack_to"] is not None:
         raise OptionError(
-            f"`pack_to` is {arguments['pack_to']!r} and `ragged` is 'nested'; leave one "
-            "out: with `pack_to` whole examples share rows, and batches are "
+            f"`pack_to` is {arguments['pack_to']!r} and `ragged` is 'nested'; leave "
+            "one out: with `pack_to` whole examples share rows, and batches are "
             "`echobuf.Packed`."
         )
     if request.flags is None:

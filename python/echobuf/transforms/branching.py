@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from echobuf import _core
+from echobuf.errors import show
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.places import Place
 from echobuf.transforms.program import Gate
-from echobuf.transforms.shown import show
 
 Way = tuple[Gate, tuple[Place, ...]]
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from echobuf.errors import OptionError
-from echobuf.transforms.shown import show
+from echobuf.errors import OptionError, show
 
 _NAMES = (
     "bool",

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from echobuf.errors import SpecError, message
+from echobuf.errors import SpecError, message, shorten
 from echobuf.field import Field
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.operation import Operation
-from echobuf.transforms.shown import shorten
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,10 @@ from typing import Protocol
 import numpy as np
 
 from echobuf import _core
-from echobuf.errors import SpecError
+from echobuf.errors import SpecError, show
 from echobuf.field import Field
 from echobuf.transforms import dtypes
 from echobuf.transforms.lowering import Extent
-from echobuf.transforms.shown import show
 
 MOST_NUMBERS = 2**30  # of a leaf: the core counts them, and pixels, in 32 bits
 _CHANNELS = ((1, 3), (2, 4))  # numbers of channels of an image: likely, less likely

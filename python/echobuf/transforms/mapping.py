@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import optree
 
 from echobuf._engine.output import OutputSpec
-from echobuf.errors import OptionError
+from echobuf.errors import OptionError, show, warn_caller
 from echobuf.field import Field
 from echobuf.spec import NAMESPACE, Spec
 from echobuf.transforms import dtypes, points_leaves
@@ -20,7 +18,6 @@ from echobuf.transforms.mixed_labels import add_labels
 from echobuf.transforms.operation import Operation, Source
 from echobuf.transforms.places import every, occurrences, placed
 from echobuf.transforms.points_chain import PointsChain
-from echobuf.transforms.shown import show
 
 Path = tuple[Any, ...]
 
@@ -118,7 +115,7 @@ class _Leaves:
         source = self.path_of(wanted)
         if source not in self.paths[: self.stored]:
             raise OptionError(
-                f"`transform[{_short(path)!r}]` is made from {wanted!r}, which the "
+                f"`transform[{_short(path)!r}]` is made from {show(wanted)}, which the "
                 f"spec has not; {self._known()}."
             )
         parent: Any = self.tree
@@ -233,25 +230,23 @@ class _Builder:
                 and (_says_mask(path) or not _is_grey(fields[other]))
             ]
             if images:
-                warnings.warn(
+                warn_caller(
                     f"`transform{_name(path)}`: {operation!r} interpolates "
                     f"{fields[path].dtype}{list(fields[path].shape)}, which moves with "
                     f"`transform{_name(images[0])}`. If it is a mask of classes, put "
                     "Mask() first in its chain: then the nearest pixel is taken. If it "
                     "is an image, put ToDtype(np.float32) before this operation, or "
                     "ignore this UserWarning.",
-                    stacklevel=_callers_level(),
                 )
 
     def _warn_of_points(self, built: dict[Path, Chain]) -> None:
         """Warn of boxes and points that move otherwise than their image."""
         for path, image in points_leaves.astray(self._leaves, self._chains, built):
-            warnings.warn(
+            warn_caller(
                 f"`transform{_name(path)}` does not move its leaf as "
                 f"`transform{_name(image)}` moves the image. Put the same operation "
                 "objects into both chains, all of those that move pixels, or ignore "
                 "this UserWarning.",
-                stacklevel=_callers_level(),
             )
 
     def _spec(self, fields: Iterable[Field]) -> Spec:
@@ -300,11 +295,3 @@ def _is_grey(field: Field) -> bool:
 def _says_mask(path: Path) -> bool:
     key = str(path[-1]).lower() if path else ""
     return any(word in key for word in ("mask", "label", "seg", "target", "class"))
-
-
-def _callers_level() -> int:
-    """Return the level of the first frame, from the caller's, outside of echobuf."""
-    frame, level = inspect.currentframe(), 0
-    while frame and frame.f_globals.get("__name__", "").split(".")[0] == "echobuf":
-        frame, level = frame.f_back, level + 1
-    return level

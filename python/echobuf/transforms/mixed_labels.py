@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from echobuf.errors import OptionError
+from echobuf.errors import OptionError, show
 from echobuf.field import Field
 from echobuf.transforms import dtypes
 from echobuf.transforms.choices import Container, mixes_in
 from echobuf.transforms.mix import Mixing, MixUp
 from echobuf.transforms.operation import Operation
-from echobuf.transforms.shown import show
 
 Path = tuple[Any, ...]
 Chains = dict[Path, list[Operation]]

@@ -6,9 +6,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from echobuf.errors import OptionError
+from echobuf.errors import OptionError, show
 from echobuf.transforms.chain import Chain
-from echobuf.transforms.shown import show
 
 if TYPE_CHECKING:
     from echobuf.transforms.chain import Chain

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from echobuf import _core
-from echobuf.errors import SpecError
+from echobuf.errors import SpecError, show
 from echobuf.field import Field
 from echobuf.transforms import dtypes
 from echobuf.transforms.chain import Chain
@@ -17,7 +17,6 @@ from echobuf.transforms.lowering import Draft, Extent, Image, Step
 from echobuf.transforms.pixels import Mask
 from echobuf.transforms.places import Place
 from echobuf.transforms.points import Following, least_of, members_of, numbers_of
-from echobuf.transforms.shown import show
 
 _KEPT: dict[str, tuple[str, ...]] = {
     "crop_points": (

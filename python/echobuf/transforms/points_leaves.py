@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from echobuf.errors import OptionError
+from echobuf.errors import OptionError, show
 from echobuf.field import Field
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.operation import Operation
 from echobuf.transforms.pixels import Layout
 from echobuf.transforms.points import Following
 from echobuf.transforms.points_chain import FollowedImage, PointsChain, moves_alike
-from echobuf.transforms.shown import show
 
 Path = tuple[Any, ...]
 Chains = Mapping[Path, Sequence[Operation]]

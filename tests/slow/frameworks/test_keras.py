@@ -20,6 +20,12 @@ PROGRAM = Path(__file__).with_name("keras_runs.py")
 def results(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param)
     names = {"KERAS_BACKEND": request.param, "OMP_NUM_THREADS": "1"}
+    # Each model compiles its step anew, and most of them have the same one.
+    names |= {
+        "JAX_COMPILATION_CACHE_DIR": str(folder / "compiled"),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    }
     run_program([sys.executable, PROGRAM, folder], names)
     return json.loads((folder / "results.json").read_text())
 

@@ -49,6 +49,8 @@ def _ray():
         patch.setenv("RAY_worker_register_timeout_seconds", "600")
         patch.setenv("RAY_health_check_timeout_ms", "600000")
         patch.setenv("RAY_memory_monitor_refresh_ms", "0")
+        # By default its workers give way to whatever else runs on the machine.
+        patch.setenv("RAY_worker_niceness", "0")
         ray.init(
             address="local",
             num_cpus=2,

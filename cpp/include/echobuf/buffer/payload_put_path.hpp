@@ -109,10 +109,10 @@ class PayloadPutPath {
                          std::uint64_t i) {
     const auto name = [&] { return "leaf " + std::to_string(field.field); };
     if (leaf.offsets && (leaf.offsets[i] < 0 || leaf.offsets[i + 1] < leaf.offsets[i]))
-      argument_checks::refuse("put", name() + " has `offsets` from " +
-                                         std::to_string(leaf.offsets[i]) + " to " +
-                                         std::to_string(leaf.offsets[i + 1]) +
-                                         "; they begin at 0 or above and never decrease");
+      argument_checks::refuse(
+          "put", name() + " has `offsets` from " + std::to_string(leaf.offsets[i]) +
+                     " to " + std::to_string(leaf.offsets[i + 1]) +
+                     "; they begin at 0 or above and never decrease");
     if (leaf.data == nullptr && leaf.rows_of(i) > 0)
       argument_checks::refuse("put", name() + " points to null");
   }

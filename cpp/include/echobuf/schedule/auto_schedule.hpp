@@ -35,7 +35,7 @@ class AutoSchedule {
     std::uint64_t pass = 0;  // passes begun, less one
     std::uint64_t lo = 0;    // the window is the segments lo ... hi-1
     std::uint64_t hi = 0;
-    std::uint64_t end_record = 0;  // where the window ends: a last segment is partial
+    std::uint64_t end_record = 0;    // where the window ends: a last segment is partial
     std::uint64_t first_record = 0;  // where it begins
     std::uint64_t limit = 0;
     bool begun = false;    // the first pass has begun
@@ -188,8 +188,8 @@ class AutoSchedule {
   std::uint64_t window_;
   std::uint32_t max_factor_;
   std::uint64_t segments_;
-  std::uint64_t quarter_;           // records of the first pass
-  std::uint64_t quarter_segments_;  // and the segments that they are divided into
+  std::uint64_t quarter_;                // records of the first pass
+  std::uint64_t quarter_segments_;       // and the segments that they are divided into
   const SegmentTable* table_ = nullptr;  // null: records are of one size
   State state_;
 };

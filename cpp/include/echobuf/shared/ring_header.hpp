@@ -70,6 +70,9 @@ struct RingHeader {
   std::uint64_t end_of(std::uint64_t i) const {
     return ends[i % kEnds].load(std::memory_order_acquire);
   }
+  /// The position at which epoch `i` begins; the epoch before ended less than kEnds
+  /// epochs ago.
+  std::uint64_t base_of(std::uint64_t i) const { return i == 0 ? 0 : end_of(i - 1); }
 };
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);

@@ -15,27 +15,16 @@
 #include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "echobuf/buffer/options.hpp"
 #include "echobuf/buffer/put_path.hpp"
 #include "echobuf/process.hpp"
-#include "echobuf/shared/lease_timer.hpp"
+#include "echobuf/shared/job_seats.hpp"
 #include "echobuf/shared/ring_header.hpp"
 #include "echobuf/store/host_store.hpp"
 #include "echobuf/store/ring.hpp"
 
 namespace echobuf::serve {
-
-/// The state of a job, for status reports.
-struct JobReport {
-  std::uint64_t seat;
-  bool waiting;         // for the next epoch to begin
-  std::uint64_t epoch;  // that it is in, or will be
-  std::uint64_t taken;  // positions
-  std::uint64_t held;   // positions that wait for it
-  double silent_s;      // since its last sign of life
-};
 
 /// A ring that several jobs read. Any number of threads put; one begins and ends
 /// epochs.
@@ -100,7 +89,7 @@ class SharedRing {
   void fail() { fail(term()); }
   /// The same, unless another term has begun.
   void fail(std::uint64_t term) {
-    const std::lock_guard lock(seats_);
+    const std::unique_lock lock = seats_.lock();
     if (ring_.term() != term) return;
     // Release, and before the commits that are not to be published: pairs with
     // is_halted(), which the publisher reads after the commits.
@@ -115,18 +104,18 @@ class SharedRing {
   /// did not end; nothing if there is no such epoch.
   std::optional<std::uint64_t> resume_offset() const {
     if (header().begun == header().ended) return std::nullopt;
-    return header().published - base_of(header().begun - 1);
+    return header().published - header().base_of(header().begun - 1);
   }
 
   /// Begins the next epoch for all jobs, once at least `jobs` are attached and none is
   /// too many epochs behind. False if the time has run out.
   bool begin_epoch(std::uint64_t jobs, Deadline deadline) {
     for (;;) {
-      const std::uint32_t key = arrived_.prepare();
+      const std::uint32_t key = seats_.arrived().prepare();
       if (is_down()) return false;
       if (try_begin(jobs)) return true;
       if (Clock::now() >= deadline) return false;
-      arrived_.wait(key, std::min(deadline, Clock::now() + kSlice));
+      seats_.arrived().wait(key, std::min(deadline, Clock::now() + kSlice));
     }
   }
 
@@ -141,7 +130,7 @@ class SharedRing {
       ring_.filled().notify();
       std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
-    const std::lock_guard lock(seats_);
+    const std::unique_lock lock = seats_.lock();
     if (is_halted()) return false;
     const std::uint64_t number = header().ended.load(std::memory_order_relaxed);
     header().ends[number % RingHeader::kEnds].store(end, std::memory_order_release);
@@ -156,7 +145,7 @@ class SharedRing {
   /// Announces that there is no further epoch; `reason`: the message if upstream
   /// failed.
   void finish(const std::string& reason, bool failed) {
-    const std::lock_guard lock(seats_);
+    const std::unique_lock lock = seats_.lock();
     auto& text = header().reason;
     std::size_t bytes = std::min(reason.size(), text.size() - 1);
     // Never cut in the middle of a UTF-8 character.
@@ -172,63 +161,14 @@ class SharedRing {
 
   // ---- jobs
 
-  /// Assigns a seat to a job, from the next epoch on. Returns the numbers of the seat
-  /// and of its holder; nothing if all seats are taken.
-  std::optional<std::pair<std::uint64_t, std::uint64_t>> take_seat() {
-    const std::lock_guard lock(seats_);
-    for (std::uint64_t i = 0; i < RingHeader::kSeats; ++i) {
-      Seat& seat = header().seats[i];
-      if (seat.state != Seat::kFree) continue;
-      const std::uint64_t holder = seat.holder + 1;
-      seat.released = 0;
-      seat.left = header().begun.load();
-      seat.taken = 0;
-      seat.heartbeat_ns = now_ns();
-      seat.state = Seat::kWaiting;
-      seat.holder.store(holder, std::memory_order_release);
-      arrived_.notify();
-      return std::pair{i, holder};
-    }
-    return std::nullopt;
-  }
-
-  /// Frees the seat, if that holder still has it.
-  void leave_seat(std::uint64_t number, std::uint64_t holder) {
-    const std::lock_guard lock(seats_);
-    Seat& seat = header().seats[number];
-    if (seat.holder == holder) clear(seat);
-    header().room.notify();
-  }
-
-  bool holds(std::uint64_t number, std::uint64_t holder) const {
-    return number < RingHeader::kSeats && header().seats[number].holder == holder &&
-           header().seats[number].state != Seat::kFree;
-  }
-
-  /// The jobs that are attached.
-  std::vector<JobReport> jobs() const {
-    const std::lock_guard lock(seats_);
-    std::vector<JobReport> reports;
-    const std::uint64_t published = header().published;
-    const std::int64_t now = now_ns();
-    for (std::uint64_t i = 0; i < RingHeader::kSeats; ++i) {
-      const Seat& seat = header().seats[i];
-      if (seat.state == Seat::kFree) continue;
-      const bool waiting = seat.state == Seat::kWaiting;
-      const std::uint64_t held =
-          waiting ? 0 : published - std::min(published, read_by(seat));
-      reports.push_back({i, waiting, seat.left, seat.taken, held,
-                         to_seconds(now - seat.heartbeat_ns)});
-    }
-    return reports;
-  }
+  JobSeats& seats() { return seats_; }
 
   void shut_down() {
     down_.store(true, std::memory_order_release);
     ring_.close();
     ring_.wake_all();
     header().room.notify();
-    arrived_.notify();
+    seats_.arrived().notify();
   }
 
  private:
@@ -238,10 +178,11 @@ class SharedRing {
              std::uint64_t slots, int memory, double lease_s)
       : options_(options),
         header_(std::move(mapped)),
-        lease_timer_(**header_, lease_s, now_ns()),
+        seats_(**header_, lease_s),
         store_(RecordLayout(options.fields, false), prepare(slots, options), memory),
         // Records that the last server had not published are written again.
-        ring_(header().slots, header().slots, header().published, in_use(), nullptr),
+        ring_(header().slots, header().slots, header().published, seats_.in_use(),
+              nullptr),
         put_path_(ring_, store_) {
     try {
       publisher_ = std::make_unique<std::thread>([this] { publish(); });
@@ -281,58 +222,9 @@ class SharedRing {
   RingHeader& header() const { return **header_; }
   bool is_halted() const { return halted_.load(std::memory_order_acquire); }
 
-  std::uint64_t base_of(std::uint64_t epoch) const {
-    return epoch == 0 ? 0 : header().end_of(epoch - 1);
-  }
-
   bool try_begin(std::uint64_t jobs) {
-    const std::lock_guard lock(seats_);
-    const std::uint64_t next = header().begun;
-    std::uint64_t there = 0;
-    for (const Seat& seat : header().seats) {
-      if (seat.state == Seat::kFree) continue;
-      if (seat.state == Seat::kTaken && next - seat.left >= RingHeader::kEnds - 2)
-        return false;
-      ++there;
-    }
-    if (there < std::max<std::uint64_t>(jobs, 1)) return false;
-    for (Seat& seat : header().seats) {
-      if (seat.state != Seat::kWaiting) continue;
-      seat.first_epoch = next;
-      seat.base = ring_.tail();
-      seat.released = seat.base;
-      seat.taken = seat.base;
-      seat.left = next;
-      seat.state.store(Seat::kTaken, std::memory_order_release);
-    }
-    header().begun.store(next + 1, std::memory_order_release);
-    header().news.notify();
-    return true;
-  }
-
-  /// The position below which a job reads nothing any more.
-  std::uint64_t read_by(const Seat& seat) const {
-    // Acquire: pairs with the job's release.
-    const std::uint64_t released = seat.released.load(std::memory_order_acquire);
-    const std::uint64_t left = seat.left.load(std::memory_order_acquire);
-    const std::uint64_t ended = header().ended.load(std::memory_order_relaxed);
-    if (left > ended)  // it has left the epoch that is going on
-      return std::max(released, header().published.load(std::memory_order_relaxed));
-    return std::max(released, base_of(left));
-  }
-
-  /// The lowest position that a job still reads; without jobs, the position at which
-  /// the next one would begin.
-  std::uint64_t in_use() const {
-    std::uint64_t least = header().published;
-    for (const Seat& seat : header().seats)
-      if (seat.state == Seat::kTaken) least = std::min(least, read_by(seat));
-    return least;
-  }
-
-  void clear(Seat& seat) {
-    seat.holder.fetch_add(1, std::memory_order_acq_rel);
-    seat.state = Seat::kFree;
+    const std::unique_lock lock = seats_.lock();
+    return seats_.begin_epoch(jobs, ring_.tail());
   }
 
   /// Publishes committed records to the jobs; runs on a thread.
@@ -364,21 +256,15 @@ class SharedRing {
       const std::uint32_t key = header().room.prepare();
       if (is_down()) return;
       release();
-      arrived_.notify();  // perhaps a job is not too far behind any more
+      seats_.arrived().notify();  // perhaps a job is not too far behind any more
       header().room.wait(key, Clock::now() + kSlice);
     }
   }
 
   void release() {
-    const std::lock_guard lock(seats_);
-    lease_timer_.tick(now_ns());
-    bool any = false;
-    for (Seat& seat : header().seats) {
-      if (seat.state == Seat::kFree) continue;
-      if (lease_timer_.has_expired(seat)) clear(seat);
-      any |= seat.state == Seat::kTaken;
-    }
-    ring_.release(std::max(in_use(), ring_.released()));
+    const std::unique_lock lock = seats_.lock();
+    const bool any = seats_.drop_silent();
+    ring_.release(std::max(seats_.in_use(), ring_.released()));
     // If no job is left in this epoch, upstream need not go on.
     if (!any && header().begun != header().ended) ring_.close();
   }
@@ -386,13 +272,11 @@ class SharedRing {
   const BufferOptions options_;
   const std::uint32_t generation_ = fork_generation();
   const std::unique_ptr<MappedHeader> header_;
-  LeaseTimer lease_timer_;  // of the keeper
+  JobSeats seats_;
   HostStore store_;
   Ring ring_;
   PutPath<Ring, HostStore> put_path_;
 
-  mutable std::mutex seats_;  // their states, and the epochs'
-  EventCount arrived_;        // a job, or one that was too far behind
   std::atomic<bool> down_{false};
   std::atomic<bool> halted_{false};  // nothing more is published
   std::unique_ptr<std::thread> publisher_;

@@ -14,7 +14,8 @@ namespace echobuf {
 /// The payload is a ring of units of some bytes. A record takes a run of them that does
 /// not wrap around: one that would begins at the ring's start, and what it leaves is
 /// free again with it. So a record of up to half of the ring has room once all is free,
-/// and a larger one perhaps not. Places count units for ever, as positions count records.
+/// and a larger one perhaps not. Places count units for ever, as positions count
+/// records.
 ///
 /// Both move in one word, so that records lie in the payload in the order of their
 /// positions: closed, term, position and place, each modulo a power of two. A producer
@@ -154,7 +155,8 @@ class PayloadClaims {
   void close() { word_.fetch_or(kClosed, std::memory_order_acq_rel); }
 
   /// Claims `count` positions, at most those of the ring, of records of no payload: of
-  /// a closed ring that is settled, the consumer resting. All before them are free then.
+  /// a closed ring that is settled, the consumer resting. All before them are free
+  /// then.
   void skip(std::uint64_t count) {
     const std::uint64_t word = word_.load(std::memory_order_acquire);
     const std::uint64_t first =
