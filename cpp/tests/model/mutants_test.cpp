@@ -9,6 +9,7 @@
 
 #include "buffer_ahead_world.hpp"
 #include "buffer_world.hpp"
+#include "payload_world.hpp"
 #include "ring_ahead_world.hpp"
 #include "ring_world.hpp"
 
@@ -58,6 +59,22 @@ Result run_claims(const Options& options) {
   return explore<ClaimAndLook>(plan, options);
 }
 
+/// Records that differ in size, of a payload of three units.
+template <class World, std::uint64_t Runs0, std::uint64_t Runs1, std::uint64_t Size0,
+          std::uint64_t Size1, bool SecondCloses = false>
+Result run_payload(const Options& options) {
+  RingPlan plan;
+  plan.capacity = 2;
+  plan.units = 3;
+  plan.sizes[0] = Size0;
+  plan.sizes[1] = Size1;
+  plan.runs[0] = Runs0;
+  plan.runs[1] = Runs1;
+  plan.keep = 2;
+  plan.second_closes = SecondCloses;
+  return explore<World>(plan, options);
+}
+
 const Try kTries[] = {
     {"claims", run_claims},
     {"a record", run<PutAndTake, 1, 1, 0>},
@@ -73,6 +90,14 @@ const Try kTries[] = {
     {"a shutdown beside a term ahead", run_buffer<ShutDownBesideOpening>},
     {"a buffer that fails ahead", run_buffer<PutAndGoAhead, true, false, 0>},
     {"a buffer reset, a failure ahead", run_buffer<ResetOfAFailureAhead>},
+    {"payload: claims", run_payload<ClaimPayloadAndLook, 1, 2, 2, 1>},
+    {"payload: claims of none", run_payload<ClaimPayloadAndLook, 2, 2, 2, 0>},
+    {"payload: a record", run_payload<PutAndTakePayload, 1, 0, 2, 0>},
+    {"payload: a close beside a put", run_payload<PutAndTakePayload, 1, 0, 2, 1, true>},
+    {"payload: it goes around", run_payload<PutAndTakePayload, 2, 0, 2, 0>},
+    {"payload: a reset", run_payload<PutPayloadAndReset, 1, 1, 2, 1>},
+    {"payload: a reset, full", run_payload<PutPayloadAndReset, 1, 1, 2, 2>},
+    {"payload: a term ahead", run_payload<PutPayloadAhead<2>, 1, 0, 2, 0>},
     {"two producers", run<PutAndTake, 1, 1, 1>},
     {"two consumers, no record", run<TakeInTurn, 1, 0, 0>},
     {"two consumers", run<TakeInTurn, 1, 1, 0>},
@@ -80,9 +105,10 @@ const Try kTries[] = {
     {"a term failed beside a reset", run_buffer<FailATermBesideRestart>},
 };
 
-constexpr File kFiles[] = {{"ring.hpp", 15},       {"event_count.hpp", 3},
-                           {"draw_lock.hpp", 2},   {"buffer.hpp", 2},
-                           {"termination.hpp", 8}, {"draw_path.hpp", 3}};
+constexpr File kFiles[] = {
+    {"ring.hpp", 9},        {"record_claims.hpp", 11}, {"payload_claims.hpp", 18},
+    {"event_count.hpp", 3}, {"draw_lock.hpp", 2},      {"buffer.hpp", 2},
+    {"termination.hpp", 8}, {"draw_path.hpp", 3}};
 
 constexpr const char* kByTheTail =
     "comes with the ring's close, or with the draw lock; kept for those who look alone";
@@ -143,7 +169,7 @@ constexpr Known kKnown[] = {
 /// In short the lines that records themselves pass by.
 bool is_short(const Line& line) {
   for (const char* name : {"EventCount::prepare", "EventCount::announce",
-                           "Ring::release", "Ring::commit ", "Ring::committed"})
+                           "Claims::release", "Ring::commit ", "Ring::committed"})
     if (line.text.find(name) != std::string::npos) return true;
   return false;
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "payload_world.hpp"
 #include "ring_ahead_world.hpp"
 #include "ring_world.hpp"
 
@@ -41,6 +42,14 @@ RingPlan plan(std::uint64_t capacity, std::uint64_t runs0, std::uint64_t runs1,
   plan.runs[0] = runs0;
   plan.runs[1] = runs1;
   plan.run = run;
+  return plan;
+}
+/// Records of `size0` and `size1` units, of so many.
+RingPlan of_units(std::uint64_t units, std::uint64_t size0, std::uint64_t size1,
+                  RingPlan plan) {
+  plan.units = units;
+  plan.sizes[0] = size0;
+  plan.sizes[1] = size1;
   return plan;
 }
 RingPlan second_closes(RingPlan plan) {
@@ -77,6 +86,11 @@ std::vector<Case> cases() {
   constexpr auto claim = run<ClaimAndLook>;
   constexpr auto turn = run<TakeInTurn>;
   constexpr auto reset = run<PutAndReset>;
+  constexpr auto payload = run<PutAndTakePayload>;
+  constexpr auto claim_payload = run<ClaimPayloadAndLook>;
+  constexpr auto reset_payload = run<PutPayloadAndReset>;
+  constexpr auto payload_ahead = run<PutPayloadAhead<2>>;
+  constexpr auto payload_ahead3 = run<PutPayloadAhead<3>>;
   constexpr auto one_ahead = run<PutAhead<2>>;
   constexpr auto two_ahead = run<PutAhead<3>>;
   return {
@@ -99,6 +113,16 @@ std::vector<Case> cases() {
       {"AheadGivesUp", one_ahead, gives_up(ahead(2, plan(1, 2, 0)))},
       {"AheadGivesUpALatePut", two_ahead, gives_up(ahead(0, plan(2, 0, 1)))},
       {"AheadBesideAClose", two_ahead, second_closes(ahead(0, plan(1, 0, 0)))},
+      {"PayloadGoesAround", payload, of_units(3, 2, 0, plan(3, 3, 0))},
+      {"PayloadCloseAtAnyTime", payload,
+       second_closes(of_units(3, 2, 1, plan(2, 1, 0)))},
+      {"PayloadClaims", claim_payload, looks(2, of_units(3, 2, 1, plan(2, 1, 2)))},
+      {"PayloadClaimsOfNone", claim_payload,
+       looks(2, of_units(3, 2, 0, plan(2, 2, 2)))},
+      {"PayloadReset", reset_payload, of_units(3, 2, 1, plan(2, 1, 1))},
+      {"PayloadResetFull", reset_payload, of_units(3, 2, 2, plan(2, 1, 1))},
+      {"PayloadResetOfRuns", reset_payload, of_units(5, 2, 1, plan(3, 1, 1, 2))},
+      {"PayloadAhead", payload_ahead, of_units(3, 2, 0, plan(2, 1, 0))},
       {"TwoProducersThreeSlots", take, plan(3, 1, 1), 0, true},
       {"RunsWrapAround", take, plan(3, 2, 0, 2), 0, true},
       {"CloseBesideAPut", take, second_closes(plan(2, 1, 1)), 0, true},
@@ -115,6 +139,14 @@ std::vector<Case> cases() {
       {"AheadBesideACloseAndAPut", two_ahead, second_closes(plan(1, 0, 0)), 0, true},
       {"AheadBesideACloseAndPuts", two_ahead, second_closes(plan(1, 1, 0)), 0, true},
       {"TwoConsumers", turn, plan(1, 1, 0), 0, true},
+      {"PayloadOfTwoProducers", payload, of_units(3, 2, 1, plan(2, 1, 1)), 0, true},
+      {"PayloadRuns", payload, of_units(5, 2, 0, plan(3, 2, 0, 2)), 0, true},
+      {"PayloadCloseBesidePuts", payload,
+       second_closes(of_units(3, 2, 1, plan(2, 2, 0))), 0, true},
+      {"PayloadAheadGoesAround", payload_ahead,
+       ahead(2, of_units(3, 2, 0, plan(2, 2, 0))), 0, true},
+      {"PayloadAheadBesideAPut", payload_ahead3,
+       ahead(0, of_units(3, 2, 1, plan(2, 1, 1))), 0, true},
   };
 }
 

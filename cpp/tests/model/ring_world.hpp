@@ -24,6 +24,8 @@ struct RingPlan {
   std::uint64_t capacity = 2;
   std::uint64_t runs[2] = {1, 1};  // puts of each producer
   std::uint64_t run = 1;           // records a put
+  std::uint64_t units = 0;         // of the payload, where records differ in size
+  std::uint64_t sizes[2] = {};     // of the records of each producer
   std::uint64_t keep = 0;          // records not released at once; or how many looks
   bool second_closes = false;      // producer 1, when it is done; else the last one
   std::uint64_t ahead = 1;         // records of a term opened ahead
