@@ -58,3 +58,4 @@ def check_trainer(build: Path, option: str, folder: Path) -> None:
     assert float(lines[-1].removeprefix("accuracy ")) > 0.9
     count = int(run(build / "first").removesuffix(" labels served\n"))
     assert abs(count - 2500) <= 256 // 3
+    assert run(build / "lengths") == f"{3 * 10 * sum(range(100))} tokens served\n"

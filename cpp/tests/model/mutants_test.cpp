@@ -95,6 +95,7 @@ const Try kTries[] = {
     {"payload: a record", run_payload<PutAndTakePayload, 1, 0, 2, 0>},
     {"payload: a close beside a put", run_payload<PutAndTakePayload, 1, 0, 2, 1, true>},
     {"payload: it goes around", run_payload<PutAndTakePayload, 2, 0, 2, 0>},
+    {"payload: more records than slots", run_payload<PutAndTakePayload, 3, 0, 1, 0>},
     {"payload: a reset", run_payload<PutPayloadAndReset, 1, 1, 2, 1>},
     {"payload: a reset, full", run_payload<PutPayloadAndReset, 1, 1, 2, 2>},
     {"payload: a term ahead", run_payload<PutPayloadAhead<2>, 1, 0, 2, 0>},
@@ -112,6 +113,8 @@ constexpr File kFiles[] = {
 
 constexpr const char* kByTheTail =
     "comes with the ring's close, or with the draw lock; kept for those who look alone";
+constexpr const char* kByTheWord =
+    "of the term alone: the exchange of the word that follows orders it";
 constexpr const char* kMissing = "not explored: a close or shut_down during a reset";
 constexpr Known kKnown[] = {
     {"EventCount::wake event_count.hpp:", "left out",
@@ -121,18 +124,39 @@ constexpr Known kKnown[] = {
     {"::restart buffer.hpp:", "left out",
      "a reset that waits for workers needs it: workers_test.cpp", 2},
     {"::fail buffer.hpp:", "acquire -> relaxed", "as the store in restart()"},
-    {"Ring::claim ring.hpp:", "left out", "a statistic of factor=auto"},
-    {"Ring::clear_held_back ", "left out", "a statistic of factor=auto"},
-    {"Ring::claim ring.hpp:", "acq_rel -> release",
+    {"RecordClaims::claim record_claims.hpp:", "left out",
+     "a statistic of factor=auto"},
+    {"RecordClaims::clear_held_back ", "left out", "a statistic of factor=auto"},
+    {"RecordClaims::claim record_claims.hpp:", "acq_rel -> release",
      "a success needs nothing from the tail that the load before did not give"},
     {"Ring::closed ", "acquire -> relaxed",
      "the load of the tail that follows acquires"},
-    {"Ring::has_room ", "acquire -> relaxed",
+    {"RecordClaims::has_room ", "acquire -> relaxed",
      "a hint: the claim that follows acquires"},
-    {"Ring::tail ", "acquire -> relaxed", "closed(), before it, acquires"},
-    {"Ring::term ", "acquire -> relaxed", "the claim that follows acquires"},
-    {"Ring::close ", "acq_rel -> release", kMissing},
-    {"Ring::reopen ", "acquire -> relaxed", kMissing},
+    {"RecordClaims::position ", "acquire -> relaxed", "closed(), before it, acquires"},
+    {"RecordClaims::term ", "acquire -> relaxed", "the claim that follows acquires"},
+    {"RecordClaims::close ", "acq_rel -> release", kMissing},
+    {"RecordClaims::reopen ", "acquire -> relaxed", kMissing},
+    {"PayloadClaims::claim ", "left out", "a statistic of factor=auto"},
+    {"PayloadClaims::claim ", "acquire -> relaxed",
+     "of the term alone: the load of the word before it acquires"},
+    {"PayloadClaims::claim ", "acq_rel -> release", "as RecordClaims::claim"},
+    {"PayloadClaims::has_room ", "acquire -> relaxed",
+     "a hint: the claim that follows acquires", 3},
+    {"PayloadClaims::end ", "acquire -> relaxed",
+     "of the word one load of two, each of which would do; the limit gives digits "
+     "alone",
+     3},
+    {"PayloadClaims::term ", "acquire -> relaxed", "the claim that follows acquires"},
+    {"PayloadClaims::close ", "acq_rel -> release", kMissing},
+    {"PayloadClaims::reopen ", "acquire -> relaxed", kMissing},
+    {"PayloadClaims::reopen ", "acq_rel -> acquire", kByTheWord},
+    {"PayloadClaims::reopen ", "acq_rel -> relaxed", kByTheWord},
+    {"PayloadClaims::reopen ", "acq_rel -> release",
+     "of the word: only a shutdown meanwhile needs it; no program of payload has one; "
+     "and "
+     "of the term, as above",
+     2},
     {"Ring::extent ", "acquire -> relaxed",
      "the border alone: the word or the slot read before orders it"},
     {"Ring::reopen_ahead ", "release -> relaxed", "the exchange that follows releases"},

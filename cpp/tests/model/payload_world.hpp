@@ -12,12 +12,17 @@
 namespace echobuf::model {
 
 /// Each producer's records have a size of their own, and every unit of the payload is
-/// written and read.
+/// written and read. Positions and places begin where the word that claims go through
+/// is about to begin again with their digits, and not for the first time: a limit that
+/// is out of date would be taken for one of a ring before.
 class PayloadWorld {
+  static constexpr std::uint64_t kFirst = (std::uint64_t{1} << 25) - 1;
+  static constexpr std::uint64_t kPlace = (std::uint64_t{1} << 31) - 2;
+
  public:
   explicit PayloadWorld(const RingPlan& plan)
       : plan_(plan),
-        ring_(plan.capacity, plan.units),
+        ring_(plan.capacity, plan.units, kFirst, kPlace),
         payload_(new std::uint64_t[plan.units]()),
         starts_(new std::uint64_t[plan.capacity]()),
         producers_(new std::uint64_t[plan.capacity]()) {}
@@ -114,7 +119,7 @@ class PayloadWorld {
   std::uint64_t* const payload_;
   std::uint64_t* const starts_;     // of the payload, by slot
   std::uint64_t* const producers_;  // by slot
-  std::uint64_t next_ = 0;
+  std::uint64_t next_ = kFirst;
   std::uint64_t epoch_ = 0;  // of the consumer
   std::uint64_t accepted_[2] = {}, got_[2] = {};
   bool at_end_ = false;
@@ -130,7 +135,7 @@ class PutAndTakePayload : public PayloadWorld {
     if (thread < 2)
       produce(static_cast<std::uint64_t>(thread));
     else
-      while (take()) continue;
+      take_all();
   }
 
   void end() {
@@ -149,10 +154,18 @@ class PutAndTakePayload : public PayloadWorld {
     for (std::uint64_t r = 0; r < plan_.runs[producer]; ++r)
       if (!put(producer, term, plan_.run)) break;
     const bool last = ended_.fetch_add(1, std::memory_order_relaxed) == 1;
-    if (plan_.second_closes ? producer == 1 : last) ring_.close();
+    if (!(plan_.second_closes ? producer == 1 : last)) return;
+    why_closed_ = 1;
+    ring_.close();
+  }
+
+  void take_all() {
+    while (take()) continue;
+    check(why_closed_ == 1, "what came before the close is not seen");
   }
 
   std::atomic<int> ended_{0};
+  int why_closed_ = 0;  // plain: the close hands it on
 };
 
 /// No thread waits: 0 and 1 claim some times, whether there is room or not, and 2 looks
@@ -219,7 +232,7 @@ class PutPayloadAndReset : public PayloadWorld {
     drain(second);
   }
 
-  void end() { outcome(next_); }
+  void end() { outcome(next_ & 0xFF); }
 
  private:
   /// Closes, waits for those who had claimed, and looks at what they have put.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "echobuf/buffer/options.hpp"
+#include "echobuf/buffer/put_path.hpp"
 #include "echobuf/buffer/stats.hpp"
 #include "echobuf/cuda/draw.hpp"
 #include "echobuf/cuda/drawer.hpp"

@@ -38,12 +38,15 @@ class PayloadClaims {
   };
 
   /// A ring of `records`, at most kMostRecords, and of `units`, at most kMostUnits.
-  PayloadClaims(std::uint64_t records, std::uint64_t units)
+  /// Begins at position `first`, and at `place` of the payload.
+  PayloadClaims(std::uint64_t records, std::uint64_t units, std::uint64_t first = 0,
+                std::uint64_t place = 0)
       : records_(records),
         units_(units),
         ends_(std::make_unique<std::uint64_t[]>(records)),
-        limit_(records),
-        place_limit_(units) {}
+        word_(moved(0, first, place)),
+        limit_(first + records),
+        place_limit_(place + units) {}
 
   std::uint64_t units() const { return units_; }
   static std::size_t bytes(std::uint64_t records) {
@@ -203,7 +206,7 @@ class PayloadClaims {
   const std::uint64_t records_;
   const std::uint64_t units_;
   const std::unique_ptr<std::uint64_t[]> ends_;  // of the record in each slot
-  alignas(kNoSharing) std::atomic<std::uint64_t> word_{0};
+  alignas(kNoSharing) std::atomic<std::uint64_t> word_;
   std::atomic<std::uint64_t> term_{0};
   alignas(kNoSharing) std::atomic<std::uint64_t> limit_;
   std::atomic<std::uint64_t> place_limit_;

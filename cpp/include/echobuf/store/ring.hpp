@@ -246,8 +246,10 @@ class Ring : public BasicRing<RecordClaims> {
 /// A ring of records that differ in size.
 class PayloadRing : public BasicRing<PayloadClaims> {
  public:
-  PayloadRing(std::uint64_t capacity, std::uint64_t units)
-      : BasicRing(capacity, 0, nullptr, capacity, units) {}
+  /// Begins at position `first`, and at `place` of the payload.
+  PayloadRing(std::uint64_t capacity, std::uint64_t units, std::uint64_t first = 0,
+              std::uint64_t place = 0)
+      : BasicRing(capacity, first, nullptr, capacity, units, first, place) {}
 
   static std::size_t bytes(std::uint64_t capacity) {
     return BasicRing::bytes(capacity) + PayloadClaims::bytes(capacity);
