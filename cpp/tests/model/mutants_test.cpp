@@ -144,9 +144,9 @@ constexpr Known kKnown[] = {
     {"PayloadClaims::has_room ", "acquire -> relaxed",
      "a hint: the claim that follows acquires", 3},
     {"PayloadClaims::end ", "acquire -> relaxed",
-     "of the word one load of two, each of which would do; the limit gives digits "
+     "of the word the first load, since the second acquires; the limit gives digits "
      "alone",
-     3},
+     2},
     {"PayloadClaims::term ", "acquire -> relaxed", "the claim that follows acquires"},
     {"PayloadClaims::close ", "acq_rel -> release", kMissing},
     {"PayloadClaims::reopen ", "acquire -> relaxed", kMissing},
