@@ -386,6 +386,14 @@ py::list Leaves::export_all(const BatchLayout& layout, Batch batch) const {
   return exported;
 }
 
+std::vector<std::byte> padding(const py::bytes& item) {
+  const std::string pad = item;
+  std::vector<std::byte> bytes;
+  if (pad.find_first_not_of(std::string(1, 0)) != std::string::npos)
+    for (const char byte : pad) bytes.push_back(static_cast<std::byte>(byte));
+  return bytes;
+}
+
 std::vector<RaggedField> ragged_fields(const py::list& spec,
                                        const std::vector<std::uint64_t>& max_lengths,
                                        const std::vector<py::bytes>& pad_values) {
@@ -397,9 +405,7 @@ std::vector<RaggedField> ragged_fields(const py::list& spec,
     field.field = i;
     field.row_bytes = leaf.row_bytes;
     if (i < max_lengths.size()) field.max_length = max_lengths[i];
-    const std::string pad = i < pad_values.size() ? std::string(pad_values[i]) : "";
-    if (pad.find_first_not_of(std::string(1, 0)) != std::string::npos)
-      for (const char byte : pad) field.pad.push_back(static_cast<std::byte>(byte));
+    if (i < pad_values.size()) field.pad = padding(pad_values[i]);
     fields.push_back(std::move(field));
   }
   return fields;

@@ -111,6 +111,9 @@ class Leaves {
   bool same_lengths_ = false;                    // of all leaves of an example
 };
 
+/// The bytes of an item that rows are padded with; none for zeros.
+std::vector<std::byte> padding(const py::bytes& item);
+
 /// The fields of any number of rows. `max_lengths`: of each leaf, 0 for none;
 /// `pad_values`: of each leaf, one item.
 std::vector<RaggedField> ragged_fields(const py::list& spec,

@@ -13,9 +13,11 @@
 
 namespace py = pybind11;
 using echobuf::BufferOptions;
+using echobuf::RowsPlan;
 using echobuf::python::ExportedLeaf;
 using echobuf::python::HeldLeaves;
 using echobuf::python::HostBuffer;
+using echobuf::python::padding;
 using echobuf::python::Structure;
 using echobuf::transform::ChainPlan;
 
@@ -28,10 +30,11 @@ BufferOptions make_options(
     std::uint32_t prefetch, bool shared,
     std::shared_ptr<const echobuf::BorrowedSlots> borrowed,
     const std::vector<std::pair<std::size_t, std::shared_ptr<const ChainPlan>>>& output,
-    std::uint64_t payload_bytes, const std::vector<std::uint64_t>& max_lengths,
-    const std::string& form, std::uint64_t pad_to,
-    const std::vector<py::bytes>& pad_values, std::uint64_t max_rows,
-    std::uint64_t pack_to, bool cut) {
+    const std::vector<std::shared_ptr<const RowsPlan>>& rows,
+    const std::vector<py::bytes>& row_pads, std::uint64_t payload_bytes,
+    const std::vector<std::uint64_t>& max_lengths, const std::string& form,
+    std::uint64_t pad_to, const std::vector<py::bytes>& pad_values,
+    std::uint64_t max_rows, std::uint64_t pack_to, bool cut) {
   BufferOptions options;
   options.fields = echobuf::python::Leaves(leaves, ragged).fields();
   options.ragged = ragged;
@@ -46,7 +49,12 @@ BufferOptions make_options(
   options.prefetch = prefetch;
   options.shared = shared;
   options.borrowed = std::move(borrowed);
-  for (const auto& [field, plan] : output) options.leaves.push_back({field, plan});
+  for (const auto& [field, plan] : output) {
+    const std::size_t i = options.leaves.size();
+    options.leaves.push_back({field, plan});
+    if (i < rows.size()) options.leaves[i].rows = rows[i];
+    if (i < row_pads.size()) options.leaves[i].pad = padding(row_pads[i]);
+  }
   echobuf::LengthOptions& lengths = options.lengths;
   lengths.fields = echobuf::python::ragged_fields(leaves, max_lengths, pad_values);
   lengths.payload_bytes = payload_bytes;
@@ -93,7 +101,9 @@ void register_buffer(py::module_& m) {
            py::arg("batch_size"), py::arg("window"), py::arg("factor"),
            py::arg("max_factor"), py::arg("seed"), py::arg("epoch"),
            py::arg("drop_last"), py::arg("prefetch"), py::arg("shared"),
-           py::arg("borrowed"), py::arg("output"), py::arg("payload_bytes") = 0,
+           py::arg("borrowed"), py::arg("output"),
+           py::arg("rows") = std::vector<std::shared_ptr<const RowsPlan>>(),
+           py::arg("row_pads") = std::vector<py::bytes>(), py::arg("payload_bytes") = 0,
            py::arg("max_lengths") = std::vector<std::uint64_t>(),
            py::arg("form") = "packed", py::arg("pad_to") = 1,
            py::arg("pad_values") = std::vector<py::bytes>(), py::arg("max_rows") = 0,

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "echobuf/draw/rows_plan.hpp"
 #include "echobuf/transform/chain_plan.hpp"
 #include "literals.hpp"
 #include "operations.hpp"
@@ -15,6 +16,7 @@
 
 namespace py = pybind11;
 using namespace echobuf::transform;  // NOLINT(google-build-using-namespace)
+using echobuf::RowsPlan;
 
 namespace {
 
@@ -75,6 +77,27 @@ Stage make_stage(const LayoutTuple& source, const LayoutTuple& target, bool raw,
   return stage;
 }
 
+std::shared_ptr<RowsPlan> make_rows(
+    const std::string& take, std::size_t row_bytes, std::size_t bytes,
+    std::uint64_t length, std::uint32_t operation, bool mask,
+    const std::vector<std::pair<std::uint64_t, std::shared_ptr<const ChainPlan>>>&
+        pieces,
+    std::uint32_t row_elements) {
+  auto plan = std::make_shared<RowsPlan>();
+  using Take = RowsPlan::Take;
+  plan->take = take == "random"   ? Take::kRandom
+               : take == "center" ? Take::kCenter
+                                  : Take::kAll;
+  plan->row_bytes = row_bytes;
+  plan->bytes = bytes;
+  plan->length = length;
+  plan->operation = operation;
+  plan->mask = mask;
+  for (const auto& [rows, piece] : pieces) plan->pieces.push_back({rows, piece});
+  plan->row_elements = row_elements;
+  return plan;
+}
+
 }  // namespace
 
 void register_transforms(py::module_& m) {
@@ -103,4 +126,11 @@ void register_transforms(py::module_& m) {
           stages.append(echobuf::python::stage_literals(stage));
         return stages;
       });
+  py::class_<RowsPlan, std::shared_ptr<RowsPlan>>(m, "RowsPlan")
+      .def(py::init(&make_rows), py::kw_only(), py::arg("take"), py::arg("row_bytes"),
+           py::arg("bytes"), py::arg("length") = 0, py::arg("operation") = 0,
+           py::arg("mask") = false, py::arg("pieces"), py::arg("row_elements") = 0)
+      .def_property_readonly("mask", [](const RowsPlan& plan) { return plan.mask; })
+      .def_property_readonly("computes",
+                             [](const RowsPlan& plan) { return !plan.pieces.empty(); });
 }

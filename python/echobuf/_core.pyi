@@ -90,6 +90,8 @@ class BufferOptions:
         shared: bool,
         borrowed: BorrowedSlots | None,
         output: list[tuple[int, ChainPlan | None]],
+        rows: list[RowsPlan | None] = ...,
+        row_pads: list[bytes] = ...,
         payload_bytes: int = 0,
         max_lengths: list[int] = ...,
         form: str = "packed",
@@ -188,6 +190,26 @@ class ChainPlan:
         self,
     ) -> list[tuple[str, list[tuple[str | None, int, Any]], bool, bool]]:
         """The plan as text; operations: type, number, settings; statistic, gates."""
+
+class RowsPlan:
+    """A plan that makes a leaf of a ragged one."""
+
+    def __init__(
+        self,
+        *,
+        take: str,
+        row_bytes: int,
+        bytes: int,
+        length: int = 0,
+        operation: int = 0,
+        mask: bool = False,
+        pieces: list[tuple[int, ChainPlan]],
+        row_elements: int = 0,
+    ) -> None: ...
+    @property
+    def mask(self) -> bool: ...
+    @property
+    def computes(self) -> bool: ...
 
 class ExportedLeaf:
     """A leaf of a batch on the CPU; the memory of all goes back with the last."""

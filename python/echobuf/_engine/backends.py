@@ -61,7 +61,7 @@ class HostBackend:
             try:
                 if self._is_ragged:
                     self.core = ragged.make_core(
-                        spec, options, leaves, drawn, core_options
+                        output, options, leaves, drawn, core_options
                     )
                 else:
                     self.core = _core.Buffer(leaves, drawn, core_options)
@@ -253,5 +253,5 @@ def make_core_options(
         shared=shared,
         borrowed=borrowed,
         output=list(output.plans),
-        **ragged.core_arguments(spec, options),
+        **ragged.core_arguments(spec, output, options),
     )

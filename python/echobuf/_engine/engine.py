@@ -68,13 +68,12 @@ class Engine:
         self.spec = make_spec(spec)
         if options.whole_batches:
             check_batch_axis(self.spec)
-        ragged.check(
-            self.spec, options, transform, shared=shared or borrowed is not None
-        )
+        ragged.check(self.spec, options, shared=shared or borrowed is not None)
         self.epoch = 0
         self.output = make_output_spec(
             self.spec, transform, whole=options.whole_batches
         )
+        ragged.check_output(self.spec, self.output, options)
         self.backend: HostBackend | CudaBackend = make_backend(
             self.spec,
             self.output,

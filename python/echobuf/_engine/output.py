@@ -31,6 +31,8 @@ class OutputSpec:
         drawn: the same before functions on whole batches.
         plans: of each leaf: its field of the record, and the plan of its chain; None:
             the field as it is.
+        rows: of each leaf that is made of a ragged one: the plan of its chain. None:
+            the field as it is, or `plans` says how.
         functions: of each leaf: functions on whole batches.
         chains: the chains in words, by leaf; empty if there are none.
         numbers: of the operations of chains in random draws, by leaf.
@@ -39,6 +41,7 @@ class OutputSpec:
     spec: Spec
     drawn: Spec
     plans: tuple[tuple[int, _core.ChainPlan | None], ...]
+    rows: tuple[_core.RowsPlan | None, ...]
     functions: tuple[tuple[BatchFunction, ...], ...]
     chains: dict[str, list[str]]
     numbers: dict[str, list[int]]
@@ -67,7 +70,8 @@ def make_output_spec(spec: Spec, transform: Any, *, whole: bool) -> OutputSpec:
     """
     if transform is None:
         plans = tuple((field, None) for field in range(len(spec.fields)))
-        return OutputSpec(spec, spec, plans, ((),) * len(plans), {}, {})
+        rows, functions = (None,) * len(plans), ((),) * len(plans)
+        return OutputSpec(spec, spec, plans, rows, functions, {}, {})
     from echobuf.transforms.mapping import make
 
     return make(spec, transform, whole=whole)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from echobuf._engine.output import OutputSpec
 from echobuf.errors import OptionError, SpecError, message
 from echobuf.field import is_ragged
 from echobuf.spec import Spec
@@ -24,12 +25,7 @@ def pad_values(spec: Spec, given: Any) -> list[bytes]:
     Raises:
         OptionError: the tree is not like the spec, or a dtype does not hold a number.
     """
-    values = [given] * len(spec.fields)
-    if not isinstance(given, _NUMBERS):
-        try:
-            values = spec.flatten(given, "pad_value")
-        except SpecError as error:
-            raise OptionError(message(error)) from None
+    values = _values(spec, given)
     items = []
     for value, field, path in zip(values, spec.fields, spec.paths, strict=True):
         if is_ragged(field):
@@ -37,6 +33,38 @@ def pad_values(spec: Spec, given: Any) -> list[bytes]:
         else:
             items.append(bytes(field.dtype.itemsize))
     return items
+
+
+def row_pads(spec: Spec, output: OutputSpec, given: Any) -> list[bytes]:
+    """Return for each leaf of batches one item that pads it, in its own dtype.
+
+    Args:
+        spec: of one example.
+        output: of batches.
+        given: as for `pad_values`.
+
+    Raises:
+        OptionError: the dtype that `transform` makes does not hold a number.
+    """
+    values = _values(spec, given)
+    return [
+        _item(values[source], field.dtype, "pad_value" + path)
+        if is_ragged(field)
+        else bytes(field.dtype.itemsize)
+        for (source, _), field, path in zip(
+            output.plans, output.drawn.fields, output.drawn.paths, strict=True
+        )
+    ]
+
+
+def _values(spec: Spec, given: Any) -> list[Any]:
+    """Return the number for each leaf of the spec."""
+    if isinstance(given, _NUMBERS):
+        return [given] * len(spec.fields)
+    try:
+        return spec.flatten(given, "pad_value")
+    except SpecError as error:
+        raise OptionError(message(error)) from None
 
 
 def _item(value: Any, dtype: np.dtype[Any], name: str) -> bytes:

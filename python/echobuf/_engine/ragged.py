@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from echobuf import _core
-from echobuf._engine.padding import pad_values
+from echobuf._engine.output import OutputSpec
+from echobuf._engine.padding import pad_values, row_pads
 from echobuf.errors import CapacityError, OptionError, SpecError
 from echobuf.field import is_ragged, row_bytes
 from echobuf.options import Options
@@ -21,13 +22,12 @@ Make = Callable[..., Any]
 """Makes a leaf of a batch of its values, and of its offsets, lengths or ids."""
 
 
-def check(spec: Spec, options: Options, transform: Any, *, shared: bool) -> None:
+def check(spec: Spec, options: Options, *, shared: bool) -> None:
     """Check the options of ragged leaves against the spec.
 
     Args:
         spec: of one example.
         options: the buffer's.
-        transform: as for `EchoBuffer`.
         shared: the slots lie in memory of several processes.
 
     Raises:
@@ -50,10 +50,6 @@ def check(spec: Spec, options: Options, transform: Any, *, shared: bool) -> None
             "let a DataLoader have the workers, with a collate function that makes "
             "lists",
         )
-    if transform is not None:
-        raise _not_yet(
-            name, "`transform` is given", "transform examples or batches outside"
-        )
     if options.ragged.pack_to is not None:
         _check_packing(spec, options.ragged.pack_to)
     _check_payload(spec, options)
@@ -67,6 +63,19 @@ def _check_packing(spec: Spec, pack_to: int) -> None:
                 f"`pack_to` is {pack_to}, but `spec{path}` has the fixed shape "
                 f"{field.shape}: several examples share a row. Leave the leaf out, or "
                 "make it ragged, with a value for each of the example's."
+            )
+
+
+def check_output(spec: Spec, output: OutputSpec, options: Options) -> None:
+    """Raise `OptionError` if rows are packed of leaves that `transform` makes fixed."""
+    if options.ragged.pack_to is None:
+        return
+    for field, path in zip(output.drawn.fields, output.drawn.paths, strict=True):
+        if not is_ragged(field):
+            raise OptionError(
+                f"`pack_to` is {options.ragged.pack_to}, and `transform{path}` makes "
+                f"the leaf one of fixed shape, {field.shape}, so no rows are to be "
+                "packed: leave `pack_to` out, or the window."
             )
 
 
@@ -147,7 +156,9 @@ def _max_lengths(spec: Spec, options: Options) -> list[int]:
     return [min(most, field.max_length or most) for field in spec.fields]
 
 
-def core_arguments(spec: Spec, options: Options) -> dict[str, Any]:
+def core_arguments(
+    spec: Spec, output: OutputSpec, options: Options
+) -> dict[str, Any]:
     """Return the arguments of `_core.BufferOptions` for ragged leaves, if any.
 
     Raises:
@@ -157,6 +168,8 @@ def core_arguments(spec: Spec, options: Options) -> dict[str, Any]:
         return {}
     ragged = options.ragged
     return {
+        "rows": list(output.rows),
+        "row_pads": row_pads(spec, output, ragged.pad_value),
         "payload_bytes": ragged.payload_bytes or 0,
         "max_lengths": _max_lengths(spec, options),
         "form": ragged.form,
@@ -169,26 +182,26 @@ def core_arguments(spec: Spec, options: Options) -> dict[str, Any]:
 
 
 def make_core(
-    spec: Spec,
+    output: OutputSpec,
     options: Options,
     leaves: list[Any],
-    output: list[Any],
+    drawn: list[Any],
     core_options: _core.BufferOptions,
 ) -> _core.RaggedBuffer:
     """Return the native buffer of a spec with ragged leaves.
 
     Args:
-        spec: of one example.
+        output: of batches.
         options: the buffer's.
         leaves: dtypes and shapes of what is put.
-        output: those of batches.
+        drawn: those of batches.
         core_options: the options in the core's form.
     """
     if options.ragged.pack_to is not None:
-        makers = _makers(spec, Packed)
-        return _core.PackingBuffer(leaves, output, core_options, makers)
-    makers = _makers(spec, Ragged if options.ragged.form == "packed" else Padded)
-    return _core.RaggedBuffer(leaves, output, core_options, makers)
+        makers = _makers(output.drawn, Packed)
+        return _core.PackingBuffer(leaves, drawn, core_options, makers)
+    makers = _makers(output.drawn, Ragged if options.ragged.form == "packed" else Padded)
+    return _core.RaggedBuffer(leaves, drawn, core_options, makers)
 
 
 def _makers(spec: Spec, make: Make) -> list[Make | None]:

@@ -69,7 +69,7 @@ class JaxAdapter(ItemAdapter):
         _check_dtypes(buffer)
         engine, target = engine_of(buffer), self._place.target
         backend = engine.backend
-        if self._is_sharded and engine.spec.is_ragged:
+        if self._is_sharded and engine.output.drawn.is_ragged:
             raise OptionError(
                 "`sharding` is given, and examples have ragged leaves, whose batches "
                 "are not there yet as global arrays; leave `sharding` out, or pad the "

@@ -41,16 +41,22 @@ def drawn_dtypes(
 ) -> list[torch.dtype | None]:
     """Return of each leaf of batches its dtype, if NumPy lacks it, else None."""
     dtypes = []
-    for (source, plan), field, path in zip(
-        output.plans, output.drawn.fields, output.drawn.paths, strict=True
+    for (source, plan), rows, field, path in zip(
+        output.plans,
+        output.rows,
+        output.drawn.fields,
+        output.drawn.paths,
+        strict=True,
     ):
-        whole = carried[source]
-        if plan is not None and whole is not None:
+        mask = rows is not None and rows.mask
+        whole = None if mask else carried[source]
+        computed = plan is not None or (rows is not None and rows.computes)
+        if computed and whole is not None:
             raise SpecError(
                 f"`transform{path}` is for a leaf of {whole}, which NumPy lacks; "
                 "yield float32 or uint8, and let ToDtype make it small."
             )
-        dtypes.append(_drawn_dtype(field) if plan is not None else whole)
+        dtypes.append(_drawn_dtype(field) if computed else whole)
         if dtypes[-1] is None:
             _check_torch_dtype(field, path)
     return dtypes

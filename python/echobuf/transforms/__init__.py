@@ -39,7 +39,6 @@ from echobuf.transforms.resampling import (
 from echobuf.transforms.sequences import (
     GaussianNoise,
     RandomGain,
-    RandomWindow,
     SpecMask,
     TokenMask,
 )
@@ -58,12 +57,14 @@ from echobuf.transforms.tones import (
     RandomSolarize,
     Solarize,
 )
+from echobuf.transforms.windows import CenterWindow, RandomWindow
 
 __all__ = [
     "AutoAugment",
     "AutoContrast",
     "BoundingBoxes",
     "CenterCrop",
+    "CenterWindow",
     "ColorJitter",
     "Custom",
     "CutMix",

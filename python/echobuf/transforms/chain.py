@@ -71,14 +71,22 @@ class Chain(Leaf):
     def add(self, place: Place, index: int) -> None:
         """Add the operation at a place, in number `index` of the chain or being it."""
         operation: Any = place.operation
-        self._operation = self.named or operation
-        self.place = place
-        self.index = index
+        self.begin(place, index)
         if self.functions and not getattr(operation, "on_batches", False):
             raise self.refusal("stands behind a Lambda, which comes last")
+        self._check_operation(operation)
         self._check_size()
         operation.add_to(self)
         self._check_size()
+
+    def begin(self, place: Place, index: int) -> None:
+        """Say which operation messages are about from now on."""
+        self._operation = self.named or place.operation
+        self.place = place
+        self.index = index
+
+    def _check_operation(self, operation: Any) -> None:
+        """Raise `SpecError` for an operation that such a chain does not take."""
 
     @property
     def _link(self) -> Link:

@@ -42,6 +42,7 @@ class Container(Operation):
 
     transforms: Any
     _original: Container | None = None
+    keeps_length = True  # if those that it holds do
 
     def _read(self) -> None:
         """Make `transforms` a tuple of operations and of tuples of them."""

@@ -8,10 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from echobuf.errors import SpecError, message, shorten
-from echobuf.field import Field
+from echobuf.errors import SpecError, message, shorten, show
+from echobuf.field import Field, is_ragged
+from echobuf.ragged import Packed, Padded, Ragged
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.operation import Operation
+
+_FORMS = (Ragged, Padded, Packed)
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ class BatchFunction:
             SpecError: the function raised, or returned another shape or dtype than
                 declared.
         """
-        rows = len(leaf)
+        count = _count(leaf)
         try:
             result = self.function(leaf)
         except Exception as error:
@@ -51,7 +54,10 @@ class BatchFunction:
                 f"`{self.name}`: {self.shown} raised {type(error).__name__}: "
                 f"{message(error)}. The batch is not lost: the next call tries again."
             ) from error
-        wanted = (rows, *self.field.shape)
+        if is_ragged(self.field):
+            self._check_ragged(result, leaf, count)
+            return result
+        wanted = (count, *self.field.shape)
         shape = getattr(result, "shape", None)
         if shape is None or tuple(shape) != wanted or not self._has_dtype(result):
             raise SpecError(
@@ -60,6 +66,31 @@ class BatchFunction:
                 "of one example where the function changes them."
             )
         return result
+
+    def _check_ragged(self, result: Any, leaf: Any, count: int) -> None:
+        """Raise unless the result is in a form of ragged leaves, and as declared."""
+        if getattr(result, "is_nested", False):
+            result = Ragged(result.values(), result.offsets())
+        if not isinstance(result, _FORMS):
+            of = type(leaf).__name__ if isinstance(leaf, _FORMS) else "Ragged"
+            raise SpecError(
+                f"`{self.name}`: {self.shown} returned {_show(result)}; it must "
+                f"return an echobuf.{of}, such as `leaf._replace(values=...)`. Say "
+                "`shape=` of one example where the result is an array of fixed shape."
+            )
+        lead = 1 if isinstance(result, Ragged) else 2
+        shape = tuple(getattr(result.values, "shape", ()))
+        rest = tuple(self.field.shape[1:])
+        fits = len(shape) == lead + len(rest) and shape[lead:] == rest
+        if fits and self._has_dtype(result.values) and _count(result) == count:
+            return
+        raise SpecError(
+            f"`{self.name}`: {self.shown} returned {type(result).__name__} of "
+            f"{_count(result)} examples, whose values are {_show(result.values)}; it "
+            f"must return {count} examples of {self.field.dtype}"
+            f"{show(list(self.field.shape))}. Say `shape=`, None as axis 0, and "
+            "`dtype=` of one example where the function changes them."
+        )
 
     def _has_dtype(self, result: Any) -> bool:
         name = str(getattr(result, "dtype", "")).removeprefix("torch.")
@@ -74,11 +105,14 @@ class Lambda(Operation):
     cheaper. All operations after it must be `Lambda`s, too.
 
     Args:
-        function: takes the leaf of a batch, `[batch_size, *shape]` (fewer rows in a
-            ragged tail), as the caller gets it: an array of NumPy or CuPy, or a tensor
-            of torch; returns one of as many rows. It must draw no random numbers of
-            another generator, or a resumed run differs.
-        shape: of one example of the result, if the function changes it.
+        function: takes the leaf of a batch, `[batch_size, *shape]` (fewer rows in the
+            last batch), as the caller gets it: an array of NumPy or CuPy, or a tensor
+            of torch; returns one of as many rows. For a ragged leaf it takes the
+            `Ragged`, `Padded` or `Packed`, and returns such a one of as many examples,
+            or an array of fixed shape, as `shape` says. It must draw no random numbers
+            of another generator, or a resumed run differs.
+        shape: of one example of the result, if the function changes it; None as axis 0
+            for a ragged one.
         dtype: of the result, if the function changes it.
 
     Examples:
@@ -123,3 +157,10 @@ def _show(result: Any) -> str:
     if shape is None:
         return f"a {type(result).__name__}"
     return f"{getattr(result, 'dtype', type(result).__name__)}{list(shape)}"
+
+
+def _count(leaf: Any) -> int:
+    """Return the number of examples of a leaf, of rows where these are packed."""
+    if isinstance(leaf, Ragged):
+        return len(leaf.offsets) - 1
+    return len(leaf.values if isinstance(leaf, _FORMS) else leaf)

@@ -71,8 +71,12 @@ class Leaf(ABC):
         """Return the error for an operation that does not fit."""
         return SpecError(
             f"`transform{self.name}[{self.index}]`, {show(self._operation)}, {what}. "
-            f"There, {self.subject} is {self.dtype}{show(list(self.shape))}."
+            f"There, {self.subject} is {self.dtype}{show(self.shown_shape())}."
         )
+
+    def shown_shape(self) -> list[int | None]:
+        """Return the shape for messages."""
+        return list(self.shape)
 
     def image(self, order: str | None = None) -> Extent:
         """Take the leaf for an image or a clip: its height, width and channels.

@@ -9,15 +9,16 @@ import optree
 
 from echobuf._engine.output import OutputSpec
 from echobuf.errors import OptionError, show, warn_caller
-from echobuf.field import Field
+from echobuf.field import Field, is_ragged
 from echobuf.spec import NAMESPACE, Spec
-from echobuf.transforms import dtypes, points_leaves
+from echobuf.transforms import dtypes, points_leaves, ragged_chains
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.lowering import Extent
 from echobuf.transforms.mixed_labels import add_labels
 from echobuf.transforms.operation import Operation, Source
 from echobuf.transforms.places import every, occurrences, placed
 from echobuf.transforms.points_chain import PointsChain
+from echobuf.transforms.ragged_chains import RaggedPlan
 
 Path = tuple[Any, ...]
 
@@ -138,6 +139,8 @@ class _Leaves:
     def field(self, path: Path) -> Field:
         """Return the field of the record that a leaf is made from, of one example."""
         field = self.spec.fields[self.source(path)]
+        if is_ragged(field):
+            return field
         return Field(field.shape[len(self.lead) :], field.dtype)
 
 
@@ -171,6 +174,7 @@ class _Builder:
         )
         self._order: list[Path] = list(optree.treespec_paths(self._treespec))
         self._numbers: dict[tuple[int, int], int] = {}
+        self._ragged: dict[Path, RaggedPlan] = {}
         self._number_all()
 
     def _number_all(self) -> None:
@@ -192,11 +196,13 @@ class _Builder:
             built[path] = self._chain(path, fields[path], images)
         self._warn_of_masks(built, fields)
         self._warn_of_points(built)
-        plans, drawn, final, functions = [], [], [], []
+        plans, rows, drawn, final, functions = [], [], [], [], []
         for path in self._order:
             chain = built[path]
-            plan, field = chain.finish()
+            of_rows = self._ragged.get(path)
+            plan, field = chain.finish() if of_rows is None else (None, of_rows.field)
             plans.append((self._leaves.source(path), plan))
+            rows.append(None if of_rows is None else of_rows.rows)
             drawn.append(field)
             final.append(Field(chain.shape, chain.dtype))
             functions.append(tuple(chain.functions))
@@ -204,6 +210,7 @@ class _Builder:
             spec=self._spec(final),
             drawn=self._spec(drawn),
             plans=tuple(plans),
+            rows=tuple(rows),
             functions=tuple(functions),
             chains=self._shown(),
             numbers=self._drawn(),
@@ -262,6 +269,10 @@ class _Builder:
     ) -> Chain:
         operations = self._chains.get(path, [])
         numbers = (self._numbers[key] for key in occurrences(operations))
+        if is_ragged(field):
+            places = placed(operations, numbers)
+            self._ragged[path] = ragged_chains.plan(_name(path), field, places, images)
+            return self._ragged[path].chain
         image = points_leaves.image_of(self._leaves, self._chains, path)
         chain = (
             Chain(_name(path), field, images)

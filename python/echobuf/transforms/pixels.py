@@ -84,6 +84,7 @@ class ToDtype(Operation):
 
     dtype: Any
     scale: bool = False
+    keeps_length = True
 
     def __repr__(self) -> str:
         name = dtypes.float_dtype(self.dtype).name

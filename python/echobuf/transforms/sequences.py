@@ -1,4 +1,4 @@
-"""Operations for sequences of tokens, signals and spectrograms."""
+"""Operations for numbers of sequences: tokens, signals and spectrograms."""
 
 from __future__ import annotations
 
@@ -8,55 +8,7 @@ from typing import Any
 from echobuf import _core
 from echobuf.transforms import arguments, dtypes
 from echobuf.transforms.chain import Chain
-from echobuf.transforms.crops import add_crop
 from echobuf.transforms.operation import Operation
-
-
-@dataclass(frozen=True, eq=False)
-class RandomWindow(Operation):
-    """A window of a longer sequence, anywhere in it; of any dtype.
-
-    Args:
-        length: of the window.
-        axis: along which: 0, or -1, the last. Of spectrograms [frequency, time] and
-            [channel, frequency, time] the last is that of time.
-
-    Examples:
-        >>> signal = np.arange(100)
-        >>> chain = [T.RandomWindow(4)]
-        >>> loader = EchoLoader([signal] * 3, batch_size=3, factor=1, transform=chain)
-        >>> next(iter(loader))
-        array([[89, 90, 91, 92],
-               [85, 86, 87, 88],
-               [73, 74, 75, 76]])
-    """
-
-    length: int
-    axis: int = 0
-
-    def __post_init__(self) -> None:
-        arguments.make_plain(self)
-        arguments.integer(self, "length", self.length, 1)
-        arguments.integer(self, "axis", self.axis, -1, 0)
-
-    def add_to(self, chain: Chain) -> None:
-        rank = len(chain.shape)
-        if rank == 0:
-            raise chain.refusal("is for sequences, of one axis or more")
-        along = self.axis % rank
-        if chain.shape[along] < self.length:
-            raise chain.refusal(f"is longer than axis {self.axis}")
-        places = chain.shape[along] - self.length + 1
-        rows, columns, _ = chain.window_extent(along)
-        if along == 0 and rank > 1:
-            add_crop(chain, (self.length, columns), (0, 0), (places, 1))
-        else:
-            # Choose the same window as in a leaf that has one axis more.
-            size = rows, self.length
-            add_crop(chain, size, (0, 0), (1, places), columns_first=True)
-        shape = list(chain.shape)
-        shape[along] = self.length
-        chain.shape = tuple(shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +49,7 @@ class TokenMask(Operation):
     p_mask: float = 0.8
     p_random: float = 0.1
     special_tokens: Any = ()
+    keeps_length = True
 
     def __post_init__(self) -> None:
         arguments.make_plain(self)
@@ -156,6 +109,7 @@ class TokenLabels(Operation):
 
     mask: TokenMask
     ignore_index: int = field(default=-100)
+    keeps_length = True
 
     def __post_init__(self) -> None:
         arguments.make_plain(self)
@@ -189,6 +143,7 @@ class RandomGain(Operation):
 
     min_db: float = -6.0
     max_db: float = 6.0
+    keeps_length = True
 
     def __post_init__(self) -> None:
         arguments.make_plain(self)
@@ -223,6 +178,7 @@ class GaussianNoise(Operation):
     mean: float = 0.0
     sigma: float = 0.1
     clip: bool | None = None
+    keeps_length = True
 
     def __post_init__(self) -> None:
         arguments.make_plain(self)

@@ -11,6 +11,7 @@
 
 #include "echobuf/buffer/length_options.hpp"
 #include "echobuf/draw/leaf_plan.hpp"
+#include "echobuf/draw/rows_plan.hpp"
 #include "echobuf/schedule/auto_schedule.hpp"
 #include "echobuf/schedule/fixed_schedule.hpp"
 #include "echobuf/store/borrowed_slots.hpp"
@@ -61,8 +62,11 @@ struct BufferOptions {
     demand(batch_size >= 1 && (lengths.pack_to > 0 || batch_size <= largest_batch()),
            "`batch_size` must be from 1 to " + std::to_string(largest_batch()) +
                " with this `window` and `factor`");
-    for (const LeafOptions& leaf : leaves)
+    for (const LeafOptions& leaf : leaves) {
       demand(leaf.field < fields.size(), "a leaf is made of a field that is not there");
+      demand(!leaf.rows || lengths.any(),
+             "a leaf is made of the rows of a field that is not in `lengths`");
+    }
     demand(!shared || !ragged, "`shared` is for records that are not ragged");
     demand(!borrowed || (!ragged && !shared),
            "`borrowed` is for records that are not ragged");
@@ -97,6 +101,8 @@ struct BufferOptions {
                "with `pack_to` each `max_length` must be from 1 to it");
     }
     std::vector<bool> seen(fields.size(), false);
+    for (const LeafOptions& leaf : leaves)
+      if (leaf.rows) check_rows(leaf, demand);
     for (const RaggedField& field : lengths.fields) {
       demand(field.field < fields.size() && field.row_bytes > 0,
              "`lengths` has a field that is not there, or rows of no bytes");
@@ -105,6 +111,19 @@ struct BufferOptions {
       demand(field.pad.empty() || field.row_bytes % field.pad.size() == 0,
              "`pad` must be a whole part of a row");
     }
+  }
+  template <class Demand>
+  void check_rows(const LeafOptions& leaf, const Demand& demand) const {
+    const RowsPlan& rows = *leaf.rows;
+    bool there = false;
+    for (const RaggedField& field : lengths.fields)
+      there = there || (field.field == leaf.field && field.row_bytes == rows.row_bytes);
+    demand(there && !leaf.plan,
+           "`rows` of a leaf is for a field in `lengths`, whose rows it must have");
+    demand(!rows.windowed() || (rows.length > 0 && lengths.pack_to == 0),
+           "a window must have rows, and is not for `pack_to`");
+    demand(rows.windowed() ? rows.pieces.size() <= 1 : !rows.pieces.empty(),
+           "a window has one piece at most, and all rows have one at least");
   }
 };
 

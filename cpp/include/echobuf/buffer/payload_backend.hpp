@@ -143,6 +143,19 @@ struct BasicPayloadBackend {
       return RowsLayout(batch, lengths, options.batch_size).bytes();
     std::size_t row = 0;
     for (const RaggedField& field : lengths.fields) row += field.row_bytes;
+    std::size_t made = 0;  // of a row of all leaves, but for windows
+    std::size_t windows = 0;
+    std::size_t leaves = 0;
+    for (const BatchLayout::Leaf& leaf : batch.all())
+      for (const RaggedField& field : lengths.fields) {
+        if (field.field != leaf.field) continue;
+        ++leaves;
+        if (leaf.rows && leaf.rows->windowed())
+          windows += round_up(size_product(options.batch_size, leaf.rows->bytes),
+                              kLeafAlignment);
+        else
+          made += leaf.rows ? leaf.rows->bytes : field.row_bytes;
+      }
     std::size_t rows = measure.most;
     if (lengths.max_rows > 0)
       rows = std::max(rows, size_product(lengths.max_rows, row));
@@ -152,7 +165,8 @@ struct BasicPayloadBackend {
     else
       rows = size_product(rows, options.batch_size);
     const std::size_t index = (options.batch_size + 1) * sizeof(std::int64_t);
-    return batch.bytes() + lengths.fields.size() * round_up(index, kLeafAlignment) +
+    if (made != row) rows = size_product(rows / row + 1, made);
+    return batch.bytes() + windows + leaves * round_up(index, kLeafAlignment) +
            round_up(rows, kLeafAlignment);
   }
 };

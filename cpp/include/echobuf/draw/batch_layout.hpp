@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "echobuf/draw/leaf_plan.hpp"
+#include "echobuf/draw/rows_plan.hpp"
 #include "echobuf/store/record.hpp"
 
 namespace echobuf {
@@ -18,6 +19,7 @@ class BatchLayout {
     std::size_t bytes;   // of one example
     std::size_t field;   // of the record
     const LeafPlan* plan;
+    const RowsPlan* rows;  // where the field is of any number of rows, and no copy
   };
 
   /// A batch of `batch_size` records, or of one ragged one. `leaves` must outlive it.
@@ -38,13 +40,15 @@ class BatchLayout {
   /// Returns whether a plan makes one of the leaves.
   bool planned() const {
     for (const Leaf& leaf : leaves_)
-      if (leaf.plan) return true;
+      if (leaf.plan || leaf.rows) return true;
     return false;
   }
   std::size_t maker_bytes() const {
     std::size_t bytes = 0;
-    for (const Leaf& leaf : leaves_)
+    for (const Leaf& leaf : leaves_) {
       if (leaf.plan) bytes += leaf.plan->maker_bytes();
+      if (leaf.rows) bytes += leaf.rows->maker_bytes();
+    }
     return bytes;
   }
   std::optional<std::uint32_t> partner_operation() const {
@@ -61,7 +65,7 @@ class BatchLayout {
         leaf.plan ? leaf.plan->bytes() : record.bytes_per_count(leaf.field);
     const std::size_t rows =
         record.ragged() ? record.fields()[leaf.field].rows : batch_size;
-    leaves_.push_back({bytes_, bytes, leaf.field, leaf.plan.get()});
+    leaves_.push_back({bytes_, bytes, leaf.field, leaf.plan.get(), leaf.rows.get()});
     bytes_ += round_up(size_product(bytes, rows), kLeafAlignment);
   }
 

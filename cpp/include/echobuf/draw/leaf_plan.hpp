@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 namespace echobuf {
 
@@ -17,10 +18,11 @@ struct Program;
 struct Drawn {
   std::uint64_t seed;
   std::uint64_t epoch;
-  std::uint64_t draw;        // of the epoch, from 0 on
-  std::uint32_t row;         // in the batch, where whole batches are echoed
-  const std::byte* example;  // its field
-  const std::byte* partner;  // that of its partner, where a plan asks for one
+  std::uint64_t draw;               // of the epoch, from 0 on
+  std::uint32_t row;                // in the batch, where whole batches are echoed
+  const std::byte* example;         // its field
+  const std::byte* partner;         // that of its partner, where a plan asks for one
+  std::uint32_t first_element = 0;  // of an example that is made piece by piece
 };
 
 /// Carries a plan out. One caller at a time.
@@ -30,6 +32,8 @@ class LeafMaker {
   /// Writes the leaf of one example to `target`.
   virtual void make(const Drawn& drawn, std::byte* target) = 0;
 };
+
+struct RowsPlan;
 
 /// Never changes; any number of buffers may share it.
 class LeafPlan {
@@ -51,7 +55,9 @@ class LeafPlan {
 
 struct LeafOptions {
   std::size_t field;
-  std::shared_ptr<const LeafPlan> plan;  // none: the field as it is
+  std::shared_ptr<const LeafPlan> plan;            // none: the field as it is
+  std::shared_ptr<const RowsPlan> rows = nullptr;  // of a field of any number of rows
+  std::vector<std::byte> pad = {};  // of what `rows` makes: one row; none: zeros
 };
 
 }  // namespace echobuf

@@ -17,6 +17,7 @@
 #include "echobuf/draw/host_draw.hpp"
 #include "echobuf/draw/part.hpp"
 #include "echobuf/draw/rows_copy.hpp"
+#include "echobuf/draw/transformed_rows.hpp"
 #include "echobuf/schedule/permutation.hpp"
 #include "echobuf/store/payload_store.hpp"
 
@@ -33,6 +34,8 @@ struct PayloadPlan {
     orders.clear();
     slots.clear();
   }
+
+  DrawnRecords records() const { return {parts, slots}; }
 };
 
 class PayloadDraw {
@@ -47,13 +50,15 @@ class PayloadDraw {
         options_(options),
         pool_(std::move(pool)),
         fixed_(store.slots(), batch, options.seed),
+        transformed_(store, batch, options),
         sources_(store.fields().size()),
         leaves_(batch.leaves()) {
     for (const BatchLayout::Leaf& leaf : batch.all())
       has_fixed_ = has_fixed_ || leaf.bytes > 0;
     for (std::size_t i = 0; i < batch.leaves(); ++i)
       for (std::size_t f = 0; f < store.fields().size(); ++f)
-        if (batch.all()[i].field == store.fields()[f].field) ragged_.push_back({i, f});
+        if (batch.all()[i].field == store.fields()[f].field && !batch.all()[i].rows)
+          ragged_.push_back({i, f});
   }
 
   /// Makes a batch of `before`, one that was drawn in the packed form, or none, and of
@@ -64,13 +69,15 @@ class PayloadDraw {
     Batch made;
     made.count = before.count + plan.slots.size();
     find_sources(plan, before);
-    const std::size_t bytes = lay_out(made, form);
+    const std::size_t bytes = lay_out(plan, before, made, form);
     made.block = pool_->take(bytes);
     if (!draw_fixed(plan, before, made, poll)) return false;
     const RowsCopier copy(bytes >= kStreamFrom);
     for (const Ragged& leaf : ragged_)
       if (!copy_rows(leaf, form, copy, made, poll)) return false;
     if (bytes >= kStreamFrom) finish_streaming();
+    const auto go_on = [&](std::size_t written) { return this->go_on(written, poll); };
+    if (!transformed_.draw(plan.records(), before, form, made, go_on)) return false;
     batch = std::move(made);
     return true;
   }
@@ -115,7 +122,8 @@ class PayloadDraw {
   }
 
   /// Finds the places of the leaves, and returns the bytes of the batch.
-  std::size_t lay_out(Batch& batch, Form form) const {
+  std::size_t lay_out(const PayloadPlan& plan, const Batch& before, Batch& batch,
+                      Form form) {
     batch.places.assign(batch_.leaves(), {});
     std::size_t bytes = 0;
     const auto add = [&](std::size_t more) {
@@ -140,6 +148,7 @@ class PayloadDraw {
       place.index = add((batch.count + (packed ? 1 : 0)) * sizeof(std::int64_t));
       place.values = add(size_product(size_product(place.rows, row), records));
     }
+    transformed_.lay_out(plan.records(), before, form, batch, add);
     return bytes;
   }
 
@@ -201,8 +210,9 @@ class PayloadDraw {
   const BufferOptions& options_;
   const std::shared_ptr<BatchPool> pool_;
   HostDraw fixed_;
-  bool has_fixed_ = false;  // leaves of one size
-  std::vector<Ragged> ragged_;
+  bool has_fixed_ = false;      // leaves of one size
+  std::vector<Ragged> ragged_;  // that are copied
+  TransformedRows transformed_;
   std::vector<std::vector<RowsSource>> sources_;  // of each field, in the batch's order
   std::vector<std::byte*> leaves_;
   std::size_t since_poll_ = 0;  // bytes

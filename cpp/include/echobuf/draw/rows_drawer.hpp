@@ -8,6 +8,7 @@
 #include <cstring>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "echobuf/draw/payload_cursor.hpp"
 #include "echobuf/draw/rows_copy.hpp"
 #include "echobuf/draw/rows_layout.hpp"
+#include "echobuf/draw/rows_maker.hpp"
 #include "echobuf/schedule/permutation_range.hpp"
 #include "echobuf/schedule/row_packer.hpp"
 #include "echobuf/schedule/sweep.hpp"
@@ -50,7 +52,13 @@ class RowsDrawer : public PayloadCursor {
         pool_(std::move(pool)),
         layout_(batch, options.lengths, options.batch_size),
         packer_(options.lengths.pack_to),
-        handed_(sweep_) {}
+        handed_(sweep_) {
+    for (const RowsLayout::Leaf& leaf : layout_.leaves()) {
+      const RowsPlan* const plan = batch.all()[leaf.number].rows;
+      makers_.emplace_back();
+      if (plan) makers_.back().emplace(*plan, store.fields()[leaf.field].pad, false);
+    }
+  }
 
   Outcome draw(Batch& batch, Poll* poll) {
     for (;;) {
@@ -159,7 +167,9 @@ class RowsDrawer : public PayloadCursor {
         if (taken > 0) before.step(progress, taken, same);
         if (!begin_batch(before)) break;
       }
-      copy(slot, packer_.place(row, length), row);
+      const Drawn drawn{options_.seed, epoch_.number, part.draw + taken, 0,
+                        nullptr,       nullptr};
+      copy(slot, packer_.place(row, length), row, drawn);
     }
     return taken;
   }
@@ -177,7 +187,8 @@ class RowsDrawer : public PayloadCursor {
   }
 
   /// Copies a record to its place; rows before begin() were handed out already.
-  void copy(std::uint64_t slot, const RowPacker::Place& place, std::int64_t row) {
+  void copy(std::uint64_t slot, const RowPacker::Place& place, std::int64_t row,
+            const Drawn& drawn) {
     if (row < 0) return;
     const std::uint64_t length = store_.rows(slot, 0).count;
     const std::uint64_t number = place.row - first_row_;
@@ -186,12 +197,16 @@ class RowsDrawer : public PayloadCursor {
     batch.rows[of_batch] = packer_.at(place.row);
     std::byte* const block = batch.block.data();
     const std::size_t first = of_batch * options_.lengths.pack_to + place.at;
-    for (const RowsLayout::Leaf& leaf : layout_.leaves()) {
+    for (std::size_t i = 0; i < makers_.size(); ++i) {
+      const RowsLayout::Leaf& leaf = layout_.leaves()[i];
       const PayloadStore::Rows& rows = store_.rows(slot, leaf.field);
       const std::size_t bytes = leaf.row_bytes;
-      if (length > 0)
-        std::memcpy(block + leaf.offset + first * bytes, store_.payload() + rows.offset,
-                    length * bytes);
+      const std::byte* const from = store_.payload() + rows.offset;
+      std::byte* const to = block + leaf.offset + first * bytes;
+      if (makers_[i])
+        makers_[i]->make(drawn, {from, length * makers_[i]->plan().row_bytes}, to);
+      else if (length > 0)
+        std::memcpy(to, from, length * bytes);
       since_poll_ += length * bytes;
     }
     auto* const segments =
@@ -273,7 +288,9 @@ class RowsDrawer : public PayloadCursor {
       const std::size_t left = length - used;
       for (const RowsLayout::Leaf& leaf : layout_.leaves()) {
         fill_rows(block + leaf.offset + first * leaf.row_bytes, left * leaf.row_bytes,
-                  store_.fields()[leaf.field].pad);
+                  makers_[&leaf - layout_.leaves().data()]
+                      ? options_.leaves[leaf.number].pad
+                      : store_.fields()[leaf.field].pad);
       }
       std::memset(block + layout_.ids().segments + first * sizeof(std::int32_t), 0,
                   left * sizeof(std::int32_t));
@@ -305,6 +322,7 @@ class RowsDrawer : public PayloadCursor {
 
   const std::shared_ptr<BatchPool> pool_;
   const RowsLayout layout_;
+  std::vector<std::optional<RowsMaker>> makers_;  // of its leaves that are no copies
 
   RowPacker packer_;
   std::uint64_t first_row_ = 0;  // of the packer's, that was not handed out

@@ -17,6 +17,7 @@ namespace echobuf {
 class RowsLayout {
  public:
   struct Leaf {
+    std::size_t number;     // of the batch
     std::size_t field;      // of the fields of any length
     std::size_t offset;     // in the block
     std::size_t row_bytes;  // of one value
@@ -26,12 +27,15 @@ class RowsLayout {
   RowsLayout(const BatchLayout& batch, const LengthOptions& lengths,
              std::uint64_t rows) {
     const std::size_t values = size_product(rows, lengths.pack_to);
-    for (const BatchLayout::Leaf& leaf : batch.all())
+    for (std::size_t number = 0; number < batch.leaves(); ++number) {
+      const BatchLayout::Leaf& leaf = batch.all()[number];
       for (std::size_t f = 0; f < lengths.fields.size(); ++f)
         if (leaf.field == lengths.fields[f].field) {
-          const std::size_t row = lengths.fields[f].row_bytes;
-          leaves_.push_back({f, add(size_product(values, row)), row});
+          const std::size_t row =
+              leaf.rows ? leaf.rows->bytes : lengths.fields[f].row_bytes;
+          leaves_.push_back({number, f, add(size_product(values, row)), row});
         }
+    }
     ids_.segments = add(size_product(values, sizeof(std::int32_t)));
     ids_.positions = add(size_product(values, sizeof(std::int32_t)));
     ids_.lengths = add(size_product(rows, sizeof(std::int64_t)));

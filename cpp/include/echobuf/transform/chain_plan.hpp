@@ -37,7 +37,7 @@ class ChainPlan : public LeafPlan {
 
     void make(const Drawn& drawn, std::byte* target) override {
       const DrawNumber number{transform_key(drawn.seed, drawn.epoch), drawn.draw,
-                              drawn.row};
+                              drawn.row, drawn.first_element};
       executor_.execute(number, drawn.example, drawn.partner, target);
     }
 

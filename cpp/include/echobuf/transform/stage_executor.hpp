@@ -136,7 +136,7 @@ class StageExecutor {
   void execute(Work& work, std::int32_t frame, DrawNumber number,
                const std::byte* record, const std::byte* partner, std::byte* target) {
     const Stage& stage = work.stage;
-    number.first_element = stage.first_element(static_cast<std::uint32_t>(frame));
+    number.first_element += stage.first_element(static_cast<std::uint32_t>(frame));
     const std::int64_t before = work.from_whole ? frame * stage.source.size() : 0;
     const auto source = [&](const std::byte* example, bool of_partner) {
       if (stage.from == kRecord) return example + before;
