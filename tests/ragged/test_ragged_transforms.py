@@ -129,7 +129,9 @@ def apart(batch: dict[str, Any]) -> list[dict[str, Any]]:
     }
     for name, leaf in batch.items():
         if isinstance(leaf, Padded):
-            pad = {"noise": PAD["points"], "same": PAD["points"]}.get(name, PAD["tokens"])
+            pad = {"noise": PAD["points"], "same": PAD["points"]}.get(
+                name, PAD["tokens"]
+            )
             assert (leaf.values[~leaf.mask] == pad).all()
     count = len(batch["id"])
     assert {len(leaf) for leaf in leaves.values()} == {count}

@@ -156,9 +156,7 @@ def _max_lengths(spec: Spec, options: Options) -> list[int]:
     return [min(most, field.max_length or most) for field in spec.fields]
 
 
-def core_arguments(
-    spec: Spec, output: OutputSpec, options: Options
-) -> dict[str, Any]:
+def core_arguments(spec: Spec, output: OutputSpec, options: Options) -> dict[str, Any]:
     """Return the arguments of `_core.BufferOptions` for ragged leaves, if any.
 
     Raises:
@@ -200,7 +198,9 @@ def make_core(
     if options.ragged.pack_to is not None:
         makers = _makers(output.drawn, Packed)
         return _core.PackingBuffer(leaves, drawn, core_options, makers)
-    makers = _makers(output.drawn, Ragged if options.ragged.form == "packed" else Padded)
+    makers = _makers(
+        output.drawn, Ragged if options.ragged.form == "packed" else Padded
+    )
     return _core.RaggedBuffer(leaves, drawn, core_options, makers)
 
 
