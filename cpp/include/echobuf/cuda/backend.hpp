@@ -93,7 +93,8 @@ struct CudaBackend {
         batch(record_, options.leaves, options.batch_size),
         workspace_layout_(options, record_, batch),
         workspace_(make_device_memory(context, workspace_layout_.bytes)),
-        uploader_(std::make_unique<Uploader>(context, ring, store, window_->get())),
+        uploader_(std::make_unique<Uploader>(
+            context, ring, store, Staging::Window{window_->get(), capacity_})),
         transformed_(context, record_, batch, WorkspaceLayout::largest_rows(options),
                      stages, workspace_->get() + workspace_layout_.transformed),
         replay_(std::make_unique<Replay>(*uploader_)) {
