@@ -170,12 +170,6 @@ def _check_together(options: Options) -> None:
             f"{options.ragged.given}, but `unit` is 'batch'; ragged leaves are for "
             "unit='example'."
         )
-    if options.ragged.given and options.device != "cpu":
-        raise OptionError(
-            f"{options.ragged.given}, but `device` is {options.device!r}; ragged "
-            "leaves are not there yet on CUDA devices: use device='cpu', and move the "
-            "batches."
-        )
     if options.ragged.max_rows is not None and options.drop_last:
         raise OptionError(
             "`drop_last` is True, but with `max_rows` batches differ in size anyhow, "

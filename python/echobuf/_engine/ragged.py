@@ -41,8 +41,12 @@ def check(spec: Spec, options: Options, *, shared: bool) -> None:
             )
         return
     name = _first_name(spec)
-    if options.device != "cpu":
-        raise _not_yet(name, f"`device` is {options.device!r}", "use device='cpu'")
+    if options.device != "cpu" and options.ragged.pack_to is not None:
+        raise _not_yet(
+            name,
+            f"`device` is {options.device!r} with `pack_to`",
+            "use device='cpu', or leave `pack_to` out",
+        )
     if shared:
         raise _not_yet(
             name,
@@ -67,7 +71,19 @@ def _check_packing(spec: Spec, pack_to: int) -> None:
 
 
 def check_output(spec: Spec, output: OutputSpec, options: Options) -> None:
-    """Raise `OptionError` if rows are packed of leaves that `transform` makes fixed."""
+    """Raise `OptionError` if `transform` makes what the options cannot have.
+
+    Rows are not packed of leaves that it makes fixed; and on a device, chains of
+    specs with ragged leaves are not there yet.
+    """
+    if spec.is_ragged and options.device != "cpu":
+        computed = (plan is not None for _, plan in output.plans)
+        if any(computed) or any(rows is not None for rows in output.rows):
+            raise _not_yet(
+                _first_name(spec),
+                f"`transform` has chains, on `device` {options.device!r}",
+                "use device='cpu', or functions on whole batches: `Lambda`",
+            )
     if options.ragged.pack_to is None:
         return
     for field, path in zip(output.drawn.fields, output.drawn.paths, strict=True):

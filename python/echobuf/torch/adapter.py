@@ -216,3 +216,5 @@ class TorchAdapter(Adapter):
             engine.backend.use_tensors(functools.partial(convert, dtypes))
         else:
             engine.backend.use_tensors(dtypes)
+            if self._nested:
+                engine.backend.use_maker(torch.nested.nested_tensor_from_jagged)

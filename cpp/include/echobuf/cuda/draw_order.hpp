@@ -79,6 +79,17 @@ class DrawOrder {
     }
   }
 
+  /// Waits until the last draw is done.
+  void await_draws() const {
+    try {
+      const DeviceContext::RelaxedScope scope(*context_, std::nothrow);
+      const auto& calls = context_->driver().calls();
+      if (calls.event_synchronize(drawn_->get()) != kSuccess)
+        calls.context_synchronize();
+    } catch (const Error&) {  // then nothing runs there
+    }
+  }
+
   void await_all() const {
     try {
       const DeviceContext::RelaxedScope scope(*context_, std::nothrow);

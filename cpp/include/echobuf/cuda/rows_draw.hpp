@@ -44,6 +44,11 @@ class RowsDraw {
     for (std::size_t i = 0; i < batch.leaves(); ++i) field_of_.push_back(find(i));
   }
 
+  /// Waits for the last draw, which reads memory of this.
+  ~RowsDraw() { order_.await_draws(); }
+  RowsDraw(const RowsDraw&) = delete;
+  RowsDraw& operator=(const RowsDraw&) = delete;
+
   const DeviceContext& context() const { return *context_; }
 
   /// Words of a table at most: of the records of a batch, and for each field two more.
