@@ -113,8 +113,7 @@ def test_a_device_neither_packs_rows_of_them_nor_computes_on_them():
     on_device = {"device": "cuda", "payload_bytes": None}
     refused(
         echobuf.OptionError,
-        "`device` is 'cuda' with `pack_to`",
-        "`spec['points']` is ragged",
+        "`pack_to` is 64, and `device` is 'cuda'",
         spec={name: SPEC[name] for name in ("tokens", "points")},
         pack_to=64,
         **on_device,

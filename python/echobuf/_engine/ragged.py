@@ -41,12 +41,6 @@ def check(spec: Spec, options: Options, *, shared: bool) -> None:
             )
         return
     name = _first_name(spec)
-    if options.device != "cpu" and options.ragged.pack_to is not None:
-        raise _not_yet(
-            name,
-            f"`device` is {options.device!r} with `pack_to`",
-            "use device='cpu', or leave `pack_to` out",
-        )
     if shared:
         raise _not_yet(
             name,
