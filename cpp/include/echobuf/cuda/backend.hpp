@@ -28,8 +28,6 @@
 
 namespace echobuf::cuda {
 
-inline constexpr std::size_t kStagingBytes = std::size_t{64} << 20;
-
 /// At most one segment, and at most so many bytes, if that is a record.
 inline std::uint64_t staging_slots(const BufferOptions& options,
                                    const RecordLayout& record) {

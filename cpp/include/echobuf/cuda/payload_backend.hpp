@@ -38,13 +38,15 @@ struct DevicePayloadBackend {
     return options;
   }
 
+  /// `staging_bytes`: about so many of slots, and of payload, on their way at a time.
   /// Throws Error, std::bad_alloc.
   DevicePayloadBackend(const BufferOptions& options, const SharedContext& context,
-                       FunctionHandle kernel)
+                       FunctionHandle kernel, std::size_t staging_bytes = kStagingBytes)
       : measure(options),
         record_(record_of(options)),
         capacity_(ring_capacity(options)),
-        staging_(StagingSize::of(record_, capacity_, measure.size, most(measure))),
+        staging_(StagingSize::of(record_, capacity_, measure.size, most(measure),
+                                 staging_bytes)),
         ring(capacity_, measure.size.units, staging_.slots, staging_.units),
         window_(make_device_memory(context, window_bytes(record_, capacity_, measure))),
         store(context, record_, capacity_, measure.size, staging_,
@@ -89,8 +91,8 @@ struct DevicePayloadBackend {
   static std::size_t staging_bytes(const BufferOptions& options) {
     const PayloadMeasure measure(options);
     const RecordLayout record = record_of(options);
-    const StagingSize size =
-        StagingSize::of(record, ring_capacity(options), measure.size, most(measure));
+    const StagingSize size = StagingSize::of(
+        record, ring_capacity(options), measure.size, most(measure), kStagingBytes);
     return size.slots * record.stride() + size_product(size.units, measure.size.unit);
   }
 

@@ -14,6 +14,8 @@
 
 namespace echobuf::cuda {
 
+inline constexpr std::size_t kStagingBytes = std::size_t{64} << 20;
+
 /// Bytes of a run of records that are uploaded together, or one record.
 inline constexpr std::uint64_t kRunBytes = std::uint64_t{4} << 20;
 
