@@ -85,7 +85,12 @@ class CudaBackend:
         self._full = (self._lead + self._spec.fields[0].shape)[0]
         self._arrays: Arrays = self._device.arrays(self._spec, self._lead)
         return _core.DeviceBuffer(
-            leaves, drawn, core_options, self._device.core, kernels, self._stages.handles
+            leaves,
+            drawn,
+            core_options,
+            self._device.core,
+            kernels,
+            self._stages.handles,
         )
 
     def _check_capacity(self, core_options: _core.BufferOptions) -> None:
@@ -252,6 +257,7 @@ class CudaBackend:
         )
 
     def _batch_bytes(self) -> int:
-        return math.prod(self._lead) * sum(
+        size: int = sum(
             math.prod(field.shape) * field.dtype.itemsize for field in self._spec.fields
         )
+        return math.prod(self._lead) * size

@@ -172,11 +172,12 @@ class RaggedCudaBackend(CudaBackend):
     def _batch_bytes(self) -> int:
         # What it is on average: the payload of the window for its records.
         rows = self._needs[4] * self._options.batch_size // self._options.window
-        return rows + self._options.batch_size * sum(
+        fixed: int = sum(
             math.prod(field.shape) * field.dtype.itemsize
             for field in self._spec.fields
             if not is_ragged(field)
         )
+        return rows + self._options.batch_size * fixed
 
 
 def _nothing() -> Spec:
