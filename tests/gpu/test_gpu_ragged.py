@@ -55,6 +55,38 @@ def leaves_of(batch: dict[str, Any]) -> list[Any]:
     return leaves
 
 
+@pytest.mark.parametrize("rows", [1, 8])
+def test_packed_rows_are_those_of_the_cpu(place: Any, rows: int) -> None:
+    count, length = (200, 37) if place.simulated else (20_000, 2048)
+    spec = {"tokens": Field((None,), np.int32), "points": Field((None, 3), np.int8)}
+    options = {"batch_size": rows, "window": 64, "factor": 2, "pack_to": length}
+
+    def feed_tokens(buffer: EchoBuffer) -> None:
+        for number in range(count):
+            tokens = example(number, length)["tokens"]
+            points = np.repeat(tokens[:, None].astype(np.int8), 3, axis=1)
+            buffer.put({"tokens": tokens, "points": points}, timeout=WAIT_S)
+        buffer.close()
+
+    with (
+        EchoBuffer(spec, **options) as here,
+        EchoBuffer(spec, device="cuda", **options) as there,
+    ):
+        producers = [Worker(feed_tokens, each) for each in (here, there)]
+        batches = 0
+        for want, got in zip_longest(here, there):
+            batches += 1
+            for name in spec:
+                for one, other in zip(
+                    want[name], place.host(list(got[name])), strict=True
+                ):
+                    assert one.dtype == other.dtype
+                    np.testing.assert_array_equal(one, other)
+        for producer in producers:
+            producer.result()
+    assert batches > 3
+
+
 @pytest.mark.parametrize("name", OPTIONS)
 def test_batches_are_those_of_the_cpu(place: Any, name: str) -> None:
     count, longest = (150, 60) if place.simulated else (4000, 3000)

@@ -18,10 +18,7 @@ SOURCE = (ROOT / "cpp" / "kernels" / "rows.cu").read_text()
 LEAVES, THREADS, AT_ONCE = 32, 256, 4
 LEAF = np.dtype(
     [
-        *(
-            (name, "u8")
-            for name in ("base", "bytes", "sources", "add", "ends", "each")
-        ),
+        *((name, "u8") for name in ("base", "bytes", "sources", "add", "ends", "each")),
         *((name, "u8") for name in ("lengths", "words", "row")),
         *((name, "u4") for name in ("records", "grain")),
         ("pad", "u1", 16),
