@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <optional>
 #include <variant>
 #include <vector>
 
@@ -56,11 +55,6 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
   /// True if a draw would not wait. Changes nothing that is drawn.
   bool ready() { return plan() != Outcome::kWait; }
 
-  /// See PassCursor; what is on its way comes first.
-  std::uint64_t wanted() {
-    return catching_up_ ? ring_.extent().committed : Cursor::wanted();
-  }
-
  protected:
   using Cursor::epoch_;
   using Cursor::options_;
@@ -76,8 +70,6 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
   }
 
   const PayloadPlan& planned() const { return plan_; }
-  /// Whether it waits for what is on its way alone.
-  bool catching_up() const { return catching_up_.has_value(); }
   /// Records of the batch, with those that were set apart.
   std::uint64_t count() const { return partial_count_ + plan_.slots.size(); }
   /// Its rows, by field, and the most of a record.
@@ -112,7 +104,6 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
     Cursor::move_to(epoch, sweep);
     plan_.clear();
     forget_apart();
-    catching_up_.reset();
     after_ = sweep_;
   }
 
@@ -130,7 +121,7 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
   Outcome walk_on(S& walk) {
     while (!full_ && count() < most_records()) {
       if constexpr (S::kDrawsPartly)
-        if (walk.between_passes() && is_catching_up()) return Outcome::kWait;
+        if (walk.between_passes() && this->is_catching_up()) return Outcome::kWait;
       const UpstreamProgress progress = this->look_on(walk);
       if (this->lacking(progress)) {
         this->note_need(walk);
@@ -208,17 +199,6 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
     return true;
   }
 
-  /// On a device, all records that were put by now decide what "auto" sweeps next,
-  /// however far the uploader is: a draw waits for these, and not for later ones.
-  bool is_catching_up() {
-    if (ring_.behind()) {
-      if (!catching_up_) catching_up_ = ring_.tail();
-      if (ring_.extent().committed < *catching_up_) return true;
-    }
-    catching_up_.reset();
-    return false;
-  }
-
   void forget_apart() {
     partial_count_ = partial_longest_ = 0;
     std::fill(partial_rows_.begin(), partial_rows_.end(), 0);
@@ -230,7 +210,6 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
   bool crossed_ = false;  // a pass has ended in it
   bool full_ = false;     // the next record does not fit
   Sweep after_;
-  std::optional<std::uint64_t> catching_up_;  // with what is below this position
 
   // Of the first records of the batch, where they were set apart.
   std::uint64_t partial_count_ = 0;
