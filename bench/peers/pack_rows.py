@@ -1,13 +1,15 @@
 """Token sequences packed into rows of one length: who packs them, and how.
 
-Lengths are log-normal. Each candidate is given the form that it reads fastest: one array
-of tokens with offsets for echobuf, a list of arrays for packers in Python, a dataset of
-Arrow for TRL. What is longer than a row is cut.
+Lengths are log-normal. Each candidate reads the form that suits it best: one array of
+tokens with offsets for echobuf, a list of arrays for packers in Python, a dataset of
+Arrow for TRL. Examples longer than a row are cut beforehand.
 """
 
 from __future__ import annotations
 
 import bisect
+import importlib
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any
@@ -67,24 +69,25 @@ class Echobuf(_Packing):
     guarantees = (("order", "shuffled"), ("ids", "segments and positions"))
 
     def prepare(self) -> None:
-        from echobuf import EchoLoader
+        from echobuf import EchoLoader, Ragged
+
+        step = 256
+        batches = []
+        for first in range(0, len(self.lengths), step):
+            offsets = self.offsets[first : first + step + 1]
+            values = self.values[offsets[0] : offsets[-1]]
+            batches.append(Ragged(values, offsets - offsets[0]))
 
         self.loader = EchoLoader(
-            list(self._batches()),
+            batches,
             batched=True,
             batch_size=self.settings["rows"],
             window=self.settings["window"],
             factor=1,
-            ragged="packed",
+            payload_bytes=2 * self.settings["window"] * self.settings["mean"] * 4,
             pack_to=self.length,
             seed=self.settings.get("seed", 0),
         )
-
-    def _batches(self) -> Iterator[Any]:
-        step = 256
-        for first in range(0, len(self.lengths), step):
-            offsets = self.offsets[first : first + step + 1]
-            yield self.values[offsets[0] : offsets[-1]], offsets - offsets[0]
 
     def used(self) -> Iterator[Any]:
         for batch in self.loader:
@@ -92,10 +95,9 @@ class Echobuf(_Packing):
 
 
 class Python(_Packing):
-    """A packer in Python: `open_rows` rows, of which the first with room is filled.
+    """A packer in Python, which fills the first of `open_rows` rows that has room.
 
-    With one open row it is the loop that most people write, and examples that do not fit
-    close the row.
+    With one open row it is the usual loop: an example that does not fit closes the row.
     """
 
     guarantees = (("order", "as read"), ("ids", "segments and positions"))
@@ -103,8 +105,7 @@ class Python(_Packing):
     def prepare(self) -> None:
         bounds = self.offsets.tolist()
         self.examples = [
-            self.values[first:end]
-            for first, end in zip(bounds, bounds[1:], strict=False)
+            self.values[first:end] for first, end in itertools.pairwise(bounds)
         ]
 
     def rows(self) -> Iterator[list[Any]]:
@@ -114,14 +115,11 @@ class Python(_Packing):
         room: list[int] = []
         for example in self.examples:
             size = len(example)
-            for at, left in enumerate(room):
-                if size <= left:
-                    break
-            else:
+            at = next((n for n, left in enumerate(room) if size <= left), -1)
+            if at < 0:
                 if len(rows) == most:
                     yield rows.pop(0)
                     room.pop(0)
-                at = len(rows)
                 rows.append([])
                 room.append(length)
             rows[at].append(example)
@@ -150,15 +148,18 @@ class Python(_Packing):
 
 
 class TRL(_Packing):
-    """`trl.pack_dataset`, best fit decreasing, 1,000 examples at a time as it is called.
+    """`trl.pack_dataset` with its defaults: best fit decreasing of each 1,000 examples.
 
-    Its rows are lists of Arrow, neither padded nor with ids of segments.
+    Rows are lists of Arrow, without padding and without ids of segments.
     """
 
-    packages = ("trl", "datasets", "pyarrow")
+    packages = ("trl", "transformers", "datasets", "pyarrow")
     guarantees = (("order", "by length"), ("ids", "lengths of examples"))
+    strategy = "bfd"
 
     def prepare(self) -> None:
+        for package in self.packages:  # of which trl would import some too late
+            importlib.import_module(package)
         import datasets
         import pyarrow as pa
         from trl import pack_dataset
@@ -170,10 +171,16 @@ class TRL(_Packing):
 
     def used(self) -> Iterator[Any]:
         kwargs = {"keep_in_memory": True, "load_from_cache_file": False}
-        kwargs["batch_size"] = self.settings.get("at_once", 1000)
-        packed = self.pack(self.dataset, self.length, "bfd", kwargs)
+        packed = self.pack(self.dataset, self.length, self.strategy, kwargs)
         for column in packed.data.column("input_ids").chunks:
             yield column.value_lengths().to_numpy()
+
+
+class TRLWrapped(TRL):
+    """`trl.pack_dataset` that cuts examples where rows end, and so fills all rows."""
+
+    guarantees = (("order", "as read; examples are cut"), ("ids", "none"))
+    strategy = "wrapped"
 
 
 class Offline(_Packing):

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <deque>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -16,27 +15,12 @@
 #include "echobuf/draw/batch_pool.hpp"
 #include "echobuf/draw/host_draw.hpp"
 #include "echobuf/draw/part.hpp"
+#include "echobuf/draw/payload_planner.hpp"
 #include "echobuf/draw/rows_copy.hpp"
 #include "echobuf/draw/transformed_rows.hpp"
-#include "echobuf/schedule/permutation.hpp"
 #include "echobuf/store/payload_store.hpp"
 
 namespace echobuf {
-
-/// The records of a batch in the order of their draws.
-struct PayloadPlan {
-  std::deque<Permutation> orders;  // of the parts
-  std::vector<PassPart> parts;
-  std::vector<std::uint64_t> slots;
-
-  void clear() {
-    parts.clear();
-    orders.clear();
-    slots.clear();
-  }
-
-  DrawnRecords records() const { return {parts, slots}; }
-};
 
 class PayloadDraw {
  public:
@@ -72,10 +56,10 @@ class PayloadDraw {
     const std::size_t bytes = lay_out(plan, before, made, form);
     made.block = pool_->take(bytes);
     if (!draw_fixed(plan, before, made, poll)) return false;
-    const RowsCopier copy(bytes >= kStreamFrom);
+    const bool stream = bytes >= kStreamFrom;
     for (const Ragged& leaf : ragged_)
-      if (!copy_rows(leaf, form, copy, made, poll)) return false;
-    if (bytes >= kStreamFrom) finish_streaming();
+      if (!copy_rows(leaf, form, stream, made, poll)) return false;
+    if (stream) finish_streaming();
     const auto go_on = [&](std::size_t written) { return this->go_on(written, poll); };
     if (!transformed_.draw(plan.records(), before, form, made, go_on)) return false;
     batch = std::move(made);
@@ -170,8 +154,8 @@ class PayloadDraw {
     return true;
   }
 
-  bool copy_rows(const Ragged& leaf, Form form, const RowsCopier& copy,
-                 const Batch& batch, Poll* poll) {
+  bool copy_rows(const Ragged& leaf, Form form, bool stream, const Batch& batch,
+                 Poll* poll) {
     const std::vector<RowsSource>& sources = sources_[leaf.field];
     const RaggedField& field = store_.fields()[leaf.field];
     const LeafPlace& place = batch.places[leaf.leaf];
@@ -179,11 +163,12 @@ class PayloadDraw {
     std::int64_t* const index = index_of(batch, place);
     const bool packed = form == Form::kPacked;
     const std::size_t length = place.rows * field.row_bytes;  // of each, if padded
+    RowsCopier copy(sources.data(), sources.size(), stream);
     std::size_t at = 0;
     if (packed) index[0] = 0;
     for (std::size_t i = 0; i < sources.size(); ++i) {
       const std::size_t bytes = sources[i].bytes;
-      copy(sources.data(), i, sources.size(), values + at);
+      copy(values + at);
       if (packed) {
         at += bytes;
       } else {
