@@ -107,7 +107,8 @@ def _sequences(dice: random.Random) -> tuple[dict[str, echobuf.Field], dict[str,
         "wave": echobuf.Field((length,), np.float32),
         "bands": echobuf.Field((8, length), np.float32),
     }
-    window = t.RandomWindow(dice.randint(4, length))
+    kind = dice.choice([t.RandomWindow, t.RandomWindow, t.CenterWindow])
+    window = kind(dice.randint(4, length))
     mask = t.TokenMask(1, 100, special_tokens=(2,))
     return spec, {
         "tokens": [window, mask],

@@ -2,6 +2,7 @@
 #include <pybind11/stl.h>
 
 #include "device_buffer.hpp"
+#include "ragged_device_buffer.hpp"
 #include "register.hpp"
 #include "register_methods.hpp"
 
@@ -9,10 +10,23 @@ namespace py = pybind11;
 using echobuf::BufferOptions;
 using echobuf::python::DeviceBuffer;
 using echobuf::python::DeviceHandle;
+using echobuf::python::RaggedDeviceBuffer;
+
+namespace {
+
+template <class Core>
+py::tuple needs_of(const BufferOptions& options) {
+  const echobuf::BufferNeeds needs = Core::needs(options);
+  return py::make_tuple(needs.slots, needs.bytes_per_slot, needs.batches,
+                        needs.bytes_per_batch, needs.more);
+}
+
+}  // namespace
 
 void register_device(py::module_& m) {
   m.attr("TWICE") = static_cast<int>(echobuf::Status::kTwice);
   m.attr("CAPTURING") = static_cast<int>(echobuf::Status::kCapturing);
+  m.attr("RESIZE") = static_cast<int>(echobuf::Status::kResize);
 
   // (code, text): Python says what to do about it.
   PYBIND11_CONSTINIT static py::gil_safe_call_once_and_store<py::object> error;
@@ -54,11 +68,24 @@ void register_device(py::module_& m) {
                 const echobuf::RecordLayout record(options.fields, options.ragged);
                 return echobuf::cuda::staging_slots(options, record) * record.stride();
               })
-          .def_static("needs", [](const BufferOptions& options) {
-            const echobuf::BufferNeeds needs =
-                echobuf::python::DeviceCore::needs(options);
-            return py::make_tuple(needs.slots, needs.bytes_per_slot, needs.batches,
-                                  needs.bytes_per_batch, needs.more);
-          });
+          .def_static("needs", &needs_of<echobuf::python::DeviceCore>);
   echobuf::python::register_methods<DeviceBuffer>(buffer);
+
+  auto ragged =
+      py::class_<RaggedDeviceBuffer>(m, "RaggedDeviceBuffer")
+          .def(py::init<const py::list&, const py::list&, const BufferOptions&,
+                        const DeviceHandle&, const DeviceBuffer::Handles&>(),
+               py::arg("leaves"), py::arg("output"), py::arg("options"),
+               py::arg("device"), py::arg("kernels"))
+          .def_property_readonly("share_bytes", &RaggedDeviceBuffer::share)
+          .def("next_at", &RaggedDeviceBuffer::next_at)
+          .def("notice_loss", &RaggedDeviceBuffer::notice_loss)
+          .def("error", &RaggedDeviceBuffer::error)
+          .def_static(
+              "staging_bytes",
+              [](const BufferOptions& options) {
+                return echobuf::cuda::DevicePayloadBackend::staging_bytes(options);
+              })
+          .def_static("needs", &needs_of<echobuf::python::RaggedDeviceCore>);
+  echobuf::python::register_methods<RaggedDeviceBuffer>(ragged);
 }

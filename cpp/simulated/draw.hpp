@@ -1,11 +1,12 @@
-// The kernels of kernels/draw.cu as this driver runs them: blocks one after another,
-// their threads step by step, on the host.
+// The kernels of kernels/draw.cu and rows.cu as this driver runs them: blocks one after
+// another, their threads step by step, on the host.
 #pragma once
 
 #include <cstdint>
 
 #include "control.hpp"
 #include "echobuf/draw/draw_kernel.hpp"
+#include "echobuf/draw/rows_kernel.hpp"
 
 namespace echobuf::simulated {
 
@@ -51,6 +52,13 @@ inline void plan(const Launch& launch, void* const* arguments) {
                *static_cast<const std::uint64_t*>(arguments[1]), t);
 }
 
+inline void draw_rows(const Launch& launch, void* const* arguments) {
+  device::touched = touch;
+  for (std::uint32_t block = 0; block < launch.grid.x; ++block)
+    draw_rows_block(HostThreads(launch.block.x),
+                    *static_cast<const RowsMoves*>(arguments[0]), block);
+}
+
 inline cuda::FunctionHandle draw_function() {
   const std::size_t bytes[] = {sizeof(DrawLayout), sizeof(DrawParts)};
   return echobuf_simulated_kernel("echobuf_draw", draw, bytes, 2);
@@ -69,6 +77,11 @@ inline cuda::FunctionHandle draw_planned_function() {
 inline cuda::FunctionHandle plan_function() {
   const std::size_t bytes[] = {sizeof(DrawParts), sizeof(std::uint64_t)};
   return echobuf_simulated_kernel("echobuf_plan", plan, bytes, 2);
+}
+
+inline cuda::FunctionHandle draw_rows_function() {
+  const std::size_t bytes[] = {sizeof(RowsMoves)};
+  return echobuf_simulated_kernel("echobuf_draw_rows", draw_rows, bytes, 1);
 }
 
 }  // namespace echobuf::simulated

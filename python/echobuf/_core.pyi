@@ -269,6 +269,7 @@ class Device:
 
 TWICE: int
 CAPTURING: int
+RESIZE: int
 
 class DeviceBuffer(_Bound):
     def __init__(
@@ -284,6 +285,35 @@ class DeviceBuffer(_Bound):
         self, addresses: list[int], stream: int, timeout_s: float | None, /
     ) -> int: ...
     def before_replay(self, stream: int, timeout_s: float | None, /) -> int: ...
+    def notice_loss(self, /) -> None: ...
+    def error(self) -> str: ...
+    @staticmethod
+    def needs(options: BufferOptions, /) -> tuple[int, int, int, int, int]: ...
+    @staticmethod
+    def staging_bytes(options: BufferOptions, /) -> int: ...
+
+class RaggedDeviceBuffer(_Bound):
+    """A buffer on a device, some leaves of whose examples differ in length."""
+
+    def __init__(
+        self,
+        leaves: list[tuple[np.dtype[Any], tuple[int | None, ...]]],
+        output: list[tuple[np.dtype[Any], tuple[int | None, ...]]],
+        options: BufferOptions,
+        device: Device,
+        kernels: dict[str, int],
+    ) -> None: ...
+    @property
+    def share_bytes(self) -> int:
+        """The most bytes of a segment's ragged leaves, or an example's; 0: any."""
+    def next_at(
+        self,
+        memory: list[tuple[int, int, int]],
+        count: int,
+        stream: int,
+        timeout_s: float | None,
+        /,
+    ) -> tuple[int, int, list[int]]: ...
     def notice_loss(self, /) -> None: ...
     def error(self) -> str: ...
     @staticmethod

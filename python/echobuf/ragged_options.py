@@ -24,6 +24,7 @@ class RaggedOptions:
         max_rows: the most rows of a batch, in place of a number of examples.
         pack_to: the length of rows that whole examples are packed into.
         cuts: longer examples are cut to `pack_to`.
+        only_windows_pad: `pad_value` is given, and no argument makes padding.
         given: an argument that makes sense with ragged leaves alone, and its value, as
             `payload_bytes` is 1000; empty if there is none.
     """
@@ -35,6 +36,7 @@ class RaggedOptions:
     max_rows: int | None = None
     pack_to: int | None = None
     cuts: bool = False
+    only_windows_pad: bool = False
     given: str = ""
 
 
@@ -73,12 +75,6 @@ def check_ragged(
     given = {**checked, "pad_value": pad_value if pads else None}
     given["ragged"] = "padded" if ragged == "padded" else None
     given["pack_to"] = rows
-    if pads and ragged != "padded" and pad_to is None and rows is None:
-        raise OptionError(
-            f"`pad_value` is {pad_value!r}, but nothing is padded with ragged='packed' "
-            "and without `pad_to` and `pack_to`; leave `pad_value` out, or say "
-            "ragged='padded'."
-        )
     return RaggedOptions(
         form=ragged or "packed",
         payload_bytes=checked["payload_bytes"],
@@ -87,6 +83,9 @@ def check_ragged(
         max_rows=checked["max_rows"],
         pack_to=rows,
         cuts=cuts,
+        only_windows_pad=(
+            pads and ragged != "padded" and pad_to is None and rows is None
+        ),
         given=next(
             (f"`{name}` is {one!r}" for name, one in given.items() if one is not None),
             "",

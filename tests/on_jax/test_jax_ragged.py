@@ -8,7 +8,7 @@ import pytest
 import echobuf
 import echobuf.jax
 
-pytestmark = pytest.mark.host
+pytestmark = pytest.mark.contract
 
 EXAMPLES = [
     {"ids": np.arange(n * 7 % 13, dtype=np.int32) + n, "label": np.float32(n)}
@@ -65,6 +65,7 @@ def test_pad_to_keeps_compilations_few(ragged):
     assert many > few
 
 
+@pytest.mark.host
 def test_shardings_are_refused():
     mesh = jax.sharding.Mesh(np.array(jax.devices()[:2]), "x")
     sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("x"))

@@ -10,7 +10,7 @@ import echobuf.torch
 from echobuf import Field, Padded, Ragged
 from helpers import WAIT_S
 
-pytestmark = pytest.mark.host
+pytestmark = pytest.mark.contract
 
 KWARGS = {"window": 32, "factor": 2, "payload_bytes": 4000}
 

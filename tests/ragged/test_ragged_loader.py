@@ -11,7 +11,7 @@ from echobuf.loader.loader import internals_of
 from echobuf.spec import describe
 from helpers import WAIT_S
 
-pytestmark = pytest.mark.host
+pytestmark = pytest.mark.contract
 
 KWARGS = {"batch_size": 8, "window": 32, "factor": 2, "payload_bytes": 4000}
 
@@ -196,7 +196,7 @@ def test_other_axes_must_not_vary():
         ({"num_workers": 2}, "num_workers"),
         ({"batch_size": None, "max_rows": 50, "window": None}, "`window` is None"),
         ({"max_rows": 50}, "`batch_size` is 8 and `max_rows` is 50"),
-        ({"device": "cuda"}, "`device` is 'cuda'"),
+        ({"device": "cuda", "pack_to": 64}, "`pack_to` is 64, and `device` is 'cuda'"),
         ({"unit": "batch", "batch_size": None}, "`unit` is 'batch'"),
     ],
     ids=str,

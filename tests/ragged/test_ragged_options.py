@@ -9,8 +9,9 @@ from ragged_records import PAD, SPEC, SPEC_OF_LENGTHS, make, serve
 
 import echobuf
 from echobuf import Field
+from echobuf import transforms as T
 
-pytestmark = pytest.mark.host
+pytestmark = pytest.mark.contract
 
 KWARGS = {"batch_size": 4, "window": 8, "factor": 2, "payload_bytes": 800}
 FIXED = {"x": Field((3,), "i4")}
@@ -102,20 +103,29 @@ def test_packed_says_nothing_that_fixed_leaves_contradict():
     echobuf.EchoBuffer(FIXED, batch_size=1, window=2, ragged="packed", pad_value=0)
 
 
-def test_they_are_for_examples_on_the_cpu_without_transforms():
+def test_they_are_for_examples():
     refused(echobuf.OptionError, "`unit` is 'batch'", batch_size=None, unit="batch")
     whole = {"batch_size": None, "unit": "batch", "payload_bytes": None}
     refused(echobuf.SpecError, "[None]", "unit='batch'", spec=SPEC["tokens"], **whole)
-    refused(echobuf.OptionError, "`device` is 'cuda'", device="cuda")
+
+
+def test_a_device_neither_packs_rows_of_them_nor_computes_on_them():
+    on_device = {"device": "cuda", "payload_bytes": None}
     refused(
         echobuf.OptionError,
-        "`device` is 'cuda'",
-        "`spec['points']` is ragged",
-        spec=SPEC_OF_LENGTHS,
-        device="cuda",
-        payload_bytes=None,
+        "`pack_to` is 64, and `device` is 'cuda'",
+        spec={name: SPEC[name] for name in ("tokens", "points")},
+        pack_to=64,
+        **on_device,
     )
-    refused(echobuf.OptionError, "`transform` is given", transform={"id": []})
+    refused(
+        echobuf.OptionError,
+        "`spec['points']` is ragged",
+        "`transform` has chains, on `device` 'cuda'",
+        spec=SPEC_OF_LENGTHS,
+        transform={"tokens": [T.RandomWindow(4)]},
+        **on_device,
+    )
 
 
 # ---- padding

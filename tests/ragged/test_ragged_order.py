@@ -19,7 +19,7 @@ import echobuf
 from helpers import PUT_SIZES
 from schedule_reference import ratio
 
-pytestmark = pytest.mark.host
+pytestmark = pytest.mark.contract
 
 
 def expected(kwargs, lengths, epoch=0):

@@ -10,7 +10,7 @@ import echobuf
 from echobuf import Field, Padded, Ragged
 from helpers import WAIT_S
 
-pytestmark = pytest.mark.host
+pytestmark = pytest.mark.contract
 
 
 def make(spec, **kwargs):

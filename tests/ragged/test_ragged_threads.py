@@ -16,7 +16,7 @@ from ragged_records import (
 import echobuf
 from helpers import WAIT_S, Worker
 
-pytestmark = pytest.mark.host
+pytestmark = pytest.mark.contract
 
 N = 600
 LENGTHS = [(number * 7 % 11, number * 5 % 6) for number in range(N)]

@@ -35,7 +35,7 @@ def window_of(example: np.ndarray, length: int, draw: Draw, pad: int) -> np.ndar
 
 
 def noise_of(example: np.ndarray, draw: Draw) -> np.ndarray:
-    options = {"mean": 0.5, "sigma": 0.25, "clip": False}
+    options = {"mean": 0.5, "sigma": 0.25, "clip": None}
     if not len(example):
         return example.astype(np.float32)
     return transform("GaussianNoise", options, draw, example.astype(np.float32))

@@ -95,6 +95,7 @@ ROWS = {"BoundingBoxes": "boxes", "Keypoints": "points"}  # the leaves of these
 BASE: dict[str, dict[str, Any]] = {
     "BoundingBoxes": {"image": "x"},
     "CenterCrop": {"size": 2},
+    "CenterWindow": {"length": 2},
     "Custom": {
         "header": HEADER,
         "struct": "Vignette",

@@ -18,7 +18,11 @@ Array = np.ndarray[Any, Any]
 
 
 def put_tree(
-    core: _core.Buffer | _core.RaggedBuffer | _core.DeviceBuffer | _core.SharedRing,
+    core: _core.Buffer
+    | _core.RaggedBuffer
+    | _core.DeviceBuffer
+    | _core.RaggedDeviceBuffer
+    | _core.SharedRing,
     tree: Any,
     spec: Spec,
     stacked: bool,

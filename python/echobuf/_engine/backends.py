@@ -224,6 +224,10 @@ def make_backend(
     )
     if options.device == "cpu":
         return HostBackend(spec, output, options, core_options)
+    if spec.is_ragged:
+        from echobuf.cuda.ragged_backend import RaggedCudaBackend
+
+        return RaggedCudaBackend(spec, output, options, core_options)
     from echobuf.cuda.backend import CudaBackend
 
     return CudaBackend(spec, output, options, core_options)

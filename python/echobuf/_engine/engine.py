@@ -18,6 +18,11 @@ from echobuf.stats import Raw
 if TYPE_CHECKING:
     from echobuf.cuda.backend import CudaBackend
 
+AnyCore = (
+    _core.Buffer | _core.RaggedBuffer | _core.DeviceBuffer | _core.RaggedDeviceBuffer
+)
+"""A native buffer."""
+
 
 class Engine:
     """A compiled buffer, its backend, and the epoch that it is in.
@@ -83,9 +88,7 @@ class Engine:
             borrowed=borrowed,
         )
         self.termination = Termination(self.backend)
-        self.core: _core.Buffer | _core.RaggedBuffer | _core.DeviceBuffer = (
-            self.backend.core
-        )
+        self.core: AnyCore = self.backend.core
         self.put_all = self.core.put_all
         self.functions: BatchFunctions | None = None
         self.draws: HostBackend | CudaBackend | BatchFunctions = self.backend
@@ -146,7 +149,7 @@ class Engine:
 
     def _check_sizes(self, arrays: list[Any], stacked: bool) -> None:
         """Raise for an example larger than a segment's share, or than a row."""
-        if isinstance(self.core, _core.RaggedBuffer | _core.PackingBuffer):
+        if not isinstance(self.core, _core.Buffer | _core.DeviceBuffer):
             share = self.core.share_bytes
             ragged.check_sizes(
                 arrays, self.spec, self.options, stacked=stacked, share=share

@@ -41,8 +41,6 @@ def check(spec: Spec, options: Options, *, shared: bool) -> None:
             )
         return
     name = _first_name(spec)
-    if options.device != "cpu":
-        raise _not_yet(name, f"`device` is {options.device!r}", "use device='cpu'")
     if shared:
         raise _not_yet(
             name,
@@ -67,7 +65,20 @@ def _check_packing(spec: Spec, pack_to: int) -> None:
 
 
 def check_output(spec: Spec, output: OutputSpec, options: Options) -> None:
-    """Raise `OptionError` if rows are packed of leaves that `transform` makes fixed."""
+    """Raise `OptionError` if `transform` makes what the options cannot have.
+
+    Rows are not packed of leaves that it makes fixed; on a device, chains of specs with
+    ragged leaves are not there yet; and `pad_value` is for what is padded.
+    """
+    _check_pads(output, options)
+    if spec.is_ragged and options.device != "cpu":
+        computed = (plan is not None for _, plan in output.plans)
+        if any(computed) or any(rows is not None for rows in output.rows):
+            raise _not_yet(
+                _first_name(spec),
+                f"`transform` has chains, on `device` {options.device!r}",
+                "use device='cpu', or functions on whole batches: `Lambda`",
+            )
     if options.ragged.pack_to is None:
         return
     for field, path in zip(output.drawn.fields, output.drawn.paths, strict=True):
@@ -77,6 +88,20 @@ def check_output(spec: Spec, output: OutputSpec, options: Options) -> None:
                 f"the leaf one of fixed shape, {field.shape}, so no rows are to be "
                 "packed: leave `pack_to` out, or the window."
             )
+
+
+def _check_pads(output: OutputSpec, options: Options) -> None:
+    """Raise `OptionError` if there is a `pad_value`, and nothing that is padded."""
+    if not options.ragged.only_windows_pad:
+        return
+    for rows, field in zip(output.rows, output.drawn.fields, strict=True):
+        if rows is not None and not is_ragged(field):  # a window
+            return
+    raise OptionError(
+        f"`pad_value` is {options.ragged.pad_value!r}, but nothing is padded with "
+        "ragged='packed' and without `pad_to`, `pack_to` and windows of `transform`; "
+        "leave `pad_value` out, or say ragged='padded'."
+    )
 
 
 def _first_name(spec: Spec) -> str:

@@ -40,6 +40,9 @@ class CudaBackend:
     """
 
     worker_pool = _core.DeviceWorkerPool  # the native pool of its worker processes
+    buffer_class: type[_core.DeviceBuffer | _core.RaggedDeviceBuffer] = (
+        _core.DeviceBuffer
+    )
 
     def __init__(
         self,
@@ -50,7 +53,7 @@ class CudaBackend:
     ) -> None:
         self._options = options
         self._device = open_device(options.device)
-        self._needs = _core.DeviceBuffer.needs(core_options)
+        self._needs = self.buffer_class.needs(core_options)
         self._check_capacity(core_options)
         kernels = self._device.kernels()
         self._source = stage_source(plan for _, plan in output.plans)
@@ -58,8 +61,6 @@ class CudaBackend:
         self._spec = output.drawn
         self._finished_spec = output.spec
         self._lead = () if options.whole_batches else (options.batch_size,)
-        self._full = (self._lead + output.drawn.fields[0].shape)[0]
-        self._arrays: Arrays = self._device.arrays(output.drawn, self._lead)
         self._replayed_on: Any = None
         self._convert: Convert | None = None
         leaves, drawn = (
@@ -68,17 +69,29 @@ class CudaBackend:
         )
         with enough_threads("a buffer on a device", "close other buffers"):
             try:
-                self.core = _core.DeviceBuffer(
-                    leaves,
-                    drawn,
-                    core_options,
-                    self._device.core,
-                    kernels,
-                    self._stages.handles,
-                )
+                self.core = self._make_core(leaves, drawn, core_options, kernels)
             except (MemoryError, _core.CudaError) as error:
                 raise self._refusal(error) from None
         self._device.add(self.core)
+
+    def _make_core(
+        self,
+        leaves: list[Any],
+        drawn: list[Any],
+        core_options: _core.BufferOptions,
+        kernels: dict[str, int],
+    ) -> _core.DeviceBuffer | _core.RaggedDeviceBuffer:
+        """Return the native buffer, and lay out the arrays of batches."""
+        self._full = (self._lead + self._spec.fields[0].shape)[0]
+        self._arrays: Arrays = self._device.arrays(self._spec, self._lead)
+        return _core.DeviceBuffer(
+            leaves,
+            drawn,
+            core_options,
+            self._device.core,
+            kernels,
+            self._stages.handles,
+        )
 
     def _check_capacity(self, core_options: _core.BufferOptions) -> None:
         try:
@@ -88,7 +101,7 @@ class CudaBackend:
         capacity.check_device_capacity(
             self._needs, self._options, free, self._device.name
         )
-        self._staging_bytes = _core.DeviceBuffer.staging_bytes(core_options)
+        self._staging_bytes = self.buffer_class.staging_bytes(core_options)
         capacity.check_pinned(self._staging_bytes, self._options)
 
     def _refusal(self, error: Exception) -> DeviceError | CapacityError:
@@ -188,6 +201,7 @@ class CudaBackend:
         self._check_process()
         handle = self._arrays.stream(stream)
         try:
+            assert isinstance(self.core, _core.DeviceBuffer)
             code = -self.core.before_replay(handle, timeout)
         except _core.CudaError as error:
             raise device_error(self._device.name, error) from None
@@ -205,6 +219,7 @@ class CudaBackend:
             raise device_error(self._device.name, error) from None
 
     def _draw(self, addresses: list[int], stream: int, timeout: float | None) -> int:
+        assert isinstance(self.core, _core.DeviceBuffer)
         try:
             return self.core.next_at(addresses, stream, timeout)
         except _core.CudaError as error:
@@ -234,12 +249,15 @@ class CudaBackend:
         )
 
     def _no_room_for_batch(self, error: MemoryError) -> CapacityError:
-        size = math.prod(self._lead) * sum(
-            math.prod(field.shape) * field.dtype.itemsize for field in self._spec.fields
-        )
         return CapacityError(
-            f"a batch of {size:,} bytes does not fit the memory of "
+            f"a batch of {self._batch_bytes():,} bytes does not fit the memory of "
             f"{self._device.name}: {error}. Drop batches that you no longer need, make "
             f"`batch_size`, which is {self._options.batch_size}, smaller, or draw into "
             f"`out`.{capacity.jax_preallocation()}"
         )
+
+    def _batch_bytes(self) -> int:
+        size: int = sum(
+            math.prod(field.shape) * field.dtype.itemsize for field in self._spec.fields
+        )
+        return math.prod(self._lead) * size

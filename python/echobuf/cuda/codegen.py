@@ -24,6 +24,7 @@ DRAW_KERNELS = (
     "echobuf_draw_planned",
     "echobuf_draw_partners",
     "echobuf_plan",
+    "echobuf_draw_rows",
 )
 # No fused multiply-add: the host build, which has none, must agree bit for bit.
 DRAW_OPTIONS = ("-std=c++20", "--fmad=false")

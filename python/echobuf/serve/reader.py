@@ -196,6 +196,7 @@ class ServerReader:
             assert isinstance(core, _core.Buffer)
             self._reader = _core.RingReader(core, self._connection.slot)
         else:
+            assert isinstance(backend.core, _core.DeviceBuffer)
             self._reader = _core.DeviceRingReader(backend.core, self._connection.slot)
         return self._buffer
 

@@ -216,3 +216,8 @@ class TorchAdapter(Adapter):
             engine.backend.use_tensors(functools.partial(convert, dtypes))
         else:
             engine.backend.use_tensors(dtypes)
+            if self._nested:
+                from echobuf.cuda.ragged_backend import RaggedCudaBackend
+
+                assert isinstance(engine.backend, RaggedCudaBackend)
+                engine.backend.use_maker(torch.nested.nested_tensor_from_jagged)

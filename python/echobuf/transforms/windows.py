@@ -91,15 +91,16 @@ class RandomWindow(Window):
         ...     {"ids": Field((None,), np.int64, max_length=100)},
         ...     batch_size=2,
         ...     window=2,
+        ...     factor=1,
         ...     transform={"ids": [window], "mask": [T.Source("ids"), window.mask()]},
         ... )
         >>> for length in (2, 100):
         ...     buffer.put({"ids": np.arange(1, length + 1)})
         >>> batch = buffer.next_batch()
         >>> batch["ids"].tolist()
-        [[1, 2, 0, 0], [62, 63, 64, 65]]
+        [[90, 91, 92, 93], [1, 2, 0, 0]]
         >>> batch["mask"].astype(int).tolist()
-        [[1, 1, 0, 0], [1, 1, 1, 1]]
+        [[1, 1, 1, 1], [1, 1, 0, 0]]
     """
 
     length: int

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "echobuf/draw/batch_layout.hpp"
+#include "echobuf/draw/part.hpp"
 #include "echobuf/store/host_store.hpp"
 #include "echobuf/store/record.hpp"
 
@@ -49,6 +50,20 @@ inline void check_target(const char* call, const BatchLayout& layout,
   for (std::size_t i = 0; i < layout.leaves(); ++i)
     if (leaves[i] == nullptr && layout.all()[i].bytes > 0)
       refuse(call, "leaf " + std::to_string(i) + " of `target` is null");
+}
+
+/// The same of memory for records that differ in length; none is no fault.
+inline void check_rows(const char* call, const BatchLayout& layout,
+                       const RowsTarget& target) {
+  if (target.leaves.empty()) return;
+  if (target.leaves.size() != layout.leaves())
+    refuse(call, "`target` has " + std::to_string(target.leaves.size()) +
+                     " leaves, but a batch has " + std::to_string(layout.leaves()));
+  for (std::size_t i = 0; i < layout.leaves(); ++i) {
+    const RowsTarget::Leaf& leaf = target.leaves[i];
+    if (leaf.values == nullptr && (leaf.rows > 0 || layout.all()[i].bytes > 0))
+      refuse(call, "leaf " + std::to_string(i) + " of `target` is null");
+  }
 }
 
 /// Throws std::out_of_range for a leaf that a batch does not have, and

@@ -167,6 +167,15 @@ class BasicBuffer {
     return draw_path_.next_into(target, wait_limit, poll);
   }
 
+  /// On a device, where records differ in length: draws into the caller's leaves, if
+  /// they are of the batch's size, else says in `target` what that is (kResize): the
+  /// next call draws the same batch. Throws std::invalid_argument for another number of
+  /// leaves than batches have, and for null pointers.
+  Status next_rows(RowsTarget& target, const WaitLimit& wait_limit) {
+    argument_checks::check_rows("next_rows", layout(), target);
+    return draw_path_.next_rows(target, wait_limit);
+  }
+
   /// On a device: makes the next batch the one that a captured draw draws when its
   /// graph is launched, on `stream`, where all that it reads will be there. To be
   /// called before each launch; the batch is handed out by it, whether one comes or

@@ -17,6 +17,7 @@
 #include "echobuf/draw/batch.hpp"
 #include "echobuf/draw/draw_or_prepare.hpp"
 #include "echobuf/draw/drawer.hpp"
+#include "echobuf/draw/part.hpp"
 #include "echobuf/draw/prefetcher.hpp"
 #include "echobuf/sync/draw_lock.hpp"
 #include "echobuf/sync/event_count.hpp"
@@ -72,6 +73,14 @@ class DrawPath {
       return wait_for(wait_limit, &clock_.waits(), [&] {
         return draw([&] { return drawer_->draw_into(target, poll); });
       });
+    });
+  }
+
+  /// The same where records differ in length.
+  Status next_rows(RowsTarget& target, const WaitLimit& wait_limit) {
+    return timed([&] {
+      return wait_for(wait_limit, &clock_.waits(),
+                      [&] { return draw([&] { return drawer_->draw_rows(target); }); });
     });
   }
 
@@ -215,6 +224,7 @@ class DrawPath {
     if (outcome == Outcome::kCaptured) return {Status::kOk};  // whatever the epoch
     if (outcome == Outcome::kTwice) return {Status::kTwice};
     if (outcome == Outcome::kCapturing) return {Status::kCapturing};
+    if (outcome == Outcome::kResize) return {Status::kResize};
     if (paused_.load(std::memory_order_acquire)) return while_paused();
     // A failure and a shut-down close the ring, which looks like the end of upstream.
     if (const auto end = termination_.early()) return {*end};

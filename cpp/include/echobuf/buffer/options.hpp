@@ -140,6 +140,7 @@ enum class Status : int {
   kReentrant,    // called from the poll of a draw, which it would have to wait for
   kTwice,        // this capture has a draw already, which would draw the same batch
   kCapturing,    // a call that cannot be captured, on a stream that is
+  kResize,       // the next batch is of another size than the caller's memory
 };
 
 /// Asked between chunks of long copies; false stops the call.

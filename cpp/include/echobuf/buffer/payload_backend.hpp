@@ -7,6 +7,7 @@
 #include <memory>
 #include <new>
 #include <variant>
+#include <vector>
 
 #include "echobuf/buffer/options.hpp"
 #include "echobuf/buffer/payload_put_path.hpp"
@@ -48,15 +49,23 @@ class PayloadMeasure {
     std::uint64_t unit = 0;
     do {
       unit = size.unit;
-      const std::uint64_t edge = padding + (unit > kFieldAlignment ? unit : 0);
+      edge = padding + (unit > kFieldAlignment ? unit : 0);
       size = PayloadSize::of(window + 2 * (most + edge) + size_product(records, edge));
     } while (size.unit != unit);
   }
 
   std::uint64_t share;  // SegmentTable::kUnknown: no limit
   std::uint64_t most;
+  std::uint64_t edge;  // bytes of a record at most that are no rows
   PayloadSize size{0, 0};
 };
+
+/// The layout of the slots, which have no bytes of the fields of any length.
+inline RecordLayout record_of(const BufferOptions& options) {
+  std::vector<RecordLayout::Shape> shapes = options.fields;
+  for (const RaggedField& field : options.lengths.fields) shapes[field.field] = {0, 0};
+  return {shapes, false};
+}
 
 /// `DrawerOf`: a PayloadDrawer, or a RowsDrawer for rows that are packed.
 template <class DrawerOf>
@@ -64,7 +73,7 @@ struct BasicPayloadBackend {
   using Ring = PayloadRing;
   using Store = PayloadStore;
   using Drawer = DrawerOf;
-  using PutPath = PayloadPutPath;
+  using PutPath = PayloadPutPath<Ring, Store>;
 
   static constexpr bool kUploads = false;
 
@@ -125,14 +134,6 @@ struct BasicPayloadBackend {
   const std::shared_ptr<BatchPool> pool;
 
  private:
-  /// The slots have no bytes of the fields of any length.
-  static RecordLayout record_of(const BufferOptions& options) {
-    std::vector<RecordLayout::Shape> shapes = options.fields;
-    for (const RaggedField& field : options.lengths.fields)
-      shapes[field.field] = {0, 0};
-    return {shapes, false};
-  }
-
   /// Of a batch as large as they are on average, twice: batches differ, but for those
   /// of rows of one length.
   static std::size_t batch_bytes(const BufferOptions& options,

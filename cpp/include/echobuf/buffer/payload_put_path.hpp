@@ -8,16 +8,18 @@
 
 #include "echobuf/buffer/argument_checks.hpp"
 #include "echobuf/buffer/clocks.hpp"
+#include "echobuf/buffer/length_options.hpp"
 #include "echobuf/buffer/options.hpp"
 #include "echobuf/buffer/room_wait.hpp"
-#include "echobuf/store/payload_store.hpp"
-#include "echobuf/store/ring.hpp"
+#include "echobuf/store/payload_claims.hpp"
 
 namespace echobuf {
 
+/// `Ring`, `Store`: of the window, or of its staging.
+template <class Ring, class Store>
 class PayloadPutPath {
  public:
-  PayloadPutPath(PayloadRing& ring, PayloadStore& store, std::uint64_t most_bytes)
+  PayloadPutPath(Ring& ring, Store& store, std::uint64_t most_bytes)
       : ring_(ring), store_(store), most_bytes_(most_bytes) {}
 
   /// Puts examples `done` ... n-1 of `leaves` and counts them in `done`. Throws
@@ -117,8 +119,8 @@ class PayloadPutPath {
       argument_checks::refuse("put", name() + " points to null");
   }
 
-  PayloadRing& ring_;
-  PayloadStore& store_;
+  Ring& ring_;
+  Store& store_;
   const std::uint64_t most_bytes_;
   UpstreamClock clock_;
 };

@@ -28,8 +28,6 @@
 
 namespace echobuf::cuda {
 
-inline constexpr std::size_t kStagingBytes = std::size_t{64} << 20;
-
 /// At most one segment, and at most so many bytes, if that is a record.
 inline std::uint64_t staging_slots(const BufferOptions& options,
                                    const RecordLayout& record) {
@@ -93,7 +91,8 @@ struct CudaBackend {
         batch(record_, options.leaves, options.batch_size),
         workspace_layout_(options, record_, batch),
         workspace_(make_device_memory(context, workspace_layout_.bytes)),
-        uploader_(std::make_unique<Uploader>(context, ring, store, window_->get())),
+        uploader_(std::make_unique<Uploader>(
+            context, ring, store, Staging::Window{window_->get(), capacity_})),
         transformed_(context, record_, batch, WorkspaceLayout::largest_rows(options),
                      stages, workspace_->get() + workspace_layout_.transformed),
         replay_(std::make_unique<Replay>(*uploader_)) {

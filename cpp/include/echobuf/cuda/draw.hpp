@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "echobuf/cuda/draw_launch.hpp"
+#include "echobuf/cuda/draw_order.hpp"
 #include "echobuf/cuda/handles.hpp"
 #include "echobuf/cuda/plan.hpp"
 #include "echobuf/cuda/staging.hpp"
 #include "echobuf/cuda/transformed_leaves.hpp"
-#include "echobuf/cuda/uploader.hpp"
 #include "echobuf/draw/gather.hpp"
 #include "echobuf/draw/part.hpp"
 #include "echobuf/store/record.hpp"
@@ -39,13 +39,13 @@ struct Workspace {
 /// each may be on another stream. The device's context is the calling thread's.
 class DeviceDraw {
  public:
-  DeviceDraw(const Staging& staging, const BatchLayout& batch, Uploader& uploader,
+  DeviceDraw(const Staging& staging, const BatchLayout& batch, DrawOrder& order,
              Address window, std::uint64_t capacity, const Workspace& workspace,
              const Kernels& kernels, const DeviceTransformedLeaves& transformed,
              std::uint64_t batch_size)
       : staging_(staging),
         batch_(batch),
-        uploader_(uploader),
+        order_(order),
         window_(window),
         capacity_(capacity),
         workspace_(workspace),
@@ -56,10 +56,10 @@ class DeviceDraw {
         copied_(copied_fields(staging.layout(), batch)) {}
 
   const BatchLayout& batch() const { return batch_; }
-  const DeviceContext& context() const { return uploader_.context(); }
+  const DeviceContext& context() const { return order_.context(); }
 
   std::optional<std::uint64_t> capture_of(StreamHandle stream) const {
-    return uploader_.capture_of(stream);
+    return order_.capture_of(stream);
   }
 
   /// A part of a pass over the records from `window` on.
@@ -99,7 +99,7 @@ class DeviceDraw {
                           transformed_rows(parts[0].row, rows_of(parts), rows),
                           target.leaves, target.stream);
       });
-      uploader_.note_draw(target.stream);
+      order_.note_draw(target.stream);
     });
   }
 
@@ -119,7 +119,7 @@ class DeviceDraw {
                              *mix, least_blocks_),
                kernels_.draw_partners, parts, stream);
       });
-      uploader_.note_draw(stream);
+      order_.note_draw(stream);
     });
   }
 
@@ -162,10 +162,10 @@ class DeviceDraw {
   /// Enqueues what reads the records of `plan`.
   template <class Enqueue>
   void ordered(const Plan& plan, StreamHandle stream, Enqueue&& enqueue) try {
-    uploader_.order_draw(stream, plan.end());
+    order_.order_draw(stream, plan.end());
     enqueue();
   } catch (const Error& error) {
-    uploader_.lose_draw(stream, error);
+    order_.lose_draw(stream, error);
     throw;
   }
 
@@ -206,7 +206,7 @@ class DeviceDraw {
 
   const Staging& staging_;
   const BatchLayout& batch_;
-  Uploader& uploader_;
+  DrawOrder& order_;
   const Address window_;
   const std::uint64_t capacity_;
   const Workspace workspace_;

@@ -7,8 +7,8 @@
 #include <thread>
 #include <utility>
 
+#include "echobuf/cuda/draw_order.hpp"
 #include "echobuf/cuda/handles.hpp"
-#include "echobuf/cuda/uploader.hpp"
 
 namespace echobuf::cuda {
 
@@ -17,15 +17,15 @@ namespace echobuf::cuda {
 /// them.
 class Replay {
  public:
-  explicit Replay(Uploader& uploader) : uploader_(uploader) {}
+  explicit Replay(DrawOrder& order) : order_(order) {}
 
   /// Waits for the last launches, whose memory may be freed then.
   ~Replay() {
     if (!stream_) return;
     if (is_elsewhere(*stream_))
-      uploader_.await_all();
+      order_.await_all();
     else
-      uploader_.await(*stream_);
+      order_.await(*stream_);
   }
   Replay(const Replay&) = delete;
   Replay& operator=(const Replay&) = delete;
@@ -41,13 +41,13 @@ class Replay {
   /// launches, and records the event that the uploader waits for to write its slots.
   template <class Last>
   void finish(Last&& last) {
-    const DeviceContext::Scope scope(uploader_.context());
+    const DeviceContext::Scope scope(order_.context());
     refuse_in_capture();
     const StreamHandle stream = *std::exchange(stream_, std::nullopt);
     enqueue(stream, [&] {
-      if (is_elsewhere(stream)) uploader_.context().driver().context_synchronize();
+      if (is_elsewhere(stream)) order_.context().driver().context_synchronize();
       std::forward<Last>(last)(stream);
-      uploader_.note_draw(stream);
+      order_.note_draw(stream);
     });
   }
 
@@ -68,7 +68,7 @@ class Replay {
   void refuse_in_capture() {
     std::optional<std::uint64_t> capture;
     try {
-      capture = uploader_.capture_of(*stream_);
+      capture = order_.capture_of(*stream_);
     } catch (const Error& error) {
       if (error.code() != kErrorStreamCaptureInvalidated &&
           error.code() != kErrorStreamCaptureImplicit)
@@ -89,10 +89,10 @@ class Replay {
   }
 
   void lose(StreamHandle stream, const Error& error) {
-    uploader_.lose_draw(stream, error);
+    order_.lose_draw(stream, error);
   }
 
-  Uploader& uploader_;
+  DrawOrder& order_;
   std::optional<StreamHandle> stream_;
   std::thread::id thread_;
   std::optional<std::uint64_t> capture_;  // the last that had a draw

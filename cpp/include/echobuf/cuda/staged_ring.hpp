@@ -71,6 +71,12 @@ class StagedRing {
     return {first, count, false, freed};
   }
 
+  /// Returns whether a run takes slots that draws may still read which have not been
+  /// waited for: those given back from position `waited_for` on.
+  bool reuses(const Run& run, std::uint64_t waited_for) const {
+    return run.first + run.count > waited_for + capacity_;
+  }
+
   /// A run is on its way, or skipped: draws may be enqueued behind it.
   void sent(std::uint64_t end) {
     // Release: pairs with the acquire in extent(); the run's event is recorded.

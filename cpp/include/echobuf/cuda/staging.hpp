@@ -1,6 +1,7 @@
 // Pinned memory that producers write records into, on their way to the device.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -13,13 +14,25 @@
 
 namespace echobuf::cuda {
 
+inline constexpr std::size_t kStagingBytes = std::size_t{64} << 20;
+
+/// Bytes of a run of records that are uploaded together, or one record.
+inline constexpr std::uint64_t kRunBytes = std::uint64_t{4} << 20;
+
 class Staging {
  public:
+  /// The window on the device: `capacity` slots.
+  struct Window {
+    Address address;
+    std::uint64_t capacity;
+  };
+
   /// `slots` of staging; lengths of ragged records are kept for `lengths` positions.
   /// `shared`: with processes that write records themselves.
   Staging(const SharedContext& context, RecordLayout layout, std::uint64_t slots,
           std::uint64_t lengths, bool shared = false)
-      : layout_(std::move(layout)),
+      : context_(context),
+        layout_(std::move(layout)),
         slots_(slots),
         memory_(shared ? nullptr : make_pinned_memory(context, bytes())),
         shared_(shared ? std::make_unique<SharedPinnedMemory>(context, bytes())
@@ -33,7 +46,8 @@ class Staging {
   /// The slots are borrowed: nothing is written.
   Staging(const SharedContext& context, RecordLayout layout,
           const BorrowedSlots& borrowed)
-      : layout_(std::move(layout)),
+      : context_(context),
+        layout_(std::move(layout)),
         slots_(borrowed.slots),
         shared_(std::make_unique<SharedPinnedMemory>(context, borrowed.memory)),
         base_(shared_->memory().data()),
@@ -72,6 +86,21 @@ class Staging {
     return base_ + position % slots_ * layout_.stride();
   }
 
+  // ---- the uploader
+
+  /// Records of a run at most.
+  std::uint64_t most_of_run() const {
+    return std::max<std::uint64_t>(1, kRunBytes / layout_.stride());
+  }
+  /// Enqueues the copy of a run, which lies in one piece on both sides.
+  void upload(std::uint64_t first, std::uint64_t count, const Window& window,
+              StreamHandle stream) const {
+    const std::size_t stride = layout_.stride();
+    context_->driver().copy_to_device(window.address + first % window.capacity * stride,
+                                      static_cast<const void*>(at(first)),
+                                      count * stride, stream);
+  }
+
   /// The number of rows of a ragged record, until its slot in the window is taken.
   std::size_t length(std::uint64_t position) const {
     return lengths_[position % lengths_.size()];
@@ -80,6 +109,7 @@ class Staging {
  private:
   std::size_t bytes() const { return size_product(slots_, layout_.stride()); }
 
+  const SharedContext context_;
   const RecordLayout layout_;
   const std::uint64_t slots_;
   const std::unique_ptr<PinnedMemory> memory_;  // or

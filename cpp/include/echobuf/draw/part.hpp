@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "echobuf/schedule/permutation.hpp"
 
@@ -13,6 +14,23 @@ struct Target {
   std::byte* const* leaves;
   std::uint64_t count = 0;  // records; rows, if ragged
   void* stream = nullptr;   // on a device: where the batch is to be valid
+};
+
+/// The same where records differ in length, on a device: the caller brings memory for a
+/// batch, which is drawn if it is of the size that the next one has.
+struct RowsTarget {
+  /// A leaf: `rows` of all records, if packed; of each, if padded. `index`: offsets, or
+  /// lengths. Of a leaf of one size `values` alone.
+  struct Leaf {
+    std::byte* values;
+    std::byte* index;
+    std::uint64_t rows;
+  };
+
+  std::vector<Leaf> leaves;  // none: to learn the size
+  std::uint64_t count = 0;   // records; where the size is another: of the next batch
+  std::vector<std::uint64_t> needed = {};  // then: rows, leaf by leaf
+  void* stream = nullptr;                  // see Target
 };
 
 /// Draws `offset` ... `offset` + `count` - 1 of a pass over the records at `window`.

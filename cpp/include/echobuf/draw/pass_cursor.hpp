@@ -15,7 +15,8 @@
 namespace echobuf {
 
 /// kCaptured: nothing was drawn, but will be whenever a graph is launched. kTwice: it
-/// is in that graph already. kCapturing: the call cannot be captured.
+/// is in that graph already. kCapturing: the call cannot be captured. kResize: the
+/// batch is of another size than the caller's memory.
 enum class DrawOutcome {
   kBatch,
   kWait,
@@ -24,7 +25,8 @@ enum class DrawOutcome {
   kInterrupted,
   kCaptured,
   kTwice,
-  kCapturing
+  kCapturing,
+  kResize
 };
 
 /// `Ring`: the consumer's side of a ring.

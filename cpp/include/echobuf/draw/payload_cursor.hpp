@@ -11,28 +11,28 @@
 #include "echobuf/schedule/epoch.hpp"
 #include "echobuf/schedule/segment_table.hpp"
 #include "echobuf/schedule/sweep.hpp"
-#include "echobuf/store/payload_store.hpp"
-#include "echobuf/store/ring.hpp"
 
 namespace echobuf {
 
-class PayloadCursor : public PassCursor<PayloadRing> {
+/// `Ring`, `Store`: of the window, in host memory or on a device.
+template <class Ring, class Store>
+class PayloadCursor : public PassCursor<Ring> {
+  using Cursor = PassCursor<Ring>;
+
  public:
+  using Outcome = DrawOutcome;
+
   /// `share`: the most bytes of a segment; `most_bytes`: of a record.
-  PayloadCursor(const BufferOptions& options, PayloadRing& ring,
-                const PayloadStore& store, std::uint64_t share,
-                std::uint64_t most_bytes)
-      : PassCursor(options, ring),
-        store_(store),
-        most_bytes_(most_bytes),
-        table_(share) {
+  PayloadCursor(const BufferOptions& options, Ring& ring, const Store& store,
+                std::uint64_t share, std::uint64_t most_bytes)
+      : Cursor(options, ring), store_(store), most_bytes_(most_bytes), table_(share) {
     follow();
   }
 
   /// See PassCursor. Where it is not known which record fills a segment, the first that
   /// may.
   std::uint64_t wanted() {
-    const PayloadRing::Extent extent = ring_.extent();
+    const typename Ring::Extent extent = ring_.extent();
     const std::uint64_t need = need_ == SegmentTable::kUnknown ? soonest_end() : need_;
     const std::uint64_t last = epoch_.position(std::max(need, epoch_.required_end)) - 1;
     const bool first_hole = extent.closed || ring_.is_committed(last);
@@ -42,14 +42,14 @@ class PayloadCursor : public PassCursor<PayloadRing> {
  protected:
   /// From `sweep` on, in `epoch`: segments are those of its records.
   void move_to(const Epoch& epoch, const Sweep& sweep) {
-    PassCursor::move_to(epoch, sweep);
+    Cursor::move_to(epoch, sweep);
     follow();
   }
 
   /// Records up to where they are committed are known.
   template <class S>
   UpstreamProgress look_on(const S& walk) {
-    const UpstreamProgress progress = look(walk);
+    const UpstreamProgress progress = Cursor::look(walk);
     const auto size_of = [&](std::uint64_t i) {
       return walk.schedule().segment_size(i);
     };
@@ -63,10 +63,10 @@ class PayloadCursor : public PassCursor<PayloadRing> {
 
   /// A loaded state demands records that are not there, or others.
   bool lacking(const UpstreamProgress& progress) const {
-    return strange_ || PassCursor::lacking(progress);
+    return strange_ || Cursor::lacking(progress);
   }
   Outcome why_lacking(const UpstreamProgress& progress) const {
-    return strange_ ? Outcome::kShort : PassCursor::why_lacking(progress);
+    return strange_ ? Outcome::kShort : Cursor::why_lacking(progress);
   }
 
   /// The walk waits.
@@ -78,11 +78,16 @@ class PayloadCursor : public PassCursor<PayloadRing> {
   /// What was drawn is drawn.
   void go_on(const Sweep& after) {
     sweep_ = after;
-    release(oldest_record(sweep_));
+    this->release(oldest_record(sweep_));
     table_.forget(oldest_segment(sweep_));
   }
 
-  const PayloadStore& store_;
+  using Cursor::epoch_;
+  using Cursor::options_;
+  using Cursor::ring_;
+  using Cursor::sweep_;
+
+  const Store& store_;
 
  private:
   void follow() {

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <deque>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -16,27 +15,12 @@
 #include "echobuf/draw/batch_pool.hpp"
 #include "echobuf/draw/host_draw.hpp"
 #include "echobuf/draw/part.hpp"
+#include "echobuf/draw/payload_planner.hpp"
 #include "echobuf/draw/rows_copy.hpp"
 #include "echobuf/draw/transformed_rows.hpp"
-#include "echobuf/schedule/permutation.hpp"
 #include "echobuf/store/payload_store.hpp"
 
 namespace echobuf {
-
-/// The records of a batch in the order of their draws.
-struct PayloadPlan {
-  std::deque<Permutation> orders;  // of the parts
-  std::vector<PassPart> parts;
-  std::vector<std::uint64_t> slots;
-
-  void clear() {
-    parts.clear();
-    orders.clear();
-    slots.clear();
-  }
-
-  DrawnRecords records() const { return {parts, slots}; }
-};
 
 class PayloadDraw {
  public:

@@ -32,7 +32,7 @@ namespace echobuf {
 /// Each record is copied to its place as it is drawn, so no draw waits in the ring for
 /// the rest of a batch; rows are handed out in the order in which they were begun. All
 /// leaves have the same number of values.
-class RowsDrawer : public PayloadCursor {
+class RowsDrawer : public PayloadCursor<PayloadRing, PayloadStore> {
  public:
   using Outcome = DrawOutcome;
   static constexpr bool kInBlocks = true;  // batches can be drawn ahead, in memory

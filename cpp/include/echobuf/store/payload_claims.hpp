@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "echobuf/store/record_claims.hpp"
+#include "echobuf/store/staging_limits.hpp"
 #include "echobuf/sync/event_count.hpp"
 
 namespace echobuf {
@@ -38,10 +39,12 @@ class PayloadClaims {
   };
 
   /// A ring of `records`, at most kMostRecords, and of `units`, at most kMostUnits.
-  /// Begins at position `first`, and at `place` of the payload.
+  /// Begins at position `first`, and at `place` of the payload. `staging`: a bound
+  /// besides, of who brings records to the ring; or null.
   PayloadClaims(std::uint64_t records, std::uint64_t units, std::uint64_t first = 0,
-                std::uint64_t place = 0)
-      : records_(records),
+                std::uint64_t place = 0, const StagingLimits* staging = nullptr)
+      : staging_(staging),
+        records_(records),
         units_(units),
         ends_(std::make_unique<std::uint64_t[]>(records)),
         word_(moved(0, first, place)),
@@ -84,14 +87,16 @@ class PayloadClaims {
       const std::uint64_t start = place_of(word, place_limit);
       std::uint64_t count = 0;
       std::uint64_t place = start;
-      while (count < want && first + count < limit) {
+      bool fits = true;
+      while (count < want) {
         std::uint64_t next = place;
         take(next, size_of(count));
-        if (next > place_limit) break;
+        fits = first + count < limit && next <= place_limit;
+        if (!fits || !is_staged(first + count, next)) break;
         place = next;
         ++count;
       }
-      if (count < want) held_back_.store(true, std::memory_order_relaxed);
+      if (!fits) held_back_.store(true, std::memory_order_relaxed);
       if (count == 0) return {0, 0, false, 0};
       // Release: as in RecordClaims::claim().
       if (word_.compare_exchange_weak(word, moved(word, first + count, place),
@@ -106,6 +111,10 @@ class PayloadClaims {
   void end_at(std::uint64_t position, std::uint64_t place) {
     ends_[position % records_] = place;
   }
+  /// Where that of a committed record ends.
+  std::uint64_t end_of(std::uint64_t position) const {
+    return ends_[position % records_];
+  }
 
   /// Returns whether a record of `size` units has room.
   bool has_room(std::uint64_t size) const {
@@ -114,7 +123,8 @@ class PayloadClaims {
     const std::uint64_t place_limit = place_limit_.load(std::memory_order_acquire);
     std::uint64_t place = place_of(word, place_limit);
     take(place, size);
-    return position_of(word, limit) < limit && place <= place_limit;
+    const std::uint64_t position = position_of(word, limit);
+    return position < limit && place <= place_limit && is_staged(position, place);
   }
 
   EventCount& room() { return room_; }
@@ -203,6 +213,15 @@ class PayloadClaims {
            (place & kPlace);
   }
 
+  /// Returns whether staging has room for the record at `position`, up to `end` of the
+  /// payload. Acquire: pairs with StagingLimits::release().
+  bool is_staged(std::uint64_t position, std::uint64_t end) const {
+    return !staging_ ||
+           (position < staging_->position.load(std::memory_order_acquire) &&
+            end <= staging_->place.load(std::memory_order_acquire));
+  }
+
+  const StagingLimits* const staging_;
   const std::uint64_t records_;
   const std::uint64_t units_;
   const std::unique_ptr<std::uint64_t[]> ends_;  // of the record in each slot

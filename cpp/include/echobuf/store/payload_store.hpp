@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "echobuf/store/memory.hpp"
 #include "echobuf/store/payload_claims.hpp"
 #include "echobuf/store/record.hpp"
+#include "echobuf/store/rows_table.hpp"
 
 namespace echobuf {
 
@@ -35,42 +37,31 @@ struct PayloadSize {
 
 class PayloadStore {
  public:
-  /// The rows of one field of a record.
-  struct Rows {
-    std::uint64_t offset;  // in the payload, in bytes
-    std::uint64_t count;
-  };
+  using Rows = RowsTable::Rows;
 
   /// `layout`: of the slots, where the fields of `lengths` have no bytes.
   PayloadStore(RecordLayout layout, std::uint64_t capacity, const PayloadSize& size,
                std::vector<RaggedField> fields)
       : slots_(std::move(layout), capacity),
-        capacity_(capacity),
-        unit_(size.unit),
-        fields_(std::move(fields)),
         payload_(size.bytes()),
         stream_(HostStore::streams(payload_.bytes())),
-        rows_(size_product(capacity, fields_.size())) {}
+        table_(capacity, size.unit, std::move(fields)) {}
 
   static std::size_t bytes(const RecordLayout& layout, std::uint64_t capacity,
                            std::size_t fields) {
-    return HostStore::bytes(layout, capacity) + capacity * fields * sizeof(Rows);
+    return HostStore::bytes(layout, capacity) + RowsTable::bytes(capacity, fields);
   }
 
   const RecordLayout& layout() const { return slots_.layout(); }
   const HostStore& slots() const { return slots_; }
-  const std::vector<RaggedField>& fields() const { return fields_; }
-  std::uint64_t unit() const { return unit_; }
+  const std::vector<RaggedField>& fields() const { return table_.fields(); }
+  std::uint64_t unit() const { return table_.unit(); }
   static constexpr bool is_borrowed() { return false; }
   static constexpr const SharedMemory* shared_memory() { return nullptr; }
 
   /// The units that example `index` of `leaves` takes.
   std::uint64_t units_of(const SourceLeaf* leaves, std::uint64_t index) const {
-    std::uint64_t bytes = 0;
-    for (const RaggedField& field : fields_)
-      bytes += round_up(leaves[field.field].rows_of(index) * field.row_bytes,
-                        kFieldAlignment);
-    return (bytes + unit_ - 1) / unit_;
+    return table_.units_of(leaves, index);
   }
 
   /// Writes example `index` of `leaves` at `position`, its rows at `place` of the
@@ -78,21 +69,15 @@ class PayloadStore {
   void write(std::uint64_t position, std::uint64_t place, const PayloadClaims& claims,
              const SourceLeaf* leaves, std::uint64_t index, RowCopy large) {
     slots_.write(position, 1, leaves, index, 0);
-    std::uint64_t offset = place % claims.units() * unit_;
-    Rows* rows = &rows_[position % capacity_ * fields_.size()];
-    for (const RaggedField& field : fields_) {
-      const SourceLeaf& leaf = leaves[field.field];
-      const std::uint64_t count = leaf.rows_of(index);
-      const std::size_t bytes = count * field.row_bytes;
-      const std::byte* from = leaf.data + leaf.first_row_of(index) * field.row_bytes;
+    const auto copy = [&](std::uint64_t offset, const std::byte* from,
+                          std::size_t bytes) {
       std::byte* const to = payload_.data() + offset;
       if (large && bytes >= kStreamRow)
         large(to, from, bytes);
       else if (bytes > 0)
         std::memcpy(to, from, bytes);
-      *rows++ = {offset, count};
-      offset += round_up(bytes, kFieldAlignment);
-    }
+    };
+    table_.write(position, place % claims.units() * unit(), leaves, index, copy);
   }
 
   /// Returns the way to copy so many bytes in one put, if it is a special one.
@@ -102,26 +87,18 @@ class PayloadStore {
 
   /// Rows of field `index` of fields() of the record in a slot.
   const Rows& rows(std::uint64_t slot, std::size_t index) const {
-    return rows_[slot * fields_.size() + index];
+    return table_.rows(slot, index);
   }
   const std::byte* payload() const { return payload_.data(); }
 
   /// Bytes of the rows of the record in a slot.
-  std::uint64_t bytes_of(std::uint64_t slot) const {
-    std::uint64_t bytes = 0;
-    for (std::size_t i = 0; i < fields_.size(); ++i)
-      bytes += rows(slot, i).count * fields_[i].row_bytes;
-    return bytes;
-  }
+  std::uint64_t bytes_of(std::uint64_t slot) const { return table_.bytes_of(slot); }
 
  private:
   HostStore slots_;
-  const std::uint64_t capacity_;
-  const std::uint64_t unit_;
-  const std::vector<RaggedField> fields_;
   const HostMemory payload_;
   const RowCopy stream_;  // of large records, where the caches cannot hold the payload
-  std::vector<Rows> rows_;
+  RowsTable table_;
 };
 
 }  // namespace echobuf

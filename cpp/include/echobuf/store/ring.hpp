@@ -246,10 +246,11 @@ class Ring : public BasicRing<RecordClaims> {
 /// A ring of records that differ in size.
 class PayloadRing : public BasicRing<PayloadClaims> {
  public:
-  /// Begins at position `first`, and at `place` of the payload.
+  /// Begins at position `first`, and at `place` of the payload. `staging`: see
+  /// PayloadClaims.
   PayloadRing(std::uint64_t capacity, std::uint64_t units, std::uint64_t first = 0,
-              std::uint64_t place = 0)
-      : BasicRing(capacity, first, nullptr, capacity, units, first, place) {}
+              std::uint64_t place = 0, const StagingLimits* staging = nullptr)
+      : BasicRing(capacity, first, nullptr, capacity, units, first, place, staging) {}
 
   static std::size_t bytes(std::uint64_t capacity) {
     return BasicRing::bytes(capacity) + PayloadClaims::bytes(capacity);

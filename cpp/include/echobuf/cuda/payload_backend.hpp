@@ -1,0 +1,139 @@
+// The backend of a buffer on a device whose records differ in length.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "echobuf/buffer/options.hpp"
+#include "echobuf/buffer/payload_backend.hpp"
+#include "echobuf/buffer/payload_put_path.hpp"
+#include "echobuf/buffer/stats.hpp"
+#include "echobuf/cuda/handles.hpp"
+#include "echobuf/cuda/payload_drawer.hpp"
+#include "echobuf/cuda/payload_staging.hpp"
+#include "echobuf/cuda/rows_draw.hpp"
+#include "echobuf/cuda/staged_payload_ring.hpp"
+#include "echobuf/cuda/uploader.hpp"
+#include "echobuf/draw/batch_layout.hpp"
+#include "echobuf/store/record.hpp"
+
+namespace echobuf::cuda {
+
+/// The window has the size of that on the CPU. Everything but the memory of batches
+/// that wait in the middle is allocated here.
+struct DevicePayloadBackend {
+  using Ring = StagedPayloadRing;
+  using Store = PayloadStaging;
+  using Drawer = DevicePayloadDrawer;
+  using PutPath = PayloadPutPath<Ring, Store>;
+
+  static constexpr bool kUploads = true;
+
+  static BufferOptions accept(BufferOptions options) {
+    options.prefetch = 0;
+    return options;
+  }
+
+  /// `staging_bytes`: about so many of slots, and of payload, on their way at a time.
+  /// Throws Error, std::bad_alloc.
+  DevicePayloadBackend(const BufferOptions& options, const SharedContext& context,
+                       FunctionHandle kernel, std::size_t staging_bytes = kStagingBytes)
+      : measure(options),
+        record_(record_of(options)),
+        capacity_(ring_capacity(options)),
+        staging_(StagingSize::of(record_, capacity_, measure.size, most(measure),
+                                 staging_bytes)),
+        ring(capacity_, measure.size.units, staging_.slots, staging_.units),
+        window_(make_device_memory(context, window_bytes(record_, capacity_, measure))),
+        store(context, record_, capacity_, measure.size, staging_,
+              options.lengths.fields),
+        batch(record_, options.leaves, options.batch_size),
+        uploader_(std::make_unique<BasicUploader<Ring, Store>>(context, ring, store,
+                                                               on_device())),
+        draw_(std::make_unique<RowsDraw>(context, store, batch, options, *uploader_,
+                                         on_device(), kernel)) {}
+
+  /// The memory that is allocated here.
+  static BufferNeeds needs(const BufferOptions& options) {
+    const PayloadMeasure measure(options);
+    const std::size_t words =
+        RowsDraw::table_words(options, options.lengths.fields.size());
+    return {ring_capacity(options), record_of(options).stride(), 1,
+            DrawTable::bytes(words), measure.size.bytes()};
+  }
+
+  std::unique_ptr<Drawer> drawer(const BufferOptions& options) {
+    return std::make_unique<Drawer>(options, ring, store, measure.share, measure.most,
+                                    *draw_);
+  }
+
+  PutPath put_path() { return {ring, store, measure.most}; }
+
+  /// Begins to upload. `broken` is called when that has come to an end by itself.
+  void start(std::function<void()> broken) { uploader_->start(std::move(broken)); }
+  void stop() { uploader_->stop(); }
+  /// In a forked child, where no call of the driver is allowed.
+  void abandon() {}
+
+  std::string error() const { return uploader_->error(); }
+  bool is_drawing() const { return uploader_->is_drawing(); }
+  void notice_loss() { uploader_->notice_loss(); }
+
+  std::size_t bytes() const { return store.bytes() + Ring::bytes(capacity_); }
+  std::size_t device_bytes() const {
+    return window_bytes(record_, capacity_, measure) + draw_->device_bytes();
+  }
+  /// Of pinned memory.
+  static std::size_t staging_bytes(const BufferOptions& options) {
+    const PayloadMeasure measure(options);
+    const RecordLayout record = record_of(options);
+    const StagingSize size = StagingSize::of(
+        record, ring_capacity(options), measure.size, most(measure), kStagingBytes);
+    return size.slots * record.stride() + size_product(size.units, measure.size.unit);
+  }
+
+  const PayloadMeasure measure;
+
+ private:
+  /// A record's bytes, and what lies between its fields.
+  static std::uint64_t most(const PayloadMeasure& measure) {
+    return measure.most + measure.edge;
+  }
+
+  static std::size_t slots_bytes(const RecordLayout& record, std::uint64_t capacity) {
+    return round_up(size_product(capacity, record.stride()), 256);
+  }
+  static std::size_t window_bytes(const RecordLayout& record, std::uint64_t capacity,
+                                  const PayloadMeasure& measure) {
+    return slots_bytes(record, capacity) + measure.size.bytes();
+  }
+
+  PayloadStaging::Window on_device() {
+    const Address slots = window_->get();
+    return {slots, capacity_, slots + slots_bytes(record_, capacity_), &ring.claims()};
+  }
+
+  const RecordLayout record_;
+  const std::uint64_t capacity_;
+  const StagingSize staging_;
+
+ public:
+  Ring ring;
+
+ private:
+  const std::unique_ptr<DeviceMemory> window_;
+
+ public:
+  Store store;
+  const BatchLayout batch;
+
+ private:
+  const std::unique_ptr<BasicUploader<Ring, Store>> uploader_;
+  const std::unique_ptr<RowsDraw> draw_;
+};
+
+}  // namespace echobuf::cuda

@@ -1,0 +1,241 @@
+// The plan of the next batch of records that differ in length: which they are, from the
+// schedule that their lengths shape.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "echobuf/buffer/options.hpp"
+#include "echobuf/draw/part.hpp"
+#include "echobuf/draw/payload_cursor.hpp"
+#include "echobuf/draw/transformed_rows.hpp"
+#include "echobuf/schedule/epoch.hpp"
+#include "echobuf/schedule/permutation.hpp"
+#include "echobuf/schedule/permutation_range.hpp"
+#include "echobuf/schedule/sweep.hpp"
+
+namespace echobuf {
+
+/// The records of a batch in the order of their draws.
+struct PayloadPlan {
+  std::deque<Permutation> orders;  // of the parts
+  std::vector<PassPart> parts;
+  std::vector<std::uint64_t> slots;
+  std::uint64_t end = 0;  // ring position up to which records are read
+
+  void clear() {
+    parts.clear();
+    orders.clear();
+    slots.clear();
+    end = 0;
+  }
+
+  DrawnRecords records() const { return {parts, slots}; }
+};
+
+/// See PayloadCursor.
+template <class Ring, class Store>
+class PayloadPlanner : public PayloadCursor<Ring, Store> {
+  using Cursor = PayloadCursor<Ring, Store>;
+
+ public:
+  using Outcome = DrawOutcome;
+
+  PayloadPlanner(const BufferOptions& options, Ring& ring, const Store& store,
+                 std::uint64_t share, std::uint64_t most_bytes)
+      : Cursor(options, ring, store, share, most_bytes),
+        rows_(store.fields().size()),
+        after_(sweep_),
+        partial_rows_(store.fields().size()) {}
+
+  /// True if a draw would not wait. Changes nothing that is drawn.
+  bool ready() { return plan() != Outcome::kWait; }
+
+  /// See PassCursor; what is on its way comes first.
+  std::uint64_t wanted() {
+    return catching_up_ ? ring_.extent().committed : Cursor::wanted();
+  }
+
+ protected:
+  using Cursor::epoch_;
+  using Cursor::options_;
+  using Cursor::ring_;
+  using Cursor::store_;
+  using Cursor::sweep_;
+
+  /// Walks a copy of the schedule until a whole batch is sure.
+  Outcome plan() {
+    begin_plan();
+    after_ = sweep_;
+    return std::visit([this](auto& walk) { return walk_on(walk); }, after_);
+  }
+
+  const PayloadPlan& planned() const { return plan_; }
+  /// Whether it waits for what is on its way alone.
+  bool catching_up() const { return catching_up_.has_value(); }
+  /// Records of the batch, with those that were set apart.
+  std::uint64_t count() const { return partial_count_ + plan_.slots.size(); }
+  /// Its rows, by field, and the most of a record.
+  const std::vector<std::uint64_t>& rows() const { return rows_; }
+  std::uint64_t longest() const { return longest_; }
+
+  /// The plan was carried out; `apart`: its records are the first of the next one.
+  void go_on(bool apart) {
+    if (crossed_) ring_.clear_held_back();
+    Cursor::go_on(after_);
+    if (!apart) return forget_apart();
+    partial_count_ = count();
+    plan_.clear();
+    partial_longest_ = longest_;
+    partial_rows_ = rows_;
+  }
+
+  /// Whether what is planned must be drawn into memory of our own, since its place in
+  /// the ring is needed for what it waits for: always with "auto", which may spend
+  /// everything in the middle of a batch; else where the batch spans more segments than
+  /// there is room for.
+  bool must_set_apart() const {
+    const auto* walk = std::get_if<FixedSweep>(&after_);
+    if (!walk) return true;
+    const std::uint64_t next = walk->passes_begun() == 0 ? 0
+                               : walk->pass_done()       ? walk->position().pass + 1
+                                                         : walk->position().pass;
+    return next > oldest_segment(sweep_) + walk->schedule().segments();
+  }
+
+  void move_to(const Epoch& epoch, const Sweep& sweep) {
+    Cursor::move_to(epoch, sweep);
+    plan_.clear();
+    forget_apart();
+    catching_up_.reset();
+    after_ = sweep_;
+  }
+
+ private:
+  static constexpr std::uint64_t kChunk = 256;  // records that are looked at together
+
+  void begin_plan() {
+    plan_.clear();
+    longest_ = partial_longest_;
+    rows_ = partial_rows_;
+    crossed_ = full_ = false;
+  }
+
+  template <class S>
+  Outcome walk_on(S& walk) {
+    while (!full_ && count() < most_records()) {
+      if constexpr (S::kDrawsPartly)
+        if (walk.between_passes() && is_catching_up()) return Outcome::kWait;
+      const UpstreamProgress progress = this->look_on(walk);
+      if (this->lacking(progress)) {
+        this->note_need(walk);
+        return this->why_lacking(progress);
+      }
+      if constexpr (S::kDrawsPartly) crossed_ = crossed_ || walk.between_passes();
+      const S before = walk;
+      Part part;
+      const Step step =
+          walk.step(progress, std::min(kChunk, most_records() - count()), part);
+      if (step == Step::kWait) {
+        this->note_need(walk);
+        return Outcome::kWait;
+      }
+      if (step == Step::kFinished) {
+        walk = before;  // what ends a pass is not done twice
+        break;
+      }
+      const std::uint64_t taken = add(part);
+      if (taken == part.count) continue;
+      // The next one does not fit: the walk has gone too far.
+      walk = before;
+      if (taken > 0) walk.step(progress, taken, part);
+    }
+    const bool whole = full_ || count() == most_records();
+    if (whole || (count() > 0 && !options_.drop_last)) return Outcome::kBatch;
+    return Outcome::kFinished;
+  }
+
+  /// Of a batch. A row less for each would be none: empty records are counted, too.
+  std::uint64_t most_records() const {
+    return options_.lengths.max_rows > 0 ? options_.window : options_.batch_size;
+  }
+
+  /// Adds the records of a part, up to the first that does not fit; their number.
+  std::uint64_t add(const Part& part) {
+    const Permutation& order = this->order_of(part);
+    std::uint32_t records[kChunk];
+    permute_range(order, static_cast<std::uint32_t>(part.offset),
+                  static_cast<std::uint32_t>(part.count), records);
+    const std::uint64_t window = epoch_.position(part.window.first);
+    std::uint64_t taken = 0;
+    for (; taken < part.count; ++taken) {
+      const std::uint64_t slot = ring_.slot(window + records[taken]);
+      if (options_.lengths.max_rows > 0 && !fits(slot)) break;
+      plan_.slots.push_back(slot);
+    }
+    if (taken > 0) {
+      plan_.end = std::max(plan_.end, window + part.window.count);
+      plan_.orders.push_back(order);
+      plan_.parts.push_back(
+          {plan_.orders.back(), window, part.offset, taken, part.draw, epoch_.number});
+    }
+    return taken;
+  }
+
+  /// Counts the rows of a record, or says that they are too many for this batch.
+  bool fits(std::uint64_t slot) {
+    const bool padded = options_.lengths.form == LengthOptions::Form::kPadded;
+    std::uint64_t longest = longest_;
+    bool fit = true;
+    for (std::size_t f = 0; f < rows_.size(); ++f) {
+      const std::uint64_t rows = store_.rows(slot, f).count;
+      longest = std::max(longest, rows);
+      const std::uint64_t all = padded ? longest * (count() + 1) : rows_[f] + rows;
+      fit = fit && all <= options_.lengths.max_rows;
+    }
+    if (!fit && count() > 0) {
+      full_ = true;
+      return false;
+    }
+    longest_ = longest;
+    for (std::size_t f = 0; f < rows_.size(); ++f)
+      rows_[f] += store_.rows(slot, f).count;
+    return true;
+  }
+
+  /// On a device, all records that were put by now decide what "auto" sweeps next,
+  /// however far the uploader is: a draw waits for these, and not for later ones.
+  bool is_catching_up() {
+    if (ring_.behind()) {
+      if (!catching_up_) catching_up_ = ring_.tail();
+      if (ring_.extent().committed < *catching_up_) return true;
+    }
+    catching_up_.reset();
+    return false;
+  }
+
+  void forget_apart() {
+    partial_count_ = partial_longest_ = 0;
+    std::fill(partial_rows_.begin(), partial_rows_.end(), 0);
+  }
+
+  PayloadPlan plan_;                 // of the batch that is next
+  std::vector<std::uint64_t> rows_;  // of all records of the batch, by field
+  std::uint64_t longest_ = 0;
+  bool crossed_ = false;  // a pass has ended in it
+  bool full_ = false;     // the next record does not fit
+  Sweep after_;
+  std::optional<std::uint64_t> catching_up_;  // with what is below this position
+
+  // Of the first records of the batch, where they were set apart.
+  std::uint64_t partial_count_ = 0;
+  std::uint64_t partial_longest_ = 0;
+  std::vector<std::uint64_t> partial_rows_;
+};
+
+}  // namespace echobuf

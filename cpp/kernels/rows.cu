@@ -1,0 +1,10 @@
+// The entry point of the kernel for records that differ in length, as CuPy compiles it:
+// see rows_kernel.hpp.
+#include "echobuf/draw/block_threads.hpp"
+#include "echobuf/draw/rows_kernel.hpp"
+
+/// A batch of records that differ in length.
+extern "C" __global__ void __launch_bounds__(echobuf::kRowsThreads)
+    echobuf_draw_rows(const __grid_constant__ echobuf::RowsMoves moves) {
+  echobuf::draw_rows_block(echobuf::DeviceThreads{}, moves, blockIdx.x);
+}

@@ -1,0 +1,255 @@
+// Records that differ in length, on the simulated device beside the slow reference.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "control.hpp"
+#include "draw.hpp"
+#include "echobuf/buffer/buffer.hpp"
+#include "echobuf/cuda/payload_backend.hpp"
+#include "tests/ragged_support.hpp"
+
+namespace {
+
+using namespace echobuf;        // NOLINT(google-build-using-namespace)
+using namespace echobuf::test;  // NOLINT(google-build-using-namespace)
+
+using Core = BasicBuffer<cuda::DevicePayloadBackend>;
+
+constexpr std::uint64_t kAll = ~std::uint64_t{0};
+
+/// A simulated driver with one device.
+class Simulation {
+ public:
+  explicit Simulation(std::uint64_t seed) {
+    simulated::echobuf_simulated_start(seed, 1, std::size_t{1} << 26,
+                                       std::size_t{1} << 26, 20);
+    context_ = std::make_shared<const cuda::DeviceContext>(
+        cuda::Driver::load(ECHOBUF_SIMULATED_CUDA), 0);
+  }
+  ~Simulation() {
+    context_.reset();
+    simulated::echobuf_simulated_stop();
+    for (std::size_t i = 0; i < simulated::echobuf_simulated_reports(); ++i) {
+      char text[1024];
+      simulated::echobuf_simulated_report(i, text, sizeof text);
+      ADD_FAILURE() << text;
+    }
+  }
+  Simulation(const Simulation&) = delete;
+  Simulation& operator=(const Simulation&) = delete;
+
+  const cuda::SharedContext& context() const { return context_; }
+
+ private:
+  cuda::SharedContext context_;
+};
+
+/// Draws batch after batch into device memory of its size.
+class Drawn {
+ public:
+  Drawn(Core& buffer, const cuda::SharedContext& context)
+      : buffer_(buffer), context_(context), stream_(cuda::make_stream(context)) {}
+
+  /// The next batch in host memory, as a buffer on the CPU hands it out.
+  Status next(Batch& batch, const WaitLimit& wait_limit = Deadline::max()) {
+    RowsTarget target;
+    target.stream = stream_->get();
+    Status status = buffer_.next_rows(target, wait_limit);
+    if (status != Status::kResize) return status;
+    const std::vector<std::uint64_t> rows = target.needed;
+    const auto memory = take(target, rows);
+    status = buffer_.next_rows(target, wait_limit);
+    EXPECT_EQ(status, Status::kOk) << "nothing was drawn in between";
+    const cuda::DeviceContext::Scope scope(*context_);
+    context_->driver().stream_synchronize(stream_->get());
+    copy(target, batch);
+    return status;
+  }
+
+ private:
+  static constexpr std::size_t kRow[] = {8, kTokenBytes, kPointBytes};
+
+  std::size_t values(const RowsTarget& target, std::size_t leaf) const {
+    const std::uint64_t rows = target.leaves[leaf].rows;
+    if (leaf == 0) return target.count * kRow[0];
+    return rows * kRow[leaf] * (packed() ? 1 : target.count);
+  }
+  std::size_t index(const RowsTarget& target) const {
+    return (target.count + (packed() ? 1 : 0)) * 8;
+  }
+  bool packed() const {
+    return buffer_.options().lengths.form == LengthOptions::Form::kPacked;
+  }
+
+  /// Memory with leaves anywhere in it, as long as their items are aligned.
+  std::vector<std::unique_ptr<cuda::DeviceMemory>> take(
+      RowsTarget& target, const std::vector<std::uint64_t>& rows) {
+    std::vector<std::unique_ptr<cuda::DeviceMemory>> memory;
+    const auto add = [&](std::size_t bytes, std::size_t item) {
+      memory.push_back(cuda::make_device_memory(context_, bytes + 64));
+      const std::size_t skip = ++taken_ % 4 * item;
+      return reinterpret_cast<std::byte*>(memory.back()->get() + skip);
+    };
+    target.leaves.clear();
+    for (std::size_t leaf = 0; leaf < 3; ++leaf)
+      target.leaves.push_back({nullptr, nullptr, rows[leaf]});
+    for (std::size_t leaf = 0; leaf < 3; ++leaf) {
+      target.leaves[leaf].values =
+          add(values(target, leaf), leaf == 2 ? 2 : kRow[leaf]);
+      if (leaf > 0) target.leaves[leaf].index = add(index(target), 8);
+    }
+    return memory;
+  }
+
+  void copy(const RowsTarget& target, Batch& batch) const {
+    batch.count = target.count;
+    batch.places.clear();
+    std::size_t bytes = 0;
+    for (std::size_t leaf = 0; leaf < 3; ++leaf) {
+      LeafPlace place{bytes, target.leaves[leaf].rows, 0};
+      bytes += round_up(values(target, leaf), 64);
+      place.index = bytes;
+      if (leaf > 0) bytes += round_up(index(target), 64);
+      batch.places.push_back(place);
+    }
+    batch.block = std::make_shared<BatchPool>(bytes, 1)->take(bytes);
+    for (std::size_t leaf = 0; leaf < 3; ++leaf) {
+      const RowsTarget::Leaf& from = target.leaves[leaf];
+      const LeafPlace& place = batch.places[leaf];
+      std::memcpy(batch.block.data() + place.values, from.values, values(target, leaf));
+      if (leaf > 0)
+        std::memcpy(batch.block.data() + place.index, from.index, index(target));
+    }
+  }
+
+  Core& buffer_;
+  const cuda::SharedContext context_;
+  const std::unique_ptr<cuda::Stream> stream_;
+  std::size_t taken_ = 0;
+};
+
+/// Puts 0 ... n-1, a few together.
+void produce(Core& buffer, std::uint64_t n, const LengthsOf& lengths) {
+  const std::uint64_t term = buffer.term();
+  for (std::uint64_t first = 0; first < n;) {
+    const Records records(range(first, std::min(n, first + 1 + first % 9)), lengths);
+    std::uint64_t done = 0;
+    if (buffer.put(term, records.leaves(), records.size(), 0, done, Deadline::max(),
+                   nullptr) != Status::kOk)
+      return;
+    first += records.size();
+  }
+  buffer.close();
+}
+
+/// The batches of an epoch; `most`: fewer.
+std::vector<Ids> serve_on_device(Core& buffer, const cuda::SharedContext& context,
+                                 std::uint64_t n, const LengthsOf& lengths,
+                                 std::uint64_t most = kAll) {
+  std::thread producer([&] { produce(buffer, n, lengths); });
+  Drawn drawn(buffer, context);
+  std::vector<Ids> batches;
+  Batch batch;
+  while (batches.size() < most && drawn.next(batch) == Status::kOk)
+    batches.push_back(read_batch(batch, buffer.options(), lengths));
+  if (most != kAll) buffer.reset(1);
+  producer.join();
+  return batches;
+}
+
+struct Case {
+  std::uint64_t seed;
+  BufferOptions options;
+  std::size_t staging;
+};
+
+/// Windows that are gone around many times, staging still more often.
+Case some_case(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const std::uint64_t factor = 1 + random() % 3;
+  const std::uint64_t window = factor + random() % 30;
+  BufferOptions options =
+      of_lengths(window, 1 + random() % window, {factor, 1}, 400 + random() % 3000);
+  options.seed = random();
+  options.drop_last = random() % 2 == 0;
+  options.lengths.pad_to = 1 + random() % 2 * 6;
+  if (random() % 3 == 0) options.lengths.form = LengthOptions::Form::kPadded;
+  for (RaggedField& field : options.lengths.fields)
+    if (random() % 2 == 0) field.pad.assign(2, std::byte{0xA7});
+  if (random() % 4 == 0) {
+    options.lengths.max_rows = 1 + random() % 60;
+    options.batch_size = 1;
+    options.drop_last = false;
+  }
+  return {seed, options, random() % 2 == 0 ? 1 : random() % 2000};
+}
+
+class RaggedOnDevice : public testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(RaggedOnDevice, BatchesAreThoseOfTheReference) {
+  const auto [seed, options, staging] = some_case(GetParam());
+  const std::uint64_t share = options.lengths.share(options.factor.ceil());
+  const LengthsOf lengths = some_lengths((share - 2 * kPointBytes) / kTokenBytes, seed);
+  constexpr std::uint64_t kExamples = 150;
+  const Simulation simulation(seed);
+  {
+    Core buffer(options, simulation.context(), simulated::draw_rows_function(),
+                staging);
+    EXPECT_EQ(serve_on_device(buffer, simulation.context(), kExamples, lengths),
+              cut(expected_draws(options, kExamples, 0, lengths), options, lengths));
+    // In the middle of an epoch another one begins.
+    buffer.reset(7);
+    serve_on_device(buffer, simulation.context(), kExamples, lengths, 2);
+    EXPECT_EQ(serve_on_device(buffer, simulation.context(), kExamples, lengths),
+              cut(expected_draws(options, kExamples, 1, lengths), options, lengths));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RaggedOnDevice,
+                         testing::Range(std::uint64_t{0}, std::uint64_t{12}));
+
+/// With "auto", batches wait in the middle, and are drawn from memory of our own.
+TEST(RaggedOnDeviceAuto, EachRecordIsUsed) {
+  for (const std::uint64_t seed : {1, 2, 3}) {
+    const BufferOptions options = of_lengths_auto(16, 7, 2000);
+    const LengthsOf lengths = some_lengths(20, seed);
+    const Simulation simulation(seed);
+    Core buffer(options, simulation.context(), simulated::draw_rows_function(), 300);
+    Ids uses(200);
+    for (const Ids& batch :
+         serve_on_device(buffer, simulation.context(), uses.size(), lengths))
+      for (const std::uint64_t id : batch) ++uses[id];
+    for (const std::uint64_t count : uses) ASSERT_GE(count, 1u);
+  }
+}
+
+TEST(RaggedOnDevice, MemoryOfAnotherSizeDrawsNothing) {
+  const BufferOptions options = of_lengths(4, 2, {1, 1}, 1000);
+  const LengthsOf lengths = [](std::uint64_t id) { return Lengths{id, 1}; };
+  const Simulation simulation(0);
+  Core buffer(options, simulation.context(), simulated::draw_rows_function());
+  produce(buffer, 4, lengths);
+  RowsTarget target;
+  ASSERT_EQ(buffer.next_rows(target, Deadline::max()), Status::kResize);
+  const std::vector<std::uint64_t> needed = target.needed;
+  std::byte other[8];
+  target.leaves = {
+      {other, nullptr, 0}, {other, other, needed[1] + 1}, {other, other, 2}};
+  ASSERT_EQ(buffer.next_rows(target, Deadline::max()), Status::kResize);
+  EXPECT_EQ(target.needed, needed);
+  target.leaves.pop_back();
+  EXPECT_THROW(buffer.next_rows(target, Deadline::max()), std::invalid_argument);
+  target.leaves.clear();
+  Drawn drawn(buffer, simulation.context());
+  Batch batch;
+  ASSERT_EQ(drawn.next(batch), Status::kOk);
+  EXPECT_EQ(batch.count, 2u);
+}
+
+}  // namespace

@@ -1,0 +1,185 @@
+"""The backend of buffers on a CUDA device whose spec has ragged leaves."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import numpy as np
+
+from echobuf import _core
+from echobuf.cuda.arrays import Arrays
+from echobuf.cuda.backend import CudaBackend
+from echobuf.cuda.device import device_error
+from echobuf.errors import DeviceError, OptionError
+from echobuf.field import Field, is_ragged
+from echobuf.ragged import Padded, Ragged
+from echobuf.spec import Spec, make_spec
+
+_SHAPES = 64  # of batches, whose arrays are laid out once
+
+
+class RaggedCudaBackend(CudaBackend):
+    """A window in device memory of examples that differ in length.
+
+    The core says how large the next batch is; then arrays of that size are allocated,
+    and it is drawn into these.
+    """
+
+    buffer_class = _core.RaggedDeviceBuffer
+
+    def _make_core(
+        self,
+        leaves: list[Any],
+        drawn: list[Any],
+        core_options: _core.BufferOptions,
+        kernels: dict[str, int],
+    ) -> _core.RaggedDeviceBuffer:
+        ragged = self._options.ragged
+        self._is_packed = ragged.form == "packed"
+        self._make: Callable[..., Any] = Ragged if self._is_packed else Padded
+        self._dtypes: list[Any] | None = None
+        self._arrays = self._device.arrays(_nothing(), ())
+        self._made: OrderedDict[tuple[int, ...], Arrays] = OrderedDict()
+        return _core.RaggedDeviceBuffer(
+            leaves, drawn, core_options, self._device.core, kernels
+        )
+
+    def use_tensors(self, dtypes: list[Any]) -> None:
+        """Draw batches into tensors of torch from now on.
+
+        Args:
+            dtypes: torch's, of the leaves; None where it is the spec's.
+        """
+        self._dtypes = dtypes
+        self._made.clear()
+        self._arrays = self._device.tensors(_nothing(), (), [None])
+
+    def use_maker(self, make: Callable[..., Any]) -> None:
+        """Make ragged leaves by `make(values, index)` from now on."""
+        self._make = make
+
+    # ---- batches
+
+    def next_on(self, stream: Any, timeout: float | None) -> list[Any] | int:
+        """Return the leaves of the next batch, valid on `stream`; or a code."""
+        self._check_process()
+        handle = self._arrays.stream(stream)
+        memory: list[tuple[int, int, int]] = []
+        count = 0
+        while True:
+            code, count, rows = self._draw_rows(memory, count, handle, timeout)
+            if code == 0:
+                break
+            if code != _core.RESIZE:
+                return code
+            arrays = self._arrays_for(count, rows)
+            try:
+                leaves, addresses = arrays.empty(handle)
+            except MemoryError as error:
+                raise self._no_room_for_batch(error) from None
+            except DeviceError:
+                self.core.notice_loss()  # producers may wait for room
+                raise
+            memory = self._memory(addresses, rows)
+        arrays.finish(leaves, leaves, count, handle)
+        if self._convert is not None:
+            leaves = self._convert(leaves, handle)
+        return self._join(leaves)
+
+    def _draw_rows(
+        self,
+        memory: list[tuple[int, int, int]],
+        count: int,
+        stream: int,
+        timeout: float | None,
+    ) -> tuple[int, int, list[int]]:
+        core = self.core
+        assert isinstance(core, _core.RaggedDeviceBuffer)
+        try:
+            return core.next_at(memory, count, stream, timeout)
+        except _core.CudaError as error:
+            raise device_error(self._device.name, error) from None
+
+    def _arrays_for(self, count: int, rows: list[int]) -> Arrays:
+        """Return the layout of a batch: of a ragged leaf values and index."""
+        key = (count, *rows)
+        arrays = self._made.get(key)
+        if arrays is None:
+            spec, dtypes = self._flat(count, rows)
+            if self._dtypes is None:
+                arrays = self._device.arrays(spec, ())
+            else:
+                arrays = self._device.tensors(spec, (), dtypes)
+            self._made[key] = arrays
+            while len(self._made) > _SHAPES:
+                self._made.popitem(last=False)
+        return arrays
+
+    def _flat(self, count: int, rows: list[int]) -> tuple[Spec, list[Any]]:
+        fields, dtypes = [], []
+        given = self._dtypes or [None] * len(rows)
+        for field, dtype, length in zip(self._spec.fields, given, rows, strict=True):
+            rest, index = field.shape[1:], count
+            if not is_ragged(field):
+                shape: tuple[int, ...] = (count, *field.shape)
+            elif self._is_packed:
+                shape, index = (length, *rest), count + 1
+            else:
+                shape = (count, length, *rest)
+            fields.append(Field(shape, field.dtype))
+            dtypes.append(dtype)
+            if is_ragged(field):
+                fields.append(Field((index,), np.int64))
+                dtypes.append(None)
+        return make_spec(fields), dtypes
+
+    def _memory(
+        self, addresses: list[int], rows: list[int]
+    ) -> list[tuple[int, int, int]]:
+        each = iter(addresses)
+        return [
+            (next(each), next(each) if is_ragged(field) else 0, length)
+            for field, length in zip(self._spec.fields, rows, strict=True)
+        ]
+
+    def _join(self, leaves: list[Any]) -> list[Any]:
+        each = iter(leaves)
+        return [
+            self._make(next(each), next(each)) if is_ragged(field) else next(each)
+            for field in self._spec.fields
+        ]
+
+    def next_into(
+        self, leaves: list[Any], timeout: float | None, stream: Any
+    ) -> NoReturn:
+        """Raise `OptionError`: batches differ in size."""
+        raise OptionError(
+            "`out` is given, but the spec has ragged leaves, and so batches differ in "
+            "size; leave `out` out."
+        )
+
+    def before_replay(self, stream: Any, timeout: float | None) -> NoReturn:
+        """Raise `OptionError`: such batches are no part of a graph yet."""
+        raise OptionError(
+            "`before_replay` is for draws in a graph, and the spec has ragged leaves, "
+            "whose batches differ in size; draw with `next_batch` outside the graph, "
+            "and copy the batch to where the graph reads it."
+        )
+
+    def _batch_bytes(self) -> int:
+        # What it is on average: the payload of the window for its records.
+        rows = self._needs[4] * self._options.batch_size // self._options.window
+        fixed: int = sum(
+            math.prod(field.shape) * field.dtype.itemsize
+            for field in self._spec.fields
+            if not is_ragged(field)
+        )
+        return rows + self._options.batch_size * fixed
+
+
+def _nothing() -> Spec:
+    """Return a spec for what is asked of arrays beside batches: their stream."""
+    return make_spec([Field((0,), np.uint8)])
