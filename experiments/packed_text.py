@@ -1,14 +1,14 @@
 """Claim: where texts arrive slowly, a packed language model needs fewer of them.
 
 The model and the texts of `examples/packed_lm`, with a delay of 12 ms a text, which is
-some three and a half times what training on a text takes in one thread. Rules, fixed
-before the runs of seeds 0 to 4:
+about four times what training on a text takes in one thread. Rules, fixed before the
+runs of seeds 0 to 4:
 
 - Target: a loss of 2.60 nats a byte on 100 texts that are never trained on.
 - The learning rate (0.003) and the target were chosen on seed 100 without echoing, and
   serve all factors: 1, 2 and 4. There is no schedule but a warmup of 20 steps.
-- The window holds 512 texts (chosen on seed 100 with echoing, where 128 were worse), and
-  32 for factor 1, whose texts arrive shuffled anyway.
+- The window holds 512 texts (chosen on seed 100 with echoing, where 128 were worse),
+  and 32 for factor 1, whose texts arrive shuffled anyway.
 - The loss is evaluated whenever 5,000 more tokens have arrived. Meanwhile the clock and
   upstream stand still, but for at most one text. The time has all else in it, filling
   the window too.
