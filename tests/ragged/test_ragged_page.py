@@ -25,7 +25,7 @@ def run(at, **names):
 
 
 def test_there_is_no_other_code():
-    assert len(BLOCKS) == 4
+    assert len(BLOCKS) == 5
 
 
 def test_a_loader():
@@ -75,3 +75,14 @@ def test_columns_of_arrow():
         labels += batch["label"].tolist()
     assert sorted(labels) == list(range(100))
     loader.close()
+
+
+def test_transforms():
+    with run(4)["buffer"] as buffer:
+        for length in (3, 20):
+            buffer.put({"tokens": np.arange(1, length + 1, dtype=np.int32)})
+        buffer.close()
+        (batch, _) = buffer
+    assert batch["tokens"].shape == batch["attend"].shape == (2, 8)
+    assert sorted(batch["attend"].sum(axis=1)) == [3, 8]
+    assert (batch["tokens"][~batch["attend"]] == 0).all()
