@@ -66,7 +66,7 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
   Outcome plan() {
     begin_plan();
     after_ = sweep_;
-    return std::visit([this](auto& walk) { return walk_on(walk); }, after_);
+    return std::visit([this](auto& walk) { return this->walk_on(walk); }, after_);
   }
 
   const PayloadPlan& planned() const { return plan_; }
