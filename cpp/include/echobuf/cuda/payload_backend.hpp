@@ -68,7 +68,7 @@ struct DevicePayloadBackend {
 
   std::unique_ptr<Drawer> drawer(const BufferOptions& options) {
     return std::make_unique<Drawer>(options, ring, store, measure.share, measure.most,
-                                    *draw_);
+                                    counts_, *draw_);
   }
 
   PutPath put_path() { return {ring, store, measure.most}; }
@@ -94,6 +94,11 @@ struct DevicePayloadBackend {
     const StagingSize size = StagingSize::of(
         record, ring_capacity(options), measure.size, most(measure), kStagingBytes);
     return size.slots * record.stride() + size_product(size.units, measure.size.unit);
+  }
+
+  /// What is known of the rows beside that.
+  void describe(BufferStats& stats) {
+    describe_payload(stats, ring.claims(), measure, counts_, store.fields().size());
   }
 
   const PayloadMeasure measure;
@@ -134,6 +139,7 @@ struct DevicePayloadBackend {
  private:
   const std::unique_ptr<BasicUploader<Ring, Store>> uploader_;
   const std::unique_ptr<RowsDraw> draw_;
+  RowsCounts counts_;
 };
 
 }  // namespace echobuf::cuda

@@ -22,8 +22,9 @@ class DevicePayloadDrawer : public PayloadPlanner<StagedPayloadRing, PayloadStag
 
   DevicePayloadDrawer(const BufferOptions& options, StagedPayloadRing& ring,
                       const PayloadStaging& staging, std::uint64_t share,
-                      std::uint64_t most_bytes, RowsDraw& draw)
-      : PayloadPlanner(options, ring, staging, share, most_bytes), draw_(draw) {}
+                      std::uint64_t most_bytes, RowsCounts& counts, RowsDraw& draw)
+      : PayloadPlanner(options, ring, staging, share, most_bytes, counts),
+        draw_(draw) {}
 
   /// Draws all of a batch, or says how large it is. What cannot wait in the ring for
   /// the rest of a batch is copied to memory of our own, on the caller's stream.

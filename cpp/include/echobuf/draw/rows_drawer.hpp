@@ -47,8 +47,8 @@ class RowsDrawer : public PayloadCursor<PayloadRing, PayloadStore> {
 
   RowsDrawer(const BufferOptions& options, PayloadRing& ring, const PayloadStore& store,
              const BatchLayout& batch, std::shared_ptr<BatchPool> pool,
-             std::uint64_t share, std::uint64_t most_bytes)
-      : PayloadCursor(options, ring, store, share, most_bytes),
+             std::uint64_t share, std::uint64_t most_bytes, RowsCounts& counts)
+      : PayloadCursor(options, ring, store, share, most_bytes, counts),
         pool_(std::move(pool)),
         layout_(batch, options.lengths, options.batch_size),
         packer_(options.lengths.pack_to),
@@ -284,6 +284,7 @@ class RowsDrawer : public PayloadCursor<PayloadRing, PayloadStore> {
       const std::uint64_t used = begun_.front().rows[row].used;
       served_ += begun_.front().rows[row].segments;
       lengths[row] = static_cast<std::int64_t>(used);
+      counts_.add_drawn(length, used);
       const std::size_t first = row * length + used;
       const std::size_t left = length - used;
       for (const RowsLayout::Leaf& leaf : layout_.leaves()) {
