@@ -25,7 +25,7 @@ def run(at, **names):
 
 
 def test_there_is_no_other_code():
-    assert len(BLOCKS) == 4
+    assert len(BLOCKS) == 5
 
 
 def test_a_loader():
@@ -75,3 +75,12 @@ def test_columns_of_arrow():
         labels += batch["label"].tolist()
     assert sorted(labels) == list(range(100))
     loader.close()
+
+
+def test_a_transform():
+    buffer = run(4)["buffer"]
+    buffer.put_batch({"tokens": [tokens(number) for number in (3, 16)]})
+    buffer.close()
+    batch = buffer.next_batch()
+    assert batch["tokens"].shape == batch["attend"].shape == (2, 8)
+    assert sorted(batch["attend"].sum(1).tolist()) == [3, 8]
