@@ -15,6 +15,7 @@ from echobuf.analysis.advice import (
     cache_advice,
     candidates,
     consequences,
+    ragged_advice,
 )
 from echobuf.analysis.cluster import Cluster, ClusterEpoch, cluster_epochs
 from echobuf.analysis.measurements import Estimate, Measurements
@@ -248,7 +249,19 @@ class Report:
             factor=self.factor if factor is None else factor,
             max_factor=measured.max_factor,
             device=measured.device,
+            ragged=measured.ragged,
         )
+
+    def payload_bytes(
+        self, window: int | None = None, factor: float | str | None = None
+    ) -> int | None:
+        """Return the `payload_bytes` to use; None where no leaf is ragged.
+
+        Segments then have room for the largest example measured, and for three standard
+        deviations above their mean. `window` and `factor` are those of `memory`.
+        """
+        lengths, window = self.measurements.ragged, window or self.measurements.window
+        return lengths and lengths.payload_bytes(window, factor or self.factor)
 
     # ---- in words
 
@@ -279,6 +292,7 @@ class Report:
                 f"factor={units.in_code(self.factor)}: {self._advised.reason}."
             )
         lines += consequences(self.factor, self.ratio)
+        lines += ragged_advice(self.measurements, self.payload_bytes())
         lines += cache_advice(self.measurements, self.ratio)
         return (*lines, *self._slowed(), *self.measurements.notes)
 

@@ -303,6 +303,7 @@ class BasicBuffer {
     stats.next_wait_s = downstream.wait_s;
     stats.t_downstream_s = downstream.each_s;
     stats.wait_share = downstream.wait_share;
+    if constexpr (requires { backend_.describe(stats); }) backend_.describe(stats);
     return stats;
   }
 

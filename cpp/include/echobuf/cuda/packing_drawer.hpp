@@ -22,11 +22,12 @@ class DevicePackingDrawer
   /// The rest as DeviceRows has it.
   DevicePackingDrawer(const BufferOptions& options, StagedPayloadRing& ring,
                       const PayloadStaging& staging, std::uint64_t share,
-                      std::uint64_t most_bytes, const SharedContext& context,
-                      const BatchLayout& batch, DrawOrder& order,
-                      const PayloadStaging::Window& window, const RowsKernels& kernels)
-      : RowsFiller(options, ring, staging, share, most_bytes, context, staging, batch,
-                   options, order, window, kernels, kChunk,
+                      std::uint64_t most_bytes, RowsCounts& counts,
+                      const SharedContext& context, const BatchLayout& batch,
+                      DrawOrder& order, const PayloadStaging::Window& window,
+                      const RowsKernels& kernels)
+      : RowsFiller(options, ring, staging, share, most_bytes, counts, context, staging,
+                   batch, options, order, window, kernels, kChunk,
                    most_begun(options.batch_size)) {}
 
   /// Draws all of a batch, or says how large it is.

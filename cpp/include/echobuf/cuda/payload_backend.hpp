@@ -78,9 +78,9 @@ struct BasicDevicePayloadBackend {
   }
 
   std::unique_ptr<Drawer> drawer(const BufferOptions& options) {
-    auto drawer =
-        std::make_unique<Drawer>(options, ring, store, measure.share, measure.most,
-                                 context_, batch, *uploader_, on_device(), kernels_);
+    auto drawer = std::make_unique<Drawer>(options, ring, store, measure.share,
+                                           measure.most, counts_, context_, batch,
+                                           *uploader_, on_device(), kernels_);
     drawer_ = drawer.get();
     return drawer;
   }
@@ -108,6 +108,11 @@ struct BasicDevicePayloadBackend {
     const StagingSize size = StagingSize::of(
         record, ring_capacity(options), measure.size, most(measure), kStagingBytes);
     return size.slots * record.stride() + size_product(size.units, measure.size.unit);
+  }
+
+  /// What is known of the rows beside that.
+  void describe(BufferStats& stats) {
+    describe_payload(stats, ring.claims(), measure, counts_, store.fields().size());
   }
 
  private:
@@ -153,6 +158,7 @@ struct BasicDevicePayloadBackend {
  private:
   const std::unique_ptr<BasicUploader<Ring, Store>> uploader_;
   const Drawer* drawer_ = nullptr;  // the buffer's, which ends before this
+  RowsCounts counts_;
 };
 
 using DevicePayloadBackend = BasicDevicePayloadBackend<DevicePayloadDrawer>;

@@ -22,10 +22,11 @@ class DevicePayloadDrawer : public PayloadPlanner<StagedPayloadRing, PayloadStag
 
   DevicePayloadDrawer(const BufferOptions& options, StagedPayloadRing& ring,
                       const PayloadStaging& staging, std::uint64_t share,
-                      std::uint64_t most_bytes, const SharedContext& context,
-                      const BatchLayout& batch, DrawOrder& order,
-                      const PayloadStaging::Window& window, const RowsKernels& kernels)
-      : PayloadPlanner(options, ring, staging, share, most_bytes),
+                      std::uint64_t most_bytes, RowsCounts& counts,
+                      const SharedContext& context, const BatchLayout& batch,
+                      DrawOrder& order, const PayloadStaging::Window& window,
+                      const RowsKernels& kernels)
+      : PayloadPlanner(options, ring, staging, share, most_bytes, counts),
         draw_(context, staging, batch, options, order, window, kernels) {}
 
   /// Of the table, and for batches that wait in the middle.

@@ -9,6 +9,7 @@
 
 #include "echobuf/buffer/options.hpp"
 #include "echobuf/draw/pass_cursor.hpp"
+#include "echobuf/draw/rows_counts.hpp"
 #include "echobuf/schedule/epoch.hpp"
 #include "echobuf/schedule/segment_table.hpp"
 #include "echobuf/schedule/sweep.hpp"
@@ -25,8 +26,12 @@ class PayloadCursor : public PassCursor<Ring> {
 
   /// `share`: the most bytes of a segment; `most_bytes`: of a record.
   PayloadCursor(const BufferOptions& options, Ring& ring, const Store& store,
-                std::uint64_t share, std::uint64_t most_bytes)
-      : Cursor(options, ring), store_(store), most_bytes_(most_bytes), table_(share) {
+                std::uint64_t share, std::uint64_t most_bytes, RowsCounts& counts)
+      : Cursor(options, ring),
+        store_(store),
+        counts_(counts),
+        most_bytes_(most_bytes),
+        table_(share) {
     follow();
   }
 
@@ -46,6 +51,7 @@ class PayloadCursor : public PassCursor<Ring> {
   void move_to(const Epoch& epoch, const Sweep& sweep) {
     Cursor::move_to(epoch, sweep);
     catching_up_.reset();
+    counts_.clear();
     follow();
   }
 
@@ -73,6 +79,7 @@ class PayloadCursor : public PassCursor<Ring> {
     while (table_.end() < progress.committed) {
       const std::uint64_t slot = ring_.slot(epoch_.position(table_.end()));
       table_.add(store_.bytes_of(slot), size_of);
+      counts_.add_fresh(store_.rows_of(slot));
       if (!window_known_) look_at_window();
     }
     return progress;
@@ -105,6 +112,7 @@ class PayloadCursor : public PassCursor<Ring> {
   using Cursor::sweep_;
 
   const Store& store_;
+  RowsCounts& counts_;
 
  private:
   void follow() {

@@ -47,11 +47,16 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
   using Outcome = DrawOutcome;
 
   PayloadPlanner(const BufferOptions& options, Ring& ring, const Store& store,
-                 std::uint64_t share, std::uint64_t most_bytes)
-      : Cursor(options, ring, store, share, most_bytes),
+                 std::uint64_t share, std::uint64_t most_bytes, RowsCounts& counts)
+      : Cursor(options, ring, store, share, most_bytes, counts),
         rows_(store.fields().size()),
         after_(sweep_),
-        partial_rows_(store.fields().size()) {}
+        partial_rows_(store.fields().size()),
+        counted_(store.fields().size()) {
+    for (std::size_t f = 0; f < counted_.size(); ++f)
+      in_batches_.push_back(options.leaves.empty() ||
+                            is_in_batches(store.fields()[f].field));
+  }
 
   /// True if a draw would not wait. Changes nothing that is drawn.
   bool ready() { return plan() != Outcome::kWait; }
@@ -80,6 +85,7 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
   /// The plan was carried out; `apart`: its records are the first of the next one.
   void go_on(bool apart) {
     if (crossed_) ring_.clear_held_back();
+    count_rows(apart);  // before their places are free again
     Cursor::go_on(after_);
     if (!apart) return forget_apart();
     partial_count_ = count();
@@ -105,6 +111,7 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
     Cursor::move_to(epoch, sweep);
     plan_.clear();
     forget_apart();
+    std::fill(counted_.begin(), counted_.end(), Counted{});
     after_ = sweep_;
   }
 
@@ -205,6 +212,35 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
     return true;
   }
 
+  /// Counts the rows that were drawn, and those of the batch with its padding once all
+  /// of it was drawn.
+  void count_rows(bool apart) {
+    const LengthOptions& lengths = options_.lengths;
+    for (std::size_t f = 0; f < counted_.size(); ++f) {
+      Counted& field = counted_[f];
+      for (const std::uint64_t slot : plan_.slots) {
+        const std::uint64_t rows = store_.rows(slot, f).count;
+        field.all += rows;
+        field.longest = std::max(field.longest, rows);
+      }
+      if (apart || !in_batches_[f]) continue;
+      const bool padded = lengths.form == LengthOptions::Form::kPadded;
+      const std::uint64_t drawn =
+          padded ? round_up(field.longest, lengths.pad_to) * count()
+                 : round_up(field.all, lengths.pad_to);
+      this->counts_.add_drawn(drawn, field.all);
+      field = {};
+    }
+  }
+
+  /// Returns whether batches have a leaf of a field that has as many rows as the
+  /// record.
+  bool is_in_batches(std::size_t field) const {
+    for (const LeafOptions& leaf : options_.leaves)
+      if (leaf.field == field && !(leaf.rows && leaf.rows->windowed())) return true;
+    return false;
+  }
+
   void forget_apart() {
     partial_count_ = partial_longest_ = 0;
     std::fill(partial_rows_.begin(), partial_rows_.end(), 0);
@@ -221,6 +257,14 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
   std::uint64_t partial_count_ = 0;
   std::uint64_t partial_longest_ = 0;
   std::vector<std::uint64_t> partial_rows_;
+
+  /// The rows of a field in the batch that is being drawn.
+  struct Counted {
+    std::uint64_t all = 0;
+    std::uint64_t longest = 0;
+  };
+  std::vector<Counted> counted_;
+  std::vector<bool> in_batches_;
 };
 
 }  // namespace echobuf

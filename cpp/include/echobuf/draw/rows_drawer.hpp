@@ -23,9 +23,9 @@ class RowsDrawer : public RowsFiller<PayloadRing, PayloadStore, HostRows> {
 
   RowsDrawer(const BufferOptions& options, PayloadRing& ring, const PayloadStore& store,
              const BatchLayout& batch, std::shared_ptr<BatchPool> pool,
-             std::uint64_t share, std::uint64_t most_bytes)
-      : RowsFiller(options, ring, store, share, most_bytes, options, store, batch,
-                   std::move(pool)) {}
+             std::uint64_t share, std::uint64_t most_bytes, RowsCounts& counts)
+      : RowsFiller(options, ring, store, share, most_bytes, counts, options, store,
+                   batch, std::move(pool)) {}
 
   Outcome draw(Batch& batch, Poll* poll) {
     const Outcome outcome = fill(poll);

@@ -46,8 +46,9 @@ class RowsFiller : public PayloadCursor<Ring, Store> {
   /// `of_memory`: the arguments of Memory.
   template <class... OfMemory>
   RowsFiller(const BufferOptions& options, Ring& ring, const Store& store,
-             std::uint64_t share, std::uint64_t most_bytes, OfMemory&&... of_memory)
-      : Cursor(options, ring, store, share, most_bytes),
+             std::uint64_t share, std::uint64_t most_bytes, RowsCounts& counts,
+             OfMemory&&... of_memory)
+      : Cursor(options, ring, store, share, most_bytes, counts),
         memory_(std::forward<OfMemory>(of_memory)...),
         packer_(options.lengths.pack_to),
         handed_(sweep_) {}
@@ -58,6 +59,9 @@ class RowsFiller : public PayloadCursor<Ring, Store> {
 
   /// True if a draw would not wait.
   bool ready() { return look_ahead() != Outcome::kWait; }
+
+  /// True if there is no further batch.
+  bool finished() { return look_ahead() == Outcome::kFinished; }
 
   void restart(const Epoch& epoch) {
     restore(epoch, make_sweep(options_, epoch.number));
@@ -118,8 +122,10 @@ class RowsFiller : public PayloadCursor<Ring, Store> {
       after = begun_[1].before;
     else
       note_rows(after);
-    for (std::uint64_t row = 0; row < rows; ++row)
+    for (std::uint64_t row = 0; row < rows; ++row) {
       served_ += begun_.front().rows[row].segments;
+      this->counts_.add_drawn(options_.lengths.pack_to, begun_.front().rows[row].used);
+    }
     begun_.pop_front();
     first_row_ += rows;
     handed_ = std::move(after);

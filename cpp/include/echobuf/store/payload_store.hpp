@@ -93,6 +93,7 @@ class PayloadStore {
 
   /// Bytes of the rows of the record in a slot.
   std::uint64_t bytes_of(std::uint64_t slot) const { return table_.bytes_of(slot); }
+  std::uint64_t rows_of(std::uint64_t slot) const { return table_.rows_of(slot); }
 
  private:
   HostStore slots_;
