@@ -20,8 +20,8 @@ struct RowsSource {
   std::size_t bytes;
 };
 
-/// The bytes of runs that are read one after the other, asked for ahead of the reads: the
-/// hardware finds each run anew, and follows it no further than a page.
+/// The bytes of runs that are read one after the other, asked for ahead of the reads:
+/// the hardware finds each run anew, and follows it no further than a page.
 class RowsAhead {
  public:
   RowsAhead(const RowsSource* sources, std::size_t count)
