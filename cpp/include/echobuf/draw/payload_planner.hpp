@@ -61,6 +61,9 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
   /// True if a draw would not wait. Changes nothing that is drawn.
   bool ready() { return plan() != Outcome::kWait; }
 
+  /// True if there is no further batch. Changes nothing that is drawn.
+  bool finished() { return plan() == Outcome::kFinished; }
+
   /// See PassCursor; what is on its way comes first.
   std::uint64_t wanted() {
     return catching_up_ ? ring_.extent().committed : Cursor::wanted();

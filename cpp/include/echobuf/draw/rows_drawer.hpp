@@ -83,6 +83,9 @@ class RowsDrawer : public PayloadCursor<PayloadRing, PayloadStore> {
   /// True if a draw would not wait.
   bool ready() { return look_ahead() != Outcome::kWait; }
 
+  /// True if there is no further batch.
+  bool finished() { return look_ahead() == Outcome::kFinished; }
+
   void restart(const Epoch& epoch) {
     restore(epoch, make_sweep(options_, epoch.number));
   }
