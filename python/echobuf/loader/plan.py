@@ -163,7 +163,8 @@ class Plan:
                 f"{self.options.ragged.given}, but in what upstream yields first no "
                 "leaf varies in length on axis 0. Name those that do, "
                 "`ragged={'tokens': 'packed', 'label': None}`, in a pytree like an "
-                "example (`ragged='packed'` where that is one array); or leave the arguments for ragged leaves out."
+                "example (`ragged='packed'` where that is one array); or leave the "
+                "arguments for ragged leaves out."
             )
         return spec
 
