@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <variant>
 
 #include "echobuf/buffer/options.hpp"
@@ -34,9 +35,10 @@ class PayloadCursor : public PassCursor<Ring> {
     follow();
   }
 
-  /// See PassCursor. Where it is not known which record fills a segment, the first that
-  /// may.
+  /// See PassCursor; what is on its way comes first. Where it is not known which record
+  /// fills a segment, the first that may.
   std::uint64_t wanted() {
+    if (catching_up_) return ring_.extent().committed;
     const typename Ring::Extent extent = ring_.extent();
     const std::uint64_t need = need_ == SegmentTable::kUnknown ? soonest_end() : need_;
     const std::uint64_t last = epoch_.position(std::max(need, epoch_.required_end)) - 1;
@@ -48,8 +50,23 @@ class PayloadCursor : public PassCursor<Ring> {
   /// From `sweep` on, in `epoch`: segments are those of its records.
   void move_to(const Epoch& epoch, const Sweep& sweep) {
     Cursor::move_to(epoch, sweep);
+    catching_up_.reset();
     counts_.clear();
     follow();
+  }
+
+  /// Returns whether it waits for what is on its way alone.
+  bool catching_up() const { return catching_up_.has_value(); }
+
+  /// On a device, all records that were put by now decide what "auto" sweeps next,
+  /// however far the uploader is: a draw waits for these, and not for later ones.
+  bool is_catching_up() {
+    if (ring_.behind()) {
+      if (!catching_up_) catching_up_ = ring_.tail();
+      if (ring_.extent().committed < *catching_up_) return true;
+    }
+    catching_up_.reset();
+    return false;
   }
 
   /// Records up to where they are committed are known.
@@ -134,6 +151,7 @@ class PayloadCursor : public PassCursor<Ring> {
   bool window_known_ = true;      // where that is, or there is none
   bool strange_ = false;          // the records are not those of the loaded state
   std::uint64_t need_ = SegmentTable::kUnknown;
+  std::optional<std::uint64_t> catching_up_;  // with what is below this position
 };
 
 }  // namespace echobuf

@@ -6,11 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <optional>
 #include <variant>
 #include <vector>
 
 #include "echobuf/buffer/options.hpp"
+#include "echobuf/draw/copy.hpp"
 #include "echobuf/draw/part.hpp"
 #include "echobuf/draw/payload_cursor.hpp"
 #include "echobuf/draw/transformed_rows.hpp"
@@ -64,11 +64,6 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
   /// True if there is no further batch. Changes nothing that is drawn.
   bool finished() { return plan() == Outcome::kFinished; }
 
-  /// See PassCursor; what is on its way comes first.
-  std::uint64_t wanted() {
-    return catching_up_ ? ring_.extent().committed : Cursor::wanted();
-  }
-
  protected:
   using Cursor::epoch_;
   using Cursor::options_;
@@ -80,12 +75,10 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
   Outcome plan() {
     begin_plan();
     after_ = sweep_;
-    return std::visit([this](auto& walk) { return walk_on(walk); }, after_);
+    return std::visit([this](auto& walk) { return this->walk_on(walk); }, after_);
   }
 
   const PayloadPlan& planned() const { return plan_; }
-  /// Whether it waits for what is on its way alone.
-  bool catching_up() const { return catching_up_.has_value(); }
   /// Records of the batch, with those that were set apart.
   std::uint64_t count() const { return partial_count_ + plan_.slots.size(); }
   /// Its rows, by field, and the most of a record.
@@ -122,7 +115,6 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
     plan_.clear();
     forget_apart();
     std::fill(counted_.begin(), counted_.end(), Counted{});
-    catching_up_.reset();
     after_ = sweep_;
   }
 
@@ -140,7 +132,7 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
   Outcome walk_on(S& walk) {
     while (!full_ && count() < most_records()) {
       if constexpr (S::kDrawsPartly)
-        if (walk.between_passes() && is_catching_up()) return Outcome::kWait;
+        if (walk.between_passes() && this->is_catching_up()) return Outcome::kWait;
       const UpstreamProgress progress = this->look_on(walk);
       if (this->lacking(progress)) {
         this->note_need(walk);
@@ -182,10 +174,15 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
     permute_range(order, static_cast<std::uint32_t>(part.offset),
                   static_cast<std::uint32_t>(part.count), records);
     const std::uint64_t window = epoch_.position(part.window.first);
+    // A window is at most a ring.
+    const std::uint64_t first = ring_.slot(window);
     std::uint64_t taken = 0;
     for (; taken < part.count; ++taken) {
-      const std::uint64_t slot = ring_.slot(window + records[taken]);
+      const std::uint64_t next = first + records[taken];
+      const std::uint64_t slot =
+          next < ring_.capacity() ? next : next - ring_.capacity();
       if (options_.lengths.max_rows > 0 && !fits(slot)) break;
+      prefetch_for_read(reinterpret_cast<const std::byte*>(&store_.rows(slot, 0)));
       plan_.slots.push_back(slot);
     }
     if (taken > 0) {
@@ -216,17 +213,6 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
     for (std::size_t f = 0; f < rows_.size(); ++f)
       rows_[f] += store_.rows(slot, f).count;
     return true;
-  }
-
-  /// On a device, all records that were put by now decide what "auto" sweeps next,
-  /// however far the uploader is: a draw waits for these, and not for later ones.
-  bool is_catching_up() {
-    if (ring_.behind()) {
-      if (!catching_up_) catching_up_ = ring_.tail();
-      if (ring_.extent().committed < *catching_up_) return true;
-    }
-    catching_up_.reset();
-    return false;
   }
 
   /// Counts the rows that were drawn, and those of the batch with its padding once all
@@ -269,7 +255,6 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
   bool crossed_ = false;  // a pass has ended in it
   bool full_ = false;     // the next record does not fit
   Sweep after_;
-  std::optional<std::uint64_t> catching_up_;  // with what is below this position
 
   // Of the first records of the batch, where they were set apart.
   std::uint64_t partial_count_ = 0;
