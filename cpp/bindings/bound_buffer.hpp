@@ -166,7 +166,11 @@ class BoundBuffer {
   py::object checkpoint() {
     const std::shared_ptr<Core> buffer = hold();
     if (const int refused = refuse(buffer)) return py::int_(refused);
-    return to_dict(buffer->checkpoint());
+    const Checkpoint point = [&] {
+      const GilRelease released;  // it may wait for a thread that assembles ahead
+      return buffer->checkpoint();
+    }();
+    return to_dict(point);
   }
 
   /// 0, a code, or kMismatch if the buffer has been used.

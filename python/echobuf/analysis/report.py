@@ -59,6 +59,8 @@ class Report:
         True
         >>> report.memory(window=1024, factor=2)
         Memory(bytes_device=0, bytes_host=104448)
+        >>> report.payload_bytes() is None  # all examples are of one length
+        True
         >>> report.plot("report.png")
         >>> "advice" in report.to_json()
         True
@@ -176,12 +178,8 @@ class Report:
     def epoch_examples(self) -> int:
         """Return the fresh examples of a predicted epoch; 100 windows if not known."""
         measured = self.measurements
-        return max(
-            1,
-            measured.length
-            if measured.length is not None
-            else _ASSUMED * measured.window,
-        )
+        length = measured.length
+        return max(1, _ASSUMED * measured.window if length is None else length)
 
     @cached_property
     def predictions(self) -> tuple[Prediction, ...]:
@@ -257,11 +255,12 @@ class Report:
     ) -> int | None:
         """Return the `payload_bytes` to use; None where no leaf is ragged.
 
-        Segments then have room for the largest example measured, and for three standard
-        deviations above their mean. `window` and `factor` are those of `memory`.
+        Shares fit the largest example, and three standard deviations above their mean.
         """
         lengths, window = self.measurements.ragged, window or self.measurements.window
-        return lengths and lengths.payload_bytes(window, factor or self.factor)
+        if lengths is None:
+            return None
+        return lengths.payload_bytes(window, factor or self.factor)
 
     # ---- in words
 

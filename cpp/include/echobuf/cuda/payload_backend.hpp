@@ -157,8 +157,8 @@ struct BasicDevicePayloadBackend {
 
  private:
   const std::unique_ptr<BasicUploader<Ring, Store>> uploader_;
-  const Drawer* drawer_ = nullptr;  // the buffer's, which ends before this
   RowsCounts counts_;
+  const Drawer* drawer_ = nullptr;  // the buffer's, which ends before this
 };
 
 using DevicePayloadBackend = BasicDevicePayloadBackend<DevicePayloadDrawer>;

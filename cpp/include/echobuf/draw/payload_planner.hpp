@@ -61,6 +61,9 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
   /// True if a draw would not wait. Changes nothing that is drawn.
   bool ready() { return plan() != Outcome::kWait; }
 
+  /// True if there is no further batch. Changes nothing that is drawn.
+  bool finished() { return plan() == Outcome::kFinished; }
+
  protected:
   using Cursor::epoch_;
   using Cursor::options_;

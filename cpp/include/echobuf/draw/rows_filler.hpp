@@ -123,8 +123,9 @@ class RowsFiller : public PayloadCursor<Ring, Store> {
     else
       note_rows(after);
     for (std::uint64_t row = 0; row < rows; ++row) {
-      served_ += begun_.front().rows[row].segments;
-      this->counts_.add_drawn(options_.lengths.pack_to, begun_.front().rows[row].used);
+      const RowPacker::Row& packed = begun_.front().rows[row];
+      served_ += packed.segments;
+      this->counts_.add_drawn(options_.lengths.pack_to, packed.used);
     }
     begun_.pop_front();
     first_row_ += rows;
