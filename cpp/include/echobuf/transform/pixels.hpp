@@ -167,7 +167,7 @@ struct Bands {
           words.uniform() * exact::least(i < rows ? tallest : widest, size);
       const double begin = words.uniform() * (size - wide);
       d.begin[i] = static_cast<int32_t>(begin);
-      if (i < rows) d.begin[i] -= static_cast<int32_t>(words.first_row());
+      if (i < rows) d.begin[i] -= words.first_row();
       d.end[i] = d.begin[i] + static_cast<int32_t>(wide);
     }
     return d;

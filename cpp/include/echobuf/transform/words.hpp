@@ -110,11 +110,13 @@ class Words {
   }
   ECHOBUF_HD const Philox4x32Key& key() const { return number_.key; }
   /// The rows of the whole example, of which `height` are at hand.
-  ECHOBUF_HD uint32_t rows(int32_t height) const {
-    return number_.rows == 0 ? static_cast<uint32_t>(height) : number_.rows;
+  ECHOBUF_HD int32_t rows(int32_t height) const {
+    return number_.rows == 0 ? height : static_cast<int32_t>(number_.rows);
   }
   /// The row of the example that comes first among those at hand.
-  ECHOBUF_HD uint32_t first_row() const { return number_.first_row; }
+  ECHOBUF_HD int32_t first_row() const {
+    return static_cast<int32_t>(number_.first_row);
+  }
   /// Of an element.
   ECHOBUF_HD Philox4x32Block element(uint32_t index) const {
     return block(element_block(index));
