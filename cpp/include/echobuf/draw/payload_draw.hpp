@@ -94,9 +94,11 @@ class PayloadDraw {
               {values + static_cast<std::size_t>(offsets[i]) * row,
                static_cast<std::size_t>(offsets[i + 1] - offsets[i]) * row});
       }
+      std::size_t at = sources.size();
+      sources.resize(at + plan.slots.size());
       for (const std::uint64_t slot : plan.slots) {
         const PayloadStore::Rows& rows = store_.rows(slot, leaf.field);
-        sources.push_back({store_.payload() + rows.offset, rows.count * row});
+        sources[at++] = {store_.payload() + rows.offset, rows.count * row};
       }
     }
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "echobuf/buffer/options.hpp"
+#include "echobuf/draw/copy.hpp"
 #include "echobuf/draw/part.hpp"
 #include "echobuf/draw/payload_cursor.hpp"
 #include "echobuf/draw/transformed_rows.hpp"
@@ -163,10 +164,15 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
     permute_range(order, static_cast<std::uint32_t>(part.offset),
                   static_cast<std::uint32_t>(part.count), records);
     const std::uint64_t window = epoch_.position(part.window.first);
+    // A window is at most a ring.
+    const std::uint64_t first = ring_.slot(window);
     std::uint64_t taken = 0;
     for (; taken < part.count; ++taken) {
-      const std::uint64_t slot = ring_.slot(window + records[taken]);
+      const std::uint64_t next = first + records[taken];
+      const std::uint64_t slot =
+          next < ring_.capacity() ? next : next - ring_.capacity();
       if (options_.lengths.max_rows > 0 && !fits(slot)) break;
+      prefetch_for_read(reinterpret_cast<const std::byte*>(&store_.rows(slot, 0)));
       plan_.slots.push_back(slot);
     }
     if (taken > 0) {
