@@ -9,9 +9,7 @@ from cpp_trainer import PAGE, TRAINER, check_trainer, cmake_installed, configure
 
 
 def test_the_trainer_finds_what_cmake_installed_and_learns(tmp_path):
-    # Without optimisation, which takes most of the time: the other builds have it.
-    options = (cmake_installed(tmp_path), "-DCMAKE_BUILD_TYPE=Debug")
-    check_trainer(tmp_path / "trainer", tmp_path, *options)
+    check_trainer(tmp_path / "trainer", cmake_installed(tmp_path), tmp_path)
 
 
 def test_the_cmake_of_the_page_builds_the_trainer(tmp_path):
