@@ -19,8 +19,7 @@ from echobuf.loader.ragged_batches import (
     find_batch_reader,
     infer_batch,
 )
-from echobuf.loader.ragged_items import MOST_AHEAD, RaggedRequest
-from echobuf.loader.ragged_items import has_rows
+from echobuf.loader.ragged_items import MOST_AHEAD, RaggedRequest, has_rows
 from echobuf.loader.ragged_items import infer_example as infer_ragged_example
 from echobuf.options import Options, check_factor, check_options
 from echobuf.spec import NAMESPACE, make_spec
