@@ -357,12 +357,10 @@ def _ragged_arguments(plan: Plan, *, nested: bool) -> dict[str, Any]:
     if request is None:
         return {}
     form = "nested" if nested else request.form or "packed"
-    if plan.options.ragged.pack_to is not None:
-        form = None
-    ragged = form
+    ragged: Any = form
     if request.flags is not None:
         ragged = optree.tree_map(
-            lambda is_one: (form or "packed") if is_one else None,
+            lambda is_one: form if is_one else None,
             request.flags,
             namespace=NAMESPACE,
         )

@@ -70,7 +70,7 @@ class RaggedLengths:
 
 
 def _rounded_up(size: float) -> int:
-    unit = 10 ** max(0, math.floor(math.log10(size)) + 1 - _DIGITS)
+    unit = int(10 ** max(0, math.floor(math.log10(size)) + 1 - _DIGITS))
     return math.ceil(size / unit) * unit
 
 
@@ -123,7 +123,8 @@ class LengthReader:
             arguments: those of the loader for ragged leaves.
         """
         chosen = [i for i, field in enumerate(spec.fields) if is_ragged(field)]
-        rows = np.array(self._rows, np.float64).reshape(-1, len(spec.fields))[:, chosen]
+        known: Any = np.array(self._rows, np.float64).reshape(-1, len(spec.fields))
+        rows = known[:, chosen]
         if arguments["pack_to"] is not None:
             rows = np.minimum(rows, arguments["pack_to"])
         sizes = rows @ [float(row_bytes(spec.fields[i])) for i in chosen]
@@ -147,7 +148,7 @@ class LengthReader:
 def _length(leaf: Any) -> int:
     if isinstance(leaf, RaggedLeaf):
         return len(leaf)
-    shape = getattr(leaf, "shape", ())
+    shape: tuple[int, ...] = getattr(leaf, "shape", ())
     return int(shape[0]) if len(shape) else 0
 
 
@@ -156,5 +157,5 @@ def _lengths(leaf: Any) -> list[int]:
     if not isinstance(leaf, RaggedLeaf):
         return [_length(leaf[0])] * len(leaf) if len(leaf) else []
     if isinstance(leaf.parts, tuple):
-        return np.diff(np.asarray(leaf.parts[1])).tolist()
+        return [int(length) for length in np.diff(np.asarray(leaf.parts[1]))]
     return [_length(bytes_as_array(each)) for each in leaf.parts]

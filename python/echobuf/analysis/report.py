@@ -178,12 +178,8 @@ class Report:
     def epoch_examples(self) -> int:
         """Return the fresh examples of a predicted epoch; 100 windows if not known."""
         measured = self.measurements
-        return max(
-            1,
-            measured.length
-            if measured.length is not None
-            else _ASSUMED * measured.window,
-        )
+        length = measured.length
+        return max(1, _ASSUMED * measured.window if length is None else length)
 
     @cached_property
     def predictions(self) -> tuple[Prediction, ...]:
@@ -262,7 +258,9 @@ class Report:
         Shares fit the largest example, and three standard deviations above their mean.
         """
         lengths, window = self.measurements.ragged, window or self.measurements.window
-        return lengths and lengths.payload_bytes(window, factor or self.factor)
+        if lengths is None:
+            return None
+        return lengths.payload_bytes(window, factor or self.factor)
 
     # ---- in words
 

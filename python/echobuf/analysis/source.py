@@ -227,9 +227,9 @@ class Source:
         assert self._lengths is not None
         assert self._ragged is not None
         arguments = self._ragged.ragged
-        rows = arguments["max_rows"] or arguments["pack_to"] * self._of_loader
+        rows: int = arguments["max_rows"] or arguments["pack_to"] * self._of_loader
         mean = self._lengths.longest_rows() / max(1, self._kept_examples)
-        return max(1, math.ceil(rows / max(mean, 1)))
+        return max(1, math.ceil(rows / max(1.0, mean)))
 
     def _spec_of(self, item: Any) -> Any:
         adapter = internals_of(self._kind([item], batch_size=1, window=1)).adapter
