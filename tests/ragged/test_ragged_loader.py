@@ -205,11 +205,6 @@ def test_what_does_not_go_together_is_refused(given, said):
         EchoLoader(EXAMPLES, **{**KWARGS, **given})
 
 
-def test_an_analysis_says_that_it_is_not_there_yet():
-    with pytest.raises(echobuf.OptionError, match=r"ragged leaves.*not there yet"):
-        echobuf.analyze(EchoLoader(EXAMPLES, **KWARGS), lambda batch: None)
-
-
 def test_lists_of_numbers_are_refused_with_a_remedy():
     loader = EchoLoader([{"ids": [1, 2, 3]}, {"ids": [1]}], **KWARGS)
     with pytest.raises(echobuf.SpecError, match=r"np\.asarray.*with_format"):
