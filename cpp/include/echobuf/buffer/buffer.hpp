@@ -168,8 +168,8 @@ class BasicBuffer {
   }
 
   /// Where records differ in length: draws into the caller's leaves, if the batch fits
-  /// these, else says in `target` which size that has (kResize): the next call draws the
-  /// same batch. In host memory a target always has `room`. On a device, where
+  /// these, else says in `target` which size that has (kResize): the next call draws
+  /// the same batch. In host memory a target always has `room`. On a device, where
   /// `target.stream` is captured: see next_into(); then it must have `room`. Throws
   /// std::invalid_argument for another number of leaves than batches have, and for null
   /// pointers.
@@ -187,6 +187,12 @@ class BasicBuffer {
   /// before a last batch that is shorter, or a ragged one: next_into() serves that.
   Status before_replay(void* stream, const WaitLimit& wait_limit) {
     return draw_path_.before_replay(stream, wait_limit);
+  }
+  /// The same where records differ in length. `target`: the stream and, without
+  /// addresses, the rows that captured leaves have room for, or no leaves for any.
+  /// kResize: the batch has more, as `target` says then; it stays the next one.
+  Status before_replay(RowsTarget& target, const WaitLimit& wait_limit) {
+    return draw_path_.before_replay(target, wait_limit);
   }
 
   /// Returns the address of field `index` of a batch: `count` times its bytes, 64-byte

@@ -95,11 +95,13 @@ class DrawPath {
     });
   }
 
-  /// Hands out the next batch to launches of graphs.
-  Status before_replay(void* stream, const WaitLimit& wait_limit) {
+  /// Hands out the next batch to launches of graphs. `target`: a stream; where records
+  /// differ in length a RowsTarget.
+  template <class ReplayTarget>
+  Status before_replay(ReplayTarget& target, const WaitLimit& wait_limit) {
     return timed([&] {
       return wait_for(wait_limit, &clock_.waits(), [&] {
-        return draw([&] { return drawer_->before_replay(stream); });
+        return draw([&] { return drawer_->before_replay(target); });
       });
     });
   }

@@ -17,7 +17,8 @@ struct Target {
 };
 
 /// The same where records differ in length: the caller brings memory for a batch, which
-/// is drawn if it is of the size that the next one has or, with `room`, at least of that.
+/// is drawn if it is of the size that the next one has or, with `room`, at least of
+/// that.
 struct RowsTarget {
   /// A leaf: `rows` of all records, if packed; of each, if padded. `index`: offsets, or
   /// lengths. Of a leaf of one size `values` alone.
@@ -38,6 +39,7 @@ struct RowsTarget {
   void* stream = nullptr;                  // see Target
   std::uint64_t room = 0;  // records that there is room for, and then `rows` are at
                            // least those of the batch: what it leaves is padded
+  bool captured = false;   // after a call: it is drawn when a graph is launched
 };
 
 /// Draws `offset` ... `offset` + `count` - 1 of a pass over the records at `window`.
