@@ -151,6 +151,8 @@ class EchoBuffer(Resumable, Uncopied):
         self._flatten_out, self._unflatten = structure.flatten, structure.unflatten
         lead = () if options.whole_batches else (options.batch_size,)
         self._full_length = (lead + engine.output.spec.fields[0].shape)[0]
+        if options.ragged.max_rows is not None:
+            self._full_length = -1  # any number of examples
 
     def __repr__(self) -> str:
         engine = self._engine
@@ -329,7 +331,7 @@ class EchoBuffer(Resumable, Uncopied):
             self._engine.termination.end_next(-count)
         if count == self._full_length:
             return out
-        return self._unflatten([leaf[:count] for leaf in leaves])
+        return self._unflatten(self._engine.backend.ragged_out.first(leaves, count))
 
     def __iter__(self) -> Iterator[Any]:
         self.ready()  # raises if the context was left
