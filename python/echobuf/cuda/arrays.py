@@ -13,7 +13,6 @@ from echobuf.errors import SpecError
 from echobuf.field import Field
 from echobuf.spec import Spec
 
-
 Count: TypeAlias = int | list[int]
 """The number of rows of all leaves, or of each."""
 
