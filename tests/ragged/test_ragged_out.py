@@ -193,8 +193,8 @@ def test_a_batch_of_another_form_is_refused():
         ]:
             with pytest.raises(echobuf.SpecError, match=re.escape(said)):
                 buffer.next_batch(out={**out, "tokens": leaf})
+        pair.values.flags.writeable = False
         with pytest.raises(echobuf.SpecError, match="read-only"):
-            pair.values.flags.writeable = False
             buffer.next_batch(out=out)
         pair.values.flags.writeable = True
         assert buffer.stats().served == 0, "nothing was drawn"
