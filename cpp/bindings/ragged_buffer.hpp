@@ -60,8 +60,8 @@ class RaggedHostBuffer : public BoundBuffer<Core> {
   }
 
   /// Draws the next batch to `memory`, which has room for `room` records. Returns a
-  /// code, the records of the batch, and where it does not fit (RESIZE) the rows of each
-  /// leaf.
+  /// code, the records of the batch, and where it does not fit (RESIZE) the rows of
+  /// each leaf.
   py::tuple next_into(const RowsMemory& memory, const RowsIdMemory& ids,
                       std::uint64_t room, std::optional<double> timeout_s) {
     const std::shared_ptr<Core> buffer = this->hold();

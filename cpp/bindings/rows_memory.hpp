@@ -10,8 +10,8 @@
 
 namespace echobuf::python {
 
-/// Of each leaf: the addresses of its values and of its offsets or lengths, and the rows
-/// that it has.
+/// Of each leaf: the addresses of its values and of its offsets or lengths, and the
+/// rows that it has.
 using RowsMemory =
     std::vector<std::tuple<std::uintptr_t, std::uintptr_t, std::uint64_t>>;
 /// Of packed rows: the addresses of segments, positions and lengths.
