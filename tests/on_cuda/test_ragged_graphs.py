@@ -216,7 +216,7 @@ def test_of_several_graphs_any_may_be_replayed(simulation):
             first, second = (plain(out, cut=True) for out in outs)
             same(first, second)
             assert len(first["tokens"]) == 6
-        with pytest.raises(echobuf.SpecError, match="captured, 7 rows .* has 10"):
+        with pytest.raises(echobuf.SpecError, match=r"captured, 7 rows .* has 10"):
             buffer.before_replay(stream=stream, timeout=WAIT_S)
         worker.result()
         for graph in graphs:

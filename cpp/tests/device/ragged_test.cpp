@@ -205,9 +205,11 @@ void produce(Core& buffer, std::uint64_t n, const LengthsOf& lengths) {
 std::vector<std::uint64_t> most_rows(const BufferOptions& options, std::uint64_t n,
                                      const LengthsOf& lengths) {
   std::vector<std::uint64_t> rows(3);
-  for (std::uint64_t id = 0; id < n; ++id)
-    for (std::size_t leaf = 1; leaf < 3; ++leaf)
-      rows[leaf] = std::max(rows[leaf], lengths(id)[leaf - 1]);
+  for (std::uint64_t id = 0; id < n; ++id) {
+    const Lengths of = lengths(id);
+    rows[1] = std::max(rows[1], of.tokens);
+    rows[2] = std::max(rows[2], of.points);
+  }
   const bool packed = options.lengths.form == LengthOptions::Form::kPacked;
   for (std::uint64_t& leaf : rows)
     leaf = leaf * (packed ? options.batch_size : 1) + options.lengths.pad_to;
