@@ -240,7 +240,8 @@ class EchoBuffer(Resumable, Uncopied):
             out: a pytree like the spec of writable arrays or tensors on the buffer's
                 device, leaves `[batch_size, *shape]` (`unit="batch"`: as the spec), to
                 write into. A shorter last batch comes back as views of their first
-                rows.
+                rows. A ragged leaf is a `Ragged`, `Padded` or `Packed` of arrays with
+                at least the rows of the batch; rows that are left get `pad_value`.
             timeout: seconds to wait for upstream at most.
             stream: on a CUDA device, where the batch is to be valid: a stream of CuPy
                 or torch, or its handle. By default the caller's current stream.
@@ -255,7 +256,8 @@ class EchoBuffer(Resumable, Uncopied):
             StopIteration: everything has been served.
             TimeoutError: the time ran out; nothing is lost.
             UpstreamError: `fail` was called.
-            SpecError: `out` does not fit.
+            SpecError: `out` does not fit, or has fewer rows than the next batch, which
+                the next call serves.
             OptionError: this capture has a draw of this buffer already.
             StateError: upstream ended before what was resident when the loaded state
                 was taken had been put again.
@@ -300,6 +302,8 @@ class EchoBuffer(Resumable, Uncopied):
             StopIteration: everything has been served, or what comes next is shorter
                 than a batch: then `next_batch` serves it. Do not replay.
             TimeoutError: the time ran out; nothing is lost. Do not replay.
+            SpecError: a ragged leaf of the next batch has more rows than `out` had when
+                it was captured; nothing is lost, and `next_batch` serves it.
             OptionError: the buffer is on the CPU, or `stream` is being captured.
             UpstreamError, StateError, ClosedError: as `next_batch`.
 

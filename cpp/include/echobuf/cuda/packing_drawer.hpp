@@ -4,8 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
-#include <utility>
 
 #include "echobuf/buffer/options.hpp"
 #include "echobuf/cuda/device_rows.hpp"
@@ -23,11 +21,6 @@ class DevicePackingDrawer
  public:
   static constexpr bool kInBlocks = false;  // batches are the caller's memory alone
 
-  /// Batches of rows that are in use at most: one is read by launches of graphs.
-  static std::uint64_t most_blocks(std::uint64_t batch_size) {
-    return most_begun(batch_size) + 1;
-  }
-
   /// The rest as DeviceRows has it.
   DevicePackingDrawer(const BufferOptions& options, StagedPayloadRing& ring,
                       const PayloadStaging& staging, std::uint64_t share,
@@ -37,7 +30,7 @@ class DevicePackingDrawer
                       const RowsKernels& kernels)
       : RowsFiller(options, ring, staging, share, most_bytes, counts, context, staging,
                    batch, options, order, window, kernels, kChunk,
-                   most_blocks(options.batch_size)),
+                   most_begun(options.batch_size)),
         replay_(order) {}
 
   /// Draws all of a batch, or says how large it is. On a stream that is being captured:
@@ -59,7 +52,8 @@ class DevicePackingDrawer
   }
 
   /// Makes the next batch that of launches on the stream of `target`, until the next
-  /// call. Only whole batches are; of others nothing is used up. Its block is kept.
+  /// call. Only whole batches are; of others nothing is used up. Its block is written
+  /// to again by later calls alone, behind the launches.
   Outcome before_replay(RowsTarget& target) {
     const DeviceContext::Scope scope(memory_.context());
     const auto stream = static_cast<StreamHandle>(target.stream);
@@ -72,7 +66,6 @@ class DevicePackingDrawer
     if (rows != options_.batch_size) return Outcome::kFinished;
     memory_.send(first().block, first().rows);
     replay_.expect(stream);
-    replayed_.emplace(std::move(first().block));
     go_past_first(rows);
     return outcome;
   }
@@ -82,7 +75,6 @@ class DevicePackingDrawer
   void settle() {
     if (!replay_.expected()) return;
     replay_.finish([this](StreamHandle stream) { memory_.erase(stream); });
-    replayed_.reset();
   }
 
   /// To be called on a stream before the first draw.
@@ -98,7 +90,7 @@ class DevicePackingDrawer
     const std::size_t words =
         DeviceRows::table_words(options, options.lengths.fields.size(), kChunk);
     return RowsLaunch::device_bytes(words) +
-           size_product(most_blocks(options.batch_size),
+           size_product(most_begun(options.batch_size),
                         DeviceRows::Layout(batch, options).bytes);
   }
 
@@ -127,8 +119,7 @@ class DevicePackingDrawer
     return Outcome::kCaptured;
   }
 
-  std::optional<DeviceRows::Rows> replayed_;  // the block that launches read
-  Replay replay_;                             // goes first: it waits
+  Replay replay_;  // goes first: it waits
 };
 
 }  // namespace echobuf::cuda
