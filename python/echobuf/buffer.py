@@ -256,8 +256,7 @@ class EchoBuffer(Resumable, Uncopied):
             StopIteration: everything has been served.
             TimeoutError: the time ran out; nothing is lost.
             UpstreamError: `fail` was called.
-            SpecError: `out` does not fit, or has fewer rows than the next batch, which
-                the next call serves.
+            SpecError: `out` does not fit, or has too few rows for the next batch.
             OptionError: this capture has a draw of this buffer already.
             StateError: upstream ended before what was resident when the loaded state
                 was taken had been put again.
@@ -302,8 +301,8 @@ class EchoBuffer(Resumable, Uncopied):
             StopIteration: everything has been served, or what comes next is shorter
                 than a batch: then `next_batch` serves it. Do not replay.
             TimeoutError: the time ran out; nothing is lost. Do not replay.
-            SpecError: a ragged leaf of the next batch has more rows than `out` had when
-                it was captured; nothing is lost, and `next_batch` serves it.
+            SpecError: the next batch has more rows than `out` had; `next_batch` serves
+                it. Do not replay.
             OptionError: the buffer is on the CPU, or `stream` is being captured.
             UpstreamError, StateError, ClosedError: as `next_batch`.
 
