@@ -326,7 +326,8 @@ def exit_when_readable(fds: list[int], code: int, /) -> None: ...
 class WorkerPool:
     def __init__(self, buffer: Buffer, workers: int, ahead: int) -> None: ...
     def control_block_fd(self) -> int: ...
-    def slots_fd(self) -> int: ...
+    def memory_fd(self) -> int:
+        """Return a descriptor of the memory that workers write examples into."""
     def term(self) -> int: ...
     def submit(
         self, term: int, indices: npt.NDArray[np.int64], submitted: int
@@ -345,6 +346,18 @@ class WorkerPool:
 class DeviceWorkerPool(WorkerPool):
     def __init__(self, buffer: DeviceBuffer, workers: int, ahead: int) -> None: ...
 
+class RaggedWorkerPool(WorkerPool):
+    def __init__(self, buffer: RaggedBuffer, workers: int, ahead: int) -> None: ...
+    def sizes(self) -> tuple[int, int, int]:
+        """Return bytes: of a worker's area, usual and all, and of an example's rows."""
+
+class PackingWorkerPool(RaggedWorkerPool): ...
+
+class RaggedDeviceWorkerPool(RaggedWorkerPool):
+    def __init__(
+        self, buffer: RaggedDeviceBuffer, workers: int, ahead: int
+    ) -> None: ...
+
 class Worker:
     def __init__(
         self,
@@ -360,6 +373,20 @@ class Worker:
     def write(self, arrays: list[Any], /) -> int | None: ...
     def ticket(self) -> int: ...
     def done(self) -> None: ...
+
+class RowsWorker(Worker):
+    def __init__(
+        self,
+        control_block_fd: int,
+        queues: int,
+        queue: int,
+        areas: int,
+        leaves: list[tuple[np.dtype[Any], tuple[int | None, ...]]],
+        sizes: tuple[int, int, int],
+        max_lengths: list[int],
+        pack_to: int,
+        cut: bool,
+    ) -> None: ...
 
 READ_TIMEOUT: int
 READ_CLOSED: int

@@ -22,13 +22,13 @@ Make = Callable[..., Any]
 """Makes a leaf of a batch of its values, and of its offsets, lengths or ids."""
 
 
-def check(spec: Spec, options: Options, *, shared: bool) -> None:
+def check(spec: Spec, options: Options, *, borrowed: bool) -> None:
     """Check the options of ragged leaves against the spec.
 
     Args:
         spec: of one example.
         options: the buffer's.
-        shared: the slots lie in memory of several processes.
+        borrowed: a server writes the slots.
 
     Raises:
         OptionError: they do not go together, or are not there yet for ragged leaves.
@@ -41,10 +41,10 @@ def check(spec: Spec, options: Options, *, shared: bool) -> None:
             )
         return
     name = _first_name(spec)
-    if shared:
+    if borrowed:
         raise _not_yet(
             name,
-            "examples come from worker processes or a server",
+            "examples come from a server",
             "let a DataLoader have the workers, with a collate function that makes "
             "lists",
         )
@@ -169,11 +169,11 @@ def payload_bytes(spec: Spec, options: Options) -> int:
         return options.ragged.payload_bytes
     return options.window * sum(
         row_bytes(field) * most
-        for field, most in zip(spec.fields, _max_lengths(spec, options), strict=True)
+        for field, most in zip(spec.fields, max_lengths(spec, options), strict=True)
     )
 
 
-def _max_lengths(spec: Spec, options: Options) -> list[int]:
+def max_lengths(spec: Spec, options: Options) -> list[int]:
     """Return the most rows of each leaf; 0 for any number, and for fixed ones."""
     most = options.ragged.pack_to
     if most is None:
@@ -194,7 +194,7 @@ def core_arguments(spec: Spec, output: OutputSpec, options: Options) -> dict[str
         "rows": list(output.rows),
         "row_pads": row_pads(spec, output, ragged.pad_value),
         "payload_bytes": ragged.payload_bytes or 0,
-        "max_lengths": _max_lengths(spec, options),
+        "max_lengths": max_lengths(spec, options),
         "form": ragged.form,
         "pad_to": ragged.pad_to,
         "pad_values": pad_values(spec, ragged.pad_value),

@@ -29,6 +29,7 @@ class RaggedCudaBackend(CudaBackend):
     """
 
     buffer_class = _core.RaggedDeviceBuffer
+    worker_pool = _core.RaggedDeviceWorkerPool
 
     def _make_core(
         self,

@@ -291,11 +291,10 @@ def _check_ragged(
             "`payload_bytes`, the bytes of all ragged leaves in the window. (An "
             "`EchoBuffer` may have `Field(..., max_length=)` in place of it.)"
         )
-    if make is not EchoBuffer:
+    if not isinstance(make, type):  # a method of a job of a server
         raise OptionError(
-            f"{options.ragged.given}, but ragged leaves are not there yet with "
-            "`num_workers` of the loader and for servers; wrap a DataLoader with "
-            "workers of its own, whose `collate_fn` makes lists."
+            f"{options.ragged.given}, but ragged leaves are not there yet for servers; "
+            "let the loader read the data itself, with `num_workers`."
         )
     ragged = options.ragged
     by_rows = ragged.max_rows is not None or ragged.pack_to is not None

@@ -22,6 +22,7 @@ from echobuf.errors import (
     message,
 )
 from echobuf.loader.feeder import Feeder
+from echobuf.loader.ragged_items import Ahead
 from echobuf.loader.readers import FeedRequest
 from echobuf.loader.upstream import Start
 from echobuf.serve import client
@@ -128,6 +129,10 @@ class ServerReader:
     def first_item(self, start: Start) -> Any:
         """Return an example of zeros, with the structure of the server's."""
         return self._connection.spec.example()
+
+    def look(self, items: Ahead, most: int) -> Iterator[Any]:
+        """Return an iterator of nothing: the server says what examples are like."""
+        return iter(())
 
     def check(self, start: Start) -> Start:
         """Note the epoch that is begun."""

@@ -113,6 +113,15 @@ class BasicBuffer {
   void commit(std::uint64_t first, std::uint64_t count) {
     put_path_.commit(first, count);
   }
+  /// Puts one example of any length that another process has made; see
+  /// PayloadPutPath::put_made(). It throws as put() does.
+  Status put_made(std::uint64_t term, const SourceLeaf* leaves, std::uint64_t& done,
+                  const WaitLimit& wait_limit) {
+    argument_checks::check_leaves("put", record(), leaves, 0);
+    return put_path_.put_made(term, leaves, done, wait_limit);
+  }
+  void begin_making(std::uint64_t n) { put_path_.begin_making(n); }
+  void end_making(std::uint64_t n) { put_path_.end_making(n); }
   /// The position that is claimed next.
   std::uint64_t tail() const { return ring_.tail(); }
   /// Returns the memory of the slots that are claimed, with `shared`; else null.

@@ -12,6 +12,7 @@
 #include "echobuf/buffer/options.hpp"
 #include "echobuf/buffer/room_wait.hpp"
 #include "echobuf/store/payload_claims.hpp"
+#include "echobuf/sync/outstanding_claims.hpp"
 
 namespace echobuf {
 
@@ -28,6 +29,34 @@ class PayloadPutPath {
   Status put(std::uint64_t term, const SourceLeaf* leaves, std::uint64_t n,
              std::size_t /*rows*/, std::uint64_t& done, WaitLimit wait_limit,
              Poll* poll) {
+    return put<WaitClock::Guard>(clock_.waits(), term, leaves, n, done, wait_limit,
+                                 poll);
+  }
+
+  /// Puts one example that another process has made. A wait for room is upstream's only
+  /// while none is being made.
+  Status put_made(std::uint64_t term, const SourceLeaf* leaves, std::uint64_t& done,
+                  WaitLimit wait_limit) {
+    return put<OutstandingClaims::Wait>(making_, term, leaves, 1, done, wait_limit,
+                                        nullptr);
+  }
+  /// Others begin to make `n` examples, or have made them.
+  void begin_making(std::uint64_t n) { making_.add(n); }
+  void end_making(std::uint64_t n) { making_.take_off(n); }
+
+  /// Nobody else writes payload.
+  static constexpr std::uint64_t outstanding() { return 0; }
+
+  UpstreamClock& clock() { return clock_; }
+
+ private:
+  /// So many records are claimed at once: a draw need not wait for all of a large put.
+  static constexpr std::uint64_t kChunk = 64;
+
+  /// `Wait`: says to `waits` for how long this has waited for room.
+  template <class Wait, class Waits>
+  Status put(Waits& waits, std::uint64_t term, const SourceLeaf* leaves,
+             std::uint64_t n, std::uint64_t& done, WaitLimit wait_limit, Poll* poll) {
     if (done == 0) check(leaves, n);
     if (n == 0 && is_over(term)) return Status::kClosed;
     PayloadClaims& claims = ring_.claims();
@@ -39,8 +68,8 @@ class PayloadPutPath {
       const auto claim = claims.claim(std::min(kChunk, n - done), units_of, term);
       if (claim.closed) return Status::kClosed;
       if (claim.count == 0) {
-        const Status status = wait_for_room<WaitClock::Guard>(
-            ring_, clock_.waits(), wait_limit, [&] { return is_over(term); },
+        const Status status = wait_for_room<Wait>(
+            ring_, waits, wait_limit, [&] { return is_over(term); },
             [&] { return claims.has_room(units_of(0)); });
         if (status != Status::kOk) return status;
         continue;
@@ -53,15 +82,6 @@ class PayloadPutPath {
     }
     return Status::kOk;
   }
-
-  /// Nobody else writes payload.
-  static constexpr std::uint64_t outstanding() { return 0; }
-
-  UpstreamClock& clock() { return clock_; }
-
- private:
-  /// So many records are claimed at once: a draw need not wait for all of a large put.
-  static constexpr std::uint64_t kChunk = 64;
 
   bool is_over(std::uint64_t term) const {
     return ring_.closed() || ring_.term() != term;
@@ -123,6 +143,7 @@ class PayloadPutPath {
   Store& store_;
   const std::uint64_t most_bytes_;
   UpstreamClock clock_;
+  OutstandingClaims making_{clock_.waits()};
 };
 
 }  // namespace echobuf
