@@ -118,8 +118,8 @@ TEST(RowsWorkers, OrderIsThatOfOneProducerWhateverTheirNumberAndTheirDeaths) {
     std::iota(ids.begin(), ids.end(), 0);
     const Records records(ids, kLengths);
     std::uint64_t done = 0;
-    EXPECT_EQ(buffer.put(buffer.term(), records.leaves(), 300, 0, done,
-                         Deadline::max(), nullptr),
+    EXPECT_EQ(buffer.put(buffer.term(), records.leaves(), 300, 0, done, Deadline::max(),
+                         nullptr),
               Status::kOk);
     buffer.close();
   });
@@ -215,7 +215,8 @@ TEST(RowsWorkers, ALoopThatStopsDrawingHoldsNobodyUpForGood) {
 
 TEST(RowsWorkers, NonsenseOfAWorkerFailsTheTermAndReadsNothingElse) {
   const BufferOptions options = pool_options();
-  for (const std::uint64_t nonsense : {~std::uint64_t{0}, kShare, std::uint64_t{1} << 62}) {
+  for (const std::uint64_t nonsense :
+       {~std::uint64_t{0}, kShare, std::uint64_t{1} << 62}) {
     Trainer trainer(1);
     ASSERT_EQ(trainer.submit({0}), Status::kOk);
     const auto worker = trainer.hire(0);

@@ -1,6 +1,7 @@
 """Worker processes that make examples of different lengths."""
 
 import contextlib
+import itertools
 import os
 import random
 import signal
@@ -173,7 +174,7 @@ def test_small_areas_hold_all_lengths():
     n = 3000  # of 64 KiB, several times as much
     loader = load(Texts(n), 1, window=64, batch_size=16, factor=1)
     ids = texts(loader)
-    assert sorted(sum(ids, [])) == list(range(n))
+    assert sorted(itertools.chain.from_iterable(ids)) == list(range(n))
     assert sum(map(length_of, range(n))) * 4 > 3 * 65536
     assert ids == texts(load(Texts(n), 0, window=64, batch_size=16, factor=1))
 

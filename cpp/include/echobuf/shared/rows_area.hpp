@@ -57,10 +57,10 @@ class AreaRecord {
   /// An area holds the largest example, and usually `ahead` of twice the mean.
   AreaSizes sizes(std::uint64_t mean, std::uint64_t ahead) const {
     const std::uint64_t largest = round_up(bytes(most_), kFieldAlignment);
-    const std::uint64_t usual =
-        std::min(size_product(ahead, largest),
-                 std::max<std::uint64_t>(
-                     kLeastUsual, 2 * size_product(ahead, bytes(std::min(mean, most_)))));
+    const std::uint64_t usual = std::min(
+        size_product(ahead, largest),
+        std::max<std::uint64_t>(kLeastUsual,
+                                2 * size_product(ahead, bytes(std::min(mean, most_)))));
     return {round_up(usual, kFieldAlignment),
             std::max(largest, round_up(usual, kFieldAlignment))};
   }
@@ -112,8 +112,7 @@ class AreaRecord {
       SourceLeaf& leaf = leaves[fields_[i].field];
       leaf.data = from + at;
       leaf.rows = rows;
-      at += std::min(room - at,
-                     round_up(rows * fields_[i].row_bytes, kFieldAlignment));
+      at += std::min(room - at, round_up(rows * fields_[i].row_bytes, kFieldAlignment));
     }
     return leaves;
   }
@@ -170,7 +169,8 @@ class RowsAreas {
 
  private:
   static constexpr std::size_t kPage = 4096;
-  static constexpr std::size_t kHeader = (sizeof(AreaHeader) + kPage - 1) / kPage * kPage;
+  static constexpr std::size_t kHeader =
+      (sizeof(AreaHeader) + kPage - 1) / kPage * kPage;
 
   static std::size_t stride(const AreaSizes& sizes) {
     if (sizes.all > 2 * LengthOptions::kMostBytes) throw std::bad_alloc();
