@@ -293,7 +293,7 @@ void register_workers(py::module_& m) {
   m.def("exit_when_readable", &exit_when_readable);
 
   register_pool<echobuf::python::HostBuffer, echobuf::Buffer>(m, "WorkerPool");
-  register_pool<echobuf::python::BoundSharedRing, echobuf::serve::SharedRing>(
+  register_pool<echobuf::python::SharedRingOfOne, echobuf::serve::SharedRing>(
       m, "RingWorkerPool");
   register_pool<echobuf::python::DeviceBuffer, echobuf::python::DeviceCore>(
       m, "DeviceWorkerPool");
@@ -302,6 +302,8 @@ void register_workers(py::module_& m) {
                      echobuf::RaggedBuffer>(m, "RaggedWorkerPool");
   register_rows_pool<echobuf::python::RaggedHostBuffer<echobuf::PackingBuffer>,
                      echobuf::PackingBuffer>(m, "PackingWorkerPool");
+  register_rows_pool<echobuf::python::RaggedSharedRing,
+                     echobuf::serve::PayloadSharedRing>(m, "RaggedRingWorkerPool");
   register_rows_pool<echobuf::python::RaggedDeviceBuffer,
                      echobuf::python::RaggedDeviceCore>(m, "RaggedDeviceWorkerPool");
 

@@ -393,23 +393,41 @@ READ_CLOSED: int
 READ_DROPPED: int
 READ_OVER: int
 READ_FAILED: int
+READ_MISFIT: int
+MISFIT_SHARE: int
+MISFIT_LENGTH: int
 
 class SharedRing(_Puts):
     def term(self) -> int: ...
     def __init__(
         self,
-        leaves: list[tuple[np.dtype[Any], tuple[int, ...]]],
+        leaves: list[tuple[np.dtype[Any], tuple[int | None, ...]]],
         slots: int,
         memory: int,
         lease_s: float,
+        window: int = 1,
+        payload_bytes: int = 0,
     ) -> None: ...
     @staticmethod
     def adopt(
-        leaves: list[tuple[np.dtype[Any], tuple[int, ...]]],
+        leaves: list[tuple[np.dtype[Any], tuple[int | None, ...]]],
         header: int,
         memory: int,
         lease_s: float,
+        window: int = 1,
+        payload_bytes: int = 0,
     ) -> SharedRing: ...
+    @staticmethod
+    def bytes(
+        leaves: list[tuple[np.dtype[Any], tuple[int | None, ...]]],
+        slots: int,
+        window: int = 1,
+        payload_bytes: int = 0,
+    ) -> int:
+        """Return the bytes of a ring, but for its header."""
+    @property
+    def share_bytes(self) -> int:
+        """The most bytes of an example's ragged leaves; 0 without such."""
     def close(self) -> int: ...
     def release(self) -> None: ...
     def header_fd(self) -> int: ...
@@ -431,8 +449,13 @@ class SharedRing(_Puts):
     def jobs(self) -> list[tuple[int, bool, int, int, int, float]]:
         """Return of each: seat, waiting, epoch, taken, held, seconds of silence."""
 
+class RaggedSharedRing(SharedRing): ...
+
 class RingWorkerPool(WorkerPool):
     def __init__(self, buffer: SharedRing, workers: int, ahead: int) -> None: ...
+
+class RaggedRingWorkerPool(RaggedWorkerPool):
+    def __init__(self, buffer: RaggedSharedRing, workers: int, ahead: int) -> None: ...
 
 class BorrowedSlots: ...
 
@@ -457,6 +480,16 @@ class RingReader:
     def term(self) -> int: ...
     def position(self) -> int: ...
     def read(self, term: int, epoch: int, timeout_s: float, /) -> int: ...
+    def misfit(self) -> tuple[int, int]:
+        """Return why the buffer cannot draw an example, and its bytes or rows."""
+    def settle(self) -> None:
+        """Commit what was read with that example, after the epoch has failed."""
 
 class DeviceRingReader(RingReader):
     def __init__(self, buffer: DeviceBuffer, slot: ClientSlot, /) -> None: ...
+
+class RaggedRingReader(RingReader):
+    def __init__(self, buffer: RaggedBuffer, slot: ClientSlot, /) -> None: ...
+
+class PackingRingReader(RingReader):
+    def __init__(self, buffer: PackingBuffer, slot: ClientSlot, /) -> None: ...

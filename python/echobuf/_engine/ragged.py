@@ -41,12 +41,16 @@ def check(spec: Spec, options: Options, *, borrowed: bool) -> None:
             )
         return
     name = _first_name(spec)
-    if borrowed:
+    if borrowed and options.device != "cpu":
         raise _not_yet(
             name,
-            "examples come from a server",
-            "let a DataLoader have the workers, with a collate function that makes "
-            "lists",
+            f"examples come from a server, on `device` {options.device!r}",
+            "use device='cpu', or let the loader read the data itself",
+        )
+    if borrowed and options.ragged.cuts:
+        raise OptionError(
+            "`overlong` is 'cut', and examples come from a server, which keeps all of "
+            "them for this job; cut them in its upstream, and leave `overlong` out."
         )
     if options.ragged.pack_to is not None:
         _check_packing(spec, options.ragged.pack_to)
@@ -263,7 +267,7 @@ def check_sizes(
     worst = int(sizes.argmax()) if len(sizes) else 0
     if len(sizes) and sizes[worst] > share:
         name = f"example {worst} of `batch`" if stacked else "`example`"
-        raise _record_too_large(name, int(sizes[worst]), share, options)
+        raise record_too_large(name, int(sizes[worst]), share, options)
 
 
 def _lengths_of(array: Any, stacked: bool) -> Any:
@@ -300,9 +304,17 @@ def _check_rows(
         )
 
 
-def _record_too_large(
+def record_too_large(
     name: str, size: int, share: int, options: Options
 ) -> CapacityError:
+    """Return the error for an example larger than a segment's share.
+
+    Args:
+        name: of the example.
+        size: bytes of its ragged leaves.
+        share: bytes.
+        options: the buffer's.
+    """
     segments = segments_of(options)
     return CapacityError(
         f"{name} has {size:,} bytes in its ragged leaves; a segment's share of "

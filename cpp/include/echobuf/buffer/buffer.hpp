@@ -109,6 +109,9 @@ class BasicBuffer {
                const WaitLimit& wait_limit) {
     return put_path_.claim(term, first, count, wait_limit);
   }
+  /// Returns the first record of the last claim that cannot be drawn, where records are
+  /// borrowed. For the thread that claims them.
+  Misfit misfit() const { return put_path_.misfit(); }
   /// Positions that were claimed have been written.
   void commit(std::uint64_t first, std::uint64_t count) {
     put_path_.commit(first, count);
@@ -324,6 +327,8 @@ class BasicBuffer {
     backend_.stop();
   }
   bool is_down() const { return termination_.is_down(); }
+  /// The most bytes of the rows of a record, where records differ in length.
+  std::uint64_t most_bytes() const { return backend_.measure.most; }
 
   Backend& backend() { return backend_; }
 

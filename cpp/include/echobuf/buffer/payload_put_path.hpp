@@ -11,6 +11,7 @@
 #include "echobuf/buffer/length_options.hpp"
 #include "echobuf/buffer/options.hpp"
 #include "echobuf/buffer/room_wait.hpp"
+#include "echobuf/store/borrowed_slots.hpp"
 #include "echobuf/store/payload_claims.hpp"
 #include "echobuf/sync/outstanding_claims.hpp"
 
@@ -43,6 +44,36 @@ class PayloadPutPath {
   /// Others begin to make `n` examples, or have made them.
   void begin_making(std::uint64_t n) { making_.add(n); }
   void end_making(std::uint64_t n) { making_.take_off(n); }
+
+  /// Takes up to `count` positions of records that are borrowed, and says how many from
+  /// which on; see misfit(), and then commit().
+  Status claim(std::uint64_t term, std::uint64_t& first, std::uint64_t& count,
+               WaitLimit wait_limit) {
+    PayloadClaims& claims = ring_.claims();
+    const auto none = [](std::uint64_t) { return std::uint64_t{0}; };
+    for (;;) {
+      const auto claim = claims.claim(count, none, term);
+      if (claim.closed) return Status::kClosed;
+      if (claim.count > 0) {
+        first = claim.first;
+        count = claim.count;
+        for (std::uint64_t i = 0; i < count; ++i) claims.end_at(first + i, claim.place);
+        misfit_ = store_.note_writes(first, count);
+        return Status::kOk;
+      }
+      const Status status = wait_for_room<WaitClock::Guard>(
+          ring_, clock_.waits(), wait_limit, [&] { return is_over(term); },
+          [&] { return claims.has_room(0); });
+      if (status != Status::kOk) return status;
+    }
+  }
+  /// The first record of the last claim that cannot be drawn.
+  const Misfit& misfit() const { return misfit_; }
+
+  void commit(std::uint64_t first, std::uint64_t count) {
+    clock_.arrived(first + count);
+    ring_.commit(first, count);
+  }
 
   /// Nobody else writes payload.
   static constexpr std::uint64_t outstanding() { return 0; }
@@ -144,6 +175,7 @@ class PayloadPutPath {
   const std::uint64_t most_bytes_;
   UpstreamClock clock_;
   OutstandingClaims making_{clock_.waits()};
+  Misfit misfit_;
 };
 
 }  // namespace echobuf

@@ -29,7 +29,7 @@ class RowsDelivery {
   RowsDelivery(std::shared_ptr<Core> buffer, std::uint64_t workers, std::uint64_t ahead)
       : buffer_(std::move(buffer)),
         record_(record_of(buffer_->options()), buffer_->options().lengths.fields,
-                buffer_->backend().measure.most),
+                buffer_->most_bytes()),
         areas_(workers, record_.sizes(mean(buffer_->options()), ahead)),
         order_(workers * WorkerQueue::kDepth),
         made_(workers) {}
