@@ -380,6 +380,7 @@ class ServerFeeder(Feeder):
             elif code == _core.READ_MISFIT:
                 try:  # first: the example is not to be served
                     self._engine.fail(misfit_error(self._engine, self._reader))
+                    self.stop()  # other jobs do not wait for this one
                 finally:
                     self._reader.settle()
             elif code != _core.READ_CLOSED and not self.stopped.is_set():

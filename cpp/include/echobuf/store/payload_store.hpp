@@ -189,8 +189,6 @@ class PayloadStore {
   }
 
   Misfit check(std::uint64_t slot) const {
-    const std::uint64_t bytes = table_.bytes_of(slot);
-    if (bytes > most_) return {Misfit::kShare, bytes};
     for (std::size_t i = 0; i < fields().size(); ++i) {
       const std::uint64_t count = rows(slot, i).count;
       const std::uint64_t most = fields()[i].max_length;
@@ -198,6 +196,8 @@ class PayloadStore {
       if (same_lengths_ && count != rows(slot, 0).count)
         return {Misfit::kUnequal, count};
     }
+    const std::uint64_t bytes = table_.bytes_of(slot);
+    if (bytes > most_) return {Misfit::kShare, bytes};
     return {};
   }
 
