@@ -35,7 +35,7 @@ def sampler():
 @pytest.mark.parametrize(
     ("workers", "kwargs"),
     [
-        (1, {"prefetch": 2, "ragged": "padded", "pad_value": -3}),
+        (1, {"prefetch": 2, "ragged": "padded", "pad_value": 3}),
         (2, {"overlap_epochs": True, "pad_to": 8}),
         (3, {"factor": 1.5, "multiprocessing_context": "forkserver"}),
         (2, {"batch_size": None, "max_rows": 500}),
