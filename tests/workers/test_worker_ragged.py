@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import os
 import random
+import re
 import signal
 
 import pytest
@@ -139,10 +140,10 @@ def test_an_example_that_fails_reaches_the_loop_and_the_next_epoch_works(
     loader = load(Troubled(N, trouble, 60, flag), 2, max_restarts=0)
     with pytest.raises(echobuf.UpstreamError) as caught:
         texts(loader)
-    errors = [caught.value, caught.value.__cause__]
-    assert any(isinstance(each, error) for each in errors)
-    with pytest.raises(type(caught.value), match=said):
-        raise next(each for each in errors if isinstance(each, error))
+    raised = [caught.value, caught.value.__cause__]
+    assert any(isinstance(each, error) for each in raised)
+    assert any(re.search(said, str(each)) for each in raised)
+    del caught, raised
     flag.unlink()
     assert sum(map(len, texts(loader))) == 2 * N
 
