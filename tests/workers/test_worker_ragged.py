@@ -16,6 +16,7 @@ from ragged_worker_data import (
     KWARGS,
     Files,
     Texts,
+    Tokens,
     Troubled,
     length_of,
     load,
@@ -56,11 +57,6 @@ def test_leaves_that_are_named_and_bytes():
     assert same(load(Texts(N), 1, ragged=named), load(Texts(N), 0, ragged=named))
     files = {"payload_bytes": 400, "batch_size": 8}
     assert same(load(Files(N), 1, **files), load(Files(N), 0, **files))
-
-
-class Tokens(Texts):
-    def __getitem__(self, index):
-        return super().__getitem__(index)["tokens"]
 
 
 @pytest.mark.parametrize("overlong", ["error", "cut"])

@@ -45,7 +45,10 @@ class PayloadStore {
       : slots_(std::move(layout), capacity),
         payload_(size.bytes()),
         stream_(HostStore::streams(payload_.bytes())),
-        table_(capacity, size.unit, std::move(fields)) {}
+        table_(capacity, size.unit, std::move(fields)) {
+    for (const Field& field : slots_.layout().fields())
+      has_fixed_ = has_fixed_ || field.bytes() > 0;
+  }
 
   static std::size_t bytes(const RecordLayout& layout, std::uint64_t capacity,
                            std::size_t fields) {
@@ -68,7 +71,7 @@ class PayloadStore {
   /// payload.
   void write(std::uint64_t position, std::uint64_t place, const PayloadClaims& claims,
              const SourceLeaf* leaves, std::uint64_t index, RowCopy large) {
-    slots_.write(position, 1, leaves, index, 0);
+    if (has_fixed_) slots_.write(position, 1, leaves, index, 0);
     const auto copy = [&](std::uint64_t offset, const std::byte* from,
                           std::size_t bytes) {
       std::byte* const to = payload_.data() + offset;
@@ -93,12 +96,14 @@ class PayloadStore {
 
   /// Bytes of the rows of the record in a slot.
   std::uint64_t bytes_of(std::uint64_t slot) const { return table_.bytes_of(slot); }
+  std::uint64_t rows_of(std::uint64_t slot) const { return table_.rows_of(slot); }
 
  private:
   HostStore slots_;
   const HostMemory payload_;
   const RowCopy stream_;  // of large records, where the caches cannot hold the payload
   RowsTable table_;
+  bool has_fixed_ = false;  // slots have bytes
 };
 
 }  // namespace echobuf
