@@ -45,7 +45,7 @@ total="${ECHOBUF_GPU_SECONDS:-460}"
 simulated=""
 # The most important first.
 smokes=(draw chain graph torch jax)
-tests=(order streams transforms graphs torch current errors memory processes jax experiments)
+tests=(order ragged streams transforms graphs torch current errors memory processes jax experiments)
 benchmarks=(draw_images draw_augmented draw_pages draw_small host_time upload training
   host_echoing replay_peers)
 for_benchmarks=150 # seconds that tests leave them

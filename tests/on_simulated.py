@@ -4,7 +4,7 @@ A module that says `pytestmark = pytest.mark.contract` runs on the CPU, and agai
 device="cuda" as what buffers and loaders are made with unless a test says otherwise:
 once for each seed in `--simulated-seeds`, which is 1 unless told. The kernels are host
 builds; with `--simulated-kernels ptx` they are executed as NVRTC compiles them.
-Random tests have a third of their examples there.
+Random tests have a third of their examples there, and a sixth where kernels are PTX.
 `pytest.mark.host` is for tests of what is the CPU's alone.
 """
 
@@ -74,13 +74,14 @@ def _on_simulated_device(seed: int, kernels: str) -> Generator[None]:
 
 
 @contextlib.contextmanager
-def _fewer_examples(test: Any) -> Generator[None]:
-    """A third of the random examples: they take longer there, and seeds add up."""
+def _fewer_examples(test: Any, kernels: str) -> Generator[None]:
+    """Fewer random examples: they take longer there, and seeds add up."""
     usual = getattr(test, _SETTINGS, None)
     if usual is None:
         yield
         return
-    setattr(test, _SETTINGS, settings(usual, max_examples=-(-usual.max_examples // 3)))
+    fewer = -(-usual.max_examples // (6 if kernels == "ptx" else 3))
+    setattr(test, _SETTINGS, settings(usual, max_examples=fewer))
     try:
         yield
     finally:
@@ -94,7 +95,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
     if seed is not None:
         kernels = item.config.getoption("--simulated-kernels")
         item.stash[_stack].enter_context(_on_simulated_device(seed, kernels))
-        item.stash[_stack].enter_context(_fewer_examples(item.obj))
+        item.stash[_stack].enter_context(_fewer_examples(item.obj, kernels))
     return (yield)
 
 

@@ -166,7 +166,11 @@ class BoundBuffer {
   py::object checkpoint() {
     const std::shared_ptr<Core> buffer = hold();
     if (const int refused = refuse(buffer)) return py::int_(refused);
-    return to_dict(buffer->checkpoint());
+    const Checkpoint point = [&] {
+      const GilRelease released;  // it may wait for a thread that assembles ahead
+      return buffer->checkpoint();
+    }();
+    return to_dict(point);
   }
 
   /// 0, a code, or kMismatch if the buffer has been used.
@@ -182,10 +186,13 @@ class BoundBuffer {
     const std::shared_ptr<Core> buffer = hold();
     if (const int refused = refuse(buffer)) return py::int_(refused);
     const BufferStats stats = buffer->stats();
-    return py::make_tuple(stats.fresh, stats.served, stats.passes, stats.resident,
-                          stats.device_bytes, stats.bytes, stats.put_wait_s,
-                          stats.next_wait_s, stats.t_upstream_s, stats.t_downstream_s,
-                          stats.ratio(), stats.wait_share);
+    return py::make_tuple(
+        py::make_tuple(stats.fresh, stats.served, stats.passes, stats.resident,
+                       stats.device_bytes, stats.bytes),
+        py::make_tuple(stats.put_wait_s, stats.next_wait_s, stats.t_upstream_s,
+                       stats.t_downstream_s, stats.ratio(), stats.wait_share),
+        py::make_tuple(stats.payload_bytes, stats.payload_capacity, stats.mean_rows,
+                       stats.padding_share));
   }
 
   /// Ends all calls and gives the memory back, once the last call has left.

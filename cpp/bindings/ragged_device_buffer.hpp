@@ -19,21 +19,25 @@
 
 namespace echobuf::python {
 
-using RaggedDeviceCore = BasicBuffer<cuda::DevicePayloadBackend>;
+/// `Core`: a BasicBuffer of a cuda::DevicePayloadBackend, or DevicePackingBackend.
+template <class Core>
+class RaggedDeviceBuffer : public BoundBuffer<Core> {
+  using Bound = BoundBuffer<Core>;
 
-class RaggedDeviceBuffer : public BoundBuffer<RaggedDeviceCore> {
  public:
   /// Of each leaf: the addresses of its values and of its offsets or lengths, and the
   /// rows that it was made for.
   using Memory = std::vector<std::tuple<std::uintptr_t, std::uintptr_t, std::uint64_t>>;
+  /// Of packed rows: the addresses of segments, positions and lengths.
+  using Ids = std::tuple<std::uintptr_t, std::uintptr_t, std::uintptr_t>;
 
   RaggedDeviceBuffer(const py::list& leaves, const py::list& output,
                      const BufferOptions& options, const DeviceHandle& device,
                      const DeviceBuffer::Handles& kernels)
-      : BoundBuffer(leaves, output, make(options, device, kernels)) {
-    const PayloadMeasure& measure = hold()->backend().measure;
+      : Bound(leaves, output, make(options, device, kernels)) {
+    const PayloadMeasure& measure = this->hold()->backend().measure;
     share_ = measure.share == SegmentTable::kUnknown ? 0 : measure.share;
-    leaves_.limit(options.lengths, measure.most);
+    this->leaves_.limit(options.lengths, measure.most);
   }
 
   /// The most bytes of a segment; 0: no limit.
@@ -42,15 +46,20 @@ class RaggedDeviceBuffer : public BoundBuffer<RaggedDeviceCore> {
   /// Draws the next batch to `memory`, on `stream`, if that is made for `count` records
   /// as the batch has them. Returns a code, the records of the batch, and the rows of
   /// each leaf: RESIZE where they are others. Empty `memory` is to learn them.
-  py::tuple next_at(const Memory& memory, std::uint64_t count, std::uintptr_t stream,
-                    std::optional<double> timeout_s) {
-    const std::shared_ptr<RaggedDeviceCore> buffer = hold();
-    if (const int refused = refuse(buffer))
+  py::tuple next_at(const Memory& memory, const Ids& ids, std::uint64_t count,
+                    std::uintptr_t stream, std::optional<double> timeout_s) {
+    const std::shared_ptr<Core> buffer = this->hold();
+    if (const int refused = Bound::refuse(buffer))
       return py::make_tuple(refused, 0, py::list());
+    const auto at = [](std::uintptr_t address) {
+      return reinterpret_cast<std::byte*>(address);
+    };
     RowsTarget target;
     for (const auto& [values, index, rows] : memory)
-      target.leaves.push_back({reinterpret_cast<std::byte*>(values),
-                               reinterpret_cast<std::byte*>(index), rows});
+      target.leaves.push_back({at(values), at(index), rows});
+    target.segments = at(std::get<0>(ids));
+    target.positions = at(std::get<1>(ids));
+    target.lengths = at(std::get<2>(ids));
     target.count = count;
     target.stream = reinterpret_cast<void*>(stream);
     const Status status = run(
@@ -65,24 +74,27 @@ class RaggedDeviceBuffer : public BoundBuffer<RaggedDeviceCore> {
 
   /// See DeviceBuffer.
   std::string error() const {
-    const std::shared_ptr<RaggedDeviceCore> buffer = hold();
+    const std::shared_ptr<Core> buffer = this->hold();
     return buffer && buffer->of_this_process() ? buffer->backend().error() : "";
   }
   void notice_loss() {
-    const std::shared_ptr<RaggedDeviceCore> buffer = hold();
-    if (refuse(buffer)) return;
+    const std::shared_ptr<Core> buffer = this->hold();
+    if (Bound::refuse(buffer)) return;
     const GilRelease released;
     buffer->backend().notice_loss();
   }
 
  private:
-  static std::shared_ptr<RaggedDeviceCore> make(const BufferOptions& options,
-                                                const DeviceHandle& device,
-                                                const DeviceBuffer::Handles& kernels) {
-    const auto kernel =
-        reinterpret_cast<cuda::FunctionHandle>(kernels.at("echobuf_draw_rows"));
+  static std::shared_ptr<Core> make(const BufferOptions& options,
+                                    const DeviceHandle& device,
+                                    const DeviceBuffer::Handles& kernels) {
+    const auto find = [&](const char* name) {
+      return reinterpret_cast<cuda::FunctionHandle>(kernels.at(name));
+    };
+    const cuda::RowsKernels found{find("echobuf_draw_rows"),
+                                  find("echobuf_place_rows")};
     const GilRelease released;  // large allocations take their time
-    return std::make_shared<RaggedDeviceCore>(options, device.context(), kernel);
+    return std::make_shared<Core>(options, device.context(), found);
   }
 
   std::uint64_t share_ = 0;

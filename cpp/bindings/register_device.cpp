@@ -10,7 +10,6 @@ namespace py = pybind11;
 using echobuf::BufferOptions;
 using echobuf::python::DeviceBuffer;
 using echobuf::python::DeviceHandle;
-using echobuf::python::RaggedDeviceBuffer;
 
 namespace {
 
@@ -19,6 +18,25 @@ py::tuple needs_of(const BufferOptions& options) {
   const echobuf::BufferNeeds needs = Core::needs(options);
   return py::make_tuple(needs.slots, needs.bytes_per_slot, needs.batches,
                         needs.bytes_per_batch, needs.more);
+}
+
+template <class Backend>
+void register_ragged(py::module_& m, const char* name) {
+  using Core = echobuf::BasicBuffer<Backend>;
+  using Bound = echobuf::python::RaggedDeviceBuffer<Core>;
+  auto buffer =
+      py::class_<Bound>(m, name)
+          .def(py::init<const py::list&, const py::list&, const BufferOptions&,
+                        const DeviceHandle&, const DeviceBuffer::Handles&>(),
+               py::arg("leaves"), py::arg("output"), py::arg("options"),
+               py::arg("device"), py::arg("kernels"))
+          .def_property_readonly("share_bytes", &Bound::share)
+          .def("next_at", &Bound::next_at)
+          .def("notice_loss", &Bound::notice_loss)
+          .def("error", &Bound::error)
+          .def_static("staging_bytes", &Backend::staging_bytes)
+          .def_static("needs", &needs_of<Core>);
+  echobuf::python::register_methods<Bound>(buffer);
 }
 
 }  // namespace
@@ -70,22 +88,6 @@ void register_device(py::module_& m) {
               })
           .def_static("needs", &needs_of<echobuf::python::DeviceCore>);
   echobuf::python::register_methods<DeviceBuffer>(buffer);
-
-  auto ragged =
-      py::class_<RaggedDeviceBuffer>(m, "RaggedDeviceBuffer")
-          .def(py::init<const py::list&, const py::list&, const BufferOptions&,
-                        const DeviceHandle&, const DeviceBuffer::Handles&>(),
-               py::arg("leaves"), py::arg("output"), py::arg("options"),
-               py::arg("device"), py::arg("kernels"))
-          .def_property_readonly("share_bytes", &RaggedDeviceBuffer::share)
-          .def("next_at", &RaggedDeviceBuffer::next_at)
-          .def("notice_loss", &RaggedDeviceBuffer::notice_loss)
-          .def("error", &RaggedDeviceBuffer::error)
-          .def_static(
-              "staging_bytes",
-              [](const BufferOptions& options) {
-                return echobuf::cuda::DevicePayloadBackend::staging_bytes(options);
-              })
-          .def_static("needs", &needs_of<echobuf::python::RaggedDeviceCore>);
-  echobuf::python::register_methods<RaggedDeviceBuffer>(ragged);
+  register_ragged<echobuf::cuda::DevicePayloadBackend>(m, "RaggedDeviceBuffer");
+  register_ragged<echobuf::cuda::DevicePackingBackend>(m, "PackingDeviceBuffer");
 }

@@ -304,8 +304,12 @@ void register_workers(py::module_& m) {
                      echobuf::PackingBuffer>(m, "PackingWorkerPool");
   register_rows_pool<echobuf::python::RaggedSharedRing,
                      echobuf::serve::PayloadSharedRing>(m, "RaggedRingWorkerPool");
-  register_rows_pool<echobuf::python::RaggedDeviceBuffer,
-                     echobuf::python::RaggedDeviceCore>(m, "RaggedDeviceWorkerPool");
+  using RaggedOnDevice = echobuf::BasicBuffer<echobuf::cuda::DevicePayloadBackend>;
+  register_rows_pool<echobuf::python::RaggedDeviceBuffer<RaggedOnDevice>,
+                     RaggedOnDevice>(m, "RaggedDeviceWorkerPool");
+  using PackingOnDevice = echobuf::BasicBuffer<echobuf::cuda::DevicePackingBackend>;
+  register_rows_pool<echobuf::python::RaggedDeviceBuffer<PackingOnDevice>,
+                     PackingOnDevice>(m, "PackingDeviceWorkerPool");
 
   auto worker = py::class_<BoundWorker>(m, "Worker");
   worker.def(py::init(&make_worker), py::arg("control_block"), py::arg("queues"),

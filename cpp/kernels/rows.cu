@@ -1,5 +1,5 @@
-// The entry point of the kernel for records that differ in length, as CuPy compiles it:
-// see rows_kernel.hpp.
+// The entry points of the kernels for records that differ in length, as CuPy compiles
+// them: see rows_kernel.hpp.
 #include "echobuf/draw/block_threads.hpp"
 #include "echobuf/draw/rows_kernel.hpp"
 
@@ -7,4 +7,10 @@
 extern "C" __global__ void __launch_bounds__(echobuf::kRowsThreads)
     echobuf_draw_rows(const __grid_constant__ echobuf::RowsMoves moves) {
   echobuf::draw_rows_block(echobuf::DeviceThreads{}, moves, blockIdx.x);
+}
+
+/// Records, each to its place in a row.
+extern "C" __global__ void __launch_bounds__(echobuf::kRowsThreads)
+    echobuf_place_rows(const __grid_constant__ echobuf::PlaceMoves moves) {
+  echobuf::place_rows_block(echobuf::DeviceThreads{}, moves, blockIdx.x);
 }

@@ -59,6 +59,13 @@ inline void draw_rows(const Launch& launch, void* const* arguments) {
                     *static_cast<const RowsMoves*>(arguments[0]), block);
 }
 
+inline void place_rows(const Launch& launch, void* const* arguments) {
+  device::touched = touch;
+  for (std::uint32_t block = 0; block < launch.grid.x; ++block)
+    place_rows_block(HostThreads(launch.block.x),
+                     *static_cast<const PlaceMoves*>(arguments[0]), block);
+}
+
 inline cuda::FunctionHandle draw_function() {
   const std::size_t bytes[] = {sizeof(DrawLayout), sizeof(DrawParts)};
   return echobuf_simulated_kernel("echobuf_draw", draw, bytes, 2);
@@ -82,6 +89,11 @@ inline cuda::FunctionHandle plan_function() {
 inline cuda::FunctionHandle draw_rows_function() {
   const std::size_t bytes[] = {sizeof(RowsMoves)};
   return echobuf_simulated_kernel("echobuf_draw_rows", draw_rows, bytes, 1);
+}
+
+inline cuda::FunctionHandle place_rows_function() {
+  const std::size_t bytes[] = {sizeof(PlaceMoves)};
+  return echobuf_simulated_kernel("echobuf_place_rows", place_rows, bytes, 1);
 }
 
 }  // namespace echobuf::simulated

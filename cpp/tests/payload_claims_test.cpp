@@ -30,9 +30,9 @@ struct Record {
 };
 
 /// What the claims are: records, looked at one by one.
-class Model {
+class ClaimsModel {
  public:
-  Model(std::uint64_t records, std::uint64_t units)
+  ClaimsModel(std::uint64_t records, std::uint64_t units)
       : records_(records), units_(units) {}
 
   /// Claims what fits of these sizes; their number.
@@ -109,7 +109,7 @@ TEST_P(PayloadClaimsOf, DoWhatAModelDoes) {
   const auto [records, units] = GetParam();
   std::mt19937_64 random(records * 1000 + units);
   PayloadRing ring(records, units);
-  Model model(records, units);
+  ClaimsModel model(records, units);
   std::deque<std::pair<Claim, Ids>> open;
   const std::uint64_t largest = (units + 1) / 2;
   std::uint64_t large = 0, refused = 0;
@@ -352,7 +352,7 @@ TEST(PayloadClaims, CarryEveryRecordOfSeveralProducers) {
     };
     Threads threads;
     for (std::uint64_t p = 0; p < kProducers; ++p)
-      threads.start([&, p] {
+      threads.start([&, p, units = units] {
         std::mt19937_64 random(p);
         std::uint64_t value = p * kEach;
         const std::uint64_t end = value + kEach;

@@ -16,7 +16,7 @@ using namespace echobuf;        // NOLINT(google-build-using-namespace)
 using namespace echobuf::test;  // NOLINT(google-build-using-namespace)
 using Form = LengthOptions::Form;
 
-constexpr std::uint64_t kRecords = 150;
+constexpr std::uint64_t kRaggedRecords = 150;
 
 BufferOptions with(BufferOptions options, std::uint64_t max_rows, std::uint64_t pad_to,
                    Form form = Form::kPacked, bool drop_last = false) {
@@ -28,13 +28,13 @@ BufferOptions with(BufferOptions options, std::uint64_t max_rows, std::uint64_t 
 }
 
 /// A share is `most` tokens or more: in some cases just that, in others many records.
-struct Case {
+struct RaggedCase {
   BufferOptions options;
   std::uint64_t most;  // tokens of a record
 };
 
-std::vector<Case> fixed() {
-  std::vector<Case> cases;
+std::vector<RaggedCase> ragged_cases() {
+  std::vector<RaggedCase> cases;
   for (const Ratio factor : {Ratio{1, 1}, Ratio{3, 1}, Ratio{5, 2}, Ratio{7, 5}})
     for (const std::uint64_t shares_of : {1, 3, 40}) {  // records of `most` tokens
       const std::uint64_t most = 24;
@@ -70,7 +70,7 @@ std::vector<Case> fixed() {
 }
 
 TEST(RaggedBuffer, ServesWhatTheReferenceSays) {
-  for (const Case& c : fixed()) {
+  for (const RaggedCase& c : ragged_cases()) {
     SCOPED_TRACE(name_of_lengths(c.options));
     const LengthsOf lengths = some_lengths(c.most);
     RaggedBuffer buffer(c.options);
@@ -78,11 +78,12 @@ TEST(RaggedBuffer, ServesWhatTheReferenceSays) {
       if (epoch > 0) {
         ASSERT_EQ(buffer.reset(epoch), Status::kOk);
       }
-      const Ids draws = expected_draws(c.options, kRecords, epoch, lengths);
+      const Ids draws = expected_draws(c.options, kRaggedRecords, epoch, lengths);
       const std::vector<Ids> batches = cut(draws, c.options, lengths);
       ASSERT_GT(batches.size(), 3u);
-      ASSERT_EQ(serve(buffer, kRecords, lengths).batches, batches) << "epoch " << epoch;
-      for (const std::uint64_t times : uses(draws, kRecords)) {
+      ASSERT_EQ(serve(buffer, kRaggedRecords, lengths).batches, batches)
+          << "epoch " << epoch;
+      for (const std::uint64_t times : uses(draws, kRaggedRecords)) {
         ASSERT_GE(times, c.options.factor.num / c.options.factor.den);
         ASSERT_LE(times, c.options.factor.ceil());
       }
@@ -101,18 +102,18 @@ TEST(RaggedBuffer, TakesRecordsAsLargeAsAShareAndEmptyOnes) {
       [](std::uint64_t id) { return Lengths{id % 2 * 24, 0}; },
       [](std::uint64_t id) { return Lengths{id % 3 == 1 ? 13u : 0u, id % 2 * 7}; }};
   for (const LengthsOf& lengths : kinds)
-    for (const Case& c : fixed()) {
+    for (const RaggedCase& c : ragged_cases()) {
       if (c.options.lengths.payload_bytes == 0) continue;
       SCOPED_TRACE(name_of_lengths(c.options));
       RaggedBuffer buffer(c.options);
-      const Ids draws = expected_draws(c.options, kRecords, 0, lengths);
-      ASSERT_EQ(serve(buffer, kRecords, lengths).batches,
+      const Ids draws = expected_draws(c.options, kRaggedRecords, 0, lengths);
+      ASSERT_EQ(serve(buffer, kRaggedRecords, lengths).batches,
                 cut(draws, c.options, lengths));
     }
 }
 
-std::vector<Case> automatic() {
-  std::vector<Case> cases;
+std::vector<RaggedCase> automatic() {
+  std::vector<RaggedCase> cases;
   for (const std::uint64_t records : {1, 3, 40}) {
     const std::uint64_t most = 24;
     const BufferOptions options =
@@ -127,7 +128,7 @@ std::vector<Case> automatic() {
 }
 
 TEST(RaggedBuffer, ServesAllAsOftenAsAutoAllows) {
-  for (Case& c : automatic())
+  for (RaggedCase& c : automatic())
     for (const std::uint32_t max_factor : {1, 2, 8}) {
       c.options.max_factor = max_factor;
       SCOPED_TRACE(name_of_lengths(c.options) + " up to " + std::to_string(max_factor));
@@ -137,7 +138,7 @@ TEST(RaggedBuffer, ServesAllAsOftenAsAutoAllows) {
         if (epoch > 0) {
           ASSERT_EQ(buffer.reset(epoch), Status::kOk);
         }
-        const std::uint64_t n = kRecords - epoch;
+        const std::uint64_t n = kRaggedRecords - epoch;
         const Epochs got = serve(buffer, n, lengths);
         for (const std::uint64_t times : uses(joined(got.batches), n)) {
           ASSERT_GE(times, 1u);
@@ -151,11 +152,11 @@ TEST(RaggedBuffer, ServesAllAsOftenAsAutoAllows) {
 }
 
 TEST(RaggedBuffer, GoesOnFromEveryCheckpoint) {
-  for (const Case& c : fixed()) {
+  for (const RaggedCase& c : ragged_cases()) {
     SCOPED_TRACE(name_of_lengths(c.options));
     const LengthsOf lengths = some_lengths(c.most);
     RaggedBuffer first(c.options);
-    const Epochs all = serve(first, kRecords, lengths);
+    const Epochs all = serve(first, kRaggedRecords, lengths);
     for (std::size_t i = 0; i < all.batches.size(); i += 1 + i / 5) {
       SCOPED_TRACE("after batch " + std::to_string(i));
       const std::vector<std::uint64_t> words = to_words(all.after[i], c.options);
@@ -169,7 +170,7 @@ TEST(RaggedBuffer, GoesOnFromEveryCheckpoint) {
         ASSERT_EQ(i + 1, all.batches.size()) << "more was to come";
         continue;
       }
-      const Epochs rest = serve(second, kRecords, lengths, point.fresh_offset());
+      const Epochs rest = serve(second, kRaggedRecords, lengths, point.fresh_offset());
       ASSERT_EQ(rest.batches,
                 std::vector<Ids>(all.batches.begin() + static_cast<long>(i) + 1,
                                  all.batches.end()));
@@ -178,13 +179,13 @@ TEST(RaggedBuffer, GoesOnFromEveryCheckpoint) {
 }
 
 TEST(RaggedBuffer, GoesOnFromCheckpointsOfAuto) {
-  for (Case& c : automatic()) {
+  for (RaggedCase& c : automatic()) {
     SCOPED_TRACE(name_of_lengths(c.options));
     c.options.prefetch = 0;
     const LengthsOf lengths = some_lengths(c.most);
     for (const std::size_t batches : {1, 2, 5}) {
       RaggedBuffer first(c.options), second(c.options);
-      const Epochs got = serve(first, kRecords, lengths, 0, batches);
+      const Epochs got = serve(first, kRaggedRecords, lengths, 0, batches);
       ASSERT_EQ(got.batches.size(), batches);
       Ids draws = joined(got.batches);
       const std::vector<std::uint64_t> words =
@@ -194,9 +195,9 @@ TEST(RaggedBuffer, GoesOnFromCheckpointsOfAuto) {
       ASSERT_FALSE(point.epoch_done);
       ASSERT_TRUE(second.restore(point));
       const Ids rest =
-          joined(serve(second, kRecords, lengths, point.fresh_offset()).batches);
+          joined(serve(second, kRaggedRecords, lengths, point.fresh_offset()).batches);
       draws.insert(draws.end(), rest.begin(), rest.end());
-      for (const std::uint64_t times : uses(draws, kRecords)) {
+      for (const std::uint64_t times : uses(draws, kRaggedRecords)) {
         ASSERT_GE(times, 1u);
         ASSERT_LE(times, c.options.max_factor);
       }
@@ -205,26 +206,26 @@ TEST(RaggedBuffer, GoesOnFromCheckpointsOfAuto) {
 }
 
 TEST(RaggedBuffer, ServesTwoEpochsOfWhichTheNextIsOpenedAhead) {
-  for (const Case& c : fixed()) {
+  for (const RaggedCase& c : ragged_cases()) {
     SCOPED_TRACE(name_of_lengths(c.options));
     const LengthsOf lengths = some_lengths(c.most), others = some_lengths(c.most, 5);
     RaggedBuffer buffer(c.options);
     std::uint64_t fresh = 0, early = 0;
     std::vector<Ids> got[2];
     for (int epoch = 0; epoch < 2;) {
-      const bool ahead = epoch == 0 && fresh == kRecords;
+      const bool ahead = epoch == 0 && fresh == kRaggedRecords;
       if (!ahead) {
         std::uint64_t& at = epoch == 0 ? fresh : early;
-        at = put_what_fits(buffer, at, kRecords, epoch == 0 ? lengths : others);
-        if (at == kRecords) {
+        at = put_what_fits(buffer, at, kRaggedRecords, epoch == 0 ? lengths : others);
+        if (at == kRaggedRecords) {
           buffer.close();
           if (epoch == 0) {
             ASSERT_TRUE(buffer.open_ahead(1));
           }
         }
-      } else if (early < kRecords) {
-        early = put_what_fits(buffer, early, kRecords, others);
-        if (early == kRecords) buffer.close();
+      } else if (early < kRaggedRecords) {
+        early = put_what_fits(buffer, early, kRaggedRecords, others);
+        if (early == kRaggedRecords) buffer.close();
       }
       Batch batch;
       const Status status = promptly([&](Deadline deadline) {
@@ -243,8 +244,8 @@ TEST(RaggedBuffer, ServesTwoEpochsOfWhichTheNextIsOpenedAhead) {
     EXPECT_GT(early, 0u);
     for (std::uint64_t epoch = 0; epoch < 2; ++epoch) {
       const LengthsOf& of = epoch == 0 ? lengths : others;
-      ASSERT_EQ(got[epoch],
-                cut(expected_draws(c.options, kRecords, epoch, of), c.options, of));
+      ASSERT_EQ(got[epoch], cut(expected_draws(c.options, kRaggedRecords, epoch, of),
+                                c.options, of));
     }
   }
 }
@@ -295,7 +296,7 @@ TEST(RaggedBuffer, IsNotDoneWhileSegmentsThatLiveLongerAreToCome) {
 
 TEST(RaggedBuffer, SaysThatOtherLengthsAreShort) {
   std::size_t refused = 0;
-  for (const Case& c : fixed()) {
+  for (const RaggedCase& c : ragged_cases()) {
     if (c.options.lengths.payload_bytes == 0 || c.options.prefetch > 0) continue;
     SCOPED_TRACE(name_of_lengths(c.options));
     // Of a segment each where they are as large as a share.
@@ -307,7 +308,7 @@ TEST(RaggedBuffer, SaysThatOtherLengthsAreShort) {
       if (segments_of(c.options, 60, before) == segments_of(c.options, 60, after))
         continue;
       RaggedBuffer first(c.options), second(c.options);
-      const Epochs got = serve(first, kRecords, before, 0, 3);
+      const Epochs got = serve(first, kRaggedRecords, before, 0, 3);
       const Checkpoint point = first.checkpoint();
       // A window that is left behind is not put again, and one record shows nothing.
       if (resident_end(point.sweep) < point.fresh_offset() + 2) continue;
@@ -316,7 +317,7 @@ TEST(RaggedBuffer, SaysThatOtherLengthsAreShort) {
       Batch batch;
       Status status = Status::kTimeout;
       for (int i = 0; i < 300 && status == Status::kTimeout; ++i) {
-        fresh = put_what_fits(second, fresh, kRecords, after);
+        fresh = put_what_fits(second, fresh, kRaggedRecords, after);
         status = second.next(batch, kAtOnce);
       }
       EXPECT_EQ(status, Status::kShort) << "larger " << larger;

@@ -17,7 +17,7 @@ using namespace echobuf;        // NOLINT(google-build-using-namespace)
 using namespace echobuf::test;  // NOLINT(google-build-using-namespace)
 using Form = LengthOptions::Form;
 
-struct Load {
+struct RaggedLoad {
   std::uint64_t tokens;         // of a record, at most
   std::uint64_t payload_bytes;  // 0: bounded by `max_length`
   std::uint64_t batch_size;
@@ -27,7 +27,7 @@ struct Load {
   Ratio factor;  // 0: automatic
 };
 
-std::ostream& operator<<(std::ostream& out, const Load& load) {
+std::ostream& operator<<(std::ostream& out, const RaggedLoad& load) {
   return out << load.tokens << " tokens, payload " << load.payload_bytes << ", batch "
              << load.batch_size << ", max_rows " << load.max_rows << ", "
              << load.producers << " producers, " << load.consumers
@@ -35,7 +35,7 @@ std::ostream& operator<<(std::ostream& out, const Load& load) {
              << load.factor.num << "/" << load.factor.den;
 }
 
-BufferOptions options_of(const Load& load) {
+BufferOptions options_of(const RaggedLoad& load) {
   BufferOptions options = of_lengths(96, load.batch_size, {1, 1}, load.payload_bytes);
   if (load.payload_bytes == 0) {
     options.lengths.fields[0].max_length = load.tokens;
@@ -67,11 +67,11 @@ Status produce(RaggedBuffer& buffer, std::uint64_t term, std::uint64_t first,
   return Status::kOk;
 }
 
-class RaggedStress : public testing::TestWithParam<Load> {
+class RaggedStress : public testing::TestWithParam<RaggedLoad> {
  protected:
   /// Runs one epoch of n examples: how often each was served.
   static Ids epoch(RaggedBuffer& buffer, std::uint64_t n, const LengthsOf& lengths) {
-    const Load& load = GetParam();
+    const RaggedLoad& load = GetParam();
     std::vector<Ids> counts(static_cast<std::size_t>(load.consumers), Ids(n, 0));
     Threads consumers, producers;
     for (Ids& count : counts)
@@ -100,7 +100,7 @@ class RaggedStress : public testing::TestWithParam<Load> {
   }
 };
 
-constexpr Load kLoads[] = {
+constexpr RaggedLoad kRaggedLoads[] = {
     // A share is hardly more than a record; or holds many; or is without a limit.
     {30, 2 * 130, 16, 0, 2, 1, 0, {2, 1}},   {30, 3 * 130, 16, 0, 3, 2, 2, {3, 1}},
     {30, 6000, 16, 100, 2, 2, 0, {4, 1}},    {30, 3 * 130, 64, 0, 2, 2, 0, {5, 2}},
@@ -108,10 +108,10 @@ constexpr Load kLoads[] = {
     {30, 6000, 16, 100, 3, 2, 2, {0, 1}},    {30, 0, 16, 0, 3, 2, 0, {2, 1}},
     {900, 3 * 3700, 16, 0, 2, 2, 2, {3, 1}}, {900, 60'000, 16, 2000, 3, 1, 0, {1, 1}},
 };
-INSTANTIATE_TEST_SUITE_P(AllLoads, RaggedStress, testing::ValuesIn(kLoads));
+INSTANTIATE_TEST_SUITE_P(AllLoads, RaggedStress, testing::ValuesIn(kRaggedLoads));
 
 TEST_P(RaggedStress, LosesNothingTearsNothingAndUsesExactly) {
-  const Load& load = GetParam();
+  const RaggedLoad& load = GetParam();
   const LengthsOf lengths = some_lengths(load.tokens);
   RaggedBuffer buffer(options_of(load));
   for (std::uint64_t number = 0; number < 3; ++number) {

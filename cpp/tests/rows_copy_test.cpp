@@ -32,10 +32,10 @@ TEST(RowsCopier, CopiesRunsOfAnyLengthFromAnywhere) {
           total += bytes;
         }
         std::vector<std::byte> got(total + 2, std::byte{7});
-        const RowsCopier copy(stream);
+        RowsCopier copy(sources.data(), count, stream);
         std::size_t at = 1;
         for (std::size_t i = 0; i < count; ++i) {
-          copy(sources.data(), i, count, got.data() + at);
+          copy(got.data() + at);
           at += sources[i].bytes;
         }
         if (stream) echobuf::finish_streaming();
@@ -53,9 +53,8 @@ TEST(RowsCopier, CopiesRunsOfAnyLengthFromAnywhere) {
 TEST(RowsCopier, ReadsNothingOfAnEmptyRun) {
   const std::vector<RowsSource> sources(20, {nullptr, 0});
   for (const bool stream : {false, true}) {
-    const RowsCopier copy(stream);
-    for (std::size_t i = 0; i < sources.size(); ++i)
-      copy(sources.data(), i, sources.size(), nullptr);
+    RowsCopier copy(sources.data(), sources.size(), stream);
+    for (std::size_t i = 0; i < sources.size(); ++i) copy(nullptr);
   }
 }
 

@@ -3,6 +3,7 @@
 nanoGPT's `get_batch` cuts random blocks out of a file that is mapped into memory. Here
 each block is cut once and comes `factor` times from a window, which pays where blocks
 are slow to come by: tokenized on the fly, or from a remote file. Marked lines differ.
+Where texts are separate examples, `pack_to` keeps them whole: see `../packed_lm`.
 
 pip install '.[torch]'
 python train.py FILE...; after Ctrl-C the same with --resume last.pt

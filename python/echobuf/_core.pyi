@@ -309,6 +309,7 @@ class RaggedDeviceBuffer(_Bound):
     def next_at(
         self,
         memory: list[tuple[int, int, int]],
+        ids: tuple[int, int, int],
         count: int,
         stream: int,
         timeout_s: float | None,
@@ -320,6 +321,9 @@ class RaggedDeviceBuffer(_Bound):
     def needs(options: BufferOptions, /) -> tuple[int, int, int, int, int]: ...
     @staticmethod
     def staging_bytes(options: BufferOptions, /) -> int: ...
+
+class PackingDeviceBuffer(RaggedDeviceBuffer):
+    """The same, with batches of rows that whole examples are packed into."""
 
 def exit_when_readable(fds: list[int], code: int, /) -> None: ...
 
@@ -357,6 +361,8 @@ class RaggedDeviceWorkerPool(RaggedWorkerPool):
     def __init__(
         self, buffer: RaggedDeviceBuffer, workers: int, ahead: int
     ) -> None: ...
+
+class PackingDeviceWorkerPool(RaggedDeviceWorkerPool): ...
 
 class Worker:
     def __init__(

@@ -18,7 +18,8 @@ _STRING = (
 _BYTES = (
     "Decode it (webdataset: `.decode('rgb8')`; a file of an image: "
     "`np.asarray(Image.open(io.BytesIO(data)).convert('RGB'))`; numbers: "
-    "`np.frombuffer(data, dtype)`)."
+    "`np.frombuffer(data, dtype)`); or keep it encoded, with `payload_bytes=` of a "
+    "loader."
 )
 _FILL = (
     "Every example has the same leaves: fill in a number (-1, `np.nan`), or drop the "

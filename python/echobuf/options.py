@@ -170,12 +170,6 @@ def _check_together(options: Options) -> None:
             f"{options.ragged.given}, but `unit` is 'batch'; ragged leaves are for "
             "unit='example'."
         )
-    if options.ragged.pack_to is not None and options.device != "cpu":
-        raise OptionError(
-            f"`pack_to` is {options.ragged.pack_to}, and `device` is "
-            f"{options.device!r}; rows are not yet packed on CUDA devices: use "
-            "device='cpu', and move the batches, or leave `pack_to` out."
-        )
     if options.ragged.max_rows is not None and options.drop_last:
         raise OptionError(
             "`drop_last` is True, but with `max_rows` batches differ in size anyhow, "

@@ -208,8 +208,8 @@ def about_lists(tree: Any, what: str) -> str:
         if _is_list_of_numbers(leaf):
             return (
                 f" `{what}{path}` is a list, and each number in it a leaf. Make it one "
-                "array: `np.asarray(x)`, padded to one length (datasets: "
-                "`.with_format('numpy')`)."
+                "array: `np.asarray(x)` (datasets: `.with_format('numpy')`); padded to "
+                "one length, or with `payload_bytes=` of a loader."
             )
     return ""
 

@@ -34,9 +34,21 @@ class Stats:
         ratio: R = t_upstream_s / t_downstream_s; NaN until both are known.
         wait_share: the share of the consumer's time, draws counted in, that it has
             waited in `next_batch`; 0.0 before the first call.
+        payload_bytes: bytes that the ragged leaves of resident examples take, alignment
+            and what a record leaves free at the end of the ring counted in.
+        payload_capacity: bytes that they can take at most: `payload_bytes=` of the
+            buffer, and room for the segment that is being filled. 0 without ragged
+            leaves.
+        mean_rows: rows of a fresh example, the mean over its ragged leaves and over
+            the examples that draws have looked at. NaN before the first.
+        padding_share: the share of the rows of ragged leaves in the batches drawn that
+            is padding (of `"padded"`, `pad_to` and `pack_to`). NaN before the first.
 
-    The last four go by clocks that move on while nothing happens, so comparing two
-    `Stats` leaves them out. With several producers `t_upstream_s` is of all of them
+    Comparing two `Stats` leaves out `t_upstream_s`, `t_downstream_s`, `ratio` and
+    `wait_share`, which go by clocks that move on while nothing happens, and the last
+    two, which may be NaN. With `pack_to`, `served` counts the examples of the rows that
+    were handed out: those in rows that are still open have left the window, and are
+    counted later. With several producers `t_upstream_s` is of all of them
     together, with several consumers `t_downstream_s`; both then take it that the
     threads of a side are alike.
 
@@ -62,16 +74,29 @@ class Stats:
     t_downstream_s: float = field(default=math.nan, compare=False)
     ratio: float = field(default=math.nan, compare=False)
     wait_share: float = field(default=0.0, compare=False)
+    payload_bytes: int = 0
+    payload_capacity: int = 0
+    mean_rows: float = field(default=math.nan, compare=False)
+    padding_share: float = field(default=math.nan, compare=False)
 
 
-Raw = tuple[int, int, int, int, int, int, float, float, float, float, float, float]
-NOTHING: Raw = (0, 0, 0, 0, 0, 0, 0.0, 0.0, math.nan, math.nan, math.nan, 0.0)
+Counts = tuple[int, int, int, int, int, int]
+Clocks = tuple[float, float, float, float, float, float]
+Payload = tuple[int, int, float, float]
+Raw = tuple[Counts, Clocks, Payload]
+NOTHING: Raw = (
+    (0, 0, 0, 0, 0, 0),
+    (0.0, 0.0, math.nan, math.nan, math.nan, 0.0),
+    (0, 0, math.nan, math.nan),
+)
 
 
 def make_stats(raw: Raw) -> Stats:
-    """Return `Stats` of the tuple that the core returns."""
-    fresh, served, passes, resident, bytes_device, bytes_host, *clocks = raw
+    """Return `Stats` of the tuples that the core returns."""
+    counts, clocks, payload = raw
+    fresh, served, passes, resident, bytes_device, bytes_host = counts
     put_wait_s, next_wait_s, t_upstream_s, t_downstream_s, ratio, wait_share = clocks
+    payload_bytes, payload_capacity, mean_rows, padding_share = payload
     return Stats(
         fresh=fresh,
         served=served,
@@ -86,4 +111,8 @@ def make_stats(raw: Raw) -> Stats:
         t_downstream_s=t_downstream_s,
         ratio=ratio,
         wait_share=wait_share,
+        payload_bytes=payload_bytes,
+        payload_capacity=payload_capacity,
+        mean_rows=mean_rows,
+        padding_share=padding_share,
     )

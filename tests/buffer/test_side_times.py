@@ -94,7 +94,8 @@ def test_comparing_leaves_out_what_moves_on():
         assert two.t_upstream_s > one.t_upstream_s
         assert two == one
     left_out = [f.name for f in dataclasses.fields(echobuf.Stats) if not f.compare]
-    assert left_out == list(CLOCKS)
+    may_be_nan = ["mean_rows", "padding_share"]
+    assert left_out == [*CLOCKS, *may_be_nan]
 
 
 def test_a_loader_tells_them_too():

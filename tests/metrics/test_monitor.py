@@ -16,7 +16,9 @@ import echobuf
 from echobuf.metrics import Monitor, Sink, metrics_of
 from helpers import WAIT_S, Worker
 
-KEYS = {f"echobuf/{field.name}" for field in dataclasses.fields(echobuf.Stats)}
+RAGGED = {"payload_bytes", "payload_capacity", "mean_rows", "padding_share"}
+FIELDS = {field.name for field in dataclasses.fields(echobuf.Stats)}
+KEYS = {f"echobuf/{name}" for name in FIELDS - RAGGED}
 
 
 class Recorder:

@@ -8,7 +8,7 @@ import pytest
 import echobuf
 import echobuf.jax
 
-pytestmark = pytest.mark.host
+pytestmark = pytest.mark.contract
 
 LENGTHS = [1 + number * 7 % 13 for number in range(120)]
 EXAMPLES = [

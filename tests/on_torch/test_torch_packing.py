@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader
 import echobuf
 import echobuf.torch
 
-pytestmark = pytest.mark.host
+pytestmark = pytest.mark.contract
 
 KWARGS = {"window": 32, "factor": 2, "pack_to": 16, "seed": 1}
 LENGTHS = [1 + number * 7 % 13 for number in range(120)]

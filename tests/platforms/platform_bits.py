@@ -9,6 +9,7 @@ prints the digests as JSON, those of `bits.json` on each platform:
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -244,10 +245,58 @@ def other_cases() -> Iterator[tuple[str, Any]]:
     yield "clip", served({"x": clip}, transform={"x": chain})
 
 
+def ragged_cases() -> Iterator[tuple[str, Any]]:
+    """Yield chains on leaves of any length, made in pieces and in windows."""
+    lengths = [0, 1, 31, 33, 511, 513, 700, 1057]
+    bits = hashed((sum(lengths), 3), 13)
+    offsets = np.cumsum([0, *lengths])
+    window = T.RandomWindow(100)
+    mask = T.TokenMask(3, 256, p=0.4)
+    chains = {
+        "masked": ("int32", 1, [mask]),
+        "noise": ("float32", 3, [T.RandomGain(), T.GaussianNoise(0.1, 0.3)]),
+        "bands": ("float16", 3, [T.SpecMask(2, 90, 1, 2, time_axis=0)]),
+        "half": ("uint8", 3, [T.ToDtype("float16", scale=True)]),
+        "window": ("int32", 1, [window, mask]),
+        "center": ("uint8", 3, [T.CenterWindow(77), T.ToDtype("float32")]),
+    }
+    for name, (dtype, columns, chain) in chains.items():
+        values = pixels(dtype, (len(bits), columns), 14)
+        field = Field((None, columns), dtype, max_length=max(lengths))
+        forms = ("packed",) if name in ("window", "center") else ("packed", "padded")
+        for form in forms:
+            yield f"ragged {name} {form}", records(field, values, offsets, chain, form)
+
+
+def records(
+    field: Field,
+    values: np.ndarray,
+    offsets: np.ndarray,
+    chain: list[T.Operation],
+    ragged: Any,
+) -> Iterator[Any]:
+    """Yield the batches of one epoch, in which each record comes twice."""
+    options = {"batch_size": 3, "window": len(offsets) - 1, "factor": 2, "seed": 11}
+    with EchoBuffer(field, transform=chain, ragged=ragged, **options) as buffer:
+        for first, last in itertools.pairwise(offsets.tolist()):
+            buffer.put(values[first:last])
+        buffer.close()
+        for batch in buffer:
+            leaves = batch if isinstance(batch, tuple) else (batch,)
+            yield {str(i): np.array(leaf) for i, leaf in enumerate(leaves)}
+
+
 def digests() -> Digests:
     """Return the digest of each case by its name."""
     found: Digests = {}
-    for cases in (order_cases, copy_cases, transform_cases, odd_cases, other_cases):
+    for cases in (
+        order_cases,
+        copy_cases,
+        transform_cases,
+        odd_cases,
+        other_cases,
+        ragged_cases,
+    ):
         for name, batches in cases():
             assert name not in found, name
             found[name] = digest(batches)

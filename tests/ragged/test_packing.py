@@ -15,7 +15,7 @@ import echobuf
 from helpers import PUT_SIZES, WAIT_S
 from schedule_reference import ratio
 
-pytestmark = pytest.mark.host
+pytestmark = pytest.mark.contract
 
 
 @settings(max_examples=150)

@@ -13,7 +13,7 @@ import echobuf
 from echobuf import EchoBuffer, EchoLoader, Field, OptionError, SpecError
 from helpers import WAIT_S
 
-pytestmark = pytest.mark.host
+pytestmark = pytest.mark.contract
 
 LENGTHS = [number * 7 % 12 for number in range(300)]
 EXAMPLES = [example(number, length) for number, length in enumerate(LENGTHS)]
@@ -93,9 +93,10 @@ def test_rows_that_are_open_count_as_memory(batch_size):
     with EchoBuffer(spec, **kwargs) as buffer:
         buffer.put_batch([np.zeros(300, np.int32)] * 500)
         buffer.next_batch(timeout=WAIT_S)
-        bytes_host = buffer.stats().bytes_host
+        stats = buffer.stats()
+    taken = stats.bytes_device or stats.bytes_host
     with pytest.raises(echobuf.CapacityError) as caught:
-        EchoBuffer(spec, **kwargs, max_bytes=bytes_host - 1)
+        EchoBuffer(spec, **kwargs, max_bytes=taken - 1)
     assert "`max_bytes`" in str(caught.value)
 
 

@@ -16,7 +16,7 @@ from echobuf import StateError
 from echobuf.state import checksum_of
 from helpers import PUT_SIZES, WAIT_S
 
-pytestmark = pytest.mark.host
+pytestmark = pytest.mark.contract
 
 
 SMALL = {"window": 8, "factor": 2, "batch_size": 2, "pack_to": 8, "seed": 5}

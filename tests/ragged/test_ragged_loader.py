@@ -195,7 +195,6 @@ def test_other_axes_must_not_vary():
         ({"payload_bytes": None, "ragged": "packed"}, "`payload_bytes` is None.*max_l"),
         ({"batch_size": None, "max_rows": 50, "window": None}, "`window` is None"),
         ({"max_rows": 50}, "`batch_size` is 8 and `max_rows` is 50"),
-        ({"device": "cuda", "pack_to": 64}, "`pack_to` is 64, and `device` is 'cuda'"),
         ({"unit": "batch", "batch_size": None}, "`unit` is 'batch'"),
     ],
     ids=str,
@@ -203,11 +202,6 @@ def test_other_axes_must_not_vary():
 def test_what_does_not_go_together_is_refused(given, said):
     with pytest.raises(echobuf.OptionError, match=said):
         EchoLoader(EXAMPLES, **{**KWARGS, **given})
-
-
-def test_an_analysis_says_that_it_is_not_there_yet():
-    with pytest.raises(echobuf.OptionError, match=r"ragged leaves.*not there yet"):
-        echobuf.analyze(EchoLoader(EXAMPLES, **KWARGS), lambda batch: None)
 
 
 def test_lists_of_numbers_are_refused_with_a_remedy():

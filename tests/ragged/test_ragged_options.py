@@ -109,15 +109,8 @@ def test_they_are_for_examples():
     refused(echobuf.SpecError, "[None]", "unit='batch'", spec=SPEC["tokens"], **whole)
 
 
-def test_a_device_neither_packs_rows_of_them_nor_computes_on_them():
+def test_a_device_computes_no_chains_on_them():
     on_device = {"device": "cuda", "payload_bytes": None}
-    refused(
-        echobuf.OptionError,
-        "`pack_to` is 64, and `device` is 'cuda'",
-        spec={name: SPEC[name] for name in ("tokens", "points")},
-        pack_to=64,
-        **on_device,
-    )
     refused(
         echobuf.OptionError,
         "`spec['points']` is ragged",

@@ -1,6 +1,9 @@
 """The code of docs/ragged.md runs."""
 
+import io
+import sys
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -25,7 +28,11 @@ def run(at, **names):
 
 
 def test_there_is_no_other_code():
-    assert len(BLOCKS) == 4
+    elsewhere = [
+        code for code in BLOCKS if "cu_seqlens" in code or "def attend" in code
+    ]
+    assert len(elsewhere) == 2  # test_ragged_attention.py runs them
+    assert len(BLOCKS) - len(elsewhere) == 7
 
 
 def test_a_loader():
@@ -75,3 +82,59 @@ def test_columns_of_arrow():
         labels += batch["label"].tolist()
     assert sorted(labels) == list(range(100))
     loader.close()
+
+
+def test_a_chain():
+    with run(4)["buffer"] as buffer:
+        for number in range(1, 65):
+            buffer.put({"tokens": tokens(number)})
+        buffer.close()
+        batches = list(buffer)
+    attended = []
+    for batch in batches:
+        assert batch["tokens"].shape == batch["attend"].shape == (2, 8)
+        assert (batch["attend"][:, :-1] >= batch["attend"][:, 1:]).all()
+        attended += batch["attend"].sum(axis=1).tolist()
+    expected = [min(8, number % 17) for number in range(1, 65)]
+    assert sorted(attended) == sorted(2 * expected)
+
+
+def jpeg(number):
+    image = pytest.importorskip("PIL.Image").new("RGB", (30, 20), (number, 0, 0))
+    file = io.BytesIO()
+    image.save(file, "jpeg")
+    return file.getvalue()
+
+
+def test_encoded_images():
+    files = [{"image": jpeg(20 * i), "label": i} for i in range(8)]
+    names = run(5, files=files)
+    for batch in names["loader"]:
+        assert batch["image"].shape == (len(batch["label"]), 224, 224, 3)
+        red = batch["image"][:, 100, 100, 0].astype(int)
+        assert (abs(red - 20 * batch["label"]) <= 2).all()
+    names["loader"].close()
+    names["pool"].shutdown()
+
+
+def test_a_decoder_of_a_gpu(monkeypatch):
+    """The function hands arrays to the decoder, and its images on."""
+
+    class Decoder:
+        def decode(self, encoded, cuda_stream):
+            assert cuda_stream == 7
+            assert {type(file) for file in encoded} == {np.ndarray}
+            return [torch.full((224, 224, 3), len(file)).byte() for file in encoded]
+
+    codec = ModuleType("nvidia.nvimgcodec")
+    codec.Decoder = Decoder
+    package = ModuleType("nvidia")
+    package.nvimgcodec = codec
+    monkeypatch.setitem(sys.modules, "nvidia", package)
+    monkeypatch.setitem(sys.modules, "nvidia.nvimgcodec", codec)
+    stream = SimpleNamespace(cuda_stream=7)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: stream)
+    files = [{"image": bytes(number)} for number in range(1, 9)]
+    with run(6, files=files)["loader"] as loader:
+        sizes = [image[0, 0, 0].item() for batch in loader for image in batch["image"]]
+    assert sorted(sizes) == sorted([*range(1, 9)] * 2)

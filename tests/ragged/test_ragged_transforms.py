@@ -21,6 +21,13 @@ pytestmark = pytest.mark.host
 PAD = {"id": None, "tokens": 3, "points": 9}
 VOCABULARY = 50_000
 MASK = {"mask_token": 4, "vocab_size": VOCABULARY, "p": 0.4, "special_tokens": [3]}
+# The reference's, of the first axis and of the second.
+BANDS = {"freq_mask_param": 6, "time_mask_param": 1, "num_freq_masks": 2}
+BANDS_OF_TIME_FIRST = {
+    "time_mask_param": "freq_mask_param",
+    "freq_mask_param": "time_mask_param",
+    "num_time_masks": "num_freq_masks",
+}
 
 
 # ---- the reference
@@ -51,6 +58,7 @@ class Chains:
     def __init__(self, length: int) -> None:
         self.length = length
         window, mask = T.RandomWindow(length), T.TokenMask(**MASK)
+        bands = {name: BANDS[other] for name, other in BANDS_OF_TIME_FIRST.items()}
         self.transform: dict[str, list[T.Operation]] = {
             "points": [window],  # 0
             "tokens": [mask],  # 1
@@ -64,13 +72,20 @@ class Chains:
                 T.GaussianNoise(mean=0.5, sigma=0.25, clip=False),  # 4
             ],
             "same": [T.Source("points")],
+            "times": [
+                T.Source("points"),
+                T.ToDtype(np.float32),  # 5
+                T.SpecMask(**bands, time_axis=0),  # 6
+            ],
         }
 
     def expected(
         self, number: int, lengths: Lengths, seed: int, epoch: int, draw: int
     ) -> dict[str, Any]:
         ids, dots = tokens(number, lengths[0]), points(number, lengths[1])
-        window, mask, noise = (Draw(seed, epoch, draw, op) for op in (0, 1, 4))
+        window, mask, noise, bands = (
+            Draw(seed, epoch, draw, op) for op in (0, 1, 4, 6)
+        )
         masked = transform("TokenMask", MASK, mask, ids) if len(ids) else ids
         part = window_of(ids, self.length, window, PAD["tokens"])
         selected = np.zeros(len(ids), bool)
@@ -88,6 +103,7 @@ class Chains:
             "part_mask": np.arange(self.length) < len(ids),
             "center": window_of(center, self.length, window, PAD["points"]),
             "noise": noise_of(dots, noise),
+            "times": transform("SpecMask", BANDS, bands, dots.astype(np.float32)),
             "same": dots,
         }
 
@@ -129,9 +145,7 @@ def apart(batch: dict[str, Any]) -> list[dict[str, Any]]:
     }
     for name, leaf in batch.items():
         if isinstance(leaf, Padded):
-            pad = {"noise": PAD["points"], "same": PAD["points"]}.get(
-                name, PAD["tokens"]
-            )
+            pad = PAD["points" if name in ("noise", "same", "times") else "tokens"]
             assert (leaf.values[~leaf.mask] == pad).all()
     count = len(batch["id"])
     assert {len(leaf) for leaf in leaves.values()} == {count}
@@ -262,6 +276,16 @@ KEPT = {
     "wide": ((5, 700), "float16", [T.GaussianNoise(sigma=2.0)]),
     "odd": ((37, 3, 5), "float32", [T.RandomGain()]),
     "converted": ((150,), "uint8", [T.ToDtype("float16", scale=True)]),
+    "bands": (
+        (1100, 3),
+        "float32",
+        [T.SpecMask(2, 500, num_freq_masks=2, num_time_masks=3, time_axis=0)],
+    ),
+    "bands, perhaps": (
+        (600, 3),
+        "float16",
+        [T.GaussianNoise(), T.RandomApply([T.SpecMask(1, 400, time_axis=0)])],
+    ),
     "stages": (
         (77,),
         "int32",

@@ -49,6 +49,41 @@ def test_a_loop_as_nanogpts(tmp_path, capsys):
     assert "step 43 of 64" in capsys.readouterr().out
 
 
+def test_a_packed_language_model(tmp_path, capsys):
+    main = load("packed_lm")["main"]
+    arguments = ["--files", "12", "--delay-ms", "0", "--window", "64", "--epochs", "2"]
+    check_resume(main, arguments, tmp_path, stop=53)
+    assert "step 53, loss" in capsys.readouterr().out
+
+
+def test_texts_that_share_a_row_do_not_see_each_other():
+    names = load("packed_lm")
+    texts = names["read_texts"](files=8)
+    assert len({len(text) for text in texts}) > 10
+    trainer = names["Trainer"](lr=1e-3)
+    with names["make_loader"](names["SlowTexts"](texts, 0.0), 1, 32) as loader:
+        batch = next(iter(loader))
+    rows = batch.to_list()
+    assert len(rows) > 3
+    assert (batch.segment_ids > 1).any()
+    # Bytes that are predicted: all but the first of each text.
+    weights = [len(text) - 1 for text in rows]
+    alone = [trainer.loss([one_row(text)]) * len(text[1:]) for text in rows]
+    expected = sum(alone) / sum(weights)
+    assert trainer.loss([batch]) == pytest.approx(expected, rel=1e-4)
+
+
+def one_row(text):
+    """Return a text as the only one of a row that it fills."""
+    import torch
+
+    import echobuf
+
+    ids = torch.ones(1, len(text), dtype=torch.int32)
+    positions = torch.arange(len(text), dtype=torch.int32)[None]
+    return echobuf.Packed(text[None], ids, positions, torch.tensor([len(text)]))
+
+
 def test_episodes_as_lerobots(tmp_path, capsys):
     pytest.importorskip("PIL")
     names = load("lerobot_like")

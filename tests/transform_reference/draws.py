@@ -177,7 +177,8 @@ def spec_mask(
 ) -> Drawn:
     def band(block: int, longest: int, size: int) -> tuple[int, int]:
         u = draw.uniforms(block)
-        return int(u[1] * (size - u[0] * longest)), int(u[0] * longest)
+        wide = u[0] * min(longest, size)
+        return int(u[1] * (size - wide)), int(wide)
 
     last = num_freq_masks + num_time_masks
     return {

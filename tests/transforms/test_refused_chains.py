@@ -187,6 +187,7 @@ WRONG_ARGUMENTS = [
     (T.SpecMask, {"freq_mask_param": -1}, "freq_mask_param"),
     (T.SpecMask, {"num_time_masks": 5}, "num_time_masks"),
     (T.SpecMask, {"value": NAN}, "value"),
+    (T.SpecMask, {"time_axis": 1}, "time_axis"),
     (T.GaussianNoise, {"sigma": -1}, "sigma"),
     (T.GaussianNoise, {"mean": NAN}, "mean"),
     (T.GaussianNoise, {"clip": (0, 1)}, "clip"),

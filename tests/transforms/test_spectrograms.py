@@ -66,6 +66,18 @@ def test_one_channel_is_as_none() -> None:
         np.testing.assert_array_equal(one(leaf[None], steps, seed=seed)[0], flat)
 
 
+def test_time_may_come_first() -> None:
+    """[time, frequency] gets the bands of [frequency, time], named the other way."""
+    leaf = np.random.default_rng(1).random((20, 9), np.float32)
+    mask = {"freq_mask_param": 6, "time_mask_param": 3, "num_freq_masks": 2}
+    other = {"time_mask_param": 6, "freq_mask_param": 3, "num_time_masks": 2}
+    for seed in range(5):
+        made = one(leaf, [T.SpecMask(**other, time_axis=0)], seed=seed)
+        want = expected(leaf, [("SpecMask", mask)], 0, seed=seed)
+        np.testing.assert_array_equal(made, want)
+        assert (made == 0).any()
+
+
 def test_each_channel_is_normalized_by_its_own() -> None:
     leaf = np.ones((3, 5, 8), np.float32)
     mean = [1.0, 2.0, 3.0]
@@ -83,6 +95,24 @@ REFUSED = [
     ((5, 6, 3), np.float32, [T.CenterCrop(4), T.SpecMask(1, 1)], "Layout.*CHW"),
     ((3, 5, 6), np.float32, [T.SpecMask(1, 1), T.RandomWindow(2)], "not for images"),
     (
+        (1, 5, 6),
+        np.float32,
+        [T.SpecMask(1, 1, time_axis=0)],
+        r"time_axis=0, which is for spectrograms of shape \[time, frequency\]",
+    ),
+    (
+        (None, 5),
+        np.float32,
+        [T.SpecMask(1, 1)],
+        r"say time_axis=0, which is for \[time, frequency\], or put RandomWindow",
+    ),
+    (
+        (None, 5, 2),
+        np.float32,
+        [T.SpecMask(1, 1, time_axis=0)],
+        r"of shape \[time, frequency\]",
+    ),
+    (
         (3, 5, 6),
         np.float32,
         [T.SpecMask(1, 1), T.RandomWindow(7, axis=-1)],
@@ -93,11 +123,12 @@ REFUSED = [
 
 @pytest.mark.parametrize(("shape", "dtype", "steps", "message"), REFUSED)
 def test_a_chain_that_does_not_fit(
-    shape: tuple[int, ...], dtype: Any, steps: Any, message: str
+    shape: Any, dtype: Any, steps: Any, message: str
 ) -> None:
+    longest = 9 if shape[0] is None else None
     with pytest.raises(SpecError, match=f"(?s){message}"):
         EchoBuffer(
-            {"x": Field(shape, dtype)},
+            {"x": Field(shape, dtype, max_length=longest)},
             batch_size=2,
             window=4,
             transform={"x": steps},

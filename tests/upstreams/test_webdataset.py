@@ -104,3 +104,18 @@ def test_what_is_no_array(urls, naive, line):
 
 def strange_size(sample):
     return (sample["png"].resize((4, 4 + sample["cls"] % 2)),)
+
+
+def test_encoded_files_are_ragged(urls):
+    """The bytes of the files are stored, and decoded after the draw."""
+    upstream = wds.WebDataset(urls, shardshuffle=False).to_tuple("png", "cls")
+    upstream = upstream.map_tuple(lambda png: png, int)
+    loader = echobuf.EchoLoader(upstream, **KWARGS, payload_bytes=100_000)
+    numbers = []
+    for files, labels in loader:
+        assert files.values.dtype == np.uint8
+        for file, number in zip(files.to_list(), labels.tolist(), strict=True):
+            image = Image.open(io.BytesIO(file.tobytes()))
+            assert np.asarray(image).max() == number % 256
+            numbers.append(number)
+    assert sorted(numbers) == sorted([*range(N)] * 2)

@@ -51,6 +51,13 @@ class Texts:
         }
 
 
+class Tokens(Texts):
+    """A dataset of one ragged leaf."""
+
+    def __getitem__(self, index: int) -> Any:
+        return super().__getitem__(index)["tokens"]
+
+
 class Files(Texts):
     """A dataset of encoded files: bytes."""
 

@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import os
 import random
+import re
 import signal
 
 import pytest
@@ -15,6 +16,7 @@ from ragged_worker_data import (
     KWARGS,
     Files,
     Texts,
+    Tokens,
     Troubled,
     length_of,
     load,
@@ -35,7 +37,7 @@ def sampler():
 @pytest.mark.parametrize(
     ("workers", "kwargs"),
     [
-        (1, {"prefetch": 2, "ragged": "padded", "pad_value": -3}),
+        (1, {"prefetch": 2, "ragged": "padded", "pad_value": 3}),
         (2, {"overlap_epochs": True, "pad_to": 8}),
         (3, {"factor": 1.5, "multiprocessing_context": "forkserver"}),
         (2, {"batch_size": None, "max_rows": 500}),
@@ -55,11 +57,6 @@ def test_leaves_that_are_named_and_bytes():
     assert same(load(Texts(N), 1, ragged=named), load(Texts(N), 0, ragged=named))
     files = {"payload_bytes": 400, "batch_size": 8}
     assert same(load(Files(N), 1, **files), load(Files(N), 0, **files))
-
-
-class Tokens(Texts):
-    def __getitem__(self, index):
-        return super().__getitem__(index)["tokens"]
 
 
 @pytest.mark.parametrize("overlong", ["error", "cut"])
@@ -139,10 +136,10 @@ def test_an_example_that_fails_reaches_the_loop_and_the_next_epoch_works(
     loader = load(Troubled(N, trouble, 60, flag), 2, max_restarts=0)
     with pytest.raises(echobuf.UpstreamError) as caught:
         texts(loader)
-    errors = [caught.value, caught.value.__cause__]
-    assert any(isinstance(each, error) for each in errors)
-    with pytest.raises(type(caught.value), match=said):
-        raise next(each for each in errors if isinstance(each, error))
+    raised = [caught.value, caught.value.__cause__]
+    assert any(isinstance(each, error) for each in raised)
+    assert any(re.search(said, str(each)) for each in raised)
+    del caught, raised
     flag.unlink()
     assert sum(map(len, texts(loader))) == 2 * N
 

@@ -50,6 +50,10 @@ class Simulation {
   cuda::SharedContext context_;
 };
 
+cuda::RowsKernels kernels() {
+  return {simulated::draw_rows_function(), simulated::place_rows_function()};
+}
+
 /// Draws batch after batch into device memory of its size.
 class Drawn {
  public:
@@ -199,8 +203,7 @@ TEST_P(RaggedOnDevice, BatchesAreThoseOfTheReference) {
   constexpr std::uint64_t kExamples = 150;
   const Simulation simulation(seed);
   {
-    Core buffer(options, simulation.context(), simulated::draw_rows_function(),
-                staging);
+    Core buffer(options, simulation.context(), kernels(), staging);
     EXPECT_EQ(serve_on_device(buffer, simulation.context(), kExamples, lengths),
               cut(expected_draws(options, kExamples, 0, lengths), options, lengths));
     // In the middle of an epoch another one begins.
@@ -220,7 +223,7 @@ TEST(RaggedOnDeviceAuto, EachRecordIsUsed) {
     const BufferOptions options = of_lengths_auto(16, 7, 2000);
     const LengthsOf lengths = some_lengths(20, seed);
     const Simulation simulation(seed);
-    Core buffer(options, simulation.context(), simulated::draw_rows_function(), 300);
+    Core buffer(options, simulation.context(), kernels(), 300);
     Ids uses(200);
     for (const Ids& batch :
          serve_on_device(buffer, simulation.context(), uses.size(), lengths))
@@ -233,7 +236,7 @@ TEST(RaggedOnDevice, MemoryOfAnotherSizeDrawsNothing) {
   const BufferOptions options = of_lengths(4, 2, {1, 1}, 1000);
   const LengthsOf lengths = [](std::uint64_t id) { return Lengths{id, 1}; };
   const Simulation simulation(0);
-  Core buffer(options, simulation.context(), simulated::draw_rows_function());
+  Core buffer(options, simulation.context(), kernels());
   produce(buffer, 4, lengths);
   RowsTarget target;
   ASSERT_EQ(buffer.next_rows(target, Deadline::max()), Status::kResize);

@@ -230,6 +230,10 @@ def make_backend(
     )
     if options.device == "cpu":
         return HostBackend(spec, output, options, core_options)
+    if options.ragged.pack_to is not None:
+        from echobuf.cuda.packed_backend import PackedCudaBackend
+
+        return PackedCudaBackend(spec, output, options, core_options)
     if spec.is_ragged:
         from echobuf.cuda.ragged_backend import RaggedCudaBackend
 

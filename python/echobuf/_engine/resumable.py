@@ -45,7 +45,7 @@ class Resumable:
             >>> (second.next_batch() == first.next_batch()).tolist()
             [True, True]
         """
-        fresh, served, *_ = self._engine.raw_stats()
+        (fresh, served, *_), *_ = self._engine.raw_stats()
         position = state.unseal(state_dict, self._engine.arguments)
         if fresh or served:
             raise StateError(

@@ -218,6 +218,33 @@ def consequences(factor: float | str, ratio: Estimate) -> tuple[str, ...]:
     )
 
 
+def ragged_advice(measured: Measurements, advised: int | None) -> tuple[str, ...]:
+    """Say how long examples are, and the `payload_bytes` that a window of them needs.
+
+    Args:
+        measured: the measurements.
+        advised: that number of bytes; None where no leaf is ragged.
+    """
+    lengths = measured.ragged
+    if lengths is None or advised is None:
+        return ()
+    line = (
+        f"Ragged leaves of an example have {units.number(lengths.mean_rows)} rows and "
+        f"{units.size(round(lengths.mean_bytes))} in the mean of "
+        f"{units.count(lengths.examples)}, and {units.size(lengths.largest_bytes)} at "
+        f"most: payload_bytes={advised:_} is enough for a window of "
+        f"{units.count(measured.window)}."
+    )
+    given = lengths.arguments["payload_bytes"]
+    if given is not None and given < measured.window * lengths.mean_bytes:
+        held = max(1, int(given / lengths.mean_bytes))
+        line += (
+            f" The loader's payload_bytes={given:_} holds about {units.count(held)} "
+            "of them."
+        )
+    return (line,)
+
+
 _UNKNOWN = 5  # blocks to wait for where there are too few for an interval
 _SPREAD = 0.4  # assumed half-width of their interval, relative to the mean
 _MOST = 10_000.0  # longest extension of the measurement to search

@@ -7,17 +7,21 @@ import itertools
 import math
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+import optree
 
 from echobuf.analysis.measurements import LoaderParts
 from echobuf.analysis.timings import Clock, Phase, Timings
 from echobuf.errors import OptionError, UpstreamError, describe
 from echobuf.loader import EchoLoader
 from echobuf.loader.loader import internals_of
+from echobuf.loader.plan import Plan
 from echobuf.loader.pool_reader import PoolReader
 from echobuf.loader.readers import ThreadReader
 from echobuf.loader.source import Order
+from echobuf.spec import NAMESPACE
 from echobuf.workers.settings import WorkerSettings
 
 _END = object()
@@ -206,6 +210,9 @@ class LoaderSource:
         device: device on which the loader serves batches.
         transform: the loader's transform.
         seed: of the transform.
+        ragged: the loader's arguments for ragged leaves; empty without such leaves.
+        kind: class of the loader, where it has ragged leaves.
+        batch_reader: returns the reader for batches like the first one of upstream.
     """
 
     upstream: Any
@@ -217,6 +224,9 @@ class LoaderSource:
     device: str
     transform: Any
     seed: int
+    ragged: dict[str, Any] = field(default_factory=dict)
+    kind: type[EchoLoader] | None = None
+    batch_reader: Callable[[Any], Any] | None = None
 
 
 class WorkerBatches:
@@ -304,19 +314,13 @@ def unwrap(loader: EchoLoader) -> LoaderSource:
     """Return the upstream of a loader, with the arguments that an analysis needs.
 
     Raises:
-        OptionError: the loader is attached to a server, or has ragged leaves.
+        OptionError: the loader is attached to a server.
         ClosedError: the loader was closed.
     """
     internals = internals_of(loader)
     plan, reader = internals.plan, internals.reader
     options, upstream = plan.options, internals.upstream
     batched, batch_size = plan.batched, plan.arguments["batch_size"]
-    if plan.ragged is not None:
-        raise OptionError(
-            "`upstream` is an EchoLoader of examples with ragged leaves "
-            f"({options.ragged.given}), which is not there yet for an analysis; give "
-            "a DataLoader that pads them to one length."
-        )
     if isinstance(reader, PoolReader):
         settings = reader.settings
         assert isinstance(upstream, Order)
@@ -338,7 +342,29 @@ def unwrap(loader: EchoLoader) -> LoaderSource:
         options.device,
         plan.arguments["transform"],
         options.seed,
+        _ragged_arguments(plan, nested=internals.adapter.nested),
+        _kind_of(loader) if plan.ragged is not None else None,
+        plan.batch_reader if batched else None,
     )
+
+
+_OF_RAGGED = ("payload_bytes", "pad_value", "pad_to", "max_rows", "pack_to", "overlong")
+
+
+def _ragged_arguments(plan: Plan, *, nested: bool) -> dict[str, Any]:
+    """Return a loader's arguments for ragged leaves, as it was given them."""
+    request = plan.ragged
+    if request is None:
+        return {}
+    form = "nested" if nested else request.form or "packed"
+    ragged: Any = form
+    if request.flags is not None:
+        ragged = optree.tree_map(
+            lambda is_one: form if is_one else None,
+            request.flags,
+            namespace=NAMESPACE,
+        )
+    return {"ragged": ragged, **{name: plan.arguments[name] for name in _OF_RAGGED}}
 
 
 def _length(given: int | None, upstream: Any) -> int | None:

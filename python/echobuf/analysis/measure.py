@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from echobuf.analysis.loaders import unwrap
+from echobuf.analysis.loaders import LoaderSource, unwrap
 from echobuf.analysis.measurements import Measurements
 from echobuf.analysis.run import Run
 from echobuf.analysis.source import Source
@@ -159,8 +159,9 @@ def measure(
     if length is not None:
         length = check_int("length", length, 1, None)
     device, transform, seed = check_device(device), None, 0
+    ragged: LoaderSource | None = None
     if isinstance(upstream, EchoLoader):
-        loader = unwrap(upstream)
+        ragged = loader = unwrap(upstream)
         upstream, batched = loader.upstream, loader.batched
         batch_size = batch_size or loader.batch_size
         window = window or loader.window
@@ -176,6 +177,7 @@ def measure(
         device=device,
         transform=transform,
         seed=seed,
+        ragged=ragged if ragged is not None and ragged.ragged else None,
     )
     if window is not None:
         window = check_int("window", window, max(1, source.batch_size), None)

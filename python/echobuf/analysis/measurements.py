@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from echobuf.analysis.ragged_lengths import RaggedLengths
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -67,6 +69,7 @@ class Measurements:
         item: examples that upstream yields at a time.
         startup_s: seconds from `iter(upstream)` to its first item, in the first pass;
             not part of the times per example.
+        ragged: lengths of the examples, where some of their leaves are ragged.
     """
 
     spec: Any
@@ -86,6 +89,7 @@ class Measurements:
     notes: tuple[str, ...] = ()
     item: int = 1
     startup_s: float = 0.0
+    ragged: RaggedLengths | None = None
 
     @property
     def upstream_s(self) -> Estimate:

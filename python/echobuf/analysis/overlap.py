@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from echobuf.analysis.source import Source, length_in, raised_at
+from echobuf.analysis.source import Source, raised_at
 from echobuf.analysis.step import Step
 from echobuf.analysis.timings import Clock, Timings
 from echobuf.analysis.upstream_timer import WatchedItems, run_watched
@@ -91,7 +91,7 @@ class OverlapTimer:
         skipped: int,
         start: float,
     ) -> int:
-        clock, steps = self._clock, 0
+        clock, steps, served = self._clock, 0, 0
         end, before_s = start, start - clock()  # starting counts as waiting
         head: list[tuple[float, float, int]] = []
         while True:
@@ -103,9 +103,11 @@ class OverlapTimer:
                         self._add(*one)
                 return steps
             self._step.wait(self._step.run(batch))
-            now, waited_s = clock(), loader.stats().next_wait_s
+            now, stats = clock(), loader.stats()
+            waited_s = stats.next_wait_s
             steps += 1
-            examples = length_in(batch)
+            examples = stats.served - served
+            served = stats.served
             self.served += examples
             one = (now - end, waited_s - before_s, examples)
             if steps > skipped:

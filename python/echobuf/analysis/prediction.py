@@ -12,6 +12,7 @@ from echobuf._engine.capacity import check_size, own_bytes
 from echobuf._engine.output import make_output_spec
 from echobuf.analysis import formulas
 from echobuf.analysis.measurements import Measurements
+from echobuf.analysis.ragged_lengths import RaggedLengths
 from echobuf.analysis.simulation import Pipeline, simulate
 from echobuf.options import check_factor, check_options
 from echobuf.spec import make_spec
@@ -101,16 +102,27 @@ def buffer_memory(
     factor: float | Fraction | str,
     max_factor: int = 8,
     device: str = "cpu",
+    ragged: RaggedLengths | None = None,
 ) -> Memory:
     """Compute the memory of an `EchoBuffer` with these arguments; allocates nothing.
+
+    With lengths of examples, `payload_bytes` is what they say for the window.
 
     Raises:
         OptionError: an argument is out of range.
         SpecError: the spec is empty or has leaves that cannot be stored.
         CapacityError: the buffer is larger than any machine's memory.
     """
+    more = {}
+    if ragged is not None:
+        more = {
+            **ragged.arguments,
+            "ragged": "padded" if ragged.is_padded else None,
+            "payload_bytes": ragged.payload_bytes(window, factor),
+        }
+        batch_size = ragged.batch_size or 1
     options = check_options(
-        batch_size=batch_size,
+        batch_size=None if more.get("max_rows") else batch_size,
         window=window,
         factor=factor,
         max_factor=max_factor,
@@ -121,6 +133,7 @@ def buffer_memory(
         prefetch=0,
         drop_last=False,
         max_bytes=None,
+        **more,
     )
     read = make_spec(spec)
     check_size(read, options)

@@ -15,6 +15,7 @@ from echobuf.analysis.advice import (
     cache_advice,
     candidates,
     consequences,
+    ragged_advice,
 )
 from echobuf.analysis.cluster import Cluster, ClusterEpoch, cluster_epochs
 from echobuf.analysis.measurements import Estimate, Measurements
@@ -58,6 +59,8 @@ class Report:
         True
         >>> report.memory(window=1024, factor=2)
         Memory(bytes_device=0, bytes_host=104448)
+        >>> report.payload_bytes() is None  # all examples are of one length
+        True
         >>> report.plot("report.png")
         >>> "advice" in report.to_json()
         True
@@ -175,12 +178,8 @@ class Report:
     def epoch_examples(self) -> int:
         """Return the fresh examples of a predicted epoch; 100 windows if not known."""
         measured = self.measurements
-        return max(
-            1,
-            measured.length
-            if measured.length is not None
-            else _ASSUMED * measured.window,
-        )
+        length = measured.length
+        return max(1, _ASSUMED * measured.window if length is None else length)
 
     @cached_property
     def predictions(self) -> tuple[Prediction, ...]:
@@ -248,7 +247,20 @@ class Report:
             factor=self.factor if factor is None else factor,
             max_factor=measured.max_factor,
             device=measured.device,
+            ragged=measured.ragged,
         )
+
+    def payload_bytes(
+        self, window: int | None = None, factor: float | str | None = None
+    ) -> int | None:
+        """Return the `payload_bytes` to use; None where no leaf is ragged.
+
+        Shares fit the largest example, and three standard deviations above their mean.
+        """
+        lengths, window = self.measurements.ragged, window or self.measurements.window
+        if lengths is None:
+            return None
+        return lengths.payload_bytes(window, factor or self.factor)
 
     # ---- in words
 
@@ -279,6 +291,7 @@ class Report:
                 f"factor={units.in_code(self.factor)}: {self._advised.reason}."
             )
         lines += consequences(self.factor, self.ratio)
+        lines += ragged_advice(self.measurements, self.payload_bytes())
         lines += cache_advice(self.measurements, self.ratio)
         return (*lines, *self._slowed(), *self.measurements.notes)
 

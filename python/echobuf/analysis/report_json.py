@@ -42,6 +42,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "epoch_examples": report.epoch_examples,
         "predictions": report.predictions,
         "memory": report.memory(),
+        "payload_bytes": report.payload_bytes(),
         "remedies": report.remedies,
         "across": report.across,
         "ranks": 1 if report.cluster is None else report.cluster.ranks,

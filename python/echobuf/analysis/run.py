@@ -101,6 +101,7 @@ class Run:
             notes=tuple(self._notes),
             item=source.item,
             startup_s=first.startup_s,
+            ragged=source.lengths(),
         )
 
     def _parts(self, phase: Phase) -> LoaderParts | None:
@@ -194,9 +195,10 @@ class Run:
         return timer.alone
 
     def _measure_step(self) -> None:
+        batch = self._source.resident()
+        size = self._source.batch_size
         self._check_window()
         phase = self._budget.begin("step")
-        batch, size = self._source.resident(), self._source.batch_size
         self._step_s = self._step.measure(batch, size, phase)
 
     def _check_window(self) -> None:
@@ -208,8 +210,14 @@ class Run:
                 f"`window` is {self._window}; it must be at least the batch size, "
                 f"which is {source.batch_size}."
             )
-        size = {"batch_size": source.batch_size, "window": self._window}
-        buffer_memory(source.spec, **size, factor=1, device=source.device)
+        buffer_memory(
+            source.spec,
+            batch_size=source.batch_size,
+            window=self._window,
+            factor=1,
+            device=source.device,
+            ragged=source.lengths(),
+        )
 
 
 def _check_fills(source: Source, examples: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import math
 import random
 import sys
 import weakref
@@ -14,7 +15,9 @@ import numpy as np
 import optree
 
 from echobuf import nodes
-from echobuf.analysis.loaders import InProcessParts, WorkerBatches
+from echobuf.analysis.loaders import InProcessParts, LoaderSource, WorkerBatches
+from echobuf.analysis.ragged_lengths import LengthReader, RaggedLengths
+from echobuf.buffer import engine_of
 from echobuf.errors import OptionError, UpstreamError, describe
 from echobuf.loader import EchoLoader
 from echobuf.loader.epoch_length import count_units
@@ -46,6 +49,7 @@ class Source:
         device: device on which the loader serves batches.
         transform: the loader's transform.
         seed: of the transform.
+        ragged: the loader that upstream was taken from, if it has ragged leaves.
 
     Attributes:
         upstream: as given, or its batches if it is a Ray dataset.
@@ -70,6 +74,7 @@ class Source:
         device: str,
         transform: Any = None,
         seed: int = 0,
+        ragged: LoaderSource | None = None,
     ) -> None:
         upstream = as_batches(upstream, batch_size=batch_size, batched=batched)
         check_iterable(upstream)
@@ -81,7 +86,7 @@ class Source:
         self.batched = batched
         if batch_size is None and batched:
             batch_size = loader_batch_size(upstream)
-        elif batch_size is None:
+        elif batch_size is None and not (ragged and ragged.ragged["max_rows"]):
             raise OptionError(
                 "`batch_size` is None, and `batched` is False; say how many examples "
                 "the step takes, as an int >= 1."
@@ -96,6 +101,12 @@ class Source:
         self.kept: list[Any] = []
         self.spec: Any = None
         self._kind = EchoLoader
+        self._ragged = ragged
+        self._lengths: LengthReader | None = None
+        self._of_loader = batch_size
+        if ragged is not None:
+            self._lengths = LengthReader(ragged.batch_reader)
+            self.batch_size = 0 if self._packs else batch_size or 0
         self._kept_examples = 0
         self._last: weakref.ref[Any] | None = None
 
@@ -120,7 +131,23 @@ class Source:
 
     def examples_in(self, item: Any) -> int:
         """Return the number of examples in an item."""
+        if self._lengths is not None:
+            return self._lengths.examples_in(item)
         return length_in(item) if self.batched else 1
+
+    def lengths(self) -> RaggedLengths | None:
+        """Return the lengths of the examples; None where no leaf is ragged."""
+        if self._lengths is None or self._ragged is None:
+            return None
+        size = self._of_loader or (None if self._packs else self.batch_size)
+        return self._lengths.summary(make_spec(self.spec), size, self._ragged.ragged)
+
+    @property
+    def _packs(self) -> bool:
+        """Return True if the number of examples in a batch follows from their rows."""
+        if self._ragged is None:
+            return False
+        return any(self._ragged.ragged[name] for name in ("max_rows", "pack_to"))
 
     def keep(self, item: Any) -> None:
         """Keep an item, while there are too few for a batch.
@@ -129,12 +156,16 @@ class Source:
             SpecError: the first item cannot be stored.
             UpstreamError: the first item is an empty batch.
         """
+        if self._lengths is not None:
+            self._lengths.add(item)
         if not self.kept:
             self._take_first(item)
-        elif self._kept_examples >= self.batch_size:
+        elif self.has_batch:
             return
         self.kept.append(item)
         self._kept_examples += self.examples_in(item)
+        if self._packs:
+            self.batch_size = self._examples_a_batch()
 
     def resident(self) -> Any:
         """Return a batch for the step: upstream's own, if it has the right size.
@@ -143,14 +174,20 @@ class Source:
             SpecError: items cannot be stored.
         """
         first = self.kept[0]
-        as_is = self.device == "cpu" and self._transform is None
+        as_is = self.device == "cpu" and self._transform is None and not self._ragged
         if as_is and self.batched and self.item == self.batch_size:
             # new containers, since the step may add to them or take from them
             return optree.tree_map(lambda leaf: leaf, first, namespace=NAMESPACE)
         loader = self.loader(self.kept)
         epoch = iter(loader)
         batch = next(epoch)
-        internals_of(loader).end_epoch()
+        internals = internals_of(loader)
+        if self._ragged is not None:
+            assert internals.starter.buffer is not None
+            spec = engine_of(internals.starter.buffer).spec
+            self.spec = spec.treespec.unflatten(spec.fields)
+            self.batch_size = loader.stats().served
+        internals.end_epoch()
         return batch
 
     def loader(self, upstream: Iterable[Any]) -> EchoLoader:
@@ -161,25 +198,38 @@ class Source:
         """
         return self._kind(
             upstream,
-            batch_size=self.batch_size,
+            batch_size=self._of_loader if self._packs else self.batch_size,
             window=self.batch_size,
             factor=1,
             batched=self.batched,
             device=self.device,
             transform=self._transform,
             seed=self._seed,
+            **({} if self._ragged is None else self._ragged.ragged),
         )
 
     def _take_first(self, item: Any) -> None:
         nodes.learn(item)
         self._kind = _loader_for(item)
+        if self._ragged is not None and self._ragged.kind is not None:
+            self._kind = self._ragged.kind
         self.item = self.examples_in(item)
-        self.spec = self._spec_of(item)
+        if self._ragged is None:  # else more than one item says it
+            self.spec = self._spec_of(item)
         if not self.item:
             raise UpstreamError(
                 "the first batch of `upstream` is empty; leave empty batches out."
             )
         self.batch_size = self.batch_size or self.item
+
+    def _examples_a_batch(self) -> int:
+        """Return how many examples of the mean length fill a batch."""
+        assert self._lengths is not None
+        assert self._ragged is not None
+        arguments = self._ragged.ragged
+        rows: int = arguments["max_rows"] or arguments["pack_to"] * self._of_loader
+        mean = self._lengths.longest_rows() / max(1, self._kept_examples)
+        return max(1, math.ceil(rows / max(1.0, mean)))
 
     def _spec_of(self, item: Any) -> Any:
         adapter = internals_of(self._kind([item], batch_size=1, window=1)).adapter

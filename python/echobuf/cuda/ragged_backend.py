@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
@@ -21,6 +22,23 @@ from echobuf.spec import Spec, make_spec
 _SHAPES = 64  # of batches, whose arrays are laid out once
 
 
+@dataclass(frozen=True)
+class Memory:
+    """The addresses of a batch's arrays.
+
+    Attributes:
+        leaves: of each leaf its values, its offsets or lengths (0 if it has none), and
+            the rows that it has.
+        ids: of packed rows the segments, positions and lengths.
+    """
+
+    leaves: list[tuple[int, int, int]]
+    ids: tuple[int, int, int] = (0, 0, 0)
+
+
+_NO_MEMORY = Memory([])  # to learn the size of a batch
+
+
 class RaggedCudaBackend(CudaBackend):
     """A window in device memory of examples that differ in length.
 
@@ -28,8 +46,8 @@ class RaggedCudaBackend(CudaBackend):
     and it is drawn into these.
     """
 
-    buffer_class = _core.RaggedDeviceBuffer
-    worker_pool = _core.RaggedDeviceWorkerPool
+    buffer_class: type[_core.RaggedDeviceBuffer] = _core.RaggedDeviceBuffer
+    worker_pool: type[_core.WorkerPool] = _core.RaggedDeviceWorkerPool
 
     def _make_core(
         self,
@@ -44,7 +62,7 @@ class RaggedCudaBackend(CudaBackend):
         self._dtypes: list[Any] | None = None
         self._arrays = self._device.arrays(_nothing(), ())
         self._made: OrderedDict[tuple[int, ...], Arrays] = OrderedDict()
-        return _core.RaggedDeviceBuffer(
+        return self.buffer_class(
             leaves, drawn, core_options, self._device.core, kernels
         )
 
@@ -68,8 +86,7 @@ class RaggedCudaBackend(CudaBackend):
         """Return the leaves of the next batch, valid on `stream`; or a code."""
         self._check_process()
         handle = self._arrays.stream(stream)
-        memory: list[tuple[int, int, int]] = []
-        count = 0
+        memory, count = _NO_MEMORY, 0
         while True:
             code, count, rows = self._draw_rows(memory, count, handle, timeout)
             if code == 0:
@@ -92,15 +109,15 @@ class RaggedCudaBackend(CudaBackend):
 
     def _draw_rows(
         self,
-        memory: list[tuple[int, int, int]],
+        memory: Memory,
         count: int,
         stream: int,
         timeout: float | None,
     ) -> tuple[int, int, list[int]]:
         core = self.core
-        assert isinstance(core, _core.RaggedDeviceBuffer)
+        assert not isinstance(core, _core.DeviceBuffer)
         try:
-            return core.next_at(memory, count, stream, timeout)
+            return core.next_at(memory.leaves, memory.ids, count, stream, timeout)
         except _core.CudaError as error:
             raise device_error(self._device.name, error) from None
 
@@ -137,14 +154,14 @@ class RaggedCudaBackend(CudaBackend):
                 dtypes.append(None)
         return make_spec(fields), dtypes
 
-    def _memory(
-        self, addresses: list[int], rows: list[int]
-    ) -> list[tuple[int, int, int]]:
+    def _memory(self, addresses: list[int], rows: list[int]) -> Memory:
         each = iter(addresses)
-        return [
-            (next(each), next(each) if is_ragged(field) else 0, length)
-            for field, length in zip(self._spec.fields, rows, strict=True)
-        ]
+        return Memory(
+            [
+                (next(each), next(each) if is_ragged(field) else 0, length)
+                for field, length in zip(self._spec.fields, rows, strict=True)
+            ]
+        )
 
     def _join(self, leaves: list[Any]) -> list[Any]:
         each = iter(leaves)

@@ -14,6 +14,7 @@ class Adapter:
     """NumPy's conversion of items and batches, and the base of other frameworks'."""
 
     takes_none = False  # as a part of items without leaves
+    nested = False  # ragged leaves of batches are nested tensors
 
     def yields_batches(self, upstream: Iterable[Any]) -> bool:
         """Say if it is a DataLoader, or the like, that makes batches."""

@@ -13,7 +13,15 @@ from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, Protocol
 
 from echobuf import _core
-from echobuf.errors import ClosedError, DeviceError, ItemError, SpecError, message
+from echobuf.errors import (
+    CapacityError,
+    ClosedError,
+    DeviceError,
+    ItemError,
+    SpecError,
+    UpstreamError,
+    message,
+)
 from echobuf.loader.source import length_of, skip
 from echobuf.loader.upstream_states import Snapshots
 from echobuf.progress import Wait
@@ -228,6 +236,10 @@ class Feeder:
                 f"item {self._count - 1} of upstream does not fit the first one: "
                 f"{message(error)}{hint}"
             ) from error.__cause__
+        except CapacityError as error:
+            raise UpstreamError(
+                f"item {self._count - 1} of upstream is too large: {message(error)}"
+            ) from error
 
     def _skip(self, item: Any) -> Any:
         if not self._batched:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import optree
+
 from echobuf import state
 from echobuf.arguments import check_int
 from echobuf.buffer import EchoBuffer, engine_of
@@ -20,7 +22,7 @@ from echobuf.loader.ragged_batches import (
 from echobuf.loader.ragged_items import MOST_AHEAD, RaggedRequest
 from echobuf.loader.ragged_items import infer_example as infer_ragged_example
 from echobuf.options import Options, check_factor, check_options
-from echobuf.spec import make_spec
+from echobuf.spec import NAMESPACE, make_spec
 
 _DEFAULT_BATCHES = 32  # in a window, where nothing else is said
 
@@ -155,15 +157,30 @@ class Plan:
             spec, length = infer_batch(first)
             self._learn_size(length)
         else:
-            spec = infer_ragged_example(first, more, request.flags)
+            spec = infer_ragged_example(first, more, self._flags_of(request, first))
         if not make_spec(spec).is_ragged:
             raise OptionError(
                 f"{self.options.ragged.given}, but in what upstream yields first no "
-                "leaf varies in length. Name those that do, "
+                "leaf varies in length on axis 0. Name those that do, "
                 "`ragged={'tokens': 'packed', 'label': None}`, in a pytree like an "
-                "example; or leave the arguments for ragged leaves out."
+                "example (`ragged='packed'` where that is one array); or leave the "
+                "arguments for ragged leaves out."
             )
         return spec
+
+    def _flags_of(self, request: RaggedRequest, first: Any) -> Any:
+        """Return which leaves of an example are said to be ragged; None if none are.
+
+        A form is like an example where that is one array, and with `pack_to` all leaves
+        are ragged.
+        """
+        if request.flags is not None:
+            return request.flags
+        treespec = optree.tree_structure(first, namespace=NAMESPACE)
+        names_it = request.form is not None and treespec.is_leaf()
+        if names_it or self.options.ragged.pack_to is not None:
+            return treespec.unflatten([True] * treespec.num_leaves)
+        return None
 
     def _learn_size(self, length: int) -> None:
         """Take the length of the first batch for that of all, where none was given."""

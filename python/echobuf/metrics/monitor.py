@@ -56,6 +56,8 @@ class Sink(Protocol):
 def metrics_of(stats: Stats, prefix: str = "echobuf") -> dict[str, float]:
     """Return the finite fields of `stats`, by the names `prefix/field`.
 
+    Those of the payload are left out where no leaf is ragged.
+
     Examples:
         >>> from echobuf.metrics import metrics_of
         >>> loader = EchoLoader(range(100), batch_size=10, factor=2)
@@ -63,10 +65,12 @@ def metrics_of(stats: Stats, prefix: str = "echobuf") -> dict[str, float]:
         >>> metrics_of(loader.stats())["echobuf/effective_factor"]
         2.0
     """
+    skipped = () if stats.payload_capacity else ("payload_bytes", "payload_capacity")
     return {
         f"{prefix}/{field.name}": value
         for field in dataclasses.fields(stats)
-        if math.isfinite(value := float(getattr(stats, field.name)))
+        if field.name not in skipped
+        and math.isfinite(value := float(getattr(stats, field.name)))
     }
 
 

@@ -289,6 +289,8 @@ def _line(step: int, metrics: Mapping[str, float]) -> str:
     parts.append(f"e {known['effective_factor']:.2f}")
     parts.append(f"R {known['ratio']:.2f}" if "ratio" in known else "R -")
     parts.append(f"waiting {known['wait_share']:.1%}")
+    if known.get("padding_share"):
+        parts.append(f"padding {known['padding_share']:.1%}")
     return "  ".join(parts)
 
 

@@ -186,7 +186,7 @@ class TorchAdapter(Adapter):
     """
 
     def __init__(self, *, nested: bool = False) -> None:
-        self._nested = nested
+        self.nested = nested
 
     def read_first(self, item: Any) -> Any:
         """Return the first item as arrays, and keep its structure for the rest."""
@@ -212,11 +212,11 @@ class TorchAdapter(Adapter):
         dtypes = drawn_dtypes(engine.output, self._dtypes)
         _check_padding(engine, dtypes)
         if isinstance(engine.backend, HostBackend):
-            convert = to_nested if self._nested else to_tensors
+            convert = to_nested if self.nested else to_tensors
             engine.backend.use_tensors(functools.partial(convert, dtypes))
         else:
             engine.backend.use_tensors(dtypes)
-            if self._nested:
+            if self.nested:
                 from echobuf.cuda.ragged_backend import RaggedCudaBackend
 
                 assert isinstance(engine.backend, RaggedCudaBackend)

@@ -214,7 +214,8 @@ class SpecMask(Operation):
     """Masked bands of frequencies and of time of a spectrogram, which is of floats.
 
     Its shape is [frequency, time], or [channel, frequency, time] with the same bands in
-    all channels, as torchaudio has it.
+    all channels, as torchaudio has it; with `time_axis=0`, [time, frequency]. A ragged
+    leaf [time, frequency] gets bands within the length that each example has.
 
     Args:
         freq_mask_param: frequencies that a band has at most.
@@ -222,6 +223,7 @@ class SpecMask(Operation):
         num_freq_masks: bands of frequencies, up to 4.
         num_time_masks: bands of time, up to 4.
         value: the number in masked bands.
+        time_axis: the axis of time: -1, the last, or 0, of [time, frequency].
 
     As torchaudio's `FrequencyMasking` and `TimeMasking`. Source: D. S. Park et al.,
     "SpecAugment" (arXiv:1904.08779).
@@ -235,6 +237,21 @@ class SpecMask(Operation):
                [1, 1, 0, 1, 1, 1],
                [1, 1, 0, 1, 1, 1],
                [1, 1, 0, 1, 1, 1]])
+
+        Of examples of any length, [time, frequency]:
+
+        >>> buffer = EchoBuffer(
+        ...     Field((None, 2), np.float32, max_length=100),
+        ...     batch_size=2,
+        ...     window=2,
+        ...     factor=1,
+        ...     transform=[T.SpecMask(1, 3, time_axis=0)],
+        ... )
+        >>> for length in (4, 6):
+        ...     buffer.put(np.ones((length, 2), np.float32))
+        >>> batch = buffer.next_batch()
+        >>> [example[:, 0].astype(int).tolist() for example in batch.to_list()]
+        [[1, 0, 0, 1, 1, 1], [0, 0, 1, 1]]
     """
 
     freq_mask_param: int = 0
@@ -242,9 +259,12 @@ class SpecMask(Operation):
     num_freq_masks: int = 1
     num_time_masks: int = 1
     value: float = 0.0
+    time_axis: int = -1
+    keeps_length = True
 
     def __post_init__(self) -> None:
         arguments.make_plain(self)
+        arguments.integer(self, "time_axis", self.time_axis, -1, 0)
         for name in ("freq_mask_param", "time_mask_param"):
             arguments.integer(self, name, getattr(self, name), 0)
         for name in ("num_freq_masks", "num_time_masks"):
@@ -252,12 +272,30 @@ class SpecMask(Operation):
         arguments.float32(self, "value", self.value)
 
     def add_to(self, chain: Chain) -> None:
+        self._check_axis(chain)
         chain.spectrogram()
+        rows = self.num_freq_masks, float(self.freq_mask_param)
+        columns = self.num_time_masks, float(self.time_mask_param)
+        if self.time_axis == 0:
+            rows, columns = columns, rows
         settings = {
-            "rows": self.num_freq_masks,
-            "columns": self.num_time_masks,
-            "tallest": float(self.freq_mask_param),
-            "widest": float(self.time_mask_param),
+            "rows": rows[0],
+            "columns": columns[0],
+            "tallest": rows[1],
+            "widest": columns[1],
             "value": float(self.value),
         }
         chain.change("bands", settings, placed=True)
+
+    def _check_axis(self, chain: Chain) -> None:
+        """Raise unless the axis of time is that of a leaf of any length."""
+        if self.time_axis == 0 and len(chain.shape) != 2:
+            raise chain.refusal(
+                "has time_axis=0, which is for spectrograms of shape [time, frequency]"
+            )
+        if self.time_axis != 0 and None in chain.shown_shape()[:1]:
+            raise chain.refusal(
+                "takes the last axis for time, and axis 0 of the leaf varies: say "
+                "time_axis=0, which is for [time, frequency], or put RandomWindow("
+                "length) or CenterWindow(length) first in the chain"
+            )

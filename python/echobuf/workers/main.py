@@ -104,7 +104,7 @@ class _ExampleWriter:
         own = control_block, config.count, config.number, memory
         leaves = [(field.dtype, field.shape) for field in self._spec.fields]
         if config.ragged is None:
-            return _core.Worker(*own, leaves, config.capacity)  # type: ignore[arg-type]
+            return _core.Worker(*own, leaves, config.capacity)
         options = config.ragged.options
         return _core.RowsWorker(
             *own,

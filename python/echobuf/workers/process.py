@@ -151,7 +151,7 @@ def _open_pidfd(process: int | None) -> int | None:
     """Return a descriptor that is readable once the process has ended, or None."""
     try:
         return os.pidfd_open(process or 0)
-    except OSError:
+    except (AttributeError, OSError):  # a Python for musl may have no such function
         return None
 
 

@@ -136,3 +136,58 @@ def test_plain_lists_of_one_length_are_structures():
     (batch, *_) = echobuf.EchoLoader(dataset, **KWARGS)
     assert isinstance(batch["x"], list)
     assert all(np.array_equal(leaf, batch["id"]) for leaf in batch["x"])
+
+
+IDS = [[number] * (number * 5 % 13) for number in range(60)]
+
+
+def numbers_in(leaf):
+    """Return the set of numbers of each array in a ragged leaf."""
+    return [sorted(set(np.asarray(ids).tolist())) for ids in leaf.to_list()]
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+def test_texts_of_any_length(kind):
+    dataset = datasets.Dataset.from_dict({"input_ids": IDS, "id": range(60)})
+    module = echobuf if kind == "numpy" else pytest.importorskip("echobuf.torch")
+    loader = module.EchoLoader(
+        dataset.with_format(kind), **KWARGS, payload_bytes=20_000, ragged="padded"
+    )
+    for _ in range(2):
+        ids = []
+        for batch in loader:
+            lengths = [len(IDS[number]) for number in batch["id"].tolist()]
+            assert batch["input_ids"].lengths.tolist() == lengths
+            for number, found in zip(
+                batch["id"].tolist(), numbers_in(batch["input_ids"]), strict=True
+            ):
+                assert found == ([number] if IDS[number] else [])
+            ids += batch["id"].tolist()
+        assert sorted(ids) == sorted([*range(60)] * 2)
+    loader.close()
+
+
+def test_texts_in_columns_of_arrow():
+    dataset = datasets.Dataset.from_dict({"input_ids": IDS, "id": range(60)})
+    dataset = dataset.with_format("arrow")
+
+    class Columns:
+        def __iter__(self):
+            for table in dataset.iter(batch_size=7):
+                yield {"input_ids": table["input_ids"], "id": np.asarray(table["id"])}
+
+    loader = echobuf.EchoLoader(Columns(), batched=True, **KWARGS, payload_bytes=20_000)
+    batches = list(loader)
+    ids = [number for batch in batches for number in batch["id"].tolist()]
+    assert sorted(ids) == sorted([*range(60)] * 2)
+    for batch in batches:
+        assert batch["input_ids"].values.dtype == np.int32  # as datasets stores ids
+        expected = [[n] if IDS[n] else [] for n in batch["id"].tolist()]
+        assert numbers_in(batch["input_ids"]) == expected
+
+
+def test_texts_without_a_format_are_refused():
+    dataset = datasets.Dataset.from_dict({"input_ids": IDS})
+    loader = echobuf.EchoLoader(dataset, **KWARGS, payload_bytes=20_000)
+    with pytest.raises(echobuf.SpecError, match=r"list.*with_format\('numpy'\)"):
+        list(loader)

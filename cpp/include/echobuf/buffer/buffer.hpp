@@ -297,7 +297,14 @@ class BasicBuffer {
 
   /// An upstream that failed has not ended, unless it had before: it may come back with
   /// more.
-  Checkpoint checkpoint() { return accounting_.checkpoint(termination_.cut_off()); }
+  Checkpoint checkpoint() {
+    Checkpoint point = accounting_.checkpoint(termination_.cut_off());
+    // The draws that are given up are known by their number where records are of one
+    // size.
+    if (options_.lengths.any() && options_.drop_last && point.total)
+      point.epoch_done = point.epoch_done || draw_path_.finished();
+    return point;
+  }
 
   BufferStats stats() {
     // First: what is put meanwhile would be resident, and not yet fresh.
@@ -315,6 +322,7 @@ class BasicBuffer {
     stats.next_wait_s = downstream.wait_s;
     stats.t_downstream_s = downstream.each_s;
     stats.wait_share = downstream.wait_share;
+    if constexpr (requires { backend_.describe(stats); }) backend_.describe(stats);
     return stats;
   }
 

@@ -119,6 +119,28 @@ class DrawPath {
     return answer.value_or(false);
   }
 
+  /// Returns whether no batch follows those that were handed out, once upstream has
+  /// ended and no call is in flight. Lengths of records may shape the last batches so
+  /// that only the drawer knows.
+  bool finished() {
+    if constexpr (requires { drawer_->finished(); }) {
+      const Deadline wait_limit = Clock::now() + kUploadWait;
+      do {
+        if (prefetcher_) {
+          const Status next = prefetcher_->peek();
+          if (next != Status::kTimeout) return next == Status::kFinished;
+        } else {
+          const DrawLock::Guard lock(draw_lock_, std::try_to_lock);
+          if (!lock) return false;
+          if (drawer_->finished()) return true;
+          if (!ring_.behind()) return false;
+        }
+        std::this_thread::sleep_for(kMoment);
+      } while (Clock::now() < wait_limit);
+    }
+    return false;
+  }
+
   const DownstreamClock& clock() const { return clock_; }
 
   // ---- between epochs

@@ -15,9 +15,11 @@
 #include "echobuf/draw/batch_layout.hpp"
 #include "echobuf/draw/batch_pool.hpp"
 #include "echobuf/draw/payload_drawer.hpp"
+#include "echobuf/draw/rows_counts.hpp"
 #include "echobuf/draw/rows_drawer.hpp"
 #include "echobuf/draw/rows_layout.hpp"
 #include "echobuf/schedule/sweep.hpp"
+#include "echobuf/store/payload_claims.hpp"
 #include "echobuf/store/payload_store.hpp"
 #include "echobuf/store/record.hpp"
 #include "echobuf/store/ring.hpp"
@@ -51,6 +53,16 @@ class PayloadMeasure {
   std::uint64_t edge;  // bytes of a record at most that are no rows
   PayloadSize size{0, 0};
 };
+
+/// Says how full the payload ring is, and what is known of the rows.
+inline void describe_payload(BufferStats& stats, const PayloadClaims& claims,
+                             const PayloadMeasure& measure, const RowsCounts& counts,
+                             std::size_t fields) {
+  stats.payload_bytes = claims.used() * measure.size.unit;
+  stats.payload_capacity = measure.size.bytes();
+  stats.mean_rows = counts.mean_rows() / static_cast<double>(fields);
+  stats.padding_share = counts.padding_share();
+}
 
 /// The layout of the slots, which have no bytes of the fields of any length.
 inline RecordLayout record_of(const BufferOptions& options) {
@@ -99,7 +111,7 @@ struct BasicPayloadBackend {
 
   std::unique_ptr<Drawer> drawer(const BufferOptions& options) {
     return std::make_unique<Drawer>(options, ring, store, batch, pool, measure.share,
-                                    measure.most);
+                                    measure.most, counts);
   }
 
   PutPath put_path() { return {ring, store, measure.most}; }
@@ -123,11 +135,17 @@ struct BasicPayloadBackend {
 
   std::size_t device_bytes() const { return 0; }
 
+  /// What is known of the rows beside that.
+  void describe(BufferStats& stats) {
+    describe_payload(stats, ring.claims(), measure, counts, store.fields().size());
+  }
+
   const PayloadMeasure measure;
   Ring ring;
   Store store;
   const BatchLayout batch;  // of the leaves that are no field of any length
   const std::shared_ptr<BatchPool> pool;
+  RowsCounts counts;
 
  private:
   static Ring make_ring(const BufferOptions& options, const PayloadMeasure& measure) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <string>
 
 #include "echobuf/buffer/argument_checks.hpp"
@@ -83,6 +84,7 @@ class PayloadPutPath {
  private:
   /// So many records are claimed at once: a draw need not wait for all of a large put.
   static constexpr std::uint64_t kChunk = 64;
+  static constexpr std::uint64_t kNone = 0;
 
   /// `Wait`: says to `waits` for how long this has waited for room.
   template <class Wait, class Waits>
@@ -92,20 +94,21 @@ class PayloadPutPath {
     if (n == 0 && is_over(term)) return Status::kClosed;
     PayloadClaims& claims = ring_.claims();
     while (done < n) {
-      const std::uint64_t from = done;
-      const auto units_of = [&](std::uint64_t i) {
-        return store_.units_of(leaves, from + i);
-      };
-      const auto claim = claims.claim(std::min(kChunk, n - done), units_of, term);
+      const std::uint64_t want = std::min(kChunk, n - done);
+      std::uint64_t units[kChunk];
+      for (std::uint64_t i = 0; i < want; ++i)
+        units[i] = store_.units_of(leaves, done + i);
+      const auto units_of = [&](std::uint64_t i) { return units[i]; };
+      const auto claim = claims.claim(want, units_of, term);
       if (claim.closed) return Status::kClosed;
       if (claim.count == 0) {
         const Status status = wait_for_room<Wait>(
             ring_, waits, wait_limit, [&] { return is_over(term); },
-            [&] { return claims.has_room(units_of(0)); });
+            [&] { return claims.has_room(units[0]); });
         if (status != Status::kOk) return status;
         continue;
       }
-      write(claim, leaves, from);
+      write(claim, leaves, done, units);
       clock_.arrived(claim.first + (n - done));  // with all of this put
       ring_.commit(claim.first, claim.count);
       done += claim.count;
@@ -119,15 +122,13 @@ class PayloadPutPath {
   }
 
   void write(const PayloadClaims::Claim& claim, const SourceLeaf* leaves,
-             std::uint64_t from) {
+             std::uint64_t from, const std::uint64_t* units) {
     PayloadClaims& claims = ring_.claims();
-    std::uint64_t units = 0;
-    for (std::uint64_t i = 0; i < claim.count; ++i)
-      units += store_.units_of(leaves, from + i);
-    const RowCopy large = store_.streams(units * store_.unit());
+    const std::uint64_t all = std::accumulate(units, units + claim.count, kNone);
+    const RowCopy large = store_.streams(all * store_.unit());
     std::uint64_t place = claim.place;
     for (std::uint64_t i = 0; i < claim.count; ++i) {
-      const std::uint64_t start = claims.take(place, store_.units_of(leaves, from + i));
+      const std::uint64_t start = claims.take(place, units[i]);
       store_.write(claim.first + i, start, claims, leaves, from + i, large);
       claims.end_at(claim.first + i, place);
     }

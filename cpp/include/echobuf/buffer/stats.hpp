@@ -31,6 +31,12 @@ struct BufferStats {
   double t_downstream_s = kUnknown;  // of the consumer's own time, for a draw
   double wait_share = 0;             // of the consumer's time, in waits
 
+  // Of records that differ in length.
+  std::uint64_t payload_bytes = 0;     // of the payload ring that are taken
+  std::uint64_t payload_capacity = 0;  // of the payload ring
+  double mean_rows = kUnknown;         // of a field of a fresh record
+  double padding_share = kUnknown;     // of the rows drawn
+
   /// R; kUnknown until both are known.
   double ratio() const {
     return t_downstream_s > 0 ? t_upstream_s / t_downstream_s : kUnknown;

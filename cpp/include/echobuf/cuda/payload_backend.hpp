@@ -13,9 +13,10 @@
 #include "echobuf/buffer/payload_put_path.hpp"
 #include "echobuf/buffer/stats.hpp"
 #include "echobuf/cuda/handles.hpp"
+#include "echobuf/cuda/packing_drawer.hpp"
 #include "echobuf/cuda/payload_drawer.hpp"
 #include "echobuf/cuda/payload_staging.hpp"
-#include "echobuf/cuda/rows_draw.hpp"
+#include "echobuf/cuda/rows_launch.hpp"
 #include "echobuf/cuda/staged_payload_ring.hpp"
 #include "echobuf/cuda/uploader.hpp"
 #include "echobuf/draw/batch_layout.hpp"
@@ -23,12 +24,19 @@
 
 namespace echobuf::cuda {
 
+/// Of the payload, behind the slots.
+inline constexpr std::size_t kPayloadAlignment = 256;
+
 /// The window has the size of that on the CPU. Everything but the memory of batches
 /// that wait in the middle is allocated here.
-struct DevicePayloadBackend {
+///
+/// `DrawerOf`: a DevicePayloadDrawer, or a DevicePackingDrawer for rows that are
+/// packed.
+template <class DrawerOf>
+struct BasicDevicePayloadBackend {
   using Ring = StagedPayloadRing;
   using Store = PayloadStaging;
-  using Drawer = DevicePayloadDrawer;
+  using Drawer = DrawerOf;
   using PutPath = PayloadPutPath<Ring, Store>;
 
   static constexpr bool kUploads = true;
@@ -40,35 +48,41 @@ struct DevicePayloadBackend {
 
   /// `staging_bytes`: about so many of slots, and of payload, on their way at a time.
   /// Throws Error, std::bad_alloc.
-  DevicePayloadBackend(const BufferOptions& options, const SharedContext& context,
-                       FunctionHandle kernel, std::size_t staging_bytes = kStagingBytes)
-      : measure(options),
+  BasicDevicePayloadBackend(const BufferOptions& options, SharedContext context,
+                            const RowsKernels& kernels,
+                            std::size_t staging_bytes = kStagingBytes)
+      : context_(std::move(context)),
+        kernels_(kernels),
+        measure(options),
         record_(record_of(options)),
         capacity_(ring_capacity(options)),
         staging_(StagingSize::of(record_, capacity_, measure.size, most(measure),
                                  staging_bytes)),
         ring(capacity_, measure.size.units, staging_.slots, staging_.units),
-        window_(make_device_memory(context, window_bytes(record_, capacity_, measure))),
-        store(context, record_, capacity_, measure.size, staging_,
+        window_(
+            make_device_memory(context_, window_bytes(record_, capacity_, measure))),
+        store(context_, record_, capacity_, measure.size, staging_,
               options.lengths.fields),
         batch(record_, options.leaves, options.batch_size),
-        uploader_(std::make_unique<BasicUploader<Ring, Store>>(context, ring, store,
-                                                               on_device())),
-        draw_(std::make_unique<RowsDraw>(context, store, batch, options, *uploader_,
-                                         on_device(), kernel)) {}
+        uploader_(std::make_unique<BasicUploader<Ring, Store>>(context_, ring, store,
+                                                               on_device())) {}
 
   /// The memory that is allocated here.
   static BufferNeeds needs(const BufferOptions& options) {
     const PayloadMeasure measure(options);
-    const std::size_t words =
-        RowsDraw::table_words(options, options.lengths.fields.size());
-    return {ring_capacity(options), record_of(options).stride(), 1,
-            DrawTable::bytes(words), measure.size.bytes()};
+    const RecordLayout record = record_of(options);
+    const BatchLayout batch(record, options.leaves, options.batch_size);
+    return {ring_capacity(options), record.stride(), 1,
+            Drawer::own_bytes(options, batch),
+            measure.size.bytes() + kPayloadAlignment};
   }
 
   std::unique_ptr<Drawer> drawer(const BufferOptions& options) {
-    return std::make_unique<Drawer>(options, ring, store, measure.share, measure.most,
-                                    *draw_);
+    auto drawer = std::make_unique<Drawer>(options, ring, store, measure.share,
+                                           measure.most, counts_, context_, batch,
+                                           *uploader_, on_device(), kernels_);
+    drawer_ = drawer.get();
+    return drawer;
   }
 
   PutPath put_path() { return {ring, store, measure.most}; }
@@ -85,7 +99,7 @@ struct DevicePayloadBackend {
 
   std::size_t bytes() const { return store.bytes() + Ring::bytes(capacity_); }
   std::size_t device_bytes() const {
-    return window_bytes(record_, capacity_, measure) + draw_->device_bytes();
+    return window_bytes(record_, capacity_, measure) + drawer_->device_bytes();
   }
   /// Of pinned memory.
   static std::size_t staging_bytes(const BufferOptions& options) {
@@ -96,7 +110,10 @@ struct DevicePayloadBackend {
     return size.slots * record.stride() + size_product(size.units, measure.size.unit);
   }
 
-  const PayloadMeasure measure;
+  /// What is known of the rows beside that.
+  void describe(BufferStats& stats) {
+    describe_payload(stats, ring.claims(), measure, counts_, store.fields().size());
+  }
 
  private:
   /// A record's bytes, and what lies between its fields.
@@ -105,7 +122,7 @@ struct DevicePayloadBackend {
   }
 
   static std::size_t slots_bytes(const RecordLayout& record, std::uint64_t capacity) {
-    return round_up(size_product(capacity, record.stride()), 256);
+    return round_up(size_product(capacity, record.stride()), kPayloadAlignment);
   }
   static std::size_t window_bytes(const RecordLayout& record, std::uint64_t capacity,
                                   const PayloadMeasure& measure) {
@@ -117,6 +134,13 @@ struct DevicePayloadBackend {
     return {slots, capacity_, slots + slots_bytes(record_, capacity_), &ring.claims()};
   }
 
+  const SharedContext context_;
+  const RowsKernels kernels_;
+
+ public:
+  const PayloadMeasure measure;
+
+ private:
   const RecordLayout record_;
   const std::uint64_t capacity_;
   const StagingSize staging_;
@@ -133,7 +157,11 @@ struct DevicePayloadBackend {
 
  private:
   const std::unique_ptr<BasicUploader<Ring, Store>> uploader_;
-  const std::unique_ptr<RowsDraw> draw_;
+  RowsCounts counts_;
+  const Drawer* drawer_ = nullptr;  // the buffer's, which ends before this
 };
+
+using DevicePayloadBackend = BasicDevicePayloadBackend<DevicePayloadDrawer>;
+using DevicePackingBackend = BasicDevicePayloadBackend<DevicePackingDrawer>;
 
 }  // namespace echobuf::cuda

@@ -22,8 +22,19 @@ class DevicePayloadDrawer : public PayloadPlanner<StagedPayloadRing, PayloadStag
 
   DevicePayloadDrawer(const BufferOptions& options, StagedPayloadRing& ring,
                       const PayloadStaging& staging, std::uint64_t share,
-                      std::uint64_t most_bytes, RowsDraw& draw)
-      : PayloadPlanner(options, ring, staging, share, most_bytes), draw_(draw) {}
+                      std::uint64_t most_bytes, RowsCounts& counts,
+                      const SharedContext& context, const BatchLayout& batch,
+                      DrawOrder& order, const PayloadStaging::Window& window,
+                      const RowsKernels& kernels)
+      : PayloadPlanner(options, ring, staging, share, most_bytes, counts),
+        draw_(context, staging, batch, options, order, window, kernels) {}
+
+  /// Of the table, and for batches that wait in the middle.
+  std::size_t device_bytes() const { return draw_.device_bytes(); }
+  static std::size_t own_bytes(const BufferOptions& options, const BatchLayout&) {
+    return DrawTable::bytes(
+        RowsDraw::table_words(options, options.lengths.fields.size()));
+  }
 
   /// Draws all of a batch, or says how large it is. What cannot wait in the ring for
   /// the rest of a batch is copied to memory of our own, on the caller's stream.
@@ -75,7 +86,7 @@ class DevicePayloadDrawer : public PayloadPlanner<StagedPayloadRing, PayloadStag
     return fit;
   }
 
-  RowsDraw& draw_;
+  RowsDraw draw_;
 };
 
 }  // namespace echobuf::cuda

@@ -111,6 +111,7 @@ class PayloadStaging {
     return table_.rows(slot, index);
   }
   std::uint64_t bytes_of(std::uint64_t slot) const { return table_.bytes_of(slot); }
+  std::uint64_t rows_of(std::uint64_t slot) const { return table_.rows_of(slot); }
 
   // ---- the uploader
 

@@ -14,6 +14,7 @@
 #include "echobuf/cuda/draw_table.hpp"
 #include "echobuf/cuda/handles.hpp"
 #include "echobuf/cuda/payload_staging.hpp"
+#include "echobuf/cuda/rows_launch.hpp"
 #include "echobuf/draw/batch_layout.hpp"
 #include "echobuf/draw/part.hpp"
 #include "echobuf/draw/payload_planner.hpp"
@@ -29,27 +30,20 @@ class RowsDraw {
  public:
   using Form = LengthOptions::Form;
 
-  RowsDraw(SharedContext context, const PayloadStaging& staging,
+  RowsDraw(const SharedContext& context, const PayloadStaging& staging,
            const BatchLayout& batch, const BufferOptions& options, DrawOrder& order,
-           const PayloadStaging::Window& window, FunctionHandle kernel)
-      : context_(std::move(context)),
-        staging_(staging),
+           const PayloadStaging::Window& window, const RowsKernels& kernels)
+      : staging_(staging),
         batch_(batch),
         options_(options),
-        order_(order),
         window_(window),
-        kernel_(kernel),
-        table_(context_, table_words(options, staging.fields().size())),
-        fields_(staging.fields().size()) {
+        fields_(staging.fields().size()),
+        launch_(context, order, kernels,
+                table_words(options, staging.fields().size())) {
     for (std::size_t i = 0; i < batch.leaves(); ++i) field_of_.push_back(find(i));
   }
 
-  /// Waits for the last draw, which reads memory of this.
-  ~RowsDraw() { order_.await_draws(); }
-  RowsDraw(const RowsDraw&) = delete;
-  RowsDraw& operator=(const RowsDraw&) = delete;
-
-  const DeviceContext& context() const { return *context_; }
+  const DeviceContext& context() const { return *launch_.context(); }
 
   /// Words of a table at most: of the records of a batch, and for each field two more.
   static std::size_t table_words(const BufferOptions& options, std::size_t fields) {
@@ -59,7 +53,7 @@ class RowsDraw {
   }
   /// Of the table, and for batches that wait in the middle.
   std::size_t device_bytes() const {
-    return table_.device_bytes() + apart_[0].bytes + apart_[1].bytes;
+    return launch_.table().device_bytes() + apart_[0].bytes + apart_[1].bytes;
   }
   std::size_t leaves() const { return field_of_.size(); }
 
@@ -93,7 +87,7 @@ class RowsDraw {
   /// Draws the records that were found, up to ring position `end`.
   void draw(const RowsTarget& target, std::uint64_t end, Form form) {
     std::vector<RowsLeaf> leaves;
-    table_.begin();
+    launch_.table().begin();
     const Address slots = table_of(slots_);
     std::vector<Tables> tables;
     for (const auto& rows : fields_) tables.push_back(tables_of(rows, form));
@@ -107,7 +101,7 @@ class RowsDraw {
         leaves.push_back(index_leaf(to, tables[f], form));
       }
     }
-    run(leaves, end, static_cast<StreamHandle>(target.stream));
+    launch_.draw(leaves, end, static_cast<StreamHandle>(target.stream));
   }
 
   /// Copies the records that were found to memory of our own; they are the first of
@@ -118,22 +112,25 @@ class RowsDraw {
     for (std::size_t f = 0; f < fields_.size(); ++f)
       for (const Rows& rows : fields_[f]) bytes += padded(f, rows);
     Apart& apart = apart_[next_apart_ = 1 - next_apart_];
-    apart.grow(context_, bytes);
+    if (bytes > apart.bytes) {
+      launch_.await();  // who reads what is freed
+      apart.grow(launch_.context(), bytes);
+    }
     Address to = apart.memory ? apart.memory->get() : 0;
 
     std::vector<RowsLeaf> leaves;
-    table_.begin();
-    RowsLeaf all = leaf_at(to, slots_.size() * stride);
+    launch_.table().begin();
+    RowsLeaf all = rows_leaf_at(to, slots_.size() * stride);
     all.sources = table_of(slots_);
     all.each = all.row = stride;
-    leaves.push_back(with_grain(all));
+    leaves.push_back(of_records(all, slots_.size()));
     apart_slots_.clear();
     for (std::size_t i = 0; i < slots_.size(); ++i, to += stride)
       apart_slots_.push_back(to);
     for (std::size_t f = 0; f < fields_.size(); ++f) {
-      std::uint64_t* const sources = table_.add(slots_.size());
-      std::uint64_t* const ends = table_.add(slots_.size() + 1);
-      RowsLeaf leaf = leaf_at(to, 0);
+      std::uint64_t* const sources = launch_.table().add(slots_.size());
+      std::uint64_t* const ends = launch_.table().add(slots_.size() + 1);
+      RowsLeaf leaf = rows_leaf_at(to, 0);
       apart_fields_[f].clear();
       ends[0] = 0;
       for (std::size_t i = 0; i < slots_.size(); ++i) {
@@ -144,12 +141,12 @@ class RowsDraw {
         to += padded(f, rows);
       }
       leaf.bytes = ends[slots_.size()] * kFieldAlignment;
-      leaf.sources = table_.address(sources);
-      leaf.ends = table_.address(ends);
+      leaf.sources = launch_.table().address(sources);
+      leaf.ends = launch_.table().address(ends);
       leaf.row = kFieldAlignment;
-      leaves.push_back(with_grain(leaf));
+      leaves.push_back(of_records(leaf, slots_.size()));
     }
-    run(leaves, end, stream);
+    launch_.draw(leaves, end, stream);
   }
 
   /// What was set apart is drawn, or given up.
@@ -180,8 +177,7 @@ class RowsDraw {
     std::size_t bytes = 0;
 
     void grow(const SharedContext& context, std::size_t wanted) {
-      if (wanted <= bytes) return;
-      memory.reset();  // waits for who reads it
+      memory.reset();
       bytes = 0;
       memory = make_device_memory(context, wanted);
       bytes = wanted;
@@ -200,15 +196,15 @@ class RowsDraw {
   }
 
   Address table_of(const std::vector<Address>& addresses) {
-    std::uint64_t* const table = table_.add(addresses.size());
+    std::uint64_t* const table = launch_.table().add(addresses.size());
     std::copy(addresses.begin(), addresses.end(), table);
-    return table_.address(table);
+    return launch_.table().address(table);
   }
 
   Tables tables_of(const std::vector<Rows>& all, Form form) {
-    std::uint64_t* const sources = table_.add(all.size());
-    std::uint64_t* const index = table_.add(all.size() + 1);
-    std::uint64_t* const cell = table_.add(1);
+    std::uint64_t* const sources = launch_.table().add(all.size());
+    std::uint64_t* const index = launch_.table().add(all.size() + 1);
+    std::uint64_t* const cell = launch_.table().add(1);
     std::uint64_t end = 0;
     for (std::size_t i = 0; i < all.size(); ++i) {
       sources[i] = all[i].address;
@@ -216,22 +212,8 @@ class RowsDraw {
       end += all[i].count;
     }
     index[all.size()] = end;
-    *cell = table_.address(index);
-    return {table_.address(sources), *cell, table_.address(cell)};
-  }
-
-  static RowsLeaf leaf_at(Address base, std::uint64_t bytes) {
-    RowsLeaf leaf;
-    leaf.base = base;
-    leaf.bytes = bytes;
-    return leaf;
-  }
-
-  RowsLeaf with_grain(RowsLeaf leaf) const {
-    leaf.records = static_cast<std::uint32_t>(slots_.size());
-    const std::uint64_t all = leaf.base | leaf.row | 8;
-    leaf.grain = static_cast<std::uint32_t>(all & (~all + 1));
-    return leaf;
+    *cell = launch_.table().address(index);
+    return {launch_.table().address(sources), *cell, launch_.table().address(cell)};
   }
 
   /// A field of one size.
@@ -239,11 +221,11 @@ class RowsDraw {
                      Address slots) const {
     const BatchLayout::Leaf& of = batch_.all()[number];
     RowsLeaf leaf =
-        leaf_at(reinterpret_cast<Address>(to.values), of.bytes * slots_.size());
+        rows_leaf_at(reinterpret_cast<Address>(to.values), of.bytes * slots_.size());
     leaf.sources = slots;
     leaf.add = staging_.layout().fields()[of.field].offset;
     leaf.each = leaf.row = of.bytes;
-    return with_grain(leaf);
+    return of_records(leaf, slots_.size());
   }
 
   RowsLeaf rows_leaf(std::size_t field, const RowsTarget::Leaf& to,
@@ -251,8 +233,8 @@ class RowsDraw {
     const RaggedField& of = staging_.fields()[field];
     const std::uint64_t place = to.rows * of.row_bytes;
     const bool packed = form == Form::kPacked;
-    RowsLeaf leaf = leaf_at(reinterpret_cast<Address>(to.values),
-                            packed ? place : place * slots_.size());
+    RowsLeaf leaf = rows_leaf_at(reinterpret_cast<Address>(to.values),
+                                 packed ? place : place * slots_.size());
     leaf.sources = tables.sources;
     leaf.row = of.row_bytes;
     if (packed) {
@@ -261,8 +243,8 @@ class RowsDraw {
       leaf.each = place;
       leaf.lengths = tables.index;
     }
-    leaf.pad = padding(of.pad, leaf.base);
-    return with_grain(leaf);
+    leaf.pad = rows_padding(of.pad, leaf.base);
+    return of_records(leaf, slots_.size());
   }
 
   /// Offsets or lengths, copied from the table.
@@ -270,64 +252,17 @@ class RowsDraw {
                       Form form) const {
     const std::size_t count = slots_.size() + (form == Form::kPacked ? 1 : 0);
     RowsLeaf leaf =
-        leaf_at(reinterpret_cast<Address>(to.index), count * sizeof(std::int64_t));
+        rows_leaf_at(reinterpret_cast<Address>(to.index), count * sizeof(std::int64_t));
     leaf.sources = tables.cell;
     leaf.each = leaf.bytes;
     leaf.row = sizeof(std::int64_t);
-    leaf = with_grain(leaf);
-    leaf.records = 1;
-    return leaf;
+    return of_records(leaf, 1);
   }
 
-  /// The bytes of a pattern by addresses modulo 16, where it begins at `base`.
-  static Word padding(const std::vector<std::byte>& pattern, Address base) {
-    Word word{0, 0};
-    for (std::uint64_t i = 0; i < 16 && !pattern.empty(); ++i) {
-      const auto byte = static_cast<std::uint64_t>(pattern[i % pattern.size()]);
-      const std::uint64_t at = (base + i) % 16;
-      (at < 8 ? word.low : word.high) |= byte << (at % 8 * 8);
-    }
-    return word;
-  }
-
-  /// Enqueues the copy of the table, and the launches.
-  void run(std::vector<RowsLeaf>& leaves, std::uint64_t end, StreamHandle stream) try {
-    order_.order_draw(stream, end);
-    table_.send(stream);
-    for (std::size_t first = 0; first < leaves.size(); first += kRowsLeaves) {
-      RowsMoves moves;
-      const std::size_t some =
-          std::min<std::size_t>(kRowsLeaves, leaves.size() - first);
-      for (std::size_t i = 0; i < some; ++i) {
-        RowsLeaf& leaf = leaves[first + i];
-        moves.words += rows_words(leaf.base, leaf.bytes);
-        leaf.words = moves.words;
-        moves.leaf[i] = leaf;
-      }
-      if (moves.words > 0) launch(moves, stream);
-    }
-    order_.note_draw(stream);
-  } catch (const Error& error) {
-    order_.lose_draw(stream, error);
-    throw;
-  }
-
-  void launch(RowsMoves& moves, StreamHandle stream) const {
-    constexpr std::uint64_t kWords = std::uint64_t{kRowsThreads} * kRowsAtOnce;
-    const auto blocks = static_cast<unsigned>((moves.words + kWords - 1) / kWords);
-    void* arguments[] = {&moves};
-    context().driver().launch(kernel_, blocks, 1u, 1u, kRowsThreads, 1u, 1u, 0u, stream,
-                              arguments, static_cast<void**>(nullptr));
-  }
-
-  const SharedContext context_;
   const PayloadStaging& staging_;
   const BatchLayout& batch_;
   const BufferOptions& options_;
-  DrawOrder& order_;
   const PayloadStaging::Window window_;
-  const FunctionHandle kernel_;
-  DrawTable table_;
   std::vector<std::size_t> field_of_;  // of each leaf: that of any length, or kNone
 
   // The records of the batch, in its order.
@@ -340,6 +275,8 @@ class RowsDraw {
   std::vector<std::vector<Rows>> apart_fields_{staging_.fields().size()};
   Apart apart_[2];
   int next_apart_ = 0;
+
+  RowsLaunch launch_;  // goes first: it waits
 };
 
 }  // namespace echobuf::cuda

@@ -5,41 +5,34 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
-#include <optional>
-#include <thread>
 
+#include "echobuf/cuda/sent_ring.hpp"
 #include "echobuf/store/ring.hpp"
 #include "echobuf/store/staging_limits.hpp"
 #include "echobuf/sync/event_count.hpp"
 
 namespace echobuf::cuda {
 
-class StagedPayloadRing {
+class StagedPayloadRing : public SentRing<PayloadRing> {
  public:
-  using Extent = PayloadRing::Extent;
-
   /// Of the window, and of its staging.
   StagedPayloadRing(std::uint64_t capacity, std::uint64_t units,
                     std::uint64_t staged_slots, std::uint64_t staged_units)
-      : staged_slots_(staged_slots),
+      : SentRing(0, capacity, units, 0, 0, &limits_),
+        staged_slots_(staged_slots),
         staged_units_(staged_units),
-        limits_(staged_slots, staged_units),
-        ring_(capacity, units, 0, 0, &limits_) {}
+        limits_(staged_slots, staged_units) {}
 
-  std::uint64_t capacity() const { return ring_.capacity(); }
-  std::uint64_t slot(std::uint64_t position) const { return ring_.slot(position); }
+  std::uint64_t capacity() const { return staging_.capacity(); }
+  std::uint64_t slot(std::uint64_t position) const { return staging_.slot(position); }
   static std::size_t bytes(std::uint64_t capacity) {
     return PayloadRing::bytes(capacity);
   }
 
   // ---- producers, any number
 
-  std::uint64_t term() const { return ring_.term(); }
-  PayloadClaims& claims() { return ring_.claims(); }
-  void commit(std::uint64_t first, std::uint64_t count) { ring_.commit(first, count); }
-  EventCount& room() { return ring_.room(); }
+  PayloadClaims& claims() { return staging_.claims(); }
 
   // ---- the uploader, one thread
 
@@ -50,18 +43,17 @@ class StagedPayloadRing {
     std::uint64_t freed;  // what was given back by then
   };
   Run next_run(std::uint64_t most) {
-    const std::uint64_t first = uploaded_.load(std::memory_order_relaxed);
-    const std::uint64_t ready = ring_.committed() - first;
-    // Acquire: pairs with settle().
-    const std::uint64_t given_up = given_up_.load(std::memory_order_acquire);
-    if (first < given_up) return {first, std::min(ready, given_up - first), true, 0};
+    const std::uint64_t first = uploaded();
+    const std::uint64_t ready = staging_.committed() - first;
+    const std::uint64_t over = given_up();
+    if (first < over) return {first, std::min(ready, over - first), true, 0};
     // Acquire: pairs with release(); the draws' event is recorded.
     const std::uint64_t freed = released_.load(std::memory_order_acquire);
     // An eighth of staging at a time: what has arrived is free while more is sent.
     const std::uint64_t end = sent_place_ + staged_units_ / 8;
     std::uint64_t count = 0;
     while (count < std::min(most, ready) &&
-           (count == 0 || ring_.claims().end_of(first + count) <= end))
+           (count == 0 || claims().end_of(first + count) <= end))
       ++count;
     return {first, count, false, freed};
   }
@@ -73,114 +65,62 @@ class StagedPayloadRing {
   }
 
   void sent(std::uint64_t end) {
-    sent_place_ = ring_.claims().end_of(end - 1);
-    // Release: pairs with the acquire in extent(); the run's event is recorded.
-    uploaded_.store(end, std::memory_order_release);
-    if (filled_.announce() && wanted_.load(std::memory_order_relaxed) < end)
-      filled_.wake();
+    sent_place_ = claims().end_of(end - 1);
+    SentRing::sent(end);
   }
 
   /// Copies are done up to `position`: their staging may be written again.
   void arrived(std::uint64_t position) {
     limits_.release(position + staged_slots_,
-                    ring_.claims().end_of(position - 1) + staged_units_);
+                    claims().end_of(position - 1) + staged_units_);
     arrived_.store(position, std::memory_order_release);
     room().notify();
   }
 
   /// The event that the uploader waits for when there is no run: more records.
   EventCount& news() {
-    ring_.want(uploaded_.load(std::memory_order_relaxed));
-    return ring_.filled();
+    staging_.want(uploaded());
+    return staging_.filled();
   }
 
   // ---- the consumer, one at a time
 
-  Extent extent() {
-    return ring_.extent([this] { return uploaded_.load(std::memory_order_acquire); });
-  }
-  bool is_committed(std::uint64_t position) const {
-    return position < uploaded_.load(std::memory_order_acquire);
-  }
-  void want(std::uint64_t position) {
-    wanted_.store(position, std::memory_order_relaxed);
-  }
-  EventCount& filled() { return filled_; }
-
   /// Gives back what is below `position`, once the last event of draws is recorded.
   void release(std::uint64_t position) {
-    if (position == ring_.released()) return;
+    if (position == staging_.released()) return;
     released_.store(position, std::memory_order_release);  // before it is claimed again
-    ring_.release(position);
+    staging_.release(position);
   }
-  std::uint64_t released() const { return ring_.released(); }
+  std::uint64_t released() const { return staging_.released(); }
 
-  bool held_back() const { return ring_.held_back(); }
-  void clear_held_back() { ring_.clear_held_back(); }
+  bool held_back() const { return staging_.held_back(); }
+  void clear_held_back() { staging_.clear_held_back(); }
 
   /// Returns whether something is committed that only has to be sent: that takes the
   /// uploader's time, not upstream's.
-  bool behind() const {
-    return ring_.is_committed(uploaded_.load(std::memory_order_acquire)) &&
-           !retired_.load(std::memory_order_acquire);
-  }
+  bool behind() const { return staging_.is_committed(uploaded()) && !retired(); }
+
   /// Returns whether staging has no room only because its records are on their way.
   bool clearing() const {
-    return behind() || (arrived_.load(std::memory_order_acquire) <
-                            uploaded_.load(std::memory_order_acquire) &&
-                        !retired_.load(std::memory_order_acquire));
+    return behind() ||
+           (arrived_.load(std::memory_order_acquire) < uploaded() && !retired());
   }
-
-  void cross_border() { ring_.cross_border(); }
 
   // ---- either side
 
-  void close() {
-    ring_.close();
-    filled_.notify();  // a consumer looks whether that was the end
-  }
-  void wake_all() {
-    ring_.wake_all();
-    filled_.notify();
-  }
-  bool closed() const { return ring_.closed(); }
-  std::optional<std::uint64_t> end() const { return ring_.end(); }
-  std::uint64_t tail() const { return ring_.tail(); }
   void skip(std::uint64_t count) {
     released_.store(tail(), std::memory_order_release);  // see PayloadClaims::skip()
-    ring_.skip(count);
-  }
-  void reopen() { ring_.reopen(); }
-  void reopen_ahead() { ring_.reopen_ahead(); }
-  bool opened_ahead() const { return ring_.opened_ahead(); }
-
-  /// Notes that the uploader has ended: no thread may wait for it to send.
-  void retire() { retired_.store(true, std::memory_order_release); }
-
-  /// See StagedRing.
-  void settle(std::uint64_t end) {
-    given_up_.store(end, std::memory_order_release);
-    while (uploaded_.load(std::memory_order_acquire) < end &&
-           !retired_.load(std::memory_order_acquire)) {
-      wake_all();
-      std::this_thread::sleep_for(std::chrono::microseconds(20));
-    }
+    staging_.skip(count);
   }
 
  private:
   const std::uint64_t staged_slots_;
   const std::uint64_t staged_units_;
   StagingLimits limits_;
-  PayloadRing ring_;
 
-  alignas(kNoSharing) std::atomic<std::uint64_t> uploaded_{0};
-  std::atomic<std::uint64_t> arrived_{0};
   std::uint64_t sent_place_ = 0;  // the uploader's own: where the payload sent ends
-  EventCount filled_;
-  std::atomic<std::uint64_t> wanted_{0};
-  alignas(kNoSharing) std::atomic<std::uint64_t> released_{0};
-  std::atomic<std::uint64_t> given_up_{0};
-  std::atomic<bool> retired_{false};
+  alignas(kNoSharing) std::atomic<std::uint64_t> arrived_{0};
+  std::atomic<std::uint64_t> released_{0};
 };
 
 }  // namespace echobuf::cuda

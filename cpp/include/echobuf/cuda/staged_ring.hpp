@@ -5,11 +5,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
-#include <optional>
-#include <thread>
 
+#include "echobuf/cuda/sent_ring.hpp"
 #include "echobuf/store/ring.hpp"
 #include "echobuf/sync/event_count.hpp"
 
@@ -17,34 +15,27 @@ namespace echobuf::cuda {
 
 /// Positions are those of Ring. Position p lies in slot p % staging of the staging
 /// ring until it is uploaded, and from then on in slot p % capacity of the window.
-class StagedRing {
+class StagedRing : public SentRing<Ring> {
  public:
-  using Extent = Ring::Extent;
-
   StagedRing(std::uint64_t capacity, std::uint64_t staging)
       : StagedRing(capacity, staging, nullptr) {}
 
   /// `borrowed`: of staging slots that are borrowed, else null.
   StagedRing(std::uint64_t capacity, std::uint64_t staging,
              const BorrowedSlots* borrowed)
-      : capacity_(capacity),
-        staging_(borrowed ? borrowed->slots : staging, borrowed),
-        uploaded_(borrowed ? borrowed->first : 0),
+      : SentRing(borrowed ? borrowed->first : 0, borrowed ? borrowed->slots : staging,
+                 borrowed),
+        capacity_(capacity),
         released_(borrowed ? borrowed->first : 0) {}
 
   std::uint64_t capacity() const { return capacity_; }
 
   // ---- producers, any number: they see the staging ring
 
-  std::uint64_t term() const { return staging_.term(); }
   Ring::Claim claim(std::uint64_t want, std::uint64_t term) {
     return staging_.claim(want, term);
   }
-  void commit(std::uint64_t first, std::uint64_t count) {
-    staging_.commit(first, count);
-  }
   bool has_room() const { return staging_.has_room(); }
-  EventCount& room() { return staging_.room(); }
 
   // ---- the uploader, one thread
 
@@ -56,11 +47,10 @@ class StagedRing {
     std::uint64_t freed;  // the window's slots are free up to here + capacity
   };
   Run next_run(std::uint64_t most) {
-    const std::uint64_t first = uploaded_.load(std::memory_order_relaxed);
+    const std::uint64_t first = uploaded();
     const std::uint64_t ready = staging_.committed() - first;
-    // Acquire: pairs with settle().
-    const std::uint64_t given_up = given_up_.load(std::memory_order_acquire);
-    if (first < given_up) return {first, std::min(ready, given_up - first), true, 0};
+    const std::uint64_t over = given_up();
+    if (first < over) return {first, std::min(ready, over - first), true, 0};
     // Acquire: pairs with release(); the draws' event is recorded.
     const std::uint64_t freed = released_.load(std::memory_order_acquire);
     const std::uint64_t room = freed + capacity_ - first;
@@ -77,39 +67,19 @@ class StagedRing {
     return run.first + run.count > waited_for + capacity_;
   }
 
-  /// A run is on its way, or skipped: draws may be enqueued behind it.
-  void sent(std::uint64_t end) {
-    // Release: pairs with the acquire in extent(); the run's event is recorded.
-    uploaded_.store(end, std::memory_order_release);
-    if (filled_.announce() && wanted_.load(std::memory_order_relaxed) < end)
-      filled_.wake();
-  }
-
   /// Copies are done up to `position`: their staging slots may be written again.
   void arrived(std::uint64_t position) { staging_.release(position); }
 
   /// The event that the uploader waits for when there is no run: more records, if there
   /// are none, or room for them. Prepare, look again with next_run(), wait.
   EventCount& news() {
-    const std::uint64_t first = uploaded_.load(std::memory_order_relaxed);
+    const std::uint64_t first = uploaded();
     if (staging_.is_committed(first)) return window_room_;
     staging_.want(first);
     return staging_.filled();
   }
 
   // ---- the consumer, one at a time: it sees the window
-
-  Extent extent() {
-    return staging_.extent(
-        [this] { return uploaded_.load(std::memory_order_acquire); });
-  }
-  bool is_committed(std::uint64_t position) const {
-    return position < uploaded_.load(std::memory_order_acquire);
-  }
-  void want(std::uint64_t position) {
-    wanted_.store(position, std::memory_order_relaxed);
-  }
-  EventCount& filled() { return filled_; }
 
   /// Gives back every slot below `position`, once the last event of draws is recorded.
   void release(std::uint64_t position) {
@@ -125,70 +95,27 @@ class StagedRing {
   /// Returns whether something is committed, and has room, that only has to be sent:
   /// that takes the uploader's time, not upstream's.
   bool behind() const {
-    const std::uint64_t next = uploaded_.load(std::memory_order_acquire);
-    return next < released() + capacity_ && staging_.is_committed(next) &&
-           !retired_.load(std::memory_order_acquire);
+    const std::uint64_t next = uploaded();
+    return next < released() + capacity_ && staging_.is_committed(next) && !retired();
   }
 
   /// The position below which all that was committed by now lies, if there is room.
-  std::uint64_t staged_end() const {
-    return uploaded_.load(std::memory_order_acquire) + staging_.capacity();
-  }
+  std::uint64_t staged_end() const { return uploaded() + staging_.capacity(); }
 
   /// Returns whether staging has no room only because its records are on their way.
   bool clearing() const {
-    return behind() ||
-           (staging_.released() < uploaded_.load(std::memory_order_acquire) &&
-            !retired_.load(std::memory_order_acquire));
+    return behind() || (staging_.released() < uploaded() && !retired());
   }
-
-  void cross_border() { staging_.cross_border(); }
 
   // ---- either side
 
-  void close() {
-    staging_.close();
-    filled_.notify();  // a consumer looks whether that was the end
-  }
-  void wake_all() {
-    staging_.wake_all();
-    filled_.notify();
-    window_room_.notify();
-  }
-  bool closed() const { return staging_.closed(); }
-  std::optional<std::uint64_t> end() const { return staging_.end(); }
-  std::uint64_t tail() const { return staging_.tail(); }
   void skip(std::uint64_t count) { staging_.skip(count); }
-  void reopen() { staging_.reopen(); }
-  void reopen_ahead() { staging_.reopen_ahead(); }
-  bool opened_ahead() const { return staging_.opened_ahead(); }
-
-  /// Notes that the uploader has ended: no thread may wait for it to send.
-  void retire() { retired_.store(true, std::memory_order_release); }
-
-  /// Waits until nothing below `end` is on its way any more; the consumer rests, and
-  /// what it has not drawn is given up. The uploader goes over it without copying.
-  void settle(std::uint64_t end) {
-    given_up_.store(end, std::memory_order_release);
-    while (uploaded_.load(std::memory_order_acquire) < end &&
-           !retired_.load(std::memory_order_acquire)) {
-      wake_all();
-      std::this_thread::sleep_for(std::chrono::microseconds(20));
-    }
-  }
 
  private:
   const std::uint64_t capacity_;
-  Ring staging_;
 
-  alignas(kNoSharing) std::atomic<std::uint64_t> uploaded_;
-  EventCount filled_;
-  std::atomic<std::uint64_t> wanted_{0};
   alignas(kNoSharing) std::atomic<std::uint64_t> released_;
-  std::atomic<std::uint64_t> given_up_{0};
   std::atomic<bool> held_back_{false};
-  std::atomic<bool> retired_{false};
-  EventCount window_room_;
 };
 
 }  // namespace echobuf::cuda

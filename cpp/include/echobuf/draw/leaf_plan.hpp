@@ -18,11 +18,14 @@ struct Program;
 struct Drawn {
   std::uint64_t seed;
   std::uint64_t epoch;
-  std::uint64_t draw;               // of the epoch, from 0 on
-  std::uint32_t row;                // in the batch, where whole batches are echoed
-  const std::byte* example;         // its field
-  const std::byte* partner;         // that of its partner, where a plan asks for one
-  std::uint32_t first_element = 0;  // of an example that is made piece by piece
+  std::uint64_t draw;        // of the epoch, from 0 on
+  std::uint32_t row;         // in the batch, where whole batches are echoed
+  const std::byte* example;  // its field
+  const std::byte* partner;  // that of its partner, where a plan asks for one
+  // Of an example that is made piece by piece:
+  std::uint32_t first_element = 0;  // of the piece
+  std::uint32_t first_row = 0;      // of the piece
+  std::uint32_t rows = 0;           // of the example; 0: it is made in one piece
 };
 
 /// Carries a plan out. One caller at a time.

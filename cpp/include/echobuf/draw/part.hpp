@@ -28,7 +28,12 @@ struct RowsTarget {
   };
 
   std::vector<Leaf> leaves;  // none: to learn the size
-  std::uint64_t count = 0;   // records; where the size is another: of the next batch
+  // Of packed rows, whose leaves have no index: int32 for each value, and int64 for
+  // each row.
+  std::byte* segments = nullptr;
+  std::byte* positions = nullptr;
+  std::byte* lengths = nullptr;
+  std::uint64_t count = 0;  // records; where the size is another: of the next batch
   std::vector<std::uint64_t> needed = {};  // then: rows, leaf by leaf
   void* stream = nullptr;                  // see Target
 };

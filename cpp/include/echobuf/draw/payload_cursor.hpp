@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <variant>
 
 #include "echobuf/buffer/options.hpp"
 #include "echobuf/draw/pass_cursor.hpp"
+#include "echobuf/draw/rows_counts.hpp"
 #include "echobuf/schedule/epoch.hpp"
 #include "echobuf/schedule/segment_table.hpp"
 #include "echobuf/schedule/sweep.hpp"
@@ -24,14 +26,19 @@ class PayloadCursor : public PassCursor<Ring> {
 
   /// `share`: the most bytes of a segment; `most_bytes`: of a record.
   PayloadCursor(const BufferOptions& options, Ring& ring, const Store& store,
-                std::uint64_t share, std::uint64_t most_bytes)
-      : Cursor(options, ring), store_(store), most_bytes_(most_bytes), table_(share) {
+                std::uint64_t share, std::uint64_t most_bytes, RowsCounts& counts)
+      : Cursor(options, ring),
+        store_(store),
+        counts_(counts),
+        most_bytes_(most_bytes),
+        table_(share) {
     follow();
   }
 
-  /// See PassCursor. Where it is not known which record fills a segment, the first that
-  /// may.
+  /// See PassCursor; what is on its way comes first. Where it is not known which record
+  /// fills a segment, the first that may.
   std::uint64_t wanted() {
+    if (catching_up_) return ring_.extent().committed;
     const typename Ring::Extent extent = ring_.extent();
     const std::uint64_t need = need_ == SegmentTable::kUnknown ? soonest_end() : need_;
     const std::uint64_t last = epoch_.position(std::max(need, epoch_.required_end)) - 1;
@@ -43,7 +50,23 @@ class PayloadCursor : public PassCursor<Ring> {
   /// From `sweep` on, in `epoch`: segments are those of its records.
   void move_to(const Epoch& epoch, const Sweep& sweep) {
     Cursor::move_to(epoch, sweep);
+    catching_up_.reset();
+    counts_.clear();
     follow();
+  }
+
+  /// Returns whether it waits for what is on its way alone.
+  bool catching_up() const { return catching_up_.has_value(); }
+
+  /// On a device, all records that were put by now decide what "auto" sweeps next,
+  /// however far the uploader is: a draw waits for these, and not for later ones.
+  bool is_catching_up() {
+    if (ring_.behind()) {
+      if (!catching_up_) catching_up_ = ring_.tail();
+      if (ring_.extent().committed < *catching_up_) return true;
+    }
+    catching_up_.reset();
+    return false;
   }
 
   /// Records up to where they are committed are known.
@@ -56,6 +79,7 @@ class PayloadCursor : public PassCursor<Ring> {
     while (table_.end() < progress.committed) {
       const std::uint64_t slot = ring_.slot(epoch_.position(table_.end()));
       table_.add(store_.bytes_of(slot), size_of);
+      counts_.add_fresh(store_.rows_of(slot));
       if (!window_known_) look_at_window();
     }
     return progress;
@@ -88,6 +112,7 @@ class PayloadCursor : public PassCursor<Ring> {
   using Cursor::sweep_;
 
   const Store& store_;
+  RowsCounts& counts_;
 
  private:
   void follow() {
@@ -126,6 +151,7 @@ class PayloadCursor : public PassCursor<Ring> {
   bool window_known_ = true;      // where that is, or there is none
   bool strange_ = false;          // the records are not those of the loaded state
   std::uint64_t need_ = SegmentTable::kUnknown;
+  std::optional<std::uint64_t> catching_up_;  // with what is below this position
 };
 
 }  // namespace echobuf

@@ -56,10 +56,10 @@ class PayloadDraw {
     const std::size_t bytes = lay_out(plan, before, made, form);
     made.block = pool_->take(bytes);
     if (!draw_fixed(plan, before, made, poll)) return false;
-    const RowsCopier copy(bytes >= kStreamFrom);
+    const bool stream = bytes >= kStreamFrom;
     for (const Ragged& leaf : ragged_)
-      if (!copy_rows(leaf, form, copy, made, poll)) return false;
-    if (bytes >= kStreamFrom) finish_streaming();
+      if (!copy_rows(leaf, form, stream, made, poll)) return false;
+    if (stream) finish_streaming();
     const auto go_on = [&](std::size_t written) { return this->go_on(written, poll); };
     if (!transformed_.draw(plan.records(), before, form, made, go_on)) return false;
     batch = std::move(made);
@@ -94,9 +94,11 @@ class PayloadDraw {
               {values + static_cast<std::size_t>(offsets[i]) * row,
                static_cast<std::size_t>(offsets[i + 1] - offsets[i]) * row});
       }
+      std::size_t at = sources.size();
+      sources.resize(at + plan.slots.size());
       for (const std::uint64_t slot : plan.slots) {
         const PayloadStore::Rows& rows = store_.rows(slot, leaf.field);
-        sources.push_back({store_.payload() + rows.offset, rows.count * row});
+        sources[at++] = {store_.payload() + rows.offset, rows.count * row};
       }
     }
   }
@@ -154,8 +156,8 @@ class PayloadDraw {
     return true;
   }
 
-  bool copy_rows(const Ragged& leaf, Form form, const RowsCopier& copy,
-                 const Batch& batch, Poll* poll) {
+  bool copy_rows(const Ragged& leaf, Form form, bool stream, const Batch& batch,
+                 Poll* poll) {
     const std::vector<RowsSource>& sources = sources_[leaf.field];
     const RaggedField& field = store_.fields()[leaf.field];
     const LeafPlace& place = batch.places[leaf.leaf];
@@ -163,11 +165,12 @@ class PayloadDraw {
     std::int64_t* const index = index_of(batch, place);
     const bool packed = form == Form::kPacked;
     const std::size_t length = place.rows * field.row_bytes;  // of each, if padded
+    RowsCopier copy(sources.data(), sources.size(), stream);
     std::size_t at = 0;
     if (packed) index[0] = 0;
     for (std::size_t i = 0; i < sources.size(); ++i) {
       const std::size_t bytes = sources[i].bytes;
-      copy(sources.data(), i, sources.size(), values + at);
+      copy(values + at);
       if (packed) {
         at += bytes;
       } else {

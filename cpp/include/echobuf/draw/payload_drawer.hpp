@@ -24,8 +24,8 @@ class PayloadDrawer : public PayloadPlanner<PayloadRing, PayloadStore> {
   PayloadDrawer(const BufferOptions& options, PayloadRing& ring,
                 const PayloadStore& store, const BatchLayout& batch,
                 std::shared_ptr<BatchPool> pool, std::uint64_t share,
-                std::uint64_t most_bytes)
-      : PayloadPlanner(options, ring, store, share, most_bytes),
+                std::uint64_t most_bytes, RowsCounts& counts)
+      : PayloadPlanner(options, ring, store, share, most_bytes, counts),
         draw_(store, batch, options, std::move(pool)) {}
 
   /// Draws into a block from the pool: all of a batch, or what cannot wait in the ring

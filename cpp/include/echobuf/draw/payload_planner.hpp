@@ -6,11 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <optional>
 #include <variant>
 #include <vector>
 
 #include "echobuf/buffer/options.hpp"
+#include "echobuf/draw/copy.hpp"
 #include "echobuf/draw/part.hpp"
 #include "echobuf/draw/payload_cursor.hpp"
 #include "echobuf/draw/transformed_rows.hpp"
@@ -47,19 +47,22 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
   using Outcome = DrawOutcome;
 
   PayloadPlanner(const BufferOptions& options, Ring& ring, const Store& store,
-                 std::uint64_t share, std::uint64_t most_bytes)
-      : Cursor(options, ring, store, share, most_bytes),
+                 std::uint64_t share, std::uint64_t most_bytes, RowsCounts& counts)
+      : Cursor(options, ring, store, share, most_bytes, counts),
         rows_(store.fields().size()),
         after_(sweep_),
-        partial_rows_(store.fields().size()) {}
+        partial_rows_(store.fields().size()),
+        counted_(store.fields().size()) {
+    for (std::size_t f = 0; f < counted_.size(); ++f)
+      in_batches_.push_back(options.leaves.empty() ||
+                            is_in_batches(store.fields()[f].field));
+  }
 
   /// True if a draw would not wait. Changes nothing that is drawn.
   bool ready() { return plan() != Outcome::kWait; }
 
-  /// See PassCursor; what is on its way comes first.
-  std::uint64_t wanted() {
-    return catching_up_ ? ring_.extent().committed : Cursor::wanted();
-  }
+  /// True if there is no further batch. Changes nothing that is drawn.
+  bool finished() { return plan() == Outcome::kFinished; }
 
  protected:
   using Cursor::epoch_;
@@ -72,12 +75,10 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
   Outcome plan() {
     begin_plan();
     after_ = sweep_;
-    return std::visit([this](auto& walk) { return walk_on(walk); }, after_);
+    return std::visit([this](auto& walk) { return this->walk_on(walk); }, after_);
   }
 
   const PayloadPlan& planned() const { return plan_; }
-  /// Whether it waits for what is on its way alone.
-  bool catching_up() const { return catching_up_.has_value(); }
   /// Records of the batch, with those that were set apart.
   std::uint64_t count() const { return partial_count_ + plan_.slots.size(); }
   /// Its rows, by field, and the most of a record.
@@ -87,6 +88,7 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
   /// The plan was carried out; `apart`: its records are the first of the next one.
   void go_on(bool apart) {
     if (crossed_) ring_.clear_held_back();
+    count_rows(apart);  // before their places are free again
     Cursor::go_on(after_);
     if (!apart) return forget_apart();
     partial_count_ = count();
@@ -112,7 +114,7 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
     Cursor::move_to(epoch, sweep);
     plan_.clear();
     forget_apart();
-    catching_up_.reset();
+    std::fill(counted_.begin(), counted_.end(), Counted{});
     after_ = sweep_;
   }
 
@@ -130,7 +132,7 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
   Outcome walk_on(S& walk) {
     while (!full_ && count() < most_records()) {
       if constexpr (S::kDrawsPartly)
-        if (walk.between_passes() && is_catching_up()) return Outcome::kWait;
+        if (walk.between_passes() && this->is_catching_up()) return Outcome::kWait;
       const UpstreamProgress progress = this->look_on(walk);
       if (this->lacking(progress)) {
         this->note_need(walk);
@@ -172,10 +174,15 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
     permute_range(order, static_cast<std::uint32_t>(part.offset),
                   static_cast<std::uint32_t>(part.count), records);
     const std::uint64_t window = epoch_.position(part.window.first);
+    // A window is at most a ring.
+    const std::uint64_t first = ring_.slot(window);
     std::uint64_t taken = 0;
     for (; taken < part.count; ++taken) {
-      const std::uint64_t slot = ring_.slot(window + records[taken]);
+      const std::uint64_t next = first + records[taken];
+      const std::uint64_t slot =
+          next < ring_.capacity() ? next : next - ring_.capacity();
       if (options_.lengths.max_rows > 0 && !fits(slot)) break;
+      prefetch_for_read(reinterpret_cast<const std::byte*>(&store_.rows(slot, 0)));
       plan_.slots.push_back(slot);
     }
     if (taken > 0) {
@@ -208,14 +215,32 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
     return true;
   }
 
-  /// On a device, all records that were put by now decide what "auto" sweeps next,
-  /// however far the uploader is: a draw waits for these, and not for later ones.
-  bool is_catching_up() {
-    if (ring_.behind()) {
-      if (!catching_up_) catching_up_ = ring_.tail();
-      if (ring_.extent().committed < *catching_up_) return true;
+  /// Counts the rows that were drawn, and those of the batch with its padding once all
+  /// of it was drawn.
+  void count_rows(bool apart) {
+    const LengthOptions& lengths = options_.lengths;
+    for (std::size_t f = 0; f < counted_.size(); ++f) {
+      Counted& field = counted_[f];
+      for (const std::uint64_t slot : plan_.slots) {
+        const std::uint64_t rows = store_.rows(slot, f).count;
+        field.all += rows;
+        field.longest = std::max(field.longest, rows);
+      }
+      if (apart || !in_batches_[f]) continue;
+      const bool padded = lengths.form == LengthOptions::Form::kPadded;
+      const std::uint64_t drawn =
+          padded ? round_up(field.longest, lengths.pad_to) * count()
+                 : round_up(field.all, lengths.pad_to);
+      this->counts_.add_drawn(drawn, field.all);
+      field = {};
     }
-    catching_up_.reset();
+  }
+
+  /// Returns whether batches have a leaf of a field that has as many rows as the
+  /// record.
+  bool is_in_batches(std::size_t field) const {
+    for (const LeafOptions& leaf : options_.leaves)
+      if (leaf.field == field && !(leaf.rows && leaf.rows->windowed())) return true;
     return false;
   }
 
@@ -230,12 +255,19 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
   bool crossed_ = false;  // a pass has ended in it
   bool full_ = false;     // the next record does not fit
   Sweep after_;
-  std::optional<std::uint64_t> catching_up_;  // with what is below this position
 
   // Of the first records of the batch, where they were set apart.
   std::uint64_t partial_count_ = 0;
   std::uint64_t partial_longest_ = 0;
   std::vector<std::uint64_t> partial_rows_;
+
+  /// The rows of a field in the batch that is being drawn.
+  struct Counted {
+    std::uint64_t all = 0;
+    std::uint64_t longest = 0;
+  };
+  std::vector<Counted> counted_;
+  std::vector<bool> in_batches_;
 };
 
 }  // namespace echobuf

@@ -48,6 +48,12 @@ class Prefetcher {
     return !ready_.empty() || (end_.has_value() && !told_);
   }
 
+  /// Why there is no next item: kOk if there is one, kTimeout if that is not known yet.
+  Status peek() {
+    std::lock_guard lock(mutex_);
+    return ready_.empty() ? end_.value_or(Status::kTimeout) : Status::kOk;
+  }
+
   EventCount& filled() { return filled_; }
 
   /// Holds the thread back: on return it is not inside `make`, and will not go in

@@ -8,9 +8,9 @@
 #include <cstring>
 #include <vector>
 
+#include "echobuf/cpu.hpp"
 #include "echobuf/draw/copy.hpp"
 #include "echobuf/draw/copy_ahead.hpp"
-#include "echobuf/draw/gather.hpp"
 
 namespace echobuf {
 
@@ -20,34 +20,139 @@ struct RowsSource {
   std::size_t bytes;
 };
 
+/// The bytes of runs that are read one after the other, asked for ahead of the reads:
+/// the hardware finds each run anew, and follows it no further than a page.
+class RowsAhead {
+ public:
+  RowsAhead(const RowsSource* sources, std::size_t count)
+      : next_(sources), end_(sources + count) {}
+
+  /// Asks for so many bytes more, of as many runs as have them.
+  void ask(std::size_t bytes) {
+    for (;;) {
+      if (left_ > bytes) {
+        prefetch(bytes);
+        return;
+      }
+      bytes -= left_;
+      prefetch(left_);
+      if (next_ == end_) return;
+      at_ = next_->data;
+      left_ = next_->bytes;
+      ++next_;
+    }
+  }
+
+  /// The same of two lines, which is quick in the middle of a run.
+  void ask_two_lines() {
+    if (left_ < 128) {
+      ask(128);
+      return;
+    }
+    detail::prefetch_two_lines(at_);
+    at_ += 128;
+    left_ -= 128;
+  }
+
+ private:
+  void prefetch(std::size_t bytes) {
+    for (std::size_t i = 0; i < bytes; i += 128) detail::prefetch_two_lines(at_ + i);
+    at_ += bytes;
+    left_ -= bytes;
+  }
+
+  const RowsSource* next_;
+  const RowsSource* const end_;
+  const std::byte* at_ = nullptr;  // in the run before `next_`
+  std::size_t left_ = 0;           // bytes of it
+};
+
+namespace detail {
+
+using RowsCopy = void (*)(std::byte* to, const std::byte* from, std::size_t bytes,
+                          RowsAhead& ahead);
+
+inline void copy_rows(std::byte* to, const std::byte* from, std::size_t bytes,
+                      RowsAhead& ahead) {
+  std::size_t i = 0;
+  for (; i + 128 <= bytes; i += 128) {
+    ahead.ask_two_lines();
+    std::memcpy(to + i, from + i, 128);
+  }
+  ahead.ask(bytes - i);
+  if (i < bytes) std::memcpy(to + i, from + i, bytes - i);
+}
+
+#ifdef ECHOBUF_X86
+
+/// `kStream`: past the caches.
+template <bool kStream>
+__attribute__((target("avx2"))) inline void copy_rows_avx2(std::byte* to,
+                                                           const std::byte* from,
+                                                           std::size_t bytes,
+                                                           RowsAhead& ahead) {
+  std::size_t i = kStream ? copy_head(to, from, bytes) : 0;
+  ahead.ask(i);
+  for (; i + 128 <= bytes; i += 128) {
+    ahead.ask_two_lines();
+    const auto* source = reinterpret_cast<const __m256i*>(from + i);
+    auto* target = reinterpret_cast<__m256i*>(to + i);
+    const __m256i a = _mm256_loadu_si256(source);
+    const __m256i b = _mm256_loadu_si256(source + 1);
+    const __m256i c = _mm256_loadu_si256(source + 2);
+    const __m256i d = _mm256_loadu_si256(source + 3);
+    if constexpr (kStream) {
+      _mm256_stream_si256(target, a);
+      _mm256_stream_si256(target + 1, b);
+      _mm256_stream_si256(target + 2, c);
+      _mm256_stream_si256(target + 3, d);
+    } else {
+      _mm256_storeu_si256(target, a);
+      _mm256_storeu_si256(target + 1, b);
+      _mm256_storeu_si256(target + 2, c);
+      _mm256_storeu_si256(target + 3, d);
+    }
+  }
+  ahead.ask(bytes - i);
+  if (i < bytes) std::memcpy(to + i, from + i, bytes - i);
+}
+
+#endif
+
+inline RowsCopy rows_copy(bool stream) {
+#ifdef ECHOBUF_X86
+  if (cpu_level() >= CpuLevel::kAvx2)
+    return stream ? copy_rows_avx2<true> : copy_rows_avx2<false>;
+#endif
+  static_cast<void>(stream);
+  return copy_rows;
+}
+
+}  // namespace detail
+
 /// Copies runs of bytes one after the other, each while the next ones come.
 class RowsCopier {
  public:
   /// `stream`: past the caches; finish_streaming() must follow.
-  explicit RowsCopier(bool stream)
-      : copy_(stream ? streaming_copy_ahead() : cold_copy_ahead()),
-        lookahead_(stream ? kStreamingLookahead : kLookahead) {}
+  RowsCopier(const RowsSource* sources, std::size_t count, bool stream)
+      : source_(sources), ahead_(sources, count), copy_(detail::rows_copy(stream)) {
+    ahead_.ask(stream ? kStreamingAhead : kAhead);
+  }
 
-  /// Copies source `i` of `count` to `to`.
-  void operator()(const RowsSource* sources, std::size_t i, std::size_t count,
-                  std::byte* to) const {
-    const auto [data, bytes] = sources[i];
-    if (i + kAhead < count) prefetch_for_read(sources[i + kAhead].data);
-    if (bytes < kLong) {
-      if (bytes > 0) std::memcpy(to, data, bytes);
-      return;
-    }
-    const RowsSource& next = sources[i + 1 < count ? i + 1 : i];
-    copy_(to, data, bytes,
-          Lookahead{data + bytes, next.data, std::min(lookahead_, bytes)});
+  /// Copies the next run to `to`.
+  void operator()(std::byte* to) {
+    if (source_->bytes > 0) copy_(to, source_->data, source_->bytes, ahead_);
+    ++source_;
   }
 
  private:
-  static constexpr std::size_t kLong = 256;  // bytes; a shorter run is there at once
-  static constexpr std::size_t kAhead = 8;   // records
+  // Bytes. Half of it costs a tenth of the speed, and with streaming stores a third.
+  static constexpr std::size_t kAhead = std::size_t{8} << 10;
+  static constexpr std::size_t kStreamingAhead = std::size_t{16} << 10;
 
-  RowCopyAhead copy_;
-  std::size_t lookahead_;
+  const RowsSource* source_;
+  RowsAhead ahead_;
+  detail::RowsCopy copy_;
 };
 
 /// Fills `bytes` with `pattern` again and again; with zeros, if it is empty.

@@ -6,7 +6,8 @@
 
 // Drawing a batch of records that differ in length on the device: one launch for all
 // leaves. A thread has 16-byte words of the batch, and looks up which records they are
-// of. Compiled for the host too.
+// of. And packing records into rows of one length: a block of threads for each record,
+// or for a piece of it. Compiled for the host too.
 
 namespace echobuf {
 
@@ -54,16 +55,17 @@ ECHOBUF_HD inline void copy_grains(uint64_t to, uint64_t from, uint64_t bytes) {
     device::store(to + at, device::load<T>(from + at));
 }
 
-/// Copies `bytes` of one word, the `skip`-th and following of a record at `from`, which
-/// is aligned to 16 bytes, and whose bytes up to the next such address may be read.
-ECHOBUF_HD inline void copy_some(uint64_t to, uint64_t from, uint64_t skip,
-                                 uint64_t bytes, uint32_t grain) {
-  if (bytes == 16) {
-    const auto shift = static_cast<uint32_t>(skip % 16);
-    const Word first = device::load<Word>(from + skip - shift);
-    if (shift == 0) return device::store(to, first);
-    // The second word holds bytes of this record, too.
-    const Word second = device::load<Word>(from + skip - shift + 16);
+/// Copies `bytes` of one word, the `skip`-th and following of a record of `size` bytes
+/// at `from`, which is aligned to 16 bytes.
+ECHOBUF_HD inline void copy_some(uint64_t to, uint64_t from, uint64_t size,
+                                 uint64_t skip, uint64_t bytes, uint32_t grain) {
+  const auto shift = static_cast<uint32_t>(skip % 16);
+  const uint64_t begin = skip - shift;
+  if (bytes == 16 && shift == 0)
+    return device::store(to, device::load<Word>(from + begin));
+  if (bytes == 16 && begin + 32 <= size) {
+    const Word first = device::load<Word>(from + begin);
+    const Word second = device::load<Word>(from + begin + 16);
     return device::store(to, funnel(first, second, shift));
   }
   if (grain == 8) return copy_grains<uint64_t>(to, from + skip, bytes);
@@ -97,7 +99,7 @@ ECHOBUF_HD inline void draw_rows_word(const RowsLeaf& leaf, uint64_t index) {
     if (at < data) {
       const uint64_t end = data < stop ? data : stop;
       const uint64_t from = device::load<uint64_t>(leaf.sources + 8 * i) + leaf.add;
-      copy_some(leaf.base + at, from, at - span.begin, end - at, leaf.grain);
+      copy_some(leaf.base + at, from, span.size, at - span.begin, end - at, leaf.grain);
       at = end;
     }
     if (at < stop && at < span.end) {
@@ -122,6 +124,51 @@ ECHOBUF_HD inline void draw_rows_block(const Threads& threads, const RowsMoves& 
       while (word >= moves.leaf[leaf].words) ++leaf;
       if (leaf > 0) word -= moves.leaf[leaf - 1].words;
       draw_rows_word(moves.leaf[leaf], word);
+    }
+  });
+}
+
+/// Copies word `index` of `bytes` that begin at `from`, an address aligned to 16 bytes,
+/// to anywhere.
+ECHOBUF_HD inline void copy_record_word(uint64_t to, uint64_t from, uint64_t bytes,
+                                        uint64_t index, uint32_t grain) {
+  const uint64_t lead = to % 16;
+  const uint64_t begin = index * 16 > lead ? index * 16 - lead : 0;
+  const uint64_t last = lead + bytes;
+  const uint64_t end = (index * 16 + 16 < last ? index * 16 + 16 : last) - lead;
+  copy_some(to + begin, from, bytes, begin, end - begin, grain);
+}
+
+/// Copies a piece of a record to its places, and marks these.
+template <class Threads>
+ECHOBUF_HD inline void place_rows_block(const Threads& threads, const PlaceMoves& moves,
+                                        uint32_t block) {
+  const uint64_t at = moves.records + uint64_t{block / moves.pieces} *
+                                          (sizeof(PlacedRecord) + 8 * moves.fields);
+  const PlacedRecord record = device::see<PlacedRecord>(at);
+  const uint64_t begin = uint64_t{block % moves.pieces} * kPlacedPiece;
+  if (begin >= record.length) return;
+  const uint64_t left = record.length - begin;
+  const uint64_t count = left < kPlacedPiece ? left : kPlacedPiece;
+  threads.last([&](uint32_t thread) {
+    for (uint32_t i = 0; i < moves.leaves; ++i) {
+      const PlacedLeaf& leaf = moves.leaf[i];
+      const uint64_t from =
+          device::load<uint64_t>(at + sizeof(PlacedRecord) + 8 * leaf.field) +
+          begin * leaf.row;
+      const uint64_t to = record.block + leaf.offset + record.row * leaf.pitch +
+                          (record.first + begin) * leaf.row;
+      const uint64_t bytes = count * leaf.row;
+      const uint64_t words = rows_words(to, bytes);
+      for (uint64_t word = thread; word < words; word += kRowsThreads)
+        copy_record_word(to, from, bytes, word, leaf.grain);
+    }
+    if (moves.marks == 0) return;
+    for (uint64_t i = thread; i < count; i += kRowsThreads) {
+      const uint64_t mark =
+          record.block + record.row * moves.mark_pitch + 4 * (record.first + begin + i);
+      device::store(mark + moves.segments, static_cast<int32_t>(record.segment));
+      device::store(mark + moves.positions, static_cast<int32_t>(begin + i));
     }
   });
 }

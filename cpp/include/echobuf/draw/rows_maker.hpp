@@ -52,6 +52,9 @@ class RowsMaker {
     std::unique_ptr<LeafMaker> maker;
   };
 
+  /// That operations count: places are int32 there.
+  static constexpr std::uint64_t kMostRows = std::numeric_limits<std::int32_t>::max();
+
   /// The window of a record, in its place or, padded, in memory of our own.
   const std::byte* window(const Drawn& drawn, const std::byte* data,
                           std::uint64_t rows) {
@@ -82,6 +85,7 @@ class RowsMaker {
   /// it reads and makes rows that are not the record's.
   void make_all(Drawn& drawn, const std::byte* data, std::uint64_t rows,
                 std::byte* target) {
+    drawn.rows = static_cast<std::uint32_t>(std::min(rows, kMostRows));
     std::uint64_t done = 0;
     for (const Piece& piece : pieces_)
       for (; rows - done >= piece.rows; done += piece.rows)
@@ -97,6 +101,7 @@ class RowsMaker {
   void make_piece(const Piece& piece, Drawn& drawn, std::uint64_t row,
                   const std::byte* data, std::byte* target) const {
     drawn.first_element = static_cast<std::uint32_t>(row) * plan_.row_elements;
+    drawn.first_row = static_cast<std::uint32_t>(std::min(row, kMostRows));
     drawn.example = data;
     piece.maker->make(drawn, target);
   }

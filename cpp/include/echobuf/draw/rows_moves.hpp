@@ -39,6 +39,42 @@ struct RowsMoves {
 static_assert(sizeof(RowsLeaf) == 96);
 static_assert(sizeof(RowsMoves) <= 4096);
 
+/// A leaf of rows that whole records are packed into.
+struct PlacedLeaf {
+  uint64_t offset = 0;  // in a block of such rows
+  uint64_t pitch = 0;   // bytes from row to row, a multiple of 16
+  uint64_t row = 0;     // bytes of one value
+  uint32_t field = 0;   // of the records'
+  uint32_t grain = 1;   // as above
+};
+
+/// Records, each to be copied to a place of its own.
+struct PlaceMoves {
+  uint64_t records = 0;     // address of the first: see PlacedRecord
+  uint64_t segments = 0;    // in a block: int32 for each value
+  uint64_t positions = 0;   // the same
+  uint64_t mark_pitch = 0;  // of both, bytes from row to row, a multiple of 16
+  uint32_t fields = 0;      // of a record
+  uint32_t pieces = 0;      // blocks of threads for a record
+  uint32_t leaves = 0;
+  uint32_t marks = 0;  // whether segments and positions are written
+  PlacedLeaf leaf[kRowsLeaves] = {};
+};
+
+/// A record in the table: this, and then the address of the rows of each field.
+struct PlacedRecord {
+  uint64_t block;    // address
+  uint64_t row;      // of the block
+  uint64_t first;    // value of the row
+  uint64_t length;   // values
+  uint64_t segment;  // what its values are marked with
+};
+
+inline constexpr uint32_t kPlacedPiece = 1024;  // values: of whole words for any row
+
+static_assert(sizeof(PlacedLeaf) == 32 && sizeof(PlacedRecord) == 40);
+static_assert(sizeof(PlaceMoves) <= 4096);
+
 /// Returns how many words of a leaf threads have.
 ECHOBUF_HD constexpr uint64_t rows_words(uint64_t base, uint64_t bytes) {
   return bytes == 0 ? 0 : (base % 16 + bytes + 15) / 16;

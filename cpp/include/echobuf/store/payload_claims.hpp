@@ -2,6 +2,7 @@
 // any number of producers, of records that differ in size.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -162,6 +163,16 @@ class PayloadClaims {
   }
 
   // ---- either side
+
+  /// The units that are taken, what a record leaves that does not wrap around counted
+  /// in. Of a moment that is over while producers or the consumer go on.
+  std::uint64_t used() const {
+    const std::uint64_t limit = place_limit_.load(std::memory_order_acquire);
+    const std::uint64_t word = word_.load(std::memory_order_acquire);
+    const std::uint64_t place =
+        place_of(word, place_limit_.load(std::memory_order_acquire));
+    return std::min(units_, place - std::min(place, limit - units_));
+  }
 
   std::uint64_t position() const { return end().position; }
 

@@ -73,7 +73,8 @@ class PayloadStore {
         payload_(own_->data()),
         payload_bytes_(size.bytes()),
         stream_(HostStore::streams(size.bytes())),
-        table_(capacity, size.unit, std::move(fields)) {}
+        table_(capacity, size.unit, std::move(fields)),
+        has_fixed_(has_fixed(slots_.layout())) {}
 
   /// In memory that other processes read: `window` says where.
   PayloadStore(RecordLayout layout, std::shared_ptr<const SharedMemory> memory,
@@ -86,6 +87,7 @@ class PayloadStore {
         table_(window.slots, window.unit, std::move(fields),
                std::launder(
                    reinterpret_cast<Rows*>(shared_->data() + window.rows_at()))),
+        has_fixed_(has_fixed(slots_.layout())),
         ends_(std::launder(
             reinterpret_cast<std::uint64_t*>(shared_->data() + window.ends_at()))) {}
 
@@ -126,7 +128,7 @@ class PayloadStore {
   /// payload.
   void write(std::uint64_t position, std::uint64_t place, const PayloadClaims& claims,
              const SourceLeaf* leaves, std::uint64_t index, RowCopy large) {
-    slots_.write(position, 1, leaves, index, 0);
+    if (has_fixed_) slots_.write(position, 1, leaves, index, 0);
     const auto copy = [&](std::uint64_t offset, const std::byte* from,
                           std::size_t bytes) {
       std::byte* const to = payload_ + offset;
@@ -172,6 +174,7 @@ class PayloadStore {
 
   /// Bytes of the rows of the record in a slot.
   std::uint64_t bytes_of(std::uint64_t slot) const { return table_.bytes_of(slot); }
+  std::uint64_t rows_of(std::uint64_t slot) const { return table_.rows_of(slot); }
 
   /// In shared memory: where in the payload the record in a slot ends, and the units
   /// that it takes.
@@ -179,6 +182,11 @@ class PayloadStore {
   std::uint64_t units_in(std::uint64_t slot) const { return table_.units_in(slot); }
 
  private:
+  static bool has_fixed(const RecordLayout& layout) {
+    return std::any_of(layout.fields().begin(), layout.fields().end(),
+                       [](const Field& field) { return field.bytes() > 0; });
+  }
+
   /// False for what lies outside of the payload, as it is being written.
   bool is_within(const Rows* rows) const {
     for (std::size_t i = 0; i < fields().size(); ++i)
@@ -208,6 +216,7 @@ class PayloadStore {
   const std::size_t payload_bytes_;
   const RowCopy stream_;  // of large records, where the caches cannot hold the payload
   RowsTable table_;
+  const bool has_fixed_ = false;  // slots have bytes to be written
   std::uint64_t* const ends_ = nullptr;  // where in the payload each record ends, for
                                          // others
   const std::shared_ptr<SlotOwner> owner_;  // of slots that are borrowed

@@ -83,6 +83,13 @@ class RowsTable {
     return (bytes + unit_ - 1) / unit_;
   }
 
+  /// The rows of the record in a slot, of all fields.
+  std::uint64_t rows_of(std::uint64_t slot) const {
+    std::uint64_t count = 0;
+    for (std::size_t i = 0; i < fields_.size(); ++i) count += rows(slot, i).count;
+    return count;
+  }
+
   /// Bytes of the rows of the record in a slot.
   std::uint64_t bytes_of(std::uint64_t slot) const {
     std::uint64_t bytes = 0;

@@ -36,8 +36,12 @@ class ChainPlan : public LeafPlan {
         : executor_(program, past_caches ? streaming_copy() : nullptr) {}
 
     void make(const Drawn& drawn, std::byte* target) override {
-      const DrawNumber number{transform_key(drawn.seed, drawn.epoch), drawn.draw,
-                              drawn.row, drawn.first_element};
+      const DrawNumber number{transform_key(drawn.seed, drawn.epoch),
+                              drawn.draw,
+                              drawn.row,
+                              drawn.first_element,
+                              drawn.first_row,
+                              drawn.rows};
       executor_.execute(number, drawn.example, drawn.partner, target);
     }
 

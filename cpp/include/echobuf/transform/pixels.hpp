@@ -162,11 +162,12 @@ struct Bands {
     Draw d{};
     for (uint32_t i = 0; i < rows + columns; ++i) {
       if (i > 0) words.next_block();
-      const double size = i < rows ? extent.height : extent.width;
+      const double size = i < rows ? words.rows(extent.height) : extent.width;
       const double wide =
           words.uniform() * exact::least(i < rows ? tallest : widest, size);
       const double begin = words.uniform() * (size - wide);
       d.begin[i] = static_cast<int32_t>(begin);
+      if (i < rows) d.begin[i] -= words.first_row();
       d.end[i] = d.begin[i] + static_cast<int32_t>(wide);
     }
     return d;

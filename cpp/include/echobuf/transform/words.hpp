@@ -56,6 +56,9 @@ struct DrawNumber {
   uint64_t draw;               // of the epoch
   uint32_t row;                // of the batch, where whole batches are echoed
   uint32_t first_element = 0;  // of the frame, where the example is a clip
+  // Where the example is of any length, and made in pieces of some rows:
+  uint32_t first_row = 0;
+  uint32_t rows = 0;  // of the example; 0: it is no such example
 };
 
 ECHOBUF_HD inline double unit(uint32_t word) { return word * 2.3283064365386963e-10; }
@@ -106,6 +109,14 @@ class Words {
              number_.row, index}};
   }
   ECHOBUF_HD const Philox4x32Key& key() const { return number_.key; }
+  /// The rows of the whole example, of which `height` are at hand.
+  ECHOBUF_HD int32_t rows(int32_t height) const {
+    return number_.rows == 0 ? height : static_cast<int32_t>(number_.rows);
+  }
+  /// The row of the example that comes first among those at hand.
+  ECHOBUF_HD int32_t first_row() const {
+    return static_cast<int32_t>(number_.first_row);
+  }
   /// Of an element.
   ECHOBUF_HD Philox4x32Block element(uint32_t index) const {
     return block(element_block(index));

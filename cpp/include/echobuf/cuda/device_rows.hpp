@@ -1,0 +1,228 @@
+// Batches of rows of one length in device memory, that records are packed into.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "echobuf/buffer/options.hpp"
+#include "echobuf/cuda/draw_order.hpp"
+#include "echobuf/cuda/handles.hpp"
+#include "echobuf/cuda/payload_staging.hpp"
+#include "echobuf/cuda/rows_launch.hpp"
+#include "echobuf/draw/batch_layout.hpp"
+#include "echobuf/draw/part.hpp"
+#include "echobuf/draw/rows_layout.hpp"
+#include "echobuf/draw/rows_moves.hpp"
+#include "echobuf/schedule/row_packer.hpp"
+
+namespace echobuf::cuda {
+
+/// Rows stay open while the ring goes on, so records are copied to blocks of our own as
+/// they are drawn, some together in one launch, and from there to the caller's leaves,
+/// with padding, in another. Both are on the stream of use(); blocks are used again.
+class DeviceRows {
+ public:
+  /// The layout of a block: rows begin at multiples of 16 bytes, so that words of them
+  /// can be copied.
+  struct Layout {
+    std::vector<PlacedLeaf> leaves;
+    std::size_t segments;
+    std::size_t positions;
+    std::size_t mark_pitch;
+    std::size_t bytes = 0;
+
+    Layout(const BatchLayout& batch, const BufferOptions& options) {
+      const RowsLayout rows(batch, options.lengths, 1);
+      const auto add = [&](std::size_t pitch) {
+        const std::size_t at = bytes;
+        bytes += round_up(size_product(options.batch_size, pitch), kLeafAlignment);
+        return at;
+      };
+      const auto pitch_of = [&](std::size_t value) {
+        return round_up(size_product(options.lengths.pack_to, value), 16);
+      };
+      for (const RowsLayout::Leaf& leaf : rows.leaves()) {
+        const std::size_t pitch = pitch_of(leaf.row_bytes);
+        const std::uint64_t all = leaf.row_bytes | 8;
+        leaves.push_back({add(pitch), pitch, leaf.row_bytes,
+                          static_cast<std::uint32_t>(leaf.field),
+                          static_cast<std::uint32_t>(all & (~all + 1))});
+      }
+      mark_pitch = pitch_of(sizeof(std::int32_t));
+      segments = add(mark_pitch);
+      positions = add(mark_pitch);
+    }
+  };
+
+  /// A block, which goes back to where it came from.
+  class Rows {
+   public:
+    Rows(DeviceRows& owner, std::unique_ptr<DeviceMemory> memory)
+        : owner_(&owner), memory_(std::move(memory)) {}
+    Rows(Rows&&) = default;
+    Rows& operator=(Rows&&) = default;
+    ~Rows() {
+      if (memory_) owner_->idle_.push_back(std::move(memory_));
+    }
+    Address address() const { return memory_->get(); }
+
+   private:
+    DeviceRows* owner_;
+    std::unique_ptr<DeviceMemory> memory_;
+  };
+
+  /// `records`: that are copied together at most; `blocks`: that are in use.
+  DeviceRows(const SharedContext& context, const PayloadStaging& staging,
+             const BatchLayout& batch, const BufferOptions& options, DrawOrder& order,
+             const PayloadStaging::Window& window, const RowsKernels& kernels,
+             std::uint64_t records, std::uint64_t blocks)
+      : staging_(staging),
+        options_(options),
+        window_(window),
+        layout_(batch, options),
+        launch_(context, order, kernels,
+                table_words(options, staging.fields().size(), records)) {
+    idle_.reserve(blocks);
+    pending_.reserve(records);
+  }
+
+  static std::size_t table_words(const BufferOptions& options, std::size_t fields,
+                                 std::uint64_t records) {
+    const std::size_t placing = size_product(records, 5 + fields) + 2;
+    const std::size_t leaves = std::max(options.leaves.size(), options.fields.size());
+    return std::max(placing, size_product(options.batch_size + 2, leaves + 4) + 8);
+  }
+
+  const DeviceContext& context() const { return *launch_.context(); }
+  std::size_t leaves() const { return layout_.leaves.size(); }
+  std::size_t device_bytes() const {
+    return launch_.table().device_bytes() + made_ * layout_.bytes;
+  }
+
+  /// From now on work is enqueued on `stream`.
+  void use(StreamHandle stream) { stream_ = stream; }
+
+  /// Throws std::bad_alloc.
+  Rows take() {
+    if (!idle_.empty()) {
+      Rows rows(*this, std::move(idle_.back()));
+      idle_.pop_back();
+      return rows;
+    }
+    try {
+      Rows rows(*this, make_device_memory(launch_.context(), layout_.bytes));
+      ++made_;
+      return rows;
+    } catch (const Error& error) {
+      if (error.code() == kErrorOutOfMemory) throw std::bad_alloc();
+      throw;
+    }
+  }
+
+  /// The record of a slot is to go to a block, from its value `first` on.
+  std::size_t copy(const Rows& rows, std::uint64_t slot, std::size_t first,
+                   std::uint32_t segment, const Drawn&) {
+    const std::uint64_t length = options_.lengths.pack_to;
+    pending_.push_back({rows.address(), slot, first / length, first % length, segment});
+    return 0;
+  }
+
+  /// Enqueues the copies, of records below ring position `end`.
+  void flush(std::uint64_t end) {
+    if (pending_.empty()) return;
+    launch_.table().begin();
+    const std::size_t fields = staging_.fields().size();
+    std::uint64_t* word = launch_.table().add(pending_.size() * (5 + fields));
+    PlaceMoves moves;
+    moves.records = launch_.table().address(word);
+    std::uint64_t longest = 0;
+    for (const Pending& record : pending_) {
+      const std::uint64_t length = staging_.rows(record.slot, 0).count;
+      longest = std::max(longest, length);
+      *word++ = record.block;
+      *word++ = record.row;
+      *word++ = record.first;
+      *word++ = length;
+      *word++ = record.segment;
+      for (std::size_t f = 0; f < fields; ++f)
+        *word++ = window_.payload + staging_.rows(record.slot, f).offset;
+    }
+    moves.segments = layout_.segments;
+    moves.positions = layout_.positions;
+    moves.mark_pitch = layout_.mark_pitch;
+    moves.fields = static_cast<std::uint32_t>(fields);
+    moves.pieces =
+        static_cast<std::uint32_t>((longest + kPlacedPiece - 1) / kPlacedPiece);
+    const std::uint64_t count = pending_.size();
+    pending_.clear();
+    launch_.place(moves, layout_.leaves, count, end, stream_);
+  }
+
+  /// Copies the first `count` rows of a block to the caller's leaves, and pads them.
+  void hand_out(const Rows& rows, const std::vector<RowPacker::Row>& packed,
+                std::uint64_t count, const RowsTarget& target) {
+    DrawTable& table = launch_.table();
+    table.begin();
+    std::uint64_t* const lengths = table.add(count);
+    for (std::uint64_t row = 0; row < count; ++row) lengths[row] = packed[row].used;
+    const Address used = table.address(lengths);
+    std::vector<RowsLeaf> leaves;
+    const auto add = [&](std::size_t offset, std::size_t pitch, std::size_t value,
+                         std::byte* to, const std::vector<std::byte>& pad) {
+      const std::uint64_t each = options_.lengths.pack_to * value;
+      RowsLeaf leaf = rows_leaf_at(reinterpret_cast<Address>(to), each * count);
+      std::uint64_t* const sources = table.add(count);
+      for (std::uint64_t row = 0; row < count; ++row)
+        sources[row] = rows.address() + offset + row * pitch;
+      leaf.sources = table.address(sources);
+      leaf.each = each;
+      leaf.lengths = used;
+      leaf.row = value;
+      leaf.pad = rows_padding(pad, leaf.base);
+      leaves.push_back(of_records(leaf, count));
+    };
+    for (std::size_t i = 0; i < layout_.leaves.size(); ++i) {
+      const PlacedLeaf& leaf = layout_.leaves[i];
+      add(leaf.offset, leaf.pitch, leaf.row, target.leaves[i].values,
+          staging_.fields()[leaf.field].pad);
+    }
+    constexpr std::size_t kMark = sizeof(std::int32_t);
+    add(layout_.segments, layout_.mark_pitch, kMark, target.segments, {});
+    add(layout_.positions, layout_.mark_pitch, kMark, target.positions, {});
+    RowsLeaf of_lengths = rows_leaf_at(reinterpret_cast<Address>(target.lengths),
+                                       count * sizeof(std::int64_t));
+    std::uint64_t* const cell = table.add(1);
+    *cell = used;
+    of_lengths.sources = table.address(cell);
+    of_lengths.each = of_lengths.bytes;
+    of_lengths.row = sizeof(std::int64_t);
+    leaves.push_back(of_records(of_lengths, 1));
+    launch_.draw(leaves, 0, stream_);
+  }
+
+ private:
+  struct Pending {
+    Address block;
+    std::uint64_t slot;
+    std::uint64_t row;
+    std::uint64_t first;
+    std::uint32_t segment;
+  };
+
+  const PayloadStaging& staging_;
+  const BufferOptions& options_;
+  const PayloadStaging::Window window_;
+  const Layout layout_;
+  std::vector<Pending> pending_;
+  std::vector<std::unique_ptr<DeviceMemory>> idle_;
+  std::size_t made_ = 0;  // blocks
+  StreamHandle stream_ = nullptr;
+  RowsLaunch launch_;  // goes first: it waits
+};
+
+}  // namespace echobuf::cuda

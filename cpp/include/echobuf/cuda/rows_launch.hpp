@@ -1,0 +1,137 @@
+// The launches of the kernels for records that differ in length, behind their tables.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "echobuf/cuda/draw_order.hpp"
+#include "echobuf/cuda/draw_table.hpp"
+#include "echobuf/cuda/handles.hpp"
+#include "echobuf/draw/rows_moves.hpp"
+
+namespace echobuf::cuda {
+
+/// The kernels of kernels/rows.cu, compiled for the device by Python.
+struct RowsKernels {
+  FunctionHandle draw;
+  FunctionHandle place;
+};
+
+/// The device's context is the calling thread's.
+class RowsLaunch {
+ public:
+  /// `words`: of a table at most.
+  RowsLaunch(SharedContext context, DrawOrder& order, const RowsKernels& kernels,
+             std::size_t words)
+      : context_(std::move(context)),
+        order_(order),
+        kernels_(kernels),
+        table_(context_, words) {}
+
+  /// Waits for the last draw, which reads the table.
+  ~RowsLaunch() { order_.await_draws(); }
+  RowsLaunch(const RowsLaunch&) = delete;
+  RowsLaunch& operator=(const RowsLaunch&) = delete;
+
+  const SharedContext& context() const { return context_; }
+  /// Waits for the last draw: then memory that it read may be freed.
+  void await() const { order_.await_draws(); }
+  DrawTable& table() { return table_; }
+  const DrawTable& table() const { return table_; }
+
+  /// Enqueues the copy of the table, and launches that draw `leaves` of records below
+  /// ring position `end`.
+  void draw(std::vector<RowsLeaf>& leaves, std::uint64_t end, StreamHandle stream) {
+    ordered(end, stream, [&] {
+      for (std::size_t first = 0; first < leaves.size(); first += kRowsLeaves) {
+        RowsMoves moves;
+        const std::size_t some =
+            std::min<std::size_t>(kRowsLeaves, leaves.size() - first);
+        for (std::size_t i = 0; i < some; ++i) {
+          RowsLeaf& leaf = leaves[first + i];
+          moves.words += rows_words(leaf.base, leaf.bytes);
+          leaf.words = moves.words;
+          moves.leaf[i] = leaf;
+        }
+        constexpr std::uint64_t kWords = std::uint64_t{kRowsThreads} * kRowsAtOnce;
+        launch(kernels_.draw, moves, (moves.words + kWords - 1) / kWords, stream);
+      }
+    });
+  }
+
+  /// The same for `count` records that go to places of their own; `moves` lacks leaves.
+  void place(PlaceMoves moves, const std::vector<PlacedLeaf>& leaves,
+             std::uint64_t count, std::uint64_t end, StreamHandle stream) {
+    ordered(end, stream, [&] {
+      moves.marks = 1;
+      for (std::size_t first = 0; first < leaves.size(); first += kRowsLeaves) {
+        const std::size_t some =
+            std::min<std::size_t>(kRowsLeaves, leaves.size() - first);
+        std::copy_n(leaves.begin() + static_cast<std::ptrdiff_t>(first), some,
+                    moves.leaf);
+        moves.leaves = static_cast<std::uint32_t>(some);
+        launch(kernels_.place, moves, count * moves.pieces, stream);
+        moves.marks = 0;
+      }
+    });
+  }
+
+ private:
+  template <class Enqueue>
+  void ordered(std::uint64_t end, StreamHandle stream, Enqueue&& enqueue) try {
+    order_.order_draw(stream, end);
+    table_.send(stream);
+    std::forward<Enqueue>(enqueue)();
+    order_.note_draw(stream);
+  } catch (const Error& error) {
+    order_.lose_draw(stream, error);
+    throw;
+  }
+
+  template <class Moves>
+  void launch(FunctionHandle kernel, Moves& moves, std::uint64_t blocks,
+              StreamHandle stream) const {
+    if (blocks == 0) return;
+    void* arguments[] = {&moves};
+    context_->driver().launch(kernel, static_cast<unsigned>(blocks), 1u, 1u,
+                              kRowsThreads, 1u, 1u, 0u, stream, arguments,
+                              static_cast<void**>(nullptr));
+  }
+
+  const SharedContext context_;
+  DrawOrder& order_;
+  const RowsKernels kernels_;
+  DrawTable table_;
+};
+
+/// A leaf of so many bytes.
+inline RowsLeaf rows_leaf_at(Address base, std::uint64_t bytes) {
+  RowsLeaf leaf;
+  leaf.base = base;
+  leaf.bytes = bytes;
+  return leaf;
+}
+
+/// `leaf`, of so many records, with what its addresses allow to copy at once.
+inline RowsLeaf of_records(RowsLeaf leaf, std::uint64_t records) {
+  leaf.records = static_cast<std::uint32_t>(records);
+  const std::uint64_t all = leaf.base | leaf.row | 8;
+  leaf.grain = static_cast<std::uint32_t>(all & (~all + 1));
+  return leaf;
+}
+
+/// The bytes of a pattern by addresses modulo 16, where it begins at `base`.
+inline Word rows_padding(const std::vector<std::byte>& pattern, Address base) {
+  Word word{0, 0};
+  for (std::uint64_t i = 0; i < 16 && !pattern.empty(); ++i) {
+    const auto byte = static_cast<std::uint64_t>(pattern[i % pattern.size()]);
+    const std::uint64_t at = (base + i) % 16;
+    (at < 8 ? word.low : word.high) |= byte << (at % 8 * 8);
+  }
+  return word;
+}
+
+}  // namespace echobuf::cuda

@@ -1,0 +1,109 @@
+// The part of a ring on a device that does not depend on how large records are: what
+// producers have committed, and what of it an uploader has sent.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "echobuf/store/ring.hpp"
+#include "echobuf/sync/event_count.hpp"
+
+namespace echobuf::cuda {
+
+/// `Staging`: the ring that producers see. The uploader is one thread, and the consumer
+/// one at a time.
+template <class Staging>
+class SentRing {
+ public:
+  using Extent = typename Staging::Extent;
+
+  // ---- producers, any number
+
+  std::uint64_t term() const { return staging_.term(); }
+  void commit(std::uint64_t first, std::uint64_t count) {
+    staging_.commit(first, count);
+  }
+  EventCount& room() { return staging_.room(); }
+
+  // ---- the uploader
+
+  /// A run is on its way, or skipped: draws may be enqueued behind it.
+  void sent(std::uint64_t end) {
+    // Release: pairs with the acquire in extent(); the run's event is recorded.
+    uploaded_.store(end, std::memory_order_release);
+    if (filled_.announce() && wanted_.load(std::memory_order_relaxed) < end)
+      filled_.wake();
+  }
+
+  // ---- the consumer
+
+  Extent extent() {
+    return staging_.extent([this] { return uploaded(); });
+  }
+  bool is_committed(std::uint64_t position) const { return position < uploaded(); }
+  void want(std::uint64_t position) {
+    wanted_.store(position, std::memory_order_relaxed);
+  }
+  EventCount& filled() { return filled_; }
+
+  void cross_border() { staging_.cross_border(); }
+
+  // ---- either side
+
+  void close() {
+    staging_.close();
+    filled_.notify();  // a consumer looks whether that was the end
+  }
+  bool closed() const { return staging_.closed(); }
+  std::optional<std::uint64_t> end() const { return staging_.end(); }
+  std::uint64_t tail() const { return staging_.tail(); }
+  void reopen() { staging_.reopen(); }
+  void reopen_ahead() { staging_.reopen_ahead(); }
+  bool opened_ahead() const { return staging_.opened_ahead(); }
+
+  void wake_all() {
+    staging_.wake_all();
+    filled_.notify();
+    window_room_.notify();
+  }
+
+  /// Notes that the uploader has ended: no thread may wait for it to send.
+  void retire() { retired_.store(true, std::memory_order_release); }
+
+  /// Waits until nothing below `end` is on its way any more; the consumer rests, and
+  /// what it has not drawn is given up. The uploader goes over it without copying.
+  void settle(std::uint64_t end) {
+    given_up_.store(end, std::memory_order_release);
+    while (uploaded() < end && !retired()) {
+      wake_all();
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+  }
+
+ protected:
+  /// Begins at position `first`; the rest are the arguments of Staging.
+  template <class... OfStaging>
+  explicit SentRing(std::uint64_t first, OfStaging&&... of_staging)
+      : staging_(std::forward<OfStaging>(of_staging)...), uploaded_(first) {}
+
+  std::uint64_t uploaded() const { return uploaded_.load(std::memory_order_acquire); }
+  bool retired() const { return retired_.load(std::memory_order_acquire); }
+  /// Acquire: pairs with settle().
+  std::uint64_t given_up() const { return given_up_.load(std::memory_order_acquire); }
+
+  Staging staging_;
+  EventCount window_room_;  // of the uploader, where what is sent may have no room
+
+ private:
+  alignas(kNoSharing) std::atomic<std::uint64_t> uploaded_;
+  EventCount filled_;
+  std::atomic<std::uint64_t> wanted_{0};
+  alignas(kNoSharing) std::atomic<std::uint64_t> given_up_{0};
+  std::atomic<bool> retired_{false};
+};
+
+}  // namespace echobuf::cuda

@@ -1,0 +1,303 @@
+// Packing the records of passes into rows of one length: which record goes where, and
+// when a batch of rows is full. One caller at a time.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <new>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "echobuf/buffer/options.hpp"
+#include "echobuf/draw/leaf_plan.hpp"
+#include "echobuf/draw/part.hpp"
+#include "echobuf/draw/payload_cursor.hpp"
+#include "echobuf/schedule/epoch.hpp"
+#include "echobuf/schedule/permutation_range.hpp"
+#include "echobuf/schedule/row_packer.hpp"
+#include "echobuf/schedule/sweep.hpp"
+
+namespace echobuf {
+
+/// Each record is copied to its place as it is drawn, so no draw waits in the ring for
+/// the rest of a batch; rows are handed out in the order in which they were begun. All
+/// leaves have the same number of values.
+///
+/// `Memory`: where batches of rows are that were begun, in host memory or on a device.
+template <class Ring, class Store, class Memory>
+class RowsFiller : public PayloadCursor<Ring, Store> {
+  using Cursor = PayloadCursor<Ring, Store>;
+
+ public:
+  using Outcome = DrawOutcome;
+
+  static constexpr std::uint64_t kChunk = 64;  // records that are drawn together
+
+  /// The most batches that are being filled: with a row that closes the first come as
+  /// many as may be open, and one for each record that is drawn with it.
+  static constexpr std::uint64_t most_begun(std::uint64_t batch_size) {
+    return 1 + (RowPacker::kOpen + kChunk - 2) / batch_size + 1;
+  }
+
+  /// `of_memory`: the arguments of Memory.
+  template <class... OfMemory>
+  RowsFiller(const BufferOptions& options, Ring& ring, const Store& store,
+             std::uint64_t share, std::uint64_t most_bytes, RowsCounts& counts,
+             OfMemory&&... of_memory)
+      : Cursor(options, ring, store, share, most_bytes, counts),
+        memory_(std::forward<OfMemory>(of_memory)...),
+        packer_(options.lengths.pack_to),
+        handed_(sweep_) {}
+
+  /// The schedule after the rows that were handed out: from there on, with the rows
+  /// that had room then, all that follow come again.
+  const Sweep& sweep() const { return handed_; }
+
+  /// True if a draw would not wait.
+  bool ready() { return look_ahead() != Outcome::kWait; }
+
+  /// True if there is no further batch.
+  bool finished() { return look_ahead() == Outcome::kFinished; }
+
+  void restart(const Epoch& epoch) {
+    restore(epoch, make_sweep(options_, epoch.number));
+  }
+  void restore(const Epoch& epoch, const Sweep& sweep) {
+    Cursor::move_to(epoch, sweep);
+    begun_.clear();
+    first_row_ = 0;
+    const OpenRows rows = open_rows(sweep);
+    packer_.begin(rows ? *rows : std::vector<RowPacker::Row>());
+    served_ = served(sweep);
+    handed_ = sweep_;
+  }
+
+  /// Nothing reads slots after the draw.
+  void settle() {}
+
+ protected:
+  using Cursor::epoch_;
+  using Cursor::options_;
+  using Cursor::ring_;
+  using Cursor::store_;
+  using Cursor::sweep_;
+
+  /// A batch that is being filled, and the schedule before its first example.
+  struct Begun {
+    typename Memory::Rows block;
+    Sweep before;
+    std::vector<RowPacker::Row> rows;
+  };
+
+  /// Draws until the first batch is full, or has all that there is: kBatch.
+  Outcome fill(Poll* poll) {
+    for (;;) {
+      if (packer_.closed() >= first_row_ + options_.batch_size) return Outcome::kBatch;
+      const Outcome outcome =
+          std::visit([&](auto& sweep) { return draw_some(sweep, poll); }, sweep_);
+      if (outcome == Outcome::kBatch) continue;  // some were drawn
+      if (outcome != Outcome::kFinished) return outcome;
+      const std::uint64_t left = packer_.rows() - first_row_;
+      if (left == 0 || (left < options_.batch_size && options_.drop_last))
+        return outcome;
+      return Outcome::kBatch;
+    }
+  }
+
+  Begun& first() { return begun_.front(); }
+
+  /// Rows of the first batch that was begun: all, or those that there are.
+  std::uint64_t rows_of_first() const {
+    return std::min(options_.batch_size, packer_.rows() - first_row_);
+  }
+
+  /// The first batch that was begun was handed out, with so many rows.
+  void go_past_first(std::uint64_t rows) {
+    Sweep after = sweep_;
+    if (begun_.size() > 1)
+      after = begun_[1].before;
+    else
+      note_rows(after);
+    for (std::uint64_t row = 0; row < rows; ++row) {
+      const RowPacker::Row& packed = begun_.front().rows[row];
+      served_ += packed.segments;
+      this->counts_.add_drawn(options_.lengths.pack_to, packed.used);
+    }
+    begun_.pop_front();
+    first_row_ += rows;
+    handed_ = std::move(after);
+    std::visit(
+        [&](auto& s) {
+          s.served_ahead = served_ - std::min(served_, s.position().draws);
+          s.last =
+              options_.drop_last && has_ended() && look_ahead() == Outcome::kFinished;
+        },
+        handed_);
+  }
+
+  Memory memory_;
+
+ private:
+  static constexpr std::size_t kPollBytes = std::size_t{16} << 20;
+
+  // ---- drawing
+
+  /// Draws a few records, to wherever they go. kBatch: it has. With "auto" a pass may
+  /// be another one after a restore, and what had room then may have been handed out
+  /// with other records: they join new rows, so that none is lost.
+  template <class S>
+  Outcome draw_some(S& sweep, Poll* poll) {
+    if constexpr (S::kDrawsPartly)
+      if (sweep.between_passes() && this->is_catching_up()) return Outcome::kWait;
+    const UpstreamProgress progress = this->look_on(sweep);
+    if (this->lacking(progress)) {
+      this->note_need(sweep);
+      return this->why_lacking(progress);
+    }
+    bool crosses = false;
+    if constexpr (S::kDrawsPartly) crosses = sweep.between_passes();
+    S walk = sweep;
+    Part part;
+    const Step step = walk.step(progress, kChunk, part);
+    if (step == Step::kFinished) return Outcome::kFinished;
+    if (step == Step::kPart) {
+      if (crosses) packer_.close_before();
+      const std::uint64_t taken = place_all(sweep, progress, part);
+      memory_.flush(epoch_.position(part.window.first) + part.window.count);
+      if (taken < part.count) {  // no memory for more; what is placed is drawn
+        if (taken > 0) {
+          walk = sweep;
+          walk.step(progress, taken, part);
+          Cursor::go_on(walk);
+        }
+        throw std::bad_alloc();
+      }
+    }
+    if (crosses) ring_.clear_held_back();
+    if (step == Step::kWait) this->note_need(walk);
+    const Sweep after = walk;
+    Cursor::go_on(after);
+    if (step == Step::kWait) return Outcome::kWait;
+    return poll_now(poll) ? Outcome::kBatch : Outcome::kInterrupted;
+  }
+
+  /// Copies the records of a part to their places; returns how many, fewer only where
+  /// there was no memory for a row.
+  template <class S>
+  std::uint64_t place_all(const S& sweep, const UpstreamProgress& progress,
+                          const Part& part) {
+    std::uint32_t records[kChunk];
+    permute_range(this->order_of(part), static_cast<std::uint32_t>(part.offset),
+                  static_cast<std::uint32_t>(part.count), records);
+    const std::uint64_t window = epoch_.position(part.window.first);
+    std::uint64_t taken = 0;
+    for (; taken < part.count; ++taken) {
+      const std::uint64_t slot = ring_.slot(window + records[taken]);
+      const std::uint64_t length = store_.rows(slot, 0).count;
+      const std::int64_t row = packer_.next_row(length);
+      if (row >= 0 && static_cast<std::uint64_t>(row) >=
+                          first_row_ + begun_.size() * options_.batch_size) {
+        S before = sweep;
+        Part same;
+        if (taken > 0) before.step(progress, taken, same);
+        if (!begin_batch(before)) break;
+      }
+      const Drawn drawn{options_.seed, epoch_.number, part.draw + taken, 0,
+                        nullptr,       nullptr};
+      copy(slot, packer_.place(row, length), row, drawn);
+    }
+    return taken;
+  }
+
+  /// False where there is no memory.
+  template <class S>
+  bool begin_batch(S& before) try {
+    before.open_rows =
+        std::make_shared<const std::vector<RowPacker::Row>>(packer_.last());
+    begun_.push_back(
+        {memory_.take(), before, std::vector<RowPacker::Row>(options_.batch_size)});
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+
+  /// Copies a record to its place; rows before begin() were handed out already.
+  void copy(std::uint64_t slot, const RowPacker::Place& place, std::int64_t row,
+            const Drawn& drawn) {
+    if (row < 0) return;
+    const std::uint64_t number = place.row - first_row_;
+    Begun& batch = begun_[number / options_.batch_size];
+    const std::uint64_t of_batch = number % options_.batch_size;
+    batch.rows[of_batch] = packer_.at(place.row);
+    const std::size_t first = of_batch * options_.lengths.pack_to + place.at;
+    since_poll_ += memory_.copy(batch.block, slot, first, place.segment, drawn);
+  }
+
+  bool poll_now(Poll* poll) {
+    if (!poll || since_poll_ < kPollBytes) return true;
+    since_poll_ = 0;
+    return poll->go_on();
+  }
+
+  /// Returns what a draw would, without a copy.
+  Outcome look_ahead() {
+    RowPacker packer = packer_;
+    const Outcome outcome =
+        std::visit([&](auto walk) { return look_ahead(walk, packer); }, sweep_);
+    const std::uint64_t left = packer.rows() - first_row_;
+    if (outcome != Outcome::kFinished || left == 0) return outcome;
+    const bool whole = left >= options_.batch_size || !options_.drop_last;
+    return whole ? Outcome::kBatch : Outcome::kFinished;
+  }
+
+  /// Walks on and packs until the first batch is full.
+  template <class S>
+  Outcome look_ahead(S& walk, RowPacker& packer) {
+    while (packer.closed() < first_row_ + options_.batch_size) {
+      if constexpr (S::kDrawsPartly)
+        if (walk.between_passes() && this->is_catching_up()) return Outcome::kWait;
+      const UpstreamProgress progress = this->look_on(walk);
+      if (this->lacking(progress)) return this->why_lacking(progress);
+      bool crosses = false;
+      if constexpr (S::kDrawsPartly) crosses = walk.between_passes();
+      Part part;
+      const Step step = walk.step(progress, kChunk, part);
+      if (step == Step::kWait) return Outcome::kWait;
+      if (step == Step::kFinished) return Outcome::kFinished;
+      if (crosses) packer.close_before();
+      std::uint32_t records[kChunk];
+      permute_range(this->order_of(part), static_cast<std::uint32_t>(part.offset),
+                    static_cast<std::uint32_t>(part.count), records);
+      const std::uint64_t window = epoch_.position(part.window.first);
+      for (std::uint64_t i = 0; i < part.count; ++i) {
+        const std::uint64_t length =
+            store_.rows(ring_.slot(window + records[i]), 0).count;
+        packer.place(packer.next_row(length), length);
+      }
+    }
+    return Outcome::kBatch;
+  }
+
+  /// Notes with a place which rows have room there.
+  void note_rows(Sweep& place) const {
+    auto rows = std::make_shared<const std::vector<RowPacker::Row>>(packer_.last());
+    std::visit([&](auto& s) { s.open_rows = std::move(rows); }, place);
+  }
+
+  bool has_ended() {
+    return std::visit([&](auto& walk) { return this->look_on(walk).ended; }, sweep_);
+  }
+
+  RowPacker packer_;
+  std::deque<Begun> begun_;
+  std::uint64_t first_row_ = 0;  // of the packer's, that was not handed out
+  std::uint64_t served_ = 0;     // draws that were handed out
+  Sweep handed_;
+  std::size_t since_poll_ = 0;
+};
+
+}  // namespace echobuf
