@@ -21,7 +21,7 @@ py::tuple needs_of(const BufferOptions& options) {
 }
 
 template <class Backend>
-void register_ragged(py::module_& m, const char* name) {
+void register_ragged_on_device(py::module_& m, const char* name) {
   using Core = echobuf::BasicBuffer<Backend>;
   using Bound = echobuf::python::RaggedDeviceBuffer<Core>;
   auto buffer =
@@ -88,6 +88,8 @@ void register_device(py::module_& m) {
               })
           .def_static("needs", &needs_of<echobuf::python::DeviceCore>);
   echobuf::python::register_methods<DeviceBuffer>(buffer);
-  register_ragged<echobuf::cuda::DevicePayloadBackend>(m, "RaggedDeviceBuffer");
-  register_ragged<echobuf::cuda::DevicePackingBackend>(m, "PackingDeviceBuffer");
+  register_ragged_on_device<echobuf::cuda::DevicePayloadBackend>(m,
+                                                                 "RaggedDeviceBuffer");
+  register_ragged_on_device<echobuf::cuda::DevicePackingBackend>(m,
+                                                                 "PackingDeviceBuffer");
 }

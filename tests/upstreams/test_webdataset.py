@@ -107,7 +107,7 @@ def strange_size(sample):
 
 
 def test_encoded_files_are_ragged(urls):
-    """The bytes of the files are stored, and decoded after the draw."""
+    """A loader stores the bytes of the files, which are decoded after the draw."""
     upstream = wds.WebDataset(urls, shardshuffle=False).to_tuple("png", "cls")
     upstream = upstream.map_tuple(lambda png: png, int)
     loader = echobuf.EchoLoader(upstream, **KWARGS, payload_bytes=100_000)

@@ -19,7 +19,7 @@ from echobuf.loader.ragged_batches import (
     find_batch_reader,
     infer_batch,
 )
-from echobuf.loader.ragged_items import MOST_AHEAD, RaggedRequest
+from echobuf.loader.ragged_items import MOST_AHEAD, RaggedRequest, has_rows
 from echobuf.loader.ragged_items import infer_example as infer_ragged_example
 from echobuf.options import Options, check_factor, check_options
 from echobuf.spec import NAMESPACE, make_spec
@@ -159,6 +159,15 @@ class Plan:
         else:
             spec = infer_ragged_example(first, more, self._flags_of(request, first))
         if not make_spec(spec).is_ragged:
+            if self.batched:
+                raise OptionError(
+                    f"{self.options.ragged.given}, but in the first batch no leaf "
+                    "varies in length: all are taken for arrays that are stacked. "
+                    "Yield a list of arrays, one for each example, at each leaf that "
+                    "does (a DataLoader: `collate_fn=list`), and name these leaves, "
+                    "`ragged={'tokens': 'packed', 'label': None}`, in a pytree like a "
+                    "batch; or leave the arguments for ragged leaves out."
+                )
             raise OptionError(
                 f"{self.options.ragged.given}, but in what upstream yields first no "
                 "leaf varies in length on axis 0. Name those that do, "
@@ -171,15 +180,16 @@ class Plan:
     def _flags_of(self, request: RaggedRequest, first: Any) -> Any:
         """Return which leaves of an example are said to be ragged; None if none are.
 
-        A form is like an example where that is one array, and with `pack_to` all leaves
-        are ragged.
+        A form is like an example where that is one array, and with `pack_to` all arrays
+        are ragged; a buffer refuses scalars beside them.
         """
         if request.flags is not None:
             return request.flags
-        treespec = optree.tree_structure(first, namespace=NAMESPACE)
-        names_it = request.form is not None and treespec.is_leaf()
-        if names_it or self.options.ragged.pack_to is not None:
-            return treespec.unflatten([True] * treespec.num_leaves)
+        leaves, treespec = optree.tree_flatten(first, namespace=NAMESPACE)
+        if request.form is not None and treespec.is_leaf():
+            return True
+        if self.options.ragged.pack_to is not None:
+            return treespec.unflatten(map(has_rows, leaves))
         return None
 
     def _learn_size(self, length: int) -> None:

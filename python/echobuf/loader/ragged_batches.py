@@ -16,7 +16,13 @@ from echobuf.errors import SpecError, message
 from echobuf.field import Field
 from echobuf.loader.ragged_items import flags_of
 from echobuf.ragged import Padded, Ragged
-from echobuf.spec import NAMESPACE, as_array, as_first_array, flatten_with_paths
+from echobuf.spec import (
+    NAMESPACE,
+    about_lists,
+    as_array,
+    as_first_array,
+    flatten_with_paths,
+)
 
 _BYTES = (bytes, bytearray)
 
@@ -188,6 +194,7 @@ def infer_batch(batch: Any) -> tuple[Any, int]:
             raise SpecError(
                 f"`{name}` is a scalar; with batched=True every leaf has the batch "
                 "axis as axis 0. Pass batched=False if upstream yields examples."
+                f"{about_lists(batch, 'batch')}"
             )
         fields.append(Field(array.shape[1:], array.dtype))
         lengths.append(array.shape[0])

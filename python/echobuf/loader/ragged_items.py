@@ -173,26 +173,49 @@ def infer_example(first: Any, more: Iterator[Any], flags: Any) -> Any:
                 )
     else:
         fixed = {i for i, shape in enumerate(shapes) if shape and not ragged[i]}
-        for i in _find_varying(fixed, shapes, treespec, more):
+        others: dict[int, tuple[Any, ...]] = {}
+        for i in _find_varying(fixed, shapes, treespec, more, others):
             ragged[i] = True
+        if others and not any(ragged):
+            i = min(others)
+            raise SpecError(
+                f"`example{paths[i]}` has shape {[*shapes[i]]} in one example and "
+                f"{[*others[i]]} in another; only the length on axis 0 may vary. Move "
+                "the axis that varies to the front, or pad or cut the other axes to "
+                "one shape."
+            )
     return treespec.unflatten(
         Field((None, *shape[1:]) if is_one else shape, array.dtype)
         for is_one, shape, array in zip(ragged, shapes, arrays, strict=True)
     )
 
 
+def has_rows(leaf: Any) -> bool:
+    """Return True for bytes, and for an array that is no scalar."""
+    return isinstance(leaf, bytes | bytearray) or len(getattr(leaf, "shape", ())) > 0
+
+
 def _find_varying(
-    fixed: set[int], shapes: list[tuple[Any, ...]], treespec: Any, more: Iterator[Any]
+    fixed: set[int],
+    shapes: list[tuple[Any, ...]],
+    treespec: Any,
+    more: Iterator[Any],
+    others: dict[int, tuple[Any, ...]],
 ) -> Iterator[int]:
-    """Yield the leaves of `fixed` whose length on axis 0 is another in a later item."""
+    """Yield the leaves of `fixed` whose length on axis 0 is another in a later item.
+
+    Shapes that differ otherwise are noted in `others`, the first of each leaf.
+    """
     while fixed and (item := next(more, None)) is not None:
         try:
-            others = treespec.flatten_up_to(item)
+            leaves = treespec.flatten_up_to(item)
         except (ValueError, TypeError):
             return  # the buffer says what is wrong
         for i in [*fixed]:
-            shape = tuple(getattr(others[i], "shape", ()))
+            shape = tuple(getattr(leaves[i], "shape", ()))
             is_alike = len(shape) == len(shapes[i]) and shape[1:] == shapes[i][1:]
-            if is_alike and shape[0] != shapes[i][0]:
+            if not is_alike:
+                others.setdefault(i, shape)
+            elif shape[0] != shapes[i][0]:
                 fixed.discard(i)
                 yield i

@@ -69,11 +69,11 @@ class RowsAhead {
 
 namespace detail {
 
-using RowsCopy = void (*)(std::byte* to, const std::byte* from, std::size_t bytes,
-                          RowsAhead& ahead);
+using RunCopy = void (*)(std::byte* to, const std::byte* from, std::size_t bytes,
+                         RowsAhead& ahead);
 
-inline void copy_rows(std::byte* to, const std::byte* from, std::size_t bytes,
-                      RowsAhead& ahead) {
+inline void copy_run(std::byte* to, const std::byte* from, std::size_t bytes,
+                     RowsAhead& ahead) {
   std::size_t i = 0;
   for (; i + 128 <= bytes; i += 128) {
     ahead.ask_two_lines();
@@ -87,10 +87,10 @@ inline void copy_rows(std::byte* to, const std::byte* from, std::size_t bytes,
 
 /// `kStream`: past the caches.
 template <bool kStream>
-__attribute__((target("avx2"))) inline void copy_rows_avx2(std::byte* to,
-                                                           const std::byte* from,
-                                                           std::size_t bytes,
-                                                           RowsAhead& ahead) {
+__attribute__((target("avx2"))) inline void copy_run_avx2(std::byte* to,
+                                                          const std::byte* from,
+                                                          std::size_t bytes,
+                                                          RowsAhead& ahead) {
   std::size_t i = kStream ? copy_head(to, from, bytes) : 0;
   ahead.ask(i);
   for (; i + 128 <= bytes; i += 128) {
@@ -119,13 +119,13 @@ __attribute__((target("avx2"))) inline void copy_rows_avx2(std::byte* to,
 
 #endif
 
-inline RowsCopy rows_copy(bool stream) {
+inline RunCopy run_copy(bool stream) {
 #ifdef ECHOBUF_X86
   if (cpu_level() >= CpuLevel::kAvx2)
-    return stream ? copy_rows_avx2<true> : copy_rows_avx2<false>;
+    return stream ? copy_run_avx2<true> : copy_run_avx2<false>;
 #endif
   static_cast<void>(stream);
-  return copy_rows;
+  return copy_run;
 }
 
 }  // namespace detail
@@ -135,7 +135,7 @@ class RowsCopier {
  public:
   /// `stream`: past the caches; finish_streaming() must follow.
   RowsCopier(const RowsSource* sources, std::size_t count, bool stream)
-      : source_(sources), ahead_(sources, count), copy_(detail::rows_copy(stream)) {
+      : source_(sources), ahead_(sources, count), copy_(detail::run_copy(stream)) {
     ahead_.ask(stream ? kStreamingAhead : kAhead);
   }
 
@@ -152,7 +152,7 @@ class RowsCopier {
 
   const RowsSource* source_;
   RowsAhead ahead_;
-  detail::RowsCopy copy_;
+  detail::RunCopy copy_;
 };
 
 /// Fills `bytes` with `pattern` again and again; with zeros, if it is empty.
