@@ -147,7 +147,7 @@ void register_ring(py::module_& m, const char* name) {
       .def_static("adopt", &Ring::adopt, py::arg("leaves"), py::arg("header"),
                   py::arg("memory"), py::arg("lease_s"), py::arg("window") = 1,
                   py::arg("payload_bytes") = 0)
-      .def_static("bytes", &Ring::bytes, py::arg("leaves"), py::arg("slots"),
+      .def_static("bytes_of", &Ring::bytes, py::arg("leaves"), py::arg("slots"),
                   py::arg("window") = 1, py::arg("payload_bytes") = 0)
       .def("close", &Ring::close)
       .def("term", &Ring::term)

@@ -30,9 +30,9 @@ class BoundSharedRing : public BoundBuffer<Core> {
  public:
   BoundSharedRing(const py::list& leaves, std::uint64_t slots, int memory,
                   double lease_s, std::uint64_t window, std::uint64_t payload_bytes)
-      : BoundSharedRing(
-            leaves, std::make_shared<Core>(options(leaves, window, payload_bytes),
-                                           slots, memory, lease_s)) {}
+      : BoundSharedRing(leaves,
+                        std::make_shared<Core>(options(leaves, window, payload_bytes),
+                                               slots, memory, lease_s)) {}
 
   /// Goes on with the ring that a server which has gone shared with its jobs.
   static std::unique_ptr<BoundSharedRing> adopt(const py::list& leaves, int header,
@@ -40,8 +40,8 @@ class BoundSharedRing : public BoundBuffer<Core> {
                                                 std::uint64_t window,
                                                 std::uint64_t payload_bytes) {
     return std::unique_ptr<BoundSharedRing>(new BoundSharedRing(
-        leaves, Core::adopt(options(leaves, window, payload_bytes), header, memory,
-                            lease_s)));
+        leaves,
+        Core::adopt(options(leaves, window, payload_bytes), header, memory, lease_s)));
   }
 
   /// The bytes of a ring's memory, but for its header.

@@ -164,7 +164,8 @@ TEST(ServeRagged, TheNextServerGoesOnInTheMiddleOfAnEpoch) {
     ring->shut_down();
     const MappedHeader kept(jobs[0]->slot().fd());
     ring.reset();
-    ring = PayloadSharedRing::adopt(of_ring(), kept.fd(), jobs[0]->memory().fd(), kLease);
+    ring =
+        PayloadSharedRing::adopt(of_ring(), kept.fd(), jobs[0]->memory().fd(), kLease);
   }
   ring->finish("", false);
   threads.join();
@@ -178,9 +179,9 @@ TEST(ServeRagged, ARingOfOtherRecordsIsNotAdopted) {
   BufferOptions options = of_ring();
   options.lengths.fields.pop_back();
   const MappedHeader kept(ring->mapped_header().fd());
-  EXPECT_THROW(PayloadSharedRing::adopt(options, kept.fd(), ring->shared_memory()->fd(),
-                                        kLease),
-               std::invalid_argument);
+  EXPECT_THROW(
+      PayloadSharedRing::adopt(options, kept.fd(), ring->shared_memory()->fd(), kLease),
+      std::invalid_argument);
 }
 
 TEST(ServeRagged, AJobIsToldOfARecordThatIsLargerThanItsShare) {
@@ -263,7 +264,8 @@ TEST(ServeRagged, WorkersMakeTheRecordsOfAServer) {
     for (std::uint64_t i = 0; i < sizes[e]; ++i) {
       const auto index = static_cast<std::int64_t>(e * kEpoch + i);
       std::uint64_t submitted = 0;
-      ASSERT_EQ(pool.submit(ring->term(), &index, 1, submitted, far_off()), Status::kOk);
+      ASSERT_EQ(pool.submit(ring->term(), &index, 1, submitted, far_off()),
+                Status::kOk);
     }
     ASSERT_EQ(pool.wait_committed(pool.submitted(), far_off()), Status::kOk);
     EXPECT_TRUE(ring->end_epoch());

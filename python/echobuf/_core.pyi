@@ -424,7 +424,7 @@ class SharedRing(_Puts):
         payload_bytes: int = 0,
     ) -> SharedRing: ...
     @staticmethod
-    def bytes(
+    def bytes_of(
         leaves: list[tuple[np.dtype[Any], tuple[int | None, ...]]],
         slots: int,
         window: int = 1,

@@ -4,9 +4,9 @@ import pytest
 
 from echobuf.testing import simulated_cuda
 from leaked_threads import no_feeder
-from test_worker_deaths import kill
 from ragged_worker_data import Texts, Tokens, same
 from ragged_worker_data import load as load_ragged
+from test_worker_deaths import kill
 from worker_data import Numbers, load, workers_alive
 
 N = 150

@@ -50,9 +50,7 @@ class RaggedServing:
         size = source.loader_batch_size(upstream)
         return find_batch_reader(first, size, self.request.flags)
 
-    def inference(
-        self, more: Iterator[Any], *, batched: bool
-    ) -> Callable[[Any], Any]:
+    def inference(self, more: Iterator[Any], *, batched: bool) -> Callable[[Any], Any]:
         """Return what infers the spec of an example from the first item.
 
         Args:

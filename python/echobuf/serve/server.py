@@ -235,9 +235,12 @@ class Server(Closing):
                 f"{message['spec']}; examples are now {spec.describe()}. End those "
                 "jobs first, or choose another name."
             )
-        leaves, more = ring_arguments(spec.spec, self._options)
+        leaves, (window, payload) = ring_arguments(spec.spec, self._options)
+        header, memory = files
         try:
-            core = ring_kind(spec.spec).adopt(leaves, *files, self._lease_s, *more)
+            core = ring_kind(spec.spec).adopt(
+                leaves, header, memory, self._lease_s, window, payload
+            )
         except (ValueError, RuntimeError, MemoryError) as error:
             raise CapacityError(
                 f"the memory that jobs of {self.name!r} share cannot be opened: "

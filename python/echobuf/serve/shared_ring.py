@@ -141,7 +141,7 @@ def allocate(
     kind = ring_kind(spec)
     leaves, more = ring_arguments(spec, options)
     try:
-        needed = kind.bytes(leaves, slots, *more)
+        needed = kind.bytes_of(leaves, slots, *more)
     except MemoryError:  # more than can be counted
         raise CapacityError(
             f"{slots:,} examples are larger than any memory. {_SMALLER}."

@@ -152,9 +152,7 @@ class ServerUpstream:
             return
         feeder = self.reader.feed(
             ring,  # type: ignore[arg-type]
-            FeedRequest(
-                start, skipped, self._batched, batch_reader=self._batch_reader
-            ),
+            FeedRequest(start, skipped, self._batched, batch_reader=self._batch_reader),
         )
         del start
         while not feeder.join(_SLICE_S):

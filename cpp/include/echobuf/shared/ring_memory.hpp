@@ -29,8 +29,8 @@ struct SlotsMemory {
   }
   static std::uint64_t most(const BufferOptions&) { return 0; }
 
-  /// `memory`: a descriptor of the slots, or -1 for new ones. Positions from `in_use` on
-  /// are.
+  /// `memory`: a descriptor of the slots, or -1 for new ones. Positions from `in_use`
+  /// on are.
   SlotsMemory(const BufferOptions& options, const RingHeader& header, int memory,
               std::uint64_t in_use)
       : store(RecordLayout(options.fields, false), header.slots, memory),

@@ -23,7 +23,7 @@ enum class ReadResult : int {
   kDropped,    // the server has dropped the job
   kOver,       // the server has ended, and this epoch with it
   kFailed,     // upstream failed
-  kMisfit,       // the buffer cannot draw a record: see RingReader::misfit()
+  kMisfit,     // the buffer cannot draw a record: see RingReader::misfit()
 };
 
 /// Follows a server's epochs for a buffer. `Core`: a BasicBuffer with borrowed slots.

@@ -33,8 +33,8 @@ struct PayloadSize {
 
   /// The ring of `records` that have `bytes` together, each of them `most` at most: it
   /// has room, besides, for the record that shows that there is no more, and for what
-  /// one leaves free that does not wrap around. `fields`: of a record; `edge`: is set to
-  /// the bytes of a record at most that are no rows.
+  /// one leaves free that does not wrap around. `fields`: of a record; `edge`: is set
+  /// to the bytes of a record at most that are no rows.
   static PayloadSize around(std::uint64_t bytes, std::uint64_t most,
                             std::uint64_t records, std::size_t fields,
                             std::uint64_t& edge) {
@@ -84,9 +84,9 @@ class PayloadStore {
         payload_(shared_->data() + window.payload_at()),
         payload_bytes_(window.payload_bytes()),
         stream_(HostStore::streams(payload_bytes_)),
-        table_(window.slots, window.unit, std::move(fields),
-               std::launder(
-                   reinterpret_cast<Rows*>(shared_->data() + window.rows_at()))),
+        table_(
+            window.slots, window.unit, std::move(fields),
+            std::launder(reinterpret_cast<Rows*>(shared_->data() + window.rows_at()))),
         has_fixed_(has_fixed(slots_.layout())),
         ends_(std::launder(
             reinterpret_cast<std::uint64_t*>(shared_->data() + window.ends_at()))) {}
@@ -102,8 +102,8 @@ class PayloadStore {
         stream_(nullptr),
         table_(borrowed.slots, borrowed.window.unit, lengths.fields),
         owner_(borrowed.slot_owner),
-        theirs_(std::launder(reinterpret_cast<const Rows*>(
-            shared_->data() + borrowed.window.rows_at()))),
+        theirs_(std::launder(reinterpret_cast<const Rows*>(shared_->data() +
+                                                           borrowed.window.rows_at()))),
         most_(most),
         same_lengths_(lengths.pack_to > 0) {}
 
@@ -216,7 +216,7 @@ class PayloadStore {
   const std::size_t payload_bytes_;
   const RowCopy stream_;  // of large records, where the caches cannot hold the payload
   RowsTable table_;
-  const bool has_fixed_ = false;  // slots have bytes to be written
+  const bool has_fixed_ = false;         // slots have bytes to be written
   std::uint64_t* const ends_ = nullptr;  // where in the payload each record ends, for
                                          // others
   const std::shared_ptr<SlotOwner> owner_;  // of slots that are borrowed
