@@ -38,7 +38,7 @@ def memory(kwargs, make):
     out = {"id": make((size,), np.int64)}
     for name in ("tokens", "points"):
         field = SPEC[name]
-        lead = (size, ROOM) if padded else (ROOM,)
+        lead = (size, 16) if padded else (ROOM,)
         values = make((*lead, *field.shape[1:]), field.dtype)
         index = make((size + (not padded),), np.int64)
         out[name] = Padded(values, index) if padded else Ragged(values, index)
