@@ -40,8 +40,6 @@ class HostBackend:
         CapacityError: the window does not fit `max_bytes`, or the memory.
     """
 
-    worker_pool = _core.WorkerPool  # the native pool of its worker processes
-
     def __init__(
         self,
         spec: Spec,
@@ -75,6 +73,14 @@ class HostBackend:
         self._out_finished = OutArrays(output.spec, lead)
         self._drawn = output.drawn
         self.ragged_out = RaggedOut(output.spec, options)
+
+    @property
+    def worker_pool(self) -> type[_core.WorkerPool]:
+        """The native pool of its worker processes."""
+        if not self._is_ragged:
+            return _core.WorkerPool
+        packs = self._options.ragged.pack_to is not None
+        return _core.PackingWorkerPool if packs else _core.RaggedWorkerPool
 
     @property
     def slots(self) -> int:

@@ -48,6 +48,7 @@ class RaggedCudaBackend(CudaBackend):
     """
 
     buffer_class: type[_core.RaggedDeviceBuffer] = _core.RaggedDeviceBuffer
+    worker_pool: type[_core.WorkerPool] = _core.RaggedDeviceWorkerPool
 
     def _make_core(
         self,

@@ -109,10 +109,22 @@ class BasicBuffer {
                const WaitLimit& wait_limit) {
     return put_path_.claim(term, first, count, wait_limit);
   }
+  /// Returns the first record of the last claim that cannot be drawn, where records are
+  /// borrowed. For the thread that claims them.
+  Misfit misfit() const { return put_path_.misfit(); }
   /// Positions that were claimed have been written.
   void commit(std::uint64_t first, std::uint64_t count) {
     put_path_.commit(first, count);
   }
+  /// Puts one example of any length that another process has made; see
+  /// PayloadPutPath::put_made(). It throws as put() does.
+  Status put_made(std::uint64_t term, const SourceLeaf* leaves, std::uint64_t& done,
+                  const WaitLimit& wait_limit) {
+    argument_checks::check_leaves("put", record(), leaves, 0);
+    return put_path_.put_made(term, leaves, done, wait_limit);
+  }
+  void begin_making(std::uint64_t n) { put_path_.begin_making(n); }
+  void end_making(std::uint64_t n) { put_path_.end_making(n); }
   /// The position that is claimed next.
   std::uint64_t tail() const { return ring_.tail(); }
   /// Returns the memory of the slots that are claimed, with `shared`; else null.
@@ -332,6 +344,8 @@ class BasicBuffer {
     backend_.stop();
   }
   bool is_down() const { return termination_.is_down(); }
+  /// The most bytes of the rows of a record, where records differ in length.
+  std::uint64_t most_bytes() const { return backend_.measure.most; }
 
   Backend& backend() { return backend_; }
 
