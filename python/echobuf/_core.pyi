@@ -246,6 +246,14 @@ class RaggedBuffer(_Bound):
     def share_bytes(self) -> int:
         """The most bytes of a segment's ragged leaves, or an example's; 0: any."""
     def next(self, timeout_s: float | None, /) -> list[Any] | int: ...
+    def next_into(
+        self,
+        memory: list[tuple[int, int, int]],
+        ids: tuple[int, int, int],
+        room: int,
+        timeout_s: float | None,
+        /,
+    ) -> tuple[int, int, list[int]]: ...
 
 class PackingBuffer(RaggedBuffer):
     """The same, with batches of rows that whole examples are packed into."""
@@ -311,10 +319,14 @@ class RaggedDeviceBuffer(_Bound):
         memory: list[tuple[int, int, int]],
         ids: tuple[int, int, int],
         count: int,
+        room: int,
         stream: int,
         timeout_s: float | None,
         /,
-    ) -> tuple[int, int, list[int]]: ...
+    ) -> tuple[int, int, list[int], bool]: ...
+    def before_replay(
+        self, rows: list[int], stream: int, timeout_s: float | None, /
+    ) -> tuple[int, int, list[int], bool]: ...
     def notice_loss(self, /) -> None: ...
     def error(self) -> str: ...
     @staticmethod

@@ -179,13 +179,16 @@ class BasicBuffer {
     return draw_path_.next_into(target, wait_limit, poll);
   }
 
-  /// On a device, where records differ in length: draws into the caller's leaves, if
-  /// they are of the batch's size, else says in `target` what that is (kResize): the
-  /// next call draws the same batch. Throws std::invalid_argument for another number of
-  /// leaves than batches have, and for null pointers.
-  Status next_rows(RowsTarget& target, const WaitLimit& wait_limit) {
+  /// Where records differ in length: draws into the caller's leaves, if the batch fits
+  /// these, else says in `target` which size that has (kResize): the next call draws
+  /// the same batch. In host memory a target always has `room`. On a device, where
+  /// `target.stream` is captured: see next_into(); then it must have `room`. Throws
+  /// std::invalid_argument for another number of leaves than batches have, and for null
+  /// pointers.
+  Status next_rows(RowsTarget& target, const WaitLimit& wait_limit,
+                   Poll* poll = nullptr) {
     argument_checks::check_rows("next_rows", layout(), target);
-    return draw_path_.next_rows(target, wait_limit);
+    return draw_path_.next_rows(target, wait_limit, poll);
   }
 
   /// On a device: makes the next batch the one that a captured draw draws when its
@@ -196,6 +199,12 @@ class BasicBuffer {
   /// before a last batch that is shorter, or a ragged one: next_into() serves that.
   Status before_replay(void* stream, const WaitLimit& wait_limit) {
     return draw_path_.before_replay(stream, wait_limit);
+  }
+  /// The same where records differ in length. `target`: the stream and, without
+  /// addresses, the rows that captured leaves have room for, or no leaves for any.
+  /// kResize: the batch has more, as `target` says then; it stays the next one.
+  Status before_replay(RowsTarget& target, const WaitLimit& wait_limit) {
+    return draw_path_.before_replay(target, wait_limit);
   }
 
   /// Returns the address of field `index` of a batch: `count` times its bytes, 64-byte
