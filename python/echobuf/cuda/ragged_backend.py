@@ -62,7 +62,12 @@ class RaggedCudaBackend(CudaBackend):
         self._arrays = self._device.arrays(_nothing(), ())
         self._made: OrderedDict[tuple[int, ...], Arrays] = OrderedDict()
         return self.buffer_class(
-            leaves, drawn, core_options, self._device.core, kernels
+            leaves,
+            drawn,
+            core_options,
+            self._device.core,
+            kernels,
+            self._stages.handles,
         )
 
     def use_tensors(self, dtypes: list[Any]) -> None:

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "echobuf/buffer/options.hpp"
 #include "echobuf/cuda/device_rows.hpp"
@@ -25,9 +26,10 @@ class DevicePackingDrawer
                       std::uint64_t most_bytes, RowsCounts& counts,
                       const SharedContext& context, const BatchLayout& batch,
                       DrawOrder& order, const PayloadStaging::Window& window,
-                      const RowsKernels& kernels)
+                      const RowsKernels& kernels,
+                      const std::vector<StageKernels>& stages)
       : RowsFiller(options, ring, staging, share, most_bytes, counts, context, staging,
-                   batch, options, order, window, kernels, kChunk,
+                   batch, options, order, window, kernels, stages, kChunk,
                    most_begun(options.batch_size)) {}
 
   /// Draws all of a batch, or says how large it is.
@@ -55,6 +57,7 @@ class DevicePackingDrawer
     const std::size_t words =
         DeviceRows::table_words(options, options.lengths.fields.size(), kChunk);
     return DrawTable::bytes(words) +
+           DeviceTransformedRows::bytes(batch, options, kChunk) +
            size_product(most_begun(options.batch_size),
                         DeviceRows::Layout(batch, options).bytes);
   }

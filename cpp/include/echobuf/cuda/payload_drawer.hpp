@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "echobuf/buffer/options.hpp"
 #include "echobuf/cuda/payload_staging.hpp"
@@ -25,15 +26,15 @@ class DevicePayloadDrawer : public PayloadPlanner<StagedPayloadRing, PayloadStag
                       std::uint64_t most_bytes, RowsCounts& counts,
                       const SharedContext& context, const BatchLayout& batch,
                       DrawOrder& order, const PayloadStaging::Window& window,
-                      const RowsKernels& kernels)
+                      const RowsKernels& kernels,
+                      const std::vector<StageKernels>& stages)
       : PayloadPlanner(options, ring, staging, share, most_bytes, counts),
-        draw_(context, staging, batch, options, order, window, kernels) {}
+        draw_(context, staging, batch, options, order, window, kernels, stages) {}
 
   /// Of the table, and for batches that wait in the middle.
   std::size_t device_bytes() const { return draw_.device_bytes(); }
-  static std::size_t own_bytes(const BufferOptions& options, const BatchLayout&) {
-    return DrawTable::bytes(
-        RowsDraw::table_words(options, options.lengths.fields.size()));
+  static std::size_t own_bytes(const BufferOptions& options, const BatchLayout& batch) {
+    return RowsDraw::own_bytes(options, batch);
   }
 
   /// Draws all of a batch, or says how large it is. What cannot wait in the ring for

@@ -42,32 +42,46 @@ class RowsLaunch {
   DrawTable& table() { return table_; }
   const DrawTable& table() const { return table_; }
 
-  /// Enqueues the copy of the table, and launches that draw `leaves` of records below
-  /// ring position `end`.
-  void draw(std::vector<RowsLeaf>& leaves, std::uint64_t end, StreamHandle stream) {
+  /// Enqueues the copy of the table, launches that draw `leaves` of records below ring
+  /// position `end`, and what `behind` enqueues.
+  template <class Behind>
+  void draw(std::vector<RowsLeaf>& leaves, std::uint64_t end, StreamHandle stream,
+            Behind&& behind) {
     ordered(end, stream, [&] {
-      for (std::size_t first = 0; first < leaves.size(); first += kRowsLeaves) {
-        RowsMoves moves;
-        const std::size_t some =
-            std::min<std::size_t>(kRowsLeaves, leaves.size() - first);
-        for (std::size_t i = 0; i < some; ++i) {
-          RowsLeaf& leaf = leaves[first + i];
-          moves.words += rows_words(leaf.base, leaf.bytes);
-          leaf.words = moves.words;
-          moves.leaf[i] = leaf;
-        }
-        constexpr std::uint64_t kWords = std::uint64_t{kRowsThreads} * kRowsAtOnce;
-        launch(kernels_.draw, moves, (moves.words + kWords - 1) / kWords, stream);
-      }
+      enqueue(leaves, stream);
+      std::forward<Behind>(behind)();
     });
+  }
+  void draw(std::vector<RowsLeaf>& leaves, std::uint64_t end, StreamHandle stream) {
+    draw(leaves, end, stream, [] {});
+  }
+
+  /// The launches alone, for `behind`.
+  void enqueue(std::vector<RowsLeaf>& leaves, StreamHandle stream) const {
+    for (std::size_t first = 0; first < leaves.size(); first += kRowsLeaves) {
+      RowsMoves moves;
+      const std::size_t some =
+          std::min<std::size_t>(kRowsLeaves, leaves.size() - first);
+      for (std::size_t i = 0; i < some; ++i) {
+        RowsLeaf& leaf = leaves[first + i];
+        moves.words += rows_words(leaf.base, leaf.bytes);
+        leaf.words = moves.words;
+        moves.leaf[i] = leaf;
+      }
+      constexpr std::uint64_t kWords = std::uint64_t{kRowsThreads} * kRowsAtOnce;
+      launch(kernels_.draw, moves, (moves.words + kWords - 1) / kWords, stream);
+    }
   }
 
   /// The same for `count` records that go to places of their own; `moves` lacks leaves.
+  template <class Behind>
   void place(PlaceMoves moves, const std::vector<PlacedLeaf>& leaves,
-             std::uint64_t count, std::uint64_t end, StreamHandle stream) {
+             std::uint64_t count, std::uint64_t end, StreamHandle stream,
+             Behind&& behind) {
     ordered(end, stream, [&] {
       moves.marks = 1;
-      for (std::size_t first = 0; first < leaves.size(); first += kRowsLeaves) {
+      std::size_t first = 0;
+      do {  // once, if stages make all leaves: for the marks
         const std::size_t some =
             std::min<std::size_t>(kRowsLeaves, leaves.size() - first);
         std::copy_n(leaves.begin() + static_cast<std::ptrdiff_t>(first), some,
@@ -75,7 +89,9 @@ class RowsLaunch {
         moves.leaves = static_cast<std::uint32_t>(some);
         launch(kernels_.place, moves, count * moves.pieces, stream);
         moves.marks = 0;
-      }
+        first += kRowsLeaves;
+      } while (first < leaves.size());
+      std::forward<Behind>(behind)();
     });
   }
 
