@@ -16,7 +16,7 @@ from echobuf import transforms as T
 from helpers import PUT_SIZES, WAIT_S, Worker
 from transform_reference import Draw, transform
 
-pytestmark = pytest.mark.host
+pytestmark = pytest.mark.contract
 
 PAD = {"id": None, "tokens": 3, "points": 9}
 VOCABULARY = 50_000
