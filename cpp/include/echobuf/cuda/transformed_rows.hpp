@@ -158,7 +158,8 @@ class DeviceTransformedRows {
 
  private:
   static constexpr std::size_t kNone = ~std::size_t{0};
-  static constexpr std::uint64_t kMostPieces = 4096;  // that have scratch memory
+  // That have scratch memory: more of them would not make a device busier.
+  static constexpr std::uint64_t kMostPieces = 4096;
   static constexpr std::uint64_t kMostAtOnce = std::uint64_t{1} << 20;
 
   static const LeafPlan* plan_of(const BatchLayout::Leaf& leaf) {
@@ -183,7 +184,7 @@ class DeviceTransformedRows {
     LeafSizes(const BatchLayout::Leaf& leaf, const BufferOptions& options,
               std::uint64_t records) {
       const LeafStages stages = stages_of(*plan_of(leaf));
-      std::uint64_t all = records;
+      std::uint64_t all = std::min(records, kMostPieces);
       if (leaf.rows && leaf.rows->windowed()) {
         length = leaf.rows->length;
         source_row = leaf.rows->window_row();
