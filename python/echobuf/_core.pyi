@@ -192,7 +192,7 @@ class ChainPlan:
         """The plan as text; operations: type, number, settings; statistic, gates."""
     @property
     def mixes(self) -> bool:
-        """Whether an example is mixed with a partner."""
+        """True if examples are mixed with partners."""
 
 class RowsPlan:
     """A plan that makes a leaf of a ragged one."""

@@ -63,9 +63,7 @@ def batches(
         spec, transform=chains, device=device, **OPTIONS | options
     ) as buffer:
         producer = Worker(feed)
-        drawn = [
-            {name: bits(leaf) for name, leaf in batch.items()} for batch in buffer
-        ]
+        drawn = [{name: bits(leaf) for name, leaf in batch.items()} for batch in buffer]
         producer.result()
     return drawn
 

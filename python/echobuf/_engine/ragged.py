@@ -71,13 +71,13 @@ def check_output(spec: Spec, output: OutputSpec, options: Options) -> None:
     where leaves are ragged; and `pad_value` is for what is padded.
     """
     _check_pads(output, options)
-    if spec.is_ragged and options.device != "cpu":
-        if any(plan is not None and plan.mixes for _, plan in output.plans):
-            raise _not_yet(
-                _first_name(spec),
-                f"`transform` mixes examples, on `device` {options.device!r}",
-                "use device='cpu', mix batches in the training step",
-            )
+    mixes = any(plan is not None and plan.mixes for _, plan in output.plans)
+    if mixes and spec.is_ragged and options.device != "cpu":
+        raise _not_yet(
+            _first_name(spec),
+            f"`transform` mixes examples, on `device` {options.device!r}",
+            "use device='cpu', mix batches in the training step",
+        )
     if options.ragged.pack_to is None:
         return
     for field, path in zip(output.drawn.fields, output.drawn.paths, strict=True):

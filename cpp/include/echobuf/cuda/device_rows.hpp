@@ -137,8 +137,8 @@ class DeviceRows {
   std::size_t copy(const Rows& rows, std::uint64_t slot, std::size_t first,
                    std::uint32_t segment, const Drawn& drawn) {
     const std::uint64_t length = options_.lengths.pack_to;
-    pending_.push_back({rows.address(), slot, first / length, first % length, segment,
-                        drawn.draw});
+    pending_.push_back(
+        {rows.address(), slot, first / length, first % length, segment, drawn.draw});
     key_ = transform::transform_key(drawn.seed, drawn.epoch);
     return 0;
   }
@@ -257,7 +257,7 @@ class DeviceRows {
   Philox4x32Key key_{};             // of the epoch
   DeviceTransformedRows transformed_;
   std::vector<DeviceTransformedRows::Example> examples_;  // of one leaf
-  RowsLaunch launch_;  // goes first: it waits
+  RowsLaunch launch_;                                     // goes first: it waits
 };
 
 }  // namespace echobuf::cuda

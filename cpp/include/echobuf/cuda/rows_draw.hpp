@@ -365,7 +365,7 @@ class RowsDraw {
 
   DeviceTransformedRows transformed_;
   std::vector<DeviceTransformedRows::Example> examples_;  // of one leaf
-  RowsLaunch launch_;  // goes first: it waits
+  RowsLaunch launch_;                                     // goes first: it waits
 };
 
 }  // namespace echobuf::cuda

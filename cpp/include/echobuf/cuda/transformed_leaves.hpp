@@ -85,8 +85,8 @@ class DeviceTransformedLeaves {
   void make(const DrawParts& parts, Address plan, const TransformedRows& rows,
             std::byte* const* leaves, StreamHandle stream) const {
     for (const Transformed& transformed : transformed_) {
-      const auto most =
-          static_cast<std::uint32_t>(transformed.launches.stages().rows_at_once(most_rows_));
+      const auto most = static_cast<std::uint32_t>(
+          transformed.launches.stages().rows_at_once(most_rows_));
       for (std::uint32_t done = 0; done < rows.count; done += most) {
         const TransformedRows some{rows.row + done, std::min(most, rows.count - done),
                                    rows.ragged};

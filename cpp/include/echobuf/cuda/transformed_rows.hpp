@@ -1,4 +1,5 @@
-// The leaves of a batch that stages make of records that differ in length, on the device.
+// The leaves of a batch that stages make of records that differ in length, on the
+// device.
 #pragma once
 
 #include <algorithm>
@@ -126,9 +127,8 @@ class DeviceTransformedRows {
       *word++ = example.draw;
       *word++ = made.pieces;
       *word++ = example.rows.count;
-      made.pieces += sizes.piece == 0
-                         ? 1
-                         : (example.rows.count + sizes.piece - 1) / sizes.piece;
+      made.pieces +=
+          sizes.piece == 0 ? 1 : (example.rows.count + sizes.piece - 1) / sizes.piece;
     }
     made.padded.push_back(padded);
   }
@@ -177,7 +177,7 @@ class DeviceTransformedRows {
     std::size_t target_row = 0;
     std::uint32_t piece = 0;  // rows of a piece; 0: examples are whole
     std::uint32_t row_elements = 0;
-    std::uint64_t most = 0;   // examples, or pieces, that are made at once
+    std::uint64_t most = 0;  // examples, or pieces, that are made at once
     std::size_t settings = 0;
     std::size_t scratch = 0;
 

@@ -180,8 +180,8 @@ ECHOBUF_HD void find(const StageLaunch& a, const PartsOf& parts, uint32_t count,
 /// Beside it, where the stage has gates: a thread asks chance about one of them.
 template <bool listed>
 ECHOBUF_HD void find_gate(const StageLaunch& a, const PartsOf& parts,
-                                 const StageBlock& block, uint32_t thread,
-                                 bool* is_gate_open) {
+                          const StageBlock& block, uint32_t thread,
+                          bool* is_gate_open) {
   const uint32_t gate = kStageThreads - 1 - thread;
   if (gate >= a.gates.count) return;
   const DrawNumber number = number_of<listed>(a, parts, block.row);
