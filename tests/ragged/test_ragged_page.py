@@ -32,7 +32,7 @@ def test_there_is_no_other_code():
         code for code in BLOCKS if "cu_seqlens" in code or "def attend" in code
     ]
     assert len(elsewhere) == 2  # test_ragged_attention.py runs them
-    assert len(BLOCKS) - len(elsewhere) == 7
+    assert len(BLOCKS) - len(elsewhere) == 8
 
 
 def test_a_loader():
@@ -138,3 +138,14 @@ def test_a_decoder_of_a_gpu(monkeypatch):
     with run(6, files=files)["loader"] as loader:
         sizes = [image[0, 0, 0].item() for batch in loader for image in batch["image"]]
     assert sorted(sizes) == sorted([*range(1, 9)] * 2)
+
+
+def test_memory_of_the_callers():
+    names = run(7)
+    assert names["batch"] is names["out"]
+    lengths = [len(text) for text in names["texts"]]
+    assert lengths == names["batch"]["label"].tolist()
+    values, offsets = names["out"]["tokens"]
+    assert not values[offsets[-1] :].any()
+    with names["buffer"]:
+        pass

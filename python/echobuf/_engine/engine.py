@@ -73,7 +73,7 @@ class Engine:
         self.spec = make_spec(spec)
         if options.whole_batches:
             check_batch_axis(self.spec)
-        ragged.check(self.spec, options, shared=shared or borrowed is not None)
+        ragged.check(self.spec, options, borrowed=borrowed is not None)
         self.epoch = 0
         self.output = make_output_spec(
             self.spec, transform, whole=options.whole_batches
@@ -84,7 +84,8 @@ class Engine:
             self.output,
             options,
             self.epoch,
-            shared=shared,
+            # Workers write rows into memory of their own.
+            shared=shared and not self.spec.is_ragged,
             borrowed=borrowed,
         )
         self.termination = Termination(self.backend)

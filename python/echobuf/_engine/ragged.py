@@ -22,13 +22,13 @@ Make = Callable[..., Any]
 """Makes a leaf of a batch of its values, and of its offsets, lengths or ids."""
 
 
-def check(spec: Spec, options: Options, *, shared: bool) -> None:
+def check(spec: Spec, options: Options, *, borrowed: bool) -> None:
     """Check the options of ragged leaves against the spec.
 
     Args:
         spec: of one example.
         options: the buffer's.
-        shared: the slots lie in memory of several processes.
+        borrowed: a server writes the slots.
 
     Raises:
         OptionError: they do not go together, or are not there yet for ragged leaves.
@@ -41,12 +41,16 @@ def check(spec: Spec, options: Options, *, shared: bool) -> None:
             )
         return
     name = _first_name(spec)
-    if shared:
+    if borrowed and options.device != "cpu":
         raise _not_yet(
             name,
-            "examples come from worker processes or a server",
-            "let a DataLoader have the workers, with a collate function that makes "
-            "lists",
+            f"examples come from a server, on `device` {options.device!r}",
+            "use device='cpu', or let the loader read the data itself",
+        )
+    if borrowed and options.ragged.cuts:
+        raise OptionError(
+            "`overlong` is 'cut', and examples come from a server, which keeps all of "
+            "them for this job; cut them in its upstream, and leave `overlong` out."
         )
     if options.ragged.pack_to is not None:
         _check_packing(spec, options.ragged.pack_to)
@@ -168,11 +172,11 @@ def payload_bytes(spec: Spec, options: Options) -> int:
         return options.ragged.payload_bytes
     return options.window * sum(
         row_bytes(field) * most
-        for field, most in zip(spec.fields, _max_lengths(spec, options), strict=True)
+        for field, most in zip(spec.fields, max_lengths(spec, options), strict=True)
     )
 
 
-def _max_lengths(spec: Spec, options: Options) -> list[int]:
+def max_lengths(spec: Spec, options: Options) -> list[int]:
     """Return the most rows of each leaf; 0 for any number, and for fixed ones."""
     most = options.ragged.pack_to
     if most is None:
@@ -193,7 +197,7 @@ def core_arguments(spec: Spec, output: OutputSpec, options: Options) -> dict[str
         "rows": list(output.rows),
         "row_pads": row_pads(spec, output, ragged.pad_value),
         "payload_bytes": ragged.payload_bytes or 0,
-        "max_lengths": _max_lengths(spec, options),
+        "max_lengths": max_lengths(spec, options),
         "form": ragged.form,
         "pad_to": ragged.pad_to,
         "pad_values": pad_values(spec, ragged.pad_value),
@@ -262,7 +266,7 @@ def check_sizes(
     worst = int(sizes.argmax()) if len(sizes) else 0
     if len(sizes) and sizes[worst] > share:
         name = f"example {worst} of `batch`" if stacked else "`example`"
-        raise _record_too_large(name, int(sizes[worst]), share, options)
+        raise record_too_large(name, int(sizes[worst]), share, options)
 
 
 def _lengths_of(array: Any, stacked: bool) -> Any:
@@ -299,9 +303,17 @@ def _check_rows(
         )
 
 
-def _record_too_large(
+def record_too_large(
     name: str, size: int, share: int, options: Options
 ) -> CapacityError:
+    """Return the error for an example larger than a segment's share.
+
+    Args:
+        name: of the example.
+        size: bytes of its ragged leaves.
+        share: bytes.
+        options: the buffer's.
+    """
     segments = segments_of(options)
     return CapacityError(
         f"{name} has {size:,} bytes in its ragged leaves; a segment's share of "

@@ -70,6 +70,8 @@ struct BufferOptions {
     demand(!shared || !ragged, "`shared` is for records that are not ragged");
     demand(!borrowed || (!ragged && !shared),
            "`borrowed` is for records that are not ragged");
+    demand(!borrowed || borrowed->window.fields == lengths.fields.size(),
+           "`borrowed` has another number of fields of any length");
     demand(!ragged || batch_size == 1,
            "`batch_size` must be 1 if records are ragged: each is a batch");
     if (lengths.any()) check_lengths(demand);
@@ -79,8 +81,7 @@ struct BufferOptions {
  private:
   template <class Demand>
   void check_lengths(const Demand& demand) const {
-    demand(!ragged && !shared && !borrowed,
-           "`lengths` is for records of the buffer's own, each an example");
+    demand(!ragged && !shared, "`lengths` is for records that are an example each");
     demand(window < (std::uint64_t{1} << 23),
            "`window` must be below 2^23 where records differ in length");
     demand(lengths.payload_bytes > 0 || lengths.bounded_bytes() > 0,

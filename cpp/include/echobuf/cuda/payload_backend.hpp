@@ -86,6 +86,7 @@ struct BasicDevicePayloadBackend {
                                            measure.most, counts_, context_, batch,
                                            *uploader_, on_device(), kernels_, stages_);
     drawer_ = drawer.get();
+    uploader_->prepare([&](StreamHandle stream) { drawer->prepare(stream); });
     return drawer;
   }
 

@@ -14,8 +14,8 @@
 #include "echobuf/cuda/draw_table.hpp"
 #include "echobuf/cuda/handles.hpp"
 #include "echobuf/cuda/payload_staging.hpp"
+#include "echobuf/cuda/planned_leaves.hpp"
 #include "echobuf/cuda/rows_launch.hpp"
-#include "echobuf/cuda/transformed_rows.hpp"
 #include "echobuf/draw/batch_layout.hpp"
 #include "echobuf/draw/part.hpp"
 #include "echobuf/draw/payload_planner.hpp"
@@ -40,7 +40,7 @@ class RowsDraw {
         options_(options),
         window_(window),
         fields_(staging.fields().size()),
-        transformed_(context, batch, options, most_records(options), stages),
+        planned_(context, staging, batch, options, most_records(options), stages),
         launch_(context, order, kernels,
                 table_words(options, staging.fields().size())) {
     for (std::size_t i = 0; i < batch.leaves(); ++i) field_of_.push_back(find(i));
@@ -54,14 +54,15 @@ class RowsDraw {
     return size_product(records + 4, 2 * fields + 1) + 4 * (fields + 2) +
            DeviceTransformedRows::table_words(options, records);
   }
-  /// Of the table, of what stages need, and for batches that wait in the middle.
-  std::size_t device_bytes() const {
-    return launch_.table().device_bytes() + transformed_.bytes() + apart_[0].bytes +
-           apart_[1].bytes;
-  }
   static std::size_t own_bytes(const BufferOptions& options, const BatchLayout& batch) {
-    return DrawTable::bytes(table_words(options, options.lengths.fields.size())) +
+    return RowsLaunch::device_bytes(
+               table_words(options, options.lengths.fields.size())) +
            DeviceTransformedRows::bytes(batch, options, most_records(options));
+  }
+  /// Of the tables, of what stages need, and for batches that wait in the middle.
+  std::size_t device_bytes() const {
+    return launch_.device_bytes() + planned_.bytes() + apart_[0].bytes +
+           apart_[1].bytes;
   }
   std::size_t leaves() const { return field_of_.size(); }
 
@@ -99,31 +100,45 @@ class RowsDraw {
 
   /// Draws the records that were found, up to ring position `end`.
   void draw(const RowsTarget& target, std::uint64_t end, Form form) {
-    std::vector<RowsLeaf> leaves;
     launch_.table().begin();
-    const Address slots = table_of(slots_);
-    std::vector<Tables> tables;
-    for (const auto& rows : fields_) tables.push_back(tables_of(rows, form));
+    const Tables tables = fill(launch_.table(), form);
+    std::vector<RowsLeaf> leaves = leaves_of(target, tables, form);
     for (std::size_t i = 0; i < batch_.leaves(); ++i) {
-      const RowsTarget::Leaf& to = target.leaves[i];
-      const RowsPlan* const plan = batch_.all()[i].rows;
-      if (has_rows(i)) {
-        const std::size_t f = field_of_[i];
-        leaves.push_back(rows_leaf(i, to, tables[f], form));
-        leaves.push_back(index_leaf(to, tables[f], form));
-        if (transformed_.makes(i)) list_rows(i, to, form);
-      } else if (plan) {
-        add_windows(i, *plan, to, leaves);
-      } else if (transformed_.makes(i)) {
-        list_slots(i, to);
-      } else {
-        leaves.push_back(slot_leaf(i, to, slots));
-      }
+      const bool ragged = field_of_[i] != kNone;
+      const ListedRecords records{slots_, draws_,
+                                  ragged ? &fields_[field_of_[i]] : nullptr, key_};
+      planned_.list(i, records, target.leaves[i], launch_.table(), leaves);
     }
     const auto stream = static_cast<StreamHandle>(target.stream);
-    launch_.draw(leaves, end, stream,
-                 [&] { transformed_.enqueue(key_, launch_, stream); });
+    launch_.draw(leaves, end, stream, [&] { planned_.enqueue(key_, launch_, stream); });
   }
+
+  /// Returns whether graphs may have draws: what plans make is not for them yet.
+  bool can_capture() const { return !batch_.planned(); }
+
+  /// Puts a draw of as many records as a batch has into the graph that is being
+  /// captured.
+  void capture(const RowsTarget& target, Form form) const {
+    const Tables tables(
+        launch_.captured_table().begin_address() + 8 * RowsLaunch::kLive,
+        options_.batch_size, fields_.size());
+    std::vector<RowsLeaf> leaves = leaves_of(target, tables, form);
+    launch_.capture(leaves, static_cast<StreamHandle>(target.stream));
+  }
+
+  /// Makes the records that were found, up to ring position `end`, those of captured
+  /// draws that come later on `stream`. That they have read them is for the caller to
+  /// note.
+  void send(std::uint64_t end, Form form, StreamHandle stream) {
+    DrawTable& table = launch_.captured_table();
+    table.begin();
+    std::fill_n(table.add(RowsLaunch::kLive), RowsLaunch::kLive, 1);
+    fill(table, form);
+    launch_.send_captured(end, stream);
+  }
+
+  /// From now on captured draws on `stream` draw nothing.
+  void erase(StreamHandle stream) { launch_.erase_captured(stream); }
 
   /// Copies the records that were found to memory of our own; they are the first of
   /// the next batch.
@@ -142,7 +157,9 @@ class RowsDraw {
     std::vector<RowsLeaf> leaves;
     launch_.table().begin();
     RowsLeaf all = rows_leaf_at(to, slots_.size() * stride);
-    all.sources = table_of(slots_);
+    std::uint64_t* const at = launch_.table().add(slots_.size());
+    std::copy(slots_.begin(), slots_.end(), at);
+    all.sources = launch_.table().address(at);
     all.each = all.row = stride;
     leaves.push_back(of_records(all, slots_.size()));
     apart_draws_ = draws_;
@@ -181,11 +198,31 @@ class RowsDraw {
  private:
   static constexpr std::size_t kNone = ~std::size_t{0};
 
-  /// The tables of one field in the device's memory.
+  /// The tables of so many records in the device's memory, one behind another: of
+  /// slots, and of each field sources, offsets or lengths, and where these are.
   struct Tables {
-    Address sources;
-    Address index;  // offsets, or lengths
-    Address cell;   // where the address of `index` is
+    struct Field {
+      Address sources;
+      Address index;  // offsets, or lengths
+      Address cell;   // where the address of `index` is
+    };
+
+    Tables(Address begin, std::uint64_t records, std::size_t count)
+        : records(records), slots(begin) {
+      Address at = begin + 8 * round_up(records, 2);
+      for (std::size_t f = 0; f < count; ++f) {
+        const Address index = at + 8 * round_up(records, 2);
+        const Address cell = index + 8 * round_up(records + 1, 2);
+        fields.push_back({at, index, cell});
+        at = cell + 8 * 2;
+      }
+      words = (at - begin) / 8;
+    }
+
+    std::uint64_t records;
+    Address slots;
+    std::vector<Field> fields;
+    std::size_t words;
   };
 
   /// Memory that grows.
@@ -222,125 +259,91 @@ class RowsDraw {
     return round_up(rows.count * staging_.fields()[field].row_bytes, kFieldAlignment);
   }
 
-  Address table_of(const std::vector<Address>& addresses) {
-    std::uint64_t* const table = launch_.table().add(addresses.size());
-    std::copy(addresses.begin(), addresses.end(), table);
-    return launch_.table().address(table);
+  /// Writes the next words of a table: of the records that were found.
+  Tables fill(DrawTable& table, Form form) {
+    const Tables none(0, slots_.size(), fields_.size());
+    std::uint64_t* const words = table.add(none.words);
+    const Address begin = table.address(words);
+    Tables tables(begin, slots_.size(), fields_.size());
+    const auto at = [&](Address address) { return words + (address - begin) / 8; };
+    std::copy(slots_.begin(), slots_.end(), at(tables.slots));
+    for (std::size_t f = 0; f < fields_.size(); ++f) {
+      std::uint64_t* const sources = at(tables.fields[f].sources);
+      std::uint64_t* const index = at(tables.fields[f].index);
+      std::uint64_t end = 0;
+      for (std::size_t i = 0; i < slots_.size(); ++i) {
+        const RecordRows& rows = fields_[f][i];
+        sources[i] = rows.address;
+        index[i] = form == Form::kPacked ? end : rows.count;
+        end += rows.count;
+      }
+      index[slots_.size()] = end;
+      *at(tables.fields[f].cell) = tables.fields[f].index;
+    }
+    return tables;
   }
 
-  Tables tables_of(const std::vector<RecordRows>& all, Form form) {
-    std::uint64_t* const sources = launch_.table().add(all.size());
-    std::uint64_t* const index = launch_.table().add(all.size() + 1);
-    std::uint64_t* const cell = launch_.table().add(1);
-    std::uint64_t end = 0;
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      sources[i] = all[i].address;
-      index[i] = form == Form::kPacked ? end : all[i].count;
-      end += all[i].count;
+  /// The leaves that are copied, and what is beside those that stages make.
+  std::vector<RowsLeaf> leaves_of(const RowsTarget& target, const Tables& tables,
+                                  Form form) const {
+    std::vector<RowsLeaf> leaves;
+    for (std::size_t i = 0; i < batch_.leaves(); ++i) {
+      const RowsTarget::Leaf& to = target.leaves[i];
+      if (has_rows(i)) {
+        leaves.push_back(rows_leaf(i, to, tables, form));
+        leaves.push_back(index_leaf(field_of_[i], to, tables, form));
+      } else if (!planned_.has(i)) {
+        leaves.push_back(slot_leaf(i, to, tables));
+      }
     }
-    index[all.size()] = end;
-    *cell = launch_.table().address(index);
-    return {launch_.table().address(sources), *cell, launch_.table().address(cell)};
+    return leaves;
   }
 
   /// A field of one size.
   RowsLeaf slot_leaf(std::size_t number, const RowsTarget::Leaf& to,
-                     Address slots) const {
+                     const Tables& tables) const {
     const BatchLayout::Leaf& of = batch_.all()[number];
     RowsLeaf leaf =
-        rows_leaf_at(reinterpret_cast<Address>(to.values), of.bytes * slots_.size());
-    leaf.sources = slots;
+        rows_leaf_at(reinterpret_cast<Address>(to.values), of.bytes * tables.records);
+    leaf.sources = tables.slots;
     leaf.add = staging_.layout().fields()[of.field].offset;
     leaf.each = leaf.row = of.bytes;
-    return of_records(leaf, slots_.size());
+    return of_records(leaf, tables.records);
   }
 
   /// The rows of all records, or, where stages make these, what is padded behind them.
   RowsLeaf rows_leaf(std::size_t number, const RowsTarget::Leaf& to,
                      const Tables& tables, Form form) const {
-    const RaggedField& of = staging_.fields()[field_of_[number]];
-    const bool made = transformed_.makes(number);
+    const std::size_t field = field_of_[number];
+    const RaggedField& of = staging_.fields()[field];
+    const bool made = planned_.makes(number);
     const std::size_t row = made ? batch_.all()[number].rows->bytes : of.row_bytes;
     const std::uint64_t place = to.rows * row;
     const bool packed = form == Form::kPacked;
     RowsLeaf leaf = rows_leaf_at(reinterpret_cast<Address>(to.values),
-                                 packed ? place : place * slots_.size());
-    leaf.sources = made ? 0 : tables.sources;
+                                 packed ? place : place * tables.records);
+    leaf.sources = made ? 0 : tables.fields[field].sources;
     leaf.row = row;
     if (packed) {
-      leaf.ends = tables.index;
+      leaf.ends = tables.fields[field].index;
     } else {
       leaf.each = place;
-      leaf.lengths = tables.index;
+      leaf.lengths = tables.fields[field].index;
     }
     leaf.pad = rows_padding(made ? options_.leaves[number].pad : of.pad, leaf.base);
-    return of_records(leaf, slots_.size());
+    return of_records(leaf, tables.records);
   }
 
   /// Offsets or lengths, copied from the table.
-  RowsLeaf index_leaf(const RowsTarget::Leaf& to, const Tables& tables,
-                      Form form) const {
-    const std::size_t count = slots_.size() + (form == Form::kPacked ? 1 : 0);
+  RowsLeaf index_leaf(std::size_t field, const RowsTarget::Leaf& to,
+                      const Tables& tables, Form form) const {
+    const std::size_t count = tables.records + (form == Form::kPacked ? 1 : 0);
     RowsLeaf leaf =
         rows_leaf_at(reinterpret_cast<Address>(to.index), count * sizeof(std::int64_t));
-    leaf.sources = tables.cell;
+    leaf.sources = tables.fields[field].cell;
     leaf.each = leaf.bytes;
     leaf.row = sizeof(std::int64_t);
     return of_records(leaf, 1);
-  }
-
-  // ---- leaves of plans
-
-  /// All rows of the records, in pieces.
-  void list_rows(std::size_t number, const RowsTarget::Leaf& to, Form form) {
-    const std::size_t row = batch_.all()[number].rows->bytes;
-    Address target = reinterpret_cast<Address>(to.values);
-    examples_.clear();
-    for (std::size_t i = 0; i < slots_.size(); ++i) {
-      const RecordRows& rows = fields_[field_of_[number]][i];
-      examples_.push_back({rows, target, draws_[i]});
-      target += (form == Form::kPacked ? rows.count : to.rows) * row;
-    }
-    transformed_.list(number, examples_, launch_.table());
-  }
-
-  /// Windows: made by stages, or as they are.
-  void add_windows(std::size_t number, const RowsPlan& plan, const RowsTarget::Leaf& to,
-                   std::vector<RowsLeaf>& leaves) {
-    const auto base = reinterpret_cast<Address>(to.values);
-    examples_.clear();
-    for (std::size_t i = 0; i < slots_.size(); ++i)
-      examples_.push_back({transformed_.window(plan, {key_, draws_[i], 0},
-                                               fields_[field_of_[number]][i]),
-                           base + i * plan.bytes, draws_[i]});
-    if (transformed_.makes(number))
-      return transformed_.list(number, examples_, launch_.table());
-    RowsLeaf leaf = rows_leaf_at(base, plan.bytes * slots_.size());
-    std::uint64_t* const sources = launch_.table().add(slots_.size());
-    std::uint64_t* const lengths = launch_.table().add(slots_.size());
-    for (std::size_t i = 0; i < slots_.size(); ++i) {
-      sources[i] = examples_[i].rows.address;
-      lengths[i] = examples_[i].rows.count;
-    }
-    leaf.sources = launch_.table().address(sources);
-    leaf.lengths = launch_.table().address(lengths);
-    leaf.each = plan.bytes;
-    leaf.row = plan.window_row();
-    if (!plan.mask)
-      leaf.pad = rows_padding(staging_.fields()[field_of_[number]].pad, base);
-    leaves.push_back(of_records(leaf, slots_.size()));
-  }
-
-  /// Fields of one size.
-  void list_slots(std::size_t number, const RowsTarget::Leaf& to) {
-    const BatchLayout::Leaf& of = batch_.all()[number];
-    const std::size_t offset = staging_.layout().fields()[of.field].offset;
-    examples_.clear();
-    for (std::size_t i = 0; i < slots_.size(); ++i)
-      examples_.push_back({{slots_[i] + offset, 1},
-                           reinterpret_cast<Address>(to.values) + i * of.bytes,
-                           draws_[i]});
-    transformed_.list(number, examples_, launch_.table());
   }
 
   const PayloadStaging& staging_;
@@ -363,9 +366,8 @@ class RowsDraw {
   Apart apart_[2];
   int next_apart_ = 0;
 
-  DeviceTransformedRows transformed_;
-  std::vector<DeviceTransformedRows::Example> examples_;  // of one leaf
-  RowsLaunch launch_;                                     // goes first: it waits
+  PlannedLeaves planned_;
+  RowsLaunch launch_;  // goes first: it waits
 };
 
 }  // namespace echobuf::cuda

@@ -97,6 +97,15 @@ class DeviceTransformedRows {
     return {of.address + first * plan.row_bytes, plan.length};
   }
 
+  /// The padding of a window of a leaf; null: zeros.
+  static const std::vector<std::byte>* pad_of(const BufferOptions& options,
+                                              const BatchLayout::Leaf& leaf) {
+    if (!leaf.rows || leaf.rows->mask) return nullptr;
+    for (const RaggedField& field : options.lengths.fields)
+      if (field.field == leaf.field) return &field.pad;
+    return nullptr;
+  }
+
   /// Enters the examples of a leaf in the table of the draw that begins.
   void list(std::size_t leaf, const std::vector<Example>& examples, DrawTable& table) {
     Leaf& made = leaves_[leaf_of_[leaf]];
@@ -257,14 +266,6 @@ class DeviceTransformedRows {
     Address lengths = 0;
     std::vector<std::size_t> padded = {};  // the first of them in each launch
   };
-
-  static const std::vector<std::byte>* pad_of(const BufferOptions& options,
-                                              const BatchLayout::Leaf& leaf) {
-    if (!leaf.rows || leaf.rows->mask) return nullptr;
-    for (const RaggedField& field : options.lengths.fields)
-      if (field.field == leaf.field) return &field.pad;
-    return nullptr;
-  }
 
   void fill_ones(std::size_t count) const {
     const std::vector<std::byte> ones(count, std::byte{1});
