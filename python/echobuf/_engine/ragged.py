@@ -71,18 +71,17 @@ def _check_packing(spec: Spec, pack_to: int) -> None:
 def check_output(spec: Spec, output: OutputSpec, options: Options) -> None:
     """Raise `OptionError` if `transform` makes what the options cannot have.
 
-    Rows are not packed of leaves that it makes fixed; on a device, chains of specs with
-    ragged leaves are not there yet; and `pad_value` is for what is padded.
+    Rows are not packed of leaves that it makes fixed; on a device no examples are mixed
+    where leaves are ragged; and `pad_value` is for what is padded.
     """
     _check_pads(output, options)
-    if spec.is_ragged and options.device != "cpu":
-        computed = (plan is not None for _, plan in output.plans)
-        if any(computed) or any(rows is not None for rows in output.rows):
-            raise _not_yet(
-                _first_name(spec),
-                f"`transform` has chains, on `device` {options.device!r}",
-                "use device='cpu', or functions on whole batches: `Lambda`",
-            )
+    mixes = any(plan is not None and plan.mixes for _, plan in output.plans)
+    if mixes and spec.is_ragged and options.device != "cpu":
+        raise _not_yet(
+            _first_name(spec),
+            f"`transform` mixes examples, on `device` {options.device!r}",
+            "use device='cpu', mix batches in the training step",
+        )
     if options.ragged.pack_to is None:
         return
     for field, path in zip(output.drawn.fields, output.drawn.paths, strict=True):

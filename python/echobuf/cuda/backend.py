@@ -58,7 +58,12 @@ class CudaBackend:
         self._needs = self.buffer_class.needs(core_options)
         self._check_capacity(core_options)
         kernels = self._device.kernels()
-        self._source = stage_source(plan for _, plan in output.plans)
+        plans = [
+            plan or rows
+            for (_, plan), rows in zip(output.plans, output.rows, strict=True)
+        ]
+        self._computes = any(plan is not None for plan in plans)
+        self._source = stage_source(plans, listed=spec.is_ragged)
         self._stages = self._device.stages(self._source)  # keeps them loaded
         self._spec = output.drawn
         self._finished_spec = output.spec
