@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from echobuf import _core
-from echobuf._engine import capacity
+from echobuf._engine import capacity, ragged
 from echobuf._engine.output import OutputSpec
 from echobuf.cuda.arrays import Arrays
 from echobuf.cuda.codegen import stage_source
@@ -64,7 +64,7 @@ class CudaBackend:
         self._replayed_on: Any = None
         self._convert: Convert | None = None
         leaves, drawn = (
-            [(field.dtype, field.shape) for field in of.fields]
+            [ragged.core_leaf(field) for field in of.fields]
             for of in (spec, output.drawn)
         )
         with enough_threads("a buffer on a device", "close other buffers"):

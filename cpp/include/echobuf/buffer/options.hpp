@@ -79,8 +79,12 @@ struct BufferOptions {
  private:
   template <class Demand>
   void check_lengths(const Demand& demand) const {
-    demand(!ragged && !shared && !borrowed,
-           "`lengths` is for records of the buffer's own, each an example");
+    demand(!shared && !borrowed, "`lengths` is for records of the buffer's own");
+    demand(ragged == (lengths.examples > 0),
+           "`examples` of `lengths` is at least 1 where records are whole batches, else "
+           "0");
+    demand(!ragged || (lengths.max_rows == 0 && lengths.pack_to == 0),
+           "`max_rows` and `pack_to` are not for whole batches");
     demand(window < (std::uint64_t{1} << 23),
            "`window` must be below 2^23 where records differ in length");
     demand(lengths.payload_bytes > 0 || lengths.bounded_bytes() > 0,

@@ -45,9 +45,11 @@ class PayloadMeasure {
         lengths.payload_bytes > 0
             ? lengths.payload_bytes + share + (fractional ? share / 2 : 0)
             : size_product(records, most);
-    // Each field of a record begins at a multiple of 16 bytes, and each record with a
+    // Each field of an example begins at a multiple of 16 bytes, and each record with a
     // unit.
-    const std::uint64_t padding = kFieldAlignment * lengths.fields.size();
+    const std::uint64_t padding =
+        size_product(kFieldAlignment * lengths.fields.size(),
+                     std::max<std::uint64_t>(lengths.examples, 1));
     std::uint64_t unit = 0;
     do {
       unit = size.unit;
@@ -75,8 +77,9 @@ inline void describe_payload(BufferStats& stats, const PayloadClaims& claims,
 /// The layout of the slots, which have no bytes of the fields of any length.
 inline RecordLayout record_of(const BufferOptions& options) {
   std::vector<RecordLayout::Shape> shapes = options.fields;
-  for (const RaggedField& field : options.lengths.fields) shapes[field.field] = {0, 0};
-  return {shapes, false};
+  for (const RaggedField& field : options.lengths.fields)
+    shapes[field.field] = {0, static_cast<std::size_t>(options.lengths.examples)};
+  return {shapes, options.ragged};
 }
 
 /// `DrawerOf`: a PayloadDrawer, or a RowsDrawer for rows that are packed.
@@ -95,9 +98,10 @@ struct BasicPayloadBackend {
   /// Throws std::bad_alloc.
   explicit BasicPayloadBackend(const BufferOptions& options)
       : measure(options),
+        examples_(options.lengths.examples),
         ring(ring_capacity(options), measure.size.units),
         store(record_of(options), ring_capacity(options), measure.size,
-              options.lengths.fields),
+              options.lengths.fields, options.lengths.examples),
         batch(store.layout(), options.leaves, options.batch_size),
         pool(std::make_shared<BatchPool>(batch_bytes(options, measure, batch),
                                          options.idle)) {}
@@ -107,7 +111,8 @@ struct BasicPayloadBackend {
     const RecordLayout record = record_of(options);
     const BatchLayout batch(record, options.leaves, options.batch_size);
     const std::size_t slot =
-        PayloadStore::bytes(record, 1, options.lengths.fields.size());
+        PayloadStore::bytes(record, 1, options.lengths.fields.size(),
+                            options.lengths.examples);
     // More than those made ahead: of records that are set apart for a batch, or of rows
     // that are being packed.
     const std::uint64_t begun =
@@ -132,7 +137,8 @@ struct BasicPayloadBackend {
 
   /// Bytes taken by now.
   std::size_t bytes() const {
-    return PayloadStore::bytes(store.layout(), ring.capacity(), store.fields().size()) +
+    return PayloadStore::bytes(store.layout(), ring.capacity(), store.fields().size(),
+                               examples_) +
            Ring::bytes(ring.capacity()) + measure.size.bytes() + pool->held() +
            batch.maker_bytes();
   }
@@ -145,6 +151,11 @@ struct BasicPayloadBackend {
   }
 
   const PayloadMeasure measure;
+
+ private:
+  const std::uint64_t examples_;
+
+ public:
   Ring ring;
   Store store;
   const BatchLayout batch;  // of the leaves that are no field of any length
@@ -160,6 +171,8 @@ struct BasicPayloadBackend {
     const LengthOptions& lengths = options.lengths;
     if (lengths.pack_to > 0)
       return RowsLayout(batch, lengths, options.batch_size).bytes();
+    const std::size_t examples =
+        options.batch_size * std::max<std::uint64_t>(lengths.examples, 1);
     std::size_t row = 0;
     for (const RaggedField& field : lengths.fields) row += field.row_bytes;
     std::size_t made = 0;  // of a row of all leaves, but for windows
@@ -170,8 +183,7 @@ struct BasicPayloadBackend {
         if (field.field != leaf.field) continue;
         ++leaves;
         if (leaf.rows && leaf.rows->windowed())
-          windows += round_up(size_product(options.batch_size, leaf.rows->bytes),
-                              kLeafAlignment);
+          windows += round_up(size_product(examples, leaf.rows->bytes), kLeafAlignment);
         else
           made += leaf.rows ? leaf.rows->bytes : field.row_bytes;
       }
@@ -183,7 +195,7 @@ struct BasicPayloadBackend {
           rows, 2 * options.batch_size * (lengths.payload_bytes / options.window));
     else
       rows = size_product(rows, options.batch_size);
-    const std::size_t index = (options.batch_size + 1) * sizeof(std::int64_t);
+    const std::size_t index = (examples + 1) * sizeof(std::int64_t);
     if (made != row) rows = size_product(rows / row + 1, made);
     return batch.bytes() + windows + leaves * round_up(index, kLeafAlignment) +
            round_up(rows, kLeafAlignment);

@@ -76,13 +76,13 @@ class DevicePayloadDrawer : public PayloadPlanner<StagedPayloadRing, PayloadStag
   /// Returns whether the memory is of the batch's size; says what that is, else.
   bool fits(RowsTarget& target) const {
     const std::size_t leaves = draw_.leaves();
-    bool fit = target.leaves.size() == leaves && target.count == draw_.records();
+    bool fit = target.leaves.size() == leaves && target.count == draw_.examples();
     target.needed.resize(leaves);
     for (std::size_t i = 0; i < leaves; ++i) {
       target.needed[i] = draw_.rows_of(i, options_.lengths.form);
       fit = fit && target.leaves[i].rows == target.needed[i];
     }
-    target.count = draw_.records();
+    target.count = draw_.examples();
     return fit;
   }
 

@@ -48,7 +48,9 @@ class RowsDraw {
   /// Words of a table at most: of the records of a batch, and for each field two more.
   static std::size_t table_words(const BufferOptions& options, std::size_t fields) {
     const std::uint64_t records =
-        options.lengths.max_rows > 0 ? options.window : options.batch_size;
+        options.lengths.max_rows > 0
+            ? options.window
+            : options.batch_size * std::max<std::uint64_t>(options.lengths.examples, 1);
     return size_product(records + 4, 2 * fields + 1) + 4 * (fields + 2);
   }
   /// Of the table, and for batches that wait in the middle.
@@ -69,18 +71,23 @@ class RowsDraw {
     }
     return round_up(form == Form::kPacked ? all : longest, options_.lengths.pad_to);
   }
-  std::uint64_t records() const { return slots_.size(); }
+  /// Examples of the batch: its records, or those of its only one, a whole batch.
+  std::uint64_t examples() const { return examples_; }
 
   /// Finds the records of a batch: those that were set apart, and of `plan`.
   void find_records(const PayloadPlan& plan) {
     slots_ = apart_slots_;
+    examples_ = apart_slots_.size();
     for (std::size_t f = 0; f < fields_.size(); ++f) fields_[f] = apart_fields_[f];
     for (const std::uint64_t slot : plan.slots) {
+      const std::uint64_t examples = staging_.examples_of(slot);
+      examples_ += examples;
       slots_.push_back(window_.slots + slot * staging_.layout().stride());
-      for (std::size_t f = 0; f < fields_.size(); ++f) {
-        const PayloadStaging::Rows& rows = staging_.rows(slot, f);
-        fields_[f].push_back({window_.payload + rows.offset, rows.count});
-      }
+      for (std::size_t f = 0; f < fields_.size(); ++f)
+        for (std::uint64_t i = 0; i < examples; ++i) {
+          const PayloadStaging::Rows& rows = staging_.example(slot, f, i);
+          fields_[f].push_back({window_.payload + rows.offset, rows.count});
+        }
     }
   }
 
@@ -216,15 +223,16 @@ class RowsDraw {
     return {launch_.table().address(sources), *cell, launch_.table().address(cell)};
   }
 
-  /// A field of one size.
+  /// A field of one size; of a whole batch, with the rows of all of its examples.
   RowsLeaf slot_leaf(std::size_t number, const RowsTarget::Leaf& to,
                      Address slots) const {
     const BatchLayout::Leaf& of = batch_.all()[number];
     RowsLeaf leaf =
-        rows_leaf_at(reinterpret_cast<Address>(to.values), of.bytes * slots_.size());
+        rows_leaf_at(reinterpret_cast<Address>(to.values), of.bytes * examples_);
     leaf.sources = slots;
     leaf.add = staging_.layout().fields()[of.field].offset;
     leaf.each = leaf.row = of.bytes;
+    if (staging_.in_batches()) leaf.each *= examples_;
     return of_records(leaf, slots_.size());
   }
 
@@ -234,7 +242,7 @@ class RowsDraw {
     const std::uint64_t place = to.rows * of.row_bytes;
     const bool packed = form == Form::kPacked;
     RowsLeaf leaf = rows_leaf_at(reinterpret_cast<Address>(to.values),
-                                 packed ? place : place * slots_.size());
+                                 packed ? place : place * examples_);
     leaf.sources = tables.sources;
     leaf.row = of.row_bytes;
     if (packed) {
@@ -244,13 +252,13 @@ class RowsDraw {
       leaf.lengths = tables.index;
     }
     leaf.pad = rows_padding(of.pad, leaf.base);
-    return of_records(leaf, slots_.size());
+    return of_records(leaf, examples_);
   }
 
   /// Offsets or lengths, copied from the table.
   RowsLeaf index_leaf(const RowsTarget::Leaf& to, const Tables& tables,
                       Form form) const {
-    const std::size_t count = slots_.size() + (form == Form::kPacked ? 1 : 0);
+    const std::size_t count = examples_ + (form == Form::kPacked ? 1 : 0);
     RowsLeaf leaf =
         rows_leaf_at(reinterpret_cast<Address>(to.index), count * sizeof(std::int64_t));
     leaf.sources = tables.cell;
@@ -267,7 +275,8 @@ class RowsDraw {
 
   // The records of the batch, in its order.
   std::vector<Address> slots_;
-  std::vector<std::vector<Rows>> fields_;
+  std::vector<std::vector<Rows>> fields_;  // of each example
+  std::uint64_t examples_ = 0;
 
   // The first of them, where they were set apart: in one of two places, since the next
   // ones join them in the other.

@@ -51,7 +51,8 @@ class PayloadDraw {
   bool draw(const PayloadPlan& plan, const Batch& before, Form form, Batch& batch,
             Poll* poll) {
     Batch made;
-    made.count = before.count + plan.slots.size();
+    made.count = before.count;
+    for (const std::uint64_t slot : plan.slots) made.count += store_.examples_of(slot);
     find_sources(plan, before);
     const std::size_t bytes = lay_out(plan, before, made, form);
     made.block = pool_->take(bytes);
@@ -94,13 +95,21 @@ class PayloadDraw {
               {values + static_cast<std::size_t>(offsets[i]) * row,
                static_cast<std::size_t>(offsets[i + 1] - offsets[i]) * row});
       }
+      if (store_.in_batches()) {
+        for (const std::uint64_t slot : plan.slots)
+          for (std::uint64_t i = 0; i < store_.examples_of(slot); ++i)
+            sources.push_back(source_of(store_.example(slot, leaf.field, i), row));
+        continue;
+      }
       std::size_t at = sources.size();
       sources.resize(at + plan.slots.size());
-      for (const std::uint64_t slot : plan.slots) {
-        const PayloadStore::Rows& rows = store_.rows(slot, leaf.field);
-        sources[at++] = {store_.payload() + rows.offset, rows.count * row};
-      }
+      for (const std::uint64_t slot : plan.slots)
+        sources[at++] = source_of(store_.rows(slot, leaf.field), row);
     }
+  }
+
+  RowsSource source_of(const PayloadStore::Rows& rows, std::size_t row) const {
+    return {store_.payload() + rows.offset, rows.count * row};
   }
 
   static std::int64_t* index_of(const Batch& batch, const LeafPlace& place) {
@@ -135,7 +144,7 @@ class PayloadDraw {
       place.values = add(size_product(size_product(place.rows, row), records));
     }
     transformed_.lay_out(plan.records(), before, form, batch, add);
-    return bytes;
+    return std::max(bytes, kLeafAlignment);  // a whole batch may have no examples
   }
 
   bool draw_fixed(const PayloadPlan& plan, const Batch& before, const Batch& batch,

@@ -39,20 +39,22 @@ class PayloadStore {
  public:
   using Rows = RowsTable::Rows;
 
-  /// `layout`: of the slots, where the fields of `lengths` have no bytes.
+  /// `layout`: of the slots, where the fields of `lengths` have no bytes. `examples`: of
+  /// a record at most, if it is a whole batch; else 0.
   PayloadStore(RecordLayout layout, std::uint64_t capacity, const PayloadSize& size,
-               std::vector<RaggedField> fields)
+               std::vector<RaggedField> fields, std::uint64_t examples = 0)
       : slots_(std::move(layout), capacity),
         payload_(size.bytes()),
         stream_(HostStore::streams(payload_.bytes())),
-        table_(capacity, size.unit, std::move(fields)) {
+        table_(capacity, size.unit, std::move(fields), examples) {
     for (const Field& field : slots_.layout().fields())
       has_fixed_ = has_fixed_ || field.bytes() > 0;
   }
 
   static std::size_t bytes(const RecordLayout& layout, std::uint64_t capacity,
-                           std::size_t fields) {
-    return HostStore::bytes(layout, capacity) + RowsTable::bytes(capacity, fields);
+                           std::size_t fields, std::uint64_t examples = 0) {
+    return HostStore::bytes(layout, capacity) +
+           RowsTable::bytes(capacity, fields, examples);
   }
 
   const RecordLayout& layout() const { return slots_.layout(); }
@@ -62,16 +64,18 @@ class PayloadStore {
   static constexpr bool is_borrowed() { return false; }
   static constexpr const SharedMemory* shared_memory() { return nullptr; }
 
-  /// The units that example `index` of `leaves` takes.
-  std::uint64_t units_of(const SourceLeaf* leaves, std::uint64_t index) const {
-    return table_.units_of(leaves, index);
+  /// The units that example `index` of `leaves` takes; see RowsTable.
+  std::uint64_t units_of(const SourceLeaf* leaves, std::uint64_t index,
+                         std::uint64_t examples = 0) const {
+    return table_.units_of(leaves, index, examples);
   }
 
   /// Writes example `index` of `leaves` at `position`, its rows at `place` of the
-  /// payload.
+  /// payload. `examples`: of a whole batch.
   void write(std::uint64_t position, std::uint64_t place, const PayloadClaims& claims,
-             const SourceLeaf* leaves, std::uint64_t index, RowCopy large) {
-    if (has_fixed_) slots_.write(position, 1, leaves, index, 0);
+             const SourceLeaf* leaves, std::uint64_t index, RowCopy large,
+             std::uint64_t examples = 0) {
+    if (has_fixed_) slots_.write(position, 1, leaves, index, examples);
     const auto copy = [&](std::uint64_t offset, const std::byte* from,
                           std::size_t bytes) {
       std::byte* const to = payload_.data() + offset;
@@ -80,7 +84,8 @@ class PayloadStore {
       else if (bytes > 0)
         std::memcpy(to, from, bytes);
     };
-    table_.write(position, place % claims.units() * unit(), leaves, index, copy);
+    table_.write(position, place % claims.units() * unit(), leaves, index, examples,
+                 copy);
   }
 
   /// Returns the way to copy so many bytes in one put, if it is a special one.
@@ -92,6 +97,15 @@ class PayloadStore {
   const Rows& rows(std::uint64_t slot, std::size_t index) const {
     return table_.rows(slot, index);
   }
+  /// See RowsTable.
+  std::uint64_t examples_of(std::uint64_t slot) const {
+    return table_.examples_of(slot);
+  }
+  const Rows& example(std::uint64_t slot, std::size_t index,
+                      std::uint64_t number) const {
+    return table_.example(slot, index, number);
+  }
+  bool in_batches() const { return table_.in_batches(); }
   const std::byte* payload() const { return payload_.data(); }
 
   /// Bytes of the rows of the record in a slot.
