@@ -135,7 +135,7 @@ def _check_payload(spec: Spec, options: Options) -> None:
     row, size = row_of(spec), options.batch_size
     if options.ragged.pack_to is not None:
         size = 1
-    if given < size * row:
+    if given < size * row and not options.whole_batches:
         raise OptionError(
             f"`payload_bytes` is {given:,}; it must be at least {size * row:,}: a row "
             f"of {row:,} bytes for each of `batch_size`, {size}, examples. It is to "
