@@ -108,8 +108,8 @@ class Leaves {
   const bool ragged_;
   std::vector<Leaf> leaves_;  // never changed, but for carry() and limit(), before the
                               // first put
-  std::uint64_t most_bytes_ = 0;  // of the leaves of any length of a record
-  std::uint64_t most_examples_ = 0;               // of a whole batch
+  std::uint64_t most_bytes_ = 0;     // of the leaves of any length of a record
+  std::uint64_t most_examples_ = 0;  // of a whole batch
   std::uint64_t most_rows_ = ~std::uint64_t{0};  // longer ones are cut
   bool same_lengths_ = false;                    // of all leaves of an example
 };

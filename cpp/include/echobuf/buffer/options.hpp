@@ -80,9 +80,10 @@ struct BufferOptions {
   template <class Demand>
   void check_lengths(const Demand& demand) const {
     demand(!shared && !borrowed, "`lengths` is for records of the buffer's own");
-    demand(ragged == (lengths.examples > 0),
-           "`examples` of `lengths` is at least 1 where records are whole batches, else "
-           "0");
+    demand(
+        ragged == (lengths.examples > 0),
+        "`examples` of `lengths` is at least 1 where records are whole batches, else "
+        "0");
     demand(!ragged || (lengths.max_rows == 0 && lengths.pack_to == 0),
            "`max_rows` and `pack_to` are not for whole batches");
     demand(window < (std::uint64_t{1} << 23),

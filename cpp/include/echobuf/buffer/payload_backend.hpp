@@ -110,9 +110,8 @@ struct BasicPayloadBackend {
     const PayloadMeasure measure(options);
     const RecordLayout record = record_of(options);
     const BatchLayout batch(record, options.leaves, options.batch_size);
-    const std::size_t slot =
-        PayloadStore::bytes(record, 1, options.lengths.fields.size(),
-                            options.lengths.examples);
+    const std::size_t slot = PayloadStore::bytes(
+        record, 1, options.lengths.fields.size(), options.lengths.examples);
     // More than those made ahead: of records that are set apart for a batch, or of rows
     // that are being packed.
     const std::uint64_t begun =

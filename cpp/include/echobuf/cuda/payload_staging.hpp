@@ -53,8 +53,8 @@ class PayloadStaging {
   };
 
   /// `capacity`: of the window, and `payload` its payload. `layout`: of the slots,
-  /// where the fields of `lengths` have no bytes. `examples`: of a record at most, if it
-  /// is a whole batch; else 0.
+  /// where the fields of `lengths` have no bytes. `examples`: of a record at most, if
+  /// it is a whole batch; else 0.
   PayloadStaging(const SharedContext& context, const RecordLayout& layout,
                  std::uint64_t capacity, const PayloadSize& payload,
                  const StagingSize& size, std::vector<RaggedField> fields,

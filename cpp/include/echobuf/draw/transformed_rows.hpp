@@ -99,8 +99,7 @@ class TransformedRows {
   void add(std::size_t number, std::size_t field, const LeafOptions& options) {
     const RowsPlan& plan = *options.rows;
     const RaggedField& of = store_.fields()[field];
-    const bool past_caches =
-        plan.windowed() && plan.bytes * examples() >= kStreamFrom;
+    const bool past_caches = plan.windowed() && plan.bytes * examples() >= kStreamFrom;
     leaves_.push_back({number, field, past_caches, RowsMaker(plan, of.pad, past_caches),
                        options.pad});
   }

@@ -39,8 +39,8 @@ class PayloadStore {
  public:
   using Rows = RowsTable::Rows;
 
-  /// `layout`: of the slots, where the fields of `lengths` have no bytes. `examples`: of
-  /// a record at most, if it is a whole batch; else 0.
+  /// `layout`: of the slots, where the fields of `lengths` have no bytes. `examples`:
+  /// of a record at most, if it is a whole batch; else 0.
   PayloadStore(RecordLayout layout, std::uint64_t capacity, const PayloadSize& size,
                std::vector<RaggedField> fields, std::uint64_t examples = 0)
       : slots_(std::move(layout), capacity),
