@@ -51,6 +51,7 @@ class WholeBatch {
       : records_(examples_of(number), lengths) {
     for (std::size_t f = 0; f < 3; ++f) {
       leaves_[f] = records_.leaves()[f];
+      leaves_[f].bytes = 0;  // of an example, where it is of one size
       if (f == 0) continue;
       leaves_[f].batch_offsets = leaves_[f].offsets;
       leaves_[f].rows = static_cast<std::uint64_t>(leaves_[f].offsets[records_.size()]);

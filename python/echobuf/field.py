@@ -81,7 +81,7 @@ def row_bytes(field: Field) -> int:
 
 
 def as_example(field: Field) -> Field:
-    """Return a ragged field, of an example or of a whole batch, as one of an example."""
+    """Return a ragged field, of an example or a whole batch, as one of an example."""
     return Field((None, *row_shape(field)), field.dtype, field.max_length)
 
 

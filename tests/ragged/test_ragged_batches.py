@@ -65,7 +65,10 @@ def some_batches(count):
     """Batches of one to four examples, of different lengths; some are empty."""
     return Batches(
         [
-            [((n * 7 + i) % 11 * (n % 5 > 0), (n + 3 * i) % 6) for i in range(1 + n % 4)]
+            [
+                ((n * 7 + i) % 11 * (n % 5 > 0), (n + 3 * i) % 6)
+                for i in range(1 + n % 4)
+            ]
             for n in range(count)
         ]
     )

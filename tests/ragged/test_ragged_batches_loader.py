@@ -136,7 +136,7 @@ def test_a_fractional_factor_has_no_number_of_batches():
 def test_a_longer_batch_than_the_first_is_an_item_error():
     items = [FORMS["lists"](PARTS[-1]), FORMS["lists"](PARTS[0])]
     loader = EchoLoader(items, **KWARGS)
-    with pytest.raises(echobuf.ItemError, match="up to 3.*Only shorter batches fit"):
+    with pytest.raises(echobuf.ItemError, match=r"up to 3.*Only shorter batches fit"):
         list(loader)
 
 

@@ -104,34 +104,35 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("put", ["put", "put_batch"])
 @pytest.mark.parametrize("why", REFUSED)
-def test_a_batch_that_does_not_fit_is_refused_and_nothing_is_put(why, put):
+def test_a_batch_that_does_not_fit_is_refused_and_nothing_is_put(why):
     batch, said = REFUSED[why]
+    good = whole()
+    several = {name: [good[name], batch[name]] for name in good}
     with make(spec()) as buffer:
-        with pytest.raises(echobuf.SpecError, match=re.escape(said)) as caught:
-            if put == "put":
-                buffer.put(batch)
-            else:
-                good = whole()
-                buffer.put_batch({name: [good[name], batch[name]] for name in good})
-        assert put == "put" or "batch 1 of those put" in str(caught.value)
+        with pytest.raises(echobuf.SpecError, match=re.escape(said)):
+            buffer.put(batch)
+        of_second = f"batch 1 of those put: .*{re.escape(said)}"
+        with pytest.raises(echobuf.SpecError, match=of_second):
+            buffer.put_batch(several)
         assert buffer.stats().fresh == 0
 
 
 def test_more_arrays_than_a_batch_has_are_refused():
     with make() as buffer:
-        with pytest.raises(echobuf.SpecError, match="holds 4 .* up to 3.*shorter"):
+        with pytest.raises(echobuf.SpecError, match=r"holds 4 .* up to 3.*shorter"):
             buffer.put([*ARRAYS, VALUES])
         assert buffer.stats().fresh == 0
 
 
 def test_one_batch_is_not_for_put_batch():
     with make(spec()) as buffer:
-        with pytest.raises(echobuf.SpecError, match=r"tokens.*put one batch, use `put`"):
+        with pytest.raises(
+            echobuf.SpecError, match=r"tokens.*put one batch, use `put`"
+        ):
             buffer.put_batch(whole())
         uneven = {name: [leaf] for name, leaf in whole().items()}
-        with pytest.raises(echobuf.SpecError, match="has 2 batches, but .* has 1"):
+        with pytest.raises(echobuf.SpecError, match=r"has 2 batches, but .* has 1"):
             buffer.put_batch({**uneven, "tokens": [VALUES, VALUES]})
         buffer.put_batch({name: [] for name in uneven})
         assert buffer.stats().fresh == 0
@@ -168,11 +169,15 @@ def test_max_length_is_of_an_example():
 def test_what_a_timeout_or_a_close_left_out_is_counted():
     two = {name: [leaf] * 3 for name, leaf in whole().items()}
     with make(spec(), factor=1, window=2, payload_bytes=26) as buffer:
-        with pytest.raises(TimeoutError) as caught:
-            for _ in range(9):
+        accepted = 3
+        while accepted == 3:
+            try:
                 buffer.put_batch(two, timeout=0.01)
+            except TimeoutError as error:
+                accepted = error.accepted
         put = buffer.stats().fresh
-        assert caught.value.accepted == put % 3
+        assert 0 < put <= 12
+        assert accepted == put % 3
         buffer.close()
         with pytest.raises(echobuf.ClosedError) as closed:
             buffer.put_batch(two)

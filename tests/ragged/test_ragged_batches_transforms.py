@@ -1,4 +1,4 @@
-"""Chains on leaves of whole batches that differ in length, beside the slow reference."""
+"""Chains on whole batches of any lengths make what the slow reference makes."""
 
 import numpy as np
 import pytest

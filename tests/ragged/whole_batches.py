@@ -7,10 +7,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 from ragged_records import FORMS, PAD, ROW, ROW_BYTES, Lengths, batch_of, check
+from ragged_reference import ragged_draws
 
 import echobuf
 from helpers import FACTORS, WAIT_S, Worker
-from ragged_reference import ragged_draws
 from schedule_reference import ratio
 
 MOST = 4

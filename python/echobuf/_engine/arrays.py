@@ -96,8 +96,8 @@ def _split_batches(leaves: list[Any], spec: Spec) -> list[list[Any]]:
         if not is_list and (is_ragged(field) or not getattr(leaf, "shape", ())):
             raise SpecError(
                 f"`batch{path}` is of type {type(leaf).__name__}; with unit='batch' "
-                "`put_batch` takes several batches: a list of them at each ragged leaf. "
-                "To put one batch, use `put`."
+                "`put_batch` takes several batches, in a list at each ragged leaf. To "
+                "put one batch, use `put`."
             )
         counts.append(len(leaf))
         if counts[-1] != counts[0]:

@@ -178,9 +178,15 @@ def payload_bytes(spec: Spec, options: Options) -> int:
     """Return the most bytes that ragged leaves take in a window; 0 without such."""
     if options.ragged.payload_bytes is not None:
         return options.ragged.payload_bytes
-    return options.window * examples_of(spec, options) * sum(
-        row_bytes(field) * most
-        for field, most in zip(spec.fields, _max_lengths(spec, options), strict=True)
+    return (
+        options.window
+        * examples_of(spec, options)
+        * sum(
+            row_bytes(field) * most
+            for field, most in zip(
+                spec.fields, _max_lengths(spec, options), strict=True
+            )
+        )
     )
 
 
