@@ -117,7 +117,7 @@ def test_auto_serves_each_batch_and_no_more_often_than_it_may():
 
 
 def test_the_order_is_that_of_whole_batches_of_fixed_leaves():
-    """Where the payload ends no segment, lengths change nothing."""
+    """Lengths change nothing while the payload ends no segment."""
     batches = some_batches(50)
     kwargs = {"window": 12, "factor": 2.5, "seed": 5}
     with make(kwargs, payload_bytes=10**6) as buffer:
