@@ -76,7 +76,8 @@ void register_ragged(py::module_& m, const char* name) {
                                   const BufferOptions&, std::vector<py::object>>(),
                          py::arg("leaves"), py::arg("output"), py::arg("options"),
                          py::arg("makers"))
-                    .def_property_readonly("share_bytes", &Bound::share);
+                    .def_property_readonly("share_bytes", &Bound::share)
+                    .def("next_into", &Bound::next_into);
   echobuf::python::register_methods<Bound>(buffer);
   echobuf::python::add_next<Bound>(buffer);
 }

@@ -32,6 +32,7 @@ void register_ragged_on_device(py::module_& m, const char* name) {
                py::arg("device"), py::arg("kernels"))
           .def_property_readonly("share_bytes", &Bound::share)
           .def("next_at", &Bound::next_at)
+          .def("before_replay", &Bound::before_replay)
           .def("notice_loss", &Bound::notice_loss)
           .def("error", &Bound::error)
           .def_static("staging_bytes", &Backend::staging_bytes)

@@ -152,6 +152,8 @@ class EchoBuffer(Resumable, Uncopied):
         self._flatten_out, self._unflatten = structure.flatten, structure.unflatten
         lead = () if options.whole_batches else (options.batch_size,)
         self._full_length = (lead + engine.output.spec.fields[0].shape)[0]
+        if options.ragged.max_rows is not None:
+            self._full_length = -1  # any number of examples
 
     def __repr__(self) -> str:
         engine = self._engine
@@ -242,7 +244,8 @@ class EchoBuffer(Resumable, Uncopied):
             out: a pytree like the spec of writable arrays or tensors on the buffer's
                 device, leaves `[batch_size, *shape]` (`unit="batch"`: as the spec), to
                 write into. A shorter last batch comes back as views of their first
-                rows.
+                rows. A ragged leaf is a `Ragged`, `Padded` or `Packed` of arrays with
+                at least the rows of the batch; rows that are left get `pad_value`.
             timeout: seconds to wait for upstream at most.
             stream: on a CUDA device, where the batch is to be valid: a stream of CuPy
                 or torch, or its handle. By default the caller's current stream.
@@ -257,7 +260,7 @@ class EchoBuffer(Resumable, Uncopied):
             StopIteration: everything has been served.
             TimeoutError: the time ran out; nothing is lost.
             UpstreamError: `fail` was called.
-            SpecError: `out` does not fit.
+            SpecError: `out` does not fit, or has too few rows for the next batch.
             OptionError: this capture has a draw of this buffer already.
             StateError: upstream ended before what was resident when the loaded state
                 was taken had been put again.
@@ -302,6 +305,8 @@ class EchoBuffer(Resumable, Uncopied):
             StopIteration: everything has been served, or what comes next is shorter
                 than a batch: then `next_batch` serves it. Do not replay.
             TimeoutError: the time ran out; nothing is lost. Do not replay.
+            SpecError: the next batch has more rows than `out` had; `next_batch` serves
+                it. Do not replay.
             OptionError: the buffer is on the CPU, or `stream` is being captured.
             UpstreamError, StateError, ClosedError: as `next_batch`.
 
@@ -333,7 +338,7 @@ class EchoBuffer(Resumable, Uncopied):
             self._engine.termination.end_next(-count)
         if count == self._full_length:
             return out
-        return self._unflatten([leaf[:count] for leaf in leaves])
+        return self._unflatten(self._engine.backend.ragged_out.first(leaves, count))
 
     def __iter__(self) -> Iterator[Any]:
         self.ready()  # raises if the context was left

@@ -227,13 +227,6 @@ def test_the_bytes_taken_are_those_of_the_payload_and_little_more():
         assert payload * 9 / 8 <= taken <= payload * 11 / 8 + 100_000
 
 
-def test_out_is_refused():
-    with echobuf.EchoBuffer(SPEC, **KWARGS) as buffer:
-        out = {"id": np.zeros(4, "i8"), "tokens": None, "points": None}
-        with pytest.raises(echobuf.OptionError, match="`out`"):
-            buffer.next_batch(out=out)
-
-
 def test_repr_names_the_leaves_and_max_rows():
     buffer = echobuf.EchoBuffer(SPEC, **{**KWARGS, "batch_size": None, "max_rows": 9})
     assert re.search(r"'tokens': int32\[None\]", repr(buffer))

@@ -161,3 +161,14 @@ def test_a_decoder_of_a_gpu(monkeypatch):
     with run(7, files=files)["loader"] as loader:
         sizes = [image[0, 0, 0].item() for batch in loader for image in batch["image"]]
     assert sorted(sizes) == sorted([*range(1, 9)] * 2)
+
+
+def test_memory_of_the_callers():
+    names = run(7)
+    assert names["batch"] is names["out"]
+    lengths = [len(text) for text in names["texts"]]
+    assert lengths == names["batch"]["label"].tolist()
+    values, offsets = names["out"]["tokens"]
+    assert not values[offsets[-1] :].any()
+    with names["buffer"]:
+        pass

@@ -81,7 +81,7 @@ class Engine:
             check_batch_axis(self.spec)
         else:
             check_example_axes(self.spec)
-        ragged.check(self.spec, options, shared=shared or borrowed is not None)
+        ragged.check(self.spec, options, borrowed=borrowed is not None)
         self.epoch = 0
         self.output = make_output_spec(
             self.spec, transform, whole=options.whole_batches
@@ -92,7 +92,8 @@ class Engine:
             self.output,
             options,
             self.epoch,
-            shared=shared,
+            # Workers write rows into memory of their own.
+            shared=shared and not self.spec.is_ragged,
             borrowed=borrowed,
         )
         self.termination = Termination(self.backend)

@@ -22,13 +22,13 @@ Make = Callable[..., Any]
 """Makes a leaf of a batch of its values, and of its offsets, lengths or ids."""
 
 
-def check(spec: Spec, options: Options, *, shared: bool) -> None:
+def check(spec: Spec, options: Options, *, borrowed: bool) -> None:
     """Check the options of ragged leaves against the spec.
 
     Args:
         spec: of one example.
         options: the buffer's.
-        shared: the slots lie in memory of several processes.
+        borrowed: a server writes the slots.
 
     Raises:
         OptionError: they do not go together, or are not there yet for ragged leaves.
@@ -41,12 +41,16 @@ def check(spec: Spec, options: Options, *, shared: bool) -> None:
             )
         return
     name = _first_name(spec)
-    if shared:
+    if borrowed and options.device != "cpu":
         raise _not_yet(
             name,
-            "examples come from worker processes or a server",
-            "let a DataLoader have the workers, with a collate function that makes "
-            "lists",
+            f"examples come from a server, on `device` {options.device!r}",
+            "use device='cpu', or let the loader read the data itself",
+        )
+    if borrowed and options.ragged.cuts:
+        raise OptionError(
+            "`overlong` is 'cut', and examples come from a server, which keeps all of "
+            "them for this job; cut them in its upstream, and leave `overlong` out."
         )
     if options.ragged.pack_to is not None:
         _check_packing(spec, options.ragged.pack_to)
@@ -178,19 +182,14 @@ def payload_bytes(spec: Spec, options: Options) -> int:
     """Return the most bytes that ragged leaves take in a window; 0 without such."""
     if options.ragged.payload_bytes is not None:
         return options.ragged.payload_bytes
-    return (
-        options.window
-        * examples_of(spec, options)
-        * sum(
-            row_bytes(field) * most
-            for field, most in zip(
-                spec.fields, _max_lengths(spec, options), strict=True
-            )
-        )
+    most = options.window * examples_of(spec, options)
+    return most * sum(
+        row_bytes(field) * length
+        for field, length in zip(spec.fields, max_lengths(spec, options), strict=True)
     )
 
 
-def _max_lengths(spec: Spec, options: Options) -> list[int]:
+def max_lengths(spec: Spec, options: Options) -> list[int]:
     """Return the most rows of each leaf; 0 for any number, and for fixed ones."""
     most = options.ragged.pack_to
     if most is None:
@@ -211,7 +210,7 @@ def core_arguments(spec: Spec, output: OutputSpec, options: Options) -> dict[str
         "rows": list(output.rows),
         "row_pads": row_pads(spec, output, ragged.pad_value),
         "payload_bytes": ragged.payload_bytes or 0,
-        "max_lengths": _max_lengths(spec, options),
+        "max_lengths": max_lengths(spec, options),
         "form": ragged.form,
         "pad_to": ragged.pad_to,
         "pad_values": pad_values(spec, ragged.pad_value),
@@ -284,7 +283,7 @@ def check_sizes(
     worst = int(sizes.argmax()) if len(sizes) else 0
     if len(sizes) and sizes[worst] > share:
         name = f"example {worst} of `batch`" if stacked else "`example`"
-        raise _record_too_large(name, int(sizes[worst]), share, options)
+        raise record_too_large(name, int(sizes[worst]), share, options)
 
 
 def _check_batch(arrays: list[Any], spec: Spec, options: Options, share: int) -> None:
@@ -298,7 +297,7 @@ def _check_batch(arrays: list[Any], spec: Spec, options: Options, share: int) ->
     if size > share:
         examples = next(len(array[1]) for array in arrays if isinstance(array, tuple))
         name = f"the batch of {examples - 1} examples"
-        raise _record_too_large(name, size, share, options)
+        raise record_too_large(name, size, share, options)
 
 
 def _lengths_of(array: Any, stacked: bool) -> Any:
@@ -335,9 +334,17 @@ def _check_rows(
         )
 
 
-def _record_too_large(
+def record_too_large(
     name: str, size: int, share: int, options: Options
 ) -> CapacityError:
+    """Return the error for an example larger than a segment's share.
+
+    Args:
+        name: of the example.
+        size: bytes of its ragged leaves.
+        share: bytes.
+        options: the buffer's.
+    """
     segments = segments_of(options)
     remedy = "put smaller batches" if options.whole_batches else "cut the example"
     return CapacityError(

@@ -16,7 +16,7 @@ from echobuf import hints
 from echobuf.errors import SpecError
 from echobuf.field import Field
 from echobuf.ragged import Padded
-from echobuf.spec import as_array
+from echobuf.spec import as_array, flatten_with_paths
 
 Array = np.ndarray[Any, Any]
 Parts = tuple[Any, Any] | list[Any]
@@ -118,6 +118,12 @@ def bytes_as_array(leaf: Any) -> Any:
     if isinstance(leaf, memoryview) and leaf.format != "B":
         return leaf
     return np.frombuffer(leaf, np.uint8)
+
+
+def as_arrays(tree: Any) -> Any:
+    """Return a tree of an example whose leaves of bytes are arrays."""
+    _, leaves, treespec = flatten_with_paths(tree)
+    return treespec.unflatten(bytes_as_array(leaf) for leaf in leaves)
 
 
 # ---- torch's

@@ -10,6 +10,7 @@ from typing import Any
 from echobuf import _core
 from echobuf._engine import capacity, ragged
 from echobuf._engine.output import OutputSpec
+from echobuf._engine.ragged_out import RaggedOut
 from echobuf.cuda.arrays import Arrays
 from echobuf.cuda.codegen import stage_source
 from echobuf.cuda.device import device_error, fork_error, is_out_of_memory, open_device
@@ -33,13 +34,14 @@ class CudaBackend:
 
     Attributes:
         core: the native buffer.
+        ragged_out: takes apart leaves of `out`, where some are ragged.
 
     Raises:
         DeviceError: the device cannot be used.
         CapacityError: the window does not fit its memory, or `max_bytes`.
     """
 
-    worker_pool = _core.DeviceWorkerPool  # the native pool of its worker processes
+    worker_pool: type[_core.WorkerPool] = _core.DeviceWorkerPool  # of processes
     buffer_class: type[_core.DeviceBuffer | _core.RaggedDeviceBuffer] = (
         _core.DeviceBuffer
     )
@@ -63,6 +65,7 @@ class CudaBackend:
         self._lead = () if options.whole_batches else (options.batch_size,)
         self._replayed_on: Any = None
         self._convert: Convert | None = None
+        self.ragged_out = RaggedOut(output.spec, options)
         leaves, drawn = (
             [ragged.core_leaf(field) for field in of.fields]
             for of in (spec, output.drawn)
@@ -185,7 +188,9 @@ class CudaBackend:
 
         Raises:
             SpecError: names the leaf that does not fit.
+            OptionError: functions make ragged leaves.
         """
+        self.ragged_out.refuse_functions()
         arrays = self._device.arrays(self._finished_spec, self._lead)
         handle = arrays.find(leaves, stream)
 

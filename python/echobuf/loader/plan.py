@@ -77,7 +77,7 @@ class Plan:
         is_asked = request.form is not None or bool(self.options.ragged.given)
         self.ragged: RaggedRequest | None = request if is_asked else None
         if is_asked:
-            _check_ragged(self._make, arguments, self.options)
+            _check_ragged(arguments, self.options)
         self._buffer: EchoBuffer | None = None
 
     def _lacks_size(self) -> bool:
@@ -315,21 +315,13 @@ class Plan:
         return arguments
 
 
-def _check_ragged(
-    make: Callable[..., EchoBuffer], arguments: dict[str, Any], options: Options
-) -> None:
+def _check_ragged(arguments: dict[str, Any], options: Options) -> None:
     """Check the arguments of a loader some of whose leaves are to be ragged."""
     if options.ragged.payload_bytes is None and options.ragged.pack_to is None:
         raise OptionError(
             "`payload_bytes` is None, and examples are to have ragged leaves; give "
             "`payload_bytes`, the bytes of all ragged leaves in the window. (An "
             "`EchoBuffer` may have `Field(..., max_length=)` in place of it.)"
-        )
-    if make is not EchoBuffer:
-        raise OptionError(
-            f"{options.ragged.given}, but ragged leaves are not there yet with "
-            "`num_workers` of the loader and for servers; wrap a DataLoader with "
-            "workers of its own, whose `collate_fn` makes lists."
         )
     ragged = options.ragged
     by_rows = ragged.max_rows is not None or ragged.pack_to is not None

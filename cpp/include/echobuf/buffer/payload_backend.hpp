@@ -45,17 +45,9 @@ class PayloadMeasure {
         lengths.payload_bytes > 0
             ? lengths.payload_bytes + share + (fractional ? share / 2 : 0)
             : size_product(records, most);
-    // Each field of an example begins at a multiple of 16 bytes, and each record with a
-    // unit.
-    const std::uint64_t padding =
-        size_product(kFieldAlignment * lengths.fields.size(),
-                     std::max<std::uint64_t>(lengths.examples, 1));
-    std::uint64_t unit = 0;
-    do {
-      unit = size.unit;
-      edge = padding + (unit > kFieldAlignment ? unit : 0);
-      size = PayloadSize::of(window + 2 * (most + edge) + size_product(records, edge));
-    } while (size.unit != unit);
+    const std::uint64_t examples = std::max<std::uint64_t>(lengths.examples, 1);
+    size = PayloadSize::around(window, most, records,
+                               size_product(lengths.fields.size(), examples), edge);
   }
 
   std::uint64_t share;  // SegmentTable::kUnknown: no limit
@@ -99,9 +91,8 @@ struct BasicPayloadBackend {
   explicit BasicPayloadBackend(const BufferOptions& options)
       : measure(options),
         examples_(options.lengths.examples),
-        ring(ring_capacity(options), measure.size.units),
-        store(record_of(options), ring_capacity(options), measure.size,
-              options.lengths.fields, options.lengths.examples),
+        ring(make_ring(options, measure)),
+        store(make_store(options, measure)),
         batch(store.layout(), options.leaves, options.batch_size),
         pool(std::make_shared<BatchPool>(batch_bytes(options, measure, batch),
                                          options.idle)) {}
@@ -110,15 +101,18 @@ struct BasicPayloadBackend {
     const PayloadMeasure measure(options);
     const RecordLayout record = record_of(options);
     const BatchLayout batch(record, options.leaves, options.batch_size);
-    const std::size_t slot = PayloadStore::bytes(
-        record, 1, options.lengths.fields.size(), options.lengths.examples);
+    const std::size_t fields = options.lengths.fields.size();
+    const std::size_t slot =
+        options.borrowed
+            ? RowsTable::bytes(1, fields)
+            : PayloadStore::bytes(record, 1, fields, options.lengths.examples);
     // More than those made ahead: of records that are set apart for a batch, or of rows
     // that are being packed.
     const std::uint64_t begun =
         options.lengths.pack_to > 0 ? RowsDrawer::most_begun(options.batch_size) : 1;
     return {ring_capacity(options), slot + Ring::bytes(1), options.prefetch + begun,
             batch_bytes(options, measure, batch),
-            batch.maker_bytes() + measure.size.bytes()};
+            batch.maker_bytes() + (options.borrowed ? 0 : measure.size.bytes())};
   }
 
   std::unique_ptr<Drawer> drawer(const BufferOptions& options) {
@@ -136,10 +130,13 @@ struct BasicPayloadBackend {
 
   /// Bytes taken by now.
   std::size_t bytes() const {
-    return PayloadStore::bytes(store.layout(), ring.capacity(), store.fields().size(),
-                               examples_) +
-           Ring::bytes(ring.capacity()) + measure.size.bytes() + pool->held() +
-           batch.maker_bytes();
+    const std::size_t fields = store.fields().size();
+    const std::size_t window =
+        store.is_borrowed()
+            ? RowsTable::bytes(ring.capacity(), fields)
+            : PayloadStore::bytes(store.layout(), ring.capacity(), fields, examples_) +
+                  measure.size.bytes();
+    return window + Ring::bytes(ring.capacity()) + pool->held() + batch.maker_bytes();
   }
 
   std::size_t device_bytes() const { return 0; }
@@ -162,6 +159,19 @@ struct BasicPayloadBackend {
   RowsCounts counts;
 
  private:
+  static Ring make_ring(const BufferOptions& options, const PayloadMeasure& measure) {
+    const std::uint64_t records = ring_capacity(options);
+    if (options.borrowed) return {records, *options.borrowed};
+    return {records, measure.size.units};
+  }
+  static Store make_store(const BufferOptions& options, const PayloadMeasure& measure) {
+    const std::vector<RaggedField>& fields = options.lengths.fields;
+    if (options.borrowed)
+      return {record_of(options), *options.borrowed, options.lengths, measure.most};
+    return {record_of(options), ring_capacity(options), measure.size, fields,
+            options.lengths.examples};
+  }
+
   /// Of a batch as large as they are on average, twice: batches differ, but for those
   /// of rows of one length.
   static std::size_t batch_bytes(const BufferOptions& options,
@@ -170,8 +180,7 @@ struct BasicPayloadBackend {
     const LengthOptions& lengths = options.lengths;
     if (lengths.pack_to > 0)
       return RowsLayout(batch, lengths, options.batch_size).bytes();
-    const std::size_t examples =
-        options.batch_size * std::max<std::uint64_t>(lengths.examples, 1);
+    const std::size_t examples = options.most_examples();
     std::size_t row = 0;
     for (const RaggedField& field : lengths.fields) row += field.row_bytes;
     std::size_t made = 0;  // of a row of all leaves, but for windows

@@ -12,7 +12,9 @@
 #include "echobuf/buffer/length_options.hpp"
 #include "echobuf/buffer/options.hpp"
 #include "echobuf/buffer/room_wait.hpp"
+#include "echobuf/store/borrowed_slots.hpp"
 #include "echobuf/store/payload_claims.hpp"
+#include "echobuf/sync/outstanding_claims.hpp"
 
 namespace echobuf {
 
@@ -29,6 +31,66 @@ class PayloadPutPath {
   /// of `rows` examples each, if there are several.
   Status put(std::uint64_t term, const SourceLeaf* leaves, std::uint64_t n,
              std::size_t rows, std::uint64_t& done, WaitLimit wait_limit, Poll* poll) {
+    return put<WaitClock::Guard>(clock_.waits(), term, leaves, n, rows, done,
+                                 wait_limit, poll);
+  }
+
+  /// Puts one example that another process has made. A wait for room is upstream's only
+  /// while none is being made.
+  Status put_made(std::uint64_t term, const SourceLeaf* leaves, std::uint64_t& done,
+                  WaitLimit wait_limit) {
+    return put<OutstandingClaims::Wait>(making_, term, leaves, 1, 0, done, wait_limit,
+                                        nullptr);
+  }
+  /// Others begin to make `n` examples, or have made them.
+  void begin_making(std::uint64_t n) { making_.add(n); }
+  void end_making(std::uint64_t n) { making_.take_off(n); }
+
+  /// Takes up to `count` positions of records that are borrowed, and says how many from
+  /// which on; see misfit(), and then commit().
+  Status claim(std::uint64_t term, std::uint64_t& first, std::uint64_t& count,
+               WaitLimit wait_limit) {
+    PayloadClaims& claims = ring_.claims();
+    const auto none = [](std::uint64_t) { return std::uint64_t{0}; };
+    for (;;) {
+      const auto claim = claims.claim(count, none, term);
+      if (claim.closed) return Status::kClosed;
+      if (claim.count > 0) {
+        first = claim.first;
+        count = claim.count;
+        for (std::uint64_t i = 0; i < count; ++i) claims.end_at(first + i, claim.place);
+        misfit_ = store_.note_writes(first, count);
+        return Status::kOk;
+      }
+      const Status status = wait_for_room<WaitClock::Guard>(
+          ring_, clock_.waits(), wait_limit, [&] { return is_over(term); },
+          [&] { return claims.has_room(0); });
+      if (status != Status::kOk) return status;
+    }
+  }
+  /// The first record of the last claim that cannot be drawn.
+  const Misfit& misfit() const { return misfit_; }
+
+  void commit(std::uint64_t first, std::uint64_t count) {
+    clock_.arrived(first + count);
+    ring_.commit(first, count);
+  }
+
+  /// Nobody else writes payload.
+  static constexpr std::uint64_t outstanding() { return 0; }
+
+  UpstreamClock& clock() { return clock_; }
+
+ private:
+  /// So many records are claimed at once: a draw need not wait for all of a large put.
+  static constexpr std::uint64_t kChunk = 64;
+  static constexpr std::uint64_t kNone = 0;
+
+  /// `Wait`: says to `waits` for how long this has waited for room.
+  template <class Wait, class Waits>
+  Status put(Waits& waits, std::uint64_t term, const SourceLeaf* leaves,
+             std::uint64_t n, std::uint64_t rows, std::uint64_t& done,
+             WaitLimit wait_limit, Poll* poll) {
     if (done == 0) check(leaves, n, rows);
     if (n == 0 && is_over(term)) return Status::kClosed;
     PayloadClaims& claims = ring_.claims();
@@ -41,8 +103,8 @@ class PayloadPutPath {
       const auto claim = claims.claim(want, units_of, term);
       if (claim.closed) return Status::kClosed;
       if (claim.count == 0) {
-        const Status status = wait_for_room<WaitClock::Guard>(
-            ring_, clock_.waits(), wait_limit, [&] { return is_over(term); },
+        const Status status = wait_for_room<Wait>(
+            ring_, waits, wait_limit, [&] { return is_over(term); },
             [&] { return claims.has_room(units[0]); });
         if (status != Status::kOk) return status;
         continue;
@@ -55,16 +117,6 @@ class PayloadPutPath {
     }
     return Status::kOk;
   }
-
-  /// Nobody else writes payload.
-  static constexpr std::uint64_t outstanding() { return 0; }
-
-  UpstreamClock& clock() { return clock_; }
-
- private:
-  /// So many records are claimed at once: a draw need not wait for all of a large put.
-  static constexpr std::uint64_t kChunk = 64;
-  static constexpr std::uint64_t kNone = 0;
 
   bool is_over(std::uint64_t term) const {
     return ring_.closed() || ring_.term() != term;
@@ -156,6 +208,8 @@ class PayloadPutPath {
   Store& store_;
   const std::uint64_t most_bytes_;
   UpstreamClock clock_;
+  OutstandingClaims making_{clock_.waits()};
+  Misfit misfit_;
 };
 
 }  // namespace echobuf

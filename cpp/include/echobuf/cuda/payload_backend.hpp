@@ -82,6 +82,7 @@ struct BasicDevicePayloadBackend {
                                            measure.most, counts_, context_, batch,
                                            *uploader_, on_device(), kernels_);
     drawer_ = drawer.get();
+    uploader_->prepare([&](StreamHandle stream) { drawer->prepare(stream); });
     return drawer;
   }
 

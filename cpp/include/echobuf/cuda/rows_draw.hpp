@@ -48,14 +48,12 @@ class RowsDraw {
   /// Words of a table at most: of the records of a batch, and for each field two more.
   static std::size_t table_words(const BufferOptions& options, std::size_t fields) {
     const std::uint64_t records =
-        options.lengths.max_rows > 0
-            ? options.window
-            : options.batch_size * std::max<std::uint64_t>(options.lengths.examples, 1);
+        options.lengths.max_rows > 0 ? options.window : options.most_examples();
     return size_product(records + 4, 2 * fields + 1) + 4 * (fields + 2);
   }
-  /// Of the table, and for batches that wait in the middle.
+  /// Of the tables, and for batches that wait in the middle.
   std::size_t device_bytes() const {
-    return launch_.table().device_bytes() + apart_[0].bytes + apart_[1].bytes;
+    return launch_.device_bytes() + apart_[0].bytes + apart_[1].bytes;
   }
   std::size_t leaves() const { return field_of_.size(); }
 
@@ -93,23 +91,35 @@ class RowsDraw {
 
   /// Draws the records that were found, up to ring position `end`.
   void draw(const RowsTarget& target, std::uint64_t end, Form form) {
-    std::vector<RowsLeaf> leaves;
     launch_.table().begin();
-    const Address slots = table_of(slots_);
-    std::vector<Tables> tables;
-    for (const auto& rows : fields_) tables.push_back(tables_of(rows, form));
-    for (std::size_t i = 0; i < batch_.leaves(); ++i) {
-      const RowsTarget::Leaf& to = target.leaves[i];
-      if (field_of_[i] == kNone) {
-        leaves.push_back(slot_leaf(i, to, slots));
-      } else {
-        const std::size_t f = field_of_[i];
-        leaves.push_back(rows_leaf(f, to, tables[f], form));
-        leaves.push_back(index_leaf(to, tables[f], form));
-      }
-    }
+    const Tables tables = fill(launch_.table(), form);
+    std::vector<RowsLeaf> leaves = leaves_of(target, tables, form);
     launch_.draw(leaves, end, static_cast<StreamHandle>(target.stream));
   }
+
+  /// Puts a draw of as many examples as a batch has at most into the graph that is
+  /// being captured.
+  void capture(const RowsTarget& target, Form form) const {
+    const Tables tables(
+        launch_.captured_table().begin_address() + 8 * RowsLaunch::kLive,
+        options_.batch_size, options_.most_examples(), fields_.size());
+    std::vector<RowsLeaf> leaves = leaves_of(target, tables, form);
+    launch_.capture(leaves, static_cast<StreamHandle>(target.stream));
+  }
+
+  /// Makes the records that were found, up to ring position `end`, those of captured
+  /// draws that come later on `stream`. That they have read them is for the caller to
+  /// note.
+  void send(std::uint64_t end, Form form, StreamHandle stream) {
+    DrawTable& table = launch_.captured_table();
+    table.begin();
+    std::fill_n(table.add(RowsLaunch::kLive), RowsLaunch::kLive, 1);
+    fill(table, form);
+    launch_.send_captured(end, stream);
+  }
+
+  /// From now on captured draws on `stream` draw nothing.
+  void erase(StreamHandle stream) { launch_.erase_captured(stream); }
 
   /// Copies the records that were found to memory of our own; they are the first of
   /// the next batch.
@@ -128,7 +138,9 @@ class RowsDraw {
     std::vector<RowsLeaf> leaves;
     launch_.table().begin();
     RowsLeaf all = rows_leaf_at(to, slots_.size() * stride);
-    all.sources = table_of(slots_);
+    std::uint64_t* const at = launch_.table().add(slots_.size());
+    std::copy(slots_.begin(), slots_.end(), at);
+    all.sources = launch_.table().address(at);
     all.each = all.row = stride;
     leaves.push_back(of_records(all, slots_.size()));
     apart_slots_.clear();
@@ -171,11 +183,34 @@ class RowsDraw {
     std::uint64_t count;
   };
 
-  /// The tables of one field in the device's memory.
+  /// The tables of so many records, and of their examples, in the device's memory, one
+  /// behind another: of slots, and of each field sources, offsets or lengths, and where
+  /// these are.
   struct Tables {
-    Address sources;
-    Address index;  // offsets, or lengths
-    Address cell;   // where the address of `index` is
+    struct Field {
+      Address sources;
+      Address index;  // offsets, or lengths
+      Address cell;   // where the address of `index` is
+    };
+
+    Tables(Address begin, std::uint64_t records, std::uint64_t examples,
+           std::size_t count)
+        : records(records), examples(examples), slots(begin) {
+      Address at = begin + 8 * round_up(records, 2);
+      for (std::size_t f = 0; f < count; ++f) {
+        const Address index = at + 8 * round_up(examples, 2);
+        const Address cell = index + 8 * round_up(examples + 1, 2);
+        fields.push_back({at, index, cell});
+        at = cell + 8 * 2;
+      }
+      words = (at - begin) / 8;
+    }
+
+    std::uint64_t records;
+    std::uint64_t examples;
+    Address slots;
+    std::vector<Field> fields;
+    std::size_t words;
   };
 
   /// Memory that grows.
@@ -202,38 +237,57 @@ class RowsDraw {
     return round_up(rows.count * staging_.fields()[field].row_bytes, kFieldAlignment);
   }
 
-  Address table_of(const std::vector<Address>& addresses) {
-    std::uint64_t* const table = launch_.table().add(addresses.size());
-    std::copy(addresses.begin(), addresses.end(), table);
-    return launch_.table().address(table);
+  /// Writes the next words of a table: of the records that were found.
+  Tables fill(DrawTable& table, Form form) {
+    const Tables none(0, slots_.size(), examples_, fields_.size());
+    std::uint64_t* const words = table.add(none.words);
+    const Address begin = table.address(words);
+    Tables tables(begin, slots_.size(), examples_, fields_.size());
+    const auto at = [&](Address address) { return words + (address - begin) / 8; };
+    std::copy(slots_.begin(), slots_.end(), at(tables.slots));
+    for (std::size_t f = 0; f < fields_.size(); ++f) {
+      std::uint64_t* const sources = at(tables.fields[f].sources);
+      std::uint64_t* const index = at(tables.fields[f].index);
+      std::uint64_t end = 0;
+      for (std::size_t i = 0; i < examples_; ++i) {
+        const Rows& rows = fields_[f][i];
+        sources[i] = rows.address;
+        index[i] = form == Form::kPacked ? end : rows.count;
+        end += rows.count;
+      }
+      index[examples_] = end;
+      *at(tables.fields[f].cell) = tables.fields[f].index;
+    }
+    return tables;
   }
 
-  Tables tables_of(const std::vector<Rows>& all, Form form) {
-    std::uint64_t* const sources = launch_.table().add(all.size());
-    std::uint64_t* const index = launch_.table().add(all.size() + 1);
-    std::uint64_t* const cell = launch_.table().add(1);
-    std::uint64_t end = 0;
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      sources[i] = all[i].address;
-      index[i] = form == Form::kPacked ? end : all[i].count;
-      end += all[i].count;
+  std::vector<RowsLeaf> leaves_of(const RowsTarget& target, const Tables& tables,
+                                  Form form) const {
+    std::vector<RowsLeaf> leaves;
+    for (std::size_t i = 0; i < batch_.leaves(); ++i) {
+      const RowsTarget::Leaf& to = target.leaves[i];
+      const std::size_t f = field_of_[i];
+      if (f == kNone) {
+        leaves.push_back(slot_leaf(i, to, tables));
+      } else {
+        leaves.push_back(rows_leaf(f, to, tables, form));
+        leaves.push_back(index_leaf(f, to, tables, form));
+      }
     }
-    index[all.size()] = end;
-    *cell = launch_.table().address(index);
-    return {launch_.table().address(sources), *cell, launch_.table().address(cell)};
+    return leaves;
   }
 
   /// A field of one size; of a whole batch, with the rows of all of its examples.
   RowsLeaf slot_leaf(std::size_t number, const RowsTarget::Leaf& to,
-                     Address slots) const {
+                     const Tables& tables) const {
     const BatchLayout::Leaf& of = batch_.all()[number];
     RowsLeaf leaf =
-        rows_leaf_at(reinterpret_cast<Address>(to.values), of.bytes * examples_);
-    leaf.sources = slots;
+        rows_leaf_at(reinterpret_cast<Address>(to.values), of.bytes * tables.examples);
+    leaf.sources = tables.slots;
     leaf.add = staging_.layout().fields()[of.field].offset;
     leaf.each = leaf.row = of.bytes;
-    if (staging_.in_batches()) leaf.each *= examples_;
-    return of_records(leaf, slots_.size());
+    if (staging_.in_batches()) leaf.each *= tables.examples;
+    return of_records(leaf, tables.records);
   }
 
   RowsLeaf rows_leaf(std::size_t field, const RowsTarget::Leaf& to,
@@ -242,26 +296,26 @@ class RowsDraw {
     const std::uint64_t place = to.rows * of.row_bytes;
     const bool packed = form == Form::kPacked;
     RowsLeaf leaf = rows_leaf_at(reinterpret_cast<Address>(to.values),
-                                 packed ? place : place * examples_);
-    leaf.sources = tables.sources;
+                                 packed ? place : place * tables.examples);
+    leaf.sources = tables.fields[field].sources;
     leaf.row = of.row_bytes;
     if (packed) {
-      leaf.ends = tables.index;
+      leaf.ends = tables.fields[field].index;
     } else {
       leaf.each = place;
-      leaf.lengths = tables.index;
+      leaf.lengths = tables.fields[field].index;
     }
     leaf.pad = rows_padding(of.pad, leaf.base);
-    return of_records(leaf, examples_);
+    return of_records(leaf, tables.examples);
   }
 
   /// Offsets or lengths, copied from the table.
-  RowsLeaf index_leaf(const RowsTarget::Leaf& to, const Tables& tables,
-                      Form form) const {
-    const std::size_t count = examples_ + (form == Form::kPacked ? 1 : 0);
+  RowsLeaf index_leaf(std::size_t field, const RowsTarget::Leaf& to,
+                      const Tables& tables, Form form) const {
+    const std::size_t count = tables.examples + (form == Form::kPacked ? 1 : 0);
     RowsLeaf leaf =
         rows_leaf_at(reinterpret_cast<Address>(to.index), count * sizeof(std::int64_t));
-    leaf.sources = tables.cell;
+    leaf.sources = tables.fields[field].cell;
     leaf.each = leaf.bytes;
     leaf.row = sizeof(std::int64_t);
     return of_records(leaf, 1);

@@ -101,10 +101,15 @@ class PayloadCursor : public PassCursor<Ring> {
 
   /// What was drawn is drawn.
   void go_on(const Sweep& after) {
+    go_ahead(after);
+    give_back();
+  }
+  /// The same, where its places are still read: give_back() follows.
+  void go_ahead(const Sweep& after) {
     sweep_ = after;
-    this->release(oldest_record(sweep_));
     table_.forget(oldest_segment(sweep_));
   }
+  void give_back() { this->release(oldest_record(sweep_)); }
 
   using Cursor::epoch_;
   using Cursor::options_;

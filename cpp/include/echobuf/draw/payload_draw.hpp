@@ -45,16 +45,20 @@ class PayloadDraw {
           ragged_.push_back({i, f});
   }
 
-  /// Makes a batch of `before`, one that was drawn in the packed form, or none, and of
-  /// the records of `plan` behind it. Nothing, if the poll said stop. Throws
-  /// std::bad_alloc.
-  bool draw(const PayloadPlan& plan, const Batch& before, Form form, Batch& batch,
-            Poll* poll) {
-    Batch made;
-    made.count = before.count;
-    for (const std::uint64_t slot : plan.slots) made.count += store_.examples_of(slot);
+  /// Lays out a batch of `before`, one that was drawn in the packed form, or none, and
+  /// of the records of `plan` behind it. Returns its bytes; it has no memory yet.
+  std::size_t begin(const PayloadPlan& plan, const Batch& before, Form form,
+                    Batch& batch) {
+    batch.count = before.count;
+    for (const std::uint64_t slot : plan.slots) batch.count += store_.examples_of(slot);
     find_sources(plan, before);
-    const std::size_t bytes = lay_out(plan, before, made, form);
+    return lay_out(plan, before, batch, form);
+  }
+
+  /// Makes the batch that begin() has laid out last, as `made`, of so many bytes.
+  /// Nothing, if the poll said stop. Throws std::bad_alloc.
+  bool draw(const PayloadPlan& plan, const Batch& before, Form form, std::size_t bytes,
+            Batch made, Batch& batch, Poll* poll) {
     made.block = pool_->take(bytes);
     if (!draw_fixed(plan, before, made, poll)) return false;
     const bool stream = bytes >= kStreamFrom;

@@ -87,9 +87,14 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
 
   /// The plan was carried out; `apart`: its records are the first of the next one.
   void go_on(bool apart) {
+    go_ahead(apart);
+    this->give_back();
+  }
+  /// The same, where the places of its records are still read: give_back() follows.
+  void go_ahead(bool apart) {
     if (crossed_) ring_.clear_held_back();
     count_rows(apart);  // before their places are free again
-    Cursor::go_on(after_);
+    Cursor::go_ahead(after_);
     if (!apart) return forget_apart();
     partial_count_ = count();
     plan_.clear();

@@ -99,7 +99,8 @@ class TransformedRows {
   void add(std::size_t number, std::size_t field, const LeafOptions& options) {
     const RowsPlan& plan = *options.rows;
     const RaggedField& of = store_.fields()[field];
-    const bool past_caches = plan.windowed() && plan.bytes * examples() >= kStreamFrom;
+    const bool past_caches =
+        plan.windowed() && plan.bytes * options_.most_examples() >= kStreamFrom;
     leaves_.push_back({number, field, past_caches, RowsMaker(plan, of.pad, past_caches),
                        options.pad});
   }
@@ -118,11 +119,6 @@ class TransformedRows {
     for (const std::uint64_t slot : drawn.slots)
       for (std::uint64_t i = 0; i < store_.examples_of(slot); ++i)
         leaf.lengths.push_back(store_.example(slot, leaf.field, i).count);
-  }
-
-  /// Of a batch, at most.
-  std::uint64_t examples() const {
-    return options_.batch_size * std::max<std::uint64_t>(options_.lengths.examples, 1);
   }
 
   /// Calls `make` with each draw (of a whole batch, with each of its examples), its

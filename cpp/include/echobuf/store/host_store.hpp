@@ -114,7 +114,7 @@ class HostStore {
         slots_(memory_->data()),
         stream_(streams(memory_->bytes())) {}
 
-  /// The slots are borrowed: nothing is written.
+  /// The slots are part of other memory, or borrowed: then nothing is written.
   HostStore(RecordLayout layout, const BorrowedSlots& borrowed)
       : layout_(std::move(layout)),
         capacity_(borrowed.slots),
@@ -132,6 +132,7 @@ class HostStore {
   }
 
   const RecordLayout& layout() const { return layout_; }
+  std::uint64_t capacity() const { return capacity_; }
   bool is_borrowed() const { return borrowed_ != nullptr; }
   const SharedMemory* shared_memory() const {
     return dynamic_cast<const SharedMemory*>(memory_.get());

@@ -11,6 +11,7 @@
 #include "echobuf/store/host_store.hpp"
 #include "echobuf/store/memory.hpp"
 #include "echobuf/store/record.hpp"
+#include "echobuf/store/shared_window.hpp"
 
 namespace echobuf {
 
@@ -19,11 +20,7 @@ namespace echobuf {
 /// those of one field lie one behind another.
 class RowsTable {
  public:
-  /// The rows of one field of a record.
-  struct Rows {
-    std::uint64_t offset;  // in the payload, in bytes
-    std::uint64_t count;
-  };
+  using Rows = SharedWindow::Rows;
 
   /// `examples`: of a record at most, if it is a whole batch; else 0.
   RowsTable(std::uint64_t capacity, std::uint64_t unit, std::vector<RaggedField> fields,
@@ -31,10 +28,22 @@ class RowsTable {
       : capacity_(capacity),
         unit_(unit),
         fields_(std::move(fields)),
-        rows_(size_product(capacity, fields_.size())),
+        own_(size_product(capacity, fields_.size())),
+        rows_(own_.data()),
         most_examples_(examples),
         examples_(examples > 0 ? capacity : 0),
-        rows_of_examples_(size_product(rows_.size(), examples)) {}
+        rows_of_examples_(size_product(own_.size(), examples)) {}
+
+  /// The table lies in memory that others see: `rows`.
+  RowsTable(std::uint64_t capacity, std::uint64_t unit, std::vector<RaggedField> fields,
+            Rows* rows)
+      : capacity_(capacity),
+        unit_(unit),
+        fields_(std::move(fields)),
+        rows_(rows),
+        most_examples_(0) {}
+  RowsTable(const RowsTable&) = delete;
+  RowsTable& operator=(const RowsTable&) = delete;
 
   static std::size_t bytes(std::uint64_t capacity, std::size_t fields,
                            std::uint64_t examples = 0) {
@@ -100,6 +109,17 @@ class RowsTable {
     return rows_[slot * fields_.size() + index];
   }
 
+  /// Those of all fields.
+  Rows* rows(std::uint64_t slot) { return &rows_[slot * fields_.size()]; }
+
+  /// The units that the record in a slot takes.
+  std::uint64_t units_in(std::uint64_t slot) const {
+    std::uint64_t bytes = 0;
+    for (std::size_t i = 0; i < fields_.size(); ++i)
+      bytes += round_up(rows(slot, i).count * fields_[i].row_bytes, kFieldAlignment);
+    return (bytes + unit_ - 1) / unit_;
+  }
+
   /// The rows of the record in a slot, of all fields.
   std::uint64_t rows_of(std::uint64_t slot) const {
     std::uint64_t count = 0;
@@ -137,7 +157,8 @@ class RowsTable {
   const std::uint64_t capacity_;
   const std::uint64_t unit_;
   const std::vector<RaggedField> fields_;
-  std::vector<Rows> rows_;
+  std::vector<Rows> own_;
+  Rows* const rows_;
   // Where records are whole batches:
   const std::uint64_t most_examples_;
   std::vector<std::uint64_t> examples_;
