@@ -27,8 +27,9 @@ class RaggedDeviceBuffer : public BoundBuffer<Core> {
  public:
   RaggedDeviceBuffer(const py::list& leaves, const py::list& output,
                      const BufferOptions& options, const DeviceHandle& device,
-                     const DeviceBuffer::Handles& kernels)
-      : Bound(leaves, output, make(options, device, kernels)) {
+                     const DeviceBuffer::Handles& kernels,
+                     const DeviceBuffer::StageHandles& stages)
+      : Bound(leaves, output, make(options, device, kernels, stages)) {
     const PayloadMeasure& measure = this->hold()->backend().measure;
     share_ = measure.share == SegmentTable::kUnknown ? 0 : measure.share;
     this->leaves_.limit(options.lengths, measure.most);
@@ -98,14 +99,17 @@ class RaggedDeviceBuffer : public BoundBuffer<Core> {
 
   static std::shared_ptr<Core> make(const BufferOptions& options,
                                     const DeviceHandle& device,
-                                    const DeviceBuffer::Handles& kernels) {
+                                    const DeviceBuffer::Handles& kernels,
+                                    const DeviceBuffer::StageHandles& stages) {
     const auto find = [&](const char* name) {
       return reinterpret_cast<cuda::FunctionHandle>(kernels.at(name));
     };
     const cuda::RowsKernels found{find("echobuf_draw_rows"),
                                   find("echobuf_place_rows")};
+    std::vector<cuda::StageKernels> of_stages = DeviceBuffer::stage_kernels(stages);
     const GilRelease released;  // large allocations take their time
-    return std::make_shared<Core>(options, device.context(), found);
+    return std::make_shared<Core>(options, device.context(), found,
+                                  std::move(of_stages));
   }
 
   std::uint64_t share_ = 0;

@@ -100,6 +100,7 @@ class BufferOptions:
         max_rows: int = 0,
         pack_to: int = 0,
         cut: bool = False,
+        examples: int = 0,
     ) -> None: ...
     idle: int
     def needs(self) -> tuple[int, int, int, int, int]:
@@ -190,6 +191,9 @@ class ChainPlan:
         self,
     ) -> list[tuple[str, list[tuple[str | None, int, Any]], bool, bool]]:
         """The plan as text; operations: type, number, settings; statistic, gates."""
+    @property
+    def mixes(self) -> bool:
+        """True if examples are mixed with partners."""
 
 class RowsPlan:
     """A plan that makes a leaf of a ragged one."""
@@ -210,6 +214,11 @@ class RowsPlan:
     def mask(self) -> bool: ...
     @property
     def computes(self) -> bool: ...
+    @property
+    def stages(
+        self,
+    ) -> list[tuple[str, list[tuple[str | None, int, Any]], bool, bool]]:
+        """Those of a device, as in `ChainPlan`: of the window, or of a piece."""
 
 class ExportedLeaf:
     """A leaf of a batch on the CPU; the memory of all goes back with the last."""
@@ -310,6 +319,7 @@ class RaggedDeviceBuffer(_Bound):
         options: BufferOptions,
         device: Device,
         kernels: dict[str, int],
+        stages: list[tuple[int, int]],
     ) -> None: ...
     @property
     def share_bytes(self) -> int:

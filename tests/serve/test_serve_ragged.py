@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from serve_data import close_at_gate
+from serve_kills import main as kill
 from serve_texts import (
     KWARGS,
     LARGEST,
@@ -110,8 +111,8 @@ def test_auto_uses_each_example_at_least_once():
 class Batches(Texts):
     """Batches of seven examples, whose ragged leaves are in one of their forms."""
 
-    def __init__(self, n, form):
-        super().__init__(n)
+    def __init__(self, n, form, **kwargs):
+        super().__init__(n, **kwargs)
         self.form = form
 
     def __iter__(self):
@@ -196,31 +197,36 @@ def test_nested_tensors():
     assert rows == 2 * sum(number % 7 for number in range(40))
 
 
-@pytest.mark.parametrize("batched", [False, True])
-def test_another_server_goes_on_in_the_middle_of_an_epoch(batched):
-    """Also in the middle of a batch."""
+def test_another_server_goes_on_in_the_middle_of_an_epoch():
     gone = threading.Event()
-
-    class Upstream(Batches):
-        def __iter__(self):
-            each = super().__iter__() if batched else iter(Texts(80))
-            for count, item in enumerate(each):
-                self.made = count
-                if count == (6 if batched else 50) and self.form == "ragged":
-                    assert gone.wait(60)
-                yield item
-
-    options = {"window": 8, "batched": batched, "payload_bytes": PAYLOAD, "jobs": 2}
-    first = Upstream(80, "ragged")
-    server = serve.Server(first, NAME, epochs=2, **options)
+    first = Texts(80, lambda i: i < 50 or gone.wait(60))
+    options = {"window": 8, "payload_bytes": PAYLOAD, "jobs": 2, "epochs": 2}
+    server = serve.Server(first, NAME, **options)
     jobs = [TextJob(2, {**KWARGS, "seed": seed}) for seed in range(2)]
-    until(lambda: first.made == (6 if batched else 50))
+    until(lambda: first.made == 50)
     close_at_gate(server, gone, restarting=True)
-    with serve.Server(Upstream(80, "lists"), NAME, epochs=2, **options) as second:
+    with serve.Server(Texts(80), NAME, **options) as second:
         for seed, job in enumerate(jobs):
             alone = TextJob(2, {**KWARGS, "seed": seed}, Texts(80))
             assert assert_same(job.end(), alone.end()) > 10
         assert second.wait(60)
+
+
+@pytest.mark.parametrize("form", ["examples", "lists", "ragged"])
+def test_another_server_goes_on_in_the_middle_of_a_batch(form):
+    options = {"window": 8, "batched": True, "payload_bytes": PAYLOAD}
+    upstream = Batches(80, form, lengths=lambda i: i % 3)
+    server = serve.Server(upstream, NAME, **options)
+    with serve.attach(NAME, reconnect=30.0) as attached:
+        job = iter(EchoLoader(attached, **KWARGS))
+        served = [next(job)]
+        until(lambda: serve.status(NAME).published == 24)  # all slots
+        server.close(restarting=True)
+        with serve.Server(upstream, NAME, **options):
+            served += job
+            del job
+    alone = TextJob(1, KWARGS, Texts(80, lengths=lambda i: i % 3)).end()
+    assert assert_same([served], alone) > 10
 
 
 def test_an_epoch_that_is_left_is_passed_over():
@@ -238,6 +244,21 @@ def test_an_epoch_that_is_left_is_passed_over():
                 if epoch % 2:
                     assert uses_of(served, 100) == [2] * 100
         assert server.wait(60)
+
+
+def test_a_job_whose_epochs_overlap_beside_one_that_leaves_early():
+    with serve.Server(
+        Texts(100), NAME, window=8, jobs=2, epochs=4, payload_bytes=PAYLOAD
+    ):
+        steady = TextJob(4, {**KWARGS, "overlap_epochs": True})
+        with serve.attach(NAME) as attached:
+            loader = EchoLoader(attached, **KWARGS)
+            for _ in range(2):
+                for batch, _ in zip(loader, range(9), strict=False):
+                    assert len(batch["id"]) == 4
+            del loader
+        alone = TextJob(4, {**KWARGS, "overlap_epochs": True}, Texts(100))
+        assert assert_same(steady.end(), alone.end()) > 100
 
 
 def test_a_state_at_the_end_of_an_epoch_goes_on():
@@ -278,3 +299,7 @@ def test_a_slow_job_holds_the_others_up_when_the_payload_is_full(lag):
         assert uses_of(served, 300) == [2] * 300
         assert uses_of(fast.end()[0], 300) == [2] * 300
     assert upstream.made == 300
+
+
+def test_kills():
+    assert kill(15, 3, ragged=True) > 0

@@ -52,7 +52,7 @@ def test_arguments_of_a_server(kwargs, message):
 
 
 def test_a_payload_that_is_larger_than_the_memory(tmp_path):
-    with pytest.raises(CapacityError, match="larger than any memory|any memory"):
+    with pytest.raises(CapacityError, match="any memory"):
         server_of(Texts(9), payload_bytes=2**62)
     with pytest.raises(CapacityError, match="this machine has"):
         server_of(Texts(9), payload_bytes=2**50)
@@ -68,9 +68,12 @@ def test_an_upstream_none_of_whose_leaves_varies():
 
 def test_an_upstream_that_varies_without_payload_bytes():
     """The job hears of it: the server has taken the first example as it is."""
-    with server_of(Texts(60), payload_bytes=None, jobs=1):
-        with pytest.raises(UpstreamError, match="does not fit the first one"):
-            TextJob(1, {"window": 8, "batch_size": 4, "factor": 2}).end()
+    kwargs = {"window": 8, "batch_size": 4, "factor": 2}
+    with (
+        server_of(Texts(60), payload_bytes=None),
+        pytest.raises(UpstreamError, match="does not fit the first one"),
+    ):
+        TextJob(1, kwargs).end()
 
 
 def test_an_example_that_is_too_large_for_the_server():
@@ -94,14 +97,12 @@ def test_an_example_that_is_too_large_for_a_job_holds_no_other_up():
         with serve.attach(NAME) as attached:
             loader = EchoLoader(attached, **small)
             for _ in range(2):
-                ids = []
-                with pytest.raises(
-                    CapacityError, match="an example of the server has 36. bytes.* 200"
-                ):
-                    for batch in loader:
-                        ids += batch["id"].tolist()
-                assert max(ids, default=0) < 40
-            del loader
+                served = []
+                with pytest.raises(UpstreamError, match=r"it has 36. bytes.* 200") as e:
+                    served.extend(loader)
+                assert isinstance(e.value.__cause__, CapacityError)
+                assert all(max(batch["id"]) < 40 for batch in served)
+            del loader, e
         for epoch in other.end():
             assert uses_of(epoch, 100) == [2] * 100
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from echobuf import _core
-from echobuf._engine import capacity
+from echobuf._engine import capacity, ragged
 from echobuf._engine.output import OutputSpec
 from echobuf._engine.ragged_out import RaggedOut
 from echobuf.cuda.arrays import Arrays
@@ -58,7 +58,12 @@ class CudaBackend:
         self._needs = self.buffer_class.needs(core_options)
         self._check_capacity(core_options)
         kernels = self._device.kernels()
-        self._source = stage_source(plan for _, plan in output.plans)
+        plans = [
+            plan or rows
+            for (_, plan), rows in zip(output.plans, output.rows, strict=True)
+        ]
+        self._computes = any(plan is not None for plan in plans)
+        self._source = stage_source(plans, listed=spec.is_ragged)
         self._stages = self._device.stages(self._source)  # keeps them loaded
         self._spec = output.drawn
         self._finished_spec = output.spec
@@ -67,7 +72,7 @@ class CudaBackend:
         self._convert: Convert | None = None
         self.ragged_out = RaggedOut(output.spec, options)
         leaves, drawn = (
-            [(field.dtype, field.shape) for field in of.fields]
+            [ragged.core_leaf(field) for field in of.fields]
             for of in (spec, output.drawn)
         )
         with enough_threads("a buffer on a device", "close other buffers"):

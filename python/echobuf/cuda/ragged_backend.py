@@ -16,7 +16,7 @@ from echobuf.cuda.arrays import Arrays
 from echobuf.cuda.backend import CudaBackend
 from echobuf.cuda.device import device_error
 from echobuf.errors import DeviceError, OptionError
-from echobuf.field import Field, is_ragged
+from echobuf.field import Field, is_ragged, row_shape
 from echobuf.ragged import Padded, Ragged
 from echobuf.spec import Spec, make_spec
 
@@ -60,13 +60,23 @@ class RaggedCudaBackend(CudaBackend):
         ragged = self._options.ragged
         self._is_packed = ragged.form == "packed"
         self._packs = ragged.pack_to is not None
+        self._why_no_graph = ""
+        if ragged.max_rows is not None:
+            self._why_no_graph = _BY_ROWS
+        elif self._computes and not self._packs:
+            self._why_no_graph = _BY_CHAINS
         self._captured: list[int] = []  # rows that captured leaves have room for
         self._make: Callable[..., Any] = Ragged if self._is_packed else Padded
         self._dtypes: list[Any] | None = None
         self._arrays = self._device.arrays(_nothing(), ())
         self._made: OrderedDict[tuple[int, ...], Arrays] = OrderedDict()
         return self.buffer_class(
-            leaves, drawn, core_options, self._device.core, kernels
+            leaves,
+            drawn,
+            core_options,
+            self._device.core,
+            kernels,
+            self._stages.handles,
         )
 
     def use_tensors(self, dtypes: list[Any]) -> None:
@@ -163,13 +173,14 @@ class RaggedCudaBackend(CudaBackend):
         fields, dtypes = [], []
         given = self._dtypes or [None] * len(rows)
         for field, dtype, length in zip(self._spec.fields, given, rows, strict=True):
-            rest, index = field.shape[1:], count
+            index = count
             if not is_ragged(field):
-                shape: tuple[int, ...] = (count, *field.shape)
+                of_one = field.shape[1:] if self._options.whole_batches else field.shape
+                shape: tuple[int, ...] = (count, *of_one)
             elif self._is_packed:
-                shape, index = (length, *rest), count + 1
+                shape, index = (length, *row_shape(field)), count + 1
             else:
-                shape = (count, length, *rest)
+                shape = (count, length, *row_shape(field))
             fields.append(Field(shape, field.dtype))
             dtypes.append(dtype)
             if is_ragged(field):
@@ -213,8 +224,8 @@ class RaggedCudaBackend(CudaBackend):
         except DeviceError:
             self.core.notice_loss()  # producers may wait for room
             raise
-        if self._options.ragged.max_rows is not None and self.is_capturing(handle):
-            raise _no_graph_by_rows("the stream is being captured")
+        if self._why_no_graph and self.is_capturing(handle):
+            raise _no_graph("the stream is being captured", self._why_no_graph)
         memory = Memory(*memory_of(self._spec, layout, addresses, packs=self._packs))
         code, count, needed = self._draw_rows(memory, 0, handle, timeout, layout)
         if code == _core.RESIZE:
@@ -232,8 +243,10 @@ class RaggedCudaBackend(CudaBackend):
             OptionError: batches of any number of examples cannot be captured.
         """
         self._check_process()
-        if self._options.ragged.max_rows is not None:
-            raise _no_graph_by_rows("`before_replay` is for draws in a graph")
+        if self._why_no_graph:
+            raise _no_graph(
+                "`before_replay` is for draws in a graph", self._why_no_graph
+            )
         handle = self._arrays.stream(stream)
         core = self.core
         assert not isinstance(core, _core.DeviceBuffer)
@@ -266,11 +279,19 @@ class RaggedCudaBackend(CudaBackend):
         return rows + self._options.batch_size * fixed
 
 
-def _no_graph_by_rows(why: str) -> OptionError:
-    return OptionError(
-        f"{why}, and with `max_rows` batches differ in their number of examples; give "
-        "`batch_size` in its place."
-    )
+def _no_graph(why: str, reason: str) -> OptionError:
+    return OptionError(f"{why}, and {reason}.")
+
+
+_BY_ROWS = (
+    "with `max_rows` batches differ in their number of examples; give `batch_size` in "
+    "its place"
+)
+_BY_CHAINS = (
+    "`transform` has chains, which graphs of ragged leaves do not have yet; draw with "
+    "`next_batch` outside the graph, and copy the batch to where the graph reads it, "
+    "or use `pack_to`"
+)
 
 
 def _nothing() -> Spec:

@@ -21,6 +21,7 @@ from echobuf.errors import (
     ItemError,
     OptionError,
     StateError,
+    UpstreamError,
     message,
 )
 from echobuf.field import is_ragged
@@ -399,9 +400,12 @@ def misfit_error(engine: Engine, reader: _core.RingReader) -> EchobufError:
     kind, size = reader.misfit()
     if kind == _core.MISFIT_SHARE:
         share: int = engine.core.share_bytes  # type: ignore[union-attr]
-        return ragged.record_too_large(
-            "an example of the server", size, share, engine.options
+        cause = ragged.record_too_large("it", size, share, engine.options)
+        error = UpstreamError(
+            f"an example of the server is too large for this job: {message(cause)}"
         )
+        error.__cause__ = cause
+        return error
     pack_to = engine.options.ragged.pack_to
     if kind == _core.MISFIT_LENGTH:
         return ItemError(

@@ -45,7 +45,9 @@ class PayloadMeasure {
         lengths.payload_bytes > 0
             ? lengths.payload_bytes + share + (fractional ? share / 2 : 0)
             : size_product(records, most);
-    size = PayloadSize::around(window, most, records, lengths.fields.size(), edge);
+    const std::uint64_t examples = std::max<std::uint64_t>(lengths.examples, 1);
+    size = PayloadSize::around(window, most, records,
+                               size_product(lengths.fields.size(), examples), edge);
   }
 
   std::uint64_t share;  // SegmentTable::kUnknown: no limit
@@ -67,8 +69,9 @@ inline void describe_payload(BufferStats& stats, const PayloadClaims& claims,
 /// The layout of the slots, which have no bytes of the fields of any length.
 inline RecordLayout record_of(const BufferOptions& options) {
   std::vector<RecordLayout::Shape> shapes = options.fields;
-  for (const RaggedField& field : options.lengths.fields) shapes[field.field] = {0, 0};
-  return {shapes, false};
+  for (const RaggedField& field : options.lengths.fields)
+    shapes[field.field] = {0, static_cast<std::size_t>(options.lengths.examples)};
+  return {shapes, options.ragged};
 }
 
 /// `DrawerOf`: a PayloadDrawer, or a RowsDrawer for rows that are packed.
@@ -87,6 +90,7 @@ struct BasicPayloadBackend {
   /// Throws std::bad_alloc.
   explicit BasicPayloadBackend(const BufferOptions& options)
       : measure(options),
+        examples_(options.lengths.examples),
         ring(make_ring(options, measure)),
         store(make_store(options, measure)),
         batch(store.layout(), options.leaves, options.batch_size),
@@ -98,8 +102,10 @@ struct BasicPayloadBackend {
     const RecordLayout record = record_of(options);
     const BatchLayout batch(record, options.leaves, options.batch_size);
     const std::size_t fields = options.lengths.fields.size();
-    const std::size_t slot = options.borrowed ? RowsTable::bytes(1, fields)
-                                              : PayloadStore::bytes(record, 1, fields);
+    const std::size_t slot =
+        options.borrowed
+            ? RowsTable::bytes(1, fields)
+            : PayloadStore::bytes(record, 1, fields, options.lengths.examples);
     // More than those made ahead: of records that are set apart for a batch, or of rows
     // that are being packed.
     const std::uint64_t begun =
@@ -128,7 +134,7 @@ struct BasicPayloadBackend {
     const std::size_t window =
         store.is_borrowed()
             ? RowsTable::bytes(ring.capacity(), fields)
-            : PayloadStore::bytes(store.layout(), ring.capacity(), fields) +
+            : PayloadStore::bytes(store.layout(), ring.capacity(), fields, examples_) +
                   measure.size.bytes();
     return window + Ring::bytes(ring.capacity()) + pool->held() + batch.maker_bytes();
   }
@@ -141,6 +147,11 @@ struct BasicPayloadBackend {
   }
 
   const PayloadMeasure measure;
+
+ private:
+  const std::uint64_t examples_;
+
+ public:
   Ring ring;
   Store store;
   const BatchLayout batch;  // of the leaves that are no field of any length
@@ -157,7 +168,8 @@ struct BasicPayloadBackend {
     const std::vector<RaggedField>& fields = options.lengths.fields;
     if (options.borrowed)
       return {record_of(options), *options.borrowed, options.lengths, measure.most};
-    return {record_of(options), ring_capacity(options), measure.size, fields};
+    return {record_of(options), ring_capacity(options), measure.size, fields,
+            options.lengths.examples};
   }
 
   /// Of a batch as large as they are on average, twice: batches differ, but for those
@@ -168,6 +180,7 @@ struct BasicPayloadBackend {
     const LengthOptions& lengths = options.lengths;
     if (lengths.pack_to > 0)
       return RowsLayout(batch, lengths, options.batch_size).bytes();
+    const std::size_t examples = options.most_examples();
     std::size_t row = 0;
     for (const RaggedField& field : lengths.fields) row += field.row_bytes;
     std::size_t made = 0;  // of a row of all leaves, but for windows
@@ -178,8 +191,7 @@ struct BasicPayloadBackend {
         if (field.field != leaf.field) continue;
         ++leaves;
         if (leaf.rows && leaf.rows->windowed())
-          windows += round_up(size_product(options.batch_size, leaf.rows->bytes),
-                              kLeafAlignment);
+          windows += round_up(size_product(examples, leaf.rows->bytes), kLeafAlignment);
         else
           made += leaf.rows ? leaf.rows->bytes : field.row_bytes;
       }
@@ -191,7 +203,7 @@ struct BasicPayloadBackend {
           rows, 2 * options.batch_size * (lengths.payload_bytes / options.window));
     else
       rows = size_product(rows, options.batch_size);
-    const std::size_t index = (options.batch_size + 1) * sizeof(std::int64_t);
+    const std::size_t index = (examples + 1) * sizeof(std::int64_t);
     if (made != row) rows = size_product(rows / row + 1, made);
     return batch.bytes() + windows + leaves * round_up(index, kLeafAlignment) +
            round_up(rows, kLeafAlignment);

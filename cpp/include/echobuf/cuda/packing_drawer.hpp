@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "echobuf/buffer/options.hpp"
 #include "echobuf/cuda/device_rows.hpp"
@@ -27,9 +28,10 @@ class DevicePackingDrawer
                       std::uint64_t most_bytes, RowsCounts& counts,
                       const SharedContext& context, const BatchLayout& batch,
                       DrawOrder& order, const PayloadStaging::Window& window,
-                      const RowsKernels& kernels)
+                      const RowsKernels& kernels,
+                      const std::vector<StageKernels>& stages)
       : RowsFiller(options, ring, staging, share, most_bytes, counts, context, staging,
-                   batch, options, order, window, kernels, kChunk,
+                   batch, options, order, window, kernels, stages, kChunk,
                    most_begun(options.batch_size)),
         replay_(order) {}
 
@@ -90,6 +92,7 @@ class DevicePackingDrawer
     const std::size_t words =
         DeviceRows::table_words(options, options.lengths.fields.size(), kChunk);
     return RowsLaunch::device_bytes(words) +
+           DeviceTransformedRows::bytes(batch, options, kChunk) +
            size_product(most_begun(options.batch_size),
                         DeviceRows::Layout(batch, options).bytes);
   }

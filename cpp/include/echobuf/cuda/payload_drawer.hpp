@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "echobuf/buffer/options.hpp"
 #include "echobuf/cuda/payload_staging.hpp"
@@ -26,16 +27,16 @@ class DevicePayloadDrawer : public PayloadPlanner<StagedPayloadRing, PayloadStag
                       std::uint64_t most_bytes, RowsCounts& counts,
                       const SharedContext& context, const BatchLayout& batch,
                       DrawOrder& order, const PayloadStaging::Window& window,
-                      const RowsKernels& kernels)
+                      const RowsKernels& kernels,
+                      const std::vector<StageKernels>& stages)
       : PayloadPlanner(options, ring, staging, share, most_bytes, counts),
-        draw_(context, staging, batch, options, order, window, kernels),
+        draw_(context, staging, batch, options, order, window, kernels, stages),
         replay_(order) {}
 
   /// Of the tables, and for batches that wait in the middle.
   std::size_t device_bytes() const { return draw_.device_bytes(); }
-  static std::size_t own_bytes(const BufferOptions& options, const BatchLayout&) {
-    return RowsLaunch::device_bytes(
-        RowsDraw::table_words(options, options.lengths.fields.size()));
+  static std::size_t own_bytes(const BufferOptions& options, const BatchLayout& batch) {
+    return RowsDraw::own_bytes(options, batch);
   }
 
   /// Draws all of a batch, or says how large it is. What cannot wait in the ring for
@@ -64,12 +65,13 @@ class DevicePayloadDrawer : public PayloadPlanner<StagedPayloadRing, PayloadStag
   Outcome before_replay(RowsTarget& target) {
     const DeviceContext::Scope scope(draw_.context());
     const auto stream = static_cast<StreamHandle>(target.stream);
-    if (options_.lengths.max_rows > 0) return Outcome::kCapturing;
+    if (options_.lengths.max_rows > 0 || !draw_.can_capture())
+      return Outcome::kCapturing;
     if (draw_.context().driver().capture_of(stream)) return Outcome::kCapturing;
     Outcome outcome = plan();
     if (outcome == Outcome::kBatch) {
       draw_.find_records(planned());
-      if (draw_.records() != options_.batch_size)
+      if (draw_.examples() != options_.most_examples())
         outcome = Outcome::kFinished;
       else if (!target.leaves.empty() && !fits(target))
         outcome = Outcome::kResize;
@@ -116,7 +118,7 @@ class DevicePayloadDrawer : public PayloadPlanner<StagedPayloadRing, PayloadStag
     const bool roomy = target.room > 0;
     bool fit =
         target.leaves.size() == leaves &&
-        (roomy ? target.room >= draw_.records() : target.count == draw_.records());
+        (roomy ? target.room >= draw_.examples() : target.count == draw_.examples());
     target.needed.resize(leaves);
     for (std::size_t i = 0; i < leaves; ++i) {
       target.needed[i] = draw_.rows_of(i, options_.lengths.form);
@@ -124,7 +126,7 @@ class DevicePayloadDrawer : public PayloadPlanner<StagedPayloadRing, PayloadStag
       const std::uint64_t rows = target.leaves[i].rows;
       fit = roomy ? rows >= target.needed[i] : rows == target.needed[i];
     }
-    target.count = draw_.records();
+    target.count = draw_.examples();
     return fit;
   }
 
@@ -146,8 +148,8 @@ class DevicePayloadDrawer : public PayloadPlanner<StagedPayloadRing, PayloadStag
   }
 
   Outcome capture_into(RowsTarget& target, std::uint64_t capture) {
-    const std::uint64_t count = options_.batch_size;
-    if (options_.lengths.max_rows > 0 || target.room != count ||
+    const std::uint64_t count = options_.most_examples();
+    if (options_.lengths.max_rows > 0 || !draw_.can_capture() || target.room != count ||
         target.leaves.size() != draw_.leaves())
       return Outcome::kCapturing;
     if (!replay_.note_capture(capture)) return Outcome::kTwice;

@@ -53,13 +53,24 @@ class RowsLaunch {
   }
   static constexpr std::size_t kLive = 2;  // words that `captured_table` begins with
 
-  /// Enqueues the copy of the table, and launches that draw `leaves` of records below
-  /// ring position `end`.
-  void draw(std::vector<RowsLeaf>& leaves, std::uint64_t end, StreamHandle stream) {
+  /// Enqueues the copy of the table, launches that draw `leaves` of records below ring
+  /// position `end`, and what `behind` enqueues.
+  template <class Behind>
+  void draw(std::vector<RowsLeaf>& leaves, std::uint64_t end, StreamHandle stream,
+            Behind&& behind) {
     ordered(end, stream, [&] {
       table_.send(stream);
-      launch_all(leaves, 0, stream);
+      enqueue(leaves, stream);
+      std::forward<Behind>(behind)();
     });
+  }
+  void draw(std::vector<RowsLeaf>& leaves, std::uint64_t end, StreamHandle stream) {
+    draw(leaves, end, stream, [] {});
+  }
+
+  /// The launches alone, for `behind`.
+  void enqueue(std::vector<RowsLeaf>& leaves, StreamHandle stream) const {
+    launch_all(leaves, 0, stream);
   }
 
   /// Puts launches that draw `leaves` into the graph that is being captured: their
@@ -87,12 +98,15 @@ class RowsLaunch {
   }
 
   /// The same for `count` records that go to places of their own; `moves` lacks leaves.
+  template <class Behind>
   void place(PlaceMoves moves, const std::vector<PlacedLeaf>& leaves,
-             std::uint64_t count, std::uint64_t end, StreamHandle stream) {
+             std::uint64_t count, std::uint64_t end, StreamHandle stream,
+             Behind&& behind) {
     ordered(end, stream, [&] {
       table_.send(stream);
       moves.marks = 1;
-      for (std::size_t first = 0; first < leaves.size(); first += kRowsLeaves) {
+      std::size_t first = 0;
+      do {  // once, if stages make all leaves: for the marks
         const std::size_t some =
             std::min<std::size_t>(kRowsLeaves, leaves.size() - first);
         std::copy_n(leaves.begin() + static_cast<std::ptrdiff_t>(first), some,
@@ -100,7 +114,9 @@ class RowsLaunch {
         moves.leaves = static_cast<std::uint32_t>(some);
         launch(kernels_.place, moves, count * moves.pieces, stream);
         moves.marks = 0;
-      }
+        first += kRowsLeaves;
+      } while (first < leaves.size());
+      std::forward<Behind>(behind)();
     });
   }
 

@@ -65,15 +65,16 @@ class PayloadStore {
  public:
   using Rows = SharedWindow::Rows;
 
-  /// `layout`: of the slots, where the fields of `lengths` have no bytes.
+  /// `layout`: of the slots, where the fields of `lengths` have no bytes. `examples`:
+  /// of a record at most, if it is a whole batch; else 0.
   PayloadStore(RecordLayout layout, std::uint64_t capacity, const PayloadSize& size,
-               std::vector<RaggedField> fields)
+               std::vector<RaggedField> fields, std::uint64_t examples = 0)
       : slots_(std::move(layout), capacity),
         own_(std::make_unique<HostMemory>(size.bytes())),
         payload_(own_->data()),
         payload_bytes_(size.bytes()),
         stream_(HostStore::streams(size.bytes())),
-        table_(capacity, size.unit, std::move(fields)),
+        table_(capacity, size.unit, std::move(fields), examples),
         has_fixed_(has_fixed(slots_.layout())) {}
 
   /// In memory that other processes read: `window` says where.
@@ -108,8 +109,9 @@ class PayloadStore {
         same_lengths_(lengths.pack_to > 0) {}
 
   static std::size_t bytes(const RecordLayout& layout, std::uint64_t capacity,
-                           std::size_t fields) {
-    return HostStore::bytes(layout, capacity) + RowsTable::bytes(capacity, fields);
+                           std::size_t fields, std::uint64_t examples = 0) {
+    return HostStore::bytes(layout, capacity) +
+           RowsTable::bytes(capacity, fields, examples);
   }
 
   const RecordLayout& layout() const { return slots_.layout(); }
@@ -119,16 +121,18 @@ class PayloadStore {
   bool is_borrowed() const { return theirs_ != nullptr; }
   const SharedMemory* shared_memory() const { return shared_.get(); }
 
-  /// The units that example `index` of `leaves` takes.
-  std::uint64_t units_of(const SourceLeaf* leaves, std::uint64_t index) const {
-    return table_.units_of(leaves, index);
+  /// The units that example `index` of `leaves` takes; see RowsTable.
+  std::uint64_t units_of(const SourceLeaf* leaves, std::uint64_t index,
+                         std::uint64_t examples = 0) const {
+    return table_.units_of(leaves, index, examples);
   }
 
   /// Writes example `index` of `leaves` at `position`, its rows at `place` of the
-  /// payload.
+  /// payload. `examples`: of a whole batch.
   void write(std::uint64_t position, std::uint64_t place, const PayloadClaims& claims,
-             const SourceLeaf* leaves, std::uint64_t index, RowCopy large) {
-    if (has_fixed_) slots_.write(position, 1, leaves, index, 0);
+             const SourceLeaf* leaves, std::uint64_t index, RowCopy large,
+             std::uint64_t examples = 0) {
+    if (has_fixed_) slots_.write(position, 1, leaves, index, examples);
     const auto copy = [&](std::uint64_t offset, const std::byte* from,
                           std::size_t bytes) {
       std::byte* const to = payload_ + offset;
@@ -137,9 +141,11 @@ class PayloadStore {
       else if (bytes > 0)
         std::memcpy(to, from, bytes);
     };
-    table_.write(position, place % claims.units() * unit(), leaves, index, copy);
+    table_.write(position, place % claims.units() * unit(), leaves, index, examples,
+                 copy);
     if (ends_)
-      ends_[position % slots_.capacity()] = place + table_.units_of(leaves, index);
+      ends_[position % slots_.capacity()] =
+          place + table_.units_of(leaves, index, examples);
   }
 
   /// Another process has written the borrowed records at these positions. Notes a copy
@@ -170,6 +176,15 @@ class PayloadStore {
   const Rows& rows(std::uint64_t slot, std::size_t index) const {
     return table_.rows(slot, index);
   }
+  /// See RowsTable.
+  std::uint64_t examples_of(std::uint64_t slot) const {
+    return table_.examples_of(slot);
+  }
+  const Rows& example(std::uint64_t slot, std::size_t index,
+                      std::uint64_t number) const {
+    return table_.example(slot, index, number);
+  }
+  bool in_batches() const { return table_.in_batches(); }
   const std::byte* payload() const { return payload_; }
 
   /// Bytes of the rows of the record in a slot.
