@@ -277,7 +277,7 @@ def check_arguments(theirs: State, ours: State) -> None:
 
 
 def _check_unit_of_size(theirs: State, ours: State) -> None:
-    """Raise `StateError` if sizes of batches are in rows, and differ, or in one alone."""
+    """Raise `StateError` if sizes are in rows and differ, or in one of both alone."""
     rows = [arguments.get("max_rows") for arguments in (theirs, ours)]
     if rows[0] == rows[1]:
         return

@@ -59,7 +59,9 @@ def test_max_rows_limits_rows_with_all_their_padding(lengths, form, pad_to, max_
 
     def rows(ids):
         each = [lengths[number] for number in ids]
-        longest, total = (math.ceil(n / pad_to) * pad_to for n in (max(each), sum(each)))
+        longest, total = (
+            math.ceil(n / pad_to) * pad_to for n in (max(each), sum(each))
+        )
         return total if form == "packed" else longest * len(ids)
 
     at = 0
@@ -87,9 +89,9 @@ def test_a_batch_that_no_memory_holds_is_refused_with_the_argument(form, pad_to)
 def test_numbers_of_rows_that_no_memory_holds_are_refused():
     with pytest.raises(OptionError, match=f"`max_rows` is {2**62}.*bytes"):
         EchoBuffer(SPEC, **SMALL, max_rows=2**62)
-    with pytest.raises(echobuf.CapacityError, match="`pack_to`, which is 1,073,741,824"):
+    with pytest.raises(echobuf.CapacityError, match="`pack_to`, which is 1,073,"):
         EchoBuffer(TOKENS, **SMALL, batch_size=100, pack_to=2**30)
-    with pytest.raises(OptionError, match="`batch_size` is None.*`max_rows`"):
+    with pytest.raises(OptionError, match=r"`batch_size` is None.*`max_rows`"):
         EchoBuffer(SPEC, **SMALL)
 
 
@@ -146,15 +148,12 @@ def state_of(**kwargs):
 )
 def test_a_state_of_other_sizes_is_refused_with_both(taken, here, said):
     state = state_of(**taken)
-    with EchoBuffer(TOKENS, **SMALL, payload_bytes=1000, **here) as buffer:
-        with pytest.raises(StateError, match=said):
-            buffer.load_state_dict(state)
-    loader = echobuf.EchoLoader(
-        [np.zeros(3, np.int32)], **SMALL, payload_bytes=1000, ragged="packed", **here
-    ) if "pack_to" not in here else None
-    if loader is not None:
-        with pytest.raises(StateError, match=said):
-            loader.load_state_dict(state)
+    kwargs = {**SMALL, "payload_bytes": 1000, **here}
+    loader = echobuf.EchoLoader([np.zeros(3, np.int32)], **kwargs)
+    with EchoBuffer(TOKENS, **kwargs) as buffer:
+        for one in (buffer, loader):
+            with pytest.raises(StateError, match=said):
+                one.load_state_dict(state)
 
 
 # ---- what is put
@@ -219,5 +218,7 @@ def test_offsets_of_another_type_are_named(thing, remedy):
 
 def test_a_first_item_that_is_too_long_is_compared_with_the_limit_alone():
     loader = echobuf.EchoLoader([A, A[:2]], batch_size=1, **SMALL, pack_to=4)
-    with pytest.raises(echobuf.ItemError, match="^item 0 .*not fit: .*5 rows; `pack_to` is 4"):
+    with pytest.raises(
+        echobuf.ItemError, match="^item 0 .*not fit: .*5 rows; `pack_to` is 4"
+    ):
         list(loader)
