@@ -219,6 +219,6 @@ def test_offsets_of_another_type_are_named(thing, remedy):
 def test_a_first_item_that_is_too_long_is_compared_with_the_limit_alone():
     loader = echobuf.EchoLoader([A, A[:2]], batch_size=1, **SMALL, pack_to=4)
     with pytest.raises(
-        echobuf.ItemError, match="^item 0 .*not fit: .*5 rows; `pack_to` is 4"
+        echobuf.ItemError, match=r"^item 0 .*not fit: .*5 rows; `pack_to` is 4"
     ):
         list(loader)
