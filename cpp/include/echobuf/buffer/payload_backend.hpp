@@ -28,7 +28,7 @@ namespace echobuf {
 
 /// The most bytes of a segment, and of a record; and the payload ring, which has room
 /// for the window, the segment that is being filled, the record that shows that it is
-/// full, and what one leaves free that does not wrap around.
+/// full, and, from `wrap_from` on, the end of one that does not wrap around.
 class PayloadMeasure {
  public:
   explicit PayloadMeasure(const BufferOptions& options) {
@@ -54,12 +54,15 @@ class PayloadMeasure {
       edge = padding + (unit > kFieldAlignment ? unit : 0);
       size = PayloadSize::of(window + 2 * (most + edge) + size_product(records, edge));
     } while (size.unit != unit);
+    // As many units as a record takes at most: see PayloadClaims.
+    wrap_from = size.units - (most + edge) / unit;
   }
 
   std::uint64_t share;  // SegmentTable::kUnknown: no limit
   std::uint64_t most;
   std::uint64_t edge;  // bytes of a record at most that are no rows
   PayloadSize size{0, 0};
+  std::uint64_t wrap_from;  // units
 };
 
 /// Says how full the payload ring is, and what is known of the rows.
@@ -95,7 +98,8 @@ struct BasicPayloadBackend {
   /// Throws std::bad_alloc.
   explicit BasicPayloadBackend(const BufferOptions& options)
       : measure(options),
-        ring(ring_capacity(options), measure.size.units),
+        ring(ring_capacity(options), measure.size.units, 0, 0, nullptr,
+             measure.wrap_from),
         store(record_of(options), ring_capacity(options), measure.size,
               options.lengths.fields),
         batch(store.layout(), options.leaves, options.batch_size),
@@ -130,11 +134,11 @@ struct BasicPayloadBackend {
   void stop() {}
   void abandon() {}
 
-  /// Bytes taken by now.
+  /// Bytes taken by now, without what no record of those put so far comes to.
   std::size_t bytes() const {
     return PayloadStore::bytes(store.layout(), ring.capacity(), store.fields().size()) +
-           Ring::bytes(ring.capacity()) + measure.size.bytes() + pool->held() +
-           batch.maker_bytes();
+           Ring::bytes(ring.capacity()) + store.payload_bytes(measure.wrap_from) +
+           pool->held() + batch.maker_bytes();
   }
 
   std::size_t device_bytes() const { return 0; }

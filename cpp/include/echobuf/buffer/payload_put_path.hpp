@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <numeric>
 #include <string>
+#include <vector>
 
 #include "echobuf/buffer/argument_checks.hpp"
 #include "echobuf/buffer/clocks.hpp"
@@ -21,7 +22,13 @@ template <class Ring, class Store>
 class PayloadPutPath {
  public:
   PayloadPutPath(Ring& ring, Store& store, std::uint64_t most_bytes)
-      : ring_(ring), store_(store), most_bytes_(most_bytes) {}
+      : ring_(ring), store_(store), most_bytes_(most_bytes) {
+    for (const RaggedField& field : store.fields()) {
+      const std::uint64_t fit = most_bytes / field.row_bytes;
+      most_rows_.push_back(field.max_length > 0 ? std::min(field.max_length, fit)
+                                                : fit);
+    }
+  }
 
   /// Puts examples `done` ... n-1 of `leaves` and counts them in `done`. Throws
   /// std::invalid_argument, before anything is put, for examples that are larger than a
@@ -35,8 +42,12 @@ class PayloadPutPath {
     while (done < n) {
       const std::uint64_t want = std::min(kChunk, n - done);
       std::uint64_t units[kChunk];
-      for (std::uint64_t i = 0; i < want; ++i)
+      std::uint64_t largest = 0;
+      for (std::uint64_t i = 0; i < want; ++i) {
         units[i] = store_.units_of(leaves, done + i);
+        largest = std::max(largest, units[i]);
+      }
+      store_.note_largest(largest);
       const auto units_of = [&](std::uint64_t i) { return units[i]; };
       const auto claim = claims.claim(want, units_of, term);
       if (claim.closed) return Status::kClosed;
@@ -75,36 +86,58 @@ class PayloadPutPath {
     PayloadClaims& claims = ring_.claims();
     const std::uint64_t all = std::accumulate(units, units + claim.count, kNone);
     const RowCopy large = store_.streams(all * store_.unit());
-    std::uint64_t place = claim.place;
+    PayloadClaims::Cursor next = claims.cursor(claim.place);
+    std::uint64_t slot = ring_.slot(claim.first);
     for (std::uint64_t i = 0; i < claim.count; ++i) {
-      const std::uint64_t start = claims.take(place, units[i]);
-      store_.write(claim.first + i, start, claims, leaves, from + i, large);
-      claims.end_at(claim.first + i, place);
+      const PayloadClaims::Cursor start = claims.take(next, units[i]);
+      store_.write({claim.first + i, slot, start}, leaves, from + i, large);
+      claims.end_in(slot, next.place);
+      if (++slot == ring_.capacity()) slot = 0;
     }
     if (large) finish_streaming();
   }
 
   void check(const SourceLeaf* leaves, std::uint64_t n) const {
-    for (std::uint64_t i = 0; i < n; ++i) {
-      std::uint64_t bytes = 0;
-      for (const RaggedField& field : store_.fields()) {
-        const SourceLeaf& leaf = leaves[field.field];
-        const std::uint64_t rows = leaf.rows_of(i);
-        check_rows(leaf, field, i);
-        if (field.max_length > 0 && rows > field.max_length)
-          argument_checks::refuse("put", "example " + std::to_string(i) + " has " +
-                                             std::to_string(rows) + " rows, but " +
-                                             "`max_length` is " +
-                                             std::to_string(field.max_length));
-        // More rows than fit are as many bytes that do not: a product could overflow.
-        bytes += std::min(rows, most_bytes_ / field.row_bytes + 1) * field.row_bytes;
-      }
-      if (bytes > most_bytes_)
-        argument_checks::refuse(
-            "put", "example " + std::to_string(i) + " has " + std::to_string(bytes) +
-                       " bytes or more, but a segment\'s share of `payload_bytes` is " +
-                       std::to_string(most_bytes_));
+    for (std::uint64_t i = 0; i < n; ++i)
+      if (!is_fine(leaves, i)) refuse(leaves, i);
+  }
+
+  bool is_fine(const SourceLeaf* leaves, std::uint64_t i) const {
+    std::uint64_t bytes = 0;
+    for (std::size_t f = 0; f < most_rows_.size(); ++f) {
+      const RaggedField& field = store_.fields()[f];
+      const SourceLeaf& leaf = leaves[field.field];
+      const std::uint64_t rows = leaf.rows_of(i);
+      if (rows > most_rows_[f]) return false;  // a decrease is very many, too
+      if (leaf.offsets &&
+          (leaf.offsets[i] < 0 || leaf.offsets[i + 1] < leaf.offsets[i]))
+        return false;
+      if (leaf.data == nullptr && rows > 0) return false;
+      bytes += rows * field.row_bytes;
     }
+    return bytes <= most_bytes_;
+  }
+
+  /// Throws if is_fine() says no.
+  void refuse(const SourceLeaf* leaves, std::uint64_t i) const {
+    std::uint64_t bytes = 0;
+    for (const RaggedField& field : store_.fields()) {
+      const SourceLeaf& leaf = leaves[field.field];
+      const std::uint64_t rows = leaf.rows_of(i);
+      check_rows(leaf, field, i);
+      if (field.max_length > 0 && rows > field.max_length)
+        argument_checks::refuse("put", "example " + std::to_string(i) + " has " +
+                                           std::to_string(rows) + " rows, but " +
+                                           "`max_length` is " +
+                                           std::to_string(field.max_length));
+      // More rows than fit are as many bytes that do not: a product could overflow.
+      bytes += std::min(rows, most_bytes_ / field.row_bytes + 1) * field.row_bytes;
+    }
+    if (bytes > most_bytes_)
+      argument_checks::refuse(
+          "put", "example " + std::to_string(i) + " has " + std::to_string(bytes) +
+                     " bytes or more, but a segment\'s share of `payload_bytes` is " +
+                     std::to_string(most_bytes_));
   }
 
   /// Refuses what no rows can be read from.
@@ -123,6 +156,7 @@ class PayloadPutPath {
   Ring& ring_;
   Store& store_;
   const std::uint64_t most_bytes_;
+  std::vector<std::uint64_t> most_rows_;  // by the fields of the store
   UpstreamClock clock_;
 };
 

@@ -2,14 +2,17 @@
 // size, and a ring of bytes for the rows of the others.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
+#include <new>
 #include <utility>
 #include <vector>
 
 #include "echobuf/buffer/length_options.hpp"
 #include "echobuf/draw/copy.hpp"
+#include "echobuf/draw/gather.hpp"
 #include "echobuf/store/host_store.hpp"
 #include "echobuf/store/memory.hpp"
 #include "echobuf/store/payload_claims.hpp"
@@ -33,6 +36,13 @@ struct PayloadSize {
     while (bytes / unit >= PayloadClaims::kMostUnits) unit *= 2;
     return {unit, bytes / unit + 1};
   }
+};
+
+/// Where a record is written: its position and its slot, and its place of the payload.
+struct RecordPlace {
+  std::uint64_t position;
+  std::uint64_t slot;
+  PayloadClaims::Cursor payload;
 };
 
 class PayloadStore {
@@ -67,20 +77,35 @@ class PayloadStore {
     return table_.units_of(leaves, index);
   }
 
-  /// Writes example `index` of `leaves` at `position`, its rows at `place` of the
-  /// payload.
-  void write(std::uint64_t position, std::uint64_t place, const PayloadClaims& claims,
-             const SourceLeaf* leaves, std::uint64_t index, RowCopy large) {
-    if (has_fixed_) slots_.write(position, 1, leaves, index, 0);
+  /// Notes that records of up to so many units are put.
+  void note_largest(std::uint64_t units) {
+    // Relaxed: of bytes(), a statistic.
+    std::uint64_t seen = largest_.load(std::memory_order_relaxed);
+    while (units > seen &&
+           !largest_.compare_exchange_weak(seen, units, std::memory_order_relaxed))
+      continue;
+  }
+  /// The bytes of the payload that records come to: of those noted, none begins at unit
+  /// `wrap_from` or behind it.
+  std::size_t payload_bytes(std::uint64_t wrap_from) const {
+    return std::min<std::size_t>(
+        payload_.bytes(),
+        (wrap_from + largest_.load(std::memory_order_relaxed)) * unit());
+  }
+
+  /// Writes example `index` of `leaves`.
+  void write(const RecordPlace& at, const SourceLeaf* leaves, std::uint64_t index,
+             RowCopy large) {
+    if (has_fixed_) slots_.write(at.position, 1, leaves, index, 0);
     const auto copy = [&](std::uint64_t offset, const std::byte* from,
                           std::size_t bytes) {
       std::byte* const to = payload_.data() + offset;
       if (large && bytes >= kStreamRow)
         large(to, from, bytes);
-      else if (bytes > 0)
-        std::memcpy(to, from, bytes);
+      else
+        detail::copy_field(to, from, bytes);
     };
-    table_.write(position, place % claims.units() * unit(), leaves, index, copy);
+    table_.write(at.slot, at.payload.unit * unit(), leaves, index, copy);
   }
 
   /// Returns the way to copy so many bytes in one put, if it is a special one.
@@ -103,7 +128,8 @@ class PayloadStore {
   const HostMemory payload_;
   const RowCopy stream_;  // of large records, where the caches cannot hold the payload
   RowsTable table_;
-  bool has_fixed_ = false;  // slots have bytes
+  bool has_fixed_ = false;                 // slots have bytes
+  std::atomic<std::uint64_t> largest_{0};  // units of a record
 };
 
 }  // namespace echobuf

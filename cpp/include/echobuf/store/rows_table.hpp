@@ -2,6 +2,7 @@
 // lie, and how many they are.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -24,9 +25,10 @@ class RowsTable {
     std::uint64_t count;
   };
 
+  /// `unit`: a power of two.
   RowsTable(std::uint64_t capacity, std::uint64_t unit, std::vector<RaggedField> fields)
-      : capacity_(capacity),
-        unit_(unit),
+      : unit_(unit),
+        unit_shift_(std::countr_zero(unit)),
         fields_(std::move(fields)),
         rows_(size_product(capacity, fields_.size())) {}
 
@@ -43,15 +45,15 @@ class RowsTable {
     for (const RaggedField& field : fields_)
       bytes += round_up(leaves[field.field].rows_of(index) * field.row_bytes,
                         kFieldAlignment);
-    return (bytes + unit_ - 1) / unit_;
+    return (bytes + unit_ - 1) >> unit_shift_;
   }
 
-  /// Notes example `index` of `leaves` at `position`, its rows from byte `offset` of
-  /// the payload on. `copy`: copies the bytes of a field's rows to an offset.
+  /// Notes example `index` of `leaves` in a slot, its rows from byte `offset` of the
+  /// payload on. `copy`: copies the bytes of a field's rows to an offset.
   template <class Copy>
-  void write(std::uint64_t position, std::uint64_t offset, const SourceLeaf* leaves,
+  void write(std::uint64_t slot, std::uint64_t offset, const SourceLeaf* leaves,
              std::uint64_t index, const Copy& copy) {
-    Rows* rows = &rows_[position % capacity_ * fields_.size()];
+    Rows* rows = &rows_[slot * fields_.size()];
     for (const RaggedField& field : fields_) {
       const SourceLeaf& leaf = leaves[field.field];
       const std::uint64_t count = leaf.rows_of(index);
@@ -83,8 +85,8 @@ class RowsTable {
   }
 
  private:
-  const std::uint64_t capacity_;
   const std::uint64_t unit_;
+  const int unit_shift_;
   const std::vector<RaggedField> fields_;
   std::vector<Rows> rows_;
 };
