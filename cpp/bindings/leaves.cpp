@@ -228,8 +228,10 @@ bool Leaves::bind_rows(const Leaf& leaf, py::handle item, Form form, bool stacke
     if (source.offsets[0] != 0 ||
         static_cast<std::uint64_t>(source.offsets[sources.n]) != rows)
       return false;
+    bool ordered = true;
     for (std::uint64_t i = 0; i < sources.n; ++i)
-      if (source.offsets[i + 1] < source.offsets[i]) return false;
+      ordered &= source.offsets[i + 1] >= source.offsets[i];
+    if (!ordered) return false;
   }
   sources.payload += rows * leaf.row_bytes;
   sources.leaves.push_back(source);
@@ -238,7 +240,13 @@ bool Leaves::bind_rows(const Leaf& leaf, py::handle item, Form form, bool stacke
 
 /// Returns whether each example's leaves of any length are within the limits.
 bool Leaves::within_limits(const Sources& sources) const {
-  if (sources.payload == 0 && !same_lengths_) return true;
+  // No example has more than all of them have together.
+  const bool bounded =
+      std::any_of(leaves_.begin(), leaves_.end(),
+                  [](const Leaf& leaf) { return leaf.max_length > 0; });
+  if (!same_lengths_ && !bounded &&
+      (most_bytes_ == 0 || sources.payload <= most_bytes_))
+    return true;
   for (std::uint64_t i = 0; i < sources.n; ++i) {
     std::uint64_t bytes = 0;
     for (std::size_t f = 0; f < leaves_.size(); ++f) {

@@ -84,6 +84,11 @@ class PayloadStaging {
     return table_.units_of(leaves, index);
   }
 
+  void units_of(const SourceLeaf* leaves, std::uint64_t from, std::uint64_t count,
+                std::uint64_t* units) const {
+    table_.units_of(leaves, from, count, units);
+  }
+
   /// All of its memory is there from the start.
   static constexpr void note_largest(std::uint64_t) {}
 

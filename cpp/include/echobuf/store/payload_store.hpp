@@ -77,6 +77,12 @@ class PayloadStore {
     return table_.units_of(leaves, index);
   }
 
+  /// Those of `count` examples from `from` on.
+  void units_of(const SourceLeaf* leaves, std::uint64_t from, std::uint64_t count,
+                std::uint64_t* units) const {
+    table_.units_of(leaves, from, count, units);
+  }
+
   /// Notes that records of up to so many units are put.
   void note_largest(std::uint64_t units) {
     // Relaxed: of bytes(), a statistic.

@@ -2,6 +2,7 @@
 // lie, and how many they are.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -46,6 +47,19 @@ class RowsTable {
       bytes += round_up(leaves[field.field].rows_of(index) * field.row_bytes,
                         kFieldAlignment);
     return (bytes + unit_ - 1) >> unit_shift_;
+  }
+
+  /// The units of `count` examples from `from` on.
+  void units_of(const SourceLeaf* leaves, std::uint64_t from, std::uint64_t count,
+                std::uint64_t* units) const {
+    std::fill_n(units, count, unit_ - 1);
+    for (const RaggedField& field : fields_) {
+      const SourceLeaf leaf = leaves[field.field];
+      const std::size_t row_bytes = field.row_bytes;
+      for (std::uint64_t i = 0; i < count; ++i)
+        units[i] += round_up(leaf.rows_of(from + i) * row_bytes, kFieldAlignment);
+    }
+    for (std::uint64_t i = 0; i < count; ++i) units[i] >>= unit_shift_;
   }
 
   /// Notes example `index` of `leaves` in a slot, its rows from byte `offset` of the
