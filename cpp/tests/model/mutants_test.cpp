@@ -76,14 +76,14 @@ Result run_payload(const Options& options) {
   return explore<World>(plan, options);
 }
 
-/// Two records of a payload of four units, through staging.
+/// Three records of a payload of six units, through staging.
 template <std::uint64_t Slots, std::uint64_t Units, std::uint64_t Size>
 Result run_staged(const Options& options) {
   RingPlan plan;
-  plan.capacity = 2;
-  plan.units = 4;
+  plan.capacity = 3;
+  plan.units = 6;
   plan.sizes[0] = Size;
-  plan.runs[0] = 2;
+  plan.runs[0] = 3;
   plan.staged_slots = Slots;
   plan.staged_units = Units;
   return explore<PutThroughStaging>(plan, options);
