@@ -152,7 +152,8 @@ def _check_batch_size(batch_size: Any, unit: str, max_rows: int | None) -> int:
         if batch_size is None:
             raise OptionError(
                 "`batch_size` is None; with unit='example' it must be an int >= 1, the "
-                "number of examples in a batch."
+                "number of examples in a batch. With ragged leaves `max_rows` may take "
+                "its place."
             )
         return check_int("batch_size", batch_size, 1, None)
     if batch_size is not None:

@@ -207,8 +207,11 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
     for (std::size_t f = 0; f < rows_.size(); ++f) {
       const std::uint64_t rows = store_.rows(slot, f).count;
       longest = std::max(longest, rows);
-      const std::uint64_t all = padded ? longest * (count() + 1) : rows_[f] + rows;
-      fit = fit && all <= options_.lengths.max_rows;
+      // Divided, not multiplied: `pad_to` may be any number.
+      const std::uint64_t most = options_.lengths.max_rows / (padded ? count() + 1 : 1);
+      const std::uint64_t all =
+          round_up(padded ? longest : rows_[f] + rows, options_.lengths.pad_to);
+      fit = fit && all <= most;
     }
     if (!fit && count() > 0) {
       full_ = true;
