@@ -32,7 +32,7 @@ def test_there_is_no_other_code():
         code for code in BLOCKS if "cu_seqlens" in code or "def attend" in code
     ]
     assert len(elsewhere) == 2  # test_ragged_attention.py runs them
-    assert len(BLOCKS) - len(elsewhere) == 8
+    assert len(BLOCKS) - len(elsewhere) == 9
 
 
 def test_a_loader():
@@ -164,7 +164,7 @@ def test_a_decoder_of_a_gpu(monkeypatch):
 
 
 def test_memory_of_the_callers():
-    names = run(7)
+    names = run(8)
     assert names["batch"] is names["out"]
     lengths = [len(text) for text in names["texts"]]
     assert lengths == names["batch"]["label"].tolist()
