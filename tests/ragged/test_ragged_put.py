@@ -147,7 +147,7 @@ REFUSED_BATCHES = {
     "list of numbers": ([1, 2, 3], ["`batch[0]` is of type int"]),
     "other dtype in a list": ([VALUES, np.zeros(2)], ["`batch[1]` has dtype float64"]),
     "other shape in a list": ([VALUES, VALUES[None]], ["`batch[1]` has shape [1, 4]"]),
-    "objects": (np.array([VALUES, VALUES[:1]], object), ["object", "np.pad"]),
+    "objects": (np.array([VALUES, VALUES[:1]], object), ["objects", "`list(x)`"]),
     "one example": (VALUES, ["[4]", "[n, None]", "`put`"]),
     "padded": (Padded(VALUES[None], np.array([4])), ["Padded", "`x.to_list()`"]),
     "null": (pa.array([[1], None], pa.list_(pa.int32())), ["1 nulls"]),
