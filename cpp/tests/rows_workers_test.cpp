@@ -24,17 +24,17 @@ using test::Records;
 
 constexpr std::uint64_t kShare = 24'000;  // bytes: an area has room for two and a half
 
-BufferOptions pool_options() { return test::of_lengths(16, 4, {2, 1}, 2 * kShare); }
+BufferOptions rows_options() { return test::of_lengths(16, 4, {2, 1}, 2 * kShare); }
 
 /// A buffer and its pool; workers are threads here, with mappings of their own.
-struct Trainer {
-  explicit Trainer(std::uint64_t workers, std::uint64_t ahead = 4)
-      : buffer(std::make_shared<RaggedBuffer>(pool_options())),
+struct RowsTrainer {
+  explicit RowsTrainer(std::uint64_t workers, std::uint64_t ahead = 4)
+      : buffer(std::make_shared<RaggedBuffer>(rows_options())),
         pool(buffer, workers, ahead),
         queues(workers) {}
 
   std::unique_ptr<RowsWorker> hire(std::uint64_t queue) const {
-    const BufferOptions options = pool_options();
+    const BufferOptions options = rows_options();
     const auto& delivery = pool.delivery();
     return std::make_unique<RowsWorker>(
         pool.control_block().fd(), queues, queue, delivery.memory()->fd(),
@@ -62,7 +62,8 @@ Status write(RowsWorker& worker, std::uint64_t id, Deadline until = Deadline::ma
 
 /// Works until the pool is closed; now and then leaves a ticket half-done and is hired
 /// again, as a process is after it was killed.
-void work(const Trainer& trainer, std::uint64_t queue, double chance_of_death) {
+void work_rows(const RowsTrainer& trainer, std::uint64_t queue,
+               double chance_of_death) {
   std::mt19937 random(static_cast<unsigned>(queue));
   std::unique_ptr<RowsWorker> worker = trainer.hire(queue);
   for (;;) {
@@ -77,33 +78,33 @@ void work(const Trainer& trainer, std::uint64_t queue, double chance_of_death) {
   }
 }
 
-std::vector<std::int64_t> counted(std::int64_t n) {
+std::vector<std::int64_t> counted_rows(std::int64_t n) {
   std::vector<std::int64_t> indices(static_cast<std::size_t>(n));
   std::iota(indices.begin(), indices.end(), 0);
   return indices;
 }
 
-Ids serve_out(RaggedBuffer& buffer) {
+Ids serve_rows(RaggedBuffer& buffer) {
   Ids served;
   for (Batch batch; buffer.next(batch) == Status::kOk;) {
-    const Ids ids = test::read_batch(batch, pool_options(), kLengths);
+    const Ids ids = test::read_batch(batch, rows_options(), kLengths);
     served.insert(served.end(), ids.begin(), ids.end());
   }
   return served;
 }
 
-Ids order_with(std::uint64_t workers, double chance_of_death) {
-  Trainer trainer(workers, 16);
+Ids rows_order_with(std::uint64_t workers, double chance_of_death) {
+  RowsTrainer trainer(workers, 16);
   std::vector<std::thread> threads;
   for (std::uint64_t queue = 0; queue < workers; ++queue)
-    threads.emplace_back([&, queue] { work(trainer, queue, chance_of_death); });
+    threads.emplace_back([&, queue] { work_rows(trainer, queue, chance_of_death); });
   std::thread giver([&] {
-    EXPECT_EQ(trainer.submit(counted(300)), Status::kOk);
+    EXPECT_EQ(trainer.submit(counted_rows(300)), Status::kOk);
     EXPECT_EQ(trainer.pool.wait_committed(trainer.pool.submitted(), Deadline::max()),
               Status::kOk);
     trainer.buffer->close();
   });
-  Ids served = serve_out(*trainer.buffer);
+  Ids served = serve_rows(*trainer.buffer);
   giver.join();
   trainer.pool.close();
   for (std::thread& thread : threads) thread.join();
@@ -111,7 +112,7 @@ Ids order_with(std::uint64_t workers, double chance_of_death) {
 }
 
 TEST(RowsWorkers, OrderIsThatOfOneProducerWhateverTheirNumberAndTheirDeaths) {
-  RaggedBuffer buffer(pool_options());
+  RaggedBuffer buffer(rows_options());
   Ids alone;
   std::thread producer([&] {
     Ids ids(300);
@@ -123,16 +124,16 @@ TEST(RowsWorkers, OrderIsThatOfOneProducerWhateverTheirNumberAndTheirDeaths) {
               Status::kOk);
     buffer.close();
   });
-  alone = serve_out(buffer);
+  alone = serve_rows(buffer);
   producer.join();
   ASSERT_EQ(alone.size(), 600);
-  EXPECT_EQ(order_with(1, 0), alone);
-  EXPECT_EQ(order_with(3, 0), alone);
-  EXPECT_EQ(order_with(3, 0.2), alone);
+  EXPECT_EQ(rows_order_with(1, 0), alone);
+  EXPECT_EQ(rows_order_with(3, 0), alone);
+  EXPECT_EQ(rows_order_with(3, 0.2), alone);
 }
 
 TEST(RowsWorkers, WhatIsMadeWaitsInTheAreaForWhatComesBefore) {
-  Trainer trainer(2);
+  RowsTrainer trainer(2);
   ASSERT_EQ(trainer.submit({0, 1, 2, 3}), Status::kOk);  // to both in turn
   const auto first = trainer.hire(0);
   const auto second = trainer.hire(1);
@@ -156,7 +157,7 @@ TEST(RowsWorkers, WhatIsMadeWaitsInTheAreaForWhatComesBefore) {
 }
 
 TEST(RowsWorkers, AWorkerWaitsForRoomUntilItsTicketIsRevoked) {
-  Trainer trainer(2);
+  RowsTrainer trainer(2);
   ASSERT_EQ(trainer.submit({0, 1, 2, 3, 4, 5, 6, 7}), Status::kOk);
   const auto worker = trainer.hire(1);  // of 1, 3, 5 and 7, which wait for 0
   std::vector<std::byte> tokens(kShare);
@@ -199,9 +200,10 @@ TEST(RowsWorkers, AWorkerWaitsForRoomUntilItsTicketIsRevoked) {
 }
 
 TEST(RowsWorkers, ALoopThatStopsDrawingHoldsNobodyUpForGood) {
-  Trainer trainer(1, 16);
-  std::thread worker([&] { work(trainer, 0, 0); });
-  std::thread giver([&] { EXPECT_EQ(trainer.submit(counted(300)), Status::kClosed); });
+  RowsTrainer trainer(1, 16);
+  std::thread worker([&] { work_rows(trainer, 0, 0); });
+  std::thread giver(
+      [&] { EXPECT_EQ(trainer.submit(counted_rows(300)), Status::kClosed); });
   Batch batch;
   EXPECT_EQ(trainer.buffer->next(batch), Status::kOk);
   trainer.pool.revoke(trainer.buffer->term(), trainer.pool.submitted());
@@ -214,10 +216,10 @@ TEST(RowsWorkers, ALoopThatStopsDrawingHoldsNobodyUpForGood) {
 }
 
 TEST(RowsWorkers, NonsenseOfAWorkerFailsTheTermAndReadsNothingElse) {
-  const BufferOptions options = pool_options();
+  const BufferOptions options = rows_options();
   for (const std::uint64_t nonsense :
        {~std::uint64_t{0}, kShare, std::uint64_t{1} << 62}) {
-    Trainer trainer(1);
+    RowsTrainer trainer(1);
     ASSERT_EQ(trainer.submit({0}), Status::kOk);
     const auto worker = trainer.hire(0);
     std::int64_t index = 0;
@@ -234,7 +236,7 @@ TEST(RowsWorkers, NonsenseOfAWorkerFailsTheTermAndReadsNothingElse) {
 }
 
 TEST(RowsWorkers, AnExampleThatIsLargerThanAShareIsRefused) {
-  const BufferOptions options = pool_options();
+  const BufferOptions options = rows_options();
   const AreaRecord record(record_of(options), options.lengths.fields, kShare);
   std::vector<std::byte> rows(2 * kShare);
   const std::uint64_t id = 0;

@@ -48,7 +48,7 @@ std::shared_ptr<PayloadSharedRing> make_payload_ring(std::uint64_t slots = kSlot
 }
 
 /// The largest windows, and others: each takes the largest record into its share.
-std::vector<BufferOptions> all_kinds() {
+std::vector<BufferOptions> ragged_kinds() {
   std::vector<BufferOptions> kinds{
       of_lengths(kWindow, kWindow, {1, 1}, kPayload),
       of_lengths(kWindow, 5, {7, 2}, kPayload),
@@ -102,7 +102,7 @@ void expect_order(const RaggedJob::Served& served, const Sizes& sizes,
 TEST(ServeRagged, EveryJobDrawsAsFromAnUpstreamOfItsOwn) {
   const Sizes sizes{157, 31, 0, 1, 48, 0, 0, 200};
   const auto ring = make_payload_ring();
-  const auto kinds = all_kinds();
+  const auto kinds = ragged_kinds();
   Threads threads;
   std::atomic<std::uint64_t> epochs{0};
   for (std::size_t i = 0; i < 2 * kinds.size(); ++i)

@@ -85,7 +85,7 @@ def test_the_command_serves_examples_that_differ_in_length(tmp_path, capsys):
     server = command(*arguments, "--payload-bytes", 3)
     _, errors = server.communicate(timeout=60)
     assert server.returncode == 2
-    assert "`--payload-bytes` is 3" in errors
+    assert "--payload-bytes is 3; it must be an int >= 4" in errors
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

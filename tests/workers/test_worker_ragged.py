@@ -183,3 +183,20 @@ def test_stats_count_what_is_made():
     assert stats.fresh == 40
     assert stats.t_upstream_s > 0
     assert KWARGS["factor"] == 2
+
+
+def test_tensors_are_nested():
+    torch = pytest.importorskip("torch")
+    import echobuf.torch
+    from ragged_torch_data import Tensors
+
+    kwargs = {**KWARGS, "payload_bytes": 16_000, "ragged": "nested"}
+    loader = echobuf.torch.EchoLoader(Tensors(60), num_workers=1, **kwargs)
+    alone = echobuf.torch.EchoLoader(Tensors(60), **kwargs)
+    for batch, other in zip(loader, alone, strict=True):
+        assert batch["id"].equal(other["id"])
+        assert batch["halves"].dtype is torch.bfloat16
+        for name in ("tokens", "halves"):
+            assert batch[name].layout is torch.jagged
+            assert batch[name].values().equal(other[name].values())
+            assert batch[name].offsets().equal(other[name].offsets())
