@@ -229,8 +229,9 @@ bool Leaves::bind_rows(const Leaf& leaf, py::handle item, Form form, bool stacke
     const auto examples = static_cast<std::uint64_t>(offsets->shape[0]) - 1;
     if (first[0] != 0 || static_cast<std::uint64_t>(first[examples]) != rows)
       return false;
-    for (std::uint64_t i = 0; i < examples; ++i)
-      if (first[i + 1] < first[i]) return false;
+    bool ordered = true;
+    for (std::uint64_t i = 0; i < examples; ++i) ordered &= first[i + 1] >= first[i];
+    if (!ordered) return false;
     if (ragged_) {
       if (examples > most_examples_) return false;
       source.batch_offsets = first;
@@ -256,7 +257,13 @@ std::uint64_t Leaves::longest_of(const Sources& sources, std::size_t leaf) {
 
 /// Returns whether each example's leaves of any length are within the limits.
 bool Leaves::within_limits(const Sources& sources) const {
-  if (sources.payload == 0 && !same_lengths_) return true;
+  // No example has more than all of them have together.
+  const bool bounded =
+      std::any_of(leaves_.begin(), leaves_.end(),
+                  [](const Leaf& leaf) { return leaf.max_length > 0; });
+  if (!same_lengths_ && !bounded &&
+      (most_bytes_ == 0 || sources.payload <= most_bytes_))
+    return true;
   for (std::uint64_t i = 0; i < sources.n; ++i) {
     std::uint64_t bytes = 0;
     for (std::size_t f = 0; f < leaves_.size(); ++f) {

@@ -28,7 +28,7 @@ namespace echobuf {
 
 /// The most bytes of a segment, and of a record; and the payload ring, which has room
 /// for the window, the segment that is being filled, the record that shows that it is
-/// full, and what one leaves free that does not wrap around.
+/// full, and, from `wrap_from` on, the end of one that does not wrap around.
 class PayloadMeasure {
  public:
   explicit PayloadMeasure(const BufferOptions& options) {
@@ -48,12 +48,15 @@ class PayloadMeasure {
     const std::uint64_t examples = std::max<std::uint64_t>(lengths.examples, 1);
     size = PayloadSize::around(window, most, records,
                                size_product(lengths.fields.size(), examples), edge);
+    // As many units as a record takes at most: see PayloadClaims.
+    wrap_from = size.units - (most + edge) / size.unit;
   }
 
   std::uint64_t share;  // SegmentTable::kUnknown: no limit
   std::uint64_t most;
   std::uint64_t edge;  // bytes of a record at most that are no rows
   PayloadSize size{0, 0};
+  std::uint64_t wrap_from;  // units
 };
 
 /// Says how full the payload ring is, and what is known of the rows.
@@ -128,14 +131,14 @@ struct BasicPayloadBackend {
   void stop() {}
   void abandon() {}
 
-  /// Bytes taken by now.
+  /// Bytes taken by now, without what no record of those put so far comes to.
   std::size_t bytes() const {
     const std::size_t fields = store.fields().size();
     const std::size_t window =
         store.is_borrowed()
             ? RowsTable::bytes(ring.capacity(), fields)
             : PayloadStore::bytes(store.layout(), ring.capacity(), fields, examples_) +
-                  measure.size.bytes();
+                  store.payload_bytes(measure.wrap_from);
     return window + Ring::bytes(ring.capacity()) + pool->held() + batch.maker_bytes();
   }
 
@@ -144,6 +147,7 @@ struct BasicPayloadBackend {
   /// What is known of the rows beside that.
   void describe(BufferStats& stats) {
     describe_payload(stats, ring.claims(), measure, counts, store.fields().size());
+    if (store.is_borrowed()) stats.payload_bytes = stats.payload_capacity = 0;
   }
 
   const PayloadMeasure measure;

@@ -83,28 +83,31 @@ class PayloadStaging {
   }
   static constexpr const SharedMemory* shared_memory() { return nullptr; }
 
-  std::uint64_t units_of(const SourceLeaf* leaves, std::uint64_t index,
-                         std::uint64_t examples) const {
-    return table_.units_of(leaves, index, examples);
+  /// See PayloadStore.
+  void units_of(const SourceLeaf* leaves, std::uint64_t from, std::uint64_t count,
+                std::uint64_t examples, std::uint64_t* units) const {
+    table_.units_of(leaves, from, count, examples, units);
   }
 
+  /// All of its memory is there from the start.
+  static constexpr void note_largest(std::uint64_t) {}
+
   /// See PayloadStore.
-  void write(std::uint64_t position, std::uint64_t place, const PayloadClaims& claims,
-             const SourceLeaf* leaves, std::uint64_t index, RowCopy large,
-             std::uint64_t examples) {
-    slots_.write(position, 1, leaves, index, examples);
-    const std::uint64_t window = place % claims.units() * unit();
-    const std::uint64_t staged = place % units_ * unit();
+  void write(const RecordPlace& at, const SourceLeaf* leaves, std::uint64_t index,
+             RowCopy large, std::uint64_t examples) {
+    slots_.write(at.position, 1, leaves, index, examples);
+    const std::uint64_t window = at.payload.unit * unit();
+    const std::uint64_t staged = at.payload.place % units_ * unit();
     const auto copy = [&](std::uint64_t offset, const std::byte* from,
                           std::size_t bytes) {
       // Up to the end of the ring, and from its start on.
-      const std::uint64_t at = (staged + (offset - window)) % bytes_;
-      const std::size_t first = std::min<std::size_t>(bytes, bytes_ - at);
-      copy_piece(payload_ + at, from, first, large);
+      const std::uint64_t begin = (staged + (offset - window)) % bytes_;
+      const std::size_t first = std::min<std::size_t>(bytes, bytes_ - begin);
+      copy_piece(payload_ + begin, from, first, large);
       copy_piece(payload_, from + first, bytes - first, large);
     };
-    table_.write(position, window, leaves, index, examples, copy);
-    note_write(staged, units_of(leaves, index, examples) * unit());
+    table_.write(at.slot, window, leaves, index, examples, copy);
+    note_write(staged, table_.units_of(leaves, index, examples) * unit());
   }
 
   RowCopy streams(std::size_t bytes) const {
