@@ -56,6 +56,9 @@ cuda::RowsKernels kernels() {
   return {simulated::draw_rows_function(), simulated::place_rows_function()};
 }
 
+/// Nothing is transformed.
+std::vector<cuda::StageKernels> no_stages() { return {}; }
+
 /// Draws batch after batch into device memory of its size, or into that of a graph.
 class Drawn {
  public:
@@ -275,7 +278,7 @@ TEST_P(RaggedOnDevice, BatchesAreThoseOfTheReference) {
   const Simulation simulation(seed);
   const bool replays = options.lengths.max_rows == 0;
   {
-    Core buffer(options, simulation.context(), kernels(), staging);
+    Core buffer(options, simulation.context(), kernels(), no_stages(), staging);
     EXPECT_EQ(serve_on_device(buffer, simulation.context(), kExamples, lengths),
               cut(expected_draws(options, kExamples, 0, lengths), options, lengths));
     // In the middle of an epoch another one begins.
@@ -296,7 +299,7 @@ TEST(RaggedOnDeviceAuto, EachRecordIsUsed) {
     const BufferOptions options = of_lengths_auto(16, 7, 2000);
     const LengthsOf lengths = some_lengths(20, seed);
     const Simulation simulation(seed);
-    Core buffer(options, simulation.context(), kernels(), 300);
+    Core buffer(options, simulation.context(), kernels(), no_stages(), 300);
     Ids uses(200);
     for (const Ids& batch : serve_on_device(buffer, simulation.context(), uses.size(),
                                             lengths, kAll, seed != 1))
