@@ -31,7 +31,16 @@ class dtype:
         return f"torch.{self.name}"
 
 
-for _name in ("bool", "uint8", "int16", "int64", "uint64", "float32", "float64"):
+for _name in (
+    "bool",
+    "uint8",
+    "int16",
+    "int32",
+    "int64",
+    "uint64",
+    "float32",
+    "float64",
+):
     globals()[_name] = dtype(_name)
 bfloat16 = dtype("bfloat16", "int16")
 

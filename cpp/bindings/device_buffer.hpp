@@ -70,6 +70,13 @@ class DeviceBuffer : public BoundBuffer<DeviceCore> {
                const Handles& kernels, const StageHandles& stages)
       : BoundBuffer(leaves, output, make(options, device, kernels, stages)) {}
 
+  static std::vector<cuda::StageKernels> stage_kernels(const StageHandles& stages) {
+    std::vector<cuda::StageKernels> kernels;
+    for (const auto& [one, sum] : stages)
+      kernels.push_back({function(one), function(sum)});
+    return kernels;
+  }
+
   /// Draws the next batch to `addresses`, one a leaf, on `stream`; where that is being
   /// captured, into its graph. The length of the batch, or minus a code.
   py::ssize_t next_at(const std::vector<std::uintptr_t>& addresses,
@@ -149,12 +156,9 @@ class DeviceBuffer : public BoundBuffer<DeviceCore> {
     const auto find = [&](const char* name) { return function(kernels.at(name)); };
     const cuda::Kernels found{find("echobuf_draw"), find("echobuf_draw_planned"),
                               find("echobuf_draw_partners"), find("echobuf_plan")};
-    std::vector<cuda::StageKernels> stage_kernels;
-    for (const auto& [one, sum] : stages)
-      stage_kernels.push_back({function(one), function(sum)});
+    const std::vector<cuda::StageKernels> of_stages = stage_kernels(stages);
     const GilRelease released;  // large allocations take their time
-    return std::make_shared<DeviceCore>(options, device.context(), found,
-                                        stage_kernels);
+    return std::make_shared<DeviceCore>(options, device.context(), found, of_stages);
   }
 
   std::atomic<unsigned> draws_{0};  // relaxed, as what follows: they order nothing

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
 
 #include <cstdint>
 #include <memory>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "bound_buffer.hpp"
+#include "rows_memory.hpp"
 
 namespace echobuf::python {
 
@@ -55,6 +57,26 @@ class RaggedHostBuffer : public BoundBuffer<Core> {
       return this->output_.wrap_rows(std::move(batch), makers_);
     else
       return this->output_.wrap(std::move(batch), lengths_.form, makers_);
+  }
+
+  /// Draws the next batch to `memory`, which has room for `room` records. Returns a
+  /// code, the records of the batch, and where it does not fit (RESIZE) the rows of
+  /// each leaf.
+  py::tuple next_into(const RowsMemory& memory, const RowsIdMemory& ids,
+                      std::uint64_t room, std::optional<double> timeout_s) {
+    const std::shared_ptr<Core> buffer = this->hold();
+    if (const int refused = Bound::refuse(buffer))
+      return py::make_tuple(refused, 0, py::list());
+    RowsTarget target = rows_target(memory, ids);
+    target.room = room;
+    const Status status = run(
+        Does::kDraw, false, !buffer->prefetches(), timeout_s,
+        [&](const WaitLimit& wait_limit, Poll* poll) {
+          return buffer->next_rows(target, wait_limit, poll);
+        },
+        [] { return false; });
+    if (status == Status::kInterrupted) throw py::error_already_set();
+    return py::make_tuple(code(status), target.count, target.needed);
   }
 
  private:

@@ -9,13 +9,13 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "bound_buffer.hpp"
 #include "device_buffer.hpp"
 #include "echobuf/cuda/payload_backend.hpp"
+#include "rows_memory.hpp"
 
 namespace echobuf::python {
 
@@ -25,16 +25,11 @@ class RaggedDeviceBuffer : public BoundBuffer<Core> {
   using Bound = BoundBuffer<Core>;
 
  public:
-  /// Of each leaf: the addresses of its values and of its offsets or lengths, and the
-  /// rows that it was made for.
-  using Memory = std::vector<std::tuple<std::uintptr_t, std::uintptr_t, std::uint64_t>>;
-  /// Of packed rows: the addresses of segments, positions and lengths.
-  using Ids = std::tuple<std::uintptr_t, std::uintptr_t, std::uintptr_t>;
-
   RaggedDeviceBuffer(const py::list& leaves, const py::list& output,
                      const BufferOptions& options, const DeviceHandle& device,
-                     const DeviceBuffer::Handles& kernels)
-      : Bound(leaves, output, make(options, device, kernels)) {
+                     const DeviceBuffer::Handles& kernels,
+                     const DeviceBuffer::StageHandles& stages)
+      : Bound(leaves, output, make(options, device, kernels, stages)) {
     const PayloadMeasure& measure = this->hold()->backend().measure;
     share_ = measure.share == SegmentTable::kUnknown ? 0 : measure.share;
     this->leaves_.limit(options.lengths, measure.most);
@@ -44,32 +39,35 @@ class RaggedDeviceBuffer : public BoundBuffer<Core> {
   std::uint64_t share() const { return share_; }
 
   /// Draws the next batch to `memory`, on `stream`, if that is made for `count` records
-  /// as the batch has them. Returns a code, the records of the batch, and the rows of
-  /// each leaf: RESIZE where they are others. Empty `memory` is to learn them.
-  py::tuple next_at(const Memory& memory, const Ids& ids, std::uint64_t count,
-                    std::uintptr_t stream, std::optional<double> timeout_s) {
-    const std::shared_ptr<Core> buffer = this->hold();
-    if (const int refused = Bound::refuse(buffer))
-      return py::make_tuple(refused, 0, py::list());
-    const auto at = [](std::uintptr_t address) {
-      return reinterpret_cast<std::byte*>(address);
-    };
-    RowsTarget target;
-    for (const auto& [values, index, rows] : memory)
-      target.leaves.push_back({at(values), at(index), rows});
-    target.segments = at(std::get<0>(ids));
-    target.positions = at(std::get<1>(ids));
-    target.lengths = at(std::get<2>(ids));
+  /// as the batch has them or, with `room` for so many (0: made for it), is larger.
+  /// Returns a code, the records of the batch, the rows of each leaf where they are
+  /// others (RESIZE), and whether it is part of a graph. Empty `memory` is to learn
+  /// them.
+  py::tuple next_at(const RowsMemory& memory, const RowsIdMemory& ids,
+                    std::uint64_t count, std::uint64_t room, std::uintptr_t stream,
+                    std::optional<double> timeout_s) {
+    RowsTarget target = rows_target(memory, ids);
     target.count = count;
+    target.room = room;
     target.stream = reinterpret_cast<void*>(stream);
-    const Status status = run(
-        Does::kDraw, false, true, timeout_s,
-        [&](const WaitLimit& wait_limit, Poll*) {
-          return buffer->next_rows(target, wait_limit);
-        },
-        [&] { return buffer->draws_wait_for_upload(); });
-    if (status == Status::kInterrupted) throw py::error_already_set();
-    return py::make_tuple(code(status), target.count, target.needed);
+    return call(target, timeout_s, [&](Core& buffer, const WaitLimit& wait_limit) {
+      return buffer.next_rows(target, wait_limit);
+    });
+  }
+
+  /// Makes the next batch that of graphs launched on `stream`, which must live until
+  /// the next call that draws, resets or releases has come back, if it has no more than
+  /// `rows` in each leaf; none for any. Returns as next_at() does.
+  py::tuple before_replay(const std::vector<std::uint64_t>& rows, std::uintptr_t stream,
+                          std::optional<double> timeout_s) {
+    RowsTarget target;
+    for (const std::uint64_t each : rows)
+      target.leaves.push_back({nullptr, nullptr, each});
+    target.room = ~std::uint64_t{0};
+    target.stream = reinterpret_cast<void*>(stream);
+    return call(target, timeout_s, [&](Core& buffer, const WaitLimit& wait_limit) {
+      return buffer.before_replay(target, wait_limit);
+    });
   }
 
   /// See DeviceBuffer.
@@ -85,16 +83,33 @@ class RaggedDeviceBuffer : public BoundBuffer<Core> {
   }
 
  private:
+  template <class Call>
+  py::tuple call(const RowsTarget& target, std::optional<double> timeout_s,
+                 Call&& draw) {
+    const std::shared_ptr<Core> buffer = this->hold();
+    if (const int refused = Bound::refuse(buffer))
+      return py::make_tuple(refused, 0, py::list(), false);
+    const Status status = run(
+        Does::kDraw, false, true, timeout_s,
+        [&](const WaitLimit& wait_limit, Poll*) { return draw(*buffer, wait_limit); },
+        [&] { return buffer->draws_wait_for_upload(); });
+    if (status == Status::kInterrupted) throw py::error_already_set();
+    return py::make_tuple(code(status), target.count, target.needed, target.captured);
+  }
+
   static std::shared_ptr<Core> make(const BufferOptions& options,
                                     const DeviceHandle& device,
-                                    const DeviceBuffer::Handles& kernels) {
+                                    const DeviceBuffer::Handles& kernels,
+                                    const DeviceBuffer::StageHandles& stages) {
     const auto find = [&](const char* name) {
       return reinterpret_cast<cuda::FunctionHandle>(kernels.at(name));
     };
     const cuda::RowsKernels found{find("echobuf_draw_rows"),
                                   find("echobuf_place_rows")};
+    std::vector<cuda::StageKernels> of_stages = DeviceBuffer::stage_kernels(stages);
     const GilRelease released;  // large allocations take their time
-    return std::make_shared<Core>(options, device.context(), found);
+    return std::make_shared<Core>(options, device.context(), found,
+                                  std::move(of_stages));
   }
 
   std::uint64_t share_ = 0;

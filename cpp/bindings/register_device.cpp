@@ -27,11 +27,13 @@ void register_ragged_on_device(py::module_& m, const char* name) {
   auto buffer =
       py::class_<Bound>(m, name)
           .def(py::init<const py::list&, const py::list&, const BufferOptions&,
-                        const DeviceHandle&, const DeviceBuffer::Handles&>(),
+                        const DeviceHandle&, const DeviceBuffer::Handles&,
+                        const DeviceBuffer::StageHandles&>(),
                py::arg("leaves"), py::arg("output"), py::arg("options"),
-               py::arg("device"), py::arg("kernels"))
+               py::arg("device"), py::arg("kernels"), py::arg("stages"))
           .def_property_readonly("share_bytes", &Bound::share)
           .def("next_at", &Bound::next_at)
+          .def("before_replay", &Bound::before_replay)
           .def("notice_loss", &Bound::notice_loss)
           .def("error", &Bound::error)
           .def_static("staging_bytes", &Backend::staging_bytes)

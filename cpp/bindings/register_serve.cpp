@@ -15,6 +15,7 @@
 #include "echobuf/shared/shared_ring.hpp"
 #include "host_buffer.hpp"
 #include "leaves.hpp"
+#include "ragged_buffer.hpp"
 #include "register.hpp"
 #include "register_methods.hpp"
 #include "shared_ring.hpp"
@@ -28,9 +29,12 @@ using echobuf::BorrowedSlots;
 using echobuf::Clock;
 using echobuf::Deadline;
 using echobuf::SharedMemory;
-using echobuf::python::BoundSharedRing;
 using echobuf::python::deadline_after;
 using echobuf::python::GilRelease;
+using echobuf::python::RaggedHostBuffer;
+using echobuf::python::RaggedSharedRing;
+using echobuf::python::SharedRingOfOne;
+using echobuf::python::show_session;
 using echobuf::serve::ClientSlot;
 using echobuf::serve::JobReport;
 using echobuf::serve::ReadResult;
@@ -99,11 +103,11 @@ std::shared_ptr<const BorrowedSlots> borrow(const std::shared_ptr<ClientSlot>& c
                                             int memory, std::uint64_t base,
                                             bool writable) {
   const RingHeader& header = client->header();
-  const std::size_t bytes = echobuf::size_product(header.slots, header.stride);
-  auto slots = std::make_shared<const SharedMemory>(memory, bytes, writable);
+  const echobuf::SharedWindow window = header.window();
+  auto slots = std::make_shared<const SharedMemory>(memory, window.bytes(), writable);
   client->shift(base - base % header.slots);
-  return std::make_shared<const BorrowedSlots>(
-      BorrowedSlots{std::move(slots), header.slots, base % header.slots, client});
+  return std::make_shared<const BorrowedSlots>(BorrowedSlots{
+      std::move(slots), header.slots, base % header.slots, client, window});
 }
 
 /// Registers RingReader for a kind of buffer. `Bound`: the buffer's Python class.
@@ -112,12 +116,19 @@ void register_reader(py::module_& m, const char* name) {
   using F = RingReader<Core>;
   py::class_<F>(m, name)
       .def(py::init([](const Bound& buffer, std::shared_ptr<ClientSlot> client) {
-        return std::make_unique<F>(buffer.share(), std::move(client));
+        const echobuf::python::BoundBuffer<Core>& bound = buffer;
+        return std::make_unique<F>(bound.share(), std::move(client));
       }))
       .def("gap", &F::gap)
       .def("begin", &F::begin)
       .def("term", &F::term)
       .def("position", &F::position)
+      .def("misfit",
+           [](const F& reader) {
+             const echobuf::Misfit misfit = reader.misfit();
+             return py::make_tuple(static_cast<int>(misfit.kind), misfit.size);
+           })
+      .def("settle", &F::settle)
       .def("read",
            [](F& reader, std::uint64_t term, std::uint64_t epoch, double timeout_s) {
              const GilRelease released;
@@ -125,42 +136,58 @@ void register_reader(py::module_& m, const char* name) {
            });
 }
 
+template <class Ring>
+void register_ring(py::module_& m, const char* name) {
+  auto ring = py::class_<Ring>(m, name);
+  echobuf::python::register_puts<Ring>(ring);
+  ring.def(py::init<const py::list&, std::uint64_t, int, double, std::uint64_t,
+                    std::uint64_t>(),
+           py::arg("leaves"), py::arg("slots"), py::arg("memory"), py::arg("lease_s"),
+           py::arg("window") = 1, py::arg("payload_bytes") = 0)
+      .def_static("adopt", &Ring::adopt, py::arg("leaves"), py::arg("header"),
+                  py::arg("memory"), py::arg("lease_s"), py::arg("window") = 1,
+                  py::arg("payload_bytes") = 0)
+      .def_static("bytes_of", &Ring::bytes, py::arg("leaves"), py::arg("slots"),
+                  py::arg("window") = 1, py::arg("payload_bytes") = 0)
+      .def("close", &Ring::close)
+      .def("term", &Ring::term)
+      .def("release", &Ring::release)
+      .def("header_fd", &Ring::header_fd)
+      .def("memory_fd", &Ring::memory_fd)
+      .def_property_readonly("share_bytes", &Ring::share)
+      .def("slots", &Ring::slots)
+      .def("session", &Ring::session)
+      .def("resume_offset", &Ring::resume_offset)
+      .def("epochs", &Ring::epochs)
+      .def("published", &Ring::published)
+      .def("begin_epoch", &Ring::begin_epoch)
+      .def("end_epoch", &Ring::end_epoch)
+      .def("finish", &Ring::finish)
+      .def("take_seat", &Ring::take_seat)
+      .def("leave_seat", &Ring::leave_seat)
+      .def("holds", &Ring::holds)
+      .def("jobs", [](const Ring& self) {
+        py::list jobs;
+        for (const JobReport& job : self.jobs()) jobs.append(report(job));
+        return jobs;
+      });
+}
+
 }  // namespace
 
 void register_serve(py::module_& m) {
+  using echobuf::Misfit;
   m.attr("READ_TIMEOUT") = static_cast<int>(ReadResult::kTimeout);
   m.attr("READ_CLOSED") = static_cast<int>(ReadResult::kClosed);
   m.attr("READ_DROPPED") = static_cast<int>(ReadResult::kDropped);
   m.attr("READ_OVER") = static_cast<int>(ReadResult::kOver);
   m.attr("READ_FAILED") = static_cast<int>(ReadResult::kFailed);
+  m.attr("READ_MISFIT") = static_cast<int>(ReadResult::kMisfit);
+  m.attr("MISFIT_SHARE") = static_cast<int>(Misfit::kShare);
+  m.attr("MISFIT_LENGTH") = static_cast<int>(Misfit::kLength);
 
-  auto ring = py::class_<BoundSharedRing>(m, "SharedRing");
-  echobuf::python::register_puts<BoundSharedRing>(ring);
-  ring.def(py::init<const py::list&, std::uint64_t, int, double>(), py::arg("leaves"),
-           py::arg("slots"), py::arg("memory"), py::arg("lease_s"))
-      .def_static("adopt", &BoundSharedRing::adopt, py::arg("leaves"),
-                  py::arg("header"), py::arg("memory"), py::arg("lease_s"))
-      .def("close", &BoundSharedRing::close)
-      .def("term", &BoundSharedRing::term)
-      .def("release", &BoundSharedRing::release)
-      .def("header_fd", &BoundSharedRing::header_fd)
-      .def("memory_fd", &BoundSharedRing::memory_fd)
-      .def("slots", &BoundSharedRing::slots)
-      .def("session", &BoundSharedRing::session)
-      .def("resume_offset", &BoundSharedRing::resume_offset)
-      .def("epochs", &BoundSharedRing::epochs)
-      .def("published", &BoundSharedRing::published)
-      .def("begin_epoch", &BoundSharedRing::begin_epoch)
-      .def("end_epoch", &BoundSharedRing::end_epoch)
-      .def("finish", &BoundSharedRing::finish)
-      .def("take_seat", &BoundSharedRing::take_seat)
-      .def("leave_seat", &BoundSharedRing::leave_seat)
-      .def("holds", &BoundSharedRing::holds)
-      .def("jobs", [](const BoundSharedRing& ring) {
-        py::list jobs;
-        for (const JobReport& job : ring.jobs()) jobs.append(report(job));
-        return jobs;
-      });
+  register_ring<SharedRingOfOne>(m, "SharedRing");
+  register_ring<RaggedSharedRing>(m, "RaggedSharedRing");
 
   const py::class_<BorrowedSlots, std::shared_ptr<BorrowedSlots>> borrowed(
       m, "BorrowedSlots");
@@ -171,7 +198,7 @@ void register_serve(py::module_& m) {
       .def("slots", [](const ClientSlot& client) { return client.header().slots; })
       .def("session",
            [](const ClientSlot& client) {
-             return BoundSharedRing::show(client.header().session);
+             return show_session(client.header().session);
            })
       .def("reason",
            [](const ClientSlot& client) { return text_of(client.header().reason); })
@@ -187,4 +214,8 @@ void register_serve(py::module_& m) {
   register_reader<echobuf::python::HostBuffer, echobuf::Buffer>(m, "RingReader");
   register_reader<echobuf::python::DeviceBuffer, echobuf::python::DeviceCore>(
       m, "DeviceRingReader");
+  register_reader<RaggedHostBuffer<echobuf::RaggedBuffer>, echobuf::RaggedBuffer>(
+      m, "RaggedRingReader");
+  register_reader<RaggedHostBuffer<echobuf::PackingBuffer>, echobuf::PackingBuffer>(
+      m, "PackingRingReader");
 }

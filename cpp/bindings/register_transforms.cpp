@@ -98,6 +98,15 @@ std::shared_ptr<RowsPlan> make_rows(
   return plan;
 }
 
+/// The stages of a program, if there is one, in C++.
+py::list literals_of(const Program* program) {
+  py::list stages;
+  if (!program) return stages;
+  for (const Stage& stage : program->stages)
+    stages.append(echobuf::python::stage_literals(stage));
+  return stages;
+}
+
 }  // namespace
 
 void register_transforms(py::module_& m) {
@@ -120,17 +129,20 @@ void register_transforms(py::module_& m) {
            }),
            py::arg("stages"))
       .def_property_readonly("bytes", &ChainPlan::bytes)
-      .def_property_readonly("stages", [](const ChainPlan& plan) {
-        py::list stages;
-        for (const Stage& stage : plan.program()->stages)
-          stages.append(echobuf::python::stage_literals(stage));
-        return stages;
-      });
+      .def_property_readonly(
+          "mixes",
+          [](const ChainPlan& plan) { return plan.partner_operation().has_value(); })
+      .def_property_readonly(
+          "stages", [](const ChainPlan& plan) { return literals_of(plan.program()); });
   py::class_<RowsPlan, std::shared_ptr<RowsPlan>>(m, "RowsPlan")
       .def(py::init(&make_rows), py::kw_only(), py::arg("take"), py::arg("row_bytes"),
            py::arg("bytes"), py::arg("length") = 0, py::arg("operation") = 0,
            py::arg("mask") = false, py::arg("pieces"), py::arg("row_elements") = 0)
       .def_property_readonly("mask", [](const RowsPlan& plan) { return plan.mask; })
       .def_property_readonly("computes",
-                             [](const RowsPlan& plan) { return !plan.pieces.empty(); });
+                             [](const RowsPlan& plan) { return !plan.pieces.empty(); })
+      .def_property_readonly("stages", [](const RowsPlan& plan) {
+        return literals_of(plan.pieces.empty() ? nullptr
+                                               : plan.pieces.front().plan->program());
+      });
 }

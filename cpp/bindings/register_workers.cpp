@@ -4,19 +4,27 @@
 #include <pybind11/stl.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <thread>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "device_buffer.hpp"
 #include "echobuf/process.hpp"
+#include "echobuf/shared/rows_delivery.hpp"
+#include "echobuf/shared/rows_worker.hpp"
 #include "echobuf/shared/worker.hpp"
 #include "echobuf/shared/worker_pool.hpp"
 #include "host_buffer.hpp"
 #include "leaves.hpp"
+#include "ragged_buffer.hpp"
+#include "ragged_device_buffer.hpp"
 #include "register.hpp"
 #include "shared_ring.hpp"
 #include "waiting.hpp"
@@ -49,15 +57,20 @@ void exit_when_readable(const std::vector<int>& fds, int code) {
   }).detach();
 }
 
+using echobuf::workers::RowsDelivery;
+using echobuf::workers::SlotDelivery;
+
 /// WorkerPool as Python has it. `Core`: a BasicBuffer, or a SharedRing.
-template <class Core>
+template <class Core, class Delivery>
 class BoundWorkerPool {
  public:
   BoundWorkerPool(const echobuf::python::BoundBuffer<Core>& buffer,
                   std::uint64_t workers, std::uint64_t ahead)
-      : buffer_(buffer.share()), slots_(buffer_ ? buffer_->shared_memory() : nullptr) {
-    if (!slots_) throw std::invalid_argument("the buffer's slots are not shared");
+      : buffer_(buffer.share()) {
+    if (!buffer_) throw std::invalid_argument("the buffer was released");
     pool_ = std::make_unique<WorkerPool>(buffer_, workers, ahead);
+    if (!delivery().memory())
+      throw std::invalid_argument("the buffer's slots are not shared");
   }
 
   /// In a forked child there is no collector thread to be joined.
@@ -74,7 +87,9 @@ class BoundWorkerPool {
   BoundWorkerPool& operator=(const BoundWorkerPool&) = delete;
 
   int control_block_fd() const { return pool_->control_block().fd(); }
-  int slots_fd() const { return slots_->fd(); }
+  /// Of the memory that workers write examples into.
+  int memory_fd() const { return delivery().memory()->fd(); }
+  const Delivery& delivery() const { return pool_->delivery(); }
   std::uint64_t term() const { return buffer_->term(); }
 
   /// Returns a code, and how many of `indices` have been submitted so far.
@@ -131,7 +146,7 @@ class BoundWorkerPool {
   }
 
  private:
-  using WorkerPool = echobuf::workers::WorkerPool<Core>;
+  using WorkerPool = echobuf::workers::WorkerPool<Core, Delivery>;
 
   void check(const Counts& counts) const {
     if (counts.size() != pool_->control_block().queues())
@@ -139,18 +154,19 @@ class BoundWorkerPool {
   }
 
   std::shared_ptr<Core> buffer_;
-  const echobuf::SharedMemory* slots_;  // the buffer's
   std::unique_ptr<WorkerPool> pool_;
 };
 
-/// Worker as Python has it.
-class BoundWorker {
+/// A worker as Python has it. `Native`: a Worker, or a RowsWorker.
+template <class Native>
+class BoundQueueWorker {
  public:
-  BoundWorker(int control_block, std::uint64_t queues, std::uint64_t queue, int slots,
-              const py::list& leaves, std::uint64_t capacity)
-      : leaves_(leaves, false),
-        worker_(control_block, queues, queue, slots, {leaves_.fields(), false},
-                capacity) {}
+  /// `memory...`: where examples are written, and what `Native` knows of it.
+  template <class... Memory>
+  BoundQueueWorker(int control_block, std::uint64_t queues, std::uint64_t queue,
+                   echobuf::python::Leaves leaves, Memory&&... memory)
+      : leaves_(std::move(leaves)),
+        worker_(control_block, queues, queue, std::forward<Memory>(memory)...) {}
 
   /// Returns a code, and the index of the example to make.
   py::tuple take(double timeout_s) {
@@ -170,7 +186,9 @@ class BoundWorker {
     echobuf::python::Sources sources;
     if (const auto leaf = leaves_.bind(arrays, false, sources)) return leaf;
     const echobuf::python::GilRelease released;
-    worker_.write(sources.leaves.data());
+    Status status = Status::kTimeout;  // until there is room, or nobody wants it
+    while (status == Status::kTimeout)
+      status = worker_.write(sources.leaves.data(), echobuf::Clock::now() + kSecond);
     return std::nullopt;
   }
 
@@ -188,19 +206,61 @@ class BoundWorker {
     return code(status);
   }
 
+  static constexpr std::chrono::seconds kSecond{1};
+
   const echobuf::python::Leaves leaves_;
-  echobuf::workers::Worker worker_;
+  Native worker_;
 };
 
+using BoundWorker = BoundQueueWorker<echobuf::workers::Worker>;
+using BoundRowsWorker = BoundQueueWorker<echobuf::workers::RowsWorker>;
+
+std::unique_ptr<BoundWorker> make_worker(int control_block, std::uint64_t queues,
+                                         std::uint64_t queue, int slots,
+                                         const py::list& leaves,
+                                         std::uint64_t capacity) {
+  const echobuf::python::Leaves own(leaves, false);
+  return std::make_unique<BoundWorker>(control_block, queues, queue, own, slots,
+                                       echobuf::RecordLayout(own.fields(), false),
+                                       capacity);
+}
+
+/// `usual`, `all`: the sizes of an area; `most`: bytes of the rows of an example.
+std::unique_ptr<BoundRowsWorker> make_rows_worker(
+    int control_block, std::uint64_t queues, std::uint64_t queue, int areas,
+    const py::list& leaves,
+    const std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>& sizes,
+    const std::vector<std::uint64_t>& max_lengths, std::uint64_t pack_to, bool cut) {
+  const auto [usual, all, most] = sizes;
+  echobuf::LengthOptions lengths;
+  lengths.fields = echobuf::python::ragged_fields(leaves, max_lengths, {});
+  lengths.pack_to = pack_to;
+  lengths.cut = cut;
+  echobuf::python::Leaves own(leaves, false);
+  own.limit(lengths, most);
+  return std::make_unique<BoundRowsWorker>(
+      control_block, queues, queue, own, areas, echobuf::workers::AreaSizes{usual, all},
+      echobuf::workers::AreaRecord({own.fields(), false}, lengths.fields, most));
+}
+
+template <class Bound>
+void register_worker(py::class_<Bound>& worker) {
+  worker.def("take", &Bound::take)
+      .def("wait_revoked", &Bound::wait_revoked)
+      .def("write", &Bound::write)
+      .def("ticket", &Bound::ticket)
+      .def("done", &Bound::done);
+}
+
 /// Registers WorkerPool for a kind of buffer. `Bound`: the buffer's Python class.
-template <class Bound, class Core>
+template <class Bound, class Core, class Delivery = SlotDelivery<Core>>
 void register_pool(py::module_& m, const char* name) {
-  using WorkerPool = BoundWorkerPool<Core>;
-  py::class_<WorkerPool>(m, name)
-      .def(py::init<const Bound&, std::uint64_t, std::uint64_t>(), py::arg("buffer"),
+  using WorkerPool = BoundWorkerPool<Core, Delivery>;
+  auto pool = py::class_<WorkerPool>(m, name);
+  pool.def(py::init<const Bound&, std::uint64_t, std::uint64_t>(), py::arg("buffer"),
            py::arg("workers"), py::arg("ahead"))
       .def("control_block_fd", &WorkerPool::control_block_fd)
-      .def("slots_fd", &WorkerPool::slots_fd)
+      .def("memory_fd", &WorkerPool::memory_fd)
       .def("term", &WorkerPool::term)
       .def("submit", &WorkerPool::submit, py::arg("term"), py::arg("indices"),
            py::arg("submitted"))
@@ -213,6 +273,18 @@ void register_pool(py::module_& m, const char* name) {
       .def("close", &WorkerPool::close)
       .def("outstanding", &WorkerPool::outstanding)
       .def("making", &WorkerPool::making);
+  if constexpr (std::is_same_v<Delivery, RowsDelivery<Core>>)
+    pool.def("sizes", [](const WorkerPool& of) {
+      const Delivery& delivery = of.delivery();
+      return py::make_tuple(delivery.sizes().usual, delivery.sizes().all,
+                            delivery.most());
+    });
+}
+
+/// The same for buffers of examples that differ in length.
+template <class Bound, class Core>
+void register_rows_pool(py::module_& m, const char* name) {
+  register_pool<Bound, Core, RowsDelivery<Core>>(m, name);
 }
 
 }  // namespace
@@ -221,19 +293,33 @@ void register_workers(py::module_& m) {
   m.def("exit_when_readable", &exit_when_readable);
 
   register_pool<echobuf::python::HostBuffer, echobuf::Buffer>(m, "WorkerPool");
-  register_pool<echobuf::python::BoundSharedRing, echobuf::serve::SharedRing>(
+  register_pool<echobuf::python::SharedRingOfOne, echobuf::serve::SharedRing>(
       m, "RingWorkerPool");
   register_pool<echobuf::python::DeviceBuffer, echobuf::python::DeviceCore>(
       m, "DeviceWorkerPool");
 
-  py::class_<BoundWorker>(m, "Worker")
-      .def(py::init<int, std::uint64_t, std::uint64_t, int, const py::list&,
-                    std::uint64_t>(),
-           py::arg("control_block"), py::arg("queues"), py::arg("queue"),
-           py::arg("slots"), py::arg("leaves"), py::arg("capacity"))
-      .def("take", &BoundWorker::take)
-      .def("wait_revoked", &BoundWorker::wait_revoked)
-      .def("write", &BoundWorker::write)
-      .def("ticket", &BoundWorker::ticket)
-      .def("done", &BoundWorker::done);
+  register_rows_pool<echobuf::python::RaggedHostBuffer<echobuf::RaggedBuffer>,
+                     echobuf::RaggedBuffer>(m, "RaggedWorkerPool");
+  register_rows_pool<echobuf::python::RaggedHostBuffer<echobuf::PackingBuffer>,
+                     echobuf::PackingBuffer>(m, "PackingWorkerPool");
+  register_rows_pool<echobuf::python::RaggedSharedRing,
+                     echobuf::serve::PayloadSharedRing>(m, "RaggedRingWorkerPool");
+  using RaggedOnDevice = echobuf::BasicBuffer<echobuf::cuda::DevicePayloadBackend>;
+  register_rows_pool<echobuf::python::RaggedDeviceBuffer<RaggedOnDevice>,
+                     RaggedOnDevice>(m, "RaggedDeviceWorkerPool");
+  using PackingOnDevice = echobuf::BasicBuffer<echobuf::cuda::DevicePackingBackend>;
+  register_rows_pool<echobuf::python::RaggedDeviceBuffer<PackingOnDevice>,
+                     PackingOnDevice>(m, "PackingDeviceWorkerPool");
+
+  auto worker = py::class_<BoundWorker>(m, "Worker");
+  worker.def(py::init(&make_worker), py::arg("control_block"), py::arg("queues"),
+             py::arg("queue"), py::arg("slots"), py::arg("leaves"),
+             py::arg("capacity"));
+  register_worker(worker);
+  auto rows_worker = py::class_<BoundRowsWorker>(m, "RowsWorker");
+  rows_worker.def(py::init(&make_rows_worker), py::arg("control_block"),
+                  py::arg("queues"), py::arg("queue"), py::arg("areas"),
+                  py::arg("leaves"), py::arg("sizes"), py::arg("max_lengths"),
+                  py::arg("pack_to"), py::arg("cut"));
+  register_worker(rows_worker);
 }

@@ -18,29 +18,44 @@
 
 namespace echobuf::python {
 
-class BoundSharedRing : public BoundBuffer<serve::SharedRing> {
-  using Core = serve::SharedRing;
+inline py::bytes show_session(const std::array<unsigned char, 16>& session) {
+  return {reinterpret_cast<const char*>(session.data()), session.size()};
+}
+
+/// `Core`: a SharedRing, or a PayloadSharedRing.
+template <class Core>
+class BoundSharedRing : public BoundBuffer<Core> {
+  using Bound = BoundBuffer<Core>;
 
  public:
   BoundSharedRing(const py::list& leaves, std::uint64_t slots, int memory,
-                  double lease_s)
-      : BoundBuffer(leaves, leaves,
-                    std::make_shared<Core>(options(leaves), slots, memory, lease_s)) {}
+                  double lease_s, std::uint64_t window, std::uint64_t payload_bytes)
+      : BoundSharedRing(leaves,
+                        std::make_shared<Core>(options(leaves, window, payload_bytes),
+                                               slots, memory, lease_s)) {}
 
   /// Goes on with the ring that a server which has gone shared with its jobs.
   static std::unique_ptr<BoundSharedRing> adopt(const py::list& leaves, int header,
-                                                int memory, double lease_s) {
+                                                int memory, double lease_s,
+                                                std::uint64_t window,
+                                                std::uint64_t payload_bytes) {
     return std::unique_ptr<BoundSharedRing>(new BoundSharedRing(
-        leaves, Core::adopt(options(leaves), header, memory, lease_s)));
+        leaves,
+        Core::adopt(options(leaves, window, payload_bytes), header, memory, lease_s)));
+  }
+
+  /// The bytes of a ring's memory, but for its header.
+  static std::size_t bytes(const py::list& leaves, std::uint64_t slots,
+                           std::uint64_t window, std::uint64_t payload_bytes) {
+    return Core::window(options(leaves, window, payload_bytes), slots).bytes();
   }
 
   int header_fd() const { return core()->mapped_header().fd(); }
   int memory_fd() const { return core()->shared_memory()->fd(); }
+  /// The most bytes of the rows of an example; 0 where there are none.
+  std::uint64_t share() const { return core()->most_bytes(); }
   std::uint64_t slots() const { return core()->slots(); }
-  py::bytes session() const { return show(core()->mapped_header()->session); }
-  static py::bytes show(const std::array<unsigned char, 16>& session) {
-    return {reinterpret_cast<const char*>(session.data()), session.size()};
-  }
+  py::bytes session() const { return show_session(core()->mapped_header()->session); }
 
   std::optional<std::uint64_t> resume_offset() const { return core()->resume_offset(); }
   /// The numbers of epochs that were begun and that have ended.
@@ -78,19 +93,30 @@ class BoundSharedRing : public BoundBuffer<serve::SharedRing> {
 
  private:
   BoundSharedRing(const py::list& leaves, std::shared_ptr<Core> core)
-      : BoundBuffer(leaves, leaves, std::move(core)) {}
+      : Bound(leaves, leaves, std::move(core)) {
+    const std::shared_ptr<Core> ring = this->hold();
+    if (ring->options().lengths.any())
+      this->leaves_.limit(ring->options().lengths, ring->most_bytes());
+  }
 
   std::shared_ptr<Core> core() const {
-    std::shared_ptr<Core> core = hold();
+    std::shared_ptr<Core> core = this->hold();
     if (!core) throw std::runtime_error("the server has ended");
     return core;
   }
 
-  static BufferOptions options(const py::list& leaves) {
+  static BufferOptions options(const py::list& leaves, std::uint64_t window,
+                               std::uint64_t payload_bytes) {
     BufferOptions options;
     options.fields = Leaves(leaves, false).fields();
+    options.window = window;
+    options.lengths.fields = ragged_fields(leaves, {}, {});
+    options.lengths.payload_bytes = payload_bytes;
     return options;
   }
 };
+
+using SharedRingOfOne = BoundSharedRing<serve::SharedRing>;
+using RaggedSharedRing = BoundSharedRing<serve::PayloadSharedRing>;
 
 }  // namespace echobuf::python

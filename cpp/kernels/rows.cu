@@ -9,8 +9,9 @@ extern "C" __global__ void __launch_bounds__(echobuf::kRowsThreads)
   echobuf::draw_rows_block(echobuf::DeviceThreads{}, moves, blockIdx.x);
 }
 
-/// Records, each to its place in a row.
-extern "C" __global__ void __launch_bounds__(echobuf::kRowsThreads)
+/// Records, each to its place in a row. Four blocks to a multiprocessor: asked for
+/// no number, ptxas aims at more for sm_100, and spills.
+extern "C" __global__ void __launch_bounds__(echobuf::kRowsThreads, 4)
     echobuf_place_rows(const __grid_constant__ echobuf::PlaceMoves moves) {
   echobuf::place_rows_block(echobuf::DeviceThreads{}, moves, blockIdx.x);
 }

@@ -27,6 +27,7 @@ class AnyStage {
  public:
   static constexpr int kMost = transform::kMostOps;
   static constexpr bool kGated = true;
+  static constexpr bool kListed = true;
   static constexpr bool kBytewise = false;
   static constexpr bool kMayWeigh = true;
   static constexpr bool kMayMix = true;

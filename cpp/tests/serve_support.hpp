@@ -128,21 +128,51 @@ inline void run_epochs(SharedRing& ring, const Sizes& sizes, std::uint64_t jobs,
   run_epochs(ring, sizes, jobs, producers, [](std::uint64_t) { return true; });
 }
 
-/// As a process that has attached.
-class Job {
+/// Records of words.
+struct OfWords {
+  using Core = Buffer;
+
+  static BufferOptions options(BufferOptions options) {
+    return words(std::move(options));
+  }
+  /// The numbers of a batch's records, in an epoch.
+  static Ids read(const Batch& batch, const BufferOptions& /*options*/,
+                  std::uint64_t epoch) {
+    Ids ids;
+    for (std::uint64_t i = 0; i < batch.count; ++i) {
+      std::uint64_t word[kWords];
+      std::memcpy(word, batch.block.data() + i * sizeof(word), sizeof(word));
+      for (const std::uint64_t each : word)
+        if (each != word[0]) {
+          ADD_FAILURE() << "a torn record";
+          break;
+        }
+      EXPECT_EQ(word[0] >> 32, epoch) << "of another epoch";
+      ids.push_back(word[0] & 0xffffffff);
+    }
+    return ids;
+  }
+};
+
+/// As a process that has attached. `Kind`: of records.
+template <class Kind>
+class BasicJob {
+  using Core = typename Kind::Core;
+
  public:
   /// Takes a seat.
-  Job(SharedRing& ring, BufferOptions options, bool overlaps = false)
-      : options_(words(std::move(options))), overlaps_(overlaps) {
+  template <class Ring>
+  BasicJob(Ring& ring, BufferOptions options, bool overlaps = false)
+      : options_(Kind::options(std::move(options))), overlaps_(overlaps) {
     const auto seat = ring.seats().take();
     if (!seat) throw std::runtime_error("no seat");
     seat_ = *seat;
     slot_ = std::make_shared<ClientSlot>(ring.mapped_header().fd(), seat_.first,
                                          seat_.second, kLease);
     memory_ = std::make_shared<const SharedMemory>(
-        ring.shared_memory()->fd(), ring.slots() * ring.record().stride(), false);
+        ring.shared_memory()->fd(), ring.mapped_header()->window().bytes(), false);
   }
-  ~Job() { stop(); }
+  ~BasicJob() { stop(); }
 
   std::pair<std::uint64_t, std::uint64_t> seat() const { return seat_; }
   ClientSlot& slot() const { return *slot_; }
@@ -169,7 +199,8 @@ class Job {
       served.end =
           promptly([&](Deadline deadline) { return buffer_->next(batch, deadline); });
       if (served.end != Status::kOk) break;
-      check(batch, served);
+      const Ids ids = Kind::read(batch, options_, served.epoch);
+      served.draws.insert(served.draws.end(), ids.begin(), ids.end());
       if (overlaps_ && !ahead_ && buffer_->draining() && tick(*epoch_ + 1))
         begin(*epoch_ + 1, true);
     }
@@ -181,20 +212,6 @@ class Job {
   ReadResult reason() const { return result_; }
 
  private:
-  void check(const Batch& batch, Served& served) const {
-    for (std::uint64_t i = 0; i < batch.count; ++i) {
-      std::uint64_t word[kWords];
-      std::memcpy(word, batch.block.data() + i * sizeof(word), sizeof(word));
-      for (const std::uint64_t each : word)
-        if (each != word[0]) {
-          ADD_FAILURE() << "a torn record";
-          break;
-        }
-      EXPECT_EQ(word[0] >> 32, served.epoch) << "of another epoch";
-      served.draws.push_back(word[0] & 0xffffffff);
-    }
-  }
-
   bool tick(std::uint64_t epoch) const { return slot_->base_of(epoch).has_value(); }
 
   /// The number of the epoch that is wanted, or else of the first, once it has begun.
@@ -217,7 +234,7 @@ class Job {
     const std::uint64_t base = *slot_->base_of(*epoch);
     if (ahead) {
       thread_.join();  // of the epoch that is served out
-      if (!buffer_->open_ahead(number_ + 1)) return false;
+      if (!buffer_->open_ahead(number_)) return false;
       slot_->skip_to(*epoch - 1);
     } else {
       stop();
@@ -247,9 +264,9 @@ class Job {
     const std::uint64_t slots = slot_->header().slots;
     slot_->shift(base - base % slots);
     options_.borrowed = std::make_shared<const BorrowedSlots>(
-        BorrowedSlots{memory_, slots, base % slots, slot_});
-    buffer_ = std::make_shared<Buffer>(options_);
-    reader_ = std::make_unique<RingReader<Buffer>>(buffer_, slot_);
+        BorrowedSlots{memory_, slots, base % slots, slot_, slot_->header().window()});
+    buffer_ = std::make_shared<Core>(options_);
+    reader_ = std::make_unique<RingReader<Core>>(buffer_, slot_);
   }
 
   void follow(std::uint64_t term) {
@@ -261,6 +278,7 @@ class Job {
       buffer_->close();
     else if (followed != ReadResult::kClosed && followed != ReadResult::kTimeout)
       buffer_->fail();
+    if (followed == ReadResult::kMisfit) reader_->settle();
   }
 
   /// Leaves the epoch: the rest of it is not wanted.
@@ -281,8 +299,8 @@ class Job {
   std::pair<std::uint64_t, std::uint64_t> seat_;
   std::shared_ptr<ClientSlot> slot_;
   std::shared_ptr<const SharedMemory> memory_;
-  std::shared_ptr<Buffer> buffer_;
-  std::unique_ptr<RingReader<Buffer>> reader_;
+  std::shared_ptr<Core> buffer_;
+  std::unique_ptr<RingReader<Core>> reader_;
   std::optional<std::uint64_t> next_, epoch_;
   std::uint64_t following_ = 0;
   std::uint64_t number_ = 0;  // of the buffer's epoch
@@ -291,6 +309,8 @@ class Job {
   std::atomic<ReadResult> result_{ReadResult::kTimeout};
   Threads thread_;
 };
+
+using Job = BasicJob<OfWords>;
 
 inline constexpr std::uint64_t kWindow = 24;
 inline constexpr std::uint64_t kSlots =
@@ -307,8 +327,9 @@ inline BufferOptions prefetched(BufferOptions options) {
 }
 
 /// Every example came as often as the factor says.
-inline void expect_exact(const Job::Served& served, const Sizes& sizes,
-                         const BufferOptions& options) {
+template <class Served>
+void expect_exact(const Served& served, const Sizes& sizes,
+                  const BufferOptions& options) {
   ASSERT_EQ(served.end, Status::kFinished) << "epoch " << served.epoch;
   const std::uint64_t n = sizes.at(served.epoch);
   const Ids count = uses(served.draws, n);

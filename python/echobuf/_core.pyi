@@ -100,6 +100,7 @@ class BufferOptions:
         max_rows: int = 0,
         pack_to: int = 0,
         cut: bool = False,
+        examples: int = 0,
     ) -> None: ...
     idle: int
     def needs(self) -> tuple[int, int, int, int, int]:
@@ -190,6 +191,9 @@ class ChainPlan:
         self,
     ) -> list[tuple[str, list[tuple[str | None, int, Any]], bool, bool]]:
         """The plan as text; operations: type, number, settings; statistic, gates."""
+    @property
+    def mixes(self) -> bool:
+        """True if examples are mixed with partners."""
 
 class RowsPlan:
     """A plan that makes a leaf of a ragged one."""
@@ -210,6 +214,11 @@ class RowsPlan:
     def mask(self) -> bool: ...
     @property
     def computes(self) -> bool: ...
+    @property
+    def stages(
+        self,
+    ) -> list[tuple[str, list[tuple[str | None, int, Any]], bool, bool]]:
+        """Those of a device, as in `ChainPlan`: of the window, or of a piece."""
 
 class ExportedLeaf:
     """A leaf of a batch on the CPU; the memory of all goes back with the last."""
@@ -246,6 +255,14 @@ class RaggedBuffer(_Bound):
     def share_bytes(self) -> int:
         """The most bytes of a segment's ragged leaves, or an example's; 0: any."""
     def next(self, timeout_s: float | None, /) -> list[Any] | int: ...
+    def next_into(
+        self,
+        memory: list[tuple[int, int, int]],
+        ids: tuple[int, int, int],
+        room: int,
+        timeout_s: float | None,
+        /,
+    ) -> tuple[int, int, list[int]]: ...
 
 class PackingBuffer(RaggedBuffer):
     """The same, with batches of rows that whole examples are packed into."""
@@ -302,6 +319,7 @@ class RaggedDeviceBuffer(_Bound):
         options: BufferOptions,
         device: Device,
         kernels: dict[str, int],
+        stages: list[tuple[int, int]],
     ) -> None: ...
     @property
     def share_bytes(self) -> int:
@@ -311,10 +329,14 @@ class RaggedDeviceBuffer(_Bound):
         memory: list[tuple[int, int, int]],
         ids: tuple[int, int, int],
         count: int,
+        room: int,
         stream: int,
         timeout_s: float | None,
         /,
-    ) -> tuple[int, int, list[int]]: ...
+    ) -> tuple[int, int, list[int], bool]: ...
+    def before_replay(
+        self, rows: list[int], stream: int, timeout_s: float | None, /
+    ) -> tuple[int, int, list[int], bool]: ...
     def notice_loss(self, /) -> None: ...
     def error(self) -> str: ...
     @staticmethod
@@ -330,7 +352,8 @@ def exit_when_readable(fds: list[int], code: int, /) -> None: ...
 class WorkerPool:
     def __init__(self, buffer: Buffer, workers: int, ahead: int) -> None: ...
     def control_block_fd(self) -> int: ...
-    def slots_fd(self) -> int: ...
+    def memory_fd(self) -> int:
+        """Return a descriptor of the memory that workers write examples into."""
     def term(self) -> int: ...
     def submit(
         self, term: int, indices: npt.NDArray[np.int64], submitted: int
@@ -349,6 +372,20 @@ class WorkerPool:
 class DeviceWorkerPool(WorkerPool):
     def __init__(self, buffer: DeviceBuffer, workers: int, ahead: int) -> None: ...
 
+class RaggedWorkerPool(WorkerPool):
+    def __init__(self, buffer: RaggedBuffer, workers: int, ahead: int) -> None: ...
+    def sizes(self) -> tuple[int, int, int]:
+        """Return bytes: of a worker's area, usual and all, and of an example's rows."""
+
+class PackingWorkerPool(RaggedWorkerPool): ...
+
+class RaggedDeviceWorkerPool(RaggedWorkerPool):
+    def __init__(
+        self, buffer: RaggedDeviceBuffer, workers: int, ahead: int
+    ) -> None: ...
+
+class PackingDeviceWorkerPool(RaggedDeviceWorkerPool): ...
+
 class Worker:
     def __init__(
         self,
@@ -365,28 +402,60 @@ class Worker:
     def ticket(self) -> int: ...
     def done(self) -> None: ...
 
+class RowsWorker(Worker):
+    def __init__(
+        self,
+        control_block_fd: int,
+        queues: int,
+        queue: int,
+        areas: int,
+        leaves: list[tuple[np.dtype[Any], tuple[int | None, ...]]],
+        sizes: tuple[int, int, int],
+        max_lengths: list[int],
+        pack_to: int,
+        cut: bool,
+    ) -> None: ...
+
 READ_TIMEOUT: int
 READ_CLOSED: int
 READ_DROPPED: int
 READ_OVER: int
 READ_FAILED: int
+READ_MISFIT: int
+MISFIT_SHARE: int
+MISFIT_LENGTH: int
 
 class SharedRing(_Puts):
     def term(self) -> int: ...
     def __init__(
         self,
-        leaves: list[tuple[np.dtype[Any], tuple[int, ...]]],
+        leaves: list[tuple[np.dtype[Any], tuple[int | None, ...]]],
         slots: int,
         memory: int,
         lease_s: float,
+        window: int = 1,
+        payload_bytes: int = 0,
     ) -> None: ...
     @staticmethod
     def adopt(
-        leaves: list[tuple[np.dtype[Any], tuple[int, ...]]],
+        leaves: list[tuple[np.dtype[Any], tuple[int | None, ...]]],
         header: int,
         memory: int,
         lease_s: float,
+        window: int = 1,
+        payload_bytes: int = 0,
     ) -> SharedRing: ...
+    @staticmethod
+    def bytes_of(
+        leaves: list[tuple[np.dtype[Any], tuple[int | None, ...]]],
+        slots: int,
+        window: int = 1,
+        payload_bytes: int = 0,
+    ) -> int:
+        """Return the bytes of a ring, but for its header."""
+    @property
+    def share_bytes(self) -> int:
+        """The most bytes of an example's ragged leaves; 0 without such."""
     def close(self) -> int: ...
     def release(self) -> None: ...
     def header_fd(self) -> int: ...
@@ -408,8 +477,13 @@ class SharedRing(_Puts):
     def jobs(self) -> list[tuple[int, bool, int, int, int, float]]:
         """Return of each: seat, waiting, epoch, taken, held, seconds of silence."""
 
+class RaggedSharedRing(SharedRing): ...
+
 class RingWorkerPool(WorkerPool):
     def __init__(self, buffer: SharedRing, workers: int, ahead: int) -> None: ...
+
+class RaggedRingWorkerPool(RaggedWorkerPool):
+    def __init__(self, buffer: RaggedSharedRing, workers: int, ahead: int) -> None: ...
 
 class BorrowedSlots: ...
 
@@ -434,6 +508,16 @@ class RingReader:
     def term(self) -> int: ...
     def position(self) -> int: ...
     def read(self, term: int, epoch: int, timeout_s: float, /) -> int: ...
+    def misfit(self) -> tuple[int, int]:
+        """Return why the buffer cannot draw an example, and its bytes or rows."""
+    def settle(self) -> None:
+        """Commit what was read with that example, after the epoch has failed."""
 
 class DeviceRingReader(RingReader):
     def __init__(self, buffer: DeviceBuffer, slot: ClientSlot, /) -> None: ...
+
+class RaggedRingReader(RingReader):
+    def __init__(self, buffer: RaggedBuffer, slot: ClientSlot, /) -> None: ...
+
+class PackingRingReader(RingReader):
+    def __init__(self, buffer: PackingBuffer, slot: ClientSlot, /) -> None: ...

@@ -56,7 +56,8 @@ class EchoBuffer(Resumable, Uncopied):
             you hold are yours.
         payload_bytes: for a spec with ragged leaves: the most bytes that these take in
             the window, all of them together, without padding. Left out,
-            `window * max_length` rows. An example may have as many as a segment's
+            `window * max_length` rows, for each example of a whole batch. An example (a
+            whole batch with `unit="batch"`) may have as many bytes as a segment's
             share, `payload_bytes // ceil(factor)`.
         ragged: the form of ragged leaves in batches: "packed" for `echobuf.Ragged`,
             "padded" for `echobuf.Padded`.
@@ -151,6 +152,8 @@ class EchoBuffer(Resumable, Uncopied):
         self._flatten_out, self._unflatten = structure.flatten, structure.unflatten
         lead = () if options.whole_batches else (options.batch_size,)
         self._full_length = (lead + engine.output.spec.fields[0].shape)[0]
+        if options.ragged.max_rows is not None:
+            self._full_length = -1  # any number of examples
 
     def __repr__(self) -> str:
         engine = self._engine
@@ -173,7 +176,8 @@ class EchoBuffer(Resumable, Uncopied):
                 numbers: an int for a leaf of any integers that hold it, a float or a
                 complex for any of its kind, a bool for bools. With `unit="batch"` a
                 whole batch, whose axis 0 may be shorter than the spec says. A ragged
-                leaf is an array of any length on axis 0, or bytes for uint8.
+                leaf is an array of any length on axis 0, or bytes for uint8; of a whole
+                batch it is what `put_batch` takes for examples.
             timeout: seconds to wait for room at most.
 
         Raises:
@@ -196,6 +200,8 @@ class EchoBuffer(Resumable, Uncopied):
             batch: a pytree like the spec, leaves `[n, *shape]`. A ragged leaf is
                 `echobuf.Ragged(values, offsets)` or such a tuple, a list of n arrays, a
                 jagged nested tensor, or an Arrow array of lists or binary strings.
+                With `unit="batch"` these are n whole batches, and a ragged leaf is a
+                list of n such leaves.
             timeout: seconds to wait for room at most, in all.
 
         Raises:
@@ -238,7 +244,8 @@ class EchoBuffer(Resumable, Uncopied):
             out: a pytree like the spec of writable arrays or tensors on the buffer's
                 device, leaves `[batch_size, *shape]` (`unit="batch"`: as the spec), to
                 write into. A shorter last batch comes back as views of their first
-                rows.
+                rows. A ragged leaf is a `Ragged`, `Padded` or `Packed` of arrays with
+                at least the rows of the batch; rows that are left get `pad_value`.
             timeout: seconds to wait for upstream at most.
             stream: on a CUDA device, where the batch is to be valid: a stream of CuPy
                 or torch, or its handle. By default the caller's current stream.
@@ -253,7 +260,7 @@ class EchoBuffer(Resumable, Uncopied):
             StopIteration: everything has been served.
             TimeoutError: the time ran out; nothing is lost.
             UpstreamError: `fail` was called.
-            SpecError: `out` does not fit.
+            SpecError: `out` does not fit, or has too few rows for the next batch.
             OptionError: this capture has a draw of this buffer already.
             StateError: upstream ended before what was resident when the loaded state
                 was taken had been put again.
@@ -298,6 +305,8 @@ class EchoBuffer(Resumable, Uncopied):
             StopIteration: everything has been served, or what comes next is shorter
                 than a batch: then `next_batch` serves it. Do not replay.
             TimeoutError: the time ran out; nothing is lost. Do not replay.
+            SpecError: the next batch has more rows than `out` had; `next_batch` serves
+                it. Do not replay.
             OptionError: the buffer is on the CPU, or `stream` is being captured.
             UpstreamError, StateError, ClosedError: as `next_batch`.
 
@@ -329,7 +338,7 @@ class EchoBuffer(Resumable, Uncopied):
             self._engine.termination.end_next(-count)
         if count == self._full_length:
             return out
-        return self._unflatten([leaf[:count] for leaf in leaves])
+        return self._unflatten(self._engine.backend.ragged_out.first(leaves, count))
 
     def __iter__(self) -> Iterator[Any]:
         self.ready()  # raises if the context was left

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 class Stats:
     """Counts and times of a buffer since it was made, reset, or loaded a state.
 
-    With `unit="batch"`, examples are whole batches here.
+    With `unit="batch"`, examples are whole batches here, but for the last two.
 
     Attributes:
         fresh: fresh examples put (those before a loaded state counted in).

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from echobuf import EchoBuffer, Field, Padded, Ragged
+from echobuf import EchoBuffer, Field, Packed, Padded, Ragged
 from helpers import WAIT_S, Worker
 
 SPEC = {
@@ -130,3 +130,97 @@ def test_a_batch_is_kept_while_others_are_drawn(place: Any) -> None:
             np.testing.assert_array_equal(
                 values[offsets[i] : offsets[i + 1]], example(number, 30)["tokens"]
             )
+
+
+def room_for(cuda: Any, options: dict[str, Any], longest: int) -> dict[str, Any]:
+    """Memory of the device's for the longest batch."""
+    size, padded = options["batch_size"], options.get("ragged") == "padded"
+    out = {}
+    for name, field in SPEC.items():
+        if field.shape[:1] != (None,):
+            out[name] = cuda.cupy.empty((size, *field.shape), field.dtype)
+            continue
+        lead = (size, longest) if padded else (size * longest,)
+        values = cuda.cupy.empty((*lead, *field.shape[1:]), field.dtype)
+        index = cuda.cupy.empty((size + (not padded),), np.int64)
+        out[name] = Padded(values, index) if padded else Ragged(values, index)
+    return out
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["packed to a multiple", "padded", "fractional"])
+def test_replays_of_a_graph_are_the_batches_of_the_cpu(cuda: Any, name: str) -> None:
+    count, longest = 4000, 3000
+    options = {"window": 64, "factor": 2, "payload_bytes": 200 * longest}
+    options |= OPTIONS[name]
+    stream = cuda.stream()
+    with (
+        EchoBuffer(SPEC, **options) as here,
+        EchoBuffer(SPEC, device="cuda", **options) as there,
+        stream,
+    ):
+        out = room_for(cuda, options, longest)
+        stream.begin_capture()
+        assert there.next_batch(out=out) is out
+        graph = stream.end_capture()
+        producers = [Worker(feed, each, count, longest) for each in (here, there)]
+        replays = 0
+        for want in here:
+            try:
+                there.before_replay(stream=stream, timeout=WAIT_S)
+            except StopIteration:  # the last one is shorter
+                got = there.next_batch(out=out, timeout=WAIT_S)
+            else:
+                graph.launch(stream)
+                got = out
+                replays += 1
+            for one, other in zip(leaves_of(want), leaves_of(got), strict=True):
+                (on_host,) = cuda.host([other])
+                kept = tuple(slice(extent) for extent in one.shape)
+                np.testing.assert_array_equal(one, on_host[kept])
+        for producer in producers:
+            producer.result()
+        with pytest.raises(StopIteration):
+            there.before_replay(stream=stream, timeout=WAIT_S)
+    assert replays > 3
+
+
+@pytest.mark.gpu
+def test_replays_of_a_graph_pack_rows_as_the_cpu_does(cuda: Any) -> None:
+    rows, length = 8, 2048
+    spec = {"tokens": Field((None,), np.int32)}
+    options = {"batch_size": rows, "window": 64, "factor": 2, "pack_to": length}
+
+    def feed_tokens(buffer: EchoBuffer) -> None:
+        for number in range(20_000):
+            tokens = example(number, length)["tokens"]
+            buffer.put({"tokens": tokens}, timeout=WAIT_S)
+        buffer.close()
+
+    stream, empty = cuda.stream(), cuda.cupy.empty
+    with (
+        EchoBuffer(spec, **options) as here,
+        EchoBuffer(spec, device="cuda", **options) as there,
+        stream,
+    ):
+        marks = [empty((rows, length), np.int32) for _ in range(2)]
+        values = empty((rows, length), np.int32)
+        out = {"tokens": Packed(values, *marks, empty((rows,), np.int64))}
+        stream.begin_capture()
+        assert there.next_batch(out=out) is out
+        graph = stream.end_capture()
+        producers = [Worker(feed_tokens, each) for each in (here, there)]
+        for want in here:
+            try:
+                there.before_replay(stream=stream, timeout=WAIT_S)
+            except StopIteration:  # the last one is shorter
+                got = there.next_batch(out=out, timeout=WAIT_S)
+            else:
+                graph.launch(stream)
+                got = out
+            for one, other in zip(
+                want["tokens"], cuda.host(list(got["tokens"])), strict=True
+            ):
+                np.testing.assert_array_equal(one, other)
+        for producer in producers:
+            producer.result()

@@ -97,6 +97,30 @@ def test_common_chains_do_not_spill(name, architecture, record_property):
         )  # three blocks in the least there is, 48 KiB
 
 
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_chains_on_ragged_leaves_do_not_spill(architecture):
+    spec = {
+        "tokens": echobuf.Field((None,), np.int32),
+        "wave": echobuf.Field((None, 2), np.float32),
+        "bands": echobuf.Field((None, 80), np.float32),
+    }
+    window = t.RandomWindow(512)
+    mask = t.TokenMask(103, 30_000, special_tokens=(0,))
+    transform = {
+        "tokens": [mask],
+        "part": [t.Source("tokens"), window, mask],
+        "attend": [t.Source("tokens"), window.mask(), t.ToDtype(np.float32)],
+        "wave": [t.RandomGain(), t.RandomApply([t.GaussianNoise()])],
+        "bands": [t.SpecMask(27, 100, time_axis=0), t.ToDtype(np.float16)],
+    }
+    made = make_output_spec(make_spec(spec), transform, whole=False)
+    source = codegen.stage_source(made.rows, listed=True)
+    assert source.text.count("kListed = true") == len(set(source.entries)) >= 5
+    for kernel in compiled(source, architecture).values():
+        assert kernel.spills == 0
+        assert kernel.registers <= 64
+
+
 def test_every_operation_compiles():
     spec = {"image": echobuf.Field((32, 32, 3), np.uint8), "label": PHOTO["label"]}
     text: list[str] = []

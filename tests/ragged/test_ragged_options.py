@@ -103,20 +103,21 @@ def test_packed_says_nothing_that_fixed_leaves_contradict():
     echobuf.EchoBuffer(FIXED, batch_size=1, window=2, ragged="packed", pad_value=0)
 
 
-def test_they_are_for_examples():
-    refused(echobuf.OptionError, "`unit` is 'batch'", batch_size=None, unit="batch")
-    whole = {"batch_size": None, "unit": "batch", "payload_bytes": None}
+def test_whole_batches_have_a_batch_axis_and_ragged_leaves():
+    whole = {"batch_size": None, "unit": "batch"}
+    refused(echobuf.OptionError, "no leaf of `spec`", spec=FIXED, **whole)
     refused(echobuf.SpecError, "[None]", "unit='batch'", spec=SPEC["tokens"], **whole)
 
 
-def test_a_device_computes_no_chains_on_them():
+def test_a_device_mixes_no_fixed_leaves_beside_them():
     on_device = {"device": "cuda", "payload_bytes": None}
     refused(
         echobuf.OptionError,
         "`spec['points']` is ragged",
-        "`transform` has chains, on `device` 'cuda'",
-        spec=SPEC_OF_LENGTHS,
-        transform={"tokens": [T.RandomWindow(4)]},
+        "`transform` mixes examples, on `device` 'cuda'",
+        "device='cpu'",
+        spec={**SPEC_OF_LENGTHS, "sound": echobuf.Field((8,), np.float32)},
+        transform={"sound": [T.MixUp(labels=None)]},
         **on_device,
     )
 
@@ -225,13 +226,6 @@ def test_the_bytes_taken_are_those_of_the_payload_and_little_more():
         # The window, the segment that is being filled, two records as large as a share,
         # of which none may wrap around, and the places of the records.
         assert payload * 9 / 8 <= taken <= payload * 11 / 8 + 100_000
-
-
-def test_out_is_refused():
-    with echobuf.EchoBuffer(SPEC, **KWARGS) as buffer:
-        out = {"id": np.zeros(4, "i8"), "tokens": None, "points": None}
-        with pytest.raises(echobuf.OptionError, match="`out`"):
-            buffer.next_batch(out=out)
 
 
 def test_repr_names_the_leaves_and_max_rows():

@@ -1,7 +1,8 @@
 """Kill jobs and servers at random: `python tests/serve/serve_kills.py KILLS SEED`.
 
-Every epoch that a job gets to the end of must have each fresh example exactly as often
-as its factor says, whole, however often the server was killed meanwhile.
+With `ragged` behind it, examples differ in length. Every epoch that a job gets to the
+end of must have each fresh example exactly as often as its factor says, whole, however
+often the server was killed meanwhile.
 """
 
 from __future__ import annotations
@@ -26,29 +27,57 @@ _NAME = "kills"
 
 
 class Numbers:
-    """An upstream whose examples repeat their number."""
+    """An upstream whose examples repeat their number, `length_of` times."""
+
+    def __init__(self, length_of: Callable[[int], int]) -> None:
+        self._length_of = length_of
 
     def __iter__(self) -> Iterator[Any]:
         for i in range(_N):
             if i % 16 == 0:
                 time.sleep(0.001)
-            yield {"id": np.int64(i), "data": np.full(200, i, np.int32)}
+            yield {"id": np.int64(i), "data": np.full(self._length_of(i), i, np.int32)}
 
 
-def _serve() -> None:
-    serve.Server(Numbers(), _NAME, window=32, lag=64, lease=2.0).wait()
+def _one_length(number: int) -> int:
+    return 200
 
 
-def _train(factor: int, out: int) -> None:
+def _some_length(number: int) -> int:
+    return number * 7919 % 400
+
+
+def _serve(kwargs: dict[str, Any]) -> None:
+    length_of = _some_length if kwargs else _one_length
+    serve.Server(
+        Numbers(length_of), _NAME, window=32, lag=64, lease=2.0, **kwargs
+    ).wait()
+
+
+def _train(factor: int, out: int, kwargs: dict[str, Any]) -> None:
     attached = serve.attach(_NAME, timeout=30.0, reconnect=30.0)
-    loader = EchoLoader(attached, batch_size=8, window=32, factor=factor, seed=factor)
+    loader = EchoLoader(
+        attached, batch_size=8, window=32, factor=factor, seed=factor, **kwargs
+    )
+    check = _check_ragged if kwargs else _check
     while True:
         counts = np.zeros(_N, int)
         for batch in loader:
-            assert (batch["data"] == batch["id"][:, None]).all(), "a torn example"
+            check(batch)
             np.add.at(counts, batch["id"], 1)
         assert (counts == factor).all(), f"not {factor} times each: {counts.tolist()}"
         os.write(out, b".")
+
+
+def _check(batch: Any) -> None:
+    assert (batch["data"] == batch["id"][:, None]).all(), "a torn example"
+
+
+def _check_ragged(batch: Any) -> None:
+    ids, data = batch["id"], batch["data"]
+    lengths = [_some_length(each) for each in ids.tolist()]
+    assert data.lengths.tolist() == lengths, "a torn length"
+    assert (data.values == np.repeat(ids, lengths)).all(), "a torn example"
 
 
 def _fork(work: Callable[[], None]) -> int:
@@ -66,18 +95,22 @@ def _fork(work: Callable[[], None]) -> int:
 class Run:
     """A server and jobs, which are killed and started again."""
 
-    def __init__(self, seed: int, jobs: int = 3) -> None:
+    def __init__(self, seed: int, jobs: int = 3, *, ragged: bool = False) -> None:
         self.random = random.Random(seed)
+        self._kwargs = {"payload_bytes": 32 * 800} if ragged else {}
         self.epochs, self._out = os.pipe()
         os.set_blocking(self.epochs, False)
         self.completed = 0
         self.files = len(os.listdir("/proc/self/fd"))  # that all inherit
-        self.server = _fork(_serve)
+        self.server = self._server()
         self.jobs = [self._job() for _ in range(jobs)]
+
+    def _server(self) -> int:
+        return _fork(lambda: _serve(self._kwargs))
 
     def _job(self) -> int:
         factor = self.random.randint(1, 4)
-        return _fork(lambda: _train(factor, self._out))
+        return _fork(lambda: _train(factor, self._out, self._kwargs))
 
     def kill(self) -> None:
         """Kill one of them, and start another in its place."""
@@ -86,7 +119,7 @@ class Run:
         self.look()
         if self.random.random() < 0.2:
             _end(self.server)
-            self.server = _fork(_serve)
+            self.server = self._server()
         else:
             i = self.random.randrange(len(self.jobs))
             _end(self.jobs[i])
@@ -127,12 +160,12 @@ def _shared() -> set[str]:
     return {each for each in os.listdir("/dev/shm") if "echobuf" in each}
 
 
-def main(kills: int, seed: int) -> int:
+def main(kills: int, seed: int, *, ragged: bool = False) -> int:
     """Return the number of epochs that were completed meanwhile."""
     before = _shared()
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XDG_RUNTIME_DIR"] = folder
-        run = Run(seed)
+        run = Run(seed, ragged=ragged)
         for _ in range(kills):
             run.kill()
         run.end()
@@ -144,4 +177,5 @@ def main(kills: int, seed: int) -> int:
 
 if __name__ == "__main__":
     kills, seed = int(sys.argv[1]), int(sys.argv[2])
-    print(f"{kills} kills, {main(kills, seed)} whole epochs, each exact")
+    whole = main(kills, seed, ragged="ragged" in sys.argv[3:])
+    print(f"{kills} kills, {whole} whole epochs, each exact")

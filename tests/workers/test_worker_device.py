@@ -4,6 +4,8 @@ import pytest
 
 from echobuf.testing import simulated_cuda
 from leaked_threads import no_feeder
+from ragged_worker_data import Texts, Tokens, same
+from ragged_worker_data import load as load_ragged
 from test_worker_deaths import kill
 from worker_data import Numbers, load, workers_alive
 
@@ -31,3 +33,13 @@ def test_batches_are_those_of_the_cpu(kwargs):
 
 def arrays(batch):
     return {name: leaf.tolist() for name, leaf in batch.items()}
+
+
+@pytest.mark.parametrize("kwargs", [{}, {"pack_to": 600, "payload_bytes": None}])
+def test_examples_of_any_length(kwargs):
+    dataset = Tokens(N) if kwargs else Texts(N)
+    with simulated_cuda():
+        drawn = load_ragged(dataset, 2, device="cuda", **kwargs)
+        assert same(drawn, load_ragged(dataset, 0, **kwargs)) > 1
+        del drawn
+        no_feeder()  # the last that has the memory is who waits for the workers

@@ -1,6 +1,7 @@
 // Records that differ in length, on the simulated device beside the slow reference.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -12,6 +13,7 @@
 #include "draw.hpp"
 #include "echobuf/buffer/buffer.hpp"
 #include "echobuf/cuda/payload_backend.hpp"
+#include "simulated/graphs.hpp"
 #include "tests/ragged_support.hpp"
 
 namespace {
@@ -54,11 +56,16 @@ cuda::RowsKernels kernels() {
   return {simulated::draw_rows_function(), simulated::place_rows_function()};
 }
 
-/// Draws batch after batch into device memory of its size.
+/// Draws batch after batch into device memory of its size, or into that of a graph.
 class Drawn {
  public:
   Drawn(Core& buffer, const cuda::SharedContext& context)
       : buffer_(buffer), context_(context), stream_(cuda::make_stream(context)) {}
+  ~Drawn() {
+    if (graph_) simulated::cuGraphExecDestroy(graph_);
+  }
+  Drawn(const Drawn&) = delete;
+  Drawn& operator=(const Drawn&) = delete;
 
   /// The next batch in host memory, as a buffer on the CPU hands it out.
   Status next(Batch& batch, const WaitLimit& wait_limit = Deadline::max()) {
@@ -72,7 +79,27 @@ class Drawn {
     EXPECT_EQ(status, Status::kOk) << "nothing was drawn in between";
     const cuda::DeviceContext::Scope scope(*context_);
     context_->driver().stream_synchronize(stream_->get());
-    copy(target, batch);
+    copy(target, target, batch);
+    return status;
+  }
+
+  /// The next batch, by a launch of a graph with room for so many rows a leaf.
+  Status replay(Batch& batch, const std::vector<std::uint64_t>& rows) {
+    if (!graph_) capture(rows);
+    RowsTarget planned;
+    for (const std::uint64_t each : rows)
+      planned.leaves.push_back({nullptr, nullptr, each});
+    planned.room = kAll;
+    planned.stream = stream_->get();
+    const Status status = buffer_.before_replay(planned, Deadline::max());
+    if (status != Status::kOk) return status;
+    const cuda::DeviceContext::Scope scope(*context_);
+    for (int launch = 0; launch < 2; ++launch)  // the same again
+      EXPECT_EQ(simulated::cuGraphLaunch(graph_, stream_->get()), cuda::kSuccess);
+    context_->driver().stream_synchronize(stream_->get());
+    for (std::size_t leaf = 0; leaf < 3; ++leaf)
+      planned.leaves[leaf].rows = planned.needed[leaf];
+    copy(captured_, planned, batch);
     return status;
   }
 
@@ -111,7 +138,22 @@ class Drawn {
     return memory;
   }
 
-  void copy(const RowsTarget& target, Batch& batch) const {
+  void capture(const std::vector<std::uint64_t>& rows) {
+    captured_.stream = stream_->get();
+    captured_.count = captured_.room = buffer_.options().batch_size;
+    memory_ = take(captured_, rows);
+    const cuda::DeviceContext::Scope scope(*context_);
+    simulated::GraphHandle graph = nullptr;
+    EXPECT_EQ(simulated::cuStreamBeginCapture_v2(stream_->get(), 0), cuda::kSuccess);
+    EXPECT_EQ(buffer_.next_rows(captured_, kAtOnce), Status::kOk);
+    EXPECT_EQ(simulated::cuStreamEndCapture(stream_->get(), &graph), cuda::kSuccess);
+    EXPECT_TRUE(captured_.captured);
+    simulated::cuGraphInstantiateWithFlags(&graph_, graph, 0);
+    simulated::cuGraphDestroy(graph);
+  }
+
+  /// Copies a batch of the size of `target` from memory that has room for it.
+  void copy(const RowsTarget& memory, const RowsTarget& target, Batch& batch) const {
     batch.count = target.count;
     batch.places.clear();
     std::size_t bytes = 0;
@@ -124,9 +166,13 @@ class Drawn {
     }
     batch.block = std::make_shared<BatchPool>(bytes, 1)->take(bytes);
     for (std::size_t leaf = 0; leaf < 3; ++leaf) {
-      const RowsTarget::Leaf& from = target.leaves[leaf];
+      const RowsTarget::Leaf& from = memory.leaves[leaf];
       const LeafPlace& place = batch.places[leaf];
-      std::memcpy(batch.block.data() + place.values, from.values, values(target, leaf));
+      const std::uint64_t pieces = leaf == 0 || packed() ? 1 : target.count;
+      const std::size_t bytes = values(target, leaf) / std::max<std::size_t>(pieces, 1);
+      for (std::uint64_t i = 0; i < pieces && bytes > 0; ++i)
+        std::memcpy(batch.block.data() + place.values + i * bytes,
+                    from.values + i * from.rows * kRow[leaf], bytes);
       if (leaf > 0)
         std::memcpy(batch.block.data() + place.index, from.index, index(target));
     }
@@ -136,6 +182,9 @@ class Drawn {
   const cuda::SharedContext context_;
   const std::unique_ptr<cuda::Stream> stream_;
   std::size_t taken_ = 0;
+  RowsTarget captured_;
+  std::vector<std::unique_ptr<cuda::DeviceMemory>> memory_;  // that a graph writes
+  simulated::GraphExecHandle graph_ = nullptr;
 };
 
 /// Puts 0 ... n-1, a few together.
@@ -152,16 +201,38 @@ void produce(Core& buffer, std::uint64_t n, const LengthsOf& lengths) {
   buffer.close();
 }
 
-/// The batches of an epoch; `most`: fewer.
+/// The rows that no batch of so many examples has more of, leaf by leaf.
+std::vector<std::uint64_t> most_rows(const BufferOptions& options, std::uint64_t n,
+                                     const LengthsOf& lengths) {
+  std::vector<std::uint64_t> rows(3);
+  for (std::uint64_t id = 0; id < n; ++id) {
+    const Lengths of = lengths(id);
+    rows[1] = std::max(rows[1], of.tokens);
+    rows[2] = std::max(rows[2], of.points);
+  }
+  const bool packed = options.lengths.form == LengthOptions::Form::kPacked;
+  for (std::uint64_t& leaf : rows)
+    leaf = leaf * (packed ? options.batch_size : 1) + options.lengths.pad_to;
+  rows[0] = 0;
+  return rows;
+}
+
+/// The batches of an epoch; `most`: fewer. Two of three come by a graph if `replays`.
 std::vector<Ids> serve_on_device(Core& buffer, const cuda::SharedContext& context,
                                  std::uint64_t n, const LengthsOf& lengths,
-                                 std::uint64_t most = kAll) {
+                                 std::uint64_t most = kAll, bool replays = false) {
   std::thread producer([&] { produce(buffer, n, lengths); });
   Drawn drawn(buffer, context);
+  const std::vector<std::uint64_t> rows = most_rows(buffer.options(), n, lengths);
   std::vector<Ids> batches;
   Batch batch;
-  while (batches.size() < most && drawn.next(batch) == Status::kOk)
+  for (std::uint64_t turn = 0; batches.size() < most; ++turn) {
+    Status status = Status::kFinished;  // or a batch that is shorter
+    if (replays && turn % 3 != 0) status = drawn.replay(batch, rows);
+    if (status == Status::kFinished) status = drawn.next(batch);
+    if (status != Status::kOk) break;
     batches.push_back(read_batch(batch, buffer.options(), lengths));
+  }
   if (most != kAll) buffer.reset(1);
   producer.join();
   return batches;
@@ -202,14 +273,16 @@ TEST_P(RaggedOnDevice, BatchesAreThoseOfTheReference) {
   const LengthsOf lengths = some_lengths((share - 2 * kPointBytes) / kTokenBytes, seed);
   constexpr std::uint64_t kExamples = 150;
   const Simulation simulation(seed);
+  const bool replays = options.lengths.max_rows == 0;
   {
     Core buffer(options, simulation.context(), kernels(), staging);
     EXPECT_EQ(serve_on_device(buffer, simulation.context(), kExamples, lengths),
               cut(expected_draws(options, kExamples, 0, lengths), options, lengths));
     // In the middle of an epoch another one begins.
     buffer.reset(7);
-    serve_on_device(buffer, simulation.context(), kExamples, lengths, 2);
-    EXPECT_EQ(serve_on_device(buffer, simulation.context(), kExamples, lengths),
+    serve_on_device(buffer, simulation.context(), kExamples, lengths, 2, replays);
+    EXPECT_EQ(serve_on_device(buffer, simulation.context(), kExamples, lengths, kAll,
+                              replays),
               cut(expected_draws(options, kExamples, 1, lengths), options, lengths));
   }
 }
@@ -225,8 +298,8 @@ TEST(RaggedOnDeviceAuto, EachRecordIsUsed) {
     const Simulation simulation(seed);
     Core buffer(options, simulation.context(), kernels(), 300);
     Ids uses(200);
-    for (const Ids& batch :
-         serve_on_device(buffer, simulation.context(), uses.size(), lengths))
+    for (const Ids& batch : serve_on_device(buffer, simulation.context(), uses.size(),
+                                            lengths, kAll, seed != 1))
       for (const std::uint64_t id : batch) ++uses[id];
     for (const std::uint64_t count : uses) ASSERT_GE(count, 1u);
   }

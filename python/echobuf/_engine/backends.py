@@ -11,6 +11,7 @@ from echobuf import _core
 from echobuf._engine import capacity, ragged
 from echobuf._engine.arrays import Array, OutArrays
 from echobuf._engine.output import OutputSpec
+from echobuf._engine.ragged_out import RaggedOut, memory_of
 from echobuf.errors import CapacityError, OptionError, SpecError
 from echobuf.options import Options
 from echobuf.resources import enough_threads
@@ -33,12 +34,11 @@ class HostBackend:
         core: the native buffer.
         next: returns the leaves of the next batch, or a code: a call of the core
             without Python in between.
+        ragged_out: takes apart leaves of `out`, where some are ragged.
 
     Raises:
         CapacityError: the window does not fit `max_bytes`, or the memory.
     """
-
-    worker_pool = _core.WorkerPool  # the native pool of its worker processes
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class HostBackend:
         capacity.check_capacity(self._needs, options)
         core_options.idle = capacity.idle_blocks(self._needs, options)
         leaves, drawn = (
-            [(field.dtype, field.shape) for field in of.fields]
+            [ragged.core_leaf(field) for field in of.fields]
             for of in (spec, output.drawn)
         )
         self._is_ragged = spec.is_ragged
@@ -71,6 +71,16 @@ class HostBackend:
         lead = () if options.whole_batches else (options.batch_size,)
         self._out = OutArrays(output.drawn, lead)
         self._out_finished = OutArrays(output.spec, lead)
+        self._drawn = output.drawn
+        self.ragged_out = RaggedOut(output.spec, options)
+
+    @property
+    def worker_pool(self) -> type[_core.WorkerPool]:
+        """The native pool of its worker processes."""
+        if not self._is_ragged:
+            return _core.WorkerPool
+        packs = self._options.ragged.pack_to is not None
+        return _core.PackingWorkerPool if packs else _core.RaggedWorkerPool
 
     @property
     def slots(self) -> int:
@@ -125,11 +135,8 @@ class HostBackend:
         """
         if stream is not None:
             raise _no_stream(stream)
-        if isinstance(self.core, _core.RaggedBuffer):
-            raise OptionError(
-                "`out` is given, but the spec has ragged leaves, and so batches differ "
-                "in size; leave `out` out."
-            )
+        if not isinstance(self.core, _core.Buffer):
+            return self._next_rows_into(self.core, leaves, timeout)
         count = self.core.next_into(leaves, timeout)
         if count == -_core.MISMATCH:
             return self._next_into_checked(self._out.check(leaves), timeout)
@@ -153,14 +160,41 @@ class HostBackend:
             np.copyto(array[:count], leaf)
         return count
 
+    def _next_rows_into(
+        self, core: _core.RaggedBuffer, leaves: list[Any], timeout: float | None
+    ) -> int:
+        parts, layout = self.ragged_out.take_apart(leaves)
+        arrays = OutArrays(layout.spec, ()).check(parts)
+        drawn = [
+            array if array.flags.c_contiguous else np.empty(array.shape, array.dtype)
+            for array in arrays
+        ]
+        memory, ids = memory_of(
+            self._drawn,
+            layout,
+            [array.ctypes.data for array in drawn],
+            packs=self._options.ragged.pack_to is not None,
+        )
+        code, count, needed = core.next_into(memory, ids, layout.room, timeout)
+        if code == _core.RESIZE:
+            raise self.ragged_out.refusal(layout, needed, count)
+        if code:
+            return -code
+        for array, made, valid in zip(arrays, drawn, layout.valid(count), strict=True):
+            if made is not array:
+                np.copyto(array[:valid], made[:valid])
+        return count
+
     def copier(self, leaves: list[Any], stream: Any) -> Callable[[list[Any]], int]:
         """Return a function that copies a finished batch into the caller's arrays.
 
         Raises:
             SpecError: names the leaf that does not fit.
+            OptionError: functions make ragged leaves.
         """
         if stream is not None:
             raise _no_stream(stream)
+        self.ragged_out.refuse_functions()
         arrays = self._out_finished.check(leaves)
 
         def copy(finished: list[Any]) -> int:
@@ -248,7 +282,7 @@ def make_core_options(
 ) -> _core.BufferOptions:
     """Return the options in the core's form; nothing is allocated."""
     return _core.BufferOptions(
-        leaves=[(field.dtype, field.shape) for field in spec.fields],
+        leaves=[ragged.core_leaf(field) for field in spec.fields],
         ragged=options.whole_batches,
         batch_size=options.batch_size,
         window=options.window,

@@ -12,7 +12,7 @@ from echobuf import _core
 from echobuf._engine.output import OutputSpec
 from echobuf._engine.padding import pad_values, row_pads
 from echobuf.errors import CapacityError, OptionError, SpecError
-from echobuf.field import is_ragged, row_bytes
+from echobuf.field import Field, is_ragged, row_bytes, row_shape
 from echobuf.options import Options
 from echobuf.ragged import Packed, Padded, Ragged
 from echobuf.ragged_options import RaggedOptions
@@ -22,13 +22,13 @@ Make = Callable[..., Any]
 """Makes a leaf of a batch of its values, and of its offsets, lengths or ids."""
 
 
-def check(spec: Spec, options: Options, *, shared: bool) -> None:
+def check(spec: Spec, options: Options, *, borrowed: bool) -> None:
     """Check the options of ragged leaves against the spec.
 
     Args:
         spec: of one example.
         options: the buffer's.
-        shared: the slots lie in memory of several processes.
+        borrowed: a server writes the slots.
 
     Raises:
         OptionError: they do not go together, or are not there yet for ragged leaves.
@@ -41,12 +41,16 @@ def check(spec: Spec, options: Options, *, shared: bool) -> None:
             )
         return
     name = _first_name(spec)
-    if shared:
+    if borrowed and options.device != "cpu":
         raise _not_yet(
             name,
-            "examples come from worker processes or a server",
-            "let a DataLoader have the workers, with a collate function that makes "
-            "lists",
+            f"examples come from a server, on `device` {options.device!r}",
+            "use device='cpu', or let the loader read the data itself",
+        )
+    if borrowed and options.ragged.cuts:
+        raise OptionError(
+            "`overlong` is 'cut', and examples come from a server, which keeps all of "
+            "them for this job; cut them in its upstream, and leave `overlong` out."
         )
     if options.ragged.pack_to is not None:
         _check_packing(spec, options.ragged.pack_to)
@@ -67,18 +71,28 @@ def _check_packing(spec: Spec, pack_to: int) -> None:
 def check_output(spec: Spec, output: OutputSpec, options: Options) -> None:
     """Raise `OptionError` if `transform` makes what the options cannot have.
 
-    Rows are not packed of leaves that it makes fixed; on a device, chains of specs with
-    ragged leaves are not there yet; and `pad_value` is for what is padded.
+    Rows are not packed of leaves that it makes fixed; on a device no examples are mixed
+    where leaves are ragged, and whole batches of these have no chains; and `pad_value`
+    is for what is padded.
     """
     _check_pads(output, options)
-    if spec.is_ragged and options.device != "cpu":
-        computed = (plan is not None for _, plan in output.plans)
-        if any(computed) or any(rows is not None for rows in output.rows):
-            raise _not_yet(
-                _first_name(spec),
-                f"`transform` has chains, on `device` {options.device!r}",
-                "use device='cpu', or functions on whole batches: `Lambda`",
-            )
+    mixes = any(plan is not None and plan.mixes for _, plan in output.plans)
+    if mixes and spec.is_ragged and options.device != "cpu":
+        raise _not_yet(
+            _first_name(spec),
+            f"`transform` mixes examples, on `device` {options.device!r}",
+            "use device='cpu', mix batches in the training step",
+        )
+    chains = any(plan is not None for _, plan in output.plans) or any(
+        rows is not None for rows in output.rows
+    )
+    if chains and options.whole_batches and spec.is_ragged and options.device != "cpu":
+        raise _not_yet(
+            _first_name(spec),
+            "`transform` has chains, `unit` is 'batch', and `device` is "
+            f"{options.device!r}",
+            "use device='cpu', unit='example', or a `Lambda`",
+        )
     if options.ragged.pack_to is None:
         return
     for field, path in zip(output.drawn.fields, output.drawn.paths, strict=True):
@@ -135,7 +149,7 @@ def _check_payload(spec: Spec, options: Options) -> None:
     row, size = row_of(spec), options.batch_size
     if options.ragged.pack_to is not None:
         size = 1
-    if given < size * row:
+    if given < size * row and not options.whole_batches:
         raise OptionError(
             f"`payload_bytes` is {given:,}; it must be at least {size * row:,}: a row "
             f"of {row:,} bytes for each of `batch_size`, {size}, examples. It is to "
@@ -147,6 +161,17 @@ def _check_payload(spec: Spec, options: Options) -> None:
             f"{segments_of(options) * row:,}: a row of {row:,} bytes for each of the "
             f"{segments_of(options)} segments of the window."
         )
+
+
+def examples_of(spec: Spec, options: Options) -> int:
+    """Return the most examples of a record: more than one in a whole batch."""
+    return int(spec.fields[0].shape[0]) if options.whole_batches else 1
+
+
+def core_leaf(field: Field) -> tuple[np.dtype[Any], tuple[Any, ...]]:
+    """Return dtype and shape as the core takes them; no batch axis of ragged leaves."""
+    shape = (None, *row_shape(field)) if is_ragged(field) else field.shape
+    return field.dtype, shape
 
 
 def row_of(spec: Spec) -> int:
@@ -167,13 +192,14 @@ def payload_bytes(spec: Spec, options: Options) -> int:
     """Return the most bytes that ragged leaves take in a window; 0 without such."""
     if options.ragged.payload_bytes is not None:
         return options.ragged.payload_bytes
-    return options.window * sum(
-        row_bytes(field) * most
-        for field, most in zip(spec.fields, _max_lengths(spec, options), strict=True)
+    most = options.window * examples_of(spec, options)
+    return most * sum(
+        row_bytes(field) * length
+        for field, length in zip(spec.fields, max_lengths(spec, options), strict=True)
     )
 
 
-def _max_lengths(spec: Spec, options: Options) -> list[int]:
+def max_lengths(spec: Spec, options: Options) -> list[int]:
     """Return the most rows of each leaf; 0 for any number, and for fixed ones."""
     most = options.ragged.pack_to
     if most is None:
@@ -194,13 +220,14 @@ def core_arguments(spec: Spec, output: OutputSpec, options: Options) -> dict[str
         "rows": list(output.rows),
         "row_pads": row_pads(spec, output, ragged.pad_value),
         "payload_bytes": ragged.payload_bytes or 0,
-        "max_lengths": _max_lengths(spec, options),
+        "max_lengths": max_lengths(spec, options),
         "form": ragged.form,
         "pad_to": ragged.pad_to,
         "pad_values": pad_values(spec, ragged.pad_value),
         "max_rows": ragged.max_rows or 0,
         "pack_to": ragged.pack_to or 0,
         "cut": ragged.cuts,
+        "examples": examples_of(spec, options) if options.whole_batches else 0,
     }
 
 
@@ -253,6 +280,9 @@ def check_sizes(
         _check_rows(arrays, spec, options.ragged, stacked=stacked)
     if not share:
         return
+    if options.whole_batches:
+        _check_batch(arrays, spec, options, share)
+        return
     sizes: Any = 0
     for array, field in zip(arrays, spec.fields, strict=True):
         if is_ragged(field):
@@ -263,7 +293,21 @@ def check_sizes(
     worst = int(sizes.argmax()) if len(sizes) else 0
     if len(sizes) and sizes[worst] > share:
         name = f"example {worst} of `batch`" if stacked else "`example`"
-        raise _record_too_large(name, int(sizes[worst]), share, options)
+        raise record_too_large(name, int(sizes[worst]), share, options)
+
+
+def _check_batch(arrays: list[Any], spec: Spec, options: Options, share: int) -> None:
+    """Raise `CapacityError` if a whole batch is larger than a segment's share."""
+    rows = [
+        (len(array[0]), field)
+        for array, field in zip(arrays, spec.fields, strict=True)
+        if is_ragged(field)
+    ]
+    size = sum(length * row_bytes(field) for length, field in rows)
+    if size > share:
+        examples = next(len(array[1]) for array in arrays if isinstance(array, tuple))
+        name = f"the batch of {examples - 1} examples"
+        raise record_too_large(name, size, share, options)
 
 
 def _lengths_of(array: Any, stacked: bool) -> Any:
@@ -300,13 +344,22 @@ def _check_rows(
         )
 
 
-def _record_too_large(
+def record_too_large(
     name: str, size: int, share: int, options: Options
 ) -> CapacityError:
+    """Return the error for an example larger than a segment's share.
+
+    Args:
+        name: of the example.
+        size: bytes of its ragged leaves.
+        share: bytes.
+        options: the buffer's.
+    """
     segments = segments_of(options)
+    remedy = "put smaller batches" if options.whole_batches else "cut the example"
     return CapacityError(
         f"{name} has {size:,} bytes in its ragged leaves; a segment's share of "
         f"`payload_bytes` is {share:,}: {options.ragged.payload_bytes or 0:,} for "
         f"{segments} segments. Make `payload_bytes` at least {size * segments:,}, or "
-        "cut the example."
+        f"{remedy}."
     )

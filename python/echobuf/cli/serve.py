@@ -31,6 +31,7 @@ _OPTIONS = {  # of the arguments of `Server`
     "epochs": "--epochs",
     "lease": "--lease",
     "num_workers": "--num-workers",
+    "payload_bytes": "--payload-bytes",
 }
 
 
@@ -75,6 +76,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=0,
         help="worker processes, for a map-style dataset (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--payload-bytes",
+        type=whole_number,
+        help="for examples that differ in length: the most bytes that their ragged "
+        "leaves may take in a job's window",
     )
 
 
@@ -130,6 +137,7 @@ def _server(upstream: Any, name: str, options: argparse.Namespace) -> Server:
             epochs=options.epochs,
             lease=options.lease,
             num_workers=options.num_workers,
+            payload_bytes=options.payload_bytes,
         )
     except OptionError as error:
         raise UsageError(with_option_names(error, _OPTIONS)) from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from echobuf._engine.arrays import Array, OutArrays
 from echobuf.errors import SpecError
 from echobuf.field import Field
 from echobuf.spec import Spec
+
+Count: TypeAlias = int | list[int]
+"""The number of rows of all leaves, or of each."""
 
 
 class Arrays(Protocol):
@@ -46,16 +49,21 @@ class Arrays(Protocol):
         """
 
     def finish(
-        self, leaves: list[Any], drawn: list[Any], count: int, stream: int
+        self, leaves: list[Any], drawn: list[Any], count: Count, stream: int
     ) -> None:
         """Bring a batch that was drawn on `stream` to the caller's arrays.
 
         Args:
             leaves: the caller's, or those from `empty`.
             drawn: the arrays drawn into: `leaves` themselves, or others.
-            count: the number of rows of the batch.
+            count: the number of rows of the batch, or of each leaf.
             stream: the stream of the draw.
         """
+
+
+def counts_of(count: Count, leaves: list[Any]) -> list[int]:
+    """Return the number of rows of each leaf."""
+    return [count] * len(leaves) if isinstance(count, int) else count
 
 
 def handle_of(stream: Any, ordinal: int) -> int:
@@ -123,7 +131,7 @@ class DeviceArrays(ABC):
 
     @abstractmethod
     def copy(
-        self, leaves: list[Any], drawn: list[Any], count: int, stream: int
+        self, leaves: list[Any], drawn: list[Any], counts: list[int], stream: int
     ) -> None:
         """Copy rows to the caller's leaves, in the order of the stream."""
 
@@ -145,7 +153,7 @@ class DeviceArrays(ABC):
         return self.stream_of(leaves) if stream is None else self.stream(stream)
 
     def finish(
-        self, leaves: list[Any], drawn: list[Any], count: int, stream: int
+        self, leaves: list[Any], drawn: list[Any], count: Count, stream: int
     ) -> None:
         """Copy what was drawn into other arrays; nothing waits for the copy."""
         if drawn is leaves:
@@ -155,7 +163,7 @@ class DeviceArrays(ABC):
             if not self._out.is_aligned(index, leaf):  # no kernel can store items there
                 targets[index] = self._out.bytes_of(index, leaf)
                 sources[index] = self._out.bytes_of(index, drawn[index])
-        self.copy(targets, sources, count, stream)
+        self.copy(targets, sources, counts_of(count, leaves), stream)
 
 
 # ---- the caller's arrays

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from echobuf import _core
-from echobuf._engine import capacity
+from echobuf._engine import capacity, ragged
 from echobuf._engine.output import OutputSpec
+from echobuf._engine.ragged_out import RaggedOut
 from echobuf.cuda.arrays import Arrays
 from echobuf.cuda.codegen import stage_source
 from echobuf.cuda.device import device_error, fork_error, is_out_of_memory, open_device
@@ -33,13 +34,14 @@ class CudaBackend:
 
     Attributes:
         core: the native buffer.
+        ragged_out: takes apart leaves of `out`, where some are ragged.
 
     Raises:
         DeviceError: the device cannot be used.
         CapacityError: the window does not fit its memory, or `max_bytes`.
     """
 
-    worker_pool = _core.DeviceWorkerPool  # the native pool of its worker processes
+    worker_pool: type[_core.WorkerPool] = _core.DeviceWorkerPool  # of processes
     buffer_class: type[_core.DeviceBuffer | _core.RaggedDeviceBuffer] = (
         _core.DeviceBuffer
     )
@@ -56,15 +58,21 @@ class CudaBackend:
         self._needs = self.buffer_class.needs(core_options)
         self._check_capacity(core_options)
         kernels = self._device.kernels()
-        self._source = stage_source(plan for _, plan in output.plans)
+        plans = [
+            plan or rows
+            for (_, plan), rows in zip(output.plans, output.rows, strict=True)
+        ]
+        self._computes = any(plan is not None for plan in plans)
+        self._source = stage_source(plans, listed=spec.is_ragged)
         self._stages = self._device.stages(self._source)  # keeps them loaded
         self._spec = output.drawn
         self._finished_spec = output.spec
         self._lead = () if options.whole_batches else (options.batch_size,)
         self._replayed_on: Any = None
         self._convert: Convert | None = None
+        self.ragged_out = RaggedOut(output.spec, options)
         leaves, drawn = (
-            [(field.dtype, field.shape) for field in of.fields]
+            [ragged.core_leaf(field) for field in of.fields]
             for of in (spec, output.drawn)
         )
         with enough_threads("a buffer on a device", "close other buffers"):
@@ -185,7 +193,9 @@ class CudaBackend:
 
         Raises:
             SpecError: names the leaf that does not fit.
+            OptionError: functions make ragged leaves.
         """
+        self.ragged_out.refuse_functions()
         arrays = self._device.arrays(self._finished_spec, self._lead)
         handle = arrays.find(leaves, stream)
 

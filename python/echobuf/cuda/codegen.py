@@ -84,8 +84,15 @@ class StageSource:
     options: tuple[str, ...]
 
 
-def stage_source(plans: Iterable[_core.ChainPlan | None]) -> StageSource:
-    """Return the kernels for the plans of all leaves; equal stages share a kernel."""
+def stage_source(
+    plans: Iterable[_core.ChainPlan | _core.RowsPlan | None], *, listed: bool = False
+) -> StageSource:
+    """Return the kernels for the plans of all leaves; equal stages share a kernel.
+
+    Args:
+        plans: of the leaves; None where there is none.
+        listed: a table says where examples are, since they differ in length.
+    """
     names: dict[str, str] = {}  # of structs, by their bodies
     parts: list[str] = []
     entries: list[tuple[str, str | None]] = []
@@ -93,7 +100,7 @@ def stage_source(plans: Iterable[_core.ChainPlan | None]) -> StageSource:
     for plan in plans:
         for settings, operations, summed, gated in [] if plan is None else plan.stages:
             literals = [_literal(*op, customs) for op in operations]
-            body = _body(settings, literals, gated=gated)
+            body = _body(settings, literals, gated=gated, listed=listed)
             name = names.get(body)
             if name is None:
                 name = names[body] = f"echobuf_stage_{len(names)}"
@@ -147,9 +154,12 @@ def _struct(name: str, body: str, *, summed: bool) -> str:
     )
 
 
-def _body(plan: str, operations: Sequence[tuple[str, int]], *, gated: bool) -> str:
+def _body(
+    plan: str, operations: Sequence[tuple[str, int]], *, gated: bool, listed: bool
+) -> str:
     lines = [
         *(["static constexpr bool kGated = true;"] if gated else []),
+        *(["static constexpr bool kListed = true;"] if listed else []),
         f"static constexpr int kCount = {len(operations)};",
         "ECHOBUF_HD static constexpr echobuf::transform::StagePlan plan() {",
         f"  return {plan};",

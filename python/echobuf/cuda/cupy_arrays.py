@@ -138,12 +138,12 @@ class CupyArrays(DeviceArrays):
         return self.stream(None)
 
     def copy(
-        self, leaves: list[Any], drawn: list[Any], count: int, stream: int
+        self, leaves: list[Any], drawn: list[Any], counts: list[int], stream: int
     ) -> None:
         """Copy rows to the caller's leaves, in the order of the stream."""
         with use_stream(self._ordinal, stream), relaxed(self._device):
             # Where an array is strided, CuPy may load a kernel.
-            for leaf, source in zip(leaves, drawn, strict=True):
+            for leaf, source, count in zip(leaves, drawn, counts, strict=True):
                 cupy.asarray(leaf)[:count] = cupy.asarray(source)[:count]
 
 

@@ -19,6 +19,7 @@ class PackedCudaBackend(RaggedCudaBackend):
     """A window in device memory, drawn into rows of one length."""
 
     buffer_class = _core.PackingDeviceBuffer
+    worker_pool = _core.PackingDeviceWorkerPool
 
     def _flat(self, count: int, rows: list[int]) -> tuple[Spec, list[Any]]:
         length = rows[0]

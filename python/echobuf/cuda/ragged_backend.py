@@ -6,16 +6,17 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from echobuf import _core
+from echobuf._engine.ragged_out import Layout, memory_of
 from echobuf.cuda.arrays import Arrays
 from echobuf.cuda.backend import CudaBackend
 from echobuf.cuda.device import device_error
 from echobuf.errors import DeviceError, OptionError
-from echobuf.field import Field, is_ragged
+from echobuf.field import Field, is_ragged, row_shape
 from echobuf.ragged import Padded, Ragged
 from echobuf.spec import Spec, make_spec
 
@@ -47,6 +48,7 @@ class RaggedCudaBackend(CudaBackend):
     """
 
     buffer_class: type[_core.RaggedDeviceBuffer] = _core.RaggedDeviceBuffer
+    worker_pool: type[_core.WorkerPool] = _core.RaggedDeviceWorkerPool
 
     def _make_core(
         self,
@@ -57,12 +59,24 @@ class RaggedCudaBackend(CudaBackend):
     ) -> _core.RaggedDeviceBuffer:
         ragged = self._options.ragged
         self._is_packed = ragged.form == "packed"
+        self._packs = ragged.pack_to is not None
+        self._why_no_graph = ""
+        if ragged.max_rows is not None:
+            self._why_no_graph = _BY_ROWS
+        elif self._computes and not self._packs:
+            self._why_no_graph = _BY_CHAINS
+        self._captured: list[int] = []  # rows that captured leaves have room for
         self._make: Callable[..., Any] = Ragged if self._is_packed else Padded
         self._dtypes: list[Any] | None = None
         self._arrays = self._device.arrays(_nothing(), ())
         self._made: OrderedDict[tuple[int, ...], Arrays] = OrderedDict()
         return self.buffer_class(
-            leaves, drawn, core_options, self._device.core, kernels
+            leaves,
+            drawn,
+            core_options,
+            self._device.core,
+            kernels,
+            self._stages.handles,
         )
 
     def use_tensors(self, dtypes: list[Any]) -> None:
@@ -90,6 +104,13 @@ class RaggedCudaBackend(CudaBackend):
             code, count, rows = self._draw_rows(memory, count, handle, timeout)
             if code == 0:
                 break
+            if code == _core.CAPTURING:
+                raise OptionError(
+                    "`out` is None, and the stream is being captured: replays would "
+                    "write into arrays whose memory may be another's by then. Give "
+                    "contiguous arrays with room for the longest batch, which live as "
+                    "long as the graph."
+                )
             if code != _core.RESIZE:
                 return code
             arrays = self._arrays_for(count, rows)
@@ -112,13 +133,22 @@ class RaggedCudaBackend(CudaBackend):
         count: int,
         stream: int,
         timeout: float | None,
+        out: Layout | None = None,
     ) -> tuple[int, int, list[int]]:
         core = self.core
         assert not isinstance(core, _core.DeviceBuffer)
+        room = 0 if out is None else out.room
         try:
-            return core.next_at(memory.leaves, memory.ids, count, stream, timeout)
+            code, count, rows, captured = core.next_at(
+                memory.leaves, memory.ids, count, room, stream, timeout
+            )
         except _core.CudaError as error:
             raise device_error(self._device.name, error) from None
+        if captured and out is not None:
+            bounds = self._captured or out.rows
+            # Of several graphs any may be replayed.
+            self._captured = [*map(min, bounds, out.rows)]
+        return code, count, rows
 
     def _arrays_for(self, count: int, rows: list[int]) -> Arrays:
         """Return the layout of a batch: of a ragged leaf values and index."""
@@ -130,22 +160,27 @@ class RaggedCudaBackend(CudaBackend):
                 arrays = self._device.arrays(spec, ())
             else:
                 arrays = self._device.tensors(spec, (), dtypes)
-            self._made[key] = arrays
-            while len(self._made) > _SHAPES:
-                self._made.popitem(last=False)
+            self._keep(key, arrays)
+        return arrays
+
+    def _keep(self, key: tuple[int, ...], arrays: Arrays) -> Arrays:
+        self._made[key] = arrays
+        while len(self._made) > _SHAPES:
+            self._made.popitem(last=False)
         return arrays
 
     def _flat(self, count: int, rows: list[int]) -> tuple[Spec, list[Any]]:
         fields, dtypes = [], []
         given = self._dtypes or [None] * len(rows)
         for field, dtype, length in zip(self._spec.fields, given, rows, strict=True):
-            rest, index = field.shape[1:], count
+            index = count
             if not is_ragged(field):
-                shape: tuple[int, ...] = (count, *field.shape)
+                of_one = field.shape[1:] if self._options.whole_batches else field.shape
+                shape: tuple[int, ...] = (count, *of_one)
             elif self._is_packed:
-                shape, index = (length, *rest), count + 1
+                shape, index = (length, *row_shape(field)), count + 1
             else:
-                shape = (count, length, *rest)
+                shape = (count, length, *row_shape(field))
             fields.append(Field(shape, field.dtype))
             dtypes.append(dtype)
             if is_ragged(field):
@@ -169,22 +204,69 @@ class RaggedCudaBackend(CudaBackend):
             for field in self._spec.fields
         ]
 
-    def next_into(
-        self, leaves: list[Any], timeout: float | None, stream: Any
-    ) -> NoReturn:
-        """Raise `OptionError`: batches differ in size."""
-        raise OptionError(
-            "`out` is given, but the spec has ragged leaves, and so batches differ in "
-            "size; leave `out` out."
-        )
+    def next_into(self, leaves: list[Any], timeout: float | None, stream: Any) -> int:
+        """Draw the next batch into the caller's arrays, or into a graph.
 
-    def before_replay(self, stream: Any, timeout: float | None) -> NoReturn:
-        """Raise `OptionError`: such batches are no part of a graph yet."""
-        raise OptionError(
-            "`before_replay` is for draws in a graph, and the spec has ragged leaves, "
-            "whose batches differ in size; draw with `next_batch` outside the graph, "
-            "and copy the batch to where the graph reads it."
-        )
+        Returns:
+            The length of the batch, or minus a code.
+
+        Raises:
+            SpecError: names the leaf that does not fit, or has too little room.
+            OptionError: batches of any number of examples cannot be captured.
+        """
+        self._check_process()
+        parts, layout = self.ragged_out.take_apart(leaves)
+        arrays = self._arrays_of(layout)
+        try:
+            drawn, addresses, handle = arrays.out(parts, stream)
+        except MemoryError as error:
+            raise self._no_room_for_batch(error) from None
+        except DeviceError:
+            self.core.notice_loss()  # producers may wait for room
+            raise
+        if self._why_no_graph and self.is_capturing(handle):
+            raise _no_graph("the stream is being captured", self._why_no_graph)
+        memory = Memory(*memory_of(self._spec, layout, addresses, packs=self._packs))
+        code, count, needed = self._draw_rows(memory, 0, handle, timeout, layout)
+        if code == _core.RESIZE:
+            raise self.ragged_out.refusal(layout, needed, count)
+        if code:
+            return -code
+        arrays.finish(parts, drawn, layout.valid(count), handle)
+        return count
+
+    def before_replay(self, stream: Any, timeout: float | None) -> int:
+        """Prepare the next batch for a replay on `stream`; return 0, or a code.
+
+        Raises:
+            SpecError: the batch is larger than what was captured.
+            OptionError: batches of any number of examples cannot be captured.
+        """
+        self._check_process()
+        if self._why_no_graph:
+            raise _no_graph(
+                "`before_replay` is for draws in a graph", self._why_no_graph
+            )
+        handle = self._arrays.stream(stream)
+        core = self.core
+        assert not isinstance(core, _core.DeviceBuffer)
+        try:
+            code, _, needed, _ = core.before_replay(self._captured, handle, timeout)
+        except _core.CudaError as error:
+            raise device_error(self._device.name, error) from None
+        if code == _core.RESIZE:
+            raise self.ragged_out.refusal_of_replay(self._captured, needed)
+        if code == 0:
+            self._replayed_on = stream  # alive until the next replay
+        return code
+
+    def _arrays_of(self, layout: Layout) -> Arrays:
+        """Return the checks of the caller's arrays, and others in their place."""
+        key = (-1, layout.room, *layout.rows)
+        arrays = self._made.get(key)
+        if arrays is None:
+            arrays = self._keep(key, self._device.arrays(layout.spec, ()))
+        return arrays
 
     def _batch_bytes(self) -> int:
         # What it is on average: the payload of the window for its records.
@@ -195,6 +277,21 @@ class RaggedCudaBackend(CudaBackend):
             if not is_ragged(field)
         )
         return rows + self._options.batch_size * fixed
+
+
+def _no_graph(why: str, reason: str) -> OptionError:
+    return OptionError(f"{why}, and {reason}.")
+
+
+_BY_ROWS = (
+    "with `max_rows` batches differ in their number of examples; give `batch_size` in "
+    "its place"
+)
+_BY_CHAINS = (
+    "`transform` has chains, which graphs of ragged leaves do not have yet; draw with "
+    "`next_batch` outside the graph, and copy the batch to where the graph reads it, "
+    "or use `pack_to`"
+)
 
 
 def _nothing() -> Spec:

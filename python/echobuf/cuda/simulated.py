@@ -14,7 +14,7 @@ import numpy as np
 from echobuf import _core
 from echobuf._engine.arrays import Array, OutArrays
 from echobuf.cuda import nvrtc
-from echobuf.cuda.arrays import handle_of
+from echobuf.cuda.arrays import Count, counts_of, handle_of
 from echobuf.cuda.codegen import DRAW_KERNELS, StageSource, draw_options, draw_source
 from echobuf.cuda.device import LoadedStages
 from echobuf.cuda.simulated_driver import Block, Lender, driver, library_path
@@ -221,7 +221,7 @@ class SimulatedArrays:
         return self.stream(stream)
 
     def finish(
-        self, leaves: list[Any], drawn: list[Any], count: int, stream: int
+        self, leaves: list[Any], drawn: list[Any], count: Count, stream: int
     ) -> None:
         """Wait for the batch, as NumPy must, and copy it if it was drawn elsewhere.
 
@@ -232,9 +232,10 @@ class SimulatedArrays:
             raise DeviceError(self._device.gone)
         if drawn is leaves:
             return
-        for array, leaf in zip(self._out.check(leaves), drawn, strict=True):
+        arrays, counts = self._out.check(leaves), counts_of(count, leaves)
+        for array, leaf, rows in zip(arrays, drawn, counts, strict=True):
             if array is not leaf:
-                np.copyto(array[:count], leaf[:count])
+                np.copyto(array[:rows], leaf[:rows])
 
 
 class SimulatedTensors(SimulatedArrays):

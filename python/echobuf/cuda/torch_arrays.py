@@ -88,10 +88,10 @@ class TorchArrays(DeviceArrays):
             raise device_error(name, str(error)) from error
 
     def copy(
-        self, leaves: list[Any], drawn: list[Any], count: int, stream: int
+        self, leaves: list[Any], drawn: list[Any], counts: list[int], stream: int
     ) -> None:
         """Copy rows to the caller's leaves, in the order of the stream."""
         with self._on(stream), relaxed(self._core):  # torch may load a kernel
-            for leaf, source in zip(leaves, drawn, strict=True):
+            for leaf, source, count in zip(leaves, drawn, counts, strict=True):
                 target = torch.as_tensor(leaf, device=self._device)
                 target[:count] = torch.as_tensor(source, device=self._device)[:count]

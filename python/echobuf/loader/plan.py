@@ -77,7 +77,7 @@ class Plan:
         is_asked = request.form is not None or bool(self.options.ragged.given)
         self.ragged: RaggedRequest | None = request if is_asked else None
         if is_asked:
-            _check_ragged(self._make, arguments, self.options)
+            _check_ragged(arguments, self.options)
         self._buffer: EchoBuffer | None = None
 
     def _lacks_size(self) -> bool:
@@ -155,9 +155,16 @@ class Plan:
     ) -> Any:
         if self.batched:
             spec, length = infer_batch(first)
+            if self.options.whole_batches:
+                most = source.loader_batch_size(self._upstream) or 1
+                return source.as_whole(self._check_any(spec), max(length, most))
             self._learn_size(length)
         else:
             spec = infer_ragged_example(first, more, self._flags_of(request, first))
+        return self._check_any(spec)
+
+    def _check_any(self, spec: Any) -> Any:
+        """Return the spec of one example; raise `OptionError` if no leaf is ragged."""
         if not make_spec(spec).is_ragged:
             if self.batched:
                 raise OptionError(
@@ -308,21 +315,13 @@ class Plan:
         return arguments
 
 
-def _check_ragged(
-    make: Callable[..., EchoBuffer], arguments: dict[str, Any], options: Options
-) -> None:
+def _check_ragged(arguments: dict[str, Any], options: Options) -> None:
     """Check the arguments of a loader some of whose leaves are to be ragged."""
     if options.ragged.payload_bytes is None and options.ragged.pack_to is None:
         raise OptionError(
             "`payload_bytes` is None, and examples are to have ragged leaves; give "
             "`payload_bytes`, the bytes of all ragged leaves in the window. (An "
             "`EchoBuffer` may have `Field(..., max_length=)` in place of it.)"
-        )
-    if make is not EchoBuffer:
-        raise OptionError(
-            f"{options.ragged.given}, but ragged leaves are not there yet with "
-            "`num_workers` of the loader and for servers; wrap a DataLoader with "
-            "workers of its own, whose `collate_fn` makes lists."
         )
     ragged = options.ragged
     by_rows = ragged.max_rows is not None or ragged.pack_to is not None

@@ -15,6 +15,7 @@ from echobuf._engine.engine import Engine
 from echobuf.buffer import EchoBuffer
 from echobuf.loader.adapter import Adapter
 from echobuf.loader.feeder import Feeder
+from echobuf.loader.ragged_items import Ahead
 from echobuf.loader.readers import FeedRequest
 from echobuf.loader.source import Order
 from echobuf.loader.upstream import Start
@@ -79,6 +80,15 @@ class PoolReader:
     def first_item(self, start: Start) -> Any:
         """Return the first example, from which the spec is inferred."""
         return self._example
+
+    def look(self, items: Ahead, most: int) -> Iterator[Any]:
+        """Make the next examples in this process, too; workers make them again."""
+        for index in items.look(most):
+            try:
+                yield self._dataset[index]
+            except Exception as error:
+                items.note(error)  # which a worker raises in its place
+                return
 
     def describe_wait(self) -> str:
         """Return which items of the dataset the workers make."""
@@ -209,6 +219,9 @@ def _identity(item: Any) -> Any:
 
 
 class SharedBuffer(EchoBuffer):
-    """A buffer whose slots, and nothing else, lie in memory shared with workers."""
+    """A buffer whose slots, and nothing else, lie in memory shared with workers.
+
+    Where examples differ in length, workers have memory of their own in place of them.
+    """
 
     _shared = True

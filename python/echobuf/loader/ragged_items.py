@@ -26,6 +26,7 @@ class Ahead(Iterator[Any]):
         self._items = items
         self._taken: deque[Any] = deque()
         self._error: Exception | None = None
+        self._noted: Exception | None = None
 
     def __next__(self) -> Any:
         if self._taken:
@@ -51,10 +52,15 @@ class Ahead(Iterator[Any]):
             self._taken.append(item)
             yield item
 
+    def note(self, error: Exception) -> None:
+        """Note an error of what was looked at, which is raised again in its place."""
+        self._noted = error
+
     def raise_error(self) -> None:
         """Raise `UpstreamError` if upstream raised while items were looked at."""
-        if self._error is not None:
-            raise upstream_failed(self._error)
+        error = self._error or self._noted
+        if error is not None:
+            raise upstream_failed(error)
 
     def holds_items(self) -> bool:
         """Return True while upstream is ahead of what was handed out."""

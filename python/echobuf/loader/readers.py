@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -13,6 +13,7 @@ from echobuf.loader import source
 from echobuf.loader.adapter import Adapter
 from echobuf.loader.feeder import Feeder, Sink
 from echobuf.loader.ragged_batches import BatchReader
+from echobuf.loader.ragged_items import Ahead
 from echobuf.loader.source import Order, Sampled, as_batches, is_map_style
 from echobuf.loader.upstream import Start, describe_next
 from echobuf.loader.upstream_states import Snapshots
@@ -61,6 +62,9 @@ class Reader(Protocol):
     def first_item(self, start: Start) -> Any:
         """Return the first item of an epoch that was begun, to infer the spec from."""
 
+    def look(self, items: Ahead, most: int) -> Iterator[Any]:
+        """Yield the items after the first, up to `most`, which come again."""
+
     def describe_wait(self) -> str:
         """Return what it waits for, when no example comes."""
 
@@ -100,6 +104,10 @@ class ThreadReader:
     def first_item(self, start: Start) -> Any:
         """Return upstream's first item."""
         return start.first
+
+    def look(self, items: Ahead, most: int) -> Iterator[Any]:
+        """Yield upstream's next items, and keep them."""
+        return items.look(most)
 
     def describe_wait(self) -> str:
         """Return the call of upstream that has not returned."""

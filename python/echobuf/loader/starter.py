@@ -305,7 +305,7 @@ class EpochStarter:
             if self._batch_reader is not None:
                 first = self._batch_reader.wrap(first)
             if isinstance(start.items, Ahead):
-                more = start.items.look(self._plan.most_ahead())
+                more = self._reader.look(start.items, self._plan.most_ahead())
             example = self._adapter.read_first(first)
             try:
                 with self._enough():

@@ -24,6 +24,7 @@ _ATTACHED: Kinds = {
     "length": (int, type(None)),
     "window": int,
     "spilled": bool,
+    "payload_bytes": (int, type(None)),
 }
 
 

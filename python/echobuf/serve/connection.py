@@ -46,6 +46,7 @@ class Connection:
         length: fresh examples an epoch, or None if unknown.
         window: the largest window that a job may have.
         spilled: True if the slots are in a file on a disk.
+        payload_bytes: the largest that the job may have, for ragged leaves; or None.
         buffer: weak reference to the buffer over the slots; None before it is made.
 
     Raises:
@@ -79,6 +80,7 @@ class Connection:
         self.length: int | None = answer["length"]
         self.window: int = answer["window"]
         self.spilled: bool = answer["spilled"]
+        self.payload_bytes: int | None = answer["payload_bytes"]
         # The part that the thread holds, which must not hold this object.
         self._kept = _KeptConnection(
             self.name,

@@ -10,6 +10,7 @@ import socket
 import struct
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -142,18 +143,29 @@ class ExampleSpec:
         """Return the spec as one line of text."""
         return describe_spec(self.spec)
 
-    def example(self) -> Any:
-        """Return an example of zeros, with leaves of upstream's types."""
+    def example(self, length: int = 0) -> Any:
+        """Return an example of zeros, with leaves of upstream's types.
+
+        Args:
+            length: of ragged leaves.
+        """
         nodes.learn(self.tree)
         _, fields, treespec = flatten_with_paths(self.tree, is_leaf=_is_field)
         return treespec.unflatten(
-            _zeros(field, name)
+            _zeros(field, length, name)
             for field, name in zip(fields, self.carried, strict=True)
         )
 
 
-def read_spec(item: Any, *, batched: bool) -> tuple[ExampleSpec, Adapter]:
+def read_spec(
+    item: Any, infer: Callable[[Any], Any], *, boxed: Any = None
+) -> tuple[ExampleSpec, Adapter]:
     """Infer the spec of examples from the first item of upstream.
+
+    Args:
+        item: the first.
+        infer: returns the tree of `Field`s of an example, given that item as arrays.
+        boxed: the item with its ragged leaves in boxes, if it has some.
 
     Returns:
         The spec, and an adapter that reads items like the first one.
@@ -162,18 +174,29 @@ def read_spec(item: Any, *, batched: bool) -> tuple[ExampleSpec, Adapter]:
         SpecError: the item has no leaves, or some that cannot be stored.
     """
     adapter = _adapter_for(item)
-    first = adapter.read_first(item)
-    if batched:
-        tree, _ = source.infer_example(first)
-    else:
-        source.check_example(first)
-        tree = optree.tree_map(
-            lambda leaf: Field(np.shape(leaf), np.asarray(leaf).dtype),
-            first,
-            namespace=NAMESPACE,
-        )
+    tree = infer(adapter.read_first(item if boxed is None else boxed))
     carried = adapter.carried() or [None] * len(make_spec(tree).fields)
     return ExampleSpec(tree, tuple(carried)), adapter
+
+
+def fixed_tree(first: Any, *, batched: bool) -> Any:
+    """Return a tree of `Field`s, of an example all of whose leaves have fixed shapes.
+
+    Args:
+        first: the first item of upstream, as arrays.
+        batched: it is a batch.
+
+    Raises:
+        SpecError: the item has no leaves, or some that cannot be stored.
+    """
+    if batched:
+        return source.infer_example(first)[0]
+    source.check_example(first)
+    return optree.tree_map(
+        lambda leaf: Field(np.shape(leaf), np.asarray(leaf).dtype),
+        first,
+        namespace=NAMESPACE,
+    )
 
 
 def _adapter_for(item: Any) -> Adapter:
@@ -186,14 +209,13 @@ def _adapter_for(item: Any) -> Adapter:
     return TorchAdapter()
 
 
-def _zeros(field: Field, carried: str | None) -> Any:
+def _zeros(field: Field, length: int, carried: str | None) -> Any:
+    shape = [length if extent is None else extent for extent in field.shape]
     if carried is None:
-        return np.zeros(field.shape, field.dtype)
+        return np.zeros(shape, field.dtype)
     import torch
 
-    return torch.zeros(
-        field.shape, dtype=getattr(torch, carried.removeprefix("torch."))
-    )
+    return torch.zeros(shape, dtype=getattr(torch, carried.removeprefix("torch.")))
 
 
 def _is_field(node: Any) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from echobuf import _core
+from echobuf._engine import ragged
 from echobuf._engine.backends import HostBackend
 from echobuf._engine.engine import Engine
 from echobuf.buffer import EchoBuffer, engine_of
@@ -17,15 +18,20 @@ from echobuf.errors import (
     ClosedError,
     DeviceError,
     EchobufError,
+    ItemError,
     OptionError,
     StateError,
+    UpstreamError,
     message,
 )
+from echobuf.field import is_ragged
 from echobuf.loader.feeder import Feeder
+from echobuf.loader.ragged_items import Ahead
 from echobuf.loader.readers import FeedRequest
 from echobuf.loader.upstream import Start
 from echobuf.serve import client
 from echobuf.serve.connection import Connection, broken_error, unopened_error
+from echobuf.spec import make_spec
 
 _SLICE_S = 0.25
 
@@ -129,6 +135,10 @@ class ServerReader:
         """Return an example of zeros, with the structure of the server's."""
         return self._connection.spec.example()
 
+    def look(self, items: Ahead, most: int) -> Iterator[Any]:
+        """Yield an example whose ragged leaves, and no others, have another length."""
+        yield self._connection.spec.example(1)
+
     def check(self, start: Start) -> Start:
         """Note the epoch that is begun."""
         if start.items is not None:
@@ -169,6 +179,7 @@ class ServerReader:
                 f"{self._connection.window:,} at most; make it smaller, or `window` of "
                 "the server larger."
             )
+        self._check_ragged(spec)
         on_device = arguments["device"] != "cpu"
         if on_device and self._connection.spilled:
             raise OptionError(
@@ -183,22 +194,61 @@ class ServerReader:
         except (RuntimeError, MemoryError) as error:
             raise unopened_error(self._connection.name, error) from error
         self._buffer = BorrowedBuffer(spec, borrowed, self._connection, **arguments)
-        backend = engine_of(self._buffer).backend
-        slots = self._connection.slot.slots()
-        if isinstance(backend, HostBackend):
-            if backend.slots > slots:
-                raise OptionError(
-                    f"`window` is {arguments['window']}, which needs {backend.slots} "
-                    f"slots, and the server {self._connection.name!r} has {slots}; "
-                    "make it smaller, or `window` of the server larger."
-                )
-            core = backend.core
-            assert isinstance(core, _core.Buffer)
-            self._reader = _core.RingReader(core, self._connection.slot)
-        else:
-            assert isinstance(backend.core, _core.DeviceBuffer)
-            self._reader = _core.DeviceRingReader(backend.core, self._connection.slot)
+        self._reader = self._make_reader(engine_of(self._buffer), arguments["window"])
         return self._buffer
+
+    def _make_reader(self, engine: Engine, window: int) -> _core.RingReader:
+        """Return the native reader of a buffer, if the server has room for that."""
+        backend, connection = engine.backend, self._connection
+        if not isinstance(backend, HostBackend):
+            assert isinstance(backend.core, _core.DeviceBuffer)
+            return _core.DeviceRingReader(backend.core, connection.slot)
+        slots = connection.slot.slots()
+        if backend.slots > slots:
+            raise OptionError(
+                f"`window` is {window}, which needs {backend.slots} slots, and the "
+                f"server {connection.name!r} has {slots}; make it smaller, or `window` "
+                "of the server larger."
+            )
+        own = ragged.payload_bytes(engine.spec, engine.options)
+        if own > (connection.payload_bytes or 0):
+            raise OptionError(
+                f"the ragged leaves of the window may take {own:,} bytes, and the "
+                f"server {connection.name!r} is for {connection.payload_bytes:,} at "
+                "most; make `payload_bytes` smaller, or that of the server larger."
+            )
+        core = backend.core
+        if isinstance(core, _core.PackingBuffer):
+            return _core.PackingRingReader(core, connection.slot)
+        if isinstance(core, _core.RaggedBuffer):
+            return _core.RaggedRingReader(core, connection.slot)
+        return _core.RingReader(core, connection.slot)
+
+    def _check_ragged(self, spec: Any) -> None:
+        """Raise `OptionError` unless the leaves are ragged that are so at the server.
+
+        Args:
+            spec: as the loader has inferred it.
+        """
+        theirs, own = self._connection.spec.spec, make_spec(spec)
+        for field, mine, path in zip(
+            theirs.fields, own.fields, theirs.paths, strict=True
+        ):
+            if is_ragged(field) == is_ragged(mine):
+                continue
+            if is_ragged(field) and not own.is_ragged:
+                raise OptionError(
+                    f"`example{path}` of the server {self._connection.name!r} is "
+                    "ragged, and `payload_bytes` is None; give `payload_bytes`, the "
+                    "bytes of all ragged leaves in the window, at most "
+                    f"{self._connection.payload_bytes:,}."
+                )
+            raise OptionError(
+                f"`ragged` says otherwise than the server {self._connection.name!r}, "
+                f"for which `example{path}` is "
+                f"{'ragged' if is_ragged(field) else 'of a fixed shape'}; give the "
+                "form alone, 'packed' or 'padded'."
+            )
 
     def feed(self, engine: Engine, request: FeedRequest) -> ServerFeeder:
         """Start a thread that feeds the epoch noted last.
@@ -328,6 +378,12 @@ class ServerFeeder(Feeder):
             if code == 0:
                 self._ended = True
                 self._engine.close()
+            elif code == _core.READ_MISFIT:
+                try:  # first: the example is not to be served
+                    self._engine.fail(misfit_error(self._engine, self._reader))
+                    self.stop()  # other jobs do not wait for this one
+                finally:
+                    self._reader.settle()
             elif code != _core.READ_CLOSED and not self.stopped.is_set():
                 self._connection.raise_for(code)
         except BaseException as error:  # else the job would wait for ever
@@ -337,6 +393,30 @@ class ServerFeeder(Feeder):
                 # A closed buffer, or one without its device, has its own error.
                 with contextlib.suppress(ClosedError, DeviceError):
                     self._engine.fail(error)
+
+
+def misfit_error(engine: Engine, reader: _core.RingReader) -> EchobufError:
+    """Return the error for an example that the job's options do not allow."""
+    kind, size = reader.misfit()
+    if kind == _core.MISFIT_SHARE:
+        share: int = engine.core.share_bytes  # type: ignore[union-attr]
+        cause = ragged.record_too_large("it", size, share, engine.options)
+        error = UpstreamError(
+            f"an example of the server is too large for this job: {message(cause)}"
+        )
+        error.__cause__ = cause
+        return error
+    pack_to = engine.options.ragged.pack_to
+    if kind == _core.MISFIT_LENGTH:
+        return ItemError(
+            f"an example of the server has {size:,} rows; `pack_to` is {pack_to}. Make "
+            "`pack_to` larger, or cut examples in upstream of the server."
+        )
+    return ItemError(
+        f"an example of the server has leaves of different lengths, one of them "
+        f"{size:,} rows; with `pack_to`, which is {pack_to}, all leaves of an example "
+        "are of one length."
+    )
 
 
 def _identity(item: object) -> object:

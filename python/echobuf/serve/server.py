@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from echobuf import _core
@@ -20,13 +21,19 @@ from echobuf.errors import (
     titled,
 )
 from echobuf.loader.upstream import Start
-from echobuf.options import MAX_WINDOW, check_options
+from echobuf.options import MAX_WINDOW, check_factor, check_options
 from echobuf.resources import Closing, DaemonThread, Signal, enough
 from echobuf.serve import address
 from echobuf.serve.adoption import Adoption
 from echobuf.serve.protocol import ExampleSpec, Message
+from echobuf.serve.ragged import LARGEST, check_serving
 from echobuf.serve.server_loop import ServerInfo, ServerLoop
-from echobuf.serve.shared_ring import SharedRing, allocate
+from echobuf.serve.shared_ring import (
+    SharedRing,
+    allocate,
+    ring_arguments,
+    ring_kind,
+)
 from echobuf.serve.upstream import ServerUpstream
 from echobuf.workers.settings import check_workers
 
@@ -65,6 +72,12 @@ class Server(Closing):
         worker_init_fn: called in each worker with its number first.
         max_restarts: dead workers that are replaced in an epoch.
         seed: of the workers' random numbers.
+        payload_bytes: the largest that a job may have, for examples with ragged leaves
+            (`docs/ragged.md`): the bytes of these in a job's window. An example may
+            take a quarter of it.
+        ragged: a pytree like an example, or like a batch, with "packed" at each ragged
+            leaf and None at the others; by default leaves that vary are found, as in
+            `EchoLoader`. Jobs choose their own form.
 
     Raises:
         OptionError: an argument is out of range, or the name is taken.
@@ -104,6 +117,8 @@ class Server(Closing):
         worker_init_fn: Callable[[int], Any] | None = None,
         max_restarts: int = 3,
         seed: int = 0,
+        payload_bytes: int | None = None,
+        ragged: Any = None,
     ) -> None:
         self.name = address.check_name(name)
         window = check_int("window", window, 1, MAX_WINDOW)
@@ -119,7 +134,9 @@ class Server(Closing):
             unit="example",
             batched=batched,
         )
-        self._options = check_options(
+        self._slots = 2 * window + lag
+        serving = check_serving(payload_bytes, ragged, self._slots)
+        options = check_options(
             batch_size=1,
             window=window,
             factor=1,
@@ -131,11 +148,20 @@ class Server(Closing):
             prefetch=0,
             drop_last=False,
             max_bytes=None,
+            payload_bytes=None if serving is None else serving.payload_bytes,
         )
-        self._slots = 2 * window + lag
+        if serving is not None:  # an example has room as in so many segments
+            options = replace(options, factor=check_factor(LARGEST))
+        self._options = options
         self._spill = spill
         self._upstream = ServerUpstream(
-            upstream, batched=batched, length=length, sampler=sampler, workers=workers
+            upstream,
+            batched=batched,
+            length=length,
+            sampler=sampler,
+            workers=workers,
+            ragged=serving,
+            window=window,
         )
         self._stopped = Signal()
         self._closing = threading.RLock()
@@ -189,11 +215,14 @@ class Server(Closing):
             self._options.window,
             self._lease_s,
             self._ring.is_spilled(),
+            self._options.ragged.payload_bytes,
         )
 
     def _make_ring(self, spec: ExampleSpec, adoption: Adoption) -> SharedRing:
         if adoption.adopted is None:
-            core = allocate(spec.spec, self._slots, self._spill, self._lease_s)
+            core = allocate(
+                spec.spec, self._slots, self._options, self._spill, self._lease_s
+            )
             return SharedRing(spec, core, self._options)
         return self._adopt_ring(spec, *adoption.adopted)
 
@@ -206,9 +235,12 @@ class Server(Closing):
                 f"{message['spec']}; examples are now {spec.describe()}. End those "
                 "jobs first, or choose another name."
             )
-        leaves = [(field.dtype, field.shape) for field in spec.spec.fields]
+        leaves, (window, payload) = ring_arguments(spec.spec, self._options)
+        header, memory = files
         try:
-            core = _core.SharedRing.adopt(leaves, files[0], files[1], self._lease_s)
+            core = ring_kind(spec.spec).adopt(
+                leaves, header, memory, self._lease_s, window, payload
+            )
         except (ValueError, RuntimeError, MemoryError) as error:
             raise CapacityError(
                 f"the memory that jobs of {self.name!r} share cannot be opened: "

@@ -37,6 +37,7 @@ class ServerInfo:
         window: the largest window that a job may have.
         lease_s: seconds without a heartbeat after which a job is dropped.
         spilled: True if examples are kept on a disk.
+        payload_bytes: the largest that a job may have, for ragged leaves; or None.
     """
 
     name: str
@@ -45,6 +46,7 @@ class ServerInfo:
     window: int
     lease_s: float
     spilled: bool
+    payload_bytes: int | None = None
 
 
 class ServerLoop:
@@ -221,6 +223,7 @@ class ServerLoop:
                         "length": info.length,
                         "window": info.window,
                         "spilled": info.spilled,
+                        "payload_bytes": info.payload_bytes,
                     },
                     (self.ring.header_fd(), self.ring.memory_fd()),
                 )

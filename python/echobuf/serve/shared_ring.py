@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from echobuf import _core
-from echobuf._engine import capacity
+from echobuf._engine import capacity, ragged
 from echobuf._engine.arrays import put_tree
 from echobuf._engine.termination import raise_for_put
 from echobuf.errors import CapacityError, ClosedError, OptionError
@@ -24,7 +24,7 @@ class SharedRing:
     Args:
         spec: of an example.
         core: the native ring.
-        options: as of a buffer.
+        options: as of a buffer, in which an example has as much room.
 
     Attributes:
         core: the native ring.
@@ -59,7 +59,12 @@ class SharedRing:
 
     # ---- as of a buffer's backend
 
-    worker_pool = _core.RingWorkerPool
+    @property
+    def worker_pool(self) -> type[_core.WorkerPool]:
+        """The native pool of worker processes."""
+        if self.spec.is_ragged:
+            return _core.RaggedRingWorkerPool
+        return _core.RingWorkerPool
 
     @property
     def slots(self) -> int:
@@ -78,9 +83,19 @@ class SharedRing:
         """Put one example, or examples stacked on axis 0; wait while jobs need all."""
         outcome = self.core.put_tree(tree, stacked, None)
         if outcome is not None and outcome[0] == _core.MISMATCH:
-            outcome = put_tree(self.core, tree, self.spec, stacked, False, None)
+            outcome = put_tree(
+                self.core, tree, self.spec, stacked, False, None, self._check_sizes
+            )
         if outcome is not None:
             self.refuse_put(*outcome)
+
+    def _check_sizes(self, arrays: list[Any], stacked: bool) -> None:
+        """Raise for an example that is larger than it may be."""
+        if self.spec.is_ragged:
+            share = self.core.share_bytes
+            ragged.check_sizes(
+                arrays, self.spec, self.options, stacked=stacked, share=share
+            )
 
     def refuse_put(self, code: int, accepted: int) -> NoReturn:
         """Raise for a put that ended with `code` after `accepted` examples."""
@@ -107,12 +122,15 @@ class SharedRing:
         return self.core.term()
 
 
-def allocate(spec: Spec, slots: int, spill: Any, lease_s: float) -> _core.SharedRing:
+def allocate(
+    spec: Spec, slots: int, options: Options, spill: Any, lease_s: float
+) -> _core.SharedRing:
     """Make a ring in memory, or in a file without a name.
 
     Args:
         spec: of an example.
         slots: number of examples that it holds.
+        options: of the ring.
         spill: folder of the file; None for memory.
         lease_s: seconds without a heartbeat after which a job is dropped.
 
@@ -120,43 +138,50 @@ def allocate(spec: Spec, slots: int, spill: Any, lease_s: float) -> _core.Shared
         CapacityError: the ring does not fit.
         OptionError: `spill` is not a folder that can be written.
     """
-    leaves = [(field.dtype, field.shape) for field in spec.fields]
-    stride = _core.BufferOptions(
-        leaves=leaves,
-        ragged=False,
-        batch_size=1,
-        window=1,
-        factor=(1, 1),
-        max_factor=1,
-        seed=0,
-        epoch=0,
-        drop_last=False,
-        prefetch=0,
-        shared=False,
-        borrowed=None,
-        output=[(i, None) for i in range(len(leaves))],
-    ).needs()[1]
-    needed = slots * stride
+    kind = ring_kind(spec)
+    leaves, more = ring_arguments(spec, options)
+    try:
+        needed = kind.bytes_of(leaves, slots, *more)
+    except MemoryError:  # more than can be counted
+        raise CapacityError(
+            f"{slots:,} examples are larger than any memory. {_SMALLER}."
+        ) from None
     if spill is None:
         available = capacity.available_bytes()
         if needed > available:
             raise CapacityError(
-                f"{slots:,} examples of {stride:,} bytes need {needed:,} bytes, but "
-                f"this machine has {available:,} available. Make `window` or `lag` "
-                "smaller, or give `spill=`, a folder on a disk."
+                f"{slots:,} examples need {needed:,} bytes, but this machine has "
+                f"{available:,} available. {_SMALLER}, or give `spill=`, a folder on a "
+                "disk."
             )
         try:
-            return _core.SharedRing(leaves, slots, -1, lease_s)
+            return kind(leaves, slots, -1, lease_s, *more)
         except MemoryError:
             raise CapacityError(
                 f"{needed:,} bytes for {slots:,} examples were refused by the system. "
-                "Make `window` or `lag` smaller."
+                f"{_SMALLER}."
             ) from None
     file = _open_file(spill, needed)
     try:
-        return _core.SharedRing(leaves, slots, file, lease_s)
+        return kind(leaves, slots, file, lease_s, *more)
     finally:
         os.close(file)
+
+
+_SMALLER = "Make `window`, `lag` or `payload_bytes` smaller"
+
+
+def ring_kind(spec: Spec) -> type[_core.SharedRing]:
+    """Return the native class of a ring of such examples."""
+    return _core.RaggedSharedRing if spec.is_ragged else _core.SharedRing
+
+
+def ring_arguments(
+    spec: Spec, options: Options
+) -> tuple[list[tuple[Any, Any]], tuple[int, int]]:
+    """Return the leaves of a native ring, and its window and payload."""
+    leaves = [(field.dtype, field.shape) for field in spec.fields]
+    return leaves, (options.window, options.ragged.payload_bytes or 0)
 
 
 def _open_file(spill: Any, needed: int) -> int:

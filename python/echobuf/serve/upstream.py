@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from echobuf.arguments import check_bool, check_int
@@ -9,10 +10,13 @@ from echobuf.errors import OptionError, UpstreamError, describe
 from echobuf.loader import source
 from echobuf.loader.adapter import Adapter
 from echobuf.loader.epoch_length import count_units
+from echobuf.loader.ragged_batches import BatchReader
+from echobuf.loader.ragged_items import Ahead
 from echobuf.loader.readers import FeedRequest, ThreadReader, choose_reader, is_attached
 from echobuf.loader.upstream import EpochSetter, Start, Upstream
 from echobuf.resources import Signal
-from echobuf.serve.protocol import ExampleSpec, read_spec
+from echobuf.serve.protocol import ExampleSpec, fixed_tree, read_spec
+from echobuf.serve.ragged import RaggedServing, most_ahead
 from echobuf.serve.shared_ring import SharedRing
 from echobuf.workers.settings import WorkerSettings
 
@@ -28,6 +32,8 @@ class ServerUpstream:
         length: fresh examples an epoch; None to ask upstream.
         sampler: indices of the examples; None for all in order.
         workers: checked by `check_workers`; None without worker processes.
+        ragged: the arguments for ragged leaves; None without such.
+        window: the largest of a job, in examples.
 
     Attributes:
         reader: puts an epoch into the ring; not there after `close`.
@@ -44,6 +50,8 @@ class ServerUpstream:
         length: Any,
         sampler: Any,
         workers: WorkerSettings | None,
+        ragged: RaggedServing | None = None,
+        window: int = 1,
     ) -> None:
         if batched is not None:
             check_bool("batched", batched)
@@ -60,6 +68,9 @@ class ServerUpstream:
         self._batched = source.yields_batches(upstream) if batched is None else batched
         self._upstream = Upstream(upstream)
         self._epoch_setter = EpochSetter(upstream)
+        self._ragged = ragged
+        self._window = window
+        self._batch_reader: BatchReader | None = None  # from the first item on
 
     def first(self) -> tuple[Start, ExampleSpec]:
         """Begin the first epoch; return it, and the spec of its examples.
@@ -72,10 +83,33 @@ class ServerUpstream:
         if start.items is None:
             raise UpstreamError("upstream yields nothing in its first epoch.")
         first = self.reader.first_item(start)
-        spec, adapter = read_spec(first, batched=self._batched)
+        if self._ragged is None:
+            infer = functools.partial(fixed_tree, batched=self._batched)
+            spec, adapter = read_spec(first, infer)
+        else:
+            start, spec, adapter = self._first_ragged(self._ragged, start, first)
         if not self.reader.is_pool:
             self.reader = ThreadReader(adapter)
         return start, spec
+
+    def _first_ragged(
+        self, ragged: RaggedServing, start: Start, first: Any
+    ) -> tuple[Start, ExampleSpec, Adapter]:
+        more, boxed = iter(()), None
+        if self._batched:
+            self._batch_reader = ragged.batch_reader(self._upstream.iterable, first)
+            boxed = self._batch_reader.wrap(first)
+        else:
+            start = ragged.ahead(start)
+            assert isinstance(start.items, Ahead)
+            more = self.reader.look(start.items, most_ahead(self._window))
+        infer = ragged.inference(more, batched=self._batched)
+        try:
+            return start, *read_spec(first, infer, boxed=boxed)
+        except OptionError:  # of too few examples, perhaps
+            if isinstance(start.items, Ahead):
+                start.items.raise_error()
+            raise
 
     def begin(self, number: int) -> Start:
         """Begin an epoch.
@@ -118,7 +152,7 @@ class ServerUpstream:
             return
         feeder = self.reader.feed(
             ring,  # type: ignore[arg-type]
-            FeedRequest(start, skipped, self._batched),
+            FeedRequest(start, skipped, self._batched, batch_reader=self._batch_reader),
         )
         del start
         while not feeder.join(_SLICE_S):

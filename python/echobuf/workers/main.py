@@ -18,8 +18,10 @@ from typing import Any
 import numpy as np
 
 from echobuf import _core
+from echobuf._engine import ragged
 from echobuf._engine.arrays import prepare_put
-from echobuf.errors import ItemError, SpecError
+from echobuf._engine.ragged_forms import as_arrays
+from echobuf.errors import CapacityError, ItemError, SpecError
 from echobuf.spec import make_spec
 from echobuf.workers.messages import (
     FAILED,
@@ -86,22 +88,32 @@ class _ExampleWriter:
     def __init__(self, config: WorkerConfig, control_block: int, slots: int) -> None:
         when_imported("torch", _set_threads)
         self._dataset = config.dataset
-        spec = make_spec(config.adapter.read_first(config.example))
+        spec = make_spec(as_arrays(config.adapter.read_first(config.example)))
         self._spec = replace(spec, fields=config.fields)
         self._read = config.adapter.reader()
-        leaves = [(field.dtype, field.shape) for field in self._spec.fields]
+        self._ragged = config.ragged
         try:
-            self.worker = _core.Worker(
-                control_block,
-                config.count,
-                config.number,
-                slots,
-                leaves,
-                config.capacity,
-            )
+            self.worker = self._make_worker(config, control_block, slots)
         finally:
             os.close(control_block)
             os.close(slots)
+
+    def _make_worker(
+        self, config: WorkerConfig, control_block: int, memory: int
+    ) -> _core.Worker:
+        own = control_block, config.count, config.number, memory
+        leaves = [(field.dtype, field.shape) for field in self._spec.fields]
+        if config.ragged is None:
+            return _core.Worker(*own, leaves, config.capacity)
+        options = config.ragged.options
+        return _core.RowsWorker(
+            *own,
+            leaves,
+            config.ragged.sizes,
+            ragged.max_lengths(self._spec, options),
+            options.ragged.pack_to or 0,
+            options.ragged.cuts,
+        )
 
     def make(self, index: int) -> None:
         item = self._dataset[index]
@@ -109,12 +121,28 @@ class _ExampleWriter:
             leaves = self._spec.flatten(self._read(item), "example")
             if self.worker.write(leaves) is not None:
                 ready = prepare_put(leaves, self._spec, stacked=False, whole=False)
+                self._check_sizes(ready)
                 if self.worker.write(list(ready)) is not None:
                     raise SpecError("an array was changed by another thread.")
         except SpecError as error:
             raise ItemError(
                 f"example {index} of upstream does not fit the first one: {error}"
             ) from error.__cause__
+        except CapacityError as error:
+            raise CapacityError(
+                f"example {index} of upstream is too large: {error}"
+            ) from error.__cause__
+
+    def _check_sizes(self, arrays: list[Any]) -> None:
+        """Raise for an example larger than a segment's share, or than a row."""
+        if self._ragged is not None:
+            ragged.check_sizes(
+                arrays,
+                self._spec,
+                self._ragged.options,
+                stacked=False,
+                share=self._ragged.share,
+            )
 
 
 def seed_all(seed: int, number: int, start: int) -> int:

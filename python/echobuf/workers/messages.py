@@ -21,9 +21,25 @@ from echobuf.field import Field
 
 if TYPE_CHECKING:
     from echobuf.loader.adapter import Adapter
+    from echobuf.options import Options
 
 READY = "ready"
 FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class RaggedConfig:
+    """The part of a worker's configuration that is for ragged leaves.
+
+    Attributes:
+        options: the buffer's.
+        sizes: bytes: of the worker's area, usual and all, and of an example's rows.
+        share: the most bytes of a segment's ragged leaves; 0 for no limit.
+    """
+
+    options: Options
+    sizes: tuple[int, int, int]
+    share: int
 
 
 @dataclass(frozen=True)
@@ -42,6 +58,7 @@ class WorkerConfig:
         seed: of the loader.
         init: called with `number` first; or None.
         start: number of processes that the loader had started before this one.
+        ragged: set where examples have ragged leaves.
     """
 
     number: int
@@ -54,6 +71,7 @@ class WorkerConfig:
     seed: int
     init: Callable[[int], Any] | None
     start: int = 0
+    ragged: RaggedConfig | None = None
 
 
 class WorkerTraceback(Exception):  # noqa: N818 - a traceback, not an error

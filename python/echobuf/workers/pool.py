@@ -17,7 +17,12 @@ from echobuf import _core
 from echobuf._engine.engine import Engine
 from echobuf.errors import ClosedError, DeviceError
 from echobuf.resources import DaemonThread, Signal, members
-from echobuf.workers.messages import READY, WorkerConfig, unpack_error
+from echobuf.workers.messages import (
+    READY,
+    RaggedConfig,
+    WorkerConfig,
+    unpack_error,
+)
 from echobuf.workers.process import PATIENCE_S, WorkerProcess, join_all
 from echobuf.workers.settings import WorkerSettings
 
@@ -62,6 +67,11 @@ class WorkerPool:
         engine: Engine,
     ) -> None:
         backend = engine.backend
+        self.core: _core.WorkerPool = backend.worker_pool(
+            backend.core,  # type: ignore[arg-type]
+            settings.count,
+            _QUEUE_DEPTH,
+        )
         configs = [
             WorkerConfig(
                 number=number,
@@ -73,18 +83,23 @@ class WorkerPool:
                 capacity=backend.slots,
                 seed=engine.options.seed,
                 init=settings.init,
+                ragged=_ragged_config(engine, self.core),
             )
             for number in range(settings.count)
         ]
-        self.core: _core.WorkerPool = backend.worker_pool(
-            backend.core,  # type: ignore[arg-type]
-            settings.count,
-            _QUEUE_DEPTH,
-        )
         self.supervisor = Supervisor(settings, self.core, configs, weakref.ref(engine))
         # At interpreter exit `_close_all` does this, while modules are still there.
         weakref.finalize(self, self.supervisor.close).atexit = False
         _pools.add(self)
+
+
+def _ragged_config(engine: Engine, core: _core.WorkerPool) -> RaggedConfig | None:
+    if not engine.spec.is_ragged:
+        return None
+    # Of the last three kinds that there are.
+    share: int = engine.core.share_bytes  # type: ignore[union-attr]
+    sizes: tuple[int, int, int] = core.sizes()  # type: ignore[attr-defined]
+    return RaggedConfig(engine.options, sizes, share)
 
 
 def _close_all() -> None:

@@ -55,7 +55,7 @@ class WorkerProcess:
         payload = Payload(config)
         shared = [
             core.control_block_fd(),
-            core.slots_fd(),
+            core.memory_fd(),
             *([] if trainer is None else [trainer]),
         ]
         self.process = context.Process(

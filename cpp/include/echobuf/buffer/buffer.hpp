@@ -109,10 +109,22 @@ class BasicBuffer {
                const WaitLimit& wait_limit) {
     return put_path_.claim(term, first, count, wait_limit);
   }
+  /// Returns the first record of the last claim that cannot be drawn, where records are
+  /// borrowed. For the thread that claims them.
+  Misfit misfit() const { return put_path_.misfit(); }
   /// Positions that were claimed have been written.
   void commit(std::uint64_t first, std::uint64_t count) {
     put_path_.commit(first, count);
   }
+  /// Puts one example of any length that another process has made; see
+  /// PayloadPutPath::put_made(). It throws as put() does.
+  Status put_made(std::uint64_t term, const SourceLeaf* leaves, std::uint64_t& done,
+                  const WaitLimit& wait_limit) {
+    argument_checks::check_leaves("put", record(), leaves, 0);
+    return put_path_.put_made(term, leaves, done, wait_limit);
+  }
+  void begin_making(std::uint64_t n) { put_path_.begin_making(n); }
+  void end_making(std::uint64_t n) { put_path_.end_making(n); }
   /// The position that is claimed next.
   std::uint64_t tail() const { return ring_.tail(); }
   /// Returns the memory of the slots that are claimed, with `shared`; else null.
@@ -167,13 +179,16 @@ class BasicBuffer {
     return draw_path_.next_into(target, wait_limit, poll);
   }
 
-  /// On a device, where records differ in length: draws into the caller's leaves, if
-  /// they are of the batch's size, else says in `target` what that is (kResize): the
-  /// next call draws the same batch. Throws std::invalid_argument for another number of
-  /// leaves than batches have, and for null pointers.
-  Status next_rows(RowsTarget& target, const WaitLimit& wait_limit) {
+  /// Where records differ in length: draws into the caller's leaves, if the batch fits
+  /// these, else says in `target` which size that has (kResize): the next call draws
+  /// the same batch. In host memory a target always has `room`. On a device, where
+  /// `target.stream` is captured: see next_into(); then it must have `room`. Throws
+  /// std::invalid_argument for another number of leaves than batches have, and for null
+  /// pointers.
+  Status next_rows(RowsTarget& target, const WaitLimit& wait_limit,
+                   Poll* poll = nullptr) {
     argument_checks::check_rows("next_rows", layout(), target);
-    return draw_path_.next_rows(target, wait_limit);
+    return draw_path_.next_rows(target, wait_limit, poll);
   }
 
   /// On a device: makes the next batch the one that a captured draw draws when its
@@ -184,6 +199,12 @@ class BasicBuffer {
   /// before a last batch that is shorter, or a ragged one: next_into() serves that.
   Status before_replay(void* stream, const WaitLimit& wait_limit) {
     return draw_path_.before_replay(stream, wait_limit);
+  }
+  /// The same where records differ in length. `target`: the stream and, without
+  /// addresses, the rows that captured leaves have room for, or no leaves for any.
+  /// kResize: the batch has more, as `target` says then; it stays the next one.
+  Status before_replay(RowsTarget& target, const WaitLimit& wait_limit) {
+    return draw_path_.before_replay(target, wait_limit);
   }
 
   /// Returns the address of field `index` of a batch: `count` times its bytes, 64-byte
@@ -323,6 +344,8 @@ class BasicBuffer {
     backend_.stop();
   }
   bool is_down() const { return termination_.is_down(); }
+  /// The most bytes of the rows of a record, where records differ in length.
+  std::uint64_t most_bytes() const { return backend_.measure.most; }
 
   Backend& backend() { return backend_; }
 

@@ -48,7 +48,7 @@ class DrawPath {
   Status next(Batch& batch, const WaitLimit& wait_limit, Poll* poll) {
     return timed([&] {
       const Status status =
-          prefetcher_ ? pop(batch, wait_limit)
+          prefetcher_ ? pop(batch, wait_limit, kFits)
                       : wait_for(wait_limit, &clock_.waits(), [&] {
                           return draw([&] { return drawer_->draw(batch, poll); });
                         });
@@ -63,7 +63,7 @@ class DrawPath {
       if constexpr (Drawer::kInBlocks) {
         if (prefetcher_) {
           Batch batch;
-          const Status status = pop(batch, wait_limit);
+          const Status status = pop(batch, wait_limit, kFits);
           if (status != Status::kOk) return status;
           target.count = batch.count;
           drawer_->copy_out(batch.block, target);
@@ -77,18 +77,31 @@ class DrawPath {
   }
 
   /// The same where records differ in length.
-  Status next_rows(RowsTarget& target, const WaitLimit& wait_limit) {
+  Status next_rows(RowsTarget& target, const WaitLimit& wait_limit, Poll* poll) {
     return timed([&] {
-      return wait_for(wait_limit, &clock_.waits(),
-                      [&] { return draw([&] { return drawer_->draw_rows(target); }); });
+      if constexpr (Drawer::kInBlocks) {
+        if (prefetcher_) {
+          Batch batch;
+          const Status status = pop(batch, wait_limit, [&](const Ahead& ahead) {
+            return drawer_->fits(ahead.batch, target);
+          });
+          if (status == Status::kOk) drawer_->copy_out(batch, target);
+          return status;
+        }
+      }
+      return wait_for(wait_limit, &clock_.waits(), [&] {
+        return draw([&] { return drawer_->draw_rows(target, poll); });
+      });
     });
   }
 
-  /// Hands out the next batch to launches of graphs.
-  Status before_replay(void* stream, const WaitLimit& wait_limit) {
+  /// Hands out the next batch to launches of graphs. `target`: a stream; where records
+  /// differ in length a RowsTarget.
+  template <class ReplayTarget>
+  Status before_replay(ReplayTarget& target, const WaitLimit& wait_limit) {
     return timed([&] {
       return wait_for(wait_limit, &clock_.waits(), [&] {
-        return draw([&] { return drawer_->before_replay(stream); });
+        return draw([&] { return drawer_->before_replay(target); });
       });
     });
   }
@@ -275,12 +288,16 @@ class DrawPath {
     return {Status::kTimeout, &resumed_};
   }
 
-  Status pop(Batch& batch, const WaitLimit& wait_limit) {
+  static constexpr auto kFits = [](const Ahead&) { return true; };
+
+  /// `fits`: see Prefetcher.
+  template <class Fits>
+  Status pop(Batch& batch, const WaitLimit& wait_limit, const Fits& fits) {
     Ahead ahead;
     const auto attempt = [&]() -> Attempt {
       if (const auto end = termination_.early()) return {*end};
       std::lock_guard lock(handing_out_);
-      const Status popped = prefetcher_->pop(ahead);
+      const Status popped = prefetcher_->pop(ahead, fits);
       if (popped == Status::kOk) accounting_.hand_out(*ahead.after);
       if (popped == Status::kFinished) accounting_.note_end();
       return {popped, &prefetcher_->filled()};

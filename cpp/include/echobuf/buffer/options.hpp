@@ -38,6 +38,11 @@ struct BufferOptions {
   std::uint32_t idle = 2;  // blocks of batch memory kept for the batches to come
   LengthOptions lengths;   // of records that differ in length
 
+  /// Returns the most examples of a batch: with `ragged`, of its only record.
+  std::uint64_t most_examples() const {
+    return lengths.examples > 0 ? lengths.examples : batch_size;
+  }
+
   /// Returns the largest `batch_size` that is allowed.
   std::uint64_t largest_batch() const {
     if (automatic || factor.den == 1) return window;
@@ -70,6 +75,8 @@ struct BufferOptions {
     demand(!shared || !ragged, "`shared` is for records that are not ragged");
     demand(!borrowed || (!ragged && !shared),
            "`borrowed` is for records that are not ragged");
+    demand(!borrowed || borrowed->window.fields == lengths.fields.size(),
+           "`borrowed` has another number of fields of any length");
     demand(!ragged || batch_size == 1,
            "`batch_size` must be 1 if records are ragged: each is a batch");
     if (lengths.any()) check_lengths(demand);
@@ -79,8 +86,13 @@ struct BufferOptions {
  private:
   template <class Demand>
   void check_lengths(const Demand& demand) const {
-    demand(!ragged && !shared && !borrowed,
-           "`lengths` is for records of the buffer's own, each an example");
+    demand(!shared, "`lengths` is for records that are not `shared`");
+    demand(
+        ragged == (lengths.examples > 0),
+        "`examples` of `lengths` is at least 1 where records are whole batches, else "
+        "0");
+    demand(!ragged || (lengths.max_rows == 0 && lengths.pack_to == 0),
+           "`max_rows` and `pack_to` are not for whole batches");
     demand(window < (std::uint64_t{1} << 23),
            "`window` must be below 2^23 where records differ in length");
     demand(lengths.payload_bytes > 0 || lengths.bounded_bytes() > 0,

@@ -45,17 +45,11 @@ class PayloadMeasure {
         lengths.payload_bytes > 0
             ? lengths.payload_bytes + share + (fractional ? share / 2 : 0)
             : size_product(records, most);
-    // Each field of a record begins at a multiple of 16 bytes, and each record with a
-    // unit.
-    const std::uint64_t padding = kFieldAlignment * lengths.fields.size();
-    std::uint64_t unit = 0;
-    do {
-      unit = size.unit;
-      edge = padding + (unit > kFieldAlignment ? unit : 0);
-      size = PayloadSize::of(window + 2 * (most + edge) + size_product(records, edge));
-    } while (size.unit != unit);
+    const std::uint64_t examples = std::max<std::uint64_t>(lengths.examples, 1);
+    size = PayloadSize::around(window, most, records,
+                               size_product(lengths.fields.size(), examples), edge);
     // As many units as a record takes at most: see PayloadClaims.
-    wrap_from = size.units - (most + edge) / unit;
+    wrap_from = size.units - (most + edge) / size.unit;
   }
 
   std::uint64_t share;  // SegmentTable::kUnknown: no limit
@@ -78,8 +72,9 @@ inline void describe_payload(BufferStats& stats, const PayloadClaims& claims,
 /// The layout of the slots, which have no bytes of the fields of any length.
 inline RecordLayout record_of(const BufferOptions& options) {
   std::vector<RecordLayout::Shape> shapes = options.fields;
-  for (const RaggedField& field : options.lengths.fields) shapes[field.field] = {0, 0};
-  return {shapes, false};
+  for (const RaggedField& field : options.lengths.fields)
+    shapes[field.field] = {0, static_cast<std::size_t>(options.lengths.examples)};
+  return {shapes, options.ragged};
 }
 
 /// `DrawerOf`: a PayloadDrawer, or a RowsDrawer for rows that are packed.
@@ -98,10 +93,9 @@ struct BasicPayloadBackend {
   /// Throws std::bad_alloc.
   explicit BasicPayloadBackend(const BufferOptions& options)
       : measure(options),
-        ring(ring_capacity(options), measure.size.units, 0, 0, nullptr,
-             measure.wrap_from),
-        store(record_of(options), ring_capacity(options), measure.size,
-              options.lengths.fields),
+        examples_(options.lengths.examples),
+        ring(make_ring(options, measure)),
+        store(make_store(options, measure)),
         batch(store.layout(), options.leaves, options.batch_size),
         pool(std::make_shared<BatchPool>(batch_bytes(options, measure, batch),
                                          options.idle)) {}
@@ -110,15 +104,18 @@ struct BasicPayloadBackend {
     const PayloadMeasure measure(options);
     const RecordLayout record = record_of(options);
     const BatchLayout batch(record, options.leaves, options.batch_size);
+    const std::size_t fields = options.lengths.fields.size();
     const std::size_t slot =
-        PayloadStore::bytes(record, 1, options.lengths.fields.size());
+        options.borrowed
+            ? RowsTable::bytes(1, fields)
+            : PayloadStore::bytes(record, 1, fields, options.lengths.examples);
     // More than those made ahead: of records that are set apart for a batch, or of rows
     // that are being packed.
     const std::uint64_t begun =
         options.lengths.pack_to > 0 ? RowsDrawer::most_begun(options.batch_size) : 1;
     return {ring_capacity(options), slot + Ring::bytes(1), options.prefetch + begun,
             batch_bytes(options, measure, batch),
-            batch.maker_bytes() + measure.size.bytes()};
+            batch.maker_bytes() + (options.borrowed ? 0 : measure.size.bytes())};
   }
 
   std::unique_ptr<Drawer> drawer(const BufferOptions& options) {
@@ -136,9 +133,13 @@ struct BasicPayloadBackend {
 
   /// Bytes taken by now, without what no record of those put so far comes to.
   std::size_t bytes() const {
-    return PayloadStore::bytes(store.layout(), ring.capacity(), store.fields().size()) +
-           Ring::bytes(ring.capacity()) + store.payload_bytes(measure.wrap_from) +
-           pool->held() + batch.maker_bytes();
+    const std::size_t fields = store.fields().size();
+    const std::size_t window =
+        store.is_borrowed()
+            ? RowsTable::bytes(ring.capacity(), fields)
+            : PayloadStore::bytes(store.layout(), ring.capacity(), fields, examples_) +
+                  store.payload_bytes(measure.wrap_from);
+    return window + Ring::bytes(ring.capacity()) + pool->held() + batch.maker_bytes();
   }
 
   std::size_t device_bytes() const { return 0; }
@@ -149,6 +150,11 @@ struct BasicPayloadBackend {
   }
 
   const PayloadMeasure measure;
+
+ private:
+  const std::uint64_t examples_;
+
+ public:
   Ring ring;
   Store store;
   const BatchLayout batch;  // of the leaves that are no field of any length
@@ -156,6 +162,19 @@ struct BasicPayloadBackend {
   RowsCounts counts;
 
  private:
+  static Ring make_ring(const BufferOptions& options, const PayloadMeasure& measure) {
+    const std::uint64_t records = ring_capacity(options);
+    if (options.borrowed) return {records, *options.borrowed};
+    return {records, measure.size.units, 0, 0, nullptr, measure.wrap_from};
+  }
+  static Store make_store(const BufferOptions& options, const PayloadMeasure& measure) {
+    const std::vector<RaggedField>& fields = options.lengths.fields;
+    if (options.borrowed)
+      return {record_of(options), *options.borrowed, options.lengths, measure.most};
+    return {record_of(options), ring_capacity(options), measure.size, fields,
+            options.lengths.examples};
+  }
+
   /// Of a batch as large as they are on average, twice: batches differ, but for those
   /// of rows of one length.
   static std::size_t batch_bytes(const BufferOptions& options,
@@ -164,6 +183,7 @@ struct BasicPayloadBackend {
     const LengthOptions& lengths = options.lengths;
     if (lengths.pack_to > 0)
       return RowsLayout(batch, lengths, options.batch_size).bytes();
+    const std::size_t examples = options.most_examples();
     std::size_t row = 0;
     for (const RaggedField& field : lengths.fields) row += field.row_bytes;
     std::size_t made = 0;  // of a row of all leaves, but for windows
@@ -174,8 +194,7 @@ struct BasicPayloadBackend {
         if (field.field != leaf.field) continue;
         ++leaves;
         if (leaf.rows && leaf.rows->windowed())
-          windows += round_up(size_product(options.batch_size, leaf.rows->bytes),
-                              kLeafAlignment);
+          windows += round_up(size_product(examples, leaf.rows->bytes), kLeafAlignment);
         else
           made += leaf.rows ? leaf.rows->bytes : field.row_bytes;
       }
@@ -187,7 +206,7 @@ struct BasicPayloadBackend {
           rows, 2 * options.batch_size * (lengths.payload_bytes / options.window));
     else
       rows = size_product(rows, options.batch_size);
-    const std::size_t index = (options.batch_size + 1) * sizeof(std::int64_t);
+    const std::size_t index = (examples + 1) * sizeof(std::int64_t);
     if (made != row) rows = size_product(rows / row + 1, made);
     return batch.bytes() + windows + leaves * round_up(index, kLeafAlignment) +
            round_up(rows, kLeafAlignment);

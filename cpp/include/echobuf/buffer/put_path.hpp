@@ -8,6 +8,7 @@
 #include "echobuf/buffer/clocks.hpp"
 #include "echobuf/buffer/options.hpp"
 #include "echobuf/buffer/room_wait.hpp"
+#include "echobuf/store/borrowed_slots.hpp"
 #include "echobuf/store/host_store.hpp"
 #include "echobuf/sync/outstanding_claims.hpp"
 
@@ -63,6 +64,9 @@ class PutPath {
       if (status != Status::kOk) return status;
     }
   }
+
+  /// All records that are borrowed can be drawn: they are of one size.
+  static constexpr Misfit misfit() { return {}; }
 
   /// Positions that were claimed have been written.
   void commit(std::uint64_t first, std::uint64_t count) {

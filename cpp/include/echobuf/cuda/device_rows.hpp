@@ -14,6 +14,7 @@
 #include "echobuf/cuda/handles.hpp"
 #include "echobuf/cuda/payload_staging.hpp"
 #include "echobuf/cuda/rows_launch.hpp"
+#include "echobuf/cuda/transformed_rows.hpp"
 #include "echobuf/draw/batch_layout.hpp"
 #include "echobuf/draw/part.hpp"
 #include "echobuf/draw/rows_layout.hpp"
@@ -31,6 +32,7 @@ class DeviceRows {
   /// can be copied.
   struct Layout {
     std::vector<PlacedLeaf> leaves;
+    std::vector<std::size_t> numbers;  // of each in the batch
     std::size_t segments;
     std::size_t positions;
     std::size_t mark_pitch;
@@ -48,6 +50,7 @@ class DeviceRows {
       };
       for (const RowsLayout::Leaf& leaf : rows.leaves()) {
         const std::size_t pitch = pitch_of(leaf.row_bytes);
+        numbers.push_back(leaf.number);
         const std::uint64_t all = leaf.row_bytes | 8;
         leaves.push_back({add(pitch), pitch, leaf.row_bytes,
                           static_cast<std::uint32_t>(leaf.field),
@@ -80,20 +83,25 @@ class DeviceRows {
   DeviceRows(const SharedContext& context, const PayloadStaging& staging,
              const BatchLayout& batch, const BufferOptions& options, DrawOrder& order,
              const PayloadStaging::Window& window, const RowsKernels& kernels,
-             std::uint64_t records, std::uint64_t blocks)
+             const std::vector<StageKernels>& stages, std::uint64_t records,
+             std::uint64_t blocks)
       : staging_(staging),
         options_(options),
         window_(window),
         layout_(batch, options),
+        transformed_(context, batch, options, records, stages),
         launch_(context, order, kernels,
                 table_words(options, staging.fields().size(), records)) {
+    for (std::size_t i = 0; i < layout_.leaves.size(); ++i)
+      if (!transformed_.makes(layout_.numbers[i])) copied_.push_back(layout_.leaves[i]);
     idle_.reserve(blocks);
     pending_.reserve(records);
   }
 
   static std::size_t table_words(const BufferOptions& options, std::size_t fields,
                                  std::uint64_t records) {
-    const std::size_t placing = size_product(records, 5 + fields) + 2;
+    const std::size_t placing = size_product(records, 5 + fields) + 2 +
+                                DeviceTransformedRows::table_words(options, records);
     const std::size_t leaves = std::max(options.leaves.size(), options.fields.size());
     return std::max(placing, size_product(options.batch_size + 2, leaves + 4) + 8);
   }
@@ -101,7 +109,7 @@ class DeviceRows {
   const DeviceContext& context() const { return *launch_.context(); }
   std::size_t leaves() const { return layout_.leaves.size(); }
   std::size_t device_bytes() const {
-    return launch_.table().device_bytes() + made_ * layout_.bytes;
+    return launch_.device_bytes() + transformed_.bytes() + made_ * layout_.bytes;
   }
 
   /// From now on work is enqueued on `stream`.
@@ -126,9 +134,11 @@ class DeviceRows {
 
   /// The record of a slot is to go to a block, from its value `first` on.
   std::size_t copy(const Rows& rows, std::uint64_t slot, std::size_t first,
-                   std::uint32_t segment, const Drawn&) {
+                   std::uint32_t segment, const Drawn& drawn) {
     const std::uint64_t length = options_.lengths.pack_to;
-    pending_.push_back({rows.address(), slot, first / length, first % length, segment});
+    pending_.push_back(
+        {rows.address(), slot, first / length, first % length, segment, drawn.draw});
+    key_ = transform::transform_key(drawn.seed, drawn.epoch);
     return 0;
   }
 
@@ -158,52 +168,43 @@ class DeviceRows {
     moves.fields = static_cast<std::uint32_t>(fields);
     moves.pieces =
         static_cast<std::uint32_t>((longest + kPlacedPiece - 1) / kPlacedPiece);
+    for (std::size_t i = 0; i < layout_.leaves.size(); ++i)
+      if (transformed_.makes(layout_.numbers[i])) list(i);
     const std::uint64_t count = pending_.size();
     pending_.clear();
-    launch_.place(moves, layout_.leaves, count, end, stream_);
+    launch_.place(moves, copied_, count, end, stream_,
+                  [&] { transformed_.enqueue(key_, launch_, stream_); });
   }
 
   /// Copies the first `count` rows of a block to the caller's leaves, and pads them.
   void hand_out(const Rows& rows, const std::vector<RowPacker::Row>& packed,
                 std::uint64_t count, const RowsTarget& target) {
-    DrawTable& table = launch_.table();
-    table.begin();
-    std::uint64_t* const lengths = table.add(count);
-    for (std::uint64_t row = 0; row < count; ++row) lengths[row] = packed[row].used;
-    const Address used = table.address(lengths);
-    std::vector<RowsLeaf> leaves;
-    const auto add = [&](std::size_t offset, std::size_t pitch, std::size_t value,
-                         std::byte* to, const std::vector<std::byte>& pad) {
-      const std::uint64_t each = options_.lengths.pack_to * value;
-      RowsLeaf leaf = rows_leaf_at(reinterpret_cast<Address>(to), each * count);
-      std::uint64_t* const sources = table.add(count);
-      for (std::uint64_t row = 0; row < count; ++row)
-        sources[row] = rows.address() + offset + row * pitch;
-      leaf.sources = table.address(sources);
-      leaf.each = each;
-      leaf.lengths = used;
-      leaf.row = value;
-      leaf.pad = rows_padding(pad, leaf.base);
-      leaves.push_back(of_records(leaf, count));
-    };
-    for (std::size_t i = 0; i < layout_.leaves.size(); ++i) {
-      const PlacedLeaf& leaf = layout_.leaves[i];
-      add(leaf.offset, leaf.pitch, leaf.row, target.leaves[i].values,
-          staging_.fields()[leaf.field].pad);
-    }
-    constexpr std::size_t kMark = sizeof(std::int32_t);
-    add(layout_.segments, layout_.mark_pitch, kMark, target.segments, {});
-    add(layout_.positions, layout_.mark_pitch, kMark, target.positions, {});
-    RowsLeaf of_lengths = rows_leaf_at(reinterpret_cast<Address>(target.lengths),
-                                       count * sizeof(std::int64_t));
-    std::uint64_t* const cell = table.add(1);
-    *cell = used;
-    of_lengths.sources = table.address(cell);
-    of_lengths.each = of_lengths.bytes;
-    of_lengths.row = sizeof(std::int64_t);
-    leaves.push_back(of_records(of_lengths, 1));
+    launch_.table().begin();
+    const Tables tables = fill(launch_.table(), rows, packed, count);
+    std::vector<RowsLeaf> leaves = leaves_of(target, tables);
     launch_.draw(leaves, 0, stream_);
   }
+
+  /// Puts the copy of a whole batch into the graph that is being captured.
+  void capture(const RowsTarget& target) const {
+    const Tables tables{
+        launch_.captured_table().begin_address() + 8 * RowsLaunch::kLive,
+        options_.batch_size};
+    std::vector<RowsLeaf> leaves = leaves_of(target, tables);
+    launch_.capture(leaves, static_cast<StreamHandle>(target.stream));
+  }
+
+  /// Makes a block the one that captured copies copy, later on the stream of use().
+  void send(const Rows& rows, const std::vector<RowPacker::Row>& packed) {
+    DrawTable& table = launch_.captured_table();
+    table.begin();
+    std::fill_n(table.add(RowsLaunch::kLive), RowsLaunch::kLive, 1);
+    fill(table, rows, packed, options_.batch_size);
+    launch_.send_captured(0, stream_);
+  }
+
+  /// From now on captured copies on `stream` copy nothing.
+  void erase(StreamHandle stream) { launch_.erase_captured(stream); }
 
  private:
   struct Pending {
@@ -212,7 +213,104 @@ class DeviceRows {
     std::uint64_t row;
     std::uint64_t first;
     std::uint32_t segment;
+    std::uint64_t draw;
   };
+
+  /// Enters the records that are to go to a leaf that stages make.
+  void list(std::size_t number) {
+    const PlacedLeaf& leaf = layout_.leaves[number];
+    examples_.clear();
+    for (const Pending& record : pending_) {
+      const PayloadStaging::Rows& rows = staging_.rows(record.slot, leaf.field);
+      examples_.push_back({{window_.payload + rows.offset, rows.count},
+                           record.block + leaf.offset + record.row * leaf.pitch +
+                               record.first * leaf.row,
+                           record.draw});
+    }
+    transformed_.list(layout_.numbers[number], examples_, launch_.table());
+  }
+
+  /// The tables of so many rows in the device's memory, one behind another: their
+  /// lengths, where these are, and the sources of each array.
+  struct Tables {
+    Address lengths;
+    std::uint64_t count;
+
+    Address cell() const { return lengths + 8 * round_up(count, 2); }
+    Address sources(std::size_t array) const {
+      return cell() + 8 * (2 + array * round_up(count, 2));
+    }
+  };
+
+  /// An array of a block.
+  struct Array {
+    std::size_t offset;
+    std::size_t pitch;
+    std::size_t value;  // bytes
+    const std::vector<std::byte>* pad;
+  };
+
+  std::vector<Array> arrays() const {
+    static const std::vector<std::byte> kZeros;
+    std::vector<Array> arrays;
+    for (std::size_t i = 0; i < layout_.leaves.size(); ++i) {
+      const PlacedLeaf& leaf = layout_.leaves[i];
+      const std::size_t number = layout_.numbers[i];
+      arrays.push_back({leaf.offset, leaf.pitch, leaf.row,
+                        transformed_.makes(number)
+                            ? &options_.leaves[number].pad
+                            : &staging_.fields()[leaf.field].pad});
+    }
+    for (const std::size_t offset : {layout_.segments, layout_.positions})
+      arrays.push_back({offset, layout_.mark_pitch, sizeof(std::int32_t), &kZeros});
+    return arrays;
+  }
+
+  /// Writes the next words of a table: of the first `count` rows of a block.
+  Tables fill(DrawTable& table, const Rows& rows,
+              const std::vector<RowPacker::Row>& packed, std::uint64_t count) const {
+    const std::vector<Array> all = arrays();
+    std::uint64_t* const words = table.add((1 + all.size()) * round_up(count, 2) + 2);
+    const Tables tables{table.address(words), count};
+    const auto at = [&](Address address) {
+      return words + (address - tables.lengths) / 8;
+    };
+    for (std::uint64_t row = 0; row < count; ++row) words[row] = packed[row].used;
+    *at(tables.cell()) = tables.lengths;
+    for (std::size_t i = 0; i < all.size(); ++i)
+      for (std::uint64_t row = 0; row < count; ++row)
+        at(tables.sources(i))[row] =
+            rows.address() + all[i].offset + row * all[i].pitch;
+    return tables;
+  }
+
+  std::vector<RowsLeaf> leaves_of(const RowsTarget& target,
+                                  const Tables& tables) const {
+    std::vector<std::byte*> places;
+    for (const RowsTarget::Leaf& leaf : target.leaves) places.push_back(leaf.values);
+    places.push_back(target.segments);
+    places.push_back(target.positions);
+    std::vector<RowsLeaf> leaves;
+    const std::vector<Array> all = arrays();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const std::uint64_t each = options_.lengths.pack_to * all[i].value;
+      RowsLeaf leaf =
+          rows_leaf_at(reinterpret_cast<Address>(places[i]), each * tables.count);
+      leaf.sources = tables.sources(i);
+      leaf.each = each;
+      leaf.lengths = tables.lengths;
+      leaf.row = all[i].value;
+      leaf.pad = rows_padding(*all[i].pad, leaf.base);
+      leaves.push_back(of_records(leaf, tables.count));
+    }
+    RowsLeaf of_lengths = rows_leaf_at(reinterpret_cast<Address>(target.lengths),
+                                       tables.count * sizeof(std::int64_t));
+    of_lengths.sources = tables.cell();
+    of_lengths.each = of_lengths.bytes;
+    of_lengths.row = sizeof(std::int64_t);
+    leaves.push_back(of_records(of_lengths, 1));
+    return leaves;
+  }
 
   const PayloadStaging& staging_;
   const BufferOptions& options_;
@@ -222,7 +320,11 @@ class DeviceRows {
   std::vector<std::unique_ptr<DeviceMemory>> idle_;
   std::size_t made_ = 0;  // blocks
   StreamHandle stream_ = nullptr;
-  RowsLaunch launch_;  // goes first: it waits
+  std::vector<PlacedLeaf> copied_;  // the leaves that no stages make
+  Philox4x32Key key_{};             // of the epoch
+  DeviceTransformedRows transformed_;
+  std::vector<DeviceTransformedRows::Example> examples_;  // of one leaf
+  RowsLaunch launch_;                                     // goes first: it waits
 };
 
 }  // namespace echobuf::cuda

@@ -46,6 +46,8 @@ class DrawTable {
     used_ += round_up(words, 2);
     return at;
   }
+  /// Where a table begins on the device.
+  Address begin_address() const { return device_->get(); }
   /// Where a word of this table will be on the device.
   Address address(const std::uint64_t* word) const {
     return device_->get() + static_cast<Address>(word - host()) * sizeof(std::uint64_t);

@@ -4,10 +4,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "echobuf/buffer/options.hpp"
 #include "echobuf/cuda/device_rows.hpp"
 #include "echobuf/cuda/payload_staging.hpp"
+#include "echobuf/cuda/replay.hpp"
+#include "echobuf/cuda/rows_launch.hpp"
 #include "echobuf/cuda/staged_payload_ring.hpp"
 #include "echobuf/draw/part.hpp"
 #include "echobuf/draw/rows_filler.hpp"
@@ -25,16 +28,21 @@ class DevicePackingDrawer
                       std::uint64_t most_bytes, RowsCounts& counts,
                       const SharedContext& context, const BatchLayout& batch,
                       DrawOrder& order, const PayloadStaging::Window& window,
-                      const RowsKernels& kernels)
+                      const RowsKernels& kernels,
+                      const std::vector<StageKernels>& stages)
       : RowsFiller(options, ring, staging, share, most_bytes, counts, context, staging,
-                   batch, options, order, window, kernels, kChunk,
-                   most_begun(options.batch_size)) {}
+                   batch, options, order, window, kernels, stages, kChunk,
+                   most_begun(options.batch_size)),
+        replay_(order) {}
 
-  /// Draws all of a batch, or says how large it is.
-  Outcome draw_rows(RowsTarget& target) {
+  /// Draws all of a batch, or says how large it is. On a stream that is being captured:
+  /// into its graph, and nothing is used up.
+  Outcome draw_rows(RowsTarget& target, Poll*) {
     const DeviceContext::Scope scope(memory_.context());
     const auto stream = static_cast<StreamHandle>(target.stream);
-    if (memory_.context().driver().capture_of(stream)) return Outcome::kCapturing;
+    if (const auto capture = memory_.context().driver().capture_of(stream))
+      return capture_into(target, *capture);
+    settle();
     memory_.use(stream);
     const Outcome outcome = fill(nullptr);
     if (outcome != Outcome::kBatch) return outcome;
@@ -45,29 +53,76 @@ class DevicePackingDrawer
     return outcome;
   }
 
+  /// Makes the next batch that of launches on the stream of `target`, until the next
+  /// call. Only whole batches are; of others nothing is used up. Its block is written
+  /// to again by later calls alone, behind the launches.
+  Outcome before_replay(RowsTarget& target) {
+    const DeviceContext::Scope scope(memory_.context());
+    const auto stream = static_cast<StreamHandle>(target.stream);
+    if (memory_.context().driver().capture_of(stream)) return Outcome::kCapturing;
+    settle();  // before records are placed: what is drawn last has the event
+    memory_.use(stream);
+    const Outcome outcome = fill(nullptr);
+    if (outcome != Outcome::kBatch) return outcome;
+    const std::uint64_t rows = rows_of_first();
+    if (rows != options_.batch_size) return Outcome::kFinished;
+    memory_.send(first().block, first().rows);
+    replay_.expect(stream);
+    go_past_first(rows);
+    return outcome;
+  }
+
+  /// Ends the replay before: a graph that is launched without another before_replay()
+  /// copies nothing.
+  void settle() {
+    if (!replay_.expected()) return;
+    replay_.finish([this](StreamHandle stream) { memory_.erase(stream); });
+  }
+
+  /// To be called on a stream before the first draw.
+  void prepare(StreamHandle stream) { memory_.erase(stream); }
+
   // The calls of other buffers: these are not for records that differ in length.
   Outcome draw_into(Target&, Poll*) { return Outcome::kCapturing; }
   Outcome before_replay(StreamHandle) { return Outcome::kCapturing; }
 
-  /// Of the table, and of blocks; by now, and at most.
+  /// Of the tables, and of blocks; by now, and at most.
   std::size_t device_bytes() const { return memory_.device_bytes(); }
   static std::size_t own_bytes(const BufferOptions& options, const BatchLayout& batch) {
     const std::size_t words =
         DeviceRows::table_words(options, options.lengths.fields.size(), kChunk);
-    return DrawTable::bytes(words) +
+    return RowsLaunch::device_bytes(words) +
+           DeviceTransformedRows::bytes(batch, options, kChunk) +
            size_product(most_begun(options.batch_size),
                         DeviceRows::Layout(batch, options).bytes);
   }
 
  private:
+  /// All that is not the number of rows is fixed.
+  bool is_complete(const RowsTarget& target) const {
+    return target.leaves.size() == memory_.leaves() && target.segments &&
+           target.positions && target.lengths;
+  }
+
   bool fits(RowsTarget& target, std::uint64_t rows) const {
-    const std::size_t leaves = memory_.leaves();
-    const bool fit = target.leaves.size() == leaves && target.count == rows &&
-                     target.segments && target.positions && target.lengths;
-    target.needed.assign(leaves, options_.lengths.pack_to);
+    const bool fit = is_complete(target) &&
+                     (target.room > 0 ? target.room >= rows : target.count == rows);
+    target.needed.assign(memory_.leaves(), options_.lengths.pack_to);
     target.count = rows;
     return fit;
   }
+
+  Outcome capture_into(RowsTarget& target, std::uint64_t capture) {
+    if (!is_complete(target) || target.room != options_.batch_size)
+      return Outcome::kCapturing;
+    if (!replay_.note_capture(capture)) return Outcome::kTwice;
+    memory_.capture(target);
+    target.count = options_.batch_size;
+    target.captured = true;
+    return Outcome::kCaptured;
+  }
+
+  Replay replay_;  // goes first: it waits
 };
 
 }  // namespace echobuf::cuda

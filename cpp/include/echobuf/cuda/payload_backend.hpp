@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "echobuf/buffer/options.hpp"
 #include "echobuf/buffer/payload_backend.hpp"
@@ -17,6 +18,7 @@
 #include "echobuf/cuda/payload_drawer.hpp"
 #include "echobuf/cuda/payload_staging.hpp"
 #include "echobuf/cuda/rows_launch.hpp"
+#include "echobuf/cuda/stage_launches.hpp"
 #include "echobuf/cuda/staged_payload_ring.hpp"
 #include "echobuf/cuda/uploader.hpp"
 #include "echobuf/draw/batch_layout.hpp"
@@ -50,9 +52,11 @@ struct BasicDevicePayloadBackend {
   /// Throws Error, std::bad_alloc.
   BasicDevicePayloadBackend(const BufferOptions& options, SharedContext context,
                             const RowsKernels& kernels,
+                            std::vector<StageKernels> stages = {},
                             std::size_t staging_bytes = kStagingBytes)
       : context_(std::move(context)),
         kernels_(kernels),
+        stages_(std::move(stages)),
         measure(options),
         record_(record_of(options)),
         capacity_(ring_capacity(options)),
@@ -62,7 +66,7 @@ struct BasicDevicePayloadBackend {
         window_(
             make_device_memory(context_, window_bytes(record_, capacity_, measure))),
         store(context_, record_, capacity_, measure.size, staging_,
-              options.lengths.fields),
+              options.lengths.fields, options.lengths.examples),
         batch(record_, options.leaves, options.batch_size),
         uploader_(std::make_unique<BasicUploader<Ring, Store>>(context_, ring, store,
                                                                on_device())) {}
@@ -80,8 +84,9 @@ struct BasicDevicePayloadBackend {
   std::unique_ptr<Drawer> drawer(const BufferOptions& options) {
     auto drawer = std::make_unique<Drawer>(options, ring, store, measure.share,
                                            measure.most, counts_, context_, batch,
-                                           *uploader_, on_device(), kernels_);
+                                           *uploader_, on_device(), kernels_, stages_);
     drawer_ = drawer.get();
+    uploader_->prepare([&](StreamHandle stream) { drawer->prepare(stream); });
     return drawer;
   }
 
@@ -136,6 +141,7 @@ struct BasicDevicePayloadBackend {
 
   const SharedContext context_;
   const RowsKernels kernels_;
+  const std::vector<StageKernels> stages_;
 
  public:
   const PayloadMeasure measure;

@@ -4,9 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "echobuf/buffer/options.hpp"
 #include "echobuf/cuda/payload_staging.hpp"
+#include "echobuf/cuda/replay.hpp"
 #include "echobuf/cuda/rows_draw.hpp"
 #include "echobuf/cuda/staged_payload_ring.hpp"
 #include "echobuf/draw/part.hpp"
@@ -25,35 +27,65 @@ class DevicePayloadDrawer : public PayloadPlanner<StagedPayloadRing, PayloadStag
                       std::uint64_t most_bytes, RowsCounts& counts,
                       const SharedContext& context, const BatchLayout& batch,
                       DrawOrder& order, const PayloadStaging::Window& window,
-                      const RowsKernels& kernels)
+                      const RowsKernels& kernels,
+                      const std::vector<StageKernels>& stages)
       : PayloadPlanner(options, ring, staging, share, most_bytes, counts),
-        draw_(context, staging, batch, options, order, window, kernels) {}
+        draw_(context, staging, batch, options, order, window, kernels, stages),
+        replay_(order) {}
 
-  /// Of the table, and for batches that wait in the middle.
+  /// Of the tables, and for batches that wait in the middle.
   std::size_t device_bytes() const { return draw_.device_bytes(); }
-  static std::size_t own_bytes(const BufferOptions& options, const BatchLayout&) {
-    return DrawTable::bytes(
-        RowsDraw::table_words(options, options.lengths.fields.size()));
+  static std::size_t own_bytes(const BufferOptions& options, const BatchLayout& batch) {
+    return RowsDraw::own_bytes(options, batch);
   }
 
   /// Draws all of a batch, or says how large it is. What cannot wait in the ring for
-  /// the rest of a batch is copied to memory of our own, on the caller's stream.
-  Outcome draw_rows(RowsTarget& target) {
+  /// the rest of a batch is copied to memory of our own, on the caller's stream. On a
+  /// stream that is being captured: into its graph, and nothing is used up.
+  Outcome draw_rows(RowsTarget& target, Poll*) {
     const DeviceContext::Scope scope(draw_.context());
     const auto stream = static_cast<StreamHandle>(target.stream);
-    if (draw_.context().driver().capture_of(stream)) return Outcome::kCapturing;
+    if (const auto capture = draw_.context().driver().capture_of(stream))
+      return capture_into(target, *capture);
+    settle();
     const Outcome outcome = plan();
-    if (outcome == Outcome::kWait && !catching_up() && must_set_apart()) {
-      draw_.find_records(planned());
-      if (!planned().slots.empty()) draw_.set_apart(planned().end, stream);
-      go_on(true);
-    }
+    if (outcome == Outcome::kWait) cut(stream);
     if (outcome != Outcome::kBatch) return outcome;
     draw_.find_records(planned());
     if (!fits(target)) return Outcome::kResize;
     draw_.draw(target, planned().end, options_.lengths.form);
     draw_.forget_apart();
     go_on(false);
+    return outcome;
+  }
+
+  /// Makes the next batch that of launches on the stream of `target`, until the next
+  /// call, if it fits the rows that this names; none for any. Only whole batches are;
+  /// of others nothing is used up.
+  Outcome before_replay(RowsTarget& target) {
+    const DeviceContext::Scope scope(draw_.context());
+    const auto stream = static_cast<StreamHandle>(target.stream);
+    if (options_.lengths.max_rows > 0 || !draw_.can_capture())
+      return Outcome::kCapturing;
+    if (draw_.context().driver().capture_of(stream)) return Outcome::kCapturing;
+    Outcome outcome = plan();
+    if (outcome == Outcome::kBatch) {
+      draw_.find_records(planned());
+      if (draw_.examples() != options_.most_examples())
+        outcome = Outcome::kFinished;
+      else if (!target.leaves.empty() && !fits(target))
+        outcome = Outcome::kResize;
+    }
+    if (outcome != Outcome::kBatch) {
+      settle();
+      if (outcome == Outcome::kWait) cut(stream);
+      return outcome;
+    }
+    finish_replay([](StreamHandle) {});
+    draw_.send(planned().end, options_.lengths.form, stream);
+    replay_.expect(stream);
+    draw_.forget_apart();
+    this->go_ahead(false);
     return outcome;
   }
 
@@ -69,24 +101,66 @@ class DevicePayloadDrawer : public PayloadPlanner<StagedPayloadRing, PayloadStag
     draw_.forget_apart();
   }
 
-  /// No launch is read unseen.
-  void settle() {}
+  /// Ends the replay before: a graph that is launched without another before_replay()
+  /// draws nothing.
+  void settle() {
+    finish_replay([this](StreamHandle stream) { draw_.erase(stream); });
+  }
+
+  /// To be called on a stream before the first draw.
+  void prepare(StreamHandle stream) { draw_.erase(stream); }
 
  private:
-  /// Returns whether the memory is of the batch's size; says what that is, else.
+  /// Returns whether the memory is of the batch's size, or has room for it; says what
+  /// that is, else.
   bool fits(RowsTarget& target) const {
     const std::size_t leaves = draw_.leaves();
-    bool fit = target.leaves.size() == leaves && target.count == draw_.records();
+    const bool roomy = target.room > 0;
+    bool fit =
+        target.leaves.size() == leaves &&
+        (roomy ? target.room >= draw_.examples() : target.count == draw_.examples());
     target.needed.resize(leaves);
     for (std::size_t i = 0; i < leaves; ++i) {
       target.needed[i] = draw_.rows_of(i, options_.lengths.form);
-      fit = fit && target.leaves[i].rows == target.needed[i];
+      if (!fit) continue;
+      const std::uint64_t rows = target.leaves[i].rows;
+      fit = roomy ? rows >= target.needed[i] : rows == target.needed[i];
     }
-    target.count = draw_.records();
+    target.count = draw_.examples();
     return fit;
   }
 
+  /// A wait has come in the middle of a batch: what cannot wait in the ring for the
+  /// rest of it is copied to memory of our own.
+  void cut(StreamHandle stream) {
+    if (catching_up() || !must_set_apart()) return;
+    draw_.find_records(planned());
+    if (!planned().slots.empty()) draw_.set_apart(planned().end, stream);
+    go_on(true);
+  }
+
+  /// Its slots and rows are given back once the event behind it is recorded.
+  template <class Last>
+  void finish_replay(Last&& last) {
+    if (!replay_.expected()) return;
+    replay_.finish(last);
+    this->give_back();
+  }
+
+  Outcome capture_into(RowsTarget& target, std::uint64_t capture) {
+    const std::uint64_t count = options_.most_examples();
+    if (options_.lengths.max_rows > 0 || !draw_.can_capture() || target.room != count ||
+        target.leaves.size() != draw_.leaves())
+      return Outcome::kCapturing;
+    if (!replay_.note_capture(capture)) return Outcome::kTwice;
+    draw_.capture(target, options_.lengths.form);
+    target.count = count;
+    target.captured = true;
+    return Outcome::kCaptured;
+  }
+
   RowsDraw draw_;
+  Replay replay_;  // goes first: it waits
 };
 
 }  // namespace echobuf::cuda

@@ -14,6 +14,7 @@
 #include "echobuf/cuda/draw_table.hpp"
 #include "echobuf/cuda/handles.hpp"
 #include "echobuf/cuda/payload_staging.hpp"
+#include "echobuf/cuda/planned_leaves.hpp"
 #include "echobuf/cuda/rows_launch.hpp"
 #include "echobuf/draw/batch_layout.hpp"
 #include "echobuf/draw/part.hpp"
@@ -32,12 +33,14 @@ class RowsDraw {
 
   RowsDraw(const SharedContext& context, const PayloadStaging& staging,
            const BatchLayout& batch, const BufferOptions& options, DrawOrder& order,
-           const PayloadStaging::Window& window, const RowsKernels& kernels)
+           const PayloadStaging::Window& window, const RowsKernels& kernels,
+           const std::vector<StageKernels>& stages)
       : staging_(staging),
         batch_(batch),
         options_(options),
         window_(window),
         fields_(staging.fields().size()),
+        planned_(context, staging, batch, options, most_records(options), stages),
         launch_(context, order, kernels,
                 table_words(options, staging.fields().size())) {
     for (std::size_t i = 0; i < batch.leaves(); ++i) field_of_.push_back(find(i));
@@ -47,62 +50,100 @@ class RowsDraw {
 
   /// Words of a table at most: of the records of a batch, and for each field two more.
   static std::size_t table_words(const BufferOptions& options, std::size_t fields) {
-    const std::uint64_t records =
-        options.lengths.max_rows > 0 ? options.window : options.batch_size;
-    return size_product(records + 4, 2 * fields + 1) + 4 * (fields + 2);
+    const std::uint64_t records = most_records(options);
+    return size_product(records + 4, 2 * fields + 1) + 4 * (fields + 2) +
+           DeviceTransformedRows::table_words(options, records);
   }
-  /// Of the table, and for batches that wait in the middle.
+  static std::size_t own_bytes(const BufferOptions& options, const BatchLayout& batch) {
+    return RowsLaunch::device_bytes(
+               table_words(options, options.lengths.fields.size())) +
+           DeviceTransformedRows::bytes(batch, options, most_records(options));
+  }
+  /// Of the tables, of what stages need, and for batches that wait in the middle.
   std::size_t device_bytes() const {
-    return launch_.table().device_bytes() + apart_[0].bytes + apart_[1].bytes;
+    return launch_.device_bytes() + planned_.bytes() + apart_[0].bytes +
+           apart_[1].bytes;
   }
   std::size_t leaves() const { return field_of_.size(); }
 
   /// The rows that a leaf of the batch has; 0 for one whose records are of one size.
   /// find_records() comes before.
   std::uint64_t rows_of(std::size_t leaf, Form form) const {
-    if (field_of_[leaf] == kNone) return 0;
+    if (!has_rows(leaf)) return 0;
     std::uint64_t all = 0;
     std::uint64_t longest = 0;
-    for (const Rows& rows : fields_[field_of_[leaf]]) {
+    for (const RecordRows& rows : fields_[field_of_[leaf]]) {
       all += rows.count;
       longest = std::max(longest, rows.count);
     }
     return round_up(form == Form::kPacked ? all : longest, options_.lengths.pad_to);
   }
-  std::uint64_t records() const { return slots_.size(); }
+  /// Examples of the batch: its records, or those of its only one, a whole batch.
+  std::uint64_t examples() const { return examples_; }
 
   /// Finds the records of a batch: those that were set apart, and of `plan`.
   void find_records(const PayloadPlan& plan) {
     slots_ = apart_slots_;
+    draws_ = apart_draws_;
+    examples_ = apart_slots_.size();
     for (std::size_t f = 0; f < fields_.size(); ++f) fields_[f] = apart_fields_[f];
     for (const std::uint64_t slot : plan.slots) {
+      const std::uint64_t examples = staging_.examples_of(slot);
+      examples_ += examples;
       slots_.push_back(window_.slots + slot * staging_.layout().stride());
-      for (std::size_t f = 0; f < fields_.size(); ++f) {
-        const PayloadStaging::Rows& rows = staging_.rows(slot, f);
-        fields_[f].push_back({window_.payload + rows.offset, rows.count});
-      }
+      for (std::size_t f = 0; f < fields_.size(); ++f)
+        for (std::uint64_t i = 0; i < examples; ++i) {
+          const PayloadStaging::Rows& rows = staging_.example(slot, f, i);
+          fields_[f].push_back({window_.payload + rows.offset, rows.count});
+        }
+    }
+    for (const PassPart& part : plan.parts) {
+      key_ = transform::transform_key(options_.seed, part.epoch);
+      for (std::uint64_t i = 0; i < part.count; ++i) draws_.push_back(part.draw + i);
     }
   }
 
   /// Draws the records that were found, up to ring position `end`.
   void draw(const RowsTarget& target, std::uint64_t end, Form form) {
-    std::vector<RowsLeaf> leaves;
     launch_.table().begin();
-    const Address slots = table_of(slots_);
-    std::vector<Tables> tables;
-    for (const auto& rows : fields_) tables.push_back(tables_of(rows, form));
+    const Tables tables = fill(launch_.table(), form);
+    std::vector<RowsLeaf> leaves = leaves_of(target, tables, form);
     for (std::size_t i = 0; i < batch_.leaves(); ++i) {
-      const RowsTarget::Leaf& to = target.leaves[i];
-      if (field_of_[i] == kNone) {
-        leaves.push_back(slot_leaf(i, to, slots));
-      } else {
-        const std::size_t f = field_of_[i];
-        leaves.push_back(rows_leaf(f, to, tables[f], form));
-        leaves.push_back(index_leaf(to, tables[f], form));
-      }
+      const bool ragged = field_of_[i] != kNone;
+      const ListedRecords records{slots_, draws_,
+                                  ragged ? &fields_[field_of_[i]] : nullptr, key_};
+      planned_.list(i, records, target.leaves[i], launch_.table(), leaves);
     }
-    launch_.draw(leaves, end, static_cast<StreamHandle>(target.stream));
+    const auto stream = static_cast<StreamHandle>(target.stream);
+    launch_.draw(leaves, end, stream, [&] { planned_.enqueue(key_, launch_, stream); });
   }
+
+  /// Returns whether graphs may have draws: what plans make is not for them yet.
+  bool can_capture() const { return !batch_.planned(); }
+
+  /// Puts a draw of as many examples as a batch has at most into the graph that is
+  /// being captured.
+  void capture(const RowsTarget& target, Form form) const {
+    const Tables tables(
+        launch_.captured_table().begin_address() + 8 * RowsLaunch::kLive,
+        options_.batch_size, options_.most_examples(), fields_.size());
+    std::vector<RowsLeaf> leaves = leaves_of(target, tables, form);
+    launch_.capture(leaves, static_cast<StreamHandle>(target.stream));
+  }
+
+  /// Makes the records that were found, up to ring position `end`, those of captured
+  /// draws that come later on `stream`. That they have read them is for the caller to
+  /// note.
+  void send(std::uint64_t end, Form form, StreamHandle stream) {
+    DrawTable& table = launch_.captured_table();
+    table.begin();
+    std::fill_n(table.add(RowsLaunch::kLive), RowsLaunch::kLive, 1);
+    fill(table, form);
+    launch_.send_captured(end, stream);
+  }
+
+  /// From now on captured draws on `stream` draw nothing.
+  void erase(StreamHandle stream) { launch_.erase_captured(stream); }
 
   /// Copies the records that were found to memory of our own; they are the first of
   /// the next batch.
@@ -110,7 +151,7 @@ class RowsDraw {
     const std::size_t stride = staging_.layout().stride();
     std::size_t bytes = slots_.size() * stride;
     for (std::size_t f = 0; f < fields_.size(); ++f)
-      for (const Rows& rows : fields_[f]) bytes += padded(f, rows);
+      for (const RecordRows& rows : fields_[f]) bytes += padded(f, rows);
     Apart& apart = apart_[next_apart_ = 1 - next_apart_];
     if (bytes > apart.bytes) {
       launch_.await();  // who reads what is freed
@@ -121,9 +162,12 @@ class RowsDraw {
     std::vector<RowsLeaf> leaves;
     launch_.table().begin();
     RowsLeaf all = rows_leaf_at(to, slots_.size() * stride);
-    all.sources = table_of(slots_);
+    std::uint64_t* const at = launch_.table().add(slots_.size());
+    std::copy(slots_.begin(), slots_.end(), at);
+    all.sources = launch_.table().address(at);
     all.each = all.row = stride;
     leaves.push_back(of_records(all, slots_.size()));
+    apart_draws_ = draws_;
     apart_slots_.clear();
     for (std::size_t i = 0; i < slots_.size(); ++i, to += stride)
       apart_slots_.push_back(to);
@@ -134,7 +178,7 @@ class RowsDraw {
       apart_fields_[f].clear();
       ends[0] = 0;
       for (std::size_t i = 0; i < slots_.size(); ++i) {
-        const Rows& rows = fields_[f][i];
+        const RecordRows& rows = fields_[f][i];
         sources[i] = rows.address;
         ends[i + 1] = ends[i] + padded(f, rows) / kFieldAlignment;
         apart_fields_[f].push_back({to, rows.count});
@@ -152,23 +196,41 @@ class RowsDraw {
   /// What was set apart is drawn, or given up.
   void forget_apart() {
     apart_slots_.clear();
+    apart_draws_.clear();
     for (auto& rows : apart_fields_) rows.clear();
   }
 
  private:
   static constexpr std::size_t kNone = ~std::size_t{0};
 
-  /// The rows of one field of a record.
-  struct Rows {
-    Address address;
-    std::uint64_t count;
-  };
-
-  /// The tables of one field in the device's memory.
+  /// The tables of so many records, and of their examples, in the device's memory, one
+  /// behind another: of slots, and of each field sources, offsets or lengths, and where
+  /// these are.
   struct Tables {
-    Address sources;
-    Address index;  // offsets, or lengths
-    Address cell;   // where the address of `index` is
+    struct Field {
+      Address sources;
+      Address index;  // offsets, or lengths
+      Address cell;   // where the address of `index` is
+    };
+
+    Tables(Address begin, std::uint64_t records, std::uint64_t examples,
+           std::size_t count)
+        : records(records), examples(examples), slots(begin) {
+      Address at = begin + 8 * round_up(records, 2);
+      for (std::size_t f = 0; f < count; ++f) {
+        const Address index = at + 8 * round_up(examples, 2);
+        const Address cell = index + 8 * round_up(examples + 1, 2);
+        fields.push_back({at, index, cell});
+        at = cell + 8 * 2;
+      }
+      words = (at - begin) / 8;
+    }
+
+    std::uint64_t records;
+    std::uint64_t examples;
+    Address slots;
+    std::vector<Field> fields;
+    std::size_t words;
   };
 
   /// Memory that grows.
@@ -184,6 +246,16 @@ class RowsDraw {
     }
   };
 
+  static std::uint64_t most_records(const BufferOptions& options) {
+    return options.lengths.max_rows > 0 ? options.window : options.most_examples();
+  }
+
+  /// Returns whether a leaf of the batch has as many rows as the records.
+  bool has_rows(std::size_t leaf) const {
+    const RowsPlan* const plan = batch_.all()[leaf].rows;
+    return field_of_[leaf] != kNone && !(plan && plan->windowed());
+  }
+
   std::size_t find(std::size_t leaf) const {
     for (std::size_t f = 0; f < staging_.fields().size(); ++f)
       if (batch_.all()[leaf].field == staging_.fields()[f].field) return f;
@@ -191,69 +263,93 @@ class RowsDraw {
   }
 
   /// Bytes of a record's rows, up to where another field may begin.
-  std::size_t padded(std::size_t field, const Rows& rows) const {
+  std::size_t padded(std::size_t field, const RecordRows& rows) const {
     return round_up(rows.count * staging_.fields()[field].row_bytes, kFieldAlignment);
   }
 
-  Address table_of(const std::vector<Address>& addresses) {
-    std::uint64_t* const table = launch_.table().add(addresses.size());
-    std::copy(addresses.begin(), addresses.end(), table);
-    return launch_.table().address(table);
-  }
-
-  Tables tables_of(const std::vector<Rows>& all, Form form) {
-    std::uint64_t* const sources = launch_.table().add(all.size());
-    std::uint64_t* const index = launch_.table().add(all.size() + 1);
-    std::uint64_t* const cell = launch_.table().add(1);
-    std::uint64_t end = 0;
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      sources[i] = all[i].address;
-      index[i] = form == Form::kPacked ? end : all[i].count;
-      end += all[i].count;
+  /// Writes the next words of a table: of the records that were found.
+  Tables fill(DrawTable& table, Form form) {
+    const Tables none(0, slots_.size(), examples_, fields_.size());
+    std::uint64_t* const words = table.add(none.words);
+    const Address begin = table.address(words);
+    Tables tables(begin, slots_.size(), examples_, fields_.size());
+    const auto at = [&](Address address) { return words + (address - begin) / 8; };
+    std::copy(slots_.begin(), slots_.end(), at(tables.slots));
+    for (std::size_t f = 0; f < fields_.size(); ++f) {
+      std::uint64_t* const sources = at(tables.fields[f].sources);
+      std::uint64_t* const index = at(tables.fields[f].index);
+      std::uint64_t end = 0;
+      for (std::size_t i = 0; i < examples_; ++i) {
+        const RecordRows& rows = fields_[f][i];
+        sources[i] = rows.address;
+        index[i] = form == Form::kPacked ? end : rows.count;
+        end += rows.count;
+      }
+      index[examples_] = end;
+      *at(tables.fields[f].cell) = tables.fields[f].index;
     }
-    index[all.size()] = end;
-    *cell = launch_.table().address(index);
-    return {launch_.table().address(sources), *cell, launch_.table().address(cell)};
+    return tables;
   }
 
-  /// A field of one size.
+  /// The leaves that are copied, and what is beside those that stages make.
+  std::vector<RowsLeaf> leaves_of(const RowsTarget& target, const Tables& tables,
+                                  Form form) const {
+    std::vector<RowsLeaf> leaves;
+    for (std::size_t i = 0; i < batch_.leaves(); ++i) {
+      const RowsTarget::Leaf& to = target.leaves[i];
+      if (has_rows(i)) {
+        leaves.push_back(rows_leaf(i, to, tables, form));
+        leaves.push_back(index_leaf(field_of_[i], to, tables, form));
+      } else if (!planned_.has(i)) {
+        leaves.push_back(slot_leaf(i, to, tables));
+      }
+    }
+    return leaves;
+  }
+
+  /// A field of one size; of a whole batch, with the rows of all of its examples.
   RowsLeaf slot_leaf(std::size_t number, const RowsTarget::Leaf& to,
-                     Address slots) const {
+                     const Tables& tables) const {
     const BatchLayout::Leaf& of = batch_.all()[number];
     RowsLeaf leaf =
-        rows_leaf_at(reinterpret_cast<Address>(to.values), of.bytes * slots_.size());
-    leaf.sources = slots;
+        rows_leaf_at(reinterpret_cast<Address>(to.values), of.bytes * tables.examples);
+    leaf.sources = tables.slots;
     leaf.add = staging_.layout().fields()[of.field].offset;
     leaf.each = leaf.row = of.bytes;
-    return of_records(leaf, slots_.size());
+    if (staging_.in_batches()) leaf.each *= tables.examples;
+    return of_records(leaf, tables.records);
   }
 
-  RowsLeaf rows_leaf(std::size_t field, const RowsTarget::Leaf& to,
+  /// The rows of all records, or, where stages make these, what is padded behind them.
+  RowsLeaf rows_leaf(std::size_t number, const RowsTarget::Leaf& to,
                      const Tables& tables, Form form) const {
+    const std::size_t field = field_of_[number];
     const RaggedField& of = staging_.fields()[field];
-    const std::uint64_t place = to.rows * of.row_bytes;
+    const bool made = planned_.makes(number);
+    const std::size_t row = made ? batch_.all()[number].rows->bytes : of.row_bytes;
+    const std::uint64_t place = to.rows * row;
     const bool packed = form == Form::kPacked;
     RowsLeaf leaf = rows_leaf_at(reinterpret_cast<Address>(to.values),
-                                 packed ? place : place * slots_.size());
-    leaf.sources = tables.sources;
-    leaf.row = of.row_bytes;
+                                 packed ? place : place * tables.examples);
+    leaf.sources = made ? 0 : tables.fields[field].sources;
+    leaf.row = row;
     if (packed) {
-      leaf.ends = tables.index;
+      leaf.ends = tables.fields[field].index;
     } else {
       leaf.each = place;
-      leaf.lengths = tables.index;
+      leaf.lengths = tables.fields[field].index;
     }
-    leaf.pad = rows_padding(of.pad, leaf.base);
-    return of_records(leaf, slots_.size());
+    leaf.pad = rows_padding(made ? options_.leaves[number].pad : of.pad, leaf.base);
+    return of_records(leaf, tables.examples);
   }
 
   /// Offsets or lengths, copied from the table.
-  RowsLeaf index_leaf(const RowsTarget::Leaf& to, const Tables& tables,
-                      Form form) const {
-    const std::size_t count = slots_.size() + (form == Form::kPacked ? 1 : 0);
+  RowsLeaf index_leaf(std::size_t field, const RowsTarget::Leaf& to,
+                      const Tables& tables, Form form) const {
+    const std::size_t count = tables.examples + (form == Form::kPacked ? 1 : 0);
     RowsLeaf leaf =
         rows_leaf_at(reinterpret_cast<Address>(to.index), count * sizeof(std::int64_t));
-    leaf.sources = tables.cell;
+    leaf.sources = tables.fields[field].cell;
     leaf.each = leaf.bytes;
     leaf.row = sizeof(std::int64_t);
     return of_records(leaf, 1);
@@ -267,15 +363,20 @@ class RowsDraw {
 
   // The records of the batch, in its order.
   std::vector<Address> slots_;
-  std::vector<std::vector<Rows>> fields_;
+  std::vector<std::uint64_t> draws_;             // of the epoch
+  std::vector<std::vector<RecordRows>> fields_;  // of each example
+  std::uint64_t examples_ = 0;
+  Philox4x32Key key_{};  // of the epoch
 
   // The first of them, where they were set apart: in one of two places, since the next
   // ones join them in the other.
   std::vector<Address> apart_slots_;
-  std::vector<std::vector<Rows>> apart_fields_{staging_.fields().size()};
+  std::vector<std::uint64_t> apart_draws_;
+  std::vector<std::vector<RecordRows>> apart_fields_{staging_.fields().size()};
   Apart apart_[2];
   int next_apart_ = 0;
 
+  PlannedLeaves planned_;
   RowsLaunch launch_;  // goes first: it waits
 };
 

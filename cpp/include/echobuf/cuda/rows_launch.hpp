@@ -29,7 +29,8 @@ class RowsLaunch {
       : context_(std::move(context)),
         order_(order),
         kernels_(kernels),
-        table_(context_, words) {}
+        table_(context_, words),
+        captured_(context_, words) {}
 
   /// Waits for the last draw, which reads the table.
   ~RowsLaunch() { order_.await_draws(); }
@@ -40,34 +41,72 @@ class RowsLaunch {
   /// Waits for the last draw: then memory that it read may be freed.
   void await() const { order_.await_draws(); }
   DrawTable& table() { return table_; }
-  const DrawTable& table() const { return table_; }
+  /// That captured launches read. It begins with a word that is 0 where these are to
+  /// draw nothing, and has room for another one.
+  DrawTable& captured_table() { return captured_; }
+  const DrawTable& captured_table() const { return captured_; }
+  std::size_t device_bytes() const {
+    return table_.device_bytes() + captured_.device_bytes();
+  }
+  static std::size_t device_bytes(std::size_t words) {
+    return 2 * DrawTable::bytes(words);
+  }
+  static constexpr std::size_t kLive = 2;  // words that `captured_table` begins with
 
-  /// Enqueues the copy of the table, and launches that draw `leaves` of records below
-  /// ring position `end`.
-  void draw(std::vector<RowsLeaf>& leaves, std::uint64_t end, StreamHandle stream) {
+  /// Enqueues the copy of the table, launches that draw `leaves` of records below ring
+  /// position `end`, and what `behind` enqueues.
+  template <class Behind>
+  void draw(std::vector<RowsLeaf>& leaves, std::uint64_t end, StreamHandle stream,
+            Behind&& behind) {
     ordered(end, stream, [&] {
-      for (std::size_t first = 0; first < leaves.size(); first += kRowsLeaves) {
-        RowsMoves moves;
-        const std::size_t some =
-            std::min<std::size_t>(kRowsLeaves, leaves.size() - first);
-        for (std::size_t i = 0; i < some; ++i) {
-          RowsLeaf& leaf = leaves[first + i];
-          moves.words += rows_words(leaf.base, leaf.bytes);
-          leaf.words = moves.words;
-          moves.leaf[i] = leaf;
-        }
-        constexpr std::uint64_t kWords = std::uint64_t{kRowsThreads} * kRowsAtOnce;
-        launch(kernels_.draw, moves, (moves.words + kWords - 1) / kWords, stream);
-      }
+      table_.send(stream);
+      enqueue(leaves, stream);
+      std::forward<Behind>(behind)();
     });
+  }
+  void draw(std::vector<RowsLeaf>& leaves, std::uint64_t end, StreamHandle stream) {
+    draw(leaves, end, stream, [] {});
+  }
+
+  /// The launches alone, for `behind`.
+  void enqueue(std::vector<RowsLeaf>& leaves, StreamHandle stream) const {
+    launch_all(leaves, 0, stream);
+  }
+
+  /// Puts launches that draw `leaves` into the graph that is being captured: their
+  /// tables are of captured_table().
+  void capture(std::vector<RowsLeaf>& leaves, StreamHandle stream) const {
+    launch_all(leaves, captured_.begin_address(), stream);
+  }
+
+  /// Enqueues the copy of captured_table(), for launches that come later on the same
+  /// stream; they read records below ring position `end`. That they have is for the
+  /// caller to note.
+  void send_captured(std::uint64_t end, StreamHandle stream) try {
+    order_.order_draw(stream, end);
+    captured_.send(stream);
+  } catch (const Error& error) {
+    order_.lose_draw(stream, error);
+    throw;
+  }
+
+  /// From now on captured launches on `stream` draw nothing.
+  void erase_captured(StreamHandle stream) {
+    captured_.begin();
+    std::fill_n(captured_.add(kLive), kLive, 0);
+    captured_.send(stream);
   }
 
   /// The same for `count` records that go to places of their own; `moves` lacks leaves.
+  template <class Behind>
   void place(PlaceMoves moves, const std::vector<PlacedLeaf>& leaves,
-             std::uint64_t count, std::uint64_t end, StreamHandle stream) {
+             std::uint64_t count, std::uint64_t end, StreamHandle stream,
+             Behind&& behind) {
     ordered(end, stream, [&] {
+      table_.send(stream);
       moves.marks = 1;
-      for (std::size_t first = 0; first < leaves.size(); first += kRowsLeaves) {
+      std::size_t first = 0;
+      do {  // once, if stages make all leaves: for the marks
         const std::size_t some =
             std::min<std::size_t>(kRowsLeaves, leaves.size() - first);
         std::copy_n(leaves.begin() + static_cast<std::ptrdiff_t>(first), some,
@@ -75,7 +114,9 @@ class RowsLaunch {
         moves.leaves = static_cast<std::uint32_t>(some);
         launch(kernels_.place, moves, count * moves.pieces, stream);
         moves.marks = 0;
-      }
+        first += kRowsLeaves;
+      } while (first < leaves.size());
+      std::forward<Behind>(behind)();
     });
   }
 
@@ -83,12 +124,30 @@ class RowsLaunch {
   template <class Enqueue>
   void ordered(std::uint64_t end, StreamHandle stream, Enqueue&& enqueue) try {
     order_.order_draw(stream, end);
-    table_.send(stream);
     std::forward<Enqueue>(enqueue)();
     order_.note_draw(stream);
   } catch (const Error& error) {
     order_.lose_draw(stream, error);
     throw;
+  }
+
+  /// Launches that draw `leaves`; none draws where the word at `live` is 0.
+  void launch_all(std::vector<RowsLeaf>& leaves, Address live,
+                  StreamHandle stream) const {
+    for (std::size_t first = 0; first < leaves.size(); first += kRowsLeaves) {
+      RowsMoves moves;
+      moves.live = live;
+      const std::size_t some =
+          std::min<std::size_t>(kRowsLeaves, leaves.size() - first);
+      for (std::size_t i = 0; i < some; ++i) {
+        RowsLeaf& leaf = leaves[first + i];
+        moves.words += rows_words(leaf.base, leaf.bytes);
+        leaf.words = moves.words;
+        moves.leaf[i] = leaf;
+      }
+      constexpr std::uint64_t kWords = std::uint64_t{kRowsThreads} * kRowsAtOnce;
+      launch(kernels_.draw, moves, (moves.words + kWords - 1) / kWords, stream);
+    }
   }
 
   template <class Moves>
@@ -105,6 +164,7 @@ class RowsLaunch {
   DrawOrder& order_;
   const RowsKernels kernels_;
   DrawTable table_;
+  DrawTable captured_;
 };
 
 /// A leaf of so many bytes.

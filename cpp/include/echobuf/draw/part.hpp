@@ -16,8 +16,9 @@ struct Target {
   void* stream = nullptr;   // on a device: where the batch is to be valid
 };
 
-/// The same where records differ in length, on a device: the caller brings memory for a
-/// batch, which is drawn if it is of the size that the next one has.
+/// The same where records differ in length: the caller brings memory for a batch, which
+/// is drawn if it is of the size that the next one has or, with `room`, at least of
+/// that.
 struct RowsTarget {
   /// A leaf: `rows` of all records, if packed; of each, if padded. `index`: offsets, or
   /// lengths. Of a leaf of one size `values` alone.
@@ -33,9 +34,12 @@ struct RowsTarget {
   std::byte* segments = nullptr;
   std::byte* positions = nullptr;
   std::byte* lengths = nullptr;
-  std::uint64_t count = 0;  // records; where the size is another: of the next batch
-  std::vector<std::uint64_t> needed = {};  // then: rows, leaf by leaf
+  std::uint64_t count = 0;  // records; after a call: those of the next batch
+  std::vector<std::uint64_t> needed = {};  // where it does not fit: rows, leaf by leaf
   void* stream = nullptr;                  // see Target
+  std::uint64_t room = 0;  // records that there is room for, and then `rows` are at
+                           // least those of the batch: what it leaves is padded
+  bool captured = false;   // after a call: it is drawn when a graph is launched
 };
 
 /// Draws `offset` ... `offset` + `count` - 1 of a pass over the records at `window`.

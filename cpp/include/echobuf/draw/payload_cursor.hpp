@@ -79,7 +79,7 @@ class PayloadCursor : public PassCursor<Ring> {
     while (table_.end() < progress.committed) {
       const std::uint64_t slot = ring_.slot(epoch_.position(table_.end()));
       table_.add(store_.bytes_of(slot), size_of);
-      counts_.add_fresh(store_.rows_of(slot));
+      counts_.add_fresh(store_.examples_of(slot), store_.rows_of(slot));
       if (!window_known_) look_at_window();
     }
     return progress;
@@ -101,10 +101,15 @@ class PayloadCursor : public PassCursor<Ring> {
 
   /// What was drawn is drawn.
   void go_on(const Sweep& after) {
+    go_ahead(after);
+    give_back();
+  }
+  /// The same, where its places are still read: give_back() follows.
+  void go_ahead(const Sweep& after) {
     sweep_ = after;
-    this->release(oldest_record(sweep_));
     table_.forget(oldest_segment(sweep_));
   }
+  void give_back() { this->release(oldest_record(sweep_)); }
 
   using Cursor::epoch_;
   using Cursor::options_;

@@ -2,14 +2,17 @@
 // lengths shape, to a block of memory. One caller at a time.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <utility>
 
 #include "echobuf/buffer/options.hpp"
 #include "echobuf/draw/batch.hpp"
+#include "echobuf/draw/part.hpp"
 #include "echobuf/draw/payload_draw.hpp"
 #include "echobuf/draw/payload_planner.hpp"
+#include "echobuf/draw/rows_out.hpp"
 #include "echobuf/schedule/epoch.hpp"
 #include "echobuf/schedule/sweep.hpp"
 #include "echobuf/store/payload_store.hpp"
@@ -26,19 +29,27 @@ class PayloadDrawer : public PayloadPlanner<PayloadRing, PayloadStore> {
                 std::shared_ptr<BatchPool> pool, std::uint64_t share,
                 std::uint64_t most_bytes, RowsCounts& counts)
       : PayloadPlanner(options, ring, store, share, most_bytes, counts),
-        draw_(store, batch, options, std::move(pool)) {}
+        draw_(store, batch, options, std::move(pool)),
+        out_(batch, options) {}
 
   /// Draws into a block from the pool: all of a batch, or what cannot wait in the ring
   /// for the rest.
-  Outcome draw(Batch& batch, Poll* poll) {
-    const Outcome outcome = plan();
-    if (outcome == Outcome::kWait) return must_set_apart() ? set_apart(poll) : outcome;
-    if (outcome != Outcome::kBatch) return outcome;
-    if (!draw_.draw(planned(), apart_, options_.lengths.form, batch, poll))
-      return Outcome::kInterrupted;
-    apart_ = {};
-    go_on(false);
+  Outcome draw(Batch& batch, Poll* poll) { return draw_if(batch, poll, nullptr); }
+
+  /// Draws a batch that fits the caller's memory, and copies it there.
+  Outcome draw_rows(RowsTarget& target, Poll* poll) {
+    Batch batch;
+    const Outcome outcome = draw_if(batch, poll, &target);
+    if (outcome == Outcome::kBatch) copy_out(batch, target);
     return outcome;
+  }
+
+  /// See RowsOut; for any thread.
+  bool fits(const Batch& batch, RowsTarget& target) const {
+    return out_.fits(batch, target);
+  }
+  void copy_out(const Batch& batch, const RowsTarget& target) const {
+    out_.copy(batch, target);
   }
 
   void restart(const Epoch& epoch) {
@@ -53,15 +64,36 @@ class PayloadDrawer : public PayloadPlanner<PayloadRing, PayloadStore> {
   void settle() {}
 
  private:
-  Outcome set_apart(Poll* poll) {
-    if (!planned().slots.empty() &&
-        !draw_.draw(planned(), apart_, LengthOptions::Form::kPacked, apart_, poll))
+  /// `target`: that it must fit, or none.
+  Outcome draw_if(Batch& batch, Poll* poll, RowsTarget* target) {
+    const LengthOptions::Form form = options_.lengths.form;
+    const Outcome outcome = plan();
+    if (outcome == Outcome::kWait) return must_set_apart() ? set_apart(poll) : outcome;
+    if (outcome != Outcome::kBatch) return outcome;
+    Batch made;
+    const std::size_t bytes = draw_.begin(planned(), apart_, form, made);
+    if (target && !out_.fits(made, *target)) return Outcome::kResize;
+    if (!draw_.draw(planned(), apart_, form, bytes, std::move(made), batch, poll))
       return Outcome::kInterrupted;
+    apart_ = {};
+    go_on(false);
+    return outcome;
+  }
+
+  Outcome set_apart(Poll* poll) {
+    constexpr LengthOptions::Form kForm = LengthOptions::Form::kPacked;
+    if (!planned().slots.empty()) {
+      Batch made;
+      const std::size_t bytes = draw_.begin(planned(), apart_, kForm, made);
+      if (!draw_.draw(planned(), apart_, kForm, bytes, std::move(made), apart_, poll))
+        return Outcome::kInterrupted;
+    }
     go_on(true);
     return Outcome::kWait;
   }
 
   PayloadDraw draw_;
+  const RowsOut out_;
   Batch apart_;  // the first records of the next batch, packed, where they were set
                  // apart
 };

@@ -35,8 +35,14 @@ class Prefetcher {
 
   /// The next item, or the end, or kTimeout if there is neither yet.
   Status pop(Item& item) {
+    return pop(item, [](const Item&) { return true; });
+  }
+  /// The same; kResize: the next item does not fit, and is left where it is.
+  template <class Fits>
+  Status pop(Item& item, Fits&& fits) {
     std::lock_guard lock(mutex_);
     if (ready_.empty()) return end();
+    if (!std::forward<Fits>(fits)(ready_.front())) return Status::kResize;
     item = std::move(ready_.front());
     ready_.pop_front();
     room_.notify_one();

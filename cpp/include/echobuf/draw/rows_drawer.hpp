@@ -11,7 +11,9 @@
 #include "echobuf/draw/batch_layout.hpp"
 #include "echobuf/draw/batch_pool.hpp"
 #include "echobuf/draw/host_rows.hpp"
+#include "echobuf/draw/part.hpp"
 #include "echobuf/draw/rows_filler.hpp"
+#include "echobuf/draw/rows_out.hpp"
 #include "echobuf/store/payload_store.hpp"
 #include "echobuf/store/ring.hpp"
 
@@ -25,16 +27,44 @@ class RowsDrawer : public RowsFiller<PayloadRing, PayloadStore, HostRows> {
              const BatchLayout& batch, std::shared_ptr<BatchPool> pool,
              std::uint64_t share, std::uint64_t most_bytes, RowsCounts& counts)
       : RowsFiller(options, ring, store, share, most_bytes, counts, options, store,
-                   batch, std::move(pool)) {}
+                   batch, std::move(pool)),
+        out_(batch, options) {}
 
   Outcome draw(Batch& batch, Poll* poll) {
     const Outcome outcome = fill(poll);
+    if (outcome == Outcome::kBatch) finish(batch);
+    return outcome;
+  }
+
+  /// Draws a batch that fits the caller's memory, and copies it there.
+  Outcome draw_rows(RowsTarget& target, Poll* poll) {
+    const Outcome outcome = fill(poll);
     if (outcome != Outcome::kBatch) return outcome;
+    Batch batch;
+    batch.count = rows_of_first();
+    batch.places.resize(target.leaves.size(), {0, options_.lengths.pack_to, 0});
+    if (!out_.fits(batch, target)) return Outcome::kResize;
+    finish(batch);
+    copy_out(batch, target);
+    return outcome;
+  }
+
+  /// See RowsOut; for any thread.
+  bool fits(const Batch& batch, RowsTarget& target) const {
+    return out_.fits(batch, target);
+  }
+  void copy_out(const Batch& batch, const RowsTarget& target) const {
+    out_.copy(batch, target);
+  }
+
+ private:
+  void finish(Batch& batch) {
     const std::uint64_t rows = rows_of_first();
     batch = memory_.finish(std::move(first().block), first().rows, rows);
     go_past_first(rows);
-    return outcome;
   }
+
+  const RowsOut out_;
 };
 
 }  // namespace echobuf

@@ -98,8 +98,12 @@ ECHOBUF_HD inline void draw_rows_word(const RowsLeaf& leaf, uint64_t index) {
     const uint64_t data = span.begin + span.size;
     if (at < data) {
       const uint64_t end = data < stop ? data : stop;
-      const uint64_t from = device::load<uint64_t>(leaf.sources + 8 * i) + leaf.add;
-      copy_some(leaf.base + at, from, span.size, at - span.begin, end - at, leaf.grain);
+      if (leaf.sources != 0) {
+        const uint64_t from = device::load<uint64_t>(leaf.sources + 8 * i) + leaf.add;
+        const uint64_t skip = from % 16;  // a window begins anywhere in a record
+        copy_some(leaf.base + at, from - skip, skip + span.size, skip + at - span.begin,
+                  end - at, leaf.grain);
+      }
       at = end;
     }
     if (at < stop && at < span.end) {

@@ -26,7 +26,7 @@ class RowsMaker {
     for (const RowsPlan::Piece& piece : plan.pieces)
       pieces_.push_back({piece.rows, piece.plan->maker(past_caches)});
     if (plan.windowed()) {
-      source_.resize(plan.length * (plan.mask ? 1 : row_bytes_));
+      source_.resize(plan.length * plan.window_row());
     } else if (!pieces_.empty()) {
       source_.resize(pieces_.back().rows * row_bytes_);
       target_.resize(pieces_.back().rows * plan.bytes);
@@ -65,20 +65,14 @@ class RowsMaker {
       std::memset(source_.data() + own, 0, length - own);
       return source_.data();
     }
-    if (rows >= length) return data + first_row(drawn, rows - length) * row_bytes_;
+    if (rows >= length) {
+      const transform::DrawNumber number{
+          transform::transform_key(drawn.seed, drawn.epoch), drawn.draw, drawn.row};
+      return data + plan_.first_row(number, rows - length) * row_bytes_;
+    }
     if (own > 0) std::memcpy(source_.data(), data, own * row_bytes_);
     fill_rows(source_.data() + own * row_bytes_, (length - own) * row_bytes_, pad_);
     return source_.data();
-  }
-
-  /// The first row of a window that leaves `spare` rows out.
-  std::uint64_t first_row(const Drawn& drawn, std::uint64_t spare) const {
-    if (plan_.take == RowsPlan::Take::kCenter) return spare / 2;
-    constexpr std::uint64_t kMost = std::numeric_limits<std::uint32_t>::max();
-    const transform::DrawNumber number{
-        transform::transform_key(drawn.seed, drawn.epoch), drawn.draw, drawn.row};
-    return transform::Words(number, plan_.operation)
-        .below(static_cast<std::uint32_t>(std::min(spare + 1, kMost)));
   }
 
   /// Each piece makes as many rows as it can, and the last one what they leave: there

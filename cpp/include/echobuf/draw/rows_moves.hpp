@@ -13,8 +13,9 @@ namespace echobuf {
 struct RowsLeaf {
   uint64_t base = 0;     // address of the leaf
   uint64_t bytes = 0;    // of it
-  uint64_t sources = 0;  // address of the records' addresses
-  uint64_t add = 0;      // to each of them; then they are multiples of 16
+  uint64_t sources = 0;  // address of the records' addresses; 0: only padding is drawn
+  uint64_t add = 0;      // to each of them; bytes from the multiple of 16 before it on
+                         // may be read
   uint64_t ends = 0;     // address of where each begins, in rows, and the last ends; or
   uint64_t each = 0;     // bytes that each record has in the leaf, its padding included
   uint64_t lengths = 0;  // of these the address of their rows; 0: no padding

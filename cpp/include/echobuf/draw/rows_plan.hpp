@@ -1,12 +1,15 @@
 // The plan of a leaf that is made, anew at each draw, of a field of any number of rows.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <vector>
 
 #include "echobuf/draw/leaf_plan.hpp"
+#include "echobuf/transform/words.hpp"
 
 namespace echobuf {
 
@@ -36,6 +39,18 @@ struct RowsPlan {
   std::uint32_t row_elements = 0;  // random numbers of a row, where pieces are several
 
   bool windowed() const { return take != Take::kAll; }
+
+  /// Bytes of a row of a window, before it is changed.
+  std::size_t window_row() const { return mask ? 1 : row_bytes; }
+
+  /// The first row of a window that leaves `spare` rows out.
+  std::uint64_t first_row(const transform::DrawNumber& number,
+                          std::uint64_t spare) const {
+    if (take == Take::kCenter) return spare / 2;
+    constexpr std::uint64_t kMost = std::numeric_limits<std::uint32_t>::max();
+    return transform::Words(number, operation)
+        .below(static_cast<std::uint32_t>(std::min(spare + 1, kMost)));
+  }
 
   /// Of what makers need beside it.
   std::size_t maker_bytes() const {

@@ -12,6 +12,7 @@
 
 #include "echobuf/store/ring.hpp"
 #include "echobuf/store/shared_memory.hpp"
+#include "echobuf/store/shared_window.hpp"
 #include "echobuf/sync/event_count.hpp"
 #include "echobuf/version.hpp"
 
@@ -53,6 +54,11 @@ struct RingHeader {
   std::uint64_t version = kVersion;
   std::uint64_t slots = 0;
   std::uint64_t stride = 0;
+  // Of records that differ in length: see SharedWindow. `most`: bytes of their rows.
+  std::uint64_t fields = 0;
+  std::uint64_t unit = 0;
+  std::uint64_t units = 0;
+  std::uint64_t most = 0;
   std::array<unsigned char, 16> session{};
   std::atomic<std::uint32_t> phase{kOpen};
   std::array<char, 1024> reason{};  // upstream failed; with the phase
@@ -65,6 +71,8 @@ struct RingHeader {
   EventCount news{true};                                 // jobs wait for this
   alignas(kNoSharing) EventCount room{true};             // and the server for this
   std::array<Seat, kSeats> seats{};
+
+  SharedWindow window() const { return {slots, stride, fields, unit, units}; }
 
   /// The position at which epoch `i` ends, which ended less than kEnds epochs ago.
   std::uint64_t end_of(std::uint64_t i) const {

@@ -23,6 +23,7 @@ enum class ReadResult : int {
   kDropped,    // the server has dropped the job
   kOver,       // the server has ended, and this epoch with it
   kFailed,     // upstream failed
+  kMisfit,     // the buffer cannot draw a record: see RingReader::misfit()
 };
 
 /// Follows a server's epochs for a buffer. `Core`: a BasicBuffer with borrowed slots.
@@ -46,7 +47,8 @@ class RingReader {
     slot_->shift(base - buffer_->tail());
   }
 
-  /// Commits the published records of `epoch` to the ring, until it ends.
+  /// Commits the published records of `epoch` to the ring, until it ends. After
+  /// kMisfit, settle() must follow.
   ReadResult read(std::uint64_t term, std::uint64_t epoch, Deadline deadline) {
     RingHeader& header = slot_->header();
     for (;;) {
@@ -68,8 +70,16 @@ class RingReader {
       }
       const Status status = take(term, end, deadline);
       if (status == Status::kClosed) return ReadResult::kClosed;
+      if (status == Status::kFailed) return ReadResult::kMisfit;
       if (status != Status::kOk) return ReadResult::kTimeout;
     }
+  }
+
+  Misfit misfit() const { return buffer_->misfit(); }
+  /// Commits the records that were found with one that cannot be drawn: once the term
+  /// has failed, so that they are not served.
+  void settle() {
+    if (unsettled_ > 0) commit(first_unsettled_, std::exchange(unsettled_, 0));
   }
 
   std::uint64_t term() const { return buffer_->term(); }
@@ -82,17 +92,28 @@ class RingReader {
       std::uint64_t count = end - position_;
       const Status status = buffer_->claim(term, first, count, deadline);
       if (status != Status::kOk) return status;
-      buffer_->commit(first, count);
-      position_ += count;
-      if (slot_->is_held())
-        slot_->seat().taken.store(position_, std::memory_order_relaxed);
+      if (buffer_->misfit().kind != Misfit::kNone) {
+        first_unsettled_ = first;
+        unsettled_ = count;
+        return Status::kFailed;
+      }
+      commit(first, count);
     }
     return Status::kOk;
+  }
+
+  void commit(std::uint64_t first, std::uint64_t count) {
+    buffer_->commit(first, count);
+    position_ += count;
+    if (slot_->is_held())
+      slot_->seat().taken.store(position_, std::memory_order_relaxed);
   }
 
   const std::shared_ptr<Core> buffer_;
   const std::shared_ptr<ClientSlot> slot_;
   std::uint64_t position_ = 0;  // of the server, of the next record
+  std::uint64_t first_unsettled_ = 0;
+  std::uint64_t unsettled_ = 0;  // positions that are claimed
 };
 
 }  // namespace echobuf::serve

@@ -17,38 +17,41 @@
 #include <utility>
 
 #include "echobuf/buffer/options.hpp"
-#include "echobuf/buffer/put_path.hpp"
 #include "echobuf/process.hpp"
 #include "echobuf/shared/job_seats.hpp"
 #include "echobuf/shared/ring_header.hpp"
+#include "echobuf/shared/ring_memory.hpp"
 #include "echobuf/store/host_store.hpp"
-#include "echobuf/store/ring.hpp"
+#include "echobuf/store/record.hpp"
+#include "echobuf/store/shared_memory.hpp"
 
 namespace echobuf::serve {
 
 /// A ring that several jobs read. Any number of threads put; one begins and ends
-/// epochs.
-class SharedRing {
+/// epochs. `Memory`: of its records.
+template <class Memory>
+class BasicSharedRing {
  public:
   static constexpr bool kUploads = false;
 
   /// `memory`: a descriptor of memory for the slots, or -1 for new memory. Throws
   /// std::invalid_argument for no slots, std::bad_alloc, std::system_error.
-  SharedRing(const BufferOptions& options, std::uint64_t slots, int memory,
-             double lease_s)
-      : SharedRing(options, std::make_unique<MappedHeader>(), some(slots), memory,
-                   lease_s) {}
+  BasicSharedRing(const BufferOptions& options, std::uint64_t slots, int memory,
+                  double lease_s)
+      : BasicSharedRing(options, std::make_unique<MappedHeader>(), some(slots), memory,
+                        lease_s) {}
 
   /// Goes on with the ring of a server that has gone; `header`, `memory`: descriptors
   /// of the memory that it shared. Throws std::invalid_argument if the ring is of
   /// records of another size, else as the constructor.
-  static std::unique_ptr<SharedRing> adopt(const BufferOptions& options, int header,
-                                           int memory, double lease_s) {
-    return std::unique_ptr<SharedRing>(new SharedRing(
+  static std::unique_ptr<BasicSharedRing> adopt(const BufferOptions& options,
+                                                int header, int memory,
+                                                double lease_s) {
+    return std::unique_ptr<BasicSharedRing>(new BasicSharedRing(
         options, std::make_unique<MappedHeader>(header), 0, memory, lease_s));
   }
 
-  ~SharedRing() {
+  ~BasicSharedRing() {
     if (!of_this_process()) {  // its threads are the parent's
       static_cast<void>(publisher_.release());
       static_cast<void>(keeper_.release());
@@ -56,14 +59,19 @@ class SharedRing {
     }
     end_threads();
   }
-  SharedRing(const SharedRing&) = delete;
-  SharedRing& operator=(const SharedRing&) = delete;
+  BasicSharedRing(const BasicSharedRing&) = delete;
+  BasicSharedRing& operator=(const BasicSharedRing&) = delete;
+
+  /// The window that a new ring would have.
+  static SharedWindow window(const BufferOptions& options, std::uint64_t slots) {
+    return Memory::window(options, slots);
+  }
 
   bool of_this_process() const { return generation_ == fork_generation(); }
   bool is_down() const { return down_.load(std::memory_order_acquire); }
   const BufferOptions& options() const { return options_; }
-  const RecordLayout& record() const { return store_.layout(); }
-  const SharedMemory* shared_memory() const { return store_.shared_memory(); }
+  const RecordLayout& record() const { return memory_.store.layout(); }
+  const SharedMemory* shared_memory() const { return memory_.store.shared_memory(); }
   const MappedHeader& mapped_header() const { return *header_; }
   std::uint64_t slots() const { return ring_.capacity(); }
 
@@ -82,6 +90,15 @@ class SharedRing {
   void commit(std::uint64_t first, std::uint64_t count) {
     put_path_.commit(first, count);
   }
+  /// See BasicBuffer.
+  Status put_made(std::uint64_t term, const SourceLeaf* leaves, std::uint64_t& done,
+                  const WaitLimit& wait_limit) {
+    return put_path_.put_made(term, leaves, done, wait_limit);
+  }
+  void begin_making(std::uint64_t n) { put_path_.begin_making(n); }
+  void end_making(std::uint64_t n) { put_path_.end_making(n); }
+  /// The most bytes of the rows of a record.
+  std::uint64_t most_bytes() const { return header().most; }
   void close() { ring_.close(); }
 
   /// Ends the term as failed: records committed from now on are not published, for they
@@ -174,16 +191,14 @@ class SharedRing {
  private:
   static constexpr auto kSlice = std::chrono::milliseconds(50);
 
-  SharedRing(const BufferOptions& options, std::unique_ptr<MappedHeader> mapped,
-             std::uint64_t slots, int memory, double lease_s)
+  BasicSharedRing(const BufferOptions& options, std::unique_ptr<MappedHeader> mapped,
+                  std::uint64_t slots, int memory, double lease_s)
       : options_(options),
         header_(std::move(mapped)),
         seats_(**header_, lease_s),
-        store_(RecordLayout(options.fields, false), prepare(slots, options), memory),
-        // Records that the last server had not published are written again.
-        ring_(header().slots, header().slots, header().published, seats_.in_use(),
-              nullptr),
-        put_path_(ring_, store_) {
+        memory_(options, prepare(slots, options), memory, seats_.in_use()),
+        ring_(memory_.ring),
+        put_path_(memory_.put_path()) {
     try {
       publisher_ = std::make_unique<std::thread>([this] { publish(); });
       keeper_ = std::make_unique<std::thread>([this] { keep(); });
@@ -204,19 +219,23 @@ class SharedRing {
     return slots;
   }
 
-  /// Fills in the header of a new ring, or checks that of an adopted one; returns the
-  /// number of slots.
-  std::uint64_t prepare(std::uint64_t slots, const BufferOptions& options) {
-    const std::size_t stride = RecordLayout(options.fields, false).stride();
+  /// Fills in the header of a new ring, or checks that of an adopted one.
+  const RingHeader& prepare(std::uint64_t slots, const BufferOptions& options) {
+    const SharedWindow window =
+        Memory::window(options, slots > 0 ? slots : header().slots);
     if (slots > 0) {
       header().slots = slots;
-      header().stride = stride;
+      header().stride = window.stride;
+      header().fields = window.fields;
+      header().unit = window.unit;
+      header().units = window.units;
+      header().most = Memory::most(options);
       std::random_device random;
       for (auto& byte : header().session) byte = static_cast<unsigned char>(random());
-    } else if (header().stride != stride) {
+    } else if (header().stride != window.stride || header().fields != window.fields) {
       throw std::invalid_argument("its records were of another size");
     }
-    return header().slots;
+    return header();
   }
 
   RingHeader& header() const { return **header_; }
@@ -273,14 +292,20 @@ class SharedRing {
   const std::uint32_t generation_ = fork_generation();
   const std::unique_ptr<MappedHeader> header_;
   JobSeats seats_;
-  HostStore store_;
-  Ring ring_;
-  PutPath<Ring, HostStore> put_path_;
+  Memory memory_;
+  decltype(Memory::ring)& ring_;
+  typename Memory::PutPath put_path_;
 
   std::atomic<bool> down_{false};
   std::atomic<bool> halted_{false};  // nothing more is published
   std::unique_ptr<std::thread> publisher_;
   std::unique_ptr<std::thread> keeper_;
 };
+
+/// Of records of one size.
+using SharedRing = BasicSharedRing<SlotsMemory>;
+
+/// Of records that differ in length.
+using PayloadSharedRing = BasicSharedRing<PayloadMemory>;
 
 }  // namespace echobuf::serve

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -16,14 +15,16 @@
 
 #include "echobuf/buffer/options.hpp"
 #include "echobuf/shared/control_block.hpp"
-#include "echobuf/store/ring.hpp"
+#include "echobuf/shared/queue_progress.hpp"
+#include "echobuf/shared/slot_delivery.hpp"
 #include "echobuf/sync/wait_for.hpp"
 
 namespace echobuf::workers {
 
-/// The trainer's end of the queues. `Core`: a BasicBuffer with `shared`, or a
-/// SharedRing. One thread at a time submits; a thread of the pool commits.
-template <class Core>
+/// The trainer's end of the queues. `Core`: a BasicBuffer, or a SharedRing. `Delivery`:
+/// the way of an example from its worker into the ring. One thread at a time submits; a
+/// thread of the pool commits.
+template <class Core, class Delivery = SlotDelivery<Core>>
 class WorkerPool {
  public:
   /// `ahead`: tickets that a worker may have outstanding. Throws std::bad_alloc,
@@ -33,6 +34,7 @@ class WorkerPool {
         block_(workers),
         queues_(workers),
         ahead_(std::clamp<std::uint64_t>(ahead, 1, WorkerQueue::kDepth)),
+        delivery_(buffer_, workers, ahead_),
         collector_([this] { collect(); }) {}  // last: if it throws, nothing is joined
 
   /// Asks the workers to end, and does not wait for them: records that they write from
@@ -47,13 +49,14 @@ class WorkerPool {
   WorkerPool& operator=(const WorkerPool&) = delete;
 
   const ControlBlock& control_block() const { return block_; }
+  const Delivery& delivery() const { return delivery_; }
 
   /// Submits examples `submitted` ... n-1 of `indices`, and counts them. kClosed: the
   /// term has ended, or tickets were revoked.
   Status submit(std::uint64_t term, const std::int64_t* indices, std::uint64_t n,
                 std::uint64_t& submitted, Deadline deadline) {
     while (submitted < n) {
-      Progress* queue = nullptr;
+      QueueProgress* queue = nullptr;
       const Status free = wait_for(deadline, nullptr, [&]() -> Attempt {
         if (has_ended(term)) return {Status::kClosed};
         queue = least_loaded();
@@ -62,8 +65,8 @@ class WorkerPool {
       });
       if (free != Status::kOk) return free;
       Ticket ticket{indices[submitted], 0};
-      std::uint64_t one = 1;
-      const Status room = buffer_->claim(term, ticket.position, one, deadline);
+      const auto number = static_cast<std::uint64_t>(queue - queues_.data());
+      const Status room = delivery_.place(term, number, ticket, deadline);
       if (room != Status::kOk) return room;
       submit(*queue, ticket);
       ++submitted;
@@ -134,7 +137,7 @@ class WorkerPool {
   /// Returns the index of the example that the worker of a queue makes now, or takes
   /// next; none if it has no tickets.
   std::optional<std::int64_t> making(std::uint64_t queue) const {
-    const Progress& progress = queues_[queue];
+    const QueueProgress& progress = queues_[queue];
     const std::uint64_t done = block_.queue(queue).done.load(std::memory_order_acquire);
     // Acquire: pairs with submit(); the index comes with the count.
     if (done >= progress.submitted.load(std::memory_order_acquire)) return {};
@@ -148,26 +151,10 @@ class WorkerPool {
   }
 
  private:
-  /// The trainer's own record of a queue, which no worker can change.
-  struct alignas(kNoSharing) Progress {
-    std::atomic<std::uint64_t> submitted{0};
-    std::atomic<std::uint64_t> committed{0};
-    std::array<std::uint64_t, WorkerQueue::kDepth> positions{};
-    // Relaxed: making() may read an entry while it is used again; it is a report.
-    std::array<std::atomic<std::int64_t>, WorkerQueue::kDepth> indices{};
-
-    // Acquire: pairs with the collector's release; the entries of tickets that are
-    // committed are free.
-    std::uint64_t outstanding() const {
-      return submitted.load(std::memory_order_acquire) -
-             committed.load(std::memory_order_acquire);
-    }
-  };
-
-  Progress* least_loaded() {
-    Progress* best = &queues_.front();
+  QueueProgress* least_loaded() {
+    QueueProgress* best = &queues_.front();
     std::uint64_t least = best->outstanding();
-    for (Progress& queue : queues_) {
+    for (QueueProgress& queue : queues_) {
       const std::uint64_t own = queue.outstanding();
       if (own < least) {
         best = &queue;
@@ -177,7 +164,7 @@ class WorkerPool {
     return best;
   }
 
-  void submit(Progress& queue, const Ticket& ticket) {
+  void submit(QueueProgress& queue, const Ticket& ticket) {
     WorkerQueue& shared =
         block_.queue(static_cast<std::uint64_t>(&queue - queues_.data()));
     const std::uint64_t number = queue.submitted.load(std::memory_order_relaxed);
@@ -187,6 +174,7 @@ class WorkerPool {
     shared.tickets[number % WorkerQueue::kDepth] = ticket;
     // Release: the collector finds the position.
     queue.submitted.store(number + 1, std::memory_order_release);
+    delivery_.submitted();  // before the worker can be done with it
     shared.submitted.store(number + 1, std::memory_order_release);
     shared.work.notify();
   }
@@ -203,24 +191,7 @@ class WorkerPool {
     return true;
   }
 
-  /// Commits tickets that are done. Never commits more than was submitted, even if a
-  /// worker with corrupted memory has written nonsense into the control block.
-  bool collect_once() {
-    bool any = false;
-    for (std::uint64_t i = 0; i < queues_.size(); ++i) {
-      Progress& queue = queues_[i];
-      // Acquire: pairs with Worker::done().
-      const std::uint64_t done =
-          std::min(block_.queue(i).done.load(std::memory_order_acquire),
-                   queue.submitted.load(std::memory_order_acquire));
-      std::uint64_t next = queue.committed.load(std::memory_order_relaxed);
-      any |= next < done;
-      for (; next < done; ++next)
-        buffer_->commit(queue.positions[next % WorkerQueue::kDepth], 1);
-      queue.committed.store(next, std::memory_order_release);
-    }
-    return any;
-  }
+  bool collect_once() { return delivery_.collect(block_, queues_); }
 
   void collect() {
     EventCount& done = block_.header().done;
@@ -245,8 +216,9 @@ class WorkerPool {
 
   const std::shared_ptr<Core> buffer_;
   const ControlBlock block_;
-  std::vector<Progress> queues_;
+  std::vector<QueueProgress> queues_;
   const std::uint64_t ahead_;
+  Delivery delivery_;
   EventCount collected_;
   std::atomic<bool> ending_{false};
   std::thread collector_;  // last: it uses the rest

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "echobuf/store/shared_memory.hpp"
+#include "echobuf/store/shared_window.hpp"
 
 namespace echobuf {
 
@@ -23,11 +24,24 @@ class SlotOwner {
   virtual bool is_held() const = 0;
 };
 
+/// A borrowed record that this buffer cannot draw, whose owner has other limits.
+struct Misfit {
+  enum Kind : int {
+    kNone = 0,
+    kShare,    // it has more bytes of rows than a segment's share
+    kLength,   // it has more rows than `max_length`
+    kUnequal,  // its fields are to be packed together, and differ in length
+  };
+  Kind kind = kNone;
+  std::uint64_t size = 0;  // bytes, or rows
+};
+
 struct BorrowedSlots {
   std::shared_ptr<const SharedMemory> memory;
   std::uint64_t slots;
   std::uint64_t first;  // the position at which the ring begins
   std::shared_ptr<SlotOwner> slot_owner;
+  SharedWindow window = {};  // of records that differ in length
 };
 
 }  // namespace echobuf

@@ -25,6 +25,9 @@ struct SourceLeaf {
   const std::int64_t* offsets = nullptr;
   std::uint64_t rows = 0;
   std::uint64_t most_rows = ~std::uint64_t{0};  // longer examples are cut to so many
+  // Of a whole batch of `rows` rows, the only record put: its example i has those from
+  // batch_offsets[i] to batch_offsets[i + 1].
+  const std::int64_t* batch_offsets = nullptr;
 
   /// `values` of the first example; each has `per_example` of them, and the next one's
   /// follow.
@@ -51,6 +54,16 @@ struct SourceLeaf {
                                std::size_t per_row = 1) {
     SourceLeaf leaf = of_rows(values, 0, per_row);
     leaf.offsets = offsets;
+    return leaf;
+  }
+
+  /// A whole batch of so many examples.
+  template <class T>
+  static SourceLeaf of_batch(const T* values, const std::int64_t* offsets,
+                             std::uint64_t examples, std::size_t per_row = 1) {
+    SourceLeaf leaf =
+        of_rows(values, static_cast<std::uint64_t>(offsets[examples]), per_row);
+    leaf.batch_offsets = offsets;
     return leaf;
   }
 
@@ -101,7 +114,7 @@ class HostStore {
         slots_(memory_->data()),
         stream_(streams(memory_->bytes())) {}
 
-  /// The slots are borrowed: nothing is written.
+  /// The slots are part of other memory, or borrowed: then nothing is written.
   HostStore(RecordLayout layout, const BorrowedSlots& borrowed)
       : layout_(std::move(layout)),
         capacity_(borrowed.slots),
@@ -119,6 +132,7 @@ class HostStore {
   }
 
   const RecordLayout& layout() const { return layout_; }
+  std::uint64_t capacity() const { return capacity_; }
   bool is_borrowed() const { return borrowed_ != nullptr; }
   const SharedMemory* shared_memory() const {
     return dynamic_cast<const SharedMemory*>(memory_.get());

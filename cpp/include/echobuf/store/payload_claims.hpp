@@ -70,6 +70,18 @@ class PayloadClaims {
         limit_(first + records),
         place_limit_(place + units) {}
 
+  /// The same where positions from `released` on are in use: the payload of that record
+  /// begins at `released_place`, and those below `first` end where `end_of` says.
+  template <class EndOf>
+  PayloadClaims(std::uint64_t records, std::uint64_t units, std::uint64_t first,
+                std::uint64_t place, std::uint64_t released,
+                std::uint64_t released_place, const EndOf& end_of)
+      : PayloadClaims(records, units, first, place) {
+    limit_.store(released + records, std::memory_order_relaxed);
+    place_limit_.store(released_place + units, std::memory_order_relaxed);
+    for (std::uint64_t i = released; i < first; ++i) end_at(i, end_of(i));
+  }
+
   std::uint64_t units() const { return units_; }
   static std::size_t bytes(std::uint64_t records) {
     return records * sizeof(std::uint64_t);
@@ -217,9 +229,9 @@ class PayloadClaims {
 
   void close() { word_.fetch_or(kClosed, std::memory_order_acq_rel); }
 
-  /// Claims `count` positions, at most those of the ring, of records of no payload: of
-  /// a closed ring that is settled, the consumer resting. All before them are free
-  /// then.
+  /// Claims `count` positions of records of no payload: of a closed ring that is
+  /// settled, the consumer resting. All before them are free then, and of those that
+  /// are skipped as many as there are no slots for.
   void skip(std::uint64_t count) {
     const std::uint64_t word = word_.load(std::memory_order_acquire);
     const std::uint64_t first =
@@ -228,6 +240,7 @@ class PayloadClaims {
     const std::uint64_t place =
         place_of(word, place_limit_.load(std::memory_order_relaxed));
     for (std::uint64_t i = 0; i < count; ++i) end_at(first + i, place);
+    if (count > records_) release(first + count - records_);
     word_.store(moved(word, first + count, place), std::memory_order_release);
   }
 

@@ -254,6 +254,21 @@ class PayloadRing : public BasicRing<PayloadClaims> {
       : BasicRing(capacity, first, nullptr, capacity, units, first, place, staging,
                   wrap_from) {}
 
+  /// Over slots that are borrowed, at most `room` of them claimed at a time. Their
+  /// owner's payload is: records take none here.
+  PayloadRing(std::uint64_t room, const BorrowedSlots& borrowed)
+      : BasicRing(borrowed.slots, borrowed.first, borrowed.slot_owner, room,
+                  std::uint64_t{1}, borrowed.first) {}
+
+  /// A ring that begins at position `first` and in which records from `released` on are
+  /// in use: see PayloadClaims.
+  template <class EndOf>
+  PayloadRing(std::uint64_t capacity, std::uint64_t units, std::uint64_t first,
+              std::uint64_t place, std::uint64_t released, std::uint64_t released_place,
+              const EndOf& end_of)
+      : BasicRing(capacity, first, nullptr, capacity, units, first, place, released,
+                  released_place, end_of) {}
+
   static std::size_t bytes(std::uint64_t capacity) {
     return BasicRing::bytes(capacity) + PayloadClaims::bytes(capacity);
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "echobuf/draw/draw_kernel.hpp"
+#include "echobuf/transform/stage_examples.hpp"
 #include "echobuf/transform/stage_ops.hpp"
 
 // Carrying out a stage on the device, for rows of a batch: a block has a tile of the
@@ -22,7 +23,7 @@ struct StageLaunch {
   uint64_t image[2] = {};    // of the first row, own and partner's, made by the stage
                              // before; 0: they are in the slots
   uint64_t image_bytes = 0;  // from row to row
-  uint64_t target[2] = {};   // of the first row
+  uint64_t target[2] = {};   // of the first row; 0: where the examples say
   uint64_t target_bytes = 0;
   uint64_t sums = 0;  // statistics: of own and partners' images, of rows, of tiles
 
@@ -31,6 +32,7 @@ struct StageLaunch {
   uint32_t ragged = 0;  // rows of the record, where records are ragged
   uint32_t mix = 0;     // the operation that chooses the partner
 
+  StageExamples examples;  // of stages that list them
   Gates gates;
 };
 static_assert(sizeof(StageLaunch) + sizeof(DrawParts) <= 4096);
@@ -67,6 +69,7 @@ struct StageBlock {
   uint32_t number;     // of the tile in the image
   uint32_t partner;    // 1: of the partner's image
   int32_t top, left, bottom, right;
+  uint64_t listed = 0;  // where the result of the row goes, if the examples say that
 
   ECHOBUF_HD StageBlock(const Tile& of, const StagePlan& stage, uint32_t block,
                         uint32_t partners)
@@ -87,13 +90,26 @@ struct StageBlock {
     right = exact::least(left + of.width, extent.width);
   }
 
+  /// Leaves out what lies behind the first `rows` rows of a piece of so many: rows of
+  /// the image, or parts of its only one.
+  ECHOBUF_HD void cut(const StagePlan& stage, uint32_t rows, uint32_t piece) {
+    const Extent& extent = stage.target.extent;
+    const auto most = static_cast<int32_t>(rows);
+    const auto all = static_cast<int32_t>(piece);
+    if (extent.height == 1)
+      right = exact::least(right, extent.width / all * most);
+    else
+      bottom = exact::least(bottom, extent.height / all * most);
+  }
+
   ECHOBUF_HD bool needs(uint32_t who, const StagePlan& stage) const {
     return who == partner || (who == 1 && stage.mix >= 0);
   }
   /// The address of the result, of the row and frame.
   ECHOBUF_HD uint64_t target(const StageLaunch& a, const StagePlan& stage) const {
-    return a.target[partner] + row * a.target_bytes +
-           frame * static_cast<uint64_t>(stage.target.size());
+    const uint64_t first =
+        listed != 0 ? listed : a.target[partner] + row * a.target_bytes;
+    return first + frame * static_cast<uint64_t>(stage.target.size());
   }
   /// The pixels of a thread, or the first of each group of them.
   template <int32_t group = 1, class Use>
@@ -106,9 +122,12 @@ struct StageBlock {
 };
 
 /// The address of the image of a row of the batch, own or the partner's.
-ECHOBUF_HD inline uint64_t find_image(const StageLaunch& a, const PartsOf& parts,
-                                      uint32_t count, uint32_t row, uint32_t who) {
+template <bool listed>
+ECHOBUF_HD uint64_t find_image(const StageLaunch& a, const PartsOf& parts,
+                               uint32_t count, uint32_t row, uint32_t who) {
   if (a.image[who] != 0) return a.image[who] + row * a.image_bytes;
+  if constexpr (listed)
+    if (a.examples.table != 0) return StagePiece(a.examples, a.row + row).source();
   row += a.row;
   if (a.ragged != 0) {
     const DrawPart& part = parts[0];
@@ -124,12 +143,23 @@ ECHOBUF_HD inline uint64_t find_image(const StageLaunch& a, const PartsOf& parts
   return slot + a.field;
 }
 
+/// What keys the random choices of a row of the launch.
+template <bool listed>
+ECHOBUF_HD DrawNumber number_of(const StageLaunch& a, const PartsOf& parts,
+                                uint32_t row) {
+  if constexpr (listed)
+    if (a.examples.table != 0)
+      return StagePiece(a.examples, a.row + row).number(parts.number().key);
+  return parts.number().of(a.row + row, a.ragged != 0);
+}
+
 /// First step: a thread finds an image, or asks chance about one operation, each in
 /// another warp than the one before.
 template <class Ops, int most>
 ECHOBUF_HD void find(const StageLaunch& a, const PartsOf& parts, uint32_t count,
                      const StageBlock& block, uint32_t thread, const Ops& ops,
                      StageMemory<most>& memory) {
+  constexpr bool kListed = Ops::kListed;
   constexpr uint32_t kWarps = kStageThreads / 32;
   const StagePlan stage = ops.stage();
   const auto operations = static_cast<uint32_t>(stage.count);
@@ -138,23 +168,34 @@ ECHOBUF_HD void find(const StageLaunch& a, const PartsOf& parts, uint32_t count,
   const uint32_t which = task % (operations + 1);
   if (who > 1 || !block.needs(who, stage)) return;
   if (which == 0) {
-    memory.image[who] = find_image(a, parts, count, block.row, who) +
+    memory.image[who] = find_image<kListed>(a, parts, count, block.row, who) +
                         block.frame * static_cast<uint64_t>(stage.source.size());
   } else {
-    DrawNumber number = parts.number().of(a.row + block.row, a.ragged != 0);
-    number.first_element = stage.first_element(block.frame);
+    DrawNumber number = number_of<kListed>(a, parts, block.row);
+    number.first_element += stage.first_element(block.frame);
     ops.draw(static_cast<int32_t>(which) - 1, number, who == 1, memory.draws[who]);
   }
 }
 
 /// Beside it, where the stage has gates: a thread asks chance about one of them.
-ECHOBUF_HD inline void find_gate(const StageLaunch& a, const PartsOf& parts,
-                                 const StageBlock& block, uint32_t thread,
-                                 bool* is_gate_open) {
+template <bool listed>
+ECHOBUF_HD void find_gate(const StageLaunch& a, const PartsOf& parts,
+                          const StageBlock& block, uint32_t thread,
+                          bool* is_gate_open) {
   const uint32_t gate = kStageThreads - 1 - thread;
   if (gate >= a.gates.count) return;
-  const DrawNumber number = parts.number().of(a.row + block.row, a.ragged != 0);
+  const DrawNumber number = number_of<listed>(a, parts, block.row);
   is_gate_open[gate] = is_open(a.gates.gate[gate], number, block.partner != 0);
+}
+
+/// Next step, where examples are listed: where the result of the row goes, and how much
+/// of it there is.
+ECHOBUF_HD inline void find_place(const StageLaunch& a, const StagePlan& stage,
+                                  StageBlock& block) {
+  if (a.examples.table == 0) return;
+  const StagePiece piece(a.examples, a.row + block.row);
+  if (a.target[0] == 0) block.listed = piece.target();
+  if (a.examples.piece != 0) block.cut(stage, piece.rows(), a.examples.piece);
 }
 
 /// The weights of a blur, one of each thread.

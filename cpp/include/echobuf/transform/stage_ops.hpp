@@ -13,6 +13,7 @@
 //   template <int i> static constexpr Op op(); the settings of operation i
 //   static constexpr uint32_t number(int i);   what chance knows it by
 //   static constexpr bool kGated;              gates come with launches; or left out
+//   static constexpr bool kListed;             examples are in a table; or left out
 
 namespace echobuf::transform {
 
@@ -21,6 +22,15 @@ template <class S>
 ECHOBUF_HD constexpr bool is_gated() {
   if constexpr (requires { S::kGated; })
     return S::kGated;
+  else
+    return false;
+}
+
+/// True if a table lists the examples of the stage, since they differ in length.
+template <class S>
+ECHOBUF_HD constexpr bool is_listed() {
+  if constexpr (requires { S::kListed; })
+    return S::kListed;
   else
     return false;
 }

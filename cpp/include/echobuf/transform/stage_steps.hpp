@@ -10,6 +10,7 @@
 //
 //   kMost                                  operations, at most
 //   kGated                                 false: it has no gates
+//   kListed                                false: no table lists its examples
 //   kBytewise                              numbers are looked up; `Table` keeps them
 //   kMayWeigh, kMayMix                     false: it never does
 //   kChannels                              of the result, at most
@@ -27,6 +28,7 @@ template <class S>
 struct KnownStage : StageChance<S> {
   using Table = ByteTable<S>;
   static constexpr bool kGated = is_gated<S>();
+  static constexpr bool kListed = is_listed<S>();
   static constexpr bool kBytewise = is_bytewise<S>();
   static constexpr bool kMayWeigh = StageChance<S>::tile().row_taps > 0;
   static constexpr bool kMayMix = S::plan().mix >= 0;
@@ -93,7 +95,8 @@ ECHOBUF_HD void run_block(const Threads& threads, const Stage& known,
   if (count == 0) return;  // a plan of nothing
   const StagePlan stage = known.stage();
   const Tile tile = known.tile();
-  const StageBlock block(tile, stage, x, y);
+  StageBlock block(tile, stage, x, y);
+  if constexpr (Stage::kListed) find_place(a, stage, block);
   const auto ops_of = [&](uint32_t who, int image) {
     const TilePlace place{tile, block.top, block.left, memory.weights_of(image)};
     return known.ops(memory.draws[who], place);
@@ -102,7 +105,7 @@ ECHOBUF_HD void run_block(const Threads& threads, const Stage& known,
   threads.all([&](uint32_t thread) {
     find(a, parts, count, block, thread, known, memory);
     if constexpr (Stage::kGated)
-      find_gate(a, parts, block, thread, memory.is_gate_open);
+      find_gate<Stage::kListed>(a, parts, block, thread, memory.is_gate_open);
     if constexpr (Stage::kBytewise && !summing) tabulate(thread, memory.table);
   });
   if constexpr (Stage::kGated) {  // if one is closed, another stage writes the target

@@ -1,0 +1,116 @@
+// The leaves of a batch of records that differ in length that plans make on the device:
+// by stages, or as windows of the rows as they are.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "echobuf/buffer/options.hpp"
+#include "echobuf/cuda/draw_table.hpp"
+#include "echobuf/cuda/payload_staging.hpp"
+#include "echobuf/cuda/rows_launch.hpp"
+#include "echobuf/cuda/transformed_rows.hpp"
+#include "echobuf/draw/batch_layout.hpp"
+#include "echobuf/draw/part.hpp"
+
+namespace echobuf::cuda {
+
+/// The records of a batch in its order, as one leaf sees them.
+struct ListedRecords {
+  const std::vector<Address>& slots;
+  const std::vector<std::uint64_t>& draws;  // of the epoch
+  const std::vector<RecordRows>* rows;      // of the leaf's field; null: it has none
+  const Philox4x32Key& key;                 // of the epoch
+};
+
+class PlannedLeaves {
+ public:
+  PlannedLeaves(const SharedContext& context, const PayloadStaging& staging,
+                const BatchLayout& batch, const BufferOptions& options,
+                std::uint64_t records, const std::vector<StageKernels>& stages)
+      : staging_(staging),
+        batch_(batch),
+        options_(options),
+        transformed_(context, batch, options, records, stages) {}
+
+  /// Returns whether stages make a leaf.
+  bool makes(std::size_t leaf) const { return transformed_.makes(leaf); }
+  /// Returns whether a plan makes all of a leaf.
+  bool has(std::size_t leaf) const { return batch_.all()[leaf].rows || makes(leaf); }
+  std::size_t bytes() const { return transformed_.bytes(); }
+
+  /// Enters a leaf in the table, for stages or as one of `leaves`; nothing, if no plan
+  /// makes it.
+  void list(std::size_t number, const ListedRecords& records,
+            const RowsTarget::Leaf& to, DrawTable& table,
+            std::vector<RowsLeaf>& leaves) {
+    const BatchLayout::Leaf& of = batch_.all()[number];
+    if (!has(number)) return;
+    find(of, records, to);
+    if (makes(number)) return transformed_.list(number, examples_, table);
+    leaves.push_back(window_leaf(of, to, table));
+  }
+
+  /// See DeviceTransformedRows.
+  void enqueue(const Philox4x32Key& key, const RowsLaunch& rows, StreamHandle stream) {
+    transformed_.enqueue(key, rows, stream);
+  }
+
+ private:
+  /// Finds the rows of each example, and where what is made of them goes.
+  void find(const BatchLayout::Leaf& of, const ListedRecords& records,
+            const RowsTarget::Leaf& to) {
+    const RowsPlan* const plan = of.rows;
+    const bool packed = options_.lengths.form == LengthOptions::Form::kPacked;
+    auto target = reinterpret_cast<Address>(to.values);
+    examples_.clear();
+    for (std::size_t i = 0; i < records.slots.size(); ++i) {
+      const std::uint64_t draw = records.draws[i];
+      if (!plan) {
+        const std::size_t offset = staging_.layout().fields()[of.field].offset;
+        examples_.push_back({{records.slots[i] + offset, 1}, target, draw});
+        target += of.bytes;
+      } else if (plan->windowed()) {
+        const RecordRows& rows = (*records.rows)[i];
+        examples_.push_back(
+            {transformed_.window(*plan, {records.key, draw, 0}, rows), target, draw});
+        target += plan->bytes;
+      } else {
+        const RecordRows& rows = (*records.rows)[i];
+        examples_.push_back({rows, target, draw});
+        target += (packed ? rows.count : to.rows) * plan->bytes;
+      }
+    }
+  }
+
+  /// Windows as they are.
+  RowsLeaf window_leaf(const BatchLayout::Leaf& of, const RowsTarget::Leaf& to,
+                       DrawTable& table) const {
+    const RowsPlan& plan = *of.rows;
+    const std::size_t count = examples_.size();
+    RowsLeaf leaf =
+        rows_leaf_at(reinterpret_cast<Address>(to.values), plan.bytes * count);
+    std::uint64_t* const sources = table.add(count);
+    std::uint64_t* const lengths = table.add(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      sources[i] = examples_[i].rows.address;
+      lengths[i] = examples_[i].rows.count;
+    }
+    leaf.sources = table.address(sources);
+    leaf.lengths = table.address(lengths);
+    leaf.each = plan.bytes;
+    leaf.row = plan.window_row();
+    if (const auto* const pad = DeviceTransformedRows::pad_of(options_, of))
+      leaf.pad = rows_padding(*pad, leaf.base);
+    return of_records(leaf, count);
+  }
+
+  const PayloadStaging& staging_;
+  const BatchLayout& batch_;
+  const BufferOptions& options_;
+  DeviceTransformedRows transformed_;
+  std::vector<DeviceTransformedRows::Example> examples_;  // of one leaf
+};
+
+}  // namespace echobuf::cuda

@@ -1,0 +1,113 @@
+"""Ragged leaves of a server's examples: which they are, and how upstream is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from echobuf.arguments import check_int
+from echobuf.errors import CapacityError, OptionError
+from echobuf.loader import source
+from echobuf.loader.ragged_batches import BatchReader, find_batch_reader, infer_batch
+from echobuf.loader.ragged_items import (
+    MOST_AHEAD,
+    Ahead,
+    RaggedRequest,
+    infer_example,
+)
+from echobuf.loader.upstream import Start
+from echobuf.spec import make_spec
+
+LARGEST = 4  # examples in `payload_bytes`, as the core has it
+_MOST_BYTES = 2**60
+_MOST_SLOTS = 2**24 - 1  # that claims of payload can number
+
+
+@dataclass(frozen=True)
+class RaggedServing:
+    """The arguments of a server for ragged leaves, checked.
+
+    Attributes:
+        payload_bytes: the most that ragged leaves of a job's window may take.
+        request: which leaves are ragged.
+    """
+
+    payload_bytes: int
+    request: RaggedRequest
+
+    def ahead(self, start: Start) -> Start:
+        """Return an epoch that was begun, whose items can be looked at."""
+        assert start.items is not None
+        return replace(start, items=Ahead(start.items))
+
+    def batch_reader(self, upstream: Any, first: Any) -> BatchReader:
+        """Return the reader of batches like the first one of upstream.
+
+        Raises:
+            OptionError: `ragged` is not like it.
+        """
+        size = source.loader_batch_size(upstream)
+        return find_batch_reader(first, size, self.request.flags)
+
+    def inference(self, more: Iterator[Any], *, batched: bool) -> Callable[[Any], Any]:
+        """Return what infers the spec of an example from the first item.
+
+        Args:
+            more: the items after the first, where those are examples.
+            batched: items are batches.
+        """
+
+        def infer(first: Any) -> Any:
+            if batched:
+                spec, _ = infer_batch(first)
+            else:
+                spec = infer_example(first, more, self.request.flags)
+            if not make_spec(spec).is_ragged:
+                raise OptionError(
+                    f"`payload_bytes` is {self.payload_bytes}, but in what upstream "
+                    "yields first no leaf varies in length. Name those that do, "
+                    "`ragged={'tokens': 'packed', 'label': None}`, in a pytree like an "
+                    "example; or leave the arguments for ragged leaves out."
+                )
+            return spec
+
+        return infer
+
+
+def most_ahead(window: int) -> int:
+    """Return how many items may be looked at before any are put."""
+    return min(MOST_AHEAD, window)
+
+
+def check_serving(payload_bytes: Any, ragged: Any, slots: int) -> RaggedServing | None:
+    """Check the arguments of a server; None for examples of one size.
+
+    Args:
+        payload_bytes: as for `Server`.
+        ragged: likewise.
+        slots: of the ring.
+
+    Raises:
+        OptionError: one is out of range.
+        CapacityError: the payload is larger than any memory.
+    """
+    if payload_bytes is None:
+        if ragged is not None:
+            raise OptionError(
+                f"`ragged` is {ragged!r}, and `payload_bytes` is None; give "
+                "`payload_bytes`, the most bytes that ragged leaves of a job's window "
+                "may take."
+            )
+        return None
+    payload = check_int("payload_bytes", payload_bytes, LARGEST, None)
+    if payload > _MOST_BYTES:
+        raise CapacityError(
+            f"`payload_bytes` is {payload:,}, more than any memory; make it smaller."
+        )
+    if slots > _MOST_SLOTS:
+        raise OptionError(
+            f"2 * `window` + `lag` is {slots:,}; where examples have ragged leaves it "
+            f"must be at most {_MOST_SLOTS:,}. Make `lag` smaller."
+        )
+    return RaggedServing(payload, RaggedRequest(ragged))

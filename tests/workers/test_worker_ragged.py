@@ -1,0 +1,185 @@
+"""Worker processes that make examples of different lengths."""
+
+import contextlib
+import itertools
+import os
+import random
+import re
+import signal
+
+import pytest
+
+import echobuf
+import ragged_worker_data
+from helpers import until
+from ragged_worker_data import (
+    KWARGS,
+    Files,
+    Texts,
+    Tokens,
+    Troubled,
+    length_of,
+    load,
+    same,
+    texts,
+)
+from worker_data import workers_alive
+
+N = 150
+
+
+def sampler():
+    order = list(range(N))
+    random.Random(1).shuffle(order)
+    return [*order, -1, *order[:9]]
+
+
+@pytest.mark.parametrize(
+    ("workers", "kwargs"),
+    [
+        (1, {"prefetch": 2, "ragged": "padded", "pad_value": 3}),
+        (2, {"overlap_epochs": True, "pad_to": 8}),
+        (3, {"factor": 1.5, "multiprocessing_context": "forkserver"}),
+        (2, {"batch_size": None, "max_rows": 500}),
+    ],
+)
+def test_batches_are_those_of_one_process(workers, kwargs):
+    kwargs = {"sampler": sampler(), **kwargs}
+    loader, alone = (load(Texts(N), each, **kwargs) for each in (workers, 0))
+    for epoch in (0, 1, 7):
+        loader.set_epoch(epoch)
+        alone.set_epoch(epoch)
+        assert same(loader, alone) > 10
+
+
+def test_leaves_that_are_named_and_bytes():
+    named = {"id": None, "tokens": "packed", "scores": "packed"}
+    assert same(load(Texts(N), 1, ragged=named), load(Texts(N), 0, ragged=named))
+    files = {"payload_bytes": 400, "batch_size": 8}
+    assert same(load(Files(N), 1, **files), load(Files(N), 0, **files))
+
+
+@pytest.mark.parametrize("overlong", ["error", "cut"])
+def test_packed_rows(overlong):
+    kwargs = {
+        "pack_to": 600 if overlong == "error" else 40,
+        "overlong": overlong,
+        "payload_bytes": None,
+    }
+    assert same(load(Tokens(N), 2, **kwargs), load(Tokens(N), 0, **kwargs)) > 1
+
+
+def test_an_epoch_that_is_left_half_way_does_not_disturb_the_next():
+    loader, alone = load(Texts(N), 2), load(Texts(N), 0)
+    for drawn in (0, 1, 5):
+        for each in (loader, alone):
+            each.set_epoch(10 + drawn)
+            epoch = iter(each)
+            for _ in range(drawn):
+                next(epoch)
+            del epoch
+            each.set_epoch(drawn)
+        assert same(loader, alone) > 10
+
+
+def test_a_state_goes_on_exactly():
+    loader = load(Texts(N), 2)
+    epoch = iter(loader)
+    for _ in range(40):
+        next(epoch)
+    state = loader.state_dict()
+    rest = list(epoch)
+    other = load(Texts(N), 1)
+    other.load_state_dict(state)
+    assert same(other, rest) == len(rest) > 10
+    assert same(other, loader) > 10
+
+
+def test_killed_workers_change_nothing():
+    dice = random.Random(3)
+    loader = load(Texts(400), 2, max_restarts=100)
+    served = []
+    killed = 0
+    for number, batch in enumerate(loader):
+        served.append(batch)
+        if number % 20 == 10 and (alive := workers_alive()):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(dice.choice(alive).pid, signal.SIGKILL)
+                killed += 1
+    assert killed > 3
+    assert same(served, load(Texts(400), 0)) == len(served)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "error", "said"),
+    [
+        (
+            ragged_worker_data.too_large,
+            echobuf.CapacityError,
+            "example 60 of upstream is too large: `example` has 2,019 bytes in its "
+            "ragged leaves; a segment's share of `payload_bytes` is 2,000",
+        ),
+        (
+            ragged_worker_data.misshapen,
+            echobuf.SpecError,
+            r"example 60 of upstream does not fit.*scores.* has shape \[3, 4\]",
+        ),
+        (ragged_worker_data.failing, echobuf.UpstreamError, "no such text"),
+        (ragged_worker_data.crashing, echobuf.UpstreamError, "SIGKILL"),
+    ],
+)
+def test_an_example_that_fails_reaches_the_loop_and_the_next_epoch_works(
+    trouble, error, said, tmp_path
+):
+    flag = tmp_path / "flag"
+    flag.touch()
+    loader = load(Troubled(N, trouble, 60, flag), 2, max_restarts=0)
+    with pytest.raises(echobuf.UpstreamError) as caught:
+        texts(loader)
+    raised = [caught.value, caught.value.__cause__]
+    assert any(isinstance(each, error) for each in raised)
+    assert any(re.search(said, str(each)) for each in raised)
+    del caught, raised
+    flag.unlink()
+    assert sum(map(len, texts(loader))) == 2 * N
+
+
+def test_a_loop_can_be_left_while_a_worker_hangs(tmp_path):
+    flag = tmp_path / "flag"
+    flag.touch()
+    loader = load(Troubled(N, ragged_worker_data.hanging, 60, flag), 1)
+    epoch = iter(loader)
+    for _ in range(3):
+        next(epoch)
+    del epoch, loader
+    until(lambda: not workers_alive())
+
+
+def test_an_error_while_lengths_are_looked_at_is_upstreams():
+    class Failing(Texts):
+        def __getitem__(self, index):
+            if index > 0:
+                raise LookupError("no such text")
+            return super().__getitem__(index)
+
+    with pytest.raises(echobuf.UpstreamError, match="no such text"):
+        iter(load(Failing(N), 1))
+
+
+def test_small_areas_hold_all_lengths():
+    """A worker waits until the trainer has taken examples out of its area."""
+    n = 3000  # of 64 KiB, several times as much
+    loader = load(Texts(n), 1, window=64, batch_size=16, factor=1)
+    ids = texts(loader)
+    assert sorted(itertools.chain.from_iterable(ids)) == list(range(n))
+    assert sum(map(length_of, range(n))) * 4 > 3 * 65536
+    assert ids == texts(load(Texts(n), 0, window=64, batch_size=16, factor=1))
+
+
+def test_stats_count_what_is_made():
+    loader = load(Texts(40), 1, **{"factor": 1})
+    assert sum(map(len, texts(loader))) == 40
+    stats = loader.stats()
+    assert stats.fresh == 40
+    assert stats.t_upstream_s > 0
+    assert KWARGS["factor"] == 2
