@@ -12,7 +12,7 @@ from echobuf import transforms as T
 from helpers import WAIT_S, Worker
 from transform_reference import Draw, transform
 
-pytestmark = pytest.mark.host
+pytestmark = pytest.mark.contract
 
 VOCABULARY = 50_000
 MASK = {"mask_token": 4, "vocab_size": VOCABULARY, "p": 0.4, "special_tokens": [3]}
@@ -86,6 +86,7 @@ def test_each_example_of_a_batch_is_drawn_with_numbers_of_its_own(case, length, 
                 np.testing.assert_array_equal(of_row[name], value, name)
 
 
+@pytest.mark.host
 def test_a_function_gets_all_of_a_batch():
     def count(leaf):
         assert type(leaf) is Ragged

@@ -72,8 +72,7 @@ def check_output(spec: Spec, output: OutputSpec, options: Options) -> None:
     """Raise `OptionError` if `transform` makes what the options cannot have.
 
     Rows are not packed of leaves that it makes fixed; on a device no examples are mixed
-    where leaves are ragged, and whole batches of these have no chains; and `pad_value`
-    is for what is padded.
+    where leaves are ragged; and `pad_value` is for what is padded.
     """
     _check_pads(output, options)
     mixes = any(plan is not None and plan.mixes for _, plan in output.plans)
@@ -82,16 +81,6 @@ def check_output(spec: Spec, output: OutputSpec, options: Options) -> None:
             _first_name(spec),
             f"`transform` mixes examples, on `device` {options.device!r}",
             "use device='cpu', mix batches in the training step",
-        )
-    chains = any(plan is not None for _, plan in output.plans) or any(
-        rows is not None for rows in output.rows
-    )
-    if chains and options.whole_batches and spec.is_ragged and options.device != "cpu":
-        raise _not_yet(
-            _first_name(spec),
-            "`transform` has chains, `unit` is 'batch', and `device` is "
-            f"{options.device!r}",
-            "use device='cpu', unit='example', or a `Lambda`",
         )
     if options.ragged.pack_to is None:
         return

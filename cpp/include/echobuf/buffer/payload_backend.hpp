@@ -147,6 +147,7 @@ struct BasicPayloadBackend {
   /// What is known of the rows beside that.
   void describe(BufferStats& stats) {
     describe_payload(stats, ring.claims(), measure, counts, store.fields().size());
+    if (store.is_borrowed()) stats.payload_bytes = stats.payload_capacity = 0;
   }
 
   const PayloadMeasure measure;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <numeric>
 #include <string>
+#include <vector>
 
 #include "echobuf/buffer/argument_checks.hpp"
 #include "echobuf/buffer/clocks.hpp"
@@ -24,10 +25,11 @@ class PayloadPutPath {
  public:
   PayloadPutPath(Ring& ring, Store& store, std::uint64_t most_bytes)
       : ring_(ring), store_(store), most_bytes_(most_bytes) {
-    if (store.fields().size() != 1 || store.in_batches()) return;
-    const RaggedField& field = store.fields()[0];
-    most_rows_ = most_bytes / field.row_bytes;
-    if (field.max_length > 0) most_rows_ = std::min(most_rows_, field.max_length);
+    for (const RaggedField& field : store.fields()) {
+      const std::uint64_t fit = most_bytes / field.row_bytes;
+      most_rows_.push_back(field.max_length > 0 ? std::min(field.max_length, fit)
+                                                : fit);
+    }
   }
 
   /// Puts examples `done` ... n-1 of `leaves` and counts them in `done`. Throws
@@ -102,10 +104,7 @@ class PayloadPutPath {
     while (done < n) {
       const std::uint64_t want = std::min(kChunk, n - done);
       std::uint64_t units[kChunk];
-      if (store_.in_batches())
-        units[0] = store_.units_of(leaves, done, rows);
-      else
-        store_.units_of(leaves, done, want, units);
+      store_.units_of(leaves, done, want, rows, units);
       store_.note_largest(*std::max_element(units, units + want));
       const auto units_of = [&](std::uint64_t i) { return units[i]; };
       const auto claim = claims.claim(want, units_of, term);
@@ -146,41 +145,75 @@ class PayloadPutPath {
     if (large) finish_streaming();
   }
 
-  /// Returns whether examples of one field are as check() wants them: without a branch
-  /// for each.
+  void check(const SourceLeaf* leaves, std::uint64_t n, std::uint64_t examples) const {
+    if (store_.in_batches()) return check_batches(leaves, n, examples);
+    if (most_rows_.size() == 1 && are_fine(leaves[store_.fields()[0].field], n)) return;
+    for (std::uint64_t i = 0; i < n; ++i)
+      if (!is_fine(leaves, i)) refuse(leaves, i);
+  }
+
+  /// Returns whether examples of one field are: without a branch for each.
   bool are_fine(const SourceLeaf& leaf, std::uint64_t n) const {
     if (leaf.data == nullptr || !leaf.offsets) return false;
-    const std::int64_t* const offsets = leaf.offsets;
+    const std::int64_t* offsets = leaf.offsets;
+    const std::uint64_t most = most_rows_[0];
     bool fine = n == 0 || offsets[0] >= 0;
     for (std::uint64_t i = 0; i < n; ++i)
-      fine &= offsets[i + 1] >= offsets[i] && leaf.rows_of(i) <= most_rows_;
+      fine &= offsets[i + 1] >= offsets[i] && leaf.rows_of(i) <= most;
     return fine;
   }
 
-  void check(const SourceLeaf* leaves, std::uint64_t n, std::uint64_t examples) const {
-    if (store_.in_batches() && n > 1)
+  bool is_fine(const SourceLeaf* leaves, std::uint64_t i) const {
+    std::uint64_t bytes = 0;
+    for (std::size_t f = 0; f < most_rows_.size(); ++f) {
+      const RaggedField& field = store_.fields()[f];
+      const SourceLeaf& leaf = leaves[field.field];
+      const std::uint64_t rows = leaf.rows_of(i);
+      if (rows > most_rows_[f]) return false;  // a decrease is very many, too
+      if (leaf.offsets &&
+          (leaf.offsets[i] < 0 || leaf.offsets[i + 1] < leaf.offsets[i]))
+        return false;
+      if (leaf.data == nullptr && rows > 0) return false;
+      bytes += rows * field.row_bytes;
+    }
+    return bytes <= most_bytes_;
+  }
+
+  /// Throws if is_fine() says no.
+  void refuse(const SourceLeaf* leaves, std::uint64_t i) const {
+    for (const RaggedField& field : store_.fields()) {
+      check_rows(leaves[field.field], field, i);
+      check_length(leaves[field.field].rows_of(i), field, i);
+    }
+    check_bytes(leaves, i);
+  }
+
+  void check_batches(const SourceLeaf* leaves, std::uint64_t n,
+                     std::uint64_t examples) const {
+    if (n > 1)
       argument_checks::refuse("put", "there are " + std::to_string(n) +
                                          " whole batches; put them one by one");
-    if (most_rows_ > 0 && are_fine(leaves[store_.fields()[0].field], n)) return;
     for (std::uint64_t i = 0; i < n; ++i) {
-      std::uint64_t bytes = 0;
       for (const RaggedField& field : store_.fields()) {
-        const SourceLeaf& leaf = leaves[field.field];
-        const std::uint64_t rows = leaf.rows_of(i);
-        check_rows(leaf, field, i);
-        if (store_.in_batches())
-          check_batch(leaf, field, examples);
-        else
-          check_length(rows, field, i);
-        // More rows than fit are as many bytes that do not: a product could overflow.
-        bytes += std::min(rows, most_bytes_ / field.row_bytes + 1) * field.row_bytes;
+        check_rows(leaves[field.field], field, i);
+        check_batch(leaves[field.field], field, examples);
       }
-      if (bytes > most_bytes_)
-        argument_checks::refuse(
-            "put", "example " + std::to_string(i) + " has " + std::to_string(bytes) +
-                       " bytes or more, but a segment\'s share of `payload_bytes` is " +
-                       std::to_string(most_bytes_));
+      check_bytes(leaves, i);
     }
+  }
+
+  void check_bytes(const SourceLeaf* leaves, std::uint64_t i) const {
+    std::uint64_t bytes = 0;
+    for (const RaggedField& field : store_.fields())
+      // More rows than fit are as many bytes that do not: a product could overflow.
+      bytes +=
+          std::min(leaves[field.field].rows_of(i), most_bytes_ / field.row_bytes + 1) *
+          field.row_bytes;
+    if (bytes > most_bytes_)
+      argument_checks::refuse(
+          "put", "example " + std::to_string(i) + " has " + std::to_string(bytes) +
+                     " bytes or more, but a segment\'s share of `payload_bytes` is " +
+                     std::to_string(most_bytes_));
   }
 
   static void check_length(std::uint64_t rows, const RaggedField& field,
@@ -229,7 +262,7 @@ class PayloadPutPath {
   Ring& ring_;
   Store& store_;
   const std::uint64_t most_bytes_;
-  std::uint64_t most_rows_ = 0;  // of an example of one field; else 0
+  std::vector<std::uint64_t> most_rows_;  // by the fields of the store
   UpstreamClock clock_;
   OutstandingClaims making_{clock_.waits()};
   Misfit misfit_;

@@ -83,14 +83,10 @@ class PayloadStaging {
   }
   static constexpr const SharedMemory* shared_memory() { return nullptr; }
 
-  std::uint64_t units_of(const SourceLeaf* leaves, std::uint64_t index,
-                         std::uint64_t examples) const {
-    return table_.units_of(leaves, index, examples);
-  }
-
+  /// See PayloadStore.
   void units_of(const SourceLeaf* leaves, std::uint64_t from, std::uint64_t count,
-                std::uint64_t* units) const {
-    table_.units_of(leaves, from, count, units);
+                std::uint64_t examples, std::uint64_t* units) const {
+    table_.units_of(leaves, from, count, examples, units);
   }
 
   /// All of its memory is there from the start.
@@ -111,7 +107,7 @@ class PayloadStaging {
       copy_piece(payload_, from + first, bytes - first, large);
     };
     table_.write(at.slot, window, leaves, index, examples, copy);
-    note_write(staged, units_of(leaves, index, examples) * unit());
+    note_write(staged, table_.units_of(leaves, index, examples) * unit());
   }
 
   RowCopy streams(std::size_t bytes) const {

@@ -110,7 +110,7 @@ class RowsDraw {
     std::vector<RowsLeaf> leaves = leaves_of(target, tables, form);
     for (std::size_t i = 0; i < batch_.leaves(); ++i) {
       const bool ragged = field_of_[i] != kNone;
-      const ListedRecords records{slots_, draws_,
+      const ListedRecords records{slots_, draws_, examples_,
                                   ragged ? &fields_[field_of_[i]] : nullptr, key_};
       planned_.list(i, records, target.leaves[i], launch_.table(), leaves);
     }

@@ -135,14 +135,15 @@ class PayloadStore {
     return table_.units_of(leaves, index, examples);
   }
 
+  /// Those of `count` examples from `from` on, or of one whole batch.
   void units_of(const SourceLeaf* leaves, std::uint64_t from, std::uint64_t count,
-                std::uint64_t* units) const {
-    table_.units_of(leaves, from, count, units);
+                std::uint64_t examples, std::uint64_t* units) const {
+    table_.units_of(leaves, from, count, examples, units);
   }
 
   /// Notes that records of up to so many units are put.
   void note_largest(std::uint64_t units) {
-    // Relaxed: of payload_bytes(), a statistic.
+    // Relaxed: of bytes(), a statistic.
     std::uint64_t seen = largest_.load(std::memory_order_relaxed);
     while (units > seen &&
            !largest_.compare_exchange_weak(seen, units, std::memory_order_relaxed))
@@ -156,7 +157,7 @@ class PayloadStore {
         (wrap_from + largest_.load(std::memory_order_relaxed)) * unit());
   }
 
-  /// Writes example `index` of `leaves`. `examples`: of a whole batch.
+  /// Writes example `index` of `leaves`; or a whole batch, of so many examples.
   void write(const RecordPlace& at, const SourceLeaf* leaves, std::uint64_t index,
              RowCopy large, std::uint64_t examples = 0) {
     if (has_fixed_) slots_.write(at.position, 1, leaves, index, examples);
@@ -256,14 +257,14 @@ class PayloadStore {
   const std::size_t payload_bytes_;
   const RowCopy stream_;  // of large records, where the caches cannot hold the payload
   RowsTable table_;
-  std::atomic<std::uint64_t> largest_{0};  // units of a record
-  const bool has_fixed_ = false;           // slots have bytes to be written
-  std::uint64_t* const ends_ = nullptr;    // where in the payload each record ends, for
-                                           // others
+  const bool has_fixed_ = false;         // slots have bytes to be written
+  std::uint64_t* const ends_ = nullptr;  // where in the payload each record ends, for
+                                         // others
   const std::shared_ptr<SlotOwner> owner_;  // of slots that are borrowed
   const Rows* const theirs_ = nullptr;      // and its table
   const std::uint64_t most_ = 0;
   const bool same_lengths_ = false;
+  std::atomic<std::uint64_t> largest_{0};  // units of a record
 };
 
 }  // namespace echobuf

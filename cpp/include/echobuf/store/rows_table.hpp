@@ -24,10 +24,12 @@ class RowsTable {
  public:
   using Rows = SharedWindow::Rows;
 
-  /// `examples`: of a record at most, if it is a whole batch; else 0.
+  /// `unit`: a power of two. `examples`: of a record at most, if it is a whole batch;
+  /// else 0.
   RowsTable(std::uint64_t capacity, std::uint64_t unit, std::vector<RaggedField> fields,
             std::uint64_t examples = 0)
       : unit_(unit),
+        unit_shift_(std::countr_zero(unit)),
         fields_(std::move(fields)),
         own_(size_product(capacity, fields_.size())),
         rows_(own_.data()),
@@ -37,7 +39,11 @@ class RowsTable {
 
   /// The table lies in memory that others see: `rows`.
   RowsTable(std::uint64_t unit, std::vector<RaggedField> fields, Rows* rows)
-      : unit_(unit), fields_(std::move(fields)), rows_(rows), most_examples_(0) {}
+      : unit_(unit),
+        unit_shift_(std::countr_zero(unit)),
+        fields_(std::move(fields)),
+        rows_(rows),
+        most_examples_(0) {}
   RowsTable(const RowsTable&) = delete;
   RowsTable& operator=(const RowsTable&) = delete;
 
@@ -61,12 +67,18 @@ class RowsTable {
                    [&](std::uint64_t, std::uint64_t count) {
                      bytes += round_up(count * field.row_bytes, kFieldAlignment);
                    });
-    return (bytes + unit_ - 1) / unit_;
+    return (bytes + unit_ - 1) >> unit_shift_;
   }
-  /// The units of `count` examples from `from` on, none of them a whole batch: without
-  /// a division, or a branch for each.
+
+  /// The units of `count` examples from `from` on; or of whole batches, of so many
+  /// examples.
   void units_of(const SourceLeaf* leaves, std::uint64_t from, std::uint64_t count,
-                std::uint64_t* units) const {
+                std::uint64_t examples, std::uint64_t* units) const {
+    if (in_batches()) {
+      for (std::uint64_t i = 0; i < count; ++i)
+        units[i] = units_of(leaves, from + i, examples);
+      return;
+    }
     std::fill_n(units, count, unit_ - 1);
     for (const RaggedField& field : fields_) {
       const SourceLeaf leaf = leaves[field.field];
@@ -74,13 +86,12 @@ class RowsTable {
       for (std::uint64_t i = 0; i < count; ++i)
         units[i] += round_up(leaf.rows_of(from + i) * row_bytes, kFieldAlignment);
     }
-    const int shift = std::countr_zero(unit_);  // a power of two: see PayloadSize
-    for (std::uint64_t i = 0; i < count; ++i) units[i] >>= shift;
+    for (std::uint64_t i = 0; i < count; ++i) units[i] >>= unit_shift_;
   }
 
   /// Notes example `index` of `leaves` in a slot, its rows from byte `offset` of the
-  /// payload on; or a whole batch of so many examples. `copy`: copies the bytes of
-  /// a field's rows to an offset.
+  /// payload on; or a whole batch of so many examples. `copy`: copies the bytes of a
+  /// field's rows to an offset.
   template <class Copy>
   void write(std::uint64_t slot, std::uint64_t offset, const SourceLeaf* leaves,
              std::uint64_t index, std::uint64_t examples, const Copy& copy) {
@@ -126,7 +137,7 @@ class RowsTable {
     std::uint64_t bytes = 0;
     for (std::size_t i = 0; i < fields_.size(); ++i)
       bytes += round_up(rows(slot, i).count * fields_[i].row_bytes, kFieldAlignment);
-    return (bytes + unit_ - 1) / unit_;
+    return (bytes + unit_ - 1) >> unit_shift_;
   }
 
   /// The rows of the record in a slot, of all fields.
@@ -164,6 +175,7 @@ class RowsTable {
   }
 
   const std::uint64_t unit_;
+  const int unit_shift_;
   const std::vector<RaggedField> fields_;
   std::vector<Rows> own_;
   Rows* const rows_;
