@@ -400,4 +400,35 @@ TEST(RaggedBuffer, CountsItsMemory) {
                                       needs.batches * needs.bytes_per_batch);
 }
 
+TEST(RaggedBuffer, WritesOnlyWhereItCountsMemory) {
+  // Shares have room for ten times the largest record that comes.
+  constexpr std::uint64_t kMost = 200;
+  for (const Ratio factor : {Ratio{1, 1}, Ratio{3, 1}, Ratio{5, 2}}) {
+    const BufferOptions options = of_lengths(
+        60, 8, factor, factor.ceil() * 10 * kMost * (kTokenBytes + kPointBytes));
+    RaggedBuffer buffer(options);
+    const auto& backend = buffer.backend();
+    const LengthsOf lengths = some_lengths(kMost);
+    std::uint64_t reached = 0, all = 0;
+    for (std::uint64_t n = 0; n < 4000;) {
+      const std::uint64_t end = put_what_fits(buffer, n, 4000, lengths);
+      Batch batch;
+      if (end == n) {
+        ASSERT_EQ(buffer.next(batch, kAtOnce), Status::kOk);
+      }
+      for (; n < end; ++n) all += lengths(n).bytes();
+      for (std::uint64_t slot = 0; slot < backend.ring.capacity(); ++slot)
+        for (std::size_t f = 0; f < 2; ++f) {
+          const PayloadStore::Rows& rows = backend.store.rows(slot, f);
+          reached = std::max(
+              reached, rows.offset + rows.count * (f == 0 ? kTokenBytes : kPointBytes));
+        }
+    }
+    const std::size_t counted = backend.store.payload_bytes(backend.measure.wrap_from);
+    EXPECT_LE(reached, counted);
+    EXPECT_LT(counted, backend.measure.size.bytes());
+    EXPECT_GT(all, 3 * counted) << "went around";
+  }
+}
+
 }  // namespace

@@ -18,6 +18,7 @@ SCRIPTS = (
     "draw_augmented",
     "draw_pages",
     "draw_small",
+    "draw_ragged",
     "host_time",
     "upload",
     "training",

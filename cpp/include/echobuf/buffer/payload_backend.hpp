@@ -166,7 +166,7 @@ struct BasicPayloadBackend {
   static Ring make_ring(const BufferOptions& options, const PayloadMeasure& measure) {
     const std::uint64_t records = ring_capacity(options);
     if (options.borrowed) return {records, *options.borrowed};
-    return {records, measure.size.units};
+    return {records, measure.size.units, 0, 0, nullptr, measure.wrap_from};
   }
   static Store make_store(const BufferOptions& options, const PayloadMeasure& measure) {
     const std::vector<RaggedField>& fields = options.lengths.fields;
