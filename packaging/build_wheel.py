@@ -34,6 +34,17 @@ TARGET = re.compile(r"(x86_64|aarch64)-linux-(?:gnu\.(2)\.(\d+)|(musl))")
 MUSL = "musllinux_1_2"  # the oldest whose musl has what Zig's startup code calls
 MOST_BYTES = 2_000_000  # of a wheel
 
+# Both modules have a C++ library of their own. Its parser of the names of types, for
+# messages, is a twentieth of a wheel; with this function names stay as compilers write
+# them.
+PLAIN_NAMES = """
+#include <cstddef>
+extern "C" char* __cxa_demangle(const char*, char*, std::size_t*, int* status) {
+  if (status) *status = -2;  // no such name
+  return nullptr;
+}
+"""
+
 ASK = """
 import json, platform, sysconfig
 print(json.dumps([sysconfig.get_config_var("SOABI"), sysconfig.get_paths()["include"]]))
@@ -77,6 +88,11 @@ def build(python: str, target: str, work: Path, isolated: bool) -> tuple[Path, P
     soabi, include = json.loads(asked.stdout)
     soabi = re.sub(r"[^-]+-linux-\w+$", triple, soabi)
     tools = write_tools(work, target)
+    names = work / "plain_names.o"
+    command = [tools["c++"], "-O2", "-fPIC", "-x", "c++", "-c", "-", "-o", names]
+    subprocess.run(command, check=True, input=PLAIN_NAMES, text=True)
+    # With the last -O Zig compiles its C++ library.
+    linked = shlex.join(["-Os", str(names)])
     defines = {
         "CMAKE_SYSTEM_NAME": "Linux",
         "CMAKE_SYSTEM_PROCESSOR": triple.split("-")[0],
@@ -85,6 +101,8 @@ def build(python: str, target: str, work: Path, isolated: bool) -> tuple[Path, P
         "CMAKE_RANLIB": tools["ranlib"],
         "CMAKE_CXX_COMPILER_AR": tools["ar"],
         "CMAKE_CXX_COMPILER_RANLIB": tools["ranlib"],
+        "CMAKE_MODULE_LINKER_FLAGS": linked,
+        "CMAKE_SHARED_LINKER_FLAGS": linked,
         "CMAKE_STRIP": "",  # the linker strips, also for other machines
         "Python_INCLUDE_DIR": include,
         # Else pybind11 takes those of the Python that builds.
