@@ -168,9 +168,9 @@ std::optional<std::size_t> Leaves::bind(PyObject* const* arrays, Form form,
     const py::handle item = arrays[i];
     const Leaf& leaf = leaves_[i];
     if (leaf.any_length) {
-      const std::uint64_t before = sources.n;
+      const auto before = std::pair(sources.n, sources.rows);
       if (!bind_rows(leaf, item, form, stacked, sources)) return i;
-      if (i > 0 && sources.n != before) return i;
+      if (i > 0 && std::pair(sources.n, sources.rows) != before) return i;
       continue;
     }
     const bool carried = form == Form::kYielded && leaf.carried;
@@ -196,11 +196,13 @@ std::optional<std::size_t> Leaves::bind(PyObject* const* arrays, Form form,
 }
 
 /// Finds a leaf of any length: an array of one example's rows, or, stacked, a pair of
-/// the rows of all and of int64 offsets.
+/// the rows of all and of int64 offsets. The same pair is a whole batch; several of
+/// these are put one by one.
 bool Leaves::bind_rows(const Leaf& leaf, py::handle item, Form form, bool stacked,
                        Sources& sources) const {
   py::handle values = item;
-  if (stacked) {
+  if (ragged_ && stacked) return false;
+  if (ragged_ || stacked) {
     if (!PyTuple_Check(item.ptr()) || PyTuple_GET_SIZE(item.ptr()) != 2) return false;
     values = PyTuple_GET_ITEM(item.ptr(), 0);
   }
@@ -214,7 +216,7 @@ bool Leaves::bind_rows(const Leaf& leaf, py::handle item, Form form, bool stacke
   const auto rows = static_cast<std::uint64_t>(array->shape[0]);
   sources.n = 1;
   source.rows = rows;
-  if (stacked) {
+  if (ragged_ || stacked) {
     static const Leaf kOffsets = [] {
       Leaf offsets{py::dtype::of<std::int64_t>(), {0}, sizeof(std::int64_t)};
       offsets.dlpack = dlpack_type(offsets.dtype);
@@ -223,28 +225,52 @@ bool Leaves::bind_rows(const Leaf& leaf, py::handle item, Form form, bool stacke
     const auto offsets = view_of(PyTuple_GET_ITEM(item.ptr(), 1), kOffsets, sources);
     if (!offsets || offsets->ndim != 1 || offsets->shape[0] < 1) return false;
     if (!offsets->contiguous_from(0)) return false;
-    source.offsets = reinterpret_cast<const std::int64_t*>(offsets->data);
-    sources.n = static_cast<std::uint64_t>(offsets->shape[0]) - 1;
-    if (source.offsets[0] != 0 ||
-        static_cast<std::uint64_t>(source.offsets[sources.n]) != rows)
+    const auto* const first = reinterpret_cast<const std::int64_t*>(offsets->data);
+    const auto examples = static_cast<std::uint64_t>(offsets->shape[0]) - 1;
+    if (first[0] != 0 || static_cast<std::uint64_t>(first[examples]) != rows)
       return false;
-    for (std::uint64_t i = 0; i < sources.n; ++i)
-      if (source.offsets[i + 1] < source.offsets[i]) return false;
+    bool ordered = true;
+    for (std::uint64_t i = 0; i < examples; ++i) ordered &= first[i + 1] >= first[i];
+    if (!ordered) return false;
+    if (ragged_) {
+      if (examples > most_examples_) return false;
+      source.batch_offsets = first;
+      sources.rows = examples;
+    } else {
+      source.offsets = first;
+      sources.n = examples;
+    }
   }
   sources.payload += rows * leaf.row_bytes;
   sources.leaves.push_back(source);
   return true;
 }
 
+/// Returns the most rows of an example of the whole batch that is put.
+std::uint64_t Leaves::longest_of(const Sources& sources, std::size_t leaf) {
+  const std::int64_t* const offsets = sources.leaves[leaf].batch_offsets;
+  std::int64_t longest = 0;
+  for (std::size_t i = 0; i < sources.rows; ++i)
+    longest = std::max(longest, offsets[i + 1] - offsets[i]);
+  return static_cast<std::uint64_t>(longest);
+}
+
 /// Returns whether each example's leaves of any length are within the limits.
 bool Leaves::within_limits(const Sources& sources) const {
-  if (sources.payload == 0 && !same_lengths_) return true;
+  // No example has more than all of them have together.
+  const bool bounded =
+      std::any_of(leaves_.begin(), leaves_.end(),
+                  [](const Leaf& leaf) { return leaf.max_length > 0; });
+  if (!same_lengths_ && !bounded &&
+      (most_bytes_ == 0 || sources.payload <= most_bytes_))
+    return true;
   for (std::uint64_t i = 0; i < sources.n; ++i) {
     std::uint64_t bytes = 0;
     for (std::size_t f = 0; f < leaves_.size(); ++f) {
       if (!leaves_[f].any_length) continue;
       const std::uint64_t rows = sources.leaves[f].rows_of(i);
-      if (leaves_[f].max_length > 0 && rows > leaves_[f].max_length) return false;
+      const std::uint64_t longest = ragged_ ? longest_of(sources, f) : rows;
+      if (leaves_[f].max_length > 0 && longest > leaves_[f].max_length) return false;
       bytes += rows * leaves_[f].row_bytes;
       if (same_lengths_ && rows != sources.leaves[0].rows_of(i)) return false;
     }
@@ -257,6 +283,7 @@ void Leaves::limit(const LengthOptions& lengths, std::uint64_t most_bytes) {
   for (const RaggedField& field : lengths.fields)
     leaves_.at(field.field).max_length = field.max_length;
   most_bytes_ = most_bytes;
+  most_examples_ = lengths.examples;
   same_lengths_ = lengths.pack_to > 0;
   if (lengths.pack_to > 0 && lengths.cut) most_rows_ = lengths.pack_to;
 }
@@ -319,7 +346,7 @@ py::list Leaves::wrap(Batch batch, LengthOptions::Form form,
     std::byte* const values = data + place.values;
     py::object made;
     if (!leaf.any_length) {
-      made = view(leaf, 0, One{batch.count}, values, base);
+      made = view(leaf, ragged_ ? 1 : 0, One{batch.count}, values, base);
     } else {
       const std::uint64_t entries = batch.count + (packed ? 1 : 0);
       made = makers.at(i)(

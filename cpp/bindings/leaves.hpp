@@ -53,7 +53,8 @@ struct Sources {
 
 class Leaves {
  public:
-  /// `spec`: a list of (dtype, shape). `ragged`: of whole batches.
+  /// `spec`: a list of (dtype, shape). `ragged`: of whole batches, whose axis shapes
+  /// have, but for those of leaves of any length.
   Leaves(const py::list& spec, bool ragged);
 
   /// The fields of a record.
@@ -102,11 +103,13 @@ class Leaves {
   bool bind_rows(const Leaf& leaf, py::handle item, Form form, bool stacked,
                  Sources& sources) const;
   bool within_limits(const Sources& sources) const;
+  static std::uint64_t longest_of(const Sources& sources, std::size_t leaf);
 
   const bool ragged_;
   std::vector<Leaf> leaves_;  // never changed, but for carry() and limit(), before the
                               // first put
-  std::uint64_t most_bytes_ = 0;  // of the leaves of any length of an example
+  std::uint64_t most_bytes_ = 0;     // of the leaves of any length of a record
+  std::uint64_t most_examples_ = 0;  // of a whole batch
   std::uint64_t most_rows_ = ~std::uint64_t{0};  // longer ones are cut
   bool same_lengths_ = false;                    // of all leaves of an example
 };

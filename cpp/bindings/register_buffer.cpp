@@ -34,7 +34,7 @@ BufferOptions make_options(
     const std::vector<py::bytes>& row_pads, std::uint64_t payload_bytes,
     const std::vector<std::uint64_t>& max_lengths, const std::string& form,
     std::uint64_t pad_to, const std::vector<py::bytes>& pad_values,
-    std::uint64_t max_rows, std::uint64_t pack_to, bool cut) {
+    std::uint64_t max_rows, std::uint64_t pack_to, bool cut, std::uint64_t examples) {
   BufferOptions options;
   options.fields = echobuf::python::Leaves(leaves, ragged).fields();
   options.ragged = ragged;
@@ -64,6 +64,7 @@ BufferOptions make_options(
   lengths.max_rows = max_rows;
   lengths.pack_to = pack_to;
   lengths.cut = cut;
+  lengths.examples = examples;
   return options;
 }
 
@@ -108,7 +109,7 @@ void register_buffer(py::module_& m) {
            py::arg("max_lengths") = std::vector<std::uint64_t>(),
            py::arg("form") = "packed", py::arg("pad_to") = 1,
            py::arg("pad_values") = std::vector<py::bytes>(), py::arg("max_rows") = 0,
-           py::arg("pack_to") = 0, py::arg("cut") = false)
+           py::arg("pack_to") = 0, py::arg("cut") = false, py::arg("examples") = 0)
       .def("needs",
            [](const BufferOptions& options) {
              const echobuf::BufferNeeds needs =

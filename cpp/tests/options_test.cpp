@@ -71,6 +71,19 @@ const Wrong kWrongLengths[] = {
     {"`lengths`", [](auto& o) { o.lengths.fields[1].field = 1; }},
     {"`lengths`", [](auto& o) { o.lengths.fields[1].row_bytes = 0; }},
     {"`lengths`", [](auto& o) { o.shared = true; }},
+    {"`examples`", [](auto& o) { o.lengths.examples = 3; }},
+    {"`examples`",
+     [](auto& o) {
+       o.ragged = true;
+       o.batch_size = 1;
+     }},
+    {"`max_rows`",
+     [](auto& o) {
+       o.ragged = true;
+       o.batch_size = 1;
+       o.lengths.examples = 3;
+       o.lengths.max_rows = 9;
+     }},
 };
 
 class WrongLengthOptions : public testing::TestWithParam<Wrong> {};

@@ -218,6 +218,42 @@ TEST(PayloadClaims, HaveRoomForHalfOfARingThatIsFree) {
   }
 }
 
+TEST(PayloadClaims, HaveRoomForTheLargestBesideAllThatMayStay) {
+  constexpr std::uint64_t kRecords = 400;
+  std::mt19937_64 random(3);
+  for (const std::uint64_t most : {1, 2, 7, 30})
+    for (const std::uint64_t stay : {1, 5, 60, 200}) {
+      const std::uint64_t wrap_from = stay + most, units = wrap_from + most;
+      PayloadRing ring(kRecords, units, 0, 0, nullptr, wrap_from);
+      std::deque<std::uint64_t> live;
+      std::uint64_t all = 0, wraps = 0, early = 0, end = 0;
+      for (int step = 0; step < 5000; ++step) {
+        const bool small = random() % 3 > 0;
+        const Ids sizes = {random() % ((small ? (most + 3) / 4 : most) + 1)};
+        while (all > stay || live.size() == kRecords) {  // no more than must leave
+          ring.release(ring.released() + 1);
+          all -= live.front();
+          live.pop_front();
+        }
+        ASSERT_EQ(ring.claims().used(), all);
+        ASSERT_TRUE(ring.claims().has_room(most));
+        const Claim got = claim(ring, sizes);
+        ASSERT_EQ(got.count, 1u);
+        const std::uint64_t start = note_ends(ring, got, sizes)[0] % units;
+        ASSERT_LT(start, wrap_from);
+        wraps += start < end;
+        early += start < end && end + sizes[0] <= units;
+        end = start + sizes[0];
+        ring.commit(got.first, 1);
+        ASSERT_EQ(ring.committed(), got.first + 1);
+        live.push_back(sizes[0]);
+        all += sizes[0];
+      }
+      EXPECT_GT(wraps, 5u);
+      EXPECT_GT(early, 0u) << "with room behind";
+    }
+}
+
 TEST(PayloadClaims, GoOnBeyondTheDigitsOfTheirWord) {
   // Positions past 2^24, places past 2^30.
   constexpr std::uint64_t kRecords = 1 << 10, kUnits = (1 << 20) + 3, kRun = 64;

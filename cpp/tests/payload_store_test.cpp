@@ -44,7 +44,8 @@ TEST(PayloadStore, KeepsTheRowsOfEachRecordInItsPlace) {
       ASSERT_LT(units * unit, lengths(id).bytes() + 2 * kFieldAlignment + unit);
       const std::uint64_t start = claims.take(place, units);
       laps += start > 0 && start % size.units == 0;
-      store.write(id, start, claims, records.leaves(), id, nullptr);
+      store.write({id, id % kCapacity, claims.cursor(start)}, records.leaves(), id,
+                  nullptr);
       // The last records still are what they were.
       for (std::uint64_t last = id < 3 ? 0 : id - 3; last <= id; ++last) {
         const std::uint64_t slot = last % kCapacity;
@@ -79,7 +80,7 @@ TEST(PayloadStore, ReadsRecordsOfOneExampleAndOfMany) {
   const auto write = [&](std::uint64_t position, const SourceLeaf& leaf,
                          std::uint64_t i) {
     const std::uint64_t start = claims.take(place, store.units_of(&leaf, i));
-    store.write(position, start, claims, &leaf, i, nullptr);
+    store.write({position, position % 4, claims.cursor(start)}, &leaf, i, nullptr);
   };
   for (std::uint64_t i = 0; i < 3; ++i) write(i, many, i);
   write(3, one, 0);

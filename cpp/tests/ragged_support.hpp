@@ -214,9 +214,12 @@ inline std::vector<Ids> cut(const Ids& draws, const BufferOptions& options,
         longest[f] = std::max(longest[f], rows[f]);
       }
     }
-    if (options.lengths.form == LengthOptions::Form::kPadded)
-      return std::max(longest[0], longest[1]) * with.size() <= max_rows;
-    return std::max(sum[0], sum[1]) <= max_rows;
+    const std::uint64_t pad_to = options.lengths.pad_to;
+    if (options.lengths.form == LengthOptions::Form::kPadded) {
+      const std::uint64_t rows = round_up(std::max(longest[0], longest[1]), pad_to);
+      return rows * with.size() <= max_rows;
+    }
+    return round_up(std::max(sum[0], sum[1]), pad_to) <= max_rows;
   };
   std::vector<Ids> batches;
   Ids batch;

@@ -100,6 +100,7 @@ class BufferOptions:
         max_rows: int = 0,
         pack_to: int = 0,
         cut: bool = False,
+        examples: int = 0,
     ) -> None: ...
     idle: int
     def needs(self) -> tuple[int, int, int, int, int]:

@@ -56,7 +56,8 @@ class EchoBuffer(Resumable, Uncopied):
             you hold are yours.
         payload_bytes: for a spec with ragged leaves: the most bytes that these take in
             the window, all of them together, without padding. Left out,
-            `window * max_length` rows. An example may have as many as a segment's
+            `window * max_length` rows, for each example of a whole batch. An example (a
+            whole batch with `unit="batch"`) may have as many bytes as a segment's
             share, `payload_bytes // ceil(factor)`.
         ragged: the form of ragged leaves in batches: "packed" for `echobuf.Ragged`,
             "padded" for `echobuf.Padded`.
@@ -175,7 +176,8 @@ class EchoBuffer(Resumable, Uncopied):
                 numbers: an int for a leaf of any integers that hold it, a float or a
                 complex for any of its kind, a bool for bools. With `unit="batch"` a
                 whole batch, whose axis 0 may be shorter than the spec says. A ragged
-                leaf is an array of any length on axis 0, or bytes for uint8.
+                leaf is an array of any length on axis 0, or bytes for uint8; of a whole
+                batch it is what `put_batch` takes for examples.
             timeout: seconds to wait for room at most.
 
         Raises:
@@ -198,6 +200,8 @@ class EchoBuffer(Resumable, Uncopied):
             batch: a pytree like the spec, leaves `[n, *shape]`. A ragged leaf is
                 `echobuf.Ragged(values, offsets)` or such a tuple, a list of n arrays, a
                 jagged nested tensor, or an Arrow array of lists or binary strings.
+                With `unit="batch"` these are n whole batches, and a ragged leaf is a
+                list of n such leaves.
             timeout: seconds to wait for room at most, in all.
 
         Raises:

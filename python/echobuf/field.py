@@ -24,15 +24,17 @@ class Field:
         shape: the shape of one example's array; an int is a shape of one axis, `()` a
             scalar. With `unit="batch"` it includes the batch axis, as axis 0. None as
             axis 0, as in `(None, 3)`, makes the leaf ragged: its length there varies
-            from example to example, and may be 0.
+            from example to example, and may be 0. With `unit="batch"` that is axis 1,
+            as in `(32, None, 3)`, behind the batch axis.
         dtype: anything that `numpy.dtype` takes, of a fixed size: no objects, no
             strings.
-        max_length: the most rows that a ragged leaf has; None for any number.
+        max_length: the most rows that a ragged leaf of one example has; None for any
+            number.
 
     Raises:
-        SpecError: for a negative extent, None on another axis than 0, a dtype that
-            cannot be stored, or a `max_length` that is no int >= 1 or is given for a
-            fixed shape.
+        SpecError: for a negative extent, None on several axes or on another one than 0
+            or 1, a dtype that cannot be stored, or a `max_length` that is no int >= 1
+            or is given for a fixed shape.
 
     Examples:
         >>> Field((224, 224, 3), np.uint8)
@@ -63,14 +65,24 @@ class Field:
 
 
 def is_ragged(field: Field) -> bool:
-    """Return True if the length on axis 0 varies from example to example."""
-    return field.shape[:1] == (None,)
+    """Return True if the length on an axis varies from example to example."""
+    return None in field.shape
+
+
+def row_shape(field: Field) -> tuple[int, ...]:
+    """Return the shape of one row of a ragged field."""
+    return tuple(field.shape[field.shape.index(None) + 1 :])
 
 
 def row_bytes(field: Field) -> int:
-    """Return the bytes of one row of a ragged field, of one example of another."""
-    shape = field.shape[1:] if is_ragged(field) else field.shape
+    """Return the bytes of one row of a ragged field, of one record of another."""
+    shape = row_shape(field) if is_ragged(field) else field.shape
     return int(math.prod(shape)) * field.dtype.itemsize
+
+
+def as_example(field: Field) -> Field:
+    """Return a ragged field, of an example or a whole batch, as one of an example."""
+    return Field((None, *row_shape(field)), field.dtype, field.max_length)
 
 
 def _as_shape(
@@ -80,21 +92,29 @@ def _as_shape(
         extents = shape if isinstance(shape, Sequence) else tuple(shape)  # type: ignore[arg-type]
     except TypeError:
         extents = (shape,)  # type: ignore[assignment]
-    lead = (None,) if extents is not None and _begins_with_none(shape) else ()
+    varies = _axis_that_varies(shape)
     try:
-        rest = tuple(operator.index(extent) for extent in extents[len(lead) :])  # type: ignore[arg-type]
+        fixed = [
+            operator.index(extent)  # type: ignore[arg-type]
+            for axis, extent in enumerate(extents)
+            if axis != varies
+        ]
     except TypeError:
         raise SpecError(_not_a_shape(shape, extents)) from None
-    result = (*lead, *rest)
-    if any(extent < 0 for extent in rest):
+    result: tuple[int | None, ...] = tuple(fixed)
+    rest = tuple(fixed)
+    if varies is not None:
+        result = (*fixed[:varies], None, *fixed[varies:])
+        rest = tuple(fixed[varies:])
+    if any(extent < 0 for extent in fixed):
         raise SpecError(f"`shape` is {result}; no extent may be negative.")
-    if lead and 0 in rest:
+    if varies is not None and 0 in rest:
         raise SpecError(
             f"`shape` is {result}, whose rows have no bytes; leave the leaf out, or "
             "give it a fixed shape."
         )
     try:
-        np.empty((0, *(1 for _ in lead), *(min(extent, 1) for extent in rest)))
+        np.empty((0, *(1 if extent is None else min(extent, 1) for extent in result)))
         if 0 in rest:
             np.empty(rest, np.uint8)
     except (ValueError, MemoryError) as error:
@@ -104,8 +124,11 @@ def _as_shape(
     return result
 
 
-def _begins_with_none(shape: Any) -> bool:
-    return isinstance(shape, Sequence) and len(shape) > 0 and shape[0] is None
+def _axis_that_varies(shape: Any) -> int | None:
+    """Return 0 or 1, where that axis is None, and 0 where both are."""
+    if not isinstance(shape, Sequence) or isinstance(shape, str):
+        return None
+    return next((axis for axis, extent in enumerate(shape[:2]) if extent is None), None)
 
 
 def _not_a_shape(shape: Any, extents: Any) -> str:
@@ -116,8 +139,9 @@ def _not_a_shape(shape: Any, extents: Any) -> str:
         )
     if None in tuple(extents)[1:]:
         return (
-            f"`shape` is {shape!r}; only axis 0 may be None. Move the axis whose "
-            "length varies to the front, or pad the others."
+            f"`shape` is {shape!r}; only axis 0 may be None (axis 1 of a whole batch, "
+            "with unit='batch'). Move the axis whose length varies to the front, or "
+            "pad the others."
         )
     return f"`shape` is {shape!r}; it must be an int or a sequence of ints."
 

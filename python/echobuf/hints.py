@@ -35,8 +35,8 @@ _IMAGE = (
     "height)))`."
 )
 _VARIES = (
-    "Or let the length vary: say `payload_bytes=` and `ragged='packed'` to a loader, "
-    "make axis 0 of a buffer's Field None."
+    "Or let the length vary: say `payload_bytes=` and `ragged='packed'` to a loader (a "
+    "pytree `ragged` has the form at this leaf), make axis 0 of a buffer's Field None."
 )
 _ARROW_BATCH = (
     "Make arrays of its columns: `{name: batch[name].to_numpy(zero_copy_only=False) "

@@ -152,7 +152,8 @@ def _check_batch_size(batch_size: Any, unit: str, max_rows: int | None) -> int:
         if batch_size is None:
             raise OptionError(
                 "`batch_size` is None; with unit='example' it must be an int >= 1, the "
-                "number of examples in a batch."
+                "number of examples in a batch. With ragged leaves `max_rows` may take "
+                "its place."
             )
         return check_int("batch_size", batch_size, 1, None)
     if batch_size is not None:
@@ -165,11 +166,8 @@ def _check_batch_size(batch_size: Any, unit: str, max_rows: int | None) -> int:
 
 def _check_together(options: Options) -> None:
     window, batch_size, factor = options.window, options.batch_size, options.factor
-    if options.ragged.given and options.whole_batches:
-        raise OptionError(
-            f"{options.ragged.given}, but `unit` is 'batch'; ragged leaves are for "
-            "unit='example'."
-        )
+    if options.whole_batches:
+        _check_whole(options.ragged)
     if options.ragged.max_rows is not None and options.drop_last:
         raise OptionError(
             "`drop_last` is True, but with `max_rows` batches differ in size anyhow, "
@@ -197,6 +195,18 @@ def _check_together(options: Options) -> None:
             f"floor(factor) * (window // ceil(factor)) = {most}. Make the window "
             "larger, or round the factor."
         )
+
+
+def _check_whole(ragged: RaggedOptions) -> None:
+    """Raise `OptionError` for arguments that would make other batches of those put."""
+    for name in ("max_rows", "pack_to"):
+        value = getattr(ragged, name)
+        if value is not None:
+            raise OptionError(
+                f"`{name}` is {value}, but `unit` is 'batch', and batches are served "
+                f"with the examples that they were put with; leave `{name}` out, or "
+                "say unit='example'."
+            )
 
 
 def show_factor(factor: Fraction | None) -> str:

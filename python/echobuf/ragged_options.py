@@ -58,8 +58,7 @@ def check_ragged(
     if ragged == "nested":
         raise OptionError(
             "`ragged` is 'nested'; nested tensors are batches of "
-            "`echobuf.torch.EchoLoader`, with unit='example'. Here it must be 'packed' "
-            "or 'padded'."
+            "`echobuf.torch.EchoLoader`. Here it must be 'packed' or 'padded'."
         )
     if not isinstance(ragged, str | None) or ragged not in ("packed", "padded", None):
         raise OptionError(f"`ragged` is {ragged!r}; it must be 'packed' or 'padded'.")

@@ -103,14 +103,31 @@ def make_spec(spec: Any) -> Spec:
     return Spec(treespec, fields, tuple(paths))
 
 
+def check_example_axes(spec: Spec) -> None:
+    """Raise `SpecError` if another axis than 0 of a leaf, of one example, varies."""
+    for field, path in zip(spec.fields, spec.paths, strict=True):
+        if None in field.shape[1:]:
+            raise SpecError(
+                f"`spec{path}` has shape {list(field.shape)}; with unit='example' only "
+                "axis 0 may be None. Move the axis whose length varies to the front, "
+                "or pad the others. (With unit='batch' axis 0 is that of the batch.)"
+            )
+
+
 def check_batch_axis(spec: Spec) -> None:
     """Raise `SpecError` unless all leaves, of a whole batch, are of one length."""
     for field, path in zip(spec.fields, spec.paths, strict=True):
-        if is_ragged(field):
+        if field.shape[:1] == (None,):
+            wanted = ["batch_size", *map(str, field.shape)]
             raise SpecError(
                 f"`spec{path}` has shape {list(field.shape)}; with unit='batch' every "
-                "shape includes the batch axis, as axis 0, which is not None. Ragged "
-                "leaves are for unit='example'."
+                "shape includes the batch axis, as axis 0, which is not None: "
+                f"Field(({', '.join(wanted)}), dtype) for a ragged leaf."
+            )
+        if is_ragged(field) and field.shape[0] == 0:
+            raise SpecError(
+                f"`spec{path}` has shape {list(field.shape)}, a batch of no examples; "
+                "axis 0 must be >= 1."
             )
     extents = [field.shape[:1] for field in spec.fields]
     for extent, path in zip(extents, spec.paths, strict=True):

@@ -37,6 +37,7 @@ _LEARNT = (
     "transform",
     "transform_numbers",  # states of before lack it
 )  # a loader may know them with its first item only
+_OF_SOME = {"payload_bytes", "max_rows", "pack_to"}  # of states of ragged leaves alone
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,8 @@ def arguments_of(
         "max_rows": ragged.max_rows,
     }
     if ragged.pack_to is not None:
-        of_ragged |= {"pack_to": ragged.pack_to, "overlong": ragged.cuts}
+        of_ragged["pack_to"] = ragged.pack_to
+        of_ragged["overlong"] = "cut" if ragged.cuts else "error"
     return {
         "spec": spec,
         "batch_size": options.batch_size,
@@ -253,6 +255,8 @@ def _check_parts(body: State) -> None:
 
 def check_arguments(theirs: State, ours: State) -> None:
     """Raise `StateError` if a state's arguments are not those that are used here."""
+    _check_unit_of_size(theirs, ours)
+    ours = {**dict.fromkeys(_OF_SOME & theirs.keys()), **ours}
     for name, own in ours.items():
         other = theirs.get(name)
         if name in _LEARNT and (own is None or other is None):
@@ -270,6 +274,23 @@ def check_arguments(theirs: State, ours: State) -> None:
                 f"`state` was taken with `{name}` {other!r}, but here it is {own!r}; "
                 "make the buffer with the same arguments."
             )
+
+
+def _check_unit_of_size(theirs: State, ours: State) -> None:
+    """Raise `StateError` if sizes are in rows and differ, or in one of both alone."""
+    rows = [arguments.get("max_rows") for arguments in (theirs, ours)]
+    if rows[0] == rows[1]:
+        return
+    taken, here = (
+        f"`batch_size` {arguments.get('batch_size')}"
+        if arguments.get("max_rows") is None
+        else f"`max_rows` {arguments['max_rows']}"
+        for arguments in (theirs, ours)
+    )
+    raise StateError(
+        f"`state` was taken with {taken}, but here batches have {here}; make the "
+        "buffer with the same arguments."
+    )
 
 
 def _check_phase(place: Any, factor: str) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 class Stats:
     """Counts and times of a buffer since it was made, reset, or loaded a state.
 
-    With `unit="batch"`, examples are whole batches here.
+    With `unit="batch"`, examples are whole batches here, but for the last two.
 
     Attributes:
         fresh: fresh examples put (those before a loaded state counted in).
@@ -37,8 +37,8 @@ class Stats:
         payload_bytes: bytes that the ragged leaves of resident examples take, alignment
             and what a record leaves free at the end of the ring counted in.
         payload_capacity: bytes that they can take at most: `payload_bytes=` of the
-            buffer, and room for the segment that is being filled. 0 without ragged
-            leaves.
+            buffer, and room for the segment that is being filled. Both are 0 without
+            ragged leaves, and for a job of a server, in whose memory they lie.
         mean_rows: rows of a fresh example, the mean over its ragged leaves and over
             the examples that draws have looked at. NaN before the first.
         padding_share: the share of the rows of ragged leaves in the batches drawn that

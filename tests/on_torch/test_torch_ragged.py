@@ -1,5 +1,7 @@
 """Tensors that differ in length: packed, padded, nested, and read from DataLoaders."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -67,6 +69,22 @@ def test_a_data_loader_with_ragged_batches(collate, ragged):
     assert type(ids) is kinds[ragged] or ids.is_nested
     to_list = torch.Tensor.unbind if ragged == "nested" else lambda ids: ids.to_list()
     assert sorted(numbers_of(loader, to_list)) == WANTED
+    loader.close()
+
+
+@pytest.mark.parametrize("ragged", ["packed", "padded", "nested"])
+@pytest.mark.parametrize("collate", [columns, nested_columns, list])
+def test_the_batches_of_a_data_loader_are_echoed_whole(collate, ragged):
+    upstream = DataLoader(Text(), batch_size=8, collate_fn=collate)
+    kwargs = {**KWARGS, "window": 4, "unit": "batch", "ragged": ragged}
+    loader = echobuf.torch.EchoLoader(upstream, **kwargs)
+    assert (len(loader), loader.batch_size) == (16, 8)
+    to_list = torch.Tensor.unbind if ragged == "nested" else lambda ids: ids.to_list()
+    numbers = numbers_of(loader, to_list)
+    assert sorted(numbers) == WANTED
+    starts = [at for at, number in enumerate(numbers) if number % 8 == 0]
+    for begin, end in itertools.pairwise([*starts, len(numbers)]):
+        assert numbers[begin:end] == list(range(numbers[begin], numbers[end - 1] + 1))
     loader.close()
 
 

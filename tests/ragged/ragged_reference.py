@@ -96,16 +96,21 @@ def _fitting(
     for record in stream:
         more = [*batch, record]
         leaves = list(zip(*(rows_of[each] for each in more), strict=True))
+        multiple = kwargs.get("pad_to") or 1
         if kwargs.get("ragged") == "padded":
-            rows = max(map(max, leaves)) * len(more)
+            rows = _round_up(max(map(max, leaves)), multiple) * len(more)
         else:
-            rows = max(map(sum, leaves))
+            rows = _round_up(max(map(sum, leaves)), multiple)
         if batch and (rows > kwargs["max_rows"] or len(batch) == kwargs["window"]):
             yield batch
             more = [record]
         batch = more
     if batch:
         yield batch
+
+
+def _round_up(rows: int, multiple: int) -> int:
+    return -(-rows // multiple) * multiple
 
 
 def uses(passes: Sequence[Sequence[int]], n: int) -> list[int]:

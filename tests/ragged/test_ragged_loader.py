@@ -195,7 +195,10 @@ def test_other_axes_must_not_vary():
         ({"payload_bytes": None, "ragged": "packed"}, "`payload_bytes` is None.*max_l"),
         ({"batch_size": None, "max_rows": 50, "window": None}, "`window` is None"),
         ({"max_rows": 50}, "`batch_size` is 8 and `max_rows` is 50"),
-        ({"unit": "batch", "batch_size": None}, "`unit` is 'batch'"),
+        (
+            {"unit": "batch", "batch_size": None, "max_rows": 50},
+            "`max_rows` is 50, but `unit` is 'batch'",
+        ),
     ],
     ids=str,
 )

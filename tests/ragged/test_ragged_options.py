@@ -103,9 +103,9 @@ def test_packed_says_nothing_that_fixed_leaves_contradict():
     echobuf.EchoBuffer(FIXED, batch_size=1, window=2, ragged="packed", pad_value=0)
 
 
-def test_they_are_for_examples():
-    refused(echobuf.OptionError, "`unit` is 'batch'", batch_size=None, unit="batch")
-    whole = {"batch_size": None, "unit": "batch", "payload_bytes": None}
+def test_whole_batches_have_a_batch_axis_and_ragged_leaves():
+    whole = {"batch_size": None, "unit": "batch"}
+    refused(echobuf.OptionError, "no leaf of `spec`", spec=FIXED, **whole)
     refused(echobuf.SpecError, "[None]", "unit='batch'", spec=SPEC["tokens"], **whole)
 
 

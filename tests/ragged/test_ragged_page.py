@@ -32,7 +32,7 @@ def test_there_is_no_other_code():
         code for code in BLOCKS if "cu_seqlens" in code or "def attend" in code
     ]
     assert len(elsewhere) == 2  # test_ragged_attention.py runs them
-    assert len(BLOCKS) - len(elsewhere) == 8
+    assert len(BLOCKS) - len(elsewhere) == 9
 
 
 def test_a_loader():
@@ -84,8 +84,31 @@ def test_columns_of_arrow():
     loader.close()
 
 
+def test_batches_are_echoed_whole():
+    dataset = [
+        {"tokens": torch.from_numpy(tokens(number)), "label": number}
+        for number in range(100)
+    ]
+    before = run(2, dataset=dataset)
+    before["loader"].close()
+    loader = run(
+        4,
+        **{name: before[name] for name in ("echobuf", "DataLoader")},
+        dataset=dataset,
+        collate=before["collate"],
+    )["loader"]
+    sizes = []
+    for batch in loader:
+        longest = int(batch["tokens"].lengths.max())
+        assert batch["tokens"].values.shape == (len(batch["label"]), longest)
+        assert torch.equal(batch["tokens"].lengths, batch["label"] % 17)
+        sizes.append(len(batch["label"]))
+    assert sorted(sizes) == [4] * 2 + [32] * 6
+    loader.close()
+
+
 def test_a_chain():
-    with run(4)["buffer"] as buffer:
+    with run(5)["buffer"] as buffer:
         for number in range(1, 65):
             buffer.put({"tokens": tokens(number)})
         buffer.close()
@@ -108,7 +131,7 @@ def jpeg(number):
 
 def test_encoded_images():
     files = [{"image": jpeg(20 * i), "label": i} for i in range(8)]
-    names = run(5, files=files)
+    names = run(6, files=files)
     for batch in names["loader"]:
         assert batch["image"].shape == (len(batch["label"]), 224, 224, 3)
         red = batch["image"][:, 100, 100, 0].astype(int)
@@ -135,13 +158,13 @@ def test_a_decoder_of_a_gpu(monkeypatch):
     stream = SimpleNamespace(cuda_stream=7)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda: stream)
     files = [{"image": bytes(number)} for number in range(1, 9)]
-    with run(6, files=files)["loader"] as loader:
+    with run(7, files=files)["loader"] as loader:
         sizes = [image[0, 0, 0].item() for batch in loader for image in batch["image"]]
     assert sorted(sizes) == sorted([*range(1, 9)] * 2)
 
 
 def test_memory_of_the_callers():
-    names = run(7)
+    names = run(8)
     assert names["batch"] is names["out"]
     lengths = [len(text) for text in names["texts"]]
     assert lengths == names["batch"]["label"].tolist()

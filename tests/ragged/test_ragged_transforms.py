@@ -181,7 +181,7 @@ def test_each_draw_is_that_of_the_reference(case, sizes, length, epoch):
         )
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(cases(), PUT_SIZES, st.integers(1, 12))
 def test_a_state_of_any_batch_goes_on_with_the_same_numbers(case, sizes, length):
     kwargs, lengths = case

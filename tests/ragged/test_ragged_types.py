@@ -39,7 +39,10 @@ def test_a_spec_is_described_with_none_for_what_varies():
     ("shape", "more", "said"),
     [
         (None, {}, "`shape` is None"),
-        ((3, None), {}, "only axis 0 may be None"),
+        ((3, 4, None), {}, "only axis 0 may be None"),
+        ((3, None, None), {}, "only axis 0 may be None"),
+        ((3, None, 0), {}, "have no bytes"),
+        ((-1, None), {}, "no extent may be negative"),
         ((None, None), {}, "only axis 0 may be None"),
         ((None, -1), {}, "no extent may be negative"),
         ((None, 2.5), {}, "`shape`"),

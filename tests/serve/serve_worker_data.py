@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from echobuf import Ragged
+
 _MARK = 0x5EED  # a slot of zeros is no example
 
 
@@ -32,6 +34,18 @@ class Marked:
         if self.trouble is not None and is_worker():
             self.trouble(index)
         return {"id": np.int64(index), "x": np.full(300, index + _MARK, np.int32)}
+
+
+class MarkedTexts(Marked):
+    """The same, of examples that differ in length."""
+
+    def __getitem__(self, index: int) -> Any:
+        example = super().__getitem__(index)
+        return {**example, "x": np.resize(example["x"], length_of(index))}
+
+
+def length_of(index: int) -> int:
+    return index * 7919 % 600
 
 
 class RaiseAt:
@@ -64,6 +78,11 @@ def is_worker() -> bool:
 def numbers_of(batch: Any) -> list[int]:
     """Return the numbers in a batch, every word of which was checked."""
     ids = np.asarray(batch["id"])
+    if isinstance(batch["x"], Ragged):
+        lengths = [length_of(each) for each in ids.tolist()]
+        assert batch["x"].lengths.tolist() == lengths, "not the lengths"
+        assert (batch["x"].values == np.repeat(ids + _MARK, lengths)).all()
+        return ids.tolist()
     assert (np.asarray(batch["x"]) == ids[:, None] + _MARK).all(), (
         f"not what was made: {ids.tolist()}, {np.asarray(batch['x'])[:, :2].tolist()}"
     )

@@ -4,7 +4,8 @@ A server has worker processes; it is ended in every way that there is, at random
 moments, and another goes on in its place: SIGKILL, SIGTERM as of `echobuf serve`, a
 `close(restarting=True)` that ends the process by itself. Every epoch that a job gets to
 the end of must have each fresh example exactly as often as its factor says, every word
-of it as it was made. Prints how many were killed, and how many epochs were whole.
+of it as it was made. With `ragged` behind the seed, examples differ in length. Prints
+how many were killed, and how many epochs were whole.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from serve_worker_data import Marked, numbers_of
+from serve_worker_data import Marked, MarkedTexts, numbers_of
 
 from echobuf import EchoLoader, serve
 
@@ -30,18 +31,19 @@ N = 300
 NAME = "kills"
 WORKERS = 2
 JOBS = 2
+RAGGED = {"payload_bytes": 32 * 1200}
 
 
 # ---- the programs
 
 
-def run_server() -> None:
+def run_server(*, ragged: bool) -> None:
     """Serve until SIGTERM."""
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     # Jobs come back within the lease, or have been killed.
     with serve.Server(
-        Marked(N),
+        MarkedTexts(N) if ragged else Marked(N),
         NAME,
         window=32,
         lag=64,
@@ -49,6 +51,7 @@ def run_server() -> None:
         num_workers=WORKERS,
         multiprocessing_context="forkserver",
         max_restarts=10**6,
+        **(RAGGED if ragged else {}),
     ) as server:
         while not stop.wait(0.05):
             if server.wait(0.0):
@@ -56,10 +59,11 @@ def run_server() -> None:
         server.close(restarting=True)
 
 
-def run_job(factor: int) -> None:
+def run_job(factor: int, *, ragged: bool) -> None:
     """Train for ever; print a line for each whole epoch."""
     attached = serve.attach(NAME, timeout=60.0, reconnect=60.0)
-    loader = EchoLoader(attached, batch_size=8, window=32, factor=factor, seed=factor)
+    kwargs = {"batch_size": 8, "window": 32, "factor": factor, "seed": factor}
+    loader = EchoLoader(attached, **kwargs, **(RAGGED if ragged else {}))
     while True:
         counts = np.zeros(N, int)
         for batch in loader:
@@ -74,8 +78,9 @@ def run_job(factor: int) -> None:
 class Storm:
     """A server and jobs, which are killed and started again."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
+    def __init__(self, folder: Path, seed: int, *, ragged: bool) -> None:
         self.folder = folder
+        self._kind = ["ragged"] if ragged else []
         self.random = random.Random(seed)
         self.killed: collections.Counter[str] = collections.Counter()
         self.whole = 0
@@ -85,7 +90,7 @@ class Storm:
     def start(self, *what: str) -> subprocess.Popen[bytes]:
         with (self.folder / "errors").open("a") as errors:
             program = subprocess.Popen(
-                [sys.executable, __file__, *what],
+                [sys.executable, __file__, *what, *self._kind],
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 start_new_session=True,
@@ -169,11 +174,11 @@ def workers_of(server: int) -> list[int]:
     return found
 
 
-def main(kills: int, seed: int) -> Storm:
+def main(kills: int, seed: int, *, ragged: bool = False) -> Storm:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         os.environ["XDG_RUNTIME_DIR"] = name
-        storm = Storm(folder, seed)
+        storm = Storm(folder, seed, ragged=ragged)
         try:
             while sum(storm.killed.values()) < kills:
                 storm.kill()
@@ -186,10 +191,11 @@ def main(kills: int, seed: int) -> Storm:
 
 
 if __name__ == "__main__":
+    is_ragged = "ragged" in sys.argv
     if sys.argv[1] == "server":
-        run_server()
+        run_server(ragged=is_ragged)
     elif sys.argv[1] == "job":
-        run_job(int(sys.argv[2]))
+        run_job(int(sys.argv[2]), ragged=is_ragged)
     else:
-        storm = main(int(sys.argv[1]), int(sys.argv[2]))
+        storm = main(int(sys.argv[1]), int(sys.argv[2]), ragged=is_ragged)
         print(f"{dict(storm.killed)} killed, {storm.whole} whole epochs, each exact")

@@ -9,7 +9,7 @@ import sys
 import pytest
 from serve_data import NAME, Job, Numbers, counts_of
 
-from echobuf import UpstreamError, serve
+from echobuf import EchoLoader, UpstreamError, serve
 from echobuf.cli.main import main
 from echobuf.serve.server_loop import ServerLoop
 from helpers import until
@@ -67,6 +67,27 @@ def test_the_command_serves_all_epochs_and_exits(file, target):
     assert "echobuf.serve.attach('numbers')" in said
 
 
+def test_the_command_serves_examples_that_differ_in_length(tmp_path, capsys):
+    path = tmp_path / "texts.py"
+    path.write_text(
+        "import numpy as np\ntexts = [np.full(i % 9, i, np.int32) for i in range(99)]\n"
+    )
+    arguments = ("serve", f"{path}:texts", "--name", NAME, "--window", 8, "--epochs", 1)
+    server = command(*arguments, "--payload-bytes", 640)
+    with serve.attach(NAME, timeout=60.0) as attached:
+        assert main(["status", NAME]) == 0
+        assert "examples: int32[None]\n" in capsys.readouterr().out
+        kwargs = {**KWARGS, "payload_bytes": 640}
+        rows = sum(len(batch.values) for batch in EchoLoader(attached, **kwargs))
+    assert rows == 2 * sum(i % 9 for i in range(99))
+    _, errors = server.communicate(timeout=60)
+    assert server.returncode == 0, errors
+    server = command(*arguments, "--payload-bytes", 3)
+    _, errors = server.communicate(timeout=60)
+    assert server.returncode == 2
+    assert "`--payload-bytes` is 3" in errors
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_command_may_be_interrupted_and_started_again(file, number):
     arguments = ("serve", f"{file}:numbers", "--window", 8)
@@ -82,8 +103,6 @@ def test_the_command_may_be_interrupted_and_started_again(file, number):
     server = command(*arguments, "--epochs", 1)
     with attached:
         from serve_data import ids_of
-
-        from echobuf import EchoLoader
 
         served = [ids_of(batch) for batch in EchoLoader(attached, **KWARGS)]
     assert counts_of(served, 200) == [2] * 200

@@ -229,6 +229,24 @@ def test_another_server_goes_on_in_the_middle_of_a_batch(form):
     assert assert_same([served], alone) > 10
 
 
+def test_stats_of_a_job_are_those_of_a_loader_alone_but_for_the_payload():
+    kwargs = {**KWARGS, "pad_to": 8}
+    alone = EchoLoader(Texts(60), **kwargs)
+    with (
+        serve.Server(Texts(60), NAME, window=8, epochs=1, payload_bytes=PAYLOAD),
+        serve.attach(NAME) as attached,
+        EchoLoader(attached, **kwargs) as loader,
+    ):
+        for each in (alone, loader):
+            assert uses_of(list(each), 60) == [2] * 60
+        stats, wanted = loader.stats(), alone.stats()
+    for name in ("fresh", "served", "mean_rows", "padding_share"):
+        assert getattr(stats, name) == getattr(wanted, name) > 0
+    assert stats.payload_bytes == stats.payload_capacity == 0
+    assert wanted.payload_capacity > PAYLOAD
+    assert stats.bytes_host < wanted.bytes_host
+
+
 def test_an_epoch_that_is_left_is_passed_over():
     with serve.Server(
         Texts(100), NAME, window=8, epochs=4, payload_bytes=PAYLOAD

@@ -90,5 +90,6 @@ def test_the_next_server_writes_revoked_examples_again(tmp_path):
     assert np.bincount(job.served[0]).tolist() == [2] * N
 
 
-def test_kills():
-    assert kill(5, 2).whole > 0
+@pytest.mark.parametrize(("kills", "ragged"), [(5, False), (3, True)])
+def test_kills(kills, ragged):
+    assert kill(kills, 2, ragged=ragged).whole > 0

@@ -2,10 +2,11 @@
 
 `python kills.py TURNS SEED` kills workers TURNS times with SIGKILL, at random points of
 their lives: while they start, make an example, write it, or wait. Every epoch must be
-what it is without workers, every record whole. Prints how many were killed, and in how
-many epochs.
+what it is without workers, every record whole. With `ragged` behind the seed, examples
+differ in length. Prints how many were killed, and in how many epochs.
 """
 
+import itertools
 import os
 import random
 import signal
@@ -13,10 +14,12 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import echobuf
+from ragged_worker_data import Texts, texts
 from worker_data import Numbers, workers_alive
 
 N = 4000
@@ -51,6 +54,9 @@ class Killer(threading.Thread):
 def served(loader: echobuf.EchoLoader) -> list[int]:
     numbers: list[int] = []
     for batch in loader:
+        if "tokens" in batch:
+            numbers += itertools.chain.from_iterable(texts([batch]))
+            continue
         assert (batch["x"] == batch["id"][:, None]).all(), "a record is torn"
         numbers += batch["id"].tolist()
     return numbers
@@ -60,12 +66,16 @@ def open_files() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-def main(turns: int, seed: int) -> None:
+def main(turns: int, seed: int, *, ragged: bool = False) -> None:
     order = np.random.default_rng(seed).permutation(N)
-    kwargs = {"batch_size": 32, "window": 256, "factor": 2, "sampler": order}
-    alone = echobuf.EchoLoader(Numbers(N), **kwargs)
+    kwargs: dict[str, Any] = {"batch_size": 32, "window": 256, "factor": 2}
+    kwargs["sampler"] = order
+    if ragged:
+        kwargs["payload_bytes"] = 256 * 200
+    dataset = Texts(N) if ragged else Numbers(N)
+    alone = echobuf.EchoLoader(dataset, **kwargs)
     loader = echobuf.EchoLoader(
-        Numbers(N), num_workers=WORKERS, max_restarts=10**6, **kwargs
+        dataset, num_workers=WORKERS, max_restarts=10**6, **kwargs
     )
     killer = Killer(turns, seed)
     epochs = 0
@@ -87,4 +97,4 @@ def main(turns: int, seed: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(int(sys.argv[1]), int(sys.argv[2]), ragged="ragged" in sys.argv[3:])

@@ -12,6 +12,7 @@
 #include "payload_world.hpp"
 #include "ring_ahead_world.hpp"
 #include "ring_world.hpp"
+#include "staged_payload_world.hpp"
 
 namespace {
 
@@ -75,6 +76,19 @@ Result run_payload(const Options& options) {
   return explore<World>(plan, options);
 }
 
+/// Three records of a payload of six units, through staging.
+template <std::uint64_t Slots, std::uint64_t Units, std::uint64_t Size>
+Result run_staged(const Options& options) {
+  RingPlan plan;
+  plan.capacity = 3;
+  plan.units = 6;
+  plan.sizes[0] = Size;
+  plan.runs[0] = 3;
+  plan.staged_slots = Slots;
+  plan.staged_units = Units;
+  return explore<PutThroughStaging>(plan, options);
+}
+
 const Try kTries[] = {
     {"claims", run_claims},
     {"a record", run<PutAndTake, 1, 1, 0>},
@@ -99,6 +113,8 @@ const Try kTries[] = {
     {"payload: a reset", run_payload<PutPayloadAndReset, 1, 1, 2, 1>},
     {"payload: a reset, full", run_payload<PutPayloadAndReset, 1, 1, 2, 2>},
     {"payload: a term ahead", run_payload<PutPayloadAhead<2>, 1, 0, 2, 0>},
+    {"staging: few slots", run_staged<1, 4, 1>},
+    {"staging: few units", run_staged<2, 2, 2>},
     {"two producers", run<PutAndTake, 1, 1, 1>},
     {"two consumers, no record", run<TakeInTurn, 1, 0, 0>},
     {"two consumers", run<TakeInTurn, 1, 1, 0>},
@@ -107,9 +123,9 @@ const Try kTries[] = {
 };
 
 constexpr File kFiles[] = {
-    {"ring.hpp", 9},        {"record_claims.hpp", 11}, {"payload_claims.hpp", 18},
-    {"event_count.hpp", 3}, {"draw_lock.hpp", 2},      {"buffer.hpp", 2},
-    {"termination.hpp", 8}, {"draw_path.hpp", 3}};
+    {"ring.hpp", 9},           {"record_claims.hpp", 11}, {"payload_claims.hpp", 18},
+    {"staging_limits.hpp", 2}, {"event_count.hpp", 3},    {"draw_lock.hpp", 2},
+    {"buffer.hpp", 2},         {"termination.hpp", 8},    {"draw_path.hpp", 3}};
 
 constexpr const char* kByTheTail =
     "comes with the ring's close, or with the draw lock; kept for those who look alone";
@@ -137,7 +153,8 @@ constexpr Known kKnown[] = {
     {"RecordClaims::term ", "acquire -> relaxed", "the claim that follows acquires"},
     {"RecordClaims::close ", "acq_rel -> release", kMissing},
     {"RecordClaims::reopen ", "acquire -> relaxed", kMissing},
-    {"PayloadClaims::claim ", "left out", "a statistic of factor=auto"},
+    {"PayloadClaims::claim ", "left out", "statistics: of factor=auto, and of bytes",
+     2},
     {"PayloadClaims::claim ", "acquire -> relaxed",
      "of the term alone: the load of the word before it acquires"},
     {"PayloadClaims::claim ", "acq_rel -> release", "as RecordClaims::claim"},

@@ -22,7 +22,7 @@ class PayloadWorld {
  public:
   explicit PayloadWorld(const RingPlan& plan)
       : plan_(plan),
-        ring_(plan.capacity, plan.units, kFirst, kPlace),
+        ring_(plan.capacity, plan.units, kFirst, kPlace, nullptr, plan.wrap_from),
         payload_(new std::uint64_t[plan.units]()),
         starts_(new std::uint64_t[plan.capacity]()),
         producers_(new std::uint64_t[plan.capacity]()) {}

@@ -11,6 +11,7 @@
 #include "payload_world.hpp"
 #include "ring_ahead_world.hpp"
 #include "ring_world.hpp"
+#include "staged_payload_world.hpp"
 
 namespace {
 
@@ -52,6 +53,16 @@ RingPlan of_units(std::uint64_t units, std::uint64_t size0, std::uint64_t size1,
   plan.sizes[1] = size1;
   return plan;
 }
+RingPlan wraps_from(std::uint64_t unit, RingPlan plan) {
+  plan.wrap_from = unit;
+  return plan;
+}
+/// Through so many slots and units of staging.
+RingPlan staged(std::uint64_t slots, std::uint64_t units, RingPlan plan) {
+  plan.staged_slots = slots;
+  plan.staged_units = units;
+  return plan;
+}
 RingPlan second_closes(RingPlan plan) {
   plan.second_closes = true;
   return plan;
@@ -91,6 +102,7 @@ std::vector<Case> cases() {
   constexpr auto reset_payload = run<PutPayloadAndReset>;
   constexpr auto payload_ahead = run<PutPayloadAhead<2>>;
   constexpr auto payload_ahead3 = run<PutPayloadAhead<3>>;
+  constexpr auto through_staging = run<PutThroughStaging>;
   constexpr auto one_ahead = run<PutAhead<2>>;
   constexpr auto two_ahead = run<PutAhead<3>>;
   return {
@@ -123,6 +135,15 @@ std::vector<Case> cases() {
       {"PayloadResetFull", reset_payload, of_units(3, 2, 2, plan(2, 1, 1))},
       {"PayloadResetOfRuns", reset_payload, of_units(5, 2, 1, plan(3, 1, 1, 2))},
       {"PayloadAhead", payload_ahead, of_units(3, 2, 0, plan(2, 1, 0))},
+      {"PayloadWrapsEarly", payload, wraps_from(2, of_units(4, 1, 0, plan(3, 3, 0)))},
+      {"PayloadWrapsEarlyClaims", claim_payload,
+       wraps_from(2, looks(2, of_units(4, 2, 1, plan(2, 1, 2))))},
+      {"StagedSlots", through_staging, staged(1, 4, of_units(4, 1, 0, plan(3, 3, 0)))},
+      {"StagedUnits", through_staging, staged(2, 2, of_units(8, 2, 0, plan(4, 3, 0)))},
+      {"StagedUnitsGoAround", through_staging,
+       staged(3, 3, of_units(8, 2, 0, plan(4, 4, 0))), 0, true},
+      {"StagedRuns", through_staging, staged(2, 3, of_units(8, 2, 0, plan(4, 2, 0, 2))),
+       0, true},
       {"TwoProducersThreeSlots", take, plan(3, 1, 1), 0, true},
       {"RunsWrapAround", take, plan(3, 2, 0, 2), 0, true},
       {"CloseBesideAPut", take, second_closes(plan(2, 1, 1)), 0, true},

@@ -26,11 +26,14 @@ struct RingPlan {
   std::uint64_t run = 1;           // records a put
   std::uint64_t units = 0;         // of the payload, where records differ in size
   std::uint64_t sizes[2] = {};     // of the records of each producer
-  std::uint64_t keep = 0;          // records not released at once; or how many looks
-  bool second_closes = false;      // producer 1, when it is done; else the last one
-  std::uint64_t ahead = 1;         // records of a term opened ahead
-  bool consumer_opens = false;     // that term; else its producer
-  bool gives_up = false;           // goes over to it with records left
+  std::uint64_t wrap_from = ~std::uint64_t{0};  // of the payload
+  std::uint64_t staged_slots = 0;               // where records pass through staging
+  std::uint64_t staged_units = 0;
+  std::uint64_t keep = 0;       // records not released at once; or how many looks
+  bool second_closes = false;   // producer 1, when it is done; else the last one
+  std::uint64_t ahead = 1;      // records of a term opened ahead
+  bool consumer_opens = false;  // that term; else its producer
+  bool gives_up = false;        // goes over to it with records left
   std::uint32_t put_deadline = ~0u;
   std::uint32_t next_deadline = ~0u;
 };

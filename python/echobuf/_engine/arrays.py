@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -10,25 +11,31 @@ import numpy as np
 from echobuf import _core, hints
 from echobuf._engine.checks import check_dtype
 from echobuf._engine.ragged_arrays import read_one, read_stacked
-from echobuf.errors import SpecError
-from echobuf.field import Field, is_ragged
+from echobuf.errors import SpecError, message
+from echobuf.field import Field, as_example, is_ragged
 from echobuf.spec import Spec, as_array
 
 Array = np.ndarray[Any, Any]
 
 
-def put_tree(
-    core: _core.Buffer
+Core = (
+    _core.Buffer
     | _core.RaggedBuffer
     | _core.DeviceBuffer
     | _core.RaggedDeviceBuffer
-    | _core.SharedRing,
+    | _core.SharedRing
+)
+CheckSizes = Callable[[list[Any], bool], None]
+
+
+def put_tree(
+    core: Core,
     tree: Any,
     spec: Spec,
     stacked: bool,
     whole: bool,
     timeout: float | None,
-    check_sizes: Callable[[list[Any], bool], None] | None = None,
+    check_sizes: CheckSizes | None = None,
 ) -> tuple[int, int] | None:
     """Put a tree whose leaves the core does not take as they are, as arrays.
 
@@ -48,10 +55,57 @@ def put_tree(
         SpecError: says what does not fit; nothing was put.
     """
     leaves = spec.flatten(tree, "batch" if stacked else "example")
+    if stacked and whole and spec.is_ragged:
+        return _put_batches(core, leaves, spec, timeout, check_sizes)
     arrays = prepare_put(leaves, spec, stacked=stacked, whole=whole)
     if check_sizes is not None:
         check_sizes(arrays, stacked)
     return core.put(arrays, stacked, timeout)
+
+
+def _put_batches(
+    core: Core,
+    leaves: list[Any],
+    spec: Spec,
+    timeout: float | None,
+    check_sizes: CheckSizes | None,
+) -> tuple[int, int] | None:
+    """Put whole batches with ragged leaves, one by one once all were checked."""
+    batches = []
+    for number, batch in enumerate(_split_batches(leaves, spec)):
+        try:
+            batches.append(prepare_put(batch, spec, stacked=False, whole=True))
+        except SpecError as error:
+            raise SpecError(f"batch {number} of those put: {message(error)}") from None
+        if check_sizes is not None:
+            check_sizes(batches[-1], False)
+    end = None if timeout is None else time.monotonic() + timeout
+    for accepted, arrays in enumerate(batches):
+        left = None if end is None else max(0.0, end - time.monotonic())
+        outcome = core.put(arrays, False, left)
+        if outcome is not None:
+            return outcome[0], accepted
+    return None
+
+
+def _split_batches(leaves: list[Any], spec: Spec) -> list[list[Any]]:
+    """Return the leaves of each of several whole batches."""
+    counts = []
+    for leaf, field, path in zip(leaves, spec.fields, spec.paths, strict=True):
+        is_list = isinstance(leaf, list)
+        if not is_list and (is_ragged(field) or not getattr(leaf, "shape", ())):
+            raise SpecError(
+                f"`batch{path}` is of type {type(leaf).__name__}; with unit='batch' "
+                "`put_batch` takes several batches, in a list at each ragged leaf. To "
+                "put one batch, use `put`."
+            )
+        counts.append(len(leaf))
+        if counts[-1] != counts[0]:
+            raise SpecError(
+                f"`batch{path}` has {counts[-1]} batches, but `batch{spec.paths[0]}` "
+                f"has {counts[0]}; all leaves must have the same number."
+            )
+    return [[leaf[i] for leaf in leaves] for i in range(counts[0])]
 
 
 def prepare_put(
@@ -59,7 +113,8 @@ def prepare_put(
 ) -> list[Any]:
     """Return the leaves of what is put, as arrays that the core takes.
 
-    A ragged leaf of stacked examples becomes a tuple of values and offsets.
+    A ragged leaf of stacked examples, or of a whole batch, becomes a tuple of values
+    and offsets.
 
     Args:
         leaves: in the order of the spec.
@@ -74,8 +129,8 @@ def prepare_put(
     arrays: list[Any] = []
     for leaf, field, path in zip(leaves, spec.fields, spec.paths, strict=True):
         if is_ragged(field):
-            read = read_stacked if stacked else read_one
-            arrays.append(read(leaf, field, what + path))
+            read = read_stacked if stacked or whole else read_one
+            arrays.append(read(leaf, as_example(field), what + path))
             continue
         array = as_number(leaf, field, what + path)
         if array is None:
@@ -83,8 +138,8 @@ def prepare_put(
         check_dtype(array, field, what + path)
         _check_shape(array, leaf, field, what + path, stacked=stacked, whole=whole)
         arrays.append(array if array.flags.c_contiguous else array.copy(order="C"))
-    if stacked and spec.is_ragged:
-        _check_counts(arrays, spec)
+    if spec.is_ragged and (stacked or whole):
+        _check_counts(arrays, spec, what, whole=whole)
     else:
         _check_lengths(arrays, spec, what, stacked=stacked, whole=whole)
     return arrays
@@ -148,8 +203,8 @@ def _check_lengths(
                 )
 
 
-def _check_counts(arrays: list[Any], spec: Spec) -> None:
-    """Raise `SpecError` unless all leaves hold as many examples."""
+def _check_counts(arrays: list[Any], spec: Spec, what: str, *, whole: bool) -> None:
+    """Raise `SpecError` unless all leaves hold as many examples, and not too many."""
     counts = [
         len(array) if isinstance(array, np.ndarray) else len(array[1]) - 1
         for array in arrays
@@ -157,9 +212,16 @@ def _check_counts(arrays: list[Any], spec: Spec) -> None:
     for count, path in zip(counts, spec.paths, strict=True):
         if count != counts[0]:
             raise SpecError(
-                f"`batch{path}` holds {count} examples, but `batch{spec.paths[0]}` "
+                f"`{what}{path}` holds {count} examples, but `{what}{spec.paths[0]}` "
                 f"holds {counts[0]}; all leaves must hold the same number."
             )
+    most = spec.fields[0].shape[0] if whole else counts[0]
+    if counts[0] > most:
+        raise SpecError(
+            f"`{what}{spec.paths[0]}` holds {counts[0]} examples; the spec says up to "
+            f"{most}. Only shorter batches fit: cut longer ones in `collate_fn`, or "
+            "leave out a short first one."
+        )
 
 
 _KINDS = {bool: "b", int: "iu", float: "f", complex: "c"}

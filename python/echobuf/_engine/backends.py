@@ -52,7 +52,7 @@ class HostBackend:
         capacity.check_capacity(self._needs, options)
         core_options.idle = capacity.idle_blocks(self._needs, options)
         leaves, drawn = (
-            [(field.dtype, field.shape) for field in of.fields]
+            [ragged.core_leaf(field) for field in of.fields]
             for of in (spec, output.drawn)
         )
         self._is_ragged = spec.is_ragged
@@ -282,7 +282,7 @@ def make_core_options(
 ) -> _core.BufferOptions:
     """Return the options in the core's form; nothing is allocated."""
     return _core.BufferOptions(
-        leaves=[(field.dtype, field.shape) for field in spec.fields],
+        leaves=[ragged.core_leaf(field) for field in spec.fields],
         ragged=options.whole_batches,
         batch_size=options.batch_size,
         window=options.window,

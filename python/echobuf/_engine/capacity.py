@@ -29,11 +29,21 @@ def check_size(spec: Spec, options: Options) -> None:
     """
     record = sum(row_bytes(field) for field in spec.fields if not is_ragged(field))
     own = options.window * record + payload_bytes(spec, options)
+    if options.ragged.max_rows is not None:
+        _check_rows(options.ragged.max_rows * sum(map(row_bytes, spec.fields)), options)
     if options.window > MAX_WINDOW or own > _MOST:
         _check(own, options)
     if options.window > MAX_WINDOW:
         raise OptionError(
             f"`window` is {options.window}; it must be an int from 1 to {MAX_WINDOW}."
+        )
+
+
+def _check_rows(batch: int, options: Options) -> None:
+    if batch > _MOST:
+        raise OptionError(
+            f"`max_rows` is {options.ragged.max_rows}, and so many rows are {batch:,} "
+            "bytes, more than any memory; give the rows that a batch is to have."
         )
 
 
@@ -136,6 +146,10 @@ def _message(needed: int, options: Options, limit: str) -> str:
     change = f"Make `window`, which is {options.window}, smaller"
     if options.ragged.payload_bytes is not None:
         change += f", or `payload_bytes`, which is {options.ragged.payload_bytes:,}"
+    for name in ("max_rows", "pack_to", "pad_to"):
+        value = getattr(options.ragged, name)
+        if value is not None and value > 1:
+            change += f", or `{name}`, which is {value:,}"
     if options.prefetch and options.device == "cpu":
         change += f", or `prefetch`, which is {options.prefetch}"
     if "max_bytes" in limit:

@@ -12,7 +12,13 @@ from echobuf._engine.output import BatchFunctions, make_output_spec
 from echobuf._engine.termination import Termination
 from echobuf.errors import CapacityError, EchobufError, SpecError, StateError
 from echobuf.options import Options, check_timeout
-from echobuf.spec import check_batch_axis, describe, make_spec, make_structure
+from echobuf.spec import (
+    check_batch_axis,
+    check_example_axes,
+    describe,
+    make_spec,
+    make_structure,
+)
 from echobuf.stats import Raw
 
 if TYPE_CHECKING:
@@ -73,6 +79,8 @@ class Engine:
         self.spec = make_spec(spec)
         if options.whole_batches:
             check_batch_axis(self.spec)
+        else:
+            check_example_axes(self.spec)
         ragged.check(self.spec, options, borrowed=borrowed is not None)
         self.epoch = 0
         self.output = make_output_spec(

@@ -12,7 +12,7 @@ from echobuf import _core
 from echobuf._engine.output import OutputSpec
 from echobuf._engine.padding import pad_values, row_pads
 from echobuf.errors import CapacityError, OptionError, SpecError
-from echobuf.field import is_ragged, row_bytes
+from echobuf.field import Field, is_ragged, row_bytes, row_shape
 from echobuf.options import Options
 from echobuf.ragged import Packed, Padded, Ragged
 from echobuf.ragged_options import RaggedOptions
@@ -138,7 +138,7 @@ def _check_payload(spec: Spec, options: Options) -> None:
     row, size = row_of(spec), options.batch_size
     if options.ragged.pack_to is not None:
         size = 1
-    if given < size * row:
+    if given < size * row and not options.whole_batches:
         raise OptionError(
             f"`payload_bytes` is {given:,}; it must be at least {size * row:,}: a row "
             f"of {row:,} bytes for each of `batch_size`, {size}, examples. It is to "
@@ -150,6 +150,17 @@ def _check_payload(spec: Spec, options: Options) -> None:
             f"{segments_of(options) * row:,}: a row of {row:,} bytes for each of the "
             f"{segments_of(options)} segments of the window."
         )
+
+
+def examples_of(spec: Spec, options: Options) -> int:
+    """Return the most examples of a record: more than one in a whole batch."""
+    return int(spec.fields[0].shape[0]) if options.whole_batches else 1
+
+
+def core_leaf(field: Field) -> tuple[np.dtype[Any], tuple[Any, ...]]:
+    """Return dtype and shape as the core takes them; no batch axis of ragged leaves."""
+    shape = (None, *row_shape(field)) if is_ragged(field) else field.shape
+    return field.dtype, shape
 
 
 def row_of(spec: Spec) -> int:
@@ -170,9 +181,10 @@ def payload_bytes(spec: Spec, options: Options) -> int:
     """Return the most bytes that ragged leaves take in a window; 0 without such."""
     if options.ragged.payload_bytes is not None:
         return options.ragged.payload_bytes
-    return options.window * sum(
-        row_bytes(field) * most
-        for field, most in zip(spec.fields, max_lengths(spec, options), strict=True)
+    most = options.window * examples_of(spec, options)
+    return most * sum(
+        row_bytes(field) * length
+        for field, length in zip(spec.fields, max_lengths(spec, options), strict=True)
     )
 
 
@@ -204,6 +216,7 @@ def core_arguments(spec: Spec, output: OutputSpec, options: Options) -> dict[str
         "max_rows": ragged.max_rows or 0,
         "pack_to": ragged.pack_to or 0,
         "cut": ragged.cuts,
+        "examples": examples_of(spec, options) if options.whole_batches else 0,
     }
 
 
@@ -256,6 +269,9 @@ def check_sizes(
         _check_rows(arrays, spec, options.ragged, stacked=stacked)
     if not share:
         return
+    if options.whole_batches:
+        _check_batch(arrays, spec, options, share)
+        return
     sizes: Any = 0
     for array, field in zip(arrays, spec.fields, strict=True):
         if is_ragged(field):
@@ -267,6 +283,20 @@ def check_sizes(
     if len(sizes) and sizes[worst] > share:
         name = f"example {worst} of `batch`" if stacked else "`example`"
         raise record_too_large(name, int(sizes[worst]), share, options)
+
+
+def _check_batch(arrays: list[Any], spec: Spec, options: Options, share: int) -> None:
+    """Raise `CapacityError` if a whole batch is larger than a segment's share."""
+    rows = [
+        (len(array[0]), field)
+        for array, field in zip(arrays, spec.fields, strict=True)
+        if is_ragged(field)
+    ]
+    size = sum(length * row_bytes(field) for length, field in rows)
+    if size > share:
+        examples = next(len(array[1]) for array in arrays if isinstance(array, tuple))
+        name = f"the batch of {examples - 1} examples"
+        raise record_too_large(name, size, share, options)
 
 
 def _lengths_of(array: Any, stacked: bool) -> Any:
@@ -315,9 +345,10 @@ def record_too_large(
         options: the buffer's.
     """
     segments = segments_of(options)
+    remedy = "put smaller batches" if options.whole_batches else "cut the example"
     return CapacityError(
         f"{name} has {size:,} bytes in its ragged leaves; a segment's share of "
         f"`payload_bytes` is {share:,}: {options.ragged.payload_bytes or 0:,} for "
         f"{segments} segments. Make `payload_bytes` at least {size * segments:,}, or "
-        "cut the example."
+        f"{remedy}."
     )

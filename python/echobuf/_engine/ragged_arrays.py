@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from echobuf._engine.checks import check_dtype
 from echobuf._engine.ragged_forms import Array, bytes_as_array, is_nested, split
 from echobuf.errors import SpecError
 from echobuf.field import Field
+from echobuf.ragged import Packed, Padded, Ragged
 from echobuf.spec import as_array
 
 Rows = tuple[Array, Array]
@@ -18,6 +20,11 @@ Rows = tuple[Array, Array]
 _FORMS = (
     "a list of arrays, `echobuf.Ragged(values, offsets)`, a jagged nested tensor, or "
     "an Arrow array of lists"
+)
+
+
+_TUPLE = (
+    " (A tuple of two is `(values, offsets)`; give two examples as a list: `list(x)`.)"
 )
 
 
@@ -80,12 +87,7 @@ def _check_lengths(lengths: Array, field: Field, name: str) -> None:
 
 def _read_pair(pair: tuple[Any, Any], field: Field, name: str) -> Rows:
     values = _as_rows(pair[0], field, f"{name}.values")
-    offsets = as_array(pair[1], f"{name}.offsets")
-    if offsets.dtype != np.int64:
-        raise SpecError(
-            f"`{name}.offsets` has dtype {offsets.dtype}; it must be int64. Convert "
-            "it: `offsets.astype(np.int64)`."
-        )
+    offsets = _as_offsets(pair, name)
     if offsets.ndim != 1 or not len(offsets):
         raise SpecError(
             f"`{name}.offsets` has shape {list(offsets.shape)}; it must be [n + 1] for "
@@ -93,6 +95,22 @@ def _read_pair(pair: tuple[Any, Any], field: Field, name: str) -> Rows:
         )
     _check_offsets(offsets, len(values), name)
     return np.ascontiguousarray(values), np.ascontiguousarray(offsets)
+
+
+def _as_offsets(pair: tuple[Any, Any], name: str) -> Array:
+    if isinstance(pair[1], list):
+        raise SpecError(
+            f"`{name}.offsets` is a list; it must be an array of int64. Make it one: "
+            "`np.asarray(offsets, np.int64)`."
+        )
+    offsets = as_array(pair[1], f"{name}.offsets")
+    if offsets.dtype != np.int64:
+        hint = "" if isinstance(pair, Ragged) else _TUPLE
+        raise SpecError(
+            f"`{name}.offsets` has dtype {offsets.dtype}; it must be int64. Convert "
+            f"it: `offsets.astype(np.int64)`, or `offsets.long()` of a tensor.{hint}"
+        )
+    return offsets
 
 
 def _check_offsets(offsets: Array, total: int, name: str) -> None:
@@ -130,6 +148,16 @@ def _join(arrays: list[Any], field: Field, name: str) -> Rows:
 
 
 def _read_dense(leaf: Any, field: Field, name: str) -> Rows:
+    if isinstance(leaf, np.ndarray) and leaf.dtype == object:
+        raise SpecError(
+            f"`{name}` is an array of Python objects; give them as a list, an array "
+            "for each example: `list(x)`."
+        )
+    if isinstance(leaf, Iterator):
+        raise SpecError(
+            f"`{name}` is of type {type(leaf).__name__}; make it a list, with an array "
+            "for each example: `list(x)`."
+        )
     array = as_array(leaf, name)
     check_dtype(array, field, name)
     if array.ndim != len(field.shape) + 1 or array.shape[2:] != field.shape[1:]:
@@ -147,6 +175,12 @@ def _read_dense(leaf: Any, field: Field, name: str) -> Rows:
 
 def _as_rows(leaf: Any, field: Field, name: str, *, of_many: bool = False) -> Array:
     """Return a leaf as an array of the field's dtype and trailing shape."""
+    if isinstance(leaf, Ragged | Padded | Packed):
+        raise SpecError(
+            f"`{name}` is a {type(leaf).__name__}, which holds many examples; give the "
+            "array of one, such as `x.to_list()[0]`, or put them with `put_batch`, as "
+            "a `Ragged` or a list."
+        )
     if isinstance(leaf, list | tuple) or not hasattr(leaf, "__len__"):
         raise SpecError(
             f"`{name}` is of type {type(leaf).__name__}, not an array. "

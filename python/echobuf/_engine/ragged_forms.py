@@ -15,7 +15,7 @@ import numpy as np
 from echobuf import hints
 from echobuf.errors import SpecError
 from echobuf.field import Field
-from echobuf.ragged import Padded
+from echobuf.ragged import Packed, Padded
 from echobuf.spec import as_array, flatten_with_paths
 
 Array = np.ndarray[Any, Any]
@@ -90,10 +90,10 @@ def split(leaf: Any, name: str) -> Parts | None:
     """
     if isinstance(leaf, RaggedLeaf):
         return leaf.parts
-    if isinstance(leaf, Padded):
+    if isinstance(leaf, Padded | Packed):
         raise SpecError(
-            f"`{name}` is a Padded; give its arrays alone, `x.to_list()`: padding is "
-            "made when batches are drawn."
+            f"`{name}` is a {type(leaf).__name__}; give its arrays alone, "
+            "`x.to_list()`: padding is made when batches are drawn."
         )
     if isinstance(leaf, list):
         return leaf

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from echobuf.errors import OptionError, SpecError
-from echobuf.field import Field, is_ragged
+from echobuf.field import Field, is_ragged, row_shape
 from echobuf.options import Options
 from echobuf.ragged import Packed, Padded, Ragged
 from echobuf.spec import Spec, make_spec
@@ -57,6 +57,9 @@ class RaggedOut:
         self._packs = options.ragged.pack_to
         self._is_packed = options.ragged.form == "packed"
         self._size = None if options.ragged.max_rows else options.batch_size
+        self._is_whole = options.whole_batches
+        if self._is_whole:
+            self._size = int(spec.fields[0].shape[0])
         self._form: Any = Ragged if self._is_packed else Padded
         if self._packs is not None:
             self._form = Packed
@@ -219,13 +222,14 @@ class RaggedOut:
             self._spec.fields, self._spec.paths, rows, strict=True
         ):
             if not is_ragged(field):
-                fields.append(Field((room, *field.shape), field.dtype))
+                of_one = field.shape[1:] if self._is_whole else field.shape
+                fields.append(Field((room, *of_one), field.dtype))
                 paths.append(path)
                 extra.append(0)
                 continue
             first = first or path
             lead = (length,) if lines else (room, length)
-            fields.append(Field((*lead, *field.shape[1:]), field.dtype))
+            fields.append(Field((*lead, *row_shape(field)), field.dtype))
             paths.append(f"{path}.values")
             extra.append(None if lines else 0)
             if self._packs is None:

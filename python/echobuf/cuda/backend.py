@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from echobuf import _core
-from echobuf._engine import capacity
+from echobuf._engine import capacity, ragged
 from echobuf._engine.output import OutputSpec
 from echobuf._engine.ragged_out import RaggedOut
 from echobuf.cuda.arrays import Arrays
@@ -72,7 +72,7 @@ class CudaBackend:
         self._convert: Convert | None = None
         self.ragged_out = RaggedOut(output.spec, options)
         leaves, drawn = (
-            [(field.dtype, field.shape) for field in of.fields]
+            [ragged.core_leaf(field) for field in of.fields]
             for of in (spec, output.drawn)
         )
         with enough_threads("a buffer on a device", "close other buffers"):

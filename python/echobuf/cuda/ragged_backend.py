@@ -16,7 +16,7 @@ from echobuf.cuda.arrays import Arrays
 from echobuf.cuda.backend import CudaBackend
 from echobuf.cuda.device import device_error
 from echobuf.errors import OptionError
-from echobuf.field import Field, is_ragged
+from echobuf.field import Field, is_ragged, row_shape
 from echobuf.ragged import Padded, Ragged
 from echobuf.spec import Spec, make_spec
 
@@ -167,13 +167,14 @@ class RaggedCudaBackend(CudaBackend):
         fields, dtypes = [], []
         given = self._dtypes or [None] * len(rows)
         for field, dtype, length in zip(self._spec.fields, given, rows, strict=True):
-            rest, index = field.shape[1:], count
+            index = count
             if not is_ragged(field):
-                shape: tuple[int, ...] = (count, *field.shape)
+                of_one = field.shape[1:] if self._options.whole_batches else field.shape
+                shape: tuple[int, ...] = (count, *of_one)
             elif self._is_packed:
-                shape, index = (length, *rest), count + 1
+                shape, index = (length, *row_shape(field)), count + 1
             else:
-                shape = (count, length, *rest)
+                shape = (count, length, *row_shape(field))
             fields.append(Field(shape, field.dtype))
             dtypes.append(dtype)
             if is_ragged(field):

@@ -230,16 +230,22 @@ class Feeder:
                     return
             self._sink.put(item, self._batched)
         except SpecError as error:
-            whole = self._batched or self._sink.whole_batches
-            hint = "" if whole else " If upstream yields batches: batched=True."
-            raise ItemError(
-                f"item {self._count - 1} of upstream does not fit the first one: "
-                f"{message(error)}{hint}"
-            ) from error.__cause__
+            raise ItemError(self._does_not_fit(error)) from error.__cause__
         except CapacityError as error:
             raise UpstreamError(
                 f"item {self._count - 1} of upstream is too large: {message(error)}"
             ) from error
+
+    def _does_not_fit(self, error: SpecError) -> str:
+        number = self._count - 1
+        if not number:  # its values do not fit the arguments, or an earlier epoch
+            return f"item 0 of upstream does not fit: {message(error)}"
+        whole = self._batched or self._sink.whole_batches
+        hint = "" if whole else " If upstream yields batches: batched=True."
+        return (
+            f"item {number} of upstream does not fit the first one: "
+            f"{message(error)}{hint}"
+        )
 
     def _skip(self, item: Any) -> Any:
         if not self._batched:

@@ -78,8 +78,8 @@ class EchoLoader(DataLoaderLike):
             batches made ahead, and batch memory kept for the next batch.
         payload_bytes: makes leaves ragged whose length on axis 0 varies: the most bytes
             that these take in the window, all of them together, without padding. An
-            example may have as many as a segment's share,
-            `payload_bytes // ceil(factor)`.
+            example (a whole batch with `unit="batch"`) may have as many as a segment's
+            share, `payload_bytes // ceil(factor)`.
         ragged: the form of ragged leaves in batches: "packed" (the default) for
             `echobuf.Ragged`, "padded" for `echobuf.Padded`. Which leaves are ragged is
             seen from the first items; or it is said, in a pytree like an example with

@@ -155,9 +155,16 @@ class Plan:
     ) -> Any:
         if self.batched:
             spec, length = infer_batch(first)
+            if self.options.whole_batches:
+                most = source.loader_batch_size(self._upstream) or 1
+                return source.as_whole(self._check_any(spec), max(length, most))
             self._learn_size(length)
         else:
             spec = infer_ragged_example(first, more, self._flags_of(request, first))
+        return self._check_any(spec)
+
+    def _check_any(self, spec: Any) -> Any:
+        """Return the spec of one example; raise `OptionError` if no leaf is ragged."""
         if not make_spec(spec).is_ragged:
             if self.batched:
                 raise OptionError(

@@ -128,10 +128,14 @@ def _about_lists(batch: Any) -> str:
 
 def infer_whole(batch: Any, batch_size: int | None) -> Any:
     """Return the spec of a whole batch, from the first one, which may be short."""
+    example, length = infer_example(batch)
+    return as_whole(example, max(length, batch_size or 0))
+
+
+def as_whole(example: Any, extent: int) -> Any:
+    """Return the spec of batches of `extent` examples, from that of one example."""
     import optree
 
-    example, length = infer_example(batch)
-    extent = max(length, batch_size or 0)
     return optree.tree_map(
         lambda field: Field((extent, *field.shape), field.dtype),
         example,

@@ -210,7 +210,7 @@ class TorchAdapter(Adapter):
         """Make the buffer return tensors."""
         engine = engine_of(buffer)
         dtypes = drawn_dtypes(engine.output, self._dtypes)
-        _check_padding(engine, dtypes)
+        _check_padding(engine, self._dtypes)
         if isinstance(engine.backend, HostBackend):
             convert = to_nested if self.nested else to_tensors
             engine.backend.use_tensors(functools.partial(convert, dtypes))

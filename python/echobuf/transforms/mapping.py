@@ -139,9 +139,7 @@ class _Leaves:
     def field(self, path: Path) -> Field:
         """Return the field of the record that a leaf is made from, of one example."""
         field = self.spec.fields[self.source(path)]
-        if is_ragged(field):
-            return field
-        return Field(field.shape[len(self.lead) :], field.dtype)
+        return Field(field.shape[len(self.lead) :], field.dtype, field.max_length)
 
 
 def _is_chain(value: Any) -> bool:

@@ -16,7 +16,7 @@ namespace echobuf {
 struct RaggedField {
   std::size_t field;  // of the record
   std::size_t row_bytes;
-  std::uint64_t max_length = 0;     // rows of one record; 0: as many as a share has
+  std::uint64_t max_length = 0;     // rows of one example; 0: as many as a share has
   std::vector<std::byte> pad = {};  // one row; none: zeros
 
   bool operator==(const RaggedField&) const = default;
@@ -36,6 +36,9 @@ struct LengthOptions {
   std::uint64_t pack_to = 0;   // values of a row that whole examples are packed into: a
                                // batch is `batch_size` of such rows; 0: none
   bool cut = false;            // longer examples are cut to `pack_to`
+  // Of a record at most, where it is a whole batch: see BufferOptions::ragged. 0: each
+  // record is an example.
+  std::uint64_t examples = 0;
 
   bool any() const { return !fields.empty(); }
 
@@ -45,7 +48,8 @@ struct LengthOptions {
     std::uint64_t bytes = 0;
     for (const RaggedField& field : fields) {
       if (field.max_length == 0) return 0;
-      bytes += size_product(field.max_length, field.row_bytes);
+      bytes += size_product(size_product(field.max_length, field.row_bytes),
+                            std::max<std::uint64_t>(examples, 1));
       if (bytes > kMostBytes) throw std::bad_alloc();
     }
     return bytes;

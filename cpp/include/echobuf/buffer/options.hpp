@@ -38,6 +38,11 @@ struct BufferOptions {
   std::uint32_t idle = 2;  // blocks of batch memory kept for the batches to come
   LengthOptions lengths;   // of records that differ in length
 
+  /// Returns the most examples of a batch: with `ragged`, of its only record.
+  std::uint64_t most_examples() const {
+    return lengths.examples > 0 ? lengths.examples : batch_size;
+  }
+
   /// Returns the largest `batch_size` that is allowed.
   std::uint64_t largest_batch() const {
     if (automatic || factor.den == 1) return window;
@@ -81,7 +86,13 @@ struct BufferOptions {
  private:
   template <class Demand>
   void check_lengths(const Demand& demand) const {
-    demand(!ragged && !shared, "`lengths` is for records that are an example each");
+    demand(!shared, "`lengths` is for records that are not `shared`");
+    demand(
+        ragged == (lengths.examples > 0),
+        "`examples` of `lengths` is at least 1 where records are whole batches, else "
+        "0");
+    demand(!ragged || (lengths.max_rows == 0 && lengths.pack_to == 0),
+           "`max_rows` and `pack_to` are not for whole batches");
     demand(window < (std::uint64_t{1} << 23),
            "`window` must be below 2^23 where records differ in length");
     demand(lengths.payload_bytes > 0 || lengths.bounded_bytes() > 0,

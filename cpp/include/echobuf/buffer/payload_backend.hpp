@@ -28,7 +28,7 @@ namespace echobuf {
 
 /// The most bytes of a segment, and of a record; and the payload ring, which has room
 /// for the window, the segment that is being filled, the record that shows that it is
-/// full, and what one leaves free that does not wrap around.
+/// full, and, from `wrap_from` on, the end of one that does not wrap around.
 class PayloadMeasure {
  public:
   explicit PayloadMeasure(const BufferOptions& options) {
@@ -45,13 +45,18 @@ class PayloadMeasure {
         lengths.payload_bytes > 0
             ? lengths.payload_bytes + share + (fractional ? share / 2 : 0)
             : size_product(records, most);
-    size = PayloadSize::around(window, most, records, lengths.fields.size(), edge);
+    const std::uint64_t examples = std::max<std::uint64_t>(lengths.examples, 1);
+    size = PayloadSize::around(window, most, records,
+                               size_product(lengths.fields.size(), examples), edge);
+    // As many units as a record takes at most: see PayloadClaims.
+    wrap_from = size.units - (most + edge) / size.unit;
   }
 
   std::uint64_t share;  // SegmentTable::kUnknown: no limit
   std::uint64_t most;
   std::uint64_t edge;  // bytes of a record at most that are no rows
   PayloadSize size{0, 0};
+  std::uint64_t wrap_from;  // units
 };
 
 /// Says how full the payload ring is, and what is known of the rows.
@@ -67,8 +72,9 @@ inline void describe_payload(BufferStats& stats, const PayloadClaims& claims,
 /// The layout of the slots, which have no bytes of the fields of any length.
 inline RecordLayout record_of(const BufferOptions& options) {
   std::vector<RecordLayout::Shape> shapes = options.fields;
-  for (const RaggedField& field : options.lengths.fields) shapes[field.field] = {0, 0};
-  return {shapes, false};
+  for (const RaggedField& field : options.lengths.fields)
+    shapes[field.field] = {0, static_cast<std::size_t>(options.lengths.examples)};
+  return {shapes, options.ragged};
 }
 
 /// `DrawerOf`: a PayloadDrawer, or a RowsDrawer for rows that are packed.
@@ -87,6 +93,7 @@ struct BasicPayloadBackend {
   /// Throws std::bad_alloc.
   explicit BasicPayloadBackend(const BufferOptions& options)
       : measure(options),
+        examples_(options.lengths.examples),
         ring(make_ring(options, measure)),
         store(make_store(options, measure)),
         batch(store.layout(), options.leaves, options.batch_size),
@@ -98,8 +105,10 @@ struct BasicPayloadBackend {
     const RecordLayout record = record_of(options);
     const BatchLayout batch(record, options.leaves, options.batch_size);
     const std::size_t fields = options.lengths.fields.size();
-    const std::size_t slot = options.borrowed ? RowsTable::bytes(1, fields)
-                                              : PayloadStore::bytes(record, 1, fields);
+    const std::size_t slot =
+        options.borrowed
+            ? RowsTable::bytes(1, fields)
+            : PayloadStore::bytes(record, 1, fields, options.lengths.examples);
     // More than those made ahead: of records that are set apart for a batch, or of rows
     // that are being packed.
     const std::uint64_t begun =
@@ -122,14 +131,14 @@ struct BasicPayloadBackend {
   void stop() {}
   void abandon() {}
 
-  /// Bytes taken by now.
+  /// Bytes taken by now, without what no record of those put so far comes to.
   std::size_t bytes() const {
     const std::size_t fields = store.fields().size();
     const std::size_t window =
         store.is_borrowed()
             ? RowsTable::bytes(ring.capacity(), fields)
-            : PayloadStore::bytes(store.layout(), ring.capacity(), fields) +
-                  measure.size.bytes();
+            : PayloadStore::bytes(store.layout(), ring.capacity(), fields, examples_) +
+                  store.payload_bytes(measure.wrap_from);
     return window + Ring::bytes(ring.capacity()) + pool->held() + batch.maker_bytes();
   }
 
@@ -138,9 +147,15 @@ struct BasicPayloadBackend {
   /// What is known of the rows beside that.
   void describe(BufferStats& stats) {
     describe_payload(stats, ring.claims(), measure, counts, store.fields().size());
+    if (store.is_borrowed()) stats.payload_bytes = stats.payload_capacity = 0;
   }
 
   const PayloadMeasure measure;
+
+ private:
+  const std::uint64_t examples_;
+
+ public:
   Ring ring;
   Store store;
   const BatchLayout batch;  // of the leaves that are no field of any length
@@ -157,7 +172,8 @@ struct BasicPayloadBackend {
     const std::vector<RaggedField>& fields = options.lengths.fields;
     if (options.borrowed)
       return {record_of(options), *options.borrowed, options.lengths, measure.most};
-    return {record_of(options), ring_capacity(options), measure.size, fields};
+    return {record_of(options), ring_capacity(options), measure.size, fields,
+            options.lengths.examples};
   }
 
   /// Of a batch as large as they are on average, twice: batches differ, but for those
@@ -168,6 +184,7 @@ struct BasicPayloadBackend {
     const LengthOptions& lengths = options.lengths;
     if (lengths.pack_to > 0)
       return RowsLayout(batch, lengths, options.batch_size).bytes();
+    const std::size_t examples = options.most_examples();
     std::size_t row = 0;
     for (const RaggedField& field : lengths.fields) row += field.row_bytes;
     std::size_t made = 0;  // of a row of all leaves, but for windows
@@ -178,8 +195,7 @@ struct BasicPayloadBackend {
         if (field.field != leaf.field) continue;
         ++leaves;
         if (leaf.rows && leaf.rows->windowed())
-          windows += round_up(size_product(options.batch_size, leaf.rows->bytes),
-                              kLeafAlignment);
+          windows += round_up(size_product(examples, leaf.rows->bytes), kLeafAlignment);
         else
           made += leaf.rows ? leaf.rows->bytes : field.row_bytes;
       }
@@ -191,7 +207,7 @@ struct BasicPayloadBackend {
           rows, 2 * options.batch_size * (lengths.payload_bytes / options.window));
     else
       rows = size_product(rows, options.batch_size);
-    const std::size_t index = (options.batch_size + 1) * sizeof(std::int64_t);
+    const std::size_t index = (examples + 1) * sizeof(std::int64_t);
     if (made != row) rows = size_product(rows / row + 1, made);
     return batch.bytes() + windows + leaves * round_up(index, kLeafAlignment) +
            round_up(rows, kLeafAlignment);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <numeric>
 #include <string>
+#include <vector>
 
 #include "echobuf/buffer/argument_checks.hpp"
 #include "echobuf/buffer/clocks.hpp"
@@ -23,23 +24,29 @@ template <class Ring, class Store>
 class PayloadPutPath {
  public:
   PayloadPutPath(Ring& ring, Store& store, std::uint64_t most_bytes)
-      : ring_(ring), store_(store), most_bytes_(most_bytes) {}
+      : ring_(ring), store_(store), most_bytes_(most_bytes) {
+    for (const RaggedField& field : store.fields()) {
+      const std::uint64_t fit = most_bytes / field.row_bytes;
+      most_rows_.push_back(field.max_length > 0 ? std::min(field.max_length, fit)
+                                                : fit);
+    }
+  }
 
   /// Puts examples `done` ... n-1 of `leaves` and counts them in `done`. Throws
   /// std::invalid_argument, before anything is put, for examples that are larger than a
-  /// segment's share of the payload, or than `max_length` says.
+  /// segment's share of the payload, or than `max_length` says; and for whole batches,
+  /// of `rows` examples each, if there are several.
   Status put(std::uint64_t term, const SourceLeaf* leaves, std::uint64_t n,
-             std::size_t /*rows*/, std::uint64_t& done, WaitLimit wait_limit,
-             Poll* poll) {
-    return put<WaitClock::Guard>(clock_.waits(), term, leaves, n, done, wait_limit,
-                                 poll);
+             std::size_t rows, std::uint64_t& done, WaitLimit wait_limit, Poll* poll) {
+    return put<WaitClock::Guard>(clock_.waits(), term, leaves, n, rows, done,
+                                 wait_limit, poll);
   }
 
   /// Puts one example that another process has made. A wait for room is upstream's only
   /// while none is being made.
   Status put_made(std::uint64_t term, const SourceLeaf* leaves, std::uint64_t& done,
                   WaitLimit wait_limit) {
-    return put<OutstandingClaims::Wait>(making_, term, leaves, 1, done, wait_limit,
+    return put<OutstandingClaims::Wait>(making_, term, leaves, 1, 0, done, wait_limit,
                                         nullptr);
   }
   /// Others begin to make `n` examples, or have made them.
@@ -89,15 +96,16 @@ class PayloadPutPath {
   /// `Wait`: says to `waits` for how long this has waited for room.
   template <class Wait, class Waits>
   Status put(Waits& waits, std::uint64_t term, const SourceLeaf* leaves,
-             std::uint64_t n, std::uint64_t& done, WaitLimit wait_limit, Poll* poll) {
-    if (done == 0) check(leaves, n);
+             std::uint64_t n, std::uint64_t rows, std::uint64_t& done,
+             WaitLimit wait_limit, Poll* poll) {
+    if (done == 0) check(leaves, n, rows);
     if (n == 0 && is_over(term)) return Status::kClosed;
     PayloadClaims& claims = ring_.claims();
     while (done < n) {
       const std::uint64_t want = std::min(kChunk, n - done);
       std::uint64_t units[kChunk];
-      for (std::uint64_t i = 0; i < want; ++i)
-        units[i] = store_.units_of(leaves, done + i);
+      store_.units_of(leaves, done, want, rows, units);
+      store_.note_largest(*std::max_element(units, units + want));
       const auto units_of = [&](std::uint64_t i) { return units[i]; };
       const auto claim = claims.claim(want, units_of, term);
       if (claim.closed) return Status::kClosed;
@@ -108,7 +116,7 @@ class PayloadPutPath {
         if (status != Status::kOk) return status;
         continue;
       }
-      write(claim, leaves, done, units);
+      write(claim, leaves, done, units, rows);
       clock_.arrived(claim.first + (n - done));  // with all of this put
       ring_.commit(claim.first, claim.count);
       done += claim.count;
@@ -122,39 +130,119 @@ class PayloadPutPath {
   }
 
   void write(const PayloadClaims::Claim& claim, const SourceLeaf* leaves,
-             std::uint64_t from, const std::uint64_t* units) {
+             std::uint64_t from, const std::uint64_t* units, std::uint64_t examples) {
     PayloadClaims& claims = ring_.claims();
     const std::uint64_t all = std::accumulate(units, units + claim.count, kNone);
     const RowCopy large = store_.streams(all * store_.unit());
-    std::uint64_t place = claim.place;
+    PayloadClaims::Cursor next = claims.cursor(claim.place);
+    std::uint64_t slot = ring_.slot(claim.first);
     for (std::uint64_t i = 0; i < claim.count; ++i) {
-      const std::uint64_t start = claims.take(place, units[i]);
-      store_.write(claim.first + i, start, claims, leaves, from + i, large);
-      claims.end_at(claim.first + i, place);
+      const PayloadClaims::Cursor start = claims.take(next, units[i]);
+      store_.write({claim.first + i, slot, start}, leaves, from + i, large, examples);
+      claims.end_in(slot, next.place);
+      if (++slot == ring_.capacity()) slot = 0;
     }
     if (large) finish_streaming();
   }
 
-  void check(const SourceLeaf* leaves, std::uint64_t n) const {
+  void check(const SourceLeaf* leaves, std::uint64_t n, std::uint64_t examples) const {
+    if (store_.in_batches()) return check_batches(leaves, n, examples);
+    if (most_rows_.size() == 1 && are_fine(leaves[store_.fields()[0].field], n)) return;
+    for (std::uint64_t i = 0; i < n; ++i)
+      if (!is_fine(leaves, i)) refuse(leaves, i);
+  }
+
+  /// Returns whether examples of one field are: without a branch for each.
+  bool are_fine(const SourceLeaf& leaf, std::uint64_t n) const {
+    if (leaf.data == nullptr || !leaf.offsets) return false;
+    const std::int64_t* offsets = leaf.offsets;
+    const std::uint64_t most = most_rows_[0];
+    bool fine = n == 0 || offsets[0] >= 0;
+    for (std::uint64_t i = 0; i < n; ++i)
+      fine &= offsets[i + 1] >= offsets[i] && leaf.rows_of(i) <= most;
+    return fine;
+  }
+
+  bool is_fine(const SourceLeaf* leaves, std::uint64_t i) const {
+    std::uint64_t bytes = 0;
+    for (std::size_t f = 0; f < most_rows_.size(); ++f) {
+      const RaggedField& field = store_.fields()[f];
+      const SourceLeaf& leaf = leaves[field.field];
+      const std::uint64_t rows = leaf.rows_of(i);
+      if (rows > most_rows_[f]) return false;  // a decrease is very many, too
+      if (leaf.offsets &&
+          (leaf.offsets[i] < 0 || leaf.offsets[i + 1] < leaf.offsets[i]))
+        return false;
+      if (leaf.data == nullptr && rows > 0) return false;
+      bytes += rows * field.row_bytes;
+    }
+    return bytes <= most_bytes_;
+  }
+
+  /// Throws if is_fine() says no.
+  void refuse(const SourceLeaf* leaves, std::uint64_t i) const {
+    for (const RaggedField& field : store_.fields()) {
+      check_rows(leaves[field.field], field, i);
+      check_length(leaves[field.field].rows_of(i), field, i);
+    }
+    check_bytes(leaves, i);
+  }
+
+  void check_batches(const SourceLeaf* leaves, std::uint64_t n,
+                     std::uint64_t examples) const {
+    if (n > 1)
+      argument_checks::refuse("put", "there are " + std::to_string(n) +
+                                         " whole batches; put them one by one");
     for (std::uint64_t i = 0; i < n; ++i) {
-      std::uint64_t bytes = 0;
       for (const RaggedField& field : store_.fields()) {
-        const SourceLeaf& leaf = leaves[field.field];
-        const std::uint64_t rows = leaf.rows_of(i);
-        check_rows(leaf, field, i);
-        if (field.max_length > 0 && rows > field.max_length)
-          argument_checks::refuse("put", "example " + std::to_string(i) + " has " +
-                                             std::to_string(rows) + " rows, but " +
-                                             "`max_length` is " +
-                                             std::to_string(field.max_length));
-        // More rows than fit are as many bytes that do not: a product could overflow.
-        bytes += std::min(rows, most_bytes_ / field.row_bytes + 1) * field.row_bytes;
+        check_rows(leaves[field.field], field, i);
+        check_batch(leaves[field.field], field, examples);
       }
-      if (bytes > most_bytes_)
-        argument_checks::refuse(
-            "put", "example " + std::to_string(i) + " has " + std::to_string(bytes) +
-                       " bytes or more, but a segment\'s share of `payload_bytes` is " +
-                       std::to_string(most_bytes_));
+      check_bytes(leaves, i);
+    }
+  }
+
+  void check_bytes(const SourceLeaf* leaves, std::uint64_t i) const {
+    std::uint64_t bytes = 0;
+    for (const RaggedField& field : store_.fields())
+      // More rows than fit are as many bytes that do not: a product could overflow.
+      bytes +=
+          std::min(leaves[field.field].rows_of(i), most_bytes_ / field.row_bytes + 1) *
+          field.row_bytes;
+    if (bytes > most_bytes_)
+      argument_checks::refuse(
+          "put", "example " + std::to_string(i) + " has " + std::to_string(bytes) +
+                     " bytes or more, but a segment\'s share of `payload_bytes` is " +
+                     std::to_string(most_bytes_));
+  }
+
+  static void check_length(std::uint64_t rows, const RaggedField& field,
+                           std::uint64_t i) {
+    if (field.max_length > 0 && rows > field.max_length)
+      argument_checks::refuse("put", "example " + std::to_string(i) + " has " +
+                                         std::to_string(rows) + " rows, but " +
+                                         "`max_length` is " +
+                                         std::to_string(field.max_length));
+  }
+
+  /// Refuses a batch whose offsets are not those of its rows. check_leaves() has looked
+  /// at the number of its examples.
+  static void check_batch(const SourceLeaf& leaf, const RaggedField& field,
+                          std::uint64_t examples) {
+    const std::int64_t* const offsets = leaf.batch_offsets;
+    const auto name = [&] { return "leaf " + std::to_string(field.field); };
+    if (offsets == nullptr || leaf.offsets != nullptr)
+      argument_checks::refuse("put", name() + " is no whole batch, as of_batch() is");
+    if (offsets[0] != 0 || static_cast<std::uint64_t>(offsets[examples]) != leaf.rows)
+      argument_checks::refuse(
+          "put", name() + " has `batch_offsets` from " + std::to_string(offsets[0]) +
+                     " to " + std::to_string(offsets[examples]) +
+                     "; they begin at 0 and end at its number of rows, " +
+                     std::to_string(leaf.rows));
+    for (std::uint64_t i = 0; i < examples; ++i) {
+      if (offsets[i + 1] < offsets[i])
+        argument_checks::refuse("put", name() + " has `batch_offsets` that decrease");
+      check_length(static_cast<std::uint64_t>(offsets[i + 1] - offsets[i]), field, i);
     }
   }
 
@@ -174,6 +262,7 @@ class PayloadPutPath {
   Ring& ring_;
   Store& store_;
   const std::uint64_t most_bytes_;
+  std::vector<std::uint64_t> most_rows_;  // by the fields of the store
   UpstreamClock clock_;
   OutstandingClaims making_{clock_.waits()};
   Misfit misfit_;

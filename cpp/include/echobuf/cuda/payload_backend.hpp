@@ -66,7 +66,7 @@ struct BasicDevicePayloadBackend {
         window_(
             make_device_memory(context_, window_bytes(record_, capacity_, measure))),
         store(context_, record_, capacity_, measure.size, staging_,
-              options.lengths.fields),
+              options.lengths.fields, options.lengths.examples),
         batch(record_, options.leaves, options.batch_size),
         uploader_(std::make_unique<BasicUploader<Ring, Store>>(context_, ring, store,
                                                                on_device())) {}

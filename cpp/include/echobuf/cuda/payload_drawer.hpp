@@ -71,7 +71,7 @@ class DevicePayloadDrawer : public PayloadPlanner<StagedPayloadRing, PayloadStag
     Outcome outcome = plan();
     if (outcome == Outcome::kBatch) {
       draw_.find_records(planned());
-      if (draw_.records() != options_.batch_size)
+      if (draw_.examples() != options_.most_examples())
         outcome = Outcome::kFinished;
       else if (!target.leaves.empty() && !fits(target))
         outcome = Outcome::kResize;
@@ -118,7 +118,7 @@ class DevicePayloadDrawer : public PayloadPlanner<StagedPayloadRing, PayloadStag
     const bool roomy = target.room > 0;
     bool fit =
         target.leaves.size() == leaves &&
-        (roomy ? target.room >= draw_.records() : target.count == draw_.records());
+        (roomy ? target.room >= draw_.examples() : target.count == draw_.examples());
     target.needed.resize(leaves);
     for (std::size_t i = 0; i < leaves; ++i) {
       target.needed[i] = draw_.rows_of(i, options_.lengths.form);
@@ -126,7 +126,7 @@ class DevicePayloadDrawer : public PayloadPlanner<StagedPayloadRing, PayloadStag
       const std::uint64_t rows = target.leaves[i].rows;
       fit = roomy ? rows >= target.needed[i] : rows == target.needed[i];
     }
-    target.count = draw_.records();
+    target.count = draw_.examples();
     return fit;
   }
 
@@ -148,7 +148,7 @@ class DevicePayloadDrawer : public PayloadPlanner<StagedPayloadRing, PayloadStag
   }
 
   Outcome capture_into(RowsTarget& target, std::uint64_t capture) {
-    const std::uint64_t count = options_.batch_size;
+    const std::uint64_t count = options_.most_examples();
     if (options_.lengths.max_rows > 0 || !draw_.can_capture() || target.room != count ||
         target.leaves.size() != draw_.leaves())
       return Outcome::kCapturing;

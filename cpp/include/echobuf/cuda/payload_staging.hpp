@@ -53,19 +53,22 @@ class PayloadStaging {
   };
 
   /// `capacity`: of the window, and `payload` its payload. `layout`: of the slots,
-  /// where the fields of `lengths` have no bytes.
+  /// where the fields of `lengths` have no bytes. `examples`: of a record at most, if
+  /// it is a whole batch; else 0.
   PayloadStaging(const SharedContext& context, const RecordLayout& layout,
                  std::uint64_t capacity, const PayloadSize& payload,
-                 const StagingSize& size, std::vector<RaggedField> fields)
+                 const StagingSize& size, std::vector<RaggedField> fields,
+                 std::uint64_t examples)
       : context_(context),
         slots_(context, layout, size.slots, 0),
         capacity_(capacity),
+        examples_(examples),
         units_(size.units),
         bytes_(size_product(size.units, payload.unit)),
         memory_(make_pinned_memory(context, bytes_)),
         payload_(static_cast<std::byte*>(memory_->get())),
         stream_(HostStore::streams(bytes_)),
-        table_(capacity, payload.unit, std::move(fields)),
+        table_(capacity, payload.unit, std::move(fields), examples),
         noted_(context->driver().note_host_access()) {}
 
   const RecordLayout& layout() const { return slots_.layout(); }
@@ -76,30 +79,35 @@ class PayloadStaging {
   /// Of host memory.
   std::size_t bytes() const {
     return slots_.slots() * layout().stride() + bytes_ +
-           RowsTable::bytes(capacity_, fields().size());
+           RowsTable::bytes(capacity_, fields().size(), examples_);
   }
   static constexpr const SharedMemory* shared_memory() { return nullptr; }
 
-  std::uint64_t units_of(const SourceLeaf* leaves, std::uint64_t index) const {
-    return table_.units_of(leaves, index);
+  /// See PayloadStore.
+  void units_of(const SourceLeaf* leaves, std::uint64_t from, std::uint64_t count,
+                std::uint64_t examples, std::uint64_t* units) const {
+    table_.units_of(leaves, from, count, examples, units);
   }
 
+  /// All of its memory is there from the start.
+  static constexpr void note_largest(std::uint64_t) {}
+
   /// See PayloadStore.
-  void write(std::uint64_t position, std::uint64_t place, const PayloadClaims& claims,
-             const SourceLeaf* leaves, std::uint64_t index, RowCopy large) {
-    slots_.write(position, 1, leaves, index, 0);
-    const std::uint64_t window = place % claims.units() * unit();
-    const std::uint64_t staged = place % units_ * unit();
+  void write(const RecordPlace& at, const SourceLeaf* leaves, std::uint64_t index,
+             RowCopy large, std::uint64_t examples) {
+    slots_.write(at.position, 1, leaves, index, examples);
+    const std::uint64_t window = at.payload.unit * unit();
+    const std::uint64_t staged = at.payload.place % units_ * unit();
     const auto copy = [&](std::uint64_t offset, const std::byte* from,
                           std::size_t bytes) {
       // Up to the end of the ring, and from its start on.
-      const std::uint64_t at = (staged + (offset - window)) % bytes_;
-      const std::size_t first = std::min<std::size_t>(bytes, bytes_ - at);
-      copy_piece(payload_ + at, from, first, large);
+      const std::uint64_t begin = (staged + (offset - window)) % bytes_;
+      const std::size_t first = std::min<std::size_t>(bytes, bytes_ - begin);
+      copy_piece(payload_ + begin, from, first, large);
       copy_piece(payload_, from + first, bytes - first, large);
     };
-    table_.write(position, window, leaves, index, copy);
-    note_write(staged, units_of(leaves, index) * unit());
+    table_.write(at.slot, window, leaves, index, examples, copy);
+    note_write(staged, table_.units_of(leaves, index, examples) * unit());
   }
 
   RowCopy streams(std::size_t bytes) const {
@@ -110,6 +118,14 @@ class PayloadStaging {
   const Rows& rows(std::uint64_t slot, std::size_t index) const {
     return table_.rows(slot, index);
   }
+  std::uint64_t examples_of(std::uint64_t slot) const {
+    return table_.examples_of(slot);
+  }
+  const Rows& example(std::uint64_t slot, std::size_t index,
+                      std::uint64_t number) const {
+    return table_.example(slot, index, number);
+  }
+  bool in_batches() const { return table_.in_batches(); }
   std::uint64_t bytes_of(std::uint64_t slot) const { return table_.bytes_of(slot); }
   std::uint64_t rows_of(std::uint64_t slot) const { return table_.rows_of(slot); }
 
@@ -188,6 +204,7 @@ class PayloadStaging {
   const SharedContext context_;
   Staging slots_;
   const std::uint64_t capacity_;
+  const std::uint64_t examples_;
   const std::uint64_t units_;
   const std::size_t bytes_;
   const std::unique_ptr<PinnedMemory> memory_;

@@ -16,12 +16,14 @@
 
 namespace echobuf::cuda {
 
-/// The records of a batch in its order, as one leaf sees them.
+/// The records of a batch in its order, or its only one, a whole batch; as one leaf
+/// sees them.
 struct ListedRecords {
   const std::vector<Address>& slots;
   const std::vector<std::uint64_t>& draws;  // of the epoch
-  const std::vector<RecordRows>* rows;      // of the leaf's field; null: it has none
-  const Philox4x32Key& key;                 // of the epoch
+  std::uint64_t examples;
+  const std::vector<RecordRows>* rows;  // of the examples, in the leaf's field; or null
+  const Philox4x32Key& key;             // of the epoch
 };
 
 class PlannedLeaves {
@@ -65,20 +67,25 @@ class PlannedLeaves {
     const bool packed = options_.lengths.form == LengthOptions::Form::kPacked;
     auto target = reinterpret_cast<Address>(to.values);
     examples_.clear();
-    for (std::size_t i = 0; i < records.slots.size(); ++i) {
-      const std::uint64_t draw = records.draws[i];
+    const bool whole = staging_.in_batches();
+    for (std::size_t i = 0; i < records.examples; ++i) {
+      const std::size_t record = whole ? 0 : i;
+      const auto row = static_cast<std::uint32_t>(whole ? i : 0);
+      const std::uint64_t draw = records.draws[record];
       if (!plan) {
-        const std::size_t offset = staging_.layout().fields()[of.field].offset;
-        examples_.push_back({{records.slots[i] + offset, 1}, target, draw});
+        const Field& field = staging_.layout().fields()[of.field];
+        const Address from =
+            records.slots[record] + field.offset + row * field.row_bytes;
+        examples_.push_back({{from, 1}, target, draw, row});
         target += of.bytes;
       } else if (plan->windowed()) {
         const RecordRows& rows = (*records.rows)[i];
-        examples_.push_back(
-            {transformed_.window(*plan, {records.key, draw, 0}, rows), target, draw});
+        examples_.push_back({transformed_.window(*plan, {records.key, draw, row}, rows),
+                             target, draw, row});
         target += plan->bytes;
       } else {
         const RecordRows& rows = (*records.rows)[i];
-        examples_.push_back({rows, target, draw});
+        examples_.push_back({rows, target, draw, row});
         target += (packed ? rows.count : to.rows) * plan->bytes;
       }
     }

@@ -78,19 +78,24 @@ class RowsDraw {
     }
     return round_up(form == Form::kPacked ? all : longest, options_.lengths.pad_to);
   }
-  std::uint64_t records() const { return slots_.size(); }
+  /// Examples of the batch: its records, or those of its only one, a whole batch.
+  std::uint64_t examples() const { return examples_; }
 
   /// Finds the records of a batch: those that were set apart, and of `plan`.
   void find_records(const PayloadPlan& plan) {
     slots_ = apart_slots_;
     draws_ = apart_draws_;
+    examples_ = apart_slots_.size();
     for (std::size_t f = 0; f < fields_.size(); ++f) fields_[f] = apart_fields_[f];
     for (const std::uint64_t slot : plan.slots) {
+      const std::uint64_t examples = staging_.examples_of(slot);
+      examples_ += examples;
       slots_.push_back(window_.slots + slot * staging_.layout().stride());
-      for (std::size_t f = 0; f < fields_.size(); ++f) {
-        const PayloadStaging::Rows& rows = staging_.rows(slot, f);
-        fields_[f].push_back({window_.payload + rows.offset, rows.count});
-      }
+      for (std::size_t f = 0; f < fields_.size(); ++f)
+        for (std::uint64_t i = 0; i < examples; ++i) {
+          const PayloadStaging::Rows& rows = staging_.example(slot, f, i);
+          fields_[f].push_back({window_.payload + rows.offset, rows.count});
+        }
     }
     for (const PassPart& part : plan.parts) {
       key_ = transform::transform_key(options_.seed, part.epoch);
@@ -105,7 +110,7 @@ class RowsDraw {
     std::vector<RowsLeaf> leaves = leaves_of(target, tables, form);
     for (std::size_t i = 0; i < batch_.leaves(); ++i) {
       const bool ragged = field_of_[i] != kNone;
-      const ListedRecords records{slots_, draws_,
+      const ListedRecords records{slots_, draws_, examples_,
                                   ragged ? &fields_[field_of_[i]] : nullptr, key_};
       planned_.list(i, records, target.leaves[i], launch_.table(), leaves);
     }
@@ -116,12 +121,12 @@ class RowsDraw {
   /// Returns whether graphs may have draws: what plans make is not for them yet.
   bool can_capture() const { return !batch_.planned(); }
 
-  /// Puts a draw of as many records as a batch has into the graph that is being
-  /// captured.
+  /// Puts a draw of as many examples as a batch has at most into the graph that is
+  /// being captured.
   void capture(const RowsTarget& target, Form form) const {
     const Tables tables(
         launch_.captured_table().begin_address() + 8 * RowsLaunch::kLive,
-        options_.batch_size, fields_.size());
+        options_.batch_size, options_.most_examples(), fields_.size());
     std::vector<RowsLeaf> leaves = leaves_of(target, tables, form);
     launch_.capture(leaves, static_cast<StreamHandle>(target.stream));
   }
@@ -198,8 +203,9 @@ class RowsDraw {
  private:
   static constexpr std::size_t kNone = ~std::size_t{0};
 
-  /// The tables of so many records in the device's memory, one behind another: of
-  /// slots, and of each field sources, offsets or lengths, and where these are.
+  /// The tables of so many records, and of their examples, in the device's memory, one
+  /// behind another: of slots, and of each field sources, offsets or lengths, and where
+  /// these are.
   struct Tables {
     struct Field {
       Address sources;
@@ -207,12 +213,13 @@ class RowsDraw {
       Address cell;   // where the address of `index` is
     };
 
-    Tables(Address begin, std::uint64_t records, std::size_t count)
-        : records(records), slots(begin) {
+    Tables(Address begin, std::uint64_t records, std::uint64_t examples,
+           std::size_t count)
+        : records(records), examples(examples), slots(begin) {
       Address at = begin + 8 * round_up(records, 2);
       for (std::size_t f = 0; f < count; ++f) {
-        const Address index = at + 8 * round_up(records, 2);
-        const Address cell = index + 8 * round_up(records + 1, 2);
+        const Address index = at + 8 * round_up(examples, 2);
+        const Address cell = index + 8 * round_up(examples + 1, 2);
         fields.push_back({at, index, cell});
         at = cell + 8 * 2;
       }
@@ -220,6 +227,7 @@ class RowsDraw {
     }
 
     std::uint64_t records;
+    std::uint64_t examples;
     Address slots;
     std::vector<Field> fields;
     std::size_t words;
@@ -239,7 +247,7 @@ class RowsDraw {
   };
 
   static std::uint64_t most_records(const BufferOptions& options) {
-    return options.lengths.max_rows > 0 ? options.window : options.batch_size;
+    return options.lengths.max_rows > 0 ? options.window : options.most_examples();
   }
 
   /// Returns whether a leaf of the batch has as many rows as the records.
@@ -261,23 +269,23 @@ class RowsDraw {
 
   /// Writes the next words of a table: of the records that were found.
   Tables fill(DrawTable& table, Form form) {
-    const Tables none(0, slots_.size(), fields_.size());
+    const Tables none(0, slots_.size(), examples_, fields_.size());
     std::uint64_t* const words = table.add(none.words);
     const Address begin = table.address(words);
-    Tables tables(begin, slots_.size(), fields_.size());
+    Tables tables(begin, slots_.size(), examples_, fields_.size());
     const auto at = [&](Address address) { return words + (address - begin) / 8; };
     std::copy(slots_.begin(), slots_.end(), at(tables.slots));
     for (std::size_t f = 0; f < fields_.size(); ++f) {
       std::uint64_t* const sources = at(tables.fields[f].sources);
       std::uint64_t* const index = at(tables.fields[f].index);
       std::uint64_t end = 0;
-      for (std::size_t i = 0; i < slots_.size(); ++i) {
+      for (std::size_t i = 0; i < examples_; ++i) {
         const RecordRows& rows = fields_[f][i];
         sources[i] = rows.address;
         index[i] = form == Form::kPacked ? end : rows.count;
         end += rows.count;
       }
-      index[slots_.size()] = end;
+      index[examples_] = end;
       *at(tables.fields[f].cell) = tables.fields[f].index;
     }
     return tables;
@@ -299,15 +307,16 @@ class RowsDraw {
     return leaves;
   }
 
-  /// A field of one size.
+  /// A field of one size; of a whole batch, with the rows of all of its examples.
   RowsLeaf slot_leaf(std::size_t number, const RowsTarget::Leaf& to,
                      const Tables& tables) const {
     const BatchLayout::Leaf& of = batch_.all()[number];
     RowsLeaf leaf =
-        rows_leaf_at(reinterpret_cast<Address>(to.values), of.bytes * tables.records);
+        rows_leaf_at(reinterpret_cast<Address>(to.values), of.bytes * tables.examples);
     leaf.sources = tables.slots;
     leaf.add = staging_.layout().fields()[of.field].offset;
     leaf.each = leaf.row = of.bytes;
+    if (staging_.in_batches()) leaf.each *= tables.examples;
     return of_records(leaf, tables.records);
   }
 
@@ -321,7 +330,7 @@ class RowsDraw {
     const std::uint64_t place = to.rows * row;
     const bool packed = form == Form::kPacked;
     RowsLeaf leaf = rows_leaf_at(reinterpret_cast<Address>(to.values),
-                                 packed ? place : place * tables.records);
+                                 packed ? place : place * tables.examples);
     leaf.sources = made ? 0 : tables.fields[field].sources;
     leaf.row = row;
     if (packed) {
@@ -331,13 +340,13 @@ class RowsDraw {
       leaf.lengths = tables.fields[field].index;
     }
     leaf.pad = rows_padding(made ? options_.leaves[number].pad : of.pad, leaf.base);
-    return of_records(leaf, tables.records);
+    return of_records(leaf, tables.examples);
   }
 
   /// Offsets or lengths, copied from the table.
   RowsLeaf index_leaf(std::size_t field, const RowsTarget::Leaf& to,
                       const Tables& tables, Form form) const {
-    const std::size_t count = tables.records + (form == Form::kPacked ? 1 : 0);
+    const std::size_t count = tables.examples + (form == Form::kPacked ? 1 : 0);
     RowsLeaf leaf =
         rows_leaf_at(reinterpret_cast<Address>(to.index), count * sizeof(std::int64_t));
     leaf.sources = tables.fields[field].cell;
@@ -354,8 +363,9 @@ class RowsDraw {
 
   // The records of the batch, in its order.
   std::vector<Address> slots_;
-  std::vector<std::uint64_t> draws_;  // of the epoch
-  std::vector<std::vector<RecordRows>> fields_;
+  std::vector<std::uint64_t> draws_;             // of the epoch
+  std::vector<std::vector<RecordRows>> fields_;  // of each example
+  std::uint64_t examples_ = 0;
   Philox4x32Key key_{};  // of the epoch
 
   // The first of them, where they were set apart: in one of two places, since the next

@@ -71,7 +71,7 @@ class Staging {
       std::byte* record = at(position + i);
       write_record(layout_, record, leaves, from + i, rows, large);
       if (noted_) noted_(record, layout_.stride(), 1);
-      if (layout_.ragged()) lengths_[(position + i) % lengths_.size()] = rows;
+      if (!lengths_.empty()) lengths_[(position + i) % lengths_.size()] = rows;
     }
     if (large) finish_streaming();
   }

@@ -36,7 +36,8 @@ class DeviceTransformedRows {
   struct Example {
     RecordRows rows;
     Address target;
-    std::uint64_t draw;  // of the epoch
+    std::uint64_t draw;     // of the epoch
+    std::uint64_t row = 0;  // its number in the whole batch that is drawn
   };
 
   /// `records`: of a batch at most. Copies the settings of all stages to the device,
@@ -134,7 +135,7 @@ class DeviceTransformedRows {
       *word++ = source;
       *word++ = example.target;
       *word++ = example.draw;
-      *word++ = made.pieces;
+      *word++ = made.pieces | example.row << 32;  // two words of 32 bits
       *word++ = example.rows.count;
       made.pieces +=
           sizes.piece == 0 ? 1 : (example.rows.count + sizes.piece - 1) / sizes.piece;

@@ -79,7 +79,7 @@ class PayloadCursor : public PassCursor<Ring> {
     while (table_.end() < progress.committed) {
       const std::uint64_t slot = ring_.slot(epoch_.position(table_.end()));
       table_.add(store_.bytes_of(slot), size_of);
-      counts_.add_fresh(store_.rows_of(slot));
+      counts_.add_fresh(store_.examples_of(slot), store_.rows_of(slot));
       if (!window_known_) look_at_window();
     }
     return progress;

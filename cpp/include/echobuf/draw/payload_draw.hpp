@@ -49,7 +49,8 @@ class PayloadDraw {
   /// of the records of `plan` behind it. Returns its bytes; it has no memory yet.
   std::size_t begin(const PayloadPlan& plan, const Batch& before, Form form,
                     Batch& batch) {
-    batch.count = before.count + plan.slots.size();
+    batch.count = before.count;
+    for (const std::uint64_t slot : plan.slots) batch.count += store_.examples_of(slot);
     find_sources(plan, before);
     return lay_out(plan, before, batch, form);
   }
@@ -98,13 +99,21 @@ class PayloadDraw {
               {values + static_cast<std::size_t>(offsets[i]) * row,
                static_cast<std::size_t>(offsets[i + 1] - offsets[i]) * row});
       }
+      if (store_.in_batches()) {
+        for (const std::uint64_t slot : plan.slots)
+          for (std::uint64_t i = 0; i < store_.examples_of(slot); ++i)
+            sources.push_back(source_of(store_.example(slot, leaf.field, i), row));
+        continue;
+      }
       std::size_t at = sources.size();
       sources.resize(at + plan.slots.size());
-      for (const std::uint64_t slot : plan.slots) {
-        const PayloadStore::Rows& rows = store_.rows(slot, leaf.field);
-        sources[at++] = {store_.payload() + rows.offset, rows.count * row};
-      }
+      for (const std::uint64_t slot : plan.slots)
+        sources[at++] = source_of(store_.rows(slot, leaf.field), row);
     }
+  }
+
+  RowsSource source_of(const PayloadStore::Rows& rows, std::size_t row) const {
+    return {store_.payload() + rows.offset, rows.count * row};
   }
 
   static std::int64_t* index_of(const Batch& batch, const LeafPlace& place) {
@@ -139,7 +148,7 @@ class PayloadDraw {
       place.values = add(size_product(size_product(place.rows, row), records));
     }
     transformed_.lay_out(plan.records(), before, form, batch, add);
-    return bytes;
+    return std::max(bytes, kLeafAlignment);  // a whole batch may have no examples
   }
 
   bool draw_fixed(const PayloadPlan& plan, const Batch& before, const Batch& batch,

@@ -207,8 +207,11 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
     for (std::size_t f = 0; f < rows_.size(); ++f) {
       const std::uint64_t rows = store_.rows(slot, f).count;
       longest = std::max(longest, rows);
-      const std::uint64_t all = padded ? longest * (count() + 1) : rows_[f] + rows;
-      fit = fit && all <= options_.lengths.max_rows;
+      // Divided, not multiplied: `pad_to` may be any number.
+      const std::uint64_t most = options_.lengths.max_rows / (padded ? count() + 1 : 1);
+      const std::uint64_t all =
+          round_up(padded ? longest : rows_[f] + rows, options_.lengths.pad_to);
+      fit = fit && all <= most;
     }
     if (!fit && count() > 0) {
       full_ = true;
@@ -227,14 +230,18 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
     for (std::size_t f = 0; f < counted_.size(); ++f) {
       Counted& field = counted_[f];
       for (const std::uint64_t slot : plan_.slots) {
-        const std::uint64_t rows = store_.rows(slot, f).count;
-        field.all += rows;
-        field.longest = std::max(field.longest, rows);
+        const std::uint64_t examples = store_.examples_of(slot);
+        field.examples += examples;
+        for (std::uint64_t i = 0; i < examples; ++i) {
+          const std::uint64_t rows = store_.example(slot, f, i).count;
+          field.all += rows;
+          field.longest = std::max(field.longest, rows);
+        }
       }
       if (apart || !in_batches_[f]) continue;
       const bool padded = lengths.form == LengthOptions::Form::kPadded;
       const std::uint64_t drawn =
-          padded ? round_up(field.longest, lengths.pad_to) * count()
+          padded ? round_up(field.longest, lengths.pad_to) * field.examples
                  : round_up(field.all, lengths.pad_to);
       this->counts_.add_drawn(drawn, field.all);
       field = {};
@@ -268,6 +275,7 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
 
   /// The rows of a field in the batch that is being drawn.
   struct Counted {
+    std::uint64_t examples = 0;
     std::uint64_t all = 0;
     std::uint64_t longest = 0;
   };

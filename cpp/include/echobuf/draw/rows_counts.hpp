@@ -16,8 +16,9 @@ class RowsCounts {
     for (auto* count : {&fresh_, &fresh_rows_, &drawn_, &filled_})
       count->store(0, std::memory_order_relaxed);
   }
-  void add_fresh(std::uint64_t rows) {
-    add(fresh_, 1);
+  /// A record of so many examples, that have `rows` of all fields together.
+  void add_fresh(std::uint64_t examples, std::uint64_t rows) {
+    add(fresh_, examples);
     add(fresh_rows_, rows);
   }
   /// `drawn` rows of a batch, of which `filled` are those of examples.
@@ -26,7 +27,7 @@ class RowsCounts {
     add(filled_, filled);
   }
 
-  /// Rows of a fresh record, of all fields together; kUnknown before the first.
+  /// Rows of a fresh example, of all fields together; kUnknown before the first.
   double mean_rows() const { return quotient(fresh_rows_, fresh_); }
   /// The share of the rows drawn that are padding; kUnknown before the first.
   double padding_share() const { return 1 - quotient(filled_, drawn_); }

@@ -100,7 +100,7 @@ class TransformedRows {
     const RowsPlan& plan = *options.rows;
     const RaggedField& of = store_.fields()[field];
     const bool past_caches =
-        plan.windowed() && plan.bytes * options_.batch_size >= kStreamFrom;
+        plan.windowed() && plan.bytes * options_.most_examples() >= kStreamFrom;
     leaves_.push_back({number, field, past_caches, RowsMaker(plan, of.pad, past_caches),
                        options.pad});
   }
@@ -117,25 +117,32 @@ class TransformedRows {
         leaf.lengths.push_back(static_cast<std::uint64_t>(offsets[i + 1] - offsets[i]));
     }
     for (const std::uint64_t slot : drawn.slots)
-      leaf.lengths.push_back(store_.rows(slot, leaf.field).count);
+      for (std::uint64_t i = 0; i < store_.examples_of(slot); ++i)
+        leaf.lengths.push_back(store_.example(slot, leaf.field, i).count);
   }
 
-  /// Calls `make` with each draw, its rows and its number among those of `drawn`.
+  /// Calls `make` with each draw (of a whole batch, with each of its examples), its
+  /// rows and its number among those of `drawn`.
   template <class Make>
   bool for_each(const Leaf& leaf, const DrawnRecords& drawn, Make&& make) const {
     const std::size_t row = store_.fields()[leaf.field].row_bytes;
-    std::size_t i = 0;
+    std::size_t record = 0;
+    std::size_t example = 0;
     for (const PassPart& part : drawn.parts)
-      for (std::uint64_t draw = 0; draw < part.count; ++draw, ++i) {
-        if (i + kAhead < drawn.slots.size())
-          prefetch_for_read(store_.payload() +
-                            store_.rows(drawn.slots[i + kAhead], leaf.field).offset);
-        const PayloadStore::Rows& rows = store_.rows(drawn.slots[i], leaf.field);
-        const Drawn number{options_.seed, part.epoch, part.draw + draw, 0,
-                           nullptr,       nullptr};
-        if (!make(number, RowsSource{store_.payload() + rows.offset, rows.count * row},
-                  i))
-          return false;
+      for (std::uint64_t draw = 0; draw < part.count; ++draw, ++record) {
+        if (record + kAhead < drawn.slots.size())
+          prefetch_for_read(
+              store_.payload() +
+              store_.rows(drawn.slots[record + kAhead], leaf.field).offset);
+        const std::uint64_t slot = drawn.slots[record];
+        const auto examples = static_cast<std::uint32_t>(store_.examples_of(slot));
+        for (std::uint32_t i = 0; i < examples; ++i, ++example) {
+          const PayloadStore::Rows& rows = store_.example(slot, leaf.field, i);
+          const Drawn number{options_.seed, part.epoch, part.draw + draw, i,
+                             nullptr,       nullptr};
+          const RowsSource source{store_.payload() + rows.offset, rows.count * row};
+          if (!make(number, source, example)) return false;
+        }
       }
     return true;
   }

@@ -25,6 +25,9 @@ struct SourceLeaf {
   const std::int64_t* offsets = nullptr;
   std::uint64_t rows = 0;
   std::uint64_t most_rows = ~std::uint64_t{0};  // longer examples are cut to so many
+  // Of a whole batch of `rows` rows, the only record put: its example i has those from
+  // batch_offsets[i] to batch_offsets[i + 1].
+  const std::int64_t* batch_offsets = nullptr;
 
   /// `values` of the first example; each has `per_example` of them, and the next one's
   /// follow.
@@ -51,6 +54,16 @@ struct SourceLeaf {
                                std::size_t per_row = 1) {
     SourceLeaf leaf = of_rows(values, 0, per_row);
     leaf.offsets = offsets;
+    return leaf;
+  }
+
+  /// A whole batch of so many examples.
+  template <class T>
+  static SourceLeaf of_batch(const T* values, const std::int64_t* offsets,
+                             std::uint64_t examples, std::size_t per_row = 1) {
+    SourceLeaf leaf =
+        of_rows(values, static_cast<std::uint64_t>(offsets[examples]), per_row);
+    leaf.batch_offsets = offsets;
     return leaf;
   }
 

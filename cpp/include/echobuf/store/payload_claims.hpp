@@ -19,6 +19,16 @@ namespace echobuf {
 /// and a larger one perhaps not. Places count units for ever, as positions count
 /// records.
 ///
+/// A record that would begin at unit `wrap_from` or behind it begins at the start, too.
+/// So of the memory behind `wrap_from` only as much is written as the largest record
+/// is long, and untouched pages take no memory. Where records have at most `m` units,
+/// and units = wrap_from + m, a record always has room beside others of at most
+/// wrap_from - m units in all:
+/// - Without a wrap among these they lie in [t, h). If h < wrap_from, the record fits
+///   from h on. Else it begins at the start, and t = h - (h - t) >= m.
+/// - With one they lie in [t, e) and [0, h). The record before the wrap ended at
+///   e >= wrap_from, since the next one wrapped. So t - h = e - (e - t + h) >= m.
+///
 /// Both move in one word, so that records lie in the payload in the order of their
 /// positions: closed, term, position and place, each modulo a power of two. A producer
 /// knows the rest of their digits from the limits, which are at most one ring away.
@@ -39,14 +49,22 @@ class PayloadClaims {
     std::uint64_t place;  // where the payload had come to: see take()
   };
 
+  /// A place, and the unit of the ring that it is.
+  struct Cursor {
+    std::uint64_t place;
+    std::uint64_t unit;
+  };
+
   /// A ring of `records`, at most kMostRecords, and of `units`, at most kMostUnits.
   /// Begins at position `first`, and at `place` of the payload. `staging`: a bound
-  /// besides, of who brings records to the ring; or null.
+  /// besides, of who brings records to the ring; or null. `wrap_from`: at least 1.
   PayloadClaims(std::uint64_t records, std::uint64_t units, std::uint64_t first = 0,
-                std::uint64_t place = 0, const StagingLimits* staging = nullptr)
+                std::uint64_t place = 0, const StagingLimits* staging = nullptr,
+                std::uint64_t wrap_from = ~std::uint64_t{0})
       : staging_(staging),
         records_(records),
         units_(units),
+        wrap_from_(wrap_from),
         ends_(std::make_unique<std::uint64_t[]>(records)),
         word_(moved(0, first, place)),
         limit_(first + records),
@@ -69,13 +87,25 @@ class PayloadClaims {
     return records * sizeof(std::uint64_t);
   }
 
-  /// Returns the place of a record of `size` units, at most those of the ring, and
-  /// moves `place`, where the payload has come to, behind it.
-  std::uint64_t take(std::uint64_t& place, std::uint64_t size) const {
-    const std::uint64_t left = units_ - place % units_;
-    const std::uint64_t start = size <= left ? place : place + left;
-    place = start + size;
+  Cursor cursor(std::uint64_t place) const { return {place, place % units_}; }
+
+  /// Returns where a record of `size` units lies, at most those of the ring, and moves
+  /// `cursor`, where the payload has come to, behind it.
+  Cursor take(Cursor& cursor, std::uint64_t size) const {
+    const std::uint64_t left = units_ - cursor.unit;
+    const Cursor start = size <= left && cursor.unit < wrap_from_
+                             ? cursor
+                             : Cursor{cursor.place + left, 0};
+    const std::uint64_t end = start.unit + size;
+    cursor = {start.place + size, end < units_ ? end : 0};
     return start;
+  }
+  /// The same of `place`, where the payload has come to.
+  std::uint64_t take(std::uint64_t& place, std::uint64_t size) const {
+    Cursor at = cursor(place);
+    const Cursor start = take(at, size);
+    place = at.place;
+    return start.place;
   }
 
   // ---- producers, any number
@@ -99,31 +129,37 @@ class PayloadClaims {
       const std::uint64_t first = position_of(word, limit);
       const std::uint64_t start = place_of(word, place_limit);
       std::uint64_t count = 0;
-      std::uint64_t place = start;
+      std::uint64_t skipped = 0;
+      Cursor at = cursor(start);
       bool fits = true;
       while (count < want) {
-        std::uint64_t next = place;
-        take(next, size_of(count));
-        fits = first + count < limit && next <= place_limit;
-        if (!fits || !is_staged(first + count, next)) break;
-        place = next;
+        Cursor next = at;
+        const Cursor record = take(next, size_of(count));
+        fits = first + count < limit && next.place <= place_limit;
+        if (!fits || !is_staged(first + count, next.place)) break;
+        if (record.place != at.place) skipped = record.place - at.place;
+        at = next;
         ++count;
       }
       if (!fits) held_back_.store(true, std::memory_order_relaxed);
       if (count == 0) return {0, 0, false, 0};
       // Release: as in RecordClaims::claim().
-      if (word_.compare_exchange_weak(word, moved(word, first + count, place),
-                                      std::memory_order_acq_rel,
-                                      std::memory_order_acquire))
-        return {first, count, false, start};
+      if (!word_.compare_exchange_weak(word, moved(word, first + count, at.place),
+                                       std::memory_order_acq_rel,
+                                       std::memory_order_acquire))
+        continue;
+      if (skipped > 0) skipped_.store(skipped, std::memory_order_relaxed);
+      return {first, count, false, start};
     }
   }
 
   /// The payload of the record at `position`, which is claimed and not committed, ends
   /// at `place`.
   void end_at(std::uint64_t position, std::uint64_t place) {
-    ends_[position % records_] = place;
+    end_in(position % records_, place);
   }
+  /// The same of the record in `slot`.
+  void end_in(std::uint64_t slot, std::uint64_t place) { ends_[slot] = place; }
   /// Where that of a committed record ends.
   std::uint64_t end_of(std::uint64_t position) const {
     return ends_[position % records_];
@@ -164,14 +200,17 @@ class PayloadClaims {
 
   // ---- either side
 
-  /// The units that are taken, what a record leaves that does not wrap around counted
-  /// in. Of a moment that is over while producers or the consumer go on.
+  /// The units that are taken. Of a moment that is over while producers or the consumer
+  /// go on.
   std::uint64_t used() const {
     const std::uint64_t limit = place_limit_.load(std::memory_order_acquire);
     const std::uint64_t word = word_.load(std::memory_order_acquire);
     const std::uint64_t place =
         place_of(word, place_limit_.load(std::memory_order_acquire));
-    return std::min(units_, place - std::min(place, limit - units_));
+    const std::uint64_t freed = std::min(place, limit - units_);
+    const std::uint64_t skipped =
+        place / units_ == freed / units_ ? 0 : skipped_.load(std::memory_order_relaxed);
+    return std::min(units_, place - freed - std::min(skipped, place - freed));
   }
 
   std::uint64_t position() const { return end().position; }
@@ -248,12 +287,14 @@ class PayloadClaims {
   const StagingLimits* const staging_;
   const std::uint64_t records_;
   const std::uint64_t units_;
+  const std::uint64_t wrap_from_;
   const std::unique_ptr<std::uint64_t[]> ends_;  // of the record in each slot
   alignas(kNoSharing) std::atomic<std::uint64_t> word_;
   std::atomic<std::uint64_t> term_{0};
   alignas(kNoSharing) std::atomic<std::uint64_t> limit_;
   std::atomic<std::uint64_t> place_limit_;
   std::atomic<bool> held_back_{false};
+  std::atomic<std::uint64_t> skipped_{0};  // units, by the last wrap: a statistic
   EventCount room_;
 };
 

@@ -3,9 +3,9 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <new>
 #include <utility>
@@ -13,6 +13,7 @@
 
 #include "echobuf/buffer/length_options.hpp"
 #include "echobuf/draw/copy.hpp"
+#include "echobuf/draw/gather.hpp"
 #include "echobuf/store/borrowed_slots.hpp"
 #include "echobuf/store/host_store.hpp"
 #include "echobuf/store/memory.hpp"
@@ -61,19 +62,27 @@ struct PayloadSize {
   }
 };
 
+/// Where a record is written: its position and its slot, and its place of the payload.
+struct RecordPlace {
+  std::uint64_t position;
+  std::uint64_t slot;
+  PayloadClaims::Cursor payload;
+};
+
 class PayloadStore {
  public:
   using Rows = SharedWindow::Rows;
 
-  /// `layout`: of the slots, where the fields of `lengths` have no bytes.
+  /// `layout`: of the slots, where the fields of `lengths` have no bytes. `examples`:
+  /// of a record at most, if it is a whole batch; else 0.
   PayloadStore(RecordLayout layout, std::uint64_t capacity, const PayloadSize& size,
-               std::vector<RaggedField> fields)
+               std::vector<RaggedField> fields, std::uint64_t examples = 0)
       : slots_(std::move(layout), capacity),
         own_(std::make_unique<HostMemory>(size.bytes())),
         payload_(own_->data()),
         payload_bytes_(size.bytes()),
         stream_(HostStore::streams(size.bytes())),
-        table_(capacity, size.unit, std::move(fields)),
+        table_(capacity, size.unit, std::move(fields), examples),
         has_fixed_(has_fixed(slots_.layout())) {}
 
   /// In memory that other processes read: `window` says where.
@@ -85,7 +94,7 @@ class PayloadStore {
         payload_bytes_(window.payload_bytes()),
         stream_(HostStore::streams(payload_bytes_)),
         table_(
-            window.slots, window.unit, std::move(fields),
+            window.unit, std::move(fields),
             std::launder(reinterpret_cast<Rows*>(shared_->data() + window.rows_at()))),
         has_fixed_(has_fixed(slots_.layout())),
         ends_(std::launder(
@@ -108,8 +117,9 @@ class PayloadStore {
         same_lengths_(lengths.pack_to > 0) {}
 
   static std::size_t bytes(const RecordLayout& layout, std::uint64_t capacity,
-                           std::size_t fields) {
-    return HostStore::bytes(layout, capacity) + RowsTable::bytes(capacity, fields);
+                           std::size_t fields, std::uint64_t examples = 0) {
+    return HostStore::bytes(layout, capacity) +
+           RowsTable::bytes(capacity, fields, examples);
   }
 
   const RecordLayout& layout() const { return slots_.layout(); }
@@ -119,27 +129,49 @@ class PayloadStore {
   bool is_borrowed() const { return theirs_ != nullptr; }
   const SharedMemory* shared_memory() const { return shared_.get(); }
 
-  /// The units that example `index` of `leaves` takes.
-  std::uint64_t units_of(const SourceLeaf* leaves, std::uint64_t index) const {
-    return table_.units_of(leaves, index);
+  /// The units that example `index` of `leaves` takes; see RowsTable.
+  std::uint64_t units_of(const SourceLeaf* leaves, std::uint64_t index,
+                         std::uint64_t examples = 0) const {
+    return table_.units_of(leaves, index, examples);
   }
 
-  /// Writes example `index` of `leaves` at `position`, its rows at `place` of the
-  /// payload.
-  void write(std::uint64_t position, std::uint64_t place, const PayloadClaims& claims,
-             const SourceLeaf* leaves, std::uint64_t index, RowCopy large) {
-    if (has_fixed_) slots_.write(position, 1, leaves, index, 0);
+  /// Those of `count` examples from `from` on, or of one whole batch.
+  void units_of(const SourceLeaf* leaves, std::uint64_t from, std::uint64_t count,
+                std::uint64_t examples, std::uint64_t* units) const {
+    table_.units_of(leaves, from, count, examples, units);
+  }
+
+  /// Notes that records of up to so many units are put.
+  void note_largest(std::uint64_t units) {
+    // Relaxed: of bytes(), a statistic.
+    std::uint64_t seen = largest_.load(std::memory_order_relaxed);
+    while (units > seen &&
+           !largest_.compare_exchange_weak(seen, units, std::memory_order_relaxed))
+      continue;
+  }
+  /// The bytes of the payload that records come to: of those noted, none begins at unit
+  /// `wrap_from` or behind it.
+  std::size_t payload_bytes(std::uint64_t wrap_from) const {
+    return std::min<std::size_t>(
+        payload_bytes_,
+        (wrap_from + largest_.load(std::memory_order_relaxed)) * unit());
+  }
+
+  /// Writes example `index` of `leaves`; or a whole batch, of so many examples.
+  void write(const RecordPlace& at, const SourceLeaf* leaves, std::uint64_t index,
+             RowCopy large, std::uint64_t examples = 0) {
+    if (has_fixed_) slots_.write(at.position, 1, leaves, index, examples);
     const auto copy = [&](std::uint64_t offset, const std::byte* from,
                           std::size_t bytes) {
       std::byte* const to = payload_ + offset;
       if (large && bytes >= kStreamRow)
         large(to, from, bytes);
-      else if (bytes > 0)
-        std::memcpy(to, from, bytes);
+      else
+        detail::copy_field(to, from, bytes);
     };
-    table_.write(position, place % claims.units() * unit(), leaves, index, copy);
+    table_.write(at.slot, at.payload.unit * unit(), leaves, index, examples, copy);
     if (ends_)
-      ends_[position % slots_.capacity()] = place + table_.units_of(leaves, index);
+      ends_[at.slot] = at.payload.place + table_.units_of(leaves, index, examples);
   }
 
   /// Another process has written the borrowed records at these positions. Notes a copy
@@ -170,6 +202,15 @@ class PayloadStore {
   const Rows& rows(std::uint64_t slot, std::size_t index) const {
     return table_.rows(slot, index);
   }
+  /// See RowsTable.
+  std::uint64_t examples_of(std::uint64_t slot) const {
+    return table_.examples_of(slot);
+  }
+  const Rows& example(std::uint64_t slot, std::size_t index,
+                      std::uint64_t number) const {
+    return table_.example(slot, index, number);
+  }
+  bool in_batches() const { return table_.in_batches(); }
   const std::byte* payload() const { return payload_; }
 
   /// Bytes of the rows of the record in a slot.
@@ -223,6 +264,7 @@ class PayloadStore {
   const Rows* const theirs_ = nullptr;      // and its table
   const std::uint64_t most_ = 0;
   const bool same_lengths_ = false;
+  std::atomic<std::uint64_t> largest_{0};  // units of a record
 };
 
 }  // namespace echobuf

@@ -246,11 +246,13 @@ class Ring : public BasicRing<RecordClaims> {
 /// A ring of records that differ in size.
 class PayloadRing : public BasicRing<PayloadClaims> {
  public:
-  /// Begins at position `first`, and at `place` of the payload. `staging`: see
-  /// PayloadClaims.
+  /// Begins at position `first`, and at `place` of the payload. `staging`, `wrap_from`:
+  /// see PayloadClaims.
   PayloadRing(std::uint64_t capacity, std::uint64_t units, std::uint64_t first = 0,
-              std::uint64_t place = 0, const StagingLimits* staging = nullptr)
-      : BasicRing(capacity, first, nullptr, capacity, units, first, place, staging) {}
+              std::uint64_t place = 0, const StagingLimits* staging = nullptr,
+              std::uint64_t wrap_from = ~std::uint64_t{0})
+      : BasicRing(capacity, first, nullptr, capacity, units, first, place, staging,
+                  wrap_from) {}
 
   /// Over slots that are borrowed, at most `room` of them claimed at a time. Their
   /// owner's payload is: records take none here.

@@ -14,7 +14,8 @@ struct StageExample {
   uint64_t source;  // address of its first row
   uint64_t target;  // address in the leaf
   uint64_t draw;    // of the epoch
-  uint64_t first;   // the number of its first piece among those of all examples
+  uint32_t first;   // the number of its first piece among those of all examples
+  uint32_t row;     // 0, or its number in the whole batch that is drawn
   uint64_t rows;    // of it
 };
 static_assert(sizeof(StageExample) == 40);
@@ -68,13 +69,10 @@ class StagePiece {
   }
   /// What keys its random choices; `key`: of the epoch.
   ECHOBUF_HD DrawNumber number(const Philox4x32Key& key) const {
-    if (examples_.piece == 0) return {key, example_.draw, 0};
-    return {key,
-            example_.draw,
-            0,
-            static_cast<uint32_t>(row_) * examples_.row_elements,
-            counted(row_),
-            counted(example_.rows)};
+    if (examples_.piece == 0) return {key, example_.draw, example_.row};
+    return {key,           example_.draw,
+            example_.row,  static_cast<uint32_t>(row_) * examples_.row_elements,
+            counted(row_), counted(example_.rows)};
   }
 
  private:
