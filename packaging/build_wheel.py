@@ -91,8 +91,7 @@ def build(python: str, target: str, work: Path, isolated: bool) -> tuple[Path, P
     names = work / "plain_names.o"
     command = [tools["c++"], "-O2", "-fPIC", "-x", "c++", "-c", "-", "-o", names]
     subprocess.run(command, check=True, input=PLAIN_NAMES, text=True)
-    # With the last -O Zig compiles its C++ library.
-    linked = shlex.join(["-Os", str(names)])
+    linked = shlex.quote(str(names))
     defines = {
         "CMAKE_SYSTEM_NAME": "Linux",
         "CMAKE_SYSTEM_PROCESSOR": triple.split("-")[0],
@@ -102,7 +101,9 @@ def build(python: str, target: str, work: Path, isolated: bool) -> tuple[Path, P
         "CMAKE_CXX_COMPILER_AR": tools["ar"],
         "CMAKE_CXX_COMPILER_RANLIB": tools["ranlib"],
         "CMAKE_MODULE_LINKER_FLAGS": linked,
-        "CMAKE_SHARED_LINKER_FLAGS": linked,
+        # Zig compiles what it links in with the last -O: the driver waits, mostly, and
+        # the module needs a quick memcpy and floorf.
+        "CMAKE_SHARED_LINKER_FLAGS": f"{linked} -Os",
         "CMAKE_STRIP": "",  # the linker strips, also for other machines
         "Python_INCLUDE_DIR": include,
         # Else pybind11 takes those of the Python that builds.
