@@ -28,6 +28,7 @@ import tempfile
 import time
 import zipfile
 from pathlib import Path
+from unittest import mock
 
 ROOT = Path(__file__).parent.parent
 TARGET = re.compile(r"(x86_64|aarch64)-linux-(?:gnu\.(2)\.(\d+)|(musl))")
@@ -69,7 +70,8 @@ def write_tools(folder: Path, target: str) -> dict[str, Path]:
     zig = f"{shlex.quote(sys.executable)} -m ziglang"
     commands = {
         "cc": f"cc -target {target}",
-        "c++": f"c++ -target {target} -s",
+        # Functions that throw nothing need no tables for unwinding.
+        "c++": f"c++ -target {target} -s -fno-asynchronous-unwind-tables",
         "ar": "ar",
         "ranlib": "ranlib",
     }
@@ -173,6 +175,37 @@ def repair(wheel: Path, target: str, work: Path) -> Path:
     return repaired
 
 
+class Deflate:
+    """A compressor as zipfile takes one, which takes its time: some 4 % smaller."""
+
+    def __init__(self) -> None:
+        self._content = bytearray()
+
+    def compress(self, content: bytes) -> bytes:
+        """Take more of a file."""
+        self._content += content
+        return b""
+
+    def flush(self) -> bytes:
+        """Return the file's content as deflate writes it, without zlib's frame."""
+        from zopfli.zlib import compress  # where wheels are built
+
+        return bytes(compress(bytes(self._content), numiterations=5)[2:-4])
+
+
+def pack(wheel: Path, to: Path) -> None:
+    """Pack the files of a wheel into another one that is as small as deflate allows."""
+    # zipfile has no public way to compress by another library.
+    patched = mock.patch.object(
+        zipfile, "_get_compressor", side_effect=lambda *_: Deflate()
+    )
+    with patched, zipfile.ZipFile(wheel) as given, zipfile.ZipFile(to, "w") as packed:
+        for info in given.infolist():
+            content = given.read(info)
+            info.compress_type = zipfile.ZIP_DEFLATED
+            packed.writestr(info, content)
+
+
 def main() -> int:
     """Build, check and copy to the output folder."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -195,8 +228,8 @@ def main() -> int:
             name_musl(wheel, options.target, work)
         repaired = repair(wheel, options.target, work)
         options.out.mkdir(parents=True, exist_ok=True)
-        for file in (sdist, repaired):
-            shutil.copy2(file, options.out)
+        shutil.copy2(sdist, options.out)
+        pack(repaired, options.out / repaired.name)
     size = (options.out / repaired.name).stat().st_size
     seconds = time.monotonic() - begin
     print(f"{options.out / repaired.name}: {size:,} bytes, {seconds:.0f} s")
