@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "any_buffer.hpp"
 #include "checkpoint_dict.hpp"
 #include "echobuf/buffer/buffer.hpp"
 #include "gil.hpp"
@@ -29,8 +30,9 @@ inline constexpr int kLeft = 102;  // the context was left
 inline int code(Status status) { return static_cast<int>(status); }
 
 /// `Core`: a BasicBuffer. Calls return a code, or what they say and codes above it.
-template <class Core>
-class BoundBuffer {
+/// `Methods`: those that Python calls, AnyBuffer's, or of a ring AnyPuts's.
+template <class Core, class Methods = AnyBuffer>
+class BoundBuffer : public Methods {
  public:
   /// `leaves`: of what is put; `output`: of batches.
   BoundBuffer(const py::list& leaves, const py::list& output,

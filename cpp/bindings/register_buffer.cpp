@@ -71,14 +71,14 @@ BufferOptions make_options(
 template <class Core>
 void register_ragged(py::module_& m, const char* name) {
   using Bound = echobuf::python::RaggedHostBuffer<Core>;
-  auto buffer = py::class_<Bound>(m, name)
+  auto buffer = py::class_<Bound, echobuf::python::AnyBuffer>(m, name)
                     .def(py::init<const py::list&, const py::list&,
                                   const BufferOptions&, std::vector<py::object>>(),
                          py::arg("leaves"), py::arg("output"), py::arg("options"),
                          py::arg("makers"))
                     .def_property_readonly("share_bytes", &Bound::share)
                     .def("next_into", &Bound::next_into);
-  echobuf::python::register_methods<Bound>(buffer);
+  echobuf::python::register_direct<Bound>(buffer);
   echobuf::python::add_next<Bound>(buffer);
 }
 
@@ -130,8 +130,9 @@ void register_buffer(py::module_& m) {
       .def("__dlpack_device__",
            [](const ExportedLeaf&) { return py::make_tuple(1, 0); });
 
+  echobuf::python::register_any_buffer(m);
   auto buffer =
-      py::class_<HostBuffer>(m, "Buffer")
+      py::class_<HostBuffer, echobuf::python::AnyBuffer>(m, "Buffer")
           .def(py::init<const py::list&, const py::list&, const BufferOptions&>(),
                py::arg("leaves"), py::arg("output"), py::arg("options"))
           .def("next_exported", &HostBuffer::next_exported)
@@ -139,7 +140,7 @@ void register_buffer(py::module_& m) {
   register_ragged<echobuf::RaggedBuffer>(m, "RaggedBuffer");
   register_ragged<echobuf::PackingBuffer>(m, "PackingBuffer");
 
-  echobuf::python::register_methods<HostBuffer>(buffer);
+  echobuf::python::register_direct<HostBuffer>(buffer);
   echobuf::python::add_next<HostBuffer>(buffer);
   echobuf::python::add_next_into<HostBuffer>(buffer);
 }

@@ -25,7 +25,7 @@ void register_ragged_on_device(py::module_& m, const char* name) {
   using Core = echobuf::BasicBuffer<Backend>;
   using Bound = echobuf::python::RaggedDeviceBuffer<Core>;
   auto buffer =
-      py::class_<Bound>(m, name)
+      py::class_<Bound, echobuf::python::AnyBuffer>(m, name)
           .def(py::init<const py::list&, const py::list&, const BufferOptions&,
                         const DeviceHandle&, const DeviceBuffer::Handles&,
                         const DeviceBuffer::StageHandles&>(),
@@ -38,7 +38,7 @@ void register_ragged_on_device(py::module_& m, const char* name) {
           .def("error", &Bound::error)
           .def_static("staging_bytes", &Backend::staging_bytes)
           .def_static("needs", &needs_of<Core>);
-  echobuf::python::register_methods<Bound>(buffer);
+  echobuf::python::register_direct<Bound>(buffer);
 }
 
 }  // namespace
@@ -72,7 +72,7 @@ void register_device(py::module_& m) {
       .def("is_capturing", &DeviceHandle::is_capturing);
 
   auto buffer =
-      py::class_<DeviceBuffer>(m, "DeviceBuffer")
+      py::class_<DeviceBuffer, echobuf::python::AnyBuffer>(m, "DeviceBuffer")
           .def(py::init<const py::list&, const py::list&, const BufferOptions&,
                         const DeviceHandle&, const DeviceBuffer::Handles&,
                         const DeviceBuffer::StageHandles&>(),
@@ -89,7 +89,7 @@ void register_device(py::module_& m) {
                 return echobuf::cuda::staging_slots(options, record) * record.stride();
               })
           .def_static("needs", &needs_of<echobuf::python::DeviceCore>);
-  echobuf::python::register_methods<DeviceBuffer>(buffer);
+  echobuf::python::register_direct<DeviceBuffer>(buffer);
   register_ragged_on_device<echobuf::cuda::DevicePayloadBackend>(m,
                                                                  "RaggedDeviceBuffer");
   register_ragged_on_device<echobuf::cuda::DevicePackingBackend>(m,

@@ -4,38 +4,39 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include "any_buffer.hpp"
 #include "direct.hpp"
 
 namespace echobuf::python {
 
-/// The methods of what examples are put into.
-template <class Bound, class Class>
-void register_puts(Class& bound) {
-  bound.def("use", &Bound::use)
-      .def("carry", &Bound::carry)
-      .def("put", &Bound::put)
-      .def("put_all", &Bound::put_all);
-  add_put_tree<Bound>(bound);
+/// Registers the classes that buffers and rings inherit from.
+inline void register_any_buffer(py::module_& m) {
+  py::class_<AnyPuts>(m, "_Puts")
+      .def("use", &AnyPuts::use)
+      .def("carry", &AnyPuts::carry)
+      .def("put", &AnyPuts::put)
+      .def("put_all", &AnyPuts::put_all);
+  py::class_<AnyBuffer, AnyPuts>(m, "_Bound")
+      .def("close", &AnyBuffer::close)
+      .def("fail", &AnyBuffer::fail)
+      .def("term", &AnyBuffer::term)
+      .def("abandon", &AnyBuffer::abandon)
+      .def("reset", &AnyBuffer::reset, py::arg("epoch"), py::arg("skipped") = 0)
+      .def("draining", &AnyBuffer::draining)
+      .def("open_ahead", &AnyBuffer::open_ahead)
+      .def("go_ahead", &AnyBuffer::go_ahead)
+      .def("checkpoint", &AnyBuffer::checkpoint)
+      .def("restore", &AnyBuffer::restore)
+      .def("stats", &AnyBuffer::stats)
+      .def("release", &AnyBuffer::release)
+      .def("gone", &AnyBuffer::gone);
 }
 
-/// The methods that several buffers have.
-template <class Bound, class Class>
-void register_methods(Class& bound) {
-  register_puts<Bound>(bound);
+/// The methods of a kind of buffer that Python calls without pybind11's dispatch.
+template <class Bound>
+void register_direct(const py::handle& bound) {
+  add_put_tree<Bound>(bound);
   add_ready<Bound>(bound);
-  bound.def("close", &Bound::close)
-      .def("fail", &Bound::fail)
-      .def("term", &Bound::term)
-      .def("abandon", &Bound::abandon)
-      .def("reset", &Bound::reset, py::arg("epoch"), py::arg("skipped") = 0)
-      .def("draining", &Bound::draining)
-      .def("open_ahead", &Bound::open_ahead)
-      .def("go_ahead", &Bound::go_ahead)
-      .def("checkpoint", &Bound::checkpoint)
-      .def("restore", &Bound::restore)
-      .def("stats", &Bound::stats)
-      .def("release", &Bound::release)
-      .def("gone", &Bound::gone);
 }
 
 }  // namespace echobuf::python

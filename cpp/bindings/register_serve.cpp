@@ -138,8 +138,8 @@ void register_reader(py::module_& m, const char* name) {
 
 template <class Ring>
 void register_ring(py::module_& m, const char* name) {
-  auto ring = py::class_<Ring>(m, name);
-  echobuf::python::register_puts<Ring>(ring);
+  auto ring = py::class_<Ring, echobuf::python::AnyPuts>(m, name);
+  echobuf::python::add_put_tree<Ring>(ring);
   ring.def(py::init<const py::list&, std::uint64_t, int, double, std::uint64_t,
                     std::uint64_t>(),
            py::arg("leaves"), py::arg("slots"), py::arg("memory"), py::arg("lease_s"),

@@ -60,13 +60,39 @@ void exit_when_readable(const std::vector<int>& fds, int code) {
 using echobuf::workers::RowsDelivery;
 using echobuf::workers::SlotDelivery;
 
+/// The methods of all kinds of pools: see AnyBuffer.
+class AnyWorkerPool {
+ public:
+  using Indices = py::array_t<std::int64_t, py::array::c_style>;
+
+  AnyWorkerPool() = default;
+  AnyWorkerPool(const AnyWorkerPool&) = delete;
+  AnyWorkerPool& operator=(const AnyWorkerPool&) = delete;
+  virtual ~AnyWorkerPool() = default;
+
+  virtual int control_block_fd() const = 0;
+  virtual int memory_fd() const = 0;
+  virtual std::uint64_t term() const = 0;
+  virtual py::tuple submit(std::uint64_t term, const Indices& indices,
+                           std::uint64_t submitted) = 0;
+  virtual bool wait_committed(const Counts& counts, double timeout_s) = 0;
+  virtual Counts submitted() const = 0;
+  virtual void revoke(std::uint64_t term, const Counts& counts) = 0;
+  virtual void abandon(std::uint64_t term) = 0;
+  virtual void reap(std::uint64_t queue) = 0;
+  virtual bool is_wanted(std::uint64_t queue, std::uint64_t ticket) const = 0;
+  virtual void close() = 0;
+  virtual std::uint64_t outstanding(std::uint64_t queue) const = 0;
+  virtual std::optional<std::int64_t> making(std::uint64_t queue) const = 0;
+};
+
 /// WorkerPool as Python has it. `Core`: a BasicBuffer, or a SharedRing.
 template <class Core, class Delivery>
-class BoundWorkerPool {
+class BoundWorkerPool : public AnyWorkerPool {
  public:
-  BoundWorkerPool(const echobuf::python::BoundBuffer<Core>& buffer,
-                  std::uint64_t workers, std::uint64_t ahead)
-      : buffer_(buffer.share()) {
+  BoundWorkerPool(std::shared_ptr<Core> buffer, std::uint64_t workers,
+                  std::uint64_t ahead)
+      : buffer_(std::move(buffer)) {
     if (!buffer_) throw std::invalid_argument("the buffer was released");
     pool_ = std::make_unique<WorkerPool>(buffer_, workers, ahead);
     if (!delivery().memory())
@@ -74,7 +100,7 @@ class BoundWorkerPool {
   }
 
   /// In a forked child there is no collector thread to be joined.
-  ~BoundWorkerPool() {
+  ~BoundWorkerPool() override {
     if (!buffer_->of_this_process()) {
       static_cast<void>(pool_.release());  // NOLINT: the parent's
       return;
@@ -83,19 +109,16 @@ class BoundWorkerPool {
     pool_.reset();
     buffer_.reset();
   }
-  BoundWorkerPool(const BoundWorkerPool&) = delete;
-  BoundWorkerPool& operator=(const BoundWorkerPool&) = delete;
 
-  int control_block_fd() const { return pool_->control_block().fd(); }
+  int control_block_fd() const override { return pool_->control_block().fd(); }
   /// Of the memory that workers write examples into.
-  int memory_fd() const { return delivery().memory()->fd(); }
+  int memory_fd() const override { return delivery().memory()->fd(); }
   const Delivery& delivery() const { return pool_->delivery(); }
-  std::uint64_t term() const { return buffer_->term(); }
+  std::uint64_t term() const override { return buffer_->term(); }
 
   /// Returns a code, and how many of `indices` have been submitted so far.
-  py::tuple submit(std::uint64_t term,
-                   const py::array_t<std::int64_t, py::array::c_style>& indices,
-                   std::uint64_t submitted) {
+  py::tuple submit(std::uint64_t term, const Indices& indices,
+                   std::uint64_t submitted) override {
     const auto n = static_cast<std::uint64_t>(indices.size());
     const std::int64_t* data = indices.data();
     const Status status = echobuf::python::run(
@@ -108,7 +131,7 @@ class BoundWorkerPool {
   }
 
   /// Returns true once all tickets up to `counts` are committed, false after the time.
-  bool wait_committed(const Counts& counts, double timeout_s) {
+  bool wait_committed(const Counts& counts, double timeout_s) override {
     check(counts);
     const Status status = echobuf::python::run(
         Does::kOther, false, true, timeout_s,
@@ -120,28 +143,28 @@ class BoundWorkerPool {
     return status == Status::kOk;
   }
 
-  Counts submitted() const { return pool_->submitted(); }
-  void revoke(std::uint64_t term, const Counts& counts) {
+  Counts submitted() const override { return pool_->submitted(); }
+  void revoke(std::uint64_t term, const Counts& counts) override {
     check(counts);
     const echobuf::python::GilRelease
         released;  // a draw that it waits for may need the GIL
     pool_->revoke(term, counts);
   }
   /// Does nothing in a forked child: the term is the parent's.
-  void abandon(std::uint64_t term) {
+  void abandon(std::uint64_t term) override {
     if (!buffer_->of_this_process()) return;
     const echobuf::python::GilRelease released;
     pool_->abandon(term);
   }
-  void reap(std::uint64_t queue) { pool_->reap(queue); }
-  bool is_wanted(std::uint64_t queue, std::uint64_t ticket) const {
+  void reap(std::uint64_t queue) override { pool_->reap(queue); }
+  bool is_wanted(std::uint64_t queue, std::uint64_t ticket) const override {
     return pool_->is_wanted(queue, ticket);
   }
-  void close() { pool_->close(); }
-  std::uint64_t outstanding(std::uint64_t queue) const {
+  void close() override { pool_->close(); }
+  std::uint64_t outstanding(std::uint64_t queue) const override {
     return pool_->outstanding(queue);
   }
-  std::optional<std::int64_t> making(std::uint64_t queue) const {
+  std::optional<std::int64_t> making(std::uint64_t queue) const override {
     return pool_->making(queue);
   }
 
@@ -252,27 +275,23 @@ void register_worker(py::class_<Bound>& worker) {
       .def("done", &Bound::done);
 }
 
+/// A ragged buffer's own `share` is another one.
+template <class Core, class Methods>
+std::shared_ptr<Core> core_of(
+    const echobuf::python::BoundBuffer<Core, Methods>& buffer) {
+  return buffer.share();
+}
+
 /// Registers WorkerPool for a kind of buffer. `Bound`: the buffer's Python class.
 template <class Bound, class Core, class Delivery = SlotDelivery<Core>>
 void register_pool(py::module_& m, const char* name) {
   using WorkerPool = BoundWorkerPool<Core, Delivery>;
-  auto pool = py::class_<WorkerPool>(m, name);
-  pool.def(py::init<const Bound&, std::uint64_t, std::uint64_t>(), py::arg("buffer"),
-           py::arg("workers"), py::arg("ahead"))
-      .def("control_block_fd", &WorkerPool::control_block_fd)
-      .def("memory_fd", &WorkerPool::memory_fd)
-      .def("term", &WorkerPool::term)
-      .def("submit", &WorkerPool::submit, py::arg("term"), py::arg("indices"),
-           py::arg("submitted"))
-      .def("submitted", &WorkerPool::submitted)
-      .def("wait_committed", &WorkerPool::wait_committed)
-      .def("revoke", &WorkerPool::revoke)
-      .def("abandon", &WorkerPool::abandon)
-      .def("reap", &WorkerPool::reap)
-      .def("is_wanted", &WorkerPool::is_wanted)
-      .def("close", &WorkerPool::close)
-      .def("outstanding", &WorkerPool::outstanding)
-      .def("making", &WorkerPool::making);
+  auto pool = py::class_<WorkerPool, AnyWorkerPool>(m, name);
+  pool.def(
+      py::init([](const Bound& buffer, std::uint64_t workers, std::uint64_t ahead) {
+        return std::make_unique<WorkerPool>(core_of(buffer), workers, ahead);
+      }),
+      py::arg("buffer"), py::arg("workers"), py::arg("ahead"));
   if constexpr (std::is_same_v<Delivery, RowsDelivery<Core>>)
     pool.def("sizes", [](const WorkerPool& of) {
       const Delivery& delivery = of.delivery();
@@ -292,6 +311,21 @@ void register_rows_pool(py::module_& m, const char* name) {
 void register_workers(py::module_& m) {
   m.def("exit_when_readable", &exit_when_readable);
 
+  py::class_<AnyWorkerPool>(m, "_WorkerPool")
+      .def("control_block_fd", &AnyWorkerPool::control_block_fd)
+      .def("memory_fd", &AnyWorkerPool::memory_fd)
+      .def("term", &AnyWorkerPool::term)
+      .def("submit", &AnyWorkerPool::submit, py::arg("term"), py::arg("indices"),
+           py::arg("submitted"))
+      .def("submitted", &AnyWorkerPool::submitted)
+      .def("wait_committed", &AnyWorkerPool::wait_committed)
+      .def("revoke", &AnyWorkerPool::revoke)
+      .def("abandon", &AnyWorkerPool::abandon)
+      .def("reap", &AnyWorkerPool::reap)
+      .def("is_wanted", &AnyWorkerPool::is_wanted)
+      .def("close", &AnyWorkerPool::close)
+      .def("outstanding", &AnyWorkerPool::outstanding)
+      .def("making", &AnyWorkerPool::making);
   register_pool<echobuf::python::HostBuffer, echobuf::Buffer>(m, "WorkerPool");
   register_pool<echobuf::python::SharedRingOfOne, echobuf::serve::SharedRing>(
       m, "RingWorkerPool");

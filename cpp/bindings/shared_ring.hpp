@@ -24,8 +24,8 @@ inline py::bytes show_session(const std::array<unsigned char, 16>& session) {
 
 /// `Core`: a SharedRing, or a PayloadSharedRing.
 template <class Core>
-class BoundSharedRing : public BoundBuffer<Core> {
-  using Bound = BoundBuffer<Core>;
+class BoundSharedRing : public BoundBuffer<Core, AnyPuts> {
+  using Bound = BoundBuffer<Core, AnyPuts>;
 
  public:
   BoundSharedRing(const py::list& leaves, std::uint64_t slots, int memory,

@@ -3,13 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
-#include <mutex>
 #include <numeric>
 #include <ostream>
+#include <random>
 #include <vector>
 
 #include "ragged_support.hpp"
+#include "stress_support.hpp"
 
 namespace {
 
@@ -72,31 +72,19 @@ class RaggedStress : public testing::TestWithParam<RaggedLoad> {
   /// Runs one epoch of n examples: how often each was served.
   static Ids epoch(RaggedBuffer& buffer, std::uint64_t n, const LengthsOf& lengths) {
     const RaggedLoad& load = GetParam();
-    std::vector<Ids> counts(static_cast<std::size_t>(load.consumers), Ids(n, 0));
-    Threads consumers, producers;
-    for (Ids& count : counts)
-      consumers.start([&] {
-        Batch batch;
-        Status status = Status::kOk;
-        const auto next = [&](Deadline until) { return buffer.next(batch, until); };
-        while ((status = promptly(next)) == Status::kOk)
-          for (const std::uint64_t id : read_batch(batch, buffer.options(), lengths))
-            ++count.at(id);
-        EXPECT_EQ(status, Status::kFinished);
-      });
-    const auto all = static_cast<std::uint64_t>(load.producers);
-    for (std::uint64_t p = 0; p < all; ++p)
-      producers.start([&, p] {
-        EXPECT_EQ(
-            produce(buffer, buffer.term(), p * n / all, (p + 1) * n / all, lengths),
-            Status::kOk);
-      });
-    producers.join();
-    buffer.close();
-    consumers.join();
-    for (std::size_t c = 1; c < counts.size(); ++c)
-      for (std::uint64_t id = 0; id < n; ++id) counts[0][id] += counts[c][id];
-    return counts[0];
+    const auto put = [&](std::uint64_t first, std::uint64_t end) {
+      EXPECT_EQ(produce(buffer, buffer.term(), first, end, lengths), Status::kOk);
+    };
+    const auto draw = [&](Ids& count) {
+      Batch batch;
+      Status status = Status::kOk;
+      const auto next = [&](Deadline until) { return buffer.next(batch, until); };
+      while ((status = promptly(next)) == Status::kOk)
+        for (const std::uint64_t id : read_batch(batch, buffer.options(), lengths))
+          ++count.at(id);
+      EXPECT_EQ(status, Status::kFinished);
+    };
+    return serve_with_threads(buffer, n, load.producers, load.consumers, put, draw);
   }
 };
 
@@ -118,11 +106,8 @@ TEST_P(RaggedStress, LosesNothingTearsNothingAndUsesExactly) {
     if (number > 0) buffer.reset(number);
     const std::uint64_t n = 1500 + 17 * number;
     const Ids count = epoch(buffer, n, lengths);
-    for (std::uint64_t id = 0; id < n; ++id) {
-      ASSERT_GE(count[id],
-                std::max<std::uint64_t>(1, load.factor.num / load.factor.den));
-      ASSERT_LE(count[id], load.factor.num == 0 ? 8 : load.factor.ceil());
-    }
+    expect_exact_use(count, load.factor);
+    if (HasFatalFailure()) return;
     const std::uint64_t draws =
         std::accumulate(count.begin(), count.end(), std::uint64_t{0});
     ASSERT_EQ(buffer.stats().served, draws);
@@ -133,11 +118,8 @@ TEST_P(RaggedStress, LosesNothingTearsNothingAndUsesExactly) {
   }
 }
 
-/// Resets while everybody is at work, some of them to an epoch that was opened ahead: a
-/// batch never mixes epochs, and the epoch that is left to end is served exactly.
+/// Some epochs were opened ahead.
 TEST(RaggedStress, ResetsAtAnyMoment) {
-  constexpr std::uint64_t kEpochs = 60, kExamples = 300;
-  // Numbers of an epoch begin at its own; lengths are those of the numbers.
   const LengthsOf lengths = some_lengths(30);
   for (const bool automatic : {false, true})
     for (const std::uint32_t prefetch : {0u, 2u}) {
@@ -145,64 +127,26 @@ TEST(RaggedStress, ResetsAtAnyMoment) {
                                         : of_lengths(64, 8, {3, 1}, 3 * 130);
       options.prefetch = prefetch;
       RaggedBuffer buffer(options);
-      std::atomic<bool> stop{false};
-      std::atomic<std::uint64_t> batches{0};
-      std::mutex mutex;
-      Ids last(kExamples, 0);
-      Threads consumers;
-      for (int c = 0; c < 2; ++c)
-        consumers.start([&] {
-          Batch batch;
-          while (!stop) {
-            const Deadline soon = Clock::now() + std::chrono::milliseconds(20);
-            if (buffer.next(batch, soon) != Status::kOk) {
-              std::this_thread::yield();
-              continue;
-            }
-            ++batches;
-            const Ids ids = read_batch(batch, options, lengths);
-            const std::lock_guard lock(mutex);
-            for (const std::uint64_t id : ids) {
-              ASSERT_EQ(id / 1000, ids[0] / 1000) << "a batch of two epochs";
-              if (id / 1000 == kEpochs) ++last.at(id % 1000);
-            }
-          }
-        });
+      ResetLoad<RaggedBuffer> load{60,      300, 300, 30, {automatic ? 0u : 3u, 1},
+                                   prefetch};
+      load.take = [&](Ids& ids, Deadline soon) {
+        Batch batch;
+        const Status status = buffer.next(batch, soon);
+        if (status == Status::kOk) ids = read_batch(batch, options, lengths);
+        return status;
+      };
+      load.put = [&](std::uint64_t term, std::uint64_t first, std::uint64_t end) {
+        return produce(buffer, term, first, end, lengths);
+      };
       std::mt19937_64 random(prefetch);
       bool ahead = false;
-      for (std::uint64_t number = 1; number <= kEpochs; ++number) {
+      load.enter = [&](std::uint64_t number) {
         if (!ahead || !buffer.go_ahead()) buffer.reset(number);
-        const std::uint64_t until = batches + random() % 30;
-        const std::uint64_t term = buffer.term();
-        Threads producers;
-        for (std::uint64_t p = 0; p < 2; ++p)
-          producers.start([&, p] {
-            const std::uint64_t base = number * 1000;
-            const Status status = produce(buffer, term, base + p * kExamples / 2,
-                                          base + (p + 1) * kExamples / 2, lengths);
-            EXPECT_NE(status, Status::kTimeout);
-            if (number == kEpochs) {
-              EXPECT_EQ(status, Status::kOk);
-            }
-          });
-        if (number == kEpochs) continue;  // this one is left to end
-        const Deadline latest = far_off();
-        while (batches < until && Clock::now() < latest) std::this_thread::yield();
-        EXPECT_GE(batches, until) << "nothing is served any more";
-        buffer.close();
-        producers.join();
+      };
+      load.leave = [&](std::uint64_t number) {
         ahead = random() % 2 && buffer.open_ahead(number + 1);
-      }
-      buffer.close();
-      const Deadline latest = far_off();
-      while (!buffer.checkpoint().epoch_done && Clock::now() < latest)
-        std::this_thread::yield();
-      stop = true;
-      consumers.join();
-      for (const std::uint64_t times : last) {
-        EXPECT_GE(times, automatic ? 1u : 3u);
-        EXPECT_LE(times, automatic ? 8u : 3u);
-      }
+      };
+      load.run(buffer);
     }
 }
 

@@ -2,15 +2,13 @@
 // sizes. Nothing is lost, nothing is torn, and use is exact.
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cstring>
-#include <mutex>
 #include <numeric>
 #include <ostream>
-#include <tuple>
+#include <random>
 #include <vector>
 
-#include "support.hpp"
+#include "stress_support.hpp"
 
 namespace {
 
@@ -65,14 +63,12 @@ class Stress : public testing::TestWithParam<Load> {
     return options;
   }
 
-  /// Puts its share of the numbers below n, in pieces of any size.
-  void produce(Buffer& buffer, std::uint64_t p, std::uint64_t n) const {
-    const auto producers = static_cast<std::uint64_t>(GetParam().producers);
+  /// Puts first ... end - 1, in pieces of any size.
+  void produce(Buffer& buffer, std::uint64_t first, std::uint64_t end) const {
     const std::size_t bytes = GetParam().bytes;
-    std::mt19937_64 random(p);
-    const std::uint64_t end = (p + 1) * n / producers;
+    std::mt19937_64 random(first);
     std::vector<std::byte> piece;
-    for (std::uint64_t id = p * n / producers; id < end;) {
+    for (std::uint64_t id = first; id < end;) {
       const std::uint64_t count = std::min(end - id, 1 + random() % 40);
       piece.resize(count * bytes);
       for (std::uint64_t i = 0; i < count; ++i)
@@ -106,17 +102,10 @@ class Stress : public testing::TestWithParam<Load> {
 
   /// Runs one epoch of n examples: how often each was served.
   Ids epoch(Buffer& buffer, std::uint64_t n) const {
-    std::vector<Ids> counts(static_cast<std::size_t>(GetParam().consumers), Ids(n, 0));
-    Threads consumers, producers;
-    for (Ids& count : counts) consumers.start([&] { consume(buffer, count); });
-    for (int p = 0; p < GetParam().producers; ++p)
-      producers.start([&, p] { produce(buffer, static_cast<std::uint64_t>(p), n); });
-    producers.join();
-    buffer.close();
-    consumers.join();
-    for (std::size_t c = 1; c < counts.size(); ++c)
-      for (std::uint64_t id = 0; id < n; ++id) counts[0][id] += counts[c][id];
-    return counts[0];
+    return serve_with_threads(
+        buffer, n, GetParam().producers, GetParam().consumers,
+        [&](std::uint64_t first, std::uint64_t end) { produce(buffer, first, end); },
+        [&](Ids& count) { consume(buffer, count); });
   }
 };
 
@@ -137,11 +126,8 @@ TEST_P(Stress, LosesNothingTearsNothingAndUsesExactly) {
     // The number of a record of one byte is all that can be checked of it.
     const std::uint64_t n = load.bytes == 1 ? 256 : 4000 + 17 * number;
     const Ids count = epoch(buffer, n);
-    for (std::uint64_t id = 0; id < n; ++id) {
-      ASSERT_GE(count[id],
-                std::max<std::uint64_t>(1, load.factor.num / load.factor.den));
-      ASSERT_LE(count[id], load.factor.num == 0 ? 8 : load.factor.ceil());
-    }
+    expect_exact_use(count, load.factor);
+    if (HasFatalFailure()) return;
     const std::uint64_t draws =
         std::accumulate(count.begin(), count.end(), std::uint64_t{0});
     ASSERT_EQ(buffer.stats().served, draws);
@@ -153,77 +139,26 @@ TEST_P(Stress, LosesNothingTearsNothingAndUsesExactly) {
   }
 }
 
-/// Resets while everybody is at work: a batch never mixes epochs, and the epoch that is
-/// left to end is served exactly.
 TEST(Stress, ResetsAtAnyMoment) {
-  constexpr std::uint64_t kEpochs = 120, kExamples = 600, kLastExamples = 500;
   for (const bool automatic : {false, true})
     for (const std::uint32_t prefetch : {0u, 2u}) {
       BufferOptions options =
           automatic ? numbered_auto(96, 8) : numbered(96, 8, {3, 1});
       options.prefetch = prefetch;
       Buffer buffer(options);
-      std::atomic<bool> stop{false};
-      std::atomic<std::uint64_t> batches{0};
-      std::mutex mutex;
-      Ids last(kLastExamples, 0);
-      Threads consumers;
-      for (int c = 0; c < 2; ++c)
-        consumers.start([&] {
-          Ids ids;
-          while (!stop) {
-            // An epoch that ends is followed by another one, until we are told to stop.
-            const Deadline soon = Clock::now() + std::chrono::milliseconds(20);
-            if (next(buffer, ids, soon) != Status::kOk) {
-              std::this_thread::yield();
-              continue;
-            }
-            ++batches;
-            const std::lock_guard lock(mutex);
-            for (const std::uint64_t id : ids) {
-              ASSERT_EQ(id >> 32, ids[0] >> 32) << "a batch of two epochs";
-              if (id >> 32 == kEpochs) ++last.at(id & 0xFFFFFFFF);
-            }
-          }
+      ResetLoad<Buffer> load{120, 600, 500, 40, {automatic ? 0u : 3u, 1}, prefetch};
+      load.take = [&](Ids& ids, Deadline soon) { return next(buffer, ids, soon); };
+      load.put = [&](std::uint64_t term, std::uint64_t first, std::uint64_t end) {
+        const Ids ids = range(first, end);
+        const SourceLeaf leaf = leaf_of(ids);
+        std::uint64_t done = 0;
+        return promptly([&](Deadline deadline) {
+          return buffer.put(term, &leaf, ids.size(), 0, done, deadline, nullptr);
         });
-      std::mt19937_64 random(prefetch);
-      for (std::uint64_t number = 1; number <= kEpochs; ++number) {
-        buffer.reset(number);
-        // Fewer than an epoch has in any case.
-        const std::uint64_t until = batches + random() % 40;
-        const std::uint64_t examples = number == kEpochs ? kLastExamples : kExamples;
-        const std::uint64_t term = buffer.term();
-        Threads producers;
-        for (std::uint64_t p = 0; p < 2; ++p)
-          producers.start([&, p] {
-            const Ids ids = range((number << 32) + p * examples / 2,
-                                  (number << 32) + (p + 1) * examples / 2);
-            const SourceLeaf leaf = leaf_of(ids);
-            std::uint64_t done = 0;
-            const Status status = promptly([&](Deadline deadline) {
-              return buffer.put(term, &leaf, ids.size(), 0, done, deadline, nullptr);
-            });
-            EXPECT_NE(status, Status::kTimeout);
-            if (number == kEpochs) {
-              EXPECT_EQ(status, Status::kOk);
-            }
-          });
-        if (number == kEpochs) continue;  // this one is left to end
-        const Deadline latest = far_off();
-        while (batches < until && Clock::now() < latest) std::this_thread::yield();
-        EXPECT_GE(batches, until) << "nothing is served any more";
-        buffer.close();
-      }
-      buffer.close();
-      const Deadline latest = far_off();
-      while (!buffer.checkpoint().epoch_done && Clock::now() < latest)
-        std::this_thread::yield();
-      stop = true;
-      consumers.join();
-      for (const std::uint64_t times : last) {
-        EXPECT_GE(times, automatic ? 1u : 3u);
-        EXPECT_LE(times, automatic ? 8u : 3u);
-      }
+      };
+      load.enter = [&](std::uint64_t number) { buffer.reset(number); };
+      load.leave = [](std::uint64_t) {};
+      load.run(buffer);
     }
 }
 

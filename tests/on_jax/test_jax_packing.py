@@ -46,6 +46,7 @@ def test_a_step_is_compiled_once_and_once_more_for_a_last_batch(drop_last):
 def test_a_mask_of_segment_ids_keeps_examples_apart():
     """The attention of a row is that of its examples alone, one after the other."""
 
+    @jax.jit
     def attend(x, mask):
         scores = jnp.where(mask, x[:, None] * x[None, :] / 100, -jnp.inf)
         return jnp.nan_to_num(jax.nn.softmax(scores, axis=-1)) @ x
@@ -57,9 +58,10 @@ def test_a_mask_of_segment_ids_keeps_examples_apart():
     mask = (ids[:, :, None] == ids[:, None, :]) & (ids > 0)[:, :, None]
     mask &= jnp.tril(jnp.ones(mask.shape[1:], bool))
     rows = jax.vmap(attend)(batch.values, mask)
-    for row, values, segments in zip(rows, batch.values, ids, strict=True):
+    arrays = (np.asarray(array) for array in (rows, batch.values, ids))
+    for row, values, segments in zip(*arrays, strict=True):
         for segment in range(1, int(segments.max()) + 1):
-            at = np.flatnonzero(np.asarray(segments) == segment)
-            alone = attend(values[at], jnp.tril(jnp.ones((len(at), len(at)), bool)))
+            at = np.flatnonzero(segments == segment)
+            alone = attend(values[at], np.tril(np.ones((len(at), len(at)), bool)))
             np.testing.assert_allclose(row[at], alone, rtol=1e-5)
     assert int(ids.max()) > 1

@@ -151,13 +151,7 @@ class CudaBackend:
         """Return the leaves of the next batch, valid on `stream`; or a code."""
         self._check_process()
         handle = self._arrays.stream(stream)
-        try:
-            leaves, addresses = self._arrays.empty(handle)
-        except MemoryError as error:
-            raise self._no_room_for_batch(error) from None
-        except DeviceError:
-            self.core.notice_loss()  # producers may wait for room
-            raise
+        leaves, addresses = self._allocate(self._arrays.empty, handle)
         count = self._draw(addresses, handle, timeout)
         if count < 0:
             return -count
@@ -176,13 +170,7 @@ class CudaBackend:
             SpecError: names the leaf that does not fit.
         """
         self._check_process()
-        try:
-            drawn, addresses, handle = self._arrays.out(leaves, stream)
-        except MemoryError as error:
-            raise self._no_room_for_batch(error) from None
-        except DeviceError:
-            self.core.notice_loss()  # producers may wait for room
-            raise
+        drawn, addresses, handle = self._allocate(self._arrays.out, leaves, stream)
         count = self._draw(addresses, handle, timeout)
         if count >= 0:
             self._arrays.finish(leaves, drawn, count, handle)
@@ -234,6 +222,16 @@ class CudaBackend:
             return self.core.next_at(addresses, stream, timeout)
         except _core.CudaError as error:
             raise device_error(self._device.name, error) from None
+
+    def _allocate(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        """Return what `call` does, which allocates or finds the arrays of a batch."""
+        try:
+            return call(*arguments)
+        except MemoryError as error:
+            raise self._no_room_for_batch(error) from None
+        except DeviceError:
+            self.core.notice_loss()  # producers may wait for room
+            raise
 
     def _check_process(self) -> None:
         if self._device.gone is not None:

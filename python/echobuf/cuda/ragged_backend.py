@@ -15,7 +15,7 @@ from echobuf._engine.ragged_out import Layout, memory_of
 from echobuf.cuda.arrays import Arrays
 from echobuf.cuda.backend import CudaBackend
 from echobuf.cuda.device import device_error
-from echobuf.errors import DeviceError, OptionError
+from echobuf.errors import OptionError
 from echobuf.field import Field, is_ragged, row_shape
 from echobuf.ragged import Padded, Ragged
 from echobuf.spec import Spec, make_spec
@@ -114,13 +114,7 @@ class RaggedCudaBackend(CudaBackend):
             if code != _core.RESIZE:
                 return code
             arrays = self._arrays_for(count, rows)
-            try:
-                leaves, addresses = arrays.empty(handle)
-            except MemoryError as error:
-                raise self._no_room_for_batch(error) from None
-            except DeviceError:
-                self.core.notice_loss()  # producers may wait for room
-                raise
+            leaves, addresses = self._allocate(arrays.empty, handle)
             memory = self._memory(addresses, rows)
         arrays.finish(leaves, leaves, count, handle)
         if self._convert is not None:
@@ -217,13 +211,7 @@ class RaggedCudaBackend(CudaBackend):
         self._check_process()
         parts, layout = self.ragged_out.take_apart(leaves)
         arrays = self._arrays_of(layout)
-        try:
-            drawn, addresses, handle = arrays.out(parts, stream)
-        except MemoryError as error:
-            raise self._no_room_for_batch(error) from None
-        except DeviceError:
-            self.core.notice_loss()  # producers may wait for room
-            raise
+        drawn, addresses, handle = self._allocate(arrays.out, parts, stream)
         if self._why_no_graph and self.is_capturing(handle):
             raise _no_graph("the stream is being captured", self._why_no_graph)
         memory = Memory(*memory_of(self._spec, layout, addresses, packs=self._packs))
