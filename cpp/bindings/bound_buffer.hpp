@@ -34,6 +34,7 @@ inline int code(Status status) { return static_cast<int>(status); }
 template <class Core, class Methods = AnyBuffer>
 class BoundBuffer : public Methods {
  public:
+  // AnyPuts has some of them alone. NOLINTBEGIN(modernize-use-override)
   /// `leaves`: of what is put; `output`: of batches.
   BoundBuffer(const py::list& leaves, const py::list& output,
               std::shared_ptr<Core> buffer)
@@ -220,6 +221,7 @@ class BoundBuffer : public Methods {
     const auto lock = lock_pointer();
     return released_.expired();
   }
+  // NOLINTEND(modernize-use-override)
 
  protected:
   /// The buffer, kept alive for a call; empty after release().

@@ -193,11 +193,11 @@ inline void restore_sweep(AutoSweep& sweep, const Position& position,
 /// The rows that packing had begun where the walk is. Throws std::invalid_argument
 /// where they cannot have had draws from later on.
 template <class S>
-void restore_rows(S& sweep, OpenRows rows, std::uint64_t served_ahead) {
+void restore_rows(S& sweep, const OpenRows& rows, std::uint64_t served_ahead) {
   constexpr auto* kWrong = "more was served than the open rows hold";
   detail::require(served_ahead <= detail::kMostRecords, kWrong);
   detail::require(rows || served_ahead == 0, kWrong);
-  sweep.open_rows = std::move(rows);
+  sweep.open_rows = rows;
   sweep.served_ahead = served_ahead;
 }
 

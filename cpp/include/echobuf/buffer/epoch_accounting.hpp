@@ -32,8 +32,8 @@ struct Checkpoint {
 template <class Ring>
 class EpochAccounting {
  public:
-  EpochAccounting(const BufferOptions& options, Ring& ring, const Sweep& start)
-      : options_(options), ring_(ring), handed_(start) {
+  EpochAccounting(const BufferOptions& options, Ring& ring, Sweep start)
+      : options_(options), ring_(ring), handed_(std::move(start)) {
     epoch_.number = options.epoch;
     epoch_.base = ring.tail();
   }

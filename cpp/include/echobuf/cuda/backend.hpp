@@ -119,7 +119,7 @@ struct CudaBackend {
   PutPath put_path() { return {ring, store}; }
 
   /// Begins to upload. `broken` is called when that has come to an end by itself.
-  void start(std::function<void()> broken) { uploader_->start(std::move(broken)); }
+  void start(const std::function<void()>& broken) { uploader_->start(broken); }
   void stop() { uploader_->stop(); }
   /// In a forked child, where no call of the driver is allowed.
   void abandon() {}

@@ -221,7 +221,7 @@ class RowsDraw {
         const Address index = at + 8 * round_up(examples, 2);
         const Address cell = index + 8 * round_up(examples + 1, 2);
         fields.push_back({at, index, cell});
-        at = cell + 8 * 2;
+        at = cell + std::uint64_t{8} * 2;
       }
       words = (at - begin) / 8;
     }

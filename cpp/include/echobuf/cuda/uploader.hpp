@@ -66,8 +66,8 @@ class BasicUploader : public DrawOrder {
 
   /// `broken` is called, from whatever thread, when the driver has refused a call.
   /// Throws std::system_error where no thread can be started.
-  void start(std::function<void()> broken) {
-    broken_ = std::move(broken);
+  void start(const std::function<void()>& broken) {
+    broken_ = broken;
     thread_ = std::thread([this] { run(); });
   }
 

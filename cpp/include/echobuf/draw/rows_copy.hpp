@@ -158,8 +158,9 @@ class RowsCopier {
 /// Fills `bytes` with `pattern` again and again; with zeros, if it is empty.
 inline void fill_rows(std::byte* to, std::size_t bytes,
                       const std::vector<std::byte>& pattern) {
-  if (pattern.empty() || bytes == 0) {
-    if (bytes > 0) std::memset(to, 0, bytes);
+  if (bytes == 0) return;
+  if (pattern.empty()) {
+    std::memset(to, 0, bytes);
     return;
   }
   std::size_t done = std::min(pattern.size(), bytes);

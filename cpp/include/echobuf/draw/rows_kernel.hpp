@@ -22,15 +22,18 @@ struct RowsSpan {
 /// Returns the span of record `i`; number leaf.records is what is behind the last.
 ECHOBUF_HD inline RowsSpan span_of(const RowsLeaf& leaf, uint32_t i) {
   if (leaf.ends != 0) {
-    const uint64_t begin = device::load<uint64_t>(leaf.ends + 8 * i) * leaf.row;
+    const uint64_t begin =
+        device::load<uint64_t>(leaf.ends + uint64_t{8} * i) * leaf.row;
     if (i >= leaf.records) return {begin, 0, leaf.bytes};
-    const uint64_t end = device::load<uint64_t>(leaf.ends + 8 * i + 8) * leaf.row;
+    const uint64_t end =
+        device::load<uint64_t>(leaf.ends + uint64_t{8} * i + 8) * leaf.row;
     return {begin, end - begin, end};
   }
   const uint64_t begin = i * leaf.each;
-  const uint64_t size = leaf.lengths == 0
-                            ? leaf.each
-                            : device::load<uint64_t>(leaf.lengths + 8 * i) * leaf.row;
+  const uint64_t size =
+      leaf.lengths == 0
+          ? leaf.each
+          : device::load<uint64_t>(leaf.lengths + uint64_t{8} * i) * leaf.row;
   return {begin, size, begin + leaf.each};
 }
 
@@ -41,7 +44,7 @@ ECHOBUF_HD inline uint32_t record_at(const RowsLeaf& leaf, uint64_t at) {
   uint32_t low = 0;
   for (uint32_t high = leaf.records + 1; high - low > 1;) {
     const uint32_t middle = low + (high - low) / 2;
-    if (device::load<uint64_t>(leaf.ends + 8 * middle) <= row)
+    if (device::load<uint64_t>(leaf.ends + uint64_t{8} * middle) <= row)
       low = middle;
     else
       high = middle;
@@ -99,7 +102,8 @@ ECHOBUF_HD inline void draw_rows_word(const RowsLeaf& leaf, uint64_t index) {
     if (at < data) {
       const uint64_t end = data < stop ? data : stop;
       if (leaf.sources != 0) {
-        const uint64_t from = device::load<uint64_t>(leaf.sources + 8 * i) + leaf.add;
+        const uint64_t from =
+            device::load<uint64_t>(leaf.sources + uint64_t{8} * i) + leaf.add;
         const uint64_t skip = from % 16;  // a window begins anywhere in a record
         copy_some(leaf.base + at, from - skip, skip + span.size, skip + at - span.begin,
                   end - at, leaf.grain);
@@ -147,8 +151,9 @@ ECHOBUF_HD inline void copy_record_word(uint64_t to, uint64_t from, uint64_t byt
 template <class Threads>
 ECHOBUF_HD inline void place_rows_block(const Threads& threads, const PlaceMoves& moves,
                                         uint32_t block) {
-  const uint64_t at = moves.records + uint64_t{block / moves.pieces} *
-                                          (sizeof(PlacedRecord) + 8 * moves.fields);
+  const uint64_t at =
+      moves.records + uint64_t{block / moves.pieces} *
+                          (sizeof(PlacedRecord) + uint64_t{8} * moves.fields);
   const PlacedRecord record = device::see<PlacedRecord>(at);
   const uint64_t begin = uint64_t{block % moves.pieces} * kPlacedPiece;
   if (begin >= record.length) return;
@@ -158,7 +163,7 @@ ECHOBUF_HD inline void place_rows_block(const Threads& threads, const PlaceMoves
     for (uint32_t i = 0; i < moves.leaves; ++i) {
       const PlacedLeaf& leaf = moves.leaf[i];
       const uint64_t from =
-          device::load<uint64_t>(at + sizeof(PlacedRecord) + 8 * leaf.field) +
+          device::load<uint64_t>(at + sizeof(PlacedRecord) + uint64_t{8} * leaf.field) +
           begin * leaf.row;
       const uint64_t to = record.block + leaf.offset + record.row * leaf.pitch +
                           (record.first + begin) * leaf.row;
