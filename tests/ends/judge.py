@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from books import CAUSE
@@ -38,6 +39,15 @@ def words_of(cell: Cell, plan: dict[str, Any]) -> tuple[str, ...]:
     return ()
 
 
+# Of Python itself, in a child whose parent is killed before it has told the child what
+# to do; after a signal that kills, nobody can prevent it.
+ORPHANED = re.compile(
+    r'Traceback \(most recent call last\):\n  File "<string>", line 1, in <module>\n'
+    r'(?:  File ".*/multiprocessing/spawn\.py", .*\n(?:    .*\n)+)+'
+    r"EOFError: Ran out of input\n"
+)
+
+
 def problems_of(
     cell: Cell, plan: dict[str, Any], programs: list[Program], killed: dict[int, int]
 ) -> list[str]:
@@ -49,10 +59,11 @@ def problems_of(
         code, due = program.wait(0), killed.get(program.pid, 0)
         if code != due and not (due and code == 0):
             problems.append(f"{program.script} ended with {code}, not {due}")
-        if program.errors.strip() and not (
-            cell.end == "disk" and "can take no more items" in program.errors
+        errors = ORPHANED.sub("", program.errors) if due else program.errors
+        if errors.strip() and not (
+            cell.end == "disk" and "can take no more items" in errors
         ):
-            problems.append(f"{program.script} wrote to stderr:\n{program.errors}")
+            problems.append(f"{program.script} wrote to stderr:\n{errors}")
         problems += _problems_of_ranks(cell, program)
         for error in errors_of(program):
             text = " ".join(error).lower()
