@@ -29,7 +29,7 @@ std::size_t first_fit(std::vector<Row>& rows, std::uint64_t length,
 }
 
 /// Lengths from 0 to `most`; of some seeds most are long, or short, or fill a row.
-std::vector<std::uint64_t> some_lengths(std::uint64_t most, std::uint64_t seed) {
+std::vector<std::uint64_t> lengths_up_to(std::uint64_t most, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<std::uint64_t> lengths(1000);
   for (std::uint64_t& length : lengths) {
@@ -46,7 +46,7 @@ TEST(RowPacker, PutsExamplesWhereTheReferenceDoes) {
     for (std::uint64_t seed = 0; seed < 8; ++seed) {
       RowPacker packer(row_length);
       std::vector<Row> rows;
-      for (const std::uint64_t length : some_lengths(row_length, seed)) {
+      for (const std::uint64_t length : lengths_up_to(row_length, seed)) {
         const std::uint64_t before = packer.rows();
         const std::int64_t next = packer.next_row(length);
         const RowPacker::Place place = packer.place(next, length);
@@ -68,7 +68,7 @@ TEST(RowPacker, ClosesRowsThatAreFullOrThatAreFollowedByAsManyAsMayBeOpen) {
   for (const std::uint64_t row_length : {1, 7, 100})
     for (std::uint64_t seed = 0; seed < 8; ++seed) {
       RowPacker packer(row_length);
-      const std::vector<std::uint64_t> lengths = some_lengths(row_length, seed);
+      const std::vector<std::uint64_t> lengths = lengths_up_to(row_length, seed);
       std::vector<std::uint64_t> closed_after;  // examples; of each row
       std::vector<std::uint64_t> last;          // example of each row
       for (std::size_t i = 0; i < lengths.size(); ++i) {
@@ -87,7 +87,7 @@ TEST(RowPacker, ClosesRowsThatAreFullOrThatAreFollowedByAsManyAsMayBeOpen) {
 TEST(RowPacker, GoesOnFromTheRowsBegunBefore) {
   for (const std::uint64_t row_length : {2, 7, 100})
     for (std::uint64_t seed = 0; seed < 8; ++seed) {
-      const std::vector<std::uint64_t> lengths = some_lengths(row_length, seed);
+      const std::vector<std::uint64_t> lengths = lengths_up_to(row_length, seed);
       for (const std::size_t cut : {0, 1, 30, 200, 999}) {
         RowPacker whole(row_length), rest(row_length);
         for (std::size_t i = 0; i < cut; ++i)
