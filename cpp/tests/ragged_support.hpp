@@ -111,7 +111,8 @@ inline Ids read_batch(const Batch& batch, const BufferOptions& options,
     const LeafPlace& place = batch.places[f + 1];
     const std::byte* values = block + place.values;
     std::vector<std::int64_t> index(batch.count + (packed ? 1 : 0));
-    std::memcpy(index.data(), block + place.index, index.size() * 8);
+    if (!index.empty())
+      std::memcpy(index.data(), block + place.index, index.size() * 8);
     const auto expect_padding = [&](const std::byte* from, const std::byte* end) {
       for (std::size_t at = 0; from + at < end; ++at)
         ASSERT_EQ(from[at],
