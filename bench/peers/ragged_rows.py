@@ -174,7 +174,7 @@ class Echobuf:
 
 
 class Peer(ABC):
-    """A peer that takes sequences by their numbers, or by an order that it makes."""
+    """A peer that draws batches of sequences."""
 
     packages: tuple[str, ...] = ("numpy",)
     guarantees = GUARANTEES
@@ -182,8 +182,6 @@ class Peer(ABC):
     def __init__(self, settings: dict[str, Any]) -> None:
         self.batch, self.batches = settings["batch"], settings["batches"]
         self.sequences = Sequences(settings)
-        self.rng = np.random.default_rng(1)
-        self.order = np.empty(0, np.int64)
         self.open()
 
     @abstractmethod
@@ -191,18 +189,12 @@ class Peer(ABC):
         """Import the peer, and store the sequences."""
 
     @abstractmethod
-    def take(self, index: Any) -> Any:
+    def sample(self) -> Any:
         """Return a batch, all of whose values and offsets are there."""
 
     @abstractmethod
     def to_list(self, batch: Any) -> list[Any]:
         """Return the arrays of the sequences of a batch."""
-
-    def sample(self) -> Any:
-        if len(self.order) < self.batch:
-            self.order = self.rng.permutation(len(self.sequences))
-        index, self.order = self.order[: self.batch], self.order[self.batch :]
-        return self.take(index)
 
     def warm_up(self) -> None:
         """Check the batches of a pass."""
@@ -218,7 +210,26 @@ class Peer(ABC):
         return int(self.batches)
 
 
-class ListOfArrays(Peer):
+class Taker(Peer):
+    """A peer that takes sequences by their numbers, which come from a permutation."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        super().__init__(settings)
+        self.rng = np.random.default_rng(1)
+        self.order = np.empty(0, np.int64)
+
+    @abstractmethod
+    def take(self, index: Any) -> Any:
+        """Return the batch of these numbers."""
+
+    def sample(self) -> Any:
+        if len(self.order) < self.batch:
+            self.order = self.rng.permutation(len(self.sequences))
+        index, self.order = self.order[: self.batch], self.order[self.batch :]
+        return self.take(index)
+
+
+class ListOfArrays(Taker):
     """A list of arrays, each in memory of its own."""
 
     def open(self) -> None:
@@ -262,7 +273,7 @@ class FullOfZeros(ListOfArrays):
         return [row[:n] for row, n in zip(*batch, strict=True)]
 
 
-class ArrowTake(Peer):
+class ArrowTake(Taker):
     """`take` of an Arrow array of lists; its parts are NumPy's, without a copy."""
 
     packages = ("pyarrow", "numpy")
@@ -283,7 +294,7 @@ class ArrowTake(Peer):
         return np.split(values, offsets[1:-1])
 
 
-class Datasets(Peer):
+class Datasets(Taker):
     """A Hugging Face dataset with the format "numpy", whose arrays are put together."""
 
     packages = ("datasets", "pyarrow", "numpy")

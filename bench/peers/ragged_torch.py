@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from peers.ragged_rows import EIGHTH, Peer
+from peers.ragged_rows import EIGHTH, Peer, Taker
 
 
-class ListOfTensors(Peer):
+class ListOfTensors(Taker):
     """A list of tensors, each in memory of its own."""
 
     packages = ("torch", "numpy")
@@ -99,9 +99,6 @@ class TorchRL(Peer):
     def sample(self) -> Any:
         return self.buffer.sample().get("tokens", **self.options)
 
-    def take(self, index: Any) -> Any:
-        raise NotImplementedError("the sampler has an order of its own")
-
     def to_list(self, batch: Any) -> list[Any]:
         return [row.numpy() for row in batch.unbind()]
 
@@ -118,7 +115,7 @@ class PaddedTorchRL(TorchRL):
         return [row[: len(np.trim_zeros(row[1:], "b")) + 1] for row in batch.numpy()]
 
 
-class Collator(Peer):
+class Collator(Taker):
     """`DataCollatorWithPadding` of transformers, of lists, as tokenizers return them.
 
     Its tensors are int64, and it makes an attention mask, too.

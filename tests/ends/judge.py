@@ -39,8 +39,8 @@ def words_of(cell: Cell, plan: dict[str, Any]) -> tuple[str, ...]:
     return ()
 
 
-# Of Python itself, in a child whose parent is killed before it has told the child what
-# to do; after a signal that kills, nobody can prevent it.
+# Of Python itself, in a worker whose parent is killed as it starts, before the worker
+# was told what to do: nobody can prevent it.
 ORPHANED = re.compile(
     r'Traceback \(most recent call last\):\n  File "<string>", line 1, in <module>\n'
     r'(?:  File ".*/multiprocessing/spawn\.py", .*\n(?:    .*\n)+)+'
@@ -59,7 +59,9 @@ def problems_of(
         code, due = program.wait(0), killed.get(program.pid, 0)
         if code != due and not (due and code == 0):
             problems.append(f"{program.script} ended with {code}, not {due}")
-        errors = ORPHANED.sub("", program.errors) if due else program.errors
+        errors = program.errors
+        if due and plan["is_at_start"] and plan["workers"]:
+            errors = ORPHANED.sub("", errors)
         if errors.strip() and not (
             cell.end == "disk" and "can take no more items" in errors
         ):

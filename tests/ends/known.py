@@ -11,5 +11,6 @@ KNOWN: tuple[tuple[str, int], ...] = (
     ("server_workers/disk/first", 6),  # a descriptor, where a worker cannot start
     ("server/sigkill/first", 1),  # a join that Ctrl-C cuts off is no end of a thread
     ("thread/ctrl_c/first", 2),  # while an epoch begins
+    ("server_workers/sigterm/first", 739945),  # as its worker started
     ("workers/hangs/ahead", 6),  # at the exit, for a lock that a stopped thread had
 )

@@ -1,11 +1,11 @@
 """Loaders that echo the batches of upstream, with leaves that differ in length."""
 
 import numpy as np
-import pyarrow as pa
 import pytest
+from text_batches import FORMS, text
 
 import echobuf
-from echobuf import EchoLoader, Padded, Ragged
+from echobuf import EchoLoader, Padded
 from echobuf.buffer import engine_of
 from echobuf.loader.loader import internals_of
 from echobuf.spec import describe
@@ -16,41 +16,8 @@ KWARGS = {"unit": "batch", "window": 6, "factor": 2, "payload_bytes": 4000}
 SIZE = 8
 
 
-def text(number):
-    length = number * 7 % 12
-    return {
-        "ids": np.arange(number, number + length, dtype=np.int32),
-        "image": np.full((2, 3), number, np.uint8),
-        "label": number,
-    }
-
-
 PARTS = [[text(n) for n in range(at, min(at + SIZE, 115))] for at in range(0, 115, 8)]
 LABELS = [[each["label"] for each in part] for part in PARTS]
-
-
-def stacked(part):
-    return {
-        "image": np.stack([each["image"] for each in part]),
-        "label": np.array([each["label"] for each in part]),
-    }
-
-
-def ragged_of(part):
-    arrays = [each["ids"] for each in part]
-    offsets = np.r_[0, np.cumsum([len(array) for array in arrays])]
-    return Ragged(np.concatenate(arrays), offsets.astype(np.int64))
-
-
-FORMS = {
-    "lists": lambda part: {"ids": [each["ids"] for each in part], **stacked(part)},
-    "Ragged": lambda part: {"ids": ragged_of(part), **stacked(part)},
-    "arrow": lambda part: {
-        "ids": pa.array([each["ids"] for each in part], pa.list_(pa.int32())),
-        **stacked(part),
-    },
-    "examples": list,
-}
 
 
 def upstream(form="lists"):

@@ -3,6 +3,8 @@
 import numpy as np
 import pyarrow as pa
 import pytest
+import text_batches
+from text_batches import stacked, text
 
 import echobuf
 from echobuf import EchoLoader, Field, Padded, Ragged
@@ -14,16 +16,6 @@ from helpers import WAIT_S
 pytestmark = pytest.mark.contract
 
 KWARGS = {"batch_size": 8, "window": 32, "factor": 2, "payload_bytes": 4000}
-
-
-def text(number):
-    """An example of a length that varies, of a fixed one, and of a scalar."""
-    length = number * 7 % 12
-    return {
-        "ids": np.arange(number, number + length, dtype=np.int32),
-        "image": np.full((2, 3), number, np.uint8),
-        "label": number,
-    }
 
 
 EXAMPLES = [text(number) for number in range(60)]
@@ -292,31 +284,12 @@ def test_a_state_of_upstream_is_never_ahead_of_what_was_put():
 # ---- batches
 
 
-def stacked(examples):
-    return {
-        "image": np.stack([each["image"] for each in examples]),
-        "label": np.array([each["label"] for each in examples]),
-    }
-
-
-def ragged_of(examples):
-    arrays = [each["ids"] for each in examples]
-    offsets = np.r_[0, np.cumsum([len(array) for array in arrays])]
-    return Ragged(np.concatenate(arrays), offsets.astype(np.int64))
-
-
 FORMS = {
-    "lists": lambda part: {**stacked(part), "ids": [each["ids"] for each in part]},
-    "Ragged": lambda part: {**stacked(part), "ids": ragged_of(part)},
-    "arrow": lambda part: {
-        **stacked(part),
-        "ids": pa.array([each["ids"] for each in part], pa.list_(pa.int32())),
-    },
+    **text_batches.FORMS,
     "chunks": lambda part: {
         **stacked(part),
         "ids": pa.chunked_array([[each["ids"]] for each in part], pa.list_(pa.int32())),
     },
-    "examples": list,
 }
 
 

@@ -72,13 +72,16 @@ class Job(threading.Thread):
         epochs: how many.
         kwargs: of the loader.
         upstream: in place of a server.
+        attach: arguments of `attach`.
     """
+
+    server = NAME
 
     def __init__(
         self, epochs: int, kwargs: dict[str, Any], upstream: Any = None, **attach: Any
     ) -> None:
         super().__init__(name="a job")
-        self.served: list[list[list[int]]] = []  # batches of epochs
+        self.served: list[list[Any]] = []  # batches of epochs
         self.error: BaseException | None = None
         self._epochs, self._kwargs, self._upstream = epochs, kwargs, upstream
         self._attach = attach
@@ -89,7 +92,7 @@ class Job(threading.Thread):
             if self._upstream is not None:
                 self._train(self._upstream)
             else:
-                with serve.attach(NAME, **self._attach) as attached:
+                with serve.attach(self.server, **self._attach) as attached:
                     self._train(attached)
         except BaseException as error:
             self.error = error
@@ -99,9 +102,13 @@ class Job(threading.Thread):
         for _ in range(self._epochs):
             self.served.append([])
             for batch in loader:
-                self.served[-1].append(ids_of(batch))
+                self.served[-1].append(self.kept(batch))
 
-    def end(self) -> list[list[list[int]]]:
+    def kept(self, batch: Any) -> Any:
+        """Return what `served` has of a batch: the numbers of its examples."""
+        return ids_of(batch)
+
+    def end(self) -> list[list[Any]]:
         """Return the served batches; raise the error of the thread."""
         self.join(60)
         assert not self.is_alive(), "a job hangs"

@@ -102,22 +102,6 @@ def load(dataset: Any, workers: int, **kwargs: Any) -> echobuf.EchoLoader:
     return echobuf.EchoLoader(dataset, num_workers=workers, **{**KWARGS, **kwargs})
 
 
-def same(batches: Any, others: Any) -> int:
-    """Compare batches leaf by leaf; return their number."""
-    import optree
-
-    count = 0
-    for batch, other in zip(batches, others, strict=True):
-        leaves, structure = optree.tree_flatten(batch)
-        expected, as_expected = optree.tree_flatten(other)
-        assert structure == as_expected
-        for leaf, wanted in zip(leaves, expected, strict=True):
-            np.testing.assert_array_equal(leaf, wanted)
-            assert leaf.dtype == wanted.dtype
-        count += 1
-    return count
-
-
 def texts(batches: Any) -> list[list[int]]:
     """Return the ids of each batch; every row must be that of its example."""
     served = []

@@ -20,9 +20,9 @@ from ragged_worker_data import (
     Troubled,
     length_of,
     load,
-    same,
     texts,
 )
+from same_batches import count_same
 from worker_data import workers_alive
 
 N = 150
@@ -49,14 +49,14 @@ def test_batches_are_those_of_one_process(workers, kwargs):
     for epoch in (0, 1, 7):
         loader.set_epoch(epoch)
         alone.set_epoch(epoch)
-        assert same(loader, alone) > 10
+        assert count_same(loader, alone) > 10
 
 
 def test_leaves_that_are_named_and_bytes():
     named = {"id": None, "tokens": "packed", "scores": "packed"}
-    assert same(load(Texts(N), 1, ragged=named), load(Texts(N), 0, ragged=named))
+    assert count_same(load(Texts(N), 1, ragged=named), load(Texts(N), 0, ragged=named))
     files = {"payload_bytes": 400, "batch_size": 8}
-    assert same(load(Files(N), 1, **files), load(Files(N), 0, **files))
+    assert count_same(load(Files(N), 1, **files), load(Files(N), 0, **files))
 
 
 @pytest.mark.parametrize("overlong", ["error", "cut"])
@@ -66,7 +66,7 @@ def test_packed_rows(overlong):
         "overlong": overlong,
         "payload_bytes": None,
     }
-    assert same(load(Tokens(N), 2, **kwargs), load(Tokens(N), 0, **kwargs)) > 1
+    assert count_same(load(Tokens(N), 2, **kwargs), load(Tokens(N), 0, **kwargs)) > 1
 
 
 def test_an_epoch_that_is_left_half_way_does_not_disturb_the_next():
@@ -79,7 +79,7 @@ def test_an_epoch_that_is_left_half_way_does_not_disturb_the_next():
                 next(epoch)
             del epoch
             each.set_epoch(drawn)
-        assert same(loader, alone) > 10
+        assert count_same(loader, alone) > 10
 
 
 def test_a_state_goes_on_exactly():
@@ -91,8 +91,8 @@ def test_a_state_goes_on_exactly():
     rest = list(epoch)
     other = load(Texts(N), 1)
     other.load_state_dict(state)
-    assert same(other, rest) == len(rest) > 10
-    assert same(other, loader) > 10
+    assert count_same(other, rest) == len(rest) > 10
+    assert count_same(other, loader) > 10
 
 
 def test_killed_workers_change_nothing():
@@ -107,7 +107,7 @@ def test_killed_workers_change_nothing():
                 os.kill(dice.choice(alive).pid, signal.SIGKILL)
                 killed += 1
     assert killed > 3
-    assert same(served, load(Texts(400), 0)) == len(served)
+    assert count_same(served, load(Texts(400), 0)) == len(served)
 
 
 @pytest.mark.parametrize(

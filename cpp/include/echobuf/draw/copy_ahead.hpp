@@ -62,6 +62,29 @@ inline void copy_ahead(std::byte* to, const std::byte* from, std::size_t bytes,
 
 namespace detail {
 
+/// Copies 128 bytes. `kStream`: past the caches.
+template <bool kStream>
+__attribute__((target("avx2"))) inline void copy_two_lines_avx2(std::byte* to,
+                                                                const std::byte* from) {
+  const auto* source = reinterpret_cast<const __m256i*>(from);
+  auto* target = reinterpret_cast<__m256i*>(to);
+  const __m256i a = _mm256_loadu_si256(source);
+  const __m256i b = _mm256_loadu_si256(source + 1);
+  const __m256i c = _mm256_loadu_si256(source + 2);
+  const __m256i d = _mm256_loadu_si256(source + 3);
+  if constexpr (kStream) {
+    _mm256_stream_si256(target, a);
+    _mm256_stream_si256(target + 1, b);
+    _mm256_stream_si256(target + 2, c);
+    _mm256_stream_si256(target + 3, d);
+  } else {
+    _mm256_storeu_si256(target, a);
+    _mm256_storeu_si256(target + 1, b);
+    _mm256_storeu_si256(target + 2, c);
+    _mm256_storeu_si256(target + 3, d);
+  }
+}
+
 /// `kStream`: past the caches.
 template <bool kStream>
 __attribute__((target("avx2"))) inline void copy_ahead_avx2(std::byte* to,
@@ -71,23 +94,7 @@ __attribute__((target("avx2"))) inline void copy_ahead_avx2(std::byte* to,
   std::size_t i = kStream ? copy_head(to, from, bytes) : 0;
   for (; i + 128 <= bytes; i += 128) {
     prefetch_two_lines(ahead.after(from + i));
-    const auto* source = reinterpret_cast<const __m256i*>(from + i);
-    auto* target = reinterpret_cast<__m256i*>(to + i);
-    const __m256i a = _mm256_loadu_si256(source);
-    const __m256i b = _mm256_loadu_si256(source + 1);
-    const __m256i c = _mm256_loadu_si256(source + 2);
-    const __m256i d = _mm256_loadu_si256(source + 3);
-    if constexpr (kStream) {
-      _mm256_stream_si256(target, a);
-      _mm256_stream_si256(target + 1, b);
-      _mm256_stream_si256(target + 2, c);
-      _mm256_stream_si256(target + 3, d);
-    } else {
-      _mm256_storeu_si256(target, a);
-      _mm256_storeu_si256(target + 1, b);
-      _mm256_storeu_si256(target + 2, c);
-      _mm256_storeu_si256(target + 3, d);
-    }
+    copy_two_lines_avx2<kStream>(to + i, from + i);
   }
   std::memcpy(to + i, from + i, bytes - i);
 }

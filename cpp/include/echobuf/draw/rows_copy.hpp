@@ -95,23 +95,7 @@ __attribute__((target("avx2"))) inline void copy_run_avx2(std::byte* to,
   ahead.ask(i);
   for (; i + 128 <= bytes; i += 128) {
     ahead.ask_two_lines();
-    const auto* source = reinterpret_cast<const __m256i*>(from + i);
-    auto* target = reinterpret_cast<__m256i*>(to + i);
-    const __m256i a = _mm256_loadu_si256(source);
-    const __m256i b = _mm256_loadu_si256(source + 1);
-    const __m256i c = _mm256_loadu_si256(source + 2);
-    const __m256i d = _mm256_loadu_si256(source + 3);
-    if constexpr (kStream) {
-      _mm256_stream_si256(target, a);
-      _mm256_stream_si256(target + 1, b);
-      _mm256_stream_si256(target + 2, c);
-      _mm256_stream_si256(target + 3, d);
-    } else {
-      _mm256_storeu_si256(target, a);
-      _mm256_storeu_si256(target + 1, b);
-      _mm256_storeu_si256(target + 2, c);
-      _mm256_storeu_si256(target + 3, d);
-    }
+    copy_two_lines_avx2<kStream>(to + i, from + i);
   }
   ahead.ask(bytes - i);
   if (i < bytes) std::memcpy(to + i, from + i, bytes - i);
