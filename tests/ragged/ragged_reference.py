@@ -4,10 +4,10 @@ What a segment takes: segment i takes records, in the order of `put`, while it h
 most its number of them (that of records of one size) and their bytes are at most a
 share, `payload_bytes // ceil(factor)`. It closes with its last record, or when the next
 record does not fit; that one begins the next segment. All else is as for records of one
-size: passes, the lives of segments, the order within a pass. But with a fractional factor
-a segment that its payload has ended does not live as a whole: its records get the extra
-use one by one, evenly spread, as if there were only records of such segments; and the
-other segments live as if there were only such ones.
+size: passes, the lives of segments, the order within a pass. But with a fractional
+factor a segment that its payload has ended does not live as a whole: its records get
+the extra use one by one, evenly spread, as if there were only records of such segments;
+and the other segments live as if there were only such ones.
 """
 
 import math
