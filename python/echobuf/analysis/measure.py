@@ -21,6 +21,7 @@ from echobuf.options import check_device
 if TYPE_CHECKING:
     from echobuf.analysis.cluster import Cluster
     from echobuf.analysis.report import Report
+    from echobuf.repeats import Repeats
 
 _MOST = 1_000_000  # seconds, some eleven days
 
@@ -41,6 +42,7 @@ def analyze(
     synchronize: Callable[[], Any] | None = None,
     progress: Callable[[str], None] | None = None,
     cluster: Cluster | None = None,
+    repeats: Repeats | None = None,
 ) -> Report:
     """Measure whether training waits for its input, and predict the gain of echoing.
 
@@ -83,6 +85,8 @@ def analyze(
         progress: called with the name of each phase as it begins.
         cluster: ranks of a job to predict epochs for, too, from the timings of this
             process.
+        repeats: price of echoes, with the epochs that the training has; by default
+            `Repeats()`, for one epoch.
 
     Returns:
         The report; `print(report)` shows it as a table.
@@ -126,6 +130,7 @@ def analyze(
             progress=progress,
         ),
         cluster,
+        repeats,
     )
 
 
