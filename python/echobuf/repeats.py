@@ -55,6 +55,9 @@ class Repeats:
         (6.5, 6.3)
         >>> round(Repeats(epochs=30).enough_factor(6.5), 1)  # seen often enough
         1.8
+        >>> slower = Repeats.fitted(4, 2.0)  # with factor=4, half the fresh examples
+        >>> round(slower.lifetime, 2), round(slower.enough_factor(6.5), 1)
+        (1.06, 4.0)
     """
 
     epochs: float = 1.0
@@ -63,6 +66,35 @@ class Repeats:
     def __post_init__(self) -> None:
         _check("epochs", self.epochs, 1.0, finite=True)
         _check("lifetime", self.lifetime, 0.0, finite=False)
+
+    @classmethod
+    def fitted(cls, factor: float, worth: float) -> Repeats:
+        """Return the price of echoes at which an example has a measured worth.
+
+        Train with a factor and without echoing, to the same target: the worth is the
+        fresh examples that the second training read, over those of the first.
+
+        Args:
+            factor: uses of an example in that training, on average, > 1.
+            worth: measured worth of an example with its echoes, in fresh examples, from
+                1 to `factor`.
+
+        Returns:
+            `Repeats` for one epoch, with `lifetime` such that `worth(factor)` is that.
+
+        Raises:
+            OptionError: an argument is out of range.
+        """
+        _check("factor", factor, 1.0, finite=True)
+        _check("worth", worth, 1.0, finite=True)
+        if factor == 1:
+            raise OptionError("`factor` is 1, without echoes; it must be > 1.")
+        if worth > factor:
+            raise OptionError(
+                f"`worth` is {show(worth)}, more than {show(factor)} fresh examples are "
+                "worth; it must be at most `factor`."
+            )
+        return cls(lifetime=_lifetime(factor - 1.0, (worth - 1.0) / (factor - 1.0)))
 
     def worth(self, factor: float) -> float:
         """Return the fresh examples that an example with its echoes is worth.
@@ -182,6 +214,23 @@ def _uses(worth: float, lifetime: float) -> float:
     if worth <= 1 or math.isinf(lifetime):
         return worth
     return 1.0 - lifetime * math.log1p(-(worth - 1.0) / lifetime)
+
+
+def _lifetime(repeats: float, share: float) -> float:
+    """Return the lifetime L for which so many repeats are worth `share` of fresh ones.
+
+    (1 - exp(-x)) / x, with x = repeats / L, falls from 1 to 0: bisection of log x.
+    """
+    low, high = -40.0, 40.0
+    if not -math.expm1(-math.exp(high)) / math.exp(high) < share:
+        return 0.0
+    if not share < -math.expm1(-math.exp(low)) / math.exp(low):
+        return math.inf
+    for _ in range(64):
+        middle = (low + high) / 2
+        x = math.exp(middle)
+        low, high = (middle, high) if -math.expm1(-x) / x > share else (low, middle)
+    return repeats / math.exp((low + high) / 2)
 
 
 def _check(name: str, value: Any, least: float, *, finite: bool) -> None:

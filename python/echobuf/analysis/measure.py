@@ -14,14 +14,14 @@ from echobuf.analysis.source import Source
 from echobuf.analysis.step import Step, Synchroniser
 from echobuf.analysis.timings import Budget, Clock
 from echobuf.arguments import check_bool, check_int
-from echobuf.errors import OptionError
+from echobuf.errors import OptionError, show
 from echobuf.loader import EchoLoader
 from echobuf.options import check_device
+from echobuf.repeats import Repeats
 
 if TYPE_CHECKING:
     from echobuf.analysis.cluster import Cluster
     from echobuf.analysis.report import Report
-    from echobuf.repeats import Repeats
 
 _MOST = 1_000_000  # seconds, some eleven days
 
@@ -113,6 +113,11 @@ def analyze(
     """
     from echobuf.analysis.report import Report
 
+    if not (repeats is None or isinstance(repeats, Repeats)):
+        raise OptionError(
+            f"`repeats` is {show(repeats)}; it must be an `echobuf.analysis.Repeats`, "
+            "such as `Repeats(epochs=3)`."
+        )
     return Report(
         measure(
             upstream,

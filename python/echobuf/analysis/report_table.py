@@ -25,10 +25,6 @@ WIDTH = 80
 
 _VISIBLE = 1.005  # smallest speed-up to show
 _WORTHS = (1, 2, 3, 4, 6, 8, 12, 16)  # factors to show the worth of
-_BELOW_WORTHS = (
-    "worth: an example with its echoes, in fresh examples, by a formula for repeats. "
-    "gain: that of worth/s over training without echoing."
-)
 
 # A line below the head, of characters that every terminal has.
 _BOX = Box("\n".join(["    ", "    ", " -- ", *["    "] * 5]) + "\n", ascii=True)
@@ -164,7 +160,6 @@ def _worths(report: Report) -> list[RenderableType]:
     if not report.pays:
         return []
     table = _table("factor", "worth", "last echo", "worth/s", "gain", "")
-    best = max(each.gain for each in report.worths)
     for prediction, each in zip(report.predictions, report.worths, strict=True):
         if each.factor not in _WORTHS and each.factor != report.factor:
             continue
@@ -174,9 +169,18 @@ def _worths(report: Report) -> list[RenderableType]:
             "" if math.isnan(each.last_echo) else units.times(each.last_echo),
             units.number(each.worth_per_s),
             f"{units.times(each.gain)}x",
-            "<- most" if each.gain == best else _mark(report, prediction),
+            _mark(report, prediction),
         )
-    return [table, _indented(_BELOW_WORTHS)]
+    return [table, _indented(_below_worths(report))]
+
+
+def _below_worths(report: Report) -> str:
+    epochs = report.repeats.epochs
+    times = "" if epochs == 1 else f", the mean of {epochs:g} epochs"
+    return (
+        f"worth: an example with its echoes, in fresh examples{times}, by a formula for "
+        "repeats. gain: that of worth/s, over training without echoing."
+    )
 
 
 def _remedies(report: Report) -> RenderableType:

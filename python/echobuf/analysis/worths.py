@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from echobuf.analysis import units
 from echobuf.analysis.measurements import Estimate
 from echobuf.analysis.prediction import Prediction
-from echobuf.repeats import ENOUGH, Repeats
+from echobuf.repeats import ENOUGH, LIFETIME, Repeats
 
 
 @dataclass(frozen=True)
@@ -63,21 +63,23 @@ def worth_advice(
     found = next((each for each in worths if each.factor == factor), None)
     if found is None or math.isnan(found.last_echo):
         return ()
-    name = units.in_code(factor)
     stop, enough = repeats.stop_factor(ratio.mean), repeats.enough_factor(ratio.mean)
-    line = (
-        "A hint, by the formula of Muennighoff et al. for repeats "
-        f"({units.times(repeats.lifetime)} repeats, {_epochs(repeats)}): with "
-        f"factor={name} an example is worth {units.times(found.worth)} fresh ones, its "
-        f"last echo {units.times(found.last_echo)} of one. Per second, more echoes stop "
-        f"paying at {units.times(stop)}, and {units.percent(ENOUGH)} of the most is "
-        f"reached at {units.times(enough)}."
+    hint = (
+        f"A hint: by a formula for repeats, the last echo of factor="
+        f"{units.in_code(factor)} is worth {units.times(found.last_echo)} of a fresh "
+        f"example. In worth per second, more echoes stop paying at "
+        f"{units.times(stop)}, and {units.percent(ENOUGH)} of the most is reached at "
+        f"{units.times(enough)}."
     )
-    fewer = "Language models that repeated whole epochs gave the formula: echoes come "
-    return (line, fewer + "sooner than epochs, and may teach less than it says.")
-
-
-def _epochs(repeats: Repeats) -> str:
-    if repeats.epochs == 1:
-        return "one epoch"
-    return f"{units.number(repeats.epochs)} epochs"
+    if repeats.epochs > 1:
+        hint += (
+            f" That is for {repeats.epochs:g} epochs whatever the factor; "
+            "with epochs / factor of them, the worth stays as it is without echoing."
+        )
+    source = (
+        "The formula (Muennighoff et al. 2023) was fitted to language models that "
+        "repeated whole epochs. Echoes come sooner than epochs, and may teach less."
+    )
+    if repeats.lifetime != LIFETIME:
+        source += f" Here its lifetime is {units.times(repeats.lifetime)} repeats."
+    return (hint, source)
