@@ -199,7 +199,8 @@ class EchoBuffer(Resumable, Uncopied):
         if timeout is not None:
             timeout = self._engine.check_timeout(timeout)
         if version is not None:
-            return self._engine.put_versioned(example, False, timeout, version)
+            self._engine.put_versioned(example, False, timeout, version)
+            return
         outcome = self._core.put_tree(example, False, timeout)
         if outcome is not None:
             self._engine.put_otherwise(outcome, example, False, timeout)
@@ -228,7 +229,8 @@ class EchoBuffer(Resumable, Uncopied):
         if timeout is not None:
             timeout = self._engine.check_timeout(timeout)
         if version is not None:
-            return self._engine.put_versioned(batch, True, timeout, version)
+            self._engine.put_versioned(batch, True, timeout, version)
+            return
         outcome = self._core.put_tree(batch, True, timeout)
         if outcome is not None:
             self._engine.put_otherwise(outcome, batch, True, timeout)
@@ -269,10 +271,9 @@ class EchoBuffer(Resumable, Uncopied):
 
         Returns:
             A pytree like the spec with leaves `[batch_size, *shape]`, 64-byte aligned,
-            which are the caller's; or `out`. With `with_info`, a tuple of that and a
-            `BatchInfo`; `out` is such a tuple then, too. Ragged leaves are `Ragged` or `Padded`. On
+            which are the caller's; or `out`. Ragged leaves are `Ragged` or `Padded`. On
             a CUDA device the batch is drawn in the order of the stream; nothing waits
-            for it.
+            for it. With `with_info`, a tuple of that and a `BatchInfo`, as `out` is.
 
         Raises:
             StopIteration: everything has been served.

@@ -61,5 +61,6 @@ def other_count(versions: Versions | None, examples: int) -> OptionError:
 def _refusal(version: Any, stacked: bool) -> OptionError:
     or_array = ", or an array of one for each example" if stacked else ""
     return OptionError(
-        f"`version` is {show(version)}; it must be an int from 0 to 2**63 - 1{or_array}."
+        f"`version` is {show(version)}; it must be an int from 0 to 2**63 - 1"
+        f"{or_array}."
     )
