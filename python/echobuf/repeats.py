@@ -91,8 +91,8 @@ class Repeats:
             raise OptionError("`factor` is 1, without echoes; it must be > 1.")
         if worth > factor:
             raise OptionError(
-                f"`worth` is {show(worth)}, more than {show(factor)} fresh examples are "
-                "worth; it must be at most `factor`."
+                f"`worth` is {show(worth)}; it must be at most `factor`, "
+                f"{show(factor)}: an echo is worth no more than a fresh example."
             )
         return cls(lifetime=_lifetime(factor - 1.0, (worth - 1.0) / (factor - 1.0)))
 

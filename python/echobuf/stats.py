@@ -53,9 +53,9 @@ class Stats:
 
     Comparing two `Stats` leaves out `t_upstream_s`, `t_downstream_s`, `ratio` and
     `wait_share`, which go by clocks that move on while nothing happens, and
-    `mean_rows` and `padding_share`, which may be NaN. With `pack_to`, `served` counts the examples of the rows that
-    were handed out: those in rows that are still open have left the window, and are
-    counted later. With several producers `t_upstream_s` is of all of them
+    `mean_rows` and `padding_share`, which may be NaN. With `pack_to`, `served` counts
+    the examples of the rows that were handed out: those in rows that are still open
+    have left the window, and are counted later. With several producers `t_upstream_s` is of all of them
     together, with several consumers `t_downstream_s`; both then take it that the
     threads of a side are alike.
 

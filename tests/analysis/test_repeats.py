@@ -167,14 +167,14 @@ def test_bad_numbers_are_errors_that_name_the_argument(bad):
         "worth": lambda: Repeats.fitted(2, bad),
     }
     for name, call in calls.items():
-        with pytest.raises(echobuf.OptionError, match=f"^`{name}` is .*>= "):
+        with pytest.raises(echobuf.OptionError, match=rf"^`{name}` is .*>= "):
             call()
-    with pytest.raises(echobuf.OptionError, match="^`factor`"):
+    with pytest.raises(echobuf.OptionError, match=r"^`factor`"):
         Repeats.fitted(bad, 1)
     for method in ("last_echo", "mean_worth"):
-        with pytest.raises(echobuf.OptionError, match="^`factor`"):
+        with pytest.raises(echobuf.OptionError, match=r"^`factor`"):
             getattr(Repeats(), method)(bad)
-    with pytest.raises(echobuf.OptionError, match="^`ratio`"):
+    with pytest.raises(echobuf.OptionError, match=r"^`ratio`"):
         Repeats().enough_factor(bad)
 
 
@@ -184,12 +184,12 @@ def test_bad_numbers_are_errors_that_name_the_argument(bad):
         (lambda: Repeats(epochs=0.5), "`epochs` is 0.5; it must be a finite number"),
         (lambda: Repeats(epochs=math.inf), "`epochs` is inf; it must be a finite"),
         (lambda: Repeats.fitted(1, 1), "`factor` is 1, without echoes"),
-        (lambda: Repeats.fitted(2, 2.5), "`worth` is 2.5, more than 2 fresh"),
+        (lambda: Repeats.fitted(2, 2.5), "`worth` is 2.5; it must be at most `factor`, 2"),
         (lambda: Repeats.fitted(math.inf, 2), "`factor` is inf"),
     ],
 )
 def test_bad_combinations_say_what_is_allowed(call, message):
-    with pytest.raises(echobuf.OptionError, match=f"^{message}"):
+    with pytest.raises(echobuf.OptionError, match=rf"^{message}"):
         call()
 
 

@@ -105,5 +105,5 @@ def test_repeats_of_another_type_are_refused_before_anything_is_measured():
     def never(batch):
         raise AssertionError("measured")
 
-    with pytest.raises(echobuf.OptionError, match="^`repeats` is 3; it must be an"):
+    with pytest.raises(echobuf.OptionError, match=r"^`repeats` is 3; it must be an"):
         echobuf.analyze([1, 2, 3], never, repeats=3)

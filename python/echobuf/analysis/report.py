@@ -218,7 +218,7 @@ class Report:
 
     @cached_property
     def worths(self) -> tuple[EchoWorth, ...]:
-        """Price the echoes of each of `predictions` by `repeats`: a hint, not a rule."""
+        """Price the echoes of each of `predictions`, by `repeats`: a hint, no rule."""
         count = self.epoch_examples
         return tuple(worth_of(each, self.repeats, count) for each in self.predictions)
 

@@ -178,8 +178,8 @@ def _below_worths(report: Report) -> str:
     epochs = report.repeats.epochs
     times = "" if epochs == 1 else f", the mean of {epochs:g} epochs"
     return (
-        f"worth: an example with its echoes, in fresh examples{times}, by a formula for "
-        "repeats. gain: that of worth/s, over training without echoing."
+        f"worth: an example with its echoes, in fresh examples{times}, by a formula "
+        "for repeats. gain: that of worth/s, over training without echoing."
     )
 
 
