@@ -67,18 +67,19 @@ def policy_of(target: str) -> tuple[str, str]:
 
 def write_tools(folder: Path, target: str) -> dict[str, Path]:
     """Write scripts that run Zig as compiler and archiver; return their paths."""
-    zig = f"{shlex.quote(sys.executable)} -m ziglang"
+    python = shlex.quote(sys.executable)
+    cxx = shlex.quote(str(Path(__file__).parent.resolve() / "zig_cxx.py"))
     commands = {
-        "cc": f"cc -target {target}",
+        "cc": f"-m ziglang cc -target {target}",
         # Functions that throw nothing need no tables for unwinding.
-        "c++": f"c++ -target {target} -s -fno-asynchronous-unwind-tables",
-        "ar": "ar",
-        "ranlib": "ranlib",
+        "c++": f"{cxx} -target {target} -s -fno-asynchronous-unwind-tables",
+        "ar": "-m ziglang ar",
+        "ranlib": "-m ziglang ranlib",
     }
     tools = {}
     for name, command in commands.items():
         tools[name] = folder / f"zig-{name}"
-        tools[name].write_text(f'#!/bin/sh\nexec {zig} {command} "$@"\n')
+        tools[name].write_text(f'#!/bin/sh\nexec {python} {command} "$@"\n')
         tools[name].chmod(0o755)
     return tools
 
