@@ -2,10 +2,10 @@
 
     python packaging/zig_cxx.py -target x86_64-linux-gnu.2.28 ...
 
-LLD can put functions that are alike next to each other, and fold those that are equal:
-deflate finds only what was within the last 32 KiB. That makes echobuf's module a seventh
-smaller in a wheel. Zig takes none of these options, so that a library is linked twice:
-Zig shows the command by which it calls LLD, and the second call adds them.
+Deflate finds only what was within the last 32 KiB. LLD can put functions that are alike
+next to each other, and fold those that are equal: that makes echobuf's module a sixth
+smaller in a wheel. Zig takes neither option, so that a library is linked twice: Zig
+prints the call of LLD, and the second call adds the options.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def linking_of(printed: str) -> list[str]:
     calls = [line for line in printed.splitlines() if line.startswith("ld.lld ")]
     if not calls:
         raise SystemExit(
-            "`zig c++ -v` shows no call of ld.lld: packaging/requirements.txt names the "
-            f"version of Zig that does. It printed:\n{printed}"
+            "`zig c++ -v` printed no call of ld.lld: install the version of Zig that "
+            f"packaging/requirements.txt names. It printed:\n{printed}"
         )
     return shlex.split(calls[-1])[1:]
 
