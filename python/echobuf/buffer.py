@@ -7,8 +7,9 @@ from typing import Any, Literal
 
 from echobuf import _core
 from echobuf._engine.engine import Engine
+from echobuf._engine.producing import Producing
 from echobuf._engine.resumable import Resumable
-from echobuf.errors import OptionError, SpecError
+from echobuf.errors import SpecError
 from echobuf.options import (
     Factor,
     Unit,
@@ -22,7 +23,7 @@ from echobuf.spec import describe, make_structure
 from echobuf.stats import Stats, make_stats
 
 
-class EchoBuffer(Resumable, Uncopied):
+class EchoBuffer(Producing, Resumable, Uncopied):
     """A window of examples, each stored once and served as often as `factor` says.
 
     Fresh examples enter in the order of `put`; batches are drawn in shuffled passes
@@ -73,6 +74,8 @@ class EchoBuffer(Resumable, Uncopied):
             else into a new one. A batch is `batch_size` rows, a leaf an
             `echobuf.Packed`; all leaves are ragged, and of one length in an example.
         overlong: "error" refuses examples longer than `pack_to`, "cut" cuts them.
+        with_info: each batch is a tuple `(batch, info)`, where `info`, a `BatchInfo`,
+            says which fresh examples it holds, and which use of them this is.
 
     Raises:
         SpecError: the spec is empty or has leaves that cannot be stored.
@@ -120,6 +123,7 @@ class EchoBuffer(Resumable, Uncopied):
         max_rows: int | None = None,
         pack_to: int | None = None,
         overlong: Literal["error", "cut"] = "error",
+        with_info: bool = False,
     ) -> None:
         options = check_options(
             batch_size=batch_size,
@@ -140,6 +144,7 @@ class EchoBuffer(Resumable, Uncopied):
             max_rows=max_rows,
             pack_to=pack_to,
             overlong=overlong,
+            with_info=with_info,
         )
         engine = Engine(
             spec, options, transform, shared=self._shared, borrowed=self._borrowed
@@ -165,74 +170,6 @@ class EchoBuffer(Resumable, Uncopied):
             f"device={options.device!r}{engine.output.show()})"
         )
 
-    # ---- upstream
-
-    def put(self, example: Any, timeout: float | None = None) -> None:
-        """Add one fresh example, and wait while the ring is full.
-
-        Args:
-            example: a pytree like the spec, of arrays, tensors on the CPU, or objects
-                with the buffer protocol, all of the spec's dtypes; or of Python
-                numbers: an int for a leaf of any integers that hold it, a float or a
-                complex for any of its kind, a bool for bools. With `unit="batch"` a
-                whole batch, whose axis 0 may be shorter than the spec says. A ragged
-                leaf is an array of any length on axis 0, or bytes for uint8; of a whole
-                batch it is what `put_batch` takes for examples.
-            timeout: seconds to wait for room at most.
-
-        Raises:
-            SpecError: it does not fit the spec; nothing was put.
-            CapacityError: its ragged leaves are larger than a segment's share of
-                `payload_bytes`; nothing was put.
-            TimeoutError: the time ran out; nothing was put.
-            ClosedError: the buffer is closed.
-        """
-        if timeout is not None:
-            timeout = self._engine.check_timeout(timeout)
-        outcome = self._core.put_tree(example, False, timeout)
-        if outcome is not None:
-            self._engine.put_otherwise(outcome, example, False, timeout)
-
-    def put_batch(self, batch: Any, timeout: float | None = None) -> None:
-        """Add `n` fresh examples, stacked on axis 0, any `n` >= 0.
-
-        Args:
-            batch: a pytree like the spec, leaves `[n, *shape]`. A ragged leaf is
-                `echobuf.Ragged(values, offsets)` or such a tuple, a list of n arrays, a
-                jagged nested tensor, or an Arrow array of lists or binary strings.
-                With `unit="batch"` these are n whole batches, and a ragged leaf is a
-                list of n such leaves.
-            timeout: seconds to wait for room at most, in all.
-
-        Raises:
-            SpecError, CapacityError: as `put`; nothing was put.
-            TimeoutError: the time ran out; the first `accepted` (an attribute of the
-                exception) examples were put.
-            ClosedError: the buffer is, or was meanwhile, closed; `accepted` as above.
-        """
-        if timeout is not None:
-            timeout = self._engine.check_timeout(timeout)
-        outcome = self._core.put_tree(batch, True, timeout)
-        if outcome is not None:
-            self._engine.put_otherwise(outcome, batch, True, timeout)
-
-    def close(self) -> None:
-        """Mark the end of upstream; the resident examples are still served.
-
-        Calling it twice, or after leaving the context, does nothing.
-        """
-        self._engine.close()
-
-    def fail(self, exc: BaseException) -> None:
-        """Fail the epoch: every `next_batch` raises `UpstreamError` from `exc`.
-
-        Assembled batches and resident examples are given up; `reset` begins anew.
-        """
-        if not isinstance(exc, BaseException):
-            self.ready()  # whose context was left says that first
-            raise OptionError(f"`exc` is {exc!r}; it must be an exception.")
-        self._engine.fail(exc)
-
     # ---- downstream
 
     def next_batch(
@@ -254,7 +191,7 @@ class EchoBuffer(Resumable, Uncopied):
             A pytree like the spec with leaves `[batch_size, *shape]`, 64-byte aligned,
             which are the caller's; or `out`. Ragged leaves are `Ragged` or `Padded`. On
             a CUDA device the batch is drawn in the order of the stream; nothing waits
-            for it.
+            for it. With `with_info`, a tuple of that and a `BatchInfo`, as `out` is.
 
         Raises:
             StopIteration: everything has been served.

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "echobuf/cuda/device_infos.hpp"
 #include "echobuf/cuda/draw_launch.hpp"
 #include "echobuf/cuda/draw_order.hpp"
 #include "echobuf/cuda/handles.hpp"
@@ -42,7 +43,7 @@ class DeviceDraw {
   DeviceDraw(const Staging& staging, const BatchLayout& batch, DrawOrder& order,
              Address window, std::uint64_t capacity, const Workspace& workspace,
              const Kernels& kernels, const DeviceTransformedLeaves& transformed,
-             std::uint64_t batch_size)
+             std::uint64_t batch_size, DeviceInfos* infos)
       : staging_(staging),
         batch_(batch),
         order_(order),
@@ -52,6 +53,7 @@ class DeviceDraw {
         kernels_(kernels),
         transformed_(transformed),
         batch_size_(batch_size),
+        infos_(infos),
         least_blocks_(2 * context().multiprocessors()),
         copied_(copied_fields(staging.layout(), batch)) {}
 
@@ -88,8 +90,10 @@ class DeviceDraw {
 
   /// Draws a batch. `rows`: its length, where records are ragged.
   void draw(const Plan& plan, const Target& target, std::size_t rows) {
+    const std::size_t count = record().ragged() ? rows : plan.rows();
     ordered(plan, target.stream, [&] {
-      for_launches(plan.parts(), plan.number(), [&](DrawParts& parts) {
+      const BatchNumber number = send_uses(plan, count, false, target.stream);
+      for_launches(plan.parts(), number, [&](DrawParts& parts) {
         for_fields([&](std::span<const CopiedField> fields) {
           launch(lay_out(record(), parts[0].row, rows_of(parts), target.leaves, fields,
                          rows, least_blocks_),
@@ -99,6 +103,7 @@ class DeviceDraw {
                           transformed_rows(parts[0].row, rows_of(parts), rows),
                           target.leaves, target.stream);
       });
+      if (infos_) infos_->copy(target.leaves, count, false, target.stream);
       order_.note_draw(target.stream);
     });
   }
@@ -124,10 +129,12 @@ class DeviceDraw {
   }
 
   /// Makes `plan` what captured draws draw. What reads its slots comes later, on the
-  /// same stream; that is for the caller to note.
-  void write(const Plan& plan, StreamHandle stream) {
+  /// same stream; that is for the caller to note. `rows`: see draw().
+  void write(const Plan& plan, std::size_t rows, StreamHandle stream) {
     ordered(plan, stream, [&] {
-      for_launches(plan.parts(), plan.number(),
+      const std::size_t count = record().ragged() ? rows : plan.rows();
+      const BatchNumber number = send_uses(plan, count, true, stream);
+      for_launches(plan.parts(), number,
                    [&](DrawParts& parts) { write(parts, stream); });
     });
   }
@@ -147,6 +154,9 @@ class DeviceDraw {
     });
     transformed_.make(DrawParts{}, plan, transformed_rows(0, count, rows),
                       target.leaves, target.stream);
+    if (infos_)
+      infos_->copy(target.leaves, record().ragged() ? rows : count, true,
+                   target.stream);
   }
 
   /// The length of a ragged record.
@@ -167,6 +177,16 @@ class DeviceDraw {
   } catch (const Error& error) {
     order_.lose_draw(stream, error);
     throw;
+  }
+
+  /// Sends the uses that the rows of a batch are, and returns its number with these.
+  BatchNumber send_uses(const Plan& plan, std::size_t rows, bool captured,
+                        StreamHandle stream) {
+    BatchNumber number = plan.number();
+    if (!infos_ || rows == 0) return number;
+    infos_->send(plan.uses(), rows, captured, stream);
+    number.uses = infos_->uses(captured);
+    return number;
   }
 
   template <class Use>
@@ -213,6 +233,7 @@ class DeviceDraw {
   const Kernels kernels_;
   const DeviceTransformedLeaves& transformed_;
   const std::uint64_t batch_size_;
+  DeviceInfos* const infos_;          // null: draws do not know the uses of records
   const std::uint32_t least_blocks_;  // so that every multiprocessor has work
   const std::vector<CopiedField> copied_;
 };

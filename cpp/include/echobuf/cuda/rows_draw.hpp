@@ -16,6 +16,7 @@
 #include "echobuf/cuda/payload_staging.hpp"
 #include "echobuf/cuda/planned_leaves.hpp"
 #include "echobuf/cuda/rows_launch.hpp"
+#include "echobuf/cuda/rows_tables.hpp"
 #include "echobuf/draw/batch_layout.hpp"
 #include "echobuf/draw/part.hpp"
 #include "echobuf/draw/payload_planner.hpp"
@@ -52,7 +53,8 @@ class RowsDraw {
   static std::size_t table_words(const BufferOptions& options, std::size_t fields) {
     const std::uint64_t records = most_records(options);
     return size_product(records + 4, 2 * fields + 1) + 4 * (fields + 2) +
-           DeviceTransformedRows::table_words(options, records);
+           DeviceTransformedRows::table_words(options, records) +
+           RowsInfos::words(options.has_infos(), records);
   }
   static std::size_t own_bytes(const BufferOptions& options, const BatchLayout& batch) {
     return RowsLaunch::device_bytes(
@@ -85,6 +87,8 @@ class RowsDraw {
   void find_records(const PayloadPlan& plan) {
     slots_ = apart_slots_;
     draws_ = apart_draws_;
+    uses_ = apart_uses_;
+    uses_.insert(uses_.end(), plan.uses.begin(), plan.uses.end());
     examples_ = apart_slots_.size();
     for (std::size_t f = 0; f < fields_.size(); ++f) fields_[f] = apart_fields_[f];
     for (const std::uint64_t slot : plan.slots) {
@@ -106,12 +110,13 @@ class RowsDraw {
   /// Draws the records that were found, up to ring position `end`.
   void draw(const RowsTarget& target, std::uint64_t end, Form form) {
     launch_.table().begin();
-    const Tables tables = fill(launch_.table(), form);
+    const RowsTables tables = fill(launch_.table(), form);
     std::vector<RowsLeaf> leaves = leaves_of(target, tables, form);
     for (std::size_t i = 0; i < batch_.leaves(); ++i) {
       const bool ragged = field_of_[i] != kNone;
-      const ListedRecords records{slots_, draws_, examples_,
-                                  ragged ? &fields_[field_of_[i]] : nullptr, key_};
+      const ListedRecords records{slots_,    draws_,
+                                  examples_, ragged ? &fields_[field_of_[i]] : nullptr,
+                                  key_,      uses_};
       planned_.list(i, records, target.leaves[i], launch_.table(), leaves);
     }
     const auto stream = static_cast<StreamHandle>(target.stream);
@@ -124,9 +129,10 @@ class RowsDraw {
   /// Puts a draw of as many examples as a batch has at most into the graph that is
   /// being captured.
   void capture(const RowsTarget& target, Form form) const {
-    const Tables tables(
+    const RowsTables tables(
         launch_.captured_table().begin_address() + 8 * RowsLaunch::kLive,
-        options_.batch_size, options_.most_examples(), fields_.size());
+        options_.batch_size, options_.most_examples(), fields_.size(),
+        options_.has_infos());
     std::vector<RowsLeaf> leaves = leaves_of(target, tables, form);
     launch_.capture(leaves, static_cast<StreamHandle>(target.stream));
   }
@@ -168,6 +174,7 @@ class RowsDraw {
     all.each = all.row = stride;
     leaves.push_back(of_records(all, slots_.size()));
     apart_draws_ = draws_;
+    apart_uses_ = uses_;
     apart_slots_.clear();
     for (std::size_t i = 0; i < slots_.size(); ++i, to += stride)
       apart_slots_.push_back(to);
@@ -197,41 +204,12 @@ class RowsDraw {
   void forget_apart() {
     apart_slots_.clear();
     apart_draws_.clear();
+    apart_uses_.clear();
     for (auto& rows : apart_fields_) rows.clear();
   }
 
  private:
   static constexpr std::size_t kNone = ~std::size_t{0};
-
-  /// The tables of so many records, and of their examples, in the device's memory, one
-  /// behind another: of slots, and of each field sources, offsets or lengths, and where
-  /// these are.
-  struct Tables {
-    struct Field {
-      Address sources;
-      Address index;  // offsets, or lengths
-      Address cell;   // where the address of `index` is
-    };
-
-    Tables(Address begin, std::uint64_t records, std::uint64_t examples,
-           std::size_t count)
-        : records(records), examples(examples), slots(begin) {
-      Address at = begin + 8 * round_up(records, 2);
-      for (std::size_t f = 0; f < count; ++f) {
-        const Address index = at + 8 * round_up(examples, 2);
-        const Address cell = index + 8 * round_up(examples + 1, 2);
-        fields.push_back({at, index, cell});
-        at = cell + std::uint64_t{8} * 2;
-      }
-      words = (at - begin) / 8;
-    }
-
-    std::uint64_t records;
-    std::uint64_t examples;
-    Address slots;
-    std::vector<Field> fields;
-    std::size_t words;
-  };
 
   /// Memory that grows.
   struct Apart {
@@ -268,11 +246,12 @@ class RowsDraw {
   }
 
   /// Writes the next words of a table: of the records that were found.
-  Tables fill(DrawTable& table, Form form) {
-    const Tables none(0, slots_.size(), examples_, fields_.size());
+  RowsTables fill(DrawTable& table, Form form) {
+    const bool infos = options_.has_infos();
+    const RowsTables none(0, slots_.size(), examples_, fields_.size(), infos);
     std::uint64_t* const words = table.add(none.words);
     const Address begin = table.address(words);
-    Tables tables(begin, slots_.size(), examples_, fields_.size());
+    RowsTables tables(begin, slots_.size(), examples_, fields_.size(), infos);
     const auto at = [&](Address address) { return words + (address - begin) / 8; };
     std::copy(slots_.begin(), slots_.end(), at(tables.slots));
     for (std::size_t f = 0; f < fields_.size(); ++f) {
@@ -288,11 +267,13 @@ class RowsDraw {
       index[examples_] = end;
       *at(tables.fields[f].cell) = tables.fields[f].index;
     }
+    tables.infos.fill(uses_, staging_.in_batches(),
+                      words + tables.words - tables.infos.words());
     return tables;
   }
 
   /// The leaves that are copied, and what is beside those that stages make.
-  std::vector<RowsLeaf> leaves_of(const RowsTarget& target, const Tables& tables,
+  std::vector<RowsLeaf> leaves_of(const RowsTarget& target, const RowsTables& tables,
                                   Form form) const {
     std::vector<RowsLeaf> leaves;
     for (std::size_t i = 0; i < batch_.leaves(); ++i) {
@@ -300,6 +281,9 @@ class RowsDraw {
       if (has_rows(i)) {
         leaves.push_back(rows_leaf(i, to, tables, form));
         leaves.push_back(index_leaf(field_of_[i], to, tables, form));
+      } else if (batch_.all()[i].info != InfoLeaf::kNone) {
+        const auto address = reinterpret_cast<Address>(to.values);
+        leaves.push_back(tables.infos.leaf(batch_.all()[i].info, address));
       } else if (!planned_.has(i)) {
         leaves.push_back(slot_leaf(i, to, tables));
       }
@@ -309,7 +293,7 @@ class RowsDraw {
 
   /// A field of one size; of a whole batch, with the rows of all of its examples.
   RowsLeaf slot_leaf(std::size_t number, const RowsTarget::Leaf& to,
-                     const Tables& tables) const {
+                     const RowsTables& tables) const {
     const BatchLayout::Leaf& of = batch_.all()[number];
     RowsLeaf leaf =
         rows_leaf_at(reinterpret_cast<Address>(to.values), of.bytes * tables.examples);
@@ -322,7 +306,7 @@ class RowsDraw {
 
   /// The rows of all records, or, where stages make these, what is padded behind them.
   RowsLeaf rows_leaf(std::size_t number, const RowsTarget::Leaf& to,
-                     const Tables& tables, Form form) const {
+                     const RowsTables& tables, Form form) const {
     const std::size_t field = field_of_[number];
     const RaggedField& of = staging_.fields()[field];
     const bool made = planned_.makes(number);
@@ -345,7 +329,7 @@ class RowsDraw {
 
   /// Offsets or lengths, copied from the table.
   RowsLeaf index_leaf(std::size_t field, const RowsTarget::Leaf& to,
-                      const Tables& tables, Form form) const {
+                      const RowsTables& tables, Form form) const {
     const std::size_t count = tables.examples + (form == Form::kPacked ? 1 : 0);
     RowsLeaf leaf =
         rows_leaf_at(reinterpret_cast<Address>(to.index), count * sizeof(std::int64_t));
@@ -364,6 +348,7 @@ class RowsDraw {
   // The records of the batch, in its order.
   std::vector<Address> slots_;
   std::vector<std::uint64_t> draws_;             // of the epoch
+  std::vector<DrawnUse> uses_;                   // where draws know them
   std::vector<std::vector<RecordRows>> fields_;  // of each example
   std::uint64_t examples_ = 0;
   Philox4x32Key key_{};  // of the epoch
@@ -372,6 +357,7 @@ class RowsDraw {
   // ones join them in the other.
   std::vector<Address> apart_slots_;
   std::vector<std::uint64_t> apart_draws_;
+  std::vector<DrawnUse> apart_uses_;
   std::vector<std::vector<RecordRows>> apart_fields_{staging_.fields().size()};
   Apart apart_[2];
   int next_apart_ = 0;

@@ -59,6 +59,9 @@ struct DrawNumber {
   // Where the example is of any length, and made in pieces of some rows:
   uint32_t first_row = 0;
   uint32_t rows = 0;  // of the example; 0: it is no such example
+  // Where draws know which use of its record they are; else 0:
+  uint64_t record = 0;  // its number among the epoch's fresh examples
+  uint32_t echo = 0;    // its uses before
 };
 
 ECHOBUF_HD inline double unit(uint32_t word) { return word * 2.3283064365386963e-10; }
