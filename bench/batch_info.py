@@ -1,7 +1,7 @@
 """Infos of batches: what `with_info=True` adds to a small batch.
 
-Batches of 256 records of 136 bytes, drawn from 100,000 as in `small_batches.py`, with and
-without their infos; each record is served eight times.
+Batches of 256 records of 136 bytes, drawn from 100,000 as in `small_batches.py`, with
+and without their infos; each record is served eight times.
 """
 
 from dataclasses import replace
