@@ -55,9 +55,9 @@ class Stats:
     `wait_share`, which go by clocks that move on while nothing happens, and
     `mean_rows` and `padding_share`, which may be NaN. With `pack_to`, `served` counts
     the examples of the rows that were handed out: those in rows that are still open
-    have left the window, and are counted later. With several producers `t_upstream_s` is of all of them
-    together, with several consumers `t_downstream_s`; both then take it that the
-    threads of a side are alike.
+    have left the window, and are counted later. With several producers `t_upstream_s`
+    is of all of them together, with several consumers `t_downstream_s`; both then take
+    it that the threads of a side are alike.
 
     Examples:
         >>> loader = EchoLoader(range(100), batch_size=10, factor=3)

@@ -184,7 +184,10 @@ def test_bad_numbers_are_errors_that_name_the_argument(bad):
         (lambda: Repeats(epochs=0.5), "`epochs` is 0.5; it must be a finite number"),
         (lambda: Repeats(epochs=math.inf), "`epochs` is inf; it must be a finite"),
         (lambda: Repeats.fitted(1, 1), "`factor` is 1, without echoes"),
-        (lambda: Repeats.fitted(2, 2.5), "`worth` is 2.5; it must be at most `factor`, 2"),
+        (
+            lambda: Repeats.fitted(2, 2.5),
+            "`worth` is 2.5; it must be at most `factor`, 2",
+        ),
         (lambda: Repeats.fitted(math.inf, 2), "`factor` is inf"),
     ],
 )
