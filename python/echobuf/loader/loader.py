@@ -23,6 +23,9 @@ from echobuf.stats import NOTHING, Stats, make_stats
 from echobuf.workers.settings import Context, check_workers
 
 
+_ALSO = ("base", state.UPSTREAM_KEY, state.ENTERED_KEY)
+
+
 class EchoLoader(DataLoaderLike):
     """Echoes what an iterable yields, in shuffled NumPy batches.
 
@@ -59,6 +62,9 @@ class EchoLoader(DataLoaderLike):
         num_workers: processes that make examples of a map-style `upstream` and write
             them straight into the ring, in shared memory. The order is the sampler's
             whatever their number. 0: examples are made on a thread of this process.
+        in_order: False lets examples of workers enter the window as they arrive, so
+            that one that takes long holds up no other. The order of batches then
+            depends on timing; a state goes on exactly with what had entered.
         multiprocessing_context: how they are started: "spawn" (the default),
             "forkserver", or such a context.
         worker_init_fn: called in each with its number, before its first example.
@@ -125,6 +131,7 @@ class EchoLoader(DataLoaderLike):
         overlap_epochs: bool = False,
         sampler: Iterable[int] | None = None,
         num_workers: int = 0,
+        in_order: bool = True,
         multiprocessing_context: Context = None,
         worker_init_fn: Callable[[int], Any] | None = None,
         max_restarts: int = 3,
@@ -151,6 +158,7 @@ class EchoLoader(DataLoaderLike):
             max_restarts,
             unit=unit,
             batched=batched,
+            in_order=in_order,
         )
         choice = choose_reader(
             upstream,
@@ -349,7 +357,12 @@ class EchoLoader(DataLoaderLike):
         return state.seal(arguments, position)
 
     def _unseal(self, sealed: Any) -> state.State:
-        return state.unseal(sealed, self._plan.sealed(), also=("base", "upstream"))
+        position = state.unseal(sealed, self._plan.sealed(), also=_ALSO)
+        if state.ENTERED_KEY in position:
+            from echobuf.loader.arrivals import take_entered
+
+            take_entered(position, has_workers=self._starter.reader.is_pool)
+        return position
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Make the next `iter` continue where a loader with the same arguments was.

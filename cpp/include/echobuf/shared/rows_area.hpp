@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "echobuf/buffer/length_options.hpp"
+#include "echobuf/buffer/options.hpp"
 #include "echobuf/shared/control_block.hpp"
 #include "echobuf/store/host_store.hpp"
 #include "echobuf/store/record.hpp"
@@ -126,6 +127,13 @@ class AreaRecord {
   const std::uint64_t most_;
   const std::size_t counts_bytes_;
 };
+
+/// Returns the mean bytes of the rows of an example, as far as the options tell.
+inline std::uint64_t mean_bytes(const BufferOptions& options) {
+  if (options.lengths.payload_bytes > 0)
+    return options.lengths.payload_bytes / options.window;
+  return options.lengths.bounded_bytes();
+}
 
 /// Lies in front of an area: where the examples of the worker's tickets are.
 struct AreaHeader {

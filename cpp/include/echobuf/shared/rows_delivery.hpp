@@ -30,7 +30,7 @@ class RowsDelivery {
       : buffer_(std::move(buffer)),
         record_(record_of(buffer_->options()), buffer_->options().lengths.fields,
                 buffer_->most_bytes()),
-        areas_(workers, record_.sizes(mean(buffer_->options()), ahead)),
+        areas_(workers, record_.sizes(mean_bytes(buffer_->options()), ahead)),
         order_(workers * WorkerQueue::kDepth),
         made_(workers) {}
 
@@ -78,13 +78,6 @@ class RowsDelivery {
   /// made, so it is to be told soon; and it wakes this thread as soon as there is room.
   static constexpr auto kMoment = std::chrono::milliseconds(1);
   static constexpr auto kSlice = std::chrono::milliseconds(50);
-
-  /// The mean bytes of the rows of an example, as far as the options tell.
-  static std::uint64_t mean(const BufferOptions& options) {
-    if (options.lengths.payload_bytes > 0)
-      return options.lengths.payload_bytes / options.window;
-    return options.lengths.bounded_bytes();
-  }
 
   void note_made(const ControlBlock& block, std::vector<QueueProgress>& queues) {
     for (std::uint64_t i = 0; i < queues.size(); ++i) {
