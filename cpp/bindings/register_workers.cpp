@@ -6,7 +6,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -16,9 +15,9 @@
 #include <utility>
 #include <vector>
 
+#include "any_worker_pool.hpp"
 #include "device_buffer.hpp"
 #include "echobuf/process.hpp"
-#include "echobuf/shared/arrival_pool.hpp"
 #include "echobuf/shared/rows_delivery.hpp"
 #include "echobuf/shared/rows_worker.hpp"
 #include "echobuf/shared/worker.hpp"
@@ -39,10 +38,11 @@ using echobuf::Deadline;
 using echobuf::Poll;
 using echobuf::Status;
 using echobuf::WaitLimit;
+using echobuf::python::AnyWorkerPool;
 using echobuf::python::code;
+using echobuf::python::core_of;
+using echobuf::python::Counts;
 using echobuf::python::Does;
-
-using Counts = std::vector<std::uint64_t>;
 
 constexpr auto kNever = [] { return false; };
 
@@ -61,32 +61,6 @@ void exit_when_readable(const std::vector<int>& fds, int code) {
 
 using echobuf::workers::RowsDelivery;
 using echobuf::workers::SlotDelivery;
-
-/// The methods of all kinds of pools: see AnyBuffer.
-class AnyWorkerPool {
- public:
-  using Indices = py::array_t<std::int64_t, py::array::c_style>;
-
-  AnyWorkerPool() = default;
-  AnyWorkerPool(const AnyWorkerPool&) = delete;
-  AnyWorkerPool& operator=(const AnyWorkerPool&) = delete;
-  virtual ~AnyWorkerPool() = default;
-
-  virtual int control_block_fd() const = 0;
-  virtual int memory_fd() const = 0;
-  virtual std::uint64_t term() const = 0;
-  virtual py::tuple submit(std::uint64_t term, const Indices& indices,
-                           std::uint64_t submitted) = 0;
-  virtual bool wait_committed(const Counts& counts, double timeout_s) = 0;
-  virtual Counts submitted() const = 0;
-  virtual void revoke(std::uint64_t term, const Counts& counts) = 0;
-  virtual void abandon(std::uint64_t term) = 0;
-  virtual void reap(std::uint64_t queue) = 0;
-  virtual bool is_wanted(std::uint64_t queue, std::uint64_t ticket) const = 0;
-  virtual void close() = 0;
-  virtual std::uint64_t outstanding(std::uint64_t queue) const = 0;
-  virtual std::optional<std::int64_t> making(std::uint64_t queue) const = 0;
-};
 
 /// WorkerPool as Python has it. `Core`: a BasicBuffer, or a SharedRing.
 template <class Core, class Delivery>
@@ -180,148 +154,6 @@ class BoundWorkerPool : public AnyWorkerPool {
 
   std::shared_ptr<Core> buffer_;
   std::unique_ptr<WorkerPool> pool_;
-};
-
-/// ArrivalPool as Python has it, for buffers of all kinds.
-class BoundArrivalPool : public AnyWorkerPool {
- public:
-  using Pool = echobuf::workers::ArrivalPool;
-
-  /// `differ`: examples differ in length.
-  template <class Core, bool differ>
-  BoundArrivalPool(std::shared_ptr<Core> buffer, std::bool_constant<differ>,
-                   std::uint64_t workers, std::uint64_t ahead, std::uint64_t keep)
-      : buffer_(buffer),
-        of_this_process_([core = buffer.get()] { return core->of_this_process(); }),
-        term_([core = buffer.get()] { return core->term(); }) {
-    using echobuf::workers::ArrivalRows, echobuf::workers::ArrivalSlots;
-    if constexpr (differ) {
-      pool_ =
-          std::make_unique<Pool>(std::make_unique<ArrivalRows<Core>>(buffer), workers,
-                                 ahead, keep, areas_for(*buffer, workers, ahead));
-      memory_ = &pool_->areas()->areas.memory();
-    } else {
-      memory_ = buffer->shared_memory();
-      if (!memory_) throw std::invalid_argument("the buffer's slots are not shared");
-      pool_ = std::make_unique<Pool>(std::make_unique<ArrivalSlots<Core>>(buffer),
-                                     workers, ahead, keep, nullptr);
-    }
-  }
-
-  /// In a forked child there is no collector thread to be joined.
-  ~BoundArrivalPool() override {
-    if (!of_this_process_()) {
-      static_cast<void>(pool_.release());  // NOLINT: the parent's
-      return;
-    }
-    const echobuf::python::GilRelease released;
-    pool_.reset();
-    buffer_.reset();
-  }
-
-  int control_block_fd() const override { return pool_->control_block().fd(); }
-  int memory_fd() const override { return memory_->fd(); }
-  std::uint64_t term() const override { return term_(); }
-
-  void begin(std::uint64_t term, std::uint64_t ordered) { pool_->begin(term, ordered); }
-
-  py::tuple submit(std::uint64_t term, const Indices& indices,
-                   std::uint64_t submitted) override {
-    const auto n = static_cast<std::uint64_t>(indices.size());
-    const std::int64_t* data = indices.data();
-    const Status status = echobuf::python::run(
-        Does::kOther, true, true, std::nullopt,
-        [&](const WaitLimit& wait_limit, Poll*) {
-          return pool_->submit(term, data, n, submitted, wait_limit.end);
-        },
-        kNever);
-    return py::make_tuple(code(status), submitted);
-  }
-
-  bool wait_committed(const Counts& counts, double timeout_s) override {
-    const std::uint64_t count = of(counts);
-    const Status status = echobuf::python::run(
-        Does::kOther, false, true, timeout_s,
-        [&](const WaitLimit& wait_limit, Poll*) {
-          return pool_->wait_committed(count, wait_limit.end);
-        },
-        kNever);
-    if (status == Status::kInterrupted) throw py::error_already_set();
-    return status == Status::kOk;
-  }
-
-  /// One count: the items are of all workers.
-  Counts submitted() const override { return {pool_->submitted()}; }
-  void revoke(std::uint64_t term, const Counts& counts) override {
-    const std::uint64_t count = of(counts);
-    const echobuf::python::GilRelease released;
-    pool_->revoke(term, count);
-  }
-  void abandon(std::uint64_t term) override {
-    if (!of_this_process_()) return;
-    const echobuf::python::GilRelease released;
-    pool_->abandon(term);
-  }
-  void reap(std::uint64_t queue) override {
-    check(queue);
-    const echobuf::python::GilRelease released;
-    pool_->reap(queue);
-  }
-  bool is_wanted(std::uint64_t, std::uint64_t ticket) const override {
-    return pool_->is_wanted(ticket);
-  }
-  void close() override { pool_->close(); }
-  std::uint64_t outstanding(std::uint64_t queue) const override {
-    return making(queue) ? 1 : 0;
-  }
-  std::optional<std::int64_t> making(std::uint64_t queue) const override {
-    return pool_->making(queue);
-  }
-
-  /// Returns the items that have entered, from entry `from` of a term on; those that
-  /// have not, before one that has; and the first behind all of them. None of a term
-  /// that was not begun.
-  py::object entered(std::uint64_t term, std::uint64_t from) const {
-    const auto found = pool_->entered(term, from);
-    if (!found) return py::none();
-    return py::make_tuple(found->first.order, found->first.missing, found->second);
-  }
-
-  py::object sizes() const {
-    const echobuf::workers::ArrivalAreas* areas = pool_->areas();
-    if (!areas) return py::none();
-    return py::make_tuple(areas->areas.sizes().usual, areas->areas.sizes().all,
-                          areas->record.most());
-  }
-
- private:
-  static std::uint64_t of(const Counts& counts) {
-    if (counts.size() != 1) throw std::invalid_argument("there must be one count");
-    return counts.front();
-  }
-  void check(std::uint64_t queue) const {
-    if (queue >= pool_->control_block().queues())
-      throw std::invalid_argument("there is no such worker");
-  }
-
-  template <class Core>
-  static std::unique_ptr<echobuf::workers::ArrivalAreas> areas_for(
-      const Core& buffer, std::uint64_t workers, std::uint64_t ahead) {
-    namespace workers_of = echobuf::workers;
-    const echobuf::BufferOptions& options = buffer.options();
-    workers_of::AreaRecord record(echobuf::record_of(options), options.lengths.fields,
-                                  buffer.most_bytes());
-    const workers_of::AreaSizes sizes =
-        record.sizes(workers_of::mean_bytes(options), ahead);
-    return std::unique_ptr<workers_of::ArrivalAreas>(
-        new workers_of::ArrivalAreas{std::move(record), {workers, sizes}});
-  }
-
-  std::shared_ptr<void> buffer_;
-  const std::function<bool()> of_this_process_;
-  const std::function<std::uint64_t()> term_;
-  std::unique_ptr<Pool> pool_;
-  const echobuf::SharedMemory* memory_ = nullptr;
 };
 
 /// A worker as Python has it. `Native`: a Worker, or a RowsWorker.
@@ -419,13 +251,6 @@ void register_worker(py::class_<Bound>& worker) {
       .def("done", &Bound::done);
 }
 
-/// A ragged buffer's own `share` is another one.
-template <class Core, class Methods>
-std::shared_ptr<Core> core_of(
-    const echobuf::python::BoundBuffer<Core, Methods>& buffer) {
-  return buffer.share();
-}
-
 /// Registers WorkerPool for a kind of buffer. `Bound`: the buffer's Python class.
 template <class Bound, class Core, class Delivery = SlotDelivery<Core>>
 void register_pool(py::module_& m, const char* name) {
@@ -442,19 +267,6 @@ void register_pool(py::module_& m, const char* name) {
       return py::make_tuple(delivery.sizes().usual, delivery.sizes().all,
                             delivery.most());
     });
-}
-
-/// Registers a way to make an ArrivalPool for a kind of buffer.
-template <class Bound, class Core, bool differ>
-void register_arrivals(py::class_<BoundArrivalPool, AnyWorkerPool>& pool) {
-  pool.def(py::init([](const Bound& buffer, std::uint64_t workers, std::uint64_t ahead,
-                       std::uint64_t keep) {
-             std::shared_ptr<Core> core = core_of(buffer);
-             if (!core) throw std::invalid_argument("the buffer was released");
-             return std::make_unique<BoundArrivalPool>(
-                 std::move(core), std::bool_constant<differ>{}, workers, ahead, keep);
-           }),
-           py::arg("buffer"), py::arg("workers"), py::arg("ahead"), py::arg("keep"));
 }
 
 /// Registers WorkerPool for buffers of examples that differ in length.
@@ -483,6 +295,7 @@ void register_workers(py::module_& m) {
       .def("close", &AnyWorkerPool::close)
       .def("outstanding", &AnyWorkerPool::outstanding)
       .def("making", &AnyWorkerPool::making);
+  register_arrivals(m);
   register_pool<echobuf::python::HostBuffer, echobuf::Buffer>(m, "WorkerPool");
   register_pool<echobuf::python::SharedRingOfOne, echobuf::serve::SharedRing>(
       m, "RingWorkerPool");
@@ -501,22 +314,6 @@ void register_workers(py::module_& m) {
   using PackingOnDevice = echobuf::BasicBuffer<echobuf::cuda::DevicePackingBackend>;
   register_rows_pool<echobuf::python::RaggedDeviceBuffer<PackingOnDevice>,
                      PackingOnDevice>(m, "PackingDeviceWorkerPool");
-
-  auto arrivals = py::class_<BoundArrivalPool, AnyWorkerPool>(m, "ArrivalPool");
-  arrivals.def("begin", &BoundArrivalPool::begin)
-      .def("entered", &BoundArrivalPool::entered)
-      .def("sizes", &BoundArrivalPool::sizes);
-  register_arrivals<echobuf::python::HostBuffer, echobuf::Buffer, false>(arrivals);
-  register_arrivals<echobuf::python::DeviceBuffer, echobuf::python::DeviceCore, false>(
-      arrivals);
-  register_arrivals<echobuf::python::RaggedHostBuffer<echobuf::RaggedBuffer>,
-                    echobuf::RaggedBuffer, true>(arrivals);
-  register_arrivals<echobuf::python::RaggedHostBuffer<echobuf::PackingBuffer>,
-                    echobuf::PackingBuffer, true>(arrivals);
-  register_arrivals<echobuf::python::RaggedDeviceBuffer<RaggedOnDevice>, RaggedOnDevice,
-                    true>(arrivals);
-  register_arrivals<echobuf::python::RaggedDeviceBuffer<PackingOnDevice>,
-                    PackingOnDevice, true>(arrivals);
 
   auto worker = py::class_<BoundWorker>(m, "Worker");
   worker.def(py::init(&make_worker), py::arg("control_block"), py::arg("queues"),

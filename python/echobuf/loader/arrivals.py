@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from echobuf import _core
+from echobuf import _core, state
 from echobuf.errors import StateError, UpstreamStateError
 from echobuf.plain import from_text, to_text
-from echobuf.state import ENTERED_KEY, State
+from echobuf.state import ENTERED_KEY, UPSTREAM_KEY, State
 
 _MOST = 2**26  # items in a state: more are no window
+_ALSO = ("base", UPSTREAM_KEY, ENTERED_KEY)
+
 _Numbers = npt.NDArray[np.int64]
 
 
@@ -46,7 +48,7 @@ class Entered:
         }
 
 
-def unseal_entered(sealed: Any, offset: int, end: int) -> Entered:
+def _unseal_entered(sealed: Any, offset: int, end: int) -> Entered:
     """Return the reverse of `Entered.sealed`.
 
     Args:
@@ -81,16 +83,21 @@ def unseal_entered(sealed: Any, offset: int, end: int) -> Entered:
     return found
 
 
-def take_entered(position: State, *, has_workers: bool) -> None:
-    """Check what a position tells of items that had entered, and decode it.
+def unseal(sealed: Any, arguments: State, has_workers: bool) -> State:
+    """Return a loader's position, of a state.
 
     Args:
-        position: of a loader; changed.
-        has_workers: the loader that is to go on has worker processes.
+        sealed: the state.
+        arguments: of the loader that is to go on.
+        has_workers: it has worker processes.
 
     Raises:
-        StateError: it is damaged, or the loader has none.
+        StateError: the state is damaged, of other arguments, or of examples that have
+            entered in an order that only workers go on with.
     """
+    position = state.unseal(sealed, arguments, also=_ALSO)
+    if ENTERED_KEY not in position:
+        return position
     if not has_workers:
         raise StateError(
             "`state` was taken with in_order=False, after items had entered in another "
@@ -99,11 +106,12 @@ def take_entered(position: State, *, has_workers: bool) -> None:
         )
     base = position.get("base", 0)
     place = position["position"] or {}
-    position[ENTERED_KEY] = unseal_entered(
+    position[ENTERED_KEY] = _unseal_entered(
         position[ENTERED_KEY],
         base + position["fresh_offset"],
         base + place.get("resident_end", 0),
     )
+    return position
 
 
 def _pack(numbers: _Numbers) -> str:
@@ -231,7 +239,7 @@ class ArrivalStates:
         self._first = np.empty(0, np.int64)
 
     def begin(self, replay: Replay) -> None:
-        """Note the way in which the epoch begins, before its first item is submitted."""
+        """Note the way in which the epoch begins, before an item is submitted."""
         self._limit = replay.limit
         self._first = replay.first_numbers()
         self._core.begin(self._term, replay.order.size)
@@ -270,11 +278,11 @@ class ArrivalStates:
             self._limit + max(0, limit - self._first.size),
         )
 
-    def _numbers(self, items: Sequence[int]) -> _Numbers:
-        items = np.asarray(items, np.int64)
+    def _numbers(self, submitted: Sequence[int]) -> _Numbers:
+        items = np.asarray(submitted, np.int64)
         shift = self._limit - self._first.size
         if not self._first.size:
-            return items + shift
+            return np.asarray(items + shift)
         is_first = items < self._first.size
         within = np.minimum(items, self._first.size - 1)
         return np.where(is_first, self._first[within], items + shift)

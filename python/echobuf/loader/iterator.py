@@ -244,8 +244,9 @@ def _explain(error: UpstreamError) -> UpstreamError:
     An item that did not fit is a `SpecError`, too.
     """
     cause = error.__cause__
-    known = isinstance(cause, ItemError | UpstreamStateError)
-    if known or type(cause) is UpstreamError:
+    is_found = isinstance(cause, ItemError | UpstreamStateError)
+    if is_found or type(cause) is UpstreamError:
+        assert isinstance(cause, UpstreamError)
         again = type(cause)(*cause.args)
         again.__cause__ = cause.__cause__  # also None: no context is shown then
         return again

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from echobuf import state
 from echobuf.arguments import check_bool
 from echobuf.loader.adapter import Adapter
+from echobuf.loader.arrivals import unseal
 from echobuf.loader.attributes import Attributes, DataLoaderLike
 from echobuf.loader.epochs import Epochs
 from echobuf.loader.internals import LoaderInternals
@@ -21,9 +22,6 @@ from echobuf.loader.upstream import EpochSetter, Upstream
 from echobuf.options import Factor, Unit, check_epoch
 from echobuf.stats import NOTHING, Stats, make_stats
 from echobuf.workers.settings import Context, check_workers
-
-
-_ALSO = ("base", state.UPSTREAM_KEY, state.ENTERED_KEY)
 
 
 class EchoLoader(DataLoaderLike):
@@ -357,12 +355,7 @@ class EchoLoader(DataLoaderLike):
         return state.seal(arguments, position)
 
     def _unseal(self, sealed: Any) -> state.State:
-        position = state.unseal(sealed, self._plan.sealed(), also=_ALSO)
-        if state.ENTERED_KEY in position:
-            from echobuf.loader.arrivals import take_entered
-
-            take_entered(position, has_workers=self._starter.reader.is_pool)
-        return position
+        return unseal(sealed, self._plan.sealed(), self._starter.reader.is_pool)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Make the next `iter` continue where a loader with the same arguments was.

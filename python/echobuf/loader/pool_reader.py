@@ -224,7 +224,6 @@ class WorkerFeeder(Feeder):
                 break  # the term has ended
         return False
 
-
     def _goes_on(self) -> bool:
         return not self.stopped.is_set()
 

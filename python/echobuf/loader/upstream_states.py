@@ -154,17 +154,15 @@ _MANY = 2**62
 
 
 class Positions(Protocol):
-    """What an epoch adds to the positions of its buffer, for states of a loader.
-
-    Attributes:
-        end: upstream's state when it had ended, if it goes on from there.
-        trouble: why upstream's states are not kept, if so.
-    """
+    """The part of an epoch that completes positions of its buffer for states."""
 
     @property
-    def end(self) -> UpstreamState | None: ...
+    def end(self) -> UpstreamState | None:
+        """Return upstream's state at its end."""
+
     @property
-    def trouble(self) -> str | None: ...
+    def trouble(self) -> str | None:
+        """Return why upstream's states are not kept."""
 
     def at(self, locate: Callable[[], State]) -> State:
         """Return a position with what belongs to it."""

@@ -18,6 +18,7 @@
 #include "echobuf/buffer/options.hpp"
 #include "echobuf/shared/arrival_journal.hpp"
 #include "echobuf/shared/arrival_sink.hpp"
+#include "echobuf/shared/collector.hpp"
 #include "echobuf/shared/control_block.hpp"
 #include "echobuf/shared/rows_area.hpp"
 #include "echobuf/sync/wait_for.hpp"
@@ -50,7 +51,10 @@ class ArrivalPool {
         read_(workers),
         made_(workers) {
     board().used.store(1, std::memory_order_relaxed);
-    collector_ = std::thread([this] { collect(); });
+    collector_ = std::thread([this] {
+      collect_until(ending_, block_.header().done, collected_,
+                    [this] { return collect_all(); });
+    });
   }
 
   /// As ~WorkerPool().
@@ -308,7 +312,7 @@ class ArrivalPool {
       journal.enter(journal.end(), number - first_item_);
       entering_ = number;  // whatever is there is next, though there is no room yet
     }
-    const auto leaves = example_of(worker, read);
+    const auto leaves = areas_->areas.read(worker, read, areas_->record);
     const bool making = all_made_ < submitted();
     const auto wait = making ? Clock::duration(kMoment) : Clock::duration(kSlice);
     try {
@@ -329,16 +333,6 @@ class ArrivalPool {
     const std::lock_guard lock(mutex_);
     const ArrivalJournal& journal = journals_.back();
     return journal.end() >= journal.ordered() || journal.end() == number - first_item_;
-  }
-
-  std::optional<std::vector<SourceLeaf>> example_of(std::uint64_t worker,
-                                                    std::uint64_t ticket) const {
-    const RowsAreas& areas = areas_->areas;
-    const AreaHeader::Run run = areas.header(worker).runs[ticket % WorkerQueue::kDepth];
-    const std::uint64_t all = areas.sizes().all;
-    if (run.ticket != ticket + 1 || run.begin % kFieldAlignment != 0 || run.begin > all)
-      return std::nullopt;
-    return areas_->record.read(areas.data(worker) + run.begin, all - run.begin);
   }
 
   /// An item that no worker will be done with; `place`: what its worker had taken.
@@ -375,23 +369,6 @@ class ArrivalPool {
     while (done < submitted_ && entry(done).item_done && entry(done).place_done) ++done;
     // Release: what is below is free.
     board().oldest.store(done, std::memory_order_release);
-  }
-
-  void collect() {
-    EventCount& done = block_.header().done;
-    while (!ending_.load(std::memory_order_acquire)) {
-      if (collect_all()) {
-        collected_.notify();
-        continue;
-      }
-      const std::uint32_t key = done.prepare();
-      if (collect_all()) {
-        collected_.notify();
-        continue;
-      }
-      if (ending_.load(std::memory_order_acquire)) return;
-      done.wait(key, Clock::now() + kSlice);  // see WorkerPool
-    }
   }
 
   const std::unique_ptr<ArrivalSink> sink_;

@@ -175,6 +175,17 @@ class RowsAreas {
     return memory_.data() + i * stride(sizes_) + kHeader;
   }
 
+  /// Returns the example of a ticket of worker `i`; none if the worker has written
+  /// nonsense.
+  std::optional<std::vector<SourceLeaf>> read(std::uint64_t i, std::uint64_t ticket,
+                                              const AreaRecord& record) const {
+    const AreaHeader::Run run = header(i).runs[ticket % WorkerQueue::kDepth];
+    if (run.ticket != ticket + 1 || run.begin % kFieldAlignment != 0 ||
+        run.begin > sizes_.all)
+      return std::nullopt;
+    return record.read(data(i) + run.begin, sizes_.all - run.begin);
+  }
+
  private:
   static constexpr std::size_t kPage = 4096;
   static constexpr std::size_t kHeader =

@@ -93,7 +93,7 @@ class RowsDelivery {
              std::uint64_t term) {
     // Acquire: a ticket that was marked as done unwritten was revoked before.
     if (ticket < shared.revoked.load(std::memory_order_acquire)) return Status::kClosed;
-    const auto leaves = read(i, ticket);
+    const auto leaves = areas_.read(i, ticket, record_);
     try {
       if (!leaves) throw std::invalid_argument("a worker has written nonsense");
       const bool making = all_made_ < placed_.load(std::memory_order_relaxed);
@@ -104,15 +104,6 @@ class RowsDelivery {
       buffer_->fail(term);  // a worker with corrupted memory: it checks what it writes
       return Status::kFailed;
     }
-  }
-
-  std::optional<std::vector<SourceLeaf>> read(std::uint64_t i,
-                                              std::uint64_t ticket) const {
-    const AreaHeader::Run run = areas_.header(i).runs[ticket % WorkerQueue::kDepth];
-    const std::uint64_t all = areas_.sizes().all;
-    if (run.ticket != ticket + 1 || run.begin % kFieldAlignment != 0 || run.begin > all)
-      return std::nullopt;
-    return record_.read(areas_.data(i) + run.begin, all - run.begin);
   }
 
   const std::shared_ptr<Core> buffer_;
