@@ -43,6 +43,7 @@ class HostDraw {
       const auto count = std::min(chunk, part.count - done);
       permute_range(part.order, static_cast<std::uint32_t>(part.offset + done),
                     static_cast<std::uint32_t>(count), records);
+      part.sparse.place_all(records, count);
       gather_records(copied_, stride, view, records, count, target.leaves, row + done,
                      stream_);
       if (!go_on(count * stride, poll)) return false;
@@ -92,8 +93,7 @@ class HostDraw {
 
   bool draw_ragged(const PassPart& part, const SlotView& view, Target& target,
                    Poll* poll) {
-    const std::uint64_t slot =
-        view.slot(part.order(static_cast<std::uint32_t>(part.offset)));
+    const std::uint64_t slot = view.slot(part.place(part.offset));
     target.count = store_.gather_ragged(copied_, slot, target.leaves);
     for (std::uint64_t i = 0; i < target.count && !transformed_.none(); ++i) {
       transformed_.make_row(part, slot, static_cast<std::uint32_t>(i),

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "echobuf/schedule/extra_uses.hpp"
 #include "echobuf/schedule/permutation.hpp"
 
 namespace echobuf {
@@ -50,6 +51,12 @@ struct PassPart {
   std::uint64_t count;
   std::uint64_t draw;  // of the epoch: that of the first of them
   std::uint64_t epoch;
+  Sparse sparse = {};  // of the window, if the pass does not sweep all of it
+
+  /// The place in the window of draw `i` of the pass.
+  std::uint32_t place(std::uint64_t i) const {
+    return sparse.place(order(static_cast<std::uint32_t>(i)));
+  }
 };
 
 }  // namespace echobuf

@@ -178,6 +178,7 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
     std::uint32_t records[kChunk];
     permute_range(order, static_cast<std::uint32_t>(part.offset),
                   static_cast<std::uint32_t>(part.count), records);
+    part.sparse.place_all(records, part.count);
     const std::uint64_t window = epoch_.position(part.window.first);
     // A window is at most a ring.
     const std::uint64_t first = ring_.slot(window);
@@ -193,8 +194,8 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
     if (taken > 0) {
       plan_.end = std::max(plan_.end, window + part.window.count);
       plan_.orders.push_back(order);
-      plan_.parts.push_back(
-          {plan_.orders.back(), window, part.offset, taken, part.draw, epoch_.number});
+      plan_.parts.push_back({plan_.orders.back(), window, part.offset, taken, part.draw,
+                             epoch_.number, part.sparse});
     }
     return taken;
   }
