@@ -1,12 +1,12 @@
 """Items some of which take long, from two workers: how near to no worker ever waiting?
 
-One item in a hundred takes 50 times as long as the others, or with `--tail tenth` one in
-ten takes 10 times as long: the tails that MinatoLoader is for (arXiv:2509.10712). An item
-waits, so that two cores are not what is measured; with `--burn` it computes. The
+One item in a hundred takes 50 times as long as the others, or with `--tail tenth` one
+in ten takes 10 times as long: the tails that MinatoLoader is for (arXiv:2509.10712). An
+item waits, so that two cores are not what is measured; with `--burn` it computes. The
 reference does every second item of each kind in one process: the total work over two
-workers. Workers stay from epoch to epoch; which items are long differs by epoch. Required
-before it was measured: 0.95 of the reference for `in_order=False`, and 1.5 times
-DataLoader's workers in order.
+workers. Workers stay from epoch to epoch; which items are long differs by epoch.
+Required before it was measured: 0.95 of the reference for `in_order=False`, and 1.5
+times DataLoader's workers in order.
 """
 
 from echobuf.cli.bench import Candidate, Question
