@@ -10,7 +10,7 @@ import echobuf
 from echobuf.loader.arrivals import unseal
 from echobuf.loader.loader import internals_of
 from ragged_worker_data import Texts
-from worker_data import Numbers, ids, load
+from worker_data import KWARGS, Numbers, ids, load
 
 
 class Tailed(Numbers):
@@ -72,6 +72,15 @@ class Arrivals:
         others = set(range(entered.limit)) - set(self.items[: first + len(order)])
         assert entered.missing.tolist() == sorted(others)
         return state
+
+    def filled(self, loader: echobuf.EchoLoader) -> dict[str, Any]:
+        """Return a state once a segment has entered behind the window, by `KWARGS`."""
+        segment = KWARGS["window"] // KWARGS["factor"]
+        while True:
+            state = self.note(loader)
+            if len(self.items) >= state["position"]["resident_end"] + segment:
+                return state
+            time.sleep(0.001)
 
     def certain(self, n: int, kwargs: dict[str, Any]) -> list[list[int]]:
         """Return the batches that follow from this order, whatever enters after it."""
