@@ -73,13 +73,19 @@ class Arrivals:
         assert entered.missing.tolist() == sorted(others)
         return state
 
-    def filled(self, loader: echobuf.EchoLoader) -> dict[str, Any]:
-        """Return a state once a segment has entered behind the window, by `KWARGS`."""
+    def draw(
+        self, loader: echobuf.EchoLoader, epoch: Any, count: int
+    ) -> tuple[list[Any], dict[str, Any]]:
+        """Return batches, and a state behind them once a segment more has entered."""
+        batches = []
+        for _ in range(count):
+            batches.append(next(epoch))
+            self.note(loader)
         segment = KWARGS["window"] // KWARGS["factor"]
         while True:
             state = self.note(loader)
             if len(self.items) >= state["position"]["resident_end"] + segment:
-                return state
+                return batches, state
             time.sleep(0.001)
 
     def certain(self, n: int, kwargs: dict[str, Any]) -> list[list[int]]:

@@ -80,9 +80,8 @@ def test_a_resumed_epoch_goes_on_exactly_with_what_had_entered():
     loader = arriving(Tailed(N))
     batches, certain = [], []
     for workers in (1, 3):
-        epoch = iter(loader)
-        batches += itertools.islice(epoch, 14)
-        state = arrivals.filled(loader)
+        drawn, state = arrivals.draw(loader, iter(loader), 14)
+        batches += drawn
         served = ids(batches)
         assert served[: len(certain)] == certain[: len(served)]
         certain = arrivals.certain(N, {})
@@ -101,8 +100,7 @@ def test_a_resumed_epoch_goes_on_exactly_with_what_had_entered():
 def test_a_loader_in_order_goes_on_in_the_order_of_the_sampler():
     arrivals = Arrivals()
     loader = arriving(Tailed(N))
-    batches = list(itertools.islice(iter(loader), 14))
-    state = arrivals.filled(loader)
+    batches, state = arrivals.draw(loader, iter(loader), 14)
     left = sorted(set(range(N)) - set(arrivals.items))
     for drawn in (2, None):  # and again, before all that had entered has come
         loader = load(Tailed(N), 1)
