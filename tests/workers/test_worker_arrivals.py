@@ -77,15 +77,22 @@ def test_a_resumed_epoch_goes_on_exactly_with_what_had_entered():
     """Several times, each with another number of workers, in and out of order."""
     arrivals = Arrivals()
     loader = arriving(Tailed(N))
-    batches, state = [], None
+    batches = []
     for number, workers in enumerate((1, 3, 2)):
         epoch = iter(loader)
         for _ in range(14):
             batches.append(next(epoch))
-            state = arrivals.note(loader)
-        certain = arrivals.certain(N, {})
+            arrivals.note(loader)
         served = ids(batches)
-        assert len(certain) > len(batches)
+        states = []
+
+        def knows_more(loader=loader, states=states, served=served):
+            states.append(arrivals.note(loader))
+            return len(arrivals.certain(N, {})) > len(served)
+
+        until(knows_more)
+        state = states[-1]
+        certain = arrivals.certain(N, {})
         assert certain[: len(batches)] == served
         # Left in the middle: what had entered then comes again, what had not comes.
         loader = load(Tailed(N), workers, in_order=number == 1)
