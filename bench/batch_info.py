@@ -1,7 +1,7 @@
 """Infos of batches: what `with_info=True` adds to a small batch.
 
-Batches of 256 records of 136 bytes, drawn from 100,000, each served `factor` times: with
-and without infos, new and into `out=`. In one process, by turns, in some 20 s.
+Batches of 256 records of 136 bytes, drawn from 100,000, each served `factor` times:
+with and without infos, new and into `out=`. In one process, by turns, in some 20 s.
 """
 
 from __future__ import annotations
