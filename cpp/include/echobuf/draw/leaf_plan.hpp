@@ -26,6 +26,9 @@ struct Drawn {
   std::uint32_t first_element = 0;  // of the piece
   std::uint32_t first_row = 0;      // of the piece
   std::uint32_t rows = 0;           // of the example; 0: it is made in one piece
+  // Of its record:
+  std::uint64_t index = 0;  // in the epoch
+  std::uint32_t echo = 0;   // earlier uses there
 };
 
 /// Carries a plan out. One caller at a time.

@@ -48,8 +48,9 @@ struct RowsPlan {
                           std::uint64_t spare) const {
     if (take == Take::kCenter) return spare / 2;
     constexpr std::uint64_t kMost = std::numeric_limits<std::uint32_t>::max();
-    return transform::Words(number, operation)
-        .below(static_cast<std::uint32_t>(std::min(spare + 1, kMost)));
+    transform::Words words(number, operation);
+    const auto places = static_cast<std::uint32_t>(std::min(spare + 1, kMost));
+    return words.place(words.word(), places);
   }
 
   /// Of what makers need beside it.

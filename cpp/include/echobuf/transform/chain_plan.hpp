@@ -41,7 +41,9 @@ class ChainPlan : public LeafPlan {
                               drawn.row,
                               drawn.first_element,
                               drawn.first_row,
-                              drawn.rows};
+                              drawn.rows,
+                              drawn.index,
+                              drawn.echo};
       executor_.execute(number, drawn.example, drawn.partner, target);
     }
 
