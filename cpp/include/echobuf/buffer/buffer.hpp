@@ -88,11 +88,12 @@ class BasicBuffer {
   /// Puts examples `done` ... n-1 of `leaves` and counts them in `done`. `rows`: of
   /// each, if records are ragged. Throws std::invalid_argument, before anything is put,
   /// for null pointers, more rows than a record has, and leaves of another size.
+  /// `versions`: of all n, for leaves of infos; null: 0.
   Status put(std::uint64_t term, const SourceLeaf* leaves, std::uint64_t n,
              std::size_t rows, std::uint64_t& done, const WaitLimit& wait_limit,
-             Poll* poll) {
+             Poll* poll, const std::int64_t* versions = nullptr) {
     if (done < n) argument_checks::check_leaves("put", record(), leaves, rows);
-    return put_path_.put(term, leaves, n, rows, done, wait_limit, poll);
+    return put_path_.put(term, leaves, n, rows, done, wait_limit, poll, versions);
   }
 
   /// Puts one example; `leaves` has one for each field. `rows`: if records are ragged.

@@ -16,6 +16,7 @@
 #include "echobuf/store/host_store.hpp"
 #include "echobuf/store/record.hpp"
 #include "echobuf/store/ring.hpp"
+#include "echobuf/store/versions.hpp"
 
 namespace echobuf {
 
@@ -34,6 +35,7 @@ struct HostBackend {
   explicit HostBackend(const BufferOptions& options)
       : ring(ring_capacity(options), options.borrowed.get()),
         store(make_store(options)),
+        versions(options.keeps_versions() ? ring.capacity() : 0),
         batch(store.layout(), options.leaves, options.batch_size),
         pool(std::make_shared<BatchPool>(batch.bytes(), options.idle)) {}
 
@@ -41,18 +43,19 @@ struct HostBackend {
     const RecordLayout record(options.fields, options.ragged);
     const BatchLayout batch(record, options.leaves, options.batch_size);
     // "auto" has one more: a batch that a wait has cut in two.
-    const std::size_t slot = options.borrowed ? 0 : HostStore::bytes(record, 1);
+    const std::size_t slot = (options.borrowed ? 0 : HostStore::bytes(record, 1)) +
+                             Versions::bytes(options.keeps_versions() ? 1 : 0);
     return {ring_capacity(options), slot + Ring::bytes(1),
             options.prefetch + (options.automatic ? 1u : 0u), batch.bytes(),
             batch.maker_bytes()};
   }
 
   std::unique_ptr<Drawer> drawer(const BufferOptions& options) {
-    return std::make_unique<Drawer>(options, ring, HostDraw(store, batch, options.seed),
-                                    pool);
+    return std::make_unique<Drawer>(
+        options, ring, HostDraw(store, batch, options.seed, &versions), pool);
   }
 
-  PutPath put_path() { return {ring, store}; }
+  PutPath put_path() { return {ring, store, &versions}; }
 
   /// Nothing here works by itself.
   template <class Broken>
@@ -64,13 +67,15 @@ struct HostBackend {
   std::size_t bytes() const {
     const std::size_t slots =
         store.is_borrowed() ? 0 : HostStore::bytes(store.layout(), ring.capacity());
-    return slots + Ring::bytes(ring.capacity()) + pool->held() + batch.maker_bytes();
+    return slots + Ring::bytes(ring.capacity()) + versions.bytes() + pool->held() +
+           batch.maker_bytes();
   }
 
   std::size_t device_bytes() const { return 0; }
 
   Ring ring;
   Store store;
+  Versions versions;
   const BatchLayout batch;
   const std::shared_ptr<BatchPool> pool;
 

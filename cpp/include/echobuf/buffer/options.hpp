@@ -37,10 +37,25 @@ struct BufferOptions {
       nullptr;             // the slots are another process's
   std::uint32_t idle = 2;  // blocks of batch memory kept for the batches to come
   LengthOptions lengths;   // of records that differ in length
+  bool echoes = false;     // draws know their echo: for infos, and for operations
 
   /// Returns the most examples of a batch: with `ragged`, of its only record.
   std::uint64_t most_examples() const {
     return lengths.examples > 0 ? lengths.examples : batch_size;
+  }
+
+  /// Returns whether a leaf of batches is an info.
+  bool has_infos() const {
+    for (const LeafOptions& leaf : leaves)
+      if (leaf.info != InfoLeaf::kNone) return true;
+    return false;
+  }
+
+  /// Returns whether the versions that records are put with are asked for.
+  bool keeps_versions() const {
+    for (const LeafOptions& leaf : leaves)
+      if (leaf.info == InfoLeaf::kVersion) return true;
+    return false;
   }
 
   /// Returns the largest `batch_size` that is allowed.
@@ -67,7 +82,15 @@ struct BufferOptions {
     demand(batch_size >= 1 && (lengths.pack_to > 0 || batch_size <= largest_batch()),
            "`batch_size` must be from 1 to " + std::to_string(largest_batch()) +
                " with this `window` and `factor`");
+    demand(echoes || !has_infos(), "`echoes` must be true where leaves are infos");
+    demand(!has_infos() || lengths.pack_to == 0,
+           "infos are not for `pack_to`: a row has several examples");
     for (const LeafOptions& leaf : leaves) {
+      if (leaf.info != InfoLeaf::kNone) {
+        demand(leaf.field == kNoField && !leaf.plan && !leaf.rows,
+               "an info is made of no field");
+        continue;
+      }
       demand(leaf.field < fields.size(), "a leaf is made of a field that is not there");
       demand(!leaf.rows || lengths.any(),
              "a leaf is made of the rows of a field that is not in `lengths`");

@@ -23,6 +23,7 @@
 #include "echobuf/store/payload_store.hpp"
 #include "echobuf/store/record.hpp"
 #include "echobuf/store/ring.hpp"
+#include "echobuf/store/versions.hpp"
 
 namespace echobuf {
 
@@ -96,6 +97,7 @@ struct BasicPayloadBackend {
         examples_(options.lengths.examples),
         ring(make_ring(options, measure)),
         store(make_store(options, measure)),
+        versions(options.keeps_versions() ? ring.capacity() : 0),
         batch(store.layout(), options.leaves, options.batch_size),
         pool(std::make_shared<BatchPool>(batch_bytes(options, measure, batch),
                                          options.idle)) {}
@@ -106,9 +108,10 @@ struct BasicPayloadBackend {
     const BatchLayout batch(record, options.leaves, options.batch_size);
     const std::size_t fields = options.lengths.fields.size();
     const std::size_t slot =
-        options.borrowed
-            ? RowsTable::bytes(1, fields)
-            : PayloadStore::bytes(record, 1, fields, options.lengths.examples);
+        (options.borrowed
+             ? RowsTable::bytes(1, fields)
+             : PayloadStore::bytes(record, 1, fields, options.lengths.examples)) +
+        Versions::bytes(options.keeps_versions() ? 1 : 0);
     // More than those made ahead: of records that are set apart for a batch, or of rows
     // that are being packed.
     const std::uint64_t begun =
@@ -120,10 +123,10 @@ struct BasicPayloadBackend {
 
   std::unique_ptr<Drawer> drawer(const BufferOptions& options) {
     return std::make_unique<Drawer>(options, ring, store, batch, pool, measure.share,
-                                    measure.most, counts);
+                                    measure.most, counts, versions);
   }
 
-  PutPath put_path() { return {ring, store, measure.most}; }
+  PutPath put_path() { return {ring, store, measure.most, &versions}; }
 
   /// Nothing here works by itself.
   template <class Broken>
@@ -139,7 +142,8 @@ struct BasicPayloadBackend {
             ? RowsTable::bytes(ring.capacity(), fields)
             : PayloadStore::bytes(store.layout(), ring.capacity(), fields, examples_) +
                   store.payload_bytes(measure.wrap_from);
-    return window + Ring::bytes(ring.capacity()) + pool->held() + batch.maker_bytes();
+    return window + Ring::bytes(ring.capacity()) + versions.bytes() + pool->held() +
+           batch.maker_bytes();
   }
 
   std::size_t device_bytes() const { return 0; }
@@ -158,6 +162,7 @@ struct BasicPayloadBackend {
  public:
   Ring ring;
   Store store;
+  Versions versions;
   const BatchLayout batch;  // of the leaves that are no field of any length
   const std::shared_ptr<BatchPool> pool;
   RowsCounts counts;

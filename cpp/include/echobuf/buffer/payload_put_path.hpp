@@ -15,6 +15,7 @@
 #include "echobuf/buffer/room_wait.hpp"
 #include "echobuf/store/borrowed_slots.hpp"
 #include "echobuf/store/payload_claims.hpp"
+#include "echobuf/store/versions.hpp"
 #include "echobuf/sync/outstanding_claims.hpp"
 
 namespace echobuf {
@@ -23,8 +24,10 @@ namespace echobuf {
 template <class Ring, class Store>
 class PayloadPutPath {
  public:
-  PayloadPutPath(Ring& ring, Store& store, std::uint64_t most_bytes)
-      : ring_(ring), store_(store), most_bytes_(most_bytes) {
+  /// `versions`: of the records; null: nobody asks for them.
+  PayloadPutPath(Ring& ring, Store& store, std::uint64_t most_bytes,
+                 Versions* versions = nullptr)
+      : ring_(ring), store_(store), versions_(versions), most_bytes_(most_bytes) {
     for (const RaggedField& field : store.fields()) {
       const std::uint64_t fit = most_bytes / field.row_bytes;
       most_rows_.push_back(field.max_length > 0 ? std::min(field.max_length, fit)
@@ -35,11 +38,13 @@ class PayloadPutPath {
   /// Puts examples `done` ... n-1 of `leaves` and counts them in `done`. Throws
   /// std::invalid_argument, before anything is put, for examples that are larger than a
   /// segment's share of the payload, or than `max_length` says; and for whole batches,
-  /// of `rows` examples each, if there are several.
+  /// of `rows` examples each, if there are several. `versions`: of all n; null: they
+  /// have none.
   Status put(std::uint64_t term, const SourceLeaf* leaves, std::uint64_t n,
-             std::size_t rows, std::uint64_t& done, WaitLimit wait_limit, Poll* poll) {
+             std::size_t rows, std::uint64_t& done, WaitLimit wait_limit, Poll* poll,
+             const std::int64_t* versions = nullptr) {
     return put<WaitClock::Guard>(clock_.waits(), term, leaves, n, rows, done,
-                                 wait_limit, poll);
+                                 wait_limit, poll, versions);
   }
 
   /// Puts one example that another process has made. A wait for room is upstream's only
@@ -47,7 +52,7 @@ class PayloadPutPath {
   Status put_made(std::uint64_t term, const SourceLeaf* leaves, std::uint64_t& done,
                   WaitLimit wait_limit) {
     return put<OutstandingClaims::Wait>(making_, term, leaves, 1, 0, done, wait_limit,
-                                        nullptr);
+                                        nullptr, nullptr);
   }
   /// Others begin to make `n` examples, or have made them.
   void begin_making(std::uint64_t n) { making_.add(n); }
@@ -80,6 +85,7 @@ class PayloadPutPath {
 
   void commit(std::uint64_t first, std::uint64_t count) {
     clock_.arrived(first + count);
+    if (versions_) versions_->write(first, count, nullptr);
     ring_.commit(first, count);
   }
 
@@ -97,7 +103,7 @@ class PayloadPutPath {
   template <class Wait, class Waits>
   Status put(Waits& waits, std::uint64_t term, const SourceLeaf* leaves,
              std::uint64_t n, std::uint64_t rows, std::uint64_t& done,
-             WaitLimit wait_limit, Poll* poll) {
+             WaitLimit wait_limit, Poll* poll, const std::int64_t* versions) {
     if (done == 0) check(leaves, n, rows);
     if (n == 0 && is_over(term)) return Status::kClosed;
     PayloadClaims& claims = ring_.claims();
@@ -117,6 +123,9 @@ class PayloadPutPath {
         continue;
       }
       write(claim, leaves, done, units, rows);
+      if (versions_)
+        versions_->write(claim.first, claim.count,
+                         versions ? versions + done : nullptr);
       clock_.arrived(claim.first + (n - done));  // with all of this put
       ring_.commit(claim.first, claim.count);
       done += claim.count;
@@ -261,6 +270,7 @@ class PayloadPutPath {
 
   Ring& ring_;
   Store& store_;
+  Versions* const versions_;
   const std::uint64_t most_bytes_;
   std::vector<std::uint64_t> most_rows_;  // by the fields of the store
   UpstreamClock clock_;

@@ -10,6 +10,7 @@
 #include "echobuf/buffer/room_wait.hpp"
 #include "echobuf/store/borrowed_slots.hpp"
 #include "echobuf/store/host_store.hpp"
+#include "echobuf/store/versions.hpp"
 #include "echobuf/sync/outstanding_claims.hpp"
 
 namespace echobuf {
@@ -17,15 +18,18 @@ namespace echobuf {
 template <class Ring, class Store>
 class PutPath {
  public:
-  PutPath(Ring& ring, Store& store)
+  /// `versions`: of the records; null: nobody asks for them.
+  PutPath(Ring& ring, Store& store, Versions* versions = nullptr)
       : ring_(ring),
         store_(store),
+        versions_(versions),
         chunk_(std::max<std::uint64_t>(1, kChunkBytes / store.layout().stride())) {}
 
   /// Puts examples `done` ... n-1 of `leaves` and counts them in `done`. `rows`: of
-  /// each, if records are ragged.
+  /// each, if records are ragged. `versions`: of all n; null: they have none.
   Status put(std::uint64_t term, const SourceLeaf* leaves, std::uint64_t n,
-             std::size_t rows, std::uint64_t& done, WaitLimit wait_limit, Poll* poll) {
+             std::size_t rows, std::uint64_t& done, WaitLimit wait_limit, Poll* poll,
+             const std::int64_t* versions = nullptr) {
     if (n == 0 && ring_.claim(0, term).closed) return Status::kClosed;
     while (done < n) {
       const auto claim = ring_.claim(std::min(chunk_, n - done), term);
@@ -37,6 +41,9 @@ class PutPath {
         continue;
       }
       store_.write(claim.first, claim.count, leaves, done, rows);
+      if (versions_)
+        versions_->write(claim.first, claim.count,
+                         versions ? versions + done : nullptr);
       clock_.arrived(claim.first + (n - done));  // with all of this put
       ring_.commit(claim.first, claim.count);
       done += claim.count;
@@ -71,6 +78,7 @@ class PutPath {
   /// Positions that were claimed have been written.
   void commit(std::uint64_t first, std::uint64_t count) {
     clock_.arrived(first + count);
+    if (versions_) versions_->write(first, count, nullptr);
     ring_.commit(first, count);
     outstanding_.take_off(count);
   }
@@ -93,6 +101,7 @@ class PutPath {
 
   Ring& ring_;
   Store& store_;
+  Versions* const versions_;
   const std::uint64_t chunk_;
   UpstreamClock clock_;
   OutstandingClaims outstanding_{clock_.waits()};

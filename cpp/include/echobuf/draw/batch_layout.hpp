@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -11,15 +12,22 @@
 
 namespace echobuf {
 
+/// Of one draw.
+inline std::size_t info_bytes(InfoLeaf info) {
+  const bool is_long = info == InfoLeaf::kIndex || info == InfoLeaf::kVersion;
+  return is_long ? sizeof(std::int64_t) : sizeof(std::int32_t);
+}
+
 /// Leaves one behind another, each at a 64-byte boundary.
 class BatchLayout {
  public:
   struct Leaf {
     std::size_t offset;  // in the block
     std::size_t bytes;   // of one example
-    std::size_t field;   // of the record
+    std::size_t field;   // of the record; kNoField for an info
     const LeafPlan* plan;
     const RowsPlan* rows;  // where the field is of any number of rows, and no copy
+    InfoLeaf info;
   };
 
   /// A batch of `batch_size` records, or of one ragged one. `leaves` must outlive it.
@@ -61,11 +69,15 @@ class BatchLayout {
  private:
   void add(const RecordLayout& record, const LeafOptions& leaf,
            std::size_t batch_size) {
-    const std::size_t bytes =
-        leaf.plan ? leaf.plan->bytes() : record.bytes_per_count(leaf.field);
+    const bool is_info = leaf.info != InfoLeaf::kNone;
+    const std::size_t bytes = is_info     ? info_bytes(leaf.info)
+                              : leaf.plan ? leaf.plan->bytes()
+                                          : record.bytes_per_count(leaf.field);
+    // All fields of a ragged record have as many rows.
     const std::size_t rows =
-        record.ragged() ? record.fields()[leaf.field].rows : batch_size;
-    leaves_.push_back({bytes_, bytes, leaf.field, leaf.plan.get(), leaf.rows.get()});
+        record.ragged() ? record.fields()[is_info ? 0 : leaf.field].rows : batch_size;
+    leaves_.push_back(
+        {bytes_, bytes, leaf.field, leaf.plan.get(), leaf.rows.get(), leaf.info});
     bytes_ += round_up(size_product(bytes, rows), kLeafAlignment);
   }
 

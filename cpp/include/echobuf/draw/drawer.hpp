@@ -108,7 +108,7 @@ class Drawer : public PassCursor<Ring> {
   Outcome follow_plan(FixedSweep& sweep, Target& target, Poll* poll) {
     std::uint64_t row = 0;
     for (const Part& part : parts_) {
-      if (!gather(part, target, row, poll)) return Outcome::kInterrupted;
+      if (!gather(sweep, part, target, row, poll)) return Outcome::kInterrupted;
       row += part.count;
     }
     if (!options_.ragged) target.count = row;
@@ -142,7 +142,7 @@ class Drawer : public PassCursor<Ring> {
     if (walk.step(progress, options_.batch_size, part) != Step::kPart ||
         part.count != options_.batch_size)
       return std::nullopt;
-    if (!gather(part, target, 0, poll)) return Outcome::kInterrupted;
+    if (!gather(walk, part, target, 0, poll)) return Outcome::kInterrupted;
     if (sweep.between_passes()) ring_.clear_held_back();
     sweep = walk;
     release(sweep.oldest_record());
@@ -163,7 +163,7 @@ class Drawer : public PassCursor<Ring> {
       Part part;
       const Step step = walk.step(progress, options_.batch_size - partial_count_, part);
       if (step == Step::kFinished) break;
-      if (step == Step::kPart && !gather(part, target, partial_count_, poll))
+      if (step == Step::kPart && !gather(walk, part, target, partial_count_, poll))
         return Outcome::kInterrupted;
       if (sweep.between_passes()) ring_.clear_held_back();
       sweep = walk;
@@ -190,14 +190,20 @@ class Drawer : public PassCursor<Ring> {
     return leaves_.data();
   }
 
-  bool gather(const Part& part, Target& target, std::uint64_t row, Poll* poll) {
-    return draw_.draw(pass_part(part), target, row, poll);
+  /// `walk`: has stepped over the part.
+  template <class S>
+  bool gather(const S& walk, const Part& part, Target& target, std::uint64_t row,
+              Poll* poll) {
+    PassPart of_pass = pass_part(part);
+    of_pass.echoes = this->echoes_of(walk, part);
+    return draw_.draw(of_pass, target, row, poll);
   }
 
   PassPart pass_part(const Part& part) {
-    return {order_of(part), this->epoch_.position(part.window.first),
-            part.offset,    part.count,
-            part.draw,      this->epoch_.number};
+    return {order_of(part),   this->epoch_.position(part.window.first),
+            part.offset,      part.count,
+            part.draw,        this->epoch_.number,
+            part.window.first};
   }
 
   using Cursor::lacking;

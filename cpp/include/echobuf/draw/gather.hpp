@@ -140,7 +140,7 @@ inline std::vector<CopiedField> copied_fields(const RecordLayout& record,
   std::vector<CopiedField> fields;
   for (std::size_t i = 0; i < batch.leaves(); ++i) {
     const BatchLayout::Leaf& leaf = batch.all()[i];
-    if (!leaf.plan && leaf.bytes > 0)
+    if (!leaf.plan && leaf.bytes > 0 && leaf.info == InfoLeaf::kNone)
       fields.push_back({record.fields()[leaf.field].offset, leaf.bytes, i});
   }
   return fields;

@@ -10,24 +10,28 @@
 #include "echobuf/buffer/options.hpp"
 #include "echobuf/draw/batch_layout.hpp"
 #include "echobuf/draw/gather.hpp"
+#include "echobuf/draw/info_leaves.hpp"
 #include "echobuf/draw/part.hpp"
 #include "echobuf/draw/transformed_leaves.hpp"
 #include "echobuf/schedule/permutation.hpp"
 #include "echobuf/schedule/permutation_range.hpp"
 #include "echobuf/store/host_store.hpp"
 #include "echobuf/store/record.hpp"
+#include "echobuf/store/versions.hpp"
 
 namespace echobuf {
 
 class HostDraw {
  public:
   /// Throws std::bad_alloc.
-  HostDraw(const HostStore& store, const BatchLayout& batch, std::uint64_t seed)
+  HostDraw(const HostStore& store, const BatchLayout& batch, std::uint64_t seed,
+           const Versions* versions = nullptr)
       : store_(store),
         batch_(batch),
         stream_(batch.bytes() >= kStreamFrom),
         copied_(copied_fields(store.layout(), batch)),
-        transformed_(store, batch, seed) {}
+        transformed_(store, batch, seed),
+        infos_(batch, versions) {}
 
   const BatchLayout& batch() const { return batch_; }
 
@@ -39,19 +43,23 @@ class HostDraw {
     const std::uint64_t chunk =
         std::clamp<std::uint64_t>(kPollBytes / stride, 1, kGatherChunk);
     std::uint32_t records[kGatherChunk];
+    std::uint32_t echoes[kGatherChunk];
     for (std::uint64_t done = 0; done < part.count; done += chunk) {
       const auto count = std::min(chunk, part.count - done);
       permute_range(part.order, static_cast<std::uint32_t>(part.offset + done),
                     static_cast<std::uint32_t>(count), records);
       gather_records(copied_, stride, view, records, count, target.leaves, row + done,
                      stream_);
+      if (part.echoes) part.echoes->of(records, count, echoes);
+      if (!infos_.none())
+        infos_.write(part, records, echoes, count, target.leaves, row + done);
       if (!go_on(count * stride, poll)) return false;
       for (std::uint64_t i = 0; i < count && !transformed_.none(); ++i) {
         if (i + 1 < count)
           detail::prefetch_record(view.slots + view.slot(records[i + 1]) * stride,
                                   stride);
-        transformed_.make(part, view, records[i], done + i, target.leaves,
-                          row + done + i);
+        transformed_.make(part, view, records[i], part.echoes ? echoes[i] : 0, done + i,
+                          target.leaves, row + done + i);
         if (!go_on(transformed_.bytes(), poll)) return false;
       }
     }
@@ -92,11 +100,14 @@ class HostDraw {
 
   bool draw_ragged(const PassPart& part, const SlotView& view, Target& target,
                    Poll* poll) {
-    const std::uint64_t slot =
-        view.slot(part.order(static_cast<std::uint32_t>(part.offset)));
+    const std::uint32_t record = part.order(static_cast<std::uint32_t>(part.offset));
+    const std::uint64_t slot = view.slot(record);
+    const std::uint32_t echo = part.echoes ? part.echoes->of(record) : 0;
     target.count = store_.gather_ragged(copied_, slot, target.leaves);
+    if (!infos_.none())
+      infos_.write_all(part, record, echo, target.count, target.leaves);
     for (std::uint64_t i = 0; i < target.count && !transformed_.none(); ++i) {
-      transformed_.make_row(part, slot, static_cast<std::uint32_t>(i),
+      transformed_.make_row(part, slot, record, echo, static_cast<std::uint32_t>(i),
                             static_cast<std::uint32_t>(target.count), target.leaves);
       if (!go_on(transformed_.bytes(), poll)) return false;
     }
@@ -116,6 +127,7 @@ class HostDraw {
   const bool stream_;
   const std::vector<CopiedField> copied_;
   TransformedLeaves transformed_;
+  const InfoLeaves infos_;
   std::size_t since_poll_ = 0;  // bytes
 };
 

@@ -14,6 +14,13 @@ namespace transform {
 struct Program;
 }
 
+/// A use of a record, where BufferOptions::echoes says that draws know it.
+struct DrawnUse {
+  std::uint64_t record = 0;    // its number among the epoch's fresh examples
+  std::uint64_t position = 0;  // its ring position
+  std::uint32_t echo = 0;      // its uses before
+};
+
 /// One draw of an example, as far as what is made of it may depend on it.
 struct Drawn {
   std::uint64_t seed;
@@ -26,9 +33,14 @@ struct Drawn {
   std::uint32_t first_element = 0;  // of the piece
   std::uint32_t first_row = 0;      // of the piece
   std::uint32_t rows = 0;           // of the example; 0: it is made in one piece
-  // Of its record:
-  std::uint64_t index = 0;  // in the epoch
-  std::uint32_t echo = 0;   // earlier uses there
+  // Where BufferOptions::echoes says so:
+  std::uint64_t record = 0;  // its number among the epoch's fresh examples
+  std::uint32_t echo = 0;    // its uses before
+
+  void use(const DrawnUse& use) {
+    record = use.record;
+    echo = use.echo;
+  }
 };
 
 /// Carries a plan out. One caller at a time.
@@ -59,11 +71,23 @@ class LeafPlan {
   virtual std::unique_ptr<LeafMaker> maker(bool past_caches) const = 0;
 };
 
+/// A leaf of a batch that says of each draw which it is, in place of a field.
+enum class InfoLeaf : std::uint8_t {
+  kNone,
+  kIndex,    // int64: the number of its record among the epoch's fresh examples
+  kEcho,     // int32: earlier uses of the record
+  kWeight,   // float32: 1
+  kVersion,  // int64: as the record was put with
+};
+
+inline constexpr std::size_t kNoField = ~std::size_t{0};
+
 struct LeafOptions {
-  std::size_t field;
+  std::size_t field;                               // kNoField for an `info`
   std::shared_ptr<const LeafPlan> plan;            // none: the field as it is
   std::shared_ptr<const RowsPlan> rows = nullptr;  // of a field of any number of rows
   std::vector<std::byte> pad = {};  // of what `rows` makes: one row; none: zeros
+  InfoLeaf info = InfoLeaf::kNone;
 };
 
 }  // namespace echobuf

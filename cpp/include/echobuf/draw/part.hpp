@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "echobuf/schedule/echoes.hpp"
 #include "echobuf/schedule/permutation.hpp"
 
 namespace echobuf {
@@ -50,6 +51,8 @@ struct PassPart {
   std::uint64_t count;
   std::uint64_t draw;  // of the epoch: that of the first of them
   std::uint64_t epoch;
+  std::uint64_t record = 0;        // that at `window`, of the epoch's fresh examples
+  const Echoes* echoes = nullptr;  // of the places of the window; none: not asked for
 };
 
 }  // namespace echobuf

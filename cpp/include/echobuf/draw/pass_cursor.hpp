@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "echobuf/buffer/options.hpp"
+#include "echobuf/schedule/echoes.hpp"
 #include "echobuf/schedule/epoch.hpp"
 #include "echobuf/schedule/permutation.hpp"
 #include "echobuf/schedule/sweep.hpp"
@@ -114,6 +115,23 @@ class PassCursor {
     return *order_;
   }
 
+  /// The echoes of a part, the last step of `walk`; null where draws do not ask for
+  /// them. Throws std::bad_alloc.
+  template <class S>
+  const Echoes* echoes_of(const S& walk, const Part& part) {
+    if (!options_.echoes) return nullptr;
+    if (echoes_pass_ == part.pass) return &echoes_;
+    echoes_pass_.reset();
+    echoes_.clear();
+    walk.for_segments(part, [&](std::uint64_t start, std::uint64_t echo) {
+      const std::uint64_t first = part.window.first;
+      echoes_.add(static_cast<std::uint32_t>(std::max(start, first) - first),
+                  static_cast<std::uint32_t>(echo));
+    });
+    echoes_pass_ = part.pass;
+    return &echoes_;
+  }
+
   void release(std::uint64_t oldest) {
     const std::uint64_t position = epoch_.position(oldest);
     ring_.release(std::min(position, ring_.extent().committed));
@@ -122,6 +140,7 @@ class PassCursor {
   void move_to(const Epoch& epoch, const Sweep& sweep) {
     epoch_ = epoch;
     sweep_ = sweep;
+    echoes_pass_.reset();
   }
 
   const BufferOptions& options_;
@@ -134,6 +153,8 @@ class PassCursor {
   std::optional<Permutation> order_;
   std::uint64_t order_pass_ = 0;
   std::uint64_t order_epoch_ = 0;
+  Echoes echoes_;
+  std::optional<std::uint64_t> echoes_pass_;  // none: they are of none
 };
 
 }  // namespace echobuf

@@ -19,6 +19,7 @@
 #include "echobuf/draw/rows_copy.hpp"
 #include "echobuf/draw/transformed_rows.hpp"
 #include "echobuf/store/payload_store.hpp"
+#include "echobuf/store/versions.hpp"
 
 namespace echobuf {
 
@@ -28,12 +29,13 @@ class PayloadDraw {
 
   /// Throws std::bad_alloc. `batch`: where the fields of any length have no bytes.
   PayloadDraw(const PayloadStore& store, const BatchLayout& batch,
-              const BufferOptions& options, std::shared_ptr<BatchPool> pool)
+              const BufferOptions& options, std::shared_ptr<BatchPool> pool,
+              const Versions& versions)
       : store_(store),
         batch_(batch),
         options_(options),
         pool_(std::move(pool)),
-        fixed_(store.slots(), batch, options.seed),
+        fixed_(store.slots(), batch, options.seed, &versions),
         transformed_(store, batch, options),
         sources_(store.fields().size()),
         leaves_(batch.leaves()) {

@@ -17,6 +17,7 @@
 #include "echobuf/schedule/sweep.hpp"
 #include "echobuf/store/payload_store.hpp"
 #include "echobuf/store/ring.hpp"
+#include "echobuf/store/versions.hpp"
 
 namespace echobuf {
 
@@ -27,9 +28,9 @@ class PayloadDrawer : public PayloadPlanner<PayloadRing, PayloadStore> {
   PayloadDrawer(const BufferOptions& options, PayloadRing& ring,
                 const PayloadStore& store, const BatchLayout& batch,
                 std::shared_ptr<BatchPool> pool, std::uint64_t share,
-                std::uint64_t most_bytes, RowsCounts& counts)
+                std::uint64_t most_bytes, RowsCounts& counts, const Versions& versions)
       : PayloadPlanner(options, ring, store, share, most_bytes, counts),
-        draw_(store, batch, options, std::move(pool)),
+        draw_(store, batch, options, std::move(pool), versions),
         out_(batch, options) {}
 
   /// Draws into a block from the pool: all of a batch, or what cannot wait in the ring

@@ -24,18 +24,22 @@ namespace echobuf {
 /// The records of a batch in the order of their draws.
 struct PayloadPlan {
   std::deque<Permutation> orders;  // of the parts
+  std::deque<Echoes> echoes;       // the same, where draws know them
   std::vector<PassPart> parts;
   std::vector<std::uint64_t> slots;
-  std::uint64_t end = 0;  // ring position up to which records are read
+  std::vector<DrawnUse> uses;  // of all records, where draws know them
+  std::uint64_t end = 0;       // ring position up to which records are read
 
   void clear() {
     parts.clear();
     orders.clear();
+    echoes.clear();
     slots.clear();
+    uses.clear();
     end = 0;
   }
 
-  DrawnRecords records() const { return {parts, slots}; }
+  DrawnRecords records() const { return {parts, slots, uses}; }
 };
 
 /// See PayloadCursor.
@@ -156,7 +160,7 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
         walk = before;  // what ends a pass is not done twice
         break;
       }
-      const std::uint64_t taken = add(part);
+      const std::uint64_t taken = add(walk, part);
       if (taken == part.count) continue;
       // The next one does not fit: the walk has gone too far.
       walk = before;
@@ -172,8 +176,10 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
     return options_.lengths.max_rows > 0 ? options_.window : options_.batch_size;
   }
 
-  /// Adds the records of a part, up to the first that does not fit; their number.
-  std::uint64_t add(const Part& part) {
+  /// Adds the records of a part that `walk` has stepped over, up to the first that does
+  /// not fit; their number.
+  template <class S>
+  std::uint64_t add(const S& walk, const Part& part) {
     const Permutation& order = this->order_of(part);
     std::uint32_t records[kChunk];
     permute_range(order, static_cast<std::uint32_t>(part.offset),
@@ -193,8 +199,15 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
     if (taken > 0) {
       plan_.end = std::max(plan_.end, window + part.window.count);
       plan_.orders.push_back(order);
-      plan_.parts.push_back(
-          {plan_.orders.back(), window, part.offset, taken, part.draw, epoch_.number});
+      plan_.parts.push_back({plan_.orders.back(), window, part.offset, taken, part.draw,
+                             epoch_.number, part.window.first});
+      if (const Echoes* echoes = this->echoes_of(walk, part)) {
+        plan_.echoes.push_back(*echoes);
+        plan_.parts.back().echoes = &plan_.echoes.back();
+        for (std::uint64_t i = 0; i < taken; ++i)
+          plan_.uses.push_back({part.window.first + records[i], window + records[i],
+                                echoes->of(records[i])});
+      }
     }
     return taken;
   }

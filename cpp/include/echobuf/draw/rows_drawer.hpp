@@ -16,6 +16,7 @@
 #include "echobuf/draw/rows_out.hpp"
 #include "echobuf/store/payload_store.hpp"
 #include "echobuf/store/ring.hpp"
+#include "echobuf/store/versions.hpp"
 
 namespace echobuf {
 
@@ -25,7 +26,8 @@ class RowsDrawer : public RowsFiller<PayloadRing, PayloadStore, HostRows> {
 
   RowsDrawer(const BufferOptions& options, PayloadRing& ring, const PayloadStore& store,
              const BatchLayout& batch, std::shared_ptr<BatchPool> pool,
-             std::uint64_t share, std::uint64_t most_bytes, RowsCounts& counts)
+             std::uint64_t share, std::uint64_t most_bytes, RowsCounts& counts,
+             const Versions& /*none*/)
       : RowsFiller(options, ring, store, share, most_bytes, counts, options, store,
                    batch, std::move(pool)),
         out_(batch, options) {}

@@ -166,7 +166,7 @@ class RowsFiller : public PayloadCursor<Ring, Store> {
     if (step == Step::kFinished) return Outcome::kFinished;
     if (step == Step::kPart) {
       if (crosses) packer_.close_before();
-      const std::uint64_t taken = place_all(sweep, progress, part);
+      const std::uint64_t taken = place_all(sweep, walk, progress, part);
       memory_.flush(epoch_.position(part.window.first) + part.window.count);
       if (taken < part.count) {  // no memory for more; what is placed is drawn
         if (taken > 0) {
@@ -185,11 +185,12 @@ class RowsFiller : public PayloadCursor<Ring, Store> {
     return poll_now(poll) ? Outcome::kBatch : Outcome::kInterrupted;
   }
 
-  /// Copies the records of a part to their places; returns how many, fewer only where
-  /// there was no memory for a row.
+  /// Copies the records of a part, which `walk` has stepped over from `sweep` on, to
+  /// their places; returns how many, fewer only where there was no memory for a row.
   template <class S>
-  std::uint64_t place_all(const S& sweep, const UpstreamProgress& progress,
-                          const Part& part) {
+  std::uint64_t place_all(const S& sweep, const S& walk,
+                          const UpstreamProgress& progress, const Part& part) {
+    const Echoes* const echoes = this->echoes_of(walk, part);
     std::uint32_t records[kChunk];
     permute_range(this->order_of(part), static_cast<std::uint32_t>(part.offset),
                   static_cast<std::uint32_t>(part.count), records);
@@ -206,8 +207,10 @@ class RowsFiller : public PayloadCursor<Ring, Store> {
         if (taken > 0) before.step(progress, taken, same);
         if (!begin_batch(before)) break;
       }
-      const Drawn drawn{options_.seed, epoch_.number, part.draw + taken, 0,
-                        nullptr,       nullptr};
+      Drawn drawn{options_.seed, epoch_.number, part.draw + taken, 0, nullptr, nullptr};
+      if (echoes)
+        drawn.use({part.window.first + records[taken], window + records[taken],
+                   echoes->of(records[taken])});
       copy(slot, packer_.place(row, length), row, drawn);
     }
     return taken;

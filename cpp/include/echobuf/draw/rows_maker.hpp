@@ -68,7 +68,7 @@ class RowsMaker {
     if (rows >= length) {
       transform::DrawNumber number{transform::transform_key(drawn.seed, drawn.epoch),
                                    drawn.draw, drawn.row};
-      number.index = drawn.index;
+      number.record = drawn.record;
       number.echo = drawn.echo;
       return data + plan_.first_row(number, rows - length) * row_bytes_;
     }

@@ -37,11 +37,14 @@ class TransformedLeaves {
   /// Written for one example.
   std::size_t bytes() const { return bytes_; }
 
-  /// Makes row `row` of the leaves from `record` of a pass, which is draw `i` of the
-  /// part.
+  /// Makes row `row` of the leaves from `record` of a pass, used `echo` times before,
+  /// which is draw `i` of the part.
   void make(const PassPart& part, const SlotView& view, std::uint32_t record,
-            std::uint64_t i, std::byte* const* leaves, std::uint64_t row) {
+            std::uint32_t echo, std::uint64_t i, std::byte* const* leaves,
+            std::uint64_t row) {
     Drawn drawn{seed_, part.epoch, part.draw + i, 0, nullptr, nullptr};
+    drawn.record = part.record + record;
+    drawn.echo = echo;
     const std::byte* const example = store_.record(view.slot(record));
     const std::byte* partner = example;
     if (partner_operation_) {
@@ -58,11 +61,14 @@ class TransformedLeaves {
     }
   }
 
-  /// Makes row `row` of `rows` from the ragged record of a slot; the partner is another
-  /// row of it.
-  void make_row(const PassPart& part, std::uint64_t slot, std::uint32_t row,
-                std::uint32_t rows, std::byte* const* leaves) {
+  /// Makes row `row` of `rows` from the ragged record of a slot, `record` of a pass and
+  /// used `echo` times before; the partner is another row of it.
+  void make_row(const PassPart& part, std::uint64_t slot, std::uint32_t record,
+                std::uint32_t echo, std::uint32_t row, std::uint32_t rows,
+                std::byte* const* leaves) {
     Drawn drawn{seed_, part.epoch, part.draw, row, nullptr, nullptr};
+    drawn.record = part.record + record;
+    drawn.echo = echo;
     const std::uint32_t other =
         partner_operation_
             ? partner_of(number_of(drawn), *partner_operation_, row, rows)

@@ -23,6 +23,7 @@ namespace echobuf {
 struct DrawnRecords {
   const std::vector<PassPart>& parts;
   const std::vector<std::uint64_t>& slots;  // of all parts
+  const std::vector<DrawnUse>& uses;        // the same; none where draws know no echo
 };
 
 class TransformedRows {
@@ -138,8 +139,9 @@ class TransformedRows {
         const auto examples = static_cast<std::uint32_t>(store_.examples_of(slot));
         for (std::uint32_t i = 0; i < examples; ++i, ++example) {
           const PayloadStore::Rows& rows = store_.example(slot, leaf.field, i);
-          const Drawn number{options_.seed, part.epoch, part.draw + draw, i,
-                             nullptr,       nullptr};
+          Drawn number{options_.seed, part.epoch, part.draw + draw, i,
+                       nullptr,       nullptr};
+          if (!drawn.uses.empty()) number.use(drawn.uses[record]);
           const RowsSource source{store_.payload() + rows.offset, rows.count * row};
           if (!make(number, source, example)) return false;
         }

@@ -93,6 +93,17 @@ class FixedSweep : public PackedBefore {
 
   const FixedSchedule& schedule() const { return schedule_; }
 
+  /// Calls `use` with the first record of each segment in the window of `part`, which
+  /// is of the last step, and with the passes that it was in before: the newest first.
+  template <class Use>
+  void for_segments(const Part& part, Use&& use) const {
+    for (std::uint64_t i = part.pass;; --i) {
+      const std::uint64_t start = schedule_.segment_start(i);
+      if (start < part.window.end()) use(start, part.pass - i);
+      if (start <= part.window.first) return;  // segments before are not known
+    }
+  }
+
   /// Segments begin where the table says: see FixedSchedule. Before the first step.
   void follow(const SegmentTable* table) { schedule_.follow(table); }
   /// The number of draws does not follow from that of records, if segments differ.
@@ -223,6 +234,14 @@ class AutoSweep : public PackedBefore {
   }
 
   const AutoSchedule& schedule() const { return schedule_; }
+
+  /// See FixedSweep.
+  template <class Use>
+  void for_segments(const Part&, Use&& use) const {
+    const AutoSchedule::State& state = schedule_.state();
+    for (std::uint64_t i = state.hi; i-- > state.lo;)
+      use(schedule_.segment_start(i), std::uint64_t{schedule_.uses(i)});
+  }
 
   /// See FixedSweep.
   void follow(const SegmentTable* table) { schedule_.follow(table); }

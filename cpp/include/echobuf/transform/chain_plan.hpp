@@ -42,7 +42,7 @@ class ChainPlan : public LeafPlan {
                               drawn.first_element,
                               drawn.first_row,
                               drawn.rows,
-                              drawn.index,
+                              drawn.record,
                               drawn.echo};
       executor_.execute(number, drawn.example, drawn.partner, target);
     }

@@ -32,8 +32,8 @@
 //   alternate  an operation that alternates takes its words under another key, words 0
 //              and 1 of the block of the counter (n mod 2^32, n div 2^32 mod 2^16 +
 //              (2^16 - 1) * 2^16, pair, 0) under K, and d = 0 in its counters; n is the
-//              index of the record in its epoch, and `pair` half of the number of its
-//              earlier uses there, or 0 where all uses share their words. At every
+//              number of the record among the epoch's fresh examples, and `pair` half of
+//              its uses before, or 0 where all uses share their words. At every
 //              second use a word w of a choice that has an opposite becomes
 //              2^32 - 1 - w, and a place i of n places n - 1 - i.
 //
@@ -71,8 +71,8 @@ struct DrawNumber {
   uint32_t first_row = 0;
   uint32_t rows = 0;  // of the example; 0: it is no such example
   // For operations that alternate:
-  uint64_t index = 0;  // of the record, in its epoch
-  uint32_t echo = 0;   // earlier uses of it
+  uint64_t record = 0;  // its number among the epoch's fresh examples
+  uint32_t echo = 0;    // its uses before
 };
 
 ECHOBUF_HD inline double unit(uint32_t word) { return word * 2.3283064365386963e-10; }
@@ -171,7 +171,7 @@ class Words {
   ECHOBUF_HD void alternate(const DrawNumber& number) {
     const uint32_t pair = operation_ >= kRecordOperation ? 0 : number.echo / 2;
     const Philox4x32Block block =
-        philox4x32(counter_of(number.index, kKeyOperation, pair, 0), number.key);
+        philox4x32(counter_of(number.record, kKeyOperation, pair, 0), number.key);
     key_ = {{block.word[0], block.word[1]}};
     draw_ = 0;
     opposite_ = (number.echo & 1) != 0;
