@@ -40,6 +40,13 @@ struct RowsPlan {
 
   bool windowed() const { return take != Take::kAll; }
 
+  /// Returns whether it depends on which use of its record a draw is.
+  bool alternates() const {
+    return transform::alternates(operation) ||
+           std::any_of(pieces.begin(), pieces.end(),
+                       [](const Piece& piece) { return piece.plan->alternates(); });
+  }
+
   /// Bytes of a row of a window, before it is changed.
   std::size_t window_row() const { return mask ? 1 : row_bytes; }
 

@@ -51,6 +51,11 @@ inline constexpr uint32_t kPartnerOperation = 0x8000;
 inline constexpr uint32_t kPairOperation = 0x10000;
 inline constexpr uint32_t kRecordOperation = 0x20000;
 inline constexpr uint32_t kKeyOperation = 0xFFFF;  // chooses keys, and is no operation
+
+/// True if an operation of this number is another at every second use of a record.
+ECHOBUF_HD constexpr bool alternates(uint32_t operation) {
+  return operation >= kPairOperation;
+}
 inline constexpr uint32_t kElementBlocks = 0x80000000u;
 
 ECHOBUF_HD inline Philox4x32Key transform_key(uint64_t seed, uint64_t epoch) {
@@ -70,7 +75,7 @@ struct DrawNumber {
   // Where the example is of any length, and made in pieces of some rows:
   uint32_t first_row = 0;
   uint32_t rows = 0;  // of the example; 0: it is no such example
-  // For operations that alternate:
+  // Where draws know which use of its record they are; else 0:
   uint64_t record = 0;  // its number among the epoch's fresh examples
   uint32_t echo = 0;    // its uses before
 };
@@ -93,7 +98,7 @@ class Words {
         first_row_(number.first_row),
         rows_(number.rows),
         operation_(operation) {
-    if (operation >= kPairOperation) alternate(number);
+    if (alternates(operation)) alternate(number);
   }
 
   ECHOBUF_HD uint32_t word() {
