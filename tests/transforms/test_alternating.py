@@ -228,7 +228,8 @@ def test_draws_are_those_of_the_reference(steps: list[Step]) -> None:
 
 
 def test_leaves_that_share_an_operation_alternate_together() -> None:
-    crop, flip = T.RandomCrop(4, alternate=True), T.RandomHorizontalFlip(alternate=True)
+    crop = T.RandomCrop((6, 5), alternate=True)
+    flip = T.RandomHorizontalFlip(alternate=True)
     spec = {
         "image": Field((HEIGHT, WIDTH), np.uint8),
         "mask": Field((HEIGHT, WIDTH), np.uint8),

@@ -19,31 +19,25 @@ class Alternating(Operation):
     """An operation that makes the opposite choice at every second use of an example."""
 
     alternate: bool = dataclasses.field(default=False, kw_only=True)
-    _shares = _PAIR
 
     def __repr__(self) -> str:
-        shown = [
-            f"{field.name}={getattr(self, field.name)!r}"
-            for field in dataclasses.fields(self)
-            if field.name != "alternate" or self.alternate
-        ]
+        names = [field.name for field in dataclasses.fields(self)]
+        names.remove("alternate")
+        if self.alternate:
+            names.append("alternate")
+        shown = [f"{name}={getattr(self, name)!r}" for name in names]
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def _check_alternate(self) -> None:
         arguments.flag(self, "alternate", self.alternate)
 
-    @property
-    def words(self) -> int:
-        """What the core adds to the operation's number in random draws."""
-        return self._shares if self.alternate else 0
 
-
-class AlternatingAlways(Alternating):
-    """One of two choices: all uses of an example share one random word."""
-
-    _shares = _RECORD
+class AlternatingFlip(Alternating):
+    """An operation of two choices: one random word decides for all uses."""
 
 
 def words_of(operation: Any) -> int:
     """Return what the core adds to the number of an operation in random draws."""
-    return operation.words if isinstance(operation, Alternating) else 0
+    if not isinstance(operation, Alternating) or not operation.alternate:
+        return 0
+    return _RECORD if isinstance(operation, AlternatingFlip) else _PAIR

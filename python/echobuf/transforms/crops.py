@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from echobuf.transforms import arguments
-from echobuf.transforms.alternating import Alternating, AlternatingAlways
+from echobuf.transforms.alternating import Alternating, AlternatingFlip
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.leaf import MOST_NUMBERS
 from echobuf.transforms.operation import Operation
@@ -176,7 +176,7 @@ class CenterCrop(Operation):
         add_crop(chain, (rows, columns), first, (1, 1))
 
 
-class _Flip(AlternatingAlways):
+class _Flip(AlternatingFlip):
     """The base of both flips."""
 
     p: float
