@@ -6,7 +6,7 @@ Segments are lists of example numbers, uses are counted one by one, ratios are
 
 import functools
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -104,6 +104,16 @@ def draws(passes: Iterable[Sequence[int]], order: Order) -> list[int]:
         for number, window in enumerate(passes)
         for record in order(number, len(window))
     ]
+
+
+def draw_infos(stream: Iterable[int]) -> list[tuple[int, int]]:
+    """Of each draw its example, and how many draws of that came before it."""
+    seen: Counter[int] = Counter()
+    infos = []
+    for index in stream:
+        infos.append((index, seen[index]))
+        seen[index] += 1
+    return infos
 
 
 def batches(stream: Sequence[int], size: int, *, drop_last: bool) -> list[list[int]]:

@@ -25,7 +25,8 @@ class AnyPuts {
   virtual void use(std::shared_ptr<const Structure> structure) = 0;
   virtual void carry(const std::vector<std::optional<std::string>>& names) = 0;
   virtual py::object put(const py::list& arrays, bool stacked,
-                         std::optional<double> timeout_s) = 0;
+                         std::optional<double> timeout_s,
+                         const py::object& version) = 0;
   virtual py::tuple put_all(bool stacked, std::uint64_t term, const py::object& items,
                             std::uint64_t most) = 0;
 };

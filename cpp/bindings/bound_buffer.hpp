@@ -1,6 +1,7 @@
 // The part that Python's buffers on the CPU and on devices share.
 #pragma once
 
+#include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 
 #include <cstdint>
@@ -25,7 +26,8 @@ namespace echobuf::python {
 /// Codes that calls return beside Status; Python makes them into exceptions.
 inline constexpr int kForked = 100;
 inline constexpr int kMismatch = 101;
-inline constexpr int kLeft = 102;  // the context was left
+inline constexpr int kLeft = 102;      // the context was left
+inline constexpr int kVersions = 103;  // there are more or fewer than examples
 
 inline int code(Status status) { return static_cast<int>(status); }
 
@@ -54,22 +56,24 @@ class BoundBuffer : public Methods {
 
   /// Puts one example, or those stacked on axis 0: their leaves. Returns None, or a
   /// tuple of a code and the number of examples put (kMismatch: of the leaf that does
-  /// not fit, or is no array whose rows are contiguous).
-  py::object put(const py::list& arrays, bool stacked,
-                 std::optional<double> timeout_s) {
+  /// not fit, or is no array whose rows are contiguous; kVersions: of all examples).
+  /// `version`: None, an int for all examples, or an array of int64 for each.
+  py::object put(const py::list& arrays, bool stacked, std::optional<double> timeout_s,
+                 const py::object& version) {
     const std::shared_ptr<Core> buffer = hold();
     if (const int refused = refuse(buffer)) return py::make_tuple(refused, 0);
     Sources sources;
     if (const auto leaf = leaves_.bind(arrays, stacked, sources))
       return py::make_tuple(kMismatch, *leaf);
-    return put_bound(*buffer, buffer->term(), sources, timeout_s);
+    return put_bound(*buffer, buffer->term(), sources, timeout_s, version);
   }
 
   /// The same of a tree; kMismatch also if it has another structure. `term`: that it
   /// belongs to, if not the one that is open.
   py::object put_tree(const py::object& tree, bool stacked,
                       std::optional<double> timeout_s,
-                      std::optional<std::uint64_t> term = std::nullopt) {
+                      std::optional<std::uint64_t> term = std::nullopt,
+                      py::handle version = Py_None) {
     const std::shared_ptr<Core> buffer = hold();
     if (const int refused = refuse(buffer)) return py::make_tuple(refused, 0);
     HeldLeaves leaves;  // the last to go
@@ -77,7 +81,8 @@ class BoundBuffer : public Methods {
     if (!structure_->flatten(tree.ptr(), leaves) ||
         leaves_.bind(leaves.data(), Form::kYielded, stacked, sources))
       return py::make_tuple(kMismatch, 0);
-    return put_bound(*buffer, term.value_or(buffer->term()), sources, timeout_s);
+    return put_bound(*buffer, term.value_or(buffer->term()), sources, timeout_s,
+                     version);
   }
 
   /// Puts what an iterator yields into a term, as it comes: each with put_tree(), at
@@ -240,16 +245,42 @@ class BoundBuffer : public Methods {
   const Leaves output_;
 
  private:
+  /// Of so many examples; none where there is another number of them.
+  static std::optional<std::vector<std::int64_t>> versions_of(py::handle version,
+                                                              std::uint64_t n) {
+    if (PyLong_Check(version.ptr()))
+      return std::vector<std::int64_t>(n, version.cast<std::int64_t>());
+    const auto array = version.cast<py::array_t<std::int64_t, py::array::c_style>>();
+    if (array.ndim() != 1 || static_cast<std::uint64_t>(array.size()) != n)
+      return std::nullopt;
+    return std::vector<std::int64_t>(array.data(), array.data() + n);
+  }
+
   py::object put_bound(Core& buffer, std::uint64_t term, const Sources& sources,
-                       std::optional<double> timeout_s) {
+                       std::optional<double> timeout_s, py::handle version) {
     std::uint64_t done = 0;
+    std::optional<std::vector<std::int64_t>> versions;
+    if (!version.is_none()) {
+      versions = versions_of(version, sources.n);
+      if (!versions) return py::make_tuple(kVersions, sources.n);
+    }
     const bool brief =
         sources.n <= kKeepGil / buffer.record().stride() && sources.payload <= kKeepGil;
     const Status status = run(
         Does::kOther, brief, true, timeout_s,
         [&](const WaitLimit& wait_limit, Poll* poll) {
-          return buffer.put(term, sources.leaves.data(), sources.n, sources.rows, done,
-                            wait_limit, poll);
+          const SourceLeaf* const leaves = sources.leaves.data();
+          const std::int64_t* const each = versions ? versions->data() : nullptr;
+          // A server's ring has none.
+          if constexpr (requires {
+                          buffer.put(term, leaves, sources.n, sources.rows, done,
+                                     wait_limit, poll, each);
+                        })
+            return buffer.put(term, leaves, sources.n, sources.rows, done, wait_limit,
+                              poll, each);
+          else
+            return buffer.put(term, leaves, sources.n, sources.rows, done, wait_limit,
+                              poll);
         },
         [&, seen = done]() mutable {
           const bool moved = std::exchange(seen, done) != done;

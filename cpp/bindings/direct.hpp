@@ -46,21 +46,22 @@ inline std::optional<double> seconds_of(PyObject* timeout) {
   return seconds;
 }
 
-/// `put_tree(tree, stacked, timeout_s, term=None)`.
+/// `put_tree(tree, stacked, timeout_s, term=None, version=None)`.
 template <class Bound>
 PyObject* direct_put_tree(PyObject* self, PyObject* const* arguments,
                           py::ssize_t count) {
   return translated([&] {
-    if (count != 3 && count != 4)
-      throw py::type_error("put_tree(tree, stacked, timeout_s, term=None)");
+    if (count < 3 || count > 5)
+      throw py::type_error("put_tree(tree, stacked, timeout_s, term, version)");
     std::optional<std::uint64_t> term;
-    if (count == 4 && arguments[3] != Py_None) {
+    if (count >= 4 && arguments[3] != Py_None) {
       term = PyLong_AsUnsignedLongLong(arguments[3]);
       if (PyErr_Occurred()) throw py::error_already_set();
     }
     const auto tree = py::reinterpret_borrow<py::object>(arguments[0]);
     return self_of<Bound>(self).put_tree(tree, arguments[1] == Py_True,
-                                         seconds_of(arguments[2]), term);
+                                         seconds_of(arguments[2]), term,
+                                         count == 5 ? arguments[4] : Py_None);
   });
 }
 
@@ -123,7 +124,7 @@ inline PyCFunction fast(PyObject* (*method)(PyObject*, PyObject* const*, py::ssi
 template <class Bound>
 void add_put_tree(const py::handle& type) {
   static PyMethodDef method{"put_tree", fast(&direct_put_tree<Bound>), METH_FASTCALL,
-                            "put_tree(tree, stacked, timeout_s, term=None)"};
+                            "put_tree(tree, stacked, timeout_s, term, version)"};
   add_method(type, method);
 }
 

@@ -40,7 +40,8 @@ BufferOptions make_options(
     const std::vector<py::bytes>& row_pads, std::uint64_t payload_bytes,
     const std::vector<std::uint64_t>& max_lengths, const std::string& form,
     std::uint64_t pad_to, const std::vector<py::bytes>& pad_values,
-    std::uint64_t max_rows, std::uint64_t pack_to, bool cut, std::uint64_t examples) {
+    std::uint64_t max_rows, std::uint64_t pack_to, bool cut, std::uint64_t examples,
+    bool echoes) {
   BufferOptions options;
   options.fields = echobuf::python::Leaves(leaves, ragged).fields();
   options.ragged = ragged;
@@ -55,9 +56,15 @@ BufferOptions make_options(
   options.prefetch = prefetch;
   options.shared = shared;
   options.borrowed = std::move(borrowed);
+  options.echoes = echoes;
+  std::uint8_t infos = 0;
   for (const auto& [field, plan] : output) {
     const std::size_t i = options.leaves.size();
     options.leaves.push_back({field, plan});
+    if (field == echobuf::kNoField) {  // infos, in the order of their kinds
+      options.leaves.back().info = static_cast<echobuf::InfoLeaf>(++infos);
+      options.echoes = true;
+    }
     if (i < rows.size()) options.leaves[i].rows = rows[i];
     if (i < row_pads.size()) options.leaves[i].pad = padding(row_pads[i]);
     options.echoes = options.echoes || alternates(options.leaves[i]);
@@ -104,6 +111,8 @@ void register_buffer(py::module_& m) {
   m.attr("FORKED") = echobuf::python::kForked;
   m.attr("MISMATCH") = echobuf::python::kMismatch;
   m.attr("LEFT") = echobuf::python::kLeft;
+  m.attr("VERSIONS") = echobuf::python::kVersions;
+  m.attr("NO_FIELD") = echobuf::kNoField;  // of a leaf of infos
 
   py::class_<BufferOptions>(m, "BufferOptions")
       .def(py::init(&make_options), py::kw_only(), py::arg("leaves"), py::arg("ragged"),
@@ -116,7 +125,8 @@ void register_buffer(py::module_& m) {
            py::arg("max_lengths") = std::vector<std::uint64_t>(),
            py::arg("form") = "packed", py::arg("pad_to") = 1,
            py::arg("pad_values") = std::vector<py::bytes>(), py::arg("max_rows") = 0,
-           py::arg("pack_to") = 0, py::arg("cut") = false, py::arg("examples") = 0)
+           py::arg("pack_to") = 0, py::arg("cut") = false, py::arg("examples") = 0,
+           py::arg("echoes") = false)
       .def("needs",
            [](const BufferOptions& options) {
              const echobuf::BufferNeeds needs =

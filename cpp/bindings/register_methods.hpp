@@ -14,7 +14,8 @@ inline void register_any_buffer(py::module_& m) {
   py::class_<AnyPuts>(m, "_Puts")
       .def("use", &AnyPuts::use)
       .def("carry", &AnyPuts::carry)
-      .def("put", &AnyPuts::put)
+      .def("put", &AnyPuts::put, py::arg("arrays"), py::arg("stacked"),
+           py::arg("timeout_s"), py::arg("version") = py::none())
       .def("put_all", &AnyPuts::put_all);
   py::class_<AnyBuffer, AnyPuts>(m, "_Bound")
       .def("close", &AnyBuffer::close)

@@ -11,6 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from echobuf._installed import __version__, get_include
+from echobuf.batch_info import BatchInfo
 from echobuf.buffer import EchoBuffer
 from echobuf.errors import (
     CapacityError,
@@ -85,6 +86,7 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "BatchInfo",
     "CapacityError",
     "ClosedError",
     "DeviceError",

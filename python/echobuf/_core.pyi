@@ -10,6 +10,8 @@ from echobuf.stats import Raw
 
 __version__: str
 
+Versions = int | npt.NDArray[np.int64]  # of all examples, or of each
+
 TIMEOUT: int
 CLOSED: int
 FAILED: int
@@ -21,6 +23,8 @@ REENTRANT: int
 FORKED: int
 MISMATCH: int
 LEFT: int
+VERSIONS: int
+NO_FIELD: int
 MOST_CHANNELS: int
 MOST_OPERATIONS: int
 MOST_GATES: int
@@ -101,6 +105,7 @@ class BufferOptions:
         pack_to: int = 0,
         cut: bool = False,
         examples: int = 0,
+        echoes: bool = False,
     ) -> None: ...
     idle: int
     def needs(self) -> tuple[int, int, int, int, int]:
@@ -127,7 +132,11 @@ class _Puts:
     def use(self, structure: Structure, /) -> None: ...
     def carry(self, names: list[str | None], /) -> None: ...
     def put(
-        self, arrays: list[Any], stacked: bool, timeout_s: float | None, /
+        self,
+        arrays: list[Any],
+        stacked: bool,
+        timeout_s: float | None,
+        version: Versions | None = None,
     ) -> tuple[int, int] | None: ...
     def put_tree(
         self,
@@ -135,6 +144,7 @@ class _Puts:
         stacked: bool,
         timeout_s: float | None,
         term: int | None = None,
+        version: Versions | None = None,
         /,
     ) -> tuple[int, int] | None: ...
     def put_all(

@@ -73,6 +73,8 @@ class EchoBuffer(Resumable, Uncopied):
             else into a new one. A batch is `batch_size` rows, a leaf an
             `echobuf.Packed`; all leaves are ragged, and of one length in an example.
         overlong: "error" refuses examples longer than `pack_to`, "cut" cuts them.
+        with_info: each batch is a tuple `(batch, info)`, where `info`, a `BatchInfo`,
+            says which fresh examples it holds, and which use of them this is.
 
     Raises:
         SpecError: the spec is empty or has leaves that cannot be stored.
@@ -120,6 +122,7 @@ class EchoBuffer(Resumable, Uncopied):
         max_rows: int | None = None,
         pack_to: int | None = None,
         overlong: Literal["error", "cut"] = "error",
+        with_info: bool = False,
     ) -> None:
         options = check_options(
             batch_size=batch_size,
@@ -140,6 +143,7 @@ class EchoBuffer(Resumable, Uncopied):
             max_rows=max_rows,
             pack_to=pack_to,
             overlong=overlong,
+            with_info=with_info,
         )
         engine = Engine(
             spec, options, transform, shared=self._shared, borrowed=self._borrowed
@@ -167,7 +171,9 @@ class EchoBuffer(Resumable, Uncopied):
 
     # ---- upstream
 
-    def put(self, example: Any, timeout: float | None = None) -> None:
+    def put(
+        self, example: Any, timeout: float | None = None, version: int | None = None
+    ) -> None:
         """Add one fresh example, and wait while the ring is full.
 
         Args:
@@ -179,9 +185,12 @@ class EchoBuffer(Resumable, Uncopied):
                 leaf is an array of any length on axis 0, or bytes for uint8; of a whole
                 batch it is what `put_batch` takes for examples.
             timeout: seconds to wait for room at most.
+            version: a number >= 0 that comes back in `BatchInfo.version`, such as the
+                number of the policy that made a rollout; by default 0.
 
         Raises:
             SpecError: it does not fit the spec; nothing was put.
+            OptionError: `version` is no such number; nothing was put.
             CapacityError: its ragged leaves are larger than a segment's share of
                 `payload_bytes`; nothing was put.
             TimeoutError: the time ran out; nothing was put.
@@ -189,11 +198,16 @@ class EchoBuffer(Resumable, Uncopied):
         """
         if timeout is not None:
             timeout = self._engine.check_timeout(timeout)
+        if version is not None:
+            self._engine.put_versioned(example, False, timeout, version)
+            return
         outcome = self._core.put_tree(example, False, timeout)
         if outcome is not None:
             self._engine.put_otherwise(outcome, example, False, timeout)
 
-    def put_batch(self, batch: Any, timeout: float | None = None) -> None:
+    def put_batch(
+        self, batch: Any, timeout: float | None = None, version: Any = None
+    ) -> None:
         """Add `n` fresh examples, stacked on axis 0, any `n` >= 0.
 
         Args:
@@ -203,15 +217,20 @@ class EchoBuffer(Resumable, Uncopied):
                 With `unit="batch"` these are n whole batches, and a ragged leaf is a
                 list of n such leaves.
             timeout: seconds to wait for room at most, in all.
+            version: as for `put`, for all of them; or an array `[n]` of integers, one
+                for each.
 
         Raises:
-            SpecError, CapacityError: as `put`; nothing was put.
+            SpecError, CapacityError, OptionError: as `put`; nothing was put.
             TimeoutError: the time ran out; the first `accepted` (an attribute of the
                 exception) examples were put.
             ClosedError: the buffer is, or was meanwhile, closed; `accepted` as above.
         """
         if timeout is not None:
             timeout = self._engine.check_timeout(timeout)
+        if version is not None:
+            self._engine.put_versioned(batch, True, timeout, version)
+            return
         outcome = self._core.put_tree(batch, True, timeout)
         if outcome is not None:
             self._engine.put_otherwise(outcome, batch, True, timeout)
@@ -254,7 +273,7 @@ class EchoBuffer(Resumable, Uncopied):
             A pytree like the spec with leaves `[batch_size, *shape]`, 64-byte aligned,
             which are the caller's; or `out`. Ragged leaves are `Ragged` or `Padded`. On
             a CUDA device the batch is drawn in the order of the stream; nothing waits
-            for it.
+            for it. With `with_info`, a tuple of that and a `BatchInfo`, as `out` is.
 
         Raises:
             StopIteration: everything has been served.

@@ -43,6 +43,7 @@ class Options:
     drop_last: bool
     max_bytes: int | None
     ragged: RaggedOptions
+    with_info: bool = False
 
     @property
     def whole_batches(self) -> bool:
@@ -91,6 +92,7 @@ def check_options(  # noqa: PLR0913 - what users may say of a buffer
     max_rows: Any = None,
     pack_to: Any = None,
     overlong: Any = "error",
+    with_info: Any = False,
 ) -> Options:
     """Check every argument.
 
@@ -128,6 +130,7 @@ def check_options(  # noqa: PLR0913 - what users may say of a buffer
         if max_bytes is None
         else check_int("max_bytes", max_bytes, 0, None),
         ragged=of_ragged,
+        with_info=check_bool("with_info", with_info),
     )
     _check_together(options)
     return options
@@ -172,6 +175,12 @@ def _check_together(options: Options) -> None:
         raise OptionError(
             "`drop_last` is True, but with `max_rows` batches differ in size anyhow, "
             "and none is left out; leave `drop_last` out."
+        )
+    if options.with_info and options.ragged.pack_to is not None:
+        raise OptionError(
+            "`with_info` is True, and with `pack_to`, which is "
+            f"{options.ragged.pack_to}, rows hold several examples, of which batches "
+            "tell nothing yet: leave `with_info` out, or `pack_to`."
         )
     if window < batch_size and options.ragged.pack_to is None:
         raise OptionError(

@@ -11,6 +11,7 @@ import numpy as np
 from echobuf import _core, hints
 from echobuf._engine.checks import check_dtype
 from echobuf._engine.ragged_arrays import read_one, read_stacked
+from echobuf._engine.versions import Versions
 from echobuf.errors import SpecError, message
 from echobuf.field import Field, as_example, is_ragged
 from echobuf.spec import Spec, as_array
@@ -36,6 +37,7 @@ def put_tree(
     whole: bool,
     timeout: float | None,
     check_sizes: CheckSizes | None = None,
+    versions: Versions | None = None,
 ) -> tuple[int, int] | None:
     """Put a tree whose leaves the core does not take as they are, as arrays.
 
@@ -47,6 +49,7 @@ def put_tree(
         whole: what is put is a whole batch.
         timeout: seconds to wait for room.
         check_sizes: checks the prepared leaves of a spec with ragged ones.
+        versions: of all examples, or of each.
 
     Returns:
         None, or the code that the put has ended with, and how many were put.
@@ -56,11 +59,11 @@ def put_tree(
     """
     leaves = spec.flatten(tree, "batch" if stacked else "example")
     if stacked and whole and spec.is_ragged:
-        return _put_batches(core, leaves, spec, timeout, check_sizes)
+        return _put_batches(core, leaves, spec, timeout, check_sizes, versions)
     arrays = prepare_put(leaves, spec, stacked=stacked, whole=whole)
     if check_sizes is not None:
         check_sizes(arrays, stacked)
-    return core.put(arrays, stacked, timeout)
+    return core.put(arrays, stacked, timeout, versions)
 
 
 def _put_batches(
@@ -69,6 +72,7 @@ def _put_batches(
     spec: Spec,
     timeout: float | None,
     check_sizes: CheckSizes | None,
+    versions: Versions | None,
 ) -> tuple[int, int] | None:
     """Put whole batches with ragged leaves, one by one once all were checked."""
     batches = []
@@ -79,10 +83,13 @@ def _put_batches(
             raise SpecError(f"batch {number} of those put: {message(error)}") from None
         if check_sizes is not None:
             check_sizes(batches[-1], False)
+    if isinstance(versions, np.ndarray) and len(versions) != len(batches):
+        return _core.VERSIONS, len(batches)
     end = None if timeout is None else time.monotonic() + timeout
     for accepted, arrays in enumerate(batches):
         left = None if end is None else max(0.0, end - time.monotonic())
-        outcome = core.put(arrays, False, left)
+        version = versions[[accepted]] if isinstance(versions, np.ndarray) else versions
+        outcome = core.put(arrays, False, left, version)
         if outcome is not None:
             return outcome[0], accepted
     return None

@@ -8,9 +8,16 @@ from echobuf import _core, state
 from echobuf._engine import ragged
 from echobuf._engine.arrays import put_tree
 from echobuf._engine.backends import HostBackend, make_backend
-from echobuf._engine.output import BatchFunctions, make_output_spec
+from echobuf._engine.output import BatchFunctions, add_info, make_output_spec
 from echobuf._engine.termination import Termination
-from echobuf.errors import CapacityError, EchobufError, SpecError, StateError
+from echobuf._engine.versions import Versions, check_versions, other_count
+from echobuf.errors import (
+    CapacityError,
+    EchobufError,
+    OptionError,
+    SpecError,
+    StateError,
+)
 from echobuf.options import Options, check_timeout
 from echobuf.spec import (
     check_batch_axis,
@@ -87,6 +94,8 @@ class Engine:
             self.spec, transform, whole=options.whole_batches
         )
         ragged.check_output(self.spec, self.output, options)
+        if options.with_info:
+            self.output = add_info(self.output, whole=options.whole_batches)
         self.backend: HostBackend | CudaBackend = make_backend(
             self.spec,
             self.output,
@@ -134,8 +143,30 @@ class Engine:
         if outcome is not None:
             self.put_otherwise(outcome, tree, stacked, timeout)
 
+    def put_versioned(
+        self, tree: Any, stacked: bool, timeout: float | None, version: Any
+    ) -> None:
+        """Put one example, or several, as `put` does, with versions.
+
+        Raises:
+            OptionError: `version` is none of the examples that are put.
+        """
+        try:
+            versions = check_versions(version, stacked=stacked)
+        except OptionError:
+            self.ready()  # a buffer whose context was left says that first
+            raise
+        outcome = self.core.put_tree(tree, stacked, timeout, None, versions)
+        if outcome is not None:
+            self.put_otherwise(outcome, tree, stacked, timeout, versions)
+
     def put_otherwise(
-        self, outcome: tuple[int, int], tree: Any, stacked: bool, timeout: float | None
+        self,
+        outcome: tuple[int, int],
+        tree: Any,
+        stacked: bool,
+        timeout: float | None,
+        versions: Versions | None = None,
     ) -> None:
         """Convert and put a tree that the core has not taken as it is, or raise."""
         refused: tuple[int, int] | None = outcome
@@ -149,10 +180,13 @@ class Engine:
                     self.whole_batches,
                     timeout,
                     self._check_sizes,
+                    versions,
                 )
             except (SpecError, CapacityError):
                 self.ready()  # a buffer whose context was left says that first
                 raise
+        if refused is not None and refused[0] == _core.VERSIONS:
+            raise other_count(versions, refused[1])
         if refused is not None:
             self.refuse_put(*refused)
 

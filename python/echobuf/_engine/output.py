@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,8 +11,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from echobuf import _core
+from echobuf.batch_info import BatchInfo
 from echobuf.errors import OptionError
-from echobuf.spec import Spec, describe
+from echobuf.field import Field
+from echobuf.spec import Spec, describe, make_spec
 
 if TYPE_CHECKING:
     from echobuf._engine.backends import HostBackend
@@ -54,6 +57,35 @@ class OutputSpec:
             f"{leaf}: [{', '.join(chain)}]" for leaf, chain in self.chains.items()
         )
         return f", transform={{{chains}}} -> {describe(self.spec)}"
+
+
+def add_info(output: OutputSpec, *, whole: bool) -> OutputSpec:
+    """Return the same with a `BatchInfo` behind each batch.
+
+    Args:
+        output: of batches.
+        whole: it is of whole batches.
+    """
+    shape = output.spec.fields[0].shape[:1] if whole else ()
+    info = BatchInfo(
+        index=Field(shape, np.int64),
+        echo=Field(shape, np.int32),
+        weight=Field(shape, np.float32),
+        version=Field(shape, np.int64),
+    )
+    count = len(info)
+
+    def extended(spec: Spec) -> Spec:
+        return make_spec((spec.treespec.unflatten(spec.fields), info))
+
+    return dataclasses.replace(
+        output,
+        spec=extended(output.spec),
+        drawn=extended(output.drawn),
+        plans=(*output.plans, *[(_core.NO_FIELD, None)] * count),
+        rows=(*output.rows, *[None] * count),
+        functions=(*output.functions, *[()] * count),
+    )
 
 
 def make_output_spec(spec: Spec, transform: Any, *, whole: bool) -> OutputSpec:

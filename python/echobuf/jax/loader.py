@@ -84,6 +84,7 @@ class EchoLoader(_EchoLoader):
         max_rows: int | None = None,
         pack_to: int | None = None,
         overlong: Literal["error", "cut"] = "error",
+        with_info: bool = False,
         sharding: Any = None,
     ) -> None: ...
 

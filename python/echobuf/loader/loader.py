@@ -96,6 +96,8 @@ class EchoLoader(DataLoaderLike):
             else into a new one. A batch is `batch_size` rows, a leaf an
             `echobuf.Packed`; all leaves are ragged, and of one length in an example.
         overlong: "error" refuses examples longer than `pack_to`, "cut" cuts them.
+        with_info: each batch is a tuple `(batch, info)`, where `info`, a `BatchInfo`,
+            says which fresh examples it holds, and which use of them this is.
 
     Raises:
         OptionError: an argument is out of range.
@@ -142,6 +144,7 @@ class EchoLoader(DataLoaderLike):
         max_rows: int | None = None,
         pack_to: int | None = None,
         overlong: Literal["error", "cut"] = "error",
+        with_info: bool = False,
     ) -> None:
         adapter = self._adapter()
         workers = check_workers(
@@ -190,6 +193,7 @@ class EchoLoader(DataLoaderLike):
                 "max_rows": max_rows,
                 "pack_to": pack_to,
                 "overlong": overlong,
+                "with_info": with_info,
             },
             make=choice.make,
         )

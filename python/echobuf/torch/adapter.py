@@ -9,7 +9,7 @@ from typing import Any
 import optree
 import torch
 
-from echobuf import hints, nodes
+from echobuf import _core, hints, nodes
 from echobuf._engine.backends import HostBackend
 from echobuf._engine.engine import Engine
 from echobuf._engine.output import OutputSpec
@@ -49,7 +49,8 @@ def drawn_dtypes(
         strict=True,
     ):
         mask = rows is not None and rows.mask
-        whole = None if mask else carried[source]
+        is_info = source == _core.NO_FIELD
+        whole = None if mask or is_info else carried[source]
         computed = plan is not None or (rows is not None and rows.computes)
         if computed and whole is not None:
             raise SpecError(

@@ -159,6 +159,7 @@ class EchoLoader(_EchoLoader):
         max_rows: int | None = None,
         pack_to: int | None = None,
         overlong: Literal["error", "cut"] = "error",
+        with_info: bool = False,
         uneven: Literal["drop", "pad"] | None = None,
         group: ProcessGroup | None = None,
         ahead: int = 4,

@@ -14,6 +14,7 @@
 #include "echobuf/buffer/options.hpp"
 #include "echobuf/buffer/put_path.hpp"
 #include "echobuf/buffer/stats.hpp"
+#include "echobuf/cuda/device_infos.hpp"
 #include "echobuf/cuda/draw.hpp"
 #include "echobuf/cuda/drawer.hpp"
 #include "echobuf/cuda/handles.hpp"
@@ -25,6 +26,7 @@
 #include "echobuf/cuda/uploader.hpp"
 #include "echobuf/schedule/sweep.hpp"
 #include "echobuf/store/record.hpp"
+#include "echobuf/store/versions.hpp"
 
 namespace echobuf::cuda {
 
@@ -90,11 +92,17 @@ struct CudaBackend {
         store(make_staging(context, options, record_, capacity_)),
         batch(record_, options.leaves, options.batch_size),
         workspace_layout_(options, record_, batch),
+        infos_bytes_(infos_bytes(options)),
         workspace_(make_device_memory(context, workspace_layout_.bytes)),
         uploader_(std::make_unique<Uploader>(
             context, ring, store, Staging::Window{window_->get(), capacity_})),
         transformed_(context, record_, batch, WorkspaceLayout::largest_rows(options),
                      stages, workspace_->get() + workspace_layout_.transformed),
+        versions_(options.keeps_versions() ? capacity_ + store.slots() : 0),
+        infos_(options.echoes ? std::make_unique<DeviceInfos>(
+                                    context, batch,
+                                    WorkspaceLayout::largest_rows(options), *uploader_)
+                              : nullptr),
         replay_(std::make_unique<Replay>(*uploader_)) {
     uploader_->prepare([this](StreamHandle stream) { draw().erase(stream); });
   }
@@ -109,14 +117,14 @@ struct CudaBackend {
     const RecordLayout record(options.fields, options.ragged);
     const BatchLayout batch(record, options.leaves, options.batch_size);
     return {capacity(options), record.stride(), 1,
-            WorkspaceLayout(options, record, batch).bytes};
+            WorkspaceLayout(options, record, batch).bytes + infos_bytes(options)};
   }
 
   std::unique_ptr<Drawer> drawer(const BufferOptions& options) {
-    return std::make_unique<Drawer>(options, ring, draw(), *replay_);
+    return std::make_unique<Drawer>(options, ring, draw(), *replay_, versions_);
   }
 
-  PutPath put_path() { return {ring, store}; }
+  PutPath put_path() { return {ring, store, &versions_}; }
 
   /// Begins to upload. `broken` is called when that has come to an end by itself.
   void start(const std::function<void()>& broken) { uploader_->start(broken); }
@@ -131,10 +139,10 @@ struct CudaBackend {
   std::size_t bytes() const {
     const std::size_t slots =
         store.is_borrowed() ? 0 : store.slots() * record_.stride();
-    return slots + echobuf::Ring::bytes(store.slots());
+    return slots + echobuf::Ring::bytes(store.slots()) + versions_.bytes();
   }
   std::size_t device_bytes() const {
-    return capacity_ * record_.stride() + workspace_layout_.bytes;
+    return capacity_ * record_.stride() + workspace_layout_.bytes + infos_bytes_;
   }
 
  private:
@@ -146,11 +154,16 @@ struct CudaBackend {
     return {context, record, slots, capacity + slots, options.shared};
   }
 
+  static std::size_t infos_bytes(const BufferOptions& options) {
+    if (!options.echoes) return 0;
+    return DeviceInfos::device_bytes(WorkspaceLayout::largest_rows(options));
+  }
+
   DeviceDraw draw() const {
     const Workspace workspace{workspace_->get(),
                               workspace_->get() + workspace_layout_.holding};
     return {store,     batch,    *uploader_,   window_->get(), capacity_,
-            workspace, kernels_, transformed_, batch_size_};
+            workspace, kernels_, transformed_, batch_size_,    infos_.get()};
   }
 
   const Kernels kernels_;
@@ -170,10 +183,13 @@ struct CudaBackend {
 
  private:
   const WorkspaceLayout workspace_layout_;
+  const std::size_t infos_bytes_;
   const std::unique_ptr<DeviceMemory> workspace_;
   const std::unique_ptr<Uploader> uploader_;
   const DeviceTransformedLeaves transformed_;
-  const std::unique_ptr<Replay> replay_;  // goes first: it waits
+  Versions versions_;
+  const std::unique_ptr<DeviceInfos> infos_;  // null: draws know no uses of records
+  const std::unique_ptr<Replay> replay_;      // goes first: it waits
 };
 
 }  // namespace echobuf::cuda

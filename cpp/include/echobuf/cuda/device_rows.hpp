@@ -136,8 +136,8 @@ class DeviceRows {
   std::size_t copy(const Rows& rows, std::uint64_t slot, std::size_t first,
                    std::uint32_t segment, const Drawn& drawn) {
     const std::uint64_t length = options_.lengths.pack_to;
-    pending_.push_back(
-        {rows.address(), slot, first / length, first % length, segment, drawn.draw});
+    pending_.push_back({rows.address(), slot, first / length, first % length, segment,
+                        drawn.draw, DrawnUse{drawn.record, drawn.echo, 0}});
     key_ = transform::transform_key(drawn.seed, drawn.epoch);
     return 0;
   }
@@ -214,6 +214,7 @@ class DeviceRows {
     std::uint64_t first;
     std::uint32_t segment;
     std::uint64_t draw;
+    DrawnUse use;
   };
 
   /// Enters the records that are to go to a leaf that stages make.
@@ -225,7 +226,9 @@ class DeviceRows {
       examples_.push_back({{window_.payload + rows.offset, rows.count},
                            record.block + leaf.offset + record.row * leaf.pitch +
                                record.first * leaf.row,
-                           record.draw});
+                           record.draw,
+                           0,
+                           record.use});
     }
     transformed_.list(layout_.numbers[number], examples_, launch_.table());
   }

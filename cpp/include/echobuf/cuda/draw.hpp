@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "echobuf/cuda/device_infos.hpp"
 #include "echobuf/cuda/draw_launch.hpp"
 #include "echobuf/cuda/draw_order.hpp"
 #include "echobuf/cuda/handles.hpp"
@@ -42,7 +43,7 @@ class DeviceDraw {
   DeviceDraw(const Staging& staging, const BatchLayout& batch, DrawOrder& order,
              Address window, std::uint64_t capacity, const Workspace& workspace,
              const Kernels& kernels, const DeviceTransformedLeaves& transformed,
-             std::uint64_t batch_size)
+             std::uint64_t batch_size, DeviceInfos* infos)
       : staging_(staging),
         batch_(batch),
         order_(order),
@@ -52,6 +53,7 @@ class DeviceDraw {
         kernels_(kernels),
         transformed_(transformed),
         batch_size_(batch_size),
+        infos_(infos),
         least_blocks_(2 * context().multiprocessors()),
         copied_(copied_fields(staging.layout(), batch)) {}
 
@@ -61,6 +63,9 @@ class DeviceDraw {
   std::optional<std::uint64_t> capture_of(StreamHandle stream) const {
     return order_.capture_of(stream);
   }
+
+  /// Where stages find the uses of records; nowhere, if draws do not know them.
+  RowUses uses() const { return infos_ ? infos_->uses() : RowUses{}; }
 
   /// A part of a pass over the records from `window` on.
   DrawPart part(const Permutation& order, std::uint64_t window, std::uint64_t offset,
@@ -88,7 +93,9 @@ class DeviceDraw {
 
   /// Draws a batch. `rows`: its length, where records are ragged.
   void draw(const Plan& plan, const Target& target, std::size_t rows) {
+    const std::size_t count = record().ragged() ? rows : plan.rows();
     ordered(plan, target.stream, [&] {
+      send_uses(plan, count, target.stream);
       for_launches(plan.parts(), plan.number(), [&](DrawParts& parts) {
         for_fields([&](std::span<const CopiedField> fields) {
           launch(lay_out(record(), parts[0].row, rows_of(parts), target.leaves, fields,
@@ -99,6 +106,7 @@ class DeviceDraw {
                           transformed_rows(parts[0].row, rows_of(parts), rows),
                           target.leaves, target.stream);
       });
+      if (infos_) infos_->copy(target.leaves, count, target.stream);
       order_.note_draw(target.stream);
     });
   }
@@ -108,8 +116,10 @@ class DeviceDraw {
   void hold(const Plan& plan, std::size_t first, StreamHandle stream) {
     const auto mix = batch_.partner_operation();
     const std::size_t area = batch_size_ * record().stride();
+    BatchNumber number = plan.number();
+    number.uses = {};  // not sent, and partners do not depend on them
     ordered(plan, stream, [&] {
-      for_launches(plan.parts().subspan(first), plan.number(), [&](DrawParts& parts) {
+      for_launches(plan.parts().subspan(first), number, [&](DrawParts& parts) {
         const std::uint64_t row = parts[0].row;
         launch(lay_out_slots(record(), row, rows_of(parts), workspace_.holding, 0,
                              least_blocks_),
@@ -124,9 +134,10 @@ class DeviceDraw {
   }
 
   /// Makes `plan` what captured draws draw. What reads its slots comes later, on the
-  /// same stream; that is for the caller to note.
-  void write(const Plan& plan, StreamHandle stream) {
+  /// same stream; that is for the caller to note. `rows`: see draw().
+  void write(const Plan& plan, std::size_t rows, StreamHandle stream) {
     ordered(plan, stream, [&] {
+      send_uses(plan, record().ragged() ? rows : plan.rows(), stream);
       for_launches(plan.parts(), plan.number(),
                    [&](DrawParts& parts) { write(parts, stream); });
     });
@@ -147,6 +158,8 @@ class DeviceDraw {
     });
     transformed_.make(DrawParts{}, plan, transformed_rows(0, count, rows),
                       target.leaves, target.stream);
+    if (infos_)
+      infos_->copy(target.leaves, record().ragged() ? rows : count, target.stream);
   }
 
   /// The length of a ragged record.
@@ -167,6 +180,10 @@ class DeviceDraw {
   } catch (const Error& error) {
     order_.lose_draw(stream, error);
     throw;
+  }
+
+  void send_uses(const Plan& plan, std::size_t rows, StreamHandle stream) {
+    if (infos_ && rows > 0) infos_->send(plan.uses(), rows, stream);
   }
 
   template <class Use>
@@ -213,6 +230,7 @@ class DeviceDraw {
   const Kernels kernels_;
   const DeviceTransformedLeaves& transformed_;
   const std::uint64_t batch_size_;
+  DeviceInfos* const infos_;          // null: draws do not know the uses of records
   const std::uint32_t least_blocks_;  // so that every multiprocessor has work
   const std::vector<CopiedField> copied_;
 };

@@ -18,12 +18,13 @@ namespace echobuf::cuda {
 /// since a copy may still be on its way when the next batch is planned.
 class DrawTable {
  public:
-  DrawTable(const SharedContext& context, std::size_t words)
+  DrawTable(const SharedContext& context, std::size_t words,
+            std::size_t copies = kCopies)
       : context_(context),
         words_(words),
         device_(make_device_memory(context, words * sizeof(std::uint64_t))),
         noted_(context->driver().note_host_access()) {
-    for (std::size_t i = 0; i < kCopies; ++i)
+    for (std::size_t i = 0; i < copies; ++i)
       copies_.push_back({make_pinned_memory(context, words * sizeof(std::uint64_t)),
                          make_event(context)});
   }
@@ -34,7 +35,7 @@ class DrawTable {
 
   /// Begins the table of another batch.
   void begin() {
-    next_ = (next_ + 1) % kCopies;
+    next_ = (next_ + 1) % copies_.size();
     used_ = 0;
     if (copies_[next_].enqueued)
       context_->driver().event_synchronize(copies_[next_].arrived->get());

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "echobuf/buffer/options.hpp"
 #include "echobuf/cuda/draw.hpp"
@@ -14,6 +15,7 @@
 #include "echobuf/draw/part.hpp"
 #include "echobuf/draw/pass_cursor.hpp"
 #include "echobuf/schedule/sweep.hpp"
+#include "echobuf/store/versions.hpp"
 
 namespace echobuf::cuda {
 
@@ -26,11 +28,12 @@ class DeviceDrawer : public PassCursor<StagedRing> {
 
   /// Throws std::bad_alloc.
   DeviceDrawer(const BufferOptions& options, StagedRing& ring, DeviceDraw draw,
-               Replay& replay)
+               Replay& replay, const Versions& versions)
       : PassCursor(options, ring),
         draw_(std::move(draw)),
         replay_(replay),
-        plan_(most_parts(options)),
+        versions_(versions),
+        plan_(most_parts(options), options.echoes ? options.batch_size : 0),
         after_(sweep_) {}
 
   /// Draws into the caller's leaves: all of a batch or nothing. On a stream that is
@@ -63,7 +66,7 @@ class DeviceDrawer : public PassCursor<StagedRing> {
       return outcome;
     }
     finish_replay([](StreamHandle) {});
-    draw_.write(plan_, stream);
+    draw_.write(plan_, length_, stream);
     replay_.expect(stream);
     go_on();
     return outcome;
@@ -86,6 +89,7 @@ class DeviceDrawer : public PassCursor<StagedRing> {
   void restore(const Epoch& epoch, const Sweep& sweep) {
     move_to(epoch, sweep);
     partial_count_ = 0;
+    held_uses_.clear();
     catching_up_.reset();
   }
 
@@ -109,8 +113,9 @@ class DeviceDrawer : public PassCursor<StagedRing> {
   /// Walks on a copy of the schedule until a batch is sure.
   Outcome plan() {
     plan_.begin({transform::transform_key(options_.seed, epoch_.number),
-                 draws(sweep_) - partial_count_});
+                 draws(sweep_) - partial_count_, draw_.uses()});
     if (partial_count_ > 0) plan_.add(draw_.held(partial_count_), 0);
+    for (const DrawnUse& use : held_uses_) plan_.add_use(use);
     after_ = sweep_;
     return std::visit([this](auto& walk) { return walk_on(walk); }, after_);
   }
@@ -130,7 +135,7 @@ class DeviceDrawer : public PassCursor<StagedRing> {
         if (walk.between_passes()) ring_.clear_held_back();
       walk = next;
       if (step == Step::kWait) return waits(walk);
-      add(part);
+      add(walk, part);
     }
     return servable(plan_.rows()) ? Outcome::kBatch : Outcome::kFinished;
   }
@@ -152,13 +157,23 @@ class DeviceDrawer : public PassCursor<StagedRing> {
   }
   Outcome waits(const AutoSweep&) { return Outcome::kWait; }
 
-  void add(const Part& part) {
+  template <class S>
+  void add(const S& walk, const Part& part) {
     const Permutation& order = order_of(part);
     const std::uint64_t window = epoch_.position(part.window.first);
     if (options_.ragged)
       length_ = draw_.length(window + order(static_cast<std::uint32_t>(part.offset)));
     plan_.add(draw_.part(order, window, part.offset, part.count),
               window + part.window.count);
+    if (const Echoes* const echoes = echoes_of(walk, part))
+      for (std::uint64_t i = 0; i < part.count; ++i)
+        add_use(part, order(static_cast<std::uint32_t>(part.offset + i)), *echoes);
+  }
+
+  void add_use(const Part& part, std::uint32_t place, const Echoes& echoes) {
+    const std::uint64_t record = part.window.first + place;
+    plan_.add_use({record, echoes.of(place),
+                   versions_.any() ? versions_.at(epoch_.position(record)) : 0});
   }
 
   bool is_whole() const {
@@ -173,6 +188,7 @@ class DeviceDrawer : public PassCursor<StagedRing> {
     if (plan_.rows() > partial_count_) {
       draw_.hold(plan_, partial_count_ > 0 ? 1 : 0, stream);
       partial_count_ = plan_.rows();
+      held_uses_ = plan_.uses();
     }
     sweep_ = after_;
     release(oldest_record(sweep_));
@@ -182,11 +198,14 @@ class DeviceDrawer : public PassCursor<StagedRing> {
   void go_on() {
     sweep_ = after_;
     partial_count_ = 0;
+    held_uses_.clear();
   }
 
   DeviceDraw draw_;
   Replay& replay_;
+  const Versions& versions_;
   Plan plan_;
+  std::vector<DrawnUse> held_uses_;           // of the records that are held
   Sweep after_;                               // the schedule behind it
   std::size_t length_ = 0;                    // of the batch, where records are ragged
   std::optional<std::uint64_t> catching_up_;  // with what is below this position

@@ -14,6 +14,7 @@
 #include "echobuf/cuda/staged_payload_ring.hpp"
 #include "echobuf/draw/part.hpp"
 #include "echobuf/draw/rows_filler.hpp"
+#include "echobuf/store/versions.hpp"
 
 namespace echobuf::cuda {
 
@@ -26,9 +27,9 @@ class DevicePackingDrawer
   DevicePackingDrawer(const BufferOptions& options, StagedPayloadRing& ring,
                       const PayloadStaging& staging, std::uint64_t share,
                       std::uint64_t most_bytes, RowsCounts& counts,
-                      const SharedContext& context, const BatchLayout& batch,
-                      DrawOrder& order, const PayloadStaging::Window& window,
-                      const RowsKernels& kernels,
+                      const Versions& /*none*/, const SharedContext& context,
+                      const BatchLayout& batch, DrawOrder& order,
+                      const PayloadStaging::Window& window, const RowsKernels& kernels,
                       const std::vector<StageKernels>& stages)
       : RowsFiller(options, ring, staging, share, most_bytes, counts, context, staging,
                    batch, options, order, window, kernels, stages, kChunk,

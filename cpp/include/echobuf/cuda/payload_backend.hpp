@@ -23,6 +23,7 @@
 #include "echobuf/cuda/uploader.hpp"
 #include "echobuf/draw/batch_layout.hpp"
 #include "echobuf/store/record.hpp"
+#include "echobuf/store/versions.hpp"
 
 namespace echobuf::cuda {
 
@@ -68,6 +69,7 @@ struct BasicDevicePayloadBackend {
         store(context_, record_, capacity_, measure.size, staging_,
               options.lengths.fields, options.lengths.examples),
         batch(record_, options.leaves, options.batch_size),
+        versions_(options.keeps_versions() ? capacity_ + staging_.slots : 0),
         uploader_(std::make_unique<BasicUploader<Ring, Store>>(context_, ring, store,
                                                                on_device())) {}
 
@@ -82,15 +84,15 @@ struct BasicDevicePayloadBackend {
   }
 
   std::unique_ptr<Drawer> drawer(const BufferOptions& options) {
-    auto drawer = std::make_unique<Drawer>(options, ring, store, measure.share,
-                                           measure.most, counts_, context_, batch,
-                                           *uploader_, on_device(), kernels_, stages_);
+    auto drawer = std::make_unique<Drawer>(
+        options, ring, store, measure.share, measure.most, counts_, versions_, context_,
+        batch, *uploader_, on_device(), kernels_, stages_);
     drawer_ = drawer.get();
     uploader_->prepare([&](StreamHandle stream) { drawer->prepare(stream); });
     return drawer;
   }
 
-  PutPath put_path() { return {ring, store, measure.most}; }
+  PutPath put_path() { return {ring, store, measure.most, &versions_}; }
 
   /// Begins to upload. `broken` is called when that has come to an end by itself.
   void start(const std::function<void()>& broken) { uploader_->start(broken); }
@@ -102,7 +104,9 @@ struct BasicDevicePayloadBackend {
   bool is_drawing() const { return uploader_->is_drawing(); }
   void notice_loss() { uploader_->notice_loss(); }
 
-  std::size_t bytes() const { return store.bytes() + Ring::bytes(capacity_); }
+  std::size_t bytes() const {
+    return store.bytes() + Ring::bytes(capacity_) + versions_.bytes();
+  }
   std::size_t device_bytes() const {
     return window_bytes(record_, capacity_, measure) + drawer_->device_bytes();
   }
@@ -162,6 +166,7 @@ struct BasicDevicePayloadBackend {
   const BatchLayout batch;
 
  private:
+  Versions versions_;
   const std::unique_ptr<BasicUploader<Ring, Store>> uploader_;
   RowsCounts counts_;
   const Drawer* drawer_ = nullptr;  // the buffer's, which ends before this

@@ -15,6 +15,7 @@
 #include "echobuf/draw/payload_planner.hpp"
 #include "echobuf/schedule/epoch.hpp"
 #include "echobuf/schedule/sweep.hpp"
+#include "echobuf/store/versions.hpp"
 
 namespace echobuf::cuda {
 
@@ -25,11 +26,11 @@ class DevicePayloadDrawer : public PayloadPlanner<StagedPayloadRing, PayloadStag
   DevicePayloadDrawer(const BufferOptions& options, StagedPayloadRing& ring,
                       const PayloadStaging& staging, std::uint64_t share,
                       std::uint64_t most_bytes, RowsCounts& counts,
-                      const SharedContext& context, const BatchLayout& batch,
-                      DrawOrder& order, const PayloadStaging::Window& window,
-                      const RowsKernels& kernels,
+                      const Versions& versions, const SharedContext& context,
+                      const BatchLayout& batch, DrawOrder& order,
+                      const PayloadStaging::Window& window, const RowsKernels& kernels,
                       const std::vector<StageKernels>& stages)
-      : PayloadPlanner(options, ring, staging, share, most_bytes, counts),
+      : PayloadPlanner(options, ring, staging, share, most_bytes, counts, &versions),
         draw_(context, staging, batch, options, order, window, kernels, stages),
         replay_(order) {}
 

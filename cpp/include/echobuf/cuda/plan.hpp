@@ -25,16 +25,25 @@ inline std::uint64_t most_parts(const BufferOptions& options) {
 
 class Plan {
  public:
-  /// Throws std::bad_alloc. Nothing is allocated later.
-  explicit Plan(std::uint64_t most) : most_(most) { parts_.reserve(most); }
+  /// `uses`: of records that it says at most. Throws std::bad_alloc. Nothing is
+  /// allocated later.
+  Plan(std::uint64_t most, std::uint64_t uses) : most_(most) {
+    parts_.reserve(most);
+    uses_.reserve(uses);
+  }
 
   /// Begins the plan of a batch.
   void begin(const BatchNumber& number) {
     parts_.clear();
     number_ = number;
+    uses_.clear();
     rows_ = 0;
     end_ = 0;
   }
+
+  /// Adds the use of a record that the next row is, where draws know it.
+  void add_use(const DrawnUse& use) { uses_.push_back(use); }
+  const std::vector<DrawnUse>& uses() const { return uses_; }
 
   /// Adds the next rows: they are there once all records below `end` are.
   void add(DrawPart part, std::uint64_t end) {
@@ -54,6 +63,7 @@ class Plan {
  private:
   const std::uint64_t most_;
   std::vector<DrawPart> parts_;
+  std::vector<DrawnUse> uses_;  // of all rows, or none
   BatchNumber number_;
   std::uint64_t rows_ = 0;
   std::uint64_t end_ = 0;

@@ -24,6 +24,7 @@ struct ListedRecords {
   std::uint64_t examples;
   const std::vector<RecordRows>* rows;  // of the examples, in the leaf's field; or null
   const Philox4x32Key& key;             // of the epoch
+  const std::vector<DrawnUse>& uses;    // of the records, where draws know them
 };
 
 class PlannedLeaves {
@@ -72,20 +73,21 @@ class PlannedLeaves {
       const std::size_t record = whole ? 0 : i;
       const auto row = static_cast<std::uint32_t>(whole ? i : 0);
       const std::uint64_t draw = records.draws[record];
+      const DrawnUse use = records.uses.empty() ? DrawnUse{} : records.uses[record];
       if (!plan) {
         const Field& field = staging_.layout().fields()[of.field];
         const Address from =
             records.slots[record] + field.offset + row * field.row_bytes;
-        examples_.push_back({{from, 1}, target, draw, row});
+        examples_.push_back({{from, 1}, target, draw, row, use});
         target += of.bytes;
       } else if (plan->windowed()) {
         const RecordRows& rows = (*records.rows)[i];
         examples_.push_back({transformed_.window(*plan, {records.key, draw, row}, rows),
-                             target, draw, row});
+                             target, draw, row, use});
         target += plan->bytes;
       } else {
         const RecordRows& rows = (*records.rows)[i];
-        examples_.push_back({rows, target, draw, row});
+        examples_.push_back({rows, target, draw, row, use});
         target += (packed ? rows.count : to.rows) * plan->bytes;
       }
     }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -52,7 +53,8 @@ class RowsDraw {
   static std::size_t table_words(const BufferOptions& options, std::size_t fields) {
     const std::uint64_t records = most_records(options);
     return size_product(records + 4, 2 * fields + 1) + 4 * (fields + 2) +
-           DeviceTransformedRows::table_words(options, records);
+           DeviceTransformedRows::table_words(options, records) +
+           (options.has_infos() ? 4 * (records + 4) : 0);
   }
   static std::size_t own_bytes(const BufferOptions& options, const BatchLayout& batch) {
     return RowsLaunch::device_bytes(
@@ -85,6 +87,8 @@ class RowsDraw {
   void find_records(const PayloadPlan& plan) {
     slots_ = apart_slots_;
     draws_ = apart_draws_;
+    uses_ = apart_uses_;
+    uses_.insert(uses_.end(), plan.uses.begin(), plan.uses.end());
     examples_ = apart_slots_.size();
     for (std::size_t f = 0; f < fields_.size(); ++f) fields_[f] = apart_fields_[f];
     for (const std::uint64_t slot : plan.slots) {
@@ -110,8 +114,9 @@ class RowsDraw {
     std::vector<RowsLeaf> leaves = leaves_of(target, tables, form);
     for (std::size_t i = 0; i < batch_.leaves(); ++i) {
       const bool ragged = field_of_[i] != kNone;
-      const ListedRecords records{slots_, draws_, examples_,
-                                  ragged ? &fields_[field_of_[i]] : nullptr, key_};
+      const ListedRecords records{slots_,    draws_,
+                                  examples_, ragged ? &fields_[field_of_[i]] : nullptr,
+                                  key_,      uses_};
       planned_.list(i, records, target.leaves[i], launch_.table(), leaves);
     }
     const auto stream = static_cast<StreamHandle>(target.stream);
@@ -126,7 +131,8 @@ class RowsDraw {
   void capture(const RowsTarget& target, Form form) const {
     const Tables tables(
         launch_.captured_table().begin_address() + 8 * RowsLaunch::kLive,
-        options_.batch_size, options_.most_examples(), fields_.size());
+        options_.batch_size, options_.most_examples(), fields_.size(),
+        options_.has_infos());
     std::vector<RowsLeaf> leaves = leaves_of(target, tables, form);
     launch_.capture(leaves, static_cast<StreamHandle>(target.stream));
   }
@@ -168,6 +174,7 @@ class RowsDraw {
     all.each = all.row = stride;
     leaves.push_back(of_records(all, slots_.size()));
     apart_draws_ = draws_;
+    apart_uses_ = uses_;
     apart_slots_.clear();
     for (std::size_t i = 0; i < slots_.size(); ++i, to += stride)
       apart_slots_.push_back(to);
@@ -197,15 +204,17 @@ class RowsDraw {
   void forget_apart() {
     apart_slots_.clear();
     apart_draws_.clear();
+    apart_uses_.clear();
     for (auto& rows : apart_fields_) rows.clear();
   }
 
  private:
   static constexpr std::size_t kNone = ~std::size_t{0};
+  static constexpr std::size_t kInfos = 4;  // of an example
 
   /// The tables of so many records, and of their examples, in the device's memory, one
   /// behind another: of slots, and of each field sources, offsets or lengths, and where
-  /// these are.
+  /// these are; and of the leaves of infos their values, and where these are.
   struct Tables {
     struct Field {
       Address sources;
@@ -213,8 +222,13 @@ class RowsDraw {
       Address cell;   // where the address of `index` is
     };
 
+    struct Info {
+      Address values;
+      Address cell;
+    };
+
     Tables(Address begin, std::uint64_t records, std::uint64_t examples,
-           std::size_t count)
+           std::size_t count, bool has_infos)
         : records(records), examples(examples), slots(begin) {
       Address at = begin + 8 * round_up(records, 2);
       for (std::size_t f = 0; f < count; ++f) {
@@ -223,6 +237,10 @@ class RowsDraw {
         fields.push_back({at, index, cell});
         at = cell + std::uint64_t{8} * 2;
       }
+      for (std::size_t i = 0; has_infos && i < kInfos; ++i) {
+        infos.push_back({at, at + 8 * round_up(examples, 2)});
+        at = infos.back().cell + std::uint64_t{8} * 2;
+      }
       words = (at - begin) / 8;
     }
 
@@ -230,6 +248,7 @@ class RowsDraw {
     std::uint64_t examples;
     Address slots;
     std::vector<Field> fields;
+    std::vector<Info> infos;  // by InfoLeaf, but for the first
     std::size_t words;
   };
 
@@ -269,10 +288,11 @@ class RowsDraw {
 
   /// Writes the next words of a table: of the records that were found.
   Tables fill(DrawTable& table, Form form) {
-    const Tables none(0, slots_.size(), examples_, fields_.size());
+    const bool infos = options_.has_infos();
+    const Tables none(0, slots_.size(), examples_, fields_.size(), infos);
     std::uint64_t* const words = table.add(none.words);
     const Address begin = table.address(words);
-    Tables tables(begin, slots_.size(), examples_, fields_.size());
+    Tables tables(begin, slots_.size(), examples_, fields_.size(), infos);
     const auto at = [&](Address address) { return words + (address - begin) / 8; };
     std::copy(slots_.begin(), slots_.end(), at(tables.slots));
     for (std::size_t f = 0; f < fields_.size(); ++f) {
@@ -288,7 +308,34 @@ class RowsDraw {
       index[examples_] = end;
       *at(tables.fields[f].cell) = tables.fields[f].index;
     }
+    for (std::size_t i = 0; i < tables.infos.size(); ++i) {
+      *at(tables.infos[i].cell) = tables.infos[i].values;
+      fill_info(static_cast<InfoLeaf>(i + 1), at(tables.infos[i].values));
+    }
     return tables;
+  }
+
+  /// Writes the values of an info: of each example that of its record.
+  void fill_info(InfoLeaf info, std::uint64_t* words) const {
+    auto* const bytes = reinterpret_cast<std::byte*>(words);
+    const auto write = [&](const auto& value_of) {
+      for (std::size_t i = 0; i < examples_; ++i) {
+        const auto value = value_of(uses_[staging_.in_batches() ? 0 : i]);
+        std::memcpy(bytes + i * sizeof(value), &value, sizeof(value));
+      }
+    };
+    switch (info) {
+      case InfoLeaf::kIndex:
+        return write([](const DrawnUse& use) { return use.record; });
+      case InfoLeaf::kEcho:
+        return write([](const DrawnUse& use) { return use.echo; });
+      case InfoLeaf::kWeight:
+        return write([](const DrawnUse&) { return 1.0F; });
+      case InfoLeaf::kVersion:
+        return write([](const DrawnUse& use) { return use.version; });
+      case InfoLeaf::kNone:
+        return;
+    }
   }
 
   /// The leaves that are copied, and what is beside those that stages make.
@@ -300,6 +347,8 @@ class RowsDraw {
       if (has_rows(i)) {
         leaves.push_back(rows_leaf(i, to, tables, form));
         leaves.push_back(index_leaf(field_of_[i], to, tables, form));
+      } else if (batch_.all()[i].info != InfoLeaf::kNone) {
+        leaves.push_back(info_leaf(batch_.all()[i], to, tables));
       } else if (!planned_.has(i)) {
         leaves.push_back(slot_leaf(i, to, tables));
       }
@@ -343,6 +392,17 @@ class RowsDraw {
     return of_records(leaf, tables.examples);
   }
 
+  /// An info, copied from the table.
+  RowsLeaf info_leaf(const BatchLayout::Leaf& of, const RowsTarget::Leaf& to,
+                     const Tables& tables) const {
+    RowsLeaf leaf =
+        rows_leaf_at(reinterpret_cast<Address>(to.values), tables.examples * of.bytes);
+    leaf.sources = tables.infos[static_cast<std::size_t>(of.info) - 1].cell;
+    leaf.each = leaf.bytes;
+    leaf.row = of.bytes;
+    return of_records(leaf, 1);
+  }
+
   /// Offsets or lengths, copied from the table.
   RowsLeaf index_leaf(std::size_t field, const RowsTarget::Leaf& to,
                       const Tables& tables, Form form) const {
@@ -364,6 +424,7 @@ class RowsDraw {
   // The records of the batch, in its order.
   std::vector<Address> slots_;
   std::vector<std::uint64_t> draws_;             // of the epoch
+  std::vector<DrawnUse> uses_;                   // where draws know them
   std::vector<std::vector<RecordRows>> fields_;  // of each example
   std::uint64_t examples_ = 0;
   Philox4x32Key key_{};  // of the epoch
@@ -372,6 +433,7 @@ class RowsDraw {
   // ones join them in the other.
   std::vector<Address> apart_slots_;
   std::vector<std::uint64_t> apart_draws_;
+  std::vector<DrawnUse> apart_uses_;
   std::vector<std::vector<RecordRows>> apart_fields_{staging_.fields().size()};
   Apart apart_[2];
   int next_apart_ = 0;

@@ -38,6 +38,7 @@ class DeviceTransformedRows {
     Address target;
     std::uint64_t draw;     // of the epoch
     std::uint64_t row = 0;  // its number in the whole batch that is drawn
+    DrawnUse use = {};      // of its record, where draws know it
   };
 
   /// `records`: of a batch at most. Copies the settings of all stages to the device,
@@ -137,6 +138,8 @@ class DeviceTransformedRows {
       *word++ = example.draw;
       *word++ = made.pieces | example.row << 32;  // two words of 32 bits
       *word++ = example.rows.count;
+      *word++ = example.use.record;
+      *word++ = example.use.echo;
       made.pieces +=
           sizes.piece == 0 ? 1 : (example.rows.count + sizes.piece - 1) / sizes.piece;
     }

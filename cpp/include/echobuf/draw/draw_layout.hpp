@@ -64,15 +64,27 @@ struct DrawLayout {
   DrawField field[kDrawFields] = {};
 };
 
+/// The uses of records that the rows of a batch are, where draws know them: addresses
+/// of those of row 0.
+struct RowUses {
+  uint64_t records = 0;  // of the epoch's fresh examples, 8 bytes each; 0: not known
+  uint64_t echoes = 0;   // uses before, 4 bytes each
+};
+
 /// The numbers that key the random choices of a batch.
 struct BatchNumber {
   Philox4x32Key key{};  // of the epoch
   uint64_t draw = 0;    // of the epoch: that of row 0
+  RowUses uses;
 
   /// Of a row; `ragged`: of rows of one record.
   ECHOBUF_HD transform::DrawNumber of(uint32_t row, bool ragged) const {
-    if (ragged) return {key, draw, row};
-    return {key, draw + row, 0};
+    transform::DrawNumber number{key, ragged ? draw : draw + row, ragged ? row : 0};
+    if (uses.records != 0) {
+      number.record = device::load<uint64_t>(uses.records + uint64_t{row} * 8);
+      number.echo = device::load<uint32_t>(uses.echoes + uint64_t{row} * 4);
+    }
+    return number;
   }
 };
 
@@ -88,7 +100,8 @@ struct DrawParts {
 };
 
 // Host and device compilers must agree, and all devices take so much by value.
-static_assert(sizeof(DrawPart) == 128 && sizeof(DrawField) == 40);
+static_assert(sizeof(BatchNumber) == 32 && sizeof(DrawPart) == 128 &&
+              sizeof(DrawField) == 40);
 static_assert(sizeof(DrawLayout) + sizeof(DrawParts) <= 4096);
 
 /// A plan: what the next batch is. In device memory, this and then its parts.

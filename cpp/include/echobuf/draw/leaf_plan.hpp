@@ -16,9 +16,9 @@ struct Program;
 
 /// A use of a record, where BufferOptions::echoes says that draws know it.
 struct DrawnUse {
-  std::uint64_t record = 0;    // its number among the epoch's fresh examples
-  std::uint64_t position = 0;  // its ring position
-  std::uint32_t echo = 0;      // its uses before
+  std::uint64_t record = 0;  // its number among the epoch's fresh examples
+  std::uint32_t echo = 0;    // its uses before
+  std::int64_t version = 0;  // that it was put with; 0 where nobody asks for it
 };
 
 /// One draw of an example, as far as what is made of it may depend on it.

@@ -18,6 +18,7 @@
 #include "echobuf/schedule/permutation.hpp"
 #include "echobuf/schedule/permutation_range.hpp"
 #include "echobuf/schedule/sweep.hpp"
+#include "echobuf/store/versions.hpp"
 
 namespace echobuf {
 
@@ -50,9 +51,12 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
  public:
   using Outcome = DrawOutcome;
 
+  /// `versions`: of the records, for the uses of a plan; null: 0.
   PayloadPlanner(const BufferOptions& options, Ring& ring, const Store& store,
-                 std::uint64_t share, std::uint64_t most_bytes, RowsCounts& counts)
+                 std::uint64_t share, std::uint64_t most_bytes, RowsCounts& counts,
+                 const Versions* versions = nullptr)
       : Cursor(options, ring, store, share, most_bytes, counts),
+        versions_(versions && versions->bytes() > 0 ? versions : nullptr),
         rows_(store.fields().size()),
         after_(sweep_),
         partial_rows_(store.fields().size()),
@@ -205,8 +209,8 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
         plan_.echoes.push_back(*echoes);
         plan_.parts.back().echoes = &plan_.echoes.back();
         for (std::uint64_t i = 0; i < taken; ++i)
-          plan_.uses.push_back({part.window.first + records[i], window + records[i],
-                                echoes->of(records[i])});
+          plan_.uses.push_back({part.window.first + records[i], echoes->of(records[i]),
+                                versions_ ? versions_->at(window + records[i]) : 0});
       }
     }
     return taken;
@@ -274,6 +278,7 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
     std::fill(partial_rows_.begin(), partial_rows_.end(), 0);
   }
 
+  const Versions* const versions_;
   PayloadPlan plan_;                 // of the batch that is next
   std::vector<std::uint64_t> rows_;  // of all records of the batch, by field
   std::uint64_t longest_ = 0;

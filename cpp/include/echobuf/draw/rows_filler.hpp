@@ -209,8 +209,7 @@ class RowsFiller : public PayloadCursor<Ring, Store> {
       }
       Drawn drawn{options_.seed, epoch_.number, part.draw + taken, 0, nullptr, nullptr};
       if (echoes)
-        drawn.use({part.window.first + records[taken], window + records[taken],
-                   echoes->of(records[taken])});
+        drawn.use({part.window.first + records[taken], echoes->of(records[taken])});
       copy(slot, packer_.place(row, length), row, drawn);
     }
     return taken;

@@ -17,8 +17,11 @@ struct StageExample {
   uint32_t first;   // the number of its first piece among those of all examples
   uint32_t row;     // 0, or its number in the whole batch that is drawn
   uint64_t rows;    // of it
+  uint64_t
+      record;     // of the epoch's fresh examples, where draws know their uses; else 0
+  uint64_t echo;  // uses of the record before
 };
-static_assert(sizeof(StageExample) == 40);
+static_assert(sizeof(StageExample) == 56);
 
 /// The table of a launch.
 struct StageExamples {
@@ -69,10 +72,14 @@ class StagePiece {
   }
   /// What keys its random choices; `key`: of the epoch.
   ECHOBUF_HD DrawNumber number(const Philox4x32Key& key) const {
-    if (examples_.piece == 0) return {key, example_.draw, example_.row};
-    return {key,           example_.draw,
-            example_.row,  static_cast<uint32_t>(row_) * examples_.row_elements,
-            counted(row_), counted(example_.rows)};
+    DrawNumber number{key, example_.draw, example_.row};
+    number.record = example_.record;
+    number.echo = static_cast<uint32_t>(example_.echo);
+    if (examples_.piece == 0) return number;
+    number.first_element = static_cast<uint32_t>(row_) * examples_.row_elements;
+    number.first_row = counted(row_);
+    number.rows = counted(example_.rows);
+    return number;
   }
 
  private:
