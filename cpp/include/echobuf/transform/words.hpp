@@ -31,11 +31,11 @@
 //              1/2 after 64 attempts that failed.
 //   alternate  an operation that alternates takes its words under another key: words 0
 //              and 1 of the block of the counter (n mod 2^32, n div 2^32 mod 2^16 +
-//              65535 * 2^16, k, 0) under K; its own counters have d = 0. n is the number
-//              of the record among the epoch's fresh examples, k half of its uses
-//              before, or 0 where all uses share their words. At every second use a word
-//              w of a choice that has an opposite becomes 2^32 - 1 - w, and place i of n
-//              becomes n - 1 - i.
+//              65535 * 2^16, k, 0) under K; its own counters have d = 0. n is the
+//              number of the record among the epoch's fresh examples, k half of its
+//              uses before, or 0 where all uses share their words. At every second use
+//              a word w of a choice that has an opposite becomes 2^32 - 1 - w, and
+//              place i of n becomes n - 1 - i.
 //
 // Sources: M. J. Wichura, "Algorithm AS 241: the percentage points of the normal
 // distribution", Applied Statistics 37 (1988), routine PPND7; L. Devroye, "Non-uniform
