@@ -22,7 +22,7 @@ CHAINS: dict[str, list[Any]] = {
     "image": [
         *(CROP, FLIP, T.RandomResizedCrop(6, alternate=True)),
         T.ColorJitter(0.4, 0.4, alternate=True),
-        T.RandomVerticalFlip(),
+        *(T.RandomVerticalFlip(), T.ToDtype(np.float32, scale=True)),
         T.MixUp(labels=None),
     ],
     "turned": [
