@@ -36,7 +36,7 @@ PLACES = np.arange(HEIGHT * WIDTH, dtype=np.uint8).reshape(HEIGHT, WIDTH)
 
 
 def by_record(made: Iterable[tuple[int, np.ndarray]]) -> dict[int, list[np.ndarray]]:
-    """What was made of each record, in the order of its uses."""
+    """Return the results of each record, in the order of its uses."""
     uses: dict[int, list[np.ndarray]] = defaultdict(list)
     for number, row in made:
         uses[number].append(np.array(row))
@@ -219,8 +219,7 @@ def test_draws_are_those_of_the_reference(steps: list[Step]) -> None:
     ]
     made = rows(images, given, factor=5, seed=9, window=5)
     assert len(made) == 35
-    echoes = dict.fromkeys(range(7), itertools.count())
-    echoes = {number: itertools.count() for number in echoes}
+    echoes = {number: itertools.count() for number in range(7)}
     for draw, (number, got) in enumerate(made):
         use = {"record": number, "echo": next(echoes[number])}
         want = expected(images[number], steps, draw, seed=9, **use)
