@@ -23,7 +23,11 @@ T get(const py::dict& state, const char* key) {
 void add_sweep(py::dict& state, const FixedSweep& sweep) {
   state["pass_done"] = sweep.pass_done();
   if (sweep.schedule().fractional()) state["phase"] = sweep.schedule().phase();
-  if (sweep.counted()) state["entered_draws"] = *sweep.counted();
+  if (const auto counted = sweep.counted()) {
+    state["entered_draws"] = counted->draws;
+    state["oldest_segment"] = counted->oldest_segment;
+    state["whole_segments"] = counted->whole_before;
+  }
 }
 
 void add_sweep(py::dict& state, const AutoSweep& sweep) {
@@ -54,14 +58,16 @@ OpenRows rows_of(const std::vector<std::uint64_t>& list, std::uint64_t pack_to) 
 std::optional<Entered> entered_of(const py::dict& state, const BufferOptions& options) {
   if (!options.lengths.any()) return std::nullopt;
   Entered entered{get(state, "fresh_offset"), std::nullopt};
-  if (state.contains("entered_draws")) entered.draws = get(state, "entered_draws");
+  if (state.contains("entered_draws"))
+    entered.counted = Counted{get(state, "entered_draws"), get(state, "oldest_segment"),
+                              get(state, "whole_segments")};
   return entered;
 }
 
 void restore(FixedSweep& sweep, const py::dict& state, const Position& position,
              const std::optional<Entered>& entered) {
   const bool fractional = sweep.schedule().fractional();
-  if (entered && entered->draws.has_value() != fractional)
+  if (entered && entered->counted.has_value() != fractional)
     throw std::invalid_argument("`entered_draws` does not fit `factor`");
   restore_sweep(sweep, position, get<bool>(state, "pass_done"),
                 get(state, "resident_end"), fractional ? get(state, "phase") : 0,

@@ -176,20 +176,45 @@ inline std::vector<Ids> segments_of(const BufferOptions& options, std::uint64_t 
   return segments;
 }
 
+/// The last pass of each record of these segments, and one more: segment i enters with
+/// pass i. Segments that their payload has ended are counted record by record.
+inline std::vector<Ids> ends_of(const BufferOptions& options,
+                                const std::vector<Ids>& segments, std::uint64_t phase) {
+  const Ratio factor = options.factor;
+  const std::uint64_t den = factor.den, least = factor.num / den;
+  std::uint64_t whole = phase, single = den - 1 - phase;  // parts of a use
+  std::vector<Ids> ends;
+  for (std::uint64_t i = 0; i < segments.size(); ++i) {
+    const bool fractional = den > 1;
+    const bool is_last = i + 1 == segments.size();
+    const bool is_short = fractional && !is_last &&
+                          segments[i].size() < options.window / options.factor.ceil();
+    const auto next_life = [&](std::uint64_t& parts) {
+      parts += factor.num % den;
+      const bool extra = parts >= den;
+      if (extra) parts -= den;
+      return least + (extra ? 1 : 0);
+    };
+    const std::uint64_t life = is_short ? 0 : next_life(whole);
+    Ids& of = ends.emplace_back();
+    for (std::uint64_t r = 0; r < segments[i].size(); ++r)
+      of.push_back(i + (is_short ? next_life(single) : life));
+  }
+  return ends;
+}
+
 /// All draws of an epoch with a fixed factor.
 inline Ids expected_draws(const BufferOptions& options, std::uint64_t n,
                           std::uint64_t epoch, const LengthsOf& lengths) {
   const std::vector<Ids> segments = segments_of(options, n, lengths);
   const std::uint64_t phase = epoch_phase(options.factor, options.seed, epoch);
-  const auto ends = [&](std::uint64_t i) {  // of the passes of segment i
-    return i + options.factor.times(i + 1, phase) - options.factor.times(i, phase);
-  };
+  const std::vector<Ids> ends = ends_of(options, segments, phase);
   Ids draws;
   for (std::uint64_t pass = 0;; ++pass) {
     Ids window;
     for (std::uint64_t i = 0; i < segments.size() && i <= pass; ++i)
-      if (ends(i) > pass)
-        window.insert(window.end(), segments[i].begin(), segments[i].end());
+      for (std::uint64_t r = 0; r < segments[i].size(); ++r)
+        if (ends[i][r] > pass) window.push_back(segments[i][r]);
     if (window.empty()) return draws;
     const Permutation order(static_cast<std::uint32_t>(window.size()),
                             permutation_key(options.seed, epoch, pass));

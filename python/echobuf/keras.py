@@ -75,6 +75,11 @@ class EchoDataset(keras.utils.PyDataset):  # type: ignore[misc]
             raise OptionError(
                 f"`loader` is a {type(loader).__name__}; it must be an EchoLoader."
             )
+        if internals_of(loader).plan.options.with_info:
+            raise OptionError(
+                "`loader` has with_info=True, and Keras takes a tuple for inputs and "
+                "targets; leave it out, or use a loop of your own."
+            )
         self._chained = steps_per_epoch is not None
         self._length = _find_length(loader, steps_per_epoch)
         backend = keras.backend.backend()

@@ -274,6 +274,11 @@ def _check_echo(echo: Any) -> dict[str, Any]:
                 f"`echo` has {name!r}, which is no argument of EchoLoader; it may have "
                 f"{allowed}."
             )
+    if echo.get("with_info"):
+        raise OptionError(
+            "`echo` has 'with_info', and `Trainer` hands batches to the model as they "
+            "are; leave it out, or use a loop of your own."
+        )
     return dict(echo)
 
 

@@ -25,7 +25,7 @@ def test_an_info_is_a_pytree_that_a_compiled_step_takes(factor):
         traces.append(None)
         return (info.weight * batch["x"]).sum(), info.index, info.echo
 
-    infos = []
+    infos, sizes = [], set()
     for batch, info in loader:
         assert type(info) is echobuf.BatchInfo
         assert all(isinstance(leaf, jax.Array) for leaf in info)
@@ -33,7 +33,8 @@ def test_an_info_is_a_pytree_that_a_compiled_step_takes(factor):
         assert info.index.dtype == jnp.asarray(np.int64(0)).dtype
         total, index, echo = step(batch, info)
         assert float(total) == sum(index.tolist())
+        sizes.add(len(index))
         infos += zip(index.tolist(), echo.tolist(), strict=True)
-    assert len(traces) == 1
+    assert len(traces) == len(sizes)
     assert infos == draw_infos(index for index, _ in infos)
     assert {index for index, _ in infos} == set(range(40))

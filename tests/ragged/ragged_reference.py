@@ -4,10 +4,14 @@ What a segment takes: segment i takes records, in the order of `put`, while it h
 most its number of them (that of records of one size) and their bytes are at most a
 share, `payload_bytes // ceil(factor)`. It closes with its last record, or when the next
 record does not fit; that one begins the next segment. All else is as for records of one
-size: passes, the lives of segments, the order within a pass.
+size: passes, the lives of segments, the order within a pass. But with a fractional
+factor a segment that its payload has ended does not live as a whole: its records get
+the extra use one by one, evenly spread, as if there were only records of such segments;
+and the other segments live as if there were only such ones.
 """
 
 import math
+from collections import deque
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from itertools import chain
@@ -21,6 +25,7 @@ from schedule_reference import (
     passes_of,
     ratio,
     segment_sizes,
+    shares,
 )
 
 
@@ -52,7 +57,32 @@ def ragged_passes(
     share = (kwargs.get("payload_bytes") or 0) // math.ceil(factor)
     sizes = segment_sizes(kwargs["window"], factor)
     phase = epoch_phase(factor, kwargs["seed"], epoch)
-    return passes_of(segments(sizes, bytes_of, share), factor, phase)
+    dealt = segments(sizes, bytes_of, share)
+    if factor.denominator == 1:
+        return passes_of(dealt, factor, phase)
+    return list(_passes_of_records(dealt, kwargs["window"], factor, phase))
+
+
+def _passes_of_records(
+    dealt: Sequence[list[int]], window: int, factor: Fraction, phase: int
+) -> Iterable[list[int]]:
+    """Passes where records leave one by one."""
+    den = factor.denominator
+    of_segments = iter(shares(factor, Fraction(phase, den)))
+    of_records = iter(shares(factor, Fraction(den - 1 - phase, den)))
+    full = window // math.ceil(factor)
+    live: list[tuple[int, int]] = []  # the passes left, the record
+    entering = deque(dealt)
+    while entering or live:
+        if entering:
+            segment = entering.popleft()
+            if entering and len(segment) < full:
+                live += [(next(of_records), record) for record in segment]
+            else:
+                life = next(of_segments)
+                live += [(life, record) for record in segment]
+        yield [record for _, record in live]
+        live = [(left - 1, record) for left, record in live if left > 1]
 
 
 def ragged_draws(

@@ -16,11 +16,10 @@
 namespace echobuf {
 
 /// The part of a checkpoint that only the lengths of records tell, where segments
-/// differ in size: the oldest record still needed; and the draws of the segments that
-/// have entered, if those live for different numbers of passes.
+/// differ in size: the oldest record still needed; and more, if factor is fractional.
 struct Entered {
   std::uint64_t oldest = 0;
-  std::optional<std::uint64_t> draws;
+  std::optional<Counted> counted;
 };
 
 namespace detail {
@@ -101,25 +100,47 @@ inline void check_entered(const Position& position, std::uint64_t resident_end,
           kWrong);
 }
 
+inline void check_counted(const FixedSchedule& schedule, std::uint64_t pass,
+                          const Position& position, std::uint64_t resident_end,
+                          std::uint64_t oldest, const Counted& counted) {
+  constexpr auto* kWrong = "the window does not fit the position";
+  const std::uint64_t segments = schedule.segments();
+  require(counted.draws >= position.draws && counted.draws / segments <= resident_end,
+          kWrong);
+  // The records of a segment all live for segments - 1 passes, and some for one more.
+  const std::uint64_t least = pass < segments ? 0 : pass - segments + 1;
+  require(counted.oldest_segment >= least && counted.oldest_segment <= least + 1,
+          kWrong);
+  // Others have a record at least, and one less than these at most.
+  const std::uint64_t most = schedule.segment_size(0);
+  require(counted.whole_before <= counted.oldest_segment, kWrong);
+  const std::uint64_t others = counted.oldest_segment - counted.whole_before;
+  require(counted.whole_before <= oldest / most, kWrong);
+  const std::uint64_t records = oldest - counted.whole_before * most;
+  require(records >= others && (others == 0) == (records == 0) &&
+              records <= others * (most - 1),
+          kWrong);
+}
+
 inline void check_position(const FixedSchedule& schedule, const Position& position,
                            bool pass_done, std::uint64_t resident_end,
                            const Entered& entered) {
   constexpr auto* kWrong = "the window does not fit the position";
   const std::uint64_t segments = schedule.segments();
-  require(schedule.fractional() == entered.draws.has_value(), kWrong);
+  require(schedule.fractional() == entered.counted.has_value(), kWrong);
   if (position.draws == 0) {
     check_position(schedule, position, pass_done, resident_end);
-    require(entered.oldest == 0 && entered.draws.value_or(0) == 0, kWrong);
+    require(entered.oldest == 0 && entered.counted.value_or(Counted{}) == Counted{},
+            kWrong);
     return;
   }
   check_entered(position, resident_end, schedule.capacity(), entered);
   require(position.pass < resident_end + segments, kWrong);
   require(pass_done || position.offset < resident_end - entered.oldest, kWrong);
   require(position.draws / segments <= resident_end, kWrong);
-  if (entered.draws)
-    require(
-        *entered.draws >= position.draws && *entered.draws / segments <= resident_end,
-        kWrong);
+  if (entered.counted)
+    check_counted(schedule, position.pass + (pass_done ? 1 : 0), position, resident_end,
+                  entered.oldest, *entered.counted);
 }
 
 inline void check_position(const AutoSchedule& schedule, const Position& position,
@@ -158,7 +179,7 @@ inline void restore_sweep(FixedSweep& sweep, const Position& position, bool pass
   if (entered) {
     detail::check_position(sweep.schedule(), position, pass_done, resident_end,
                            *entered);
-    sweep.restore(position, pass_done, resident_end, entered->oldest, entered->draws);
+    sweep.restore(position, pass_done, resident_end, entered->oldest, entered->counted);
     return;
   }
   detail::check_position(sweep.schedule(), position, pass_done, resident_end);
@@ -231,7 +252,9 @@ inline std::vector<std::uint64_t> words_of(const BufferOptions& options) {
 inline void add_words(std::vector<std::uint64_t>& words, const FixedSweep& sweep) {
   words.push_back(sweep.pass_done());
   if (sweep.schedule().fractional()) words.push_back(sweep.schedule().phase());
-  if (sweep.counted()) words.push_back(*sweep.counted());
+  if (const auto counted = sweep.counted())
+    words.insert(words.end(),
+                 {counted->draws, counted->oldest_segment, counted->whole_before});
 }
 
 inline void add_words(std::vector<std::uint64_t>& words, const OpenRows& rows) {
@@ -276,7 +299,12 @@ inline void read_words(WordReader& in, FixedSweep& sweep, const Position& positi
   const bool pass_done = in.next() != 0;
   const bool fractional = sweep.schedule().fractional();
   const std::uint64_t phase = fractional ? in.next() : 0;
-  if (entered && fractional) entered->draws = in.next();
+  if (entered && fractional) {
+    Counted& counted = entered->counted.emplace();
+    counted.draws = in.next();
+    counted.oldest_segment = in.next();
+    counted.whole_before = in.next();
+  }
   restore_sweep(sweep, position, pass_done, resident_end, phase, entered);
 }
 

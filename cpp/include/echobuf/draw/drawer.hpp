@@ -200,10 +200,10 @@ class Drawer : public PassCursor<Ring> {
   }
 
   PassPart pass_part(const Part& part) {
-    return {order_of(part),   this->epoch_.position(part.window.first),
-            part.offset,      part.count,
-            part.draw,        this->epoch_.number,
-            part.window.first};
+    return {order_of(part), this->epoch_.position(part.window.first),
+            part.offset,    part.count,
+            part.draw,      this->epoch_.number,
+            part.sparse,    part.window.first};
   }
 
   using Cursor::lacking;

@@ -48,6 +48,7 @@ class HostDraw {
       const auto count = std::min(chunk, part.count - done);
       permute_range(part.order, static_cast<std::uint32_t>(part.offset + done),
                     static_cast<std::uint32_t>(count), records);
+      part.sparse.place_all(records, count);
       gather_records(copied_, stride, view, records, count, target.leaves, row + done,
                      stream_);
       if (part.echoes) part.echoes->of(records, count, echoes);
@@ -100,7 +101,7 @@ class HostDraw {
 
   bool draw_ragged(const PassPart& part, const SlotView& view, Target& target,
                    Poll* poll) {
-    const std::uint32_t record = part.order(static_cast<std::uint32_t>(part.offset));
+    const std::uint32_t record = part.place(part.offset);
     const std::uint64_t slot = view.slot(record);
     const std::uint32_t echo = part.echoes ? part.echoes->of(record) : 0;
     target.count = store_.gather_ragged(copied_, slot, target.leaves);

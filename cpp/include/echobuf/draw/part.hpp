@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "echobuf/schedule/echoes.hpp"
+#include "echobuf/schedule/extra_uses.hpp"
 #include "echobuf/schedule/permutation.hpp"
 
 namespace echobuf {
@@ -51,8 +52,14 @@ struct PassPart {
   std::uint64_t count;
   std::uint64_t draw;  // of the epoch: that of the first of them
   std::uint64_t epoch;
-  std::uint64_t record = 0;        // that at `window`, of the epoch's fresh examples
+  Sparse sparse = {};        // of the window, if the pass does not sweep all of it
+  std::uint64_t record = 0;  // that at `window`, of the epoch's fresh examples
   const Echoes* echoes = nullptr;  // of the places of the window; none: not asked for
+
+  /// The place in the window of draw `i` of the pass.
+  std::uint32_t place(std::uint64_t i) const {
+    return sparse.place(order(static_cast<std::uint32_t>(i)));
+  }
 };
 
 }  // namespace echobuf

@@ -105,7 +105,7 @@ class PassCursor {
   }
 
   const Permutation& order_of(const Part& part) {
-    const auto size = static_cast<std::uint32_t>(part.window.count);
+    const auto size = static_cast<std::uint32_t>(part.of_pass());
     if (!order_ || order_pass_ != part.pass || order_epoch_ != epoch_.number ||
         order_->size() != size) {
       order_.emplace(size, permutation_key(options_.seed, epoch_.number, part.pass));

@@ -78,7 +78,10 @@ class PayloadCursor : public PassCursor<Ring> {
     };
     while (table_.end() < progress.committed) {
       const std::uint64_t slot = ring_.slot(epoch_.position(table_.end()));
-      table_.add(store_.bytes_of(slot), size_of);
+      const std::uint64_t bytes = store_.bytes_of(slot);
+      if (left_ && table_.end() == epoch_.required_end && bytes <= *left_)
+        strange_ = true;  // it would have been in the window, too
+      table_.add(bytes, size_of);
       counts_.add_fresh(store_.examples_of(slot), store_.rows_of(slot));
       if (!window_known_) look_at_window();
     }
@@ -121,11 +124,12 @@ class PayloadCursor : public PassCursor<Ring> {
 
  private:
   void follow() {
-    table_.begin(oldest_segment(sweep_), oldest_record(sweep_));
+    table_.begin(oldest_segment(sweep_), oldest_record(sweep_), whole_before(sweep_));
     std::visit([&](auto& sweep) { sweep.follow(&table_); }, sweep_);
     window_end_ = end_segment(sweep_);
     window_known_ = epoch_.required_end == 0;
     strange_ = false;
+    left_.reset();
     need_ = SegmentTable::kUnknown;
   }
 
@@ -133,9 +137,22 @@ class PayloadCursor : public PassCursor<Ring> {
   /// records make more of them, that is known before the ring is full.
   void look_at_window() {
     const std::uint64_t end = table_.start(window_end_);
+    if (table_.end() == epoch_.required_end) {
+      end_window();
+      if (!is_in_pass(sweep_)) strange_ = true;
+    }
     if (end == SegmentTable::kUnknown && table_.end() <= epoch_.required_end) return;
     window_known_ = true;
-    strange_ = end != epoch_.required_end;
+    strange_ = strange_ || end != epoch_.required_end;
+  }
+
+  /// All of the window of a loaded state is there. Its last segment was full then, if
+  /// more came: the draws that follow must know that before more come again.
+  void end_window() {
+    const bool is_last = epoch_.total && *epoch_.total == epoch_.required_end;
+    if (is_last || !lives_vary(sweep_) || table_.open() + 1 != window_end_) return;
+    left_ = table_.share() - table_.open_bytes();
+    table_.end_segment();
   }
 
   /// The number of records that there are when the open segment is full at the soonest.
@@ -151,10 +168,11 @@ class PayloadCursor : public PassCursor<Ring> {
 
   const std::uint64_t most_bytes_;
   SegmentTable table_;
-  std::uint64_t window_end_ = 0;  // the segment that begins where the window of a
-                                  // loaded state ends
-  bool window_known_ = true;      // where that is, or there is none
-  bool strange_ = false;          // the records are not those of the loaded state
+  std::uint64_t window_end_ = 0;       // the segment that begins where the window of a
+                                       // loaded state ends
+  bool window_known_ = true;           // where that is, or there is none
+  bool strange_ = false;               // the records are not those of the loaded state
+  std::optional<std::uint64_t> left_;  // of the share of the window's last segment
   std::uint64_t need_ = SegmentTable::kUnknown;
   std::optional<std::uint64_t> catching_up_;  // with what is below this position
 };

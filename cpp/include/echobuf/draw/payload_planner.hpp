@@ -188,6 +188,7 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
     std::uint32_t records[kChunk];
     permute_range(order, static_cast<std::uint32_t>(part.offset),
                   static_cast<std::uint32_t>(part.count), records);
+    part.sparse.place_all(records, part.count);
     const std::uint64_t window = epoch_.position(part.window.first);
     // A window is at most a ring.
     const std::uint64_t first = ring_.slot(window);
@@ -204,7 +205,7 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
       plan_.end = std::max(plan_.end, window + part.window.count);
       plan_.orders.push_back(order);
       plan_.parts.push_back({plan_.orders.back(), window, part.offset, taken, part.draw,
-                             epoch_.number, part.window.first});
+                             epoch_.number, part.sparse, part.window.first});
       if (const Echoes* echoes = this->echoes_of(walk, part)) {
         plan_.echoes.push_back(*echoes);
         plan_.parts.back().echoes = &plan_.echoes.back();

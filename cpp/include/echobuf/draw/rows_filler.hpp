@@ -194,6 +194,7 @@ class RowsFiller : public PayloadCursor<Ring, Store> {
     std::uint32_t records[kChunk];
     permute_range(this->order_of(part), static_cast<std::uint32_t>(part.offset),
                   static_cast<std::uint32_t>(part.count), records);
+    part.sparse.place_all(records, part.count);
     const std::uint64_t window = epoch_.position(part.window.first);
     std::uint64_t taken = 0;
     for (; taken < part.count; ++taken) {
@@ -274,6 +275,7 @@ class RowsFiller : public PayloadCursor<Ring, Store> {
       std::uint32_t records[kChunk];
       permute_range(this->order_of(part), static_cast<std::uint32_t>(part.offset),
                     static_cast<std::uint32_t>(part.count), records);
+      part.sparse.place_all(records, part.count);
       const std::uint64_t window = epoch_.position(part.window.first);
       for (std::uint64_t i = 0; i < part.count; ++i) {
         const std::uint64_t length =

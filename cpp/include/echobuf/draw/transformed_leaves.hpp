@@ -51,7 +51,7 @@ class TransformedLeaves {
       const auto offset = static_cast<std::uint32_t>(part.offset + i);
       const std::uint32_t other =
           partner_of(number_of(drawn), *partner_operation_, offset, part.order.size());
-      partner = store_.record(view.slot(part.order(other)));
+      partner = store_.record(view.slot(part.place(other)));
     }
     for (Transformed& transformed : transformed_) {
       drawn.example = example + transformed.offset;

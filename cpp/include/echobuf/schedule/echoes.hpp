@@ -46,11 +46,17 @@ class Echoes {
     }
     std::fill_n(echoes, count, echoes_.back());
     for (std::size_t segment = 0; segment + 1 < starts_.size(); ++segment) {
-      const std::uint32_t start = starts_[segment];
+      // Without branches, and signed, as places are below 2^31: compilers make vectors
+      // of it. With a fixed factor echoes drop by one.
+      const auto start = static_cast<std::int32_t>(starts_[segment]);
       const std::uint32_t drop = echoes_[segment + 1] - echoes_[segment];
-      // Without branches: compilers make vectors of it.
-      for (std::size_t i = 0; i < count; ++i)
-        echoes[i] -= places[i] >= start ? drop : 0;
+      const auto is_behind = [&](std::size_t i) {
+        return static_cast<std::int32_t>(places[i]) >= start;
+      };
+      if (drop == 1)
+        for (std::size_t i = 0; i < count; ++i) echoes[i] -= is_behind(i) ? 1 : 0;
+      else
+        for (std::size_t i = 0; i < count; ++i) echoes[i] -= is_behind(i) ? drop : 0;
     }
   }
 

@@ -2,10 +2,13 @@
 // sweeps. No threads, no memory, no clock.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <iterator>
 
+#include "echobuf/schedule/extra_uses.hpp"
 #include "echobuf/schedule/random.hpp"
+#include "echobuf/schedule/ratio.hpp"
 #include "echobuf/schedule/segment_table.hpp"
 
 namespace echobuf {
@@ -16,20 +19,6 @@ struct Span {
   std::uint64_t count;
 
   std::uint64_t end() const { return first + count; }
-};
-
-/// An echoing factor as a ratio >= 1, in lowest terms.
-struct Ratio {
-  std::uint64_t num;
-  std::uint64_t den;
-
-  bool operator==(const Ratio&) const = default;
-  std::uint64_t ceil() const { return (num + den - 1) / den; }
-  /// floor((i * num + more) / den), exact for every i: i can pass 2^40 and num 2^50.
-  std::uint64_t times(std::uint64_t i, std::uint64_t more = 0) const {
-    __extension__ using Wide = unsigned __int128;
-    return static_cast<std::uint64_t>((static_cast<Wide>(i) * num + more) / den);
-  }
 };
 
 /// Philox's fourth counter word, for the phases of a seed; see kPermutationTag.
@@ -81,6 +70,9 @@ inline std::uint64_t epoch_phase(Ratio factor, std::uint64_t seed,
 /// Integer e: segment j has floor((j+1)W/K) - floor(jW/K) records, so that K of them
 /// fill the window exactly. Fractional e: all have floor(W/K), because lives of unequal
 /// length over segments of unequal size would let the number of draws drift from n*e.
+/// With a table, segments that end by their payload are smaller: of these each record
+/// has a life of its own, see ExtraUses, and the last pass over them sweeps a part of
+/// their records. The others are counted as if there were no such ones between them.
 class FixedSchedule {
  public:
   /// `phase` is below factor.den.
@@ -120,6 +112,11 @@ class FixedSchedule {
     return start_by_number(i + 1) - start_by_number(i);
   }
 
+  /// The segments before segment i that end by their records: see SegmentTable.
+  std::uint64_t whole_before(std::uint64_t i) const {
+    return table_ ? table_->whole_before(i) : i;
+  }
+
   /// Returns how many segments n records make, the last one perhaps partial. With a
   /// table: those that it knows.
   std::uint64_t segments_in(std::uint64_t n) const {
@@ -132,22 +129,45 @@ class FixedSchedule {
     return n / window_ * segments_ + (rest * segments_ + window_ - 1) / window_;
   }
 
-  /// The number of passes that segment i takes part in.
+  /// The number of passes that segment i takes part in, with some of its records at
+  /// least. With a table: of one that is full, or the last.
   std::uint64_t life(std::uint64_t i) const {
-    return lives_before(i + 1) - lives_before(i);
+    if (table_ && table_->is_short(i))
+      return least_life() + (extra_draws(i) > 0 ? 1 : 0);
+    const std::uint64_t number = whole_before(i);
+    return lives_before(number + 1) - lives_before(number);
+  }
+
+  /// The number of draws from segment i, under the same condition.
+  std::uint64_t draws_of(std::uint64_t i) const {
+    const std::uint64_t records = table_->records(i);
+    if (table_->is_short(i)) return records * least_life() + extra_draws(i);
+    return records * life(i);
+  }
+
+  /// The records of the oldest segment of `pass`, if the pass sweeps some of them.
+  Sparse sparse(std::uint64_t oldest, std::uint64_t pass) const {
+    if (!table_ || pass < oldest + least_life() || !table_->is_short(oldest)) return {};
+    const std::uint64_t number = single_before(oldest);
+    return {table_->records(oldest),
+            extra_draws(oldest),
+            number,
+            extra_uses().before(number),
+            factor_,
+            phase_};
   }
 
   /// The oldest segment in the window of `pass`. Segments leave in the order in which
-  /// they came: lives differ by at most one.
-  std::uint64_t oldest_segment(std::uint64_t pass) const {
-    std::uint64_t i = pass < segments_ ? 0 : pass - segments_ + 1;
+  /// they came: lives differ by at most one. `from`: it is no earlier one.
+  std::uint64_t oldest_segment(std::uint64_t pass, std::uint64_t from = 0) const {
+    std::uint64_t i = std::max(from, pass < segments_ ? 0 : pass - segments_ + 1);
     while (i + life(i) <= pass) ++i;
     return i;
   }
 
   /// The oldest record in the window of `pass`, if upstream has not ended before it.
-  std::uint64_t oldest_record(std::uint64_t pass) const {
-    return segment_start(oldest_segment(pass));
+  std::uint64_t oldest_record(std::uint64_t pass, std::uint64_t from = 0) const {
+    return segment_start(oldest_segment(pass, from));
   }
 
   /// The number of passes over an upstream that ended after n records.
@@ -170,6 +190,21 @@ class FixedSchedule {
   std::uint64_t start_by_number(std::uint64_t i) const {
     if (fractional()) return i * (window_ / segments_);
     return i / segments_ * window_ + i % segments_ * window_ / segments_;
+  }
+
+  std::uint64_t least_life() const { return factor_.num / factor_.den; }
+
+  ExtraUses extra_uses() const { return {factor_, phase_}; }
+  /// Records of short segments before segment i.
+  std::uint64_t single_before(std::uint64_t i) const {
+    return table_->start(i) - table_->whole_before(i) * (window_ / segments_);
+  }
+  /// Records of a short segment that live for one pass more.
+  std::uint64_t extra_draws(std::uint64_t i) const {
+    if (!fractional()) return 0;
+    const std::uint64_t number = single_before(i);
+    return extra_uses().before(number + table_->records(i)) -
+           extra_uses().before(number);
   }
 
   /// The passes that segments 0 ... i-1 take part in, summed.

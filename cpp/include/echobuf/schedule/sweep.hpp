@@ -29,6 +29,10 @@ struct Part {
   std::uint64_t offset = 0;
   std::uint64_t count = 0;
   std::uint64_t draw = 0;  // of the epoch: that of the first of them
+  Sparse sparse;           // of the window, if not all of it is swept
+
+  /// The draws of the whole pass.
+  std::uint64_t of_pass() const { return window.count - sparse.left_out(); }
 };
 
 enum class Step { kPart, kWait, kFinished };
@@ -39,6 +43,15 @@ struct PackedBefore {
   OpenRows open_rows;
   std::uint64_t served_ahead = 0;  // draws after the place, in rows handed out before
   bool last = false;               // the rest is no batch, and is given up
+};
+
+/// Of a place in the chain of passes, what only the lengths of records tell.
+struct Counted {
+  std::uint64_t draws = 0;  // of all segments that have entered
+  std::uint64_t oldest_segment = 0;
+  std::uint64_t whole_before = 0;  // segments before that, which ended by their records
+
+  bool operator==(const Counted&) const = default;
 };
 
 /// The walk for a fixed factor. It never depends on timing: a pass begins only when
@@ -57,18 +70,24 @@ class FixedSweep : public PackedBefore {
       if (begun != Step::kPart) return begun;
     }
     // The window stays as it was when the pass began, whatever has come since.
-    const std::uint64_t size = resident_end_ - oldest_;
-    const std::uint64_t left = size - position_.offset;
-    part = {position_.pass,
-            {oldest_, size},
-            position_.offset,
-            std::min(most, left),
-            position_.draws};
+    look_at_pass(part);
+    const std::uint64_t left = part.of_pass() - position_.offset;
+    part.offset = position_.offset;
+    part.count = std::min(most, left);
+    part.draw = position_.draws;
     position_.offset += part.count;
     position_.draws += part.count;
     done_ = part.count == left;
     if (done_) leave();
     return Step::kPart;
+  }
+
+  /// Returns whether the place is one that the pass has, of records that are known: a
+  /// place that was restored may be none.
+  bool is_in_pass() const {
+    Part part;
+    look_at_pass(part);
+    return done_ || position_.offset < part.of_pass();
   }
 
   /// The oldest record still needed: at the end of a pass, that of the next one.
@@ -83,8 +102,8 @@ class FixedSweep : public PackedBefore {
   const Position& position() const { return position_; }
 
   /// Draws still to come once upstream has ended after n records. Where segments differ
-  /// in size, and live for different numbers of passes: at most so many, and exactly
-  /// once all have entered. So an epoch that is taken for done is.
+  /// in size, and factor is fractional: at most so many, and exactly once all have
+  /// entered. So an epoch that is taken for done is.
   std::uint64_t remaining(std::uint64_t n) const {
     if (counted_)
       return *counted_ - position_.draws + (n - resident_end_) * schedule_.segments();
@@ -111,29 +130,34 @@ class FixedSweep : public PackedBefore {
     if (schedule_.fractional()) counted_ = 0;
   }
   /// The oldest segment that is still needed.
-  std::uint64_t oldest_segment() const {
-    return schedule_.oldest_segment(position_.pass + (done_ ? 1 : 0));
-  }
+  std::uint64_t oldest_segment() const { return oldest_segment_; }
+  /// The segments before it that ended by their records.
+  std::uint64_t whole_before() const { return whole_before_; }
   /// The segment that begins where the window ends, unless upstream has ended there.
   std::uint64_t end_segment() const { return position_.pass + 1; }
-  /// The draws of all segments that have entered; none where their number follows from
-  /// that of the records.
-  std::optional<std::uint64_t> counted() const { return counted_; }
+  /// None where all of it follows from the number of records.
+  std::optional<Counted> counted() const {
+    if (!counted_) return std::nullopt;
+    return Counted{*counted_, oldest_segment_, whole_before_};
+  }
 
   void restore(const Position& position, bool done, std::uint64_t resident_end) {
     position_ = position;
     done_ = done;
     resident_end_ = resident_end;
-    oldest_ = schedule_.oldest_record(position.pass + (done ? 1 : 0));
+    oldest_segment_ = schedule_.oldest_segment(position.pass + (done ? 1 : 0));
+    oldest_ = schedule_.segment_start(oldest_segment_);
   }
   /// The same where segments differ in size.
   void restore(const Position& position, bool done, std::uint64_t resident_end,
-               std::uint64_t oldest, std::optional<std::uint64_t> counted) {
-    position_ = position;
-    done_ = done;
-    resident_end_ = resident_end;
+               std::uint64_t oldest, const std::optional<Counted>& counted) {
+    restore(position, done, resident_end);
     oldest_ = oldest;
-    counted_ = counted;
+    counted_.reset();
+    if (!counted) return;
+    counted_ = counted->draws;
+    oldest_segment_ = counted->oldest_segment;
+    whole_before_ = counted->whole_before;
   }
   bool pass_done() const { return done_; }
   std::uint64_t passes_begun() const {
@@ -141,40 +165,42 @@ class FixedSweep : public PackedBefore {
   }
 
  private:
+  void look_at_pass(Part& part) const {
+    part.pass = position_.pass;
+    part.window = {oldest_, resident_end_ - oldest_};
+    part.sparse = schedule_.sparse(oldest_segment_, position_.pass);
+  }
+
   /// The pass is over: what it alone still needed is not needed any more.
   void leave() {
-    oldest_ = schedule_.oldest_record(position_.pass + 1);
+    find_oldest(position_.pass + 1);
     if (oldest_ == SegmentTable::kUnknown) oldest_ = resident_end_;  // all have left
   }
 
-  /// Begins the next pass that has any records. kPart: one has begun.
+  /// Begins the next pass. kPart: it has begun.
   Step begin_pass(const UpstreamProgress& progress) {
-    std::uint64_t pass = position_.pass + (done_ ? 1 : 0);
-    for (;; ++pass) {
-      const std::uint64_t full = schedule_.segment_start(pass + 1);
-      std::uint64_t end = full;
-      if (progress.committed < full) {
-        need_ = full;
-        if (!progress.ended) return Step::kWait;
-        if (pass >= schedule_.passes(progress.committed)) return Step::kFinished;
-        end = progress.committed;
-      }
-      const std::uint64_t first = schedule_.oldest_record(pass);
-      if (first == end) continue;
-      if (counted_) count_entering(pass, end);
-      position_.pass = pass;
-      position_.offset = 0;
-      done_ = false;
-      oldest_ = first;
-      resident_end_ = end;
-      return Step::kPart;
+    const std::uint64_t pass = position_.pass + (done_ ? 1 : 0);
+    std::uint64_t end = schedule_.segment_start(pass + 1);
+    if (progress.committed < end) {
+      need_ = end;
+      if (!progress.ended) return Step::kWait;
+      end = progress.committed;
+      // All have left, the last one too?
+      if (schedule_.oldest_record(pass, oldest_segment_) >= end) return Step::kFinished;
     }
+    find_oldest(pass);
+    if (counted_) *counted_ += schedule_.draws_of(pass);
+    position_.pass = pass;
+    position_.offset = 0;
+    done_ = false;
+    resident_end_ = end;
+    return Step::kPart;
   }
 
-  /// Adds the draws of the segment that enters with `pass`, if one does.
-  void count_entering(std::uint64_t pass, std::uint64_t end) {
-    const std::uint64_t start = schedule_.segment_start(pass);
-    if (start < end) *counted_ += (end - start) * schedule_.life(pass);
+  void find_oldest(std::uint64_t pass) {
+    oldest_segment_ = schedule_.oldest_segment(pass, oldest_segment_);
+    whole_before_ = schedule_.whole_before(oldest_segment_);
+    oldest_ = schedule_.segment_start(oldest_segment_);
   }
 
   FixedSchedule schedule_;
@@ -183,7 +209,9 @@ class FixedSweep : public PackedBefore {
   std::uint64_t need_ = 0;
   std::uint64_t oldest_ = 0;
   std::uint64_t resident_end_ = 0;
-  std::optional<std::uint64_t> counted_;
+  std::uint64_t oldest_segment_ = 0;
+  std::uint64_t whole_before_ = 0;
+  std::optional<std::uint64_t> counted_;  // draws of the segments that have entered
 };
 
 /// The walk for factor="auto". What the next pass sweeps is decided when it begins, so
@@ -214,8 +242,12 @@ class AutoSweep : public PackedBefore {
       }
     }
     const Span window = schedule_.span();
-    part = {schedule_.state().pass, window, offset_,
-            std::min(most, window.count - offset_), draws_};
+    part = {schedule_.state().pass,
+            window,
+            offset_,
+            std::min(most, window.count - offset_),
+            draws_,
+            {}};
     offset_ += part.count;
     draws_ += part.count;
     return Step::kPart;
@@ -278,6 +310,13 @@ inline Sweep make_sweep(const BufferOptions& options, std::uint64_t epoch) {
   return sweep;
 }
 
+/// The segments before the oldest one still needed that ended by their records; 0 where
+/// nothing depends on it.
+inline std::uint64_t whole_before(const Sweep& sweep) {
+  const auto* fixed = std::get_if<FixedSweep>(&sweep);
+  return fixed ? fixed->whole_before() : 0;
+}
+
 /// The same in all epochs.
 inline std::uint64_t ring_capacity(const BufferOptions& options) {
   return std::visit([](const auto& sweep) { return sweep.schedule().capacity(); },
@@ -304,6 +343,19 @@ inline std::uint64_t oldest_segment(const Sweep& sweep) {
 /// The segment that begins where the window ends, unless upstream has ended there.
 inline std::uint64_t end_segment(const Sweep& sweep) {
   return std::visit([](const auto& s) { return s.end_segment(); }, sweep);
+}
+
+/// Returns whether the place is one that its pass has, of records that are known: see
+/// FixedSweep. With "auto" the pass is known before its records are.
+inline bool is_in_pass(const Sweep& sweep) {
+  const auto* fixed = std::get_if<FixedSweep>(&sweep);
+  return !fixed || fixed->is_in_pass();
+}
+
+/// True if segments live for different numbers of passes.
+inline bool lives_vary(const Sweep& sweep) {
+  const auto* fixed = std::get_if<FixedSweep>(&sweep);
+  return fixed && fixed->schedule().fractional();
 }
 
 /// The most records of segment i.

@@ -147,8 +147,19 @@ def images() -> Question:
 
 def small() -> Question:
     """Ask for batches of 256 records of 136 bytes, drawn from 100,000."""
+    info = {"with_info": True}
+    draws = (
+        *_DRAWS,
+        Candidate("echobuf with_info", f"{_BUFFERS}:Draw", info),
+        Candidate(
+            "echobuf out= with_info",
+            f"{_BUFFERS}:Draw",
+            {**_OUT, **info},
+            reference="echobuf out=",
+        ),
+    )
     return Question(
-        "small_batches", "batch", _DRAWS, reference="echobuf", settings=_SMALL
+        "small_batches", "batch", draws, reference="echobuf", settings=_SMALL
     )
 
 
