@@ -149,10 +149,11 @@ def test_two_windows_lie_opposite_to_each_other() -> None:
     assert len(set(starts)) > 16
 
 
-def test_two_windows_of_ragged_leaves_lie_opposite_to_each_other() -> None:
+@pytest.mark.parametrize("factor", [4, 2.5])
+def test_two_windows_of_ragged_leaves_lie_opposite_to_each_other(factor: float) -> None:
     window = T.RandomWindow(4, alternate=True)
     spec = {"id": Field((), np.int64), "x": Field((None,), np.int64, max_length=40)}
-    options = {"batch_size": 3, "window": 12, "factor": 4}
+    options = {"batch_size": 3, "window": 12, "factor": factor}
     with EchoBuffer(spec, transform={"x": [window]}, **options) as buffer:
         feeding = Worker(_put_lengths, buffer, range(12, 40))
         made = [
@@ -164,7 +165,8 @@ def test_two_windows_of_ragged_leaves_lie_opposite_to_each_other() -> None:
     uses = by_record(made)
     assert sorted(uses) == list(range(12, 40))
     for length, starts in uses.items():
-        assert [int(a + b) for a, b in pairs(starts)] == [length - 4] * 2
+        assert len(starts) in (math.floor(factor), math.ceil(factor))
+        assert {int(a + b) for a, b in pairs(starts)} == {length - 4}
 
 
 def _put_lengths(buffer: EchoBuffer, lengths: Iterable[int]) -> None:
