@@ -86,6 +86,22 @@ def test_a_flip_mirrors_every_second_use(flip: Any, factor: Any) -> None:
         assert sum(sides) in (len(sides) // 2, (len(sides) + 1) // 2)
 
 
+def test_infos_tell_the_echo_that_operations_know() -> None:
+    spec = Field(CORNER.shape, CORNER.dtype)
+    options = {"batch_size": 5, "window": 12, "factor": 2.5, "with_info": True}
+    flip = T.RandomHorizontalFlip(alternate=True)
+    first: dict[int, set[bool]] = defaultdict(set)
+    with EchoBuffer(spec, transform=[flip], **options) as buffer:
+        feeding = Worker(_put, buffer, np.stack([CORNER] * 40))
+        for images, info in buffer:
+            for image, index, echo in zip(images, info.index, info.echo, strict=True):
+                first[int(index)].add(is_mirrored(image) ^ (int(echo) % 2 == 1))
+        feeding.result()
+    assert sorted(first) == list(range(40))
+    assert all(len(sides) == 1 for sides in first.values())
+    assert set.union(*first.values()) == {True, False}
+
+
 def epochs_of_first_sides(operations: list[T.Operation], count: int) -> list[list[Any]]:
     """The corner of the first use of each record, in two epochs."""
     spec = {"id": Field((), np.int64), "x": Field(CORNER.shape, CORNER.dtype)}
