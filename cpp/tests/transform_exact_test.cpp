@@ -197,10 +197,9 @@ TEST(TransformWords, OperationsThatAlternateAreKeyedByUsesOfRecords) {
     use.echo = echo;
     return use;
   };
-  const auto words_of = [&](std::uint32_t added, std::uint64_t draw,
-                            std::uint64_t record, std::uint32_t echo) {
-    Words words(number(draw, record, echo), kOperation + added);
-    return words.word();
+  const auto word_of = [&](std::uint32_t added, std::uint64_t draw,
+                           std::uint64_t record, std::uint32_t echo) {
+    return words_of(number(draw, record, echo), kOperation + added).word();
   };
   for (const std::uint64_t record : {0ull, 3ull, 0xFFFFFFFFull, 0x700000000ull})
     for (std::uint32_t pair = 0; pair < 3; ++pair) {
@@ -212,14 +211,14 @@ TEST(TransformWords, OperationsThatAlternateAreKeyedByUsesOfRecords) {
           philox4x32({{0, kOperation << 16, 1, 0}}, {{key.word[0], key.word[1]}})
               .word[0];
       const std::uint32_t echo = 2 * pair;
-      EXPECT_EQ(words_of(kPairOperation, 7, record, echo), want);
-      EXPECT_EQ(words_of(kPairOperation, 8, record, echo + 1), want);
-      EXPECT_EQ(words_of(kRecordOperation, 8, record, echo),
-                words_of(kRecordOperation, 9, record, 1));
+      EXPECT_EQ(word_of(kPairOperation, 7, record, echo), want);
+      EXPECT_EQ(word_of(kPairOperation, 8, record, echo + 1), want);
+      EXPECT_EQ(word_of(kRecordOperation, 8, record, echo),
+                word_of(kRecordOperation, 9, record, 1));
       // Without alternation neither record nor echo counts.
-      EXPECT_EQ(words_of(0, 7, record, echo), words_of(0, 7, 0, 0));
+      EXPECT_EQ(word_of(0, 7, record, echo), word_of(0, 7, 0, 0));
     }
-  EXPECT_EQ(words_of(kRecordOperation, 0, 6, 5), words_of(kPairOperation, 0, 6, 0));
+  EXPECT_EQ(word_of(kRecordOperation, 0, 6, 5), word_of(kPairOperation, 0, 6, 0));
 }
 
 TEST(TransformWords, EverySecondUseMakesTheOppositeChoice) {
@@ -229,8 +228,8 @@ TEST(TransformWords, EverySecondUseMakesTheOppositeChoice) {
     DrawNumber second = first;
     second.echo = 1;
     for (const std::uint32_t operation : {kPairOperation + 2, kRecordOperation + 2}) {
-      Words a(first, operation);
-      Words b(second, operation);
+      Words a = words_of(first, operation);
+      Words b = words_of(second, operation);
       EXPECT_NE(a.either(0.5), b.either(0.5));
       EXPECT_NEAR(a.antithetic(-1.0, 3.0) + b.antithetic(-1.0, 3.0), 2.0, 1e-8);
       const std::uint32_t word = a.word();

@@ -55,7 +55,7 @@ struct RowsPlan {
                           std::uint64_t spare) const {
     if (take == Take::kCenter) return spare / 2;
     constexpr std::uint64_t kMost = std::numeric_limits<std::uint32_t>::max();
-    transform::Words words(number, operation);
+    transform::Words words = transform::words_of(number, operation);
     const auto places = static_cast<std::uint32_t>(std::min(spare + 1, kMost));
     return words.place(words.word(), places);
   }

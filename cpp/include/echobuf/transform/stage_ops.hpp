@@ -115,9 +115,9 @@ class StageChance {
                                    DrawBlock* blocks) {
     if constexpr (k < S::kCount) {
       if (i != k) return draw_from<k + 1>(i, number, partner, blocks);
-      // A constant: kernels of operations that do not alternate know no echo.
       constexpr uint32_t kNumber = S::number(k);
-      const Words words(number, kNumber + (partner ? kPartnerOperation : 0));
+      Words words(number, kNumber + (partner ? kPartnerOperation : 0));
+      if constexpr (alternates(kNumber)) words.alternate(number);
       constexpr auto op = S::template op<k>();
       using Draw = typename decltype(S::template op<k>())::Draw;
       if constexpr (requires { op.draw(words); })

@@ -97,8 +97,17 @@ class Words {
         first_element_(number.first_element),
         first_row_(number.first_row),
         rows_(number.rows),
-        operation_(operation) {
-    if (alternates(operation)) alternate(number);
+        operation_(operation) {}
+
+  /// Of an operation that alternates, before the first word: keys them by the record in
+  /// place of the draw. `number`: that of the constructor.
+  ECHOBUF_HD void alternate(const DrawNumber& number) {
+    const uint32_t pair = operation_ >= kRecordOperation ? 0 : number.echo / 2;
+    const Philox4x32Block block =
+        philox4x32(counter_of(number.record, kKeyOperation, pair, 0), number.key);
+    key_ = {{block.word[0], block.word[1]}};
+    draw_ = 0;
+    opposite_ = (number.echo & 1) != 0;
   }
 
   ECHOBUF_HD uint32_t word() {
@@ -172,15 +181,6 @@ class Words {
              (static_cast<uint32_t>(draw >> 32) & 0xFFFFu) | operation << 16, row,
              index}};
   }
-  /// Keys the words by the record in place of the draw.
-  ECHOBUF_HD void alternate(const DrawNumber& number) {
-    const uint32_t pair = operation_ >= kRecordOperation ? 0 : number.echo / 2;
-    const Philox4x32Block block =
-        philox4x32(counter_of(number.record, kKeyOperation, pair, 0), number.key);
-    key_ = {{block.word[0], block.word[1]}};
-    draw_ = 0;
-    opposite_ = (number.echo & 1) != 0;
-  }
 
   Philox4x32Key key_;
   uint64_t draw_;
@@ -195,6 +195,14 @@ class Words {
   bool opposite_ = false;  // of an operation that alternates: at every second use
   Philox4x32Block block_{};
 };
+
+/// The words of an operation that alternates if its number says so. Where the number is
+/// a constant, ask alternates() of it: kernels then have no code for the other case.
+ECHOBUF_HD inline Words words_of(const DrawNumber& number, uint32_t operation) {
+  Words words(number, operation);
+  if (alternates(operation)) words.alternate(number);
+  return words;
+}
 
 // The quantile of the standard normal distribution, by PPND7, in two parts. Its third,
 // for r > 5, begins at e^-25, and (word + 1/2) * 2^-32 stays 2^-33 away from 0 and 1.
