@@ -48,18 +48,17 @@ struct Served {
 Served serve_rows(PackingBuffer& buffer, std::uint64_t n, const LengthOf& length,
                   std::uint64_t first = 0) {
   Served got;
-  std::uint64_t fresh = first;
+  const PackingRecords records(first, n, length);
+  std::uint64_t done = 0;
   for (;;) {
-    const PackingRecords records(fresh, std::min(n, fresh + 41), length);
-    std::uint64_t done = 0;
-    buffer.put(buffer.term(), records.leaves(), records.size(), 0, done, kAtOnce,
-               nullptr);
-    fresh += done;
-    if (fresh == n) buffer.close();
+    buffer.put(buffer.term(), records.leaves(), std::min(records.size(), done + 41), 0,
+               done, kAtOnce, nullptr);
+    if (done == records.size()) buffer.close();
     Batch batch;
     Status status = Status::kOk;
     const auto next = [&] {
-      if (!buffer.prefetches() || fresh < n) return buffer.next(batch, kAtOnce);
+      if (!buffer.prefetches() || done < records.size())
+        return buffer.next(batch, kAtOnce);
       return promptly([&](Deadline deadline) { return buffer.next(batch, deadline); });
     };
     while ((status = next()) == Status::kOk) {

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
-#include <random>
 #include <vector>
 
 #include "echobuf/buffer/buffer.hpp"
@@ -20,7 +19,7 @@ using LengthOf = std::function<std::uint64_t(std::uint64_t id)>;
 /// From one value to a whole row, most of them short.
 inline LengthOf row_lengths(std::uint64_t pack_to) {
   return [=](std::uint64_t id) {
-    std::mt19937_64 random(id * 91);
+    SmallRandom random(id * 91);
     const std::uint64_t up_to = random() % 4 == 0 ? pack_to : (pack_to + 2) / 3;
     return 1 + random() % up_to;
   };
@@ -46,6 +45,7 @@ class PackingRecords {
       numbers_.insert(numbers_.end(), length(id), id);
       offsets_.push_back(static_cast<std::int64_t>(numbers_.size()));
     }
+    small_.reserve(numbers_.size());
     for (const std::uint64_t id : numbers_)
       small_.push_back(static_cast<std::uint16_t>(id));
     leaves_[0] = {reinterpret_cast<const std::byte*>(numbers_.data()), 0, 0,
@@ -90,7 +90,8 @@ inline std::vector<Ids> read_rows(const Batch& batch, const BufferOptions& optio
     while (at < end) {
       const std::uint64_t id = numbers[at];
       rows[row].push_back(id);
-      for (std::uint64_t i = 0; i < length_of(id); ++i, ++at)
+      const std::uint64_t length_of_id = length_of(id);
+      for (std::uint64_t i = 0; i < length_of_id; ++i, ++at)
         if (at >= end || numbers[at] != id ||
             small[at] != static_cast<std::uint16_t>(id) ||
             ids[at] != static_cast<std::int32_t>(rows[row].size()) ||
@@ -119,14 +120,15 @@ inline std::vector<std::vector<Ids>> expected_rows(const BufferOptions& options,
   std::vector<Ids> rows;
   Ids used;
   for (const std::uint64_t id : expected_draws(options, n, epoch, lengths)) {
+    const std::uint64_t values = length(id);
     std::size_t row = rows.size() - std::min<std::size_t>(rows.size(), 64);
-    while (row < rows.size() && used[row] + length(id) > options.lengths.pack_to) ++row;
+    while (row < rows.size() && used[row] + values > options.lengths.pack_to) ++row;
     if (row == rows.size()) {
       rows.emplace_back();
       used.push_back(0);
     }
     rows[row].push_back(id);
-    used[row] += length(id);
+    used[row] += values;
   }
   std::vector<std::vector<Ids>> batches;
   for (std::size_t row = 0; row < rows.size(); ++row) {

@@ -30,10 +30,27 @@ struct Lengths {
 };
 using LengthsOf = std::function<Lengths(std::uint64_t id)>;
 
+/// SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators",
+/// 2014): made anew for each record, where std::mt19937_64 would first fill 2,496
+/// bytes.
+class SmallRandom {
+ public:
+  explicit SmallRandom(std::uint64_t seed) : state_(seed) {}
+  std::uint64_t operator()() {
+    std::uint64_t z = state_ += 0x9E3779B97F4A7C15u;
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+    return z ^ z >> 31;
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
 /// Lengths from none to `most` tokens, most of them short, as a function of the number.
 inline LengthsOf some_lengths(std::uint64_t most, std::uint64_t seed = 0) {
   return [=](std::uint64_t id) -> Lengths {
-    std::mt19937_64 random(id * 77 + seed);
+    SmallRandom random(id * 77 + seed);
     const std::uint64_t kind = random() % 8;
     if (kind == 0) return {0, 0};
     const std::uint64_t up_to = kind == 1 ? most : most / 4;
@@ -57,10 +74,17 @@ inline BufferOptions of_lengths_auto(std::uint64_t window, std::uint64_t batch_s
   return options;
 }
 
-/// Byte `at` of a field of a record.
-inline std::byte byte_of(std::uint64_t id, std::uint64_t field, std::uint64_t at) {
-  return static_cast<std::byte>((id * 31 + field * 7 + at + 1) * 0x9E3779B97F4A7C15u >>
-                                40);
+/// The bytes of a field of a record: they begin somewhere in numbers that are random,
+/// so that those of another record differ, and are compared and copied as a whole.
+inline constexpr std::size_t kMostFieldBytes = 1 << 15;
+inline const std::byte* bytes_of(std::uint64_t id, std::uint64_t field) {
+  static const std::vector<std::byte> bytes = [] {
+    SmallRandom random(0);
+    std::vector<std::byte> made(2 * kMostFieldBytes);
+    for (std::byte& byte : made) byte = static_cast<std::byte>(random());
+    return made;
+  }();
+  return bytes.data() + ((id * 31 + field * 7 + 1) * 0x9E3779B97F4A7C15u >> 49);
 }
 
 /// Records in memory, as put() takes them.
@@ -87,8 +111,9 @@ class Records {
  private:
   void add(std::uint64_t field, std::uint64_t id, std::uint64_t rows,
            std::uint64_t row_bytes) {
-    for (std::uint64_t at = 0; at < rows * row_bytes; ++at)
-      bytes_[field].push_back(byte_of(id, field, at));
+    const std::byte* const bytes = bytes_of(id, field);
+    ASSERT_LE(rows * row_bytes, kMostFieldBytes);
+    bytes_[field].insert(bytes_[field].end(), bytes, bytes + rows * row_bytes);
     offsets_[field].push_back(offsets_[field].back() + static_cast<std::int64_t>(rows));
   }
 
@@ -114,9 +139,13 @@ inline Ids read_batch(const Batch& batch, const BufferOptions& options,
     if (!index.empty())
       std::memcpy(index.data(), block + place.index, index.size() * 8);
     const auto expect_padding = [&](const std::byte* from, const std::byte* end) {
-      for (std::size_t at = 0; from + at < end; ++at)
-        ASSERT_EQ(from[at],
-                  field.pad.empty() ? std::byte{0} : field.pad[at % field.pad.size()]);
+      const std::vector<std::byte> pad =
+          field.pad.empty() ? std::vector<std::byte>{std::byte{0}} : field.pad;
+      // The first value, and then each byte is that of one value before.
+      const std::size_t size = static_cast<std::size_t>(end - from), one = pad.size();
+      if (size == 0) return;
+      ASSERT_EQ(std::memcmp(from, pad.data(), std::min(size, one)), 0);
+      ASSERT_TRUE(size <= one || std::memcmp(from, from + one, size - one) == 0);
     };
     EXPECT_EQ(place.rows % options.lengths.pad_to, 0u);
     std::uint64_t all = 0, longest = 0;
@@ -128,11 +157,11 @@ inline Ids read_batch(const Batch& batch, const BufferOptions& options,
       const std::uint64_t rows = f == 0 ? of.tokens : of.points;
       const std::byte* record =
           values + (packed ? all : i * place.rows) * field.row_bytes;
-      for (std::uint64_t at = 0; at < rows * field.row_bytes; ++at)
-        if (record[at] != byte_of(ids[i], f, at)) {
-          ADD_FAILURE() << "record " << ids[i] << " is torn";
-          return ids;
-        }
+      if (rows > 0 &&
+          std::memcmp(record, bytes_of(ids[i], f), rows * field.row_bytes) != 0) {
+        ADD_FAILURE() << "record " << ids[i] << " is torn";
+        return ids;
+      }
       all += rows;
       longest = std::max(longest, rows);
       EXPECT_EQ(static_cast<std::uint64_t>(index[i + (packed ? 1 : 0)]),
@@ -277,12 +306,14 @@ inline std::uint64_t put_what_fits(RaggedBuffer& buffer, std::uint64_t first,
 inline Epochs serve(RaggedBuffer& buffer, std::uint64_t n, const LengthsOf& lengths,
                     std::uint64_t first = 0, std::size_t most = ~std::size_t{0}) {
   Epochs got;
-  std::uint64_t fresh = first;
+  const Records records(range(first, n), lengths);
+  std::uint64_t done = 0;
   while (got.batches.size() < most) {
-    const std::uint64_t before = fresh;
-    fresh = put_what_fits(buffer, fresh, n, lengths);
-    if (fresh == n) buffer.close();
-    const bool wait = buffer.prefetches() && fresh == n;
+    const std::uint64_t before = done;
+    buffer.put(buffer.term(), records.leaves(), std::min(records.size(), done + 97), 0,
+               done, kAtOnce, nullptr);
+    if (done == records.size()) buffer.close();
+    const bool wait = buffer.prefetches() && done == records.size();
     bool drew = false;
     Status status = Status::kOk;
     Batch batch;
@@ -300,8 +331,8 @@ inline Epochs serve(RaggedBuffer& buffer, std::uint64_t n, const LengthsOf& leng
       ADD_FAILURE() << "ended with status " << static_cast<int>(status);
       return got;
     }
-    if (!drew && fresh == before && !buffer.prefetches()) {
-      ADD_FAILURE() << "producer and consumer wait for each other at " << fresh;
+    if (!drew && done == before && !buffer.prefetches()) {
+      ADD_FAILURE() << "producer and consumer wait for each other at " << first + done;
       return got;
     }
   }

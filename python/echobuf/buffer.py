@@ -7,8 +7,9 @@ from typing import Any, Literal
 
 from echobuf import _core
 from echobuf._engine.engine import Engine
+from echobuf._engine.producing import Producing
 from echobuf._engine.resumable import Resumable
-from echobuf.errors import OptionError, SpecError
+from echobuf.errors import SpecError
 from echobuf.options import (
     Factor,
     Unit,
@@ -22,7 +23,7 @@ from echobuf.spec import describe, make_structure
 from echobuf.stats import Stats, make_stats
 
 
-class EchoBuffer(Resumable, Uncopied):
+class EchoBuffer(Producing, Resumable, Uncopied):
     """A window of examples, each stored once and served as often as `factor` says.
 
     Fresh examples enter in the order of `put`; batches are drawn in shuffled passes
@@ -168,89 +169,6 @@ class EchoBuffer(Resumable, Uncopied):
             f"factor={show_factor(options.factor)}, unit={options.unit!r}, "
             f"device={options.device!r}{engine.output.show()})"
         )
-
-    # ---- upstream
-
-    def put(
-        self, example: Any, timeout: float | None = None, version: int | None = None
-    ) -> None:
-        """Add one fresh example, and wait while the ring is full.
-
-        Args:
-            example: a pytree like the spec, of arrays, tensors on the CPU, or objects
-                with the buffer protocol, all of the spec's dtypes; or of Python
-                numbers: an int for a leaf of any integers that hold it, a float or a
-                complex for any of its kind, a bool for bools. With `unit="batch"` a
-                whole batch, whose axis 0 may be shorter than the spec says. A ragged
-                leaf is an array of any length on axis 0, or bytes for uint8; of a whole
-                batch it is what `put_batch` takes for examples.
-            timeout: seconds to wait for room at most.
-            version: a number >= 0 that comes back in `BatchInfo.version`, such as the
-                number of the policy that made a rollout; by default 0.
-
-        Raises:
-            SpecError: it does not fit the spec; nothing was put.
-            OptionError: `version` is no such number; nothing was put.
-            CapacityError: its ragged leaves are larger than a segment's share of
-                `payload_bytes`; nothing was put.
-            TimeoutError: the time ran out; nothing was put.
-            ClosedError: the buffer is closed.
-        """
-        if timeout is not None:
-            timeout = self._engine.check_timeout(timeout)
-        if version is not None:
-            self._engine.put_versioned(example, False, timeout, version)
-            return
-        outcome = self._core.put_tree(example, False, timeout)
-        if outcome is not None:
-            self._engine.put_otherwise(outcome, example, False, timeout)
-
-    def put_batch(
-        self, batch: Any, timeout: float | None = None, version: Any = None
-    ) -> None:
-        """Add `n` fresh examples, stacked on axis 0, any `n` >= 0.
-
-        Args:
-            batch: a pytree like the spec, leaves `[n, *shape]`. A ragged leaf is
-                `echobuf.Ragged(values, offsets)` or such a tuple, a list of n arrays, a
-                jagged nested tensor, or an Arrow array of lists or binary strings.
-                With `unit="batch"` these are n whole batches, and a ragged leaf is a
-                list of n such leaves.
-            timeout: seconds to wait for room at most, in all.
-            version: as for `put`, for all of them; or an array `[n]` of integers, one
-                for each.
-
-        Raises:
-            SpecError, CapacityError, OptionError: as `put`; nothing was put.
-            TimeoutError: the time ran out; the first `accepted` (an attribute of the
-                exception) examples were put.
-            ClosedError: the buffer is, or was meanwhile, closed; `accepted` as above.
-        """
-        if timeout is not None:
-            timeout = self._engine.check_timeout(timeout)
-        if version is not None:
-            self._engine.put_versioned(batch, True, timeout, version)
-            return
-        outcome = self._core.put_tree(batch, True, timeout)
-        if outcome is not None:
-            self._engine.put_otherwise(outcome, batch, True, timeout)
-
-    def close(self) -> None:
-        """Mark the end of upstream; the resident examples are still served.
-
-        Calling it twice, or after leaving the context, does nothing.
-        """
-        self._engine.close()
-
-    def fail(self, exc: BaseException) -> None:
-        """Fail the epoch: every `next_batch` raises `UpstreamError` from `exc`.
-
-        Assembled batches and resident examples are given up; `reset` begins anew.
-        """
-        if not isinstance(exc, BaseException):
-            self.ready()  # whose context was left says that first
-            raise OptionError(f"`exc` is {exc!r}; it must be an exception.")
-        self._engine.fail(exc)
 
     # ---- downstream
 

@@ -126,3 +126,24 @@ def test_a_batch_that_a_wait_has_cut_keeps_its_infos(simulation):
         served += itertools.chain(*(infos_of(*batch) for batch in buffer))
     assert served == draw_infos(index for index, _ in served)
     assert {index for index, _ in served} == set(range(put_so_far))
+
+
+def test_a_replay_without_a_batch_leaves_the_info_as_it_is(simulation):
+    stream = simulation.stream()
+    kwargs = {**KWARGS, "with_info": True}
+    with echobuf.EchoBuffer(SPEC, device="cuda", **kwargs) as buffer:
+        buffer.put_batch({"id": np.arange(12), "row": np.zeros((12, 5), np.uint8)})
+        out = buffer.next_batch(stream=stream)
+        graph = Graph(stream)
+        with graph:
+            buffer.next_batch(out=out, stream=stream)
+        buffer.before_replay(stream=stream, timeout=WAIT_S)
+        graph.launch(stream)
+        before = [np.array(leaf) for leaf in (out[0]["id"], *out[1])]
+        other = buffer.next_batch(timeout=WAIT_S, stream=stream)
+        assert other[1].index.tolist() != before[0].tolist()
+        graph.launch(stream)
+        for leaf, was in zip((out[0]["id"], *out[1]), before, strict=True):
+            np.testing.assert_array_equal(leaf, was)
+        graph.close()
+    del out, other

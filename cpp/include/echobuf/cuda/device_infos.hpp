@@ -18,8 +18,9 @@
 namespace echobuf::cuda {
 
 /// The host knows which record each row of a batch is a use of: it sends that ahead of
-/// the launches, on their stream, and waits for nothing. The device's context is the
-/// calling thread's.
+/// the launches, on their stream, and waits for nothing. Captured launches have memory
+/// of their own: without a batch of theirs they draw nothing, and say what they said.
+/// The device's context is the calling thread's.
 class DeviceInfos {
  public:
   /// `rows`: of a batch at most.
@@ -29,7 +30,8 @@ class DeviceInfos {
         order_(order),
         batch_(batch),
         rows_(rows),
-        table_(context, words(rows), copies(rows)) {}
+        table_(context, words(rows), copies(rows)),
+        captured_(context, words(rows), copies(rows)) {}
 
   /// Waits for the last draw, which reads the table.
   ~DeviceInfos() { order_.await_draws(); }
@@ -37,20 +39,22 @@ class DeviceInfos {
   DeviceInfos& operator=(const DeviceInfos&) = delete;
 
   static std::size_t device_bytes(std::size_t rows) {
-    return DrawTable::bytes(words(rows));
+    return 2 * DrawTable::bytes(words(rows));
   }
 
   /// Where stages find the uses of a batch's rows.
-  RowUses uses() const {
-    const Address begin = table_.begin_address();
+  RowUses uses(bool captured) const {
+    const Address begin = table(captured).begin_address();
     return {begin, begin + 8 * echoes_at(rows_)};
   }
 
   /// Makes `uses` those of the next launches on `stream`: of each row or, of one
   /// record with `rows` of them, of all.
-  void send(const std::vector<DrawnUse>& uses, std::size_t rows, StreamHandle stream) {
-    table_.begin();
-    std::uint64_t* const records = table_.add(words(rows_));
+  void send(const std::vector<DrawnUse>& uses, std::size_t rows, bool captured,
+            StreamHandle stream) {
+    DrawTable& to = captured ? captured_ : table_;
+    to.begin();
+    std::uint64_t* const records = to.add(words(rows_));
     auto* const echoes = reinterpret_cast<std::uint32_t*>(records + echoes_at(rows_));
     auto* const weights = reinterpret_cast<float*>(records + weights_at(rows_));
     auto* const versions =
@@ -62,16 +66,18 @@ class DeviceInfos {
       weights[i] = 1.0F;
       versions[i] = use.version;
     }
-    table_.send(stream);
+    to.send(stream);
   }
 
   /// Copies them to the leaves of infos; also into a graph.
-  void copy(std::byte* const* leaves, std::size_t rows, StreamHandle stream) const {
+  void copy(std::byte* const* leaves, std::size_t rows, bool captured,
+            StreamHandle stream) const {
     for (std::size_t i = 0; i < batch_.leaves(); ++i) {
       const BatchLayout::Leaf& leaf = batch_.all()[i];
       if (leaf.info == InfoLeaf::kNone || rows == 0) continue;
       context_->driver().copy_on_device(reinterpret_cast<Address>(leaves[i]),
-                                        address(leaf.info), rows * leaf.bytes, stream);
+                                        address(leaf.info, captured), rows * leaf.bytes,
+                                        stream);
     }
   }
 
@@ -97,8 +103,10 @@ class DeviceInfos {
         kMost);
   }
 
-  Address address(InfoLeaf info) const {
-    const Address begin = table_.begin_address();
+  const DrawTable& table(bool captured) const { return captured ? captured_ : table_; }
+
+  Address address(InfoLeaf info, bool captured) const {
+    const Address begin = table(captured).begin_address();
     switch (info) {
       case InfoLeaf::kEcho:
         return begin + 8 * echoes_at(rows_);
@@ -118,6 +126,7 @@ class DeviceInfos {
   const BatchLayout& batch_;
   const std::size_t rows_;
   DrawTable table_;
+  DrawTable captured_;
 };
 
 }  // namespace echobuf::cuda

@@ -64,9 +64,6 @@ class DeviceDraw {
     return order_.capture_of(stream);
   }
 
-  /// Where stages find the uses of records; nowhere, if draws do not know them.
-  RowUses uses() const { return infos_ ? infos_->uses() : RowUses{}; }
-
   /// A part of a pass over the records from `window` on.
   DrawPart part(const Permutation& order, std::uint64_t window, std::uint64_t offset,
                 std::uint64_t count) const {
@@ -95,8 +92,8 @@ class DeviceDraw {
   void draw(const Plan& plan, const Target& target, std::size_t rows) {
     const std::size_t count = record().ragged() ? rows : plan.rows();
     ordered(plan, target.stream, [&] {
-      send_uses(plan, count, target.stream);
-      for_launches(plan.parts(), plan.number(), [&](DrawParts& parts) {
+      const BatchNumber number = send_uses(plan, count, false, target.stream);
+      for_launches(plan.parts(), number, [&](DrawParts& parts) {
         for_fields([&](std::span<const CopiedField> fields) {
           launch(lay_out(record(), parts[0].row, rows_of(parts), target.leaves, fields,
                          rows, least_blocks_),
@@ -106,7 +103,7 @@ class DeviceDraw {
                           transformed_rows(parts[0].row, rows_of(parts), rows),
                           target.leaves, target.stream);
       });
-      if (infos_) infos_->copy(target.leaves, count, target.stream);
+      if (infos_) infos_->copy(target.leaves, count, false, target.stream);
       order_.note_draw(target.stream);
     });
   }
@@ -116,10 +113,8 @@ class DeviceDraw {
   void hold(const Plan& plan, std::size_t first, StreamHandle stream) {
     const auto mix = batch_.partner_operation();
     const std::size_t area = batch_size_ * record().stride();
-    BatchNumber number = plan.number();
-    number.uses = {};  // not sent, and partners do not depend on them
     ordered(plan, stream, [&] {
-      for_launches(plan.parts().subspan(first), number, [&](DrawParts& parts) {
+      for_launches(plan.parts().subspan(first), plan.number(), [&](DrawParts& parts) {
         const std::uint64_t row = parts[0].row;
         launch(lay_out_slots(record(), row, rows_of(parts), workspace_.holding, 0,
                              least_blocks_),
@@ -137,8 +132,9 @@ class DeviceDraw {
   /// same stream; that is for the caller to note. `rows`: see draw().
   void write(const Plan& plan, std::size_t rows, StreamHandle stream) {
     ordered(plan, stream, [&] {
-      send_uses(plan, record().ragged() ? rows : plan.rows(), stream);
-      for_launches(plan.parts(), plan.number(),
+      const std::size_t count = record().ragged() ? rows : plan.rows();
+      const BatchNumber number = send_uses(plan, count, true, stream);
+      for_launches(plan.parts(), number,
                    [&](DrawParts& parts) { write(parts, stream); });
     });
   }
@@ -159,7 +155,8 @@ class DeviceDraw {
     transformed_.make(DrawParts{}, plan, transformed_rows(0, count, rows),
                       target.leaves, target.stream);
     if (infos_)
-      infos_->copy(target.leaves, record().ragged() ? rows : count, target.stream);
+      infos_->copy(target.leaves, record().ragged() ? rows : count, true,
+                   target.stream);
   }
 
   /// The length of a ragged record.
@@ -182,8 +179,14 @@ class DeviceDraw {
     throw;
   }
 
-  void send_uses(const Plan& plan, std::size_t rows, StreamHandle stream) {
-    if (infos_ && rows > 0) infos_->send(plan.uses(), rows, stream);
+  /// Sends the uses that the rows of a batch are, and returns its number with these.
+  BatchNumber send_uses(const Plan& plan, std::size_t rows, bool captured,
+                        StreamHandle stream) {
+    BatchNumber number = plan.number();
+    if (!infos_ || rows == 0) return number;
+    infos_->send(plan.uses(), rows, captured, stream);
+    number.uses = infos_->uses(captured);
+    return number;
   }
 
   template <class Use>

@@ -113,7 +113,8 @@ class DeviceDrawer : public PassCursor<StagedRing> {
   /// Walks on a copy of the schedule until a batch is sure.
   Outcome plan() {
     plan_.begin({transform::transform_key(options_.seed, epoch_.number),
-                 draws(sweep_) - partial_count_, draw_.uses()});
+                 draws(sweep_) - partial_count_,
+                 {}});
     if (partial_count_ > 0) plan_.add(draw_.held(partial_count_), 0);
     for (const DrawnUse& use : held_uses_) plan_.add_use(use);
     after_ = sweep_;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -17,6 +16,7 @@
 #include "echobuf/cuda/payload_staging.hpp"
 #include "echobuf/cuda/planned_leaves.hpp"
 #include "echobuf/cuda/rows_launch.hpp"
+#include "echobuf/cuda/rows_tables.hpp"
 #include "echobuf/draw/batch_layout.hpp"
 #include "echobuf/draw/part.hpp"
 #include "echobuf/draw/payload_planner.hpp"
@@ -54,7 +54,7 @@ class RowsDraw {
     const std::uint64_t records = most_records(options);
     return size_product(records + 4, 2 * fields + 1) + 4 * (fields + 2) +
            DeviceTransformedRows::table_words(options, records) +
-           (options.has_infos() ? 4 * (records + 4) : 0);
+           RowsInfos::words(options.has_infos(), records);
   }
   static std::size_t own_bytes(const BufferOptions& options, const BatchLayout& batch) {
     return RowsLaunch::device_bytes(
@@ -110,7 +110,7 @@ class RowsDraw {
   /// Draws the records that were found, up to ring position `end`.
   void draw(const RowsTarget& target, std::uint64_t end, Form form) {
     launch_.table().begin();
-    const Tables tables = fill(launch_.table(), form);
+    const RowsTables tables = fill(launch_.table(), form);
     std::vector<RowsLeaf> leaves = leaves_of(target, tables, form);
     for (std::size_t i = 0; i < batch_.leaves(); ++i) {
       const bool ragged = field_of_[i] != kNone;
@@ -129,7 +129,7 @@ class RowsDraw {
   /// Puts a draw of as many examples as a batch has at most into the graph that is
   /// being captured.
   void capture(const RowsTarget& target, Form form) const {
-    const Tables tables(
+    const RowsTables tables(
         launch_.captured_table().begin_address() + 8 * RowsLaunch::kLive,
         options_.batch_size, options_.most_examples(), fields_.size(),
         options_.has_infos());
@@ -210,47 +210,6 @@ class RowsDraw {
 
  private:
   static constexpr std::size_t kNone = ~std::size_t{0};
-  static constexpr std::size_t kInfos = 4;  // of an example
-
-  /// The tables of so many records, and of their examples, in the device's memory, one
-  /// behind another: of slots, and of each field sources, offsets or lengths, and where
-  /// these are; and of the leaves of infos their values, and where these are.
-  struct Tables {
-    struct Field {
-      Address sources;
-      Address index;  // offsets, or lengths
-      Address cell;   // where the address of `index` is
-    };
-
-    struct Info {
-      Address values;
-      Address cell;
-    };
-
-    Tables(Address begin, std::uint64_t records, std::uint64_t examples,
-           std::size_t count, bool has_infos)
-        : records(records), examples(examples), slots(begin) {
-      Address at = begin + 8 * round_up(records, 2);
-      for (std::size_t f = 0; f < count; ++f) {
-        const Address index = at + 8 * round_up(examples, 2);
-        const Address cell = index + 8 * round_up(examples + 1, 2);
-        fields.push_back({at, index, cell});
-        at = cell + std::uint64_t{8} * 2;
-      }
-      for (std::size_t i = 0; has_infos && i < kInfos; ++i) {
-        infos.push_back({at, at + 8 * round_up(examples, 2)});
-        at = infos.back().cell + std::uint64_t{8} * 2;
-      }
-      words = (at - begin) / 8;
-    }
-
-    std::uint64_t records;
-    std::uint64_t examples;
-    Address slots;
-    std::vector<Field> fields;
-    std::vector<Info> infos;  // by InfoLeaf, but for the first
-    std::size_t words;
-  };
 
   /// Memory that grows.
   struct Apart {
@@ -287,12 +246,12 @@ class RowsDraw {
   }
 
   /// Writes the next words of a table: of the records that were found.
-  Tables fill(DrawTable& table, Form form) {
+  RowsTables fill(DrawTable& table, Form form) {
     const bool infos = options_.has_infos();
-    const Tables none(0, slots_.size(), examples_, fields_.size(), infos);
+    const RowsTables none(0, slots_.size(), examples_, fields_.size(), infos);
     std::uint64_t* const words = table.add(none.words);
     const Address begin = table.address(words);
-    Tables tables(begin, slots_.size(), examples_, fields_.size(), infos);
+    RowsTables tables(begin, slots_.size(), examples_, fields_.size(), infos);
     const auto at = [&](Address address) { return words + (address - begin) / 8; };
     std::copy(slots_.begin(), slots_.end(), at(tables.slots));
     for (std::size_t f = 0; f < fields_.size(); ++f) {
@@ -308,38 +267,13 @@ class RowsDraw {
       index[examples_] = end;
       *at(tables.fields[f].cell) = tables.fields[f].index;
     }
-    for (std::size_t i = 0; i < tables.infos.size(); ++i) {
-      *at(tables.infos[i].cell) = tables.infos[i].values;
-      fill_info(static_cast<InfoLeaf>(i + 1), at(tables.infos[i].values));
-    }
+    tables.infos.fill(uses_, staging_.in_batches(),
+                      words + tables.words - tables.infos.words());
     return tables;
   }
 
-  /// Writes the values of an info: of each example that of its record.
-  void fill_info(InfoLeaf info, std::uint64_t* words) const {
-    auto* const bytes = reinterpret_cast<std::byte*>(words);
-    const auto write = [&](const auto& value_of) {
-      for (std::size_t i = 0; i < examples_; ++i) {
-        const auto value = value_of(uses_[staging_.in_batches() ? 0 : i]);
-        std::memcpy(bytes + i * sizeof(value), &value, sizeof(value));
-      }
-    };
-    switch (info) {
-      case InfoLeaf::kIndex:
-        return write([](const DrawnUse& use) { return use.record; });
-      case InfoLeaf::kEcho:
-        return write([](const DrawnUse& use) { return use.echo; });
-      case InfoLeaf::kWeight:
-        return write([](const DrawnUse&) { return 1.0F; });
-      case InfoLeaf::kVersion:
-        return write([](const DrawnUse& use) { return use.version; });
-      case InfoLeaf::kNone:
-        return;
-    }
-  }
-
   /// The leaves that are copied, and what is beside those that stages make.
-  std::vector<RowsLeaf> leaves_of(const RowsTarget& target, const Tables& tables,
+  std::vector<RowsLeaf> leaves_of(const RowsTarget& target, const RowsTables& tables,
                                   Form form) const {
     std::vector<RowsLeaf> leaves;
     for (std::size_t i = 0; i < batch_.leaves(); ++i) {
@@ -348,7 +282,8 @@ class RowsDraw {
         leaves.push_back(rows_leaf(i, to, tables, form));
         leaves.push_back(index_leaf(field_of_[i], to, tables, form));
       } else if (batch_.all()[i].info != InfoLeaf::kNone) {
-        leaves.push_back(info_leaf(batch_.all()[i], to, tables));
+        const auto address = reinterpret_cast<Address>(to.values);
+        leaves.push_back(tables.infos.leaf(batch_.all()[i].info, address));
       } else if (!planned_.has(i)) {
         leaves.push_back(slot_leaf(i, to, tables));
       }
@@ -358,7 +293,7 @@ class RowsDraw {
 
   /// A field of one size; of a whole batch, with the rows of all of its examples.
   RowsLeaf slot_leaf(std::size_t number, const RowsTarget::Leaf& to,
-                     const Tables& tables) const {
+                     const RowsTables& tables) const {
     const BatchLayout::Leaf& of = batch_.all()[number];
     RowsLeaf leaf =
         rows_leaf_at(reinterpret_cast<Address>(to.values), of.bytes * tables.examples);
@@ -371,7 +306,7 @@ class RowsDraw {
 
   /// The rows of all records, or, where stages make these, what is padded behind them.
   RowsLeaf rows_leaf(std::size_t number, const RowsTarget::Leaf& to,
-                     const Tables& tables, Form form) const {
+                     const RowsTables& tables, Form form) const {
     const std::size_t field = field_of_[number];
     const RaggedField& of = staging_.fields()[field];
     const bool made = planned_.makes(number);
@@ -392,20 +327,9 @@ class RowsDraw {
     return of_records(leaf, tables.examples);
   }
 
-  /// An info, copied from the table.
-  RowsLeaf info_leaf(const BatchLayout::Leaf& of, const RowsTarget::Leaf& to,
-                     const Tables& tables) const {
-    RowsLeaf leaf =
-        rows_leaf_at(reinterpret_cast<Address>(to.values), tables.examples * of.bytes);
-    leaf.sources = tables.infos[static_cast<std::size_t>(of.info) - 1].cell;
-    leaf.each = leaf.bytes;
-    leaf.row = of.bytes;
-    return of_records(leaf, 1);
-  }
-
   /// Offsets or lengths, copied from the table.
   RowsLeaf index_leaf(std::size_t field, const RowsTarget::Leaf& to,
-                      const Tables& tables, Form form) const {
+                      const RowsTables& tables, Form form) const {
     const std::size_t count = tables.examples + (form == Form::kPacked ? 1 : 0);
     RowsLeaf leaf =
         rows_leaf_at(reinterpret_cast<Address>(to.index), count * sizeof(std::int64_t));
