@@ -5,7 +5,8 @@ draws, and with `alternate=True`. Three workloads: `images`, where each second
 distortion turns, shifts and scales the other way; `text`, where each second window lies
 as far from the other end of the record; and `mirrored`, the images mirrored at random,
 too, where the mirroring alternates and the distortion does not. Learning rates are
-tuned for each condition on seeds of its own; then seeds 0 to 4.
+tuned for each condition on seeds of its own; then seeds 0 to 4. Where the two rates of
+a pair differ, both kinds run with each of them.
 
 Each run that is done is a line of `opposite_echoes.jsonl`; the command goes on where
 that ends. `--seconds 0` only reports.
@@ -15,18 +16,19 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from echobuf.cli.bench.environment import environment
 from echobuf.cli.bench.report import write_figures
-from fresh.conditions import Condition, opposite_conditions
-from fresh.exploration import explore, processes
+from fresh.conditions import FACTORS, Condition, opposite_conditions
+from fresh.exploration import OutOfTimeError, explore, processes
 from fresh.rates import SEEDS, TUNING_SEEDS, rate_of
-from fresh.run import EVALUATE_EVERY, SMOOTHING, fresh_needed
+from fresh.run import EVALUATE_EVERY, SMOOTHING, Run, fresh_needed
 from fresh.run_log import CountLog
-from fresh.search import CUT, Search, Tuned
+from fresh.search import CUT, Search, Tuned, median
 from fresh_examples import counter, settings_of
 from options import add_budget, make_parser
 from workloads import Workload, workload
@@ -74,6 +76,35 @@ def compared(tuned: list[Tuned]) -> list[dict[str, Any]]:
     return pairs
 
 
+def with_each_rate(
+    name: str, chosen: Workload, tuned: list[Tuned], count: Callable[[Run], int | None]
+) -> list[dict[str, Any]]:
+    """Return both kinds with the rates that were tuned for one of them."""
+    by_condition = {one.condition: one for one in tuned}
+    found = []
+    for factor in FACTORS:
+        conditions = Condition("before", factor), Condition("opposite", factor)
+        if not all(condition in by_condition for condition in conditions):
+            continue
+        rates = sorted({by_condition[condition].fifths for condition in conditions})
+        for rate in map(rate_of, rates):
+            medians = []
+            for condition in conditions:
+                runs = [
+                    Run(name, condition, rate, seed, most_fresh=chosen.most_fresh)
+                    for seed in SEEDS
+                ]
+                try:
+                    medians.append(median(map(count, runs)))
+                except OutOfTimeError:
+                    break
+            if len(medians) == 2 and all(map(math.isfinite, medians)):
+                row = {"independent": medians[0], "opposite": medians[1]}
+                ratio = medians[1] / medians[0]
+                found.append({"factor": factor, "rate": rate, **row, "ratio": ratio})
+    return found
+
+
 def spread(counts: list[int | None]) -> str:
     """Return the lowest and the highest count."""
     reached = [count for count in counts if count is not None]
@@ -82,7 +113,9 @@ def spread(counts: list[int | None]) -> str:
     return f"{text}, {missed} missed" if missed else text
 
 
-def show(name: str, chosen: Workload, tuned: list[Tuned]) -> None:
+def show(
+    name: str, chosen: Workload, tuned: list[Tuned], rated: list[dict[str, Any]]
+) -> None:
     """Print the table of a workload."""
     print(f"{name}: fresh examples to {chosen.target:g} {chosen.measure}")
     for one in tuned:
@@ -95,6 +128,8 @@ def show(name: str, chosen: Workload, tuned: list[Tuned]) -> None:
             f"  e = {pair['factor']:<2} opposite over independent {pair['ratio']:.2f}, "
             f"fewer in {pair['seeds_with_fewer']} of {len(SEEDS)} seeds"
         )
+    for pair in rated:
+        print(f"  e = {pair['factor']:<2} rate {pair['rate']:g}: {pair['ratio']:.2f}")
 
 
 def main() -> None:
@@ -122,8 +157,12 @@ def main() -> None:
             for name, one in chosen.items()
         }
         tuned = explore(searches, wanted, options.jobs)
+        rated = {
+            name: with_each_rate(name, one, tuned[name], count)
+            for name, one in chosen.items()
+        }
     for name, one in chosen.items():
-        show(name, one, tuned[name])
+        show(name, one, tuned[name], rated[name])
     figures = {
         "versions": {name: version(name) for name in ("torch", "numpy")},
         "evaluated_every_steps": EVALUATE_EVERY,
@@ -139,6 +178,7 @@ def main() -> None:
                 "conditions_not_done": len(wanted) - len(tuned[name]),
                 "conditions": [row_of(each) for each in tuned[name]],
                 "compared": compared(tuned[name]),
+                "with_each_rate": rated[name],
             }
             for name, one in chosen.items()
         },
