@@ -139,6 +139,9 @@ async function measure(page) {
 </script>"""
 
 
+NO_SEARCH = '{"config": {"lang": ["en"], "separator": "", "pipeline": []}, "docs": []}'
+
+
 def too_wide(site: Path, pages: dict[str, Page], chromium: str) -> Iterator[str]:
     """Yield the pages that a phone would have to scroll sideways.
 
@@ -149,13 +152,19 @@ def too_wide(site: Path, pages: dict[str, Page], chromium: str) -> Iterator[str]
 
     class Handler(http.server.SimpleHTTPRequestHandler):
         def do_GET(self) -> None:
-            if self.path != "/widths":
+            if self.path == "/widths":
+                self.send("text/html", text)
+            elif self.path.endswith("/search_index.json"):
+                # Each page would read all of it and index it again, for no width.
+                self.send("application/json", NO_SEARCH)
+            else:
                 super().do_GET()
-                return
+
+        def send(self, kind: str, body: str) -> None:
             self.send_response(200)
-            self.send_header("Content-Type", "text/html")
+            self.send_header("Content-Type", kind)
             self.end_headers()
-            self.wfile.write(text.encode())
+            self.wfile.write(body.encode())
 
         def log_message(self, *_: object) -> None:
             pass

@@ -49,9 +49,9 @@ def cmake_installed(tmp_path: Path) -> str:
     return f"-DCMAKE_PREFIX_PATH={tmp_path / 'prefix'}"
 
 
-def check_trainer(build: Path, option: str, folder: Path) -> None:
-    """Build the trainer with a CMake option; it serves, learns and says so."""
-    configure(TRAINER, build, option)
+def check_trainer(build: Path, folder: Path, *options: str) -> None:
+    """Build the trainer with options of CMake; it serves, learns and says so."""
+    configure(TRAINER, build, *options)
     run("cmake", "--build", build)
     lines = run(build / "cpp_trainer", cwd=folder).splitlines()
     assert "fresh 6000, served 24000: each 4 times" in lines

@@ -14,6 +14,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import echobuf
+from equal_arrays import assert_equal
 from permutation_reference import permutation_key, permute
 from schedule_reference import (
     Order,
@@ -62,7 +63,7 @@ def ids_of(batch: dict[str, Any]) -> list[int]:
     """The ids in a batch none of whose records is torn."""
     expected = stack(batch["id"])
     for got, want in zip(batch["body"], expected["body"], strict=True):
-        np.testing.assert_array_equal(got, want)
+        assert_equal(got, want)
     return batch["id"].tolist()
 
 

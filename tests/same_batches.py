@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
 import optree
+
+from equal_arrays import assert_equal
 
 
 def count_same(batches: Iterable[Any], others: Iterable[Any]) -> int:
@@ -17,7 +18,7 @@ def count_same(batches: Iterable[Any], others: Iterable[Any]) -> int:
         expected, as_expected = optree.tree_flatten(other)
         assert structure == as_expected
         for leaf, wanted in zip(leaves, expected, strict=True):
-            np.testing.assert_array_equal(leaf, wanted)
+            assert_equal(leaf, wanted)
             assert leaf.dtype == wanted.dtype
         count += 1
     return count

@@ -60,7 +60,7 @@ TEST(PayloadStore, KeepsTheRowsOfEachRecordInItsPlace) {
           const std::uint64_t bytes = rows.count * store.fields()[f].row_bytes;
           ASSERT_LE(rows.offset + bytes, size.bytes());
           ASSERT_TRUE(bytes == 0 || std::memcmp(&store.payload()[rows.offset],
-                                                bytes_of(last, f), bytes) == 0);
+                                                field_bytes(last, f), bytes) == 0);
         }
       }
     }

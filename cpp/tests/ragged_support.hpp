@@ -77,7 +77,7 @@ inline BufferOptions of_lengths_auto(std::uint64_t window, std::uint64_t batch_s
 /// The bytes of a field of a record: they begin somewhere in numbers that are random,
 /// so that those of another record differ, and are compared and copied as a whole.
 inline constexpr std::size_t kMostFieldBytes = 1 << 15;
-inline const std::byte* bytes_of(std::uint64_t id, std::uint64_t field) {
+inline const std::byte* field_bytes(std::uint64_t id, std::uint64_t field) {
   static const std::vector<std::byte> bytes = [] {
     SmallRandom random(0);
     std::vector<std::byte> made(2 * kMostFieldBytes);
@@ -111,7 +111,7 @@ class Records {
  private:
   void add(std::uint64_t field, std::uint64_t id, std::uint64_t rows,
            std::uint64_t row_bytes) {
-    const std::byte* const bytes = bytes_of(id, field);
+    const std::byte* const bytes = field_bytes(id, field);
     ASSERT_LE(rows * row_bytes, kMostFieldBytes);
     bytes_[field].insert(bytes_[field].end(), bytes, bytes + rows * row_bytes);
     offsets_[field].push_back(offsets_[field].back() + static_cast<std::int64_t>(rows));
@@ -158,7 +158,7 @@ inline Ids read_batch(const Batch& batch, const BufferOptions& options,
       const std::byte* record =
           values + (packed ? all : i * place.rows) * field.row_bytes;
       if (rows > 0 &&
-          std::memcmp(record, bytes_of(ids[i], f), rows * field.row_bytes) != 0) {
+          std::memcmp(record, field_bytes(ids[i], f), rows * field.row_bytes) != 0) {
         ADD_FAILURE() << "record " << ids[i] << " is torn";
         return ids;
       }

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from echobuf.repeats import Repeats
+
 
 @dataclass(frozen=True)
 class Stats:
     """Counts and times of a buffer since it was made, reset, or loaded a state.
 
-    With `unit="batch"`, examples are whole batches here, but for the last two.
+    With `unit="batch"`, examples are whole batches here, but for
+    `mean_rows` and `padding_share`.
 
     Attributes:
         fresh: fresh examples put (those before a loaded state counted in).
@@ -43,14 +46,18 @@ class Stats:
             the examples that draws have looked at. NaN before the first.
         padding_share: the share of the rows of ragged leaves in the batches drawn that
             is padding (of `"padded"`, `pad_to` and `pack_to`). NaN before the first.
+        mean_worth: worth of a draw, in fresh examples, by a formula for repeats: from 0
+            to 1, `echobuf.analysis.Repeats().mean_worth(effective_factor)`. It knows
+            the uses in this epoch only, on average: an upper bound where some examples
+            are used more often than others, as while the window fills.
 
     Comparing two `Stats` leaves out `t_upstream_s`, `t_downstream_s`, `ratio` and
-    `wait_share`, which go by clocks that move on while nothing happens, and the last
-    two, which may be NaN. With `pack_to`, `served` counts the examples of the rows that
-    were handed out: those in rows that are still open have left the window, and are
-    counted later. With several producers `t_upstream_s` is of all of them
-    together, with several consumers `t_downstream_s`; both then take it that the
-    threads of a side are alike.
+    `wait_share`, which go by clocks that move on while nothing happens, and
+    `mean_rows` and `padding_share`, which may be NaN. With `pack_to`, `served` counts
+    the examples of the rows that were handed out: those in rows that are still open
+    have left the window, and are counted later. With several producers `t_upstream_s`
+    is of all of them together, with several consumers `t_downstream_s`; both then take
+    it that the threads of a side are alike.
 
     Examples:
         >>> loader = EchoLoader(range(100), batch_size=10, factor=3)
@@ -59,6 +66,8 @@ class Stats:
         >>> stats = loader.stats()
         >>> stats.fresh, stats.served, stats.effective_factor
         (100, 300, 3.0)
+        >>> round(stats.mean_worth, 2)  # a draw is worth 0.94 fresh examples
+        0.94
     """
 
     fresh: int
@@ -78,8 +87,10 @@ class Stats:
     payload_capacity: int = 0
     mean_rows: float = field(default=math.nan, compare=False)
     padding_share: float = field(default=math.nan, compare=False)
+    mean_worth: float = 1.0
 
 
+_REPEATS = Repeats()
 Counts = tuple[int, int, int, int, int, int]
 Clocks = tuple[float, float, float, float, float, float]
 Payload = tuple[int, int, float, float]
@@ -97,10 +108,11 @@ def make_stats(raw: Raw) -> Stats:
     fresh, served, passes, resident, bytes_device, bytes_host = counts
     put_wait_s, next_wait_s, t_upstream_s, t_downstream_s, ratio, wait_share = clocks
     payload_bytes, payload_capacity, mean_rows, padding_share = payload
+    effective_factor = served / fresh if fresh else 0.0
     return Stats(
         fresh=fresh,
         served=served,
-        effective_factor=served / fresh if fresh else 0.0,
+        effective_factor=effective_factor,
         passes=passes,
         resident=resident,
         bytes_device=bytes_device,
@@ -115,4 +127,5 @@ def make_stats(raw: Raw) -> Stats:
         payload_capacity=payload_capacity,
         mean_rows=mean_rows,
         padding_share=padding_share,
+        mean_worth=_REPEATS.mean_worth(effective_factor),
     )

@@ -115,6 +115,17 @@ def test_ranks_with_caches(capsys, file):
     assert max(map(len, out.splitlines())) <= 80
 
 
+def test_echoes_are_priced_for_epochs_and_a_lifetime(capsys, file):
+    settings = ("--epochs", 3, "--repeat-lifetime", "inf", "--json", "-")
+    code, out, _ = called(capsys, f"{file}:quick", "--seconds", 0.3, *settings)
+    assert code == 0
+    content = json.loads(out)
+    assert content["repeats"] == {"epochs": 3, "lifetime": None}
+    worths = {each["factor"]: each["worth"] for each in content["worths"]}
+    assert worths[1] == 1  # no epoch and no echo is worth less than the first
+    assert worths[4] == pytest.approx(4, rel=0.1)
+
+
 @pytest.mark.parametrize("stalls", [False, True])
 def test_check_is_an_exit_code(capsys, monkeypatch, file, stalls):
     monkeypatch.setattr(Report, "input_stall", stalls)
@@ -202,6 +213,9 @@ def test_bad_input_is_one_line_and_code_2(capsys, file, monkeypatch, name):
         (("--ranks", "2", "--peer-rate", "0"), "examples a second"),
         (("--ranks", "2", "--cached", "0.5", "2"), "from 0 to 1"),
         (("--storage-rate", "100"), "--ranks N"),
+        (("--epochs", "often"), "not a number"),
+        (("--epochs", "0.5"), "`--epochs` is 0.5"),
+        (("--repeat-lifetime", "nan"), "`--repeat-lifetime` is nan"),
     ],
 )
 def test_bad_options_are_one_line_and_code_2(

@@ -27,7 +27,7 @@ def test_the_code_runs(tmp_path, monkeypatch, capsys):
         "data_loader": torch.utils.data.DataLoader(data, batch_size=16),
         "train_step": lambda batch: torch.linalg.norm(batch[0] @ weights),
     }
-    first, then = markdown.blocks(PAGE, "python")
+    first, then, priced = markdown.blocks(PAGE, "python")
     exec(first.replace("seconds=30", "seconds=0.5"), names)
     assert (tmp_path / "report.png").stat().st_size > 1000
     printed = " ".join(capsys.readouterr().out.split())
@@ -35,6 +35,10 @@ def test_the_code_runs(tmp_path, monkeypatch, capsys):
     names["report"] = Report(measurements(4.0))
     exec(then, names)
     assert sum(len(batch[1]) for batch in names["loader"]) == 4 * 2048
+    exec(priced.replace("repeats=", "seconds=0.3, repeats="), names)
+    assert names["report"].repeats == names["mine"]
+    lifetime, factor = map(float, capsys.readouterr().out.split())
+    assert (round(lifetime, 2), round(factor, 1)) == (1.06, 4.0)  # as the page says
 
 
 def test_every_field_of_the_json_file_is_described():
@@ -43,5 +47,6 @@ def test_every_field_of_the_json_file_is_described():
     content = json.loads(Report(measurements(), Cluster(2)).to_json())
     parts = [content, content["predictions"][0], content["memory"]]
     parts += [content["remedies"][0], content["across"][0]]
+    parts += [content["repeats"], content["worths"][0]]
     for fields in parts:
         assert set(fields) <= described

@@ -14,6 +14,7 @@ import numpy as np
 from ragged_reference import ragged_draws
 
 import echobuf
+from equal_arrays import assert_equal
 
 OPEN = 64
 
@@ -117,7 +118,7 @@ def check(
             (leaf.lengths, np.array([row.used for row in rows], np.int64)),
         ):
             assert got.dtype == want.dtype
-            np.testing.assert_array_equal(got, want)
+            assert_equal(got, want)
         seen = [part for row in parts for part in row if len(part)]
         for got, want in zip(leaf.to_list(), seen, strict=True):
-            np.testing.assert_array_equal(got, want)
+            assert_equal(got, want)

@@ -9,6 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import echobuf
+from equal_arrays import assert_equal
 from helpers import FACTORS, WAIT_S, Worker, largest_batch
 from schedule_reference import ratio
 
@@ -80,7 +81,7 @@ def check(batch: dict[str, Any], kwargs: dict[str, Any]) -> list[int]:
         parts = leaf.to_list()
         assert len(parts) == len(ids)
         for number, length, part in zip(ids, lengths, parts, strict=True):
-            np.testing.assert_array_equal(part, make(number, length))
+            assert_equal(part, make(number, length))
             assert part.dtype == SPEC[name].dtype
         pad = (kwargs.get("pad_value") or {}).get(name, 0)
         if padded:

@@ -14,7 +14,8 @@ from packing_reference import packed_batches
 
 from echobuf import StateError
 from echobuf.state import checksum_of
-from helpers import PUT_SIZES, WAIT_S
+from equal_arrays import assert_equal
+from helpers import PUT_SIZES, WAIT_S, on_device
 
 pytestmark = pytest.mark.contract
 
@@ -225,7 +226,8 @@ def test_auto_loses_nothing_in_a_resumed_run(slow):
     lengths = [2 + 2 * (number * 5 % 8) for number in range(300)]
     kwargs = {**AUTO, "batch_size": 2, "drop_last": False, "pack_to": 17}
     overlaps = 0
-    for stop in range(1, 50, 3):
+    stops = range(1, 50, 9) if on_device() else range(1, 50, 3)  # it takes longer there
+    for stop in stops:
         with make(kwargs) as buffer:
             at, served = 0, []
             while len(served) < stop:
@@ -253,7 +255,7 @@ def test_auto_loses_nothing_in_a_resumed_run(slow):
             rest += iter_batches(buffer)
         counts = Counter(first + numbers_of(rest, lengths))
         assert sorted(counts) == list(range(300))
-    assert overlaps > 5
+    assert overlaps > len(stops) / 3
 
 
 def put_what_fits(buffer, at, lengths):
@@ -288,8 +290,6 @@ def test_auto_goes_on_with_the_pass_that_was_begun():
             rest = serve(buffer, lengths, [50], first=state["fresh_offset"])
         assert len(rest) == len(whole) - done
         for got, want in zip(rest, whole[done:], strict=True):
-            np.testing.assert_array_equal(got["tokens"].values, want["tokens"].values)
-            np.testing.assert_array_equal(
-                got["tokens"].segment_ids, want["tokens"].segment_ids
-            )
+            assert_equal(got["tokens"].values, want["tokens"].values)
+            assert_equal(got["tokens"].segment_ids, want["tokens"].segment_ids)
     assert math.isclose(sum(lengths), sum(b["tokens"].lengths.sum() for b in whole))

@@ -12,6 +12,7 @@ from whole_batches import MOST, Batches, batch_cases, make
 
 import echobuf
 from echobuf import Field, Padded, Ragged
+from equal_arrays import assert_equal
 from helpers import WAIT_S, Worker
 
 pytestmark = pytest.mark.contract
@@ -165,7 +166,7 @@ def test_batches_of_a_single_leaf_need_no_structure(form):
         batch = buffer.next_batch(timeout=WAIT_S)
     assert type(batch) is (Padded if form == "padded" else Ragged)
     for made, array in zip(batch.to_list(), arrays, strict=True):
-        np.testing.assert_array_equal(made, array)
+        assert_equal(made, array)
 
 
 def test_a_batch_stays_as_it_is_while_others_are_drawn():

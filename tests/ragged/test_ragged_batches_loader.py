@@ -9,6 +9,7 @@ from echobuf import EchoLoader, Padded
 from echobuf.buffer import engine_of
 from echobuf.loader.loader import internals_of
 from echobuf.spec import describe
+from equal_arrays import assert_equal
 
 pytestmark = pytest.mark.contract
 
@@ -30,7 +31,7 @@ def whole(batch):
     assert labels in LABELS
     leaf = batch["ids"]
     for number, ids, image in zip(labels, leaf.to_list(), batch["image"], strict=True):
-        np.testing.assert_array_equal(ids, text(number)["ids"])
+        assert_equal(ids, text(number)["ids"])
         assert (image == number).all()
     return labels
 

@@ -7,6 +7,7 @@ from whole_batches import MOST, Batches, batch_cases, make, spec
 
 import echobuf
 from echobuf import Padded, Ragged
+from equal_arrays import assert_equal
 from helpers import WAIT_S, Worker
 
 pytestmark = pytest.mark.contract
@@ -50,7 +51,7 @@ def test_batches_are_those_that_are_drawn_without_out(case):
             for name in ("tokens", "points"):
                 assert len(got[name].to_list()) == len(ids)
                 for one, wanted in zip(got[name].to_list(), put[name], strict=True):
-                    np.testing.assert_array_equal(one, wanted)
+                    assert_equal(one, wanted)
             served.append(ids)
         producer.result()
     assert served == batches.expected(kwargs)

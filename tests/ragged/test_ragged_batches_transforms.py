@@ -9,6 +9,7 @@ from whole_batches import MOST, batch_cases
 
 from echobuf import EchoBuffer, Field, Padded, Ragged
 from echobuf import transforms as T
+from equal_arrays import assert_equal
 from helpers import WAIT_S, Worker
 from transform_reference import Draw, transform
 
@@ -83,7 +84,7 @@ def test_each_example_of_a_batch_is_drawn_with_numbers_of_its_own(case, length, 
             example = {name: leaf[row] for name, leaf in put.items()}
             numbers = lambda op: Draw(kwargs["seed"], epoch, draw, op, row)  # noqa: B023, E731
             for name, value in expected(example, numbers, length).items():
-                np.testing.assert_array_equal(of_row[name], value, name)
+                assert_equal(of_row[name], value, name)
 
 
 @pytest.mark.host

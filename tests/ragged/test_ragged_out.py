@@ -14,6 +14,7 @@ from ragged_records import PAD, SPEC, cases, check, example, make, put_all
 
 import echobuf
 from echobuf import Field, Packed, Padded, Ragged
+from equal_arrays import assert_equal
 from helpers import WAIT_S, Worker
 
 pytestmark = pytest.mark.contract
@@ -72,7 +73,7 @@ def same(one, other):
         )
         for left, right in pairs:
             assert left.dtype == right.dtype
-            np.testing.assert_array_equal(left, right)
+            assert_equal(left, right)
 
 
 @settings(max_examples=60)
@@ -149,7 +150,7 @@ def test_packed_rows_are_those_that_are_drawn_without_out(case, strided):
             assert (got is out) == (count == rows)
             for name in names:
                 for one, other in zip(got[name], wanted[name], strict=True):
-                    np.testing.assert_array_equal(one, other)
+                    assert_equal(one, other)
         assert next(buffer, None) is None
         for each in feeding:
             each.result()

@@ -13,6 +13,7 @@ from ragged_records import Lengths, cases, make, points, put_all, tokens
 
 from echobuf import EchoBuffer, Field, Packed, Padded, Ragged
 from echobuf import transforms as T
+from equal_arrays import assert_equal
 from helpers import PUT_SIZES, WAIT_S, Worker
 from transform_reference import Draw, transform
 
@@ -158,7 +159,7 @@ def check(made: dict[str, Any], wanted: dict[str, Any]) -> None:
         if name == "noise":
             np.testing.assert_allclose(made[name], value, rtol=1e-5, atol=1e-4)
         else:
-            np.testing.assert_array_equal(made[name], value, name)
+            assert_equal(made[name], value, name)
 
 
 @settings(max_examples=60)
@@ -264,14 +265,14 @@ def test_a_window_is_that_of_a_leaf_of_fixed_shape(name: str) -> None:
     assert len(fixed) == len(ragged) > 2
     for one, other in zip(fixed, ragged, strict=True):
         assert one.dtype == other.dtype
-        np.testing.assert_array_equal(one, other)
+        assert_equal(one, other)
 
 
 @pytest.mark.host
 def test_windows_larger_than_the_caches_are_those_of_a_leaf_of_fixed_shape() -> None:
     chain = [T.RandomWindow(512), T.ToDtype("float32")]
     fixed, ragged = both((600, 1024), "uint8", chain)
-    np.testing.assert_array_equal(np.concatenate(fixed), np.concatenate(ragged))
+    assert_equal(np.concatenate(fixed), np.concatenate(ragged))
 
 
 # Lengths that are made in pieces of all sizes, and leave some rows.
@@ -331,7 +332,7 @@ def test_numbers_that_stay_are_those_of_a_leaf_of_fixed_shape(
         assert all(type(batch) is kind for batch in ragged)
     values = np.concatenate([batch.values for batch in ragged])
     assert values.dtype == whole.dtype
-    np.testing.assert_array_equal(values.reshape(whole.shape), whole)
+    assert_equal(values.reshape(whole.shape), whole)
     assert (np.concatenate(fixed[:2])[0] != whole[4]).any()
 
 

@@ -23,6 +23,7 @@ from echobuf import ClosedError, EchoLoader, serve
 from echobuf.testing import simulated_cuda
 from helpers import until
 from leaked_threads import no_feeder
+from schedule_reference import draw_infos
 
 jobs = st.lists(
     st.fixed_dictionaries(
@@ -55,6 +56,27 @@ def test_batches_are_those_of_an_upstream_of_its_own(jobs, n, epochs, lag):
         assert batches == Job(epochs, kwargs, Numbers(n)).end()
     assert upstream.made == epochs * n
     assert upstream.epochs == list(range(epochs))
+
+
+class JobWithInfos(Job):
+    """A job that keeps the infos of its batches."""
+
+    def kept(self, batch):
+        told, info = batch
+        assert info.index.tolist() == ids_of(told)
+        assert not info.version.any()
+        return list(zip(info.index.tolist(), info.echo.tolist(), strict=True))
+
+
+def test_each_job_is_told_its_own_uses_of_examples():
+    with serve.Server(Numbers(50), NAME, window=16, jobs=2, epochs=2):
+        kwargs = {"window": 16, "batch_size": 4, "with_info": True}
+        running = [JobWithInfos(2, {**kwargs, "factor": each}) for each in (2, "auto")]
+        for job in running:
+            for epoch in job.end():
+                infos = all_of(epoch)
+                assert infos == draw_infos(index for index, _ in infos)
+                assert {index for index, _ in infos} == set(range(50))
 
 
 def test_auto_uses_each_example_at_least_once():

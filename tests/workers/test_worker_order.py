@@ -9,6 +9,7 @@ import pytest
 
 import echobuf
 from helpers import until
+from schedule_reference import draw_infos
 from worker_data import (
     KWARGS,
     Foreign,
@@ -50,6 +51,17 @@ def test_the_order_is_that_of_the_sampler(workers, method, kwargs):
     loader.set_epoch(7)
     alone.set_epoch(7)
     assert ids(loader) == ids(alone)
+
+
+def test_infos_number_examples_in_the_order_of_the_sampler():
+    order = [9, 4, 4, 0, 11, *range(20)]
+    with load(Numbers(20), 1, sampler=order, with_info=True) as loader:
+        infos = []
+        for batch, info in loader:
+            assert batch["id"].tolist() == [order[each] for each in info.index.tolist()]
+            infos += zip(info.index.tolist(), info.echo.tolist(), strict=True)
+    assert infos == draw_infos(index for index, _ in infos)
+    assert len(infos) == 2 * len(order)
 
 
 def test_an_epoch_that_is_left_half_way_does_not_disturb_the_next():

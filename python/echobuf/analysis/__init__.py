@@ -6,6 +6,7 @@ if TYPE_CHECKING:
     from echobuf.analysis.cluster import Cluster
     from echobuf.analysis.measure import analyze
     from echobuf.analysis.report import Report
+    from echobuf.repeats import Repeats
 
 
 def __getattr__(name: str) -> Any:
@@ -21,7 +22,11 @@ def __getattr__(name: str) -> Any:
         from echobuf.analysis.cluster import Cluster
 
         return Cluster
+    if name == "Repeats":
+        from echobuf.repeats import Repeats
+
+        return Repeats
     raise AttributeError(f"module 'echobuf.analysis' has no attribute {name!r}")
 
 
-__all__ = ["Cluster", "Report", "analyze"]
+__all__ = ["Cluster", "Repeats", "Report", "analyze"]

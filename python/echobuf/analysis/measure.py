@@ -14,9 +14,10 @@ from echobuf.analysis.source import Source
 from echobuf.analysis.step import Step, Synchroniser
 from echobuf.analysis.timings import Budget, Clock
 from echobuf.arguments import check_bool, check_int
-from echobuf.errors import OptionError
+from echobuf.errors import OptionError, show
 from echobuf.loader import EchoLoader
 from echobuf.options import check_device
+from echobuf.repeats import Repeats
 
 if TYPE_CHECKING:
     from echobuf.analysis.cluster import Cluster
@@ -41,6 +42,7 @@ def analyze(
     synchronize: Callable[[], Any] | None = None,
     progress: Callable[[str], None] | None = None,
     cluster: Cluster | None = None,
+    repeats: Repeats | None = None,
 ) -> Report:
     """Measure whether training waits for its input, and predict the gain of echoing.
 
@@ -83,6 +85,8 @@ def analyze(
         progress: called with the name of each phase as it begins.
         cluster: ranks of a job to predict epochs for, too, from the timings of this
             process.
+        repeats: price of echoes, with the epochs that the training has; by default
+            `Repeats()`, for one epoch.
 
     Returns:
         The report; `print(report)` shows it as a table.
@@ -109,6 +113,11 @@ def analyze(
     """
     from echobuf.analysis.report import Report
 
+    if not (repeats is None or isinstance(repeats, Repeats)):
+        raise OptionError(
+            f"`repeats` is {show(repeats)}; it must be an `echobuf.analysis.Repeats`, "
+            "such as `Repeats(epochs=3)`."
+        )
     return Report(
         measure(
             upstream,
@@ -126,6 +135,7 @@ def analyze(
             progress=progress,
         ),
         cluster,
+        repeats,
     )
 
 

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from functools import cached_property
 from os import PathLike
-from pathlib import Path
 
 from echobuf.analysis import formulas, units
 from echobuf.analysis.advice import (
@@ -19,6 +18,7 @@ from echobuf.analysis.advice import (
 )
 from echobuf.analysis.cluster import Cluster, ClusterEpoch, cluster_epochs
 from echobuf.analysis.measurements import Estimate, Measurements
+from echobuf.analysis.picture_path import check_picture_path
 from echobuf.analysis.prediction import (
     FACTORS,
     Memory,
@@ -29,7 +29,9 @@ from echobuf.analysis.prediction import (
     predict,
 )
 from echobuf.analysis.simulation import Pipeline
-from echobuf.errors import EchobufError, OptionError
+from echobuf.analysis.worths import EchoWorth, worth_advice, worth_of
+from echobuf.errors import EchobufError
+from echobuf.repeats import Repeats
 
 _LEAST_S, _MOST_S = 1e-9, 1e6  # limits on the time of a step or an example
 _LEAST_TOGETHER = 0.9  # both together over the slower alone; less is a bad measurement
@@ -45,6 +47,7 @@ class Report:
     Args:
         measurements: the timings of upstream and of the step.
         cluster: ranks of a job to predict epochs for, too.
+        repeats: price of echoes; by default that of `Repeats()`, for one epoch.
 
     Examples:
         >>> import time
@@ -61,16 +64,22 @@ class Report:
         Memory(bytes_device=0, bytes_host=104448)
         >>> report.payload_bytes() is None  # all examples are of one length
         True
+        >>> report.worths[1].worth < 2  # of an example with one echo
+        True
         >>> report.plot("report.png")
         >>> "advice" in report.to_json()
         True
     """
 
     def __init__(
-        self, measurements: Measurements, cluster: Cluster | None = None
+        self,
+        measurements: Measurements,
+        cluster: Cluster | None = None,
+        repeats: Repeats | None = None,
     ) -> None:
         self.measurements = measurements
         self.cluster = cluster
+        self.repeats = Repeats() if repeats is None else repeats
         self._predicted: dict[float | str, Prediction] = {}
 
     # ---- timings
@@ -207,6 +216,12 @@ class Report:
             )
         return self._predicted[factor]
 
+    @cached_property
+    def worths(self) -> tuple[EchoWorth, ...]:
+        """Price the echoes of each of `predictions`, by `repeats`: a hint, no rule."""
+        count = self.epoch_examples
+        return tuple(worth_of(each, self.repeats, count) for each in self.predictions)
+
     @property
     def knee(self) -> int | None:
         """Return the whole factor next to R; None if R is below 1 or above 16.5."""
@@ -291,6 +306,8 @@ class Report:
                 f"factor={units.in_code(self.factor)}: {self._advised.reason}."
             )
         lines += consequences(self.factor, self.ratio)
+        if self.pays:
+            lines += worth_advice(self.worths, self.factor, self.ratio, self.repeats)
         lines += ragged_advice(self.measurements, self.payload_bytes())
         lines += cache_advice(self.measurements, self.ratio)
         return (*lines, *self._slowed(), *self.measurements.notes)
@@ -378,21 +395,3 @@ class Report:
         return advise(
             self.measurements, self.ratio, lambda factor: self.predict(factor).speedup
         )
-
-
-SUFFIXES = (".png", ".pdf", ".svg")
-
-
-def check_picture_path(path: str | PathLike[str]) -> Path:
-    """Return the path, if its suffix is a kind of picture that can be written.
-
-    Raises:
-        OptionError: the suffix is another.
-    """
-    target = Path(path)
-    if target.suffix.lower() not in SUFFIXES:
-        raise OptionError(
-            f"`path` is {str(target)!r}; its suffix must be one of "
-            f"{', '.join(SUFFIXES)}."
-        )
-    return target

@@ -22,6 +22,8 @@ def as_json(report: Report) -> dict[str, Any]:
 
     measurements = report.measurements
     raw = {name: value for name, value in vars(measurements).items() if name != "spec"}
+    ratio = report.ratio.mean
+    unknown = math.isnan(ratio)
     content = {
         "format": FORMAT,
         "echobuf": __version__,
@@ -41,6 +43,10 @@ def as_json(report: Report) -> dict[str, Any]:
         "input_stall": report.input_stall,
         "epoch_examples": report.epoch_examples,
         "predictions": report.predictions,
+        "repeats": report.repeats,
+        "worths": report.worths,
+        "stop_factor": None if unknown else report.repeats.stop_factor(ratio),
+        "enough_factor": None if unknown else report.repeats.enough_factor(ratio),
         "memory": report.memory(),
         "payload_bytes": report.payload_bytes(),
         "remedies": report.remedies,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 WIDTH = 80
 
 _VISIBLE = 1.005  # smallest speed-up to show
+_WORTHS = (1, 2, 3, 4, 6, 8, 12, 16)  # factors to show the worth of
 
 # A line below the head, of characters that every terminal has.
 _BOX = Box("\n".join(["    ", "    ", " -- ", *["    "] * 5]) + "\n", ascii=True)
@@ -46,6 +48,7 @@ def _parts(report: Report) -> list[RenderableType]:
         _waiting(report),
         _predicted(report),
         _below_predictions(report),
+        *_worths(report),
         _remedies(report),
         *_across(report),
         "",
@@ -150,6 +153,33 @@ def _below_predictions(report: Report) -> RenderableType:
         f"{units.count(measured.batch_size)}. same steps: time for as many steps as an "
         "epoch has without echoing, and the speed-up is that of this time. "
         f"auto settles at {auto} here. {takes}."
+    )
+
+
+def _worths(report: Report) -> list[RenderableType]:
+    if not report.pays:
+        return []
+    table = _table("factor", "worth", "last echo", "worth/s", "gain", "")
+    for prediction, each in zip(report.predictions, report.worths, strict=True):
+        if each.factor not in _WORTHS and each.factor != report.factor:
+            continue
+        table.add_row(
+            units.factor(each.factor),
+            units.times(each.worth),
+            "" if math.isnan(each.last_echo) else units.times(each.last_echo),
+            units.number(each.worth_per_s),
+            f"{units.times(each.gain)}x",
+            _mark(report, prediction),
+        )
+    return [table, _indented(_below_worths(report))]
+
+
+def _below_worths(report: Report) -> str:
+    epochs = report.repeats.epochs
+    times = "" if epochs == 1 else f", the mean of {epochs:g} epochs"
+    return (
+        f"worth: an example with its echoes, in fresh examples{times}, by a formula "
+        "for repeats. gain: that of worth/s, over training without echoing."
     )
 
 

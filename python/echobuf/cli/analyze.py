@@ -8,11 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from echobuf.analysis.report import SUFFIXES
+from echobuf.analysis.picture_path import SUFFIXES
 from echobuf.cli import UsageError, require
 from echobuf.cli.arguments import (
     call_target,
     load_target,
+    number,
     positive,
     rate,
     share,
@@ -21,6 +22,7 @@ from echobuf.cli.arguments import (
 )
 from echobuf.cli.interrupt import exit_on_interrupt
 from echobuf.cli.output import check_output_file
+from echobuf.repeats import LIFETIME, Repeats
 
 if TYPE_CHECKING:
     from echobuf.analysis.cluster import Cluster
@@ -42,6 +44,8 @@ _OPTIONS = {
     "storage_rate": "`--storage-rate`",
     "peer_rate": "`--peer-rate`",
     "shares": "`--cached`",
+    "epochs": "`--epochs`",
+    "lifetime": "`--repeat-lifetime`",
 }
 
 
@@ -116,6 +120,21 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
         type=whole_number,
         metavar="N",
         help="examples in an epoch, where upstream does not say",
+    )
+    parser.add_argument(
+        "--epochs",
+        type=number,
+        default=1.0,
+        metavar="N",
+        help="epochs of the training, to price echoes with (default: %(default)g)",
+    )
+    parser.add_argument(
+        "--repeat-lifetime",
+        type=number,
+        default=LIFETIME,
+        metavar="N",
+        help="repeats after which a further one is worth 1/e of the first (default: "
+        "15.39, fitted to language models)",
     )
 
 
@@ -211,6 +230,7 @@ def _analyze(upstream: Any, step: Any, options: argparse.Namespace) -> Report:
         timeout=options.timeout,
         progress=_progress(),
         cluster=_cluster(options),
+        repeats=Repeats(options.epochs, options.repeat_lifetime),
     )
 
 

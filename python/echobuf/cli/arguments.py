@@ -17,6 +17,7 @@ from echobuf.errors import describe, message
 __all__ = [
     "call_target",
     "load_target",
+    "number",
     "positive",
     "raised_at",
     "rate",
@@ -56,7 +57,7 @@ def whole_number(text: str) -> int:
 
 def rate(text: str) -> float:
     """Parse a finite number above 0, of examples a second."""
-    value = _number(text)
+    value = number(text)
     if not (math.isfinite(value) and value > 0):
         raise argparse.ArgumentTypeError(
             f"must be a number > 0, of examples a second, not {text}"
@@ -66,13 +67,14 @@ def rate(text: str) -> float:
 
 def share(text: str) -> float:
     """Parse a number from 0 to 1."""
-    value = _number(text)
+    value = number(text)
     if not 0 <= value <= 1:
         raise argparse.ArgumentTypeError(f"must be a number from 0 to 1, not {text}")
     return value
 
 
-def _number(text: str) -> float:
+def number(text: str) -> float:
+    """Parse a number."""
     try:
         return float(text)
     except ValueError:
@@ -81,7 +83,7 @@ def _number(text: str) -> float:
 
 def positive(text: str) -> float:
     """Parse a finite number above 0, of seconds."""
-    value = _number(text)
+    value = number(text)
     if not (math.isfinite(value) and value > 0):
         raise argparse.ArgumentTypeError(f"must be a number of seconds > 0, not {text}")
     return value

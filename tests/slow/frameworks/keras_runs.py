@@ -145,6 +145,7 @@ def refusals(folder: Path) -> dict[str, str]:
     note("other data", lambda: fit(more=[other]))
     note("no batch", lambda: Data(make_loader(3, drop_last=True, factor=1)))
     note("length", lambda: Data(make_loader(factor="auto")))
+    note("info", lambda: Data(make_loader(with_info=True)))
     note("empty", lambda: fit(n=0, steps=1, factor="auto"))
     return said
 

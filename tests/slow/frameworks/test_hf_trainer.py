@@ -278,6 +278,11 @@ def test_names_are_checked_before_anything_is_loaded(tmp_path):
         make_trainer(tmp_path, echo={"windo": 20})
 
 
+def test_infos_of_batches_are_refused(tmp_path):
+    with pytest.raises(echobuf.OptionError, match="`echo` has 'with_info'"):
+        make_trainer(tmp_path, echo={"window": 20, "with_info": True})
+
+
 class OwnLoader:
     def get_train_dataloader(self):
         return DataLoader(self.train_dataset, batch_size=BATCH)

@@ -115,3 +115,4 @@ def test_what_is_refused(results):
     assert "OptionError: `loader` has epochs without a batch" in said["no batch"]
     assert "OptionError: `steps_per_epoch` is None" in said["length"]
     assert "OptionError: `loader` yields no batch" in said["empty"]
+    assert "OptionError: `loader` has with_info=True" in said["info"]
