@@ -28,7 +28,6 @@ import tempfile
 import time
 import zipfile
 from pathlib import Path
-from unittest import mock
 
 ROOT = Path(__file__).parent.parent
 TARGET = re.compile(r"(x86_64|aarch64)-linux-(?:gnu\.(2)\.(\d+)|(musl))")
@@ -67,18 +66,19 @@ def policy_of(target: str) -> tuple[str, str]:
 
 def write_tools(folder: Path, target: str) -> dict[str, Path]:
     """Write scripts that run Zig as compiler and archiver; return their paths."""
-    zig = f"{shlex.quote(sys.executable)} -m ziglang"
+    python = shlex.quote(sys.executable)
+    cxx = shlex.quote(str(Path(__file__).parent.resolve() / "zig_cxx.py"))
     commands = {
-        "cc": f"cc -target {target}",
+        "cc": f"-m ziglang cc -target {target}",
         # Functions that throw nothing need no tables for unwinding.
-        "c++": f"c++ -target {target} -s -fno-asynchronous-unwind-tables",
-        "ar": "ar",
-        "ranlib": "ranlib",
+        "c++": f"{cxx} -target {target} -s -fno-asynchronous-unwind-tables",
+        "ar": "-m ziglang ar",
+        "ranlib": "-m ziglang ranlib",
     }
     tools = {}
     for name, command in commands.items():
         tools[name] = folder / f"zig-{name}"
-        tools[name].write_text(f'#!/bin/sh\nexec {zig} {command} "$@"\n')
+        tools[name].write_text(f'#!/bin/sh\nexec {python} {command} "$@"\n')
         tools[name].chmod(0o755)
     return tools
 
@@ -175,31 +175,13 @@ def repair(wheel: Path, target: str, work: Path) -> Path:
     return repaired
 
 
-class Deflate:
-    """A compressor as zipfile takes one, which takes its time: some 4 % smaller."""
-
-    def __init__(self) -> None:
-        self._content = bytearray()
-
-    def compress(self, content: bytes) -> bytes:
-        """Take more of a file."""
-        self._content += content
-        return b""
-
-    def flush(self) -> bytes:
-        """Return the file's content as deflate writes it, without zlib's frame."""
-        from zopfli.zlib import compress  # where wheels are built
-
-        return bytes(compress(bytes(self._content), numiterations=5)[2:-4])
-
-
 def pack(wheel: Path, to: Path) -> None:
     """Pack the files of a wheel into another one that is as small as deflate allows."""
-    # zipfile has no public way to compress by another library.
-    patched = mock.patch.object(
-        zipfile, "_get_compressor", side_effect=lambda *_: Deflate()
-    )
-    with patched, zipfile.ZipFile(wheel) as given, zipfile.ZipFile(to, "w") as packed:
+    import zopfli  # where wheels are built
+
+    # Blocks as many as pay: zopfli's own limit of 15 is for smaller files.
+    settings = {"iterations": 5, "block_splitting_max": 0}
+    with zipfile.ZipFile(wheel) as given, zopfli.ZipFile(to, "w", **settings) as packed:
         for info in given.infolist():
             content = given.read(info)
             info.compress_type = zipfile.ZIP_DEFLATED

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "any_worker_pool.hpp"
 #include "device_buffer.hpp"
 #include "echobuf/process.hpp"
 #include "echobuf/shared/rows_delivery.hpp"
@@ -37,10 +38,11 @@ using echobuf::Deadline;
 using echobuf::Poll;
 using echobuf::Status;
 using echobuf::WaitLimit;
+using echobuf::python::AnyWorkerPool;
 using echobuf::python::code;
+using echobuf::python::core_of;
+using echobuf::python::Counts;
 using echobuf::python::Does;
-
-using Counts = std::vector<std::uint64_t>;
 
 constexpr auto kNever = [] { return false; };
 
@@ -59,32 +61,6 @@ void exit_when_readable(const std::vector<int>& fds, int code) {
 
 using echobuf::workers::RowsDelivery;
 using echobuf::workers::SlotDelivery;
-
-/// The methods of all kinds of pools: see AnyBuffer.
-class AnyWorkerPool {
- public:
-  using Indices = py::array_t<std::int64_t, py::array::c_style>;
-
-  AnyWorkerPool() = default;
-  AnyWorkerPool(const AnyWorkerPool&) = delete;
-  AnyWorkerPool& operator=(const AnyWorkerPool&) = delete;
-  virtual ~AnyWorkerPool() = default;
-
-  virtual int control_block_fd() const = 0;
-  virtual int memory_fd() const = 0;
-  virtual std::uint64_t term() const = 0;
-  virtual py::tuple submit(std::uint64_t term, const Indices& indices,
-                           std::uint64_t submitted) = 0;
-  virtual bool wait_committed(const Counts& counts, double timeout_s) = 0;
-  virtual Counts submitted() const = 0;
-  virtual void revoke(std::uint64_t term, const Counts& counts) = 0;
-  virtual void abandon(std::uint64_t term) = 0;
-  virtual void reap(std::uint64_t queue) = 0;
-  virtual bool is_wanted(std::uint64_t queue, std::uint64_t ticket) const = 0;
-  virtual void close() = 0;
-  virtual std::uint64_t outstanding(std::uint64_t queue) const = 0;
-  virtual std::optional<std::int64_t> making(std::uint64_t queue) const = 0;
-};
 
 /// WorkerPool as Python has it. `Core`: a BasicBuffer, or a SharedRing.
 template <class Core, class Delivery>
@@ -215,7 +191,7 @@ class BoundQueueWorker {
     return std::nullopt;
   }
 
-  std::uint64_t ticket() const { return worker_.ticket(); }
+  std::uint64_t ticket() const { return worker_.id(); }
   void done() { worker_.done(); }
 
  private:
@@ -275,13 +251,6 @@ void register_worker(py::class_<Bound>& worker) {
       .def("done", &Bound::done);
 }
 
-/// A ragged buffer's own `share` is another one.
-template <class Core, class Methods>
-std::shared_ptr<Core> core_of(
-    const echobuf::python::BoundBuffer<Core, Methods>& buffer) {
-  return buffer.share();
-}
-
 /// Registers WorkerPool for a kind of buffer. `Bound`: the buffer's Python class.
 template <class Bound, class Core, class Delivery = SlotDelivery<Core>>
 void register_pool(py::module_& m, const char* name) {
@@ -300,7 +269,7 @@ void register_pool(py::module_& m, const char* name) {
     });
 }
 
-/// The same for buffers of examples that differ in length.
+/// Registers WorkerPool for buffers of examples that differ in length.
 template <class Bound, class Core>
 void register_rows_pool(py::module_& m, const char* name) {
   register_pool<Bound, Core, RowsDelivery<Core>>(m, name);
@@ -326,6 +295,7 @@ void register_workers(py::module_& m) {
       .def("close", &AnyWorkerPool::close)
       .def("outstanding", &AnyWorkerPool::outstanding)
       .def("making", &AnyWorkerPool::making);
+  register_arrivals(m);
   register_pool<echobuf::python::HostBuffer, echobuf::Buffer>(m, "WorkerPool");
   register_pool<echobuf::python::SharedRingOfOne, echobuf::serve::SharedRing>(
       m, "RingWorkerPool");

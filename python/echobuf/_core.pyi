@@ -396,6 +396,28 @@ class RaggedDeviceWorkerPool(RaggedWorkerPool):
 
 class PackingDeviceWorkerPool(RaggedDeviceWorkerPool): ...
 
+class ArrivalPool(WorkerPool):
+    def __init__(
+        self,
+        buffer: Buffer | DeviceBuffer | RaggedBuffer | RaggedDeviceBuffer,
+        workers: int,
+        ahead: int,
+        keep: int,
+    ) -> None: ...
+    def begin(self, term: int, ordered: int, /) -> None:
+        """Begin a term whose first `ordered` items enter in the order of submission."""
+
+    def entered(
+        self, term: int, first: int, /
+    ) -> tuple[list[int], list[int], int] | None:
+        """Return items by the number of their submission; None before `begin`.
+
+        Those that entered, from entry `first` on; those that did not, before one that
+        did; and the first one behind all that did.
+        """
+
+    def sizes(self) -> tuple[int, int, int] | None: ...
+
 class Worker:
     def __init__(
         self,

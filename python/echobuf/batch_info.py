@@ -33,7 +33,7 @@ class BatchInfo(NamedTuple):
         ...     print(info.echo.tolist(), info.version.tolist(), info.weight.tolist())
         [0, 0] [7, 7] [1.0, 1.0]
         [1, 0] [7, 7] [1.0, 1.0]
-        [1, 0] [7, 7] [1.0, 1.0]
+        [0, 1] [7, 7] [1.0, 1.0]
         [1, 1] [7, 7] [1.0, 1.0]
     """
 

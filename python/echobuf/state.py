@@ -14,6 +14,7 @@ from echobuf.options import Options
 from echobuf.plain import decode
 
 UPSTREAM_KEY = "upstream"
+ENTERED_KEY = "entered"
 
 State = dict[str, Any]
 
@@ -26,6 +27,7 @@ _TAKEN_BY = {
     "base": "an `EchoLoader`",
     "ranks": "an `echobuf.torch.EchoLoader` with `uneven`",
     UPSTREAM_KEY: "an `EchoLoader` whose upstream keeps a state",
+    ENTERED_KEY: "an `EchoLoader` with workers and in_order=False",
 }
 _OR_WITHOUT = {
     UPSTREAM_KEY: ', or leave `state["upstream"]` out: upstream is read from its start'
@@ -162,11 +164,13 @@ def seal(arguments: State, position: State, **more: Any) -> State:
     Args:
         arguments: what the order of batches depends on.
         position: in the epoch; with `base`, if its offset counts from an example other
-            than the first; with `upstream`, if that has a state. It has a checksum of
-            its own, so that it may be left out.
+            than the first; with `entered`, if items entered in another order than the
+            sampler's; with `upstream`, if that has a state. It has a checksum of its
+            own, so that it may be left out.
         more: what loaders add to it.
     """
     base = position.get("base", 0)
+    entered = position.get(ENTERED_KEY)
     state = {
         "format": _FORMAT,
         "version": _VERSION,
@@ -175,6 +179,7 @@ def seal(arguments: State, position: State, **more: Any) -> State:
         "position": position["position"],
         "arguments": arguments,
         **({"base": base} if base else {}),
+        **({} if entered is None else {ENTERED_KEY: entered.sealed()}),
         **more,
     }
     upstream = position.get(UPSTREAM_KEY)

@@ -19,7 +19,13 @@ from echobuf.torch import EchoLoader
 
 __all__ = ["EchoTrainer", "EchoTrainerMixin"]
 
-_WORKERS = ("num_workers", "multiprocessing_context", "worker_init_fn", "max_restarts")
+_WORKERS = (
+    "num_workers",
+    "in_order",
+    "multiprocessing_context",
+    "worker_init_fn",
+    "max_restarts",
+)
 _DECIDED = {"upstream", "batched", "batch_size", "length", "sampler", *_WORKERS}
 
 

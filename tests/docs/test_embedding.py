@@ -16,7 +16,9 @@ from cpp_trainer import PAGE, ROOT, TRAINER, check_trainer, pip_installed, run
     shutil.which("cmake") is None and "CI" not in os.environ, reason="no CMake"
 )
 def test_the_trainer_finds_what_pip_installed_and_learns(tmp_path):
-    check_trainer(tmp_path / "trainer", tmp_path, pip_installed())
+    # It is compiled as a release, but for the time that this takes.
+    less = "-DCMAKE_CXX_FLAGS_RELEASE=-O1"
+    check_trainer(tmp_path / "trainer", tmp_path, pip_installed(), less)
 
 
 MISUSE = """

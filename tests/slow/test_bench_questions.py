@@ -12,6 +12,7 @@ from scripts import BENCH, importable
 QUESTIONS = (
     "image_batches",
     "small_batches",
+    "batch_info",
     "echoing_end_to_end",
     "busy_thread",
     "augment_crop",

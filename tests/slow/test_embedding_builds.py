@@ -9,9 +9,7 @@ from cpp_trainer import PAGE, TRAINER, check_trainer, cmake_installed, configure
 
 
 def test_the_trainer_finds_what_cmake_installed_and_learns(tmp_path):
-    # The same code as with what pip installed, which is compiled as a release.
-    quickly = "-DCMAKE_CXX_FLAGS_RELEASE=-O0"
-    check_trainer(tmp_path / "trainer", tmp_path, cmake_installed(tmp_path), quickly)
+    check_trainer(tmp_path / "trainer", tmp_path, cmake_installed(tmp_path))
 
 
 def test_the_cmake_of_the_page_builds_the_trainer(tmp_path):

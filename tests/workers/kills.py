@@ -3,7 +3,8 @@
 `python kills.py TURNS SEED` kills workers TURNS times with SIGKILL, at random points of
 their lives: while they start, make an example, write it, or wait. Every epoch must be
 what it is without workers, every record whole. With `ragged` behind the seed, examples
-differ in length. Prints how many were killed, and in how many epochs.
+differ in length; with `arriving`, they enter as they arrive, and each must be served as
+often as the factor says. Prints how many were killed, and in how many epochs.
 """
 
 import itertools
@@ -66,7 +67,9 @@ def open_files() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-def main(turns: int, seed: int, *, ragged: bool = False) -> None:
+def main(
+    turns: int, seed: int, *, ragged: bool = False, arriving: bool = False
+) -> None:
     order = np.random.default_rng(seed).permutation(N)
     kwargs: dict[str, Any] = {"batch_size": 32, "window": 256, "factor": 2}
     kwargs["sampler"] = order
@@ -75,14 +78,21 @@ def main(turns: int, seed: int, *, ragged: bool = False) -> None:
     dataset = Texts(N) if ragged else Numbers(N)
     alone = echobuf.EchoLoader(dataset, **kwargs)
     loader = echobuf.EchoLoader(
-        dataset, num_workers=WORKERS, max_restarts=10**6, **kwargs
+        dataset,
+        num_workers=WORKERS,
+        in_order=not arriving,
+        max_restarts=10**6,
+        **kwargs,
     )
     killer = Killer(turns, seed)
     epochs = 0
     most = 0
     killer.start()
     while killer.is_alive():
-        assert served(loader) == served(alone), "the order has changed"
+        if arriving:
+            assert sorted(served(loader)) == [n for n in range(N) for _ in range(2)]
+        else:
+            assert served(loader) == served(alone), "the order has changed"
         epochs += 1
         # Of each worker: its pipe, its end of the start, its process.
         most = max(most, open_files())
@@ -97,4 +107,10 @@ def main(turns: int, seed: int, *, ragged: bool = False) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), ragged="ragged" in sys.argv[3:])
+    how = sys.argv[3:]
+    main(
+        int(sys.argv[1]),
+        int(sys.argv[2]),
+        ragged="ragged" in how,
+        arriving="arriving" in how,
+    )

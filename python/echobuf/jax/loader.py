@@ -67,6 +67,7 @@ class EchoLoader(_EchoLoader):
         overlap_epochs: bool = False,
         sampler: Iterable[int] | None = None,
         num_workers: int = 0,
+        in_order: bool = True,
         multiprocessing_context: Context = None,
         worker_init_fn: Callable[[int], Any] | None = None,
         max_restarts: int = 3,

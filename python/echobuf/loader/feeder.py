@@ -23,7 +23,7 @@ from echobuf.errors import (
     message,
 )
 from echobuf.loader.source import length_of, skip
-from echobuf.loader.upstream_states import Snapshots
+from echobuf.loader.upstream_states import Positions, Snapshots
 from echobuf.progress import Wait
 from echobuf.resources import DaemonThread, Signal, members
 
@@ -86,6 +86,8 @@ class Feeder:
 
     Attributes:
         stopped: set by `stop`; the thread then takes no further item.
+        positions: completes the positions of the buffer in this epoch; None if nothing
+            is to be added.
     """
 
     def __init__(
@@ -110,6 +112,7 @@ class Feeder:
         self._count = 0  # items that upstream has yielded
         self._skipped = skipped
         self._snapshots = snapshots
+        self.positions: Positions | None = snapshots
         self.stopped = Signal()
         self._thread = DaemonThread(self._run, (items, first), name="echobuf-feeder")
         # The thread's arguments are the only references, so that what upstream holds

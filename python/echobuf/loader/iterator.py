@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from echobuf._engine.termination import upstream_failed
 from echobuf.buffer import EchoBuffer, engine_of, next_within
-from echobuf.errors import ClosedError, ItemError, UpstreamError
+from echobuf.errors import ClosedError, ItemError, UpstreamError, UpstreamStateError
 from echobuf.loader.attributes import closed_error
 from echobuf.loader.draw_wait import DrawWait
 from echobuf.loader.starter import EpochFeed
@@ -244,7 +244,9 @@ def _explain(error: UpstreamError) -> UpstreamError:
     An item that did not fit is a `SpecError`, too.
     """
     cause = error.__cause__
-    if isinstance(cause, ItemError) or type(cause) is UpstreamError:
+    is_found = isinstance(cause, ItemError | UpstreamStateError)
+    if is_found or type(cause) is UpstreamError:
+        assert isinstance(cause, UpstreamError)
         again = type(cause)(*cause.args)
         again.__cause__ = cause.__cause__  # also None: no context is shown then
         return again

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from echobuf import state
 from echobuf.arguments import check_bool
 from echobuf.loader.adapter import Adapter
+from echobuf.loader.arrivals import unseal
 from echobuf.loader.attributes import Attributes, DataLoaderLike
 from echobuf.loader.epochs import Epochs
 from echobuf.loader.internals import LoaderInternals
@@ -59,6 +60,9 @@ class EchoLoader(DataLoaderLike):
         num_workers: processes that make examples of a map-style `upstream` and write
             them straight into the ring, in shared memory. The order is the sampler's
             whatever their number. 0: examples are made on a thread of this process.
+        in_order: False lets examples of workers enter the window as they arrive, so
+            that one that takes long holds up no other. The order of batches then
+            depends on timing; a state goes on exactly with what had entered.
         multiprocessing_context: how they are started: "spawn" (the default),
             "forkserver", or such a context.
         worker_init_fn: called in each with its number, before its first example.
@@ -127,6 +131,7 @@ class EchoLoader(DataLoaderLike):
         overlap_epochs: bool = False,
         sampler: Iterable[int] | None = None,
         num_workers: int = 0,
+        in_order: bool = True,
         multiprocessing_context: Context = None,
         worker_init_fn: Callable[[int], Any] | None = None,
         max_restarts: int = 3,
@@ -154,6 +159,7 @@ class EchoLoader(DataLoaderLike):
             max_restarts,
             unit=unit,
             batched=batched,
+            in_order=in_order,
         )
         choice = choose_reader(
             upstream,
@@ -353,7 +359,7 @@ class EchoLoader(DataLoaderLike):
         return state.seal(arguments, position)
 
     def _unseal(self, sealed: Any) -> state.State:
-        return state.unseal(sealed, self._plan.sealed(), also=("base", "upstream"))
+        return unseal(sealed, self._plan.sealed(), self._starter.reader.is_pool)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Make the next `iter` continue where a loader with the same arguments was.

@@ -14,12 +14,19 @@ from echobuf import _core
 from echobuf._engine.engine import Engine
 from echobuf.buffer import EchoBuffer
 from echobuf.loader.adapter import Adapter
+from echobuf.loader.arrivals import (
+    ArrivalStates,
+    Entered,
+    OrderedStates,
+    Replay,
+)
 from echobuf.loader.feeder import Feeder
 from echobuf.loader.ragged_items import Ahead
 from echobuf.loader.readers import FeedRequest
 from echobuf.loader.source import Order
 from echobuf.loader.upstream import Start
 from echobuf.progress import watching
+from echobuf.state import ENTERED_KEY
 from echobuf.workers.pool import Supervisor, WorkerPool
 from echobuf.workers.settings import WorkerSettings
 
@@ -119,16 +126,7 @@ class PoolReader:
                 self._example,
                 engine,
             )
-        start = request.start
-        assert start.items is not None
-        return WorkerFeeder(
-            self.pool.core,
-            self.pool.supervisor,
-            engine,
-            start.items,
-            start.first,
-            skipped=request.needed,
-        )
+        return WorkerFeeder(self.pool.core, self.pool.supervisor, engine, request)
 
 
 class WorkerFeeder(Feeder):
@@ -138,9 +136,7 @@ class WorkerFeeder(Feeder):
         core: takes the indices.
         supervisor: of the workers.
         engine: open, for this epoch.
-        indices: of the sampler, after the first.
-        first: the first index.
-        skipped: examples at the start that a resumed buffer does not need.
+        request: the epoch; its items are indices of the sampler.
     """
 
     def __init__(
@@ -148,23 +144,43 @@ class WorkerFeeder(Feeder):
         core: _core.WorkerPool,
         supervisor: Supervisor,
         engine: Engine,
-        indices: Iterator[int],
-        first: int,
-        *,
-        skipped: int,
+        request: FeedRequest,
     ) -> None:
         self._core = core
         self._supervisor = supervisor
+        term = supervisor.begin_epoch()
+        resume = request.resume
+        is_midway = resume is not None and resume["position"] is not None
+        entered: Entered | None = None if resume is None else resume.get(ENTERED_KEY)
+        offset = 0 if resume is None else resume["fresh_offset"]
+        if entered is not None:
+            self._replay = Replay.of(entered)
+        elif is_midway and isinstance(core, _core.ArrivalPool):
+            # Any of them may have been in the window.
+            slots = engine.backend.slots
+            self._replay = Replay.in_order(request.needed, slots)
+        else:
+            self._replay = Replay.begin(request.needed)
+        self._arrivals: ArrivalStates | None = None
+        states: ArrivalStates | OrderedStates | None = None
+        if isinstance(core, _core.ArrivalPool):
+            states = self._arrivals = ArrivalStates(
+                core, term, request.number, offset, entered
+            )
+        elif entered is not None:
+            states = OrderedStates(request.number, offset, self._replay)
+        assert request.start.items is not None
         super().__init__(
             engine,
-            indices,
-            first,
+            request.start.items,
+            request.start.first,
             batched=False,
             read=_identity,
-            skipped=skipped,
+            skipped=request.needed,
             snapshots=None,
-            term=supervisor.begin_epoch(),
+            term=term,
         )
+        self.positions = states
 
     def stop(self) -> None:
         """Ask the thread to end, and do not wait for it."""
@@ -193,7 +209,12 @@ class WorkerFeeder(Feeder):
 
     def _submit_all(self, indices: Iterator[int]) -> bool:
         """Submit all indices; return False if the term or the feeder was ended."""
-        indices = itertools.islice(indices, self._skipped, None)
+        replay, first = self._replay.take(indices, self._goes_on)
+        if not self._goes_on():
+            return False
+        if self._arrivals is not None:
+            self._arrivals.begin(replay)
+        indices = itertools.chain(first, indices)
         while not self.stopped.is_set():
             chunk = _next_chunk(indices)
             if not chunk.size:
@@ -202,6 +223,9 @@ class WorkerFeeder(Feeder):
             if code != 0:
                 break  # the term has ended
         return False
+
+    def _goes_on(self) -> bool:
+        return not self.stopped.is_set()
 
 
 def _next_chunk(indices: Iterator[int]) -> npt.NDArray[np.int64]:

@@ -17,6 +17,7 @@ from echobuf.loader.ragged_items import Ahead
 from echobuf.loader.source import Order, Sampled, as_batches, is_map_style
 from echobuf.loader.upstream import Start, describe_next
 from echobuf.loader.upstream_states import Snapshots
+from echobuf.state import State
 
 if TYPE_CHECKING:
     from echobuf.workers.settings import WorkerSettings
@@ -32,6 +33,8 @@ class FeedRequest:
         batched: items hold examples stacked on axis 0.
         snapshots: take upstream's state between items; None if it has none.
         batch_reader: reads batches with ragged leaves; None where none are.
+        number: of the epoch.
+        resume: the position that it goes on from; None: at its start.
     """
 
     start: Start
@@ -39,6 +42,8 @@ class FeedRequest:
     batched: bool = False
     snapshots: Snapshots | None = None
     batch_reader: BatchReader | None = None
+    number: int = 0
+    resume: State | None = None
 
 
 class Reader(Protocol):

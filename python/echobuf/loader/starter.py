@@ -20,7 +20,7 @@ from echobuf.loader.ragged_batches import BatchReader
 from echobuf.loader.ragged_items import Ahead
 from echobuf.loader.readers import FeedRequest, Reader
 from echobuf.loader.upstream import EpochSetter, Start, Upstream
-from echobuf.loader.upstream_states import Snapshots
+from echobuf.loader.upstream_states import Positions, Snapshots
 from echobuf.resources import enough
 from echobuf.state import UpstreamState
 
@@ -38,7 +38,7 @@ class EpochFeed:
         buffer: None if upstream yielded nothing, or failed.
         feeder: the thread that feeds it.
         cause: what upstream raised, if it could not be begun.
-        snapshots: of upstream, if it has a state.
+        snapshots: completes positions in it.
         pool: the worker processes that feed it, which end when nothing refers to it.
         describe: returns what it waits for, when no example comes.
 
@@ -53,7 +53,7 @@ class EpochFeed:
         buffer: EchoBuffer | None = None,
         feeder: Feeder | None = None,
         cause: BaseException | None = None,
-        snapshots: Snapshots | None = None,
+        snapshots: Positions | None = None,
         pool: Any = None,
         describe: Callable[[], str] | None = None,
     ) -> None:
@@ -127,7 +127,7 @@ class EpochStarter:
 
     Attributes:
         buffer: from the first item on.
-        snapshots: of upstream in the epoch begun last, if it has a state.
+        snapshots: completes positions in the epoch begun last.
         ahead: the next epoch, while it is begun early and not asked for; else None.
     """
 
@@ -147,7 +147,7 @@ class EpochStarter:
         self._feeders: list[Feeder] = []  # of the epoch begun last, and cut off
         self.ahead: EpochAhead | None = None
         self.buffer: EchoBuffer | None = None
-        self.snapshots: Snapshots | None = None
+        self.snapshots: Positions | None = None
         self._batch_reader: BatchReader | None = None  # from the first item on
 
     def begin(self, number: int, resume: state.State | None) -> EpochFeed:
@@ -371,14 +371,22 @@ class EpochStarter:
         with self._enough():
             feeder = self._reader.feed(
                 engine,
-                FeedRequest(start, needed, batched, snapshots, self._batch_reader),
+                FeedRequest(
+                    start,
+                    needed,
+                    batched,
+                    snapshots,
+                    self._batch_reader,
+                    number,
+                    resume,
+                ),
             )
         return EpochFeed(
             number,
             resume,
             buffer,
             feeder,
-            snapshots=snapshots,
+            snapshots=feeder.positions,
             pool=self._reader.pool,
             describe=self._reader.describe_wait,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 from echobuf import _core, hints
 from echobuf.errors import UpstreamStateError, describe, message
@@ -153,6 +153,21 @@ _MOST_PARTS = 1000
 _MANY = 2**62
 
 
+class Positions(Protocol):
+    """The part of an epoch that completes positions of its buffer for states."""
+
+    @property
+    def end(self) -> UpstreamState | None:
+        """Return upstream's state at its end."""
+
+    @property
+    def trouble(self) -> str | None:
+        """Return why upstream's states are not kept."""
+
+    def at(self, locate: Callable[[], State]) -> State:
+        """Return a position with what belongs to it."""
+
+
 class Snapshots:
     """States of upstream in one epoch, for each segment the last one before it.
 
@@ -280,12 +295,12 @@ class Snapshots:
         return _with(position, last)
 
 
-def with_upstream(locate: Callable[[], State], snapshots: Snapshots | None) -> State:
+def with_upstream(locate: Callable[[], State], snapshots: Positions | None) -> State:
     """Return a position, with the state of upstream that belongs to it, if any."""
     return locate() if snapshots is None else snapshots.at(locate)
 
 
-def with_end(position: State, snapshots: Snapshots | None) -> State:
+def with_end(position: State, snapshots: Positions | None) -> State:
     """Return a position at an epoch's start, with the state before it, if any."""
     return position if snapshots is None else _with(position, snapshots.end)
 

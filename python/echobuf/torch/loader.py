@@ -142,6 +142,7 @@ class EchoLoader(_EchoLoader):
         overlap_epochs: bool = False,
         sampler: Iterable[int] | None = None,
         num_workers: int = 0,
+        in_order: bool = True,
         multiprocessing_context: Context = None,
         worker_init_fn: Callable[[int], Any] | None = None,
         max_restarts: int = 3,
@@ -185,6 +186,11 @@ class EchoLoader(_EchoLoader):
                 "nothing of each other: say uneven='drop' or uneven='pad'."
             )
         check_int("ahead", ahead, 1, 1024)
+        if uneven is not None and arguments["in_order"] is False:
+            raise OptionError(
+                f"`uneven` is {uneven!r} and `in_order` is False; a state of several "
+                "ranks does not hold what has entered on each. Leave one of them out."
+            )
         request = RaggedRequest(ragged)
         self._nested = request.form == "nested"
         if self._nested:

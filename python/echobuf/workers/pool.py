@@ -67,11 +67,7 @@ class WorkerPool:
         engine: Engine,
     ) -> None:
         backend = engine.backend
-        self.core: _core.WorkerPool = backend.worker_pool(
-            backend.core,  # type: ignore[arg-type]
-            settings.count,
-            _QUEUE_DEPTH,
-        )
+        self.core = _make_core(settings, engine)
         configs = [
             WorkerConfig(
                 number=number,
@@ -91,6 +87,17 @@ class WorkerPool:
         # At interpreter exit `_close_all` does this, while modules are still there.
         weakref.finalize(self, self.supervisor.close).atexit = False
         _pools.add(self)
+
+
+def _make_core(settings: WorkerSettings, engine: Engine) -> _core.WorkerPool:
+    backend, options = engine.backend, engine.options
+    core: Any = backend.core
+    if settings.in_order:
+        return backend.worker_pool(core, settings.count, _QUEUE_DEPTH)
+    # From the oldest record that the last batch handed out needs to the last one in the
+    # ring: what a pass sets free while batches are made ahead of it, and the ring.
+    keep = 4 * backend.slots + (options.prefetch + 2) * options.window
+    return _core.ArrivalPool(core, settings.count, _QUEUE_DEPTH, keep)
 
 
 def _ragged_config(engine: Engine, core: _core.WorkerPool) -> RaggedConfig | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from echobuf.arguments import check_int
+from echobuf.arguments import check_bool, check_int
 from echobuf.errors import OptionError
 
 _METHODS = ("spawn", "forkserver")
@@ -29,12 +29,14 @@ class WorkerSettings:
         context: of `multiprocessing`, starts the processes.
         init: called in each with its number, before the first example; or None.
         max_restarts: dead processes that are replaced in an epoch.
+        in_order: examples enter the window in the sampler's order; else as they arrive.
     """
 
     count: int
     context: BaseContext
     init: Callable[[int], Any] | None
     max_restarts: int
+    in_order: bool = True
 
 
 def check_workers(
@@ -45,6 +47,7 @@ def check_workers(
     *,
     unit: str,
     batched: bool | None,
+    in_order: Any = True,
 ) -> WorkerSettings | None:
     """Check the arguments of a loader; return None for `num_workers=0`.
 
@@ -53,6 +56,13 @@ def check_workers(
     """
     count = check_int("num_workers", num_workers, 0, 1024)
     restarts = check_int("max_restarts", max_restarts, 0, 2**31 - 1)
+    in_order = check_bool("in_order", in_order)
+    if not in_order and count == 0:
+        raise OptionError(
+            "`in_order` is False and `num_workers` is 0, but one thread makes examples "
+            "one after the other; give `num_workers`, at least 1, or leave `in_order` "
+            "out."
+        )
     if worker_init_fn is not None and not callable(worker_init_fn):
         raise OptionError(
             f"`worker_init_fn` is {worker_init_fn!r}; it must be a function of the "
@@ -84,7 +94,7 @@ def check_workers(
             f"`batched` is True, but `num_workers` is {count}: workers make single "
             "examples. Leave one of them out."
         )
-    return WorkerSettings(count, context, worker_init_fn, restarts)
+    return WorkerSettings(count, context, worker_init_fn, restarts, in_order)
 
 
 def _check_context(context: Any) -> BaseContext:

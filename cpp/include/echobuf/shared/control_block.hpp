@@ -1,5 +1,5 @@
 // Memory that a trainer and its worker processes share beside the slots: the queue of
-// each worker, and its progress.
+// each worker, and its progress; and the items of workers that are held to no order.
 #pragma once
 
 #include <array>
@@ -10,6 +10,7 @@
 #include <new>
 #include <stdexcept>
 
+#include "echobuf/shared/item_board.hpp"
 #include "echobuf/store/ring.hpp"
 #include "echobuf/store/shared_memory.hpp"
 #include "echobuf/sync/event_count.hpp"
@@ -26,6 +27,10 @@ struct Ticket {
 /// The tickets of one worker, in order. Ticket t lies at t % kDepth. One that is
 /// submitted stays until it is done: the process that takes a dead worker's place goes
 /// on with its tickets.
+///
+/// Where workers take items from the board, the queue is the list of what its worker
+/// has done: ticket t is the t-th item, by its number, and the number of its place.
+/// `submitted` then counts those that the trainer has read, which are free again.
 struct WorkerQueue {
   static constexpr std::uint64_t kDepth = 64;
 
@@ -58,8 +63,10 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 class ControlBlock {
  public:
   explicit ControlBlock(std::uint64_t queues)
-      : memory_(bytes(queues)), header_(new(memory_.data()) Header) {
+      : queues_(queues), memory_(bytes(queues)), header_(new(memory_.data()) Header) {
     for (std::uint64_t i = 0; i < queues; ++i) new (at(i)) WorkerQueue;
+    // Not its items: they are zeros already.
+    new (&board().work) EventCount(true);
     header_->queues = queues;
   }
 
@@ -67,7 +74,8 @@ class ControlBlock {
   /// std::invalid_argument for memory that is no control block of so many workers, or
   /// that of another version of echobuf.
   ControlBlock(int fd, std::uint64_t queues)
-      : memory_(fd, bytes(queues)),
+      : queues_(queues),
+        memory_(fd, bytes(queues)),
         header_(std::launder(reinterpret_cast<Header*>(memory_.data()))) {
     if (header_->magic != Header::kMagic || header_->queues != queues)
       throw std::invalid_argument("this is no control block of so many workers");
@@ -81,15 +89,19 @@ class ControlBlock {
   WorkerQueue& queue(std::uint64_t i) const {
     return *std::launder(reinterpret_cast<WorkerQueue*>(at(i)));
   }
+  ItemBoard& board() const {
+    return *std::launder(reinterpret_cast<ItemBoard*>(at(queues_)));
+  }
 
  private:
   static std::size_t bytes(std::uint64_t queues) {
-    return sizeof(Header) + queues * sizeof(WorkerQueue);
+    return sizeof(Header) + queues * sizeof(WorkerQueue) + sizeof(ItemBoard);
   }
   void* at(std::uint64_t i) const {
     return memory_.data() + sizeof(Header) + i * sizeof(WorkerQueue);
   }
 
+  const std::uint64_t queues_;
   SharedMemory memory_;
   Header* header_;
 };

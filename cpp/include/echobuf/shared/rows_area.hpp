@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "echobuf/buffer/length_options.hpp"
+#include "echobuf/buffer/options.hpp"
 #include "echobuf/shared/control_block.hpp"
 #include "echobuf/store/host_store.hpp"
 #include "echobuf/store/record.hpp"
@@ -127,6 +128,13 @@ class AreaRecord {
   const std::size_t counts_bytes_;
 };
 
+/// Returns the mean bytes of the rows of an example, as far as the options tell.
+inline std::uint64_t mean_bytes(const BufferOptions& options) {
+  if (options.lengths.payload_bytes > 0)
+    return options.lengths.payload_bytes / options.window;
+  return options.lengths.bounded_bytes();
+}
+
 /// Lies in front of an area: where the examples of the worker's tickets are.
 struct AreaHeader {
   struct Run {
@@ -165,6 +173,17 @@ class RowsAreas {
   }
   std::byte* data(std::uint64_t i) const {
     return memory_.data() + i * stride(sizes_) + kHeader;
+  }
+
+  /// Returns the example of a ticket of worker `i`; none if the worker has written
+  /// nonsense.
+  std::optional<std::vector<SourceLeaf>> read(std::uint64_t i, std::uint64_t ticket,
+                                              const AreaRecord& record) const {
+    const AreaHeader::Run run = header(i).runs[ticket % WorkerQueue::kDepth];
+    if (run.ticket != ticket + 1 || run.begin % kFieldAlignment != 0 ||
+        run.begin > sizes_.all)
+      return std::nullopt;
+    return record.read(data(i) + run.begin, sizes_.all - run.begin);
   }
 
  private:

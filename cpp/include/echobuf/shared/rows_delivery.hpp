@@ -30,7 +30,7 @@ class RowsDelivery {
       : buffer_(std::move(buffer)),
         record_(record_of(buffer_->options()), buffer_->options().lengths.fields,
                 buffer_->most_bytes()),
-        areas_(workers, record_.sizes(mean(buffer_->options()), ahead)),
+        areas_(workers, record_.sizes(mean_bytes(buffer_->options()), ahead)),
         order_(workers * WorkerQueue::kDepth),
         made_(workers) {}
 
@@ -79,13 +79,6 @@ class RowsDelivery {
   static constexpr auto kMoment = std::chrono::milliseconds(1);
   static constexpr auto kSlice = std::chrono::milliseconds(50);
 
-  /// The mean bytes of the rows of an example, as far as the options tell.
-  static std::uint64_t mean(const BufferOptions& options) {
-    if (options.lengths.payload_bytes > 0)
-      return options.lengths.payload_bytes / options.window;
-    return options.lengths.bounded_bytes();
-  }
-
   void note_made(const ControlBlock& block, std::vector<QueueProgress>& queues) {
     for (std::uint64_t i = 0; i < queues.size(); ++i) {
       const std::uint64_t done = queues[i].done(block.queue(i));
@@ -100,7 +93,7 @@ class RowsDelivery {
              std::uint64_t term) {
     // Acquire: a ticket that was marked as done unwritten was revoked before.
     if (ticket < shared.revoked.load(std::memory_order_acquire)) return Status::kClosed;
-    const auto leaves = read(i, ticket);
+    const auto leaves = areas_.read(i, ticket, record_);
     try {
       if (!leaves) throw std::invalid_argument("a worker has written nonsense");
       const bool making = all_made_ < placed_.load(std::memory_order_relaxed);
@@ -111,15 +104,6 @@ class RowsDelivery {
       buffer_->fail(term);  // a worker with corrupted memory: it checks what it writes
       return Status::kFailed;
     }
-  }
-
-  std::optional<std::vector<SourceLeaf>> read(std::uint64_t i,
-                                              std::uint64_t ticket) const {
-    const AreaHeader::Run run = areas_.header(i).runs[ticket % WorkerQueue::kDepth];
-    const std::uint64_t all = areas_.sizes().all;
-    if (run.ticket != ticket + 1 || run.begin % kFieldAlignment != 0 || run.begin > all)
-      return std::nullopt;
-    return record_.read(areas_.data(i) + run.begin, all - run.begin);
   }
 
   const std::shared_ptr<Core> buffer_;

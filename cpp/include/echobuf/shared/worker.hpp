@@ -26,9 +26,9 @@ class Worker : public QueueWorker {
 
   const RecordLayout& layout() const { return layout_; }
 
-  /// Writes the example of the ticket that was taken. One leaf for each field.
+  /// Writes the example that was taken. One leaf for each field.
   Status write(const SourceLeaf* leaves, Deadline /*deadline*/ = kAtOnce) {
-    std::byte* slot = slots_.data() + current().position % capacity_ * layout_.stride();
+    std::byte* slot = slots_.data() + position() % capacity_ * layout_.stride();
     write_record(layout_, slot, leaves, 0, 0, stream_);
     if (stream_) finish_streaming();
     return Status::kOk;

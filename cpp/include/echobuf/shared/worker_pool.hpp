@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "echobuf/buffer/options.hpp"
+#include "echobuf/shared/collector.hpp"
 #include "echobuf/shared/control_block.hpp"
 #include "echobuf/shared/queue_progress.hpp"
 #include "echobuf/shared/slot_delivery.hpp"
@@ -35,7 +36,10 @@ class WorkerPool {
         queues_(workers),
         ahead_(std::clamp<std::uint64_t>(ahead, 1, WorkerQueue::kDepth)),
         delivery_(buffer_, workers, ahead_),
-        collector_([this] { collect(); }) {}  // last: if it throws, nothing is joined
+        collector_([this] {
+          collect_until(ending_, block_.header().done, collected_,
+                        [this] { return collect_once(); });
+        }) {}  // last: if it throws, nothing is joined
 
   /// Asks the workers to end, and does not wait for them: records that they write from
   /// now on are not read.
@@ -192,27 +196,6 @@ class WorkerPool {
   }
 
   bool collect_once() { return delivery_.collect(block_, queues_); }
-
-  void collect() {
-    EventCount& done = block_.header().done;
-    while (!ending_.load(std::memory_order_acquire)) {
-      if (collect_once()) {
-        collected_.notify();
-        continue;
-      }
-      const std::uint32_t key = done.prepare();
-      if (collect_once()) {
-        collected_.notify();
-        continue;
-      }
-      if (ending_.load(std::memory_order_acquire)) return;
-      done.wait(key, Clock::now() + kSlice);
-    }
-  }
-
-  /// A worker that died between two instructions may have stored `done` and not
-  /// notified.
-  static constexpr auto kSlice = std::chrono::milliseconds(50);
 
   const std::shared_ptr<Core> buffer_;
   const ControlBlock block_;

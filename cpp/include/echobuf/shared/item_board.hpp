@@ -1,0 +1,119 @@
+// Items that any worker process may make next, and positions that any of them may write
+// next: workers that are not held to an order take both when they need them.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <optional>
+
+#include "echobuf/store/ring.hpp"
+#include "echobuf/sync/event_count.hpp"
+
+namespace echobuf::workers {
+
+/// Says of one thing, with a number for ever, who has taken it. One exchange of the
+/// word takes it: a process that dies after that has left its mark, and the one that
+/// takes its place goes on with it.
+class Taken {
+ public:
+  /// Takes what nobody will give back: it is done with at once.
+  static constexpr std::uint64_t kTrainer = 2046;
+
+  /// Offers the thing with that number. Release: what belongs to it comes with it.
+  void offer(std::uint64_t number) {
+    word_.store(of(number), std::memory_order_release);
+  }
+  /// Takes it as another's, unoffered.
+  void reserve(std::uint64_t number) {
+    word_.store(of(number) | kDone, std::memory_order_release);
+  }
+
+  /// False if it is another's, or was. Acquire: pairs with offer().
+  bool take(std::uint64_t number, std::uint64_t by) {
+    std::uint64_t expected = of(number);
+    return word_.compare_exchange_strong(expected, expected | (by + 1),
+                                         std::memory_order_acq_rel,
+                                         std::memory_order_relaxed);
+  }
+  bool is_by(std::uint64_t number, std::uint64_t by) const {
+    return word_.load(std::memory_order_acquire) == (of(number) | (by + 1));
+  }
+  /// Marks it as done with. Nothing happens if the trainer has offered another one in
+  /// its place meanwhile.
+  void finish(std::uint64_t number, std::uint64_t by) {
+    std::uint64_t expected = of(number) | (by + 1);
+    word_.compare_exchange_strong(expected, of(number) | kDone,
+                                  std::memory_order_acq_rel, std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr std::uint64_t kDone = 2047;
+  static constexpr int kOwnerBits = 11;  // there are 1024 workers at most
+
+  static std::uint64_t of(std::uint64_t number) { return number << kOwnerBits; }
+
+  std::atomic<std::uint64_t> word_{0};
+};
+
+/// Lies behind the queues in a control block. Item n, and with it the n-th position,
+/// lies at n % kItems. In memory of zeros, which are not touched until they are used.
+struct ItemBoard {
+  static constexpr std::uint64_t kItems = 8192;
+  static constexpr std::uint64_t kNone = ~std::uint64_t{0};
+
+  struct Item {
+    Taken item;
+    Taken place;
+    std::int64_t index = 0;      // of the example
+    std::uint64_t position = 0;  // in the ring
+    std::uint64_t own = kNone;   // the number of the place that this item must have
+  };
+
+  std::atomic<std::uint32_t> used{0};  // 1: in place of the tickets of the queues
+  // Written by the trainer. Release: pairs with the workers' acquire.
+  std::atomic<std::uint64_t> submitted{0};
+  std::atomic<std::uint64_t> oldest{0};   // items and places below are done with
+  std::atomic<std::uint64_t> revoked{0};  // items below are revoked
+  EventCount work{true};                  // more was submitted or revoked
+  // No item and no place below can be taken. Relaxed: a hint, which may be old.
+  alignas(kNoSharing) std::atomic<std::uint64_t> next_item{0};
+  alignas(kNoSharing) std::atomic<std::uint64_t> next_place{0};
+  alignas(kNoSharing) std::array<Item, kItems> items{};
+
+  Item& at(std::uint64_t number) { return items[number % kItems]; }
+  const Item& at(std::uint64_t number) const { return items[number % kItems]; }
+
+  /// Takes the first item that nobody has.
+  std::optional<std::uint64_t> take_item(std::uint64_t by) {
+    return take(&Item::item, next_item, by);
+  }
+  /// Takes the first place that nobody has.
+  std::optional<std::uint64_t> take_place(std::uint64_t by) {
+    return take(&Item::place, next_place, by);
+  }
+
+  /// Returns an item, or a place, that `by` has taken and not finished; there is one at
+  /// most, as each takes another only then.
+  std::optional<std::uint64_t> held(Taken Item::*which, std::uint64_t by) const {
+    const std::uint64_t end = submitted.load(std::memory_order_acquire);
+    for (auto n = oldest.load(std::memory_order_acquire); n < end; ++n)
+      if ((at(n).*which).is_by(n, by)) return n;
+    return std::nullopt;
+  }
+
+ private:
+  std::optional<std::uint64_t> take(Taken Item::*which,
+                                    std::atomic<std::uint64_t>& next,
+                                    std::uint64_t by) {
+    const std::uint64_t end = submitted.load(std::memory_order_acquire);
+    for (std::uint64_t n = next.load(std::memory_order_relaxed); n < end; ++n) {
+      if (!(at(n).*which).take(n, by)) continue;
+      next.store(n + 1, std::memory_order_relaxed);
+      return n;
+    }
+    return std::nullopt;
+  }
+};
+
+}  // namespace echobuf::workers
