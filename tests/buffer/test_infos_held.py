@@ -1,4 +1,4 @@
-"""Infos of many producers agree with books that the test keeps, and stay as they were."""
+"""Infos of many producers agree with books of uses, and stay as they were."""
 
 import copy
 import pickle
