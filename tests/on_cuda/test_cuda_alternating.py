@@ -55,11 +55,13 @@ def bits(leaf: Any) -> list[bytes]:
     return [np.asarray(part).tobytes() for part in parts]
 
 
-def batches(device: str, spec: Any, names: list[str], **options: Any) -> list[Any]:
-    """The bits of all batches, in two epochs."""
+def batches(
+    device: str, spec: Any, names: list[str], count: int = COUNT, **options: Any
+) -> list[Any]:
+    """Return the bits of all batches, in two epochs."""
 
     def feed() -> None:
-        for number in range(COUNT):
+        for number in range(count):
             buffer.put(example_of(spec, number), timeout=WAIT_S)
         buffer.close()
 
@@ -100,10 +102,11 @@ CASES = [
 )
 def test_draws_are_those_of_the_cpu(case: int, kernels: str) -> None:
     spec, names, options = CASES[case]
-    on_host = batches("cpu", spec, names, **options)
-    assert len(on_host) > 2 * COUNT * 2 // 4
+    count = 6 if kernels == "ptx" else COUNT  # PTX is slow
+    on_host = batches("cpu", spec, names, count, **options)
+    assert len(on_host) >= 2 * 2 * count // 4
     with simulated_cuda(3, kernels):
-        assert batches("cuda", spec, names, **options) == on_host
+        assert batches("cuda", spec, names, count, **options) == on_host
 
 
 def test_packed_rows_are_those_of_the_cpu() -> None:
