@@ -112,6 +112,21 @@ def test_a_loader_in_order_goes_on_in_the_order_of_the_sampler():
     assert ids(batches) == ids(load(Numbers(N), 0, sampler=[*arrivals.items, *left]))
 
 
+def test_each_state_of_an_epoch_that_goes_on_in_order_is_sound():
+    """Its window may hold what had entered out of order, and what came behind."""
+    loader = arriving(Tailed(N))
+    _, state = Arrivals().draw(loader, iter(loader), 14)
+    loader = load(Tailed(N), 1)
+    loader.load_state_dict(state)
+    kinds = []
+    for _ in loader:
+        state = reload(loader.state_dict())
+        kinds.append("entered" in state)
+        arriving(Tailed(N)).load_state_dict(state)
+    assert kinds[0]
+    assert not kinds[-1]
+
+
 def test_a_state_of_an_epoch_in_order_goes_on():
     loader = load(Tailed(N), 2)
     epoch = iter(loader)
