@@ -209,6 +209,9 @@ class WorkerFeeder(Feeder):
 
     def _submit_all(self, indices: Iterator[int]) -> bool:
         """Submit all indices; return False if the term or the feeder was ended."""
+        # An iterator that lets go of the sampler's when that raises: the error keeps
+        # this frame.
+        indices = itertools.islice(indices, None)
         replay, first = self._replay.take(indices, self._goes_on)
         if not self._goes_on():
             return False
