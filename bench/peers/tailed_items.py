@@ -227,7 +227,7 @@ class Spdl(_Loading):
 
 
 class Grain(_Loading):
-    """grain's worker processes, which each epoch starts anew."""
+    """grain's threads, in order."""
 
     packages = ("grain", "numpy")
     guarantees = (
@@ -243,11 +243,10 @@ class Grain(_Loading):
         self.grain = grain
 
     def batches(self) -> Iterator[Any]:
-        options = self.grain.MultiprocessingOptions(self.settings["workers"])
+        options = self.grain.ReadOptions(num_threads=self.settings["workers"])
         return iter(
             self.grain.MapDataset.source(list(self.sampler))
             .map(self.data.__getitem__)
-            .to_iter_dataset(self.grain.ReadOptions(num_threads=1))
+            .to_iter_dataset(options)
             .batch(self.settings["batch"])
-            .mp_prefetch(options)
         )

@@ -13,6 +13,7 @@
 
 namespace py = pybind11;
 using echobuf::BufferOptions;
+using echobuf::LeafOptions;
 using echobuf::RowsPlan;
 using echobuf::python::ExportedLeaf;
 using echobuf::python::HeldLeaves;
@@ -22,6 +23,11 @@ using echobuf::python::Structure;
 using echobuf::transform::ChainPlan;
 
 namespace {
+
+bool alternates(const LeafOptions& leaf) {
+  return (leaf.plan && leaf.plan->alternates()) ||
+         (leaf.rows && leaf.rows->alternates());
+}
 
 BufferOptions make_options(
     const py::list& leaves, bool ragged, std::uint64_t batch_size, std::uint64_t window,
@@ -61,6 +67,7 @@ BufferOptions make_options(
     }
     if (i < rows.size()) options.leaves[i].rows = rows[i];
     if (i < row_pads.size()) options.leaves[i].pad = padding(row_pads[i]);
+    options.echoes = options.echoes || alternates(options.leaves[i]);
   }
   echobuf::LengthOptions& lengths = options.lengths;
   lengths.fields = echobuf::python::ragged_fields(leaves, max_lengths, pad_values);

@@ -189,6 +189,62 @@ TEST(TransformWords, KeyIsOfSeedAndEpoch) {
   EXPECT_EQ(key.word[1], want.word[1]);
 }
 
+TEST(TransformWords, OperationsThatAlternateAreKeyedByUsesOfRecords) {
+  constexpr std::uint32_t kOperation = 5;
+  const auto number = [](std::uint64_t draw, std::uint64_t record, std::uint32_t echo) {
+    DrawNumber use{transform_key(4, 2), draw, 1};
+    use.record = record;
+    use.echo = echo;
+    return use;
+  };
+  const auto word_of = [&](std::uint32_t added, std::uint64_t draw,
+                           std::uint64_t record, std::uint32_t echo) {
+    return words_of(number(draw, record, echo), kOperation + added).word();
+  };
+  for (const std::uint64_t record : {0ull, 3ull, 0xFFFFFFFFull, 0x700000000ull})
+    for (std::uint32_t pair = 0; pair < 3; ++pair) {
+      const Philox4x32Block key = philox4x32(
+          {{static_cast<std::uint32_t>(record),
+            static_cast<std::uint32_t>(record >> 32) | 0xFFFF0000u, pair, 0}},
+          transform_key(4, 2));
+      const std::uint32_t want =
+          philox4x32({{0, kOperation << 16, 1, 0}}, {{key.word[0], key.word[1]}})
+              .word[0];
+      const std::uint32_t echo = 2 * pair;
+      EXPECT_EQ(word_of(kPairOperation, 7, record, echo), want);
+      EXPECT_EQ(word_of(kPairOperation, 8, record, echo + 1), want);
+      EXPECT_EQ(word_of(kRecordOperation, 8, record, echo),
+                word_of(kRecordOperation, 9, record, 1));
+      // Without alternation neither record nor echo counts.
+      EXPECT_EQ(word_of(0, 7, record, echo), word_of(0, 7, 0, 0));
+    }
+  EXPECT_EQ(word_of(kRecordOperation, 0, 6, 5), word_of(kPairOperation, 0, 6, 0));
+}
+
+TEST(TransformWords, EverySecondUseMakesTheOppositeChoice) {
+  for (std::uint64_t record = 0; record < 500; ++record) {
+    DrawNumber first{transform_key(1, 0), 3, 0};
+    first.record = record;
+    DrawNumber second = first;
+    second.echo = 1;
+    for (const std::uint32_t operation : {kPairOperation + 2, kRecordOperation + 2}) {
+      Words a = words_of(first, operation);
+      Words b = words_of(second, operation);
+      EXPECT_NE(a.either(0.5), b.either(0.5));
+      EXPECT_NEAR(a.antithetic(-1.0, 3.0) + b.antithetic(-1.0, 3.0), 2.0, 1e-8);
+      const std::uint32_t word = a.word();
+      ASSERT_EQ(b.word(), word);
+      for (const std::uint32_t n : {1u, 2u, 7u, 0xFFFFFFFFu})
+        EXPECT_EQ(a.place(word, n) + b.place(word, n), n - 1);
+    }
+    // An operation that does not alternate takes the word as it is.
+    Words plain(second, 2);
+    Words same(second, 2);
+    EXPECT_EQ(plain.antithetic(), same.uniform());
+    EXPECT_EQ(plain.place(9, 5), scaled(9, 5));
+  }
+}
+
 TEST(TransformWords, WeightsAreBetween0And1) {
   for (const double alpha : {1e-6, 0.01, 0.2, 1.0, 1.0000001, 1.5, 8.0, 1e6})
     for (std::uint32_t draw = 0; draw < 2'000; ++draw) {

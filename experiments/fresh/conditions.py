@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-__all__ = ["BATCH", "FACTORS", "WINDOW", "Condition", "conditions"]
+__all__ = [
+    "BATCH",
+    "FACTORS",
+    "WINDOW",
+    "Condition",
+    "conditions",
+    "opposite_conditions",
+]
 
 BATCH = 32
 WINDOW = 512  # examples; the least in which no batch of 16 echoes holds one twice
@@ -15,7 +22,7 @@ _USUAL = 4  # echoes with other windows and batches
 _OTHER_WINDOWS = (128, 2048)
 _OTHER_BATCHES = (16, 64)
 
-Kind = Literal["no echoing", "batch", "after", "before"]
+Kind = Literal["no echoing", "batch", "after", "before", "opposite"]
 
 
 @dataclass(frozen=True)
@@ -24,7 +31,7 @@ class Condition:
 
     Attributes:
         kind: what is echoed: nothing, whole batches, examples after augmentation, or
-            before it.
+            before it; "opposite": before it, and operations alternate.
         factor: uses of each example.
         window: examples in it.
         batch_size: examples a step.
@@ -47,6 +54,11 @@ class Condition:
     def echoes_batches(self) -> bool:
         """Return whether batches are echoed whole."""
         return self.kind in ("no echoing", "batch")
+
+    @property
+    def augments_echoes(self) -> bool:
+        """Return whether each echo is augmented anew."""
+        return self.kind in ("before", "opposite")
 
     @property
     def plain(self) -> Condition:
@@ -99,3 +111,10 @@ def conditions() -> list[Condition]:
         ),
         *(Condition(kind, max(FACTORS), max(_OTHER_WINDOWS)) for kind in _KINDS),
     ]
+
+
+def opposite_conditions() -> list[Condition]:
+    """Return echoing before augmentation, with and without `alternate=True`."""
+    kinds: tuple[Kind, ...] = ("before", "opposite")
+    pairs = (Condition(kind, factor) for factor in FACTORS for kind in kinds)
+    return [_plain(BATCH), *pairs]

@@ -7,8 +7,9 @@ import itertools
 import math
 import statistics
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 from echobuf import EchoBuffer, Field
 from fresh.conditions import Condition
@@ -91,8 +92,15 @@ def _buffer(trial: Trial, workload: Workload, fresh: Leaves) -> EchoBuffer:
         unit="batch" if whole else "example",
         seed=trial.seed,
         device=trial.device,
-        transform=workload.transform if condition.kind == "before" else None,
+        transform=_transform(condition, workload),
     )
+
+
+def _transform(condition: Condition, workload: Workload) -> Mapping[int, Any] | None:
+    if not condition.augments_echoes:
+        return None
+    opposite = condition.kind == "opposite"
+    return workload.alternating if opposite else workload.transform
 
 
 def batches(trial: Trial, workload: Workload) -> Iterator[tuple[int, Leaves]]:
@@ -101,8 +109,8 @@ def batches(trial: Trial, workload: Workload) -> Iterator[tuple[int, Leaves]]:
     All in one thread, and nothing is read ahead: the counts do not depend on timing.
     """
     condition = trial.condition
-    augmented = condition.kind != "before"
-    stream = workload.stream(condition.batch_size, trial.seed, augmented)
+    once = not condition.augments_echoes
+    stream = workload.stream(condition.batch_size, trial.seed, once)
     first = next(stream)
     read = 0
     with _buffer(trial, workload, first) as buffer:

@@ -11,10 +11,10 @@ NAMES = ("images", "text")
 
 def workload(name: str) -> Workload:
     """Make the workload of that name, and read its data."""
-    if name == "images":
-        from workloads.images import Images
+    if name in ("images", "mirrored"):
+        from workloads.images import Images, Mirrored
 
-        return Images()
+        return Images() if name == "images" else Mirrored()
     from workloads.text import Text
 
     return Text()

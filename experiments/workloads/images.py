@@ -16,9 +16,10 @@ from sklearn.datasets import load_digits
 from torch import Tensor, nn
 
 from echobuf.cli.demo.data import distortion, enlarge
+from echobuf.transforms import RandomHorizontalFlip
 from workloads.workload import Leaves, Workload
 
-__all__ = ["Images"]
+__all__ = ["Images", "Mirrored"]
 
 _HELD_OUT = 600
 _SPLIT_SEED = 1234
@@ -56,7 +57,7 @@ class Images(Workload):
     @property
     def transform(self) -> Mapping[int, Any]:
         """Return the demo's distortion."""
-        return {0: distortion()}
+        return {0: [distortion()]}
 
     @property
     def about(self) -> dict[str, Any]:
@@ -66,6 +67,26 @@ class Images(Workload):
     def learner(self, seed: int, rate: float, device: str, width: int) -> _Reader:
         """Return a network trained by stochastic gradient descent with momentum."""
         return _Reader(self._held_out, seed, rate, device, width)
+
+
+class Mirrored(Images):
+    """Digits that are mirrored left to right at random, too, those held out likewise.
+
+    Only the mirroring alternates.
+    """
+
+    name = "mirrored"
+    target = 0.10
+
+    @property
+    def transform(self) -> Mapping[int, Any]:
+        """Return the demo's distortion and a flip."""
+        return {0: [distortion(), RandomHorizontalFlip()]}
+
+    @property
+    def alternating(self) -> Mapping[int, Any]:
+        """Return the same with a flip that alternates."""
+        return {0: [distortion(), RandomHorizontalFlip(alternate=True)]}
 
 
 class _Reader:

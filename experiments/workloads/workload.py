@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from echobuf import EchoBuffer, Field
+from echobuf.transforms import Operation
 
 Leaves = tuple[NDArray[Any], ...]
 
@@ -52,6 +54,14 @@ class Workload(ABC):
         """Return the augmentation, as a loader takes it."""
 
     @property
+    def alternating(self) -> Mapping[int, Any]:
+        """Return the augmentation whose second echo is opposite to the first."""
+        return {
+            leaf: [alternated(one) for one in chain]
+            for leaf, chain in self.transform.items()
+        }
+
+    @property
     def spec(self) -> tuple[Field, ...]:
         """Return the spec of one example, before augmentation."""
         return tuple(Field(leaf.shape[1:], leaf.dtype) for leaf in self.records)
@@ -92,6 +102,11 @@ class Workload(ABC):
                 order = np.concatenate([order, chance.permutation(count)])
             taken, order = order[:batch_size], order[batch_size:]
             yield tuple(leaf[taken] for leaf in records)
+
+
+def alternated(operation: Operation) -> Operation:
+    """Return an operation with `alternate=True`."""
+    return replace(operation, alternate=True)  # type: ignore[type-var]
 
 
 def _augment(

@@ -57,7 +57,7 @@ class Repeats:
         1.8
         >>> slower = Repeats.fitted(4, 2.0)  # with factor=4, half the fresh examples
         >>> round(slower.lifetime, 2), round(slower.enough_factor(6.5), 1)
-        (1.06, 4.0)
+        (1.06, 3.9)
     """
 
     epochs: float = 1.0

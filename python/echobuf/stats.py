@@ -66,8 +66,8 @@ class Stats:
         >>> stats = loader.stats()
         >>> stats.fresh, stats.served, stats.effective_factor
         (100, 300, 3.0)
-        >>> round(stats.mean_worth, 2)  # a draw is worth 0.94 fresh examples
-        0.94
+        >>> round(stats.mean_worth, 2)  # a draw is worth 0.96 fresh examples
+        0.96
     """
 
     fresh: int

@@ -38,7 +38,7 @@ def test_the_code_runs(tmp_path, monkeypatch, capsys):
     exec(priced.replace("repeats=", "seconds=0.3, repeats="), names)
     assert names["report"].repeats == names["mine"]
     lifetime, factor = map(float, capsys.readouterr().out.split())
-    assert (round(lifetime, 2), round(factor, 1)) == (1.06, 4.0)  # as the page says
+    assert (round(lifetime, 2), round(factor, 1)) == (1.06, 3.9)  # as the page says
 
 
 def test_every_field_of_the_json_file_is_described():

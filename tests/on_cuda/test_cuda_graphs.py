@@ -133,8 +133,9 @@ def test_replays_serve_the_batches_of_eager_draws(simulation, n):
     [
         [t.RandomCrop(7), t.ToDtype(np.float32), t.MixUp(num_classes=5)],
         [t.RandomResizedCrop(8), t.ColorJitter(0.4, 0.4, 0.4), t.RandomErasing()],
+        [t.RandomCrop(7, alternate=True), t.RandomHorizontalFlip(alternate=True)],
     ],
-    ids=["mixed", "jittered"],
+    ids=["mixed", "jittered", "alternating"],
 )
 def test_replays_augment_as_the_cpu_does(simulation, chain):
     spec = {"image": echobuf.Field((9, 11, 3), np.uint8), "label": SPEC["id"]}

@@ -12,7 +12,6 @@ from scripts import BENCH, importable
 QUESTIONS = (
     "image_batches",
     "small_batches",
-    "batch_info",
     "echoing_end_to_end",
     "busy_thread",
     "augment_crop",

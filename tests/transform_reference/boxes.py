@@ -32,7 +32,8 @@ def resized_crop_box(
         words = draw.words(attempt)
         w, h = _sides(shape, scale, ratio, draw.uniforms(attempt))
         if 0 < w <= width and 0 < h <= height:
-            top, left = below(words[2], height - h + 1), below(words[3], width - w + 1)
+            top = draw.place(words[2], height - h + 1)
+            left = draw.place(words[3], width - w + 1)
             return {"top": top, "left": left, "height": h, "width": w}
     return middle_box(height, width, ratio)
 

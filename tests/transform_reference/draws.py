@@ -34,16 +34,18 @@ def random_crop(
     size: Any,
     padding: Any = None,
     pad_if_needed: bool = False,
+    alternate: bool = False,
     **same: Any,
 ) -> Drawn:
+    draw = draw.shared(2) if alternate else draw
     height, width = both(size)
     around = boxes.padding_for_crop(
         shape, (height, width), sides(padding), if_needed=pad_if_needed
     )
     left, top, right, bottom = around
     words = draw.words(0)
-    at_top = below(words[0], shape[0] + top + bottom - height + 1)
-    at_left = below(words[1], shape[1] + left + right - width + 1)
+    at_top = draw.place(words[0], shape[0] + top + bottom - height + 1)
+    at_left = draw.place(words[1], shape[1] + left + right - width + 1)
     box = {"top": at_top, "left": at_left, "height": height, "width": width}
     return {**same, "padding": around, **box}
 
@@ -54,17 +56,25 @@ def random_resized_crop(
     *,
     scale: Any = (0.08, 1.0),
     ratio: Any = (3 / 4, 4 / 3),
+    alternate: bool = False,
     **same: Any,
 ) -> Drawn:
+    draw = draw.shared(2) if alternate else draw
     return {**same, **boxes.resized_crop_box(draw, shape, scale=scale, ratio=ratio)}
 
 
-def random_flip(draw: Draw, shape: Shape, *, p: float = 0.5) -> Drawn:
-    return {"flip": draw.uniforms(0)[0] < p}
+def random_flip(
+    draw: Draw, shape: Shape, *, p: float = 0.5, alternate: bool = False
+) -> Drawn:
+    draw = draw.shared(None) if alternate else draw
+    return {"flip": draw.choices(0)[0] < p}
 
 
-def random_rotation(draw: Draw, shape: Shape, *, degrees: Any, **same: Any) -> Drawn:
-    return {**same, "angle": lerp(angles(degrees), draw.uniforms(0)[0])}
+def random_rotation(
+    draw: Draw, shape: Shape, *, degrees: Any, alternate: bool = False, **same: Any
+) -> Drawn:
+    draw = draw.shared(2) if alternate else draw
+    return {**same, "angle": lerp(angles(degrees), draw.choices(0)[0])}
 
 
 def random_affine(
@@ -75,9 +85,11 @@ def random_affine(
     translate: Any = None,
     scale: Any = None,
     shear: Any = None,
+    alternate: bool = False,
     **same: Any,
 ) -> Drawn:
-    u, v = draw.uniforms(0), draw.uniforms(1)
+    draw = draw.shared(2) if alternate else draw
+    u, v = draw.choices(0), draw.choices(1)
     far_x, far_y = translate or (0, 0)
     shear = (0, 0, 0, 0) if shear is None else (*angles(shear), 0, 0)
     return {
@@ -103,8 +115,11 @@ def jitter_range(name: str, value: Any) -> tuple[float, float] | None:
     return None if value[0] == value[1] == middle else tuple(value)
 
 
-def color_jitter(draw: Draw, shape: Shape, **given: Any) -> Drawn:
-    u = [*draw.uniforms(0)[1:], draw.uniforms(1)[0]]
+def color_jitter(
+    draw: Draw, shape: Shape, *, alternate: bool = False, **given: Any
+) -> Drawn:
+    draw = draw.shared(2) if alternate else draw
+    u = [*draw.choices(0)[1:], draw.choices(1)[0]]
     ranges = [jitter_range(name, given.get(name)) for name in STEPS]
     order = list(permutations(range(4)))[below(draw.words(0)[0], 24)]
     factors = {
@@ -150,15 +165,24 @@ def cut_mix(draw: Draw, shape: Shape, *, alpha: float = 1.0) -> Drawn:
     return {"box": box, "outside": outside}
 
 
-def random_window(draw: Draw, shape: Shape, *, length: int, axis: int = 0) -> Drawn:
-    start = below(draw.words(0)[0], shape[axis] - length + 1)
+def random_window(
+    draw: Draw, shape: Shape, *, length: int, axis: int = 0, alternate: bool = False
+) -> Drawn:
+    draw = draw.shared(2) if alternate else draw
+    start = draw.place(draw.words(0)[0], shape[axis] - length + 1)
     return {"start": start, "length": length, "axis": axis}
 
 
 def random_gain(
-    draw: Draw, shape: Shape, *, min_db: float = -6.0, max_db: float = 6.0
+    draw: Draw,
+    shape: Shape,
+    *,
+    min_db: float = -6.0,
+    max_db: float = 6.0,
+    alternate: bool = False,
 ) -> Drawn:
-    return {"gain": 10 ** (lerp((min_db, max_db), draw.uniforms(0)[0]) / 20)}
+    draw = draw.shared(2) if alternate else draw
+    return {"gain": 10 ** (lerp((min_db, max_db), draw.choices(0)[0]) / 20)}
 
 
 def gaussian_noise(draw: Draw, shape: Shape, **same: Any) -> Drawn:

@@ -55,6 +55,8 @@ class Draw:
     """One operation at one draw. `row` is 0, or the row of a unit="batch".
 
     `first_element` is 0, or the number of the first element of a frame of a clip.
+    `record` is the number of the record among the epoch's fresh examples, and `echo`
+    that of its uses before; only operations that alternate depend on them.
     """
 
     seed: int
@@ -63,6 +65,37 @@ class Draw:
     op: int
     row: int = 0
     first_element: int = 0
+    record: int = 0
+    echo: int = 0
+    key: tuple[int, int] | None = None
+    """In place of the epoch's, where uses of a record share their words."""
+    opposite: bool = False
+
+    def shared(self, uses: int | None) -> Draw:
+        """The words that each `uses` uses of a record share; None: all of them.
+
+        Every second use makes the opposite choice.
+        """
+        pair = 0 if uses is None else self.echo // uses
+        low, high = halves(self.record)
+        counter = (low, (high & 0xFFFF) | 0xFFFF << 16, pair, 0)
+        words = philox4x32(counter, self._key)
+        return replace(
+            self, draw=0, key=(words[0], words[1]), opposite=self.echo % 2 == 1
+        )
+
+    @property
+    def _key(self) -> tuple[int, int]:
+        return self.key or epoch_key(self.seed, self.epoch)
+
+    def place(self, word: int, n: int) -> int:
+        """A whole number 0 ... n - 1, or the opposite one."""
+        return n - 1 - below(word, n) if self.opposite else below(word, n)
+
+    def choices(self, block: int) -> list[float]:
+        """The four words of a block, or the opposite ones, as 0 <= u < 1."""
+        flips = 0xFFFFFFFF if self.opposite else 0
+        return [(word ^ flips) * 2.0**-32 for word in self.words(block)]
 
     @property
     def partner(self) -> Draw:
@@ -73,7 +106,7 @@ class Draw:
         """The four words of a block."""
         low, high = halves(self.draw)
         counter = (low, (high & 0xFFFF) | self.op << 16, self.row, block)
-        return philox4x32(counter, epoch_key(self.seed, self.epoch))
+        return philox4x32(counter, self._key)
 
     def uniforms(self, block: int) -> list[float]:
         """The four words of a block as 0 <= u < 1."""

@@ -109,7 +109,8 @@ def test_gain_and_window() -> None:
 
 def test_probability_is_below_not_at() -> None:
     """u == p does nothing, or p=0 would do something once in a while."""
-    at = SimpleNamespace(uniforms=lambda _: [0.0] * 4, words=lambda _: [0] * 4)
+    zeros = {"uniforms": lambda _: [0.0] * 4, "words": lambda _: [0] * 4}
+    at = SimpleNamespace(**zeros, choices=zeros["uniforms"])
     assert not random_flip(at, (2, 2, 1), p=0.0)["flip"]
     assert random_flip(at, (2, 2, 1), p=2**-32)["flip"]
     range_ = {"scale": (0.25, 1), "ratio": (1, 1)}

@@ -66,12 +66,20 @@ def one(example: np.ndarray, steps: Any, **options: Any) -> np.ndarray:
 
 
 def expected(
-    example: np.ndarray, steps: Sequence[Step], draw: int, *, seed: int, epoch: int = 0
+    example: np.ndarray,
+    steps: Sequence[Step],
+    draw: int,
+    *,
+    seed: int,
+    epoch: int = 0,
+    record: int = 0,
+    echo: int = 0,
 ) -> np.ndarray:
     """Return the reference's result for an image [height, width, channels]."""
+    use = {"record": record, "echo": echo}
     for op, (name, options) in enumerate(steps):
         if name not in ("Layout", "ToChannelFirst"):
-            words = Draw(seed=seed, epoch=epoch, draw=draw, op=op)
+            words = Draw(seed=seed, epoch=epoch, draw=draw, op=op, **use)
             with np.errstate(divide="ignore", invalid="ignore"):
                 example = transform(name, options, words, example)
     return example

@@ -10,7 +10,7 @@ import echobuf
 from echobuf.loader.arrivals import unseal
 from echobuf.loader.loader import internals_of
 from ragged_worker_data import Texts
-from worker_data import Numbers, ids, load
+from worker_data import KWARGS, Numbers, ids, load
 
 
 class Tailed(Numbers):
@@ -72,6 +72,21 @@ class Arrivals:
         others = set(range(entered.limit)) - set(self.items[: first + len(order)])
         assert entered.missing.tolist() == sorted(others)
         return state
+
+    def draw(
+        self, loader: echobuf.EchoLoader, epoch: Any, count: int
+    ) -> tuple[list[Any], dict[str, Any]]:
+        """Return batches, and a state behind them once a segment more has entered."""
+        batches = []
+        for _ in range(count):
+            batches.append(next(epoch))
+            self.note(loader)
+        segment = KWARGS["window"] // KWARGS["factor"]
+        while True:
+            state = self.note(loader)
+            if len(self.items) >= state["position"]["resident_end"] + segment:
+                return batches, state
+            time.sleep(0.001)
 
     def certain(self, n: int, kwargs: dict[str, Any]) -> list[list[int]]:
         """Return the batches that follow from this order, whatever enters after it."""

@@ -44,3 +44,15 @@ def test_examples_of_any_length(kwargs):
         assert count_same(drawn, load_ragged(dataset, 0, **kwargs)) > 1
         del drawn
         no_feeder()  # the last that has the memory is who waits for the workers
+
+
+@pytest.mark.parametrize("dataset", [Numbers(N), Texts(N)])
+def test_examples_that_enter_as_they_arrive(dataset):
+    make = load if type(dataset) is Numbers else load_ragged
+    with simulated_cuda() as simulation:
+        loader = make(dataset, 2, device="cuda", in_order=False)
+        served = [number for batch in loader for number in batch["id"].tolist()]
+        assert sorted(served) == sorted([*range(N)] * 2)
+        del loader
+        no_feeder()  # the last that has the memory is who waits for the workers
+    assert not simulation.reports

@@ -93,7 +93,7 @@ struct SomeImages {
     for (std::size_t i = 0; i < kRecords * kStride; ++i)
       bytes[i] = static_cast<std::uint8_t>(i * 37 + i / 19);
     parts.count = 1;
-    parts.batch = {echobuf::transform::transform_key(1, 2), 1000};
+    parts.batch = {echobuf::transform::transform_key(1, 2), 1000, {}};
     DrawPart& part = parts.part[0];
     part = {};
     part.order = {kRecords, echobuf::permutation_key(3, 4, 5)};

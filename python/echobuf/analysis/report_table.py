@@ -163,13 +163,14 @@ def _worths(report: Report) -> list[RenderableType]:
     for prediction, each in zip(report.predictions, report.worths, strict=True):
         if each.factor not in _WORTHS and each.factor != report.factor:
             continue
+        mark = _mark(report, prediction)
         table.add_row(
             units.factor(each.factor),
             units.times(each.worth),
             "" if math.isnan(each.last_echo) else units.times(each.last_echo),
             units.number(each.worth_per_s),
             f"{units.times(each.gain)}x",
-            _mark(report, prediction),
+            mark if mark.startswith("<-") else "",
         )
     return [table, _indented(_below_worths(report))]
 

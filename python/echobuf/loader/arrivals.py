@@ -317,5 +317,10 @@ class OrderedStates:
         left = self._replay.first_numbers()[position["fresh_offset"] - self._offset :]
         if not left.size:
             return position
-        entered = Entered(left, left[:0], self._replay.limit)
+        # The window may reach further: what comes behind enters in order.
+        limit = self._replay.limit
+        window = position["position"]["resident_end"] - position["fresh_offset"]
+        behind = np.arange(limit, limit + max(0, window - left.size), dtype=np.int64)
+        order = np.concatenate([left, behind])
+        entered = Entered(order, left[:0], limit + behind.size)
         return {**position, ENTERED_KEY: entered}

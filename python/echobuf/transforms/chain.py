@@ -13,6 +13,7 @@ import numpy as np
 from echobuf import _core
 from echobuf.field import Field
 from echobuf.transforms import dtypes
+from echobuf.transforms.alternating import words_of
 from echobuf.transforms.leaf import Leaf, Shown, flat
 from echobuf.transforms.lowering import Draft, Extent, Image, Step
 from echobuf.transforms.places import Link, Place
@@ -332,7 +333,13 @@ class Chain(Leaf):
 
     def _step(self, kind: str, settings: dict[str, Any]) -> Step:
         assert self.place is not None
-        return Step(kind, self.place.number, settings)
+        return Step(kind, self._number, settings)
+
+    @property
+    def _number(self) -> int:
+        """The number of the operation in random draws, and what keys its words."""
+        assert self.place is not None
+        return self.place.number | words_of(self.place.operation)
 
     def _move_step(self, kind: str, settings: dict[str, Any]) -> Step:
         step = self._step(kind, settings)

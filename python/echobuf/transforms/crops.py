@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from echobuf.transforms import arguments
+from echobuf.transforms.alternating import Alternating, AlternatingFlip
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.leaf import MOST_NUMBERS
 from echobuf.transforms.operation import Operation
@@ -13,8 +14,8 @@ from echobuf.transforms.operation import Operation
 _BORDERS = ("constant", "edge", "reflect", "symmetric")
 
 
-@dataclass(frozen=True, eq=False)
-class RandomCrop(Operation):
+@dataclass(frozen=True, eq=False, repr=False)
+class RandomCrop(Alternating):
     """A window of an image, anywhere in it.
 
     Args:
@@ -26,8 +27,11 @@ class RandomCrop(Operation):
             integers its fraction is cut off.
         padding_mode: "constant", "edge" (the outermost pixel again), "reflect" (the
             image mirrored, without its outermost pixel) or "symmetric" (with it).
+        alternate: draw one window for two uses of an example in an epoch, mirrored
+            about the middle at the second: as far from the right and bottom edge as the
+            first is from the left and top. Otherwise uses are independent.
 
-    As `torchvision.transforms.v2.RandomCrop`.
+    As `torchvision.transforms.v2.RandomCrop`, but for `alternate`.
 
     Examples:
         >>> image = np.arange(16, dtype=np.uint8).reshape(4, 4)
@@ -47,6 +51,7 @@ class RandomCrop(Operation):
 
     def __post_init__(self) -> None:
         arguments.make_plain(self)
+        self._check_alternate()
         arguments.size(self, self.size)
         self._padding()
         arguments.flag(self, "pad_if_needed", self.pad_if_needed)
@@ -171,7 +176,7 @@ class CenterCrop(Operation):
         add_crop(chain, (rows, columns), first, (1, 1))
 
 
-class _Flip(Operation):
+class _Flip(AlternatingFlip):
     """The base of both flips."""
 
     p: float
@@ -179,7 +184,12 @@ class _Flip(Operation):
 
     def __post_init__(self) -> None:
         arguments.make_plain(self)
+        self._check_alternate()
         arguments.probability(self, self.p)
+        if self.alternate and self.p != 0.5:
+            raise self.refusal(
+                "p", self.p, "0.5, the default, with `alternate=True`: every second"
+            )
 
     def add_to(self, chain: Chain) -> None:
         extent = chain.image()
@@ -187,12 +197,18 @@ class _Flip(Operation):
         chain.move("flip", settings, extent)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RandomHorizontalFlip(_Flip):
     """Images mirrored left to right, with a probability.
 
     Args:
         p: the probability.
+        alternate: mirror an example in every second of its uses in an epoch, by chance
+            the first or the second of them; `p` is 0.5 then. Otherwise uses are
+            independent.
+
+    Source of `alternate`: K. Jordan, "94% on CIFAR-10 in 3.29 seconds on a single GPU"
+    (arXiv:2404.00498), where epochs alternate; here the uses within an epoch do.
 
     Examples:
         >>> row = np.array([[1, 2, 3]], np.uint8)
@@ -206,12 +222,15 @@ class RandomHorizontalFlip(_Flip):
     _axis = 1
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RandomVerticalFlip(_Flip):
     """Images mirrored top to bottom, with a probability.
 
     Args:
         p: the probability.
+        alternate: mirror an example in every second of its uses in an epoch, by chance
+            the first or the second of them; `p` is 0.5 then. Otherwise uses are
+            independent.
 
     Examples:
         >>> column = np.array([[1], [2], [3]], np.uint8)

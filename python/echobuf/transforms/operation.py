@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from echobuf.errors import OptionError, show
-from echobuf.transforms.chain import Chain
 
 if TYPE_CHECKING:
     from echobuf.transforms.chain import Chain

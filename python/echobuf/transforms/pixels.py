@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from echobuf.transforms import arguments, dtypes
+from echobuf.transforms.alternating import Alternating
 from echobuf.transforms.arguments import Pair
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.operation import Operation
@@ -267,8 +268,8 @@ MOST_PIXELS = 2**25 - 1
 """Pixels of an image whose mean the core can take."""
 
 
-@dataclass(frozen=True, eq=False)
-class ColorJitter(Operation):
+@dataclass(frozen=True, eq=False, repr=False)
+class ColorJitter(Alternating):
     """Random changes of brightness, contrast, saturation and hue, in random order.
 
     Args:
@@ -278,8 +279,12 @@ class ColorJitter(Operation):
         saturation: the same.
         hue: by how much of a full turn, least and most, within -0.5 ... 0.5; a number
             x is (-x, x); None leaves it.
+        alternate: draw factors and their order for two uses of an example in an epoch,
+            each factor mirrored about the middle of its range at the second: 0.9 of
+            0.5 ... 1.5 becomes 1.1. Otherwise uses are independent.
 
-    As `torchvision.transforms.v2.ColorJitter`, for 1 or 3 channels, floats in 0 ... 1.
+    As `torchvision.transforms.v2.ColorJitter`, for 1 or 3 channels, floats in 0 ... 1,
+    but for `alternate`.
 
     Examples:
         >>> image = np.full((1, 1, 3), [200, 100, 50], np.uint8)
@@ -296,6 +301,7 @@ class ColorJitter(Operation):
 
     def __post_init__(self) -> None:
         arguments.make_plain(self)
+        self._check_alternate()
         self._ranges()
 
     def _ranges(self) -> list[Pair | None]:

@@ -228,8 +228,7 @@ class PointsChain(Chain):
         return super()._step(kind, settings)
 
     def _moved(self, kind: str, settings: dict[str, Any], extent: Extent) -> None:
-        assert self.place is not None
-        step = Step(kind, self.place.number, settings)
+        step = Step(kind, self._number, settings)
         self.moves.append((step, self.gates))
         self._resize(extent)
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from echobuf import _core
 from echobuf.field import Field, row_bytes
+from echobuf.transforms.alternating import words_of
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.choices import mixes_in
 from echobuf.transforms.lowering import Extent
@@ -93,7 +94,7 @@ def _windowed(
         row_bytes=row_bytes(field),
         bytes=math.prod(result.shape) * result.dtype.itemsize,
         length=window.length,
-        operation=places[0].number,
+        operation=places[0].number | words_of(window),
         mask=mask,
         pieces=[] if made is None else [(window.length, made)],
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from echobuf.transforms import arguments
+from echobuf.transforms.alternating import Alternating
 from echobuf.transforms.arguments import Pair
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.crops import filling
@@ -85,8 +86,8 @@ class Resize(Operation):
         return (small, large) if height <= width else (large, small)
 
 
-@dataclass(frozen=True, eq=False)
-class RandomResizedCrop(Operation):
+@dataclass(frozen=True, eq=False, repr=False)
+class RandomResizedCrop(Alternating):
     """A window of any place, size and shape, made of one size.
 
     Args:
@@ -95,9 +96,12 @@ class RandomResizedCrop(Operation):
         ratio: the window's width over its height, least and most.
         interpolation: "bilinear", "bicubic" or "nearest".
         antialias: as in `Resize`.
+        alternate: draw one window for two uses of an example in an epoch, mirrored
+            about the middle of the image at the second, its size and shape the same.
+            Otherwise uses are independent.
 
-    As `torchvision.transforms.v2.RandomResizedCrop`. Source: C. Szegedy et al., "Going
-    deeper with convolutions" (arXiv:1409.4842), section 6.
+    As `torchvision.transforms.v2.RandomResizedCrop`, but for `alternate`. Source: C.
+    Szegedy et al., "Going deeper with convolutions" (arXiv:1409.4842), section 6.
 
     Examples:
         >>> image = np.zeros((64, 80, 3), np.uint8)
@@ -114,6 +118,7 @@ class RandomResizedCrop(Operation):
 
     def __post_init__(self) -> None:
         arguments.make_plain(self)
+        self._check_alternate()
         arguments.size(self, self.size)
         arguments.pair(self, "scale", self.scale, 0.0)
         arguments.ratio(self, self.ratio)
@@ -175,8 +180,8 @@ WARP_MODES = ("nearest", "bilinear")
 _MOST_DEGREES = 1e6
 
 
-@dataclass(frozen=True, eq=False)
-class RandomRotation(Operation):
+@dataclass(frozen=True, eq=False, repr=False)
+class RandomRotation(Alternating):
     """Images turned about a point.
 
     Args:
@@ -187,8 +192,10 @@ class RandomRotation(Operation):
             the middle.
         fill: the value outside the image: a number, or one for each channel; of uint8
             rounded to a whole one, of two the even one.
+        alternate: draw one angle for two uses of an example in an epoch, mirrored about
+            the middle of `degrees` at the second. Otherwise uses are independent.
 
-    As `torchvision.transforms.v2.RandomRotation`.
+    As `torchvision.transforms.v2.RandomRotation`, but for `alternate`.
 
     Examples:
         >>> image = np.array([[1, 2], [3, 4]], np.uint8)
@@ -208,6 +215,7 @@ class RandomRotation(Operation):
 
     def __post_init__(self) -> None:
         arguments.make_plain(self)
+        self._check_alternate()
         _degrees(self, "degrees", self.degrees)
         arguments.choice(self, "interpolation", self.interpolation, WARP_MODES)
         if self.expand is not False:
@@ -222,8 +230,8 @@ class RandomRotation(Operation):
         _add_warp(chain, self, (-low, -high))
 
 
-@dataclass(frozen=True, eq=False)
-class RandomAffine(Operation):
+@dataclass(frozen=True, eq=False, repr=False)
+class RandomAffine(Alternating):
     """Images turned, moved, scaled and sheared about a point.
 
     Args:
@@ -237,8 +245,11 @@ class RandomAffine(Operation):
             rounded to a whole one, of two the even one.
         center: x and y of the point, in pixels from the top left corner; by default
             the middle.
+        alternate: draw angle, translation, scale and shear for two uses of an example
+            in an epoch, each mirrored about the middle of its range at the second.
+            Otherwise uses are independent.
 
-    As `torchvision.transforms.v2.RandomAffine`.
+    As `torchvision.transforms.v2.RandomAffine`, but for `alternate`.
 
     Examples:
         >>> image = np.arange(1, 10, dtype=np.uint8).reshape(3, 3)
@@ -259,6 +270,7 @@ class RandomAffine(Operation):
 
     def __post_init__(self) -> None:
         arguments.make_plain(self)
+        self._check_alternate()
         _degrees(self, "degrees", self.degrees)
         self._translate()
         self._scale()

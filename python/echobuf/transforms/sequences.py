@@ -7,6 +7,7 @@ from typing import Any
 
 from echobuf import _core
 from echobuf.transforms import arguments, dtypes
+from echobuf.transforms.alternating import Alternating
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.operation import Operation
 
@@ -124,13 +125,16 @@ class TokenLabels(Operation):
         self.mask.add_mask(chain, int(self.ignore_index))
 
 
-@dataclass(frozen=True, eq=False)
-class RandomGain(Operation):
+@dataclass(frozen=True, eq=False, repr=False)
+class RandomGain(Alternating):
     """A random gain, uniform in decibels; for floats of any shape.
 
     Args:
         min_db: the least.
         max_db: the most.
+        alternate: draw one gain for two uses of an example in an epoch, mirrored about
+            the middle of both, in decibels, at the second. Otherwise uses are
+            independent.
 
     Examples:
         >>> signal = np.ones(3, np.float32)
@@ -147,6 +151,7 @@ class RandomGain(Operation):
 
     def __post_init__(self) -> None:
         arguments.make_plain(self)
+        self._check_alternate()
         low = arguments.number(self, "min_db", self.min_db, -700.0, 700.0)
         arguments.number(self, "max_db", self.max_db, low, 700.0)
 

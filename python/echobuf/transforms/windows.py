@@ -6,6 +6,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 
 from echobuf.transforms import arguments
+from echobuf.transforms.alternating import Alternating
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.crops import add_crop
 from echobuf.transforms.operation import Operation
@@ -60,8 +61,8 @@ class Window(Operation):
         chain.shape = tuple(shape)
 
 
-@dataclass(frozen=True, eq=False)
-class RandomWindow(Window):
+@dataclass(frozen=True, eq=False, repr=False)
+class RandomWindow(Alternating, Window):
     """A window of a longer sequence, anywhere in it; of any dtype.
 
     First in the chain of a ragged leaf it makes the leaf one of fixed shape, `[length,
@@ -74,6 +75,9 @@ class RandomWindow(Window):
         length: of the window.
         axis: along which: 0, or -1, the last. Of spectrograms [frequency, time] and
             [channel, frequency, time] the last is that of time.
+        alternate: draw one window for two uses of an example in an epoch, mirrored
+            about the middle at the second: as far from the end as the first is from the
+            start. Otherwise uses are independent.
 
     Examples:
         >>> signal = np.arange(100)
@@ -106,6 +110,10 @@ class RandomWindow(Window):
     length: int
     axis: int = 0
     take = "random"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check_alternate()
 
     def _place(self, extent: int) -> tuple[int, int]:
         return 0, extent - self.length + 1

@@ -82,8 +82,11 @@ class PlannedLeaves {
         target += of.bytes;
       } else if (plan->windowed()) {
         const RecordRows& rows = (*records.rows)[i];
-        examples_.push_back({transformed_.window(*plan, {records.key, draw, row}, rows),
-                             target, draw, row, use});
+        transform::DrawNumber number{records.key, draw, row};
+        number.record = use.record;
+        number.echo = use.echo;
+        const RecordRows window = transformed_.window(*plan, number, rows);
+        examples_.push_back({window, target, draw, row, use});
         target += plan->bytes;
       } else {
         const RecordRows& rows = (*records.rows)[i];

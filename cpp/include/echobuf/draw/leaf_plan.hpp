@@ -65,6 +65,8 @@ class LeafPlan {
   /// The operation that chooses a partner, if one does. The same in all plans of a
   /// buffer.
   virtual std::optional<std::uint32_t> partner_operation() const = 0;
+  /// Returns whether it depends on which use of its record a draw is.
+  virtual bool alternates() const { return false; }
   /// Its stages, for a device; null if only the host can carry it out.
   virtual const transform::Program* program() const { return nullptr; }
   /// `past_caches`: batches are larger than these. Throws std::bad_alloc.

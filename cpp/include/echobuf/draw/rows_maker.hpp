@@ -66,8 +66,10 @@ class RowsMaker {
       return source_.data();
     }
     if (rows >= length) {
-      const transform::DrawNumber number{
-          transform::transform_key(drawn.seed, drawn.epoch), drawn.draw, drawn.row};
+      transform::DrawNumber number{transform::transform_key(drawn.seed, drawn.epoch),
+                                   drawn.draw, drawn.row};
+      number.record = drawn.record;
+      number.echo = drawn.echo;
       return data + plan_.first_row(number, rows - length) * row_bytes_;
     }
     if (own > 0) std::memcpy(source_.data(), data, own * row_bytes_);

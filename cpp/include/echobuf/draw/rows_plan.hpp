@@ -40,6 +40,13 @@ struct RowsPlan {
 
   bool windowed() const { return take != Take::kAll; }
 
+  /// Returns whether it depends on which use of its record a draw is.
+  bool alternates() const {
+    return transform::alternates(operation) ||
+           std::any_of(pieces.begin(), pieces.end(),
+                       [](const Piece& piece) { return piece.plan->alternates(); });
+  }
+
   /// Bytes of a row of a window, before it is changed.
   std::size_t window_row() const { return mask ? 1 : row_bytes; }
 
@@ -48,8 +55,9 @@ struct RowsPlan {
                           std::uint64_t spare) const {
     if (take == Take::kCenter) return spare / 2;
     constexpr std::uint64_t kMost = std::numeric_limits<std::uint32_t>::max();
-    return transform::Words(number, operation)
-        .below(static_cast<std::uint32_t>(std::min(spare + 1, kMost)));
+    transform::Words words = transform::words_of(number, operation);
+    const auto places = static_cast<std::uint32_t>(std::min(spare + 1, kMost));
+    return words.place(words.word(), places);
   }
 
   /// Of what makers need beside it.

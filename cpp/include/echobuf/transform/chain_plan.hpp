@@ -25,6 +25,7 @@ class ChainPlan : public LeafPlan {
   std::optional<std::uint32_t> partner_operation() const override {
     return program_.mix_operation();
   }
+  bool alternates() const override { return program_.alternates(); }
   std::unique_ptr<LeafMaker> maker(bool past_caches) const override {
     return std::make_unique<Maker>(program_, past_caches);
   }
@@ -41,7 +42,9 @@ class ChainPlan : public LeafPlan {
                               drawn.row,
                               drawn.first_element,
                               drawn.first_row,
-                              drawn.rows};
+                              drawn.rows,
+                              drawn.record,
+                              drawn.echo};
       executor_.execute(number, drawn.example, drawn.partner, target);
     }
 

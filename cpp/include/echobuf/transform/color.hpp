@@ -97,7 +97,7 @@ struct Jitter {
     }
     ECHOBUF_UNROLL
     for (uint32_t k = 0; k < kKinds; ++k) {
-      const double factor = words.uniform(least[k], most[k]);
+      const double factor = words.antithetic(least[k], most[k]);
       d.factor[k] = static_cast<float>(factor);
       d.rest[k] = static_cast<float>(1.0 - factor);
     }

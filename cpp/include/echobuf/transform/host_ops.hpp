@@ -44,7 +44,8 @@ class HostOps {
   /// About one of them.
   void draw(int32_t i, const DrawNumber& number, bool partner) const {
     const OpBlock& block = stage_->ops[i];
-    const Words words(number, block.number + (partner ? kPartnerOperation : 0));
+    const Words words =
+        words_of(number, block.number + (partner ? kPartnerOperation : 0));
     with_op(block, [&](const auto& op) {
       using Op = std::decay_t<decltype(op)>;
       if constexpr (std::is_same_v<Op, Custom>)

@@ -50,8 +50,8 @@ struct Crop {
   ECHOBUF_HD Draw draw(Words words) const {
     const uint32_t first = words.word();
     const uint32_t second = words.word();
-    const uint32_t down = scaled(columns_first != 0 ? second : first, tops);
-    const uint32_t right = scaled(columns_first != 0 ? first : second, lefts);
+    const uint32_t down = words.place(columns_first != 0 ? second : first, tops);
+    const uint32_t right = words.place(columns_first != 0 ? first : second, lefts);
     return {top + static_cast<int32_t>(down), left + static_cast<int32_t>(right)};
   }
   ECHOBUF_HD int32_t source(const Draw& d, Axis axis, int32_t i) const {
@@ -71,7 +71,7 @@ struct Flip {
     uint32_t on;
   };
 
-  ECHOBUF_HD Draw draw(Words words) const { return {words.chance(p) ? 1u : 0u}; }
+  ECHOBUF_HD Draw draw(Words words) const { return {words.either(p) ? 1u : 0u}; }
   ECHOBUF_HD int32_t source(const Draw& d, Axis which, int32_t i) const {
     if (which != axis || d.on == 0) return i;
     return (axis == Axis::kRow ? in.height : in.width) - 1 - i;

@@ -63,7 +63,7 @@ struct Gain {
 
   ECHOBUF_HD Draw draw(Words words, const Extent&) const {
     constexpr double kPerDecibel = 0.11512925464970228;  // ln 10 / 20
-    return {static_cast<float>(exact::exp(words.uniform(low, high) * kPerDecibel))};
+    return {static_cast<float>(exact::exp(words.antithetic(low, high) * kPerDecibel))};
   }
   ECHOBUF_HD float element(const Draw& d, float v, int, const Place&) const {
     return v * d.factor;

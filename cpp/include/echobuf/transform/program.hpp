@@ -68,6 +68,14 @@ struct Program {
       if (stage.mix >= 0) return stage.ops[stage.mix].number;
     return std::nullopt;
   }
+
+  /// Returns whether an operation is another at every second use of a record.
+  bool alternates() const {
+    for (const Stage& stage : stages)
+      for (std::int32_t i = 0; i < stage.count; ++i)
+        if (transform::alternates(stage.ops[i].number)) return true;
+    return false;
+  }
 };
 
 }  // namespace echobuf::transform

@@ -126,9 +126,9 @@ struct Resample {
       const auto rows = static_cast<int32_t>(h);
       const auto columns = static_cast<int32_t>(w);
       return {static_cast<int32_t>(
-                  scaled(down, static_cast<uint32_t>(in.height - rows + 1))),
+                  words.place(down, static_cast<uint32_t>(in.height - rows + 1))),
               static_cast<int32_t>(
-                  scaled(right, static_cast<uint32_t>(in.width - columns + 1))),
+                  words.place(right, static_cast<uint32_t>(in.width - columns + 1))),
               rows, columns};
     }
     return central();

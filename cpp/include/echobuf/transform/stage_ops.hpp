@@ -106,15 +106,18 @@ class StageChance {
   /// Asks chance about operation `i`.
   ECHOBUF_HD static void draw(int32_t i, const DrawNumber& number, bool partner,
                               DrawBlock* blocks) {
-    const Words words(number, S::number(i) + (partner ? kPartnerOperation : 0));
-    draw_from<0>(i, words, blocks);
+    draw_from<0>(i, number, partner, blocks);
   }
 
  private:
   template <int k>
-  ECHOBUF_HD static void draw_from(int32_t i, const Words& words, DrawBlock* blocks) {
+  ECHOBUF_HD static void draw_from(int32_t i, const DrawNumber& number, bool partner,
+                                   DrawBlock* blocks) {
     if constexpr (k < S::kCount) {
-      if (i != k) return draw_from<k + 1>(i, words, blocks);
+      if (i != k) return draw_from<k + 1>(i, number, partner, blocks);
+      constexpr uint32_t kNumber = S::number(k);
+      Words words(number, kNumber + (partner ? kPartnerOperation : 0));
+      if constexpr (alternates(kNumber)) words.alternate(number);
       constexpr auto op = S::template op<k>();
       using Draw = typename decltype(S::template op<k>())::Draw;
       if constexpr (requires { op.draw(words); })

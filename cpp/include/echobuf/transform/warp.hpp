@@ -79,12 +79,12 @@ struct AffineDraw {
 ECHOBUF_HD inline AffineDraw draw_affine(Words words, const double* degrees,
                                          const double* shift, const double* scale,
                                          const double* shear_x, const double* shear_y) {
-  const double angle = words.uniform(degrees[0], degrees[1]);
-  const double right = exact::round_even(words.uniform(-shift[0], shift[0]));
-  const double down = exact::round_even(words.uniform(-shift[1], shift[1]));
-  const double size = words.uniform(scale[0], scale[1]);
-  const double along_x = words.uniform(shear_x[0], shear_x[1]);
-  const double along_y = words.uniform(shear_y[0], shear_y[1]);
+  const double angle = words.antithetic(degrees[0], degrees[1]);
+  const double right = exact::round_even(words.antithetic(-shift[0], shift[0]));
+  const double down = exact::round_even(words.antithetic(-shift[1], shift[1]));
+  const double size = words.antithetic(scale[0], scale[1]);
+  const double along_x = words.antithetic(shear_x[0], shear_x[1]);
+  const double along_y = words.antithetic(shear_y[0], shear_y[1]);
   const exact::Turn rotation = exact::turn(angle);
   const exact::Turn tilted = exact::turn(angle - along_y);
   const exact::Turn x = exact::turn(along_x);

@@ -29,6 +29,13 @@
 //              a > 1 (Ulrich): U = 2u - 1, S = U^2 + v^2;
 //              1/2 + U * v / S * sqrt(1 - S^(2 / (2a - 1))) if 0 < S <= 1.
 //              1/2 after 64 attempts that failed.
+//   alternate  an operation that alternates takes its words under another key: words 0
+//              and 1 of the block of the counter (n mod 2^32, n div 2^32 mod 2^16 +
+//              65535 * 2^16, k, 0) under K; its own counters have d = 0. n is the
+//              number of the record among the epoch's fresh examples, k half of its
+//              uses before, or 0 where all uses share their words. At every second use
+//              a word w of a choice that has an opposite becomes 2^32 - 1 - w, and
+//              place i of n becomes n - 1 - i.
 //
 // Sources: M. J. Wichura, "Algorithm AS 241: the percentage points of the normal
 // distribution", Applied Statistics 37 (1988), routine PPND7; L. Devroye, "Non-uniform
@@ -40,6 +47,15 @@ namespace echobuf::transform {
 inline constexpr uint32_t kTransformTag = 0xB0;
 /// Added to the number of an operation for the partner in a mix.
 inline constexpr uint32_t kPartnerOperation = 0x8000;
+/// Added to that of one that alternates: two uses of a record share its words, or all.
+inline constexpr uint32_t kPairOperation = 0x10000;
+inline constexpr uint32_t kRecordOperation = 0x20000;
+inline constexpr uint32_t kKeyOperation = 0xFFFF;  // chooses keys, and is no operation
+
+/// True if an operation of this number is another at every second use of a record.
+ECHOBUF_HD constexpr bool alternates(uint32_t operation) {
+  return operation >= kPairOperation;
+}
 inline constexpr uint32_t kElementBlocks = 0x80000000u;
 
 ECHOBUF_HD inline Philox4x32Key transform_key(uint64_t seed, uint64_t epoch) {
@@ -75,7 +91,24 @@ ECHOBUF_HD inline uint32_t scaled(uint32_t word, uint32_t n) {
 class Words {
  public:
   ECHOBUF_HD Words(const DrawNumber& number, uint32_t operation)
-      : number_(number), operation_(operation) {}
+      : key_(number.key),
+        draw_(number.draw),
+        row_(number.row),
+        first_element_(number.first_element),
+        first_row_(number.first_row),
+        rows_(number.rows),
+        operation_(operation) {}
+
+  /// Of an operation that alternates, before the first word: keys them by the record in
+  /// place of the draw. `number`: that of the constructor.
+  ECHOBUF_HD void alternate(const DrawNumber& number) {
+    const uint32_t pair = operation_ >= kRecordOperation ? 0 : number.echo / 2;
+    const Philox4x32Block block =
+        philox4x32(counter_of(number.record, kKeyOperation, pair, 0), number.key);
+    key_ = {{block.word[0], block.word[1]}};
+    draw_ = 0;
+    opposite_ = (number.echo & 1) != 0;
+  }
 
   ECHOBUF_HD uint32_t word() {
     if (used_ == 4) next_block();
@@ -95,6 +128,19 @@ class Words {
   ECHOBUF_HD bool chance(double p) { return uniform() < p; }
   ECHOBUF_HD uint32_t below(uint32_t n) { return scaled(word(), n); }
 
+  // Choices that have an opposite, which every second use makes if the operation
+  // alternates:
+  ECHOBUF_HD bool either(double p) { return antithetic() < p; }
+  ECHOBUF_HD double antithetic() { return unit(opposite_ ? ~word() : word()); }
+  ECHOBUF_HD double antithetic(double low, double high) {
+    return low + (high - low) * antithetic();
+  }
+  /// The place below `n` that a word stands for.
+  ECHOBUF_HD uint32_t place(uint32_t word, uint32_t n) const {
+    const uint32_t at = scaled(word, n);
+    return opposite_ ? n - 1 - at : at;
+  }
+
   /// Begins a new block at the next word.
   ECHOBUF_HD void next_block() {
     ++index_;
@@ -103,29 +149,25 @@ class Words {
   }
 
   ECHOBUF_HD Philox4x32Block block(uint32_t index) const {
-    return philox4x32(counter(index), number_.key);
+    return philox4x32(counter(index), key_);
   }
   /// The counter of block `index`, which only its last word depends on.
   ECHOBUF_HD Philox4x32Block counter(uint32_t index) const {
-    return {{static_cast<uint32_t>(number_.draw),
-             (static_cast<uint32_t>(number_.draw >> 32) & 0xFFFFu) | operation_ << 16,
-             number_.row, index}};
+    return counter_of(draw_, operation_, row_, index);
   }
-  ECHOBUF_HD const Philox4x32Key& key() const { return number_.key; }
+  ECHOBUF_HD const Philox4x32Key& key() const { return key_; }
   /// The rows of the whole example, of which `height` are at hand.
   ECHOBUF_HD int32_t rows(int32_t height) const {
-    return number_.rows == 0 ? height : static_cast<int32_t>(number_.rows);
+    return rows_ == 0 ? height : static_cast<int32_t>(rows_);
   }
   /// The row of the example that comes first among those at hand.
-  ECHOBUF_HD int32_t first_row() const {
-    return static_cast<int32_t>(number_.first_row);
-  }
+  ECHOBUF_HD int32_t first_row() const { return static_cast<int32_t>(first_row_); }
   /// Of an element.
   ECHOBUF_HD Philox4x32Block element(uint32_t index) const {
     return block(element_block(index));
   }
   ECHOBUF_HD uint32_t element_block(uint32_t index) const {
-    return kElementBlocks + number_.first_element + index;
+    return kElementBlocks + first_element_ + index;
   }
 
  private:
@@ -133,14 +175,34 @@ class Words {
     block_ = block(index_);
     filled_ = true;
   }
+  ECHOBUF_HD static Philox4x32Block counter_of(uint64_t draw, uint32_t operation,
+                                               uint32_t row, uint32_t index) {
+    return {{static_cast<uint32_t>(draw),
+             (static_cast<uint32_t>(draw >> 32) & 0xFFFFu) | operation << 16, row,
+             index}};
+  }
 
-  DrawNumber number_;
+  Philox4x32Key key_;
+  uint64_t draw_;
+  uint32_t row_;
+  uint32_t first_element_;
+  uint32_t first_row_;
+  uint32_t rows_;
   uint32_t operation_;
   uint32_t index_ = 0;
   uint32_t used_ = 0;
   bool filled_ = false;
+  bool opposite_ = false;  // of an operation that alternates: at every second use
   Philox4x32Block block_{};
 };
+
+/// The words of an operation that alternates if its number says so. Where the number is
+/// a constant, ask alternates() of it: kernels then have no code for the other case.
+ECHOBUF_HD inline Words words_of(const DrawNumber& number, uint32_t operation) {
+  Words words(number, operation);
+  if (alternates(operation)) words.alternate(number);
+  return words;
+}
 
 // The quantile of the standard normal distribution, by PPND7, in two parts. Its third,
 // for r > 5, begins at e^-25, and (word + 1/2) * 2^-32 stays 2^-33 away from 0 and 1.

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from echobuf import BatchInfo, EchoBuffer, EchoLoader, Field
+from echobuf import EchoBuffer, EchoLoader, Field
 from echobuf.cli.bench.candidates.base import (
     Echoing,
     check_batch,
@@ -26,8 +26,6 @@ FACTOR = 8
 
 class Draw:
     """`next_batch()` or, with `"out": true`, `next_batch(out=)`, from a full window.
-
-    With `"with_info": true` each batch comes with its `BatchInfo`.
 
     A window, unlike a replay buffer, is not drawn from without end: when its passes are
     drawn, fresh records replace its oldest eighth, outside the timed part.
@@ -49,23 +47,17 @@ class Draw:
             raise ValueError(f"{self.batches} batches are more than one pass")
         if window % FACTOR:
             raise ValueError(f"{window} records are not {FACTOR} equal segments")
-        self.with_info = settings.get("with_info", False)
-        self.out: Any = None
+        self.out = None
         if settings.get("out"):
-            size = settings["batch"]
             self.out = {
-                name: np.zeros((size, *array.shape[1:]), array.dtype)
+                name: np.zeros((settings["batch"], *array.shape[1:]), array.dtype)
                 for name, array in self.records.items()
             }
-            if self.with_info:
-                dtypes = (np.int64, np.int32, np.float32, np.int64)
-                self.out = self.out, BatchInfo(*(np.zeros(size, d) for d in dtypes))
         self.buffer = EchoBuffer(
             {name: Field(a.shape[1:], a.dtype) for name, a in self.records.items()},
             batch_size=settings["batch"],
             window=window,
             factor=FACTOR,
-            with_info=self.with_info,
         )
         self.segment = window // FACTOR
         self.next_segment = 0
@@ -76,8 +68,7 @@ class Draw:
         self.buffer.put_batch(self.records)
         self.buffer.close()
         settings = {**self.settings, "batch": None}
-        batches = (b[0] if self.with_info else b for b in self.buffer)
-        indices = [check_batch(self.records, b, settings) for b in batches]
+        indices = [check_batch(self.records, b, settings) for b in self.buffer]
         check_uses(indices, self.settings["records"], FACTOR)
         self.buffer.reset()
         for _ in range(FACTOR):
