@@ -297,7 +297,7 @@ TEST(Workers, AControlBlockOfAnotherSizeIsRefused) {
   EXPECT_THROW(ControlBlock(control_block.fd(), 1000),
                std::system_error);  // past its end
   EXPECT_THROW(ControlBlock(-1, 2), std::system_error);
-  const SharedMemory other(std::size_t{1} << 16);
+  const SharedMemory other(std::size_t{1} << 22);
   EXPECT_THROW(ControlBlock(other.fd(), 2), std::invalid_argument);
 }
 

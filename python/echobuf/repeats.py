@@ -51,6 +51,8 @@ class Repeats:
         3.73
         >>> round(repeats.last_echo(4), 2)  # and the last of them
         0.85
+        >>> round(repeats.mean_worth(4), 2)  # each of them, on average
+        0.93
         >>> repeats.stop_factor(6.5), round(repeats.enough_factor(6.5), 1)
         (6.5, 6.3)
         >>> round(Repeats(epochs=30).enough_factor(6.5), 1)  # seen often enough

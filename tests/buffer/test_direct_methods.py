@@ -43,7 +43,7 @@ def test_an_object_of_another_class_is_refused():
 def test_calls_with_wrong_arguments_raise():
     buffer = core()
     row = np.zeros(2, "f4")
-    for arguments in [(), (row,), (row, False), (row, False, None, None, None)]:
+    for arguments in [(), (row,), (row, False), (row, False, None, None, None, None)]:
         with pytest.raises(TypeError, match="put_tree"):
             buffer.put_tree(*arguments)
     for arguments in [(row, False, "soon"), (row, False, None, "term")]:

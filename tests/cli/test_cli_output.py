@@ -193,6 +193,8 @@ BAD = {
     ("analyze", "--storage-rate"): ["x", "0", "-1", "nan", "inf", ""],
     ("analyze", "--peer-rate"): ["x", "0", "-1", "nan", "inf", ""],
     ("analyze", "--cached"): ["x", "-1", "2", "nan", ""],
+    ("analyze", "--epochs"): ["x", "0", "-1", "0.5", "nan", "inf", ""],
+    ("analyze", "--repeat-lifetime"): ["x", "-1", "nan", ""],
     ("analyze", "--json"): ["{folder}", "{file}/below", "missing/x.json", "a\0b"],
     ("analyze", "--plot"): ["{folder}", "x.jpg", "missing/x.png", "a\0b.png", ""],
 }

@@ -8,6 +8,7 @@ SETUP = """
 import resource
 from contextlib import contextmanager
 import numpy as np
+import optree  # which the first buffer imports
 import pytest
 import echobuf
 from helpers import Worker, expected_batches

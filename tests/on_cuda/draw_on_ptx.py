@@ -57,6 +57,8 @@ PARTS_OF_BATCH = np.dtype(
         ("count", "u4"),
         ("key", "u4", 2),
         ("draw", "u8"),
+        ("records", "u8"),
+        ("echoes", "u8"),
         ("part", PART, PARTS),
     ]
 )

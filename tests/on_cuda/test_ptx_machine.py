@@ -148,7 +148,7 @@ def test_launches_that_a_driver_refuses():
     layout, parts = draw.layout()[0].tobytes(), draw.by_value()
     with pytest.raises(PtxHostError, match=r"takes 2 arguments, not 1"):
         module.launch("echobuf_draw", [1], [256], [layout])
-    with pytest.raises(PtxHostError, match=r"argument 1 has 1047 bytes.* takes 1048"):
+    with pytest.raises(PtxHostError, match=r"argument 1 has 1063 bytes.* takes 1064"):
         module.launch("echobuf_draw", [1], [256], [layout, parts[:-1]])
     with pytest.raises(PtxHostError, match=r"512 threads"):
         module.launch("echobuf_draw", [1], [512], [layout, parts])

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import markdown
 
@@ -15,10 +16,16 @@ from programs import finish, start  # noqa: E402 - beside the tests of faults
 PAGE = HERE.parents[1] / "docs" / "workers.md"
 
 
-def test_the_script(tmp_path):
-    (code,) = markdown.blocks(PAGE, "python")
+BLOCKS = markdown.blocks(PAGE, "python")
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_script(tmp_path, number):
     script = tmp_path / "script.py"
-    script.write_text(code.replace("...", "print(*batch['id'])"))
+    lines = BLOCKS[number].splitlines()
+    if number == 1:  # makes a loader, and leaves the loop to the reader
+        lines += ["    for batch in loader:", "        ..."]
+    script.write_text("\n".join(lines).replace("...", "print(*batch['id'])"))
     (tmp_path / "photos.py").write_text((HERE / "photos.py").read_text())
     served = np.array(finish(start(script)).split(), int)
     assert (np.bincount(served) == 2).all()
@@ -26,7 +33,7 @@ def test_the_script(tmp_path):
 
 
 def test_a_script_without_its_guard_gets_an_error_that_names_it(tmp_path):
-    (code,) = markdown.blocks(PAGE, "python")
+    code = BLOCKS[0]
     head, _, body = code.partition('if __name__ == "__main__":\n')
     script = tmp_path / "script.py"
     lines = [line.removeprefix("    ") for line in body.splitlines()]

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "echobuf/buffer/options.hpp"
+#include "echobuf/store/host_store.hpp"
 #include "echobuf/sync/wait_for.hpp"
 
 namespace echobuf::workers {
