@@ -33,7 +33,7 @@ class InfoLeaves {
       std::byte* const leaf = leaves[info.leaf];
       switch (info.what) {
         case InfoLeaf::kIndex: {
-          std::int64_t* const to = at<std::int64_t>(leaf, row);
+          auto* const to = at<std::int64_t>(leaf, row);
           const auto first = static_cast<std::int64_t>(part.record);
           for (std::size_t i = 0; i < count; ++i) to[i] = first + places[i];
           break;
@@ -46,7 +46,7 @@ class InfoLeaves {
           std::fill_n(at<float>(leaf, row), count, 1.0F);
           break;
         case InfoLeaf::kVersion: {
-          std::int64_t* const to = at<std::int64_t>(leaf, row);
+          auto* const to = at<std::int64_t>(leaf, row);
           if (versions_ && versions_->any())
             versions_->copy(part.window, places, count, to);
           else

@@ -33,8 +33,8 @@ class Echoes {
 
   /// The echo of a place.
   std::uint32_t of(std::uint32_t place) const {
-    const auto own = std::lower_bound(starts_.begin(), starts_.end(), place,
-                                      std::greater<std::uint32_t>());
+    const auto own =
+        std::lower_bound(starts_.begin(), starts_.end(), place, std::greater<>());
     return echoes_[static_cast<std::size_t>(own - starts_.begin())];
   }
 
