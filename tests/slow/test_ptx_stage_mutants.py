@@ -119,7 +119,7 @@ MUTANTS = [  # chain, file, what stands there, what the mutant has
     ("mixed", STEPS, "to.offset(y, x, c)), v[c])", "to.offset(x, y, c)), v[c])"),
     ("mixed", STEPS, "if (who > 1 || !block", "if (who > 0 || !block"),
     ("bytes", OPS, "table.value[c][thread] =", "table.value[c][thread / 2] ="),
-    ("mixed", OPS, "S::number(i) + (partner", "S::number(i) + (!partner"),
+    ("mixed", OPS, "kNumber + (partner", "kNumber + (!partner"),
     ("resized", OPS, "(j - left) * tile.column_taps", "(j - left + 1) * tile.row_taps"),
     (  # unsigned for signed
         "padded",
