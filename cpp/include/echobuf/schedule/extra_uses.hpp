@@ -19,6 +19,7 @@ namespace echobuf {
 /// go by the phase itself, has too few by single records.
 class ExtraUses {
  public:
+  ExtraUses() = default;  // none
   ExtraUses(Ratio factor, std::uint64_t phase)
       : fraction_{factor.num % factor.den, factor.den},
         start_(factor.den - 1 - phase) {}
@@ -35,8 +36,8 @@ class ExtraUses {
   }
 
  private:
-  Ratio fraction_;  // below 1, not in lowest terms; 0 for a whole factor
-  std::uint64_t start_;
+  Ratio fraction_{0, 1};  // below 1; 0 for a whole factor
+  std::uint64_t start_ = 0;
 };
 
 /// The first records of a window, of which a pass sweeps some.
@@ -45,15 +46,14 @@ struct Sparse {
   std::uint64_t draws = 0;
   std::uint64_t number = 0;  // of the first of them, among those of `extra`
   std::uint64_t rank = 0;    // of those with the extra use, before the first
-  Ratio factor{1, 1};
-  std::uint64_t phase = 0;
+  ExtraUses extra;
 
   std::uint64_t left_out() const { return records - draws; }
 
   /// The place in the window of what the pass counts as number i.
   std::uint32_t place(std::uint32_t i) const {
     if (i >= draws) return static_cast<std::uint32_t>(i + left_out());
-    return static_cast<std::uint32_t>(ExtraUses(factor, phase).nth(rank + i) - number);
+    return static_cast<std::uint32_t>(extra.nth(rank + i) - number);
   }
   /// The same of many, in place.
   void place_all(std::uint32_t* numbers, std::uint64_t count) const {

@@ -149,12 +149,8 @@ class FixedSchedule {
   Sparse sparse(std::uint64_t oldest, std::uint64_t pass) const {
     if (!table_ || pass < oldest + least_life() || !table_->is_short(oldest)) return {};
     const std::uint64_t number = single_before(oldest);
-    return {table_->records(oldest),
-            extra_draws(oldest),
-            number,
-            extra_uses().before(number),
-            factor_,
-            phase_};
+    return {table_->records(oldest), extra_draws(oldest), number,
+            extra_uses().before(number), extra_uses()};
   }
 
   /// The oldest segment in the window of `pass`. Segments leave in the order in which
