@@ -6,6 +6,7 @@ import os
 import re
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
@@ -180,6 +181,21 @@ def feed(buffer: Any, ids: Sequence[int], sizes: Sequence[int]) -> None:
     """The only producer: closes when all is put."""
     put_all(buffer, ids, sizes)
     buffer.close()
+
+
+def check_uses(epochs: list[list[int]], kwargs: dict[str, Any], n: int) -> None:
+    """Checks the promise: each epoch by itself, and the mean over all of them."""
+    factor = ratio(kwargs["factor"])
+    segment = kwargs["window"] // math.ceil(factor)
+    in_all: Counter[int] = Counter()
+    for served in epochs:
+        uses = Counter(served)
+        assert sorted(uses) == list(range(n))
+        assert set(uses.values()) <= {math.floor(factor), math.ceil(factor)}
+        assert abs(len(served) - n * factor) <= segment
+        in_all += uses
+    for times in in_all.values():
+        assert abs(Fraction(times, len(epochs)) - factor) <= Fraction(1, 5)
 
 
 def drain(buffer: Any) -> Iterator[list[int]]:

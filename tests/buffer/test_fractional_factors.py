@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import echobuf
 from helpers import (
     KWARGS,
+    check_uses,
     drain,
     expected_batches,
     feed,
@@ -55,21 +56,6 @@ def options(draw: st.DrawFn) -> dict[str, Any]:
 FIRST = st.one_of(st.integers(0, 99), st.integers(2**63 - 100, 2**63 - 11))
 COUNTS = st.one_of(st.integers(1, 9), st.integers(1, 60))
 """Examples of an epoch; the fewest are less than a segment."""
-
-
-def check_uses(epochs: list[list[int]], kwargs: dict[str, Any], n: int) -> None:
-    """Checks the promise: each epoch by itself, and the mean over all of them."""
-    factor = ratio(kwargs["factor"])
-    segment = kwargs["window"] // math.ceil(factor)
-    in_all: Counter[int] = Counter()
-    for served in epochs:
-        uses = Counter(served)
-        assert sorted(uses) == list(range(n))
-        assert set(uses.values()) <= {math.floor(factor), math.ceil(factor)}
-        assert abs(len(served) - n * factor) <= segment
-        in_all += uses
-    for times in in_all.values():
-        assert abs(Fraction(times, len(epochs)) - factor) <= Fraction(1, 5)
 
 
 def example_epochs(n: int) -> list[np.int64]:

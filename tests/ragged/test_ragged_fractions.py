@@ -2,8 +2,6 @@
 
 import itertools
 import math
-from collections import Counter
-from fractions import Fraction
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +9,7 @@ from hypothesis import strategies as st
 from ragged_records import ROW_BYTES, check, make, put_all
 from ragged_reference import ragged_passes
 
-from helpers import WAIT_S, Worker
+from helpers import WAIT_S, Worker, check_uses
 from schedule_reference import ratio
 
 pytestmark = pytest.mark.contract
@@ -36,21 +34,6 @@ def tokens_of_epochs(draw, most):
     runs = draw(st.lists(runs, min_size=1, max_size=most // 10))
     lengths = [draw(st.integers(0, top)) for top, count in runs for _ in range(count)]
     return kwargs, lengths[:most]
-
-
-def check_uses(epochs, kwargs, n):
-    """Check the promise: each epoch by itself, and the mean over all of them."""
-    factor = ratio(kwargs["factor"])
-    segment = kwargs["window"] // math.ceil(factor)
-    in_all = Counter()
-    for served in epochs:
-        uses = Counter(served)
-        assert sorted(uses) == list(range(n))
-        assert set(uses.values()) <= {math.floor(factor), math.ceil(factor)}
-        assert abs(len(served) - n * factor) <= segment
-        in_all += uses
-    for times in in_all.values():
-        assert abs(Fraction(times, len(epochs)) - factor) <= Fraction(1, 5)
 
 
 @settings(max_examples=60)
