@@ -42,6 +42,19 @@ def test_settings_that_are_given_come_first():
     assert (report.measurements.window, report.measurements.max_factor) == (90, 3)
 
 
+def test_the_step_of_a_loader_with_infos_gets_them():
+    got = []
+    loader = EchoLoader(
+        Slow(200, 1e-4), batch_size=10, window=40, factor=4, with_info=True
+    )
+    analyzed(loader, 0.3, lambda given: got.append(given) or step(given))
+    assert len(got) > 2
+    for batch, info in got:
+        assert isinstance(info, echobuf.BatchInfo)
+        assert len(info.index) == len(batch)
+        assert not info.echo.any()  # an analysis does not echo
+
+
 def test_workers_of_a_loader_are_measured_and_advised_with():
     loader = EchoLoader(
         Slow(400, ITEM_S), batch_size=10, window=40, factor=4, num_workers=2

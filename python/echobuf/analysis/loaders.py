@@ -212,6 +212,7 @@ class LoaderSource:
         seed: of the transform.
         ragged: the loader's arguments for ragged leaves; empty without such leaves.
         kind: class of the loader, where it has ragged leaves.
+        with_info: whether the step gets batches with their infos.
         batch_reader: returns the reader for batches like the first one of upstream.
     """
 
@@ -226,6 +227,7 @@ class LoaderSource:
     seed: int
     ragged: dict[str, Any] = field(default_factory=dict)
     kind: type[EchoLoader] | None = None
+    with_info: bool = False
     batch_reader: Callable[[Any], Any] | None = None
 
 
@@ -344,6 +346,7 @@ def unwrap(loader: EchoLoader) -> LoaderSource:
         options.seed,
         _ragged_arguments(plan, nested=internals.adapter.nested),
         _kind_of(loader) if plan.ragged is not None else None,
+        options.with_info,
         plan.batch_reader if batched else None,
     )
 

@@ -168,7 +168,7 @@ def measure(
         batch_size = check_int("batch_size", batch_size, 1, None)
     if length is not None:
         length = check_int("length", length, 1, None)
-    device, transform, seed = check_device(device), None, 0
+    device, transform, seed, with_info = check_device(device), None, 0, False
     ragged: LoaderSource | None = None
     if isinstance(upstream, EchoLoader):
         ragged = loader = unwrap(upstream)
@@ -179,6 +179,7 @@ def measure(
         length = length or loader.length
         device = loader.device if device == "cpu" else device
         transform, seed = loader.transform, loader.seed
+        with_info = loader.with_info
     source = Source(
         upstream,
         batch_size=batch_size,
@@ -187,6 +188,7 @@ def measure(
         device=device,
         transform=transform,
         seed=seed,
+        with_info=with_info,
         ragged=ragged if ragged is not None and ragged.ragged else None,
     )
     if window is not None:

@@ -49,6 +49,7 @@ class Source:
         device: device on which the loader serves batches.
         transform: the loader's transform.
         seed: of the transform.
+        with_info: whether the step gets batches with their infos.
         ragged: the loader that upstream was taken from, if it has ragged leaves.
 
     Attributes:
@@ -74,6 +75,7 @@ class Source:
         device: str,
         transform: Any = None,
         seed: int = 0,
+        with_info: bool = False,
         ragged: LoaderSource | None = None,
     ) -> None:
         upstream = as_batches(upstream, batch_size=batch_size, batched=batched)
@@ -97,6 +99,7 @@ class Source:
         self.device = device
         self._transform = transform
         self._seed = seed
+        self._with_info = with_info
         self.item = 0
         self.kept: list[Any] = []
         self.spec: Any = None
@@ -174,7 +177,8 @@ class Source:
             SpecError: items cannot be stored.
         """
         first = self.kept[0]
-        as_is = self.device == "cpu" and self._transform is None and not self._ragged
+        made = self._transform is not None or self._ragged or self._with_info
+        as_is = self.device == "cpu" and not made
         if as_is and self.batched and self.item == self.batch_size:
             # new containers, since the step may add to them or take from them
             return optree.tree_map(lambda leaf: leaf, first, namespace=NAMESPACE)
@@ -205,6 +209,7 @@ class Source:
             device=self.device,
             transform=self._transform,
             seed=self._seed,
+            with_info=self._with_info,
             **({} if self._ragged is None else self._ragged.ragged),
         )
 
