@@ -50,6 +50,10 @@ class Epochs:
         self.is_between = True
         self.resume: state.State | None = None
 
+    def resumed_arguments(self) -> state.State | None:
+        """Return the arguments in the state that was loaded for the next epoch."""
+        return None if self.resume is None else dict(self.resume["arguments"])
+
     # ---- the number
 
     def count(self) -> int:

@@ -340,7 +340,8 @@ class EchoLoader(DataLoaderLike):
         `load_state_dict`. A warning says so once where it cannot be kept.
         """
         self._check_open()
-        sealed = self._seal(self._sealed_arguments(), self._position())
+        arguments = self._epochs.resumed_arguments() or self._plan.sealed()
+        sealed = self._seal(arguments, self._position())
         snapshots = self._starter.snapshots
         trouble = None if snapshots is None else snapshots.trouble
         if trouble is not None and not self._is_warned:
@@ -387,12 +388,6 @@ class EchoLoader(DataLoaderLike):
         position = self._upstream.check_state(self._unseal(state_dict))
         self._end_current()
         self._epochs.load(position)
-
-    def _sealed_arguments(self) -> state.State:
-        resume = self._epochs.resume
-        if resume is not None:
-            return dict(resume["arguments"])
-        return self._plan.sealed()
 
 
 def internals_of(loader: EchoLoader) -> LoaderInternals:
