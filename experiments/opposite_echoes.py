@@ -25,28 +25,16 @@ from echobuf.cli.bench.environment import environment
 from echobuf.cli.bench.report import write_figures
 from fresh.conditions import FACTORS, Condition, opposite_conditions
 from fresh.exploration import OutOfTimeError, explore, processes
-from fresh.rates import SEEDS, TUNING_SEEDS, rate_of
-from fresh.run import EVALUATE_EVERY, SMOOTHING, Run, fresh_needed
+from fresh.rates import SEEDS, rate_of
+from fresh.report import SETTINGS, about_workload, outcome_of
+from fresh.run import Run, fresh_needed
 from fresh.run_log import CountLog
-from fresh.search import CUT, Search, Tuned, median
+from fresh.search import Search, Tuned, median
 from fresh_examples import counter, settings_of
 from options import add_budget, make_parser
 from workloads import Workload, workload
 
 NAMES = ("images", "text", "mirrored")
-
-
-def row_of(one: Tuned) -> dict[str, Any]:
-    """Return what a condition has given."""
-    finite = math.isfinite(one.median)
-    return {
-        "echoing": one.condition.kind,
-        "factor": one.condition.factor,
-        "learning_rate": rate_of(one.fifths),
-        "tuning": {f"{rate_of(k):g}": v for k, v in sorted(one.tried.items())},
-        "fresh": one.fresh,
-        "median": one.median if finite else None,
-    }
 
 
 def compared(tuned: list[Tuned]) -> list[dict[str, Any]]:
@@ -165,18 +153,12 @@ def main() -> None:
         show(name, one, tuned[name], rated[name])
     figures = {
         "versions": {name: version(name) for name in ("torch", "numpy")},
-        "evaluated_every_steps": EVALUATE_EVERY,
-        "mean_of_evaluations": SMOOTHING,
-        "seeds": list(SEEDS),
-        "tuning_seeds": list(TUNING_SEEDS),
-        "tuning_cut": CUT,
+        **SETTINGS,
         "workloads": {
             name: {
-                "measure": one.measure,
-                "target": one.target,
-                **one.about,
+                **about_workload(one),
                 "conditions_not_done": len(wanted) - len(tuned[name]),
-                "conditions": [row_of(each) for each in tuned[name]],
+                "conditions": [outcome_of(each) for each in tuned[name]],
                 "compared": compared(tuned[name]),
                 "with_each_rate": rated[name],
             }

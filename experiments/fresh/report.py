@@ -17,7 +17,16 @@ from fresh.run import EVALUATE_EVERY, SMOOTHING
 from fresh.search import CUT, Tuned
 from workloads import Workload
 
-__all__ = ["report"]
+__all__ = ["SETTINGS", "about_workload", "outcome_of", "report"]
+
+SETTINGS = {
+    "evaluated_every_steps": EVALUATE_EVERY,
+    "mean_of_evaluations": SMOOTHING,
+    "seeds": list(SEEDS),
+    "tuning_seeds": list(TUNING_SEEDS),
+    "tuning_cut": CUT,
+}
+"""The part of a result file that is the same for all searches."""
 
 _VERSIONS = ("torch", "numpy", "scikit-learn")
 
@@ -45,16 +54,10 @@ def report(
             print(f"{name}: {left} of {asked} conditions are not done")
     figures = {
         "versions": {name: version(name) for name in _VERSIONS},
-        "evaluated_every_steps": EVALUATE_EVERY,
-        "mean_of_evaluations": SMOOTHING,
-        "seeds": list(SEEDS),
-        "tuning_seeds": list(TUNING_SEEDS),
-        "tuning_cut": CUT,
+        **SETTINGS,
         "workloads": {
             name: {
-                "measure": workload.measure,
-                "target": workload.target,
-                **workload.about,
+                **about_workload(workload),
                 "conditions_not_done": asked - len(tuned[name]),
                 "conditions": [_row(one, tuned[name]) for one in tuned[name]],
             }
@@ -74,17 +77,28 @@ def share(one: Tuned, among: list[Tuned]) -> float | None:
     return one.median / plain if all(map(math.isfinite, both)) else None
 
 
-def _row(one: Tuned, among: list[Tuned]) -> dict[str, Any]:
-    condition = one.condition
+def about_workload(workload: Workload) -> dict[str, Any]:
+    """Return the part of a result file that describes a workload."""
+    return {"measure": workload.measure, "target": workload.target, **workload.about}
+
+
+def outcome_of(one: Tuned) -> dict[str, Any]:
+    """Return what a condition has given."""
     return {
-        "echoing": condition.kind,
-        "factor": condition.factor,
-        "window_examples": condition.window,
-        "batch_size": condition.batch_size,
+        "echoing": one.condition.kind,
+        "factor": one.condition.factor,
         "learning_rate": rate_of(one.fifths),
         "tuning": {f"{rate_of(k):g}": v for k, v in sorted(one.tried.items())},
         "fresh": one.fresh,
         "median": one.median if math.isfinite(one.median) else None,
+    }
+
+
+def _row(one: Tuned, among: list[Tuned]) -> dict[str, Any]:
+    return {
+        **outcome_of(one),
+        "window_examples": one.condition.window,
+        "batch_size": one.condition.batch_size,
         "over_no_echoing": share(one, among),
     }
 
