@@ -51,6 +51,11 @@ def settings_of(name: str) -> dict[str, Any]:
     return {key: getattr(learner, key) for key in keys}
 
 
+def short(settings: dict[str, Any]) -> str:
+    """Return settings as a short text."""
+    return hashlib.sha256(json.dumps(settings).encode()).hexdigest()[:12]
+
+
 def explore(name: str, found: Callable[[Trial], dict[str, Any]]) -> list[Tuned]:
     """Tune the conditions one after the other, until the time is over."""
     best: dict[Condition, Tuned] = {}
@@ -74,11 +79,8 @@ def main(arguments: list[str] | None = None) -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     about = environment()
     settings = {name: settings_of(name) for name in options.learners}
-    short = {
-        name: hashlib.sha256(json.dumps(one).encode()).hexdigest()[:12]
-        for name, one in settings.items()
-    }
-    run_log = RewardLog(options.out / "rollouts.jsonl", short)
+    known = {name: short(one) for name, one in settings.items()}
+    run_log = RewardLog(options.out / "rollouts.jsonl", known)
     with processes(1) as pool:
         found = resumed(
             run_log,
@@ -106,7 +108,9 @@ def main(arguments: list[str] | None = None) -> None:
         },
     }
     write_figures("rollouts", options.out, figures, taken_in=about)
-    draw(tuned, options.out / "rollouts.png")
+    if any(tuned.values()):
+        drawn = {name: conditions for name, conditions in tuned.items() if conditions}
+        draw(drawn, options.out / "rollouts.png")
 
 
 if __name__ == "__main__":

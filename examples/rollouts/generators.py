@@ -9,6 +9,7 @@ what it was writing is dropped, and another process takes its place.
 from __future__ import annotations
 
 import itertools
+import math
 import multiprocessing
 import signal
 import threading
@@ -63,20 +64,21 @@ class Slots:
     """
 
     def __init__(self, spec: dict[str, Field], count: int) -> None:
-        self._layout = np.dtype(
-            [(name, field.dtype, field.shape) for name, field in spec.items()],
-            align=True,
-        )
-        self._memory = _context.RawArray("b", count * self._layout.itemsize)
+        self.count = count
+        self._spec = {name: (f.dtype, f.shape) for name, f in spec.items()}
+        self._memory = {
+            name: _context.RawArray("b", count * dtype.itemsize * math.prod(shape))
+            for name, (dtype, shape) in self._spec.items()
+        }
         self._versions = _context.RawArray("q", count)
         self.free, self.committed = _context.Semaphore(count), _context.Semaphore(0)
 
-    def records(self) -> list[dict[str, np.ndarray]]:
-        """Return the arrays of each slot, by name."""
-        table = np.frombuffer(self._memory, self._layout)
-        names = self._layout.names or ()
-        # [...] makes an array of a field without a shape, too.
-        return [{n: table[n][i, ...] for n in names} for i in range(len(table))]
+    def stacked(self) -> dict[str, np.ndarray]:
+        """Return the arrays of all slots, by name."""
+        return {
+            name: np.frombuffer(self._memory[name], dtype).reshape(-1, *shape)
+            for name, (dtype, shape) in self._spec.items()
+        }
 
     def versions(self) -> np.ndarray:
         """Return the version of each slot."""
@@ -92,14 +94,14 @@ def generate(make_play: Callable[[], Play], slots: Slots) -> None:
     """Make rollouts until the trainer has gone: the main function of the process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the trainer handles it
     trainer = multiprocessing.parent_process()
-    play, records, versions = make_play(), slots.records(), slots.versions()
-    for number in itertools.count():
+    play, arrays, versions = make_play(), slots.stacked(), slots.versions()
+    for at in itertools.cycle(range(slots.count)):
         while not slots.free.acquire(timeout=_POLL_S):
             if trainer is None or not trainer.is_alive():
                 return
-        at = number % len(records)
         try:
-            versions[at] = play(records[at])
+            # [at, ...] is an array where a field has no shape, too.
+            versions[at] = play({name: a[at, ...] for name, a in arrays.items()})
         except StopIteration:
             return
         slots.committed.release()
@@ -169,16 +171,26 @@ class Generator(threading.Thread):
             target=generate, args=(self._make_play, slots), daemon=True
         )
         self.process.start()
-        records, versions = slots.records(), slots.versions()
-        for number in itertools.count():
-            while not slots.committed.acquire(timeout=_POLL_S):
-                if self._stopped.is_set():
-                    return
-                # What it committed just before it died is there by now.
-                if not self.process.is_alive():
-                    if slots.committed.acquire(block=False):
-                        break
-                    return
-            at = number % len(records)
-            self._buffer.put(records[at], version=int(versions[at]))
-            slots.free.release()
+        arrays, versions, first = slots.stacked(), slots.versions(), 0
+        while count := self._wait(slots, slots.count - first):
+            part = slice(first, first + count)
+            batch = {name: array[part] for name, array in arrays.items()}
+            self._buffer.put_batch(batch, version=versions[part])
+            for _ in range(count):
+                slots.free.release()
+            first = (first + count) % slots.count
+
+    def _wait(self, slots: Slots, most: int) -> int:
+        """Return how many rollouts are committed, 0 if no more will be."""
+        while not slots.committed.acquire(timeout=_POLL_S):
+            if self._stopped.is_set():
+                return 0
+            if not self.process.is_alive():
+                # It may have committed some just before it died.
+                if not slots.committed.acquire(block=False):
+                    return 0
+                break
+        count = 1
+        while count < most and slots.committed.acquire(block=False):
+            count += 1
+        return count

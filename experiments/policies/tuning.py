@@ -14,7 +14,7 @@ from policies.run import Trial, make_learner
 __all__ = ["SEEDS", "SMOOTHING", "TUNING_SEEDS", "Tuned", "mean_reward", "tune"]
 
 SEEDS = range(5)
-TUNING_SEEDS = range(100, 102)
+TUNING_SEEDS = range(100, 104)
 SMOOTHING = 3  # evaluations, whose mean is to reach the target
 
 Row = dict[str, Any]
@@ -97,7 +97,7 @@ class Tuned:
 def tune(
     name: str, condition: Condition, near: int | None, run: Callable[[Trial], Row]
 ) -> Tuned:
-    """Search the rate by the mean reward of two seeds, and run all seeds with it.
+    """Search the rate by the mean reward of four seeds, and run all seeds with it.
 
     Args:
         name: of the learner.
