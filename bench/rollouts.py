@@ -8,7 +8,7 @@ Required before it was measured: 0.9 of its rate.
 
 TorchRL's `ConsumingSampler` does the same with what is put by one thread, and by the
 same generator process. Its newest release has no rate limiter; `torchrl.data` of its
-development version has. How often each of 4,096 rollouts is used, also with
+development version has. How often each of 4,090 rollouts is used, also with
 `prefetch=2`, stands in the result file, too. `--python torchrl=PATH` names the
 interpreter that has TorchRL.
 """
@@ -52,15 +52,23 @@ QUESTION = Question(
     path=(HERE, GENERATORS),
 )
 
-USES = {
-    "echobuf": "peers.rollout_windows",
-    "TorchRL": "peers.torchrl_rollouts",
-}
+USES = (
+    ("echobuf", "peers.rollout_windows", {}),
+    ("echobuf, prefetch=2", "peers.rollout_windows", {"prefetch": 2}),
+    ("TorchRL, adding waits for room", "peers.torchrl_rollouts", {"waits": True}),
+    ("TorchRL, adding does not wait", "peers.torchrl_rollouts", {"waits": False}),
+    (
+        "TorchRL, prefetch=2",
+        "peers.torchrl_rollouts",
+        {"waits": True, "prefetch": 2},
+    ),
+)
+USED = {"floats": 8, "rollouts": 4090, "prefetch": 0}  # the last batch has 20
 
 
-def uses(module: str, python: str, prefetch: int) -> dict[str, Any]:
+def uses(module: str, python: str, settings: dict[str, Any]) -> dict[str, Any]:
     """Return how often rollouts are used, or the error that says they are not."""
-    settings = {**QUESTION.settings, "floats": 8, "prefetch": prefetch}
+    settings = {**QUESTION.settings, **USED, **settings}
     code = (
         f"import json, sys; sys.path[:0] = {[str(p) for p in QUESTION.path]!r}\n"
         f"from {module} import uses\n"
@@ -86,11 +94,10 @@ def main() -> None:
     print_table(chosen, outcomes)
     pythons = {c.target.partition(":")[0]: c.python for c in chosen.candidates}
     counted = {}
-    for name, module in USES.items():
-        for prefetch in (0, 2):
-            found = uses(module, pythons.get(module) or sys.executable, prefetch)
-            counted[f"{name}, prefetch={prefetch}"] = found
-            print(f"{name}, prefetch={prefetch}: {found}")
+    for name, module, settings in USES:
+        python = pythons.get(module) or sys.executable
+        counted[name] = uses(module, python, settings)
+        print(f"{name}: {counted[name]}")
     content = {**figures(chosen, outcomes), "uses": counted}
     write_figures(QUESTION.name, Path(options.out), content)
 

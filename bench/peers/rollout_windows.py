@@ -222,10 +222,10 @@ def uses(settings: dict[str, Any]) -> dict[str, Any]:
     for batch in buffer:
         found.update(batch["number"].tolist())
     thread.join()
-    return told(found, settings["rollouts"])
+    return count_of_uses(found, settings["rollouts"])
 
 
-def told(found: Counter[int], rollouts: int) -> dict[str, Any]:
+def count_of_uses(found: Counter[int], rollouts: int) -> dict[str, Any]:
     """Return how many rollouts were used how often."""
     counts = Counter(found[number] for number in range(rollouts))
     return {"rollouts": rollouts, "uses": dict(sorted(counts.items()))}

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import functools
 import itertools
-import threading
 from collections import Counter
 from typing import Any
 
-from peers.rollout_windows import Drawing, Play, prepared, spec_of, told
+from peers.rollout_windows import Drawing, Play, count_of_uses, prepared, spec_of
 
 
 def make_buffer(settings: dict[str, Any]) -> Any:
@@ -88,31 +87,27 @@ class Generated(Consuming):
 
 
 def uses(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return how often rollouts are used that a thread adds, while there is room."""
+    """Return how often rollouts are used.
+
+    With `waits` in the settings a rollout is added when there is room, else one batch
+    is drawn for as many rollouts: a generator that is `factor` times too fast.
+    """
     import torch
     from tensordict import TensorDict
 
     buffer = make_buffer(settings)
-    changed = threading.Condition()
-
-    def add_all() -> None:
-        for number in range(settings["rollouts"]):
-            with changed:
-                changed.wait_for(lambda: len(buffer) < settings["window"])
-                buffer.add(TensorDict({"number": torch.tensor(number)}, []))
-                changed.notify_all()
-
-    thread = threading.Thread(target=add_all)
-    thread.start()
     found: Counter[int] = Counter()
-    while True:
-        with changed:
-            changed.wait_for(
-                lambda: len(buffer) >= settings["batch"] or not thread.is_alive(), 0.1
-            )
-            if len(buffer):
-                found.update(buffer.sample()["number"].tolist())
-            elif not thread.is_alive():
-                break
-            changed.notify_all()
-    return told(found, settings["rollouts"])
+
+    def draw() -> None:
+        found.update(buffer.sample()["number"].tolist())
+
+    for number in range(settings["rollouts"]):
+        if settings["waits"]:
+            while len(buffer) == settings["window"]:
+                draw()
+        elif number % settings["batch"] == 0 and number:
+            draw()
+        buffer.add(TensorDict({"number": torch.tensor(number)}, []))
+    while len(buffer):
+        draw()
+    return count_of_uses(found, settings["rollouts"])

@@ -72,6 +72,34 @@ def test_a_run_makes_all_updates_that_a_chunk_allows(parts, numbered, factor):
     assert row["largest_age"] == 2 * factor * (factor + 1) - 1
 
 
+@pytest.mark.parametrize(("factor", "limit"), [(2, 0), (4, 2), (4, 1), (4, 0)])
+def test_a_limit_of_policies_leaves_one_use_more(parts, numbered, factor, limit):
+    learner = numbered()
+    row = parts("run").learn(learner, parts("condition").Condition(factor, limit))
+    uses = limit + 1
+    done = 256 - limit * 16
+    assert {learner.used[number] for number in range(done)} == {uses}
+    passes = [min(factor, number + 1) for number in range(256 // 16)]
+    given_up = sum(max(0, count - uses) for count in passes)
+    assert row["expired"] == 16 * given_up
+    assert row["largest_age"] < 2 * uses * (uses + 1)
+
+
+@pytest.mark.parametrize("factor", [1, 2, 4])
+def test_limits_that_no_rollout_reaches_are_left_out(parts, numbered, factor):
+    conditions = parts("condition")
+    limits = [
+        one.max_staleness for one in conditions.CONDITIONS if one.factor == factor
+    ]
+    assert limits == [None, *range(factor - 2, -1, -1)]
+    rows = [
+        parts("run").learn(numbered(), conditions.Condition(factor, limit))
+        for limit in (None, factor - 1)
+    ]
+    assert rows[0]["curve"] == rows[1]["curve"]
+    assert rows[1]["expired"] == 0
+
+
 def test_groups_are_rewarded_where_the_digits_are_in_order(parts):
     torch = pytest.importorskip("torch")
     language = parts("language")

@@ -1,4 +1,4 @@
-"""What a generator's process plays in the tests; a module, so that it finds it."""
+"""Rollouts that a generator makes in the tests, in a module that its process finds."""
 
 import itertools
 import os
