@@ -7,7 +7,7 @@ record is the group of answers to one prompt. With `max_staleness` rollouts expi
 the generator has a policy so much younger. The generator is the slower side: it is a
 chunk ahead, and all updates that a chunk allows are done before the next arrives.
 
-Learning rates are tuned for each condition on seeds of its own; then seeds 0 to 4. No
+Learning rates are tuned for each condition on seeds of its own; then seeds 0 to 14. No
 time is measured, all is done in one thread: the same machine gives the same rewards.
 The setting is that of arXiv:2604.08706 in small, not its models or its figures.
 
