@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import functools
 import json
 import zlib
@@ -39,7 +40,14 @@ _LEARNT = (
     "transform",
     "transform_numbers",  # states of before lack it
 )  # a loader may know them with its first item only
-_OF_SOME = {"payload_bytes", "max_rows", "pack_to"}  # of states of ragged leaves alone
+_OF_SOME = {  # of states that these were given for alone
+    "payload_bytes",
+    "max_rows",
+    "pack_to",
+    "reuse",
+    "thin",
+    "max_staleness",
+}
 
 
 @dataclass(frozen=True)
@@ -134,6 +142,7 @@ def arguments_of(
         "transform": transform,
         "transform_numbers": transform_numbers,
         **(of_ragged if is_ragged or ragged.given else {}),
+        **options.reuse.state_arguments(),
     }
 
 
@@ -151,6 +160,8 @@ def position_of(checkpoint: State) -> State:
         for key, value in checkpoint.items()
         if key not in ("epoch", "fresh_offset", "epoch_done")
     }
+    if "selection" in position:
+        position["selection"] = _written(position["selection"])
     return {
         "epoch": checkpoint["epoch"],
         "fresh_offset": checkpoint["fresh_offset"],
@@ -313,11 +324,37 @@ def as_checkpoint(position: State) -> State | None:
     """Return the position as the core takes it; None at the start of an epoch."""
     if position["position"] is None:
         return None
-    return {
+    checkpoint = {
         "epoch": position["epoch"],
         "fresh_offset": position["fresh_offset"],
         **position["position"],
     }
+    if "selection" in checkpoint:
+        checkpoint["selection"] = _read(checkpoint["selection"])
+    return checkpoint
+
+
+def _written(selection: State) -> State:
+    """Return what passes leave out, with text for its arrays."""
+    return {
+        key: base64.b85encode(zlib.compress(value)).decode()
+        if isinstance(value, bytes)
+        else value
+        for key, value in selection.items()
+    }
+
+
+def _read(selection: State) -> State:
+    """Return the reverse of `_written`."""
+    try:
+        return {
+            key: zlib.decompress(base64.b85decode(value))
+            if isinstance(value, str)
+            else value
+            for key, value in selection.items()
+        }
+    except (zlib.error, ValueError, AttributeError) as error:
+        raise StateError(f"`state` is damaged: {error}.") from None
 
 
 def checksum_of(state: Mapping[str, Any]) -> int | None:

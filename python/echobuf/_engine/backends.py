@@ -295,5 +295,6 @@ def make_core_options(
         shared=shared,
         borrowed=borrowed,
         output=list(output.plans),
+        **options.reuse.core_arguments(),
         **ragged.core_arguments(spec, output, options),
     )

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "echobuf/buffer/options.hpp"
 #include "echobuf/buffer/stats.hpp"
@@ -21,6 +22,8 @@ struct Checkpoint {
   Sweep sweep;
   std::optional<std::uint64_t> total;  // length of upstream, once it has ended
   bool epoch_done;  // nothing is left to serve: restore() begins the next one
+  std::vector<float> losses{};  // the last ones of the records from fresh_offset() on, up
+                                // to the end of the window, if any was reported
 
   /// The oldest fresh example still needed: what to put first after restore(), of the
   /// epoch that the buffer is then in.
@@ -78,6 +81,7 @@ class EpochAccounting {
     BufferStats stats;
     stats.fresh = length().value_or(epoch_.record(ring_.tail()));
     stats.served = served(handed_);
+    stats.expired = std::visit([](const auto& s) { return s.expired(); }, handed_);
     stats.passes = std::visit([](const auto& s) { return s.passes_begun(); }, handed_);
     return stats;
   }
@@ -136,7 +140,7 @@ class EpochAccounting {
   /// many records as `batch_size` says.
   bool is_exact(std::uint64_t n) const {
     const auto* fixed = std::get_if<FixedSweep>(&handed_);
-    return options_.lengths.max_rows == 0 &&
+    return options_.lengths.max_rows == 0 && !options_.selects() &&
            (!fixed || !fixed->counted() || fixed->resident_end() == n);
   }
 

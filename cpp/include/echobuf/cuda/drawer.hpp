@@ -29,7 +29,7 @@ class DeviceDrawer : public PassCursor<StagedRing> {
   /// Throws std::bad_alloc.
   DeviceDrawer(const BufferOptions& options, StagedRing& ring, DeviceDraw draw,
                Replay& replay, const Versions& versions)
-      : PassCursor(options, ring),
+      : PassCursor(options, ring, &versions),
         draw_(std::move(draw)),
         replay_(replay),
         versions_(versions),

@@ -1,0 +1,274 @@
+"""Losses of batches, as `report` takes them, on their way to the core."""
+
+from __future__ import annotations
+
+import warnings
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from echobuf import _core
+from echobuf.errors import OptionError, SpecError, show
+
+if TYPE_CHECKING:
+    from echobuf._engine.engine import Engine
+
+LAG = 2
+"""Batches that are handed out before a loss that a device computes is looked at."""
+
+_Reported = tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]
+
+
+class Reports:
+    """Takes the losses of batches, at once or once a device has computed them.
+
+    A loss in host memory counts at once. One on a device counts after `LAG` further
+    batches, whenever it was computed: with the same reports, the order is the same.
+
+    Args:
+        engine: whose core they are for.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._whole_batches = engine.whole_batches
+        options = engine.options
+        self._silent: int | None = 1 + options.window // options.batch_size
+        self._drawn = 0  # batches that were asked for
+        self._late: deque[tuple[int, Callable[[], _Reported]]] = deque()
+
+    def take(self, info: Any, loss: Any) -> None:
+        """Take the losses of the examples of a batch.
+
+        Raises:
+            SpecError: they are not one number for each example of `info`.
+            OptionError: one is not finite, or `info` is of no example of this epoch.
+        """
+        index = getattr(info, "index", None)
+        if index is None:
+            raise SpecError(
+                f"`info` is {show(info)}; it must be the `BatchInfo` of a batch."
+            )
+        self._silent = None
+        later = _later(index, loss)
+        if later is not None:
+            self._late.append((self._drawn + LAG, later))
+            return
+        self._report(*self._check(_host_array(index), _host_array(loss)))
+
+    def begin_draw(self) -> None:
+        """Hand over what is due before the next batch."""
+        self._drawn += 1
+        if self._silent is not None and self._drawn > self._silent:
+            self.warn_if_silent()
+        while self._late and self._late[0][0] <= self._drawn:
+            _, wait = self._late.popleft()
+            index, loss = self._check(*wait(), is_late=True)
+            self._report(index, loss)
+
+    def warn_if_silent(self) -> None:
+        """Warn, once, if there was no report so far."""
+        if self._silent is None:
+            return
+        self._silent = None
+        warnings.warn(
+            "`reuse` is 'loss', and no loss was reported: all examples are served "
+            "`factor` times, with weight 1. Call `report(info, loss)` after each step.",
+            stacklevel=5,
+        )
+
+    def forget(self) -> None:
+        """Drop what belongs to an epoch that is over."""
+        self._late.clear()
+
+    def _check(self, index: Any, loss: Any, *, is_late: bool = False) -> _Reported:
+        if index.ndim != 1 or index.dtype.kind not in "iu":
+            raise SpecError(
+                f"`info.index` is of {index.dtype}{list(index.shape)}; it must be that "
+                "of a batch, integers."
+            )
+        if loss.dtype.kind not in "fiu":
+            raise SpecError(
+                f"`loss` is of dtype {loss.dtype}; it must be of numbers, one for each "
+                "example."
+            )
+        if loss.ndim == 0 and self._whole_batches:
+            loss = np.full(len(index), loss)
+        if loss.shape != index.shape:
+            raise SpecError(
+                f"`loss` has shape {list(loss.shape)}, and `info` is of {len(index)} "
+                f"examples; give one loss for each, of shape [{len(index)}] (in torch: "
+                "reduction='none')."
+            )
+        if not is_late and not np.isfinite(loss).all():
+            row = int(np.flatnonzero(~np.isfinite(loss))[0])
+            raise OptionError(
+                f"`loss` has {loss[row]} in row {row}; losses must be finite. Leave "
+                "such a batch out of `report`."
+            )
+        return (
+            np.ascontiguousarray(index, np.int64),
+            np.ascontiguousarray(loss, np.float32),
+        )
+
+    def _report(self, index: Any, loss: Any) -> None:
+        code = self._engine.core.report(index, loss)
+        if code == _core.MISMATCH:
+            raise OptionError(
+                "`info` is of examples that were not put in this epoch: it must be the "
+                "info of a batch of this epoch."
+            )
+        if code is not None:
+            self._engine.termination.check(code)
+
+
+class ReportedDraws:
+    """Draws batches, and hands over what was reported before each of them.
+
+    Args:
+        draws: draws them.
+        reports: of the same buffer.
+    """
+
+    def __init__(self, draws: Any, reports: Reports) -> None:
+        self._draws = draws
+        self._reports = reports
+
+    def next(self, timeout: float | None) -> list[Any] | int:
+        """Return the leaves of the next batch, or a code."""
+        self._reports.begin_draw()
+        return self._ended(self._draws.next(timeout))
+
+    def next_on(self, stream: Any, timeout: float | None) -> list[Any] | int:
+        """Do the same on a stream."""
+        self._reports.begin_draw()
+        return self._ended(self._draws.next_on(stream, timeout))
+
+    def next_into(self, leaves: list[Any], timeout: float | None, stream: Any) -> int:
+        """Draw the next batch into arrays; return its length, or minus a code."""
+        self._reports.begin_draw()
+        count: int = self._draws.next_into(leaves, timeout, stream)
+        self._ended(-count)
+        return count
+
+    def before_replay(self, stream: Any, timeout: float | None) -> int:
+        """Make the next batch that of a graph; return 0 or a code."""
+        self._reports.begin_draw()
+        code: int = self._draws.before_replay(stream, timeout)
+        self._ended(code)
+        return code
+
+    def _ended(self, outcome: Any) -> Any:
+        if outcome == _core.FINISHED:
+            self._reports.warn_if_silent()
+        return outcome
+
+
+class Reporting:
+    """A base of `EchoBuffer`: the losses that its consumer reports."""
+
+    _engine: Engine
+
+    def report(self, info: Any, loss: Any) -> None:
+        """Report the losses of a batch, with `reuse="loss"`.
+
+        An example whose last loss lies under the mean of those in the window is left
+        out of each later pass with probability `thin`; in the passes that it stays in,
+        its weight is 1 / (1 - `thin`), so that means weighted by `info.weight` are
+        those of plain echoing in expectation (InfoBatch: Qin et al. 2023,
+        arXiv:2303.04947). A pass goes by the reports that were made before its first
+        batch. Losses of examples that have left the window are passed over.
+
+        Nothing waits for losses on a device (CuPy's, tensors, `jax.Array`s): they
+        count from the second batch after the report on. One that turns out not to be
+        finite is passed over.
+
+        Args:
+            info: the `BatchInfo` of the batch, or of a part of it.
+            loss: the loss of each of its examples, without weights: numbers `[n]`. With
+                `unit="batch"` one number for all is enough, and of several the mean
+                counts.
+
+        Raises:
+            SpecError: `loss` is not one number for each example of `info`.
+            OptionError: a loss is not finite; or `info` is of no example of this epoch;
+                or the buffer has no `reuse="loss"`.
+
+        Examples:
+            >>> buffer = EchoBuffer(
+            ...     np.float32(0),
+            ...     batch_size=4,
+            ...     window=4,
+            ...     factor=2,
+            ...     with_info=True,
+            ...     reuse="loss",
+            ... )
+            >>> buffer.put_batch(np.float32([0, 1, 2, 9]))
+            >>> buffer.close()
+            >>> for batch, info in buffer:
+            ...     print(batch.tolist(), info.weight.tolist())
+            ...     buffer.report(info, loss=batch)
+        """
+        reports = self._engine.reports
+        if reports is None:
+            raise OptionError(
+                "`report` is for a buffer with reuse='loss', which this one does not "
+                "have."
+            )
+        reports.take(info, loss)
+
+
+def _host_array(values: Any) -> npt.NDArray[Any]:
+    """Return an array of what lies in host memory."""
+    if hasattr(values, "detach"):  # a tensor
+        values = values.detach()
+        if values.is_floating_point() and values.element_size() < 4:
+            values = values.float()  # NumPy has no bfloat16
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise SpecError(f"`loss` is no array: {error}.") from None
+    if array.dtype.kind == "V" or array.dtype.name == "bfloat16":
+        return array.astype(np.float32)
+    return array
+
+
+def _later(index: Any, loss: Any) -> Callable[[], _Reported] | None:
+    """Return a function that waits for losses that a device computes; else None."""
+    if getattr(loss, "is_cuda", False):
+        return _of_torch(index, loss)
+    devices = getattr(loss, "devices", None)
+    if callable(devices) and any(each.platform != "cpu" for each in devices()):
+        return _of_jax(index, loss)
+    return None
+
+
+def _of_torch(index: Any, loss: Any) -> Callable[[], _Reported]:
+    import torch
+
+    copies = [
+        torch.empty(each.shape, dtype=each.dtype, pin_memory=True).copy_(
+            each.detach(), non_blocking=True
+        )
+        if getattr(each, "is_cuda", False)
+        else each
+        for each in (index, loss)
+    ]
+    done = torch.cuda.Event()
+    done.record(torch.cuda.current_stream(loss.device))
+
+    def wait() -> Any:
+        done.synchronize()
+        return tuple(map(_host_array, copies))
+
+    return wait
+
+
+def _of_jax(index: Any, loss: Any) -> Callable[[], _Reported]:
+    for each in (index, loss):
+        if hasattr(each, "copy_to_host_async"):
+            each.copy_to_host_async()
+    return lambda: (_host_array(index), _host_array(loss))  # type: ignore[return-value]
