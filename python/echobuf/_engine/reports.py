@@ -63,16 +63,19 @@ class Reports:
         """Hand over what is due before the next batch."""
         self._drawn += 1
         if self._silent is not None and self._drawn > self._silent:
-            self.warn_if_silent()
+            self._warn()
         while self._late and self._late[0][0] <= self._drawn:
             _, wait = self._late.popleft()
             index, loss = self._check(*wait(), is_late=True)
             self._report(index, loss)
 
-    def warn_if_silent(self) -> None:
-        """Warn, once, if there was no report so far."""
-        if self._silent is None:
-            return
+    def end(self) -> None:
+        """Note that an epoch has been served out."""
+        if self._silent is not None and self._drawn > 1:
+            self._warn()
+
+    def _warn(self) -> None:
+        """Warn, once, that there was no report so far."""
         self._silent = None
         warnings.warn(
             "`reuse` is 'loss', and no loss was reported: all examples are served "
@@ -163,7 +166,7 @@ class ReportedDraws:
 
     def _ended(self, outcome: Any) -> Any:
         if outcome == _core.FINISHED:
-            self._reports.warn_if_silent()
+            self._reports.end()
         return outcome
 
 

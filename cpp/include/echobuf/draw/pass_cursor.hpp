@@ -85,6 +85,9 @@ class PassCursor {
   /// The losses of records; null: nobody asks for them. For any thread.
   Losses* losses() { return selector_ ? &selector_->losses() : nullptr; }
 
+  /// The draws that were given up in the epoch, once it is served out.
+  std::uint64_t expired() const { return expired_; }
+
   const Epoch& epoch() const { return epoch_; }
   const Sweep& sweep() const { return sweep_; }
 
@@ -159,6 +162,12 @@ class PassCursor {
 
   bool selects() const { return selector_ != nullptr; }
 
+  /// `walk` has come to the end: the last passes may have had no draws.
+  template <class S>
+  void note_finished(const S& walk) {
+    expired_ = walk.expired();
+  }
+
   /// Decides by what was reported by now, until it is called again.
   void take_reports() {
     if (selector_) selector_->losses().take();
@@ -180,6 +189,7 @@ class PassCursor {
         sweep_);
   }
 
+  std::uint64_t expired_ = 0;
   std::unique_ptr<PassSelector> selector_;  // null: passes leave nothing out
   std::optional<Permutation> order_;
   std::uint64_t order_pass_ = 0;
