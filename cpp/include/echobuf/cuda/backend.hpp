@@ -49,7 +49,7 @@ struct WorkspaceLayout {
   WorkspaceLayout(const BufferOptions& options, const RecordLayout& record,
                   const BatchLayout& batch)
       : holding(round_up(DrawPlan::bytes(most_parts(options)), kWorkspaceAlignment)) {
-    const bool cut = options.automatic && options.batch_size > 1;
+    const bool cut = (options.automatic || options.selects()) && options.batch_size > 1;
     const std::size_t slots =
         cut ? options.batch_size * (batch.partner_operation() ? 2 : 1) : 0;
     transformed =
@@ -99,10 +99,11 @@ struct CudaBackend {
         transformed_(context, record_, batch, WorkspaceLayout::largest_rows(options),
                      stages, workspace_->get() + workspace_layout_.transformed),
         versions_(options.keeps_versions() ? capacity_ + store.slots() : 0),
-        infos_(options.echoes ? std::make_unique<DeviceInfos>(
-                                    context, batch,
-                                    WorkspaceLayout::largest_rows(options), *uploader_)
-                              : nullptr),
+        infos_(infos_bytes_ > 0
+                   ? std::make_unique<DeviceInfos>(
+                         options, context, batch,
+                         WorkspaceLayout::largest_rows(options), *uploader_)
+                   : nullptr),
         replay_(std::make_unique<Replay>(*uploader_)) {
     uploader_->prepare([this](StreamHandle stream) { draw().erase(stream); });
   }
@@ -155,8 +156,7 @@ struct CudaBackend {
   }
 
   static std::size_t infos_bytes(const BufferOptions& options) {
-    if (!options.echoes) return 0;
-    return DeviceInfos::device_bytes(WorkspaceLayout::largest_rows(options));
+    return DeviceInfos::device_bytes(options, WorkspaceLayout::largest_rows(options));
   }
 
   DeviceDraw draw() const {
@@ -188,7 +188,7 @@ struct CudaBackend {
   const std::unique_ptr<Uploader> uploader_;
   const DeviceTransformedLeaves transformed_;
   Versions versions_;
-  const std::unique_ptr<DeviceInfos> infos_;  // null: draws know no uses of records
+  const std::unique_ptr<DeviceInfos> infos_;  // null: draws want none
   const std::unique_ptr<Replay> replay_;      // goes first: it waits
 };
 

@@ -132,9 +132,11 @@ class DevicePayloadDrawer : public PayloadPlanner<StagedPayloadRing, PayloadStag
   }
 
   /// A wait has come in the middle of a batch: what cannot wait in the ring for the
-  /// rest of it is copied to memory of our own.
+  /// rest of it is copied to memory of our own. Not where it may be there in a moment.
   void cut(StreamHandle stream) {
-    if (catching_up() || !must_set_apart()) return;
+    const bool is_late =
+        options_.automatic ? catching_up() : selects() && is_catching_up();
+    if (is_late || !must_set_apart()) return;
     draw_.find_records(planned());
     if (!planned().slots.empty()) draw_.set_apart(planned().end, stream);
     go_on(true);

@@ -46,7 +46,8 @@ class PassCursor {
     epoch_.number = options.epoch;
     epoch_.base = ring.tail();
     if (!options.selects()) return;
-    selector_ = std::make_unique<PassSelector>(options, versions, ring_capacity(options));
+    selector_ =
+        std::make_unique<PassSelector>(options, versions, ring_capacity(options));
     begin_selecting();
   }
 
@@ -66,6 +67,25 @@ class PassCursor {
             count += part.count;
           }
           return true;
+        },
+        sweep_);
+  }
+
+  /// True if there is no further batch. Changes nothing that is drawn.
+  bool finished() {
+    take_reports();
+    return std::visit(
+        [&](auto sweep) {  // a copy
+          std::uint64_t count = partial_count_;
+          Part part;
+          while (count < options_.batch_size) {
+            const UpstreamProgress progress = look(sweep);
+            if (lacking(progress)) return false;
+            const Step step = sweep.step(progress, options_.batch_size - count, part);
+            if (step != Step::kPart) return step == Step::kFinished && !servable(count);
+            count += part.count;
+          }
+          return false;
         },
         sweep_);
   }
@@ -95,7 +115,7 @@ class PassCursor {
     const typename Ring::Extent extent = ring_.extent();
     progress.committed = epoch_.record(extent.committed);
     progress.ended = extent.closed && extent.committed == extent.tail;
-    if (selector_) selector_->note_put(progress.committed);
+    if (selector_) selector_->note_put(epoch_.record(ring_.put_end()));
     if constexpr (S::kDrawsPartly)
       progress.held_back = sweep.between_passes() && ring_.held_back();
     return progress;
