@@ -37,7 +37,7 @@ class Reports:
         self._whole_batches = engine.whole_batches
         options = engine.options
         self._silent: int | None = 1 + options.window // options.batch_size
-        self._drawn = 0  # batches that were asked for
+        self._drawn = 0  # batches that were handed out
         self._late: deque[tuple[int, Callable[[], _Reported]]] = deque()
 
     def take(self, info: Any, loss: Any) -> None:
@@ -61,13 +61,16 @@ class Reports:
 
     def begin_draw(self) -> None:
         """Hand over what is due before the next batch."""
-        self._drawn += 1
-        if self._silent is not None and self._drawn > self._silent:
+        if self._silent is not None and self._drawn >= self._silent:
             self.warn_if_silent()
-        while self._late and self._late[0][0] <= self._drawn:
+        while self._late and self._late[0][0] <= self._drawn + 1:
             _, wait = self._late.popleft()
             index, loss = self._check(*wait(), is_late=True)
             self._report(index, loss)
+
+    def end_draw(self) -> None:
+        """Count a batch that was handed out."""
+        self._drawn += 1
 
     def warn_if_silent(self) -> None:
         """Warn, once, if there was no report so far."""
@@ -140,17 +143,25 @@ class ReportedDraws:
     def next(self, timeout: float | None) -> list[Any] | int:
         """Return the leaves of the next batch, or a code."""
         self._reports.begin_draw()
-        return self._ended(self._draws.next(timeout))
+        leaves: list[Any] | int = self._draws.next(timeout)
+        if not isinstance(leaves, int):
+            self._reports.end_draw()
+        return self._ended(leaves)
 
     def next_on(self, stream: Any, timeout: float | None) -> list[Any] | int:
         """Do the same on a stream."""
         self._reports.begin_draw()
-        return self._ended(self._draws.next_on(stream, timeout))
+        leaves: list[Any] | int = self._draws.next_on(stream, timeout)
+        if not isinstance(leaves, int):
+            self._reports.end_draw()
+        return self._ended(leaves)
 
     def next_into(self, leaves: list[Any], timeout: float | None, stream: Any) -> int:
         """Draw the next batch into arrays; return its length, or minus a code."""
         self._reports.begin_draw()
         count: int = self._draws.next_into(leaves, timeout, stream)
+        if count >= 0:
+            self._reports.end_draw()
         self._ended(-count)
         return count
 
@@ -158,6 +169,8 @@ class ReportedDraws:
         """Make the next batch that of a graph; return 0 or a code."""
         self._reports.begin_draw()
         code: int = self._draws.before_replay(stream, timeout)
+        if code == 0:
+            self._reports.end_draw()
         self._ended(code)
         return code
 
