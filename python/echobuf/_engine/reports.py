@@ -34,6 +34,7 @@ class Reports:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._report_there = engine.backend.report
         self._whole_batches = engine.whole_batches
         options = engine.options
         self._silent: int | None = 1 + options.window // options.batch_size
@@ -53,6 +54,10 @@ class Reports:
                 f"`info` is {show(info)}; it must be the `BatchInfo` of a batch."
             )
         self._silent = None
+        code = self._report_there(index, loss)
+        if code is not None:
+            self._check_code(code)
+            return
         later = _later(index, loss)
         if later is not None:
             self._late.append((self._drawn + LAG, later))
@@ -125,6 +130,10 @@ class Reports:
                 "info of a batch of this epoch."
             )
         if code is not None:
+            self._check_code(code)
+
+    def _check_code(self, code: int) -> None:
+        if code != 0:
             self._engine.termination.check(code)
 
 

@@ -9,6 +9,7 @@
 
 #include "echobuf/buffer/options.hpp"
 #include "echobuf/cuda/draw.hpp"
+#include "echobuf/cuda/loss_reports.hpp"
 #include "echobuf/cuda/plan.hpp"
 #include "echobuf/cuda/replay.hpp"
 #include "echobuf/cuda/staged_ring.hpp"
@@ -26,15 +27,18 @@ class DeviceDrawer : public PassCursor<StagedRing> {
  public:
   static constexpr bool kInBlocks = false;  // batches are the caller's memory alone
 
-  /// Throws std::bad_alloc.
+  /// `reports`: null, if there are none. Throws std::bad_alloc.
   DeviceDrawer(const BufferOptions& options, StagedRing& ring, DeviceDraw draw,
-               Replay& replay, const Versions& versions)
+               Replay& replay, const Versions& versions, LossReports* reports)
       : PassCursor(options, ring, &versions),
         draw_(std::move(draw)),
         replay_(replay),
         versions_(versions),
+        reports_(reports),
         plan_(options),
-        after_(sweep_) {}
+        after_(sweep_) {
+    take_from(reports);
+  }
 
   /// Draws into the caller's leaves: all of a batch or nothing. On a stream that is
   /// being captured: into its graph, and nothing is used up.
@@ -225,11 +229,13 @@ class DeviceDrawer : public PassCursor<StagedRing> {
     sweep_ = after_;
     partial_count_ = 0;
     held_uses_.clear();
+    if (reports_) reports_->hand_out();
   }
 
   DeviceDraw draw_;
   Replay& replay_;
   const Versions& versions_;
+  LossReports* const reports_;
   Plan plan_;
   std::vector<DrawnUse> held_uses_;           // of the records that are held
   Sweep after_;                               // the schedule behind it

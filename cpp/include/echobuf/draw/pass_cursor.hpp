@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "echobuf/buffer/options.hpp"
+#include "echobuf/draw/late_reports.hpp"
 #include "echobuf/draw/pass_selector.hpp"
 #include "echobuf/schedule/echoes.hpp"
 #include "echobuf/schedule/epoch.hpp"
@@ -105,6 +106,9 @@ class PassCursor {
   /// The losses of records; null: nobody asks for them. For any thread.
   Losses* losses() { return selector_ ? &selector_->losses() : nullptr; }
 
+  /// Passes go by what comes late, too; it must outlive this. Null: nothing does.
+  void take_from(LateReports* late) { late_ = late; }
+
   const Epoch& epoch() const { return epoch_; }
   const Sweep& sweep() const { return sweep_; }
 
@@ -175,13 +179,17 @@ class PassCursor {
     sweep_ = sweep;
     echoes_pass_.reset();
     if (selector_) begin_selecting();
+    if (late_) late_->forget();
   }
 
   bool selects() const { return selector_ != nullptr; }
 
   /// Decides by what was reported by now, until it is called again.
   void take_reports() {
-    if (selector_) selector_->losses().take();
+    if (!selector_) return;
+    Losses& losses = selector_->losses();
+    if (late_) late_->take(losses, epoch_.origin, epoch_.record(ring_.extent().tail));
+    losses.take();
   }
 
   const BufferOptions& options_;
@@ -201,6 +209,7 @@ class PassCursor {
   }
 
   std::unique_ptr<PassSelector> selector_;  // null: passes leave nothing out
+  LateReports* late_ = nullptr;
   std::optional<Permutation> order_;
   std::uint64_t order_pass_ = 0;
   std::uint64_t order_epoch_ = 0;
