@@ -15,19 +15,19 @@ class Losses(NamedTuple):
     """Losses of examples, in a device's memory without gaps.
 
     Attributes:
-        index: address of the numbers of the examples, int64.
+        numbers: address of the examples' numbers, int64.
         loss: address of the losses.
         kind: number of their type.
-        count: how many examples there are.
+        examples: how many there are.
         one_for_all: there is one loss, for all examples.
         stream: handle of the stream that they are computed on.
         owners: arrays that keep the memory until the copy is enqueued.
     """
 
-    index: int
+    numbers: int
     loss: int
     kind: int
-    count: int
+    examples: int
     one_for_all: bool
     stream: int
     owners: tuple[Any, ...]
@@ -122,9 +122,9 @@ def vector_of(array: Any, name: str, ordinal: int) -> tuple[int, tuple[int, ...]
     number = getattr(getattr(array, "device", None), "id", ordinal)
     if number != ordinal:
         raise _elsewhere(name, f"cuda:{number}", ordinal)
-    memory = getattr(array, "data", None)
-    if hasattr(memory, "ptr"):  # CuPy's
-        return int(memory.ptr), tuple(array.shape), array.dtype
+    pointer = getattr(getattr(array, "data", None), "ptr", None)
+    if pointer is not None:  # CuPy's
+        return int(pointer), tuple(array.shape), array.dtype
     interface = array.__cuda_array_interface__
     shape, strides = tuple(interface["shape"]), interface.get("strides")
     dtype = np.dtype(interface["typestr"])

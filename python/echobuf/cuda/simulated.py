@@ -238,9 +238,9 @@ class SimulatedArrays:
         kind, one = check_losses(
             index.shape, index.dtype, loss.shape, loss.dtype, whole=whole
         )
-        places = [array.__array_interface__["data"][0] for array in arrays]
+        numbers, place = (array.__array_interface__["data"][0] for array in arrays)
         stream = self._device.current_stream()
-        return Losses(*places, kind, len(index), one, stream, (index, loss))
+        return Losses(numbers, place, kind, len(index), one, stream, (index, loss))
 
     def finish(
         self, leaves: list[Any], drawn: list[Any], count: Count, stream: int

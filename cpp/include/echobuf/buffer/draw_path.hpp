@@ -274,7 +274,7 @@ class DrawPath {
       case Outcome::kWait:
         return {Status::kTimeout, &ring_.filled(), key};
       case Outcome::kFinished:
-        if (!prefetcher_) accounting_.note_end();
+        if (!prefetcher_) accounting_.note_end(drawer_->expired());
         return {Status::kFinished};
       case Outcome::kShort:
         return {Status::kShort};
@@ -304,7 +304,7 @@ class DrawPath {
       std::lock_guard lock(handing_out_);
       const Status popped = prefetcher_->pop(ahead, fits);
       if (popped == Status::kOk) accounting_.hand_out(*ahead.after);
-      if (popped == Status::kFinished) accounting_.note_end();
+      if (popped == Status::kFinished) accounting_.note_end(0);  // nothing expires then
       return {popped, &prefetcher_->filled()};
     };
     Status status = wait_for(wait_limit, &clock_.waits(), attempt);

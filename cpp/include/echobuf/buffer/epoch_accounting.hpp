@@ -2,6 +2,7 @@
 // and which one is open for upstream.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <mutex>
 #include <optional>
@@ -48,10 +49,11 @@ class EpochAccounting {
   }
 
   /// A caller has heard that there are no more batches. Where rows are packed, the
-  /// draws that are left do not tell.
-  void note_end() {
+  /// draws that are left do not tell. `expired`: draws that were given up.
+  void note_end(std::uint64_t expired) {
     std::lock_guard lock(mutex_);
     ended_ = options_.lengths.pack_to > 0;
+    expired_ = expired;
   }
 
   /// `failed`: the epoch's upstream has, so where it ends is not known.
@@ -81,7 +83,8 @@ class EpochAccounting {
     BufferStats stats;
     stats.fresh = length().value_or(epoch_.record(ring_.tail()));
     stats.served = served(handed_);
-    stats.expired = std::visit([](const auto& s) { return s.expired(); }, handed_);
+    stats.expired = std::max(
+        expired_, std::visit([](const auto& s) { return s.expired(); }, handed_));
     stats.passes = std::visit([](const auto& s) { return s.passes_begun(); }, handed_);
     return stats;
   }
@@ -128,6 +131,7 @@ class EpochAccounting {
     handed_ = start;
     served_before_ = served(start);
     ended_ = false;
+    expired_ = 0;
     ring_.release(next.base);
     ring_.clear_held_back();
     std::forward<Open>(open)();
@@ -158,6 +162,7 @@ class EpochAccounting {
   std::optional<Epoch> ahead_;       // open for upstream already
   Sweep handed_;                     // the schedule after the last batch handed out
   bool ended_ = false;               // see note_end()
+  std::uint64_t expired_ = 0;        // the same
   std::uint64_t served_before_ = 0;  // a checkpoint was taken
 };
 

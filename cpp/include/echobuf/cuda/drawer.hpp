@@ -136,7 +136,10 @@ class DeviceDrawer : public PassCursor<StagedRing> {
       S next = walk;
       Part part;
       const Step step = next.step(progress, options_.batch_size - plan_.rows(), part);
-      if (step == Step::kFinished) break;
+      if (step == Step::kFinished) {
+        note_finished(next);
+        break;
+      }
       if constexpr (S::kDrawsPartly)
         if (walk.between_passes()) ring_.clear_held_back();
       walk = next;

@@ -174,7 +174,10 @@ class Drawer : public PassCursor<Ring> {
       S walk = sweep;
       Part part;
       const Step step = walk.step(progress, options_.batch_size - partial_count_, part);
-      if (step == Step::kFinished) break;
+      if (step == Step::kFinished) {
+        this->note_finished(walk);
+        break;
+      }
       if (step == Step::kPart && !gather(walk, part, target, partial_count_, poll))
         return Outcome::kInterrupted;
       advance(sweep, walk);

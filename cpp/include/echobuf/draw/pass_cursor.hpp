@@ -106,6 +106,8 @@ class PassCursor {
   /// The losses of records; null: nobody asks for them. For any thread.
   Losses* losses() { return selector_ ? &selector_->losses() : nullptr; }
 
+  /// The draws that were given up in the epoch, once it is served out.
+  std::uint64_t expired() const { return expired_; }
   /// Passes go by what comes late, too; it must outlive this. Null: nothing does.
   void take_from(LateReports* late) { late_ = late; }
 
@@ -184,6 +186,12 @@ class PassCursor {
 
   bool selects() const { return selector_ != nullptr; }
 
+  /// `walk` has come to the end: the last passes may have had no draws.
+  template <class S>
+  void note_finished(const S& walk) {
+    expired_ = walk.expired();
+  }
+
   /// Decides by what was reported by now, until it is called again.
   void take_reports() {
     if (!selector_) return;
@@ -208,6 +216,7 @@ class PassCursor {
         sweep_);
   }
 
+  std::uint64_t expired_ = 0;
   std::unique_ptr<PassSelector> selector_;  // null: passes leave nothing out
   LateReports* late_ = nullptr;
   std::optional<Permutation> order_;

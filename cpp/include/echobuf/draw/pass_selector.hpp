@@ -142,7 +142,7 @@ class PassSelector final : public Selector {
     std::uint64_t expired = 0;
     for (const std::uint32_t place : selection.draws) {
       if (!is_expired(pass, place)) continue;
-      expired += marks_[place] & SavedSelection::kDrawn;
+      ++expired;
       marks_[place] = 0;
     }
     return expired;

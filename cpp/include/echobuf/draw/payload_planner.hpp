@@ -162,6 +162,7 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
         return Outcome::kWait;
       }
       if (step == Step::kFinished) {
+        this->note_finished(walk);
         walk = before;  // what ends a pass is not done twice
         break;
       }
