@@ -14,7 +14,6 @@
 #include "echobuf/cuda/loss_reports.hpp"
 #include "echobuf/cuda/staged_ring.hpp"
 #include "run.hpp"
-#include "support.hpp"
 
 namespace {
 
@@ -29,8 +28,6 @@ using echobuf::cuda::StreamHandle;
 using echobuf::test::BatchBytes;
 using echobuf::test::Consumer;
 using echobuf::test::DeviceBuffer;
-using echobuf::test::Ids;
-using echobuf::test::numbered;
 using echobuf::test::Plan;
 using echobuf::test::with_device;
 
@@ -87,8 +84,21 @@ TEST(StagedRing, DoesNotCountWhatIsPutInTheNextTerm) {
 
 // ---- expiry
 
-std::vector<std::uint64_t> ids_of(const BatchBytes& bytes) {
-  std::vector<std::uint64_t> ids(bytes.size() / sizeof(std::uint64_t));
+using Ids = std::vector<std::uint64_t>;
+
+/// Options for examples that are a number of eight bytes each.
+echobuf::BufferOptions numbers(std::uint64_t window, echobuf::Ratio factor) {
+  echobuf::BufferOptions options;
+  options.fields = {{sizeof(std::uint64_t), 1}};
+  options.window = window;
+  options.batch_size = 4;
+  options.factor = factor;
+  options.seed = 7;
+  return options;
+}
+
+Ids ids_of(const BatchBytes& bytes) {
+  Ids ids(bytes.size() / sizeof(std::uint64_t));
   std::memcpy(ids.data(), bytes.data(), bytes.size());
   return ids;
 }
@@ -116,7 +126,7 @@ TEST(ReuseOnDevice, DrawsNothingOlderThanAVersionThatWasPutAllows) {
   constexpr std::uint64_t kCount = 400;
   std::uint64_t drawn = 0;
   for (std::uint64_t seed = 0; seed < 6; ++seed) {
-    Plan plan{numbered(24, 4, {3, 1}), kCount, seed};
+    Plan plan{numbers(24, {3, 1}), kCount, seed};
     plan.options.max_staleness = kStaleness;
     const auto script = [&](DeviceBuffer& buffer, const Driver& driver) {
       std::atomic<std::int64_t> newest{-1};
@@ -170,7 +180,7 @@ class Losses {
 float loss_of(std::uint64_t id) { return static_cast<float>(id * 7919 % 13); }
 
 Plan reported_plan() {
-  Plan plan{numbered(16, 4, {6, 1}), 16, 3};
+  Plan plan{numbers(16, {6, 1}), 16, 3};
   plan.options.by_loss = true;
   plan.options.thin = 0.6;
   return plan;
@@ -179,7 +189,7 @@ Plan reported_plan() {
 /// All batches, where losses count two batches after they were reported.
 std::vector<Ids> reported_on_host(const Plan& plan) {
   echobuf::Buffer buffer(plan.options);
-  std::vector<std::uint64_t> ids(plan.examples);
+  Ids ids(plan.examples);
   for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = i;
   const SourceLeaf leaf = SourceLeaf::of(ids.data());
   std::uint64_t done = 0;
@@ -204,7 +214,7 @@ std::vector<Ids> reported_on_host(const Plan& plan) {
 /// The same on the device; `pieces`: reports of a batch.
 std::vector<Ids> reported_on_device(DeviceBuffer& buffer, const Driver& driver,
                                     const Plan& plan, std::size_t pieces) {
-  std::vector<std::uint64_t> ids(plan.examples);
+  Ids ids(plan.examples);
   for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = i;
   const SourceLeaf leaf = SourceLeaf::of(ids.data());
   std::uint64_t done = 0;
