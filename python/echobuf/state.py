@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import functools
 import json
 import zlib
@@ -10,6 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from echobuf import reuse_state
 from echobuf.errors import StateError
 from echobuf.options import Options
 from echobuf.plain import decode
@@ -151,8 +151,13 @@ def start_of(epoch: int) -> State:
     return {"epoch": epoch, "fresh_offset": 0, "position": None}
 
 
-def position_of(checkpoint: State) -> State:
-    """Return the position that a checkpoint of the core stands for."""
+def position_of(checkpoint: State, late: list[reuse_state.Pending]) -> State:
+    """Return the position that a checkpoint of the core stands for.
+
+    Args:
+        checkpoint: the core's.
+        late: losses that do not count yet.
+    """
     if checkpoint["epoch_done"]:
         return start_of(checkpoint["epoch"] + 1)
     position = {
@@ -161,7 +166,9 @@ def position_of(checkpoint: State) -> State:
         if key not in ("epoch", "fresh_offset", "epoch_done")
     }
     if "selection" in position:
-        position["selection"] = _written(position["selection"])
+        position["selection"] = reuse_state.written(position["selection"])
+    if late:
+        position["late_losses"] = reuse_state.written_losses(late)
     return {
         "epoch": checkpoint["epoch"],
         "fresh_offset": checkpoint["fresh_offset"],
@@ -330,31 +337,8 @@ def as_checkpoint(position: State) -> State | None:
         **position["position"],
     }
     if "selection" in checkpoint:
-        checkpoint["selection"] = _read(checkpoint["selection"])
+        checkpoint["selection"] = reuse_state.read(checkpoint["selection"])
     return checkpoint
-
-
-def _written(selection: State) -> State:
-    """Return what passes leave out, with text for its arrays."""
-    return {
-        key: base64.b85encode(zlib.compress(value)).decode()
-        if isinstance(value, bytes)
-        else value
-        for key, value in selection.items()
-    }
-
-
-def _read(selection: State) -> State:
-    """Return the reverse of `_written`."""
-    try:
-        return {
-            key: zlib.decompress(base64.b85decode(value))
-            if isinstance(value, str)
-            else value
-            for key, value in selection.items()
-        }
-    except (zlib.error, ValueError, AttributeError) as error:
-        raise StateError(f"`state` is damaged: {error}.") from None
 
 
 def checksum_of(state: Mapping[str, Any]) -> int | None:

@@ -20,6 +20,7 @@ from echobuf.errors import (
     StateError,
 )
 from echobuf.options import Options, check_timeout
+from echobuf.reuse_state import read_losses
 from echobuf.spec import (
     check_batch_axis,
     check_example_axes,
@@ -296,7 +297,8 @@ class Engine:
                 "a batch was drawn and its Lambda raised; a state taken now would "
                 "leave it out. Call `next_batch` until it comes, then take the state."
             )
-        return state.position_of(checkpoint)
+        late = self.reports.pending() if self.reports is not None else []
+        return state.position_of(checkpoint, late)
 
     def restore(self, position: state.State) -> None:
         """Continue at a position that `position()` returned.
@@ -308,6 +310,7 @@ class Engine:
         if checkpoint is None:
             self.reset(position["epoch"])
             return
+        late = read_losses(position["position"].get("late_losses", []))
         try:
             self.termination.check(self.core.restore(checkpoint))
         except (ValueError, TypeError, KeyError, RuntimeError) as error:
@@ -315,6 +318,8 @@ class Engine:
                 raise
             raise StateError(f"`state` is damaged: {error}.") from None
         self.epoch = position["epoch"]
+        if self.reports is not None:
+            self.reports.restore(late)
 
     # ---- life
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from echobuf import _core
+from echobuf._engine.late_losses import Reported, host_array, later
 from echobuf.errors import OptionError, SpecError, show
+from echobuf.reuse_state import Pending
 
 if TYPE_CHECKING:
     from echobuf._engine.engine import Engine
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
 LAG = 2
 """Batches that are handed out before a loss that a device computes is looked at."""
 
-_Reported = tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]
+_Late = tuple[int, Callable[[], Reported]]
+"""The batch that losses count for, and what waits for them."""
 
 
 class Reports:
@@ -34,11 +37,16 @@ class Reports:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._report_there = engine.backend.report
+        core = engine.core
+        self._native: _core.DeviceBuffer | _core.RaggedDeviceBuffer | None = None
+        if isinstance(core, _core.DeviceBuffer | _core.RaggedDeviceBuffer):
+            self._native = core
         self._whole_batches = engine.whole_batches
         options = engine.options
         self._silent: int | None = 1 + options.window // options.batch_size
-        self._drawn = 0  # batches that were asked for
-        self._late: deque[tuple[int, Callable[[], _Reported]]] = deque()
+        self._drawn = 0  # batches that were handed out
+        self._late: deque[_Late] = deque()
 
     def take(self, info: Any, loss: Any) -> None:
         """Take the losses of the examples of a batch.
@@ -53,25 +61,32 @@ class Reports:
                 f"`info` is {show(info)}; it must be the `BatchInfo` of a batch."
             )
         self._silent = None
-        later = _later(index, loss)
-        if later is not None:
-            self._late.append((self._drawn + LAG, later))
+        code = self._report_there(index, loss)
+        if code is not None:
+            self._check_code(code)
             return
-        self._report(*self._check(_host_array(index), _host_array(loss)))
+        wait = later(index, loss)
+        if wait is not None:
+            self._late.append((self._drawn + LAG, wait))
+            return
+        self._report(*self._check(host_array(index), host_array(loss)))
 
     def begin_draw(self) -> None:
         """Hand over what is due before the next batch."""
-        self._drawn += 1
-        if self._silent is not None and self._drawn > self._silent:
+        if self._silent is not None and self._drawn >= self._silent:
             self._warn()
-        while self._late and self._late[0][0] <= self._drawn:
+        while self._late and self._late[0][0] <= self._drawn + 1:
             _, wait = self._late.popleft()
             index, loss = self._check(*wait(), is_late=True)
             self._report(index, loss)
 
+    def end_draw(self) -> None:
+        """Count a batch that was handed out."""
+        self._drawn += 1
+
     def end(self) -> None:
         """Note that an epoch has been served out."""
-        if self._silent is not None and self._drawn > 1:
+        if self._silent is not None and self._drawn > 0:
             self._warn()
 
     def _warn(self) -> None:
@@ -83,11 +98,35 @@ class Reports:
             stacklevel=5,
         )
 
+    def pending(self) -> list[Pending]:
+        """Return the losses that do not count yet, for a state; wait for them."""
+        found: list[Pending] = []
+        if self._native is not None:
+            answer = self._native.pending_reports()
+            if isinstance(answer, int):
+                self._check_code(answer)
+            else:
+                found += answer
+        for at, (due, wait) in enumerate(self._late):
+            waited = self._check(*wait(), is_late=True)
+            self._late[at] = due, functools.partial(_values, waited)
+            found.append((due - self._drawn, *waited))
+        return found
+
+    def restore(self, pending: list[Pending]) -> None:
+        """Take what `pending` returned."""
+        for batches, index, loss in pending:
+            if self._native is not None:
+                self._check_code(self._native.report_late(batches, index, loss))
+            else:
+                waited = functools.partial(_values, (index, loss))
+                self._late.append((self._drawn + batches, waited))
+
     def forget(self) -> None:
         """Drop what belongs to an epoch that is over."""
         self._late.clear()
 
-    def _check(self, index: Any, loss: Any, *, is_late: bool = False) -> _Reported:
+    def _check(self, index: Any, loss: Any, *, is_late: bool = False) -> Reported:
         if index.ndim != 1 or index.dtype.kind not in "iu":
             raise SpecError(
                 f"`info.index` is of {index.dtype}{list(index.shape)}; it must be that "
@@ -125,7 +164,15 @@ class Reports:
                 "info of a batch of this epoch."
             )
         if code is not None:
+            self._check_code(code)
+
+    def _check_code(self, code: int) -> None:
+        if code != 0:
             self._engine.termination.check(code)
+
+
+def _values(reported: Reported) -> Reported:
+    return reported
 
 
 class ReportedDraws:
@@ -143,17 +190,27 @@ class ReportedDraws:
     def next(self, timeout: float | None) -> list[Any] | int:
         """Return the leaves of the next batch, or a code."""
         self._reports.begin_draw()
-        return self._ended(self._draws.next(timeout))
+        leaves: list[Any] | int = self._draws.next(timeout)
+        if not isinstance(leaves, int):
+            self._reports.end_draw()
+        self._ended(leaves)
+        return leaves
 
     def next_on(self, stream: Any, timeout: float | None) -> list[Any] | int:
         """Do the same on a stream."""
         self._reports.begin_draw()
-        return self._ended(self._draws.next_on(stream, timeout))
+        leaves: list[Any] | int = self._draws.next_on(stream, timeout)
+        if not isinstance(leaves, int):
+            self._reports.end_draw()
+        self._ended(leaves)
+        return leaves
 
     def next_into(self, leaves: list[Any], timeout: float | None, stream: Any) -> int:
         """Draw the next batch into arrays; return its length, or minus a code."""
         self._reports.begin_draw()
         count: int = self._draws.next_into(leaves, timeout, stream)
+        if count >= 0:
+            self._reports.end_draw()
         self._ended(-count)
         return count
 
@@ -161,13 +218,14 @@ class ReportedDraws:
         """Make the next batch that of a graph; return 0 or a code."""
         self._reports.begin_draw()
         code: int = self._draws.before_replay(stream, timeout)
+        if code == 0:
+            self._reports.end_draw()
         self._ended(code)
         return code
 
-    def _ended(self, outcome: Any) -> Any:
+    def _ended(self, outcome: Any) -> None:
         if outcome == _core.FINISHED:
             self._reports.end()
-        return outcome
 
 
 class Reporting:
@@ -222,56 +280,3 @@ class Reporting:
                 "have."
             )
         reports.take(info, loss)
-
-
-def _host_array(values: Any) -> npt.NDArray[Any]:
-    """Return an array of what lies in host memory."""
-    if hasattr(values, "detach"):  # a tensor
-        values = values.detach()
-        if values.is_floating_point() and values.element_size() < 4:
-            values = values.float()  # NumPy has no bfloat16
-    try:
-        array = np.asarray(values)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise SpecError(f"`loss` is no array: {error}.") from None
-    if array.dtype.kind == "V" or array.dtype.name == "bfloat16":
-        return array.astype(np.float32)
-    return array
-
-
-def _later(index: Any, loss: Any) -> Callable[[], _Reported] | None:
-    """Return a function that waits for losses that a device computes; else None."""
-    if getattr(loss, "is_cuda", False):
-        return _of_torch(index, loss)
-    devices = getattr(loss, "devices", None)
-    if callable(devices) and any(each.platform != "cpu" for each in devices()):
-        return _of_jax(index, loss)
-    return None
-
-
-def _of_torch(index: Any, loss: Any) -> Callable[[], _Reported]:
-    import torch
-
-    copies = [
-        torch.empty(each.shape, dtype=each.dtype, pin_memory=True).copy_(
-            each.detach(), non_blocking=True
-        )
-        if getattr(each, "is_cuda", False)
-        else each
-        for each in (index, loss)
-    ]
-    done = torch.cuda.Event()
-    done.record(torch.cuda.current_stream(loss.device))
-
-    def wait() -> Any:
-        done.synchronize()
-        return tuple(map(_host_array, copies))
-
-    return wait
-
-
-def _of_jax(index: Any, loss: Any) -> Callable[[], _Reported]:
-    for each in (index, loss):
-        if hasattr(each, "copy_to_host_async"):
-            each.copy_to_host_async()
-    return lambda: (_host_array(index), _host_array(loss))  # type: ignore[return-value]

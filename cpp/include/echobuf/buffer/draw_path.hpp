@@ -146,8 +146,9 @@ class DrawPath {
         } else {
           const DrawLock::Guard lock(draw_lock_, std::try_to_lock);
           if (!lock) return false;
+          const bool behind = ring_.behind();  // before the look, as in look()
           if (drawer_->finished()) return true;
-          if (!ring_.behind()) return false;
+          if (!behind) return false;
         }
         std::this_thread::sleep_for(kMoment);
       } while (Clock::now() < wait_limit);

@@ -86,25 +86,6 @@ class Drawer : public PassCursor<Ring> {
   /// Nothing reads slots after the draw.
   void settle() {}
 
-  /// True if there is no further batch. Changes nothing that is drawn.
-  bool finished() {
-    this->take_reports();
-    return std::visit(
-        [&](auto sweep) {  // a copy
-          std::uint64_t count = partial_count_;
-          Part part;
-          while (count < options_.batch_size) {
-            const UpstreamProgress progress = look(sweep);
-            if (lacking(progress)) return false;
-            const Step step = sweep.step(progress, options_.batch_size - count, part);
-            if (step != Step::kPart) return step == Step::kFinished && !servable(count);
-            count += part.count;
-          }
-          return false;
-        },
-        sweep_);
-  }
-
  private:
   /// Walks a copy of the schedule until a whole batch is sure.
   Outcome plan(const FixedSweep& sweep) {

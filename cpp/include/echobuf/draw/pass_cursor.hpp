@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "echobuf/buffer/options.hpp"
+#include "echobuf/draw/late_reports.hpp"
 #include "echobuf/draw/pass_selector.hpp"
 #include "echobuf/schedule/echoes.hpp"
 #include "echobuf/schedule/epoch.hpp"
@@ -46,7 +47,8 @@ class PassCursor {
     epoch_.number = options.epoch;
     epoch_.base = ring.tail();
     if (!options.selects()) return;
-    selector_ = std::make_unique<PassSelector>(options, versions, ring_capacity(options));
+    selector_ =
+        std::make_unique<PassSelector>(options, versions, ring_capacity(options));
     begin_selecting();
   }
 
@@ -70,6 +72,25 @@ class PassCursor {
         sweep_);
   }
 
+  /// True if there is no further batch. Changes nothing that is drawn.
+  bool finished() {
+    take_reports();
+    return std::visit(
+        [&](auto sweep) {  // a copy
+          std::uint64_t count = partial_count_;
+          Part part;
+          while (count < options_.batch_size) {
+            const UpstreamProgress progress = look(sweep);
+            if (lacking(progress)) return false;
+            const Step step = sweep.step(progress, options_.batch_size - count, part);
+            if (step != Step::kPart) return step == Step::kFinished && !servable(count);
+            count += part.count;
+          }
+          return false;
+        },
+        sweep_);
+  }
+
   /// After kWait: the ring position to wait for. The last one that is missing, so that
   /// a segment costs one wake-up; if that is there and others are late, or may never
   /// come because upstream has ended, the first hole.
@@ -87,6 +108,8 @@ class PassCursor {
 
   /// The draws that were given up in the epoch, once it is served out.
   std::uint64_t expired() const { return expired_; }
+  /// Passes go by what comes late, too; it must outlive this. Null: nothing does.
+  void take_from(LateReports* late) { late_ = late; }
 
   const Epoch& epoch() const { return epoch_; }
   const Sweep& sweep() const { return sweep_; }
@@ -98,7 +121,7 @@ class PassCursor {
     const typename Ring::Extent extent = ring_.extent();
     progress.committed = epoch_.record(extent.committed);
     progress.ended = extent.closed && extent.committed == extent.tail;
-    if (selector_) selector_->note_put(progress.committed);
+    if (selector_) selector_->note_put(epoch_.record(ring_.put_end()));
     if constexpr (S::kDrawsPartly)
       progress.held_back = sweep.between_passes() && ring_.held_back();
     return progress;
@@ -158,6 +181,7 @@ class PassCursor {
     sweep_ = sweep;
     echoes_pass_.reset();
     if (selector_) begin_selecting();
+    if (late_) late_->forget();
   }
 
   bool selects() const { return selector_ != nullptr; }
@@ -170,7 +194,10 @@ class PassCursor {
 
   /// Decides by what was reported by now, until it is called again.
   void take_reports() {
-    if (selector_) selector_->losses().take();
+    if (!selector_) return;
+    Losses& losses = selector_->losses();
+    if (late_) late_->take(losses, epoch_.origin, epoch_.record(ring_.extent().tail));
+    losses.take();
   }
 
   const BufferOptions& options_;
@@ -191,6 +218,7 @@ class PassCursor {
 
   std::uint64_t expired_ = 0;
   std::unique_ptr<PassSelector> selector_;  // null: passes leave nothing out
+  LateReports* late_ = nullptr;
   std::optional<Permutation> order_;
   std::uint64_t order_pass_ = 0;
   std::uint64_t order_epoch_ = 0;
