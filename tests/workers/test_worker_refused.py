@@ -130,7 +130,7 @@ def test_no_memory_for_the_queues_of_workers(monkeypatch):
     loader = load(Numbers(20), 2)
     with monkeypatch.context() as patched:
         patched.setattr("echobuf.workers.pool._make_core", refuse)
-        with pytest.raises(echobuf.CapacityError, match="2 workers .*`num_workers`"):
+        with pytest.raises(echobuf.CapacityError, match=r"2 workers .*`num_workers`"):
             iter(loader)
     assert len(list(loader)) == 10
 
