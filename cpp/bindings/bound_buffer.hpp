@@ -200,7 +200,21 @@ class BoundBuffer : public Methods {
         py::make_tuple(stats.put_wait_s, stats.next_wait_s, stats.t_upstream_s,
                        stats.t_downstream_s, stats.ratio(), stats.wait_share),
         py::make_tuple(stats.payload_bytes, stats.payload_capacity, stats.mean_rows,
-                       stats.padding_share));
+                       stats.padding_share),
+        stats.expired);
+  }
+
+  /// Reports losses, as many as records, without strides. None, a code, or kMismatch where
+  /// a record has not been put.
+  py::object report(const py::array_t<std::int64_t>& records,
+                    const py::array_t<float>& losses) {
+    const std::shared_ptr<Core> buffer = hold();
+    if (const int refused = refuse(buffer)) return py::int_(refused);
+    const auto count = static_cast<std::size_t>(records.size());
+    if (static_cast<std::size_t>(losses.size()) != count ||
+        !buffer->report(records.data(), losses.data(), count))
+      return py::int_(kMismatch);
+    return py::none();
   }
 
   /// Ends all calls and gives the memory back, once the last call has left.

@@ -2,6 +2,7 @@
 #include <pybind11/stl.h>
 
 #include "device_buffer.hpp"
+#include "device_reports.hpp"
 #include "ragged_device_buffer.hpp"
 #include "register.hpp"
 #include "register_methods.hpp"
@@ -38,6 +39,7 @@ void register_ragged_on_device(py::module_& m, const char* name) {
           .def("error", &Bound::error)
           .def_static("staging_bytes", &Backend::staging_bytes)
           .def_static("needs", &needs_of<Core>);
+  echobuf::python::register_reports<Bound>(buffer);
   echobuf::python::register_direct<Bound>(buffer);
 }
 
@@ -89,6 +91,7 @@ void register_device(py::module_& m) {
                 return echobuf::cuda::staging_slots(options, record) * record.stride();
               })
           .def_static("needs", &needs_of<echobuf::python::DeviceCore>);
+  echobuf::python::register_reports<DeviceBuffer>(buffer);
   echobuf::python::register_direct<DeviceBuffer>(buffer);
   register_ragged_on_device<echobuf::cuda::DevicePayloadBackend>(m,
                                                                  "RaggedDeviceBuffer");

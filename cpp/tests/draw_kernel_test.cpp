@@ -169,6 +169,49 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{{150'528, 8, 100'003}, 9, 2, 5, 0, 264},
                     Case{{16}, 5000, 0, 4000, 0, 8}));
 
+TEST(DrawKernel, DrawsRecordsThatAreListed) {
+  const RecordLayout layout({{24, 1}}, false);
+  constexpr std::uint64_t kSlots = 50;
+  const Slots slots(layout, kSlots);
+  constexpr std::uint32_t kOfPass = 7;
+  std::vector<std::uint32_t> list(kOfPass);  // of no use: a pass says its own
+  for (std::uint32_t i = 0; i < 90; ++i) list.push_back(i * 31 % kSlots);
+  const auto rows = static_cast<std::uint32_t>(list.size());
+  const Permutation order(20, echobuf::permutation_key(1, 2, 3));
+  DrawPart of_pass{.order = order,
+                   .slots = address_of(slots.base),
+                   .capacity = kSlots,
+                   .first = kSlots - 3,
+                   .row = 0,
+                   .offset = 5,
+                   .count = kOfPass,
+                   .partner = 0};
+  DrawPart listed = of_pass;
+  listed.order = Permutation::identity(1);
+  listed.capacity = 0;
+  listed.first = address_of(list.data());
+  listed.row = listed.offset = kOfPass;
+  listed.count = rows - kOfPass;
+  const std::vector<DrawPart> parts = {of_pass, listed};
+  std::vector<std::byte> leaf(24 * rows + 16, std::byte{0xEE});
+  std::byte* const to = leaf.data() + (16 - address_of(leaf.data()) % 16) % 16;
+  const std::vector<echobuf::CopiedField> fields = {{0, 24, 0}};
+  const auto launch = echobuf::cuda::lay_out(layout, 0, rows, &to, fields, 0, 8);
+  run(launch, parts, 2);
+  for (std::uint32_t row = 0; row < rows; ++row) {
+    const std::uint64_t slot =
+        row < kOfPass ? (kSlots - 3 + order(5 + row)) % kSlots : list[row];
+    for (std::size_t b = 0; b < 24; ++b)
+      ASSERT_EQ(to[row * 24 + b], byte_of(slot, b)) << row;
+  }
+  const auto by_value = leaf;
+  std::fill(leaf.begin(), leaf.end(), std::byte{0xEE});
+  const auto plan = plan_of(parts);
+  const echobuf::PlannedParts planned{address_of(plan.data())};
+  run(launch, planned, planned.count());
+  EXPECT_EQ(leaf, by_value);
+}
+
 /// A launch for `count` records of fields of so many bytes, their leaves aligned.
 echobuf::cuda::DrawLaunch spread_of(const std::vector<std::size_t>& bytes,
                                     std::uint64_t count, std::uint32_t blocks) {

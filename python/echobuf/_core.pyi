@@ -106,6 +106,9 @@ class BufferOptions:
         cut: bool = False,
         examples: int = 0,
         echoes: bool = False,
+        by_loss: bool = False,
+        thin: float = 0.5,
+        max_staleness: int = -1,
     ) -> None: ...
     idle: int
     def needs(self) -> tuple[int, int, int, int, int]:
@@ -167,6 +170,9 @@ class _Bound(_Puts):
     def checkpoint(self) -> dict[str, Any] | int: ...
     def restore(self, state: dict[str, Any], /) -> int: ...
     def stats(self) -> Raw | int: ...
+    def report(
+        self, records: npt.NDArray[np.int64], losses: npt.NDArray[np.float32]
+    ) -> int | None: ...
     def release(self) -> None: ...
     def gone(self) -> bool: ...
 
@@ -312,6 +318,25 @@ class DeviceBuffer(_Bound):
         self, addresses: list[int], stream: int, timeout_s: float | None, /
     ) -> int: ...
     def before_replay(self, stream: int, timeout_s: float | None, /) -> int: ...
+    def report_at(
+        self,
+        records: int,
+        losses: int,
+        type: int,
+        count: int,
+        one_for_all: bool,
+        stream: int,
+        /,
+    ) -> int: ...
+    def report_late(
+        self,
+        batches: int,
+        records: npt.NDArray[np.int64],
+        losses: npt.NDArray[np.float32],
+    ) -> int: ...
+    def pending_reports(
+        self,
+    ) -> list[tuple[int, npt.NDArray[np.int64], npt.NDArray[np.float32]]] | int: ...
     def notice_loss(self, /) -> None: ...
     def error(self) -> str: ...
     @staticmethod
@@ -347,6 +372,25 @@ class RaggedDeviceBuffer(_Bound):
     def before_replay(
         self, rows: list[int], stream: int, timeout_s: float | None, /
     ) -> tuple[int, int, list[int], bool]: ...
+    def report_at(
+        self,
+        records: int,
+        losses: int,
+        type: int,
+        count: int,
+        one_for_all: bool,
+        stream: int,
+        /,
+    ) -> int: ...
+    def report_late(
+        self,
+        batches: int,
+        records: npt.NDArray[np.int64],
+        losses: npt.NDArray[np.float32],
+    ) -> int: ...
+    def pending_reports(
+        self,
+    ) -> list[tuple[int, npt.NDArray[np.int64], npt.NDArray[np.float32]]] | int: ...
     def notice_loss(self, /) -> None: ...
     def error(self) -> str: ...
     @staticmethod

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 from echobuf.arguments import check_bool, check_int
 from echobuf.errors import DeviceError, OptionError, show
 from echobuf.ragged_options import RaggedOptions, check_ragged
+from echobuf.reuse_options import ReuseOptions, check_reuse
 
 Factor: TypeAlias = float | Fraction | Decimal | Literal["auto"]
 Unit: TypeAlias = Literal["example", "batch"]
@@ -44,6 +45,7 @@ class Options:
     max_bytes: int | None
     ragged: RaggedOptions
     with_info: bool = False
+    reuse: ReuseOptions = ReuseOptions()
 
     @property
     def whole_batches(self) -> bool:
@@ -93,6 +95,9 @@ def check_options(  # noqa: PLR0913 - what users may say of a buffer
     pack_to: Any = None,
     overlong: Any = "error",
     with_info: Any = False,
+    reuse: Any = None,
+    thin: Any = 0.5,
+    max_staleness: Any = None,
 ) -> Options:
     """Check every argument.
 
@@ -131,6 +136,13 @@ def check_options(  # noqa: PLR0913 - what users may say of a buffer
         else check_int("max_bytes", max_bytes, 0, None),
         ragged=of_ragged,
         with_info=check_bool("with_info", with_info),
+        reuse=check_reuse(
+            reuse=reuse,
+            thin=thin,
+            max_staleness=max_staleness,
+            with_info=with_info,
+            pack_to=of_ragged.pack_to,
+        ),
     )
     _check_together(options)
     return options

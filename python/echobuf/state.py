@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from echobuf import reuse_state
 from echobuf.errors import StateError
 from echobuf.options import Options
 from echobuf.plain import decode
@@ -39,7 +40,14 @@ _LEARNT = (
     "transform",
     "transform_numbers",  # states of before lack it
 )  # a loader may know them with its first item only
-_OF_SOME = {"payload_bytes", "max_rows", "pack_to"}  # of states of ragged leaves alone
+_OF_SOME = {  # of states that these were given for alone
+    "payload_bytes",
+    "max_rows",
+    "pack_to",
+    "reuse",
+    "thin",
+    "max_staleness",
+}
 
 
 @dataclass(frozen=True)
@@ -134,6 +142,7 @@ def arguments_of(
         "transform": transform,
         "transform_numbers": transform_numbers,
         **(of_ragged if is_ragged or ragged.given else {}),
+        **options.reuse.state_arguments(),
     }
 
 
@@ -142,8 +151,13 @@ def start_of(epoch: int) -> State:
     return {"epoch": epoch, "fresh_offset": 0, "position": None}
 
 
-def position_of(checkpoint: State) -> State:
-    """Return the position that a checkpoint of the core stands for."""
+def position_of(checkpoint: State, late: list[reuse_state.Pending]) -> State:
+    """Return the position that a checkpoint of the core stands for.
+
+    Args:
+        checkpoint: the core's.
+        late: losses that do not count yet.
+    """
     if checkpoint["epoch_done"]:
         return start_of(checkpoint["epoch"] + 1)
     position = {
@@ -151,6 +165,10 @@ def position_of(checkpoint: State) -> State:
         for key, value in checkpoint.items()
         if key not in ("epoch", "fresh_offset", "epoch_done")
     }
+    if "selection" in position:
+        position["selection"] = reuse_state.written(position["selection"])
+    if late:
+        position["late_losses"] = reuse_state.written_losses(late)
     return {
         "epoch": checkpoint["epoch"],
         "fresh_offset": checkpoint["fresh_offset"],
@@ -313,11 +331,14 @@ def as_checkpoint(position: State) -> State | None:
     """Return the position as the core takes it; None at the start of an epoch."""
     if position["position"] is None:
         return None
-    return {
+    checkpoint = {
         "epoch": position["epoch"],
         "fresh_offset": position["fresh_offset"],
         **position["position"],
     }
+    if "selection" in checkpoint:
+        checkpoint["selection"] = reuse_state.read(checkpoint["selection"])
+    return checkpoint
 
 
 def checksum_of(state: Mapping[str, Any]) -> int | None:

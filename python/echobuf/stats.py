@@ -50,6 +50,7 @@ class Stats:
             to 1, `echobuf.analysis.Repeats().mean_worth(effective_factor)`. It knows
             the uses in this epoch only, on average: an upper bound where some examples
             are used more often than others, as while the window fills.
+        expired: draws that were given up, of records older than `max_staleness` allows.
 
     Comparing two `Stats` leaves out `t_upstream_s`, `t_downstream_s`, `ratio` and
     `wait_share`, which go by clocks that move on while nothing happens, and
@@ -88,23 +89,25 @@ class Stats:
     mean_rows: float = field(default=math.nan, compare=False)
     padding_share: float = field(default=math.nan, compare=False)
     mean_worth: float = 1.0
+    expired: int = 0
 
 
 _REPEATS = Repeats()
 Counts = tuple[int, int, int, int, int, int]
 Clocks = tuple[float, float, float, float, float, float]
 Payload = tuple[int, int, float, float]
-Raw = tuple[Counts, Clocks, Payload]
+Raw = tuple[Counts, Clocks, Payload, int]
 NOTHING: Raw = (
     (0, 0, 0, 0, 0, 0),
     (0.0, 0.0, math.nan, math.nan, math.nan, 0.0),
     (0, 0, math.nan, math.nan),
+    0,
 )
 
 
 def make_stats(raw: Raw) -> Stats:
     """Return `Stats` of the tuples that the core returns."""
-    counts, clocks, payload = raw
+    counts, clocks, payload, expired = raw
     fresh, served, passes, resident, bytes_device, bytes_host = counts
     put_wait_s, next_wait_s, t_upstream_s, t_downstream_s, ratio, wait_share = clocks
     payload_bytes, payload_capacity, mean_rows, padding_share = payload
@@ -128,4 +131,5 @@ def make_stats(raw: Raw) -> Stats:
         mean_rows=mean_rows,
         padding_share=padding_share,
         mean_worth=_REPEATS.mean_worth(effective_factor),
+        expired=expired,
     )

@@ -74,6 +74,7 @@ class Shape:
         passes: of each part, the records of its pass, the first and the count drawn.
         before: rows of the batch that another launch draws.
         least_blocks: that are wanted, if there are so many rows, or words for them.
+        listed: the parts that list the slots of their records.
     """
 
     sizes: list[int]
@@ -82,6 +83,7 @@ class Shape:
     seed: int
     before: int = 0
     least_blocks: int = 0
+    listed: frozenset[int] = frozenset()
 
     @property
     def count(self) -> int:
@@ -146,7 +148,19 @@ class Draw:
             address = self.machine.allocate(content.size)
             self.machine.write(address, content.tobytes())
             self.slots.append((address, content))
+        self.list = self._list(chance)
         self.parts = self._parts()
+
+    def _list(self, chance: np.random.Generator) -> np.ndarray:
+        """The slot of each row of the batch, in the machine's memory."""
+        runs = [
+            chance.integers(0, records + 2, count, np.uint32)
+            for records, _, count in self.shape.passes
+        ]
+        slots = np.concatenate([np.zeros(self.shape.before, np.uint32), *runs])
+        self.list_address = self.machine.allocate(slots.nbytes)
+        self.machine.write(self.list_address, slots.tobytes())
+        return slots
 
     def _parts(self) -> np.ndarray:
         parts = np.zeros(len(self.shape.passes), PART)
@@ -161,6 +175,9 @@ class Draw:
                 *(self.slots[i][0], records + 2, 5 % (records + 2)),
                 *(row, offset, count, 0),
             )
+            if i in self.shape.listed:
+                parts[i]["capacity"], parts[i]["first"] = 0, self.list_address
+                parts[i]["offset"] = row
             row += count
         return parts
 
@@ -259,11 +276,15 @@ class Draw:
     def _leaves(self, places: Sequence[Iterable[int]]) -> list[bytes]:
         """The rows that lie at places of the passes."""
         rows = []
-        for i, (records, _, _) in enumerate(self.shape.passes):
+        first = self.shape.before
+        for i, (records, _, count) in enumerate(self.shape.passes):
             key = permutation_key(self.shape.seed, 1, i)
             order = np.array(permute(records, key, 0, records))
             slots = (order[list(places[i])] + 5 % (records + 2)) % (records + 2)
+            if i in self.shape.listed:
+                slots = self.list[first : first + count]
             rows.append(self.slots[i][1][slots])
+            first += count
         batch = np.concatenate(rows)
         return [
             batch[:, at : at + size].tobytes()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -43,6 +44,21 @@ def test_a_plan_is_written_and_drawn(seed):
     draw, module = on_machine(random_shape(1000 + seed), seed)
     draw.run_planned(module)
     assert draw.drawn() == draw.expected()
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_records_that_are_listed_are_drawn(architecture):
+    for seed in range(8):
+        of_passes = random_shape(3000 + seed)
+        count = len(of_passes.passes)
+        listed = frozenset(range(seed % 2, count, 1 + seed % 3))
+        shape = replace(of_passes, listed=listed)
+        draw, module = on_machine(shape, seed, draw_ptx(architecture))
+        draw.run(module)
+        assert draw.drawn() == draw.expected(), shape
+        draw, module = on_machine(shape, seed, draw_ptx(architecture))
+        draw.run_planned(module)
+        assert draw.drawn() == draw.expected(), shape
 
 
 @pytest.mark.parametrize("operation", [0, 7, 0x8001])

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <numeric>
 #include <random>
+#include <vector>
 
 #include "echobuf/schedule/sweep.hpp"
 
@@ -104,6 +105,33 @@ TEST(Plan, HasRoomForAllPartsOfABatchOfAuto) {
     }
   }
   EXPECT_GT(most, 4u);
+}
+
+TEST(Plan, HasOnePartForAllPassesThatListTheirRecords) {
+  BufferOptions options;
+  options.window = options.batch_size = 12;
+  options.factor = {4, 1};
+  options.by_loss = true;
+  echobuf::cuda::Plan plan(options);
+  plan.begin({});
+  echobuf::DrawPart held{};
+  held.capacity = held.count = 5;
+  plan.add(held, 0);
+  std::vector<std::uint32_t> slots(5, 0);
+  for (std::uint32_t pass = 0; pass < 7; ++pass) {
+    echobuf::DrawPart listed{};
+    listed.count = 1;
+    plan.add(listed, 10 * pass);
+    plan.add_slot(pass * 3);
+    slots.push_back(pass * 3);
+  }
+  EXPECT_EQ(plan.parts().size(), 2u);
+  EXPECT_EQ(plan.parts()[1].row, 5u);
+  EXPECT_EQ(plan.parts()[1].offset, 5u);
+  EXPECT_EQ(plan.parts()[1].count, 7u);
+  EXPECT_EQ(plan.slots(), slots);
+  EXPECT_EQ(plan.rows(), 12u);
+  EXPECT_EQ(plan.end(), 60u);
 }
 
 }  // namespace

@@ -205,6 +205,9 @@ class HostBackend:
 
         return copy
 
+    def report(self, index: Any, loss: Any) -> None:
+        """Report no losses: those on a device come later."""
+
     def before_replay(self, stream: Any, timeout: float | None) -> NoReturn:
         """Raise `OptionError`: the CPU has no graphs."""
         raise OptionError(
@@ -295,5 +298,6 @@ def make_core_options(
         shared=shared,
         borrowed=borrowed,
         output=list(output.plans),
+        **options.reuse.core_arguments(),
         **ragged.core_arguments(spec, output, options),
     )

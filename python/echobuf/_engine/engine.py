@@ -9,6 +9,7 @@ from echobuf._engine import ragged
 from echobuf._engine.arrays import put_tree
 from echobuf._engine.backends import HostBackend, make_backend
 from echobuf._engine.output import BatchFunctions, add_info, make_output_spec
+from echobuf._engine.reports import ReportedDraws, Reports
 from echobuf._engine.termination import Termination
 from echobuf._engine.versions import Versions, check_versions, other_count
 from echobuf.errors import (
@@ -19,6 +20,7 @@ from echobuf.errors import (
     StateError,
 )
 from echobuf.options import Options, check_timeout
+from echobuf.reuse_state import read_losses
 from echobuf.spec import (
     check_batch_axis,
     check_example_axes,
@@ -56,6 +58,7 @@ class Engine:
         output: spec of batches after `transform`.
         options: the buffer's.
         backend: allocates the window and draws batches from it.
+        reports: takes losses, with `reuse="loss"`; else None.
         functions: applied to whole batches, if `transform` has such; else None.
         draws: draws batches: `functions` over `backend`, or `backend`.
         arguments: those that the order of batches depends on, as in a state.
@@ -109,11 +112,16 @@ class Engine:
         self.core: AnyCore = self.backend.core
         self.put_all = self.core.put_all
         self.functions: BatchFunctions | None = None
-        self.draws: HostBackend | CudaBackend | BatchFunctions = self.backend
+        self.draws: HostBackend | CudaBackend | BatchFunctions | ReportedDraws
+        self.draws = self.backend
         if any(self.output.functions):
             self.draws = self.functions = BatchFunctions(
                 self.backend, self.output.functions
             )
+        self.reports: Reports | None = None
+        if options.reuse.by_loss:
+            self.reports = Reports(self)
+            self.draws = ReportedDraws(self.draws, self.reports)
         self.core.use(make_structure(self.spec.treespec))
         self.arguments = state.arguments_of(
             options,
@@ -249,8 +257,14 @@ class Engine:
         self.termination.check(self.core.reset(epoch, gap))
         self.epoch = epoch
         self.termination.epoch_begins()
+        self._forget()
+
+    def _forget(self) -> None:
+        """Drop what was made ahead in the epoch that is over."""
         if self.functions is not None:
             self.functions.forget()
+        if self.reports is not None:
+            self.reports.forget()
 
     def is_draining(self) -> bool:
         """Return True once upstream has ended and all it put is in the window."""
@@ -266,8 +280,7 @@ class Engine:
         if answer != 1:
             self.termination.check(answer or _core.REENTRANT)
         self.epoch = epoch
-        if self.functions is not None:
-            self.functions.forget()
+        self._forget()
 
     def position(self) -> state.State:
         """Return the position of the batches handed out, as `state.seal` takes it.
@@ -284,7 +297,8 @@ class Engine:
                 "a batch was drawn and its Lambda raised; a state taken now would "
                 "leave it out. Call `next_batch` until it comes, then take the state."
             )
-        return state.position_of(checkpoint)
+        late = self.reports.pending() if self.reports is not None else []
+        return state.position_of(checkpoint, late)
 
     def restore(self, position: state.State) -> None:
         """Continue at a position that `position()` returned.
@@ -296,6 +310,7 @@ class Engine:
         if checkpoint is None:
             self.reset(position["epoch"])
             return
+        late = read_losses(position["position"].get("late_losses", []))
         try:
             self.termination.check(self.core.restore(checkpoint))
         except (ValueError, TypeError, KeyError, RuntimeError) as error:
@@ -303,6 +318,8 @@ class Engine:
                 raise
             raise StateError(f"`state` is damaged: {error}.") from None
         self.epoch = position["epoch"]
+        if self.reports is not None:
+            self.reports.restore(late)
 
     # ---- life
 

@@ -17,6 +17,7 @@ from echobuf.cuda import nvrtc
 from echobuf.cuda.arrays import Count, counts_of, handle_of
 from echobuf.cuda.codegen import DRAW_KERNELS, StageSource, draw_options, draw_source
 from echobuf.cuda.device import LoadedStages
+from echobuf.cuda.losses import Losses, check_losses, strided
 from echobuf.cuda.simulated_driver import Block, Lender, driver, library_path
 from echobuf.errors import DeviceError, SpecError
 from echobuf.resources import members
@@ -219,6 +220,27 @@ class SimulatedArrays:
         """Check the caller's arrays; return the handle of the stream to copy on."""
         self._out.check(leaves)
         return self.stream(stream)
+
+    def losses(self, index: Any, loss: Any, *, whole: bool) -> Losses | None:
+        """Return losses of examples that lie on the device; None: they do not."""
+        arrays = [index, loss]
+        for at, name in enumerate(("info.index", "loss")):
+            owner = _owner(arrays[at]) if isinstance(arrays[at], np.ndarray) else None
+            if owner is None:
+                return None
+            if owner is not self._device:
+                raise SpecError(
+                    f"`{name}` is on {owner.name}; it must be on {self._device.name}, "
+                    "where the buffer is."
+                )
+            if not arrays[at].flags.c_contiguous:
+                raise strided(name)
+        kind, one = check_losses(
+            index.shape, index.dtype, loss.shape, loss.dtype, whole=whole
+        )
+        numbers, place = (array.__array_interface__["data"][0] for array in arrays)
+        stream = self._device.current_stream()
+        return Losses(numbers, place, kind, len(index), one, stream, (index, loss))
 
     def finish(
         self, leaves: list[Any], drawn: list[Any], count: Count, stream: int

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -32,8 +33,10 @@ inline void require(bool holds, const char* otherwise) {
   if (!holds) throw std::invalid_argument(otherwise);
 }
 
+/// `selects`: passes leave records out, so that they have fewer draws.
 inline void check_position(const FixedSchedule& schedule, const Position& position,
-                           bool pass_done, std::uint64_t resident_end) {
+                           bool pass_done, std::uint64_t resident_end,
+                           bool selects = false) {
   constexpr auto* kOutside = "the position lies outside its pass";
   if (position.draws == 0) {
     require(position.pass == 0 && position.offset == 0 && !pass_done, kOutside);
@@ -48,7 +51,7 @@ inline void check_position(const FixedSchedule& schedule, const Position& positi
   require(resident_end <= schedule.segment_start(position.pass + 1), kOutside);
   const std::uint64_t size = resident_end - first;
   require(position.offset > 0 && position.offset <= size, kOutside);
-  require(pass_done == (position.offset == size), kOutside);
+  require(selects || pass_done == (position.offset == size), kOutside);
   // Each segment lives for as many passes as there are segments, at the most.
   require(position.offset <= position.draws &&
               position.draws / schedule.segments() <= resident_end,
@@ -171,9 +174,11 @@ inline OpenRows checked_rows(std::vector<PackedRow> rows, std::uint64_t pack_to)
 
 /// Puts a walk where it was. Throws std::invalid_argument where it cannot have been.
 /// `phase`: of the schedule that it was on. `entered`: where segments differ in size.
+/// `selects`: passes leave records out; restore_selection() follows.
 inline void restore_sweep(FixedSweep& sweep, const Position& position, bool pass_done,
                           std::uint64_t resident_end, std::uint64_t phase,
-                          const std::optional<Entered>& entered = std::nullopt) {
+                          const std::optional<Entered>& entered = std::nullopt,
+                          bool selects = false) {
   if (phase != sweep.schedule().phase())
     throw std::invalid_argument("the position is of another phase of the factor");
   if (entered) {
@@ -182,7 +187,7 @@ inline void restore_sweep(FixedSweep& sweep, const Position& position, bool pass
     sweep.restore(position, pass_done, resident_end, entered->oldest, entered->counted);
     return;
   }
-  detail::check_position(sweep.schedule(), position, pass_done, resident_end);
+  detail::check_position(sweep.schedule(), position, pass_done, resident_end, selects);
   sweep.restore(position, pass_done, resident_end);
 }
 
@@ -222,6 +227,37 @@ void restore_rows(S& sweep, const OpenRows& rows, std::uint64_t served_ahead) {
   sweep.served_ahead = served_ahead;
 }
 
+/// The records that passes have left out. Throws std::invalid_argument where they cannot
+/// have. `thins`: uses are counted.
+template <class S>
+void restore_selection(S& sweep, const SelectionState& state, bool thins) {
+  constexpr auto* kWrong = "the records that are left out do not fit the position";
+  const SavedSelection& pass = state.pass;
+  const Position& at = sweep.position();
+  const std::uint64_t size = pass.marks.size();
+  const std::uint64_t drawn = pass.draws();
+  const bool pass_done = at.offset == drawn;
+  for (const std::uint8_t mark : pass.marks)
+    detail::require(mark == 0 || (mark <= 3 && (mark & SavedSelection::kDrawn)), kWrong);
+  detail::require(at.draws > 0 && at.offset <= drawn, kWrong);
+  detail::require(pass.uses.size() == (thins ? size : 0), kWrong);
+  for (std::uint64_t i = 0; i < pass.uses.size(); ++i)
+    detail::require(pass.uses[i] > 0 || pass.marks[i] == 0, kWrong);
+  detail::require(state.expired <= state.left_out &&
+                      state.left_out <= detail::kMostRecords * (at.pass + 1) &&
+                      state.newest >= -1,
+                  kWrong);
+  if constexpr (requires { sweep.pass_done(); })
+    detail::require(pass_done == sweep.pass_done(), kWrong);
+  const std::uint64_t oldest = sweep.oldest_record();
+  if (pass_done)
+    detail::require(pass.first <= oldest && size <= detail::kMostRecords, kWrong);
+  else
+    detail::require(pass.first == oldest && size == sweep.resident_end() - oldest,
+                    kWrong);
+  sweep.restore(state, pass_done);
+}
+
 /// Throws std::invalid_argument if upstream ended before what was taken of it.
 inline void check_total(const Checkpoint& point) {
   if (!point.total) return;
@@ -235,7 +271,8 @@ namespace detail {
 /// The words that a checkpoint holds only for as long as it is the same.
 inline std::vector<std::uint64_t> words_of(const BufferOptions& options) {
   constexpr std::uint64_t kFormat = 3;
-  return {kFormat,
+  std::vector<std::uint64_t> words{
+      kFormat,
           options.automatic,
           options.window,
           options.batch_size,
@@ -247,6 +284,10 @@ inline std::vector<std::uint64_t> words_of(const BufferOptions& options) {
           options.lengths.payload_bytes,
           options.lengths.max_rows,
           options.lengths.pack_to};
+  if (options.selects())
+    words.insert(words.end(), {options.by_loss, std::bit_cast<std::uint64_t>(options.thin),
+                               static_cast<std::uint64_t>(options.max_staleness)});
+  return words;
 }
 
 inline void add_words(std::vector<std::uint64_t>& words, const FixedSweep& sweep) {
@@ -262,6 +303,15 @@ inline void add_words(std::vector<std::uint64_t>& words, const OpenRows& rows) {
   if (!rows) return;
   for (const PackedRow& row : *rows)
     words.insert(words.end(), {row.used, row.segments});
+}
+
+inline void add_words(std::vector<std::uint64_t>& words, const SelectionState& state) {
+  const SavedSelection& pass = state.pass;
+  words.insert(words.end(),
+               {state.left_out, state.expired, static_cast<std::uint64_t>(state.newest),
+                pass.first, pass.marks.size(), pass.uses.size()});
+  words.insert(words.end(), pass.marks.begin(), pass.marks.end());
+  words.insert(words.end(), pass.uses.begin(), pass.uses.end());
 }
 
 inline void add_words(std::vector<std::uint64_t>& words, const AutoSweep& sweep) {
@@ -294,8 +344,27 @@ inline OpenRows read_rows(WordReader& in, std::uint64_t pack_to) {
   return checked_rows(std::move(rows), pack_to);
 }
 
+inline SelectionState read_selection(WordReader& in) {
+  SelectionState state;
+  state.left_out = in.next();
+  state.expired = in.next();
+  state.newest = static_cast<std::int64_t>(in.next());
+  SavedSelection& pass = state.pass;
+  pass.first = in.next();
+  std::uint64_t marks = in.next();
+  std::uint64_t uses = in.next();
+  for (; marks > 0; --marks) {
+    const std::uint64_t mark = in.next();
+    require(mark <= 3, "a mark is too large");
+    pass.marks.push_back(static_cast<std::uint8_t>(mark));
+  }
+  for (; uses > 0; --uses) pass.uses.push_back(static_cast<std::uint32_t>(in.next()));
+  return state;
+}
+
 inline void read_words(WordReader& in, FixedSweep& sweep, const Position& position,
-                       std::uint64_t resident_end, std::optional<Entered> entered) {
+                       std::uint64_t resident_end, std::optional<Entered> entered,
+                       bool selects) {
   const bool pass_done = in.next() != 0;
   const bool fractional = sweep.schedule().fractional();
   const std::uint64_t phase = fractional ? in.next() : 0;
@@ -305,12 +374,12 @@ inline void read_words(WordReader& in, FixedSweep& sweep, const Position& positi
     counted.oldest_segment = in.next();
     counted.whole_before = in.next();
   }
-  restore_sweep(sweep, position, pass_done, resident_end, phase, entered);
+  restore_sweep(sweep, position, pass_done, resident_end, phase, entered, selects);
 }
 
 inline void read_words(WordReader& in, AutoSweep& sweep, const Position& position,
                        std::uint64_t resident_end,
-                       const std::optional<Entered>& entered) {
+                       const std::optional<Entered>& entered, bool /*selects*/) {
   AutoSchedule::State s;
   s.end_record = resident_end;
   s.lo = in.next();
@@ -346,6 +415,12 @@ inline std::vector<std::uint64_t> to_words(const Checkpoint& checkpoint,
       words.push_back(sweep.served_ahead);
       detail::add_words(words, sweep.open_rows);
     }
+    if (options.selects() && at.draws > 0) {
+      detail::add_words(words, sweep.selection_state().value());
+      words.push_back(checkpoint.losses.size());
+      for (const float loss : checkpoint.losses)
+        words.push_back(std::bit_cast<std::uint32_t>(loss));
+    }
     detail::add_words(words, sweep);
   };
   std::visit(add, checkpoint.sweep);
@@ -376,10 +451,18 @@ inline Checkpoint from_words(const std::vector<std::uint64_t>& words,
     served_ahead = in.next();
     rows = detail::read_rows(in, options.lengths.pack_to);
   }
+  std::optional<SelectionState> selection;
+  if (options.selects() && position.draws > 0) {
+    selection = detail::read_selection(in);
+    for (std::uint64_t left = in.next(); left > 0; --left)
+      point.losses.push_back(
+          std::bit_cast<float>(static_cast<std::uint32_t>(in.next())));
+  }
   std::visit(
       [&](auto& s) {
-        detail::read_words(in, s, position, resident_end, entered);
+        detail::read_words(in, s, position, resident_end, entered, options.selects());
         restore_rows(s, rows, served_ahead);
+        if (selection) restore_selection(s, *selection, options.thins());
       },
       point.sweep);
   if (!in.done() || oldest_record(point.sweep) != oldest)

@@ -19,6 +19,7 @@
 #include "echobuf/draw/drawer.hpp"
 #include "echobuf/draw/part.hpp"
 #include "echobuf/draw/prefetcher.hpp"
+#include "echobuf/store/losses.hpp"
 #include "echobuf/sync/draw_lock.hpp"
 #include "echobuf/sync/event_count.hpp"
 #include "echobuf/sync/wait_for.hpp"
@@ -145,8 +146,9 @@ class DrawPath {
         } else {
           const DrawLock::Guard lock(draw_lock_, std::try_to_lock);
           if (!lock) return false;
+          const bool behind = ring_.behind();  // before the look, as in look()
           if (drawer_->finished()) return true;
-          if (!ring_.behind()) return false;
+          if (!behind) return false;
         }
         std::this_thread::sleep_for(kMoment);
       } while (Clock::now() < wait_limit);
@@ -155,6 +157,9 @@ class DrawPath {
   }
 
   const DownstreamClock& clock() const { return clock_; }
+
+  /// The losses of records; null: nobody asks for them.
+  Losses* losses() { return drawer_->losses(); }
 
   // ---- between epochs
 
@@ -269,7 +274,7 @@ class DrawPath {
       case Outcome::kWait:
         return {Status::kTimeout, &ring_.filled(), key};
       case Outcome::kFinished:
-        if (!prefetcher_) accounting_.note_end();
+        if (!prefetcher_) accounting_.note_end(drawer_->expired());
         return {Status::kFinished};
       case Outcome::kShort:
         return {Status::kShort};
@@ -299,7 +304,7 @@ class DrawPath {
       std::lock_guard lock(handing_out_);
       const Status popped = prefetcher_->pop(ahead, fits);
       if (popped == Status::kOk) accounting_.hand_out(*ahead.after);
-      if (popped == Status::kFinished) accounting_.note_end();
+      if (popped == Status::kFinished) accounting_.note_end(0);  // nothing expires then
       return {popped, &prefetcher_->filled()};
     };
     Status status = wait_for(wait_limit, &clock_.waits(), attempt);

@@ -2,11 +2,13 @@
 // and which one is open for upstream.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <mutex>
 #include <optional>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "echobuf/buffer/options.hpp"
 #include "echobuf/buffer/stats.hpp"
@@ -21,6 +23,8 @@ struct Checkpoint {
   Sweep sweep;
   std::optional<std::uint64_t> total;  // length of upstream, once it has ended
   bool epoch_done;  // nothing is left to serve: restore() begins the next one
+  std::vector<float> losses{};  // the last ones of the records from fresh_offset() on, up
+                                // to the end of the window, if any was reported
 
   /// The oldest fresh example still needed: what to put first after restore(), of the
   /// epoch that the buffer is then in.
@@ -45,10 +49,11 @@ class EpochAccounting {
   }
 
   /// A caller has heard that there are no more batches. Where rows are packed, the
-  /// draws that are left do not tell.
-  void note_end() {
+  /// draws that are left do not tell. `expired`: draws that were given up.
+  void note_end(std::uint64_t expired) {
     std::lock_guard lock(mutex_);
     ended_ = options_.lengths.pack_to > 0;
+    expired_ = expired;
   }
 
   /// `failed`: the epoch's upstream has, so where it ends is not known.
@@ -78,6 +83,8 @@ class EpochAccounting {
     BufferStats stats;
     stats.fresh = length().value_or(epoch_.record(ring_.tail()));
     stats.served = served(handed_);
+    stats.expired = std::max(
+        expired_, std::visit([](const auto& s) { return s.expired(); }, handed_));
     stats.passes = std::visit([](const auto& s) { return s.passes_begun(); }, handed_);
     return stats;
   }
@@ -124,6 +131,7 @@ class EpochAccounting {
     handed_ = start;
     served_before_ = served(start);
     ended_ = false;
+    expired_ = 0;
     ring_.release(next.base);
     ring_.clear_held_back();
     std::forward<Open>(open)();
@@ -136,7 +144,7 @@ class EpochAccounting {
   /// many records as `batch_size` says.
   bool is_exact(std::uint64_t n) const {
     const auto* fixed = std::get_if<FixedSweep>(&handed_);
-    return options_.lengths.max_rows == 0 &&
+    return options_.lengths.max_rows == 0 && !options_.selects() &&
            (!fixed || !fixed->counted() || fixed->resident_end() == n);
   }
 
@@ -154,6 +162,7 @@ class EpochAccounting {
   std::optional<Epoch> ahead_;       // open for upstream already
   Sweep handed_;                     // the schedule after the last batch handed out
   bool ended_ = false;               // see note_end()
+  std::uint64_t expired_ = 0;        // the same
   std::uint64_t served_before_ = 0;  // a checkpoint was taken
 };
 

@@ -28,8 +28,10 @@ struct HostBackend {
 
   static constexpr bool kUploads = false;
 
-  /// Returns the options that this backend follows: all.
-  static BufferOptions accept(const BufferOptions& options) { return options; }
+  /// Returns the options that this backend follows.
+  static BufferOptions accept(const BufferOptions& options) {
+    return options.drawn_when_asked();
+  }
 
   /// Throws std::bad_alloc.
   explicit HostBackend(const BufferOptions& options)
@@ -52,7 +54,7 @@ struct HostBackend {
 
   std::unique_ptr<Drawer> drawer(const BufferOptions& options) {
     return std::make_unique<Drawer>(
-        options, ring, HostDraw(store, batch, options.seed, &versions), pool);
+        options, ring, HostDraw(store, batch, options.seed, &versions), pool, &versions);
   }
 
   PutPath put_path() { return {ring, store, &versions}; }

@@ -39,6 +39,14 @@ struct BufferOptions {
   LengthOptions lengths;   // of records that differ in length
   bool echoes = false;     // draws know their echo: for infos, and for operations
 
+  // Passes leave records out: with `by_loss` with probability `thin`, where the last loss
+  // that was reported is below the mean of the window.
+  bool by_loss = false;
+  double thin = 0.5;
+  // And always, where another record was put with a version that is higher by more;
+  // negative: none expires.
+  std::int64_t max_staleness = -1;
+
   /// Returns the most examples of a batch: with `ragged`, of its only record.
   std::uint64_t most_examples() const {
     return lengths.examples > 0 ? lengths.examples : batch_size;
@@ -51,8 +59,14 @@ struct BufferOptions {
     return false;
   }
 
+  bool thins() const { return by_loss; }
+  bool expires() const { return max_staleness >= 0; }
+  /// Returns whether passes leave records out.
+  bool selects() const { return thins() || expires(); }
+
   /// Returns whether the versions that records are put with are asked for.
   bool keeps_versions() const {
+    if (expires()) return true;
     for (const LeafOptions& leaf : leaves)
       if (leaf.info == InfoLeaf::kVersion) return true;
     return false;
@@ -103,10 +117,28 @@ struct BufferOptions {
     demand(!ragged || batch_size == 1,
            "`batch_size` must be 1 if records are ragged: each is a batch");
     if (lengths.any()) check_lengths(demand);
+    if (selects()) check_selection(demand);
     return *this;
   }
 
+  /// Returns these, for draws that must not be ahead of what they depend on: of batches
+  /// that have not been handed out there are no reports, and what is put may let their
+  /// records expire.
+  BufferOptions drawn_when_asked() const {
+    BufferOptions options = *this;
+    if (selects()) options.prefetch = 0;
+    return options;
+  }
+
  private:
+  template <class Demand>
+  void check_selection(const Demand& demand) const {
+    demand(thin >= 0 && thin < 1, "`thin` must be from 0 to below 1");
+    demand(lengths.pack_to == 0, "passes that leave records out are not for `pack_to`");
+    for (const LeafOptions& leaf : leaves)
+      demand(ragged || !leaf.plan || !leaf.plan->partner_operation(),
+             "mixes with partners are not for passes that leave records out");
+  }
   template <class Demand>
   void check_lengths(const Demand& demand) const {
     demand(!shared, "`lengths` is for records that are not `shared`");

@@ -88,8 +88,10 @@ struct BasicPayloadBackend {
 
   static constexpr bool kUploads = false;
 
-  /// Returns the options that this backend follows: all.
-  static BufferOptions accept(const BufferOptions& options) { return options; }
+  /// Returns the options that this backend follows.
+  static BufferOptions accept(const BufferOptions& options) {
+    return options.drawn_when_asked();
+  }
 
   /// Throws std::bad_alloc.
   explicit BasicPayloadBackend(const BufferOptions& options)

@@ -21,6 +21,7 @@ struct BufferNeeds {
 struct BufferStats {
   std::uint64_t fresh = 0;
   std::uint64_t served = 0;
+  std::uint64_t expired = 0;  // draws that were given up: see max_staleness
   std::uint64_t passes = 0;
   std::uint64_t resident = 0;
   std::uint64_t bytes = 0;         // on the host

@@ -18,6 +18,7 @@
 #include "echobuf/cuda/draw.hpp"
 #include "echobuf/cuda/drawer.hpp"
 #include "echobuf/cuda/handles.hpp"
+#include "echobuf/cuda/loss_reports.hpp"
 #include "echobuf/cuda/plan.hpp"
 #include "echobuf/cuda/replay.hpp"
 #include "echobuf/cuda/staged_ring.hpp"
@@ -49,7 +50,7 @@ struct WorkspaceLayout {
   WorkspaceLayout(const BufferOptions& options, const RecordLayout& record,
                   const BatchLayout& batch)
       : holding(round_up(DrawPlan::bytes(most_parts(options)), kWorkspaceAlignment)) {
-    const bool cut = options.automatic && options.batch_size > 1;
+    const bool cut = (options.automatic || options.selects()) && options.batch_size > 1;
     const std::size_t slots =
         cut ? options.batch_size * (batch.partner_operation() ? 2 : 1) : 0;
     transformed =
@@ -99,10 +100,12 @@ struct CudaBackend {
         transformed_(context, record_, batch, WorkspaceLayout::largest_rows(options),
                      stages, workspace_->get() + workspace_layout_.transformed),
         versions_(options.keeps_versions() ? capacity_ + store.slots() : 0),
-        infos_(options.echoes ? std::make_unique<DeviceInfos>(
-                                    context, batch,
-                                    WorkspaceLayout::largest_rows(options), *uploader_)
-                              : nullptr),
+        infos_(infos_bytes_ > 0
+                   ? std::make_unique<DeviceInfos>(
+                         options, context, batch,
+                         WorkspaceLayout::largest_rows(options), *uploader_)
+                   : nullptr),
+        reports_(make_reports(options, context)),
         replay_(std::make_unique<Replay>(*uploader_)) {
     uploader_->prepare([this](StreamHandle stream) { draw().erase(stream); });
   }
@@ -121,10 +124,14 @@ struct CudaBackend {
   }
 
   std::unique_ptr<Drawer> drawer(const BufferOptions& options) {
-    return std::make_unique<Drawer>(options, ring, draw(), *replay_, versions_);
+    return std::make_unique<Drawer>(options, ring, draw(), *replay_, versions_,
+                                    reports_.get());
   }
 
   PutPath put_path() { return {ring, store, &versions_}; }
+
+  /// Of losses on the device; null: nobody asks for them.
+  LossReports* reports() const { return reports_.get(); }
 
   /// Begins to upload. `broken` is called when that has come to an end by itself.
   void start(const std::function<void()>& broken) { uploader_->start(broken); }
@@ -139,7 +146,8 @@ struct CudaBackend {
   std::size_t bytes() const {
     const std::size_t slots =
         store.is_borrowed() ? 0 : store.slots() * record_.stride();
-    return slots + echobuf::Ring::bytes(store.slots()) + versions_.bytes();
+    return slots + echobuf::Ring::bytes(store.slots()) + versions_.bytes() +
+           (reports_ ? reports_->bytes() : 0);
   }
   std::size_t device_bytes() const {
     return capacity_ * record_.stride() + workspace_layout_.bytes + infos_bytes_;
@@ -155,8 +163,7 @@ struct CudaBackend {
   }
 
   static std::size_t infos_bytes(const BufferOptions& options) {
-    if (!options.echoes) return 0;
-    return DeviceInfos::device_bytes(WorkspaceLayout::largest_rows(options));
+    return DeviceInfos::device_bytes(options, WorkspaceLayout::largest_rows(options));
   }
 
   DeviceDraw draw() const {
@@ -188,8 +195,9 @@ struct CudaBackend {
   const std::unique_ptr<Uploader> uploader_;
   const DeviceTransformedLeaves transformed_;
   Versions versions_;
-  const std::unique_ptr<DeviceInfos> infos_;  // null: draws know no uses of records
-  const std::unique_ptr<Replay> replay_;      // goes first: it waits
+  const std::unique_ptr<DeviceInfos> infos_;  // null: draws want none
+  const std::unique_ptr<LossReports> reports_;
+  const std::unique_ptr<Replay> replay_;  // goes first: it waits
 };
 
 }  // namespace echobuf::cuda

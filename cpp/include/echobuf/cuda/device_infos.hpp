@@ -1,5 +1,5 @@
-// The uses of records that a batch on the device is made of: leaves of infos, and what
-// stages know of a draw.
+// The uses of records that a batch on the device is made of: leaves of infos, what
+// stages know of a draw, and the slots of records that parts list.
 #pragma once
 
 #include <algorithm>
@@ -17,6 +17,26 @@
 
 namespace echobuf::cuda {
 
+/// The columns of the table of a batch, in words of 8 bytes.
+struct InfoColumns {
+  std::size_t echoes = 0;  // behind the records
+  std::size_t weights = 0;
+  std::size_t versions = 0;
+  std::size_t slots = 0;
+  std::size_t words = 0;
+
+  InfoColumns(const BufferOptions& options, std::size_t rows) {
+    const std::size_t halves = round_up((rows + 1) / 2, 2);
+    if (options.echoes) {
+      echoes = round_up(rows, 2);
+      weights = echoes + halves;
+      versions = weights + halves;
+      slots = versions + round_up(rows, 2);
+    }
+    words = slots + (options.selects() ? halves : 0);
+  }
+};
+
 /// The host knows which record each row of a batch is a use of: it sends that ahead of
 /// the launches, on their stream, and waits for nothing. Captured launches have memory
 /// of their own: without a batch of theirs they draw nothing, and say what they said.
@@ -24,46 +44,55 @@ namespace echobuf::cuda {
 class DeviceInfos {
  public:
   /// `rows`: of a batch at most.
-  DeviceInfos(const SharedContext& context, const BatchLayout& batch, std::size_t rows,
-              DrawOrder& order)
+  DeviceInfos(const BufferOptions& options, const SharedContext& context,
+              const BatchLayout& batch, std::size_t rows, DrawOrder& order)
       : context_(context),
         order_(order),
         batch_(batch),
-        rows_(rows),
-        table_(context, words(rows), copies(rows)),
-        captured_(context, words(rows), copies(rows)) {}
+        has_uses_(options.echoes),
+        at_(options, rows),
+        table_(context, at_.words, copies(at_.words)),
+        captured_(context, at_.words, copies(at_.words)) {}
 
   /// Waits for the last draw, which reads the table.
   ~DeviceInfos() { order_.await_draws(); }
   DeviceInfos(const DeviceInfos&) = delete;
   DeviceInfos& operator=(const DeviceInfos&) = delete;
 
-  static std::size_t device_bytes(std::size_t rows) {
-    return 2 * DrawTable::bytes(words(rows));
+  /// 0, where draws want none.
+  static std::size_t device_bytes(const BufferOptions& options, std::size_t rows) {
+    return 2 * DrawTable::bytes(InfoColumns(options, rows).words);
   }
 
-  /// Where stages find the uses of a batch's rows.
+  /// Where stages find the uses of a batch's rows, if draws know them.
   RowUses uses(bool captured) const {
+    if (!has_uses_) return {};
     const Address begin = table(captured).begin_address();
-    return {begin, begin + 8 * echoes_at(rows_)};
+    return {begin, begin + 8 * at_.echoes};
+  }
+  /// Where kernels find the slots of a batch's rows, if parts list them.
+  Address slots(bool captured) const {
+    return table(captured).begin_address() + 8 * at_.slots;
   }
 
   /// Makes `uses` those of the next launches on `stream`: of each row or, of one
-  /// record with `rows` of them, of all.
-  void send(const std::vector<DrawnUse>& uses, std::size_t rows, bool captured,
+  /// record with `rows` of them, of all. `slots`: of the rows, where parts list them.
+  void send(const std::vector<DrawnUse>& uses, std::size_t rows,
+            const std::vector<std::uint32_t>& slots, bool captured,
             StreamHandle stream) {
     DrawTable& to = captured ? captured_ : table_;
     to.begin();
-    std::uint64_t* const records = to.add(words(rows_));
-    auto* const echoes = reinterpret_cast<std::uint32_t*>(records + echoes_at(rows_));
-    auto* const weights = reinterpret_cast<float*>(records + weights_at(rows_));
-    auto* const versions =
-        reinterpret_cast<std::int64_t*>(records + versions_at(rows_));
-    for (std::size_t i = 0; i < rows; ++i) {
+    std::uint64_t* const records = to.add(at_.words);
+    std::copy(slots.begin(), slots.end(),
+              reinterpret_cast<std::uint32_t*>(records + at_.slots));
+    auto* const echoes = reinterpret_cast<std::uint32_t*>(records + at_.echoes);
+    auto* const weights = reinterpret_cast<float*>(records + at_.weights);
+    auto* const versions = reinterpret_cast<std::int64_t*>(records + at_.versions);
+    for (std::size_t i = 0; has_uses_ && i < rows; ++i) {
       const DrawnUse& use = uses[std::min(i, uses.size() - 1)];
       records[i] = use.record;
       echoes[i] = use.echo;
-      weights[i] = 1.0F;
+      weights[i] = use.weight;
       versions[i] = use.version;
     }
     to.send(stream);
@@ -82,25 +111,12 @@ class DeviceInfos {
   }
 
  private:
-  // In words of 8 bytes: records, echoes, weights, versions.
-  static std::size_t echoes_at(std::size_t rows) { return round_up(rows, 2); }
-  static std::size_t weights_at(std::size_t rows) {
-    return echoes_at(rows) + round_up((rows + 1) / 2, 2);
-  }
-  static std::size_t versions_at(std::size_t rows) {
-    return weights_at(rows) + round_up((rows + 1) / 2, 2);
-  }
-  static std::size_t words(std::size_t rows) {
-    return versions_at(rows) + round_up(rows, 2);
-  }
-
   /// As many as a training loop is ahead of its device at most, or some mebibytes.
-  static std::size_t copies(std::size_t rows) {
+  static std::size_t copies(std::size_t words) {
     constexpr std::size_t kMost = 64;
     constexpr std::size_t kBytes = std::size_t{4} << 20;
-    return std::clamp<std::size_t>(
-        kBytes / device_bytes(std::max<std::size_t>(rows, 1)), DrawTable::kCopies,
-        kMost);
+    return std::clamp<std::size_t>(kBytes / (2 * DrawTable::bytes(words)),
+                                   DrawTable::kCopies, kMost);
   }
 
   const DrawTable& table(bool captured) const { return captured ? captured_ : table_; }
@@ -109,11 +125,11 @@ class DeviceInfos {
     const Address begin = table(captured).begin_address();
     switch (info) {
       case InfoLeaf::kEcho:
-        return begin + 8 * echoes_at(rows_);
+        return begin + 8 * at_.echoes;
       case InfoLeaf::kWeight:
-        return begin + 8 * weights_at(rows_);
+        return begin + 8 * at_.weights;
       case InfoLeaf::kVersion:
-        return begin + 8 * versions_at(rows_);
+        return begin + 8 * at_.versions;
       case InfoLeaf::kIndex:
       case InfoLeaf::kNone:
         break;
@@ -124,7 +140,8 @@ class DeviceInfos {
   const SharedContext context_;
   DrawOrder& order_;
   const BatchLayout& batch_;
-  const std::size_t rows_;
+  const bool has_uses_;
+  const InfoColumns at_;
   DrawTable table_;
   DrawTable captured_;
 };

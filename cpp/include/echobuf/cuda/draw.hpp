@@ -32,7 +32,7 @@ struct Kernels {
 /// Device memory beside the window, made once.
 struct Workspace {
   Address plan;     // what a captured draw draws
-  Address holding;  // "auto" alone: slots for a batch that a wait has cut in two, and
+  Address holding;  // where a wait may cut a batch in two: slots for its records, and
                     // as many for their partners, if they have any
 };
 
@@ -77,6 +77,15 @@ class DeviceDraw {
             .partner = 0};
   }
 
+  /// A part of passes that lists its `count` records: see Plan.
+  DrawPart listed(std::uint64_t count) const {
+    DrawPart part{};
+    part.order = Permutation::identity(1);
+    part.slots = window_;
+    part.count = static_cast<std::uint32_t>(count);
+    return part;
+  }
+
   /// The first `count` of the records that are held.
   DrawPart held(std::uint64_t count) const {
     DrawPart part{};
@@ -92,8 +101,9 @@ class DeviceDraw {
   void draw(const Plan& plan, const Target& target, std::size_t rows) {
     const std::size_t count = record().ragged() ? rows : plan.rows();
     ordered(plan, target.stream, [&] {
-      const BatchNumber number = send_uses(plan, count, false, target.stream);
+      const BatchNumber number = send_infos(plan, count, false, target.stream);
       for_launches(plan.parts(), number, [&](DrawParts& parts) {
+        find_list(parts, false);
         for_fields([&](std::span<const CopiedField> fields) {
           launch(lay_out(record(), parts[0].row, rows_of(parts), target.leaves, fields,
                          rows, least_blocks_),
@@ -114,7 +124,9 @@ class DeviceDraw {
     const auto mix = batch_.partner_operation();
     const std::size_t area = batch_size_ * record().stride();
     ordered(plan, stream, [&] {
+      if (!plan.slots().empty()) send_infos(plan, plan.rows(), false, stream);
       for_launches(plan.parts().subspan(first), plan.number(), [&](DrawParts& parts) {
+        find_list(parts, false);
         const std::uint64_t row = parts[0].row;
         launch(lay_out_slots(record(), row, rows_of(parts), workspace_.holding, 0,
                              least_blocks_),
@@ -133,9 +145,11 @@ class DeviceDraw {
   void write(const Plan& plan, std::size_t rows, StreamHandle stream) {
     ordered(plan, stream, [&] {
       const std::size_t count = record().ragged() ? rows : plan.rows();
-      const BatchNumber number = send_uses(plan, count, true, stream);
-      for_launches(plan.parts(), number,
-                   [&](DrawParts& parts) { write(parts, stream); });
+      const BatchNumber number = send_infos(plan, count, true, stream);
+      for_launches(plan.parts(), number, [&](DrawParts& parts) {
+        find_list(parts, true);
+        write(parts, stream);
+      });
     });
   }
 
@@ -179,14 +193,22 @@ class DeviceDraw {
     throw;
   }
 
-  /// Sends the uses that the rows of a batch are, and returns its number with these.
-  BatchNumber send_uses(const Plan& plan, std::size_t rows, bool captured,
-                        StreamHandle stream) {
+  /// Sends the uses that the rows of a batch are, and the slots that its parts list.
+  /// Returns its number with the uses.
+  BatchNumber send_infos(const Plan& plan, std::size_t rows, bool captured,
+                         StreamHandle stream) {
     BatchNumber number = plan.number();
-    if (!infos_ || rows == 0) return number;
-    infos_->send(plan.uses(), rows, captured, stream);
+    if (!infos_ || (rows == 0 && plan.slots().empty())) return number;
+    infos_->send(plan.uses(), rows, plan.slots(), captured, stream);
     number.uses = infos_->uses(captured);
     return number;
+  }
+
+  /// Tells parts that list their records where the list is.
+  void find_list(DrawParts& parts, bool captured) const {
+    if (!infos_) return;
+    for (std::uint32_t i = 0; i < parts.count; ++i)
+      if (parts.part[i].is_listed()) parts.part[i].first = infos_->slots(captured);
   }
 
   template <class Use>
@@ -233,7 +255,8 @@ class DeviceDraw {
   const Kernels kernels_;
   const DeviceTransformedLeaves& transformed_;
   const std::uint64_t batch_size_;
-  DeviceInfos* const infos_;          // null: draws do not know the uses of records
+  DeviceInfos* const infos_;          // null: draws do not know the uses of records,
+                                      // and list none
   const std::uint32_t least_blocks_;  // so that every multiprocessor has work
   const std::vector<CopiedField> copied_;
 };

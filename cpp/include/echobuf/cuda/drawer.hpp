@@ -9,6 +9,7 @@
 
 #include "echobuf/buffer/options.hpp"
 #include "echobuf/cuda/draw.hpp"
+#include "echobuf/cuda/loss_reports.hpp"
 #include "echobuf/cuda/plan.hpp"
 #include "echobuf/cuda/replay.hpp"
 #include "echobuf/cuda/staged_ring.hpp"
@@ -20,21 +21,24 @@
 namespace echobuf::cuda {
 
 /// A batch is planned as a whole and then drawn by one launch, or left in device memory
-/// for a graph. Where "auto" waits in its middle, the records that it had are
-/// held aside, and are the first part of the next plan.
+/// for a graph. Where "auto", or passes that leave records out, wait in its middle, the
+/// records that it had are held aside, and are the first part of the next plan.
 class DeviceDrawer : public PassCursor<StagedRing> {
  public:
   static constexpr bool kInBlocks = false;  // batches are the caller's memory alone
 
-  /// Throws std::bad_alloc.
+  /// `reports`: null, if there are none. Throws std::bad_alloc.
   DeviceDrawer(const BufferOptions& options, StagedRing& ring, DeviceDraw draw,
-               Replay& replay, const Versions& versions)
-      : PassCursor(options, ring),
+               Replay& replay, const Versions& versions, LossReports* reports)
+      : PassCursor(options, ring, &versions),
         draw_(std::move(draw)),
         replay_(replay),
         versions_(versions),
-        plan_(most_parts(options), options.echoes ? options.batch_size : 0),
-        after_(sweep_) {}
+        reports_(reports),
+        plan_(options),
+        after_(sweep_) {
+    take_from(reports);
+  }
 
   /// Draws into the caller's leaves: all of a batch or nothing. On a stream that is
   /// being captured: into its graph, and nothing is used up.
@@ -112,6 +116,7 @@ class DeviceDrawer : public PassCursor<StagedRing> {
 
   /// Walks on a copy of the schedule until a batch is sure.
   Outcome plan() {
+    take_reports();
     plan_.begin({transform::transform_key(options_.seed, epoch_.number),
                  draws(sweep_) - partial_count_,
                  {}});
@@ -131,7 +136,10 @@ class DeviceDrawer : public PassCursor<StagedRing> {
       S next = walk;
       Part part;
       const Step step = next.step(progress, options_.batch_size - plan_.rows(), part);
-      if (step == Step::kFinished) break;
+      if (step == Step::kFinished) {
+        note_finished(next);
+        break;
+      }
       if constexpr (S::kDrawsPartly)
         if (walk.between_passes()) ring_.clear_held_back();
       walk = next;
@@ -154,12 +162,14 @@ class DeviceDrawer : public PassCursor<StagedRing> {
 
   Outcome waits(const FixedSweep& walk) {
     std::get<FixedSweep>(sweep_).note_need(walk.need());
+    if (selects()) is_catching_up();  // then nothing is held aside
     return Outcome::kWait;
   }
   Outcome waits(const AutoSweep&) { return Outcome::kWait; }
 
   template <class S>
   void add(const S& walk, const Part& part) {
+    if (part.selection) return add_selected(walk, part);
     const Permutation& order = order_of(part);
     const std::uint64_t window = epoch_.position(part.window.first);
     if (options_.ragged)
@@ -173,8 +183,29 @@ class DeviceDrawer : public PassCursor<StagedRing> {
 
   void add_use(const Part& part, std::uint32_t place, const Echoes& echoes) {
     const std::uint64_t record = part.window.first + place;
-    plan_.add_use({record, echoes.of(place),
-                   versions_.any() ? versions_.at(epoch_.position(record)) : 0});
+    plan_.add_use({record, echoes.of(place), version_of(record)});
+  }
+  std::int64_t version_of(std::uint64_t record) const {
+    return versions_.any() ? versions_.at(epoch_.position(record)) : 0;
+  }
+
+  /// Adds a part of a pass that leaves records out.
+  template <class S>
+  void add_selected(const S& walk, const Part& part) {
+    const std::uint64_t window = epoch_.position(part.window.first);
+    PassPart drawn{order_of(part), window,        part.offset, part.count,
+                   part.draw,      epoch_.number, part.sparse, part.window.first,
+                   nullptr,        part.selection};
+    drawn.echoes = echoes_of(walk, part);
+    plan_.add(draw_.listed(part.count), window + part.window.count);
+    for (std::uint64_t i = part.offset; i < part.offset + part.count; ++i) {
+      const std::uint32_t place = drawn.place(i);
+      plan_.add_slot((window + place) % ring_.capacity());
+      if (!options_.echoes) continue;
+      const std::uint64_t record = part.window.first + place;
+      plan_.add_use({record, drawn.echo(place), version_of(record), drawn.weight(i)});
+    }
+    if (options_.ragged) length_ = draw_.length(window + drawn.place(part.offset));
   }
 
   bool is_whole() const {
@@ -183,9 +214,10 @@ class DeviceDrawer : public PassCursor<StagedRing> {
   }
 
   /// A wait has come in the middle of a batch. For a fixed factor nothing was used up;
-  /// "auto" may need the slots of what comes before it.
+  /// "auto" may need the slots of what comes before it, and so may passes of which the
+  /// batch has more than there is room for.
   void cut(StreamHandle stream) {
-    if (!std::holds_alternative<AutoSweep>(sweep_)) return;
+    if (!std::holds_alternative<AutoSweep>(sweep_) && !selects()) return;
     if (plan_.rows() > partial_count_) {
       draw_.hold(plan_, partial_count_ > 0 ? 1 : 0, stream);
       partial_count_ = plan_.rows();
@@ -200,11 +232,13 @@ class DeviceDrawer : public PassCursor<StagedRing> {
     sweep_ = after_;
     partial_count_ = 0;
     held_uses_.clear();
+    if (reports_) reports_->hand_out();
   }
 
   DeviceDraw draw_;
   Replay& replay_;
   const Versions& versions_;
+  LossReports* const reports_;
   Plan plan_;
   std::vector<DrawnUse> held_uses_;           // of the records that are held
   Sweep after_;                               // the schedule behind it

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "echobuf/buffer/options.hpp"
+#include "echobuf/cuda/loss_reports.hpp"
 #include "echobuf/cuda/payload_staging.hpp"
 #include "echobuf/cuda/replay.hpp"
 #include "echobuf/cuda/rows_draw.hpp"
@@ -23,16 +24,21 @@ class DevicePayloadDrawer : public PayloadPlanner<StagedPayloadRing, PayloadStag
  public:
   static constexpr bool kInBlocks = false;  // batches are the caller's memory alone
 
+  /// `reports`: null, if there are none.
   DevicePayloadDrawer(const BufferOptions& options, StagedPayloadRing& ring,
                       const PayloadStaging& staging, std::uint64_t share,
                       std::uint64_t most_bytes, RowsCounts& counts,
-                      const Versions& versions, const SharedContext& context,
-                      const BatchLayout& batch, DrawOrder& order,
-                      const PayloadStaging::Window& window, const RowsKernels& kernels,
+                      const Versions& versions, LossReports* reports,
+                      const SharedContext& context, const BatchLayout& batch,
+                      DrawOrder& order, const PayloadStaging::Window& window,
+                      const RowsKernels& kernels,
                       const std::vector<StageKernels>& stages)
       : PayloadPlanner(options, ring, staging, share, most_bytes, counts, &versions),
+        reports_(reports),
         draw_(context, staging, batch, options, order, window, kernels, stages),
-        replay_(order) {}
+        replay_(order) {
+    take_from(reports);
+  }
 
   /// Of the tables, and for batches that wait in the middle.
   std::size_t device_bytes() const { return draw_.device_bytes(); }
@@ -57,6 +63,7 @@ class DevicePayloadDrawer : public PayloadPlanner<StagedPayloadRing, PayloadStag
     draw_.draw(target, planned().end, options_.lengths.form);
     draw_.forget_apart();
     go_on(false);
+    if (reports_) reports_->hand_out();
     return outcome;
   }
 
@@ -87,6 +94,7 @@ class DevicePayloadDrawer : public PayloadPlanner<StagedPayloadRing, PayloadStag
     replay_.expect(stream);
     draw_.forget_apart();
     this->go_ahead(false);
+    if (reports_) reports_->hand_out();
     return outcome;
   }
 
@@ -132,9 +140,11 @@ class DevicePayloadDrawer : public PayloadPlanner<StagedPayloadRing, PayloadStag
   }
 
   /// A wait has come in the middle of a batch: what cannot wait in the ring for the
-  /// rest of it is copied to memory of our own.
+  /// rest of it is copied to memory of our own. Not where it may be there in a moment.
   void cut(StreamHandle stream) {
-    if (catching_up() || !must_set_apart()) return;
+    const bool is_late =
+        options_.automatic ? catching_up() : selects() && is_catching_up();
+    if (is_late || !must_set_apart()) return;
     draw_.find_records(planned());
     if (!planned().slots.empty()) draw_.set_apart(planned().end, stream);
     go_on(true);
@@ -160,6 +170,7 @@ class DevicePayloadDrawer : public PayloadPlanner<StagedPayloadRing, PayloadStag
     return Outcome::kCaptured;
   }
 
+  LossReports* const reports_;
   RowsDraw draw_;
   Replay replay_;  // goes first: it waits
 };

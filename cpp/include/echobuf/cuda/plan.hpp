@@ -16,20 +16,22 @@ namespace echobuf::cuda {
 /// Returns how many parts a batch can have: each but the first begins a pass. With a
 /// fixed factor passes are short at an epoch's start and end, or all of them, if the
 /// epoch is shorter than a segment: then there are ceil(factor) in all. The segments of
-/// "auto" are at least an eighth of a batch.
+/// "auto" are at least an eighth of a batch. Passes that leave records out may be of
+/// any length, and are one part that lists its records, behind those that were held.
 inline std::uint64_t most_parts(const BufferOptions& options) {
   constexpr std::uint64_t kMostOfAuto = 16;
+  if (options.selects()) return 2;
   return std::min(options.batch_size,
                   options.automatic ? kMostOfAuto : options.factor.ceil() + 2);
 }
 
 class Plan {
  public:
-  /// `uses`: of records that it says at most. Throws std::bad_alloc. Nothing is
-  /// allocated later.
-  Plan(std::uint64_t most, std::uint64_t uses) : most_(most) {
-    parts_.reserve(most);
-    uses_.reserve(uses);
+  /// Throws std::bad_alloc. Nothing is allocated later.
+  explicit Plan(const BufferOptions& options) : most_(most_parts(options)) {
+    parts_.reserve(most_);
+    if (options.echoes) uses_.reserve(options.batch_size);
+    if (options.selects()) slots_.reserve(options.batch_size);
   }
 
   /// Begins the plan of a batch.
@@ -37,6 +39,7 @@ class Plan {
     parts_.clear();
     number_ = number;
     uses_.clear();
+    slots_.clear();
     rows_ = 0;
     end_ = 0;
   }
@@ -47,12 +50,26 @@ class Plan {
 
   /// Adds the next rows: they are there once all records below `end` are.
   void add(DrawPart part, std::uint64_t end) {
-    if (parts_.size() == most_) throw std::logic_error("a batch of too many parts");
     part.row = static_cast<std::uint32_t>(rows_);
     rows_ += part.count;
     end_ = std::max(end_, end);
+    if (part.is_listed()) {
+      part.offset = part.row;
+      if (!parts_.empty() && parts_.back().is_listed()) {
+        parts_.back().count += part.count;
+        return;
+      }
+      slots_.resize(part.row);  // of rows before that are in no list
+    }
+    if (parts_.size() == most_) throw std::logic_error("a batch of too many parts");
     parts_.push_back(part);
   }
+  /// Adds the slot of the next row of a part that lists them, which was added before.
+  void add_slot(std::uint64_t slot) {
+    slots_.push_back(static_cast<std::uint32_t>(slot));
+  }
+  /// Those of all rows, where parts list them.
+  const std::vector<std::uint32_t>& slots() const { return slots_; }
 
   std::span<const DrawPart> parts() const { return parts_; }
   const BatchNumber& number() const { return number_; }
@@ -63,7 +80,8 @@ class Plan {
  private:
   const std::uint64_t most_;
   std::vector<DrawPart> parts_;
-  std::vector<DrawnUse> uses_;  // of all rows, or none
+  std::vector<DrawnUse> uses_;        // of all rows, or none
+  std::vector<std::uint32_t> slots_;  // the same
   BatchNumber number_;
   std::uint64_t rows_ = 0;
   std::uint64_t end_ = 0;

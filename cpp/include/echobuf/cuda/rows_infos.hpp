@@ -59,7 +59,6 @@ class RowsInfos {
   static InfoLeaf info_of(std::size_t kind) { return static_cast<InfoLeaf>(kind + 1); }
 
   static void write(InfoLeaf info, const DrawnUse& use, std::byte* to) {
-    const float weight = 1.0F;
     switch (info) {
       case InfoLeaf::kIndex:
         std::memcpy(to, &use.record, sizeof(use.record));
@@ -68,7 +67,7 @@ class RowsInfos {
         std::memcpy(to, &use.echo, sizeof(use.echo));
         break;
       case InfoLeaf::kWeight:
-        std::memcpy(to, &weight, sizeof(weight));
+        std::memcpy(to, &use.weight, sizeof(use.weight));
         break;
       case InfoLeaf::kVersion:
         std::memcpy(to, &use.version, sizeof(use.version));

@@ -2,6 +2,7 @@
 // producers have committed, and what of it an uploader has sent.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -45,6 +46,21 @@ class SentRing {
     return staging_.extent([this] { return uploaded(); });
   }
   bool is_committed(std::uint64_t position) const { return position < uploaded(); }
+  /// The end of what was put in the consumer's term by now, sent or not.
+  std::uint64_t put_end() {
+    return staging_
+        .extent([this] {
+          for (std::uint64_t end = std::max(put_end_, uploaded());; ++end) {
+            // The next one may have been sent meanwhile, and its slot written again.
+            while (!staging_.is_committed(end)) {
+              const std::uint64_t sent = uploaded();
+              if (sent <= end) return put_end_ = end;
+              end = sent;
+            }
+          }
+        })
+        .committed;
+  }
   void want(std::uint64_t position) {
     wanted_.store(position, std::memory_order_relaxed);
   }
@@ -102,6 +118,7 @@ class SentRing {
   alignas(kNoSharing) std::atomic<std::uint64_t> uploaded_;
   EventCount filled_;
   std::atomic<std::uint64_t> wanted_{0};
+  std::uint64_t put_end_ = 0;  // the consumer's own
   alignas(kNoSharing) std::atomic<std::uint64_t> given_up_{0};
   std::atomic<bool> retired_{false};
 };

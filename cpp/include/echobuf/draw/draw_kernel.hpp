@@ -28,9 +28,12 @@ ECHOBUF_HD inline const DrawPart& part_of(uint32_t row, const Parts& parts,
   return parts[low];
 }
 
-/// Returns the slot of the record at place `place` of a pass.
+/// Returns the slot of the record at place `place` of a pass, or of a list.
 ECHOBUF_HD inline uint64_t slot_of(const DrawPart& part, uint32_t place,
                                    uint64_t stride) {
+  if (part.is_listed())
+    return part.slots +
+           device::load<uint32_t>(part.first + uint64_t{place} * 4) * stride;
   uint64_t slot = part.first + part.order(place);
   if (slot >= part.capacity) slot -= part.capacity;
   return part.slots + slot * stride;

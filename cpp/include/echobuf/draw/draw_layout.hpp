@@ -24,12 +24,15 @@ struct DrawField {
 struct DrawPart {
   Permutation order;  // of the pass
   uint64_t slots;     // address of slot 0
-  uint64_t capacity;  // slots
-  uint64_t first;     // slot of the window's first record
+  uint64_t capacity;  // slots; 0: those of the rows are listed
+  uint64_t first;     // slot of the window's first record; or, where slots are listed,
+                      // the address of row 0's, 4 bytes each
   uint32_t row;       // of the batch, for the part's first record
-  uint32_t offset;    // of the part in the pass
+  uint32_t offset;    // of the part in the pass, or in the list
   uint32_t count;     // records
   uint32_t partner;   // slots from a record to its partner; 0: that is in the pass
+
+  ECHOBUF_HD bool is_listed() const { return capacity == 0; }
 };
 
 inline constexpr int kDrawFields = 32;  // in a launch; more take more launches

@@ -29,8 +29,8 @@ class Drawer : public PassCursor<Ring> {
   static constexpr bool kInBlocks = true;  // batches can be drawn ahead, in memory
 
   Drawer(const BufferOptions& options, Ring& ring, Draw draw,
-         std::shared_ptr<BatchPool> pool)
-      : Cursor(options, ring),
+         std::shared_ptr<BatchPool> pool, const Versions* versions)
+      : Cursor(options, ring, versions),
         draw_(std::move(draw)),
         pool_(std::move(pool)),
         leaves_(draw_.batch().leaves()) {}
@@ -40,25 +40,30 @@ class Drawer : public PassCursor<Ring> {
     return draw(batch.block, batch.count, poll);
   }
   Outcome draw(Block& block, std::uint64_t& count, Poll* poll) {
+    this->take_reports();
     return std::visit(
         [&](auto& sweep) {
-          if constexpr (std::decay_t<decltype(sweep)>::kDrawsPartly)
-            return draw_partly(sweep, block, count, poll);
-          else
-            return draw_whole(sweep, block, count, poll);
+          if constexpr (!std::decay_t<decltype(sweep)>::kDrawsPartly)
+            if (!this->selects()) return draw_whole(sweep, block, count, poll);
+          // Passes that leave records out are of any length: a batch may be of more of
+          // them than there is room for.
+          return draw_partly(sweep, block, count, poll);
         },
         sweep_);
   }
 
   /// Draws into the caller's leaves: all of a batch or nothing.
   Outcome draw_into(Target& target, Poll* poll) {
-    if (auto* fixed = std::get_if<FixedSweep>(&sweep_)) {
+    this->take_reports();
+    auto* const fixed = std::get_if<FixedSweep>(&sweep_);
+    if (fixed && !this->selects()) {
       const Outcome outcome = plan(*fixed);
       if (outcome != Outcome::kBatch) return outcome;
       return follow_plan(*fixed, target, poll);
     }
-    if (const auto done = draw_at_once(std::get<AutoSweep>(sweep_), target, poll))
-      return *done;
+    const auto done = std::visit(
+        [&](auto& sweep) { return draw_at_once(sweep, target, poll); }, sweep_);
+    if (done) return *done;
     Block block;
     const Outcome outcome = draw(block, target.count, poll);
     if (outcome == Outcome::kBatch) copy_out(block, target);
@@ -133,41 +138,49 @@ class Drawer : public PassCursor<Ring> {
   }
 
   /// Draws a whole batch of one pass, if no wait can cut it in two.
-  std::optional<Outcome> draw_at_once(AutoSweep& sweep, Target& target, Poll* poll) {
+  template <class S>
+  std::optional<Outcome> draw_at_once(S& sweep, Target& target, Poll* poll) {
     if (partial_count_ != 0) return std::nullopt;
     const UpstreamProgress progress = look(sweep);
     if (lacking(progress)) return std::nullopt;
-    AutoSweep walk = sweep;
+    S walk = sweep;
     Part part;
     if (walk.step(progress, options_.batch_size, part) != Step::kPart ||
         part.count != options_.batch_size)
       return std::nullopt;
     if (!gather(walk, part, target, 0, poll)) return Outcome::kInterrupted;
-    if (sweep.between_passes()) ring_.clear_held_back();
-    sweep = walk;
-    release(sweep.oldest_record());
+    advance(sweep, walk);
     if (!options_.ragged) target.count = part.count;
     return Outcome::kBatch;
   }
 
+  template <class S>
+  void advance(S& sweep, const S& walk) {
+    if constexpr (S::kDrawsPartly)
+      if (sweep.between_passes()) ring_.clear_held_back();
+    sweep = walk;
+    release(sweep.oldest_record());
+  }
+
   /// Draws what there is; what a wait cuts off stays in a block of our own.
-  Outcome draw_partly(AutoSweep& sweep, Block& block, std::uint64_t& count,
-                      Poll* poll) {
+  template <class S>
+  Outcome draw_partly(S& sweep, Block& block, std::uint64_t& count, Poll* poll) {
     if (!partial_) partial_ = pool_->take();
     Target target{point_to(partial_)};
     target.count = partial_rows_;
     while (partial_count_ < options_.batch_size) {
       const UpstreamProgress progress = look(sweep);
       if (lacking(progress)) return why_lacking(progress);
-      AutoSweep walk = sweep;
+      S walk = sweep;
       Part part;
       const Step step = walk.step(progress, options_.batch_size - partial_count_, part);
-      if (step == Step::kFinished) break;
+      if (step == Step::kFinished) {
+        this->note_finished(walk);
+        break;
+      }
       if (step == Step::kPart && !gather(walk, part, target, partial_count_, poll))
         return Outcome::kInterrupted;
-      if (sweep.between_passes()) ring_.clear_held_back();
-      sweep = walk;
-      release(sweep.oldest_record());
+      advance(sweep, walk);
       if (step == Step::kWait) return Outcome::kWait;
       partial_count_ += part.count;
       partial_rows_ = options_.ragged ? target.count : partial_count_;
@@ -203,7 +216,8 @@ class Drawer : public PassCursor<Ring> {
     return {order_of(part), this->epoch_.position(part.window.first),
             part.offset,    part.count,
             part.draw,      this->epoch_.number,
-            part.sparse,    part.window.first};
+            part.sparse,    part.window.first,
+            nullptr,        part.selection};
   }
 
   using Cursor::lacking;
@@ -223,7 +237,7 @@ class Drawer : public PassCursor<Ring> {
   std::vector<Part> parts_;  // of the batch being planned
   std::uint64_t planned_ = 0;
   std::optional<FixedSweep> after_plan_;
-  Block partial_;  // "auto" alone: a batch that a wait has cut in two
+  Block partial_;  // a batch that a wait has cut in two
   std::uint64_t partial_rows_ = 0;
   std::vector<std::byte*> leaves_;
 };

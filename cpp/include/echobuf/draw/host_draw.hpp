@@ -46,14 +46,12 @@ class HostDraw {
     std::uint32_t echoes[kGatherChunk];
     for (std::uint64_t done = 0; done < part.count; done += chunk) {
       const auto count = std::min(chunk, part.count - done);
-      permute_range(part.order, static_cast<std::uint32_t>(part.offset + done),
-                    static_cast<std::uint32_t>(count), records);
-      part.sparse.place_all(records, count);
+      part.places(part.offset + done, count, records);
       gather_records(copied_, stride, view, records, count, target.leaves, row + done,
                      stream_);
-      if (part.echoes) part.echoes->of(records, count, echoes);
+      part.echoes_of(records, count, echoes);
       if (!infos_.none())
-        infos_.write(part, records, echoes, count, target.leaves, row + done);
+        infos_.write(part, done, records, echoes, count, target.leaves, row + done);
       if (!go_on(count * stride, poll)) return false;
       for (std::uint64_t i = 0; i < count && !transformed_.none(); ++i) {
         if (i + 1 < count)
@@ -72,14 +70,13 @@ class HostDraw {
   /// begins with: they come while the caller does something else.
   void expect_next(const PassPart& part) const {
     const std::uint64_t next = part.offset + part.count;
-    const std::uint64_t left = part.order.size() - next;
+    const std::uint64_t left = part.of_pass() - next;
     if (left == 0) return;  // another pass, with another order
     const std::size_t stride = record().stride();
     std::uint32_t records[kExpected];
     const auto count = std::min<std::uint64_t>(
         {left, kExpected, std::max<std::size_t>(1, kExpectedBytes / stride)});
-    permute_range(part.order, static_cast<std::uint32_t>(next),
-                  static_cast<std::uint32_t>(count), records);
+    part.places(next, count, records);
     const SlotView view = store_.view(part.window);
     for (std::uint64_t i = 0; i < count; ++i)
       detail::prefetch_record(view.slots + view.slot(records[i]) * stride, stride);
@@ -103,7 +100,7 @@ class HostDraw {
                    Poll* poll) {
     const std::uint32_t record = part.place(part.offset);
     const std::uint64_t slot = view.slot(record);
-    const std::uint32_t echo = part.echoes ? part.echoes->of(record) : 0;
+    const std::uint32_t echo = part.echo(record);
     target.count = store_.gather_ragged(copied_, slot, target.leaves);
     if (!infos_.none())
       infos_.write_all(part, record, echo, target.count, target.leaves);

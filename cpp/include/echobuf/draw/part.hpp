@@ -1,13 +1,16 @@
 // The arguments of a draw: a part of a pass, and its target.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "echobuf/schedule/echoes.hpp"
 #include "echobuf/schedule/extra_uses.hpp"
+#include "echobuf/schedule/part.hpp"
 #include "echobuf/schedule/permutation.hpp"
+#include "echobuf/schedule/permutation_range.hpp"
 
 namespace echobuf {
 
@@ -46,7 +49,7 @@ struct RowsTarget {
 
 /// Draws `offset` ... `offset` + `count` - 1 of a pass over the records at `window`.
 struct PassPart {
-  const Permutation& order;
+  const Permutation& order;  // of all that the pass sweeps
   std::uint64_t window;  // ring position of the first record
   std::uint64_t offset;
   std::uint64_t count;
@@ -55,11 +58,62 @@ struct PassPart {
   Sparse sparse = {};        // of the window, if the pass does not sweep all of it
   std::uint64_t record = 0;  // that at `window`, of the epoch's fresh examples
   const Echoes* echoes = nullptr;  // of the places of the window; none: not asked for
+  SharedSelection selection = nullptr;  // if the pass leaves records out
+
+  /// The draws of the whole pass.
+  std::uint64_t of_pass() const {
+    return selection ? selection->draws.size() : order.size();
+  }
 
   /// The place in the window of draw `i` of the pass.
   std::uint32_t place(std::uint64_t i) const {
+    if (selection) return selection->draws[i] & Selection::kPlace;
     return sparse.place(order(static_cast<std::uint32_t>(i)));
   }
+  /// Writes those of draws `first` ... `first` + `count` - 1.
+  void places(std::uint64_t first, std::uint64_t count, std::uint32_t* to) const {
+    if (selection) {
+      for (std::uint64_t i = 0; i < count; ++i)
+        to[i] = selection->draws[first + i] & Selection::kPlace;
+      return;
+    }
+    permute_range(order, static_cast<std::uint32_t>(first),
+                  static_cast<std::uint32_t>(count), to);
+    sparse.place_all(to, count);
+  }
+
+  /// The uses before of the record at a place; 0, where they are not asked for.
+  std::uint32_t echo(std::uint32_t place) const {
+    if (counts_uses()) return selection->uses[place] - 1;
+    return echoes ? echoes->of(place) : 0;
+  }
+  /// Writes those of `count` places.
+  void echoes_of(const std::uint32_t* places, std::uint64_t count,
+                 std::uint32_t* to) const {
+    if (counts_uses())
+      for (std::uint64_t i = 0; i < count; ++i) to[i] = selection->uses[places[i]] - 1;
+    else if (echoes)
+      echoes->of(places, count, to);
+  }
+
+  /// The weight of draw `i` of the pass.
+  float weight(std::uint64_t i) const {
+    if (!selection || !(selection->draws[i] & Selection::kWeighted)) return 1.0F;
+    return selection->weight;
+  }
+  /// Writes those of draws `first` ... `first` + `count` - 1.
+  void weights(std::uint64_t first, std::uint64_t count, float* to) const {
+    if (!selection || selection->weight == 1.0F) {
+      std::fill_n(to, count, 1.0F);
+      return;
+    }
+    const std::uint32_t* const draws = selection->draws.data() + first;
+    for (std::uint64_t i = 0; i < count; ++i)
+      to[i] = draws[i] & Selection::kWeighted ? selection->weight : 1.0F;
+  }
+
+  /// Returns whether records have been left out of passes, so that their uses are counted.
+  bool counts_uses() const { return selection && !selection->uses.empty(); }
 };
 
 }  // namespace echobuf

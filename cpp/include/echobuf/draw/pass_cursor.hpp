@@ -4,14 +4,18 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <variant>
 
 #include "echobuf/buffer/options.hpp"
+#include "echobuf/draw/late_reports.hpp"
+#include "echobuf/draw/pass_selector.hpp"
 #include "echobuf/schedule/echoes.hpp"
 #include "echobuf/schedule/epoch.hpp"
 #include "echobuf/schedule/permutation.hpp"
 #include "echobuf/schedule/sweep.hpp"
+#include "echobuf/store/versions.hpp"
 
 namespace echobuf {
 
@@ -36,14 +40,21 @@ class PassCursor {
  public:
   using Outcome = DrawOutcome;
 
-  PassCursor(const BufferOptions& options, Ring& ring)
+  /// `versions`: of the records in the ring; null: there are none. Throws
+  /// std::bad_alloc.
+  PassCursor(const BufferOptions& options, Ring& ring, const Versions* versions)
       : options_(options), ring_(ring), sweep_(make_sweep(options, options.epoch)) {
     epoch_.number = options.epoch;
     epoch_.base = ring.tail();
+    if (!options.selects()) return;
+    selector_ =
+        std::make_unique<PassSelector>(options, versions, ring_capacity(options));
+    begin_selecting();
   }
 
   /// True if a draw would not wait. Changes nothing.
   bool ready() {
+    take_reports();
     return std::visit(
         [&](auto sweep) {  // a copy
           std::uint64_t count = partial_count_;
@@ -61,6 +72,25 @@ class PassCursor {
         sweep_);
   }
 
+  /// True if there is no further batch. Changes nothing that is drawn.
+  bool finished() {
+    take_reports();
+    return std::visit(
+        [&](auto sweep) {  // a copy
+          std::uint64_t count = partial_count_;
+          Part part;
+          while (count < options_.batch_size) {
+            const UpstreamProgress progress = look(sweep);
+            if (lacking(progress)) return false;
+            const Step step = sweep.step(progress, options_.batch_size - count, part);
+            if (step != Step::kPart) return step == Step::kFinished && !servable(count);
+            count += part.count;
+          }
+          return false;
+        },
+        sweep_);
+  }
+
   /// After kWait: the ring position to wait for. The last one that is missing, so that
   /// a segment costs one wake-up; if that is there and others are late, or may never
   /// come because upstream has ended, the first hole.
@@ -73,6 +103,14 @@ class PassCursor {
     return first_hole ? extent.committed : last;
   }
 
+  /// The losses of records; null: nobody asks for them. For any thread.
+  Losses* losses() { return selector_ ? &selector_->losses() : nullptr; }
+
+  /// The draws that were given up in the epoch, once it is served out.
+  std::uint64_t expired() const { return expired_; }
+  /// Passes go by what comes late, too; it must outlive this. Null: nothing does.
+  void take_from(LateReports* late) { late_ = late; }
+
   const Epoch& epoch() const { return epoch_; }
   const Sweep& sweep() const { return sweep_; }
 
@@ -83,6 +121,7 @@ class PassCursor {
     const typename Ring::Extent extent = ring_.extent();
     progress.committed = epoch_.record(extent.committed);
     progress.ended = extent.closed && extent.committed == extent.tail;
+    if (selector_) selector_->note_put(epoch_.record(ring_.put_end()));
     if constexpr (S::kDrawsPartly)
       progress.held_back = sweep.between_passes() && ring_.held_back();
     return progress;
@@ -105,7 +144,7 @@ class PassCursor {
   }
 
   const Permutation& order_of(const Part& part) {
-    const auto size = static_cast<std::uint32_t>(part.of_pass());
+    const auto size = static_cast<std::uint32_t>(part.swept());
     if (!order_ || order_pass_ != part.pass || order_epoch_ != epoch_.number ||
         order_->size() != size) {
       order_.emplace(size, permutation_key(options_.seed, epoch_.number, part.pass));
@@ -141,6 +180,24 @@ class PassCursor {
     epoch_ = epoch;
     sweep_ = sweep;
     echoes_pass_.reset();
+    if (selector_) begin_selecting();
+    if (late_) late_->forget();
+  }
+
+  bool selects() const { return selector_ != nullptr; }
+
+  /// `walk` has come to the end: the last passes may have had no draws.
+  template <class S>
+  void note_finished(const S& walk) {
+    expired_ = walk.expired();
+  }
+
+  /// Decides by what was reported by now, until it is called again.
+  void take_reports() {
+    if (!selector_) return;
+    Losses& losses = selector_->losses();
+    if (late_) late_->take(losses, epoch_.origin, epoch_.record(ring_.extent().tail));
+    losses.take();
   }
 
   const BufferOptions& options_;
@@ -150,6 +207,18 @@ class PassCursor {
   std::uint64_t partial_count_ = 0;  // "auto" alone: of a batch that a wait has cut
 
  private:
+  void begin_selecting() {
+    std::visit(
+        [&](auto& sweep) {
+          selector_->begin(epoch_, sweep.newest());
+          sweep.select_by(selector_.get());
+        },
+        sweep_);
+  }
+
+  std::uint64_t expired_ = 0;
+  std::unique_ptr<PassSelector> selector_;  // null: passes leave nothing out
+  LateReports* late_ = nullptr;
   std::optional<Permutation> order_;
   std::uint64_t order_pass_ = 0;
   std::uint64_t order_epoch_ = 0;

@@ -13,6 +13,7 @@
 #include "echobuf/schedule/epoch.hpp"
 #include "echobuf/schedule/segment_table.hpp"
 #include "echobuf/schedule/sweep.hpp"
+#include "echobuf/store/versions.hpp"
 
 namespace echobuf {
 
@@ -26,8 +27,9 @@ class PayloadCursor : public PassCursor<Ring> {
 
   /// `share`: the most bytes of a segment; `most_bytes`: of a record.
   PayloadCursor(const BufferOptions& options, Ring& ring, const Store& store,
-                std::uint64_t share, std::uint64_t most_bytes, RowsCounts& counts)
-      : Cursor(options, ring),
+                std::uint64_t share, std::uint64_t most_bytes, RowsCounts& counts,
+                const Versions* versions)
+      : Cursor(options, ring, versions),
         store_(store),
         counts_(counts),
         most_bytes_(most_bytes),

@@ -29,7 +29,7 @@ class PayloadDrawer : public PayloadPlanner<PayloadRing, PayloadStore> {
                 const PayloadStore& store, const BatchLayout& batch,
                 std::shared_ptr<BatchPool> pool, std::uint64_t share,
                 std::uint64_t most_bytes, RowsCounts& counts, const Versions& versions)
-      : PayloadPlanner(options, ring, store, share, most_bytes, counts),
+      : PayloadPlanner(options, ring, store, share, most_bytes, counts, &versions),
         draw_(store, batch, options, std::move(pool), versions),
         out_(batch, options) {}
 

@@ -55,7 +55,7 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
   PayloadPlanner(const BufferOptions& options, Ring& ring, const Store& store,
                  std::uint64_t share, std::uint64_t most_bytes, RowsCounts& counts,
                  const Versions* versions = nullptr)
-      : Cursor(options, ring, store, share, most_bytes, counts),
+      : Cursor(options, ring, store, share, most_bytes, counts, versions),
         versions_(versions && versions->bytes() > 0 ? versions : nullptr),
         rows_(store.fields().size()),
         after_(sweep_),
@@ -81,6 +81,7 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
 
   /// Walks a copy of the schedule until a whole batch is sure.
   Outcome plan() {
+    this->take_reports();
     begin_plan();
     after_ = sweep_;
     return std::visit([this](auto& walk) { return this->walk_on(walk); }, after_);
@@ -116,7 +117,7 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
   /// there is room for.
   bool must_set_apart() const {
     const auto* walk = std::get_if<FixedSweep>(&after_);
-    if (!walk) return true;
+    if (!walk || this->selects()) return true;
     const std::uint64_t next = walk->passes_begun() == 0 ? 0
                                : walk->pass_done()       ? walk->position().pass + 1
                                                          : walk->position().pass;
@@ -161,6 +162,7 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
         return Outcome::kWait;
       }
       if (step == Step::kFinished) {
+        this->note_finished(walk);
         walk = before;  // what ends a pass is not done twice
         break;
       }
@@ -186,10 +188,10 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
   std::uint64_t add(const S& walk, const Part& part) {
     const Permutation& order = this->order_of(part);
     std::uint32_t records[kChunk];
-    permute_range(order, static_cast<std::uint32_t>(part.offset),
-                  static_cast<std::uint32_t>(part.count), records);
-    part.sparse.place_all(records, part.count);
     const std::uint64_t window = epoch_.position(part.window.first);
+    PassPart drawn{order, window, part.offset, part.count, part.draw, epoch_.number,
+                   part.sparse, part.window.first, nullptr, part.selection};
+    drawn.places(part.offset, part.count, records);
     // A window is at most a ring.
     const std::uint64_t first = ring_.slot(window);
     std::uint64_t taken = 0;
@@ -204,15 +206,17 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
     if (taken > 0) {
       plan_.end = std::max(plan_.end, window + part.window.count);
       plan_.orders.push_back(order);
-      plan_.parts.push_back({plan_.orders.back(), window, part.offset, taken, part.draw,
-                             epoch_.number, part.sparse, part.window.first});
       if (const Echoes* echoes = this->echoes_of(walk, part)) {
         plan_.echoes.push_back(*echoes);
-        plan_.parts.back().echoes = &plan_.echoes.back();
+        drawn.echoes = &plan_.echoes.back();
         for (std::uint64_t i = 0; i < taken; ++i)
-          plan_.uses.push_back({part.window.first + records[i], echoes->of(records[i]),
-                                versions_ ? versions_->at(window + records[i]) : 0});
+          plan_.uses.push_back({part.window.first + records[i], drawn.echo(records[i]),
+                                versions_ ? versions_->at(window + records[i]) : 0,
+                                drawn.weight(part.offset + i)});
       }
+      plan_.parts.push_back({plan_.orders.back(), window, part.offset, taken, part.draw,
+                             epoch_.number, part.sparse, part.window.first,
+                             drawn.echoes, part.selection});
     }
     return taken;
   }

@@ -48,7 +48,7 @@ class RowsFiller : public PayloadCursor<Ring, Store> {
   RowsFiller(const BufferOptions& options, Ring& ring, const Store& store,
              std::uint64_t share, std::uint64_t most_bytes, RowsCounts& counts,
              OfMemory&&... of_memory)
-      : Cursor(options, ring, store, share, most_bytes, counts),
+      : Cursor(options, ring, store, share, most_bytes, counts, nullptr),
         memory_(std::forward<OfMemory>(of_memory)...),
         packer_(options.lengths.pack_to),
         handed_(sweep_) {}

@@ -10,16 +10,9 @@
 #include "echobuf/schedule/random.hpp"
 #include "echobuf/schedule/ratio.hpp"
 #include "echobuf/schedule/segment_table.hpp"
+#include "echobuf/schedule/span.hpp"
 
 namespace echobuf {
-
-/// A run of fresh records, numbered in the order in which they were put.
-struct Span {
-  std::uint64_t first;
-  std::uint64_t count;
-
-  std::uint64_t end() const { return first + count; }
-};
 
 /// Philox's fourth counter word, for the phases of a seed; see kPermutationTag.
 inline constexpr std::uint32_t kPhaseTag = 0xC0;

@@ -11,7 +11,9 @@
 #include "echobuf/buffer/options.hpp"
 #include "echobuf/schedule/auto_schedule.hpp"
 #include "echobuf/schedule/fixed_schedule.hpp"
+#include "echobuf/schedule/part.hpp"
 #include "echobuf/schedule/row_packer.hpp"
+#include "echobuf/schedule/selection.hpp"
 
 namespace echobuf {
 
@@ -20,19 +22,6 @@ struct Position {
   std::uint64_t pass = 0;
   std::uint64_t offset = 0;  // draws taken from this pass
   std::uint64_t draws = 0;   // draws taken in all
-};
-
-/// The next draws: `count` of them from `pass` over `window`, from `offset` on.
-struct Part {
-  std::uint64_t pass = 0;
-  Span window{0, 0};
-  std::uint64_t offset = 0;
-  std::uint64_t count = 0;
-  std::uint64_t draw = 0;  // of the epoch: that of the first of them
-  Sparse sparse;           // of the window, if not all of it is swept
-
-  /// The draws of the whole pass.
-  std::uint64_t of_pass() const { return window.count - sparse.left_out(); }
 };
 
 enum class Step { kPart, kWait, kFinished };
@@ -56,7 +45,7 @@ struct Counted {
 
 /// The walk for a fixed factor. It never depends on timing: a pass begins only when
 /// its segment is full or upstream has ended.
-class FixedSweep : public PackedBefore {
+class FixedSweep : public PackedBefore, public Selecting {
  public:
   /// A batch is drawn in one go or not at all.
   static constexpr bool kDrawsPartly = false;
@@ -65,13 +54,23 @@ class FixedSweep : public PackedBefore {
       : schedule_(window, factor, phase) {}
 
   Step step(const UpstreamProgress& progress, std::uint64_t most, Part& part) {
-    if (position_.offset == 0 || done_) {
-      const Step begun = begin_pass(progress);
-      if (begun != Step::kPart) return begun;
-    }
-    // The window stays as it was when the pass began, whatever has come since.
-    look_at_pass(part);
-    const std::uint64_t left = part.of_pass() - position_.offset;
+    std::uint64_t left = 0;
+    do {  // a pass of which all was left out has no draws
+      const bool begins = position_.offset == 0 || done_;
+      if (begins) {
+        const Step begun = begin_pass(progress);
+        if (begun != Step::kPart) return begun;
+      }
+      // The window stays as it was when the pass began, whatever has come since.
+      look_at_pass(part);
+      if (begins)
+        begin_selection(part);
+      else
+        renew_selection(part, position_.offset);
+      left = part.of_pass() - position_.offset;
+      done_ = left == 0;
+      if (done_) leave();
+    } while (done_);
     part.offset = position_.offset;
     part.count = std::min(most, left);
     part.draw = position_.draws;
@@ -87,7 +86,7 @@ class FixedSweep : public PackedBefore {
   bool is_in_pass() const {
     Part part;
     look_at_pass(part);
-    return done_ || position_.offset < part.of_pass();
+    return done_ || position_.offset < size(part.swept());
   }
 
   /// The oldest record still needed: at the end of a pass, that of the next one.
@@ -103,11 +102,13 @@ class FixedSweep : public PackedBefore {
 
   /// Draws still to come once upstream has ended after n records. Where segments differ
   /// in size, and factor is fractional: at most so many, and exactly once all have
-  /// entered. So an epoch that is taken for done is.
+  /// entered; and at most, where passes leave records out. So an epoch that is taken for
+  /// done is.
   std::uint64_t remaining(std::uint64_t n) const {
+    const std::uint64_t past = position_.draws + left_out();
     if (counted_)
-      return *counted_ - position_.draws + (n - resident_end_) * schedule_.segments();
-    return schedule_.total_draws(n) - position_.draws;
+      return *counted_ - past + (n - resident_end_) * schedule_.segments();
+    return schedule_.total_draws(n) - past;
   }
 
   const FixedSchedule& schedule() const { return schedule_; }
@@ -141,6 +142,7 @@ class FixedSweep : public PackedBefore {
     return Counted{*counted_, oldest_segment_, whole_before_};
   }
 
+  using Selecting::restore;
   void restore(const Position& position, bool done, std::uint64_t resident_end) {
     position_ = position;
     done_ = done;
@@ -216,7 +218,7 @@ class FixedSweep : public PackedBefore {
 
 /// The walk for factor="auto". What the next pass sweeps is decided when it begins, so
 /// a batch can be cut by a wait in its middle.
-class AutoSweep : public PackedBefore {
+class AutoSweep : public PackedBefore, public Selecting {
  public:
   static constexpr bool kDrawsPartly = true;
 
@@ -227,27 +229,33 @@ class AutoSweep : public PackedBefore {
   /// by the records that upstream has put so far.
   bool between_passes() const {
     return !schedule_.state().begun || schedule_.state().waiting ||
-           offset_ == schedule_.span().count;
+           offset_ == size(schedule_.span().count);
   }
 
   Step step(const UpstreamProgress& progress, std::uint64_t most, Part& part) {
-    if (between_passes()) {
-      switch (schedule_.advance(progress)) {
-        case AutoSchedule::Next::kWait:
-          return Step::kWait;
-        case AutoSchedule::Next::kFinished:
-          return Step::kFinished;
-        case AutoSchedule::Next::kPass:
-          offset_ = 0;
+    part = {};
+    do {  // a pass of which all was left out has no draws
+      const bool begins = between_passes();
+      if (begins) {
+        switch (schedule_.advance(progress)) {
+          case AutoSchedule::Next::kWait:
+            return Step::kWait;
+          case AutoSchedule::Next::kFinished:
+            return Step::kFinished;
+          case AutoSchedule::Next::kPass:
+            offset_ = 0;
+        }
       }
-    }
-    const Span window = schedule_.span();
-    part = {schedule_.state().pass,
-            window,
-            offset_,
-            std::min(most, window.count - offset_),
-            draws_,
-            {}};
+      part.pass = schedule_.state().pass;
+      part.window = schedule_.span();
+      if (begins)
+        begin_selection(part);
+      else
+        renew_selection(part, offset_);
+    } while (offset_ == part.of_pass());
+    part.offset = offset_;
+    part.count = std::min(most, part.of_pass() - offset_);
+    part.draw = draws_;
     offset_ += part.count;
     draws_ += part.count;
     return Step::kPart;
@@ -261,7 +269,7 @@ class AutoSweep : public PackedBefore {
   std::uint64_t remaining(std::uint64_t n) const {
     const AutoSchedule::State& state = schedule_.state();
     const std::uint64_t in_pass =
-        state.begun && !state.waiting ? schedule_.span().count - offset_ : 0;
+        state.begun && !state.waiting ? size(schedule_.span().count) - offset_ : 0;
     return in_pass + (n - state.end_record);
   }
 
@@ -280,6 +288,7 @@ class AutoSweep : public PackedBefore {
   std::uint64_t oldest_segment() const { return schedule_.state().lo; }
   std::uint64_t end_segment() const { return schedule_.state().hi; }
 
+  using Selecting::restore;
   void restore(const AutoSchedule::State& state, const Position& position) {
     schedule_.restore(state);
     offset_ = position.offset;

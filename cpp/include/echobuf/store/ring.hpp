@@ -132,6 +132,9 @@ class BasicRing {
     return {end, claimed.position, claimed.closed};
   }
 
+  /// The end of what was put in the consumer's term by now.
+  std::uint64_t put_end() { return extent().committed; }
+
   /// Goes over to the term that was opened ahead.
   void cross_border() { border_.store(kNoBorder, std::memory_order_release); }
 
