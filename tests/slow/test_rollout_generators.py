@@ -116,8 +116,9 @@ def test_a_policy_is_read_whole(generators):
 
 def test_the_example_learns():
     pytest.importorskip("torch")
+    arguments = ["--episodes", "2000", "--slow-ms", "0"]
     done = subprocess.run(
-        [sys.executable, str(EXAMPLE / "train.py"), "--episodes", "2000", "--slow-ms", "0"],
+        [sys.executable, str(EXAMPLE / "train.py"), *arguments],
         env=os.environ | {"OMP_NUM_THREADS": "1"},
         capture_output=True, text=True, check=False, timeout=240,
     )  # fmt: skip
