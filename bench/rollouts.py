@@ -3,8 +3,9 @@
 The generator does no work but to copy one of a few rollouts that it has, so this is
 what handing over costs: `examples/rollouts/generators.py`, with versions, and a loader
 with one worker, which has none. Each rollout is used twice, in batches of 32, from a
-window of 512. The reference is the same window filled and drawn from by one thread.
-Required before it was measured: 0.9 of its rate.
+window of 512. The reference is the same window filled and drawn from by one thread,
+with rollouts that it finds in its cache. Required before it was measured: 0.9 of its
+rate. "Generator and window" makes each rollout in that thread as the process does.
 
 TorchRL's `ConsumingSampler` does the same with what is put by one thread, and by the
 same generator process. Its newest release has no rate limiter; `torchrl.data` of its
@@ -35,6 +36,7 @@ QUESTION = Question(
     candidates=(
         Candidate("window, one thread", TARGET + "Window"),
         Candidate("window, put by a thread", TARGET + "ThreadedWindow"),
+        Candidate("generator and window, one thread", TARGET + "PlayedWindow"),
         Candidate("window, generator process", TARGET + "GeneratedWindow"),
         Candidate("EchoLoader, one worker", TARGET + "Loader"),
         Candidate("TorchRL, one thread", "peers.torchrl_rollouts:Consuming"),

@@ -135,6 +135,23 @@ class Window(Drawing):
         self.buffer.close()
 
 
+class PlayedWindow(Window):
+    """The same thread makes each rollout as the generator does, then puts it."""
+
+    def fill(self) -> None:
+        self.play = Play(self.floats)
+        self.record = {
+            name: np.empty(field.shape, field.dtype)
+            for name, field in self.spec.items()
+        }
+
+    def draw(self) -> Any:
+        while not self.buffer.ready():
+            version = self.play(self.record)
+            self.buffer.put(self.record, version=version)
+        return self.buffer.next_batch()[0]
+
+
 class ThreadedWindow(Window):
     """Another thread puts."""
 

@@ -17,7 +17,9 @@ def windows(monkeypatch):
     sys.modules.pop("generators", None)
 
 
-@pytest.mark.parametrize("name", ["Window", "ThreadedWindow", "GeneratedWindow"])
+@pytest.mark.parametrize(
+    "name", ["Window", "PlayedWindow", "ThreadedWindow", "GeneratedWindow"]
+)
 def test_a_round_uses_each_rollout_as_often_as_the_factor_says(windows, name):
     candidate = getattr(windows, name)(SETTINGS)
     candidate.warm_up()
@@ -44,5 +46,5 @@ def test_candidates_are_found(windows, monkeypatch):
     with importable(monkeypatch, BENCH) as load:
         question = load("rollouts").QUESTION
     ours = [c for c in question.candidates if c.target.startswith("peers.rollout")]
-    assert len(ours) == 4
+    assert len(ours) == 5
     assert all(hasattr(windows, c.target.partition(":")[2]) for c in ours)
