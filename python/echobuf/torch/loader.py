@@ -16,6 +16,7 @@ from echobuf.loader.loader import EchoLoader as _EchoLoader
 from echobuf.loader.ragged_items import RaggedRequest
 from echobuf.loader.signature import declared, documented
 from echobuf.options import Factor, Unit
+from echobuf.reuse_options import Reuse
 from echobuf.spec import NAMESPACE
 from echobuf.state import State
 from echobuf.torch.adapter import TorchAdapter
@@ -161,6 +162,8 @@ class EchoLoader(_EchoLoader):
         pack_to: int | None = None,
         overlong: Literal["error", "cut"] = "error",
         with_info: bool = False,
+        reuse: Reuse = None,
+        thin: float = 0.5,
         uneven: Literal["drop", "pad"] | None = None,
         group: ProcessGroup | None = None,
         ahead: int = 4,
@@ -190,6 +193,11 @@ class EchoLoader(_EchoLoader):
             raise OptionError(
                 f"`uneven` is {uneven!r} and `in_order` is False; a state of several "
                 "ranks does not hold what has entered on each. Leave one of them out."
+            )
+        if uneven is not None and arguments["reuse"] is not None:
+            raise OptionError(
+                f"`uneven` is {uneven!r} and `reuse` is {arguments['reuse']!r}; ranks "
+                "draw batches ahead, before there are losses. Leave one of them out."
             )
         request = RaggedRequest(ragged)
         self._nested = request.form == "nested"

@@ -227,8 +227,8 @@ void restore_rows(S& sweep, const OpenRows& rows, std::uint64_t served_ahead) {
   sweep.served_ahead = served_ahead;
 }
 
-/// The records that passes have left out. Throws std::invalid_argument where they cannot
-/// have. `thins`: uses are counted.
+/// The records that passes have left out. Throws std::invalid_argument where they
+/// cannot have. `thins`: uses are counted.
 template <class S>
 void restore_selection(S& sweep, const SelectionState& state, bool thins) {
   constexpr auto* kWrong = "the records that are left out do not fit the position";
@@ -238,7 +238,8 @@ void restore_selection(S& sweep, const SelectionState& state, bool thins) {
   const std::uint64_t drawn = pass.draws();
   const bool pass_done = at.offset == drawn;
   for (const std::uint8_t mark : pass.marks)
-    detail::require(mark == 0 || (mark <= 3 && (mark & SavedSelection::kDrawn)), kWrong);
+    detail::require(mark == 0 || (mark <= 3 && (mark & SavedSelection::kDrawn)),
+                    kWrong);
   detail::require(at.draws > 0 && at.offset <= drawn, kWrong);
   detail::require(pass.uses.size() == (thins ? size : 0), kWrong);
   for (std::uint64_t i = 0; i < pass.uses.size(); ++i)
@@ -273,20 +274,21 @@ inline std::vector<std::uint64_t> words_of(const BufferOptions& options) {
   constexpr std::uint64_t kFormat = 3;
   std::vector<std::uint64_t> words{
       kFormat,
-          options.automatic,
-          options.window,
-          options.batch_size,
-          options.automatic ? options.max_factor : options.factor.num,
-          options.automatic ? 0 : options.factor.den,
-          options.seed,
-          options.drop_last,
-          RecordLayout(options.fields, options.ragged).stride(),
-          options.lengths.payload_bytes,
-          options.lengths.max_rows,
-          options.lengths.pack_to};
+      options.automatic,
+      options.window,
+      options.batch_size,
+      options.automatic ? options.max_factor : options.factor.num,
+      options.automatic ? 0 : options.factor.den,
+      options.seed,
+      options.drop_last,
+      RecordLayout(options.fields, options.ragged).stride(),
+      options.lengths.payload_bytes,
+      options.lengths.max_rows,
+      options.lengths.pack_to};
   if (options.selects())
-    words.insert(words.end(), {options.by_loss, std::bit_cast<std::uint64_t>(options.thin),
-                               static_cast<std::uint64_t>(options.max_staleness)});
+    words.insert(words.end(),
+                 {options.by_loss, std::bit_cast<std::uint64_t>(options.thin),
+                  static_cast<std::uint64_t>(options.max_staleness)});
   return words;
 }
 

@@ -50,7 +50,7 @@ struct RowsTarget {
 /// Draws `offset` ... `offset` + `count` - 1 of a pass over the records at `window`.
 struct PassPart {
   const Permutation& order;  // of all that the pass sweeps
-  std::uint64_t window;  // ring position of the first record
+  std::uint64_t window;      // ring position of the first record
   std::uint64_t offset;
   std::uint64_t count;
   std::uint64_t draw;  // of the epoch: that of the first of them
@@ -112,7 +112,8 @@ struct PassPart {
       to[i] = draws[i] & Selection::kWeighted ? selection->weight : 1.0F;
   }
 
-  /// Returns whether records have been left out of passes, so that their uses are counted.
+  /// Returns whether records have been left out of passes, so that their uses are
+  /// counted.
   bool counts_uses() const { return selection && !selection->uses.empty(); }
 };
 
