@@ -38,6 +38,7 @@ for _name in (
     "int32",
     "int64",
     "uint64",
+    "float16",
     "float32",
     "float64",
 ):
@@ -62,6 +63,7 @@ class device:
 class Tensor:
     requires_grad = False
     layout = strided
+    is_cuda = True
 
     def __init__(self, array, kind):
         self.array = array
@@ -76,6 +78,13 @@ class Tensor:
 
     def data_ptr(self):
         return self.array.data.ptr
+
+    def is_contiguous(self):
+        return self.array.flags.c_contiguous
+
+    def contiguous(self):
+        with _cupys_stream(cuda.current_stream(self.device)):
+            return Tensor(fake_cupy.ascontiguousarray(self.array), self.dtype)
 
     def element_size(self):
         return self.array.dtype.itemsize

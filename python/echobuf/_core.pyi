@@ -304,6 +304,10 @@ TWICE: int
 CAPTURING: int
 RESIZE: int
 
+def loss_vectors(
+    index: object, loss: object, /
+) -> tuple[object, object, int, int, int, int, bool] | None: ...
+
 class DeviceBuffer(_Bound):
     def __init__(
         self,

@@ -223,9 +223,18 @@ class SimulatedArrays:
 
     def losses(self, index: Any, loss: Any, *, whole: bool) -> Losses | None:
         """Return losses of examples that lie on the device; None: they do not."""
-        arrays = [index, loss]
-        for at, name in enumerate(("info.index", "loss")):
-            owner = _owner(arrays[at]) if isinstance(arrays[at], np.ndarray) else None
+        found = _core.loss_vectors(index, loss)
+        if found is not None and (found[6] is False or whole):
+            owners, rest = found[:2], found[2:]
+            if all(type(of) is Block and of.owner is self._device for of in owners):
+                stream = self._device.current_stream()
+                return Losses(*rest, stream, (index, loss))
+        return self._other_losses(index, loss, whole)
+
+    def _other_losses(self, index: Any, loss: Any, whole: bool) -> Losses | None:
+        """Return losses of a type that the core does not know, or say what is wrong."""
+        for name, array in (("info.index", index), ("loss", loss)):
+            owner = _owner(array) if isinstance(array, np.ndarray) else None
             if owner is None:
                 return None
             if owner is not self._device:
@@ -233,12 +242,12 @@ class SimulatedArrays:
                     f"`{name}` is on {owner.name}; it must be on {self._device.name}, "
                     "where the buffer is."
                 )
-            if not arrays[at].flags.c_contiguous:
+            if not array.flags.c_contiguous:
                 raise strided(name)
         kind, one = check_losses(
             index.shape, index.dtype, loss.shape, loss.dtype, whole=whole
         )
-        numbers, place = (array.__array_interface__["data"][0] for array in arrays)
+        numbers, place = (int(array.ctypes.data) for array in (index, loss))
         stream = self._device.current_stream()
         return Losses(numbers, place, kind, len(index), one, stream, (index, loss))
 
