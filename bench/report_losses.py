@@ -21,10 +21,11 @@ from typing import Any
 import numpy as np
 
 import echobuf
+from echobuf import _core
 from echobuf.cli.bench.environment import environment
 from echobuf.cli.bench.report import write_figures
 from echobuf.cuda.device import set_opener
-from echobuf.cuda.losses import Losses, check_losses
+from echobuf.cuda.losses import Losses
 from echobuf.spec import Spec
 from echobuf.testing import simulated_cuda
 from null_device import NullArrays, NullDevice, built
@@ -38,13 +39,10 @@ class Arrays(NullArrays):
     """Arrays whose losses are said to be on the device."""
 
     def losses(self, index: Any, loss: Any, *, whole: bool) -> Losses:
-        kind, one = check_losses(
-            index.shape, index.dtype, loss.shape, loss.dtype, whole=whole
-        )
-        numbers, place = (
-            array.__array_interface__["data"][0] for array in (index, loss)
-        )
-        return Losses(numbers, place, kind, len(index), one, 0, (index, loss))
+        found = _core.loss_vectors(index, loss)
+        assert found is not None
+        _, _, numbers, place, kind, count, one = found
+        return numbers, place, kind, count, one, 0, None
 
 
 class Device(NullDevice):

@@ -25,9 +25,11 @@ class ReportingBuffer : public BoundBuffer<Core> {
   using Bound::Bound;
 
   /// Reports the losses at an address, in a type of LossType, of `count` records, or
-  /// one for all, once what is on `stream` has computed them. Returns a code.
+  /// one for all, once what is on `stream` has computed them. `owners`: of their
+  /// memory, which live until then. Returns a code.
   int report_at(std::uintptr_t records, std::uintptr_t losses, int type,
-                std::size_t count, bool one_for_all, std::uintptr_t stream) {
+                std::size_t count, bool one_for_all, std::uintptr_t stream,
+                const py::object& /*owners*/) {
     return with_reports([&](cuda::LossReports& reports) {
       const bool reported = reports.report(
           {records, losses, static_cast<cuda::LossType>(type), count, one_for_all},

@@ -330,6 +330,7 @@ class DeviceBuffer(_Bound):
         count: int,
         one_for_all: bool,
         stream: int,
+        owners: object,
         /,
     ) -> int: ...
     def report_late(
@@ -384,6 +385,7 @@ class RaggedDeviceBuffer(_Bound):
         count: int,
         one_for_all: bool,
         stream: int,
+        owners: object,
         /,
     ) -> int: ...
     def report_late(

@@ -224,11 +224,15 @@ class SimulatedArrays:
     def losses(self, index: Any, loss: Any, *, whole: bool) -> Losses | None:
         """Return losses of examples that lie on the device; None: they do not."""
         found = _core.loss_vectors(index, loss)
-        if found is not None and (found[6] is False or whole):
-            owners, rest = found[:2], found[2:]
-            if all(type(of) is Block and of.owner is self._device for of in owners):
+        if found is not None:
+            first, second, numbers, place, kind, count, one = found
+            is_here = (
+                type(first) is type(second) is Block
+                and first.owner is second.owner is self._device
+            )
+            if is_here and (whole or not one):
                 stream = self._device.current_stream()
-                return Losses(*rest, stream, (index, loss))
+                return numbers, place, kind, count, one, stream, None
         return self._other_losses(index, loss, whole)
 
     def _other_losses(self, index: Any, loss: Any, whole: bool) -> Losses | None:
@@ -249,7 +253,7 @@ class SimulatedArrays:
         )
         numbers, place = (int(array.ctypes.data) for array in (index, loss))
         stream = self._device.current_stream()
-        return Losses(numbers, place, kind, len(index), one, stream, (index, loss))
+        return numbers, place, kind, len(index), one, stream, None
 
     def finish(
         self, leaves: list[Any], drawn: list[Any], count: Count, stream: int
