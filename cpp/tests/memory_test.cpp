@@ -1,15 +1,22 @@
 #include "echobuf/store/memory.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <cerrno>
+#include <csignal>
 #include <cstdint>
 #include <cstring>
 #include <limits>
 #include <new>
+#include <system_error>
+
+#include "echobuf/store/shared_memory.hpp"
 
 namespace {
 
 using echobuf::HostMemory;
+using echobuf::SharedMemory;
 
 TEST(HostMemory, IsAlignedAndWritableToItsEnd) {
   for (const std::size_t bytes :
@@ -30,6 +37,24 @@ TEST(HostMemory, ThrowsWhenThereIsNotEnough) {
   constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max();
   EXPECT_THROW(HostMemory memory(kMost / 2), std::bad_alloc);
   EXPECT_THROW(HostMemory memory(kMost), std::bad_alloc);
+}
+
+TEST(SharedMemory, NamesTheLimitOfTheSizeOfFiles) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{4096, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  int code = 0;
+  try {
+    const SharedMemory fits(4096);
+    const SharedMemory refused(4097);
+  } catch (const std::system_error& error) {
+    code = error.code().value();
+  }
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(code, EFBIG);
 }
 
 }  // namespace

@@ -247,7 +247,8 @@ class DaemonThread(threading.Thread):
 def enough(what: str, change: str) -> Iterator[None]:
     """Turn errors for too few descriptors, threads or processes into a clear one.
 
-    An error of echobuf's says what it is itself, and is passed on.
+    It does so with those for files that may not be so large, as is memory that
+    processes share. An error of echobuf's says what it is itself, and is passed on.
 
     Args:
         what: needs them.
@@ -262,7 +263,7 @@ def enough(what: str, change: str) -> Iterator[None]:
         except EchobufError:
             raise
         except (OSError, RuntimeError) as error:
-            clear = explain(error, what, change)
+            clear = explain(error, what, change) or _explain_file_size(error, what)
             if clear is None:
                 raise
             raise clear from error
@@ -314,6 +315,24 @@ def is_about_descriptors(error: BaseException) -> bool:
     if type(error) is not RuntimeError and not is_lmdb:
         return False
     return any(os.strerror(number) in message(error) for number in _DESCRIPTORS)
+
+
+def _explain_file_size(error: BaseException, what: str) -> CapacityError | None:
+    """Return the clear error for one of the system's, if it is about `ulimit -f`."""
+    if isinstance(error, OSError):
+        is_about = error.errno == errno.EFBIG
+    else:  # that of the core has no number
+        text = f"shared memory: {os.strerror(errno.EFBIG)}"
+        is_about = type(error) is RuntimeError and message(error) == text
+    if not is_about:
+        return None
+    most, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    limit = "unlimited by now" if most == resource.RLIM_INFINITY else f"{most:,} bytes"
+    return CapacityError(
+        f"{what} needs a file, or memory that processes share, which is larger than "
+        f"this process may make a file: {limit} (`ulimit -f`; the system says: "
+        f"{os.strerror(errno.EFBIG)}). Raise the limit."
+    )
 
 
 def _is_about_threads(error: BaseException) -> bool:

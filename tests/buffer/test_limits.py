@@ -1,4 +1,4 @@
-"""Which errors are for want of descriptors, threads or processes of this process."""
+"""Errors that are due to the limits of this process are told from others."""
 
 import errno
 import os
@@ -9,6 +9,7 @@ import echobuf
 from echobuf.resources import enough
 
 TOO_MANY, NO_MORE = os.strerror(errno.EMFILE), os.strerror(errno.EAGAIN)
+TOO_LARGE = os.strerror(errno.EFBIG)
 
 
 class OwnError(RuntimeError):
@@ -22,6 +23,8 @@ class OwnError(RuntimeError):
         (OSError(errno.ENFILE, "x"), "sysctl fs.file-max"),
         (OSError(errno.EAGAIN, "x"), "ulimit -u"),
         (RuntimeError(f"shared memory: {TOO_MANY}"), "ulimit -n"),
+        (OSError(errno.EFBIG, "x"), "ulimit -f"),
+        (RuntimeError(f"shared memory: {TOO_LARGE}"), "ulimit -f"),
         (RuntimeError("can't start new thread"), "ulimit -u"),
         (RuntimeError(NO_MORE), "ulimit -u"),
     ],
@@ -35,7 +38,10 @@ def test_those_of_the_system_are_clear(error, names):
     assert found.value.__cause__ is error
 
 
-@pytest.mark.parametrize("said", [TOO_MANY, NO_MORE, "can't start new thread"])
+@pytest.mark.parametrize(
+    "said",
+    [TOO_MANY, NO_MORE, f"shared memory: {TOO_LARGE}", "can't start new thread"],
+)
 @pytest.mark.parametrize(
     "kind", [echobuf.UpstreamError, echobuf.ClosedError, OwnError, OSError, ValueError]
 )

@@ -229,7 +229,7 @@ def test_reinforcement_learning():
         assert (observation[:, 0] == reward).all()
         actions.extend(action.tolist())
 
-    (code,) = blocks("guide_rl")
+    code, limited = blocks("guide_rl")
     environments = [environment(0), environment(10_000)]
     names = {"environments": environments, "steps": 200, "learn": learn}
     exec(smaller(code, window=256), names)
@@ -237,6 +237,18 @@ def test_reinforcement_learning():
     assert counts.sum() == 200 * 64
     assert counts.max() == 4
     assert (counts == 4).sum() > 1000
+
+    exec(limited, names)
+    buffer = names["buffer"]
+    segment = {"observation": np.zeros((256, 4), np.float32), "log_prob": counts[:256]}
+    segment["log_prob"] = segment["log_prob"].astype(np.float32)
+    oldest = []
+    for version in range(5):
+        buffer.put_batch(segment, version=version, timeout=0)
+        while buffer.ready():
+            oldest.append(version - buffer.next_batch()[1].version.min())
+    assert max(oldest) == 2
+    assert buffer.stats().expired == 2 * 256
 
 
 def test_several_gpus():

@@ -17,21 +17,19 @@ from schedule_reference import Order
 Info = tuple[int, int, float]
 """Of a draw: the example, its uses before, its weight."""
 
-_GOLDEN = 0x9E3779B97F4A7C15
-_WORD = 2**64
-
 
 def leaves_out(seed: int, epoch: int, pass_: int, record: int, thin: float) -> bool:
     """The coin of a record, from the specification in thinning.hpp alone."""
-    low, high, *_ = philox4x32(
+    key0, key1, *_ = philox4x32(
         (epoch % 2**32, epoch // 2**32, pass_ % 2**32, pass_ // 2**32 + 0xD0 * 2**24),
         (seed % 2**32, seed // 2**32),
     )
-    x = (high * 2**32 + low + (record + 1) * _GOLDEN) % _WORD
-    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) % _WORD
-    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) % _WORD
-    x ^= x >> 31
-    return x >> 32 < math.floor(thin * 2**32 + 0.5)
+    x = (record % 2**32) ^ key0
+    x = (x ^ (x >> 16)) * 0x7FEB352D % 2**32
+    x = x ^ (x >> 15) ^ ((key1 + record // 2**32) % 2**32)
+    x = x * 0x846CA68B % 2**32
+    x = (x ^ (x >> 16)) * 0x7FEB352D % 2**32
+    return (x ^ (x >> 15)) < math.floor(thin * 2**32 + 0.5)
 
 
 @dataclass

@@ -123,6 +123,18 @@ def test_a_process_that_may_start_no_others():
     ours.close()
 
 
+def test_no_memory_for_the_queues_of_workers(monkeypatch):
+    def refuse(*_):
+        raise MemoryError("std::bad_alloc")
+
+    loader = load(Numbers(20), 2)
+    with monkeypatch.context() as patched:
+        patched.setattr("echobuf.workers.pool._make_core", refuse)
+        with pytest.raises(echobuf.CapacityError, match=r"2 workers .*`num_workers`"):
+            iter(loader)
+    assert len(list(loader)) == 10
+
+
 def test_a_worker_init_fn_that_cannot_be_sent():
     loader = load(Numbers(20), 1, worker_init_fn=lambda number: None)
     with pytest.raises(echobuf.OptionError, match=r"`worker_init_fn` is .* cannot be"):

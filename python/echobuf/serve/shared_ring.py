@@ -154,18 +154,17 @@ def allocate(
                 f"{available:,} available. {_SMALLER}, or give `spill=`, a folder on a "
                 "disk."
             )
-        try:
-            return kind(leaves, slots, -1, lease_s, *more)
-        except MemoryError:
-            raise CapacityError(
-                f"{needed:,} bytes for {slots:,} examples were refused by the system. "
-                f"{_SMALLER}."
-            ) from None
-    file = _open_file(spill, needed)
+    file = -1 if spill is None else _open_file(spill, needed)
     try:
         return kind(leaves, slots, file, lease_s, *more)
+    except MemoryError:
+        raise CapacityError(
+            f"{needed:,} bytes for {slots:,} examples were refused by the system. "
+            f"{_SMALLER}."
+        ) from None
     finally:
-        os.close(file)
+        if file >= 0:
+            os.close(file)
 
 
 _SMALLER = "Make `window`, `lag` or `payload_bytes` smaller"

@@ -14,7 +14,7 @@ from echobuf.loader.ragged_batches import BatchReader
 from echobuf.loader.ragged_items import Ahead
 from echobuf.loader.readers import FeedRequest, ThreadReader, choose_reader, is_attached
 from echobuf.loader.upstream import EpochSetter, Start, Upstream
-from echobuf.resources import Signal
+from echobuf.resources import Signal, enough
 from echobuf.serve.protocol import ExampleSpec, fixed_tree, read_spec
 from echobuf.serve.ragged import RaggedServing, most_ahead
 from echobuf.serve.shared_ring import SharedRing
@@ -150,11 +150,12 @@ class ServerUpstream:
         if start.items is None:
             ring.close()
             return
-        feeder = self.reader.feed(
-            ring,  # type: ignore[arg-type]
-            FeedRequest(start, skipped, self._batched, batch_reader=self._batch_reader),
+        request = FeedRequest(
+            start, skipped, self._batched, batch_reader=self._batch_reader
         )
-        del start
+        with enough("the upstream of a server", "make `num_workers` smaller"):
+            feeder = self.reader.feed(ring, request)  # type: ignore[arg-type]
+        del start, request
         while not feeder.join(_SLICE_S):
             if stopped.is_set():
                 feeder.end()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from echobuf import _core
 from echobuf._engine.engine import Engine
-from echobuf.errors import ClosedError, DeviceError
+from echobuf.errors import CapacityError, ClosedError, DeviceError
 from echobuf.resources import DaemonThread, Signal, members
 from echobuf.workers.messages import (
     READY,
@@ -56,6 +56,7 @@ class WorkerPool:
 
     Raises:
         OptionError: `dataset` cannot be sent to another process.
+        CapacityError: the memory shared with the workers does not fit.
     """
 
     def __init__(
@@ -67,7 +68,14 @@ class WorkerPool:
         engine: Engine,
     ) -> None:
         backend = engine.backend
-        self.core = _make_core(settings, engine)
+        try:
+            self.core = _make_core(settings, engine)
+        except MemoryError:
+            raise CapacityError(
+                f"the memory that {settings.count} workers share with this process was "
+                "refused by the system. Make `num_workers` or `window` smaller, or see "
+                "which limits this process has (`ulimit -a`)."
+            ) from None
         configs = [
             WorkerConfig(
                 number=number,

@@ -19,6 +19,30 @@
 
 namespace echobuf {
 
+/// The mean of losses, of those that are known: the same in whatever runs they come.
+class LossSum {
+ public:
+  void add(const float* losses, std::uint64_t count) {
+    for (std::uint64_t i = 0; i < count; ++i, ++next_) {
+      const float loss = losses[i];
+      const bool is_known = loss == loss;
+      sums_[next_ % kLanes] += is_known ? static_cast<double>(loss) : 0.0;
+      known_ += is_known ? 1 : 0;
+    }
+  }
+  double mean() const {
+    double sum = 0;
+    for (const double each : sums_) sum += each;
+    return known_ > 0 ? sum / static_cast<double>(known_) : 0;
+  }
+
+ private:
+  static constexpr std::uint64_t kLanes = 8;  // that need not wait for each other
+  double sums_[kLanes] = {};
+  std::uint64_t next_ = 0;
+  std::uint64_t known_ = 0;
+};
+
 /// The draws that are left keep the order that they have in a pass over all of the
 /// window: an order as random, and the same for any other choice of records.
 class PassSelector final : public Selector {
@@ -51,8 +75,9 @@ class PassSelector final : public Selector {
 
   Selected select(const Part& pass, const Selection* before) override {
     const auto selection = plain(pass);
-    marks_.assign(pass.window.count, SavedSelection::kDrawn);
-    if (options_.thins()) thin(pass, *selection);
+    marks_.resize(pass.window.count);
+    if (!options_.thins() || !thin(pass, *selection))
+      std::fill(marks_.begin(), marks_.end(), SavedSelection::kDrawn);
     Selected selected{selection};
     selection->oldest = oldest();
     selected.expired = expire(pass, *selection);
@@ -79,6 +104,8 @@ class PassSelector final : public Selector {
     if (saved.first != pass.window.first || saved.marks.size() != pass.window.count)
       throw std::invalid_argument("the selection is of another pass");
     const auto selection = plain(pass);
+    if (options_.thins())
+      losses_.enter(pass.window.first, pass.window.count, [](auto&&...) {});
     marks_ = saved.marks;
     if (options_.thins()) selection->weight = weight();
     keep(selection->draws);
@@ -103,28 +130,25 @@ class PassSelector final : public Selector {
 
   float weight() const { return static_cast<float>(1 / (1 - options_.thin)); }
 
-  /// Marks the records whose last loss is below the mean of the window.
-  void thin(const Part& pass, Selection& selection) {
-    const std::uint64_t count = pass.window.count;
-    found_.resize(count);
-    if (!losses_.read(pass.window.first, count, found_.data())) return;
-    double sum = 0;
-    std::uint64_t known = 0;
-    for (const float loss : found_) {
-      const bool is_known = loss == loss;
-      sum += is_known ? loss : 0;
-      known += is_known ? 1 : 0;
-    }
-    const double mean = known > 0 ? sum / static_cast<double>(known) : 0;
+  /// Marks the records whose last loss is below the mean of the window; false, if there
+  /// was no report.
+  bool thin(const Part& pass, Selection& selection) {
     const Thinning coins(options_.seed, epoch_.number, pass.pass, options_.thin);
-    for (std::uint64_t place = 0; place < count; ++place) {
-      const bool is_low = static_cast<double>(found_[place]) < mean;  // no NaN is
-      const bool is_out = coins.leaves_out(pass.window.first + place);
-      constexpr std::uint8_t kStays = SavedSelection::kDrawn;
-      constexpr std::uint8_t kCounts = kStays | SavedSelection::kWeighted;
-      marks_[place] = is_low ? (is_out ? 0 : kCounts) : kStays;
-    }
+    bool any = false;
+    losses_.enter(pass.window.first, pass.window.count,
+                  [&](const float* one, std::uint64_t run, const float* other,
+                      std::uint64_t rest) {
+                    any = run > 0;
+                    if (!any) return;
+                    LossSum sum;
+                    sum.add(one, run);
+                    sum.add(other, rest);
+                    coins.mark(pass.window.first, one, run, sum.mean(), marks_.data());
+                    coins.mark(pass.window.first + run, other, rest, sum.mean(),
+                               marks_.data() + run);
+                  });
     selection.weight = weight();
+    return any;
   }
 
   /// Records with lower versions are drawn no more.
@@ -164,17 +188,21 @@ class PassSelector final : public Selector {
   void count_uses(const Part& pass, const Selection* before,
                   Selection& selection) const {
     std::vector<std::uint32_t>& uses = selection.uses;
-    uses.assign(pass.window.count, 0);
+    uses.resize(pass.window.count);
     if (before) {
       // Records have left, and others have come.
-      const std::uint64_t left =
-          std::min<std::uint64_t>(pass.window.first - before->first, before->uses.size());
+      const std::uint64_t left = std::min<std::uint64_t>(
+          pass.window.first - before->first, before->uses.size());
       const std::uint64_t stay =
           std::min<std::uint64_t>(before->uses.size() - left, uses.size());
       std::copy_n(before->uses.begin() + static_cast<std::ptrdiff_t>(left), stay,
                   uses.begin());
     }
-    for (const std::uint32_t draw : selection.draws) ++uses[draw & Selection::kPlace];
+    if (selection.draws.size() == pass.window.count || pass.sparse.left_out() == 0)
+      for (std::uint64_t i = 0; i < uses.size(); ++i)
+        uses[i] += marks_[i] & SavedSelection::kDrawn;
+    else  // the pass does not sweep all that are marked
+      for (const std::uint32_t draw : selection.draws) ++uses[draw & Selection::kPlace];
   }
 
   const BufferOptions& options_;
@@ -185,7 +213,6 @@ class PassSelector final : public Selector {
   std::uint64_t seen_ = 0;  // records whose versions are known
 
   std::vector<std::uint8_t> marks_;  // of the places of a window: SavedSelection's
-  std::vector<float> found_;         // their losses
 };
 
 }  // namespace echobuf

@@ -115,8 +115,12 @@ class Selecting {
     auto over = std::make_shared<Selection>();
     over->first = state.pass.first;
     over->places = state.pass.marks.size();
-    for (std::uint32_t place = 0; place < over->places; ++place)
-      if (state.pass.marks[place] & SavedSelection::kDrawn) over->draws.push_back(place);
+    for (std::uint32_t place = 0; place < over->places; ++place) {
+      const std::uint8_t mark = state.pass.marks[place];
+      const bool weighted = (mark & SavedSelection::kWeighted) != 0;
+      if (mark & SavedSelection::kDrawn)
+        over->draws.push_back(place | (weighted ? Selection::kWeighted : 0));
+    }
     over->uses = std::move(state.pass.uses);
     selection_ = std::move(over);
   }

@@ -21,13 +21,14 @@ class Losses {
   /// Throws std::bad_alloc.
   explicit Losses(std::uint64_t records) : known_(records) {}
 
-  static std::size_t bytes(std::uint64_t records) { return records * sizeof(Known); }
+  static std::size_t bytes(std::uint64_t records) { return records * sizeof(float); }
 
   /// Begins another epoch: nothing is known of its records.
   void clear() {
     std::lock_guard lock(mutex_);
     reports_.clear();
-    std::fill(known_.begin(), known_.end(), Known{});
+    first_ = end_ = 0;
+    slot_ = 0;
     any_ = false;
   }
 
@@ -39,12 +40,11 @@ class Losses {
     std::lock_guard lock(mutex_);
     for (std::size_t i = 0; i < count;) {
       std::size_t next = i + 1;
-      double sum = losses[i];
+      double sum = static_cast<double>(losses[i]);
       for (; mean && next < count && records[next] == records[i]; ++next)
         sum += static_cast<double>(losses[next]);
       const auto loss = static_cast<float>(sum / static_cast<double>(next - i));
-      if (std::isfinite(loss))
-        reports_.push_back({static_cast<std::uint64_t>(records[i]) + 1, loss});
+      reports_.push_back({static_cast<std::uint64_t>(records[i]), loss});
       i = next;
     }
   }
@@ -55,61 +55,79 @@ class Losses {
     take_reports();
   }
 
-  /// Writes the losses of `count` records from `first` on, kNone where none is known.
-  /// Returns whether any was in this epoch.
-  bool read(std::uint64_t first, std::uint64_t count, float* losses) const {
+  /// A pass begins over `count` records from `first` on: those before have left, and
+  /// nothing is known of new ones. Calls `use` with the losses of all of them in two
+  /// runs, the second perhaps empty: kNone where none is known; and with no runs, if
+  /// there was no report in this epoch.
+  template <class Use>
+  void enter(std::uint64_t first, std::uint64_t count, Use&& use) {
     std::lock_guard lock(mutex_);
-    if (!any_ || known_.empty()) return false;
-    std::uint64_t slot = first % known_.size();
-    for (std::uint64_t i = 0; i < count;) {
-      const std::uint64_t run = std::min(count - i, known_.size() - slot);
-      for (std::uint64_t k = 0; k < run; ++k) {
-        const Known& known = known_[slot + k];
-        losses[i + k] = known.number == first + i + k + 1 ? known.loss : kNone;
-      }
-      i += run;
-      slot = 0;
-    }
-    return true;
+    move_to(first, count);
+    if (!any_) return use(nullptr, std::uint64_t{0}, nullptr, std::uint64_t{0});
+    const std::uint64_t run = std::min(count, known_.size() - slot_);
+    use(known_.data() + slot_, run, known_.data(), count - run);
   }
 
   /// Returns those of `count` records from `first` on, with what was not yet taken; none,
   /// if there was no report.
   std::vector<float> save(std::uint64_t first, std::uint64_t count) {
-    take();
-    std::vector<float> losses(count);
-    if (!read(first, count, losses.data())) losses.clear();
+    std::lock_guard lock(mutex_);
+    take_reports();
+    if (!any_) return {};
+    std::vector<float> losses(count, kNone);
+    for (std::uint64_t i = 0; i < count; ++i)
+      if (first + i >= first_ && first + i < end_) losses[i] = known_[slot(first + i)];
     return losses;
   }
 
-  /// Knows what was saved.
+  /// Knows what was saved. For an epoch in which nothing was reported.
   void load(std::uint64_t first, const std::vector<float>& losses) {
     std::lock_guard lock(mutex_);
+    if (losses.empty() || losses.size() > known_.size()) return;
+    move_to(first, losses.size());
     for (std::size_t i = 0; i < losses.size(); ++i)
-      if (std::isfinite(losses[i])) reports_.push_back({first + i + 1, losses[i]});
-    take_reports();
+      if (std::isfinite(losses[i])) known_[slot(first + i)] = losses[i];
+    any_ = true;
   }
 
  private:
-  /// A record's last loss; its number counts from 1 on.
-  struct Known {
-    std::uint64_t number = 0;
-    float loss = 0;
+  struct Report {
+    std::uint64_t record;
+    float loss;
   };
 
-  void take_reports() {
-    if (known_.empty()) return reports_.clear();
-    for (const Known& report : reports_) {
-      Known& known = known_[(report.number - 1) % known_.size()];
-      if (known.number <= report.number) known = report;  // else of a later record
+  /// Where the loss of a record that has not left lies.
+  std::uint64_t slot(std::uint64_t record) const {
+    const std::uint64_t slot = slot_ + (record - first_);
+    return slot < known_.size() ? slot : slot - known_.size();
+  }
+
+  void move_to(std::uint64_t first, std::uint64_t count) {
+    if (first >= end_) {  // all have left
+      end_ = first_ = first;
+      slot_ = 0;
     }
-    any_ = any_ || !reports_.empty();
+    slot_ = slot(first);
+    first_ = first;
+    for (; end_ < first + count; ++end_) known_[slot(end_)] = kNone;
+  }
+
+  void take_reports() {
+    for (const Report& report : reports_) {
+      if (report.record < first_ || report.record >= end_) continue;
+      if (!std::isfinite(report.loss)) continue;
+      known_[slot(report.record)] = report.loss;
+      any_ = true;
+    }
     reports_.clear();
   }
 
-  mutable std::mutex mutex_;  // guards what follows
-  std::vector<Known> known_;
-  std::vector<Known> reports_;  // that are not known yet
+  std::mutex mutex_;             // guards what follows
+  std::vector<float> known_;     // a ring
+  std::uint64_t first_ = 0;      // the oldest record that a loss is kept of
+  std::uint64_t end_ = 0;        // those below have entered
+  std::uint64_t slot_ = 0;       // of the oldest
+  std::vector<Report> reports_;  // that are not known yet
   bool any_ = false;
 };
 

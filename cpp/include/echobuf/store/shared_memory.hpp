@@ -18,8 +18,8 @@ namespace echobuf {
 
 class SharedMemory final : public Memory {
  public:
-  /// Makes it, of zeros. Throws std::bad_alloc, or std::system_error where it is file
-  /// descriptors that are lacking.
+  /// Makes it, of zeros. Throws std::bad_alloc, or std::system_error where file
+  /// descriptors are lacking or a file may not be so large (RLIMIT_FSIZE).
   explicit SharedMemory(std::size_t bytes)
       : Memory(round_up(bytes ? bytes : 1, kLeafAlignment)), fd_(make(bytes_)) {
     map();
@@ -45,9 +45,10 @@ class SharedMemory final : public Memory {
 #ifdef __linux__
     const int fd = memfd_create("echobuf", MFD_CLOEXEC);
     if (fd >= 0 && ftruncate(fd, static_cast<off_t>(bytes)) == 0) return fd;
-    if (fd < 0 && (errno == EMFILE || errno == ENFILE))
-      throw std::system_error(errno, std::generic_category(), "shared memory");
+    const int error = errno;
     if (fd >= 0) ::close(fd);
+    if (error == EMFILE || error == ENFILE || error == EFBIG)
+      throw std::system_error(error, std::generic_category(), "shared memory");
 #endif
     throw std::bad_alloc();
   }

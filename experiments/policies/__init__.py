@@ -1,0 +1,1 @@
+"""Policies that learn from rollouts in a window: how, from what, and what comes out."""
