@@ -2,7 +2,6 @@
 
 import contextlib
 import itertools
-import sys
 
 import numpy as np
 import pytest
@@ -11,64 +10,22 @@ import echobuf
 import fake_cuda
 from echobuf.testing import simulated_cuda
 from helpers import WAIT_S
+from reported_losses import (
+    KWARGS,
+    SPEC,
+    N,
+    expected,
+    host,
+    losses,
+    put,
+    served,
+    torch,
+    torch_losses,
+)
 from test_cuda_graphs import Graph, context
 
-SPEC = echobuf.Field((), np.float32)
-KWARGS = {"batch_size": 4, "window": 16, "factor": 5, "seed": 3}
-KWARGS |= {"with_info": True, "reuse": "loss", "thin": 0.6}
-N = 16
+__all__ = ["torch"]  # a fixture
 CALLS = ["cuStreamSynchronize", "cuEventSynchronize", "cuCtxSynchronize"]
-
-
-def losses(index):
-    return (np.asarray(index) * 7919 % 13).astype(np.float32)
-
-
-def host(array):
-    return array.get() if hasattr(array, "get") else np.array(array)
-
-
-def put(buffer, n=N):
-    buffer.put_batch(np.arange(n, dtype=np.float32), timeout=WAIT_S)
-    buffer.close()
-
-
-def served(buffer, report):
-    """The index and the weights of all batches, where `report(info, index)` follows."""
-    put(buffer)
-    batches = []
-    for _, info in buffer:
-        index = host(info.index)
-        batches.append((index.tolist(), host(info.weight).tolist()))
-        report(info, index)
-    return batches
-
-
-def expected(lag=True, **more):
-    """The same on the CPU, with losses that count as a device's do."""
-    late = []
-    with echobuf.EchoBuffer(SPEC, **KWARGS | more) as buffer:
-
-        def report(info, index):
-            late.append((info, losses(index)))
-            if len(late) > lag:
-                buffer.report(*late.pop(0))
-
-        batches = served(buffer, report)
-    assert len({weight for _, weights in batches for weight in weights}) == 2
-    return batches
-
-
-@pytest.fixture
-def torch(cupy, monkeypatch):
-    pytest.importorskip("torch")
-    import fake_torch
-    from echobuf.cuda import torch_arrays
-
-    monkeypatch.setitem(sys.modules, "torch", fake_torch)
-    monkeypatch.setattr(torch_arrays, "torch", fake_torch)
-    yield fake_torch
-    fake_torch.cuda.forget()
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
@@ -117,31 +74,17 @@ def test_losses_on_the_host_count_at_once(cupy):
         assert served(buffer, report) == expected(lag=False)
 
 
-def test_a_buffer_on_the_cpu_takes_losses_of_cupy_late(cupy):
-    with echobuf.EchoBuffer(SPEC, **KWARGS) as buffer:
-
-        def report(info, index):
-            buffer.report(info, cupy.asarray(losses(index)))
-
-        assert served(buffer, report) == expected()
-
-
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("with_gaps", [False, True])
 def test_losses_of_torch_count_too(cupy, torch, dtype, with_gaps):
-    kind = getattr(torch, dtype)
     with echobuf.EchoBuffer(SPEC, device="cuda", **KWARGS) as buffer:
 
         def report(info, index):
-            values = losses(index)
-            if dtype == "bfloat16":
-                words = values.view(np.uint32) >> 16
-                values = words.astype(np.int16)
-            else:
-                values = values.astype(dtype)
-            array = cupy.asarray(np.repeat(values, 2 if with_gaps else 1))
-            loss = torch.Tensor(array[:: 2 if with_gaps else 1], kind)
-            buffer.report(info, loss)
+            if not with_gaps:
+                buffer.report(info, torch_losses(cupy, torch, index, dtype))
+                return
+            pairs = torch_losses(cupy, torch, np.repeat(index, 2), dtype)
+            buffer.report(info, pairs[::2])
 
         assert served(buffer, report) == expected()
 
