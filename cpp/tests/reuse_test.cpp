@@ -49,8 +49,7 @@ std::vector<T> field_of(const Buffer& buffer, const Batch& batch, std::size_t le
 
 Infos infos_of(const Buffer& buffer, const Batch& batch) {
   return {field_of<std::int64_t>(buffer, batch, 1),
-          field_of<std::uint32_t>(buffer, batch, 2),
-          field_of<float>(buffer, batch, 3)};
+          field_of<std::uint32_t>(buffer, batch, 2), field_of<float>(buffer, batch, 3)};
 }
 
 /// Low for every second record.

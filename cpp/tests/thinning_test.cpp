@@ -20,8 +20,8 @@ using Marks = std::vector<std::uint8_t>;
 constexpr std::uint8_t kStays = SavedSelection::kDrawn;
 constexpr std::uint8_t kCounts = kStays | SavedSelection::kWeighted;
 
-Marks marks(const Thinning& coins, std::uint64_t first, const std::vector<float>& losses,
-            double mean) {
+Marks marks(const Thinning& coins, std::uint64_t first,
+            const std::vector<float>& losses, double mean) {
   Marks found(losses.size(), 77);
   coins.mark(first, losses.data(), losses.size(), mean, found.data());
   return found;
@@ -72,10 +72,10 @@ TEST(Thinning, ComparesWithTheMeanItself) {
   // The mean is no float: 1 is below it, and the next float is not.
   const float next = std::nextafter(1.0F, 2.0F);
   const double mean = (1.0 + static_cast<double>(next)) / 2;
-  const Marks found = marks(Thinning(1, 2, 3, 0.0), 0,
-                            {1.0F, next, Losses::kNone, -1e30F,
-                             std::numeric_limits<float>::infinity()},
-                            mean);
+  const Marks found =
+      marks(Thinning(1, 2, 3, 0.0), 0,
+            {1.0F, next, Losses::kNone, -1e30F, std::numeric_limits<float>::infinity()},
+            mean);
   EXPECT_EQ(found, (Marks{kCounts, kStays, kStays, kCounts, kStays}));
   EXPECT_EQ(marks(Thinning(1, 2, 3, 0.0), 0, {1.0F, next}, 1.0),
             (Marks{kStays, kStays}));
@@ -99,12 +99,12 @@ TEST(LossSum, IsTheSameInWhateverRuns) {
 /// The losses of a window, as a pass sees them.
 std::vector<float> seen(Losses& losses, std::uint64_t first, std::uint64_t count) {
   std::vector<float> found;
-  losses.enter(first, count,
-               [&](const float* one, std::uint64_t run, const float* other,
-                   std::uint64_t rest) {
-                 found.assign(one, one + run);
-                 found.insert(found.end(), other, other + rest);
-               });
+  losses.enter(
+      first, count,
+      [&](const float* one, std::uint64_t run, const float* other, std::uint64_t rest) {
+        found.assign(one, one + run);
+        found.insert(found.end(), other, other + rest);
+      });
   for (float& loss : found)
     if (std::isnan(loss)) loss = -1;
   return found;

@@ -30,6 +30,12 @@ if TYPE_CHECKING:
     from echobuf.ranks.coordinator import RankCoordinator
 
 
+_APART = {
+    "in_order": "a state of several ranks does not hold what has entered on each",
+    "reuse": "ranks draw batches ahead, before there are losses",
+}
+
+
 class EpochSetter:
     """A stand-in for the batch sampler of a DataLoader.
 
@@ -189,16 +195,12 @@ class EchoLoader(_EchoLoader):
                 "nothing of each other: say uneven='drop' or uneven='pad'."
             )
         check_int("ahead", ahead, 1, 1024)
-        if uneven is not None and arguments["in_order"] is False:
-            raise OptionError(
-                f"`uneven` is {uneven!r} and `in_order` is False; a state of several "
-                "ranks does not hold what has entered on each. Leave one of them out."
-            )
-        if uneven is not None and arguments["reuse"] is not None:
-            raise OptionError(
-                f"`uneven` is {uneven!r} and `reuse` is {arguments['reuse']!r}; ranks "
-                "draw batches ahead, before there are losses. Leave one of them out."
-            )
+        for name, other in (("in_order", False), ("reuse", "loss")):
+            if uneven is not None and arguments[name] == other:
+                raise OptionError(
+                    f"`uneven` is {uneven!r} and `{name}` is {other!r}; {_APART[name]}."
+                    " Leave one of them out."
+                )
         request = RaggedRequest(ragged)
         self._nested = request.form == "nested"
         if self._nested:
