@@ -75,7 +75,8 @@ def learn(learner: Learner, condition: Condition) -> dict[str, Any]:
         made = learner.generate()
         while True:
             if samples >= due:
-                curve.append((samples, updates, *learner.evaluate()))
+                reward, entropy = learner.evaluate()
+                curve.append((samples, updates, round(reward, 4), round(entropy, 4)))
                 due += learner.evaluate_every
             if samples >= learner.budget:
                 break
@@ -98,8 +99,8 @@ def learn(learner: Learner, condition: Condition) -> dict[str, Any]:
         "curve": curve,
         "served": stats.served,
         "expired": getattr(stats, "expired", 0),
-        "mean_age": float(age.mean()),
+        "mean_age": round(float(age.mean()), 2),
         "largest_age": int(age.max()),
-        "generating_s": generating_s,
-        "updating_s": updating_s,
+        "generating_s": round(generating_s, 2),
+        "updating_s": round(updating_s, 2),
     }

@@ -91,7 +91,6 @@ class Tuned:
             "expired": [row["expired"] for row in self.rows],
             "mean_age": statistics.mean(row["mean_age"] for row in self.rows),
             "largest_age": max(row["largest_age"] for row in self.rows),
-            "curves": [row["curve"] for row in self.rows],
         }
 
 

@@ -215,3 +215,10 @@ def test_misses_count_as_more_than_all(parts):
     median = parts("report").median
     assert median([5, None, 3, 9, 7]) == 7
     assert median([5, None, None, None, 7]) is None
+
+
+def test_a_permutation_test_tells_differences_from_chance(parts):
+    p = parts("report").permutation_p
+    assert p([1.0, 2.0, 3.0], [1.0, 2.0, 3.0]) == 1
+    # All three of one side are the largest: 2 of the 20 ways to choose them.
+    assert p([4.0, 5.0, 6.0], [1.0, 2.0, 3.0]) == pytest.approx(0.1, abs=0.01)

@@ -19,7 +19,7 @@ from rollout_plays import Dying, Numbered
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "rollouts"
 SPEC = {"number": Field((), np.int64), "payload": Field(20_000, np.int64)}
-KILLS = 12
+KILLS = 6
 
 
 @pytest.fixture
@@ -116,12 +116,13 @@ def test_a_policy_is_read_whole(generators):
 
 def test_the_example_learns():
     pytest.importorskip("torch")
+    arguments = ["--episodes", "2000", "--slow-ms", "0"]
     done = subprocess.run(
-        [sys.executable, str(EXAMPLE / "train.py"), "--episodes", "3000"],
+        [sys.executable, str(EXAMPLE / "train.py"), *arguments],
         env=os.environ | {"OMP_NUM_THREADS": "1"},
         capture_output=True, text=True, check=False, timeout=240,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     last = done.stdout.splitlines()[-1]
     # By chance one ball in seven is caught.
-    assert float(last.split("reward of new ones ")[1].split(",")[0]) > 0.35
+    assert float(last.split("reward of new ones ")[1].split(",")[0]) > 0.25
