@@ -6,8 +6,6 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-import optree
-
 from echobuf import state
 from echobuf.arguments import check_int
 from echobuf.errors import OptionError
@@ -17,9 +15,8 @@ from echobuf.loader.ragged_items import RaggedRequest
 from echobuf.loader.signature import declared, documented
 from echobuf.options import Factor, Unit
 from echobuf.reuse_options import Reuse
-from echobuf.spec import NAMESPACE
 from echobuf.state import State
-from echobuf.torch.adapter import TorchAdapter
+from echobuf.torch.adapter import TorchAdapter, check_nested
 from echobuf.workers.settings import Context
 
 if TYPE_CHECKING:
@@ -57,28 +54,6 @@ class EpochSetter:
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch of the loader."""
         self._set_epoch(epoch)
-
-
-def _check_nested(request: RaggedRequest, arguments: dict[str, Any]) -> Any:
-    """Return the argument `ragged` of the base for nested tensors, which are packed."""
-    if arguments["pad_to"] is not None:
-        raise OptionError(
-            f"`pad_to` is {arguments['pad_to']!r}, but nested tensors have no padding; "
-            "leave `pad_to` out, or say ragged='packed'."
-        )
-    if arguments["pack_to"] is not None:
-        raise OptionError(
-            f"`pack_to` is {arguments['pack_to']!r} and `ragged` is 'nested'; leave "
-            "one out: with `pack_to` whole examples share rows, and batches are "
-            "`echobuf.Packed`."
-        )
-    if request.flags is None:
-        return "packed"
-    return optree.tree_map(
-        lambda is_ragged: "packed" if is_ragged else None,
-        request.flags,
-        namespace=NAMESPACE,
-    )
 
 
 @documented
@@ -204,7 +179,7 @@ class EchoLoader(_EchoLoader):
         request = RaggedRequest(ragged)
         self._nested = request.form == "nested"
         if self._nested:
-            ragged = _check_nested(request, arguments)
+            ragged = check_nested(request, arguments)
         super().__init__(upstream, ragged=ragged, **arguments)
         self._ranks: RankCoordinator | None = None
         if uneven is not None:
